@@ -1,0 +1,98 @@
+"""What an emitter returns and what a runtime offers: the two protocols every backend implements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from ktc.ir.kernel import Kernel
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """Printed code of one kernel: ``text`` is a complete translation unit, ``entry`` the kernel's name in it.
+
+    ``kernel`` is the lowered (SPMD) kernel that was printed; its ``params`` (those not ``host``) are the signature in
+    order, its ``launch`` gives geometry. ``options`` are compiler flags the text needs.
+    """
+
+    text: str
+    entry: str
+    target: str
+    kernel: Kernel
+    options: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """One device as the search and the bounds see it. Sizes in bytes, rates in bytes/s and FLOP/s (0: unknown)."""
+
+    backend: str  # cuda | hip | opencl | numba
+    name: str
+    profile: str  # cuda-sm90, opencl-nvidia, opencl-cl12, numba...
+    compute_units: int
+    max_threads_per_block: int
+    shared_per_block: int
+    warp: int = 32
+    l2_bytes: int = 0
+    global_bytes: int = 0
+    dram_bytes_per_s: float = 0.0
+    f32_flops: float = 0.0
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+class CompileFailure(Exception):
+    """The device compiler refused the text; ``log`` is its output."""
+
+    def __init__(self, log: str) -> None:
+        super().__init__(log)
+        self.log = log
+
+
+class Executable(Protocol):
+    """A compiled kernel, ready to launch on its runtime's arrays."""
+
+    resources: Mapping[str, int]  # registers, shared, spills... as far as the runtime knows
+
+    def launch(self, args: Mapping[str, object]) -> None:
+        """Launch once; ``args`` maps parameter names (host ones too) to device arrays or Python scalars."""
+        ...
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Device time of one launch in seconds: median with a 95 % interval, over ``samples``; ``cold``: buffers rotate past L2."""
+
+    median: float
+    low: float
+    high: float
+    samples: int
+    cold: bool = True
+
+
+class Runtime(Protocol):
+    """Compile, move data, launch and time on one device."""
+
+    device: DeviceInfo
+
+    def compile(self, code: Emitted) -> Executable: ...
+
+    def to_device(self, array: np.ndarray) -> object: ...
+
+    def to_host(self, array: object, like: np.ndarray) -> np.ndarray: ...
+
+    def synchronize(self) -> None: ...
+
+    def time(self, exe: Executable, arg_sets: Sequence[Mapping[str, object]], *, budget_s: float = 0.3) -> Timing:
+        """Device time per launch, rotating through ``arg_sets``."""
+        ...
+
+    def time_pair(
+        self, a: tuple[Executable, Sequence[Mapping[str, object]]], b: tuple[Executable, Sequence[Mapping[str, object]]], *, budget_s: float = 0.6
+    ) -> tuple[Timing, Timing, tuple[float, float, float]]:
+        """Both timed interleaved in one process; the third value is the ratio a/b with its 95 % interval."""
+        ...

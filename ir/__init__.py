@@ -1,0 +1,1 @@
+"""The program being compiled: types, nodes, text form, verifier, analyses, interpreter and the C++ front-end."""

@@ -1,0 +1,214 @@
+"""Constant folding and light algebraic simplification, and evaluation of integer expressions.
+
+``simplify`` never changes meaning: integer identities only (``x+0``, ``x*1``, constant arithmetic that does not
+overflow), and no floating-point algebra beyond folding nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .nodes import BOOL, COMPARISONS, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var, i32
+from .types import Scalar
+from .walk import map_expr
+
+
+def _trunc_div(a: int, b: int) -> int:
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+INT_OPS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _trunc_div,
+    "%": lambda a, b: a - b * _trunc_div(a, b),
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "&&": lambda a, b: bool(a) and bool(b),
+    "||": lambda a, b: bool(a) or bool(b),
+}
+"""Integer operators with C's truncating division, over unbounded Python ints."""
+
+INT_FUNCS = {
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "cdiv": lambda a, b: -(-a // b),
+}
+"""``cdiv(a, b)`` is ceil(a / b) for positive b; it appears in launches and trip counts."""
+
+
+def evaluate(e: Expr, env: Mapping[str, int]) -> int | bool | None:
+    """Value of an integer expression; knobs and variables are looked up by *name* in ``env``. None if unknown."""
+    if isinstance(e, Const):
+        return e.value if not isinstance(e.value, float) else None
+    if isinstance(e, Knob):
+        return env.get(e.name)
+    if isinstance(e, Var):
+        return env.get(e.sym.name)
+    if isinstance(e, Cast) and isinstance(e.to, Scalar) and not e.to.is_float:
+        return evaluate(e.x, env)
+    if isinstance(e, Unary):
+        x = evaluate(e.x, env)
+        return None if x is None else {"-": lambda: -x, "~": lambda: ~x, "!": lambda: not x, "+": lambda: x}[e.op]()
+    if isinstance(e, Select):
+        c = evaluate(e.cond, env)
+        return None if c is None else evaluate(e.a if c else e.b, env)
+    if isinstance(e, Binary):
+        a, b = evaluate(e.a, env), evaluate(e.b, env)
+        if a is None or b is None or (e.op in "/%" and b == 0) or (e.op in ("<<", ">>") and b < 0):
+            return None
+        return INT_OPS[e.op](a, b)
+    if isinstance(e, Call) and e.fn in INT_FUNCS:
+        args = [evaluate(a, env) for a in e.args]
+        if any(a is None for a in args) or (e.fn == "cdiv" and args[1] == 0):
+            return None
+        return INT_FUNCS[e.fn](*args)
+    return None
+
+
+def is_const(e: Expr, value: int | None = None) -> bool:
+    """Whether ``e`` is an integer literal (equal to ``value`` if given)."""
+    return isinstance(e, Const) and not isinstance(e.value, float) and (value is None or e.value == value)
+
+
+def _fits(v: int, t: Scalar) -> bool:
+    if t.kind == "bool":
+        return v in (0, 1)
+    lo, hi = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+    return lo <= v <= hi
+
+
+def fold_node(e: Expr) -> Expr:
+    """One bottom-up folding step: children are already folded."""
+    if isinstance(e, Binary) and isinstance(e.a.type, Scalar) and not e.a.type.is_float:
+        a, b = e.a, e.b
+        if is_const(a) and is_const(b) and not (e.op in "/%" and b.value == 0):  # type: ignore[attr-defined]
+            v = INT_OPS[e.op](a.value, b.value)  # type: ignore[attr-defined]
+            if e.op in COMPARISONS or e.op in ("&&", "||"):
+                return Const(bool(v), BOOL)
+            if _fits(v, a.type):
+                return Const(v, a.type)
+        if (e.op == "+" and is_const(a, 0)) or (e.op == "*" and is_const(a, 1)):
+            return b
+        if (e.op in "+-" and is_const(b, 0)) or (e.op in "*/" and is_const(b, 1)):
+            return a
+        if e.op == "*" and (is_const(a, 0) or is_const(b, 0)):
+            return Const(0, e.a.type)
+        if e.op == "%" and is_const(b, 1):
+            return Const(0, e.a.type)
+        if e.op == "&&":
+            if is_const(a, 1):
+                return b
+            if is_const(b, 1):
+                return a
+            if is_const(a, 0):
+                return a
+        if e.op == "||":
+            if is_const(a, 0):
+                return b
+            if is_const(b, 0):
+                return a
+            if is_const(a, 1):
+                return a
+    if isinstance(e, Unary) and e.op == "!" and is_const(e.x):
+        return Const(not e.x.value, BOOL)  # type: ignore[attr-defined]
+    if isinstance(e, Select) and is_const(e.cond):
+        return e.a if e.cond.value else e.b  # type: ignore[attr-defined]
+    if isinstance(e, Cast) and e.style != "bit" and isinstance(e.to, Scalar):
+        if e.x.type == e.to:
+            return e.x
+        if is_const(e.x) and (e.to.is_int or e.to.kind == "bool") and _fits(int(e.x.value), e.to):  # type: ignore[attr-defined]
+            v = e.x.value  # type: ignore[attr-defined]
+            return Const(bool(v) if e.to.kind == "bool" else int(v), e.to)
+    if isinstance(e, Call) and e.fn in INT_FUNCS and all(is_const(a) for a in e.args):
+        return Const(INT_FUNCS[e.fn](*(a.value for a in e.args)), e.ty)  # type: ignore[attr-defined, arg-type]
+    return e
+
+
+def simplify(e: Expr) -> Expr:
+    """Fold constants and integer identities bottom-up."""
+    return map_expr(e, fold_node)
+
+
+# Constructors that fold as they build: the idiom of every lowering.
+
+
+def binary(op: str, a: Expr, b: Expr) -> Expr:
+    """``a op b`` with ``a`` and ``b`` brought to the wider of their integer types (implicit casts), folded."""
+    ta, tb = a.type, b.type
+    if ta != tb and isinstance(ta, Scalar) and isinstance(tb, Scalar):
+        wide = common_type(ta, tb)
+        a, b = cast(a, wide), cast(b, wide)
+    return fold_node(Binary(op, a, b))
+
+
+def common_type(a: Scalar, b: Scalar) -> Scalar:
+    """C's usual arithmetic conversions for two scalars (after integer promotion)."""
+    from .types import I32, SCALARS
+
+    if a.is_float or b.is_float:
+        if a.is_float and b.is_float:
+            return a if a.bits >= b.bits else b
+        return a if a.is_float else b
+    a, b = (I32 if t.bits < 32 or t.kind == "bool" else t for t in (a, b))
+    if a == b:
+        return a
+    if a.bits != b.bits:
+        return a if a.bits > b.bits else b
+    return SCALARS[f"u{a.bits}"]
+
+
+def cast(e: Expr, to: Scalar, style: str = "implicit") -> Expr:
+    return e if e.type == to else fold_node(Cast(to, e, style))
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    return binary("+", a, b)
+
+
+def sub(a: Expr, b: Expr) -> Expr:
+    return binary("-", a, b)
+
+
+def mul(a: Expr, b: Expr) -> Expr:
+    return binary("*", a, b)
+
+
+def lt(a: Expr, b: Expr) -> Expr:
+    return binary("<", a, b)
+
+
+def both(a: Expr | None, b: Expr | None) -> Expr | None:
+    """Conjunction where None means true."""
+    if a is None:
+        return b
+    return a if b is None else fold_node(Binary("&&", a, b))
+
+
+def cdiv(a: Expr, b: Expr) -> Expr:
+    """ceil(a / b) as a ``cdiv`` call, folded when constant; printed as ``(a + b - 1) / b``."""
+    if is_const(b, 1):
+        return a
+    ta, tb = a.type, b.type
+    assert isinstance(ta, Scalar) and isinstance(tb, Scalar)
+    wide = common_type(ta, tb)
+    return fold_node(Call("cdiv", (cast(a, wide), cast(b, wide)), wide))
+
+
+def product(factors: list[Expr]) -> Expr:
+    out: Expr = i32(1)
+    for f in factors:
+        out = mul(out, f)
+    return out

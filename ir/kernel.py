@@ -1,0 +1,156 @@
+"""A kernel: parameters, launch, knobs, constraints, assumptions, body."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .diagnostics import KtcError, Loc
+from .nodes import Body, Const, Expr, Par, Reduce, Stmt, Sym, bodies
+
+
+@dataclass(frozen=True)
+class Param:
+    """A kernel parameter.
+
+    ``host=True`` marks a value that the launcher knows and the kernel's signature lacks (``num_tokens`` in
+    ``grid = num_tokens``). Launch expressions and parallel loops may use it; lowering adds it to the emitted signature if
+    the body does. ``align`` is the buffer's base alignment in bytes, ``divisible_by`` and ``range`` (inclusive) are
+    facts about a scalar, ``readonly``/``noalias`` facts about a buffer.
+    """
+
+    sym: Sym
+    align: int = 0
+    divisible_by: int = 1
+    range: tuple[int | None, int | None] = (None, None)
+    noalias: bool = False
+    readonly: bool = False
+    host: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Launch geometry: expressions over parameters and knobs. ``dynamic_shared`` in bytes."""
+
+    grid: tuple[Expr, Expr, Expr]
+    block: tuple[Expr, Expr, Expr]
+    dynamic_shared: Expr | None = None
+    cluster: tuple[Expr, Expr, Expr] | None = None
+    max_threads: Expr | None = None  # __launch_bounds__(max_threads, min_blocks)
+    min_blocks: Expr | None = None
+
+
+@dataclass(frozen=True)
+class KnobDecl:
+    """A tunable integer: its domain (ordered), default, who introduced it, and its value once bound."""
+
+    name: str
+    domain: tuple[int, ...]
+    default: int
+    doc: str = ""
+    owner: str = ""
+    value: int | None = None
+
+
+@dataclass(frozen=True)
+class Assume:
+    """A fact about parameters. ``origin``: user | derived | runtime_guard (the launcher checks it, else falls back)."""
+
+    expr: Expr
+    origin: str = "user"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One ``__global__`` function in SPMD or parallel form.
+
+    ``constraints`` are boolean expressions over knobs (and constants) that a feasible tuple satisfies.
+    ``trace`` lists the pass steps applied so far. ``flags``: reassociates, fast_math.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    launch: Launch | None
+    body: Body
+    knobs: tuple[KnobDecl, ...] = ()
+    constraints: tuple[Expr, ...] = ()
+    assumptions: tuple[Assume, ...] = ()
+    trace: tuple[str, ...] = field(default=(), compare=False)
+    flags: frozenset[str] = frozenset()
+    loc: Loc | None = field(default=None, compare=False, repr=False)
+    comments: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether any ``par`` or ``reduce`` is left (not yet lowered)."""
+        return any(isinstance(s, Par | Reduce) for s in walk_body(self.body))
+
+    def param(self, name: str) -> Param:
+        for p in self.params:
+            if p.sym.name == name:
+                return p
+        raise KeyError(name)
+
+    def knob(self, name: str) -> KnobDecl:
+        for k in self.knobs:
+            if k.name == name:
+                return k
+        raise KeyError(name)
+
+    @property
+    def knob_values(self) -> dict[str, int]:
+        """Every knob's bound value, or its default while open."""
+        return {k.name: k.default if k.value is None else k.value for k in self.knobs}
+
+    def with_(self, **changes: object) -> Kernel:
+        """A copy with fields replaced."""
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+
+def walk_body(body: Body):
+    """Every statement of ``body``, outermost first, in source order."""
+    for s in body:
+        yield s
+        for b in bodies(s):
+            yield from walk_body(b)
+
+
+def bind(kernel: Kernel, values: Mapping[str, int]) -> Kernel:
+    """``kernel`` with its knobs bound to ``values`` (missing ones to their defaults), constraints re-checked.
+
+    Knobs stay named constants in the code: binding records the value, it does not substitute.
+
+    Raises:
+        KtcError: E-KNOB-UNKNOWN, E-KNOB-DOMAIN or E-KNOB-INFEASIBLE.
+    """
+    from .fold import evaluate  # fold imports this module's nodes
+
+    names = {k.name for k in kernel.knobs}
+    for name in values:
+        if name not in names:
+            known = ", ".join(sorted(names)) or "none"
+            raise KtcError("E-KNOB-UNKNOWN", f"no knob named '{name}'", hint=f"the knobs of this script: {known}", exit_code=2)
+    decls = []
+    for k in kernel.knobs:
+        v = values.get(k.name, k.default if k.value is None else k.value)
+        if k.domain and v not in k.domain:
+            raise KtcError("E-KNOB-DOMAIN", f"{k.name}={v} is not in its domain {list(k.domain)}")
+        decls.append(dataclasses.replace(k, value=int(v)))
+    bound = kernel.with_(knobs=tuple(decls))
+    env = bound.knob_values
+    for c in bound.constraints:
+        if evaluate(c, env) is not None and not evaluate(c, env):
+            from .text import print_expr
+
+            tuple_ = ", ".join(f"{k}={v}" for k, v in env.items())
+            raise KtcError("E-KNOB-INFEASIBLE", f"({tuple_}) violates {print_expr(c)}")
+    return bound
+
+
+def stmt_of(kernel: Kernel, tag: str) -> Stmt | None:
+    """The first statement carrying ``tag``."""
+    return next((s for s in walk_body(kernel.body) if tag in s.tags), None)
+
+
+__all__ = ["Assume", "Const", "Kernel", "KnobDecl", "Launch", "Param", "bind", "stmt_of", "walk_body"]

@@ -1,0 +1,143 @@
+"""Types of the IR.
+
+Scalars follow the machine, not C's spelling: ``f16 bf16 f32 f64 e4m3 e5m2 i8..i64 u8..u64 bool``. A front-end maps
+C++ types onto these; a printer maps them back to its language.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .nodes import Expr
+
+SPACES = ("global", "shared", "local", "const", "generic")
+"""Address spaces. ``local`` is private to a thread; in parallel form it is private to the iteration that owns it."""
+
+
+@dataclass(frozen=True)
+class Type:
+    """Base class of all types."""
+
+
+@dataclass(frozen=True)
+class Scalar(Type):
+    """A number: ``kind`` is float | bfloat | e4m3 | e5m2 | int | uint | bool, ``bits`` its storage width."""
+
+    kind: str
+    bits: int
+
+    @property
+    def name(self) -> str:
+        """The IR's spelling, such as ``f16`` or ``u32``."""
+        return _PREFIX[self.kind].format(bits=self.bits)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind in ("float", "bfloat", "e4m3", "e5m2")
+
+    @property
+    def is_int(self) -> bool:
+        """Integers of either signedness; ``bool`` is not one."""
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind != "uint" and self.kind != "bool"
+
+    @property
+    def bytes(self) -> int:
+        return max(1, self.bits // 8)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_PREFIX = {
+    "float": "f{bits}",
+    "bfloat": "bf{bits}",
+    "e4m3": "e4m3",
+    "e5m2": "e5m2",
+    "int": "i{bits}",
+    "uint": "u{bits}",
+    "bool": "bool",
+}
+
+F16, F32, F64 = Scalar("float", 16), Scalar("float", 32), Scalar("float", 64)
+BF16, E4M3, E5M2 = Scalar("bfloat", 16), Scalar("e4m3", 8), Scalar("e5m2", 8)
+I8, I16, I32, I64 = (Scalar("int", b) for b in (8, 16, 32, 64))
+U8, U16, U32, U64 = (Scalar("uint", b) for b in (8, 16, 32, 64))
+BOOL = Scalar("bool", 8)
+
+SCALARS: dict[str, Scalar] = {
+    t.name: t for t in (F16, F32, F64, BF16, E4M3, E5M2, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)
+}
+
+
+@dataclass(frozen=True)
+class Void(Type):
+    """The type of an expression evaluated for its effect."""
+
+    def __str__(self) -> str:
+        return "void"
+
+
+VOID = Void()
+
+
+@dataclass(frozen=True)
+class Vec(Type):
+    """``n`` consecutive elements moved as one. ``n`` is an int, or an expression over knobs."""
+
+    elem: Scalar
+    n: int | Expr
+
+
+@dataclass(frozen=True)
+class Ptr(Type):
+    """A pointer parameter: a buffer of ``elem`` in ``space``."""
+
+    elem: Type
+    space: str = "global"
+    const: bool = False
+    restrict: bool = False
+    volatile: bool = False
+
+
+@dataclass(frozen=True)
+class Array(Type):
+    """A declared array. ``shape`` holds expressions (constants, knobs, parameters); row-major."""
+
+    elem: Type
+    shape: tuple[Expr, ...]
+    space: str = "local"
+
+
+@dataclass(frozen=True)
+class Struct(Type):
+    """A plain aggregate: ``fields`` is ((name, type), ...)."""
+
+    name: str
+    fields: tuple[tuple[str, Type], ...]
+
+
+@dataclass(frozen=True)
+class Opaque(Type):
+    """A type ktc carries but does not understand; only the backend of its own language can print it."""
+
+    spelling: str
+
+
+def element_of(t: Type) -> Type:
+    """What one subscript of a buffer of type ``t`` yields (the scalar, for arrays of vectors fully indexed)."""
+    if isinstance(t, Ptr | Array | Vec):
+        return t.elem
+    raise TypeError(f"not a buffer type: {t}")
+
+
+def scalar_of(t: Type) -> Scalar:
+    """The scalar at the bottom of ``t``."""
+    while not isinstance(t, Scalar):
+        t = element_of(t)
+    return t

@@ -1,0 +1,258 @@
+"""Generic traversal and rewriting of expressions and statements, driven by the dataclass fields."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+
+from .nodes import (
+    Acc, Alloc, Assign, AsyncCopy, Atomic, Body, Decl, Expr, For, InlineAsm, Knob, Level, Load, Par, Raw, RawStmt,
+    Reduce, Stmt, Store, Sym, Var, fresh,
+)  # fmt: skip
+from .types import Array, Vec
+
+
+@cache
+def _field_names(cls: type) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(cls) if f.name not in ("loc", "comments", "tags"))
+
+
+def children(e: Expr) -> Iterator[Expr]:
+    """Direct sub-expressions, in evaluation order."""
+    for name in _field_names(type(e)):
+        yield from _exprs_in(getattr(e, name))
+
+
+def _exprs_in(v: object) -> Iterator[Expr]:
+    if isinstance(v, Expr):
+        yield v
+    elif isinstance(v, tuple):
+        for x in v:
+            yield from _exprs_in(x)
+    elif isinstance(v, Level):
+        if v.n is not None:
+            yield v.n
+    elif isinstance(v, Acc):
+        yield v.init
+        yield v.value
+
+
+def walk_expr(e: Expr) -> Iterator[Expr]:
+    """``e`` and everything below it, parents first."""
+    yield e
+    for c in children(e):
+        yield from walk_expr(c)
+
+
+def stmt_exprs(s: Stmt) -> Iterator[Expr]:
+    """Expressions directly in ``s`` (not those of nested statements), including declared array shapes."""
+    for name in _field_names(type(s)):
+        v = getattr(s, name)
+        if name in ("body", "then", "orelse"):
+            continue
+        yield from _exprs_in(v)
+    if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array):
+        yield from s.sym.type.shape
+
+
+def walk(body: Body) -> Iterator[Stmt]:
+    """Every statement, parents first, in source order."""
+    from .nodes import bodies
+
+    for s in body:
+        yield s
+        for b in bodies(s):
+            yield from walk(b)
+
+
+def all_exprs(body: Body) -> Iterator[Expr]:
+    """Every expression of every statement, with sub-expressions."""
+    for s in walk(body):
+        for e in stmt_exprs(s):
+            yield from walk_expr(e)
+
+
+def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """Rebuild ``e`` bottom-up: ``f`` sees each node after its children were rewritten."""
+    changes = {}
+    for name in _field_names(type(e)):
+        v = getattr(e, name)
+        w = _map_value(v, lambda x: map_expr(x, f))
+        if w is not v:
+            changes[name] = w
+    return f(dataclasses.replace(e, **changes) if changes else e)
+
+
+def _map_value(v, f: Callable[[Expr], Expr]):
+    if isinstance(v, Expr):
+        return f(v)
+    if isinstance(v, tuple):
+        new = tuple(_map_value(x, f) for x in v)
+        return v if all(a is b for a, b in zip(new, v)) else new
+    if isinstance(v, Level) and v.n is not None:
+        n = f(v.n)
+        return v if n is v.n else dataclasses.replace(v, n=n)
+    if isinstance(v, Acc):
+        init, value = f(v.init), f(v.value)
+        return v if init is v.init and value is v.value else dataclasses.replace(v, init=init, value=value)
+    return v
+
+
+def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
+    """Rewrite the expressions directly in ``s`` with ``f`` applied bottom-up; nested bodies are left alone."""
+    changes = {}
+    for name in _field_names(type(s)):
+        if name in ("body", "then", "orelse"):
+            continue
+        v = getattr(s, name)
+        w = _map_value(v, lambda x: map_expr(x, f))
+        if w is not v:
+            changes[name] = w
+    return dataclasses.replace(s, **changes) if changes else s
+
+
+def map_body(body: Body, stmt: Callable[[Stmt], Stmt | Body | None], expr: Callable[[Expr], Expr] | None = None) -> Body:
+    """Rebuild ``body`` bottom-up. ``stmt`` returns a statement, a tuple to splice in, or None to drop it."""
+    out: list[Stmt] = []
+    for s in body:
+        t = map_stmt_exprs(s, expr) if expr else s
+        changes = {}
+        for name in ("body", "then", "orelse"):
+            b = getattr(t, name, None)
+            if b is not None:
+                nb = map_body(b, stmt, expr)
+                if nb is not b:
+                    changes[name] = nb
+        if changes:
+            t = dataclasses.replace(t, **changes)
+        r = stmt(t)
+        if r is None:
+            continue
+        out.extend(r) if isinstance(r, tuple) else out.append(r)
+    if len(out) == len(body) and all(a is b for a, b in zip(out, body)):
+        return body
+    return tuple(out)
+
+
+def keep(s: Stmt) -> Stmt:
+    """The identity, for :func:`map_body` when only expressions change."""
+    return s
+
+
+def substitute(body: Body, env: Mapping[Sym, Expr]) -> Body:
+    """Replace reads of variables by expressions."""
+    return map_body(body, keep, lambda e: env.get(e.sym, e) if isinstance(e, Var) else e)
+
+
+def substitute_expr(e: Expr, env: Mapping[Sym, Expr]) -> Expr:
+    return map_expr(e, lambda x: env.get(x.sym, x) if isinstance(x, Var) else x)
+
+
+_SYM_FIELDS = ("sym", "var", "buffer", "dst", "src")
+
+
+def rename(body: Body, env: Mapping[Sym, Sym]) -> Body:
+    """Replace symbols everywhere: reads, declarations, buffers, loop variables."""
+
+    def sym(s: Sym | None):
+        return env.get(s, s) if s is not None else None
+
+    def on_expr(e: Expr) -> Expr:
+        if isinstance(e, Raw):
+            return dataclasses.replace(e, uses=tuple(sym(u) for u in e.uses))
+        changes = {n: sym(getattr(e, n)) for n in _SYM_FIELDS if isinstance(getattr(e, n, None), Sym)}
+        return dataclasses.replace(e, **changes) if changes else e
+
+    def on_stmt(s: Stmt) -> Stmt:
+        changes: dict[str, object] = {n: sym(getattr(s, n)) for n in _SYM_FIELDS if isinstance(getattr(s, n, None), Sym)}
+        if isinstance(s, Reduce):
+            changes["accs"] = tuple(dataclasses.replace(a, sym=sym(a.sym)) for a in s.accs)
+        if isinstance(s, RawStmt):
+            changes |= {"reads": tuple(map(sym, s.reads)), "writes": tuple(map(sym, s.writes))}
+        if isinstance(s, InlineAsm):
+            changes["outputs"] = tuple((c, sym(o)) for c, o in s.outputs)
+        return dataclasses.replace(s, **changes) if changes else s
+
+    return map_body(body, on_stmt, on_expr)
+
+
+def declared(body: Body) -> Iterator[Sym]:
+    """Symbols that ``body`` declares, nested ones included."""
+    for s in walk(body):
+        if isinstance(s, Decl | Alloc):
+            yield s.sym
+        elif isinstance(s, For | Par):
+            yield s.var
+        elif isinstance(s, Reduce):
+            yield s.var
+            yield from (a.sym for a in s.accs)
+        elif isinstance(s, Atomic) and s.dst is not None:
+            pass  # assigned, declared before
+
+
+def refresh(body: Body) -> Body:
+    """A copy of ``body`` whose declared symbols are new (array shapes keep their expressions)."""
+    return rename(body, {s: fresh(s.name, s.type) for s in declared(body)})
+
+
+def assigned(body: Body) -> set[Sym]:
+    """Scalars written by ``body`` after their declaration, and buffers stored to."""
+    out: set[Sym] = set()
+    for s in walk(body):
+        if isinstance(s, Assign):
+            out.add(s.sym)
+        elif isinstance(s, Store):
+            out.add(s.buffer)
+        elif isinstance(s, Atomic):
+            out.add(s.buffer)
+            if s.dst is not None:
+                out.add(s.dst)
+        elif isinstance(s, AsyncCopy):
+            out.add(s.dst)
+        elif isinstance(s, RawStmt):
+            out.update(s.writes)
+        elif isinstance(s, InlineAsm):
+            out.update(o for _, o in s.outputs)
+    return out
+
+
+def used(e: Expr) -> set[Sym]:
+    """Variables and buffers that ``e`` mentions."""
+    out: set[Sym] = set()
+    for x in walk_expr(e):
+        if isinstance(x, Var):
+            out.add(x.sym)
+        elif isinstance(x, Raw):
+            out.update(x.uses)
+        elif hasattr(x, "buffer"):
+            out.add(x.buffer)
+    return out
+
+
+def used_in(body: Body) -> set[Sym]:
+    """Symbols that ``body`` reads, and buffers it touches."""
+    out: set[Sym] = set()
+    for s in walk(body):
+        for e in stmt_exprs(s):
+            out |= used(e)
+        if isinstance(s, Store | Atomic):
+            out.add(s.buffer)
+        elif isinstance(s, AsyncCopy):
+            out |= {s.dst, s.src}
+        elif isinstance(s, RawStmt):
+            out.update(s.reads)
+    return out
+
+
+def knobs_in(e: Expr) -> set[str]:
+    return {x.name for x in walk_expr(e) if isinstance(x, Knob)}
+
+
+def loads_in(e: Expr) -> Iterator[Load]:
+    return (x for x in walk_expr(e) if isinstance(x, Load))
+
+
+def vec_lanes(t: object) -> Expr | int | None:
+    """Lane count of a vector type, else None."""
+    return t.n if isinstance(t, Vec) else None
