@@ -1,0 +1,41 @@
+"""Definitions: variables that are names for an expression, so that an analysis can look through them.
+
+``const int64_t token = blockIdx.x;`` is a name: declared once, never assigned, its initialiser pure and made of values
+that do not change either. ``float x = input[i];`` is one only when loads are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ktc.ir.nodes import Body, Call, Decl, Expr, Raw, Sym, Var, WarpOp
+from ktc.ir.walk import assigned, loads_in, map_expr, used, walk, walk_expr
+
+
+def definitions(body: Body, *, loads: bool = False) -> dict[Sym, Expr]:
+    """Every variable of ``body`` that stands for its initialiser, with that initialiser (not expanded).
+
+    ``loads``: also those that read memory; the caller then vouches that nothing writes in between.
+    """
+    changed = assigned(body)
+    out: dict[Sym, Expr] = {}
+    for s in walk(body):
+        if isinstance(s, Decl) and s.init is not None and s.sym not in changed and _is_pure(s.init, loads):
+            if not {v for v in used(s.init) if v in changed} - _buffers(s.init):
+                out[s.sym] = s.init
+    return out
+
+
+def expand(e: Expr, defs: Mapping[Sym, Expr]) -> Expr:
+    """``e`` with defined variables replaced by their definitions, all the way down."""
+    return map_expr(e, lambda x: expand(defs[x.sym], defs) if isinstance(x, Var) and x.sym in defs else x)
+
+
+def _is_pure(e: Expr, loads: bool) -> bool:
+    if not loads and any(True for _ in loads_in(e)):
+        return False
+    return not any(isinstance(x, WarpOp | Raw) or (isinstance(x, Call) and x.effects != "pure") for x in walk_expr(e))
+
+
+def _buffers(e: Expr) -> set[Sym]:
+    return {load.buffer for load in loads_in(e)}
