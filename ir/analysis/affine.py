@@ -1,24 +1,26 @@
 """Affine forms of integer index expressions, with symbolic coefficients.
 
-``out[token * 2 * d + idx]`` is affine in ``token`` (coefficient ``2*d``) and in ``idx`` (coefficient ``1``). Symbols and
-hardware indices asked about (``over``) may not be multiplied with each other; everything else may stand in a coefficient.
+``out[token * 2 * d + idx]`` is affine in ``token`` (coefficient ``2*d``) and in ``idx`` (coefficient ``1``). Symbols
+and hardware indices asked about (``over``) may not be multiplied with each other; everything else may stand in a
+coefficient.
 
-Integer casts of 32 bits and more are looked through: C makes signed overflow undefined, and the verifier bounds unsigned
-index arithmetic, so a widened sum is the sum of the widened terms. Coefficients are *signed* (``x - threadIdx.x`` has
-coefficient -1), the rest keeps the type of the expression.
+Integer casts of 32 bits and more are looked through: C makes signed overflow undefined, and the verifier bounds
+unsigned index arithmetic, so a widened sum is the sum of the widened terms. Coefficients are *signed*
+(``x - threadIdx.x`` has coefficient -1), the rest keeps the type of the expression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from ktc.ir.fold import add, cast, fold_node, is_const, mul, sub
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, HwIndex, Sym, Unary, Var
 from ktc.ir.types import I32, I64, Scalar
 from ktc.ir.walk import walk_expr
 
-Index = Sym | HwIndex
+Index: TypeAlias = Sym | HwIndex
 """What an index expression can be affine in: a variable, or a hardware index."""
 
 
@@ -179,8 +181,8 @@ def _is_wide_int(t: object) -> bool:
 
 # ------------------------------------------------------------------------------------------- polynomials over atoms
 
-Polynomial = dict[tuple[Expr, ...], int]
-"""Sum of integer multiples of products of *atoms* (expressions that are not sums or products), keyed by sorted factors."""
+Polynomial: TypeAlias = dict[tuple[Expr, ...], int]
+"""Sum of integer multiples of products of *atoms* (neither sums nor products), keyed by the sorted factors."""
 
 
 def polynomial(e: Expr) -> Polynomial:

@@ -20,9 +20,10 @@ def definitions(body: Body, *, loads: bool = False) -> dict[Sym, Expr]:
     changed = assigned(body)
     out: dict[Sym, Expr] = {}
     for s in walk(body):
-        if isinstance(s, Decl) and s.init is not None and s.sym not in changed and _is_pure(s.init, loads):
-            if not {v for v in used(s.init) if v in changed} - _buffers(s.init):
-                out[s.sym] = s.init
+        if not isinstance(s, Decl) or s.init is None or s.sym in changed or not _is_pure(s.init, loads):
+            continue
+        if not (used(s.init) & changed) - _buffers(s.init):
+            out[s.sym] = s.init
     return out
 
 
