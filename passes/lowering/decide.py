@@ -1,0 +1,84 @@
+"""Facts that lowering asks about integer expressions: known values, divisibility.
+
+Bound knobs decide structure (a vector of one lane is a scalar); open knobs leave it to the printed constants.
+"""
+
+from __future__ import annotations
+
+from ktc.ir.fold import evaluate, is_const
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Knob, Unary, Var
+
+
+class Decider:
+    """Answers questions under a kernel's bound knobs and assumptions."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.bound = {k.name: k.value for k in kernel.knobs if k.value is not None}
+        self._divisors = [_divides(a.expr) for a in kernel.assumptions]
+        self._params = {p.sym: p for p in kernel.params}
+
+    def value(self, e: Expr) -> int | None:
+        """The value of ``e`` if constants and bound knobs determine it."""
+        v = evaluate(e, self.bound)
+        return None if v is None else int(v)
+
+    def divisible(self, e: Expr, by: Expr) -> bool:
+        """Whether ``by`` provably divides ``e``: by constants, bound knobs, factors, and assumed ``x % y == 0``."""
+        n = self.value(by)
+        if n == 1:
+            return True
+        v = self.value(e)
+        if v is not None and n is not None:
+            return v % n == 0
+        if e == by or v == 0:
+            return True
+        if isinstance(e, Cast):
+            return self.divisible(e.x, by)
+        if isinstance(e, Unary) and e.op == "-":
+            return self.divisible(e.x, by)
+        if isinstance(e, Binary):
+            if e.op in "+-":
+                return self.divisible(e.a, by) and self.divisible(e.b, by)
+            if e.op == "*":
+                return self.divisible(e.a, by) or self.divisible(e.b, by)
+        if isinstance(e, Var):
+            p = self._params.get(e.sym)
+            if p is not None and n is not None and p.divisible_by % n == 0:
+                return True
+        return any(d is not None and _same(d[0], e) and self._implies(d[1], by) for d in self._divisors)
+
+    def _implies(self, known: Expr, wanted: Expr) -> bool:
+        """``x % known == 0`` implies ``x % wanted == 0``."""
+        if known == wanted:
+            return True
+        k, w = self.value(known), self.value(wanted)
+        return k is not None and w is not None and k % w == 0
+
+    def equal(self, a: Expr, b: Expr) -> bool:
+        """Whether two expressions are provably equal: the same tree, or the same known value."""
+        va, vb = self.value(a), self.value(b)
+        return strip(a) == strip(b) or (va is not None and va == vb)
+
+
+def strip(e: Expr) -> Expr:
+    """``e`` without outer casts."""
+    while isinstance(e, Cast):
+        e = e.x
+    return e
+
+
+def _same(a: Expr, b: Expr) -> bool:
+    return strip(a) == strip(b)
+
+
+def _divides(e: Expr) -> tuple[Expr, Expr] | None:
+    """(x, y) if ``e`` says ``x % y == 0``."""
+    if isinstance(e, Binary) and e.op == "==" and is_const(strip(e.b), 0):
+        m = strip(e.a)
+        if isinstance(m, Binary) and m.op == "%":
+            return strip(m.a), strip(m.b)
+    return None
+
+
+__all__ = ["Call", "Const", "Decider", "Knob", "strip"]

@@ -1,0 +1,103 @@
+"""Launch geometry from the thread and block levels, and names for hardware indices."""
+
+from __future__ import annotations
+
+from ktc.ir.fold import cdiv, i32, simplify, sub
+from ktc.ir.kernel import Kernel, Launch
+from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Par, Reduce, Sym, Var, fresh
+from ktc.ir.types import I32
+from ktc.ir.walk import all_exprs, keep, map_body, walk
+
+from .errors import LoweringError
+from .levels import plan
+from .state import State
+
+
+def thread_axes(body: Body) -> frozenset[str]:
+    """Thread axes that some loop of ``body`` is distributed over."""
+    axes: set[str] = set()
+    for s in walk(body):
+        if isinstance(s, Par | Reduce):
+            axes |= plan(s, lambda e: None).thread_axes
+    return frozenset(axes)
+
+
+def collect_geometry(body: Body, st: State) -> None:
+    """Record the size of every thread and block axis; the loops on one axis must agree.
+
+    Raises:
+        LoweringError: E-LOWER-SHAPE, E-LOWER-PHASES.
+    """
+    uses_threads = any(isinstance(x, HwIndex) and x.level in ("thread", "block_dim") for x in all_exprs(body))
+    launch = st.kernel.launch
+    if uses_threads and launch is not None:
+        for axis, n in zip("xyz", launch.block):
+            if simplify(n) != i32(1):
+                st.extents[axis] = n
+    for s in walk(body):
+        if not isinstance(s, Par | Reduce):
+            continue
+        for h in plan(s, st.decide.value).hw:
+            if h.level == "thread":
+                assert h.n is not None
+                st.set_extent(h.axis, h.n, s)
+            else:
+                blocks = h.n if h.n is not None else cdiv(sub(s.hi, s.lo), h.stride)
+                if h.axis in st.grid and not st.decide.equal(st.grid[h.axis], blocks):
+                    raise LoweringError(
+                        "E-LOWER-PHASES", f"two grid-wide loops want different sizes of blockIdx.{h.axis}", s.loc,
+                        hint="kernels of several grid-wide phases are not supported yet: fuse the loops or split the kernel",
+                    )  # fmt: skip
+                st.grid[h.axis] = blocks
+
+
+def launch_of(st: State, shared: Expr | None) -> Launch:
+    """The derived launch; axes no loop uses keep the source's size only if the body still reads them."""
+    one = i32(1)
+    old = st.kernel.launch
+    grid = tuple(st.grid.get(a, one) for a in "xyz")
+    block = tuple(st.extents.get(a, one) for a in "xyz")
+    return Launch(
+        grid,  # type: ignore[arg-type]
+        block,  # type: ignore[arg-type]
+        dynamic_shared=shared,
+        cluster=old.cluster if old else None,
+        max_threads=old.max_threads if old and not st.extents else None,
+        min_blocks=old.min_blocks if old else None,
+    )
+
+
+NAMES = {"thread": "tid", "block": "bid"}
+
+
+def name_hardware(body: Body) -> Body:
+    """``const int tid = threadIdx.x`` at the top for each hardware index used (as an int) more than once."""
+    counts: dict[HwIndex, int] = {}
+    for e in all_exprs(body):
+        if isinstance(e, Cast) and e.to == I32 and isinstance(e.x, HwIndex):
+            counts[e.x] = counts.get(e.x, 0) + 1
+    repeated = [h for h, n in counts.items() if n > 1 and h.level in NAMES]
+    axes = {level: {h.axis for h in counts if h.level == level} for level in NAMES}
+    names: dict[HwIndex, Sym] = {}
+    for h in sorted(repeated, key=lambda h: (h.level, h.axis)):
+        plain = axes[h.level] == {"x"}
+        names[h] = fresh(NAMES[h.level] if plain else f"{NAMES[h.level]}_{h.axis}", I32)
+
+    def on(e: Expr) -> Expr:
+        if isinstance(e, Cast) and e.to == I32 and isinstance(e.x, HwIndex) and e.x in names:
+            return Var(names[e.x])
+        return e
+
+    top = tuple(Decl(s, Cast(I32, h, "implicit"), const=True) for h, s in names.items())
+    return top + map_body(body, keep, on)
+
+
+def host_parameters_used(kernel: Kernel, body: Body) -> tuple:
+    """``kernel.params`` with host values that the body reads turned into real parameters."""
+    import dataclasses
+
+    used = {e.sym for e in all_exprs(body) if isinstance(e, Var)}
+    real = [p for p in kernel.params if not p.host]
+    added = [dataclasses.replace(p, host=False) for p in kernel.params if p.host and p.sym in used]
+    rest = [p for p in kernel.params if p.host and p.sym not in used]
+    return (*real, *added, *rest)

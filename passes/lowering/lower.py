@@ -1,0 +1,255 @@
+"""The recursion over parallel form: loops, reductions, kept control flow, runs of simple statements, barriers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ktc.ir.fold import add, cast, lt, mul, simplify, sub
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Barrier,
+    Body,
+    Break,
+    Continue,
+    Decl,
+    Expr,
+    For,
+    If,
+    Par,
+    Reduce,
+    Return,
+    Stmt,
+    Sym,
+    Var,
+    While,
+    fresh,
+    i32,
+)  # fmt: skip
+from ktc.ir.types import Scalar
+from ktc.ir.walk import used_in, walk
+
+from .errors import LoweringError
+from .levels import Plan, plan
+from .owned import reserve
+from .reduction import across_threads, combine, identity
+from .runs import emit_run
+from .scope import Guard, Scope, has_parallel, is_convergent, nest
+from .state import State
+from .sync import Access, accesses, conflict, siblings_conflict
+
+
+def lower_body(body: Body, scope: Scope, st: State) -> Body:
+    """Lower a statement list, deriving the barriers between its statements."""
+    ordered = any(has_parallel(s) for s in body)
+    out: list[Stmt] = []
+    run: list[Stmt] = []
+    pending: list[Access] = []
+
+    def flush(k: int) -> None:
+        if run:
+            out.extend(emit_run(tuple(run), used_in(body[k:]), scope, st))
+            run.clear()
+
+    for k, s in enumerate(body):
+        if ordered and scope.in_par:
+            here = accesses(s, len(st.thread_axes))
+            if conflict(pending, here):
+                flush(k)
+                out.append(Barrier(loc=s.loc))
+                pending.clear()
+            pending += here
+        if _is_leaf(s, scope, st):
+            run.append(s)
+        else:
+            flush(k)
+            out.extend(_compound(s, scope, st))
+    flush(len(body))
+    return tuple(out)
+
+
+def _is_leaf(s: Stmt, scope: Scope, st: State) -> bool:
+    """Whether ``s`` goes into a run: no parallelism inside, and (under jams) nothing that should be kept once."""
+    if isinstance(s, Par | Reduce):
+        return False
+    if isinstance(s, Alloc):
+        return st.owned.get(s.sym) is None
+    if not isinstance(s, For | If | While):
+        return not (is_convergent((s,)) and (scope.jams or scope.guards))
+    if has_parallel(s) or is_convergent((s,)):
+        return False
+    return not scope.jams or _control_varies(s, st) or _leaves_early(s)
+
+
+def _control_varies(s: For | If | While, st: State) -> bool:
+    if isinstance(s, For):
+        return bool(st.variation.of(s.init) | st.variation.of(s.cond) | st.variation.of(s.step))
+    return bool(st.variation.of(s.cond))
+
+
+def _leaves_early(s: Stmt) -> bool:
+    return any(isinstance(x, Break | Continue | Return) for x in walk((s,)))
+
+
+def _compound(s: Stmt, scope: Scope, st: State) -> Body:
+    if isinstance(s, Par):
+        return lower_par(s, s.body, scope, st)
+    if isinstance(s, Reduce):
+        return lower_reduce(s, scope, st)
+    if isinstance(s, For | If | While) and (scope.jams or has_parallel(s)) and _control_varies(s, st):
+        raise LoweringError(
+            "E-LOWER-JAM-CONTROL",
+            "a barrier or a distributed loop stands under control that differs between jammed iterations",
+            s.loc,
+        )
+    if isinstance(s, For):
+        inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st)
+        return (dataclasses.replace(s, init=st.expr(s.init), cond=st.expr(s.cond), step=st.expr(s.step), body=inner),)
+    if isinstance(s, While):
+        inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st)
+        return (dataclasses.replace(s, cond=st.expr(s.cond), body=inner),)
+    if isinstance(s, If):
+        then, orelse = lower_body(s.then, scope, st), lower_body(s.orelse, scope, st)
+        return (dataclasses.replace(s, cond=st.expr(s.cond), then=then, orelse=orelse),)
+    if isinstance(s, Alloc):
+        return ()
+    if scope.jams:
+        raise LoweringError("E-LOWER-JAM-BARRIER", "a barrier or warp operation cannot be jammed", s.loc)
+    return st.rewrite((s,))
+
+
+def _back_edge(body: Body, scope: Scope, st: State) -> Body:
+    """A barrier at the end of a loop whose next round may touch what this one still reads or writes."""
+    if not any(has_parallel(s) for s in body):
+        return ()
+    every = [a for s in body for a in accesses(s, len(st.thread_axes))]
+    return (Barrier(),) if conflict(every, every) else ()
+
+
+# ------------------------------------------------------------------------------------------------------------- loops
+
+
+def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
+    """The loops, guards and base index of one distribution around the lowered ``body``."""
+    p = plan(s, st.decide.value)
+    t = s.var.type
+    assert isinstance(t, Scalar)
+    lo, hi = st.expr(s.lo), cast(st.expr(s.hi), t)
+    clash = p.thread_axes & scope.axes
+    if clash:
+        raise LoweringError("E-LOWER-AXIS", f"threadIdx.{min(clash)} already belongs to an enclosing loop", s.loc)
+    jams = tuple(sorted((j for j, _ in p.jams), key=lambda j: j.kind == "vec"))
+    extent = sub(hi, cast(lo, t))
+    for j, stride in p.jams:
+        st.exact[j.var] = j.kind == "vec" and st.decide.value(stride) == 1 and st.decide.divisible(extent, j.extent)
+    exact_lanes = all(st.exact[j.var] for j in jams if j.kind == "vec")
+    st.levels_of[s.var] = jams
+    base = s.var if not jams else fresh(s.var.name, t)
+    if jams:
+        st.index[s.var] = add(Var(base), p.jam_offset(t))
+        st.variation.seed(s.var, frozenset(j.var for j in jams))
+        st.variation.grow(body)
+    first = add(Var(base), p.jam_offset(t, zero_vec=True)) if exact_lanes else add(Var(base), p.jam_offset(t))
+    guard = Guard(lt(first, hi), frozenset(j.var for j in jams if not (exact_lanes and j.kind == "vec")))
+    together = is_convergent(body) or siblings_conflict(body, len(st.thread_axes))
+
+    inner = scope.inside(
+        jams=scope.jams + jams, axes=scope.axes | p.thread_axes, in_par=True, repeats=scope.repeats or bool(p.seqs)
+    )
+
+    def lowered(guarded: bool) -> Body:
+        if guarded and (guard.jams or together):
+            return reserve(body, inner, st) + lower_body(body, inner.inside(guards=(*scope.guards, guard)), st)
+        code = reserve(body, inner, st) + lower_body(body, inner, st)
+        return (If(guard.cond, code),) if guarded and code else code
+
+    back = _back_edge(body, scope, st) if p.seqs and together else ()
+    start = add(cast(lo, t), p.offset(t))
+    if p.rest is None:
+        return _bounded(p, base, start, lowered(not _covers(p, extent, st)) + back, t)
+    return _strided(p, base, lo, hi, guard, together, lowered, back, t)
+
+
+def _covers(p: Plan, extent: Expr, st: State) -> bool:
+    """Whether the levels visit exactly the range, so that no tail guard is needed."""
+    if p.covered is None:
+        return st.decide.divisible(extent, p.unit)
+    return st.decide.equal(p.covered, extent)
+
+
+def _bounded(p: Plan, base: Sym, start: Expr, body: Body, t: Scalar) -> Body:
+    """No open-ended loop: a base index, inside the loops of the counted ``seq`` levels."""
+    loops = []
+    for q in p.seqs:
+        v = fresh("s", t)
+        start = add(start, mul(Var(v), cast(q.stride, t)))
+        loops.append((v, q.n))
+    code: Body = (Decl(base, start, const=True), *body)
+    for v, n in reversed(loops):
+        assert n is not None
+        code = (For(v, cast(i32(0), t), lt(Var(v), cast(n, t)), add(Var(v), cast(i32(1), t)), code),)
+    return code
+
+
+def _strided(
+    p: Plan, base: Sym, lo: Expr, hi: Expr, guard: Guard, together: bool, lowered, back: Body, t: Scalar
+) -> Body:
+    """The open-ended ``seq`` level: ``for (base = first; base < hi; base += stride)``.
+
+    When all threads must stay together, the trip count may not depend on the thread: the thread's part of the index
+    moves inside, and a guard takes over.
+    """
+    assert p.rest is not None
+    stride = cast(simplify(p.rest.stride), t)
+    counted = [q for q in p.seqs if q.n is not None]
+    inside = together and bool(p.thread_axes)
+    if not inside and not counted:
+        code = lowered(bool(guard.jams)) + back
+        start = add(cast(lo, t), p.offset(t))
+        return (For(base, start, lt(Var(base), hi), add(Var(base), stride), code),)
+    outer = fresh(f"{base.name}_0", t)
+    start = add(Var(outer), p.offset(t, "thread") if inside else cast(i32(0), t))
+    plain = Plan(p.jams, tuple(counted), (), None, p.unit)
+    code = _bounded(plain, base, start, lowered(True), t) + back
+    first = add(cast(lo, t), p.offset(t, "block") if inside else p.offset(t))
+    return (For(outer, first, lt(Var(outer), hi), add(Var(outer), stride), code),)
+
+
+# -------------------------------------------------------------------------------------------------------- reductions
+
+
+def lower_reduce(s: Reduce, scope: Scope, st: State) -> Body:
+    """Partial results per thread, then across threads, then the initial value."""
+    p = plan(s, st.decide.value)
+    if any(h.level == "block" for h in p.hw):
+        raise LoweringError(
+            "E-LOWER-REDUCE-BLOCK", "a reduction across blocks needs a second kernel or atomics", s.loc,
+            hint="distribute the reduction over threads of one block",
+        )  # fmt: skip
+    front: list[Stmt] = []
+    contributions: list[Stmt] = []
+    after: list[Stmt] = []
+    for a in s.accs:
+        t = a.sym.type
+        assert isinstance(t, Scalar)
+        here = frozenset(j.var for j in scope.jams)
+        dims = scope.ordered(st.variation.of_sym.get(a.sym, frozenset()) & here)
+        st.depth[a.sym] = len(scope.jams)
+        start = Decl(a.sym, identity(a.op, t), loc=s.loc, comments=s.comments)
+        if dims:
+            front += st.expand(start, dims)
+            front += nest(dims, (), st.rewrite((Assign(a.sym, start.init),)))  # type: ignore[arg-type]
+        else:
+            front.append(start)
+        contributions.append(Assign(a.sym, combine(a.op, Var(a.sym), cast(a.value, t)), loc=s.loc))
+        together: list[Stmt] = []
+        for h in p.hw:
+            assert h.n is not None
+            allocs, code = across_threads(s, a, a.sym, h.axis, h.n, st, scope.repeats or bool(dims))
+            front += allocs
+            together += code
+        if simplify(a.init) != identity(a.op, t):
+            together.append(Assign(a.sym, combine(a.op, cast(a.init, t), Var(a.sym)), loc=s.loc))
+        after += nest(dims, (), st.rewrite(tuple(together))) if together else ()
+    loops = lower_par(s, (*s.body, *contributions), scope, st)
+    return (*front, *loops, *after)

@@ -1,0 +1,319 @@
+"""Runs of simple statements under jams: loads staged first, unit-stride ones as vectors, the rest in unrolled loops.
+
+before (jams u: 2, v: V over i, guard on u)          after
+    x = f32(in[r + i])                                vec<f16, V> in_vec[2]
+    out[r + i] = f16(x * s)                           for u: if (i_u < n) in_vec[u] = load in[r + i_u]
+                                                      for u: if (i_u < n):
+                                                          vec<f16, V> out_vec
+                                                          for v: x = f32(in_vec[u][v]); out_vec[v] = f16(x * s)
+                                                          store out[r + i_u] = out_vec
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Binary,
+    Body,
+    Break,
+    Continue,
+    Decl,
+    Eval,
+    Expr,
+    For,
+    If,
+    Load,
+    Return,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    While,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
+from ktc.ir.walk import all_exprs, assigned, declared, used_in, walk
+
+from .levels import Jam
+from .scope import Scope, guard_of, nest
+from .state import State
+from .vary import is_private
+
+
+@dataclass(frozen=True)
+class Group:
+    """Consecutive statements that vary along the same jams. ``vec``: the lane jam of a group of whole-vector loads."""
+
+    dims: frozenset[Sym]
+    body: Body
+    vec: Jam | None = None
+
+
+def emit_run(run: Body, used_after: set[Sym], scope: Scope, st: State) -> Body:
+    """Lower a run of leaf statements in ``scope``; ``used_after`` are symbols that later statements read."""
+    run = tuple(st.owner_guard(s, scope) for s in run)
+    if not scope.jams:
+        return _plain(run, used_after, scope, st)
+    run = hoist_loads(extract_loads(run))
+    st.variation.grow(run)
+    groups = _group(run, scope, st)
+    out: list[Stmt] = []
+    for k, g in enumerate(groups):
+        later = used_after | used_in(tuple(s for h in groups[k + 1 :] for s in h.body))
+        out += _emit_vector_loads(g, scope, st) if g.vec else _emit_group(g, later, scope, st)
+    return tuple(out)
+
+
+# ------------------------------------------------------------------------------------------------------ without jams
+
+
+def _plain(run: Body, used_after: set[Sym], scope: Scope, st: State) -> Body:
+    body = st.rewrite(run)
+    cond = guard_of(scope.guards, frozenset())
+    if cond is None:
+        return body
+    hoisted, inner = _hoist_declarations(body, used_after)
+    return (*hoisted, If(cond, inner)) if inner else hoisted
+
+
+def _hoist_declarations(body: Body, live: set[Sym]) -> tuple[Body, Body]:
+    """Declarations of ``live`` symbols moved in front, their initialisers left as assignments."""
+    front: list[Stmt] = []
+    rest: list[Stmt] = []
+    for s in body:
+        if isinstance(s, Alloc):
+            front.append(s)
+        elif isinstance(s, Decl) and s.sym in live:
+            front.append(Decl(s.sym, None, loc=s.loc))
+            if s.init is not None:
+                rest.append(Assign(s.sym, s.init, loc=s.loc, comments=s.comments))
+        else:
+            rest.append(s)
+    return tuple(front), tuple(rest)
+
+
+# --------------------------------------------------------------------------------------------------- loads in front
+
+
+def extract_loads(run: Body) -> Body:
+    """Give each unconditional global or shared load of a simple statement a variable of its own."""
+    out: list[Stmt] = []
+    for s in run:
+        if isinstance(s, Decl) and isinstance(s.init, Load):
+            out.append(s)
+        elif isinstance(s, Decl | Assign | Store | Eval):
+            temps: list[Stmt] = []
+            names: dict[Load, Sym] = {}
+
+            def on(e: Expr, temps: list[Stmt] = temps, names: dict[Load, Sym] = names, at: Stmt = s) -> Expr:
+                if isinstance(e, Load) and not is_private(e.buffer) and isinstance(e.type, Scalar):
+                    if e not in names:
+                        names[e] = fresh(f"{e.buffer.name}_i", e.type)
+                        temps.append(Decl(names[e], e, const=True, loc=at.loc))
+                    return Var(names[e])
+                return e
+
+            s = _map_unconditional(s, on)
+            out += [*temps, s]
+        else:
+            out.append(s)
+    return tuple(out)
+
+
+def _map_unconditional(s: Stmt, f) -> Stmt:
+    """Apply ``f`` bottom-up to expressions of ``s``, but not below lazily evaluated operands."""
+
+    def go(e: Expr) -> Expr:
+        if isinstance(e, Select):
+            return dataclasses.replace(e, cond=go(e.cond))
+        if isinstance(e, Binary) and e.op in ("&&", "||"):
+            return dataclasses.replace(e, a=go(e.a))
+        changes = {}
+        for fl in dataclasses.fields(e):
+            v = getattr(e, fl.name)
+            if isinstance(v, Expr):
+                changes[fl.name] = go(v)
+            elif isinstance(v, tuple) and v and all(isinstance(x, Expr) for x in v):
+                changes[fl.name] = tuple(go(x) for x in v)
+        return f(dataclasses.replace(e, **changes) if changes else e)
+
+    fields = {n: getattr(s, n) for n in ("init", "value") if isinstance(getattr(s, n, None), Expr)}
+    changes: dict[str, object] = {n: go(e) for n, e in fields.items()}
+    if isinstance(s, Store):
+        changes["index"] = tuple(go(x) for x in s.index)
+    return dataclasses.replace(s, **changes)
+
+
+def hoist_loads(run: Body) -> Body:
+    """Move load declarations up past statements that they neither depend on nor may alias."""
+    out: list[Stmt] = []
+    for s in run:
+        if not (isinstance(s, Decl) and isinstance(s.init, Load) and not is_private(s.init.buffer)):
+            out.append(s)
+            continue
+        needs = used_in((s,))
+        k = len(out)
+        while k and not _blocks(out[k - 1], needs, s.init.buffer):
+            k -= 1
+        while k < len(out) and isinstance(out[k], Decl) and isinstance(out[k].init, Load):  # keep source order of loads
+            k += 1
+        out.insert(k, s)
+    return tuple(out)
+
+
+def _blocks(s: Stmt, needs: set[Sym], buffer: Sym) -> bool:
+    if set(declared((s,))) & needs or assigned((s,)) & needs:
+        return True
+    if isinstance(s, Decl | Assign):
+        return False
+    if any(isinstance(x, Break | Continue | Return) for x in walk((s,))):
+        return True
+    written = {b for b in assigned((s,)) if not is_private(b)}
+    return any(_may_alias(b, buffer) for b in written) or not isinstance(s, Store | If | For | Alloc)
+
+
+def _may_alias(a: Sym, b: Sym) -> bool:
+    if a == b:
+        return True
+    ta, tb = a.type, b.type
+    if isinstance(ta, Array) or isinstance(tb, Array):
+        return False
+    return not (isinstance(ta, Ptr) and isinstance(tb, Ptr) and (ta.restrict and tb.restrict))
+
+
+# ------------------------------------------------------------------------------------------------------------ groups
+
+
+def _dims(s: Stmt, scope: Scope, st: State) -> frozenset[Sym]:
+    """The jams that ``s`` must be repeated over."""
+    here = frozenset(j.var for j in scope.jams)
+    if isinstance(s, Decl):
+        return st.variation.of_sym.get(s.sym, frozenset()) & here
+    if isinstance(s, Alloc):
+        return frozenset()
+    if isinstance(s, Assign):
+        return (st.variation.of_sym.get(s.sym, frozenset()) & here) | st.since_declared(s.sym, scope)
+    if isinstance(s, Store) and is_private(s.buffer):
+        return (st.variation.of_sym.get(s.buffer, frozenset()) & here) | st.since_declared(s.buffer, scope)
+    if isinstance(s, If | For | While):
+        out: frozenset[Sym] = frozenset()
+        for e in all_exprs((s,)):
+            out |= st.variation.of(e) & here
+        for x in walk((s,)):
+            if not isinstance(x, If | For | While):
+                out |= _dims(x, scope, st)
+        return out
+    return here  # global and shared effects: once per iteration
+
+
+def _vector_jam(e: Load | Store, scope: Scope, st: State) -> Jam | None:
+    """The lane jam along which ``e`` is one aligned, unit-stride access, if any."""
+    if len(e.index) != 1 or e.width != 1 or not isinstance(e.buffer.type, Ptr) or e.buffer.type.volatile:
+        return None
+    for j in scope.jams:
+        if j.kind == "vec" and st.lanes_exact(j) and st.is_vector_access(e.buffer, e.index[0], j):
+            return j
+    return None
+
+
+def _group(run: Body, scope: Scope, st: State) -> list[Group]:
+    groups: list[Group] = []
+    for s in run:
+        st.depth.setdefault(s.sym, len(scope.jams)) if isinstance(s, Decl | Alloc) else None
+        dims = _dims(s, scope, st)
+        vec = None
+        if isinstance(s, Decl) and isinstance(s.init, Load):
+            vec = _vector_jam(s.init, scope, st)
+            if vec is not None and vec.var not in dims:
+                vec = None
+            if vec is not None:
+                dims -= {vec.var}
+        last = groups[-1] if groups else None
+        if last is not None and last.dims == dims and last.vec == vec:
+            groups[-1] = Group(dims, (*last.body, s), vec)
+        else:
+            groups.append(Group(dims, (s,), vec))
+    return groups
+
+
+def _emit_vector_loads(g: Group, scope: Scope, st: State) -> Body:
+    """``vec<T, V> x_vec[...]`` for each load of the group, filled in one nest over the other jams."""
+    assert g.vec is not None
+    dims = scope.ordered(g.dims)
+    front: list[Stmt] = []
+    inner: list[Stmt] = []
+    guarded = guard_of(scope.guards, frozenset(j.var for j in dims)) is not None
+    for s in g.body:
+        assert isinstance(s, Decl) and isinstance(s.init, Load)
+        vt = Vec(scalar_of(s.sym.type), g.vec.extent)
+        index = tuple(st.expr(x, zero=g.vec) for x in s.init.index)
+        load = dataclasses.replace(s.init, index=index, width=g.vec.extent)
+        if dims:
+            sym = fresh(_vec_name(s.sym), Array(vt, tuple(j.extent for j in dims)))
+            front.append(Alloc(sym))
+            inner.append(Store(sym, tuple(Var(j.var) for j in dims), load, loc=s.loc, comments=s.comments))
+        else:
+            sym = fresh(_vec_name(s.sym), vt)
+            if guarded:
+                front.append(Decl(sym, None, loc=s.loc))
+                inner.append(Assign(sym, load, loc=s.loc, comments=s.comments))
+            else:
+                inner.append(Decl(sym, load, const=True, loc=s.loc, comments=s.comments))
+        st.storage[s.sym] = (sym, (*(j.var for j in dims), g.vec.var))
+    return (*front, *nest(dims, scope.guards, tuple(inner)))
+
+
+def _vec_name(s: Sym) -> str:
+    return s.name.removesuffix("_i") + "_vec"
+
+
+def _emit_group(g: Group, used_later: set[Sym], scope: Scope, st: State) -> Body:
+    dims = scope.ordered(g.dims)
+    guarded = guard_of(scope.guards, g.dims) is not None
+    front: list[Stmt] = []
+    for s in g.body:
+        if isinstance(s, Alloc):
+            front += st.allocate(s, scope)
+        elif isinstance(s, Decl) and s.sym in used_later and (dims or guarded):
+            front += st.expand(s, dims)
+    body = tuple(s for s in g.body if not isinstance(s, Alloc))
+    if not body:
+        return tuple(front)
+    before, body, after = _vector_stores(body, dims, scope, st)
+    lane = next((j for j in dims if j.kind == "vec"), None)
+    inner = st.rewrite(body)
+    if before and lane is not None:
+        inner_loop = nest((lane,), tuple(x for x in scope.guards if lane.var in x.jams), inner)
+        outer_guards = tuple(x for x in scope.guards if lane.var not in x.jams)
+        return (*front, *nest(tuple(j for j in dims if j is not lane), outer_guards, (*before, *inner_loop, *after)))
+    return (*front, *nest(dims, scope.guards, inner))
+
+
+def _vector_stores(body: Body, dims: tuple[Jam, ...], scope: Scope, st: State) -> tuple[Body, Body, Body]:
+    """Unit-stride stores of the group go through a vector: (declarations, body, whole-vector stores)."""
+    before: list[Stmt] = []
+    after: list[Stmt] = []
+    out: list[Stmt] = []
+    for k, s in enumerate(body):
+        jam = _vector_jam(s, scope, st) if isinstance(s, Store) and not is_private(s.buffer) else None
+        if jam is None or jam not in dims or _read_later(s, body[k + 1 :]):  # type: ignore[arg-type]
+            out.append(s)
+            continue
+        assert isinstance(s, Store)
+        sym = fresh(f"{s.buffer.name}_vec", Vec(scalar_of(s.buffer.type), jam.extent))
+        before.append(Decl(sym))
+        out.append(Store(sym, (Var(jam.var),), s.value, loc=s.loc, comments=s.comments))
+        index = tuple(st.expr(x, zero=jam) for x in s.index)
+        after.append(Store(s.buffer, index, Var(sym), width=jam.extent, cache=s.cache, loc=s.loc))
+    return tuple(before), tuple(out), tuple(after)
+
+
+def _read_later(s: Store, rest: Body) -> bool:
+    """Whether delaying ``s`` to the end of its group would let a later statement miss it."""
+    touched = {b for b in used_in(rest) if not is_private(b) and isinstance(b.type, Array | Ptr)}
+    return any(_may_alias(s.buffer, b) for b in touched)

@@ -1,0 +1,211 @@
+"""What lowering knows while it walks: facts, index definitions, where expanded values live, the launch it derives."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ktc.ir.analysis.affine import linear_form
+from ktc.ir.fold import cast, fold_node, simplify
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    AddrOf,
+    Alloc,
+    Assign,
+    Atomic,
+    Body,
+    Decl,
+    Expr,
+    If,
+    Load,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
+    i32,
+)  # fmt: skip
+from ktc.ir.types import Array, Ptr, scalar_of
+from ktc.ir.walk import map_body, map_expr, stmt_exprs, walk, walk_expr
+
+from .decide import Decider, strip
+from .errors import LoweringError
+from .levels import Jam
+from .scope import Scope, first_thread
+from .vary import Variation, is_private
+
+
+class State:
+    """Mutable state of one ``materialise`` call."""
+
+    def __init__(self, kernel: Kernel, thread_axes: frozenset[str]) -> None:
+        self.kernel = kernel
+        self.decide = Decider(kernel)
+        self.variation = Variation()
+        self.thread_axes = thread_axes
+        self.index: dict[Sym, Expr] = {}  # loop variable -> base + jam terms
+        self.base: dict[Sym, Expr] = {}  # loop variable -> its value at jam 0, minus lo
+        self.exact: dict[Sym, bool] = {}  # lane jam variable -> lanes never straddle the end
+        self.storage: dict[Sym, tuple[Sym, tuple[Sym, ...]]] = {}  # private value -> (array, jam variables)
+        self.owned: dict[Sym, Sym] = {}  # logical row array -> per-thread array
+        self.levels_of: dict[Sym, tuple[Jam, ...]] = {}  # loop variable -> its jams
+        self.depth: dict[Sym, int] = {}  # private value -> number of jams in force at its declaration
+        self.extents: dict[str, Expr] = {}  # thread axis -> size
+        self.grid: dict[str, Expr] = {}
+
+    # ------------------------------------------------------------------------------------------------- questions
+
+    def since_declared(self, sym: Sym, scope: Scope) -> frozenset[Sym]:
+        """Jams entered after ``sym`` was declared: an update of it must be repeated over them."""
+        return frozenset(j.var for j in scope.jams[self.depth.get(sym, 0) :])
+
+    def lanes_exact(self, j: Jam) -> bool:
+        return self.exact.get(j.var, False)
+
+    def is_vector_access(self, buffer: Sym, index: Expr, j: Jam) -> bool:
+        """Unit stride along the owner of lane jam ``j``, aligned base, offset divisible by the lane count."""
+        form = linear_form(index, {j.owner})
+        if form is None:
+            return False
+        c = form.coeffs.get(j.owner)
+        if c is None or self.decide.value(c) != 1 or j.var in self.variation.of(form.rest):
+            return False
+        return self.decide.divisible(form.rest, j.extent) and self.aligned(buffer, j.extent)
+
+    def aligned(self, buffer: Sym, lanes: Expr) -> bool:
+        """Whether the base address allows ``lanes`` elements at once (16 bytes are the widest access)."""
+        assert isinstance(buffer.type, Ptr)
+        align = next((p.align for p in self.kernel.params if p.sym == buffer), 0)
+        n = self.decide.value(lanes)
+        need = 16 if n is None else min(16, n * scalar_of(buffer.type).bytes)
+        return align >= need
+
+    # ------------------------------------------------------------------------------------------------- rewriting
+
+    def expr(self, e: Expr, zero: Jam | None = None) -> Expr:
+        """``e`` with loop variables, expanded values and row arrays replaced; lane ``zero`` taken as 0."""
+        out = map_expr(map_expr(e, self._own), self._node)
+        if zero is not None:
+            out = map_expr(out, lambda x: i32(0) if isinstance(x, Var) and x.sym == zero.var else x)
+        return simplify(out)
+
+    def rewrite(self, body: Body) -> Body:
+        """``body`` with every expression rewritten and expanded variables stored to their arrays."""
+
+        def own(s: Stmt) -> Stmt:
+            if isinstance(s, Store) and s.buffer in self.owned:
+                regs, slots = self.owned[s.buffer], self._slots(s.buffer, s.index)
+                if not slots:
+                    return Assign(regs, s.value, loc=s.loc, comments=s.comments)
+                return dataclasses.replace(s, buffer=regs, index=slots)
+            return s
+
+        def on(s: Stmt) -> Stmt | None:
+            if isinstance(s, Decl) and s.sym in self.storage:
+                return None if s.init is None else self._set(s.sym, s.init, s)
+            if isinstance(s, Assign) and s.sym in self.storage:
+                return self._set(s.sym, s.value, s)
+            if isinstance(s, Store | Atomic) and is_private(s.buffer):
+                return dataclasses.replace(s, **self._private(s.buffer, s.index))
+            return s
+
+        return map_body(map_body(body, own, self._own), on, self._node)
+
+    def _own(self, x: Expr) -> Expr:
+        """Accesses of owned row arrays, resolved while their index still names the loop variable."""
+        if isinstance(x, Load) and x.buffer in self.owned:
+            regs, slots = self.owned[x.buffer], self._slots(x.buffer, x.index)
+            return dataclasses.replace(x, buffer=regs, index=slots) if slots else Var(regs)
+        return x
+
+    def _node(self, x: Expr) -> Expr:
+        if isinstance(x, Var):
+            if x.sym in self.index:
+                return cast(self.index[x.sym], x.sym.type)  # type: ignore[arg-type]
+            if x.sym in self.storage:
+                return self._stored(x.sym)
+        elif isinstance(x, Load | AddrOf) and is_private(x.buffer):
+            return dataclasses.replace(x, **self._private(x.buffer, x.index))
+        return fold_node(x)
+
+    def _stored(self, sym: Sym) -> Expr:
+        array, dims = self.storage[sym]
+        return Load(array, tuple(Var(d) for d in dims)) if dims else Var(array)
+
+    def _set(self, sym: Sym, value: Expr, at: Stmt) -> Stmt:
+        array, dims = self.storage[sym]
+        if not dims:
+            return Assign(array, value, loc=at.loc, comments=at.comments)
+        return Store(array, tuple(Var(d) for d in dims), value, loc=at.loc, comments=at.comments)
+
+    def _slots(self, buffer: Sym, index: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        v = strip(index[0])
+        if len(index) != 1 or not isinstance(v, Var) or v.sym not in self.levels_of:
+            raise LoweringError(
+                "E-LOWER-OWNER", f"'{buffer.name}' lives in registers, so only its own loop variable may index it"
+            )
+        return tuple(Var(j.var) for j in self.levels_of[v.sym])
+
+    def _private(self, buffer: Sym, index: tuple[Expr, ...]) -> dict:
+        if buffer in self.storage:
+            array, dims = self.storage[buffer]
+            return {"buffer": array, "index": (*(Var(d) for d in dims), *index)}
+        return {}
+
+    # ------------------------------------------------------------------------------------------------ declarations
+
+    def expand(self, s: Decl, dims: tuple[Jam, ...]) -> list[Stmt]:
+        """The declaration of ``s`` hoisted in front of its group: an array over ``dims``, or an uninitialised scalar."""
+        if dims:
+            array = fresh(s.sym.name, Array(s.sym.type, tuple(j.extent for j in dims)))
+            self.storage[s.sym] = (array, tuple(j.var for j in dims))
+            return [Alloc(array, loc=s.loc)]
+        hoisted = fresh(s.sym.name, s.sym.type)
+        self.storage[s.sym] = (hoisted, ())
+        return [Decl(hoisted, None, loc=s.loc)]
+
+    def allocate(self, s: Alloc, scope: Scope) -> list[Stmt]:
+        """A private array, with one more leading dimension for each jam its contents vary along."""
+        t = s.sym.type
+        assert isinstance(t, Array)
+        dims = scope.ordered(self.variation.of_sym.get(s.sym, frozenset()))
+        if not dims or t.space != "local":
+            return [s]
+        array = fresh(s.sym.name, Array(t.elem, (*(j.extent for j in dims), *t.shape)))
+        self.storage[s.sym] = (array, tuple(j.var for j in dims))
+        return [dataclasses.replace(s, sym=array)]
+
+    # ------------------------------------------------------------------------------------------------- who executes
+
+    def owner_guard(self, s: Stmt, scope: Scope) -> Stmt:
+        """An effect outside the loops that distribute over some thread axis is one thread's to execute."""
+        idle = self.thread_axes - scope.axes
+        if not scope.in_par or not idle or not has_effect(s):
+            return s
+        cond = first_thread(idle)
+        assert cond is not None
+        return If(cond, (s,), loc=s.loc)
+
+    def set_extent(self, axis: str, n: Expr, at: Stmt) -> None:
+        """Record a thread axis' size; every loop on it must agree.
+
+        Raises:
+            LoweringError: E-LOWER-SHAPE.
+        """
+        old = self.extents.setdefault(axis, n)
+        if not self.decide.equal(old, n):
+            raise LoweringError(
+                "E-LOWER-SHAPE",
+                f"two loops want different sizes of threadIdx.{axis}",
+                at.loc,
+                hint="give every loop over this axis the same size (use the same knob name)",
+            )
+
+
+def has_effect(s: Stmt) -> bool:
+    """Whether ``s`` writes memory that others can see."""
+    for x in walk((s,)):
+        if isinstance(x, Store | Atomic) and not is_private(x.buffer):
+            return True
+        if any(getattr(e, "effects", "pure") not in ("pure", "read") for ex in stmt_exprs(x) for e in walk_expr(ex)):
+            return True
+    return False
