@@ -1,0 +1,19 @@
+"""The text form of the IR (``.ktir``): prints, and parses back to an equal tree.
+
+kernel silu_and_mul(out: f16* restrict, input: f16 const* restrict, d: i32, host num_tokens: i32)
+  launch grid(num_tokens) block(1024)
+  knob $V in {1, 2, 4, 8} default 4
+  par token in 0..num_tokens @ [block.x]
+    par i in 0..d @ [vec $V, thread.x 128, seq]
+      let x: f32 = input[token * 2 * d + i]
+      let y: f32 = input[token * 2 * d + d + i]
+      out[token * d + i] = f16(x / (1.0 + exp(-x)) * y)
+"""
+
+from .naming import canonical, symbols, unique_names
+from .printer import Printer, print_body, print_expr, print_kernel, print_stmt, print_type
+
+__all__ = [
+    "Printer", "canonical", "print_body", "print_expr", "print_kernel", "print_stmt", "print_type", "symbols",
+    "unique_names",
+]  # fmt: skip

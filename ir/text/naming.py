@@ -1,0 +1,93 @@
+"""Symbols to names and back to identities: unique names for printing, canonical ids for comparing."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import zlib
+from collections.abc import Callable, Iterator
+from functools import cache
+
+from ..kernel import Kernel
+from ..nodes import Body, Const, Sym
+from ..types import Type
+
+_NOT_COMPARED = ("loc", "comments", "tags", "trace", "spelling")
+
+
+@cache
+def _fields(cls: type) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(cls))
+
+
+def symbols(root: object) -> Iterator[Sym]:
+    """Every occurrence of a symbol below ``root`` (kernel, body, statement, expression), in field order, types included."""
+    if isinstance(root, Sym):
+        yield root
+        yield from symbols(root.type)
+    elif isinstance(root, tuple):
+        for x in root:
+            yield from symbols(x)
+    elif dataclasses.is_dataclass(root) and not isinstance(root, type):
+        for name in _fields(type(root)):
+            if name not in _NOT_COMPARED:
+                yield from symbols(getattr(root, name))
+
+
+def unique_names(root: Kernel | Body | object) -> dict[Sym, str]:
+    """A name for every symbol below ``root``; the first of several with one name keeps it, the rest get ``_1``, ``_2``...
+
+    These names are what the text form shows, and what a pipeline script's places (``loop:i_1``) refer to.
+    """
+    order = list(dict.fromkeys(symbols(root)))
+    names: dict[Sym, str] = {}
+    taken: set[str] = set()
+    for s in order:
+        if s.name not in taken:
+            names[s] = s.name
+            taken.add(s.name)
+    for s in order:
+        if s in names:
+            continue
+        n = 1
+        while f"{s.name}_{n}" in taken:
+            n += 1
+        names[s] = f"{s.name}_{n}"
+        taken.add(names[s])
+    return names
+
+
+def canonical(kernel: Kernel) -> Kernel:
+    """``kernel`` with symbol ids renumbered by first appearance, so that ``==`` is structural equality.
+
+    A canonical id also carries a checksum of the symbol's declared type, since symbols compare by id alone. NaNs become
+    one object, for the same reason. Places, comments, tags, the trace and names take no part.
+    """
+    ids: dict[Sym, Sym] = {}
+
+    def on_sym(s: Sym) -> Sym:
+        if s not in ids:
+            number = len(ids) + 1
+            ids[s] = s  # an array's own shape may not mention it; this only stops a cycle
+            ty = _rebuild(s.type, on_sym)
+            assert isinstance(ty, Type)
+            ids[s] = Sym(s.name, ty, (number << 32) | zlib.crc32(repr(ty).encode()))
+        return ids[s]
+
+    result = _rebuild(kernel, on_sym)
+    assert isinstance(result, Kernel)
+    return result
+
+
+def _rebuild(v: object, on_sym: Callable[[Sym], Sym]) -> object:
+    if isinstance(v, Sym):
+        return on_sym(v)
+    if isinstance(v, tuple):
+        return tuple(_rebuild(x, on_sym) for x in v)
+    if isinstance(v, Const):
+        value = math.nan if isinstance(v.value, float) and math.isnan(v.value) else v.value
+        return Const(value, v.ty)
+    if dataclasses.is_dataclass(v) and not isinstance(v, type):
+        changes = {n: _rebuild(getattr(v, n), on_sym) for n in _fields(type(v)) if n not in _NOT_COMPARED}
+        return dataclasses.replace(v, **changes)
+    return v
