@@ -14,6 +14,7 @@ from ktc.ir.nodes import Alloc, Expr
 from ktc.ir.types import I32, Array, scalar_of
 from ktc.ir.walk import walk
 
+from .cleanup import tidy
 from .errors import LoweringError
 from .hardware import collect_geometry, host_parameters_used, launch_of, name_hardware, thread_axes
 from .lower import lower_body
@@ -35,10 +36,9 @@ def materialise(kernel: Kernel) -> Kernel:
     st = State(kernel, thread_axes(kernel.body))
     collect_geometry(kernel.body, st)
     scope = Scope()
-    body = name_hardware(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st))
-    return kernel.with_(
-        body=body, params=host_parameters_used(kernel, body), launch=launch_of(st, _dynamic_bytes(body))
-    )
+    body = tidy(name_hardware(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st)))
+    launch = launch_of(st, _dynamic_bytes(body))
+    return kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch)
 
 
 def _dynamic_bytes(body: tuple) -> Expr | None:

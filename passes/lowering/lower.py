@@ -42,6 +42,7 @@ from .sync import Access, accesses, conflict, siblings_conflict
 def lower_body(body: Body, scope: Scope, st: State) -> Body:
     """Lower a statement list, deriving the barriers between its statements."""
     ordered = any(has_parallel(s) for s in body)
+    idle = len(st.thread_axes - scope.axes)
     out: list[Stmt] = []
     run: list[Stmt] = []
     pending: list[Access] = []
@@ -53,7 +54,7 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
 
     for k, s in enumerate(body):
         if ordered and scope.in_par:
-            here = accesses(s, len(st.thread_axes))
+            here = accesses(s, idle)
             if conflict(pending, here):
                 flush(k)
                 out.append(Barrier(loc=s.loc))
@@ -122,7 +123,7 @@ def _back_edge(body: Body, scope: Scope, st: State) -> Body:
     """A barrier at the end of a loop whose next round may touch what this one still reads or writes."""
     if not any(has_parallel(s) for s in body):
         return ()
-    every = [a for s in body for a in accesses(s, len(st.thread_axes))]
+    every = [a for s in body for a in accesses(s, len(st.thread_axes - scope.axes))]
     return (Barrier(),) if conflict(every, every) else ()
 
 
@@ -151,7 +152,7 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
         st.variation.grow(body)
     first = add(Var(base), p.jam_offset(t, zero_vec=True)) if exact_lanes else add(Var(base), p.jam_offset(t))
     guard = Guard(lt(first, hi), frozenset(j.var for j in jams if not (exact_lanes and j.kind == "vec")))
-    together = is_convergent(body) or siblings_conflict(body, len(st.thread_axes))
+    together = is_convergent(body) or siblings_conflict(body, len(st.thread_axes - scope.axes - p.thread_axes))
 
     inner = scope.inside(
         jams=scope.jams + jams, axes=scope.axes | p.thread_axes, in_par=True, repeats=scope.repeats or bool(p.seqs)
@@ -163,7 +164,7 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
         code = reserve(body, inner, st) + lower_body(body, inner, st)
         return (If(guard.cond, code),) if guarded and code else code
 
-    back = _back_edge(body, scope, st) if p.seqs and together else ()
+    back = _back_edge(body, inner, st) if p.seqs and together else ()
     start = add(cast(lo, t), p.offset(t))
     if p.rest is None:
         return _bounded(p, base, start, lowered(not _covers(p, extent, st)) + back, t)

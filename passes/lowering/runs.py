@@ -153,17 +153,22 @@ def hoist_loads(run: Body) -> Body:
     """Move load declarations up past statements that they neither depend on nor may alias."""
     out: list[Stmt] = []
     for s in run:
-        if not (isinstance(s, Decl) and isinstance(s.init, Load) and not is_private(s.init.buffer)):
+        if not _is_memory_load(s):
             out.append(s)
             continue
+        assert isinstance(s, Decl) and isinstance(s.init, Load)
         needs = used_in((s,))
         k = len(out)
         while k and not _blocks(out[k - 1], needs, s.init.buffer):
             k -= 1
-        while k < len(out) and isinstance(out[k], Decl) and isinstance(out[k].init, Load):  # keep source order of loads
+        while k < len(out) and _is_memory_load(out[k]):  # keep the source's order of loads
             k += 1
         out.insert(k, s)
     return tuple(out)
+
+
+def _is_memory_load(s: Stmt) -> bool:
+    return isinstance(s, Decl) and isinstance(s.init, Load) and not is_private(s.init.buffer)
 
 
 def _blocks(s: Stmt, needs: set[Sym], buffer: Sym) -> bool:

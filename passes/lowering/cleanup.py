@@ -1,0 +1,78 @@
+"""Tidying of lowered code, so that it reads as a person would have written it.
+
+* neighbouring ``if`` statements with one condition become one;
+* an index constant that repeats an earlier one in scope is dropped and the earlier name used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, If, Stmt, Sym, Var, While
+from ktc.ir.types import Scalar
+from ktc.ir.walk import assigned, map_stmt_exprs, used, walk_expr
+
+
+def tidy(body: Body) -> Body:
+    return reuse_indices(merge_guards(body), {}, {})
+
+
+def merge_guards(body: Body) -> Body:
+    """``if (c) A; T x; if (c) B``  ->  ``T x; if (c) { A; B }`` when A does not change c."""
+    out: list[Stmt] = []
+    for s in body:
+        s = _inside(s, merge_guards)
+        k = len(out)
+        while k and _bare_declaration(out[k - 1]):
+            k -= 1
+        prev = out[k - 1] if k else None
+        if isinstance(s, If) and isinstance(prev, If) and not s.orelse and not prev.orelse and s.cond == prev.cond:
+            if not (assigned(prev.then) & used(s.cond)):
+                decls = out[k:]
+                merged = dataclasses.replace(prev, then=merge_guards((*prev.then, *s.then)))
+                out[k - 1 :] = [*decls, merged]
+                continue
+        out.append(s)
+    return tuple(out)
+
+
+def _bare_declaration(s: Stmt) -> bool:
+    return isinstance(s, Alloc) or (isinstance(s, Decl) and s.init is None)
+
+
+def reuse_indices(body: Body, known: dict[Expr, Sym], env: dict[Sym, Expr]) -> Body:
+    """Drop ``const`` integer declarations whose (pure) value already has a name in scope."""
+    known = dict(known)
+    out: list[Stmt] = []
+
+    def on(e: Expr) -> Expr:
+        return env.get(e.sym, e) if isinstance(e, Var) else e
+
+    for s in body:
+        s = map_stmt_exprs(s, on)
+        if isinstance(s, Decl) and s.const and s.init is not None and _index_value(s):
+            old = known.get(s.init)
+            if old is not None and old.type == s.sym.type:
+                env[s.sym] = Var(old)
+                continue
+            known[s.init] = s.sym
+        out.append(_inside(s, lambda b: reuse_indices(b, known, env)))
+    return tuple(out)
+
+
+def _index_value(s: Decl) -> bool:
+    """An integer built from constants, hardware indices and other constants alone (nothing that is assigned later)."""
+    t = s.sym.type
+    assert s.init is not None
+    return isinstance(t, Scalar) and t.is_int and not any(type(x).__name__ in ("Load", "Raw") for x in walk_expr(s.init))
+
+
+def _inside(s: Stmt, f) -> Stmt:
+    if isinstance(s, If):
+        return dataclasses.replace(s, then=f(s.then), orelse=f(s.orelse))
+    if isinstance(s, For | While):
+        return dataclasses.replace(s, body=f(s.body))
+    return s
+
+
+__all__ = ["merge_guards", "reuse_indices", "tidy"]
