@@ -49,8 +49,8 @@ def make_array(
 ) -> np.ndarray:
     """One buffer. ``key`` (the argument's name) and ``seed`` fix its content.
 
-    ``exact`` replaces random floats by non-zero integers of magnitude at most ``EXACT_LIMIT``; integer buffers are the same
-    either way, for they hold indices, masks and counts.
+    ``exact`` replaces random floats by non-zero integers of magnitude at most ``EXACT_LIMIT``; integer buffers are
+    the same either way, for they hold indices, masks and counts.
     """
     import numpy as np
 

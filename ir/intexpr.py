@@ -1,12 +1,13 @@
 """Integer expressions of a workload file (shapes, launches, facts): Python syntax, C-like meaning, two readings.
 
-``"min(d, 1024)"`` evaluates to a number given the sizes, and translates to an IR expression over the kernel's parameters.
-``/`` and ``//`` both mean integer division; ``cdiv(a, b)`` rounds up; ``and or not`` join facts.
+``"min(d, 1024)"`` evaluates to a number given the sizes, and translates to an IR expression over the kernel's
+parameters. ``/`` and ``//`` both mean integer division; ``cdiv(a, b)`` rounds up; ``and or not`` join facts.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping
 
 from . import fold
@@ -61,10 +62,8 @@ def _build(node: ast.AST, symbols: Mapping[str, Expr]) -> Expr:
         case ast.Compare(left=a, ops=[op], comparators=[b]) if type(op) in _BINARY:
             return fold.binary(_BINARY[type(op)], rec(a), rec(b))
         case ast.BoolOp(op=op, values=values):
-            out = rec(values[0])
-            for v in values[1:]:
-                out = fold.fold_node(Binary("&&" if isinstance(op, ast.And) else "||", out, rec(v)))
-            return out
+            joint = "&&" if isinstance(op, ast.And) else "||"
+            return functools.reduce(lambda x, y: fold.fold_node(Binary(joint, x, y)), map(rec, values))
         case ast.UnaryOp(op=ast.USub(), operand=x):
             return fold.sub(i32(0), rec(x))
         case ast.UnaryOp(op=ast.Not(), operand=x):

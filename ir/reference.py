@@ -1,4 +1,4 @@
-"""Formulas of a workload file: numpy expressions over whole arrays, in float64, from a whitelist of syntax and functions.
+"""Formulas of a workload file: numpy expressions over whole arrays, in float64, from whitelists.
 
 ``"silu(input[:, :d]) * input[:, d:]"`` is parsed with Python's own grammar and walked; nothing is ever evaluated by the
 interpreter of Python, and no attribute, comprehension, lambda or name outside the tables below exists.
@@ -53,6 +53,11 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
+_NUMPY_FUNCTIONS = tuple(
+    ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "arctan", "arctan2", "abs", "sign", "floor", "ceil", "rint", "maximum", "minimum", "where", "isinf", "isnan", "isfinite", "sum", "mean", "var", "max", "min", "prod", "argmax", "argmin", "cumsum", "sort", "argsort", "any", "all", "roll", "transpose", "reshape", "concatenate", "stack", "repeat", "tile", "squeeze", "take", "clip", "power", "einsum", "matmul", "bincount", "diff", "flip", "zeros_like", "ones_like"]
+)
+
+
 @functools.cache
 def functions() -> dict[str, Callable[..., Any]]:
     """Every function a formula may call, by name."""
@@ -77,71 +82,14 @@ def functions() -> dict[str, Callable[..., Any]]:
         c = x - np.mean(x, axis=axis, keepdims=True)
         return c / rms(c, eps, axis)
 
+    def iota(like: Any, axis: int = 0) -> Any:
+        """Each element's index along ``axis``, in a shape that broadcasts against ``like``."""
+        shape = [1] * like.ndim
+        shape[axis] = -1
+        return np.arange(like.shape[axis]).reshape(shape)
+
     erf = np.vectorize(math.erf, otypes=[np.float64])
-    plain = {
-        name: getattr(np, name)
-        for name in [
-            "exp",
-            "exp2",
-            "expm1",
-            "log",
-            "log2",
-            "log10",
-            "log1p",
-            "sqrt",
-            "cbrt",
-            "sin",
-            "cos",
-            "tan",
-            "tanh",
-            "sinh",
-            "cosh",
-            "arctan",
-            "arctan2",
-            "abs",
-            "sign",
-            "floor",
-            "ceil",
-            "rint",
-            "maximum",
-            "minimum",
-            "where",
-            "isinf",
-            "isnan",
-            "isfinite",
-            "sum",
-            "mean",
-            "var",
-            "max",
-            "min",
-            "prod",
-            "argmax",
-            "argmin",
-            "cumsum",
-            "sort",
-            "argsort",
-            "any",
-            "all",
-            "roll",
-            "transpose",
-            "reshape",
-            "concatenate",
-            "stack",
-            "repeat",
-            "tile",
-            "squeeze",
-            "take",
-            "clip",
-            "power",
-            "einsum",
-            "matmul",
-            "bincount",
-            "diff",
-            "flip",
-            "zeros_like",
-            "ones_like",
-        ]
-    }
+    plain = {name: getattr(np, name) for name in _NUMPY_FUNCTIONS}
     return plain | {
         "sigmoid": sigmoid,
         "silu": lambda x: x * sigmoid(x),
@@ -154,7 +102,7 @@ def functions() -> dict[str, Callable[..., Any]]:
         "rms": rms,
         "rsqrt": lambda x: 1.0 / np.sqrt(x),
         "layernorm": layernorm,
-        "iota": lambda like, axis=0: np.arange(like.shape[axis]).reshape([-1 if a == axis % like.ndim else 1 for a in range(like.ndim)]),
+        "iota": iota,
         "arange": lambda n: np.arange(int(n)),
         "int": lambda x: np.asarray(x).astype(np.int64),
         "float": lambda x: np.asarray(x).astype(np.float64),

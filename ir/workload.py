@@ -23,7 +23,8 @@ ROLES = ("in", "out", "inout", "scalar")
 CPP_DTYPES = {
     "half": "f16", "__half": "f16", "float": "f32", "double": "f64", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16",
     "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2", "char": "i8", "int8_t": "i8", "uint8_t": "u8", "short": "i16",
-    "int": "i32", "int32_t": "i32", "unsigned": "u32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "bool": "bool",
+    "int": "i32", "int32_t": "i32", "unsigned": "u32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64",
+    "bool": "bool",
 }  # fmt: skip
 """Template arguments, as C++ spells them, to IR scalars."""
 
@@ -33,8 +34,8 @@ class ArgSpec:
     """One kernel parameter, or a value only the launcher knows.
 
     ``dtype`` is an IR scalar or a template parameter; ``shape`` integer expressions over the sizes; ``role`` in | out |
-    inout | scalar; ``value`` (scalars) a number or an expression; ``range`` bounds a scalar (inclusive: a promise about every
-    call) or a buffer's values (numbers or expressions); ``align`` is the base address's alignment in bytes;
+    inout | scalar; ``value`` (scalars) a number or an expression; ``range`` bounds a scalar (inclusive: a promise about
+    every call) or a buffer's values (numbers or expressions); ``align`` is the base address's alignment in bytes;
     ``divisible_by`` a promise about a scalar.
     """
 
@@ -51,7 +52,7 @@ class ArgSpec:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One set of sizes. ``weight`` is its share in the tuned objective (0: only checked); ``heldout`` sizes are never tuned on."""
+    """One set of sizes. ``weight`` is its share in the tuned objective (0: only checked); ``heldout``: never tuned on."""
 
     name: str
     sizes: Mapping[str, int]
@@ -111,7 +112,9 @@ class Workload:
     def template(self, variant: str | None = None) -> dict[str, str]:
         """Template arguments of a variant (None: the default one), as C++ text."""
         if (variant or "") not in self.templates:
-            raise KtcError("E-WORKLOAD-VARIANT", f"no variant '{variant}' of {self.kernel_name}", hint=f"there are: {', '.join(self.variants) or 'none'}", exit_code=2)  # fmt: skip
+            known = ", ".join(self.variants) or "none"
+            message = f"no variant '{variant}' of {self.kernel_name}"
+            raise KtcError("E-WORKLOAD-VARIANT", message, hint=f"there are: {known}", exit_code=2)
         return dict(self.templates[variant or ""])
 
     def arg(self, name: str) -> ArgSpec:
@@ -129,7 +132,9 @@ class Workload:
         for s in self.scenarios:
             if s.name == name:
                 return s
-        raise KtcError("E-WORKLOAD-SCENARIO", f"no scenario '{name}' in {self.path}", hint=f"there are: {', '.join(s.name for s in self.scenarios)}", exit_code=2)  # fmt: skip
+        known = ", ".join(s.name for s in self.scenarios)
+        message = f"no scenario '{name}' in {self.path}"
+        raise KtcError("E-WORKLOAD-SCENARIO", message, hint=f"there are: {known}", exit_code=2)
 
     def dtype(self, arg: ArgSpec, variant: str | None = None) -> str:
         """The IR scalar name of an argument in a variant."""
@@ -141,8 +146,8 @@ class Workload:
     ) -> dict[str, np.ndarray | int | float]:
         """Every argument by name: numpy arrays and Python scalars, equal for equal ``(sizes, variant, seed, exact)``.
 
-        Outputs hold poison (NaN; 0x5A in integers). ``exact`` asks for small non-zero integers in every float, so that sums
-        and products are exact in any order.
+        Outputs hold poison (NaN; 0x5A in integers). ``exact`` asks for small non-zero integers in every float, so that
+        sums and products are exact in any order.
         """
         from . import intexpr
         from .inputs import make_array
@@ -165,7 +170,7 @@ class Workload:
         return made
 
     def reference(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray] | None:
-        """Expected outputs in float64 for ``inputs`` (as :meth:`make_inputs` gives them, before the kernel ran), or None.
+        """Expected outputs in float64 for ``inputs`` as :meth:`make_inputs` gives them, or None without formulas.
 
         Sizes are read off the inputs' shapes and scalars. Outputs without a formula are left out.
         """

@@ -1,4 +1,4 @@
-"""A workload's facts on a kernel: alignment, ranges, parameters only the launcher knows, launch geometry, assumptions."""
+"""A workload's facts on a kernel: alignment, ranges, launcher-only parameters, launch geometry, assumptions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from . import intexpr
 from .diagnostics import KtcError, Loc
 from .kernel import Assume, Kernel, Launch, Param
 from .nodes import Expr, Var, fresh, i32
+from .reference import names
 from .types import I32, SCALARS, Ptr, Scalar
 from .workload import ArgSpec, LaunchSpec, Workload
 
@@ -18,14 +19,11 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
     Raises:
         KtcError: E-WORKLOAD-ARGS when the file's arguments are not the kernel's.
     """
-    missing = [p.sym.name for p in kernel.params if not p.host and p.sym.name not in {a.name for a in workload.args}]
+    known = {a.name for a in workload.args}
+    missing = [p.sym.name for p in kernel.params if not p.host and p.sym.name not in known]
     if missing:
-        raise KtcError(
-            "E-WORKLOAD-ARGS",
-            f"{workload.path.name} says nothing about {kernel.name}'s parameter{'s' * (len(missing) > 1)} {', '.join(missing)}",
-            Loc(str(workload.path), 1),
-            hint="add an [[args]] table for each",
-        )
+        what = f"{workload.path.name} says nothing about these parameters of {kernel.name}: {', '.join(missing)}"
+        raise _mismatch(workload, what, hint="add an [[args]] table for each")
     params = list(kernel.params)
     for spec in workload.args:
         at = next((i for i, p in enumerate(params) if p.sym.name == spec.name), None)
@@ -36,11 +34,9 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
             _check_type(kernel, params[at], spec, dtype, workload)
             params[at] = _with_facts(params[at], spec)
     symbols = _size_symbols(params, workload)
-    params += [
-        Param(e.sym, host=True)
-        for n, e in symbols.items()
-        if isinstance(e, Var) and all(p.sym != e.sym for p in params)
-    ]
+    known_ids = {p.sym.id for p in params}
+    new = [e.sym for e in symbols.values() if isinstance(e, Var) and e.sym.id not in known_ids]
+    params += [Param(sym, host=True) for sym in new]
     launch = _launch(workload.launch, symbols) if workload.launch else kernel.launch
     facts = tuple(Assume(intexpr.to_ir(text, symbols)) for text in workload.assume)
     return kernel.with_(params=tuple(params), launch=launch, assumptions=(*kernel.assumptions, *facts))
@@ -48,12 +44,8 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
 
 def _host_param(spec: ArgSpec, dtype: str, workload: Workload) -> Param:
     if spec.role != "scalar":
-        raise KtcError(
-            "E-WORKLOAD-ARGS",
-            f"{workload.kernel_name} has no parameter '{spec.name}'",
-            Loc(str(workload.path), 1),
-            hint='only scalars (role = "scalar") may be known to the launcher alone',
-        )
+        hint = 'only scalars (role = "scalar") may be known to the launcher alone'
+        raise _mismatch(workload, f"{workload.kernel_name} has no parameter '{spec.name}'", hint)
     return _with_facts(Param(fresh(spec.name, SCALARS[dtype]), host=True), spec)
 
 
@@ -71,9 +63,14 @@ def _check_type(kernel: Kernel, p: Param, spec: ArgSpec, dtype: str, workload: W
     t = p.sym.type
     declared = t.elem if isinstance(t, Ptr) else t
     if (spec.role == "scalar") == isinstance(t, Ptr):
-        raise KtcError("E-WORKLOAD-ARGS", f"'{spec.name}' is {'a pointer' if isinstance(t, Ptr) else 'a scalar'} in {kernel.name}, its role here is {spec.role}", Loc(str(workload.path), 1))  # fmt: skip
+        kind = "a pointer" if isinstance(t, Ptr) else "a scalar"
+        raise _mismatch(workload, f"'{spec.name}' is {kind} in {kernel.name}, its role here is {spec.role}")
     if isinstance(declared, Scalar) and declared.name != dtype:
-        raise KtcError("E-WORKLOAD-ARGS", f"'{spec.name}' is {declared.name} in {kernel.name}, {dtype} in {workload.path.name}", Loc(str(workload.path), 1))  # fmt: skip
+        raise _mismatch(workload, f"'{spec.name}' is {declared.name} in {kernel.name}, {dtype} in {workload.path.name}")
+
+
+def _mismatch(workload: Workload, message: str, hint: str = "") -> KtcError:
+    return KtcError("E-WORKLOAD-ARGS", message, Loc(str(workload.path), 1), hint)
 
 
 def _size_symbols(params: list[Param], workload: Workload) -> dict[str, Expr]:
@@ -85,7 +82,7 @@ def _size_symbols(params: list[Param], workload: Workload) -> dict[str, Expr]:
         if spec.role == "scalar" and isinstance(spec.value, str) and spec.value.isidentifier() and spec.name in symbols:
             symbols.setdefault(spec.value, symbols[spec.name])
     if workload.launch or workload.assume:
-        used = set().union(*(reference_names(t) for t in _texts(workload)))
+        used = set().union(*(names(t) for t in _texts(workload)))
         for name in workload.scenarios[0].sizes:
             if name in used:
                 symbols.setdefault(name, Var(fresh(name, I32)))
@@ -95,12 +92,6 @@ def _size_symbols(params: list[Param], workload: Workload) -> dict[str, Expr]:
 def _texts(workload: Workload) -> list[str]:
     launch = [*workload.launch.grid, *workload.launch.block, workload.launch.shared] if workload.launch else []
     return [*launch, *workload.assume]
-
-
-def reference_names(text: str) -> set[str]:
-    from .reference import names
-
-    return names(text)
 
 
 def _launch(spec: LaunchSpec, symbols: dict[str, Expr]) -> Launch:

@@ -80,12 +80,12 @@ def _build(f: _File, doc: dict[str, Any]) -> Workload:
         templates[variant] = templates[""] | _strings(f, args, "variants", variant)
     args = tuple(_arg(f, a, i) for i, a in enumerate(_tables(f, doc, "args")))
     scenarios = tuple(_scenario(f, s, i) for i, s in enumerate(_tables(f, doc, "scenario")))
-    for what, items in (("argument", args), ("scenario", scenarios)):
+    for what, items in (("args", args), ("scenario", scenarios)):
         seen: set[str] = set()
         for i, item in enumerate(items):
             if item.name in seen:
                 raise f.fail(
-                    f"two {what}s named '{item.name}'", "args" if what == "argument" else "scenario", i, "name"
+                    f"two {what} tables named '{item.name}'", "args" if what == "argument" else "scenario", i, "name"
                 )
             seen.add(item.name)
     if not scenarios:
