@@ -1,0 +1,377 @@
+"""The half of CUDA and HIP that is the same: C++ spellings of types, vectors, conversions, atomics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ktc.ir.kernel import Kernel, KnobDecl, Param
+from ktc.ir.nodes import Alloc, Atomic, Expr, Sym
+from ktc.ir.types import (
+    BF16,
+    BOOL,
+    E4M3,
+    E5M2,
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    Array,
+    Opaque,
+    Ptr,
+    Scalar,
+    Type,
+    Vec,
+    scalar_of,
+)  # fmt: skip
+
+from .c_family_dialect import LANES, Dialect, TemplateParts, const_int
+from .c_family_piece import POSTFIX, Piece
+
+VEC_HELPER = """\
+// N consecutive elements, moved as one access of sizeof(T) * N bytes.
+template <typename T, int N>
+struct alignas(sizeof(T) * N) vec {
+  T lane[N];
+  __device__ T& operator[](int i) { return lane[i]; }
+  __device__ const T& operator[](int i) const { return lane[i]; }
+};"""
+LOAD_HELPER = """\
+template <int N, typename T>
+__device__ inline vec<T, N> load_vec(const T* p) {
+  return *reinterpret_cast<const vec<T, N>*>(p);
+}"""
+STORE_HELPER = """\
+template <typename T, int N>
+__device__ inline void store_vec(T* p, const vec<T, N>& v) {
+  *reinterpret_cast<vec<T, N>*>(p) = v;
+}"""
+INFINITY_HELPER = """\
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif"""
+NAN_HELPER = """\
+#ifndef NAN
+#define NAN __int_as_float(0x7fffffff)
+#endif"""
+
+TO_FLOAT = {F16: "__half2float", BF16: "__bfloat162float"}
+FROM_FLOAT = {F16: "__float2half", BF16: "__float2bfloat16"}
+HALF_FROM_INT = {I32: "int2", U32: "uint2", I64: "ll2", U64: "ull2", I16: "short2", U16: "ushort2"}
+BITCASTS = {
+    (F32, I32): "__float_as_int", (I32, F32): "__int_as_float", (F32, U32): "__float_as_uint",
+    (U32, F32): "__uint_as_float", (F64, I64): "__double_as_longlong", (I64, F64): "__longlong_as_double",
+    (F16, U16): "__half_as_ushort", (U16, F16): "__ushort_as_half", (F16, I16): "__half_as_short",
+    (I16, F16): "__short_as_half", (BF16, U16): "__bfloat16_as_ushort", (U16, BF16): "__ushort_as_bfloat16",
+}  # fmt: skip
+ATOMICS = {
+    "add": "atomicAdd", "sub": "atomicSub", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd", "or": "atomicOr",
+    "xor": "atomicXor", "exch": "atomicExch", "cas": "atomicCAS", "inc": "atomicInc", "dec": "atomicDec",
+}  # fmt: skip
+ATOMIC_TYPES = {
+    "add": {I32, U32, U64, F32, F64, F16, BF16}, "exch": {I32, U32, U64, F32}, "cas": {I32, U32, U64, U16},
+    "min": {I32, U32, I64, U64}, "max": {I32, U32, I64, U64}, "and": {I32, U32, U64}, "or": {I32, U32, U64},
+    "xor": {I32, U32, U64}, "sub": {I32, U32}, "inc": {U32}, "dec": {U32},
+}  # fmt: skip
+"""Overloads that exist (CUDA C++ Programming Guide 13.0, 10.14). 64-bit signed ones go through ``unsigned long long``."""
+
+
+class CxxDialect(Dialect):
+    """CUDA C++ and HIP C++."""
+
+    types = {
+        F16: "__half", BF16: "__nv_bfloat16", F32: "float", F64: "double", I8: "signed char", I16: "short", I32: "int",
+        I64: "long long", U8: "unsigned char", U16: "unsigned short", U32: "unsigned", U64: "unsigned long long",
+        BOOL: "bool", E4M3: "__nv_fp8_e4m3", E5M2: "__nv_fp8_e5m2",
+    }  # fmt: skip
+    suffixes = {"u32": "u", "i64": "LL", "u64": "ULL"}
+    native_vectors = {
+        (t, n): f"{name}{n}"
+        for t, name in ((F32, "float"), (I32, "int"), (U32, "uint"), (I16, "short"), (U16, "ushort"), (I8, "char"), (U8, "uchar"))
+        for n in (2, 4)
+    } | {(F64, 2): "double2", (I64, 2): "longlong2", (U64, 2): "ulonglong2"}  # fmt: skip
+    constant_keyword = "constexpr"
+    headers: dict[str, str] = {}
+    reserved = frozenset(
+        [
+            "vec",
+            "load_vec",
+            "store_vec",
+            "threadIdx",
+            "blockIdx",
+            "blockDim",
+            "gridDim",
+            "warpSize",
+            "class",
+            "new",
+            "delete",
+            "this",
+            "template",
+            "typename",
+            "operator",
+            "private",
+            "public",
+            "namespace",
+            "using",
+            "throw",
+            "try",
+            "catch",
+            "min",
+            "max",
+            "abs",
+            "float2",
+            "float4",
+            "half",
+            "half2",
+            "asm",
+            "and",
+            "or",
+            "not",
+            "xor",
+            "constexpr",
+            "nullptr",
+            "friend",
+            "virtual",
+            "explicit",
+            "export",
+            "mutable",
+        ]
+    )
+
+    def note_scalar(self, t: Scalar) -> None:
+        if t in (F16, BF16, E4M3, E5M2):
+            self.need(f"include {t.name}")
+
+    def opaque(self, t: Opaque) -> str:
+        return t.spelling
+
+    # ------------------------------------------------------------------------------------------------------ vectors
+
+    def vector_name(self, t: Vec) -> str:
+        native = self.native_vector(t)
+        if native:
+            return native
+        self.need("vec")
+        return f"vec<{self.type_name(t.elem)}, {self.extent(t.n)}>"
+
+    def extent(self, n: int | Expr) -> str:
+        return str(n) if isinstance(n, int) else self.exprs.text(n)
+
+    def lane(self, vector: str, t: Vec, lane: Expr, lane_text: str) -> str:
+        if self.native_vector(t):
+            return f"{vector}.{LANES[const_int(lane) or 0]}"
+        return f"{vector}[{lane_text}]"
+
+    def make_vector(self, t: Vec, args: Sequence[str]) -> str:
+        native = self.native_vector(t)
+        if native and native not in ("__half2", "__nv_bfloat162"):
+            return f"make_{native}({', '.join(args)})"
+        if native:
+            return f"{native}({', '.join(args)})"
+        return f"{self.vector_name(t)}{{{', '.join(args)}}}"
+
+    def load_vector(self, buffer: Sym, place: str, t: Vec, width: str, cache: str) -> str:
+        native = self.native_vector(t)
+        hint = self.load_hint(cache)
+        if native:
+            address = f"reinterpret_cast<const {native}*>(&{place})"
+            return f"{hint}({address})" if hint else f"*{address}"
+        self.vector_name(t)
+        name = "load_vec" + self.hint_suffix(cache)
+        self.need(name)
+        return f"{name}<{width}>(&{place})"
+
+    def store_vector(self, buffer: Sym, place: str, value: Piece, t: Vec, width: str, cache: str) -> str:
+        native = self.native_vector(t)
+        hint = self.store_hint(cache)
+        if native:
+            address = f"reinterpret_cast<{native}*>(&{place})"
+            return f"{hint}({address}, {value.text});" if hint else f"*{address} = {value.text};"
+        self.vector_name(t)
+        name = "store_vec" + self.hint_suffix(cache)
+        self.need(name)
+        return f"{name}(&{place}, {value.text});"
+
+    # ------------------------------------------------------------------------------------------------- cache hints
+
+    def load_hint(self, cache: str) -> str:
+        """The intrinsic of a hinted load, '' for a plain one."""
+        return ""
+
+    def store_hint(self, cache: str) -> str:
+        return ""
+
+    def hint_suffix(self, cache: str) -> str:
+        return ""
+
+    def load(self, buffer: Sym, place: str, t: Type, cache: str) -> str:
+        hint = self.load_hint(cache)
+        if not hint or getattr(buffer.type, "space", "local") not in ("global", "const", "generic"):
+            return place
+        return f"{hint}(&{place})"
+
+    def store(self, buffer: Sym, place: str, value: str, t: Type, cache: str) -> str:
+        hint = self.store_hint(cache)
+        if not hint or getattr(buffer.type, "space", "local") not in ("global", "generic"):
+            return f"{place} = {value};"
+        return f"{hint}(&{place}, {value});"
+
+    # ------------------------------------------------------------------------------------------------- conversions
+
+    def convert(self, p: Piece, to: Type, style: str = "c") -> Piece:
+        source = p.ctype
+        if isinstance(source, Scalar) and isinstance(to, Scalar):
+            found = self.narrow_float(p, source, to)
+            if found is not None:
+                return found
+        return super().convert(p, to, style)
+
+    def narrow_float(self, p: Piece, source: Scalar, to: Scalar) -> Piece | None:
+        """Conversions from and to 16- and 8-bit floats; None where a C cast does."""
+        for t in (source, to):
+            self.note_scalar(t)
+        if source in TO_FLOAT:
+            if to == F32:
+                return Piece(f"{TO_FLOAT[source]}({p.text})", POSTFIX, F32)
+            if to.is_int and to in HALF_FROM_INT:
+                stem = "__half2" if source == F16 else "__bfloat162"
+                return Piece(f"{stem}{HALF_FROM_INT[to].rstrip('2')}_rz({p.text})", POSTFIX, to)
+            return self.convert(self.convert(p, F32), to)
+        if to in FROM_FLOAT:
+            if source == F32:
+                return Piece(f"{FROM_FLOAT[to]}({p.text})", POSTFIX, to)
+            if source == F64:
+                name = "__double2half" if to == F16 else "__double2bfloat16"
+                return Piece(f"{name}({p.text})", POSTFIX, to)
+            if source in HALF_FROM_INT:
+                stem = "half" if to == F16 else "bfloat16"
+                return Piece(f"__{HALF_FROM_INT[source]}{stem}_rn({p.text})", POSTFIX, to)
+            return self.convert(self.convert(p, F32 if source.is_float else I32), to)
+        if source in (E4M3, E5M2) or to in (E4M3, E5M2):
+            return Piece(f"{self.type_name(to)}({p.text})", POSTFIX, to)
+        return None
+
+    def bitcast(self, p: Piece, to: Type) -> Piece:
+        source = p.ctype
+        if source == to:
+            return p
+        assert isinstance(source, Scalar) and isinstance(to, Scalar)
+        if not source.is_float and not to.is_float:
+            return super().convert(p, to)
+        for t in (source, to):
+            self.note_scalar(t)
+        name = BITCASTS.get((source, to))
+        if name is None:  # through the signed integer of the same size
+            via = {64: I64, 32: I32, 16: U16}.get(source.bits)
+            if via is None or via in (source, to):
+                self.refuse("TYPE", f"no reinterpretation of {source.name} as {to.name}")
+            return self.bitcast(self.bitcast(p, via), to)
+        return Piece(f"{name}({p.text})", POSTFIX, to)
+
+    # --------------------------------------------------------------------------------------------------- statements
+
+    def hw_index(self, level: str, axis: str) -> Piece:
+        name = {"thread": "threadIdx", "block": "blockIdx", "block_dim": "blockDim", "grid_dim": "gridDim"}[level]
+        return Piece(f"{name}.{axis}", POSTFIX, U32, True)
+
+    def foreign_call(self, fn: str, args: Sequence[Piece], ty: Type) -> Piece:
+        return Piece(f"{fn}({', '.join(a.text for a in args)})", POSTFIX, ty)
+
+    def atomic(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:
+        name = ATOMICS.get(s.op)
+        kinds = ATOMIC_TYPES.get(s.op, set())
+        address = f"&{place}"
+        if name is None or (t not in kinds and not (t == I64 and U64 in kinds)):
+            self.refuse("ATOMIC", f"no atomic {s.op} on {t.name}")
+        if t not in kinds:
+            address = f"reinterpret_cast<unsigned long long*>({address})"
+        scope = {"block": "_block", "system": "_system"}.get(s.scope, "")
+        args = [address, compare, value] if compare is not None else [address, value]
+        return f"{name}{scope}({', '.join(args)})"
+
+    def barrier(self, scope: str, mask: Piece | None) -> str:
+        if scope == "warp":
+            return f"__syncwarp({mask.text if mask else ''});"
+        return "__syncthreads();"
+
+    def fence(self, scope: str) -> str:
+        return {"block": "__threadfence_block();", "device": "__threadfence();", "system": "__threadfence_system();"}[
+            scope
+        ]
+
+    def async_copy(self, dst: str, src: str, elem: Scalar, width: str, n: int | None) -> str:
+        if n == 1:
+            return f"{dst} = {src};"
+        for helper in ("vec", "load_vec", "store_vec"):
+            self.need(helper)
+        return f"store_vec(&{dst}, load_vec<{width}>(&{src}));"
+
+    def shared_array(self, s: Alloc, name: str, extents: str) -> list[str]:
+        align = f"__align__({s.align}) " if s.align else ""
+        return [f"__shared__ {align}{self.type_name(_element(s))} {name}{extents};"]
+
+    def dynamic_arrays(self, allocs: Sequence[tuple[Alloc, str, str]]) -> list[str]:
+        if len(allocs) == 1:
+            s, name, _ = allocs[0]
+            align = max(s.align, 16 if isinstance(_element(s), Vec) else 0)
+            return [
+                f"extern __shared__ {f'__align__({align}) ' if align else ''}{self.type_name(_element(s))} {name}[];"
+            ]
+        lines = ["extern __shared__ __align__(16) unsigned char dynamic_shared[];"]
+        start = "dynamic_shared"
+        for s, name, size in allocs:
+            elem = self.type_name(_element(s))
+            lines.append(f"{elem}* {name} = reinterpret_cast<{elem}*>({start});")
+            start = f"{name} + {size}"
+        return lines
+
+    def parameter(self, p: Param, name: str) -> str:
+        t = p.sym.type
+        if not isinstance(t, Ptr):
+            return f"{self.type_name(t)} {name}"
+        const = "const " if t.const or p.readonly else ""
+        volatile = "volatile " if t.volatile else ""
+        restrict = " __restrict__" if t.restrict or p.noalias else ""
+        return f"{const}{volatile}{self.type_name(t.elem)}*{restrict} {name}"
+
+    def signature(self, kernel: Kernel) -> tuple[str, str]:
+        bounds = ""
+        if kernel.launch is not None and kernel.launch.max_threads is not None:
+            limits = [
+                kernel.launch.max_threads,
+                *([kernel.launch.min_blocks] if kernel.launch.min_blocks is not None else []),
+            ]
+            bounds = f"__launch_bounds__({', '.join(self.exprs.text(e) for e in limits)}) "
+        return f"__global__ void {bounds}{kernel.name}(", ")"
+
+    def includes(self) -> list[str]:
+        names = (name for key, name in self.headers.items() if f"include {key}" in self.needed)
+        return [f"#include <{name}>" for name in dict.fromkeys(names)]
+
+    def knob_constant(self, name: str, value: int) -> str:
+        return f"constexpr int {name} = {value};"
+
+    def template(self, kernel: Kernel, knobs: Sequence[KnobDecl]) -> TemplateParts:
+        """Knobs as template parameters, and one explicit instantiation with their values."""
+        if not knobs:
+            return TemplateParts()
+        names = ", ".join(f"int {k.name}" for k in knobs)
+        values = ", ".join(str(kernel.knob_values[k.name]) for k in knobs)
+        types = ", ".join(self.parameter(p, "").rstrip() for p in kernel.params if not p.host)
+        return TemplateParts(
+            head=(f"template <{names}>",), tail=("", f"template __global__ void {kernel.name}<{values}>({types});")
+        )
+
+
+def _element(s: Alloc) -> Type:
+    assert isinstance(s.sym.type, Array)
+    return s.sym.type.elem
+
+
+__all__ = ["INFINITY_HELPER", "LOAD_HELPER", "NAN_HELPER", "STORE_HELPER", "VEC_HELPER", "CxxDialect", "scalar_of"]

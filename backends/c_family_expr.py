@@ -1,0 +1,346 @@
+"""Expressions of the IR as C text with minimal parentheses and casts.
+
+:meth:`Exprs.piece` prints an expression so that the *value* is the IR's; the C type of the text may be another (see
+:class:`~ktc.backends.c_family_piece.Piece`). An implicit ``Cast`` disappears where the language performs the same
+conversion by itself: in an initialiser, in an operand of the usual arithmetic conversions, in a subscript.
+
+``wrap=True`` asks only for the low 32 bits, as the initialiser of a 32-bit integer does: there ``blockIdx.x * d + i`` may
+mix signed and unsigned operands, because sums and products agree modulo 2^32.
+"""
+
+from __future__ import annotations
+
+from ktc.ir.fold import common_type
+from ktc.ir.nodes import (
+    COMPARISONS,
+    AddrOf,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    HwIndex,
+    Knob,
+    Load,
+    Member,
+    Raw,
+    Select,
+    Sym,
+    Unary,
+    Var,
+    VecGet,
+    VecMake,
+    WarpOp,
+)  # fmt: skip
+from ktc.ir.types import BOOL, I32, Array, Ptr, Scalar, Type, Vec, scalar_of
+
+from .c_family_dialect import Dialect, const_int
+from .c_family_names import Names
+from .c_family_piece import BINARY_PREC, CLARIFY, POSTFIX, TERNARY, UNARY, Piece, promoted
+
+MODULAR = frozenset({"+", "-", "*", "&", "|", "^", "<<"})
+"""Operators whose low bits depend only on the low bits of their operands."""
+SIGN_FREE = frozenset({"/", "%", ">>", "&", "|", "^"}) | COMPARISONS
+"""Operators that give one value in signed and unsigned arithmetic when both operands are small and not negative."""
+
+
+class Exprs:
+    """Prints expressions for one dialect, with the names of one kernel."""
+
+    def __init__(self, dialect: Dialect, names: Names) -> None:
+        self.d = dialect
+        self.names = names
+        self.nonneg: set[Sym] = set()
+
+    # ------------------------------------------------------------------------------------------------- contexts
+
+    def text(self, e: Expr) -> str:
+        """Where any C type does: a subscript, a statement's expression."""
+        return self.piece(e).text
+
+    def condition(self, e: Expr) -> Piece:
+        """Where C tests against zero by itself."""
+        if isinstance(e, Cast) and e.style == "implicit" and e.to == BOOL and self.d.c_converts(e.x.type, BOOL):
+            return self.piece(e.x)
+        return self.piece(e)
+
+    def assigned(self, e: Expr, to: Type) -> str:
+        """As the right-hand side of an initialisation, assignment or store to an object of type ``to``."""
+        e = self._without_implicit(e, to)
+        wrap = isinstance(to, Scalar) and to.is_int and to.bits <= 32
+        p = self.piece(e, wrap)
+        return self.coerce(p, to, assigning=True).text
+
+    def exact(self, e: Expr, to: Type | None = None) -> Piece:
+        """With exactly the type of ``e`` (or ``to``): arguments of overloaded functions."""
+        to = to or e.type
+        return self.coerce(self.piece(self._without_implicit(e, to)), to)
+
+    def coerce(self, p: Piece, to: Type, assigning: bool = False) -> Piece:
+        """``p`` converted to ``to``, explicitly unless it has that type, or C does it when ``assigning``."""
+        if p.ctype == to or not isinstance(to, Scalar) or not isinstance(p.ctype, Scalar):
+            return p
+        if assigning and self.d.c_converts(p.ctype, to):
+            return p
+        if p.literal is not None and to.is_int and not p.literal.ty.is_float:
+            return self.d.constant(Const(p.literal.value, to, p.literal.spelling), exact=True)
+        return self.d.convert(p, to)
+
+    def _without_implicit(self, e: Expr, to: Type) -> Expr:
+        """``e`` below the implicit conversion to ``to`` that C would do as well."""
+        if isinstance(e, Cast) and e.style == "implicit" and e.to == to and self.d.c_converts(e.x.type, to):
+            return e.x
+        return e
+
+    # -------------------------------------------------------------------------------------------------- dispatch
+
+    def piece(self, e: Expr, wrap: bool = False) -> Piece:
+        return _PRINTERS[type(e)](self, e, wrap)
+
+    def _const(self, e: Const, wrap: bool) -> Piece:
+        return self.d.constant(e)
+
+    def _var(self, e: Var, wrap: bool) -> Piece:
+        return Piece(self.names.of(e.sym), POSTFIX, e.type, e.sym in self.nonneg)
+
+    def _knob(self, e: Knob, wrap: bool) -> Piece:
+        return Piece(e.name, POSTFIX, I32, True)
+
+    def _hw(self, e: HwIndex, wrap: bool) -> Piece:
+        return self.d.hw_index(e.level, e.axis)
+
+    def _raw(self, e: Raw, wrap: bool) -> Piece:
+        self.d.require("raw", "source text carried through")
+        return Piece(e.text, POSTFIX if e.text.isidentifier() else 0, e.ty)
+
+    def _member(self, e: Member, wrap: bool) -> Piece:
+        return Piece(f"{self.piece(e.x).at(POSTFIX)}.{e.name}", POSTFIX, e.ty)
+
+    # ----------------------------------------------------------------------------------------------- operators
+
+    def _unary(self, e: Unary, wrap: bool) -> Piece:
+        if e.op == "!":
+            return Piece("!" + self.condition(e.x).at(UNARY), UNARY, BOOL)
+        wrap = wrap and _is_int32(e.type)
+        p = self.piece(e.x, wrap)
+        if isinstance(e.type, Scalar) and not wrap:
+            p = self.coerce(p, promoted(e.type))
+        text = p.at(UNARY)
+        if text.startswith(e.op):
+            text = f"({text})"
+        return self._narrow(Piece(e.op + text, UNARY, p.ctype if wrap else _promoted(e.type)), e.type, wrap)
+
+    def _binary(self, e: Binary, wrap: bool) -> Piece:
+        idiom = self.d.index_idiom(e)
+        if idiom is not None:
+            return idiom
+        if e.op in ("&&", "||"):
+            return self._infix(e.op, self.condition(e.a), self.condition(e.b), BOOL)
+        t = e.a.type
+        if not isinstance(t, Scalar):
+            return self._infix(e.op, self.piece(e.a), self.piece(e.b), e.type)
+        if e.op in ("<<", ">>"):
+            return self._shift(e, t, wrap)
+        wrap = wrap and e.op in MODULAR and _is_int32(t)
+        a, b = (self.piece(self._without_implicit(x, t), wrap) for x in (e.a, e.b))
+        if e.op in "+-" and b.literal is not None and b.literal.value < 0 and _negatable(b.literal):
+            flipped = Const(-b.literal.value, b.literal.ty, b.literal.spelling.lstrip("-"))
+            return self._binary(Binary("-" if e.op == "+" else "+", e.a, flipped), wrap)
+        a, b = self._balance(e.op, a, b, t, wrap)
+        common = _common(a.ctype, b.ctype)
+        if e.op in COMPARISONS:
+            return self._infix(e.op, a, b, BOOL)
+        both = a.nonneg and b.nonneg
+        small = both and (e.op in "/%&|^" or (e.op in "+*" and t.is_signed))
+        small = small or (e.op == "&" and (a.nonneg or b.nonneg))
+        return self._narrow(self._infix(e.op, a, b, common, small), t, wrap)
+
+    def _balance(self, op: str, a: Piece, b: Piece, t: Scalar, wrap: bool) -> tuple[Piece, Piece]:
+        """``a`` and ``b`` with the fewest casts for which C computes ``op`` in type ``t`` (or to the same value)."""
+        want = promoted(t)
+
+        def fine(x: Piece, y: Piece) -> bool:
+            if not (isinstance(x.ctype, Scalar) and isinstance(y.ctype, Scalar)):
+                return True
+            if t.is_float:
+                return x.ctype == y.ctype == t or (
+                    self.d.mixes(x.ctype, t) and self.d.mixes(y.ctype, t) and t in (x.ctype, y.ctype)
+                )
+            c = common_type(x.ctype, y.ctype)
+            if c == want:
+                return True
+            if c.is_float or c.bits < want.bits:
+                return False
+            return wrap or (x.nonneg and y.nonneg and (op in SIGN_FREE or (op in "+*" and t.is_signed)))
+
+        for x, y in ((a, b), (self.coerce(a, t), b), (a, self.coerce(b, t))):
+            if fine(x, y):
+                return x, y
+        return self.coerce(a, t), self.coerce(b, t)
+
+    def _shift(self, e: Binary, t: Scalar, wrap: bool) -> Piece:
+        wrap = wrap and e.op == "<<" and _is_int32(t)
+        a = self.piece(self._without_implicit(e.a, t), wrap)
+        if not wrap and not (a.nonneg and e.op == ">>"):
+            a = self.coerce(a, promoted(t)) if _promoted(a.ctype) != promoted(t) else a
+        b = self.piece(e.b.x if isinstance(e.b, Cast) and e.b.style == "implicit" else e.b)
+        small = a.nonneg and (e.op == ">>" or t.is_signed)
+        return self._narrow(self._infix(e.op, a, b, _promoted(a.ctype), small), t, wrap)
+
+    def _narrow(self, p: Piece, t: Type, wrap: bool) -> Piece:
+        """Arithmetic on 8- and 16-bit integers happens in ``int``: cut the result back to its type."""
+        if isinstance(t, Scalar) and t.is_int and t.bits < 32 and not wrap:
+            return self.d.convert(p, t)
+        return p
+
+    def _infix(self, op: str, a: Piece, b: Piece, ctype: Type, nonneg: bool = False) -> Piece:
+        prec = BINARY_PREC[op]
+        clarify = CLARIFY.get(op, ())
+        left = f"({a.text})" if a.op in clarify else a.at(prec)
+        right = f"({b.text})" if b.op in clarify else b.at(prec + 1)
+        if right.startswith("(") and b.prec == prec and _regroups(op, b, ctype, a.ctype):
+            right = b.text
+        return Piece(f"{left} {op} {right}", prec, ctype, nonneg, op=op)
+
+    def _select(self, e: Select, wrap: bool) -> Piece:
+        t = e.type
+        a, b = (self.piece(self._without_implicit(x, t)) for x in (e.a, e.b))
+        if isinstance(t, Scalar):
+            a, b = self._balance("?", a, b, t, wrap and _is_int32(t))
+        cond = self.condition(e.cond)
+        text = f"{cond.at(TERNARY + 1)} ? {a.at(TERNARY)} : {b.at(TERNARY)}"
+        return Piece(text, TERNARY, _common(a.ctype, b.ctype), a.nonneg and b.nonneg)
+
+    # ------------------------------------------------------------------------------------------------ conversions
+
+    def _cast(self, e: Cast, wrap: bool) -> Piece:
+        if e.style == "bit":
+            return self.d.bitcast(self.exact(e.x), e.to)
+        if e.to == e.x.type:
+            return self.piece(e.x, wrap)
+        p = self.piece(e.x, wrap and _is_int32(e.x.type))
+        if not isinstance(e.to, Scalar) or not isinstance(p.ctype, Scalar):
+            return self.d.convert(p, e.to, e.style)
+        if e.style == "implicit":
+            if _keeps_value(p, e.to) and self.d.c_converts(p.ctype, e.to):
+                return p
+            if wrap and _is_int32(e.to) and _is_int32(e.x.type):
+                return p
+        elif p.ctype == e.to and e.x.type != e.to and not p.literal:
+            return p
+        if p.literal is not None and e.style == "implicit":
+            return self.coerce(p, e.to)
+        return self.d.convert(p, e.to, e.style)
+
+    # ----------------------------------------------------------------------------------------------------- memory
+
+    def subscript(self, buffer: Sym, index: tuple[Expr, ...]) -> str:
+        """``buf[i][j]``: one bracket per dimension, the lane of a vector last."""
+        text = self.names.of(buffer)
+        t = buffer.type
+        if isinstance(t, Vec):
+            return self.d.lane(text, t, index[0], self.text(index[0]))
+        dims = len(t.shape) if isinstance(t, Array) and not self.d.is_flat(buffer) else 1
+        if isinstance(t, Array) and self.d.is_flat(buffer) and len(t.shape) > 1:
+            flat: Expr = index[0]
+            for extent, i in zip(t.shape[1:], index[1 : len(t.shape)]):
+                flat = Binary("+", Binary("*", flat, extent), i)
+            index = (flat, *index[len(t.shape) :])
+        for i in index[:dims]:
+            text += f"[{self.text(i)}]"
+        if len(index) > dims:
+            elem = t.elem if isinstance(t, Ptr | Array) else t
+            assert isinstance(elem, Vec), f"{buffer.name}: too many subscripts"
+            text = self.d.lane(text, elem, index[dims], self.text(index[dims]))
+        return text
+
+    def _load(self, e: Load, wrap: bool) -> Piece:
+        place = self.subscript(e.buffer, e.index)
+        if e.width != 1:
+            vec = e.type
+            assert isinstance(vec, Vec)
+            return Piece(self.d.load_vector(e.buffer, place, vec, self.width(e.width), e.cache), POSTFIX, vec)
+        return Piece(self.d.load(e.buffer, place, e.type, e.cache), POSTFIX, self.d.loaded_type(e.buffer, e.type))
+
+    def _addr_of(self, e: AddrOf, wrap: bool) -> Piece:
+        return Piece("&" + self.subscript(e.buffer, e.index), UNARY, e.type)
+
+    def width(self, n: int | Expr) -> str:
+        return str(n) if isinstance(n, int) else self.text(n)
+
+    # ---------------------------------------------------------------------------------------------------- vectors
+
+    def _vec_make(self, e: VecMake, wrap: bool) -> Piece:
+        args = [self.assigned(a, scalar_of(e.ty)) for a in e.args]
+        return Piece(self.d.make_vector(e.ty, args), POSTFIX, e.ty)
+
+    def _vec_get(self, e: VecGet, wrap: bool) -> Piece:
+        t = e.x.type
+        assert isinstance(t, Vec)
+        return Piece(self.d.lane(self.piece(e.x).at(POSTFIX), t, e.lane, self.text(e.lane)), POSTFIX, e.type)
+
+    # ------------------------------------------------------------------------------------------------------ calls
+
+    def _call(self, e: Call, wrap: bool) -> Piece:
+        if e.fn == "cdiv":
+            return self._cdiv(e, wrap)
+        return self.d.call(e.fn, [self.exact(a) for a in e.args], e.ty)
+
+    def _cdiv(self, e: Call, wrap: bool) -> Piece:
+        a, b = e.args
+        t = e.ty
+        assert isinstance(t, Scalar)
+        if (n := const_int(b)) is not None:
+            return self._binary(Binary("/", Binary("+", a, Const(n - 1, t)), b), wrap)
+        return self._binary(Binary("/", Binary("-", Binary("+", a, b), Const(1, t)), b), wrap)
+
+    def _warp(self, e: WarpOp, wrap: bool) -> Piece:
+        value = self.condition(e.value) if e.kind in ("ballot", "any", "all") else self.exact(e.value)
+        arg = self.piece(e.arg) if e.arg is not None else None
+        return self.d.warp(e.kind, value, arg, self.piece(e.width), self.piece(e.mask), e.type)
+
+
+def _is_int32(t: Type) -> bool:
+    return isinstance(t, Scalar) and t.is_int and t.bits == 32
+
+
+def _promoted(t: Type) -> Type:
+    return promoted(t) if isinstance(t, Scalar) else t
+
+
+def _common(a: Type, b: Type) -> Type:
+    if a == b and not (isinstance(a, Scalar) and a.is_int):
+        return a
+    return common_type(a, b) if isinstance(a, Scalar) and isinstance(b, Scalar) else a
+
+
+def _negatable(c: Const) -> bool:
+    return not c.ty.is_float and c.value > -(1 << 31)
+
+
+def _regroups(op: str, b: Piece, ctype: Type, left: Type) -> bool:
+    """``a + (b - c)`` may lose its parentheses: integers of one type, where sums and products associate."""
+    if not (isinstance(ctype, Scalar) and ctype.is_int and b.ctype == ctype and left == ctype):
+        return False
+    return (op == "+" and b.op in ("+", "-")) or (op == "*" and b.op == "*")
+
+
+def _keeps_value(p: Piece, to: Scalar) -> bool:
+    """Whether the conversion changes no value that ``p`` can have, so that the text may keep its narrower type."""
+    f = p.ctype
+    assert isinstance(f, Scalar)
+    if f == BOOL:
+        return to.is_int
+    if f.is_int and to.is_int:
+        if p.nonneg and to.bits >= 32:
+            return True
+        return to.bits > f.bits and (to.is_signed or not f.is_signed)
+    return f.kind == to.kind == "float" and f.bits == 32 and to.bits == 64
+
+
+_PRINTERS = {
+    Const: Exprs._const, Var: Exprs._var, Knob: Exprs._knob, HwIndex: Exprs._hw, Unary: Exprs._unary,
+    Binary: Exprs._binary, Select: Exprs._select, Cast: Exprs._cast, Load: Exprs._load, AddrOf: Exprs._addr_of,
+    Member: Exprs._member, VecMake: Exprs._vec_make, VecGet: Exprs._vec_get, Call: Exprs._call, WarpOp: Exprs._warp,
+    Raw: Exprs._raw,
+}  # fmt: skip

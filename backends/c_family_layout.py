@@ -1,0 +1,70 @@
+"""Line layout: comments, indentation, and breaking of long lines where clang-format would."""
+
+from __future__ import annotations
+
+INDENT = "  "
+COLUMNS = 100
+
+
+def comment_lines(text: str) -> list[str]:
+    """A source comment, with or without its markers, as ``//`` lines."""
+    t = text.strip()
+    if t.startswith("/*"):
+        t = t[2:].removesuffix("*/")
+    out = []
+    for line in t.strip().splitlines():
+        line = line.strip()
+        line = line.removeprefix("//") if line.startswith("//") else line.removeprefix("*")
+        out.append(("// " + line.strip()).rstrip())
+    return out
+
+
+def wrap(line: str, pad: str) -> list[str]:
+    """``line`` indented by ``pad``, broken at its outermost commas or operators to fit the column limit."""
+    indent = pad + line[: len(line) - len(line.lstrip())]
+    text = line.lstrip()
+    if len(indent) + len(text) <= COLUMNS or text.startswith(("//", "#")) or '"' in text:
+        return [indent + text]
+    opened = text.find("(")
+    if text.endswith("{") and text.startswith(("__global__", "__kernel", "template", "__attribute__")) and opened > 0:
+        return _packed(text, indent, " " * (_parameters_at(text) + 1))
+    return _packed(text, indent, " " * 4)
+
+
+def _parameters_at(text: str) -> int:
+    """Where the parameter list of a signature opens: the parenthesis that its last one closes."""
+    depth = 0
+    for i in range(text.rindex(")"), -1, -1):
+        depth += (text[i] == ")") - (text[i] == "(")
+        if depth == 0:
+            return i
+    return text.find("(")
+
+
+def _packed(text: str, indent: str, hang: str) -> list[str]:
+    lines: list[str] = []
+    room = COLUMNS - len(indent)
+    while len(text) > room:
+        at = _break(text, room)
+        if at is None:
+            break
+        lines.append(indent + text[:at].rstrip())
+        text = hang + text[at:].lstrip()
+    return [*lines, indent + text]
+
+
+def _break(text: str, room: int) -> int | None:
+    """The best place to break within ``room``: the last one of the lowest nesting depth in the line's second half."""
+    best: tuple[int, int] | None = None
+    depth = 0
+    for i, ch in enumerate(text[:room]):
+        depth += (ch in "([{") - (ch in ")]}")
+        at = None
+        if (ch == "," and text[i + 1 : i + 2] == " ") or (ch == ";" and depth == 1 and text[i + 1 : i + 2] == " "):
+            at = i + 2
+        elif ch == " " and text[i + 1 :].startswith(("&& ", "|| ", "+ ", "- ", "* ", "/ ", "? ", ": ")):
+            at = i + 3 if text[i + 1] in "&|" and text[i + 2] in "&|" else (i + 1 if text[i + 1] in "?:" else i + 2)
+            at += text[at : at + 1] == " "
+        if at is not None and at > room // 3 and (best is None or (depth, -at) <= best):
+            best = (depth, -at)
+    return -best[1] if best else None

@@ -1,0 +1,140 @@
+"""CUDA C++."""
+
+from __future__ import annotations
+
+from ktc.ir.nodes import Sym
+from ktc.ir.types import BF16, E4M3, E5M2, F16, U32, Scalar, Type
+
+from .c_family_cxx import INFINITY_HELPER, LOAD_HELPER, NAN_HELPER, STORE_HELPER, VEC_HELPER, CxxDialect
+from .c_family_piece import POSTFIX, Piece
+
+HINTED_HELPERS = """\
+template <int Bytes> struct bits_of;
+template <> struct bits_of<1> { using type = unsigned char; };
+template <> struct bits_of<2> { using type = unsigned short; };
+template <> struct bits_of<4> { using type = unsigned; };
+template <> struct bits_of<8> { using type = uint2; };
+template <> struct bits_of<16> { using type = uint4; };"""
+
+
+def _hinted_load(suffix: str, intrinsic: str) -> str:
+    return f"""\
+template <int N, typename T>
+__device__ inline vec<T, N> load_vec_{suffix}(const T* p) {{
+  using bits = typename bits_of<sizeof(T) * N>::type;
+  const bits b = {intrinsic}(reinterpret_cast<const bits*>(p));
+  return *reinterpret_cast<const vec<T, N>*>(&b);
+}}"""
+
+
+def _hinted_store(suffix: str, intrinsic: str) -> str:
+    return f"""\
+template <typename T, int N>
+__device__ inline void store_vec_{suffix}(T* p, const vec<T, N>& v) {{
+  using bits = typename bits_of<sizeof(T) * N>::type;
+  {intrinsic}(reinterpret_cast<bits*>(p), *reinterpret_cast<const bits*>(&v));
+}}"""
+
+
+LOAD_HINTS = {"ldg": "__ldg", "cs": "__ldcs", "cg": "__ldcg", "ca": "__ldca", "lu": "__ldlu"}
+STORE_HINTS = {"cs": "__stcs", "cg": "__stcg", "wb": "__stwb", "wt": "__stwt"}
+
+CP_ASYNC = """\
+// Asynchronous copy of 4, 8 or 16 bytes from global to shared memory.
+template <int Bytes>
+__device__ inline void cp_async(void* dst, const void* src) {
+  const unsigned d = static_cast<unsigned>(__cvta_generic_to_shared(dst));
+  if constexpr (Bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(d), "l"(src) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(d), "l"(src), "n"(Bytes) : "memory");
+  }
+}"""
+CP_ASYNC_COMMIT = """\
+__device__ inline void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }"""
+CP_ASYNC_WAIT = """\
+template <int Pending>
+__device__ inline void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}"""
+FAST_TANH = """\
+__device__ inline float fast_tanh(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}"""
+
+
+class CudaDialect(CxxDialect):
+    """CUDA C++ for NVRTC and nvcc."""
+
+    language = "cuda"
+    native_vectors = CxxDialect.native_vectors | {(F16, 2): "__half2", (BF16, 2): "__nv_bfloat162"}
+    headers = {"f16": "cuda_fp16.h", "bf16": "cuda_bf16.h", "e4m3": "cuda_fp8.h", "e5m2": "cuda_fp8.h"}
+    helpers = {
+        "INFINITY": INFINITY_HELPER,
+        "NAN": NAN_HELPER,
+        "fast_tanh": FAST_TANH,
+        "vec": VEC_HELPER,
+        "load_vec": LOAD_HELPER,
+        "store_vec": STORE_HELPER,
+        "bits_of": HINTED_HELPERS,
+        **{f"load_vec_{s}": _hinted_load(s, i) for s, i in LOAD_HINTS.items()},
+        **{f"store_vec_{s}": _hinted_store(s, i) for s, i in STORE_HINTS.items()},
+        "cp_async": CP_ASYNC,
+        "cp_async_commit": CP_ASYNC_COMMIT,
+        "cp_async_wait": CP_ASYNC_WAIT,
+    }
+
+    def require(self, what: str, construct: str) -> None:
+        """CUDA carries its own source text and PTX."""
+
+    def load_hint(self, cache: str) -> str:
+        return LOAD_HINTS.get(cache, "")
+
+    def store_hint(self, cache: str) -> str:
+        return STORE_HINTS.get(cache, "")
+
+    def hint_suffix(self, cache: str) -> str:
+        if cache not in LOAD_HINTS and cache not in STORE_HINTS:
+            return ""
+        self.need("bits_of")
+        return "_" + cache
+
+    def loaded_type(self, buffer: Sym, t: Type) -> Type:
+        return t
+
+    def warp(self, kind: str, value: Piece, arg: Piece | None, width: Piece, mask: Piece, ty: Type) -> Piece:
+        name = {"shfl": "__shfl_sync", "shfl_up": "__shfl_up_sync", "shfl_down": "__shfl_down_sync"}.get(kind)
+        name = name or {"shfl_xor": "__shfl_xor_sync"}.get(kind, f"__{kind}_sync")
+        args = [_mask(mask), value.text]
+        if arg is not None:
+            args.append(arg.text)
+            if width.text != "32":
+                args.append(width.text)
+        ctype = Scalar("int", 32) if kind in ("any", "all") else U32 if kind == "ballot" else ty
+        return Piece(f"{name}({', '.join(args)})", POSTFIX, ctype)
+
+    def async_copy(self, dst: str, src: str, elem: Scalar, width: str, n: int | None) -> str:
+        if n is not None and n * elem.bytes not in (4, 8, 16):
+            return super().async_copy(dst, src, elem, width, n)
+        self.need("cp_async")
+        size = str(n * elem.bytes) if n is not None else f"sizeof({self.type_name(elem)}) * {width}"
+        return f"cp_async<{size}>(&{dst}, &{src});"
+
+    def async_commit(self) -> str | None:
+        self.need("cp_async_commit")
+        return "cp_async_commit();"
+
+    def async_wait(self, pending: str) -> str | None:
+        self.need("cp_async_wait")
+        return f"cp_async_wait<{pending}>();"
+
+
+def _mask(mask: Piece) -> str:
+    if mask.literal is not None and int(mask.literal.value) in (0xFFFFFFFF, -1):
+        return "0xffffffff"
+    return mask.text
+
+
+__all__ = ["E4M3", "E5M2", "CudaDialect"]

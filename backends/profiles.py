@@ -1,0 +1,78 @@
+"""What each target can do. A construct that a profile lacks is lowered by a named rule or refused with its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktc.ir.diagnostics import KtcError
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One target. ``shuffle``: how warp collectives are spelled (``sync``, ``wave``, ``ptx``, ``subgroup``, '' for none).
+
+    ``f16``/``bf16``: ``native`` types, or ``bits`` (stored as 16-bit integers, computed in f32). ``shared_limit`` is the
+    static shared memory of a block in bytes.
+    """
+
+    name: str
+    backend: str
+    warp: int = 32
+    shuffle: str = ""
+    f16: str = "native"
+    bf16: str = "native"
+    fp8: bool = False
+    f64: bool = True
+    async_copy: bool = False
+    device_fence: bool = True
+    float_atomics: bool = True
+    directed_rounding: bool = False
+    inline_ptx: bool = False
+    shared_limit: int = 48 * 1024
+    shared_optin: int = 48 * 1024
+    max_threads: int = 1024
+    arch: str = ""
+    options: tuple[str, ...] = ()
+
+
+_EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
+
+PROFILES: dict[str, Profile] = {
+    p.name: p
+    for p in (
+        Profile("cuda-sm90", "cuda", shuffle="sync", fp8=True, async_copy=True, directed_rounding=True, inline_ptx=True,
+                shared_optin=227 * 1024, arch="sm_90"),
+        Profile("cuda-sm80", "cuda", shuffle="sync", async_copy=True, directed_rounding=True, inline_ptx=True,
+                shared_optin=163 * 1024, arch="sm_80"),
+        Profile("hip-gfx90a", "hip", shuffle="wave", bf16="bits", shared_limit=64 * 1024, shared_optin=64 * 1024,
+                arch="gfx90a"),
+        Profile("hip-gfx942", "hip", shuffle="wave", bf16="bits", shared_limit=64 * 1024, shared_optin=64 * 1024,
+                arch="gfx942"),
+        Profile("hip-gfx1100", "hip", shuffle="wave", bf16="bits", shared_limit=64 * 1024, shared_optin=64 * 1024,
+                arch="gfx1100"),
+        Profile("opencl-cl12", "opencl", warp=1, f16="bits", bf16="bits", device_fence=False, float_atomics=False,
+                shared_limit=32 * 1024, shared_optin=32 * 1024, options=("-cl-std=CL1.2",)),
+        Profile("opencl-cl30-subgroups", "opencl", shuffle="subgroup", f16="bits", bf16="bits", float_atomics=False,
+                shared_limit=32 * 1024, shared_optin=32 * 1024, options=("-cl-std=CL3.0",)),
+        Profile("opencl-nvidia", "opencl", shuffle="ptx", f16="bits", bf16="bits", float_atomics=False, inline_ptx=True,
+                shared_limit=48 * 1024, shared_optin=48 * 1024, options=("-cl-std=CL1.2", _EXACT)),
+        Profile("numba", "numba", shuffle="lanes", f16="bits", bf16="bits", shared_limit=1 << 20, shared_optin=1 << 20),
+    )
+}  # fmt: skip
+
+DEFAULT_PROFILE = {"cuda": "cuda-sm90", "hip": "hip-gfx90a", "opencl": "opencl-cl12", "numba": "numba"}
+"""The profile of a bare target name: what every device of that language can run."""
+
+
+def profile_for(target: str, profile: str | None = None) -> Profile:
+    """The profile named, or the default of ``target``; ``target`` may itself be a profile's name.
+
+    Raises:
+        KtcError: E-BACKEND-TARGET (usage) for a name that is neither.
+    """
+    name = profile or DEFAULT_PROFILE.get(target, target)
+    found = PROFILES.get(name)
+    if found is None or (target in DEFAULT_PROFILE and found.backend != target):
+        known = ", ".join([*DEFAULT_PROFILE, *PROFILES])
+        raise KtcError("E-BACKEND-TARGET", f"no target '{profile or target}'", hint=f"one of: {known}", exit_code=2)
+    return found

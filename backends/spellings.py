@@ -1,0 +1,145 @@
+"""How each language spells the functions that the IR calls by canonical name. One row a function: add a row, done.
+
+Columns of ``FLOAT``: CUDA/HIP name for f32, f64, f16 (``-``: none, computed in f32), then OpenCL's overloaded name.
+A cell with ``{0}`` is a template over the arguments, each printed so that it binds tighter than any binary operator.
+Sources: CUDA Math API 13.0 (single, double, half, integer intrinsics), OpenCL C 3.0 sections 6.15.2 and 6.15.3.
+"""
+
+from __future__ import annotations
+
+from ktc.ir.types import BF16, F16, F32, F64, Scalar
+
+FLOAT = """
+exp        expf        exp        hexp     exp
+exp2       exp2f       exp2       hexp2    exp2
+exp10      exp10f      exp10      hexp10   exp10
+expm1      expm1f      expm1      -        expm1
+log        logf        log        hlog     log
+log2       log2f       log2       hlog2    log2
+log10      log10f      log10      hlog10   log10
+log1p      log1pf      log1p      -        log1p
+sqrt       sqrtf       sqrt       hsqrt    sqrt
+rsqrt      rsqrtf      rsqrt      hrsqrt   rsqrt
+rcp        1.0f/{0}    1.0/{0}    -        1/{0}
+sin        sinf        sin        hsin     sin
+cos        cosf        cos        hcos     cos
+tan        tanf        tan        -        tan
+sinh       sinhf       sinh       -        sinh
+cosh       coshf       cosh       -        cosh
+tanh       tanhf       tanh       -        tanh
+asin       asinf       asin       -        asin
+acos       acosf       acos       -        acos
+atan       atanf       atan       -        atan
+atan2      atan2f      atan2      -        atan2
+erf        erff        erf        -        erf
+erfc       erfcf       erfc       -        erfc
+cbrt       cbrtf       cbrt       -        cbrt
+floor      floorf      floor      hfloor   floor
+ceil       ceilf       ceil       hceil    ceil
+trunc      truncf      trunc      htrunc   trunc
+round      roundf      round      -        round
+rint       rintf       rint       hrint    rint
+abs        fabsf       fabs       __habs   fabs
+isnan      isnan       isnan      __hisnan isnan
+isinf      isinf       isinf      __hisinf isinf
+isfinite   isfinite    isfinite   -        isfinite
+signbit    signbit     signbit    -        signbit
+pow        powf        pow        -        pow
+fmod       fmodf       fmod       -        fmod
+remainder  remainderf  remainder  -        remainder
+min        fminf       fmin       __hmin   fmin
+max        fmaxf       fmax       __hmax   fmax
+copysign   copysignf   copysign   -        copysign
+hypot      hypotf      hypot      -        hypot
+fdim       fdimf       fdim       -        fdim
+fma        fmaf        fma        __hfma   fma
+saturate   __saturatef -          __hsat   clamp({0},0.0f,1.0f)
+fast_exp   __expf      exp        hexp     native_exp
+fast_exp2  exp2f       exp2       hexp2    native_exp2
+fast_exp10 __exp10f    exp10      hexp10   native_exp10
+fast_log   __logf      log        hlog     native_log
+fast_log2  __log2f     log2       hlog2    native_log2
+fast_log10 __log10f    log10      hlog10   native_log10
+fast_sin   __sinf      sin        hsin     native_sin
+fast_cos   __cosf      cos        hcos     native_cos
+fast_tan   __tanf      tan        -        native_tan
+fast_tanh  fast_tanh   tanh       -        tanh
+fast_pow   __powf      pow        -        native_powr
+fast_div   __fdividef  {0}/{1}    -        native_divide
+fast_rcp   __fdividef(1.0f,{0}) 1.0/{0} hrcp native_recip
+fast_rsqrt rsqrtf      rsqrt      hrsqrt   native_rsqrt
+fast_sqrt  __fsqrt_rn  sqrt       hsqrt    native_sqrt
+"""
+
+# Signed and unsigned, 32 and 64 bits; OpenCL's are overloaded by type.
+INT = """
+min       min          min        min            min            min
+max       max          max        max            max            max
+abs       abs          {0}        llabs          {0}            abs
+popc      __popc       __popc     __popcll       __popcll       popcount
+clz       __clz        __clz      __clzll        __clzll        clz
+ffs       __ffs        __ffs      __ffsll        __ffsll        ffs_
+brev      __brev       __brev     __brevll       __brevll       brev_
+mulhi     __mulhi      __umulhi   __mul64hi      __umul64hi     mul_hi
+byte_perm __byte_perm  __byte_perm -             -              byte_perm_
+"""
+
+DIRECTED = """
+add __fadd __dadd
+sub __fsub __dsub
+mul __fmul __dmul
+div __fdiv __ddiv
+rcp __frcp __drcp
+sqrt __fsqrt __dsqrt
+fma __fmaf __fma
+"""
+"""``add_rn`` and so on: stem plus the rounding mode (CUDA; f32, f64)."""
+
+
+def _rows(table: str) -> dict[str, tuple[str, ...]]:
+    return {cells[0]: tuple(cells[1:]) for line in table.strip().splitlines() if (cells := line.split())}
+
+
+_FLOAT, _INT, _DIRECTED = _rows(FLOAT), _rows(INT), _rows(DIRECTED)
+_FLOAT_COLUMN = {F32: 0, F64: 1, F16: 2, BF16: 2}
+_INT_COLUMN = {("int", 32): 0, ("uint", 32): 1, ("int", 64): 2, ("uint", 64): 3}
+
+HIP_OVERRIDES: dict[tuple[str, Scalar], str] = {
+    ("saturate", F32): "fminf(fmaxf({0},0.0f),1.0f)",
+    ("fast_div", F32): "__fdividef",
+    ("fast_tan", F32): "__tanf",
+    ("saturate", F16): "-",
+    ("hfloor", F16): "-",
+    ("min", F16): "-",
+    ("max", F16): "-",
+    ("exp10", F16): "hexp10",
+}
+"""Where HIP's headers (ROCm 5.2 and later) differ from CUDA's: ``-`` means computed in f32."""
+
+
+def spelling(fn: str, t: Scalar, language: str) -> str | None:
+    """The name or template of canonical ``fn`` on arguments of type ``t`` in cuda | hip | opencl; None if it has none."""
+    if language == "hip" and (fn, t) in HIP_OVERRIDES:
+        found = HIP_OVERRIDES[fn, t]
+        return None if found == "-" else found
+    stem, _, mode = fn.rpartition("_")
+    if mode in ("rn", "rz", "ru", "rd") and stem in _DIRECTED:
+        if language == "opencl" or t not in (F32, F64):
+            return None
+        return f"{_DIRECTED[stem][0 if t == F32 else 1]}_{mode}"
+    if t.is_float:
+        row, column = _FLOAT.get(fn), _FLOAT_COLUMN.get(t)
+        opencl = 3
+    else:
+        row, column = _INT.get(fn), _INT_COLUMN.get((t.kind, max(32, t.bits)))
+        opencl = 4
+    if row is None or column is None:
+        return None
+    found = row[opencl if language == "opencl" else column]
+    return None if found == "-" else found
+
+
+def is_known(fn: str) -> bool:
+    """Whether ``fn`` is a canonical function of any type."""
+    stem, _, mode = fn.rpartition("_")
+    return fn in _FLOAT or fn in _INT or fn == "cdiv" or (stem in _DIRECTED and mode in ("rn", "rz", "ru", "rd"))
