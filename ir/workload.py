@@ -52,7 +52,7 @@ class ArgSpec:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One set of sizes. ``weight`` is its share in the tuned objective (0: only checked); ``heldout``: never tuned on."""
+    """One set of sizes; ``weight`` is its share in the objective (0: checked only), ``heldout``: never tuned on."""
 
     name: str
     sizes: Mapping[str, int]
