@@ -21,7 +21,7 @@ def _fields(cls: type) -> tuple[str, ...]:
 
 
 def symbols(root: object) -> Iterator[Sym]:
-    """Every occurrence of a symbol below ``root`` (kernel, body, statement, expression), in field order, types included."""
+    """Every occurrence of a symbol below ``root`` (kernel, body, expression...), in field order, types included."""
     if isinstance(root, Sym):
         yield root
         yield from symbols(root.type)
@@ -35,7 +35,7 @@ def symbols(root: object) -> Iterator[Sym]:
 
 
 def unique_names(root: Kernel | Body | object) -> dict[Sym, str]:
-    """A name for every symbol below ``root``; the first of several with one name keeps it, the rest get ``_1``, ``_2``...
+    """A name for every symbol below ``root``: the first of several with one name keeps it, the rest get ``_1``, ``_2``.
 
     These names are what the text form shows, and what a pipeline script's places (``loop:i_1``) refer to.
     """

@@ -358,11 +358,8 @@ class Printer:
 
         text = "launch" + dims("grid", launch.grid) + dims("block", launch.block)
         text += dims("cluster", launch.cluster) if launch.cluster else ""
-        for word, e in (
-            ("shared", launch.dynamic_shared),
-            ("max_threads", launch.max_threads),
-            ("min_blocks", launch.min_blocks),
-        ):
+        clauses = {"shared": launch.dynamic_shared, "max_threads": launch.max_threads, "min_blocks": launch.min_blocks}
+        for word, e in clauses.items():
             text += f" {word}({self.expr(e)})" if e is not None else ""
         return text
 

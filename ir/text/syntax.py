@@ -29,9 +29,16 @@ CACHES = ("ldg", "cs", "cg", "ca", "lu", "cv", "wb", "wt")
 EFFECTS = ("pure", "read", "write", "sync")
 SPACE_WORDS = {"global": "global", "shared": "shared", "local": "local", "const": "constant", "generic": "generic"}
 
-KEYWORDS = frozenset(
-    ["kernel", "host", "launch", "knob", "where", "assume", "flags", "trace", "pass", "let", "var", "array", "if", "elif", "else", "for", "while", "do", "par", "reduce", "yield", "break", "continue", "return", "barrier", "fence", "atomic", "async_copy", "async_commit", "async_wait", "asm", "raw", "true", "false", "inf", "nan", "void", "struct", "opaque", "member", "lane"]
-) | frozenset(HW_LEVELS.values()) | frozenset(SCALARS) | frozenset(SPACE_WORDS.values())  # fmt: skip
+KEYWORDS = (
+    frozenset(
+        "kernel host launch knob where assume flags trace pass let var array if elif else for while do par reduce yield"  # noqa: SIM905
+        " break continue return barrier fence atomic async_copy async_commit async_wait asm raw true false inf nan void"
+        " struct opaque member lane".split()
+    )
+    | frozenset(HW_LEVELS.values())
+    | frozenset(SCALARS)
+    | frozenset(SPACE_WORDS.values())
+)
 """Words that cannot stand alone as a symbol's name; such names are printed between backticks."""
 
 SCALAR_PATTERN = "|".join(sorted(SCALARS, key=len, reverse=True))
