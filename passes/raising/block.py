@@ -1,0 +1,241 @@
+"""The code of one block, statement by statement: strided loops become ``par``, loops with accumulators and the
+communication after them become ``reduce``, thread-0 sections and broadcasts become plain statements.
+
+Where the end of a communication region is unclear, several candidates are produced; the exact check picks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ktc.ir.diagnostics import Loc
+from ktc.ir.fold import cast, is_const
+from ktc.ir.kernel import Launch
+from ktc.ir.nodes import (
+    Acc,
+    Alloc,
+    Barrier,
+    Binary,
+    Body,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Load,
+    Par,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    WarpOp,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import Array
+from ktc.ir.walk import all_exprs, assigned, declared, keep, map_body, stmt_exprs, used_in, walk, walk_expr
+from ktc.passes.lowering.decide import strip
+
+from .coordinates import depends_on_thread
+from .loops import Strided, accumulations, independent, strided
+
+
+@dataclass
+class Blocked(Exception):
+    """This statement list cannot be raised: why, and where."""
+
+    code: str
+    why: str
+    loc: Loc | None
+
+
+def raise_block(body: Body, launch: Launch) -> Iterator[Body]:
+    """Candidate parallel forms of ``body``, likeliest first.
+
+    Raises:
+        Blocked: when no candidate exists (at the first ``next``).
+    """
+    yield from _rest(body, launch, {})
+
+
+def _rest(body: Body, launch: Launch, env: dict[Sym, Sym]) -> Iterator[Body]:
+    """Candidates for the remaining statements; ``env`` maps shared arrays and variables to reduced scalars."""
+    if not body:
+        yield ()
+        return
+    s, rest = body[0], body[1:]
+    if isinstance(s, Barrier) and s.scope == "block":
+        yield from _rest(rest, launch, env)
+        return
+    if isinstance(s, Alloc) and _is_shared(s.sym):
+        for tail in _rest(rest, launch, env):
+            yield (s, *tail) if s.sym in used_in(tail) else tail
+        return
+    if isinstance(s, For) and (loop := strided(s, launch)) is not None:
+        yield from _loop(s, loop, rest, launch, env)
+        return
+    if _first_thread_only(s):
+        assert isinstance(s, If)
+        yield from _first_thread(s, rest, launch, env)
+        return
+    if not _thread_dependent(s):
+        for tail in _rest(rest, launch, env):
+            yield (s, *tail) if not _dead(s, tail) else tail
+        return
+    raise Blocked("E-RAISE-THREAD", "this statement depends on the thread in a way that is not understood", s.loc)
+
+
+def _dead(s: Stmt, tail: Body) -> bool:
+    """A declaration that nothing reads any more (an accumulator that became a reduction)."""
+    return isinstance(s, Decl) and s.sym not in used_in(tail) and s.sym not in assigned(tail)
+
+
+def _thread_dependent(s: Stmt) -> bool:
+    return any(isinstance(x, WarpOp) or depends_on_thread(x) for x in all_exprs((s,))) or any(
+        isinstance(x, Barrier) for x in walk((s,))
+    )
+
+
+def _is_shared(b: Sym) -> bool:
+    return isinstance(b.type, Array) and b.type.space == "shared"
+
+
+# -------------------------------------------------------------------------------------------------------- thread zero
+
+
+def _first_thread_only(s: Stmt) -> bool:
+    """``if (threadIdx.x == 0) ...`` whose body does not depend on the thread."""
+    return (
+        isinstance(s, If)
+        and not s.orelse
+        and isinstance(s.cond, Binary)
+        and s.cond.op == "=="
+        and isinstance(strip(s.cond.a), HwIndex)
+        and is_const(strip(s.cond.b), 0)
+        and not any(_thread_dependent(t) for t in s.then)
+    )
+
+
+def _first_thread(s: If, rest: Body, launch: Launch, env: dict[Sym, Sym]) -> Iterator[Body]:
+    """Once per block: plain statements; ``shared = e`` that all read later is a scalar of the block."""
+    if len(s.then) == 1 and isinstance(s.then[0], Store) and _is_shared(s.then[0].buffer):
+        store = s.then[0]
+        if all(is_const(i) for i in store.index):
+            value = fresh(store.buffer.name, store.value.type)
+            tail_in = _replace_reads(rest, store.buffer, store.index, value)
+            for tail in _rest(tail_in, launch, env):
+                yield (Decl(value, store.value, const=True, loc=s.loc), *tail)
+            return
+    for tail in _rest(rest, launch, env):
+        yield (*s.then, *tail)
+
+
+def _replace_reads(body: Body, buffer: Sym, index: tuple[Expr, ...] | None, by: Sym) -> Body:
+    """Reads of ``buffer[index]`` (any uniform element when ``index`` is None) become reads of ``by``."""
+
+    def on(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer == buffer and (index is None or e.index == index):
+            if all(not depends_on_thread(i) for i in e.index):
+                return Var(by)
+        return e
+
+    return map_body(body, keep, on)
+
+
+# --------------------------------------------------------------------------------------------------------------- loops
+
+
+def _loop(s: For, loop: Strided, rest: Body, launch: Launch, env: dict[Sym, Sym]) -> Iterator[Body]:
+    split = accumulations(s.body)
+    if split is None:
+        raise Blocked("E-RAISE-CARRIED", f"the loop over '{s.var.name}' carries a value from one iteration to the next", s.loc)
+    inner, sums = split
+    if any(depends_on_thread(e) or isinstance(e, WarpOp) for e in all_exprs(s.body)):
+        raise Blocked("E-RAISE-THREAD", f"the loop over '{s.var.name}' uses the thread index in its body", s.loc)
+    if any(isinstance(x, Barrier) for x in walk(s.body)):
+        raise Blocked("E-RAISE-BARRIER", f"the loop over '{s.var.name}' contains a barrier", s.loc)
+    why = independent(s.var, inner)
+    if why:
+        raise Blocked("E-RAISE-DEPENDENCE", f"iterations over '{s.var.name}' may depend on each other: {why}", s.loc)
+    tags = frozenset({f"loop:{s.var.name}"})
+    if not sums:
+        par = Par(s.var, loop.lo, loop.hi, loop.dist, inner, loc=s.loc, comments=s.comments, tags=tags)
+        for tail in _rest(rest, launch, env):
+            yield (par, *tail)
+        return
+    if any(lv.kind == "block" for lv in loop.dist):
+        raise Blocked("E-RAISE-GRID-REDUCTION", "a reduction across blocks stays as it is for now", s.loc)
+    accs = tuple(Acc(fresh(a.sym.name, a.sym.type), a.op, _IDENTITY(a.op, a.sym), a.value) for a in sums)
+    reduce = Reduce(accs, s.var, loop.lo, loop.hi, loop.dist, inner, loc=s.loc, comments=s.comments, tags=tags)
+    partial = {a.sym: acc.sym for a, acc in zip(sums, accs)}
+    for end in _region_ends(rest, set(partial)):
+        region, after = rest[:end], rest[end:]
+        replaced = _results(region, after, partial)
+        if replaced is None:
+            continue
+        try:
+            for tail in _rest(replaced, launch, env):
+                yield (reduce, *tail)
+        except Blocked:
+            if end == 0:
+                raise
+            continue
+    return
+
+
+def _IDENTITY(op: str, sym: Sym) -> Expr:
+    from ktc.passes.lowering.reduction import identity
+
+    return identity(op, sym.type)  # type: ignore[arg-type]
+
+
+def _region_ends(rest: Body, partial: set[Sym]) -> Iterator[int]:
+    """Lengths of the communication region after an accumulation loop: the longest first, then shorter ones."""
+    private: set[Sym] = set(partial)
+    ends = [0]
+    for k, s in enumerate(rest):
+        if not _communicates(s, private):
+            break
+        private |= {d for d in declared((s,)) if not _is_shared(d)}
+        ends.append(k + 1)
+    yield from reversed(ends)
+
+
+def _communicates(s: Stmt, private: set[Sym]) -> bool:
+    """Whether ``s`` only moves values between threads: shared arrays, warp operations, barriers, private temporaries."""
+    for x in walk((s,)):
+        if isinstance(x, Store) and not _is_shared(x.buffer):
+            return False
+        for e in stmt_exprs(x):
+            for y in walk_expr(e):
+                if isinstance(y, Load) and not _is_shared(y.buffer):
+                    return False
+    if isinstance(s, Barrier | Store | Alloc) or any(isinstance(x, Barrier) for x in walk((s,))):
+        return True
+    if any(isinstance(y, WarpOp) for y in all_exprs((s,))):
+        return True
+    touched = assigned((s,)) | used_in((s,))
+    if isinstance(s, Decl):
+        return _thread_dependent(s) or bool(used_in((s,)) & private)
+    return any(_is_shared(b) for b in assigned((s,))) or bool(touched & private)
+
+
+def _results(region: Body, after: Body, partial: dict[Sym, Sym]) -> Body | None:
+    """``after`` with the places where the region's result is read replaced by the reduced scalars; None if unclear."""
+    out = after
+    for old, new in partial.items():
+        out = map_body(out, keep, lambda e, old=old, new=new: Var(new) if e == Var(old) else e)
+    shared = {b for b in assigned(region) if _is_shared(b)}
+    private = {d for d in declared(region) if not _is_shared(d)}
+    target = next(iter(partial.values()))
+    if len(partial) > 1 and (shared or private & used_in(after)):
+        return None  # which result is which needs more than a guess
+    for b in shared:
+        out = _replace_reads(out, b, None, target)
+    for p in private:
+        out = map_body(out, keep, lambda e, p=p: cast(Var(target), p.type) if e == Var(p) else e)  # type: ignore[arg-type]
+    return out
+
+
+__all__ = ["Blocked", "raise_block"]

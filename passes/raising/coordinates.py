@@ -1,0 +1,143 @@
+"""Which variables are work coordinates: ``i = blockIdx.x * blockDim.x + threadIdx.x``, ``tid``, ``token = blockIdx.x``.
+
+Before anything is guessed, launch sizes replace ``blockDim`` and ``gridDim``, early returns become guards, and integer
+constants that depend on the thread are substituted into their uses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ktc.ir.analysis.affine import linear_form
+from ktc.ir.fold import cast, fold_node, i32, simplify
+from ktc.ir.kernel import Kernel, Launch
+from ktc.ir.nodes import Binary, Body, Decl, Expr, HwIndex, If, Load, Return, Stmt, Sym, Unary, Var
+from ktc.ir.types import U32, Scalar
+from ktc.ir.walk import assigned, keep, map_body, stmt_exprs, substitute, walk, walk_expr
+
+from .same import same
+
+AXES = ("x", "y", "z")
+NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+
+
+@dataclasses.dataclass(frozen=True)
+class Coordinate:
+    """``sym = threadIdx.a + size * blockIdx.a + offset``: the global index of a thread along one axis."""
+
+    sym: Sym
+    axis: str
+    offset: Expr
+
+
+def prepare(kernel: Kernel, launch: Launch) -> Body:
+    """The body with launch sizes put in, early returns turned into guards, axes of one thread or block dropped."""
+
+    def sizes(e: Expr) -> Expr:
+        if isinstance(e, HwIndex):
+            k = AXES.index(e.axis)
+            if e.level == "block_dim":
+                return cast(launch.block[k], U32)
+            if e.level == "grid_dim":
+                return cast(launch.grid[k], U32)
+            size = (launch.block if e.level == "thread" else launch.grid)[k]
+            if simplify(size) == i32(1):
+                return cast(i32(0), U32)
+        return fold_node(e)
+
+    return returns_to_guards(map_body(kernel.body, keep, sizes))
+
+
+def returns_to_guards(body: Body) -> Body:
+    """``if (c) return; rest`` -> ``if (!c) { rest }``."""
+    for k, s in enumerate(body):
+        if isinstance(s, If) and not s.orelse and len(s.then) == 1 and isinstance(s.then[0], Return):
+            rest = returns_to_guards(body[k + 1 :])
+            return (*body[:k], If(negate(s.cond), rest, loc=s.loc, comments=s.comments)) if rest else body[:k]
+        if isinstance(s, Return):
+            return body[:k]
+    return body
+
+
+def negate(e: Expr) -> Expr:
+    if isinstance(e, Unary) and e.op == "!":
+        return e.x
+    if isinstance(e, Binary) and e.op in NEGATED and not _is_float(e.a):
+        return Binary(NEGATED[e.op], e.a, e.b)
+    if isinstance(e, Binary) and e.op in ("&&", "||"):
+        return Binary("||" if e.op == "&&" else "&&", negate(e.a), negate(e.b))
+    return Unary("!", e)
+
+
+def _is_float(e: Expr) -> bool:
+    return isinstance(e.type, Scalar) and e.type.is_float  # !(a < b) is not a >= b for NaN
+
+
+def inline_thread_values(body: Body, launch: Launch) -> tuple[Body, dict[str, Coordinate]]:
+    """Substitute thread-dependent integer constants into their uses; keep one global coordinate an axis.
+
+    Returns the new body and the coordinates by axis.
+    """
+    written = assigned(body)
+    found: dict[str, Coordinate] = {}
+    while True:
+        target = next((s for s in walk(body) if _inlinable(s, written, found)), None)
+        if target is None:
+            return body, found
+        assert isinstance(target, Decl) and target.init is not None
+        c = _coordinate(target, launch)
+        if c is not None and c.axis not in found and simplify(c.offset) == i32(0):
+            found[c.axis] = c
+            body = map_body(body, lambda s, t=target: None if s is t else s)
+            continue
+        body = map_body(body, lambda s, t=target: None if s is t else s)
+        body = substitute(body, {target.sym: target.init})
+
+
+def _inlinable(s: Stmt, written: set[Sym], found: dict[str, Coordinate]) -> bool:
+    if not (isinstance(s, Decl) and s.init is not None and s.sym not in written):
+        return False
+    t = s.sym.type
+    if not (isinstance(t, Scalar) and (t.is_int or t.kind == "bool")):
+        return False
+    return depends_on_thread(s.init) and not any(isinstance(x, Load) for x in walk_expr(s.init))
+
+
+def depends_on_thread(e: Expr) -> bool:
+    return any(isinstance(x, HwIndex) and x.level == "thread" for x in walk_expr(e))
+
+
+def _coordinate(s: Decl, launch: Launch) -> Coordinate | None:
+    assert s.init is not None
+    for k, axis in enumerate(AXES):
+        thread, block = HwIndex("thread", axis), HwIndex("block", axis)
+        form = linear_form(s.init, {thread, block})
+        if form is None or set(form.coeffs) != {thread, block}:
+            continue
+        if same(form.coeffs[thread], i32(1)) and same(form.coeffs[block], launch.block[k]):
+            if not any(isinstance(x, HwIndex) for x in walk_expr(form.rest)):
+                return Coordinate(s.sym, axis, form.rest)
+    return None
+
+
+def hw_indices(body: Body) -> set[HwIndex]:
+    """Thread and block indices mentioned anywhere in ``body``."""
+    out: set[HwIndex] = set()
+    for s in walk(body):
+        for e in stmt_exprs(s):
+            out |= {x for x in walk_expr(e) if isinstance(x, HwIndex) and x.level in ("thread", "block")}
+    return out
+
+
+def conjuncts(e: Expr) -> list[Expr]:
+    if isinstance(e, Binary) and e.op == "&&":
+        return conjuncts(e.a) + conjuncts(e.b)
+    return [e]
+
+
+def var_of(e: Expr) -> Sym | None:
+    """The variable under casts, if ``e`` is one."""
+    from ktc.passes.lowering.decide import strip
+
+    e = strip(e)
+    return e.sym if isinstance(e, Var) else None

@@ -1,0 +1,187 @@
+"""The loops over the grid: one element a thread, or one iteration a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktc.ir.fold import cast, fold_node, mul, simplify
+from ktc.ir.kernel import Launch
+from ktc.ir.nodes import Binary, Body, Cast, Const, Decl, Expr, For, HwIndex, If, Level, Par, Sym, Var, fresh
+from ktc.ir.types import I32, Scalar
+from ktc.ir.walk import assigned, keep, map_body, used, walk
+
+from .block import Blocked, raise_block
+from .coordinates import AXES, Coordinate, conjuncts, hw_indices, inline_thread_values
+from .loops import strided, upper_bound
+
+
+def candidates(body: Body, launch: Launch) -> Iterator[Body]:
+    """Candidate parallel forms of a prepared kernel body, likeliest first.
+
+    Raises:
+        Blocked: when nothing can be guessed.
+    """
+    body, coords = inline_thread_values(body, launch)
+    if coords:
+        yield from _elements(body, coords, launch)
+    else:
+        yield from _blocks(body, launch)
+
+
+# ------------------------------------------------------------------------------------------------ one element a thread
+
+
+def _elements(body: Body, coords: dict[str, Coordinate], launch: Launch) -> Iterator[Body]:
+    left = {h for h in hw_indices(body) if h.axis in coords}
+    if left:
+        h = min(left, key=lambda h: (h.level, h.axis))
+        name = coords[h.axis].sym.name
+        raise Blocked("E-RAISE-MIXED", f"{h.level}Idx.{h.axis} is used beside the global index '{name}'", None)
+    bounds = {c.sym: [_zero(c.sym), _covered(c, launch)] for c in coords.values()}
+    body = _strip_guard(body, bounds)
+    others = {h.axis for h in hw_indices(body) if h.level == "thread"}
+    if others:
+        raise Blocked("E-RAISE-MIXED", f"threadIdx.{min(others)} is used beside global indices", None)
+    for axis in AXES:  # x innermost
+        if axis not in coords:
+            continue
+        sym = coords[axis].sym
+        lo, hi = bounds[sym]
+        k = AXES.index(axis)
+        dist = (Level("thread", launch.block[k], axis), Level("block", None, axis))
+        body = (Par(sym, lo, hi, dist, body, tags=frozenset({f"loop:{sym.name}"})),)
+    yield _block_loops(body, launch)
+
+
+def _zero(s: Sym) -> Expr:
+    return Const(0, s.type)  # type: ignore[arg-type]
+
+
+def _covered(c: Coordinate, launch: Launch) -> Expr:
+    """All threads of the axis: the bound where no guard gives a tighter one."""
+    k = AXES.index(c.axis)
+    t = c.sym.type
+    assert isinstance(t, Scalar)
+    return cast(simplify(mul(launch.block[k], launch.grid[k])), t)
+
+
+def _strip_guard(body: Body, bounds: dict[Sym, list[Expr]]) -> Body:
+    """Move the conditions that bound a coordinate from the guard around the rest of the body into ``bounds``."""
+    if not body or not isinstance(body[-1], If) or body[-1].orelse:
+        return body
+    guard = body[-1]
+    if not all(isinstance(s, Decl) for s in body[:-1]):
+        return body
+    local = {s.sym for s in body[:-1] if isinstance(s, Decl)}
+    kept: list[Expr] = []
+    for c in conjuncts(guard.cond):
+        if not _tighten(c, bounds, local):
+            kept.append(c)
+    cond: Expr | None = None
+    for c in kept:
+        cond = c if cond is None else Binary("&&", cond, c)
+    inner = (*body[:-1], *guard.then)
+    if cond is not None:
+        return (*body[:-1], If(cond, guard.then, loc=guard.loc, comments=guard.comments))
+    return _strip_guard(inner, bounds)
+
+
+def _tighten(c: Expr, bounds: dict[Sym, list[Expr]], local: set[Sym]) -> bool:
+    for sym, b in bounds.items():
+        if (used(c) - {sym}) & (set(bounds) | local):
+            continue
+        hi = upper_bound(c, sym)
+        if hi is not None and not b[2:]:
+            b[1] = hi
+            b.append(Const(True, I32))  # an upper bound has been taken
+            return True
+        lo = _lower_bound(c, sym)
+        if lo is not None and b[0] == _zero(sym):
+            b[0] = lo
+            return True
+    return False
+
+
+def _lower_bound(c: Expr, sym: Sym) -> Expr | None:
+    """``lo`` such that ``c`` is ``sym >= lo``."""
+    if not isinstance(c, Binary):
+        return None
+    mirrored = {">": "<=", ">=": "<", "<": ">=", "<=": ">"}.get(c.op)
+    t = sym.type
+    assert isinstance(t, Scalar)
+    if mirrored is None:
+        return None
+    negated = upper_bound(Binary(mirrored, c.a, c.b), sym)  # !(sym >= lo) is sym < lo
+    return None if negated is None else simplify(cast(negated, t))
+
+
+# -------------------------------------------------------------------------------------------------- one block a row
+
+
+def _blocks(body: Body, launch: Launch) -> Iterator[Body]:
+    grid_loop = _grid_stride(body, launch)
+    if grid_loop is not None:
+        yield grid_loop
+        return
+    for axis in ("y", "z"):
+        if any(h.level == "thread" and h.axis == axis for h in hw_indices(body)):
+            raise Blocked("E-RAISE-THREAD", f"threadIdx.{axis} is used in a way that is not understood", None)
+    for inner in raise_block(body, launch):
+        yield _block_loops(inner, launch)
+
+
+def _grid_stride(body: Body, launch: Launch) -> Body | None:
+    """A body that is one grid-stride loop (after uniform declarations)."""
+    from .block import _loop
+
+    if not body or not isinstance(body[-1], For) or not all(isinstance(s, Decl) for s in body[:-1]):
+        return None
+    loop = strided(body[-1], launch)
+    if loop is None or not any(lv.kind == "block" for lv in loop.dist):
+        return None
+    out = next(_loop(body[-1], loop, (), launch, {}), None)
+    return None if out is None else (*body[:-1], *out)
+
+
+def _block_loops(body: Body, launch: Launch) -> Body:
+    """``par`` loops over the block axes that ``body`` still mentions, named after the source's variables."""
+    axes = sorted({h.axis for h in hw_indices(body) if h.level == "block"}, reverse=True)
+    named = {axis: _name_of_block(body, axis) for axis in axes}
+    for axis in reversed(axes):  # x innermost is not required here: blocks are independent
+        decl = named[axis]
+        sym = decl.sym if decl is not None else fresh(f"block_{axis}", I32)
+        body = map_body(body, lambda s, d=decl: None if s is d and d is not None else s)
+        block = HwIndex("block", axis)
+        body = map_body(body, keep, lambda e, b=block, v=sym: fold_node(_swap(e, b, v)))
+        t = sym.type
+        assert isinstance(t, Scalar)
+        hi = cast(launch.grid[AXES.index(axis)], t)
+        tags = frozenset({f"loop:{sym.name}"})
+        body = (Par(sym, _zero(sym), hi, (Level("block", None, axis),), body, tags=tags),)
+    return body
+
+
+def _swap(e: Expr, block: HwIndex, v: Sym) -> Expr:
+    if isinstance(e, Cast) and e.x == block and isinstance(e.to, Scalar):
+        return cast(Var(v), e.to)
+    if e == block:
+        return Cast(block.type, Var(v), "implicit")
+    if isinstance(e, Cast) and isinstance(e.x, Cast) and e.x.x == Var(v) and e.x.to == block.type:
+        return cast(Var(v), e.to)  # type: ignore[arg-type]
+    return e
+
+
+def _name_of_block(body: Body, axis: str) -> Decl | None:
+    """The declaration ``int token = blockIdx.x``, if the source has one."""
+    from ktc.passes.lowering.decide import strip
+
+    written = assigned(body)
+    for s in walk(body):
+        if isinstance(s, Decl) and s.init is not None and strip(s.init) == HwIndex("block", axis):
+            t = s.sym.type
+            if isinstance(t, Scalar) and t.is_int and s.sym not in written:
+                return s
+    return None
+
+
+__all__ = ["candidates"]

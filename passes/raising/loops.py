@@ -1,0 +1,183 @@
+"""Strided loops of a block or grid of threads, and the accumulators they carry.
+
+    for (i = lo + tid; i < hi; i += blockDim)                 par i in lo..hi @ [thread.x, seq]
+    for (i = lo + global id; i < hi; i += blockDim*gridDim)   par i in lo..hi @ [thread.x, block.x, seq]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktc.ir.analysis.affine import linear_form
+from ktc.ir.fold import cast, fold_node, i32, mul, simplify
+from ktc.ir.kernel import Launch
+from ktc.ir.nodes import (
+    Assign,
+    Atomic,
+    Binary,
+    Body,
+    Break,
+    Call,
+    Const,
+    Expr,
+    For,
+    HwIndex,
+    Level,
+    Load,
+    Return,
+    Store,
+    Sym,
+    Var,
+)  # fmt: skip
+from ktc.ir.types import Array, Ptr, Scalar
+from ktc.ir.walk import declared, stmt_exprs, used, walk, walk_expr
+
+from .same import same
+
+
+@dataclass(frozen=True)
+class Strided:
+    """A recognised loop: its range and the distribution that reproduces its mapping."""
+
+    lo: Expr
+    hi: Expr
+    dist: tuple[Level, ...]
+
+
+def strided(s: For, launch: Launch) -> Strided | None:
+    """``s`` as a block-stride or grid-stride loop over ``threadIdx.x``."""
+    thread, block = HwIndex("thread", "x"), HwIndex("block", "x")
+    start = linear_form(s.init, {thread, block})
+    step = linear_form(s.step, {s.var})
+    hi = upper_bound(s.cond, s.var)
+    t = s.var.type
+    if start is None or step is None or hi is None or not isinstance(t, Scalar):
+        return None
+    if not same(start.coeffs.get(thread, i32(0)), i32(1)) or not same(step.coeffs.get(s.var, i32(0)), i32(1)):
+        return None
+    if any(isinstance(x, HwIndex) for e in (start.rest, step.rest, hi) for x in walk_expr(e)):
+        return None
+    threads, blocks = launch.block[0], launch.grid[0]
+    lo = cast(simplify(start.rest), t)
+    if block not in start.coeffs and same(step.rest, threads):
+        return Strided(lo, hi, (Level("thread", threads, "x"), Level("seq")))
+    if same(start.coeffs.get(block, i32(0)), threads) and same(step.rest, mul(threads, blocks)):
+        return Strided(lo, hi, (Level("thread", threads, "x"), Level("block", blocks, "x"), Level("seq")))
+    return None
+
+
+def upper_bound(cond: Expr, var: Sym) -> Expr | None:
+    """``hi`` such that ``cond`` is ``var < hi``, in the type of ``var``."""
+    if not isinstance(cond, Binary):
+        return None
+    sides = {"<": (cond.a, cond.b, 0), ">": (cond.b, cond.a, 0), "<=": (cond.a, cond.b, 1), ">=": (cond.b, cond.a, 1)}
+    if cond.op not in sides:
+        return None
+    small, large, plus = sides[cond.op]
+    form = linear_form(small, {var})
+    if form is None or not same(form.coeffs.get(var, i32(0)), i32(1)) or not same(form.rest, i32(0)) or var in used(large):
+        return None
+    t = var.type
+    assert isinstance(t, Scalar)
+    bound = cast(large, t)
+    return fold_node(Binary("+", bound, Const(1, t))) if plus else bound
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """``sym = sym op value`` once per iteration, as the loop's last word on ``sym``."""
+
+    sym: Sym
+    op: str
+    value: Expr
+
+
+def accumulations(body: Body) -> tuple[Body, list[Accumulation]] | None:
+    """Split the updates of outer variables off ``body``. None if an outer variable is used in another way."""
+    mine = set(declared(body))
+    found: list[Accumulation] = []
+    rest = []
+    for s in body:
+        if isinstance(s, Assign) and s.sym not in mine:
+            a = _accumulation(s)
+            if a is None:
+                return None
+            found.append(a)
+            continue
+        rest.append(s)
+    sums = {a.sym for a in found}
+    if len(sums) != len(found):
+        return None
+    for s in walk(tuple(rest)):
+        if isinstance(s, Assign) and s.sym not in mine:
+            return None
+        if isinstance(s, Break | Return) or any(used(e) & sums for e in stmt_exprs(s)):
+            return None
+    if any(used(a.value) & sums for a in found) or _late_values(body, found):
+        return None
+    return tuple(rest), found
+
+
+def _late_values(body: Body, found: list[Accumulation]) -> bool:
+    """Whether some accumulated value changes after its accumulation (it is evaluated at the end in a ``reduce``)."""
+    for k, s in enumerate(body):
+        a = next((a for a in found if isinstance(s, Assign) and s.sym == a.sym), None)
+        if a is None:
+            continue
+        needs = used(a.value)
+        for later in walk(body[k + 1 :]):
+            if isinstance(later, Assign) and later.sym in needs:
+                return True
+            if isinstance(later, Store | Atomic) and later.buffer in needs:
+                return True
+    return False
+
+
+def _accumulation(s: Assign) -> Accumulation | None:
+    v = s.value
+    if isinstance(v, Binary) and v.op in "+*&|^":
+        if v.a == Var(s.sym):
+            return Accumulation(s.sym, v.op, v.b)
+        if v.b == Var(s.sym):
+            return Accumulation(s.sym, v.op, v.a)
+    if isinstance(v, Binary) and v.op == "-" and v.a == Var(s.sym):
+        from ktc.ir.nodes import Unary
+
+        return Accumulation(s.sym, "+", Unary("-", v.b))
+    if isinstance(v, Call) and v.fn in ("min", "max") and Var(s.sym) in v.args:
+        other = v.args[1] if v.args[0] == Var(s.sym) else v.args[0]
+        return Accumulation(s.sym, v.fn, other)
+    if isinstance(v, Call) and v.fn == "fma" and v.args[2] == Var(s.sym):
+        return Accumulation(s.sym, "+", Binary("*", v.args[0], v.args[1]))
+    return None
+
+
+def independent(var: Sym, body: Body) -> str:
+    """'' if iterations over ``var`` touch disjoint elements of every buffer written; else the reason.
+
+    Every access of a written buffer must use one index expression, injective in ``var`` (affine, non-zero coefficient).
+    Atomics may collide. Distinct pointer parameters are taken not to overlap.
+    """
+    written: dict[Sym, list[tuple[Expr, ...]]] = {}
+    for s in walk(body):
+        if isinstance(s, Store) and _visible(s.buffer):
+            written.setdefault(s.buffer, []).append(s.index)
+    for s in walk(body):
+        for e in stmt_exprs(s):
+            for x in walk_expr(e):
+                if isinstance(x, Load) and x.buffer in written:
+                    written[x.buffer].append(x.index)
+    for buffer, indices in written.items():
+        if any(i != indices[0] for i in indices):
+            return f"'{buffer.name}' is written and also touched at another index"
+        form = linear_form(indices[0][-1], {var})
+        if form is None or same(form.coeffs.get(var, i32(0)), i32(0)):
+            return f"the index of '{buffer.name}' is not affine in '{var.name}'"
+    return ""
+
+
+def _visible(b: Sym) -> bool:
+    return isinstance(b.type, Ptr) or (isinstance(b.type, Array) and b.type.space == "shared")
+
+
+__all__ = ["Accumulation", "Strided", "accumulations", "independent", "strided", "upper_bound"]
