@@ -1,0 +1,322 @@
+"""What a planner may know about a kernel: loops, accesses, traffic, operations, synchronisation. Never its name.
+
+Counts are per launch, evaluated at given sizes. A loop whose trip count cannot be evaluated counts once and is listed
+in ``unknown``; both branches of an ``if`` count (an upper bound).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ktc.ir.analysis.affine import multiple_of, polynomial
+from ktc.ir.analysis.nest import Access, Axis, accesses, visits
+from ktc.ir.fold import evaluate, simplify
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Alloc,
+    Atomic,
+    Barrier,
+    Binary,
+    Call,
+    Const,
+    Expr,
+    For,
+    HwIndex,
+    InlineAsm,
+    Level,
+    Par,
+    Raw,
+    RawStmt,
+    Reduce,
+    Unary,
+    Var,
+    WarpOp,
+    While,
+)  # fmt: skip
+from ktc.ir.types import F32, Array, Scalar, scalar_of
+from ktc.ir.walk import map_expr, stmt_exprs, walk_expr
+
+FLOPS = {"fma": 2, "fma_rn": 2, "fma_rz": 2, "min": 1, "max": 1, "abs": 0, "isinf": 0, "isnan": 0, "isfinite": 0}
+"""Floating-point operations of a call; functions not listed cost one operation of the special-function unit."""
+
+
+@dataclass(frozen=True)
+class LoopFacts:
+    """One loop. ``trip`` is its count at the sizes given (None: unknown); ``levels`` the distribution's kinds."""
+
+    name: str
+    kind: str  # par | reduce | for | while
+    trip: int | None
+    depth: int
+    parent: str
+    levels: tuple[str, ...]
+    ops: tuple[str, ...]  # operators of a reduce
+    unit: int  # global accesses inside that move by one element per iteration
+    strided: int  # by another stride
+    broadcast: int  # not at all
+    irregular: int
+    innermost: bool
+    divisor: int  # greatest power of two (to 16) that provably divides the trip count
+
+
+@dataclass(frozen=True)
+class BufferFacts:
+    """One global buffer: element type, who touches it, distinct elements touched (estimate) and elements moved."""
+
+    name: str
+    elem: str
+    elem_bytes: int
+    reads: int  # textual accesses
+    writes: int
+    footprint: int
+    moved: int
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """All facts of one kernel; ``bytes`` is compulsory traffic, ``moved_bytes`` what the accesses ask for."""
+
+    form: str  # spmd | parallel
+    loops: tuple[LoopFacts, ...]
+    buffers: tuple[BufferFacts, ...]
+    reductions: int
+    barriers: int
+    warp_ops: int
+    atomics: int
+    opaque: int  # raw statements and inline assembly
+    shared_bytes: int
+    flops: int
+    special: int
+    bytes: int
+    moved_bytes: int
+    elem: str
+    threads: int | None
+    blocks: int | None
+    calls: Mapping[str, int] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def intensity(self) -> float:
+        """Operations per compulsory byte."""
+        return (self.flops + self.special) / self.bytes if self.bytes else 0.0
+
+    @property
+    def reuse(self) -> float:
+        """How often the average touched byte is asked for: 1 is streaming, much more calls for tiling."""
+        return self.moved_bytes / self.bytes if self.bytes else 0.0
+
+    def loop(self, name: str) -> LoopFacts:
+        return next(x for x in self.loops if x.name == name)
+
+
+def facts(kernel: Kernel, sizes: Mapping[str, int | float] | None = None) -> KernelFacts:
+    """The facts of ``kernel`` at ``sizes`` (scalar parameters by name; missing ones make counts unknown)."""
+    env = {**kernel.knob_values, **{k: v for k, v in (sizes or {}).items() if isinstance(v, int)}}
+    count = _Counter(kernel, env)
+    all_accesses = accesses(kernel)
+    buffers = _buffers(all_accesses, count)
+    traffic = Counter({b.elem: b.moved * b.elem_bytes for b in buffers})
+    n = count.statements(kernel)
+    return KernelFacts(
+        form="parallel" if kernel.is_parallel else "spmd",
+        loops=_loops(kernel, all_accesses, count),
+        buffers=buffers,
+        reductions=n["reductions"],
+        barriers=n["barriers"],
+        warp_ops=n["warp_ops"],
+        atomics=n["atomics"],
+        opaque=n["opaque"],
+        shared_bytes=n["shared_bytes"],
+        flops=n["flops"],
+        special=n["special"],
+        bytes=sum(b.footprint * b.elem_bytes * ((b.reads > 0) + (b.writes > 0)) for b in buffers),
+        moved_bytes=sum(b.moved * b.elem_bytes for b in buffers),
+        elem=traffic.most_common(1)[0][0] if traffic else F32.name,
+        threads=count.extent("thread"),
+        blocks=count.extent("block"),
+        calls={k[5:]: v for k, v in n.items() if k.startswith("call:")},
+        unknown=tuple(sorted(count.unknown)),
+    )
+
+
+class _Counter:
+    """Trip counts and totals at fixed sizes."""
+
+    def __init__(self, kernel: Kernel, env: Mapping[str, int]) -> None:
+        self.kernel, self.env = kernel, env
+        self.unknown: set[str] = set()
+
+    def value(self, e: Expr | None) -> int | None:
+        if e is None:
+            return None
+        v = evaluate(map_expr(e, self._dims), self.env)
+        return None if v is None else int(v)
+
+    def _dims(self, e: Expr) -> Expr:
+        launch = self.kernel.launch
+        if not isinstance(e, HwIndex) or launch is None:
+            return e
+        dims = {"block_dim": launch.block, "grid_dim": launch.grid}
+        return dims[e.level]["xyz".index(e.axis)] if e.level in dims else Const(0, e.type)
+
+    def trip(self, axis: Axis) -> int | None:
+        return self.value(axis.trip)
+
+    def times(self, axes: tuple[Axis, ...]) -> int:
+        """Iterations of all ``axes`` together; unknown ones count once."""
+        total = 1
+        for a in axes:
+            t = self.trip(a)
+            if t is None:
+                self.unknown.add(a.name)
+            total *= max(0, 1 if t is None else t)
+        return total
+
+    def extent(self, level: str) -> int | None:
+        if self.kernel.launch is None:
+            return None
+        dims = self.kernel.launch.block if level == "thread" else self.kernel.launch.grid
+        values = [self.value(d) for d in dims]
+        if any(v is None for v in values):
+            return None
+        return values[0] * values[1] * values[2]  # type: ignore[operator]
+
+    def statements(self, kernel: Kernel) -> Counter[str]:
+        n: Counter[str] = Counter()
+        for v in visits(kernel):
+            s, times = v.stmt, self.times(v.axes)
+            n["reductions"] += isinstance(s, Reduce)
+            n["barriers"] += isinstance(s, Barrier) and s.scope == "block"
+            n["atomics"] += isinstance(s, Atomic)
+            n["opaque"] += isinstance(s, RawStmt | InlineAsm)
+            if isinstance(s, Reduce):
+                n["flops"] += times * len(s.accs)
+            if isinstance(s, Alloc) and isinstance(s.sym.type, Array) and s.sym.type.space == "shared":
+                n["shared_bytes"] += self._array_bytes(s.sym.type)
+            for e in stmt_exprs(s):
+                for x in walk_expr(e):
+                    _operations(x, times, n)
+        return n
+
+    def _array_bytes(self, t: Array) -> int:
+        total = scalar_of(t).bytes
+        for extent in t.shape:
+            total *= self.value(extent) or 1
+        return total
+
+
+def _operations(x: Expr, times: int, n: Counter[str]) -> None:
+    is_float = isinstance(x.type, Scalar) and x.type.is_float
+    if isinstance(x, Binary) and is_float:
+        n["special" if x.op == "/" else "flops"] += times
+    elif isinstance(x, Unary) and is_float:
+        n["flops"] += times
+    elif isinstance(x, Call):
+        n[f"call:{x.fn}"] += 1
+        if is_float or x.fn in FLOPS:
+            n["flops" if x.fn in FLOPS else "special"] += times * FLOPS.get(x.fn, 1)
+    elif isinstance(x, WarpOp):
+        n["warp_ops"] += 1
+    elif isinstance(x, Raw):
+        n["opaque"] += 1
+
+
+def _loops(kernel: Kernel, all_accesses: list[Access], count: _Counter) -> tuple[LoopFacts, ...]:
+    stack: dict[str, Axis] = {}
+    parents: dict[str, str] = {}
+    depth: dict[str, int] = {}
+    for v in visits(kernel):
+        if isinstance(v.stmt, Par | Reduce | For | While):
+            axis, loops = v.axes[-1], [a for a in v.axes if a.kind not in ("thread", "block")]
+            stack.setdefault(axis.name, axis)
+            parents.setdefault(axis.name, loops[-2].name if len(loops) > 1 else "")
+            depth.setdefault(axis.name, len(loops) - 1)
+    out = []
+    for name, axis in stack.items():
+        inside = [a for a in all_accesses if a.space == "global" and any(x.index == axis.index for x in a.axes)]
+        n = Counter(a.pattern(name) for a in inside)
+        out.append(
+            LoopFacts(
+                name=name,
+                kind=axis.kind,
+                trip=count.trip(axis),
+                depth=depth[name],
+                parent=parents[name],
+                levels=tuple(_level(x) for x in axis.dist),
+                ops=tuple(a.op for a in axis.stmt.accs) if isinstance(axis.stmt, Reduce) else (),
+                unit=n["unit"],
+                strided=n["strided"] + n["reverse"],
+                broadcast=n["broadcast"],
+                irregular=n["irregular"],
+                innermost=name not in parents.values(),
+                divisor=_divisor(axis, kernel),
+            )
+        )
+    return tuple(out)
+
+
+def _level(level: Level) -> str:
+    return f"{level.kind}.{level.axis}" if level.axis else level.kind
+
+
+def _divisor(axis: Axis, kernel: Kernel) -> int:
+    """Greatest power of two up to 16 that divides the trip count, by literals and by the parameters' facts."""
+    if axis.trip is None:
+        return 1
+    known: dict[Expr, int] = {Var(p.sym): p.divisible_by for p in kernel.params}
+    return max(n for n in (1, 2, 4, 8, 16) if multiple_of(simplify(axis.trip), n, known))
+
+
+def _buffers(all_accesses: list[Access], count: _Counter) -> tuple[BufferFacts, ...]:
+    groups: dict[str, list[Access]] = {}
+    for a in all_accesses:
+        if a.space == "global":
+            groups.setdefault(a.buffer.name, []).append(a)
+    out = []
+    for name, group in groups.items():
+        moved = sum(count.times(a.axes) * _width(a, count) for a in group)
+        out.append(
+            BufferFacts(
+                name=name,
+                elem=group[0].elem.name,
+                elem_bytes=group[0].elem.bytes,
+                reads=sum(a.mode != "write" for a in group),
+                writes=sum(a.mode != "read" for a in group),
+                footprint=_footprint(group, count),
+                moved=moved,
+            )
+        )
+    return tuple(out)
+
+
+def _width(a: Access, count: _Counter) -> int:
+    return a.width if isinstance(a.width, int) else count.value(a.width) or 1
+
+
+def _footprint(group: list[Access], count: _Counter) -> int:
+    """Distinct elements: one access touches the product of the trips of the axes that move it.
+
+    Accesses whose addresses differ by whole steps of those axes (stencil taps) share their elements; others add up.
+    """
+    seen: dict[object, int] = {}
+    for a in group:
+        moving = tuple(x for x in a.axes if a.pattern(x.name) != "broadcast")
+        touched = count.times(moving) * _width(a, count)
+        key = (_base(a), tuple((count.trip(x), count.value(a.strides.get(x.name))) for x in moving))
+        seen[key] = max(seen.get(key, 0), touched)
+    return sum(seen.values())
+
+
+def _base(a: Access) -> object:
+    """What distinguishes the region of ``a`` from its neighbours': its constant part without whole axis steps."""
+    if a.rest is None:
+        return "irregular"
+    rest = {k: v for k, v in polynomial(a.rest).items() if k}
+    for stride in a.strides.values():
+        if stride is not None and len(terms := polynomial(stride)) == 1:
+            factors, step = next(iter(terms.items()))
+            if rest.get(factors, 1) % step == 0:
+                rest.pop(factors, None)
+    return frozenset(rest.items())
