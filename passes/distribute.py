@@ -1,0 +1,174 @@
+"""distribute: set how a parallel loop is spread over vector lanes, registers, threads, blocks and time.
+
+before                                          after distribute{loop=i map=[vec $V, thread.x $T, unroll $U, seq]}
+    par i in 0..d @ [thread.x 256, seq]             par i in 0..d @ [vec $V, thread.x $T, unroll $U, seq]
+
+Iterations are independent, so every complete factorisation is legal; what it needs is stated as constraints on the knobs
+(16-byte accesses, 1024 threads) and assumptions on the sizes (whole vectors; the range covered), which the launcher checks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from ktc.ir.fold import binary, cast, i32, product, simplify, sub
+from ktc.ir.kernel import Assume, Kernel
+from ktc.ir.nodes import Binary, Dist, Expr, Level, Reduce
+from ktc.ir.types import I32
+
+from .base import Arg, DistSpec, LevelSpec, ParamSpec, Pass, Refused, Result, Site
+from .knobs import POWERS, size_argument
+from .loops import Loop, find_loops, loops, narrowest_element, replace_loops, required
+
+DOMAINS = {
+    "vec": (1, 2, 4, 8, 16),
+    "unroll": (1, 2, 4, 8),
+    "seq": (1, 2, 4, 8, 16),
+    "lane": (32,),
+    "warp": (1, 2, 4, 8, 16),
+    "thread": (32, 64, 128, 256, 512, 1024),
+    "block": POWERS,
+}
+DOCS = {
+    "vec": "elements a vector access moves",
+    "unroll": "iterations a thread keeps in flight",
+    "seq": "iterations a thread runs one after another",
+    "lane": "lanes of a warp",
+    "warp": "warps of a block",
+    "thread": "threads of a block on this axis",
+    "block": "blocks of the grid on this axis",
+}
+MAX_THREADS = 1024
+
+
+class Distribute(Pass):
+    name = "distribute"
+    summary = "spread a parallel loop over vec, unroll, thread, warp, block and seq levels"
+    params = (
+        ParamSpec("loop", "the loop's name; every loop of that name gets the map", required=True),
+        ParamSpec("map", "levels, fastest first: [vec $V, thread.x $T, unroll $U, seq]", required=True),
+        ParamSpec("tail", "guard (predicate the tail) or exact (assume whole tiles)", default="guard"),
+    )
+    knobs = tuple(f"{k}: {','.join(map(str, d))}" for k, d in DOMAINS.items())
+    refusals = ("E-PLACE", "E-PLACE-SPMD", "E-DIST-LEVELS", "E-DIST-AXIS", "E-DIST-REDUCE-BLOCK", "E-ARG-MISSING")
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        out = []
+        for name in dict.fromkeys(s.var.name for s in loops(kernel)):
+            found = [s for s in loops(kernel) if s.var.name == name]
+            blocks = [lv for s in found for lv in s.dist if lv.kind == "block"]
+            threads = [lv for s in found for lv in s.dist if lv.kind in ("thread", "lane")]
+            if threads and blocks:
+                text = f"[vec $V, thread.{threads[0].axis or 'x'} $T, block.{blocks[0].axis or 'x'}]"
+            elif threads:
+                text = "[vec $V, thread.x $T, unroll $U, seq]"
+            else:
+                continue
+            out.append(Site(f"distribute{{loop={name} map={text}}}", "wide accesses, tunable block shape"))
+        return out
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        bad = required(args, "loop", "map")
+        if bad:
+            return bad
+        found = find_loops(kernel, args["loop"])
+        if isinstance(found, Refused):
+            return found
+        spec = args["map"]
+        if not isinstance(spec, DistSpec):
+            return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [vec $V, thread.x $T, seq]")
+        tail = args.get("tail", "guard")
+        if tail not in ("guard", "exact"):
+            return Refused("E-ARG-RANGE", f"tail is guard or exact, not {tail!r}")
+        for loop in found:
+            refused = check_levels(loop, spec)
+            if refused:
+                return refused
+        return set_distribution(kernel, found, spec, exact=tail == "exact", owner=self.name)
+
+
+def check_levels(loop: Loop, spec: DistSpec) -> Refused | None:
+    """Well-formed: only the last level open-ended, each hardware axis once, no block level in a reduction."""
+    locs = (loop.loc,) if loop.loc else ()
+    axes: set[tuple[str, str]] = set()
+    for k, lv in enumerate(spec.levels):
+        if lv.n is None and (k + 1 < len(spec.levels) or lv.kind not in ("seq", "block", "thread")):
+            return Refused(
+                "E-DIST-LEVELS", f"'{lv.kind}' needs a size here: only a last seq, thread or block level is open", locs
+            )
+        if lv.kind == "block" and isinstance(loop, Reduce):
+            return Refused("E-DIST-REDUCE-BLOCK", "a reduction cannot be spread over blocks yet", locs)
+        if lv.kind not in DOMAINS:
+            return Refused("E-DIST-LEVELS", f"unknown level '{lv.kind}'", locs, hint=f"levels: {', '.join(DOMAINS)}")
+        if lv.kind in ("thread", "lane", "warp", "block"):
+            axis = (
+                ("block" if lv.kind == "block" else "thread"),
+                {"lane": "x", "warp": "y"}.get(lv.kind, lv.axis or "x"),
+            )
+            if axis in axes:
+                return Refused("E-DIST-AXIS", f"{axis[0]} axis {axis[1]} appears twice", locs)
+            axes.add(axis)
+    if len({lv.kind for lv in spec.levels if lv.kind == "vec"}) and spec.levels[0].kind != "vec":
+        return Refused("E-DIST-LEVELS", "vec must be the first (fastest) level", locs)
+    return None
+
+
+def set_distribution(kernel: Kernel, found: list[Loop], spec: DistSpec, *, exact: bool, owner: str) -> Result | Refused:
+    """Give ``spec`` to each loop, with the constraints and assumptions it needs."""
+    dist: list[Level] = []
+    for lv in spec.levels:
+        sized = size_argument(kernel, lv.n, _domain(lv, found), DOCS[lv.kind], owner)
+        if isinstance(sized, Refused):
+            return sized
+        kernel, n = sized
+        axis = (lv.axis or "x") if lv.kind in ("thread", "block", "cluster") else ""
+        dist.append(Level(lv.kind, n, axis))
+    levels: Dist = tuple(dist)
+    kernel = replace_loops(kernel, found, lambda s: dataclasses.replace(s, dist=levels))  # type: ignore[arg-type, return-value]
+    constraints = [c for c in _constraints(levels) if c not in kernel.constraints]
+    facts = [a for s in found for a in _assumptions(s, levels, exact)]
+    known = {a.expr for a in kernel.assumptions}
+    fresh_facts = [a for a in dict.fromkeys(facts) if a.expr not in known]
+    kernel = kernel.with_(
+        constraints=(*kernel.constraints, *constraints), assumptions=(*kernel.assumptions, *fresh_facts)
+    )
+    return Result(kernel, tuple(f"{s.var.name}: {len(levels)} levels" for s in found))
+
+
+def _domain(lv: LevelSpec, found: list[Loop]) -> tuple[int, ...]:
+    if lv.kind == "vec":
+        widest = 16 // min(narrowest_element(s) for s in found)
+        return tuple(v for v in DOMAINS["vec"] if v <= widest)
+    if lv.kind == "thread" and (lv.axis or "x") != "x":
+        return (1, 2, 4, 8, 16, 32)
+    return DOMAINS[lv.kind]
+
+
+def _constraints(dist: Dist) -> list[Expr]:
+    """Threads of one loop fit a block."""
+    threads = [lv.n for lv in dist if lv.kind in ("thread", "lane", "warp") and lv.n is not None]
+    total = simplify(product(threads))
+    from ktc.ir.walk import knobs_in
+
+    return [Binary("<=", total, i32(MAX_THREADS))] if knobs_in(total) and len(threads) > 1 else []
+
+
+def _assumptions(s: Loop, dist: Dist, exact: bool) -> list[Assume]:
+    extent = sub(s.hi, s.lo)
+    out: list[Assume] = []
+    if dist and dist[0].kind == "vec" and dist[0].n is not None:
+        out.append(_divides(extent, dist[0].n))
+    sizes = [lv.n for lv in dist if lv.n is not None]
+    if dist and all(lv.n is not None for lv in dist):
+        out.append(Assume(Binary(">=", product([cast(n, I32) for n in sizes]), cast(extent, I32)), "runtime_guard"))  # type: ignore[arg-type]
+    if exact and sizes:
+        out.append(_divides(extent, product(sizes)))  # type: ignore[arg-type]
+    return out
+
+
+def _divides(extent: Expr, by: Expr) -> Assume:
+    return Assume(binary("==", binary("%", extent, by), i32(0)), "runtime_guard")
+
+
+__all__ = ["Distribute", "check_levels", "set_distribution"]
