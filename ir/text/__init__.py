@@ -10,10 +10,34 @@ kernel silu_and_mul(out: f16* restrict, input: f16 const* restrict, d: i32, host
       out[token * d + i] = f16(x / (1.0 + exp(-x)) * y)
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from .naming import canonical, symbols, unique_names
 from .printer import Printer, print_body, print_expr, print_kernel, print_stmt, print_type
 
+if TYPE_CHECKING:
+    from ..kernel import Kernel
+    from ..nodes import Expr, Knob, Sym
+
+
+def parse_kernel(text: str, file: str = "<ktir>") -> Kernel:
+    """See :func:`ktc.ir.text.parser.parse_kernel`; lark is loaded on first use."""
+    from . import parser
+
+    return parser.parse_kernel(text, file)
+
+
+def parse_expr(text: str, symbols: Mapping[str, Sym | Knob], file: str = "<expression>") -> Expr:
+    """See :func:`ktc.ir.text.parser.parse_expr`; lark is loaded on first use."""
+    from . import parser
+
+    return parser.parse_expr(text, symbols, file)
+
+
 __all__ = [
-    "Printer", "canonical", "print_body", "print_expr", "print_kernel", "print_stmt", "print_type", "symbols",
-    "unique_names",
+    "Printer", "canonical", "parse_expr", "parse_kernel", "print_body", "print_expr", "print_kernel", "print_stmt",
+    "print_type", "symbols", "unique_names",
 ]  # fmt: skip

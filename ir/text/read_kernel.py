@@ -1,0 +1,328 @@
+"""Parse trees of statements and kernels to nodes. Scopes are lexical: a block's declarations end with it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lark import Token, Tree
+
+from .. import nodes as n
+from ..kernel import Assume, Kernel, KnobDecl, Launch, Param
+from ..nodes import Body, Expr, Stmt, Sym, fresh
+from ..types import BOOL, I32, Type
+from .read_exprs import ExprReader, plain, unquote
+from .syntax import coerce
+
+
+class KernelReader(ExprReader):
+    """Reads one kernel; ``comments`` are the ``#`` lines above each line of code."""
+
+    def __init__(self, file: str, text: str) -> None:
+        super().__init__(file, text)
+        self.comments = comments_above(text)
+
+    def declare(self, name: Token, ty: Type) -> Sym:
+        key = plain(name)
+        if key in self.scopes[-1]:
+            self.fail(name, f"'{key}' is declared twice", code="E-TEXT-NAME")
+        s = fresh(key, ty)
+        self.scopes[-1][key] = s
+        return s
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        self.scopes.append({})
+        yield
+        self.scopes.pop()
+
+    # ------------------------------------------------------------------------------------------------------ kernel
+
+    def kernel(self, t: Tree) -> Kernel:
+        name, *rest = [c for c in t.children if c is not None]
+        params = tuple(self.param(c) for c in rest if c.data == "param")
+        heads = [c for c in rest if c.data in _HEADERS]
+        parts: dict[str, list[Any]] = {word: [] for word in _HEADERS}
+        for h in heads:
+            parts[h.data].append(getattr(self, "h_" + h.data)(h))
+        if len(parts["launch"]) > 1:
+            self.fail(heads[-1], "a kernel has one launch line")
+        body = self.stmts([c for c in rest if c.data != "param" and c.data not in _HEADERS])
+        return Kernel(
+            plain(name), params, parts["launch"][0] if parts["launch"] else None, body, tuple(parts["knob_decl"]),
+            tuple(parts["where"]), tuple(parts["assume"]), tuple(parts["trace"]),
+            frozenset(f for fs in parts["flags"] for f in fs), self.loc(name), self.comments.get(t.meta.line, ()),
+        )  # fmt: skip
+
+    def param(self, t: Tree) -> Param:
+        host, name, ty, *facts = t.children
+        p = Param(self.declare(name, self.type(ty)), host=host is not None)
+        for f in facts:
+            p = dataclasses.replace(p, **{str(f.data): self.fact(f)})
+        return p
+
+    def fact(self, t: Tree) -> object:
+        if t.data in ("noalias", "readonly"):
+            return True
+        values = [None if c is None else self.sint(c) for c in t.children]
+        return tuple(values) if t.data == "range" else values[0]
+
+    def sint(self, t: Tree) -> int:
+        sign, digits = t.children
+        try:
+            value = int(str(digits), 0)
+        except ValueError:
+            self.fail(digits, f"'{digits}' is not a plain integer")
+        return value if sign is None else -value
+
+    def h_launch(self, t: Tree) -> Launch:
+        given: dict[str, tuple[Expr, ...]] = {str(c.children[0]): self.exprs(c.children[1]) for c in t.children}
+
+        def dims(word: str) -> tuple[Expr, Expr, Expr]:
+            es = given.get(word, ())
+            if len(es) > 3:
+                self.fail(t, f"{word} has at most three extents")
+            x, y, z = (*es, *[n.i32(1)] * (3 - len(es)))
+            return x, y, z
+
+        def one(word: str) -> Expr | None:
+            return given[word][0] if word in given else None
+
+        cluster = dims("cluster") if "cluster" in given else None
+        return Launch(dims("grid"), dims("block"), one("shared"), cluster, one("max_threads"), one("min_blocks"))
+
+    def h_knob_decl(self, t: Tree) -> KnobDecl:
+        name, domain, default, value, owner, doc = t.children
+        values = tuple(self.sint(c) for c in domain.children) if domain is not None else ()
+        return KnobDecl(
+            str(name)[1:], values, self.sint(default), unquote(doc) if doc else "", unquote(owner) if owner else "",
+            None if value is None else self.sint(value),
+        )  # fmt: skip
+
+    def h_where(self, t: Tree) -> Expr:
+        return self.value(t.children[0], BOOL)
+
+    def h_assume(self, t: Tree) -> Assume:
+        expr, origin = t.children
+        return Assume(self.value(expr, BOOL), "user" if origin is None else plain(origin))
+
+    def h_flags(self, t: Tree) -> list[str]:
+        return [plain(c) for c in t.children]
+
+    def h_trace(self, t: Tree) -> str:
+        return unquote(t.children[0])
+
+    # -------------------------------------------------------------------------------------------------- statements
+
+    def stmts(self, trees: list[Tree]) -> Body:
+        return tuple(s for t in trees if (s := self.stmt(t)) is not None)
+
+    def block(self, t: Tree | Any | None) -> Body:
+        if t is None:
+            return ()
+        with self.scope():
+            return self.stmts(t.children)
+
+    def stmt(self, t: Tree) -> Stmt | None:
+        s = getattr(self, "s_" + t.data)(t)
+        notes = self.comments.get(t.meta.line or 0, ())
+        return s and dataclasses.replace(s, loc=self.loc(t), comments=notes)
+
+    def s_pass_(self, t: Tree) -> None:
+        return None
+
+    def s_decl(self, t: Tree) -> Stmt:
+        word, name, ty, init = t.children
+        declared = self.type(ty)
+        value = None if init is None else self.value(init, declared)
+        return n.Decl(self.declare(name, declared), value, word == "let")
+
+    def s_alloc(self, t: Tree) -> Stmt:
+        name, ty, dynamic, align = t.children
+        declared = self.type(ty)
+        if not isinstance(declared, n.Array):
+            self.fail(t, "'array' needs an array type, such as f32[16]", code="E-TEXT-TYPE")
+        return n.Alloc(self.declare(name, declared), dynamic is not None, 0 if align is None else self.sint(align))
+
+    def s_assign(self, t: Tree, op: str = "") -> Stmt:
+        target, value = t.children[0], t.children[-1]
+        if target.data == "name":
+            sym = self.symbol(target.children[0])
+            old: Expr = n.Var(sym)
+        else:
+            access = self.access(target)
+            old = n.Load(*access)
+        new = self.binary(op, old, self.expr(value), t) if op else self.expr(value)
+        new = coerce(new, old.type)
+        if isinstance(old, n.Var):
+            return n.Assign(old.sym, new)
+        return n.Store(old.buffer, old.index, new, old.width, old.cache)  # type: ignore[attr-defined]
+
+    def s_update(self, t: Tree) -> Stmt:
+        return self.s_assign(t, str(t.children[1])[:-1])
+
+    def s_eval(self, t: Tree) -> Stmt:
+        return n.Eval(self.expr(t.children[0]))
+
+    def s_atomic_stmt(self, t: Tree, dst: Sym | None = None) -> Stmt:
+        op, cell, value, compare, order, scope = t.children[-1].children
+        buffer, index, width, cache = self.access(cell)
+        if cache or width != 1:
+            self.fail(cell, "an atomic has no width and no cache hint")
+        to = n.accessed_type(buffer, len(index))
+        other = None if compare is None else self.value(compare, to)
+        extra = {k: plain(v) for k, v in (("order", order), ("scope", scope)) if v is not None}
+        return n.Atomic(plain(op), buffer, index, self.value(value, to), other, dst, **extra)  # type: ignore[misc]
+
+    def s_atomic_to(self, t: Tree) -> Stmt:
+        if t.children[0].data != "name":
+            self.fail(t.children[0], "the old value goes to a variable")
+        return self.s_atomic_stmt(t, self.symbol(t.children[0].children[0]))
+
+    def s_break_(self, t: Tree) -> Stmt:
+        return n.Break()
+
+    def s_continue_(self, t: Tree) -> Stmt:
+        return n.Continue()
+
+    def s_return_(self, t: Tree) -> Stmt:
+        return n.Return()
+
+    def s_barrier(self, t: Tree) -> Stmt:
+        scope, mask = t.children
+        return n.Barrier("block" if scope is None else plain(scope), None if mask is None else self.expr(mask))
+
+    def s_fence(self, t: Tree) -> Stmt:
+        return n.Fence(plain(t.children[0]))
+
+    def s_async_copy(self, t: Tree) -> Stmt:
+        dst, dst_index, width, _ = self.access(t.children[0])
+        src, src_index, _, cache = self.access(t.children[1])
+        return n.AsyncCopy(dst, dst_index, src, src_index, width, cache)
+
+    def s_async_commit(self, t: Tree) -> Stmt:
+        return n.AsyncCommit()
+
+    def s_async_wait(self, t: Tree) -> Stmt:
+        return n.AsyncWait(self.count(t.children[0]))
+
+    def s_asm(self, t: Tree) -> Stmt:
+        volatile, text, *operands = t.children
+        outs = tuple(
+            (unquote(o.children[0]), self.symbol(o.children[1])) for o in operands if o and o.data == "out_operand"
+        )
+        ins = tuple(
+            (unquote(o.children[0]), self.expr(o.children[1])) for o in operands if o and o.data == "in_operand"
+        )
+        return n.InlineAsm(unquote(text), outs, ins, volatile is not None)
+
+    def s_raw_stmt(self, t: Tree) -> Stmt:
+        text, reads, writes, sync = t.children
+        return n.RawStmt(unquote(text), self.symbols(reads), self.symbols(writes), sync is not None)
+
+    # ----------------------------------------------------------------------------------------------------- control
+
+    def s_if_(self, t: Tree) -> Stmt:
+        cond, then, *rest = t.children
+        return self._if(cond, then, rest)
+
+    def _if(self, cond: Tree, then: Tree, rest: list[Tree]) -> Stmt:
+        test, body = self.value(cond, BOOL), self.block(then)
+        if not rest:
+            return n.If(test, body)
+        head, *tail = rest
+        if head.data == "else_":
+            return n.If(test, body, self.block(head.children[0]))
+        nested = dataclasses.replace(self._if(*head.children, tail), loc=self.loc(head))
+        return n.If(test, body, (nested,))
+
+    def s_for_range(self, t: Tree) -> Stmt:
+        name, ty, lo, hi, step, unroll, block = t.children
+        var_type = I32 if ty is None else self.type(ty)
+        init, bound = self.value(lo, var_type), self.value(hi, var_type)
+        by = n.Const(1, I32) if step is None else self.expr(step)
+        by = n.Const(1, var_type) if step is None else coerce(by, var_type)  # type: ignore[arg-type]
+        times = self.unroll(unroll)
+        with self.scope():
+            i = self.declare(name, var_type)
+            cond, nxt = n.Binary("<", n.Var(i), bound), n.Binary("+", n.Var(i), by)
+            return n.For(i, init, cond, nxt, self.block(block), times)
+
+    def s_for_(self, t: Tree) -> Stmt:
+        name, ty, init, cond, step, unroll, block = t.children
+        var_type = I32 if ty is None else self.type(ty)
+        first, times = self.value(init, var_type), self.unroll(unroll)
+        with self.scope():
+            i = self.declare(name, var_type)
+            return n.For(i, first, self.value(cond, BOOL), self.value(step, var_type), self.block(block), times)
+
+    def unroll(self, t: Tree | Any | None) -> int | Expr | None:
+        if t is None:
+            return None
+        return 0 if t.children[0] is None else self.count(t.children[0])
+
+    def s_while(self, t: Tree) -> Stmt:
+        return n.While(self.value(t.children[0], BOOL), self.block(t.children[1]))
+
+    def s_do_while(self, t: Tree) -> Stmt:
+        with self.scope():  # the condition of a do loop may use what its body declares
+            body = self.stmts(t.children[0].children)
+            return n.While(self.value(t.children[1], BOOL), body, post=True)
+
+    def domain(self, t: Tree) -> tuple[Token, Type, Expr, Expr, n.Dist]:
+        name, ty, lo, hi, dist = t.children
+        var_type = I32 if ty is None else self.type(ty)
+        levels = () if dist is None else tuple(self.level(c) for c in dist.children)
+        return name, var_type, self.value(lo, var_type), self.value(hi, var_type), levels
+
+    def level(self, t: Tree) -> n.Level:
+        kind, axis, size = t.children
+        if plain(kind) not in n.LEVELS:
+            self.fail(kind, f"'{kind}' is not a level", f"one of: {', '.join(n.LEVELS)}")
+        return n.Level(
+            plain(kind), None if size is None else self.expr(size), "" if axis is None else plain(axis.children[0])
+        )
+
+    def s_par(self, t: Tree) -> Stmt:
+        name, ty, lo, hi, dist = self.domain(t.children[0])
+        with self.scope():
+            return n.Par(self.declare(name, ty), lo, hi, dist, self.block(t.children[1]))
+
+    def s_reduce(self, t: Tree) -> Stmt:
+        accs = [c for c in t.children if isinstance(c, Tree) and c.data == "acc"]
+        domain, strategy, *inner, last = t.children[len(accs) :]
+        heads = []
+        for a in accs:
+            op, name, ty, init = a.children
+            declared = self.type(ty)
+            heads.append((str(op.children[0]), name, declared, self.value(init, declared)))
+        var, var_type, lo, hi, dist = self.domain(domain)
+        if len(last.children) != len(accs):
+            self.fail(last, f"{len(accs)} accumulators need as many yielded values")
+        with self.scope():
+            i = self.declare(var, var_type)
+            with self.scope():
+                body = self.stmts(inner)
+                values = [self.value(v, ty) for v, (_, _, ty, _) in zip(last.children, heads)]
+        out = [n.Acc(self.declare(name, ty), op, init, v) for (op, name, ty, init), v in zip(heads, values)]
+        return n.Reduce(tuple(out), i, lo, hi, dist, body, "auto" if strategy is None else plain(strategy))
+
+
+_HEADERS = ("launch", "knob_decl", "where", "assume", "flags", "trace")
+
+
+def comments_above(text: str) -> dict[int, tuple[str, ...]]:
+    """Line number of each line of code that has ``#`` lines right above it -> those lines' texts."""
+    out: dict[int, tuple[str, ...]] = {}
+    pending: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = line.strip()
+        if bare.startswith("#"):
+            pending.append(bare[1:].strip())
+        else:
+            if pending and bare:
+                out[number] = tuple(pending)
+            pending = []
+    return out
