@@ -95,10 +95,11 @@ def _compile(n: ast.expr, text: str) -> Callable[[Columns], np.ndarray]:
             return lambda c: functools.reduce(join, (p(c) for p in parts))
         case ast.Compare(left=left, ops=ops, comparators=rights) if all(type(o) in _COMPARE for o in ops):
             terms = [sub(t) for t in (left, *rights)]
-            tests = [_COMPARE[type(o)] for o in ops]
-            return lambda c: functools.reduce(
-                np.logical_and, (f(x(c), y(c)) for f, x, y in zip(tests, terms, terms[1:]))
-            )
+            links = list(zip((_COMPARE[type(o)] for o in ops), terms, terms[1:]))
+            return lambda c: functools.reduce(np.logical_and, (f(x(c), y(c)) for f, x, y in links))
+        case ast.IfExp(test=test, body=a, orelse=b):
+            ft, fa, fb = sub(test), sub(a), sub(b)
+            return lambda c: np.where(ft(c), fa(c), fb(c))
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS:
             fn, fs = _CALLS[name], [sub(a) for a in args]
             return lambda c: fn(*(f(c) for f in fs))

@@ -70,9 +70,9 @@ def _eval(e: Expr, columns: Columns) -> Value:
     """The vectorised ``fold.evaluate``."""
     match e:
         case Const(value=v):
-            return (
-                _UNKNOWN if isinstance(v, float) else (np.int64(v) if abs(v) < 1 << 62 else np.array(v, object), _KNOWN)
-            )
+            if isinstance(v, float):
+                return _UNKNOWN
+            return np.asarray(int(v), np.int64 if abs(v) < 1 << 62 else object), _KNOWN
         case Knob(name=name):
             return (columns[name], _KNOWN) if name in columns else _UNKNOWN
         case Var(sym=sym):
