@@ -1,2 +1,42 @@
-"""ktc: a compiler-style transformation toolkit for GPU kernels."""
+"""ktc: a compiler-style transformation toolkit for GPU kernels.
+
+>>> import ktc
+>>> k = ktc.load("kernels/serving/silu_and_mul").apply("raise").distribute(loop="idx", map="[vec $V, thread.x $T, seq]")
+>>> print(k.lower("opencl", V=4).text)
+
+Everything here is imported on first use, so that ``import ktc`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api import Program, list_passes, load, loads
+    from .ir.diagnostics import KtcError, Loc
+    from .ir.workload import Workload
+
 __version__ = "0.1.0"
+
+_HOMES = {
+    "load": "ktc.api",
+    "loads": "ktc.api",
+    "list_passes": "ktc.api",
+    "Program": "ktc.api",
+    "KtcError": "ktc.ir.diagnostics",
+    "Loc": "ktc.ir.diagnostics",
+    "Workload": "ktc.ir.workload",
+}
+
+__all__ = ["KtcError", "Loc", "Program", "Workload", "__version__", "list_passes", "load", "loads"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'ktc' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

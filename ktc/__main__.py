@@ -1,0 +1,70 @@
+"""``ktc`` and ``python -m ktc``: run a command, and turn errors into messages and exit codes.
+
+Exit codes: 0 done; 1 the kernel or the script is at fault; 2 usage; 3 the environment; 130 interrupted; 70 a bug in ktc.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command line (default: this process's); returns the exit code."""
+    from .cli.app import app
+    from .ir.diagnostics import KtcError
+
+    args = sys.argv[1:] if argv is None else argv
+    try:
+        app(args, prog_name="ktc")
+    except SystemExit as e:
+        return e.code if isinstance(e.code, int) else 0 if e.code is None else 1
+    except KtcError as e:
+        _report(e, "--json" in args)
+        return e.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as e:
+        if e.filename is None:
+            return _bug(e)
+        _report(KtcError("E-FILE", f"{e.filename}: {e.strerror}", exit_code=3), "--json" in args)
+        return 3
+    except Exception as e:
+        return _bug(e)
+    return 0
+
+
+def _report(error: Exception, as_json: bool) -> None:
+    from .cli.output import colour_error
+    from .ir.diagnostics import KtcError, render
+
+    assert isinstance(error, KtcError)
+    if as_json:
+        import json
+
+        print(json.dumps(error.to_json()))
+    print(colour_error(render(error)), file=sys.stderr)
+
+
+def _bug(error: BaseException) -> int:
+    """Anything that is not a KtcError is our fault: say so in one line, with the traceback on request."""
+    if os.environ.get("KTC_DEBUG"):
+        raise error
+    frame = error.__traceback__
+    while frame and frame.tb_next:
+        frame = frame.tb_next
+    place = f" at {frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else ""
+    print(f"error: internal error{place}: {type(error).__name__}: {error} [E-BUG]", file=sys.stderr)
+    print("  hint: this is a bug in ktc; KTC_DEBUG=1 shows the traceback to report", file=sys.stderr)
+    return EXIT_BUG
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""The scripting API: programs, passes by name, refusals as values.
+
+A :class:`Program` is immutable. A pass that refuses gives a program whose ``refused`` says why and where; later passes leave
+it alone, so that a chain needs one check, at its end::
+
+    p = ktc.load("silu_and_mul").apply("raise").vectorize(loop="idx", width="$V:2,4,8")
+    if p.refused:
+        print(p.refused.why, p.refused.hint)
+    else:
+        print(p.lower("hip", V=8).text)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .ir.diagnostics import KtcError
+from .sources import SourceSpec, resolve
+
+if TYPE_CHECKING:
+    from .backends.base import Emitted
+    from .ir.kernel import Kernel, KnobDecl
+    from .ir.workload import Workload
+    from .passes.base import Pass, Refused, Site
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel, the workload it is called with, and how far a chain of passes got.
+
+    ``original`` is the kernel before any pass; ``notes`` are what the passes had to say; ``refused`` the first refusal.
+    """
+
+    kernel: Kernel
+    workload: Workload | None = None
+    variant: str | None = None
+    original: Kernel | None = None
+    notes: tuple[str, ...] = ()
+    refused: Refused | None = None
+
+    def apply(self, script: str, /, **args: object) -> Program:
+        """``script`` applied: one pass with keyword arguments, or pipeline text (``"raise | unroll{loop=k factor=4}"``).
+
+        Raises:
+            KtcError: the text is malformed, or names an unknown pass or argument. A refusal is not an error.
+        """
+        from .passes.language import parse_script
+        from .passes.pipeline import apply_script
+
+        if self.refused:
+            return self
+        applied = apply_script(self.kernel, parse_script(_step_text(script, args) if args else script))
+        notes = tuple(note for r in applied.results for note in getattr(r, "notes", ()))
+        return dataclasses.replace(self, kernel=applied.kernel, notes=self.notes + notes, refused=applied.refused)
+
+    def __getattr__(self, name: str) -> Callable[..., Program]:
+        """Every pass as a method: ``p.row_cache(...)`` is ``p.apply("row-cache", ...)``."""
+        from .passes.catalogue import PASSES
+
+        pass_name = name.strip("_").replace("_", "-")
+        if name.startswith("__") or pass_name not in PASSES:
+            raise AttributeError(f"a Program has no attribute or pass '{name}'")
+        return lambda **args: self.apply(pass_name, **args)
+
+    def __bool__(self) -> bool:
+        """Whether every pass of the chain was applied."""
+        return self.refused is None
+
+    @property
+    def ok(self) -> Program:
+        """This program; a refusal raises.
+
+        Raises:
+            KtcError: the refusal, with its code, place and hint.
+        """
+        if self.refused:
+            r = self.refused
+            raise KtcError(r.code, r.why, r.locs[0] if r.locs else None, r.hint)
+        return self
+
+    @property
+    def trace(self) -> tuple[str, ...]:
+        """The steps applied so far, as pipeline text."""
+        return self.kernel.trace
+
+    @property
+    def script(self) -> str:
+        """The whole chain as one pipeline text."""
+        return " | ".join(self.kernel.trace)
+
+    @property
+    def knobs(self) -> tuple[KnobDecl, ...]:
+        return self.kernel.knobs
+
+    def text(self) -> str:
+        """The kernel in the IR's text form."""
+        from .ir.text import print_kernel
+
+        return print_kernel(self.kernel)
+
+    def sites(self, pass_name: str | None = None) -> dict[str, list[Site]]:
+        """Where each pass (or one) applies to this kernel, with suggested arguments."""
+        from .passes.catalogue import PASSES
+
+        chosen = [pass_name] if pass_name else list(PASSES)
+        if pass_name and pass_name not in PASSES:
+            raise unknown_pass(pass_name)
+        return {name: PASSES[name].sites(self.kernel) for name in chosen}
+
+    def bind(self, **values: int) -> Program:
+        """Knobs bound to values, the rest to their defaults; constraints checked."""
+        from .ir.kernel import bind
+
+        return dataclasses.replace(self, kernel=bind(self.ok.kernel, values))
+
+    def lower(self, target: str = "cuda", mode: str = "source", **knobs: int) -> Emitted:
+        """Code for ``target`` (cuda | hip | opencl | numba). ``mode='template'`` keeps the knobs open."""
+        from .backends import emit
+
+        program = self.ok if mode == "template" and not knobs else self.bind(**knobs)
+        return emit(program.kernel, target, mode)
+
+    def verify(self, **options: Any) -> Any:
+        """The verification ladder, this program against its original: see :mod:`ktc.verification`."""
+        from .verification import verify_program
+
+        return verify_program(self.ok, **options)
+
+
+def load(
+    kernel: str,
+    *,
+    name: str | None = None,
+    template: Mapping[str, str] | None = None,
+    variant: str | None = None,
+    defines: Mapping[str, str] | None = None,
+    include_dirs: Sequence[str] = (),
+    workload: str | None = None,
+) -> Program:
+    """A program from a ``.cu`` or ``.ktir`` file, a folder with a ``workload.toml``, or a library kernel's name.
+
+    Args:
+        kernel: path or name; ``-`` reads standard input.
+        name: which ``__global__`` function, when the file has several.
+        template: template arguments, ``{"T": "float"}``.
+        variant: an instantiation that the workload names.
+        defines, include_dirs: for the preprocessor.
+        workload: a workload file; by default the ``workload.toml`` beside the source.
+    """
+    spec = SourceSpec(kernel, name, dict(template or {}), variant, dict(defines or {}), tuple(include_dirs), workload)
+    k, w = resolve(spec)
+    return Program(k, w, variant, original=k)
+
+
+def loads(text: str, *, name: str | None = None, template: Mapping[str, str] | None = None) -> Program:
+    """A program from CUDA C++ or IR text."""
+    from .ir.frontend import load as load_cuda
+    from .ir.text import parse_kernel
+    from .sources import looks_like_ir
+
+    k = (
+        parse_kernel(text)
+        if looks_like_ir(text)
+        else load_cuda(text, kernel=name, template=dict(template or {}) or None)
+    )
+    return Program(k, original=k)
+
+
+def list_passes() -> dict[str, Pass]:
+    """The catalogue: pass name to pass."""
+    from .passes.catalogue import PASSES
+
+    return dict(PASSES)
+
+
+def unknown_pass(name: str) -> KtcError:
+    """The usage error for a pass that does not exist, with the nearest name."""
+    import difflib
+
+    from .passes.catalogue import PASSES
+
+    near = difflib.get_close_matches(name, PASSES, 1)
+    hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(PASSES)}"
+    return KtcError("E-PASS-UNKNOWN", f"no pass named '{name}'", hint=hint, exit_code=2)
+
+
+def _step_text(name: str, args: Mapping[str, object]) -> str:
+    """Keyword arguments as pipeline text; a trailing underscore escapes a Python keyword, lists become comma lists."""
+
+    def value(v: object) -> str:
+        if isinstance(v, list | tuple):
+            return ",".join(value(x) for x in v)
+        return str(int(v)) if isinstance(v, bool) else str(v)
+
+    written = " ".join(f"{k.rstrip('_').replace('_', '-')}={value(v)}" for k, v in args.items())
+    return f"{name}{{{written}}}"

@@ -1,0 +1,1 @@
+"""The ``ktc`` command: one module a command group, nothing heavy imported before a command runs."""

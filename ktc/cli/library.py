@@ -1,0 +1,105 @@
+"""``ktc kernels`` and ``ktc init``: what there is to work on, and a first workload file for a new kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ktc.ir.diagnostics import KtcError
+
+from .options import Json
+from .output import note, print_json, table, write_file
+
+
+def kernels(
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="A source file; without one, the library.")] = "",
+    json_: Json = False,
+) -> None:
+    """List the kernels of the library, or those of a source file with their template parameters and launches.
+
+    \b
+    Examples:
+      ktc kernels
+      ktc kernels my_kernels.cu
+    """
+    rows = _of_file(file) if file else _of_library()
+    if json_:
+        return print_json(rows)
+    keys = list(rows[0]) if rows else []
+    print(table(keys, [[_cell(r[k]) for k in keys] for r in rows]))
+
+
+def _cell(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _of_library() -> list[dict]:
+    from ktc.ir.workload import Workload
+    from ktc.sources import library_kernels
+
+    rows = []
+    for key, folder in library_kernels().items():
+        w = Workload.load(folder)
+        tuned = [s.name for s in w.scenarios if s.tuned]
+        rows.append({"kernel": key, "function": w.kernel_name, "variants": list(w.variants), "scenarios": tuned})
+    return rows
+
+
+def _of_file(file: str) -> list[dict]:
+    from ktc.ir.frontend import list_kernels
+
+    if not Path(file).is_file():
+        raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
+    rows = []
+    for info in list_kernels(file):
+        fields = vars(info) if not hasattr(info, "_asdict") else info._asdict()
+        rows.append(
+            {
+                k: v if isinstance(v, int | list | tuple) else str(v)
+                for k, v in fields.items()
+                if k not in ("node", "body")
+            }
+        )
+    if not rows:
+        raise KtcError(
+            "E-NO-KERNEL", f"{file} has no __global__ function", hint="name a CUDA C++ source with a kernel in it"
+        )
+    return rows
+
+
+def init(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A CUDA source.")],
+    kernel: Annotated[str, typer.Option("--kernel", metavar="NAME", help="Which __global__ function.")] = "",
+    template: Annotated[list[str], typer.Option("--template", metavar="T=V", help="Template arguments.")] = [],  # noqa: B006
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="Where to write [default: workload.toml beside FILE].")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    json_: Json = False,
+) -> None:
+    """Write a first workload.toml from a kernel's signature and launch, to be completed by hand.
+
+    \b
+    Examples:
+      ktc init my_kernel.cu
+      ktc init my_kernel.cu --kernel scale --template T=half -o scale.toml
+    """
+    from ktc.scaffold import workload_text
+
+    from .options import pairs
+
+    if not Path(file).is_file():
+        raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
+    target = Path(output) if output else Path(file).with_name("workload.toml")
+    if target.exists() and not force:
+        raise KtcError("E-WRITE", f"{target} exists", hint="--force overwrites it", exit_code=2)
+    args = pairs(",".join(template), "--template") if template else {}
+    text, todo = workload_text(Path(file), kernel or None, args, target)
+    write_file(target, text)
+    if json_:
+        return print_json({"workload": str(target), "todo": todo})
+    note(f"wrote {target}")
+    for line in todo:
+        note(f"to do: {line}")

@@ -1,0 +1,146 @@
+"""``ktc lower`` and ``ktc port``: source to source."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ktc.ir.diagnostics import KtcError
+
+from .options import Json, OutPath, Passes, Sets, apply_script, knob_values, usage, with_program
+from .output import note, print_json, put, table
+
+if TYPE_CHECKING:
+    from ktc.api import Program
+
+
+class Backend(str, Enum):
+    cuda = "cuda"
+    hip = "hip"
+    opencl = "opencl"
+    numba = "numba"
+
+
+class Emit(str, Enum):
+    source = "source"
+    template = "template"
+    space = "space"
+    ir = "ir"
+    ptx = "ptx"
+    cubin = "cubin"
+    launcher = "launcher"
+
+
+@with_program
+def lower(
+    program: Program,
+    backend: Annotated[Backend, typer.Option("--backend", "-b", help="Language to print.")] = Backend.cuda,
+    passes: Passes = "",
+    sets: Sets = [],  # noqa: B006  typer reads the default, nobody mutates it
+    emit: Annotated[Emit, typer.Option("--emit", help="What to print.")] = Emit.source,
+    check: Annotated[bool, typer.Option("--check", help="Compile the result with the real compiler.")] = False,
+    arch: Annotated[
+        str, typer.Option("--arch", help="Target architecture of --check, ptx and cubin: sm_90, gfx90a, ...")
+    ] = "",
+    output: OutPath = "",
+    json_: Json = False,
+) -> None:
+    """Lower a kernel to CUDA, HIP, OpenCL or Python source.
+
+    \b
+    Examples:
+      ktc lower kernels/serving/silu_and_mul --backend hip
+      ktc lower k.cu -p 'raise | vectorize{loop=i width=$V:2,4,8}' --set V=8 -o k.out.cu
+      ktc lower k.cu -p @best.ktp --emit template -o k.cuh     (and k.cuh.space.json beside it)
+      cat k.cu | ktc lower - --backend opencl
+    """
+    from ktc import emission
+
+    program = apply_script(program, passes)
+    values = knob_values(sets)
+    result = emission.emit(program, backend.value, emit.value, values, arch or None)
+    if check:
+        _check(emission.compile_check(program, backend.value, values, arch or None))
+    if json_:
+        return print_json(result.to_json())
+    if result.binary is not None:
+        return _put_binary(result.binary, output)
+    put(result.text, output)
+    if emit is Emit.template and output:
+        put(json.dumps(emission.space(program), indent=2), f"{output}.space.json")
+    for text in result.notes:
+        note(f"note: {text}")
+
+
+def _check(report: object) -> None:
+    """Say what the compiler said; a refusal of our own output is an error."""
+    ok, tool, log = (getattr(report, a, "") for a in ("ok", "tool", "log"))
+    if ok is None:
+        raise KtcError(
+            "E-NO-COMPILER",
+            f"cannot check: {log or 'no compiler for this target'}",
+            hint="run `ktc doctor`",
+            exit_code=3,
+        )
+    if not ok:
+        raise KtcError("E-COMPILE", f"{tool or 'the compiler'} refuses the output:\n{log}")
+    note(f"compiles with {tool}")
+
+
+def _put_binary(data: bytes, output: str) -> None:
+    if not output:
+        raise usage("a cubin needs -o FILE")
+    try:
+        Path(output).write_bytes(data)
+    except OSError as e:
+        raise KtcError("E-WRITE", f"cannot write {output}: {e.strerror}", exit_code=3) from e
+    note(f"wrote {output}")
+
+
+@with_program
+def port(
+    program: Program,
+    to: Annotated[Backend, typer.Option("--to", help="Language to port to.")] = Backend.hip,
+    passes: Passes = "",
+    sets: Sets = [],  # noqa: B006
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Compile the result where a compiler is installed.")
+    ] = True,
+    arch: Annotated[str, typer.Option("--arch", help="Architecture to compile for: gfx90a, gfx1100, sm_90, ...")] = "",
+    output: OutPath = "",
+    json_: Json = False,
+) -> None:
+    """Port a kernel to another language, with a report of what needed more than renaming.
+
+    \b
+    Examples:
+      ktc port kernels/serving/fused_add_rmsnorm --to hip -o fused_add_rmsnorm.hip
+      ktc port k.cu --to opencl --json
+    """
+    from ktc import emission
+
+    program = apply_script(program, passes)
+    values = knob_values(sets)
+    result = emission.emit(program, to.value, "source", values, arch or None)
+    rows = emission.port_report(program, to.value)
+    report = emission.compile_check(program, to.value, values, arch or None) if check else None
+    if json_:
+        compiled = {"ok": report.ok, "tool": report.tool, "log": report.log} if report else None
+        return print_json({**result.to_json(), "constructs": rows, "compiles": compiled})
+    put(result.text, output)
+    text = table(["construct", "place", "in the port"], [(r["construct"], r["place"], r["becomes"]) for r in rows])
+    note(text if rows else "every construct carries over under its own name")
+    for line in result.notes:
+        note(f"note: {line}")
+    if report is not None:
+        note(
+            {True: f"compiles with {report.tool}", None: f"not compiled: {report.log}"}.get(
+                report.ok, f"DOES NOT COMPILE: {report.log}"
+            )
+        )
+        if report.ok is False:
+            raise KtcError("E-COMPILE", f"{report.tool} refuses the port")

@@ -1,0 +1,133 @@
+"""Options that several commands share, and the decorator that gives a command the kernel it works on."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ktc.ir.diagnostics import KtcError
+
+if TYPE_CHECKING:
+    from ktc.api import Program
+
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output: one JSON document on standard output.")]
+Passes = Annotated[
+    str,
+    typer.Option(
+        "-p", "--passes", metavar="SCRIPT", help="Pass script, as text or @FILE: 'raise | unroll{loop=k factor=4}'."
+    ),
+]
+Sets = Annotated[list[str], typer.Option("--set", metavar="KNOB=V", help="Bind a knob (repeatable).")]
+OutPath = Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")]
+Device = Annotated[
+    str, typer.Option("--device", metavar="NAME", help="cuda, opencl[:N], numba; default: the best there is.")
+]
+Scenarios = Annotated[
+    list[str], typer.Option("--scenario", metavar="NAME", help="Only this scenario of the workload (repeatable).")
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of samplers and inputs.")]
+
+_SOURCE_PARAMS: dict[str, tuple[Any, Any]] = {
+    "kernel": (
+        Annotated[str, typer.Argument(metavar="KERNEL", help="A .cu or .ktir file, a folder with a workload.toml, a library kernel's name, or -.")],
+        inspect.Parameter.empty,
+    ),
+    "name": (Annotated[str, typer.Option("--kernel", metavar="NAME", help="Which __global__ function of the file.")], ""),
+    "template": (Annotated[list[str], typer.Option("--template", metavar="T=V", help="Template arguments: T=half,N=8 (repeatable).")], []),
+    "variant": (Annotated[str, typer.Option("--variant", metavar="NAME", help="An instantiation the workload names, such as f32.")], ""),
+    "define": (Annotated[list[str], typer.Option("-D", metavar="NAME[=V]", help="Define a macro (repeatable).")], []),
+    "include": (Annotated[list[str], typer.Option("-I", metavar="DIR", help="Search DIR for local includes (repeatable).")], []),
+    "workload": (Annotated[str, typer.Option("--workload", metavar="FILE", help="Workload file, when it is not beside the source.")], ""),
+}  # fmt: skip
+
+
+def with_program(command: Callable[..., None]) -> Callable[..., None]:
+    """Give ``command`` the options that name a kernel; it receives the loaded one as its first argument, ``program``."""
+    signature = inspect.signature(command, eval_str=True, locals={"Program": object})  # only a type checker imports it
+    own = [p for p in signature.parameters.values() if p.name != "program"]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+        for name, (annotation, default) in _SOURCE_PARAMS.items()
+    ]
+
+    @functools.wraps(command)
+    def run(**kwargs: Any) -> None:
+        source = {name: kwargs.pop(name) for name in _SOURCE_PARAMS}
+        command(program=load_program(**source), **kwargs)
+
+    parameters = [shared[0], *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own), *shared[1:]]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    del run.__wrapped__  # type: ignore[attr-defined]
+    return run
+
+
+def load_program(
+    kernel: str, name: str, template: list[str], variant: str, define: list[str], include: list[str], workload: str
+) -> Program:
+    """The program that the shared options name."""
+    from ktc import api
+
+    return api.load(
+        kernel,
+        name=name or None,
+        template=pairs(",".join(template), "--template") if template else None,
+        variant=variant or None,
+        defines={k: v for k, _, v in (d.partition("=") for d in define)} or None,
+        include_dirs=include,
+        workload=workload or None,
+    )
+
+
+def pairs(text: str, option: str) -> dict[str, str]:
+    """``A=x,B=y`` as a dict; commas inside ``<>`` or ``()`` belong to the value."""
+    found: dict[str, str] = {}
+    depth, part = 0, ""
+    for c in text + ",":
+        depth += (c in "<(") - (c in ">)")
+        if c == "," and depth <= 0:
+            key, eq, value = part.partition("=")
+            if not eq or not key.strip():
+                raise usage(f"{option} takes NAME=VALUE, not '{part}'")
+            found[key.strip()] = value.strip()
+            part = ""
+        else:
+            part += c
+    return found
+
+
+def knob_values(sets: list[str]) -> dict[str, int]:
+    """``--set V=8 --set T=256`` as numbers."""
+    values = {}
+    for name, text in pairs(",".join(sets), "--set").items() if sets else ():
+        try:
+            values[name] = int(text, 0)
+        except ValueError:
+            raise usage(f"knob {name} takes an integer, not '{text}'") from None
+    return values
+
+
+def script_text(passes: str) -> str:
+    """The pass script of ``-p``: its text, or the file after ``@``."""
+    if not passes.startswith("@"):
+        return passes
+    try:
+        with open(passes[1:], encoding="utf-8", errors="replace") as f:
+            return f.read(1 << 20)
+    except OSError as e:
+        raise usage(f"cannot read the script {passes[1:]}: {e.strerror}") from e
+
+
+def apply_script(program: Program, passes: str) -> Program:
+    """``program`` after the script of ``-p`` (none: unchanged); a refusal is an error of exit code 1."""
+    text = script_text(passes)
+    return program.apply(text).ok if text.strip() else program
+
+
+def usage(message: str, hint: str = "") -> KtcError:
+    """An error in how ktc was called (exit code 2)."""
+    return KtcError("E-USAGE", message, hint=hint, exit_code=2)

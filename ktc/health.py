@@ -1,0 +1,123 @@
+"""What this machine offers ktc: devices, compilers, packages, services. Every check is one function in one table."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+SECONDS = 15
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``status`` is ok | missing | broken; ``detail`` what was found; ``remedy`` what to do about it."""
+
+    area: str
+    name: str
+    status: str
+    detail: str
+    remedy: str = ""
+
+
+Check = Callable[[], Finding]
+
+
+def examine() -> list[Finding]:
+    """Run every check; a check that fails itself is a finding, not an error."""
+    found = []
+    for area, name, check in CHECKS:
+        try:
+            status, detail, remedy = check()
+        except Exception as e:  # a broken driver may raise anything
+            status, detail, remedy = "broken", f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}", ""
+        found.append(Finding(area, name, status, detail, remedy))
+    return found
+
+
+def chosen_device() -> Finding:
+    """The device that commands use when ``--device`` is not given, as the runtimes pick it."""
+    try:
+        from .backends.runtimes import open_runtime
+
+        device = open_runtime().device
+    except Exception as e:
+        return Finding(
+            "device", "default", "missing", str(e).splitlines()[0], "pip install 'ktc[opencl]' for a CPU OpenCL device"
+        )
+    return Finding("device", "default", "ok", f"{device.backend}: {device.name} (profile {device.profile})")
+
+
+def _python() -> tuple[str, str, str]:
+    return "ok", f"{platform.python_version()} ({sys.executable})", ""
+
+
+def _cupy() -> tuple[str, str, str]:
+    if importlib.util.find_spec("cupy") is None:
+        return "missing", "cupy is not installed", "pip install 'ktc[cuda]' (NVIDIA) or 'ktc[hip]' (AMD)"
+    import cupy
+
+    count = cupy.cuda.runtime.getDeviceCount()
+    names = [cupy.cuda.runtime.getDeviceProperties(i)["name"].decode() for i in range(count)]
+    return "ok", ", ".join(names), ""
+
+
+def _opencl() -> tuple[str, str, str]:
+    if importlib.util.find_spec("pyopencl") is None:
+        return "missing", "pyopencl is not installed", "pip install 'ktc[opencl]' (brings PoCL, a CPU device)"
+    import pyopencl as cl
+
+    devices = [f"{d.name.strip()} ({p.name.strip()})" for p in cl.get_platforms() for d in p.get_devices()]
+    return (
+        ("ok", "; ".join(devices), "") if devices else ("missing", "no OpenCL device", "pip install 'pyopencl[pocl]'")
+    )
+
+
+def _numba() -> tuple[str, str, str]:
+    return "ok", f"numba {importlib.metadata.version('numba')}, {os.cpu_count()} CPUs", ""
+
+
+def _tool(
+    binaries: tuple[str, ...], version_args: tuple[str, ...], pattern: str, remedy: str
+) -> Callable[[], tuple[str, str, str]]:
+    def check() -> tuple[str, str, str]:
+        places = os.environ.get("PATH", "") + os.pathsep + "/usr/local/cuda/bin" + os.pathsep + "/opt/rocm/bin"
+        path = next((p for b in binaries if (p := shutil.which(b, path=places))), None)
+        if path is None:
+            return "missing", f"{' or '.join(binaries)} not found", remedy
+        done = subprocess.run([path, *version_args], capture_output=True, text=True, timeout=SECONDS)
+        m = re.search(pattern, done.stdout + done.stderr)
+        return "ok", f"{m.group(0) if m else 'version unknown'} ({path})", ""
+
+    return check
+
+
+def _llm() -> tuple[str, str, str]:
+    if importlib.util.find_spec("openai") is None:
+        return "missing", "openai is not installed: the embedded planner is used", "pip install 'ktc[agent]'"
+    if not os.environ.get("OPENAI_API_KEY") and not os.environ.get("OPENAI_BASE_URL"):
+        return (
+            "missing",
+            "no endpoint: the embedded planner is used",
+            "set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server",
+        )
+    return "ok", f"endpoint {os.environ.get('OPENAI_BASE_URL', 'https://api.openai.com/v1')}", ""
+
+
+CHECKS: tuple[tuple[str, str, Callable[[], tuple[str, str, str]]], ...] = (
+    ("system", "python", _python),
+    ("device", "GPU through CuPy", _cupy),
+    ("device", "OpenCL", _opencl),
+    ("device", "CPU through numba", _numba),
+    ("compiler", "nvcc", _tool(("nvcc",), ("--version",), r"release [\d.]+", "the CUDA toolkit (only for --emit ptx|cubin and --check)")),
+    ("compiler", "hipcc", _tool(("hipcc",), ("--version",), r"HIP version: \S+", "apt install hipcc (only to check HIP output)")),
+    ("compiler", "clang", _tool(("clang-19", "clang++-19", "clang"), ("--version",), r"clang version \S+", "apt install clang-19 (only to check HIP output for new GPUs)")),
+    ("service", "LLM planner", _llm),
+)  # fmt: skip

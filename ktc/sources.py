@@ -1,0 +1,158 @@
+"""From what a user types (a file, a folder, a library kernel's name, ``-``) to a kernel and its workload."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .ir.diagnostics import KtcError
+
+if TYPE_CHECKING:
+    from .ir.kernel import Kernel
+    from .ir.workload import Workload
+
+IR_SUFFIX = ".ktir"
+MAX_SOURCE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """A kernel as the user names it.
+
+    ``kernel`` is a path, a folder with a ``workload.toml``, the name of a library kernel, or ``-`` for standard input;
+    ``name`` picks one ``__global__`` function of several; ``template`` and ``variant`` its instantiation.
+    """
+
+    kernel: str
+    name: str | None = None
+    template: Mapping[str, str] = field(default_factory=dict)
+    variant: str | None = None
+    defines: Mapping[str, str] = field(default_factory=dict)
+    include_dirs: Sequence[str] = ()
+    workload: str | None = None
+
+
+def resolve(spec: SourceSpec) -> tuple[Kernel, Workload | None]:
+    """The kernel in the form it was written in, with its workload's facts when there is a workload.
+
+    Raises:
+        KtcError: E-FILE (exit code 2) for what cannot be read; whatever the front-end or the workload file raise.
+    """
+    if spec.kernel == "-":
+        return _from_text(sys.stdin.read(MAX_SOURCE_BYTES), spec), None
+    path = _find(spec.kernel)
+    if path.suffix == IR_SUFFIX:
+        return _parse_ir(_read(path)), _explicit_workload(spec)
+    workload = _explicit_workload(spec) or _workload_of(path, spec)
+    if workload is None:
+        if path.is_dir():
+            raise KtcError(
+                "E-FILE", f"{path} has no workload.toml", hint="name a .cu file, or run `ktc init` on one", exit_code=2
+            )
+        _read(path)
+        return _parse_cuda(str(path), spec), None
+    if spec.template or spec.defines or (spec.name and spec.name != workload.kernel_name):
+        return _parse_cuda(str(workload.source), spec), workload
+    return workload.load_kernel(spec.variant), workload
+
+
+def library() -> Path:
+    """The folder of the kernel library that ships with ktc."""
+    from . import kernels
+
+    return Path(kernels.__path__[0])
+
+
+def library_kernels() -> dict[str, Path]:
+    """``family/name`` to folder, for every kernel of the library."""
+    root = library()
+    return {str(p.parent.relative_to(root)): p.parent for p in sorted(root.glob("*/*/workload.toml"))}
+
+
+def _find(text: str) -> Path:
+    path = Path(text)
+    if path.exists():
+        return path
+    matches = [p for key, p in library_kernels().items() if text in (key, key.rsplit("/", 1)[-1], f"kernels/{key}")]
+    if len(matches) == 1:
+        return matches[0]
+    import difflib
+
+    near = difflib.get_close_matches(
+        path.stem if path.suffix else path.name, [k.rsplit("/", 1)[-1] for k in library_kernels()], 1
+    )
+    hint = (
+        f"did you mean '{near[0]}'?"
+        if near
+        else "KERNEL is a .cu file, a folder with a workload.toml, or a name that `ktc kernels` lists"
+    )
+    raise KtcError("E-FILE", f"no such file or kernel: '{text}'", hint=hint, exit_code=2)
+
+
+def _explicit_workload(spec: SourceSpec) -> Workload | None:
+    from .ir.workload import Workload
+
+    return Workload.load(spec.workload) if spec.workload else None
+
+
+def _workload_of(path: Path, spec: SourceSpec) -> Workload | None:
+    """The workload file of a folder, of a TOML path, or beside a source that it names."""
+    from .ir.workload import Workload
+
+    if path.suffix == ".toml":
+        return Workload.load(path)
+    if path.is_dir():
+        return Workload.load(path) if (path / "workload.toml").exists() else None
+    beside = path.parent / "workload.toml"
+    if not beside.exists():
+        return None
+    workload = Workload.load(beside)
+    same = workload.source.resolve() == path.resolve()
+    return workload if same and spec.name in (None, workload.kernel_name) else None
+
+
+def _read(path: Path) -> str:
+    try:
+        with open(path, "rb") as f:
+            data = f.read(MAX_SOURCE_BYTES + 1)
+    except OSError as e:
+        raise KtcError("E-FILE", f"cannot read {path}: {e.strerror}", exit_code=2) from e
+    if len(data) > MAX_SOURCE_BYTES:
+        raise KtcError("E-FILE", f"{path} is larger than {MAX_SOURCE_BYTES >> 20} MiB", exit_code=2)
+    return data.decode("utf-8", errors="replace")
+
+
+def _from_text(text: str, spec: SourceSpec) -> Kernel:
+    if not text.strip():
+        raise KtcError("E-FILE", "standard input is empty", exit_code=2)
+    return _parse_ir(text) if looks_like_ir(text) else _parse_cuda(text, spec)
+
+
+def looks_like_ir(text: str) -> bool:
+    """Whether ``text`` is the IR's text form rather than CUDA C++: its first word, after comments, is ``kernel``."""
+    for line in text.splitlines():
+        line = line.strip()
+        if line and not line.startswith(("//", "#")):
+            return line.startswith("kernel ")
+    return False
+
+
+def _parse_ir(text: str) -> Kernel:
+    from .ir.text import parse_kernel
+
+    return parse_kernel(text)
+
+
+def _parse_cuda(path_or_text: str, spec: SourceSpec) -> Kernel:
+    from .ir.frontend import load
+
+    return load(
+        path_or_text,
+        kernel=spec.name,
+        template=dict(spec.template) or None,
+        defines=dict(spec.defines) or None,
+        include_dirs=tuple(spec.include_dirs),
+    )

@@ -1,0 +1,78 @@
+"""What every test may use: the repository's root, the kernel library, one way to run the command line, optional tools.
+
+``--update-goldens`` rewrites golden files from the current output instead of comparing with them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-goldens", action="store_true", help="rewrite golden files")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes more than a few seconds")
+    config.addinivalue_line("markers", "gpu: needs a CUDA device")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository's root."""
+    return ROOT
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """``golden(name, text)`` compares ``text`` with ``goldens/name`` beside the test file."""
+
+    def check(name: str, text: str) -> None:
+        path = Path(request.path).parent / "goldens" / name
+        if request.config.getoption("--update-goldens"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path} is missing: run pytest --update-goldens"
+        assert text == path.read_text(encoding="utf-8")
+
+    return check
+
+
+@pytest.fixture
+def ktc_run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run ``ktc ARGS`` in a child process, in an empty folder, without colours; returns the completed process."""
+
+    def run(*args: str, stdin: str = "", timeout: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ktc", *args],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=tmp_path,
+            env=os.environ | {"NO_COLOR": "1", "COLUMNS": "120"} | env,
+        )
+
+    return run
+
+
+@pytest.fixture
+def needs() -> Callable[[str], str]:
+    """``needs("nvcc")`` is the tool's path; the test is skipped, with the reason, where it is not installed."""
+
+    def find(tool: str) -> str:
+        path = shutil.which(tool)
+        if path is None:
+            pytest.skip(f"{tool} is not installed")
+        return path
+
+    return find
