@@ -45,7 +45,9 @@ class Raise(Pass):
             return Refused("E-RAISE-DONE", "the kernel is in parallel form already")
         if kernel.launch is None:
             return Refused(
-                "E-RAISE-LAUNCH", "the launch geometry is unknown", hint="give [launch] in workload.toml, or keep <<<>>> in the file"
+                "E-RAISE-LAUNCH",
+                "the launch geometry is unknown",
+                hint="give [launch] in workload.toml, or keep <<<>>> in the file",
             )
         body = prepare(kernel, kernel.launch)
         why = "no candidate"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ktc.ir.fold import cdiv, i32, simplify, sub
+from ktc.ir.fold import cast, cdiv, i32, product, simplify, sub
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Par, Reduce, Sym, Var, fresh
 from ktc.ir.types import I32
-from ktc.ir.walk import all_exprs, keep, map_body, walk
+from ktc.ir.walk import all_exprs, keep, map_body, map_expr, used, walk
 
 from .errors import LoweringError
 from .levels import plan
@@ -55,16 +55,33 @@ def launch_of(st: State, shared: Expr | None) -> Launch:
     """The derived launch; axes no loop uses keep the source's size only if the body still reads them."""
     one = i32(1)
     old = st.kernel.launch
-    grid = tuple(st.grid.get(a, one) for a in "xyz")
+    grid = tuple(_on_host(st.grid.get(a, one), st) for a in "xyz")
     block = tuple(st.extents.get(a, one) for a in "xyz")
     return Launch(
         grid,  # type: ignore[arg-type]
         block,  # type: ignore[arg-type]
         dynamic_shared=shared,
         cluster=old.cluster if old else None,
-        max_threads=old.max_threads if old and not st.extents else None,
+        max_threads=_max_threads(st) if st.extents else (old.max_threads if old else None),
         min_blocks=old.min_blocks if old else None,
     )
+
+
+def _on_host(e: Expr, st: State) -> Expr:
+    """``e`` with ``blockDim`` replaced by the launch's own size."""
+
+    def on(x: Expr) -> Expr:
+        if isinstance(x, Cast) and isinstance(x.x, HwIndex) and x.x.level == "block_dim":
+            return cast(st.extents[x.x.axis], x.to)  # type: ignore[arg-type]
+        return x
+
+    return simplify(map_expr(e, on))
+
+
+def _max_threads(st: State) -> Expr | None:
+    """Threads a block, for ``__launch_bounds__``: lets the compiler keep every feasible tuple launchable."""
+    total = simplify(product(list(st.extents.values())))
+    return None if used(total) or total == i32(1) else total
 
 
 NAMES = {"thread": "tid", "block": "bid"}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ktc.ir.fold import add, cast, cdiv, mul, sub
 from ktc.ir.nodes import Expr, HwIndex, Par, Reduce, Sym, Var, fresh, i32
 from ktc.ir.types import I32, Scalar
+from ktc.ir.walk import used
 
 from .errors import LoweringError
 
@@ -119,8 +120,15 @@ def plan(s: Par | Reduce, value: object) -> Plan:
         else:
             raise LoweringError("E-LOWER-LEVEL", f"level '{lv.kind}' of '{s.var.name}' is not supported", s.loc)
         if n is not None:
-            stride = mul(stride, n)
+            stride = mul(stride, _step(lv.kind, hw[-1].axis if hw else "x", n))
     if not s.dist:
         seqs.append(SeqLevel(None, i32(1)))
         rest = True
     return Plan(tuple(jams), tuple(seqs), tuple(hw), None if rest else stride, stride)
+
+
+def _step(kind: str, axis: str, n: Expr) -> Expr:
+    """``n`` as a factor of outer strides; a run-time thread count reads ``blockDim``, as a person would write it."""
+    if kind in ("thread", "lane", "warp") and used(n):
+        return cast(HwIndex("block_dim", axis), I32)
+    return n
