@@ -107,16 +107,13 @@ def _bad_dedent(text: str, file: str) -> Loc:
         if not row.strip() or row.strip().startswith("#"):
             continue
         width = len(row) - len(row.lstrip())
-        while stack and width < stack[-1]:
-            stack.pop()
-        if (
-            not stack
-            or (width > stack[-1] and width in stack)
-            or (width != stack[-1] and width < max(stack, default=0))
-        ):
-            return Loc(file, number, width + 1)
         if width > stack[-1]:
             stack.append(width)
+            continue
+        while width < stack[-1]:
+            stack.pop()
+        if width != stack[-1]:
+            return Loc(file, number, width + 1)
     return Loc(file, 1)
 
 

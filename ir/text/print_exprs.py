@@ -171,9 +171,6 @@ def literal(c: n.Const) -> str:
         v = int(c.value)
         text = hex(v) if abs(v) > 0xFFFF and c.ty.kind == "uint" else str(v)
         return text if c.ty == n.I32 else f"{text}_{c.ty.name}"
-    v = float(c.value)
-    if math.isnan(v):
-        text = "nan"
-    else:
-        text = repr(v)  # 'inf', '-inf' and '1e-06' included
+    real = float(c.value)
+    text = "nan" if math.isnan(real) else repr(real)  # 'inf', '-inf' and '1e-06' included
     return text if c.ty.name == "f32" else f"{text}_{c.ty.name}"

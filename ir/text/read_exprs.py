@@ -42,7 +42,8 @@ from .syntax import (
     result_type,
 )  # fmt: skip
 
-Node = Tree | Token
+Node = Any
+"""A lark ``Tree`` or ``Token`` (or None, where the grammar has an optional part). lark types children loosely."""
 _SPACES = {word: space for space, word in SPACE_WORDS.items()}
 _HW = {word: level for level, word in HW_LEVELS.items()}
 _C_SUFFIX = {"": I32, "u": U32, "l": I64, "ll": I64, "ul": U64, "ull": U64}
@@ -65,7 +66,7 @@ class ExprReader:
     def fail(self, at: Node, message: str, hint: str = "", code: str = "E-TEXT") -> NoReturn:
         raise KtcError(code, message, self.loc(at), hint, source=self.text)
 
-    def lookup(self, name: Token) -> Sym | n.Knob:
+    def lookup(self, name: Node) -> Sym | n.Knob:
         key = plain(name)
         for scope in reversed(self.scopes):
             if key in scope:
@@ -73,13 +74,13 @@ class ExprReader:
         known = sorted({k for scope in self.scopes for k in scope})
         self.fail(name, f"unknown name '{key}'", f"known here: {', '.join(known) or 'nothing'}", "E-TEXT-NAME")
 
-    def symbol(self, name: Token) -> Sym:
+    def symbol(self, name: Node) -> Sym:
         s = self.lookup(name)
         if not isinstance(s, Sym):
             self.fail(name, f"'{plain(name)}' is a knob, not a variable")
         return s
 
-    def buffer(self, name: Token) -> Sym:
+    def buffer(self, name: Node) -> Sym:
         s = self.symbol(name)
         if not isinstance(s.type, Ptr | Array | Vec):
             self.fail(name, f"'{s.name}' of type {s.type} cannot be subscripted", code="E-TEXT-TYPE")
@@ -91,35 +92,35 @@ class ExprReader:
         assert isinstance(t, Tree)
         return getattr(self, "t_" + t.data)(t)
 
-    def t_scalar(self, t: Tree) -> Scalar:
+    def t_scalar(self, t: Node) -> Scalar:
         return SCALARS[str(t.children[0])]
 
-    def t_void(self, t: Tree) -> Type:
+    def t_void(self, t: Node) -> Type:
         return VOID
 
-    def t_vec(self, t: Tree) -> Vec:
+    def t_vec(self, t: Node) -> Vec:
         elem, count = str(t.children[0]).rsplit("x", 1)
         return Vec(SCALARS[elem], int(count))
 
-    def t_vec_of(self, t: Tree) -> Vec:
+    def t_vec_of(self, t: Node) -> Vec:
         return Vec(SCALARS[str(t.children[0])[:-1]], self.expr(t.children[1]))
 
-    def t_struct(self, t: Tree) -> Struct:
+    def t_struct(self, t: Node) -> Struct:
         fields = tuple((plain(f.children[0]), self.type(f.children[1])) for f in t.children[1:] if f is not None)
         return Struct(plain(t.children[0]), fields)
 
-    def t_opaque(self, t: Tree) -> Opaque:
+    def t_opaque(self, t: Node) -> Opaque:
         return Opaque(unquote(t.children[0]))
 
-    def t_pointer(self, t: Tree, space: str = "global") -> Ptr:
+    def t_pointer(self, t: Node, space: str = "global") -> Ptr:
         elem, const, volatile, restrict = t.children
         return Ptr(self.type(elem), space, const is not None, restrict is not None, volatile is not None)
 
-    def t_array_type(self, t: Tree, space: str = "local") -> Array:
+    def t_array_type(self, t: Node, space: str = "local") -> Array:
         elem, shape = t.children
         return Array(self.type(elem), self.exprs(shape), space)
 
-    def t_spaced(self, t: Tree) -> Type:
+    def t_spaced(self, t: Node) -> Type:
         word, inner = t.children
         read = {"pointer": self.t_pointer, "array_type": self.t_array_type}.get(inner.data)
         if read is None:
@@ -128,28 +129,28 @@ class ExprReader:
 
     # ------------------------------------------------------------------------------------------------- expressions
 
-    def expr(self, t: Node | Any) -> Expr:
+    def expr(self, t: Node) -> Expr:
         return getattr(self, "x_" + t.data)(t)
 
-    def exprs(self, t: Node | Any | None) -> tuple[Expr, ...]:
+    def exprs(self, t: Node | None) -> tuple[Expr, ...]:
         return () if t is None else tuple(self.expr(c) for c in t.children)
 
-    def value(self, t: Node | Any, to: Type) -> Expr:
+    def value(self, t: Node, to: Type) -> Expr:
         """An expression where type ``to`` is expected."""
         return coerce(self.expr(t), to)
 
-    def count(self, t: Node | Any | None) -> int | Expr:
+    def count(self, t: Node | None) -> int | Expr:
         """A field that is an int, or an expression when it is not a bare integer."""
         e = self.expr(t)
         return int(e.value) if _bare_int(t) and isinstance(e, n.Const) else e
 
-    def x_start_expr(self, t: Tree) -> Expr:
+    def x_start_expr(self, t: Node) -> Expr:
         return self.expr(t.children[0])
 
-    def x_paren(self, t: Tree) -> Expr:
+    def x_paren(self, t: Node) -> Expr:
         return self.expr(t.children[0])
 
-    def x_int(self, t: Tree) -> Expr:
+    def x_int(self, t: Node) -> Expr:
         text, ty = _split_suffix(str(t.children[0]).lower())
         if ty is None:
             digits = text.rstrip("ul")
@@ -158,30 +159,30 @@ class ExprReader:
                 self.fail(t, f"'{t.children[0]}' is not an integer literal")
         return n.Const(int(text, 0 if text.startswith("0x") else 10), ty)
 
-    def x_float(self, t: Tree) -> Expr:
+    def x_float(self, t: Node) -> Expr:
         text, ty = _split_suffix(str(t.children[0]))
         if text == "nan":
             return n.Const(math.nan, ty or F32)
         return n.Const(float(text if text == "inf" else text.rstrip("f")), ty or F32)
 
-    def x_truth(self, t: Tree) -> Expr:
+    def x_truth(self, t: Node) -> Expr:
         return n.Const(t.children[0] == "true", BOOL)
 
-    def x_name(self, t: Tree) -> Expr:
+    def x_name(self, t: Node) -> Expr:
         s = self.lookup(t.children[0])
         return s if isinstance(s, n.Knob) else n.Var(s)
 
-    def x_knob(self, t: Tree) -> Expr:
+    def x_knob(self, t: Node) -> Expr:
         return n.Knob(str(t.children[0])[1:])
 
-    def x_unary(self, t: Tree) -> Expr:
+    def x_unary(self, t: Node) -> Expr:
         op, inner = str(t.children[0]), t.children[1]
         x = self.expr(inner)
         if op == "-" and inner.data in ("int", "float") and isinstance(x, n.Const):
             return n.Const(-x.value, x.ty)
         return n.Unary(op, coerce(x, BOOL) if op == "!" else x)
 
-    def x_binary(self, t: Tree) -> Expr:
+    def x_binary(self, t: Node) -> Expr:
         a, op, b = t.children
         return self.binary(str(op), self.expr(a), self.expr(b), op)
 
@@ -191,35 +192,35 @@ class ExprReader:
                 self.fail(at, f"'{op}' cannot be applied to an array", code="E-TEXT-TYPE")
         return n.Binary(op, *convert_operands(op, a, b))
 
-    def x_select(self, t: Tree) -> Expr:
+    def x_select(self, t: Node) -> Expr:
         cond, a, b = t.children
         return n.Select(self.value(cond, BOOL), *convert_operands("+", self.expr(a), self.expr(b)))
 
-    def x_cast(self, t: Tree) -> Expr:
+    def x_cast(self, t: Node) -> Expr:
         return n.Cast(self.type(t.children[0]), self.expr(t.children[1]), "c")
 
-    def x_as_(self, t: Tree) -> Expr:
+    def x_as_(self, t: Node) -> Expr:
         x, style, to = t.children
         word = "implicit" if style is None else plain(style.children[0])
         if word not in _CAST_STYLES:
             self.fail(style, f"'{word}' is not a cast style", f"one of: {', '.join(_CAST_STYLES)}")
         return n.Cast(self.type(to), self.expr(x), word)
 
-    def x_vec_make(self, t: Tree) -> Expr:
+    def x_vec_make(self, t: Node) -> Expr:
         ty = self.type(t.children[0])
         if not isinstance(ty, Vec):
             self.fail(t, "lanes in braces need a vector type", code="E-TEXT-TYPE")
         lanes = t.children[1]
         return n.VecMake(ty, tuple(self.value(c, ty.elem) for c in (lanes.children if lanes is not None else ())))
 
-    def x_lane(self, t: Tree) -> Expr:
+    def x_lane(self, t: Node) -> Expr:
         return n.VecGet(self.expr(t.children[0]), self.expr(t.children[1]))
 
-    def x_member_as(self, t: Tree) -> Expr:
+    def x_member_as(self, t: Node) -> Expr:
         x, name, ty = t.children
         return n.Member(self.expr(x), plain(name), self.type(ty))
 
-    def x_member(self, t: Tree) -> Expr:
+    def x_member(self, t: Node) -> Expr:
         base, name = t.children
         if base.data == "name" and str(base.children[0]) in _HW and name in ("x", "y", "z"):
             return n.HwIndex(_HW[str(base.children[0])], str(name))
@@ -229,7 +230,7 @@ class ExprReader:
             self.fail(name, f"no field '{plain(name)}' here", "fields of unknown structs: member(x, name, type)")
         return n.Member(x, plain(name), fields[plain(name)])
 
-    def access(self, t: Tree) -> tuple[Sym, tuple[Expr, ...], int | Expr, str]:
+    def access(self, t: Node) -> tuple[Sym, tuple[Expr, ...], int | Expr, str]:
         """(buffer, indices, width, cache hint) of ``buf[i]``, ``buf.cs[i +: 8]``."""
         if not isinstance(t, Tree) or t.data != "index":
             self.fail(t, "expected an element, such as 'out[i]'")
@@ -244,16 +245,16 @@ class ExprReader:
             self.fail(base, "only a named buffer can be subscripted")
         return self.buffer(base.children[0]), self.exprs(index), 1 if width is None else self.count(width), cache
 
-    def x_index(self, t: Tree) -> Expr:
+    def x_index(self, t: Node) -> Expr:
         return n.Load(*self.access(t))
 
-    def x_address(self, t: Tree) -> Expr:
+    def x_address(self, t: Node) -> Expr:
         buffer, index, width, cache = self.access(t.children[1])
         if cache or width != 1:
             self.fail(t, "an address has no width and no cache hint")
         return n.AddrOf(buffer, index)
 
-    def x_call(self, t: Tree) -> Expr:
+    def x_call(self, t: Node) -> Expr:
         name, *args, effects, result = t.children
         args = [a for a in args if a is not None]
         positional = [self.expr(a) for a in args if a.data != "keyword"]
@@ -271,7 +272,7 @@ class ExprReader:
         ty = self.type(result) if result is not None else result_type(fn, values)
         return n.Call(fn, values, ty, "pure" if effects is None else str(effects)[1:])
 
-    def x_raw(self, t: Tree) -> Expr:
+    def x_raw(self, t: Node) -> Expr:
         ty, text, uses = t.children
         return n.Raw(unquote(text), self.symbols(uses), self.type(ty))
 
@@ -279,16 +280,16 @@ class ExprReader:
         return () if names is None else tuple(self.symbol(c) for c in names.children)
 
 
-def plain(name: Token | Any) -> str:
+def plain(name: Node) -> str:
     """A NAME token's text without backticks."""
     return str(name).strip("`")
 
 
-def unquote(token: Token | Any) -> str:
+def unquote(token: Node) -> str:
     return json.loads(str(token))
 
 
-def _bare_int(t: Tree) -> bool:
+def _bare_int(t: Node) -> bool:
     return t.data == "int" or (t.data == "unary" and t.children[0] == "-" and t.children[1].data == "int")
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lark import Token, Tree
+from lark import Tree
 
 from .. import nodes as n
 from ..kernel import Assume, Kernel, KnobDecl, Launch, Param
 from ..nodes import Body, Expr, Stmt, Sym, fresh
 from ..types import BOOL, I32, Type
-from .read_exprs import ExprReader, plain, unquote
+from .read_exprs import ExprReader, Node, plain, unquote
 from .syntax import coerce
 
 
@@ -24,7 +24,7 @@ class KernelReader(ExprReader):
         super().__init__(file, text)
         self.comments = comments_above(text)
 
-    def declare(self, name: Token, ty: Type) -> Sym:
+    def declare(self, name: Node, ty: Type) -> Sym:
         key = plain(name)
         if key in self.scopes[-1]:
             self.fail(name, f"'{key}' is declared twice", code="E-TEXT-NAME")
@@ -40,7 +40,7 @@ class KernelReader(ExprReader):
 
     # ------------------------------------------------------------------------------------------------------ kernel
 
-    def kernel(self, t: Tree) -> Kernel:
+    def kernel(self, t: Node) -> Kernel:
         name, *rest = [c for c in t.children if c is not None]
         params = tuple(self.param(c) for c in rest if c.data == "param")
         heads = [c for c in rest if c.data in _HEADERS]
@@ -53,23 +53,23 @@ class KernelReader(ExprReader):
         return Kernel(
             plain(name), params, parts["launch"][0] if parts["launch"] else None, body, tuple(parts["knob_decl"]),
             tuple(parts["where"]), tuple(parts["assume"]), tuple(parts["trace"]),
-            frozenset(f for fs in parts["flags"] for f in fs), self.loc(name), self.comments.get(t.meta.line, ()),
+            frozenset(f for fs in parts["flags"] for f in fs), self.loc(name), self.comments.get(name.line, ()),
         )  # fmt: skip
 
-    def param(self, t: Tree) -> Param:
+    def param(self, t: Node) -> Param:
         host, name, ty, *facts = t.children
         p = Param(self.declare(name, self.type(ty)), host=host is not None)
         for f in facts:
             p = dataclasses.replace(p, **{str(f.data): self.fact(f)})
         return p
 
-    def fact(self, t: Tree) -> object:
+    def fact(self, t: Node) -> Any:
         if t.data in ("noalias", "readonly"):
             return True
         values = [None if c is None else self.sint(c) for c in t.children]
         return tuple(values) if t.data == "range" else values[0]
 
-    def sint(self, t: Tree) -> int:
+    def sint(self, t: Node) -> int:
         sign, digits = t.children
         try:
             value = int(str(digits), 0)
@@ -77,15 +77,15 @@ class KernelReader(ExprReader):
             self.fail(digits, f"'{digits}' is not a plain integer")
         return value if sign is None else -value
 
-    def h_launch(self, t: Tree) -> Launch:
+    def h_launch(self, t: Node) -> Launch:
         given: dict[str, tuple[Expr, ...]] = {str(c.children[0]): self.exprs(c.children[1]) for c in t.children}
 
         def dims(word: str) -> tuple[Expr, Expr, Expr]:
             es = given.get(word, ())
             if len(es) > 3:
                 self.fail(t, f"{word} has at most three extents")
-            x, y, z = (*es, *[n.i32(1)] * (3 - len(es)))
-            return x, y, z
+            padded = es + (n.i32(1),) * (3 - len(es))
+            return padded[0], padded[1], padded[2]
 
         def one(word: str) -> Expr | None:
             return given[word][0] if word in given else None
@@ -93,7 +93,7 @@ class KernelReader(ExprReader):
         cluster = dims("cluster") if "cluster" in given else None
         return Launch(dims("grid"), dims("block"), one("shared"), cluster, one("max_threads"), one("min_blocks"))
 
-    def h_knob_decl(self, t: Tree) -> KnobDecl:
+    def h_knob_decl(self, t: Node) -> KnobDecl:
         name, domain, default, value, owner, doc = t.children
         values = tuple(self.sint(c) for c in domain.children) if domain is not None else ()
         return KnobDecl(
@@ -101,52 +101,52 @@ class KernelReader(ExprReader):
             None if value is None else self.sint(value),
         )  # fmt: skip
 
-    def h_where(self, t: Tree) -> Expr:
+    def h_where(self, t: Node) -> Expr:
         return self.value(t.children[0], BOOL)
 
-    def h_assume(self, t: Tree) -> Assume:
+    def h_assume(self, t: Node) -> Assume:
         expr, origin = t.children
         return Assume(self.value(expr, BOOL), "user" if origin is None else plain(origin))
 
-    def h_flags(self, t: Tree) -> list[str]:
+    def h_flags(self, t: Node) -> list[str]:
         return [plain(c) for c in t.children]
 
-    def h_trace(self, t: Tree) -> str:
+    def h_trace(self, t: Node) -> str:
         return unquote(t.children[0])
 
     # -------------------------------------------------------------------------------------------------- statements
 
-    def stmts(self, trees: list[Tree]) -> Body:
+    def stmts(self, trees: list[Node]) -> Body:
         return tuple(s for t in trees if (s := self.stmt(t)) is not None)
 
-    def block(self, t: Tree | Any | None) -> Body:
+    def block(self, t: Node | Any | None) -> Body:
         if t is None:
             return ()
         with self.scope():
             return self.stmts(t.children)
 
-    def stmt(self, t: Tree) -> Stmt | None:
+    def stmt(self, t: Node) -> Stmt | None:
         s = getattr(self, "s_" + t.data)(t)
         notes = self.comments.get(t.meta.line or 0, ())
         return s and dataclasses.replace(s, loc=self.loc(t), comments=notes)
 
-    def s_pass_(self, t: Tree) -> None:
+    def s_pass_(self, t: Node) -> None:
         return None
 
-    def s_decl(self, t: Tree) -> Stmt:
+    def s_decl(self, t: Node) -> Stmt:
         word, name, ty, init = t.children
         declared = self.type(ty)
         value = None if init is None else self.value(init, declared)
         return n.Decl(self.declare(name, declared), value, word == "let")
 
-    def s_alloc(self, t: Tree) -> Stmt:
+    def s_alloc(self, t: Node) -> Stmt:
         name, ty, dynamic, align = t.children
         declared = self.type(ty)
         if not isinstance(declared, n.Array):
             self.fail(t, "'array' needs an array type, such as f32[16]", code="E-TEXT-TYPE")
         return n.Alloc(self.declare(name, declared), dynamic is not None, 0 if align is None else self.sint(align))
 
-    def s_assign(self, t: Tree, op: str = "") -> Stmt:
+    def s_assign(self, t: Node, op: str = "") -> Stmt:
         target, value = t.children[0], t.children[-1]
         if target.data == "name":
             sym = self.symbol(target.children[0])
@@ -160,55 +160,55 @@ class KernelReader(ExprReader):
             return n.Assign(old.sym, new)
         return n.Store(old.buffer, old.index, new, old.width, old.cache)  # type: ignore[attr-defined]
 
-    def s_update(self, t: Tree) -> Stmt:
+    def s_update(self, t: Node) -> Stmt:
         return self.s_assign(t, str(t.children[1])[:-1])
 
-    def s_eval(self, t: Tree) -> Stmt:
+    def s_eval(self, t: Node) -> Stmt:
         return n.Eval(self.expr(t.children[0]))
 
-    def s_atomic_stmt(self, t: Tree, dst: Sym | None = None) -> Stmt:
+    def s_atomic_stmt(self, t: Node, dst: Sym | None = None) -> Stmt:
         op, cell, value, compare, order, scope = t.children[-1].children
         buffer, index, width, cache = self.access(cell)
         if cache or width != 1:
             self.fail(cell, "an atomic has no width and no cache hint")
         to = n.accessed_type(buffer, len(index))
         other = None if compare is None else self.value(compare, to)
-        extra = {k: plain(v) for k, v in (("order", order), ("scope", scope)) if v is not None}
-        return n.Atomic(plain(op), buffer, index, self.value(value, to), other, dst, **extra)  # type: ignore[misc]
+        words = ("relaxed" if order is None else plain(order), "device" if scope is None else plain(scope))
+        return n.Atomic(plain(op), buffer, index, self.value(value, to), other, dst, *words)
 
-    def s_atomic_to(self, t: Tree) -> Stmt:
+    def s_atomic_to(self, t: Node) -> Stmt:
         if t.children[0].data != "name":
             self.fail(t.children[0], "the old value goes to a variable")
         return self.s_atomic_stmt(t, self.symbol(t.children[0].children[0]))
 
-    def s_break_(self, t: Tree) -> Stmt:
+    def s_break_(self, t: Node) -> Stmt:
         return n.Break()
 
-    def s_continue_(self, t: Tree) -> Stmt:
+    def s_continue_(self, t: Node) -> Stmt:
         return n.Continue()
 
-    def s_return_(self, t: Tree) -> Stmt:
+    def s_return_(self, t: Node) -> Stmt:
         return n.Return()
 
-    def s_barrier(self, t: Tree) -> Stmt:
+    def s_barrier(self, t: Node) -> Stmt:
         scope, mask = t.children
         return n.Barrier("block" if scope is None else plain(scope), None if mask is None else self.expr(mask))
 
-    def s_fence(self, t: Tree) -> Stmt:
+    def s_fence(self, t: Node) -> Stmt:
         return n.Fence(plain(t.children[0]))
 
-    def s_async_copy(self, t: Tree) -> Stmt:
+    def s_async_copy(self, t: Node) -> Stmt:
         dst, dst_index, width, _ = self.access(t.children[0])
         src, src_index, _, cache = self.access(t.children[1])
         return n.AsyncCopy(dst, dst_index, src, src_index, width, cache)
 
-    def s_async_commit(self, t: Tree) -> Stmt:
+    def s_async_commit(self, t: Node) -> Stmt:
         return n.AsyncCommit()
 
-    def s_async_wait(self, t: Tree) -> Stmt:
+    def s_async_wait(self, t: Node) -> Stmt:
         return n.AsyncWait(self.count(t.children[0]))
 
-    def s_asm(self, t: Tree) -> Stmt:
+    def s_asm(self, t: Node) -> Stmt:
         volatile, text, *operands = t.children
         outs = tuple(
             (unquote(o.children[0]), self.symbol(o.children[1])) for o in operands if o and o.data == "out_operand"
@@ -218,39 +218,38 @@ class KernelReader(ExprReader):
         )
         return n.InlineAsm(unquote(text), outs, ins, volatile is not None)
 
-    def s_raw_stmt(self, t: Tree) -> Stmt:
+    def s_raw_stmt(self, t: Node) -> Stmt:
         text, reads, writes, sync = t.children
         return n.RawStmt(unquote(text), self.symbols(reads), self.symbols(writes), sync is not None)
 
     # ----------------------------------------------------------------------------------------------------- control
 
-    def s_if_(self, t: Tree) -> Stmt:
+    def s_if_(self, t: Node) -> Stmt:
         cond, then, *rest = t.children
-        return self._if(cond, then, rest)
+        return self._if(cond, then, [r for r in rest if r is not None])
 
-    def _if(self, cond: Tree, then: Tree, rest: list[Tree]) -> Stmt:
+    def _if(self, cond: Node, then: Node, rest: list[Node]) -> Stmt:
         test, body = self.value(cond, BOOL), self.block(then)
         if not rest:
             return n.If(test, body)
         head, *tail = rest
         if head.data == "else_":
             return n.If(test, body, self.block(head.children[0]))
-        nested = dataclasses.replace(self._if(*head.children, tail), loc=self.loc(head))
+        nested = dataclasses.replace(self._if(head.children[0], head.children[1], tail), loc=self.loc(head))
         return n.If(test, body, (nested,))
 
-    def s_for_range(self, t: Tree) -> Stmt:
+    def s_for_range(self, t: Node) -> Stmt:
         name, ty, lo, hi, step, unroll, block = t.children
         var_type = I32 if ty is None else self.type(ty)
         init, bound = self.value(lo, var_type), self.value(hi, var_type)
-        by = n.Const(1, I32) if step is None else self.expr(step)
-        by = n.Const(1, var_type) if step is None else coerce(by, var_type)  # type: ignore[arg-type]
+        by = n.Const(1, var_type) if step is None else self.value(step, var_type)  # type: ignore[arg-type]
         times = self.unroll(unroll)
         with self.scope():
             i = self.declare(name, var_type)
             cond, nxt = n.Binary("<", n.Var(i), bound), n.Binary("+", n.Var(i), by)
             return n.For(i, init, cond, nxt, self.block(block), times)
 
-    def s_for_(self, t: Tree) -> Stmt:
+    def s_for_(self, t: Node) -> Stmt:
         name, ty, init, cond, step, unroll, block = t.children
         var_type = I32 if ty is None else self.type(ty)
         first, times = self.value(init, var_type), self.unroll(unroll)
@@ -258,26 +257,26 @@ class KernelReader(ExprReader):
             i = self.declare(name, var_type)
             return n.For(i, first, self.value(cond, BOOL), self.value(step, var_type), self.block(block), times)
 
-    def unroll(self, t: Tree | Any | None) -> int | Expr | None:
+    def unroll(self, t: Node | Any | None) -> int | Expr | None:
         if t is None:
             return None
         return 0 if t.children[0] is None else self.count(t.children[0])
 
-    def s_while(self, t: Tree) -> Stmt:
+    def s_while_loop(self, t: Node) -> Stmt:
         return n.While(self.value(t.children[0], BOOL), self.block(t.children[1]))
 
-    def s_do_while(self, t: Tree) -> Stmt:
+    def s_do_while(self, t: Node) -> Stmt:
         with self.scope():  # the condition of a do loop may use what its body declares
             body = self.stmts(t.children[0].children)
             return n.While(self.value(t.children[1], BOOL), body, post=True)
 
-    def domain(self, t: Tree) -> tuple[Token, Type, Expr, Expr, n.Dist]:
+    def domain(self, t: Node) -> tuple[Node, Type, Expr, Expr, n.Dist]:
         name, ty, lo, hi, dist = t.children
         var_type = I32 if ty is None else self.type(ty)
         levels = () if dist is None else tuple(self.level(c) for c in dist.children)
         return name, var_type, self.value(lo, var_type), self.value(hi, var_type), levels
 
-    def level(self, t: Tree) -> n.Level:
+    def level(self, t: Node) -> n.Level:
         kind, axis, size = t.children
         if plain(kind) not in n.LEVELS:
             self.fail(kind, f"'{kind}' is not a level", f"one of: {', '.join(n.LEVELS)}")
@@ -285,12 +284,12 @@ class KernelReader(ExprReader):
             plain(kind), None if size is None else self.expr(size), "" if axis is None else plain(axis.children[0])
         )
 
-    def s_par(self, t: Tree) -> Stmt:
+    def s_par(self, t: Node) -> Stmt:
         name, ty, lo, hi, dist = self.domain(t.children[0])
         with self.scope():
             return n.Par(self.declare(name, ty), lo, hi, dist, self.block(t.children[1]))
 
-    def s_reduce(self, t: Tree) -> Stmt:
+    def s_reduce(self, t: Node) -> Stmt:
         accs = [c for c in t.children if isinstance(c, Tree) and c.data == "acc"]
         domain, strategy, *inner, last = t.children[len(accs) :]
         heads = []
