@@ -84,9 +84,7 @@ def _build(f: _File, doc: dict[str, Any]) -> Workload:
         seen: set[str] = set()
         for i, item in enumerate(items):
             if item.name in seen:
-                raise f.fail(
-                    f"two {what} tables named '{item.name}'", "args" if what == "argument" else "scenario", i, "name"
-                )
+                raise f.fail(f"two {what} tables named '{item.name}'", what, i, "name")
             seen.add(item.name)
     if not scenarios:
         raise f.fail(
