@@ -1,1 +1,21 @@
-"""ir/interp"""
+"""The reference interpreter: any kernel, in SPMD or parallel form, over numpy, in pluggable value domains.
+
+``run`` executes and sanitizes one kernel; ``equivalent`` compares two in the exact domains.
+"""
+
+from .equivalence import Mismatch, compare, equivalent
+from .findings import KINDS, Finding
+from .run import FUEL, RunResult, environment, geometry_of, run
+
+__all__ = [
+    "FUEL",
+    "KINDS",
+    "Finding",
+    "Mismatch",
+    "RunResult",
+    "compare",
+    "environment",
+    "equivalent",
+    "geometry_of",
+    "run",
+]

@@ -1,0 +1,114 @@
+"""Reading and writing buffers under an active set, with the sanitizer's checks on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..nodes import Sym
+from .domain import Unsupported
+from .frames import Active, Frame, spread
+from .memory import Buffer
+from .state import State
+
+
+class Access:
+    """Where each active lane touches ``buffer``: ``pos`` indexes ``buffer.data``, one entry (or row of ``moved``) a lane.
+
+    ``pos`` is 0-d when all lanes touch the same place of a global buffer. Lanes out of bounds are reported and get
+    ``ok`` False; their ``pos`` is clamped to 0.
+    """
+
+    def __init__(self, state: State, buffer: Buffer, frame: Frame, act: Active, index: list, width: int) -> None:
+        self.state, self.buffer, self.frame, self.act = state, buffer, frame, act
+        flat, ok, self.moved = buffer.locate(index, width)
+        self.ok = ok
+        if ok is not None:
+            self._out_of_bounds(flat, ok)
+            flat = np.where(ok, flat, 0)
+        self._check_alignment(flat, width)
+        if buffer.owner is not None:
+            rows = frame.rows_in(buffer.owner, act)
+            flat = flat + (np.arange(buffer.owner.n) if rows is None else rows) * buffer.size
+        self.pos = flat[..., None] + np.arange(self.moved) if self.is_vector else flat
+
+    @property
+    def is_vector(self) -> bool:
+        return self.moved > 1
+
+    def _out_of_bounds(self, flat, ok) -> None:
+        bad = np.broadcast_to(~ok, (self.frame.count(self.act),))
+        if not bad.size:
+            return
+        first = int(np.broadcast_to(flat, bad.shape)[int(np.argmax(bad))])
+        b = self.buffer
+        extent = "x".join(map(str, b.dims)) if b.dims is not None else str(b.size // b.lanes)
+        message = f"{b.sym.name}[{first}] is outside its {extent} elements"
+        self.state.report("out-of-bounds", message, self.frame, self.act, bad, buffer=b.sym.name, index=first)
+
+    def _check_alignment(self, flat, width: int) -> None:
+        """Wide accesses move an aligned power-of-two size; pointer parameters may promise a base alignment."""
+        b = self.buffer
+        size = self.moved * b.elem.bytes
+        if width == 1 or not self.state.sanitize or size & (size - 1):
+            return
+        bad = np.asarray((flat * b.elem.bytes) % size != 0)
+        base_too_weak = b.owner is None and 0 < b.align < size
+        if self.ok is not None:
+            bad = bad & self.ok
+        if base_too_weak or bad.any():
+            bad = bad | base_too_weak
+            why = (
+                f"the base is only {b.align}-byte aligned"
+                if base_too_weak
+                else "the index is not a multiple of the width"
+            )
+            message = f"a {size}-byte access to {b.sym.name}: {why}"
+            self.state.report("misaligned", message, self.frame, self.act, bad, buffer=b.sym.name)
+
+    def read(self):
+        b = self.buffer
+        value = b.data[self.pos]
+        if b.written is not None and not self.state.doubtful and not b.written[self.pos].all():
+            self.state.doubtful = True
+        self._order("read")
+        if self.is_vector:
+            value = value.reshape(1, -1) if np.ndim(self.pos) == 1 else value
+        return value
+
+    def write(self, value, atomic: bool = False) -> None:
+        """Store one value per lane; lanes out of bounds are dropped."""
+        b, n = self.buffer, self.frame.count(self.act)
+        value = spread(value, n)
+        if value.ndim == 2 and not self.is_vector:
+            value = value[:, 0]  # a vector of one
+        pos = np.broadcast_to(self.pos, (n, self.moved) if self.is_vector else (n,))
+        if self.ok is not None:
+            keep = np.broadcast_to(self.ok, (n,))
+            pos, value = pos[keep], value[keep]
+        self._order("atomic" if atomic else "write", value)
+        b.data[pos] = value
+        if b.written is not None:
+            b.written[pos] = True
+
+    def _order(self, how: str, value=None) -> None:
+        b = self.buffer
+        if b.shadow is None or self.state.order is None or self.frame is b.owner:
+            return
+        n = self.frame.count(self.act)
+        pos = np.broadcast_to(self.pos, (n, self.moved) if self.is_vector else (n,))
+        lanes = self.frame.lanes(self.act)
+        if self.ok is not None:
+            keep = np.broadcast_to(self.ok, (n,))
+            pos, lanes = pos[keep], lanes[keep]
+        if pos.ndim == 2:
+            lanes = np.repeat(lanes, pos.shape[1])
+            pos = pos.reshape(-1)
+        b.shadow.touch(self.state, self.frame, lanes, pos, how, None if value is None else np.reshape(value, -1))
+
+
+def access(state: State, sym: Sym, frame: Frame, act: Active, index: list, width: int) -> Access:
+    """Resolve a ``Load``/``Store`` of a buffer symbol. ``index``: evaluated integers of any type."""
+    buffer = state.buffers.get(sym)
+    if buffer is None:
+        raise Unsupported(f"'{sym.name}' is not a buffer here", state.where())
+    return Access(state, buffer, frame, act, [np.asarray(i).astype(np.int64) for i in index], width)

@@ -1,0 +1,68 @@
+"""Atomic read-modify-writes, applied in lane order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..nodes import Atomic
+from .access import access
+from .domain import Unsupported
+from .folding import fold_segments
+from .frames import Active, Frame, spread
+
+if TYPE_CHECKING:
+    from .statements import Machine
+
+_ARITH = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}
+
+
+def _combine(machine: Machine, op: str, old, value, compare, t):
+    """The value after one atomic, given the one before."""
+    domain = machine.state.domain
+    if op in _ARITH:
+        return domain.arith(_ARITH[op], old, value, t)
+    if op in ("min", "max"):
+        return domain.call(op, [old, value], t)
+    if op == "exch":
+        return value
+    if op == "cas":
+        return np.where(domain.compare("==", old, compare, t), value, old)
+    if op == "inc":  # wraps to 0 at the limit (CUDA)
+        return np.where(old >= value, old.dtype.type(0), old + old.dtype.type(1))
+    if op == "dec":
+        return np.where((old == 0) | (old > value), value, old - old.dtype.type(1))
+    raise Unsupported(f"no meaning for the atomic '{op}'", machine.state.where())
+
+
+_FOLDABLE = {"add": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor", "sub": "add"}
+
+
+def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
+    ev, state = machine.ev, machine.state
+    place = access(state, s.buffer, frame, act, [ev(i, frame, act) for i in s.index], 1)
+    buffer, t, n = place.buffer, place.buffer.elem, frame.count(act)
+    value = np.array(spread(ev(s.value, frame, act), n))
+    compare = np.array(spread(ev(s.compare, frame, act), n)) if s.compare is not None else value
+    pos = np.array(np.broadcast_to(place.pos, (n,)))
+    place._order("atomic")
+    ok = np.ones(n, bool) if place.ok is None else np.broadcast_to(place.ok, (n,))
+    if buffer.written is not None and not buffer.written[pos[ok]].all():
+        state.doubtful = True
+    old = np.zeros(n, buffer.data.dtype)
+    order = np.flatnonzero(ok)[np.argsort(pos[ok], kind="stable")]
+    where, counts = np.unique(pos[order], return_counts=True)
+    if s.dst is None and s.op in _FOLDABLE:
+        total = fold_segments(lambda a, b: _combine(machine, _FOLDABLE[s.op], a, b, None, t), value[order], counts)
+        buffer.data[where] = _combine(machine, s.op, buffer.data[where], total, None, t)
+    else:
+        rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        for r in range(int(counts.max(initial=0))):  # the r-th lane of every place at once
+            sel = order[rank == r]
+            old[sel] = buffer.data[pos[sel]]
+            buffer.data[pos[sel]] = _combine(machine, s.op, old[sel], value[sel], compare[sel], t)
+    if buffer.written is not None:
+        buffer.written[where] = True
+    if s.dst is not None:
+        machine.assign(s.dst, old, frame, act)

@@ -1,0 +1,69 @@
+"""Block and warp barriers: check that everyone who must be here is, and tell the race detector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..nodes import Barrier
+from .domain import Unsupported
+from .frames import Active, Frame, spread
+from .races import BarrierOrder
+
+if TYPE_CHECKING:
+    from .statements import Machine
+
+
+def barrier(machine: Machine, s: Barrier, frame: Frame, act: Active) -> None:
+    state = machine.state
+    if state.geometry is None:
+        raise Unsupported("a barrier in parallel form", s.loc)
+    lanes = frame.lanes(act)
+    if s.scope == "block":
+        _all_here(machine, frame, act, lanes, state.geometry.threads)
+        if isinstance(state.order, BarrierOrder):
+            state.order.block_barrier(lanes)
+        return
+    _mask_here(machine, s, frame, act, lanes)
+    if isinstance(state.order, BarrierOrder):
+        state.order.warp_barrier(lanes)
+
+
+def _all_here(machine: Machine, frame: Frame, act: Active, lanes: np.ndarray, threads: int) -> None:
+    """All live threads of each block that reaches the barrier reach it together."""
+    if act is None:
+        return
+    live = frame.n if frame.exited is None else frame.n - int(frame.exited.sum())
+    if len(lanes) == live:
+        return
+    alive = np.ones(frame.n, bool) if frame.exited is None else ~frame.exited
+    expected = alive.reshape(-1, threads).sum(1)
+    present = np.bincount(lanes // threads, minlength=len(expected))
+    partial = (present > 0) & (present < expected)
+    if partial.any():
+        block = int(np.argmax(partial))
+        message = f"{present[block]} of {expected[block]} live threads of the block reach this barrier"
+        machine.state.report("barrier-divergence", message, frame, act, partial[lanes // threads])
+
+
+def _mask_here(machine: Machine, s: Barrier, frame: Frame, act: Active, lanes: np.ndarray) -> None:
+    """All live lanes that the mask names reach the warp barrier together."""
+    state = machine.state
+    assert state.geometry is not None
+    full = np.uint32(0xFFFFFFFF)
+    mask = spread(full if s.mask is None else machine.ev(s.mask, frame, act), len(lanes)).astype(np.int64) & 0xFFFFFFFF
+    alive = np.ones(frame.n, bool) if frame.exited is None else ~frame.exited
+    alive[lanes] = False
+    away = np.flatnonzero(alive)
+    if not len(away):
+        return
+    threads = state.geometry.threads
+    lane_here, lane_away = lanes % threads % 32, away % threads % 32
+    absent = np.zeros(frame.n, np.int64)
+    np.bitwise_or.at(absent, away - lane_away, np.int64(1) << lane_away)
+    bad = (mask & absent[lanes - lane_here]) != 0
+    if bad.any():
+        state.report(
+            "warp-divergence", "the mask names live lanes that do not reach this warp barrier", frame, act, bad
+        )

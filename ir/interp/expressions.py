@@ -1,0 +1,222 @@
+"""Evaluation of expressions for all active lanes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..nodes import (
+    COMPARISONS,
+    LOGICAL,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    HwIndex,
+    Knob,
+    Load,
+    Select,
+    Unary,
+    Var,
+    VecGet,
+    VecMake,
+    WarpOp,
+)  # fmt: skip
+from ..types import Scalar, Vec, scalar_of
+from ..walk import walk_expr
+from .access import access
+from .domain import Unsupported
+from .frames import Active, Frame, is_uniform, spread
+from .realmath import BOOLEAN
+from .state import State
+from .warps import warp_op
+
+
+class Evaluator:
+    """``ev(e, frame, act)``: the value of ``e``, uniform or one entry per active lane."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._constants: dict[int, Any] = {}
+        self._touches_memory: dict[int, bool] = {}
+
+    def __call__(self, e: Expr, frame: Frame, act: Active) -> Any:
+        method = _METHODS.get(type(e))
+        if method is None:
+            raise Unsupported(f"the interpreter cannot evaluate {type(e).__name__}", self.state.where())
+        return method(self, e, frame, act)
+
+    def truth(self, e: Expr, frame: Frame, act: Active) -> Any:
+        """``e`` as a condition: bool, uniform or per lane."""
+        v = self(e, frame, act)
+        if v.dtype == np.bool_:
+            return v
+        t = scalar_of(e.type)
+        return self.state.domain.compare("!=", v, self.state.domain.const(0, t), t)
+
+    # ------------------------------------------------------------------------------------------------- leaves
+
+    def _const(self, e: Const, frame: Frame, act: Active):
+        v = self._constants.get(id(e))
+        if v is None:
+            v = self._constants[id(e)] = self.state.domain.const(e.value, e.ty)
+        return v
+
+    def _knob(self, e: Knob, frame: Frame, act: Active):
+        return np.int32(self.state.env[e.name])
+
+    def _hw(self, e: HwIndex, frame: Frame, act: Active):
+        v = self.state.hardware.get((e.level, e.axis))
+        if v is None:
+            raise Unsupported("a hardware index in parallel form", self.state.where())
+        return v if act is None or np.ndim(v) == 0 else v[act]  # type: ignore[index]
+
+    def _var(self, e: Var, frame: Frame, act: Active):
+        try:
+            owner, lanes = frame.find(e.sym, act)
+        except KeyError:
+            raise Unsupported(f"'{e.sym.name}' has no value here", self.state.where()) from None
+        mask = owner.undefined.get(e.sym)
+        if mask is not None and bool(np.any(mask if lanes is None else mask[lanes])):
+            self.state.doubtful = True
+        v = owner.values[e.sym]
+        return v if lanes is None or is_uniform(v) else v[lanes]
+
+    # ---------------------------------------------------------------------------------------------- operators
+
+    def _unary(self, e: Unary, frame: Frame, act: Active):
+        if e.op == "!":
+            return np.logical_not(self.truth(e.x, frame, act))
+        x = self(e.x, frame, act)
+        if e.op == "-":
+            return self.state.domain.negate(x, scalar_of(e.x.type))
+        return x if e.op == "+" else np.invert(x)
+
+    def _binary(self, e: Binary, frame: Frame, act: Active):
+        if e.op in LOGICAL:
+            return self._lazy(e, frame, act)
+        a, b = self(e.a, frame, act), self(e.b, frame, act)
+        t = scalar_of(e.a.type)
+        if e.op in COMPARISONS:
+            return self.state.domain.compare(e.op, a, b, t)
+        return self.state.domain.arith(e.op, a, b, t)
+
+    def _lazy(self, e: Binary, frame: Frame, act: Active):
+        a = self.truth(e.a, frame, act)
+        short = e.op == "||"  # the value of `a` that decides
+        if np.ndim(a) == 0:
+            return np.bool_(short) if bool(a) == short else self.truth(e.b, frame, act)
+        undecided = ~a if short else a
+        if not self._reads_memory(e.b):
+            b = self.truth(e.b, frame, act)
+            return a | b if short else a & b
+        out = a.copy()
+        if undecided.any():
+            sub = frame.lanes(act)[undecided]
+            out[undecided] = self.truth(e.b, frame, sub)
+        return out
+
+    def _select(self, e: Select, frame: Frame, act: Active):
+        cond = self.truth(e.cond, frame, act)
+        if np.ndim(cond) == 0:
+            return self(e.a if cond else e.b, frame, act)
+        if not (self._reads_memory(e.a) or self._reads_memory(e.b)):
+            a, b = self(e.a, frame, act), self(e.b, frame, act)
+            return np.where(cond[:, None] if np.ndim(a) == 2 or np.ndim(b) == 2 else cond, a, b)
+        lanes, out = frame.lanes(act), None
+        for arm, chosen in ((e.a, cond), (e.b, ~cond)):
+            if chosen.any():
+                v = spread(self(arm, frame, lanes[chosen]), int(chosen.sum()))
+                if out is None:
+                    out = np.zeros((len(cond), *v.shape[1:]), v.dtype)
+                out[chosen] = v
+        return out if out is not None else self(e.a, frame, act)
+
+    def _reads_memory(self, e: Expr) -> bool:
+        known = self._touches_memory.get(id(e))
+        if known is None:
+            known = any(isinstance(x, Load | WarpOp) for x in walk_expr(e))
+            self._touches_memory[id(e)] = known
+        return known
+
+    def _cast(self, e: Cast, frame: Frame, act: Active):
+        x = self(e.x, frame, act)
+        src, dst = scalar_of(e.x.type), scalar_of(e.to)
+        if e.style == "bit":
+            if src.bits != dst.bits or isinstance(e.to, Vec) != isinstance(e.x.type, Vec):
+                raise Unsupported("a reinterpretation between types of different shape", self.state.where())
+            return self.state.domain.bitcast(x, src, dst)
+        return self.state.domain.cast(x, src, dst)
+
+    # ------------------------------------------------------------------------------------- vectors and memory
+
+    def _load(self, e: Load, frame: Frame, act: Active):
+        index = [self(i, frame, act) for i in e.index]
+        if e.buffer not in self.state.buffers and isinstance(e.buffer.type, Vec):
+            return self.lane_of(self._var(Var(e.buffer), frame, act), index[0], frame, act)
+        width = self.state.int_of(e.width)
+        a = access(self.state, e.buffer, frame, act, index, width)
+        value = a.read()
+        wants_vector = e.width != 1 or isinstance(e.type, Vec)
+        return np.reshape(value, (-1, 1)) if wants_vector and not a.is_vector else value
+
+    def lane_of(self, vector, lane, frame: Frame, act: Active):
+        """One lane of a vector value."""
+        width = vector.shape[1]
+        inside = (lane >= 0) & (lane < width)
+        if not np.all(inside):
+            self.state.report("out-of-bounds", f"lane outside a vector of {width}", frame, act, ~inside)
+            lane = np.where(inside, lane, 0)
+        if np.ndim(lane) == 0:
+            column = vector[:, int(lane)]
+            return column[0] if len(vector) == 1 else column
+        return np.take_along_axis(spread(vector, frame.count(act)), np.asarray(lane).astype(np.int64)[:, None], 1)[:, 0]
+
+    def _vec_get(self, e: VecGet, frame: Frame, act: Active):
+        return self.lane_of(self(e.x, frame, act), self(e.lane, frame, act), frame, act)
+
+    def _vec_make(self, e: VecMake, frame: Frame, act: Active):
+        lanes = [self(a, frame, act) for a in e.args]
+        width = self.state.int_of(e.ty.n)
+        if len(lanes) == 1 and width > 1:  # one value for every lane
+            lanes = lanes * width
+        if all(np.ndim(v) == 0 for v in lanes):
+            return np.array(lanes, lanes[0].dtype)[None, :]
+        n = frame.count(act)
+        return np.stack([spread(v, n) for v in lanes], axis=1)
+
+    # ------------------------------------------------------------------------------------------------- calls
+
+    def _call(self, e: Call, frame: Frame, act: Active):
+        if not e.args or any(not isinstance(a.type, Scalar | Vec) for a in e.args):
+            raise Unsupported(f"no meaning for the function '{e.fn}'", self.state.where())
+        args = [self(a, frame, act) for a in e.args]
+        t = scalar_of(e.args[0].type)
+        out = self.state.domain.call(e.fn, args, t)
+        returned = scalar_of(e.ty)
+        if out.dtype == np.bool_ and e.fn in BOOLEAN and returned.kind != "bool":
+            return self.state.domain.cast(out, Scalar("bool", 8), returned)
+        return out
+
+    def _warp(self, e: WarpOp, frame: Frame, act: Active):
+        return warp_op(self, e, frame, act)
+
+
+_METHODS: dict[type, Callable] = {
+    Const: Evaluator._const,
+    Var: Evaluator._var,
+    Knob: Evaluator._knob,
+    HwIndex: Evaluator._hw,
+    Unary: Evaluator._unary,
+    Binary: Evaluator._binary,
+    Select: Evaluator._select,
+    Cast: Evaluator._cast,
+    Load: Evaluator._load,
+    VecMake: Evaluator._vec_make,
+    VecGet: Evaluator._vec_get,
+    Call: Evaluator._call,
+    WarpOp: Evaluator._warp,
+}

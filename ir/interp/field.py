@@ -1,0 +1,222 @@
+"""The ``field`` domain: floats are pairs of residues modulo the primes P and Q, with P = 2Q + 1.
+
+Addition, multiplication and division are exact in both fields, hence invariant under any algebraic rewrite, and a
+dropped, doubled or misplaced term changes the result except with probability about degree/P. The Q-residue exists for
+exponentials: the squares modulo P form a group of order Q, so ``exp(x) = G^(x mod Q) mod P`` with G a square obeys
+exp(x+y) = exp(x)exp(y) (the construction of Mirage, OSDI 2025). The Q-residue of a result of a non-rational function is
+a keyed hash of its P-residue.
+
+Comparisons, max and min use the centred P-residue, in which small integers keep their order; the two extreme residues
+stand for the infinities. ``sqrt(x) = x^((P+1)/4)`` is multiplicative and squares back to x up to sign.
+
+Storage: one 64-bit word, P-residue in the low half, Q-residue in the high half.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..types import Scalar
+from . import integers
+from .domain import Domain
+from .keyed import HUGE, dyadic, keyed
+from .realmath import OPERATORS, plain_name
+
+P = 2147483579
+Q = 1073741789
+_G = 4  # a square, not 1: it generates the subgroup of order Q, because Q is prime
+_MOD = {0: np.uint64(P), 1: np.uint64(Q)}
+_LOW = np.uint64(0xFFFFFFFF)
+_SHIFT = np.uint64(32)
+_TOP = (P - 1) // 2
+_LN2_F32 = float(np.float32(math.log(2)))
+_LOG2E_F32 = float(np.float32(math.log2(math.e)))
+
+
+def _p(x):
+    return np.asarray(x).astype(np.uint64) & _LOW
+
+
+def _q(x):
+    return np.asarray(x).astype(np.uint64) >> _SHIFT
+
+
+def _pack(p, q):
+    return (p | (q << _SHIFT))[()]
+
+
+def _from_p(p):
+    """A number of which only the P-residue is known: its Q-residue becomes a fixed function of it."""
+    return _pack(p, keyed("q-residue", p) % np.uint64(Q))
+
+
+def _centred(x) -> np.ndarray:
+    p = _p(x).astype(np.int64)
+    return np.where(p > _TOP, p - P, p)
+
+
+def _power(base, exponent, modulus) -> np.ndarray:
+    """``base ** exponent`` modulo a prime, both arrays (or scalars) of words, by repeated squaring."""
+    base, e = np.broadcast_arrays(np.asarray(base, np.uint64), np.asarray(exponent, np.uint64))
+    result = np.ones(base.shape, np.uint64)
+    while np.any(e):
+        result = np.where(e & np.uint64(1), result * base % modulus, result)
+        base = base * base % modulus
+        e = e >> np.uint64(1)
+    return result
+
+
+def _of_int(x):
+    """Signed integers into both fields."""
+    x = np.asarray(x)
+    if x.dtype.kind == "u":
+        return _pack(x % _MOD[0], x % _MOD[1]) if x.dtype == np.uint64 else _of_int(x.astype(np.int64))
+    x = x.astype(np.int64)
+    return _pack((x % np.int64(P)).astype(np.uint64), (x % np.int64(Q)).astype(np.uint64))
+
+
+def _literal(value: float) -> tuple[int, int]:
+    m, k = dyadic(value)
+    return m * pow(2, k, P) % P, m * pow(2, k, Q) % Q
+
+
+_LOG2E = _literal(_LOG2E_F32)
+_LN2 = (pow(_LOG2E[0], -1, P), pow(_LOG2E[1], -1, Q))  # so that exp2(x * log2e) == exp(x)
+_LN2_WORD = np.uint64(_LN2[0] | _LN2[1] << 32)
+
+
+def _word(pq: tuple[int, int]) -> np.uint64:
+    return np.uint64((pq[0] % P) | (pq[1] % Q) << 32)
+
+
+def _add(a, b):
+    return _pack((_p(a) + _p(b)) % _MOD[0], (_q(a) + _q(b)) % _MOD[1])
+
+
+def _negate(x):
+    return _pack((_MOD[0] - _p(x)) % _MOD[0], (_MOD[1] - _q(x)) % _MOD[1])
+
+
+def _sub(a, b):
+    return _add(a, _negate(b))
+
+
+def _mul(a, b):
+    return _pack(_p(a) * _p(b) % _MOD[0], _q(a) * _q(b) % _MOD[1])
+
+
+def _reciprocal(x):
+    """Inverse in both fields (0 stays 0, deterministic like everything here)."""
+    return _pack(_power(_p(x), P - 2, _MOD[0]), _power(_q(x), Q - 2, _MOD[1]))
+
+
+def _exp(x):
+    return _from_p(_power(np.uint64(_G), _q(x), _MOD[0]))
+
+
+def _tanh(x):
+    e, one = _exp(_add(x, x)), _of_int(np.int64(1))
+    return _mul(_sub(e, one), _reciprocal(_add(e, one)))
+
+
+def _sqrt(x):
+    return _from_p(_power(_p(x), (P + 1) // 4, _MOD[0]))
+
+
+def _hashed(fn: str, *args):
+    return _from_p(keyed(fn, *(_p(a) for a in args)) % np.uint64(P))
+
+
+class FieldDomain(Domain):
+    name = "field"
+    exact = True
+
+    def float_dtype(self, t: Scalar) -> np.dtype:
+        return np.dtype(np.uint64)
+
+    def encode(self, array, t):
+        values = np.asarray(array).astype(np.float64)
+        whole = np.isfinite(values) & (np.trunc(values) == values) & (np.abs(values) < 2.0**62)
+        out = np.atleast_1d(_of_int(np.where(whole, values, 0.0).astype(np.int64)))
+        if not whole.all():
+            out[~whole] = [self.float_const(float(v), t) for v in values[~whole]]
+        return out
+
+    def decode(self, storage, t):
+        return storage
+
+    def float_const(self, value, t):
+        if math.isnan(value):
+            return _hashed("nan", np.uint64(0))
+        if abs(value) >= HUGE:
+            return _of_int(np.int64(_TOP if value > 0 else -_TOP))
+        as_f32 = float(np.float32(value))
+        special = {
+            _LOG2E_F32: _LOG2E,
+            _LN2_F32: _LN2,
+            -_LOG2E_F32: (-_LOG2E[0], -_LOG2E[1]),
+            -_LN2_F32: (-_LN2[0], -_LN2[1]),
+        }
+        return _word(special[as_f32]) if as_f32 in special else _word(_literal(value))
+
+    def float_arith(self, op, a, b, t):
+        if op == "%":
+            return _hashed("fmod", a, b)
+        return _ARITH[op](a, b)
+
+    def float_compare(self, op, a, b, t):
+        return integers.COMPARE[op](_centred(a), _centred(b))
+
+    def float_negate(self, x, t):
+        return _negate(x)
+
+    def float_cast(self, x, src, dst):
+        if src.is_float and dst.is_float:
+            return x
+        if dst.is_float:
+            return _of_int(x)
+        value = _centred(x)
+        if dst.kind == "bool":
+            return (value != 0)[()]
+        info = np.iinfo(integers.DTYPES[dst.name])
+        return np.clip(value, max(info.min, -P), min(info.max, P)).astype(integers.DTYPES[dst.name])[()]
+
+    def float_call(self, fn, args, t):
+        fn = plain_name(fn)
+        if fn in OPERATORS:
+            return self.float_arith(OPERATORS[fn], *args, t)
+        return _EXACT[fn](*args) if fn in _EXACT else _hashed(fn, *args)
+
+
+_ARITH = {"+": _add, "-": _sub, "*": _mul, "/": lambda a, b: _mul(a, _reciprocal(b))}
+
+
+def _is_extreme(x):
+    return (np.abs(_centred(x)) == _TOP)[()]
+
+
+def _pick(x, cond, y):
+    return np.where(cond, x, y)[()]
+
+
+_EXACT = {
+    "fma": lambda a, b, c: _add(_mul(a, b), c),
+    "exp": _exp,
+    "exp2": lambda x: _exp(_mul(x, _LN2_WORD)),
+    "expm1": lambda x: _sub(_exp(x), _of_int(np.int64(1))),
+    "tanh": _tanh,
+    "log2": lambda x: _mul(_hashed("log", x), _word(_LOG2E)),
+    "log1p": lambda x: _hashed("log", _add(x, _of_int(np.int64(1)))),
+    "sqrt": _sqrt,
+    "rsqrt": lambda x: _reciprocal(_sqrt(x)),
+    "rcp": _reciprocal,
+    "min": lambda a, b: _pick(a, _centred(a) <= _centred(b), b),
+    "max": lambda a, b: _pick(a, _centred(a) >= _centred(b), b),
+    "abs": lambda x: _pick(_negate(x), _centred(x) < 0, x),
+    "isnan": lambda x: np.zeros(np.shape(x), bool)[()],
+    "isinf": _is_extreme,
+    "isfinite": lambda x: ~_is_extreme(x),
+    "signbit": lambda x: (_centred(x) < 0)[()],
+}

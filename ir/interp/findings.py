@@ -1,0 +1,73 @@
+"""What the sanitizer reports: one :class:`Finding` per (kind, statement, buffer), with a first witness and a count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..diagnostics import Loc
+from ..nodes import Stmt
+
+KINDS = {
+    "out-of-bounds": "an access outside the buffer, or outside one dimension of an array",
+    "race": "two threads touch one element between barriers, at least one writes, not both atomically",
+    "dependent-iterations": "two iterations of one par loop touch one element, at least one writes",
+    "barrier-divergence": "a barrier that some live threads of the block do not reach together",
+    "warp-divergence": "a warp operation whose mask names lanes that are elsewhere, or misses one that is here",
+    "uninitialised": "the kernel's results depend on memory or variables that were never written",
+    "misaligned": "a wide access whose address is not a multiple of its size",
+    "shared-overflow": "dynamic shared arrays larger than the launch provides",
+    "fuel": "the kernel did not end within its budget of statements",
+}
+"""Every kind a run can report, with its meaning."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One defect: ``index`` is the flat element touched, ``thread`` and ``block`` the linear ids of the first witness."""
+
+    kind: str
+    message: str
+    loc: Loc | None = None
+    buffer: str = ""
+    index: int | None = None
+    thread: int | None = None
+    block: int | None = None
+    count: int = 1
+    statement: Stmt | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        place = f"{self.loc}: " if self.loc else ""
+        who = f" (block {self.block}, thread {self.thread})" if self.thread is not None else ""
+        times = f", {self.count} times" if self.count > 1 else ""
+        return f"{place}{self.kind}: {self.message}{who}{times}"
+
+
+class Findings:
+    """Collects findings, merging repeats of one (kind, statement, buffer)."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int, str], Finding] = {}
+
+    def add(
+        self,
+        kind: str,
+        message: str,
+        stmt: Stmt | None,
+        *,
+        buffer: str = "",
+        index: int | None = None,
+        thread: int | None = None,
+        block: int | None = None,
+        count: int = 1,
+    ) -> None:
+        key = (kind, id(stmt), buffer)
+        old = self._found.get(key)
+        if old is None:
+            loc = stmt.loc if stmt is not None else None
+            self._found[key] = Finding(kind, message, loc, buffer, index, thread, block, count, stmt)
+        else:
+            self._found[key] = Finding(**{**old.__dict__, "count": old.count + count})
+
+    def list(self) -> list[Finding]:
+        """In order of first appearance."""
+        return list(self._found.values())

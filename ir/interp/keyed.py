@@ -1,0 +1,40 @@
+"""Keyed hashes: a function the exact domains cannot compute becomes a fixed random function of its exact argument.
+
+Equal arguments give equal results, different ones give unrelated results, so a wrong argument cannot hide.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+
+def mix(x):
+    """The finaliser of splitmix64 (Steele, Lea and Flood 2014): a bijection of 64-bit words that scatters bits."""
+    x = np.asarray(x).astype(np.uint64)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def keyed(name: str, *args) -> np.ndarray:
+    """A 64-bit hash of the function's name and its arguments, element by element."""
+    h = np.uint64(zlib.crc32(name.encode()) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF)
+    for a in args:
+        h = mix(np.asarray(a).astype(np.uint64) + h * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))
+    return h
+
+
+def dyadic(value: float) -> tuple[int, int]:
+    """A finite float as ``(m, k)`` with value = m * 2**k and m odd (or 0)."""
+    m, d = value.as_integer_ratio()
+    k = -(d.bit_length() - 1)
+    while m and m % 2 == 0:
+        m //= 2
+        k += 1
+    return m, k
+
+
+HUGE = 1e30
+"""Literals at least this large (FLT_MAX, 1e38f) stand for infinity in the exact domains, as identities of max and min."""

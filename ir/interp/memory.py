@@ -1,0 +1,61 @@
+"""Buffers: global arrays, shared arrays (a row per block), private arrays (a row per thread or iteration)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..nodes import Sym
+from ..types import Scalar
+from .frames import Frame
+
+if TYPE_CHECKING:
+    from .races import Shadow
+
+
+@dataclass
+class Buffer:
+    """Storage of one symbol. ``data`` is flat: ``rows`` times ``size`` scalars of type ``elem``.
+
+    ``dims`` are the declared extents (None: a pointer, one flat index), ``lanes`` the vector length of an element.
+    ``owner`` is the frame whose lanes own the rows (None: global). ``written`` marks initialised scalars (None: all are).
+    """
+
+    sym: Sym
+    elem: Scalar
+    lanes: int
+    dims: tuple[int, ...] | None
+    size: int
+    data: np.ndarray
+    owner: Frame | None = None
+    written: np.ndarray | None = None
+    shadow: Shadow | None = None
+    align: int = 0
+    space: str = "global"
+    names: dict = field(default_factory=dict)
+
+    def locate(self, index: list, width: int) -> tuple[np.ndarray, np.ndarray | None, int]:
+        """Flat scalar position inside a row, a mask of lanes in bounds (None: all), and the scalars moved.
+
+        ``index`` holds int64 values, uniform or one per lane. Extents are checked per dimension; a wide access may run
+        over the end of a row of an array (as C allows), not over the end of the array.
+        """
+        extents = self.dims if self.dims is not None else (self.size // self.lanes,)
+        picks_lane = len(index) > len(extents)
+        flat, bad = None, None
+        for i, extent in zip(index, (*extents, self.lanes)):
+            outside = (i < 0) | (i >= extent)
+            if np.any(outside):
+                bad = outside if bad is None else bad | outside
+            flat = i if flat is None else flat * extent + i
+        assert flat is not None
+        moved = width
+        if not picks_lane and self.lanes > 1:
+            flat, moved = flat * self.lanes, width * self.lanes
+        if moved > 1:
+            over = flat + moved > self.size
+            if np.any(over):
+                bad = over if bad is None else bad | over
+        return flat, (None if bad is None else ~bad), moved

@@ -1,0 +1,214 @@
+"""Race detection by shadow memory: who touched each scalar last, and is that ordered before the access at hand?
+
+Two questions are kept apart. *Order* says whether an earlier access and a present one are concurrent: in SPMD form by
+barriers (:class:`BarrierOrder`), in parallel form by which ``par`` iterations they belong to (:class:`IterationOrder`).
+*Shadow* remembers, for every scalar, two representative writers and two representative readers. Two are enough in
+practice: when a new access is ordered after a remembered one it replaces it (happens-before is transitive), and when it is
+not, it is itself the partner of a race or a second member of a set of concurrent readers or atomics.
+
+Kernels are run in lockstep, one legal schedule; a race is reported when *some* schedule could order the pair differently.
+Warps are not implicitly synchronous. Shuffles order nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .frames import Frame
+from .state import Geometry, State
+
+
+class Order(ABC):
+    """``concurrent(who, when, ids)``: may the access by ``who`` at ``when`` run beside one by ``ids`` now?"""
+
+    kind: str
+    now: int = 0
+
+    @abstractmethod
+    def ids(self, frame: Frame, lanes: np.ndarray) -> np.ndarray:
+        """Run-wide identities of lanes: threads, or iterations."""
+
+    @abstractmethod
+    def concurrent(self, who: np.ndarray, when: np.ndarray, ids: np.ndarray) -> np.ndarray: ...
+
+    @abstractmethod
+    def describe(self, identity: int) -> str: ...
+
+
+class BarrierOrder(Order):
+    """Threads of a block are ordered by block barriers, those of a warp by warp barriers too, blocks by nothing."""
+
+    kind = "race"
+
+    def __init__(self, geometry: Geometry) -> None:
+        self.threads, self.warp = geometry.threads, geometry.warp
+        total = geometry.threads * geometry.blocks
+        self.block_sync = np.zeros(total, np.int64)  # time of the last block barrier each thread was in
+        self.warp_sync = np.zeros(total, np.int64)
+        self.first = 0
+
+    def ids(self, frame, lanes):
+        return lanes + self.first
+
+    def block_barrier(self, lanes: np.ndarray) -> None:
+        self.now += 1
+        self.block_sync[lanes + self.first] = self.now
+        self.warp_sync[lanes + self.first] = self.now
+
+    def warp_barrier(self, lanes: np.ndarray) -> None:
+        self.now += 1
+        self.warp_sync[lanes + self.first] = self.now
+
+    def concurrent(self, who, when, ids):
+        other_block = who // self.threads != ids // self.threads
+        other_warp = (who % self.threads) // self.warp != (ids % self.threads) // self.warp
+        unordered = (when >= self.block_sync[ids]) & (other_warp | (when >= self.warp_sync[ids]))
+        return (who != ids) & (other_block | unordered)
+
+    def describe(self, identity):
+        return "block {}, thread {}".format(*divmod(identity, self.threads))
+
+
+@dataclass
+class IterationOrder(Order):
+    """Iterations of one ``par`` are concurrent; everything else is a sequential program.
+
+    Every lane of every frame is an *iteration* with a run-wide id, a parent id, and the id of the ``par`` instance it
+    belongs to. Two accesses are concurrent iff their ancestors just below their lowest common one are in one instance.
+    """
+
+    kind = "dependent-iterations"
+    parent: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
+    instance: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
+    depth: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
+    base: dict[int, int] = field(default_factory=dict)
+    instances: int = 1
+
+    def enter(self, frame: Frame) -> None:
+        """Register a frame: one new instance for each parent lane."""
+        if frame.parent is None:
+            self.base[id(frame)] = 0
+            return
+        first = len(self.parent)
+        self.base[id(frame)] = first
+        parent = self.base[id(frame.parent)] + frame.index
+        self.parent = np.concatenate([self.parent, parent])
+        self.instance = np.concatenate([self.instance, self.instances + frame.index])
+        self.depth = np.concatenate([self.depth, self.depth[parent] + 1])
+        self.instances += frame.parent.n
+
+    def ids(self, frame, lanes):
+        return lanes + self.base[id(frame)]
+
+    def concurrent(self, who, when, ids):
+        a, b = np.maximum(who, 0), ids
+        nested = np.zeros(len(a), bool)  # one contains the other: ordered, they are the same iteration
+        while True:
+            deeper_a, deeper_b = self.depth[a] > self.depth[b], self.depth[b] > self.depth[a]
+            if not (deeper_a.any() or deeper_b.any()):
+                break
+            a, b = np.where(deeper_a, self.parent[a], a), np.where(deeper_b, self.parent[b], b)
+        nested |= a == b
+        while True:
+            apart = (self.parent[a] != self.parent[b]) & ~nested
+            if not apart.any():
+                break
+            a, b = np.where(apart, self.parent[a], a), np.where(apart, self.parent[b], b)
+        return ~nested & (self.instance[a] == self.instance[b])
+
+    def describe(self, identity):
+        return f"iteration {identity}"
+
+
+class _Two:
+    """Two remembered accesses per scalar: identity (-1: none) and time."""
+
+    def __init__(self, n: int) -> None:
+        self.who = [np.full(n, -1, np.int64), np.full(n, -1, np.int64)]
+        self.when = [np.zeros(n, np.int64), np.zeros(n, np.int64)]
+        self.crowded = False  # whether the second slot was ever used
+
+    def concurrent(self, order: Order, pos, ids):
+        """For each access: the identity of a remembered concurrent one, or -1."""
+        partner = np.full(len(pos), -1, np.int64)
+        for who, when in list(zip(self.who, self.when))[: 2 if self.crowded else 1]:
+            known = who[pos]
+            hit = (known >= 0) & (known != ids)
+            if hit.any():
+                at = np.flatnonzero(hit)
+                hit[at] = order.concurrent(known[at], when[pos[at]], ids[at])
+                partner = np.where(hit, known, partner)
+        return partner
+
+    def remember(self, pos, ids, now: int, keep: np.ndarray) -> None:
+        """Note the accesses: where ``keep`` (the remembered one is concurrent) as a second member, else as the first."""
+        if keep.any():
+            self.crowded = True
+            self.who[1][pos[keep]] = ids[keep]
+            self.when[1][pos[keep]] = now
+            fresh = ~keep
+            pos, ids = pos[fresh], ids[fresh]
+        self.who[0][pos] = ids
+        self.when[0][pos] = now
+        if self.crowded:
+            self.who[1][pos] = -1
+        clash = self.who[0][pos] != ids  # several lanes in this very statement
+        if clash.any():
+            self.crowded = True
+            self.who[1][pos[clash]] = ids[clash]
+            self.when[1][pos[clash]] = now
+
+
+class Shadow:
+    """The access history of one buffer of ``n`` scalars."""
+
+    def __init__(self, n: int) -> None:
+        self.writes, self.reads = _Two(n), _Two(n)
+        self.plain = np.zeros(n, bool)  # whether the remembered writers wrote plainly (not atomically)
+
+    def touch(self, state: State, frame: Frame, lanes, pos, how: str, value) -> None:
+        """Check accesses of one statement against the history and each other, then record them."""
+        order = state.order
+        assert order is not None
+        ids = order.ids(frame, lanes)
+        writer = self.writes.concurrent(order, pos, ids)
+        racing = writer if how != "atomic" else np.where(self.plain[pos], writer, -1)
+        if how == "read":
+            self._report(state, order, pos, ids, racing, "read", "a write")
+            keep = self.reads.concurrent(order, pos, ids) >= 0
+            self.reads.remember(pos, ids, order.now, keep)
+            return
+        self._report(state, order, pos, ids, racing, how, "a write")
+        self._report(state, order, pos, ids, self.reads.concurrent(order, pos, ids), how, "a read")
+        self.writes.remember(pos, ids, order.now, (writer >= 0) & (how == "atomic"))
+        self.plain[pos] = how != "atomic"
+        if how == "write":
+            self._same_statement(state, order, pos, ids, value)
+
+    def _same_statement(self, state: State, order: Order, pos, ids, value) -> None:
+        """Several lanes of one statement storing to one scalar: a race unless they all store the same bits."""
+        winner = self.writes.who[0][pos]
+        clash = winner != ids
+        if not clash.any():
+            return
+        last = dict(zip(pos.tolist(), range(len(pos))))
+        chosen = np.fromiter((last[p] for p in pos[clash].tolist()), np.int64)
+        differs = value[clash] != value[chosen]
+        partner = np.full(len(pos), -1, np.int64)
+        partner[np.flatnonzero(clash)[differs]] = winner[clash][differs]
+        self._report(state, order, pos, ids, partner, "write", "a write")
+
+    def _report(self, state: State, order: Order, pos, ids, partner, how: str, other: str) -> None:
+        bad = partner >= 0
+        if not bad.any():
+            return
+        at = int(np.argmax(bad))
+        buffer = next(b for b in state.buffers.values() if b.shadow is self)
+        index = int(pos[at]) % max(buffer.size, 1)
+        who, whom = order.describe(int(ids[at])), order.describe(int(partner[at]))
+        article = "an atomic" if how == "atomic" else f"a {how}"
+        message = f"{buffer.sym.name}[{index}]: {article} by {who} and {other} by {whom} are not ordered"
+        state.findings.add(order.kind, message, state.stmt, buffer=buffer.sym.name, index=index, count=int(bad.sum()))

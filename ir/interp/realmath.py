@@ -1,0 +1,59 @@
+"""Functions of real numbers by canonical name, over doubles: the one table the approximate domains share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+
+def _each(f: Callable, arity: int) -> Callable:
+    """A scalar function over arrays (for what numpy lacks); domain errors give NaN."""
+
+    def guarded(*xs):
+        try:
+            return f(*xs)
+        except (ValueError, OverflowError):
+            return math.nan
+
+    ufunc = np.frompyfunc(guarded, arity, 1)
+    return lambda *xs: np.asarray(ufunc(*xs), dtype=np.float64)[()]
+
+
+def _saturate(x):
+    return np.where(np.isnan(x), 0.0, np.clip(x, 0.0, 1.0))
+
+
+REALS: dict[str, Callable] = {
+    "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: np.power(10.0, x), "expm1": np.expm1,
+    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
+    "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x), "rcp": lambda x: 1.0 / x, "cbrt": np.cbrt,
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
+    "erf": _each(math.erf, 1), "erfc": _each(math.erfc, 1),
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    "abs": np.abs, "saturate": _saturate,
+    "pow": np.power, "fmod": np.fmod, "remainder": _each(math.remainder, 2),
+    "min": np.fmin, "max": np.fmax, "copysign": np.copysign, "hypot": np.hypot,
+    "fdim": lambda a, b: np.fmax(a - b, 0.0),
+    "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "signbit": np.signbit,
+}  # fmt: skip
+
+ALIASES: dict[str, str] = {
+    "fast_exp": "exp", "fast_exp2": "exp2", "fast_exp10": "exp10", "fast_log": "log", "fast_log2": "log2",
+    "fast_log10": "log10", "fast_sin": "sin", "fast_cos": "cos", "fast_tan": "tan", "fast_tanh": "tanh",
+    "fast_pow": "pow", "fast_rcp": "rcp", "fast_rsqrt": "rsqrt", "fast_sqrt": "sqrt", "fast_div": "div",
+    "add_rn": "add", "sub_rn": "sub", "mul_rn": "mul", "div_rn": "div", "sqrt_rn": "sqrt", "rcp_rn": "rcp",
+    "fma_rn": "fma", "fabs": "abs", "nearbyint": "rint",
+}  # fmt: skip
+"""Fast and explicitly rounded-to-nearest versions compute the same real function; only their error bound differs."""
+
+OPERATORS: dict[str, str] = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+BOOLEAN = frozenset({"isnan", "isinf", "isfinite", "signbit"})
+
+
+def plain_name(fn: str) -> str:
+    return ALIASES.get(fn, fn)

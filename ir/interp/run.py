@@ -1,0 +1,243 @@
+"""Running a kernel on host arrays in one value domain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..diagnostics import KtcError
+from ..fold import evaluate
+from ..kernel import Kernel, Param
+from ..nodes import Expr
+from ..types import Ptr, Vec, scalar_of
+from ..walk import assigned
+from .domain import Domain, domain_named
+from .findings import Finding, Findings
+from .frames import Frame
+from .memory import Buffer
+from .races import BarrierOrder, IterationOrder, Shadow
+from .state import Geometry, OutOfFuel, State, bad_argument
+from .statements import Machine
+
+FUEL = 300_000
+"""Default budget: statements executed, each counted once for all threads of a batch of blocks."""
+
+LANES = 1 << 16
+"""Threads that run at once: whole blocks are batched up to this many."""
+
+Args = Mapping[str, np.ndarray | int | float]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run left behind.
+
+    ``outputs``: every buffer the kernel may write, by parameter name, shaped like its argument, in the domain's storage
+    (``float``: the element type itself; exact domains: words to compare bit for bit; ``bound``: y + bound*1j).
+    ``written``: for buffers named ``undefined``, which elements were stored to. ``steps``: statements executed.
+    """
+
+    outputs: dict[str, np.ndarray]
+    findings: list[Finding] = field(default_factory=list)
+    written: dict[str, np.ndarray] = field(default_factory=dict)
+    steps: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+
+def run(
+    kernel: Kernel,
+    args: Args,
+    *,
+    domain: str = "float",
+    sanitize: bool = True,
+    warp: int = 32,
+    fuel: int = FUEL,
+    undefined: Collection[str] = (),
+) -> RunResult:
+    """Execute ``kernel`` (SPMD or parallel form) on ``args``, by parameter name; the arrays are not modified.
+
+    Args:
+        args: numpy arrays (any shape; flat indices are row-major) for pointers, numbers for scalars and host parameters.
+        domain: ``float | float64 | int | field | bound``, see :mod:`ktc.ir.interp.domain`.
+        sanitize: check races, barrier divergence, alignment and uninitialised reads; out-of-bounds is always checked.
+        warp: hardware warp width for ordering (warp collectives always see logical warps of 32).
+        fuel: statements before the run is declared endless.
+        undefined: buffers whose initial contents mean nothing (pure outputs): reading them before writing is a defect.
+
+    Raises:
+        KtcError: E-INTERP-ARGS (missing argument), E-INTERP-LAUNCH (geometry unknown), E-INTERP-UNSUPPORTED.
+    """
+    job = _Job(kernel, args, domain_named(domain), sanitize, warp, fuel, frozenset(undefined))
+    with np.errstate(all="ignore"):
+        result, doubtful = job.run(seed=0)
+        if not (sanitize and doubtful) or any(f.kind == "fuel" for f in result.findings):
+            return result
+        again, _ = job.run(seed=1)
+    if not _same(result, again):
+        found = Finding(
+            "uninitialised", "results change with the contents of memory or variables never written", kernel.loc
+        )
+        return RunResult(result.outputs, [*result.findings, found], result.written, result.steps)
+    return result
+
+
+def geometry_of(kernel: Kernel, args: Args, warp: int = 32) -> Geometry:
+    """The launch's numbers for these arguments.
+
+    Raises:
+        KtcError: E-INTERP-LAUNCH without a launch, or when it depends on something unknown.
+    """
+    if kernel.launch is None:
+        raise KtcError("E-INTERP-LAUNCH", f"kernel '{kernel.name}' has no launch geometry", kernel.loc)
+    env = environment(kernel, args)
+
+    def number(e: Expr) -> int:
+        v = evaluate(e, env)
+        if v is None:
+            raise KtcError("E-INTERP-LAUNCH", f"the launch of '{kernel.name}' depends on unknown values", kernel.loc)
+        return max(int(v), 0)
+
+    x, y, z = (number(e) for e in kernel.launch.grid)
+    bx, by, bz = (number(e) for e in kernel.launch.block)
+    shared = kernel.launch.dynamic_shared
+    return Geometry((x, y, z), (bx, by, bz), number(shared) if shared is not None else 0, warp)
+
+
+def environment(kernel: Kernel, args: Args) -> dict[str, int]:
+    """Integer arguments and knob values by name, for :func:`ktc.ir.fold.evaluate`."""
+    ints = {k: int(v) for k, v in args.items() if isinstance(v, int | np.integer | np.bool_)}
+    return {**ints, **kernel.knob_values}
+
+
+@dataclass
+class _Job:
+    kernel: Kernel
+    args: Args
+    domain: Domain
+    sanitize: bool
+    warp: int
+    fuel: int
+    undefined: frozenset[str]
+
+    def run(self, seed: int) -> tuple[RunResult, bool]:
+        kernel = self.kernel
+        written = frozenset(assigned(kernel.body))
+        env = environment(kernel, self.args)
+        state = State(self.domain, env, Findings(), self.fuel, self.sanitize, seed, written=written)
+        root = Frame(1)
+        parallel = kernel.is_parallel
+        if not parallel:
+            state.geometry = geometry_of(kernel, self.args, self.warp)
+        if self.sanitize:
+            state.order = IterationOrder() if state.geometry is None else BarrierOrder(state.geometry)
+        for p in kernel.params:
+            self._bind(state, root, p)
+        try:
+            if parallel:
+                assert state.order is None or isinstance(state.order, IterationOrder)
+                if isinstance(state.order, IterationOrder):
+                    state.order.enter(root)
+                Machine(state).body(kernel.body, root, None)
+            else:
+                self._spmd(state, root)
+        except OutOfFuel:
+            state.findings.add("fuel", f"did not end within {self.fuel} statements", state.stmt)
+        return self._result(state), state.doubtful
+
+    def _bind(self, state: State, root: Frame, p: Param) -> None:
+        sym, name = p.sym, p.sym.name
+        if name not in self.args:
+            if p.host:
+                return
+            raise bad_argument(f"no value for parameter '{name}' of '{self.kernel.name}'")
+        value = self.args[name]
+        if isinstance(sym.type, Ptr):
+            state.buffers[sym] = self._buffer(state, p, np.asarray(value))
+        elif isinstance(value, np.ndarray) and value.ndim:
+            raise bad_argument(f"parameter '{name}' is a scalar, not an array")
+        else:
+            root.values[sym] = self.domain.const(value, scalar_of(sym.type))  # type: ignore[arg-type]
+
+    def _buffer(self, state: State, p: Param, array: np.ndarray) -> Buffer:
+        t = p.sym.type
+        assert isinstance(t, Ptr)
+        elem = scalar_of(t)
+        lanes = state.int_of(t.elem.n) if isinstance(t.elem, Vec) else 1
+        data = self.domain.encode_any(array, elem)
+        known = None
+        if p.sym.name in self.undefined:
+            data = self.domain.poison(elem, data.size, state.seed)
+            known = np.zeros(data.size, bool)
+        buffer = Buffer(p.sym, elem, lanes, None, data.size, data, None, known, align=p.align)
+        if state.order is not None and p.sym in state.written:
+            buffer.shadow = Shadow(data.size)
+        return buffer
+
+    def _spmd(self, state: State, root: Frame) -> None:
+        """All blocks, in batches of whole blocks; memory of a batch's blocks is thrown away after it."""
+        g = state.geometry
+        assert g is not None
+        per_batch = max(1, LANES // max(g.threads, 1))
+        for first in range(0, g.blocks if g.threads else 0, per_batch):
+            count = min(per_batch, g.blocks - first)
+            blocks = Frame(count, values=root.values)
+            lanes = Frame(count * g.threads, blocks, np.repeat(np.arange(count), g.threads))
+            for sym in [s for s, b in state.buffers.items() if b.owner is not None]:
+                del state.buffers[sym]
+            state.first_thread, state.shared_used = first * g.threads, 0
+            if isinstance(state.order, BarrierOrder):
+                state.order.first = state.first_thread
+            state.hardware = _hardware(g, first, count)
+            Machine(state).body(self.kernel.body, lanes, None)
+
+    def _result(self, state: State) -> RunResult:
+        outputs: dict[str, np.ndarray] = {}
+        written: dict[str, np.ndarray] = {}
+        for p in self.kernel.params:
+            buffer = state.buffers.get(p.sym)
+            if buffer is None or p.sym not in state.written:
+                continue
+            shape = np.shape(self.args[p.sym.name])
+            outputs[p.sym.name] = self.domain.decode_any(buffer.data, buffer.elem).reshape(shape)
+            if buffer.written is not None:
+                written[p.sym.name] = buffer.written.reshape(shape)
+        return RunResult(outputs, state.findings.list(), written, state.steps)
+
+
+def _hardware(g: Geometry, first_block: int, blocks: int) -> dict[tuple[str, str], object]:
+    """Values of threadIdx, blockIdx (one per lane, uniform where they cannot vary), blockDim and gridDim, all u32."""
+    values: dict[tuple[str, str], object] = {}
+    thread = np.tile(np.arange(g.threads), blocks)
+    block = np.repeat(np.arange(first_block, first_block + blocks), g.threads)
+    for level, ids, extents in (("thread", thread, g.block), ("block", block, g.grid)):
+        stride = 1
+        for axis, extent in zip("xyz", extents):
+            varies = extent > 1 and not (level == "block" and blocks == 1)
+            values[level, axis] = (
+                (ids // stride % extent).astype(np.uint32) if varies else np.uint32(ids[0] // stride % extent)
+            )
+            stride *= extent
+    for level, extents in (("block_dim", g.block), ("grid_dim", g.grid)):
+        values.update({(level, axis): np.uint32(n) for axis, n in zip("xyz", extents)})
+    return values
+
+
+def _same(a: RunResult, b: RunResult) -> bool:
+    """Equal results wherever the kernel stored, and the same findings."""
+    for name, x in a.outputs.items():
+        y, mask = b.outputs[name], a.written.get(name)
+        if mask is not None:
+            if not np.array_equal(mask, b.written[name]):
+                return False
+            x, y = x[mask], y[mask]
+        if x.tobytes() != y.tobytes():
+            return False
+    return [f.kind for f in a.findings] == [f.kind for f in b.findings]
+
+
+__all__ = ["FUEL", "Args", "RunResult", "environment", "geometry_of", "run"]

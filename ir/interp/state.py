@@ -1,0 +1,97 @@
+"""What one run carries around: domain, memory, findings, fuel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..diagnostics import KtcError
+from ..fold import evaluate
+from ..nodes import Expr, Stmt, Sym
+from .domain import Domain
+from .findings import Findings
+from .frames import Active, Frame
+from .memory import Buffer
+
+if TYPE_CHECKING:
+    from .races import Order
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Launch geometry: blocks and threads per axis, dynamic shared memory in bytes, hardware warp width."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dynamic_shared: int = 0
+    warp: int = 32
+
+    @property
+    def blocks(self) -> int:
+        return int(np.prod(self.grid, dtype=np.int64))
+
+    @property
+    def threads(self) -> int:
+        return int(np.prod(self.block, dtype=np.int64))
+
+
+@dataclass
+class State:
+    """One run. ``env`` holds integer parameters and knobs by name (for launch and shape expressions)."""
+
+    domain: Domain
+    env: Mapping[str, int]
+    findings: Findings
+    fuel: int
+    sanitize: bool = True
+    seed: int = 0
+    geometry: Geometry | None = None
+    order: Order | None = None
+    written: frozenset[Sym] = frozenset()
+    buffers: dict[Sym, Buffer] = field(default_factory=dict)
+    hardware: dict[tuple[str, str], object] = field(default_factory=dict)
+    first_thread: int = 0
+    shared_used: int = 0
+    stmt: Stmt | None = None
+    steps: int = 0
+    doubtful: bool = False
+    """An uninitialised value was read: the run is repeated with other poison to see whether results depend on it."""
+
+    def int_of(self, e: Expr | int) -> int:
+        """A width or extent: knobs and integer parameters only."""
+        if isinstance(e, int):
+            return e
+        value = evaluate(e, self.env)
+        if value is None:
+            from .domain import Unsupported
+
+            raise Unsupported("an extent that is not an expression of knobs and integer parameters", self.where())
+        return int(value)
+
+    def where(self):
+        return self.stmt.loc if self.stmt is not None else None
+
+    def burn(self) -> None:
+        self.steps += 1
+        if self.steps > self.fuel:
+            raise OutOfFuel
+
+    def report(self, kind: str, message: str, frame: Frame, act: Active, bad: np.ndarray, **more) -> None:
+        """One finding about the active lanes where ``bad``; the first of them is the witness."""
+        bad = np.broadcast_to(bad, (frame.count(act),))
+        lane = int(frame.lanes(act)[int(np.argmax(bad))])
+        block = thread = None
+        if self.geometry is not None:
+            block, thread = divmod(self.first_thread + lane, self.geometry.threads)
+        self.findings.add(kind, message, self.stmt, thread=thread, block=block, count=int(bad.sum()), **more)
+
+
+class OutOfFuel(Exception):
+    """The statement budget is spent."""
+
+
+def bad_argument(message: str, hint: str = "") -> KtcError:
+    return KtcError("E-INTERP-ARGS", message, hint=hint, exit_code=2)

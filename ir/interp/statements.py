@@ -1,0 +1,275 @@
+"""Execution of statements in lockstep: each runs for all active lanes, control flow narrows the active set.
+
+Every executor returns the lanes that go on to the next statement. ``break``, ``continue`` and ``return`` return none and
+park their lanes where the loop (or nobody) will pick them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..nodes import (
+    Alloc,
+    Assign,
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    Atomic,
+    Barrier,
+    Body,
+    Break,
+    Continue,
+    Decl,
+    Eval,
+    Fence,
+    For,
+    If,
+    Par,
+    Reduce,
+    Return,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    While,
+)  # fmt: skip
+from ..types import Array, Vec, scalar_of
+from .access import access
+from .allocate import allocate
+from .asynccopy import CopyQueue
+from .atomics import atomic
+from .barriers import barrier
+from .domain import Unsupported
+from .expressions import Evaluator
+from .frames import Active, Frame, is_uniform, merge, spread
+from .parallel import par, reduce
+from .state import State
+
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclass
+class Loop:
+    """Lanes that left the current loop, or its current iteration, early."""
+
+    broken: np.ndarray = field(default_factory=lambda: _NONE)
+    continued: np.ndarray = field(default_factory=lambda: _NONE)
+
+
+class Machine:
+    """Executes bodies of one run."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.ev = Evaluator(state)
+        self.copies = CopyQueue()
+
+    def body(self, body: Body, frame: Frame, act: Active, loop: Loop | None = None) -> Active:
+        state = self.state
+        for s in body:
+            if act is not None and not len(act):
+                return act
+            state.stmt = s
+            state.burn()
+            run = _EXECUTE.get(type(s))
+            if run is None:
+                raise Unsupported(f"the interpreter cannot execute {type(s).__name__}", s.loc)
+            act = run(self, s, frame, act, loop)
+        return act
+
+    # ---------------------------------------------------------------------------------------- data statements
+
+    def _decl(self, s: Decl, frame: Frame, act: Active, loop):
+        if isinstance(s.sym.type, Array):
+            allocate(self, s.sym, frame, act)
+            return act
+        if s.init is not None:
+            frame.declare(s.sym, self.ev(s.init, frame, act), act)
+            return act
+        width = self.state.int_of(s.sym.type.n) if isinstance(s.sym.type, Vec) else 0
+        poison = self.state.domain.poison(scalar_of(s.sym.type), max(width, 1), self.state.seed)
+        frame.declare(s.sym, poison[None, :] if width else poison[0], act)
+        if not width:
+            frame.undefined[s.sym] = np.ones(frame.n, bool)
+        return act
+
+    def _alloc(self, s: Alloc, frame: Frame, act: Active, loop):
+        allocate(self, s.sym, frame, act, s.dynamic)
+        return act
+
+    def assign(self, sym: Sym, value, frame: Frame, act: Active) -> None:
+        try:
+            owner, lanes = frame.find(sym, act)
+        except KeyError:
+            raise Unsupported(f"'{sym.name}' is assigned before it is declared", self.state.where()) from None
+        if owner is not frame:
+            message = f"iterations of one par loop assign the outer variable {sym.name}"
+            self.state.findings.add("dependent-iterations", message, self.state.stmt, buffer=sym.name)
+        owner.assign(sym, value if is_uniform(value) else np.asarray(value), lanes)
+
+    def _assign(self, s: Assign, frame: Frame, act: Active, loop):
+        self.assign(s.sym, self.ev(s.value, frame, act), frame, act)
+        return act
+
+    def _store(self, s: Store, frame: Frame, act: Active, loop):
+        ev, state = self.ev, self.state
+        index = [ev(i, frame, act) for i in s.index]
+        value = ev(s.value, frame, act)
+        if s.buffer not in state.buffers and isinstance(s.buffer.type, Vec):
+            self._store_lane(s.buffer, index[0], value, frame, act)
+            return act
+        width = state.int_of(s.width)
+        access(state, s.buffer, frame, act, index, width).write(value)
+        return act
+
+    def _store_lane(self, sym: Sym, lane, value, frame: Frame, act: Active) -> None:
+        n = frame.count(act)
+        vector = np.array(spread(self.ev(Var(sym), frame, act), n))
+        inside = (lane >= 0) & (lane < vector.shape[1])
+        if not np.all(inside):
+            self.state.report("out-of-bounds", f"lane outside vector {sym.name}", frame, act, ~inside, buffer=sym.name)
+        rows = np.flatnonzero(np.broadcast_to(inside, (n,)))
+        vector[rows, np.broadcast_to(lane, (n,))[rows]] = spread(value, n)[rows]
+        self.assign(sym, vector, frame, act)
+
+    def _eval(self, s: Eval, frame: Frame, act: Active, loop):
+        self.ev(s.value, frame, act)
+        return act
+
+    def _atomic(self, s: Atomic, frame: Frame, act: Active, loop):
+        atomic(self, s, frame, act)
+        return act
+
+    # ------------------------------------------------------------------------------------------- control flow
+
+    def _if(self, s: If, frame: Frame, act: Active, loop):
+        cond = self.ev.truth(s.cond, frame, act)
+        if np.ndim(cond) == 0 or cond.all() or not cond.any():
+            taken = s.then if np.ravel(cond)[:1].all() else s.orelse
+            return self.body(taken, frame, act, loop)
+        lanes = frame.lanes(act)
+        yes, no = lanes[cond], lanes[~cond]
+        after_yes = self.body(s.then, frame, yes, loop)
+        after_no = self.body(s.orelse, frame, no, loop)
+        if after_yes is yes and after_no is no:
+            return act
+        return merge(frame.lanes(after_yes), frame.lanes(after_no))
+
+    def _for(self, s: For, frame: Frame, act: Active, loop):
+        frame.declare(s.var, self.ev(s.init, frame, act), act)
+
+        def step(live: Active) -> None:
+            frame.declare(s.var, self.ev(s.step, frame, live), live)
+
+        return self._loop(s, s.cond, s.body, frame, act, step)
+
+    def _while(self, s: While, frame: Frame, act: Active, loop):
+        return self._loop(s, s.cond, s.body, frame, act, lambda live: None, test_first=not s.post)
+
+    def _loop(self, s: Stmt, cond, body: Body, frame: Frame, act: Active, step, test_first: bool = True) -> Active:
+        state, ctx, live = self.state, Loop(), act
+        left: list[np.ndarray] = []  # lanes whose condition failed
+        testing = test_first
+        while live is None or len(live):
+            state.stmt = s
+            state.burn()
+            if testing:
+                ok = self.ev.truth(cond, frame, live)
+                if np.ndim(ok) == 0 or ok.all() or not ok.any():
+                    if not np.ravel(ok)[:1].all():
+                        break
+                else:
+                    lanes = frame.lanes(live)
+                    left.append(lanes[~ok])
+                    live = lanes[ok]
+            testing = True
+            live = self.body(body, frame, live, ctx)
+            if len(ctx.continued):
+                live = merge(live if live is not None else _NONE, ctx.continued)
+                ctx.continued = _NONE
+            if live is None or len(live):
+                state.stmt = s
+                step(live)
+        if not left and not len(ctx.broken):
+            return live
+        out = frame.lanes(live)
+        for lanes in (*left, ctx.broken):
+            out = merge(out, lanes)
+        return act if act is not None and len(out) == len(act) else (None if len(out) == frame.n else out)
+
+    def _break(self, s: Break, frame: Frame, act: Active, loop):
+        if loop is None:
+            raise Unsupported("break outside a loop of its own iteration", s.loc)
+        loop.broken = merge(loop.broken, frame.lanes(act))
+        return _NONE
+
+    def _continue(self, s: Continue, frame: Frame, act: Active, loop):
+        if loop is None:
+            raise Unsupported("continue outside a loop of its own iteration", s.loc)
+        loop.continued = merge(loop.continued, frame.lanes(act))
+        return _NONE
+
+    def _return(self, s: Return, frame: Frame, act: Active, loop):
+        if self.state.geometry is None and frame.parent is not None:
+            raise Unsupported("return inside a par loop", s.loc)
+        if frame.exited is None:
+            frame.exited = np.zeros(frame.n, bool)
+        frame.exited[frame.lanes(act)] = True
+        return _NONE
+
+    # -------------------------------------------------------------------------------- synchronisation, copies
+
+    def _barrier(self, s: Barrier, frame: Frame, act: Active, loop):
+        barrier(self, s, frame, act)
+        return act
+
+    def _fence(self, s: Fence, frame: Frame, act: Active, loop):
+        return act  # lockstep execution is sequentially consistent
+
+    def _async_copy(self, s: AsyncCopy, frame: Frame, act: Active, loop):
+        self.copies.issue(self, s, frame, act)
+        return act
+
+    def _async_commit(self, s: AsyncCommit, frame: Frame, act: Active, loop):
+        self.copies.commit()
+        return act
+
+    def _async_wait(self, s: AsyncWait, frame: Frame, act: Active, loop):
+        self.copies.wait(self.state.int_of(s.pending))
+        return act
+
+    # ------------------------------------------------------------------------------------------ parallel form
+
+    def _par(self, s: Par, frame: Frame, act: Active, loop):
+        par(self, s, frame, act)
+        return act
+
+    def _reduce(self, s: Reduce, frame: Frame, act: Active, loop):
+        reduce(self, s, frame, act)
+        return act
+
+
+_EXECUTE: dict[type, Callable] = {
+    Decl: Machine._decl,
+    Alloc: Machine._alloc,
+    Assign: Machine._assign,
+    Store: Machine._store,
+    Eval: Machine._eval,
+    Atomic: Machine._atomic,
+    If: Machine._if,
+    For: Machine._for,
+    While: Machine._while,
+    Break: Machine._break,
+    Continue: Machine._continue,
+    Return: Machine._return,
+    Barrier: Machine._barrier,
+    Fence: Machine._fence,
+    AsyncCopy: Machine._async_copy,
+    AsyncCommit: Machine._async_commit,
+    AsyncWait: Machine._async_wait,
+    Par: Machine._par,
+    Reduce: Machine._reduce,
+}

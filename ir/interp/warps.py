@@ -1,0 +1,103 @@
+"""Warp collectives over logical warps of 32 lanes: shuffles, ballot, any, all.
+
+Lanes of a block are numbered x fastest; a logical warp is 32 consecutive ones, whatever the hardware's width (a backend
+with 64-wide waves must keep that meaning). A shuffle reads lane values as they are before the operation. Reading from a
+lane that is not active gives poison: a doubtful value whose influence on the results is found by repeating the run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..nodes import WarpOp
+from ..types import scalar_of
+from .domain import Unsupported
+from .frames import Active, Frame, spread
+
+if TYPE_CHECKING:
+    from .expressions import Evaluator
+
+WARP = 32
+
+
+def _source_lane(kind: str, lane, arg, width):
+    """The lane each lane reads (may be out of its segment: then its own), by the rules of the CUDA C++ guide."""
+    start = lane - lane % width
+    if kind == "shfl":
+        return start + arg % width
+    if kind == "shfl_up":
+        return np.where(lane - arg >= start, lane - arg, lane)
+    if kind == "shfl_down":
+        return np.where(lane + arg < start + width, lane + arg, lane)
+    partner = lane ^ arg  # earlier segments may be read, later ones not
+    return np.where(partner < start + width, partner, lane)
+
+
+def warp_op(ev: Evaluator, e: WarpOp, frame: Frame, act: Active):
+    state = ev.state
+    if state.geometry is None:
+        raise Unsupported("a warp operation in parallel form", state.where())
+    threads = state.geometry.threads
+    n, lanes = frame.count(act), frame.lanes(act)
+    thread = (lanes + state.first_thread) % threads
+    lane = thread % WARP
+    value = spread(ev(e.value, frame, act) if e.kind.startswith("shfl") else ev.truth(e.value, frame, act), n)
+    mask = spread(ev(e.mask, frame, act), n).astype(np.int64) & 0xFFFFFFFF
+    active = np.zeros(frame.n, bool)
+    active[lanes] = True
+    _check_mask(state, frame, act, lanes, thread, lane, mask, active)
+    if not e.kind.startswith("shfl"):
+        return _vote(e.kind, value, mask, lanes, lane, frame.n)
+    assert e.arg is not None
+    arg = spread(ev(e.arg, frame, act), n).astype(np.int64)
+    width = spread(ev(e.width, frame, act), n).astype(np.int64)
+    source = _source_lane(e.kind, lane, arg, width)
+    source_thread = thread - lane + source
+    position = lanes - lane + source
+    missing = (source_thread >= threads) | ~active[np.minimum(position, frame.n - 1)]
+    full = np.zeros((frame.n, *value.shape[1:]), value.dtype)
+    full[lanes] = value
+    out = full[np.where(missing, lanes, position)]
+    if missing.any():
+        state.doubtful = True
+        poison = state.domain.poison(scalar_of(e.value.type), 1, state.seed)[0]
+        out[missing] = poison
+    return out
+
+
+def _check_mask(state, frame: Frame, act: Active, lanes, thread, lane, mask, active) -> None:
+    """Every named lane that has not exited must be here, and every lane here must be named."""
+    if not state.sanitize:
+        return
+    unnamed = (mask >> lane) & 1 == 0
+    if unnamed.any():
+        state.report("warp-divergence", "a lane takes part that the mask does not name", frame, act, unnamed)
+    gone = np.zeros(frame.n, bool) if frame.exited is None else frame.exited
+    elsewhere = np.flatnonzero(~active & ~gone)
+    threads = state.geometry.threads
+    if len(elsewhere):
+        other_lane = (elsewhere + state.first_thread) % threads % WARP
+        waiting = _bits_per_warp(elsewhere, other_lane, np.ones(len(elsewhere), bool), frame.n)
+        absent = (mask & waiting[lanes - lane]) != 0
+        if absent.any():
+            message = "the mask names lanes that are in another branch or iteration"
+            state.report("warp-divergence", message, frame, act, absent)
+
+
+def _bits_per_warp(lanes, lane, flags, n: int) -> np.ndarray:
+    """At index (first lane of a warp): the word of its lanes' flags."""
+    words = np.zeros(n, np.int64)
+    np.bitwise_or.at(words, lanes - lane, flags.astype(np.int64) << lane)
+    return words
+
+
+def _vote(kind: str, value, mask, lanes, lane, n: int):
+    words = _bits_per_warp(lanes, lane, value, n)[lanes - lane] & mask
+    if kind == "ballot":
+        return words.astype(np.uint32)
+    if kind == "any":
+        return words != 0
+    everyone = _bits_per_warp(lanes, lane, np.ones(len(lanes), bool), n)[lanes - lane] & mask
+    return words == everyone
