@@ -1,6 +1,6 @@
 """``ktc`` and ``python -m ktc``: run a command, and turn errors into messages and exit codes.
 
-Exit codes: 0 done; 1 the kernel or the script is at fault; 2 usage; 3 the environment; 130 interrupted; 70 a bug in ktc.
+Exit codes: 0 done; 1 the kernel or the script is at fault; 2 usage; 3 the environment; 130 interrupted; 70 our bug.
 """
 
 from __future__ import annotations

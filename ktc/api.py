@@ -1,7 +1,7 @@
 """The scripting API: programs, passes by name, refusals as values.
 
-A :class:`Program` is immutable. A pass that refuses gives a program whose ``refused`` says why and where; later passes leave
-it alone, so that a chain needs one check, at its end::
+A :class:`Program` is immutable. A pass that refuses gives a program whose ``refused`` says why and where; later passes
+leave it alone, so that a chain needs one check, at its end::
 
     p = ktc.load("silu_and_mul").apply("raise").vectorize(loop="idx", width="$V:2,4,8")
     if p.refused:
@@ -42,7 +42,7 @@ class Program:
     refused: Refused | None = None
 
     def apply(self, script: str, /, **args: object) -> Program:
-        """``script`` applied: one pass with keyword arguments, or pipeline text (``"raise | unroll{loop=k factor=4}"``).
+        """One pass with keyword arguments, or pipeline text (``"raise | unroll{loop=k factor=4}"``).
 
         Raises:
             KtcError: the text is malformed, or names an unknown pass or argument. A refusal is not an error.
@@ -116,7 +116,7 @@ class Program:
 
         return dataclasses.replace(self, kernel=bind(self.ok.kernel, values))
 
-    def lower(self, target: str = "cuda", mode: str = "source", **knobs: int) -> Emitted:
+    def lower(self, target: str = "cuda", mode: str = "source", /, **knobs: int) -> Emitted:
         """Code for ``target`` (cuda | hip | opencl | numba). ``mode='template'`` keeps the knobs open."""
         from .backends import emit
 

@@ -116,8 +116,25 @@ CHECKS: tuple[tuple[str, str, Callable[[], tuple[str, str, str]]], ...] = (
     ("device", "GPU through CuPy", _cupy),
     ("device", "OpenCL", _opencl),
     ("device", "CPU through numba", _numba),
-    ("compiler", "nvcc", _tool(("nvcc",), ("--version",), r"release [\d.]+", "the CUDA toolkit (only for --emit ptx|cubin and --check)")),
-    ("compiler", "hipcc", _tool(("hipcc",), ("--version",), r"HIP version: \S+", "apt install hipcc (only to check HIP output)")),
-    ("compiler", "clang", _tool(("clang-19", "clang++-19", "clang"), ("--version",), r"clang version \S+", "apt install clang-19 (only to check HIP output for new GPUs)")),
+    (
+        "compiler",
+        "nvcc",
+        _tool(("nvcc",), ("--version",), r"release [\d.]+", "the CUDA toolkit (only for --emit ptx|cubin and --check)"),
+    ),
+    (
+        "compiler",
+        "hipcc",
+        _tool(("hipcc",), ("--version",), r"HIP version: \S+", "apt install hipcc (only to check HIP output)"),
+    ),
+    (
+        "compiler",
+        "clang",
+        _tool(
+            ("clang-19", "clang++-19", "clang"),
+            ("--version",),
+            r"clang version \S+",
+            "apt install clang-19 (only to check HIP output for new GPUs)",
+        ),
+    ),
     ("service", "LLM planner", _llm),
-)  # fmt: skip
+)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from .ir import nodes as n
 from .ir import types as t
 from .ir.kernel import Kernel
 from .ir.walk import stmt_exprs, walk, walk_expr
 
-Node = n.Stmt | n.Expr | n.Sym
+Node: TypeAlias = n.Stmt | n.Expr | n.Sym
 
 
 @dataclass(frozen=True)
@@ -58,25 +58,91 @@ def _float_atomic(x: Any) -> bool:
 
 
 CONSTRUCTS: tuple[Construct, ...] = (
-    Construct("__half buffers", _scalar_is("float", 16), "__half", "half; vload_half/vstore_half without cl_khr_fp16", "numpy.float16"),
-    Construct("__nv_bfloat16 buffers", _scalar_is("bfloat", 16), "__hip_bfloat16 or 16-bit words", "ushort with round-to-nearest-even converters", "uint16 with exact converters"),
-    Construct("fp8 buffers", lambda x: _scalar_is("e4m3", 8)(x) or _scalar_is("e5m2", 8)(x), "8-bit words with converters", "uchar with converters", "uint8 with converters"),
+    Construct(
+        "__half buffers",
+        _scalar_is("float", 16),
+        "__half",
+        "half; vload_half/vstore_half without cl_khr_fp16",
+        "numpy.float16",
+    ),
+    Construct(
+        "__nv_bfloat16 buffers",
+        _scalar_is("bfloat", 16),
+        "__hip_bfloat16 or 16-bit words",
+        "ushort with round-to-nearest-even converters",
+        "uint16 with exact converters",
+    ),
+    Construct(
+        "fp8 buffers",
+        lambda x: _scalar_is("e4m3", 8)(x) or _scalar_is("e5m2", 8)(x),
+        "8-bit words with converters",
+        "uchar with converters",
+        "uint8 with converters",
+    ),
     Construct("double", _scalar_is("float", 64), "double", "double, needs cl_khr_fp64", "float64"),
     Construct("__shared__ array", _shared, "__shared__", "__local, hoisted to kernel scope", "a per-block array"),
-    Construct("__syncthreads", lambda x: isinstance(x, n.Barrier) and x.scope == "block", "__syncthreads", "barrier(CLK_LOCAL_MEM_FENCE)", "the loop over threads is split there"),
-    Construct("__syncwarp", lambda x: isinstance(x, n.Barrier) and x.scope == "warp", "wavefront fence", "sub_group_barrier", "the loop over lanes is split there"),
-    Construct("__shfl_*", _warp("shfl"), "__shfl_* of logical width 32, mask dropped", "sub-group shuffle, PTX, or a local-memory exchange", "a lane array"),
-    Construct("ballot, any, all", _warp("ballot", "any", "all"), "half of the 64-lane ballot", "sub-group ballot or a local-memory vote", "a lane array"),
-    Construct("atomic on float", _float_atomic, "atomicAdd", "cl_ext_float_atomics, else a compare-and-swap loop", "sequential within a block"),
-    Construct("atomic", lambda x: isinstance(x, n.Atomic) and not _float_atomic(x), "the same", "atomic_* of OpenCL 1.2", "sequential within a block"),
+    Construct(
+        "__syncthreads",
+        lambda x: isinstance(x, n.Barrier) and x.scope == "block",
+        "__syncthreads",
+        "barrier(CLK_LOCAL_MEM_FENCE)",
+        "the loop over threads is split there",
+    ),
+    Construct(
+        "__syncwarp",
+        lambda x: isinstance(x, n.Barrier) and x.scope == "warp",
+        "wavefront fence",
+        "sub_group_barrier",
+        "the loop over lanes is split there",
+    ),
+    Construct(
+        "__shfl_*",
+        _warp("shfl"),
+        "__shfl_* of logical width 32, mask dropped",
+        "sub-group shuffle, PTX, or a local-memory exchange",
+        "a lane array",
+    ),
+    Construct(
+        "ballot, any, all",
+        _warp("ballot", "any", "all"),
+        "half of the 64-lane ballot",
+        "sub-group ballot or a local-memory vote",
+        "a lane array",
+    ),
+    Construct(
+        "atomic on float",
+        _float_atomic,
+        "atomicAdd",
+        "cl_ext_float_atomics, else a compare-and-swap loop",
+        "sequential within a block",
+    ),
+    Construct(
+        "atomic",
+        lambda x: isinstance(x, n.Atomic) and not _float_atomic(x),
+        "the same",
+        "atomic_* of OpenCL 1.2",
+        "sequential within a block",
+    ),
     Construct("__threadfence", _is(n.Fence), "the same", "mem_fence; device scope needs OpenCL 2", "nothing"),
     Construct("cp.async", _is(n.AsyncCopy, n.AsyncCommit, n.AsyncWait), "a plain copy", "a plain copy", "a plain copy"),
     Construct("fast intrinsics (__expf, ...)", _call("fast_"), "the same", "native_*", "the precise function"),
-    Construct("directed rounding (__fadd_rn, ...)", lambda x: isinstance(x, n.Call) and x.fn.endswith(("_rn", "_rz", "_ru", "_rd")), "the same where there is one", "refused but for _rn", "refused but for _rn"),
-    Construct("cache hints (__ldg, __ldcs, ...)", lambda x: isinstance(x, n.Load | n.Store) and bool(x.cache), "plain or nontemporal", "plain", "plain"),
+    Construct(
+        "directed rounding (__fadd_rn, ...)",
+        lambda x: isinstance(x, n.Call) and x.fn.endswith(("_rn", "_rz", "_ru", "_rd")),
+        "the same where there is one",
+        "refused but for _rn",
+        "refused but for _rn",
+    ),
+    Construct(
+        "cache hints (__ldg, __ldcs, ...)",
+        lambda x: isinstance(x, n.Load | n.Store) and bool(x.cache),
+        "plain or nontemporal",
+        "plain",
+        "plain",
+    ),
     Construct("inline PTX", _is(n.InlineAsm), "refused", "refused", "refused"),
     Construct("source text carried through", _is(n.Raw, n.RawStmt), "refused", "refused", "refused"),
-)  # fmt: skip
+)
 
 
 def report(kernel: Kernel, target: str) -> list[dict[str, str]]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from . import doctor, inspecting, library, lowering, verifying
 
+HELP = """A compiler-style transformation toolkit for GPU kernels: CUDA C++ in, a faster verified kernel out, in CUDA,
+HIP, OpenCL or Python."""
+EPILOG = """Start with: ktc optimize silu_and_mul. Exit codes: 0 done, 1 the kernel or script is at fault, 2 usage,
+3 the environment is."""
+
 app = typer.Typer(
     name="ktc",
-    help="A compiler-style transformation toolkit for GPU kernels: CUDA C++ in, a faster verified kernel out, in CUDA, HIP, OpenCL or Python.",
-    epilog="Start with: ktc optimize silu_and_mul. Exit codes: 0 done, 1 the kernel or script is at fault, 2 usage, 3 the environment is.",
+    help=HELP,
+    epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -27,9 +34,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
-    ),
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     pass
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,7 @@ from .output import print_json, styled, table
 
 if TYPE_CHECKING:
     from ktc.api import Program
+    from ktc.passes.base import Pass
 
 
 def passes(
@@ -35,32 +37,38 @@ def passes(
         print(table(["pass", "what it does"], [(n, p.summary) for n, p in catalogue.items()]))
         return
     p = catalogue[name]
+    _show(p)
+
+
+def _show(p: Pass) -> None:
+    """One pass in full: its module's account of it, then tables of what it takes and refuses."""
     print(styled(p.name, "bold"), "-", p.summary)
-    module = __import__("sys").modules[type(p).__module__]
-    if module.__doc__:
-        print("\n" + module.__doc__.strip())
-    for title, rows in (
-        ("arguments", [(a.name + (" (required)" if a.required else ""), a.doc + (f" [default: {a.default}]" if a.default else "")) for a in p.params]),
-        ("knobs", [tuple(k.split(":", 1)) if ":" in k else (k, "") for k in p.knobs]),
-        ("refusals", [(r, "") for r in p.refusals]),
-        ("flags", [(f, "") for f in p.flags]),
-    ):  # fmt: skip
+    doc = sys.modules[type(p).__module__].__doc__
+    if doc:
+        print("\n" + doc.strip())
+    arguments = []
+    for a in p.params:
+        default = f" [default: {a.default}]" if a.default else ""
+        arguments.append((a.name + (" (required)" if a.required else ""), a.doc + default))
+    knobs = [(k.partition(":")[0], k.partition(":")[2]) for k in p.knobs]
+    plain = {"refusals": [(r, "") for r in p.refusals], "flags": [(f, "") for f in p.flags]}
+    sections = {"arguments": arguments, "knobs": knobs, **plain}
+    for title, rows in sections.items():
         if rows:
             print(f"\n{styled(title, 'bold')}")
-            width = max(len(r[0]) for r in rows)
+            width = max(len(left) for left, _ in rows)
             for left, right in rows:
                 print(f"  {left.ljust(width)}  {right.strip()}".rstrip())
 
 
-def _as_json(p: object) -> dict:
-    params = [{"name": a.name, "doc": a.doc, "required": a.required, "default": a.default} for a in p.params]  # type: ignore[attr-defined]
+def _as_json(p: Pass) -> dict[str, Any]:
     return {
-        "name": p.name,  # type: ignore[attr-defined]
-        "summary": p.summary,  # type: ignore[attr-defined]
-        "params": params,
-        "knobs": list(p.knobs),  # type: ignore[attr-defined]
-        "refusals": list(p.refusals),  # type: ignore[attr-defined]
-        "flags": list(p.flags),  # type: ignore[attr-defined]
+        "name": p.name,
+        "summary": p.summary,
+        "params": [{"name": a.name, "doc": a.doc, "required": a.required, "default": a.default} for a in p.params],
+        "knobs": list(p.knobs),
+        "refusals": list(p.refusals),
+        "flags": list(p.flags),
     }
 
 
@@ -90,7 +98,7 @@ def sites(
                 ],
             }
         )
-    for name, all_ in found.items():
+    for all_ in found.values():
         for s in all_:
             print(f"{styled(s.step, 'green')}" + (f"\n    {s.doc}" if s.doc else ""))
     rows = [(n, r.code, r.why) for n, r in refused.items() if r]

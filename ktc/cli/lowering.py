@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ktc.api import Program
 
 
-class Backend(str, Enum):
+class Backend(StrEnum):
     cuda = "cuda"
     hip = "hip"
     opencl = "opencl"
     numba = "numba"
 
 
-class Emit(str, Enum):
+class Emit(StrEnum):
     source = "source"
     template = "template"
     space = "space"

@@ -31,23 +31,39 @@ Scenarios = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of samplers and inputs.")]
 
-_SOURCE_PARAMS: dict[str, tuple[Any, Any]] = {
-    "kernel": (
-        Annotated[str, typer.Argument(metavar="KERNEL", help="A .cu or .ktir file, a folder with a workload.toml, a library kernel's name, or -.")],
-        inspect.Parameter.empty,
+_Kernel = Annotated[
+    str,
+    typer.Argument(
+        metavar="KERNEL", help="A .cu or .ktir file, a folder with a workload.toml, a library kernel's name, or -."
     ),
-    "name": (Annotated[str, typer.Option("--kernel", metavar="NAME", help="Which __global__ function of the file.")], ""),
-    "template": (Annotated[list[str], typer.Option("--template", metavar="T=V", help="Template arguments: T=half,N=8 (repeatable).")], []),
-    "variant": (Annotated[str, typer.Option("--variant", metavar="NAME", help="An instantiation the workload names, such as f32.")], ""),
-    "define": (Annotated[list[str], typer.Option("-D", metavar="NAME[=V]", help="Define a macro (repeatable).")], []),
-    "include": (Annotated[list[str], typer.Option("-I", metavar="DIR", help="Search DIR for local includes (repeatable).")], []),
-    "workload": (Annotated[str, typer.Option("--workload", metavar="FILE", help="Workload file, when it is not beside the source.")], ""),
-}  # fmt: skip
+]
+_Name = Annotated[str, typer.Option("--kernel", metavar="NAME", help="Which __global__ function of the file.")]
+_Template = Annotated[
+    list[str], typer.Option("--template", metavar="T=V", help="Template arguments: T=half,N=8 (repeatable).")
+]
+_Variant = Annotated[str, typer.Option("--variant", metavar="NAME", help="An instantiation the workload names: f32.")]
+_Define = Annotated[list[str], typer.Option("-D", metavar="NAME[=V]", help="Define a macro (repeatable).")]
+_Include = Annotated[list[str], typer.Option("-I", metavar="DIR", help="Search DIR for local includes (repeatable).")]
+_Workload = Annotated[
+    str, typer.Option("--workload", metavar="FILE", help="Workload file, when it is not beside the source.")
+]
+
+_SOURCE_PARAMS: dict[str, tuple[Any, Any]] = {
+    "kernel": (_Kernel, inspect.Parameter.empty),
+    "name": (_Name, ""),
+    "template": (_Template, []),
+    "variant": (_Variant, ""),
+    "define": (_Define, []),
+    "include": (_Include, []),
+    "workload": (_Workload, ""),
+}
+"""What names a kernel on the command line: parameter -> (type with its option, default)."""
 
 
 def with_program(command: Callable[..., None]) -> Callable[..., None]:
-    """Give ``command`` the options that name a kernel; it receives the loaded one as its first argument, ``program``."""
-    signature = inspect.signature(command, eval_str=True, locals={"Program": object})  # only a type checker imports it
+    """Give ``command`` the options that name a kernel; it receives the loaded one as ``program``."""
+    # Program is imported for type checkers only, so evaluating the annotations needs a stand-in.
+    signature = inspect.signature(command, eval_str=True, locals={"Program": object})
     own = [p for p in signature.parameters.values() if p.name != "program"]
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)

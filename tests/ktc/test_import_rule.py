@@ -25,7 +25,10 @@ def installed_tree(root: Path, tmp_path: Path) -> Path:
 
 def lint(tree: Path, root: Path) -> subprocess.CompletedProcess[str]:
     pytest.importorskip("importlinter")
-    code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(config_filename=sys.argv[1], no_cache=True))"
+    code = (
+        "import sys; from importlinter.cli import lint_imports;"
+        "sys.exit(lint_imports(config_filename=sys.argv[1], no_cache=True))"
+    )
     return subprocess.run(
         [sys.executable, "-c", code, str(root / "pyproject.toml")],
         capture_output=True,
