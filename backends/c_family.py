@@ -19,6 +19,7 @@ from ktc.ir.nodes import (
     Binary,
     Body,
     Break,
+    Call,
     Cast,
     Const,
     Continue,
@@ -43,7 +44,7 @@ from ktc.ir.nodes import (
     accessed_type,
 )  # fmt: skip
 from ktc.ir.types import I32, Array, Scalar, Type, Vec, scalar_of
-from ktc.ir.walk import walk, walk_expr
+from ktc.ir.walk import all_exprs, walk, walk_expr
 
 from .c_family_dialect import Dialect, const_int
 from .c_family_expr import Exprs
@@ -60,7 +61,8 @@ class Statements:
     def __init__(self, dialect: Dialect, kernel: Kernel) -> None:
         self.d = dialect
         self.kernel = kernel
-        self.names = Names([*dialect.reserved, *(k.name for k in kernel.knobs), kernel.name])
+        called = {name for e in all_exprs(kernel.body) if isinstance(e, Call) and (name := dialect.called_name(e))}
+        self.names = Names([*dialect.reserved, *called, *(k.name for k in kernel.knobs), kernel.name])
         self.x = Exprs(dialect, self.names)
         dialect.exprs = self.x
         self.dynamic: list[tuple[Alloc, str, str]] = []
@@ -114,7 +116,7 @@ class Statements:
             return [f"{self.d.type_name(t)} {name}{self.extents(t)};"]
         text = self.x.assigned(s.init, t)
         start = self.x.piece(s.init)
-        constant = s.const and _is_constant(s.init) and isinstance(t, Scalar) and t.is_int
+        constant = s.const and is_constant(s.init) and isinstance(t, Scalar) and t.is_int
         name = self.names.declare(s.sym)
         if s.const and start.nonneg:
             self.x.nonneg.add(s.sym)
@@ -124,7 +126,7 @@ class Statements:
     def extents(self, t: Type) -> str:
         if not isinstance(t, Array):
             return ""
-        if t.space == "local" and not all(_is_constant(n) or isinstance(n, Var) for n in t.shape):
+        if t.space == "local" and not all(is_constant(n) or isinstance(n, Var) for n in t.shape):
             self.d.refuse(
                 "ARRAY", "a private array needs a size known at compile time", "bind it to a knob or a constant"
             )
@@ -291,7 +293,7 @@ class Statements:
         return s.text.splitlines()
 
 
-def _is_constant(e: Expr) -> bool:
+def is_constant(e: Expr) -> bool:
     """Known at compile time: literals and knobs."""
     return all(
         isinstance(x, Const | Knob | Binary | Cast) or type(x).__name__ in ("Unary", "Call", "Select")
@@ -325,5 +327,6 @@ def print_kernel(printer: Statements, kernel: Kernel) -> list[str]:
     body = printer.body(kernel.body, 1)
     params += d.extra_parameters()
     head, tail = d.signature(kernel)
+    *attributes, head = head.split("\n")
     lines = [line for c in kernel.comments for line in comment_lines(c)]
-    return [*lines, *wrap(f"{head}{', '.join(params)}{tail} {{", ""), *body, "}"]
+    return [*lines, *attributes, *wrap(f"{head}{', '.join(params)}{tail} {{", ""), *body, "}"]

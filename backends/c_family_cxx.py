@@ -82,6 +82,11 @@ ATOMIC_TYPES = {
 """Overloads that exist (CUDA C++ Programming Guide 13.0, 10.14). 64-bit signed ones go through ``unsigned long long``."""
 
 
+CXX_NAMES = """vec load_vec store_vec bits_of dynamic_shared threadIdx blockIdx blockDim gridDim warpSize class new delete
+this template typename operator private public protected namespace using throw try catch asm and or not xor constexpr
+constinit consteval nullptr friend virtual explicit export mutable alignas alignof decltype noexcept thread_local wchar_t"""
+
+
 class CxxDialect(Dialect):
     """CUDA C++ and HIP C++."""
 
@@ -97,52 +102,9 @@ class CxxDialect(Dialect):
         for n in (2, 4)
     } | {(F64, 2): "double2", (I64, 2): "longlong2", (U64, 2): "ulonglong2"}  # fmt: skip
     constant_keyword = "constexpr"
+    aligned = "__align__({n})"
     headers: dict[str, str] = {}
-    reserved = frozenset(
-        [
-            "vec",
-            "load_vec",
-            "store_vec",
-            "threadIdx",
-            "blockIdx",
-            "blockDim",
-            "gridDim",
-            "warpSize",
-            "class",
-            "new",
-            "delete",
-            "this",
-            "template",
-            "typename",
-            "operator",
-            "private",
-            "public",
-            "namespace",
-            "using",
-            "throw",
-            "try",
-            "catch",
-            "min",
-            "max",
-            "abs",
-            "float2",
-            "float4",
-            "half",
-            "half2",
-            "asm",
-            "and",
-            "or",
-            "not",
-            "xor",
-            "constexpr",
-            "nullptr",
-            "friend",
-            "virtual",
-            "explicit",
-            "export",
-            "mutable",
-        ]
-    )
+    reserved = frozenset(CXX_NAMES.split())
 
     def note_scalar(self, t: Scalar) -> None:
         if t in (F16, BF16, E4M3, E5M2):
@@ -313,7 +275,7 @@ class CxxDialect(Dialect):
         return f"store_vec(&{dst}, load_vec<{width}>(&{src}));"
 
     def shared_array(self, s: Alloc, name: str, extents: str) -> list[str]:
-        align = f"__align__({s.align}) " if s.align else ""
+        align = f"{self.aligned.format(n=s.align)} " if s.align else ""
         return [f"__shared__ {align}{self.type_name(_element(s))} {name}{extents};"]
 
     def dynamic_arrays(self, allocs: Sequence[tuple[Alloc, str, str]]) -> list[str]:
@@ -323,7 +285,7 @@ class CxxDialect(Dialect):
             return [
                 f"extern __shared__ {f'__align__({align}) ' if align else ''}{self.type_name(_element(s))} {name}[];"
             ]
-        lines = ["extern __shared__ __align__(16) unsigned char dynamic_shared[];"]
+        lines = [f"extern __shared__ {self.aligned.format(n=16)} unsigned char dynamic_shared[];"]
         start = "dynamic_shared"
         for s, name, size in allocs:
             elem = self.type_name(_element(s))

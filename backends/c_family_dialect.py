@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from ktc.ir.diagnostics import KtcError, Loc
-from ktc.ir.fold import evaluate
+from ktc.ir.fold import evaluate, product, simplify
 from ktc.ir.kernel import Kernel, KnobDecl, Param
-from ktc.ir.nodes import Alloc, Atomic, Binary, Const, Expr, HwIndex, Sym
+from ktc.ir.nodes import Alloc, Atomic, Binary, Call, Const, Expr, HwIndex, Sym, Var
 from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I32, Array, Opaque, Ptr, Scalar, Struct, Type, Vec
+from ktc.ir.walk import walk_expr
 
 from .c_family_piece import POSTFIX, UNARY, Piece, float_literal, integer_literal, literal_type
 from .profiles import Profile
@@ -44,7 +45,6 @@ class Dialect:
     reserved: frozenset[str] = frozenset()
     helpers: dict[str, str] = {}
     constant_keyword = "const"
-    knobs_before_helpers = False
     exprs: Exprs
 
     def __init__(self, profile: Profile) -> None:
@@ -190,6 +190,11 @@ class Dialect:
         )
         return Piece(text, 13 if " / " in text and "(" not in found else POSTFIX, ty)
 
+    def called_name(self, e: Call) -> str:
+        """The function that ``e`` prints as a call of: no variable may hide it."""
+        t = e.args[0].type if e.args else e.ty
+        return (spelling(e.fn, t, self.language) if isinstance(t, Scalar) else None) or e.fn
+
     def function_hint(self, fn: str) -> str:
         return ""
 
@@ -267,6 +272,15 @@ class Dialect:
         """Rewrite what the language cannot say into what it can, before printing."""
         return kernel
 
+    def threads_per_block(self, kernel: Kernel) -> str | None:
+        """Block size as text, where the launch fixes it without naming a parameter."""
+        if kernel.launch is None:
+            return None
+        factors = [simplify(e) for e in kernel.launch.block]
+        if any(isinstance(x, Var) for f in factors for x in walk_expr(f)):
+            return None
+        return self.exprs.text(simplify(product(factors)))
+
     def parameter(self, p: Param, name: str) -> str:
         raise NotImplementedError
 
@@ -285,6 +299,15 @@ class Dialect:
     def helper_texts(self) -> list[tuple[str, str]]:
         """Helpers by name, in the order in which they may refer to each other."""
         return list(self.helpers.items())
+
+    def late_declarations(self) -> list[str]:
+        """Declarations that mention knobs and so follow them."""
+        return []
+
+    def bounds(self, kernel: Kernel) -> list[Expr]:
+        """Launch expressions that the signature prints."""
+        launch = kernel.launch
+        return [] if launch is None else [e for e in (launch.max_threads, launch.min_blocks) if e is not None]
 
     def includes(self) -> list[str]:
         """Preprocessor lines for the headers that the printed types need."""

@@ -69,19 +69,17 @@ def _translation_unit(d: Dialect, kernel: Kernel, mode: str, provenance: str | N
     d.generic_vectors = _generic_vectors(kernel)
     printer = Statements(d, kernel)
     function = print_kernel(printer, kernel)
-    used = _used_knobs(kernel)
+    used = _used_knobs(kernel, d.bounds(kernel))
     knobs = [k for k in kernel.knobs if k.name in used]
     parts = d.template(kernel, knobs) if mode == "template" else None
     sections: list[list[str]] = [[f"// {provenance or _provenance(kernel)}"]]
     if includes := d.includes():
         sections.append(includes)
     constants = [d.knob_constant(k.name, kernel.knob_values[k.name]) + _doc(k.doc) for k in knobs]
-    if d.knobs_before_helpers:
-        sections.append(list(parts.top) if parts else constants)
     sections += [helper.splitlines() for name, helper in d.helper_texts() if name in d.needed]
     sections += [_struct(d, name) for name in d.structs]
-    if not d.knobs_before_helpers:
-        sections.append(list(parts.top) if parts else constants)
+    sections.append(list(parts.top) if parts else constants)
+    sections.append(d.late_declarations())
     sections.append([*(parts.head if parts else ()), *function, *(parts.tail if parts else ())])
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
@@ -106,7 +104,7 @@ def _provenance(kernel: Kernel) -> str:
     )
 
 
-def _used_knobs(kernel: Kernel) -> set[str]:
+def _used_knobs(kernel: Kernel, bounds: list[Expr]) -> set[str]:
     """Knobs that the printed kernel mentions: in expressions, array shapes, vector types and launch bounds."""
     used: set[str] = set()
     for e in all_exprs(kernel.body):
@@ -118,9 +116,8 @@ def _used_knobs(kernel: Kernel) -> set[str]:
             used |= _knobs_of_type(getattr(value, "type", None)) if hasattr(value, "id") else set()
             if isinstance(value, Expr):
                 used |= knobs_in(value)
-    if kernel.launch is not None:
-        for bound in (kernel.launch.max_threads, kernel.launch.min_blocks):
-            used |= knobs_in(bound) if bound is not None else set()
+    for bound in bounds:
+        used |= knobs_in(bound)
     for p in kernel.params:
         used |= _knobs_of_type(p.sym.type)
     return used

@@ -1,0 +1,198 @@
+"""HIP C++: ROCm 5.2 and later, and NVIDIA GPUs through ``include/hip_on_nvidia.h``.
+
+A warp stays a *logical* warp of 32 lanes on 64-lane hardware: every shuffle names its width, ballots take the half that
+the lane belongs to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib.resources import files
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Expr, Sym
+from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I16, I32, U16, U32, Scalar, Type
+
+from .base import Emitted
+from .c_family_cxx import LOAD_HELPER, STORE_HELPER, VEC_HELPER, CxxDialect
+from .c_family_legalise import widen_small_floats
+from .c_family_piece import POSTFIX, Piece
+from .spellings import spelling
+
+BF16_HELPER = """\
+// bfloat16 was renamed in ROCm 6.
+#if HIP_VERSION_MAJOR >= 6
+#include <hip/hip_bf16.h>
+using bf16 = __hip_bfloat16;
+__device__ inline float bf16_to_float(bf16 x) { return __bfloat162float(x); }
+__device__ inline bf16 float_to_bf16(float x) { return __float2bfloat16(x); }
+#else
+#include <hip/hip_bfloat16.h>
+using bf16 = hip_bfloat16;
+__device__ inline float bf16_to_float(bf16 x) { return static_cast<float>(x); }
+__device__ inline bf16 float_to_bf16(float x) { return bf16(x); }
+#endif"""
+BALLOT_HELPER = """\
+// Votes of the 32-lane half that this lane belongs to.
+__device__ inline unsigned ballot32(int predicate, unsigned mask) {
+  return static_cast<unsigned>(__ballot(predicate) >> (__lane_id() & 32)) & mask;
+}"""
+SYNC_WARP_HELPER = """\
+__device__ inline void sync_warp() {
+  __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+  __builtin_amdgcn_wave_barrier();
+}"""
+BITS_OF_HELPER = """\
+template <int Bytes> struct bits_of;
+template <> struct bits_of<1> { using type = unsigned char; };
+template <> struct bits_of<2> { using type = unsigned short; };
+template <> struct bits_of<4> { using type = unsigned; };
+#ifdef __clang__
+template <> struct bits_of<8> { using type = unsigned __attribute__((ext_vector_type(2))); };
+template <> struct bits_of<16> { using type = unsigned __attribute__((ext_vector_type(4))); };
+#else
+template <> struct bits_of<8> { using type = uint2; };
+template <> struct bits_of<16> { using type = uint4; };
+#endif"""
+LOAD_CS_HELPER = """\
+template <int N, typename T>
+__device__ inline vec<T, N> load_vec_cs(const T* p) {
+  using bits = typename bits_of<sizeof(T) * N>::type;
+  const bits b = __builtin_nontemporal_load(reinterpret_cast<const bits*>(p));
+  return *reinterpret_cast<const vec<T, N>*>(&b);
+}"""
+STORE_CS_HELPER = """\
+template <typename T, int N>
+__device__ inline void store_vec_cs(T* p, const vec<T, N>& v) {
+  using bits = typename bits_of<sizeof(T) * N>::type;
+  __builtin_nontemporal_store(*reinterpret_cast<const bits*>(&v), reinterpret_cast<bits*>(p));
+}"""
+
+
+class HipDialect(CxxDialect):
+    """HIP C++ for hipcc, hiprtc and clang."""
+
+    language = "hip"
+    types = CxxDialect.types | {BF16: "bf16"}
+    headers = {"f16": "hip/hip_fp16.h"}
+    aligned = "__attribute__((aligned({n})))"
+    helpers = {
+        "include bf16": BF16_HELPER,
+        "vec": VEC_HELPER,
+        "load_vec": LOAD_HELPER,
+        "store_vec": STORE_HELPER,
+        "bits_of": BITS_OF_HELPER,
+        "load_vec_cs": LOAD_CS_HELPER,
+        "store_vec_cs": STORE_CS_HELPER,
+        "ballot32": BALLOT_HELPER,
+        "sync_warp": SYNC_WARP_HELPER,
+    }
+    reserved = CxxDialect.reserved | {"bf16", "ballot32", "sync_warp", "bf16_to_float", "float_to_bf16"}
+
+    def prepare(self, kernel: Kernel) -> Kernel:
+        return widen_small_floats(
+            kernel,
+            has_operators=lambda t: t == F16,
+            has_function=lambda fn, t: t == F16 and fn != "shfl" and spelling(fn, t, "hip") is not None,
+        )
+
+    def includes(self) -> list[str]:
+        return ["#include <hip/hip_runtime.h>", *super().includes()]
+
+    def type_name(self, t: Type) -> str:
+        if t in (E4M3, E5M2):
+            self.refuse("TYPE", f"{t} needs a header that ROCm 5 lacks", "store it as u8 and convert in the kernel")
+        return super().type_name(t)
+
+    def narrow_float(self, p: Piece, source: Scalar, to: Scalar) -> Piece | None:
+        if source == BF16:
+            self.note_scalar(source)
+            wide = Piece(f"bf16_to_float({p.text})", POSTFIX, F32)
+            return wide if to == F32 else self.convert(wide, to)
+        if to == BF16:
+            self.note_scalar(to)
+            wide = p if source == F32 else self.convert(p, F32)
+            return Piece(f"float_to_bf16({wide.text})", POSTFIX, to)
+        if F16 in (source, to) and F64 in (source, to):
+            return self.convert(self.convert(p, F32), to)
+        if source == F16 and to in (I16, U16) or to == F16 and source in (I16, U16):
+            return self.convert(self.convert(p, I32), to)
+        return super().narrow_float(p, source, to)
+
+    def load_hint(self, cache: str) -> str:
+        return "__builtin_nontemporal_load" if cache == "cs" else ""
+
+    def hint_suffix(self, cache: str) -> str:
+        if cache != "cs":
+            return ""
+        self.need("bits_of")
+        return "_cs"
+
+    def load(self, buffer: Sym, place: str, t: Type, cache: str) -> str:
+        builtin_type = isinstance(t, Scalar) and t not in (F16, BF16, BOOL)
+        return super().load(buffer, place, t, cache if builtin_type else "")
+
+    def store(self, buffer: Sym, place: str, value: str, t: Type, cache: str) -> str:
+        builtin_type = isinstance(t, Scalar) and t not in (F16, BF16, BOOL)
+        if cache == "cs" and builtin_type and getattr(buffer.type, "space", "local") in ("global", "generic"):
+            return f"__builtin_nontemporal_store({value}, &{place});"
+        return f"{place} = {value};"
+
+    def load_vector(self, buffer: Sym, place: str, t, width: str, cache: str) -> str:
+        return super().load_vector(buffer, place, t, width, "" if self.native_vector(t) else cache)
+
+    def store_vector(self, buffer: Sym, place: str, value: Piece, t, width: str, cache: str) -> str:
+        return super().store_vector(buffer, place, value, t, width, "" if self.native_vector(t) else cache)
+
+    def warp(self, kind: str, value: Piece, arg: Piece | None, width: Piece, mask: Piece, ty: Type) -> Piece:
+        lanes = mask.text if mask.literal is None or mask.literal.value not in (0xFFFFFFFF, -1) else "0xffffffff"
+        if kind in ("ballot", "any", "all"):
+            self.need("ballot32")
+            votes = f"ballot32({value.text}, {lanes})"
+            if kind == "ballot":
+                return Piece(votes, POSTFIX, U32)
+            return Piece(f"{votes} {'!= 0' if kind == 'any' else f'== {lanes}'}", 9, BOOL, op="==")
+        assert arg is not None
+        name = "__" + kind
+        if isinstance(value.ctype, Scalar) and value.ctype.bits < 32:
+            wide = Piece(f"{name}({self.convert(value, I32).text}, {arg.text}, {width.text})", POSTFIX, I32)
+            return self.convert(wide, ty)
+        return Piece(f"{name}({value.text}, {arg.text}, {width.text})", POSTFIX, ty)
+
+    def call(self, fn, args, ty):
+        if fn.rpartition("_")[2] in ("rn", "rz", "ru", "rd") and not self.profile.directed_rounding:
+            self.refuse("ROUNDING", f"'{fn}' needs directed rounding, which HIP does not promise", "use the plain operator")
+        return super().call(fn, args, ty)
+
+    def foreign_call(self, fn, args, ty):
+        self.refuse("FUNCTION", f"call of '{fn}', which is not known on this target", "inline it, or use a built-in")
+
+    def barrier(self, scope: str, mask: Piece | None) -> str:
+        if scope == "warp":
+            self.need("sync_warp")
+            return "sync_warp();"
+        return super().barrier(scope, mask)
+
+    def atomic(self, s, place, value, compare, t):
+        if t in (F16, BF16):
+            self.refuse("ATOMIC", f"no atomic {s.op} on {t.name}", "accumulate in f32")
+        return super().atomic(s, place, value, compare, t).replace("_block(", "(", 1)
+
+    def signature(self, kernel: Kernel) -> tuple[str, str]:
+        head, tail = super().signature(kernel)
+        if "__launch_bounds__" not in head and (threads := self.threads_per_block(kernel)) is not None:
+            # Without it the compiler leaves registers for 1024 threads.
+            head = head.replace("void ", f"void __launch_bounds__({threads}) ", 1)
+        return head, tail
+
+    def bounds(self, kernel: Kernel) -> list[Expr]:
+        explicit = super().bounds(kernel)
+        return explicit or ([*kernel.launch.block] if self.threads_per_block(kernel) is not None and kernel.launch else [])
+
+
+def on_nvidia(emitted: Emitted) -> Emitted:
+    """The same HIP text as CUDA source for NVRTC: HIP's headers replaced by one that maps them to CUDA's."""
+    header = (files("ktc.backends") / "include" / "hip_on_nvidia.h").read_text(encoding="utf-8")
+    lines = [line for line in emitted.text.splitlines() if not line.startswith("#include <hip/")]
+    text = "\n".join([lines[0], header, *lines[1:]]) + "\n"
+    return dataclasses.replace(emitted, text=text, target="cuda")

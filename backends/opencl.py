@@ -1,0 +1,376 @@
+"""OpenCL C: 1.2 everywhere, with sub-groups or NVIDIA's inline PTX where the profile has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ktc.ir.kernel import Kernel, KnobDecl, Param
+from ktc.ir.nodes import Alloc, Atomic, Binary, Body, Cast, Const, Decl, Expr, HwIndex, Sym, Var
+from ktc.ir.types import (
+    BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Array, Ptr, Scalar, Type, Vec, scalar_of,
+)  # fmt: skip
+from ktc.ir.walk import map_body, map_expr, walk
+
+from . import opencl_helpers as text_of
+from .c_family_dialect import LANES, Dialect, TemplateParts, const_int
+from .c_family_legalise import widen_small_floats
+from .c_family_piece import BINARY_PREC, POSTFIX, UNARY, Piece
+from .c_family_returns import predicate_returns, stray_return
+from .spellings import spelling
+
+SPACES = {"global": "__global ", "shared": "__local ", "const": "__constant ", "local": "", "generic": "__global "}
+ATOMICS = {
+    "add": "add", "sub": "sub", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor", "exch": "xchg",
+    "cas": "cmpxchg",
+}  # fmt: skip
+LOOPS = {
+    "add": "x + v", "min": "fmin(x, v)", "max": "fmax(x, v)", "inc": "x >= v ? 0 : x + 1",
+    "dec": "x == 0 || x > v ? v : x - 1", "exch": "v", "sub": "x - v",
+}  # fmt: skip
+KEYWORDS = """kernel global local constant private read_only write_only half uint ushort uchar ulong f16 bf16 event_t
+float2 float3 float4 float8 float16 int2 int4 size_t barrier half_to_float float_to_half bf16_to_float float_to_bf16"""
+
+
+class OpenCLDialect(Dialect):
+    """OpenCL C."""
+
+    language = "opencl"
+    types = {
+        F16: "f16", BF16: "bf16", F32: "float", F64: "double", I8: "char", I16: "short", I32: "int", I64: "long",
+        U8: "uchar", U16: "ushort", U32: "uint", U64: "ulong", BOOL: "bool",
+    }  # fmt: skip
+    suffixes = {"u32": "u", "i64": "L", "u64": "UL"}
+    native_vectors = {
+        (t, n): f"{name}{n}"
+        for t, name in ((F32, "float"), (F64, "double"), (I32, "int"), (U32, "uint"), (I16, "short"), (U16, "ushort"),
+                        (I8, "char"), (U8, "uchar"), (I64, "long"), (U64, "ulong"))
+        for n in (2, 4)
+    }  # fmt: skip
+    helpers = text_of.HELPERS
+    reserved = frozenset(KEYWORDS.split())
+
+    def __init__(self, profile) -> None:
+        super().__init__(profile)
+        self.generated: dict[str, str] = {}
+        self.vectors: dict[str, Vec] = {}
+        self.dynamic: list[str] = []
+
+    # ------------------------------------------------------------------------------------------------ preparation
+
+    def prepare(self, kernel: Kernel) -> Kernel:
+        kernel = widen_small_floats(
+            kernel, has_operators=lambda t: False, has_function=lambda fn, t: spelling(fn, F32, "opencl") is None and fn != "shfl"
+        )
+        body = predicate_returns(kernel.body)
+        stray = stray_return(body)
+        if stray is not None:
+            self.loc = stray.loc
+            self.refuse("RETURN", "a return before a barrier that other threads reach", "raise the kernel first")
+        return kernel.with_(body=_hoist_shared(body))
+
+    # ------------------------------------------------------------------------------------------------------- types
+
+    def note_scalar(self, t: Scalar) -> None:
+        if t in (F16, BF16):
+            self.need(t.name)
+
+    def vector_name(self, t: Vec) -> str:
+        native = self.native_vector(t)
+        if native:
+            return native
+        n = self.extent(t.n)
+        name = f"{self.type_name(t.elem)}x{re.sub(r'[^A-Za-z0-9]+', '_', n)}"
+        self.vectors[name] = t
+        return name
+
+    def extent(self, n: int | Expr) -> str:
+        return str(n) if isinstance(n, int) else self.exprs.text(n)
+
+    def late_declarations(self) -> list[str]:
+        lines = []
+        for name, t in self.vectors.items():
+            elem, n = self.type_name(t.elem), self.extent(t.n)
+            size = n if re.fullmatch(r"\w+", n) else f"({n})"
+            lines.append(f"typedef struct {{ {elem} lane[{n}]; }} __attribute__((aligned(sizeof({elem}) * {size}))) {name};")
+        return lines
+
+    # ------------------------------------------------------------------------------------------------ conversions
+
+    def c_converts(self, source: Type, to: Type) -> bool:
+        if isinstance(source, Scalar) and isinstance(to, Scalar) and source.is_float and to.is_int:
+            return False
+        return super().c_converts(source, to)
+
+    def convert(self, p: Piece, to: Type, style: str = "c") -> Piece:
+        source = p.ctype
+        if not isinstance(source, Scalar) or not isinstance(to, Scalar):
+            return super().convert(p, to)
+        if source in (F16, BF16):
+            name = "half_to_float" if source == F16 else "bf16_to_float"
+            self._use(name, source)
+            wide = Piece(f"{name}({p.text})", POSTFIX, F32)
+            return wide if to == F32 else self.convert(wide, to)
+        if to in (F16, BF16):
+            name = "double_to_half" if (source, to) == (F64, F16) else "float_to_half" if to == F16 else "float_to_bf16"
+            self._use(name, to)
+            wide = p if source == F32 or name.startswith("double") else self.convert(p, F32)
+            return Piece(f"{name}({wide.text})", POSTFIX, to)
+        if source.is_float and to.is_int:  # CUDA saturates and truncates, NaN becomes 0: so does this
+            return Piece(f"convert_{self.types[to]}_sat({p.text})", POSTFIX, to)
+        return super().convert(p, to)
+
+    def _use(self, helper: str, t: Scalar) -> None:
+        self.note_scalar(t)
+        self.need(helper)
+
+    def bitcast(self, p: Piece, to: Type) -> Piece:
+        source = p.ctype
+        assert isinstance(source, Scalar) and isinstance(to, Scalar)
+        if source == to or {source, to} <= {U16, F16, BF16}:
+            return Piece(p.text, p.prec, to, p.nonneg)
+        if not source.is_float and not to.is_float:
+            return super().convert(p, to)
+        if source in (F16, BF16) or to in (F16, BF16):
+            return Dialect.convert(self, Piece(p.text, p.prec, U16), I16 if to == I16 else U16)
+        return Piece(f"as_{self.types[to]}({p.text})", POSTFIX, to)
+
+    # ------------------------------------------------------------------------------------------------- expressions
+
+    def hw_index(self, level: str, axis: str) -> Piece:
+        name = {"thread": "local_id", "block": "group_id", "block_dim": "local_size", "grid_dim": "num_groups"}[level]
+        return Piece(f"get_{name}({LANES.index(axis)})", POSTFIX, U64, True)
+
+    def index_idiom(self, e: Binary) -> Piece | None:
+        """``blockIdx.x * blockDim.x + threadIdx.x`` is ``get_global_id(0)``."""
+        if e.op == "+":
+            for a, b in ((e.a, e.b), (e.b, e.a)):
+                a, b = _bare(a), _bare(b)
+                if isinstance(b, HwIndex) and b.level == "thread" and isinstance(a, Binary) and a.op == "*":
+                    pair = {x for x in (_bare(a.a), _bare(a.b)) if isinstance(x, HwIndex)}
+                    if pair == {HwIndex("block", b.axis), HwIndex("block_dim", b.axis)}:
+                        return Piece(f"get_global_id({LANES.index(b.axis)})", POSTFIX, U64, True)
+        if e.op == "*":
+            pair = {x for x in (_bare(e.a), _bare(e.b)) if isinstance(x, HwIndex)}
+            for axis in "xyz":
+                if pair == {HwIndex("grid_dim", axis), HwIndex("block_dim", axis)}:
+                    return Piece(f"get_global_size({LANES.index(axis)})", POSTFIX, U64, True)
+        return None
+
+    def call(self, fn: str, args: Sequence[Piece], ty: Type) -> Piece:
+        if args and args[0].ctype in (I64, U64) and fn in ("ffs", "brev", "byte_perm"):
+            self.refuse("FUNCTION", f"no 64-bit '{fn}'", "split the value into two words")
+        found = super().call(fn, args, ty)
+        t = args[0].ctype if args else ty
+        if fn in ("popc", "clz", "abs", "mulhi") and isinstance(t, Scalar) and t.is_int:
+            signed = fn != "abs" and t.is_signed
+            return Piece(found.text, found.prec, t if signed else {32: U32, 64: U64}[max(32, t.bits)])
+        if fn in ("isnan", "isinf", "isfinite", "signbit"):
+            return Piece(found.text, found.prec, I32)
+        return found
+
+    def function_hint(self, fn: str) -> str:
+        return "directed rounding has no OpenCL form: use the plain operator" if fn[-3:] in ("_rn", "_rz", "_ru", "_rd") else ""
+
+    def warp(self, kind: str, value: Piece, arg: Piece | None, width: Piece, mask: Piece, ty: Type) -> Piece:
+        style = self.profile.shuffle
+        if style not in ("ptx", "subgroup"):
+            self.refuse(
+                "WARP", f"'{kind}' needs a warp of 32 lanes, which OpenCL C 1.2 lacks",
+                "use reduce-strategy{strategy=shared}, or a profile with sub-groups (opencl-cl30-subgroups, opencl-nvidia)",
+            )  # fmt: skip
+        lanes = "0xffffffff" if mask.literal is not None and mask.literal.value in (0xFFFFFFFF, -1) else mask.text
+        if style in text_of.EXTENSIONS:
+            self.generated["extensions"] = text_of.EXTENSIONS[style]
+        if kind in ("ballot", "any", "all"):
+            self.generated["warp_ballot"] = text_of.BALLOT[style]
+            votes = f"warp_ballot({value.text}, {lanes})"
+            if kind == "ballot":
+                return Piece(votes, POSTFIX, U32)
+            return Piece(f"{votes} {'!= 0' if kind == 'any' else f'== {lanes}'}", 9, BOOL, op="==")
+        assert arg is not None and isinstance(ty, Scalar)
+        self.generated[f"warp_{kind}"] = text_of.shuffle(kind, style)
+        name, word = f"warp_{kind}", U32
+        if ty.bits == 64:
+            self.generated[f"warp_{kind}64"] = text_of.wide_shuffle(kind)
+            name, word = f"warp_{kind}64", U64
+        bits = self.bitcast(value, word) if ty.bits >= 32 else super().convert(value, word)
+        moved = Piece(f"{name}({bits.text}, {arg.text}, {width.text}, {lanes})", POSTFIX, word)
+        return self.bitcast(moved, ty) if ty.bits >= 32 else super().convert(moved, ty)
+
+    def helper_texts(self) -> list[tuple[str, str]]:
+        self.needed |= set(self.generated)
+        return [*self.helpers.items(), *self.generated.items()]
+
+    # ------------------------------------------------------------------------------------------------------ memory
+
+    def lane(self, vector: str, t: Vec, lane: Expr, lane_text: str) -> str:
+        if self.native_vector(t):
+            return f"{vector}.{LANES[const_int(lane) or 0]}"
+        return f"{vector}.lane[{lane_text}]"
+
+    def make_vector(self, t: Vec, args: Sequence[str]) -> str:
+        name = self.vector_name(t)
+        return f"({name})({', '.join(args)})" if self.native_vector(t) else f"({name}){{{{{', '.join(args)}}}}}"
+
+    def load_vector(self, buffer: Sym, place: str, t: Vec, width: str, cache: str) -> str:
+        return f"*(const {self._space(buffer)}{self.vector_name(t)}*)&{place}"
+
+    def store_vector(self, buffer: Sym, place: str, value: Piece, t: Vec, width: str, cache: str) -> str:
+        return f"*({self._space(buffer)}{self.vector_name(t)}*)&{place} = {value.text};"
+
+    def _space(self, buffer: Sym) -> str:
+        return SPACES[getattr(buffer.type, "space", "local")]
+
+    # -------------------------------------------------------------------------------------------------- statements
+
+    def has_compound(self, t: Scalar) -> bool:
+        return t not in (F16, BF16)
+
+    def alignas(self, n: int) -> str:
+        return f"__attribute__((aligned({n})))"
+
+    def barrier(self, scope: str, mask: Piece | None) -> str:
+        if scope == "warp":
+            if self.profile.shuffle == "ptx":
+                return f'asm volatile("bar.warp.sync %0;" ::"r"({mask.text if mask else "0xffffffff"}) : "memory");'
+            if self.profile.shuffle == "subgroup":
+                return "sub_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
+            self.refuse("WARP", "a warp barrier needs sub-groups", "use a block barrier, or a profile with sub-groups")
+        return "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
+
+    def fence(self, scope: str) -> str:
+        if scope == "block":
+            return "mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
+        if self.profile.shuffle == "ptx":
+            return f'asm volatile("membar.{"gl" if scope == "device" else "sys"};" ::: "memory");'
+        if self.profile.device_fence:
+            where = "memory_scope_device" if scope == "device" else "memory_scope_all_svm_devices"
+            return f"atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, {where});"
+        self.refuse("FENCE", f"a fence at {scope} scope needs OpenCL C 2.0", "split the kernel where blocks communicate")
+
+    def atomic(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:
+        space = self._space(s.buffer).strip()
+        if t in (I32, U32) and s.op in ATOMICS or (t == F32 and s.op == "exch"):
+            args = [f"&{place}", *([compare] if compare is not None else []), value]
+            return f"atomic_{ATOMICS[s.op]}({', '.join(args)})"
+        if t in (I64, U64) and s.op in ATOMICS:
+            self.need("int64_atomics")
+            args = [f"&{place}", *([compare] if compare is not None else []), value]
+            return f"atom_{ATOMICS[s.op]}({', '.join(args)})"
+        word = {F32: "uint", U32: "uint", F64: "ulong", U64: "ulong"}.get(t)
+        if word is None or s.op not in LOOPS:
+            self.refuse("ATOMIC", f"no atomic {s.op} on {t.name}", "accumulate in a 32-bit type")
+        exchange = "atomic_cmpxchg" if word == "uint" else "atom_cmpxchg"
+        if word == "ulong":
+            self.need("int64_atomics")
+        name = f"atomic_{s.op}_{self.types[t]}_{space.strip('_')}"
+        self.generated[name] = text_of.cas_loop(name, space, self.types[t], word, LOOPS[s.op], exchange)
+        return f"{name}(&{place}, {value})"
+
+    def async_copy(self, dst: str, src: str, elem: Scalar, width: str, n: int | None) -> str:
+        if n == 1:
+            return f"{dst} = {src};"
+        name = self.vector_name(Vec(elem, n if n is not None else Const(0, I32, width)))
+        return f"*(__local {name}*)&{dst} = *(const __global {name}*)&{src};"
+
+    def shared_array(self, s: Alloc, name: str, extents: str) -> list[str]:
+        align = f" __attribute__((aligned({s.align})))" if s.align else ""
+        return [f"__local {self.type_name(scalar_or_vec(s))} {name}{extents}{align};"]
+
+    def dynamic_arrays(self, allocs: Sequence[tuple[Alloc, str, str]]) -> list[str]:
+        if len(allocs) == 1:
+            s, name, _ = allocs[0]
+            self.dynamic = [f"__local {self.type_name(scalar_or_vec(s))}* {name}"]
+            return []
+        self.dynamic = ["__local uchar* dynamic_shared"]
+        lines, start = [], "dynamic_shared"
+        for s, name, size in allocs:
+            elem = self.type_name(scalar_or_vec(s))
+            lines.append(f"__local {elem}* {name} = (__local {elem}*)({start});")
+            start = f"{name} + {size}"
+        return lines
+
+    # ------------------------------------------------------------------------------------------------ whole kernel
+
+    def parameter(self, p: Param, name: str) -> str:
+        t = p.sym.type
+        if not isinstance(t, Ptr):  # no bool parameters (OpenCL C 6.9): one byte, as in CUDA
+            return f"{'uchar' if t == BOOL else self.type_name(t)} {name}"
+        const = "const " if (t.const or p.readonly) and t.space != "const" else ""
+        volatile = "volatile " if t.volatile else ""
+        restrict = " restrict" if t.restrict or p.noalias else ""
+        elem = "uchar" if t.elem == BOOL else self.type_name(t.elem)
+        return f"{SPACES[t.space]}{const}{volatile}{elem}*{restrict} {name}"
+
+    def extra_parameters(self) -> list[str]:
+        return self.dynamic
+
+    def signature(self, kernel: Kernel) -> tuple[str, str]:
+        size = ""
+        if self.threads_per_block(kernel) is not None and kernel.launch is not None:
+            extents = ", ".join(self.exprs.text(e) for e in kernel.launch.block)
+            size = f"__attribute__((reqd_work_group_size({extents})))\n"
+        if self.profile.shuffle == "subgroup" and self.generated:
+            size += "__attribute__((intel_reqd_sub_group_size(32)))\n"
+        return f"{size}__kernel void {kernel.name}(", ")"
+
+    def bounds(self, kernel: Kernel) -> list[Expr]:
+        return [*kernel.launch.block] if kernel.launch is not None and self.threads_per_block(kernel) is not None else []
+
+    def knob_constant(self, name: str, value: int) -> str:
+        return f"#define {name} {value}"
+
+    def template(self, kernel: Kernel, knobs: Sequence[KnobDecl]) -> TemplateParts:
+        """Knobs as macros that the build options may override (``-DV=4``)."""
+        lines: list[str] = []
+        for k in knobs:
+            lines += [f"#ifndef {k.name}", f"#define {k.name} {kernel.knob_values[k.name]}", "#endif"]
+        return TemplateParts(top=tuple(lines))
+
+
+def scalar_or_vec(s: Alloc) -> Type:
+    assert isinstance(s.sym.type, Array)
+    return s.sym.type.elem
+
+
+def _bare(e: Expr) -> Expr:
+    while isinstance(e, Cast) and e.style == "implicit" and isinstance(e.to, Scalar) and e.to.is_int:
+        e = e.x
+    return e
+
+
+def _hoist_shared(body: Body) -> Body:
+    """Shared arrays to kernel scope, where OpenCL wants them; extents that name constants get their values."""
+    constants: dict[Sym, Expr] = {}
+    for s in walk(body):
+        if isinstance(s, Decl) and s.const and s.init is not None and isinstance(s.sym.type, Scalar) and s.sym.type.is_int:
+            init = map_expr(s.init, lambda e: constants.get(e.sym, e) if isinstance(e, Var) else e)
+            if const_int(init) is not None or _only_knobs(init):
+                constants[s.sym] = init
+    hoisted: list[Alloc] = []
+    renamed: dict[Sym, Sym] = {}
+
+    def take(s):
+        if isinstance(s, Alloc) and isinstance(s.sym.type, Array):
+            t = s.sym.type
+            shape = tuple(map_expr(n, lambda e: constants.get(e.sym, e) if isinstance(e, Var) else e) for n in t.shape)
+            sym = Sym(s.sym.name, Array(t.elem, shape, t.space), s.sym.id)
+            if t.space != "shared":
+                return Alloc(sym, s.dynamic, s.align, loc=s.loc, comments=s.comments)
+            hoisted.append(Alloc(sym, s.dynamic, s.align, loc=s.loc, comments=s.comments))
+            renamed[s.sym] = sym
+            return None
+        return s
+
+    rest = map_body(body, take)
+    return (*hoisted, *rest)
+
+
+def _only_knobs(e: Expr) -> bool:
+    from .c_family import is_constant
+
+    return is_constant(e)
+
+
+__all__ = ["BINARY_PREC", "UNARY", "OpenCLDialect", "scalar_of"]

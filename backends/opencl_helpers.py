@@ -1,0 +1,152 @@
+"""Text of the helper functions that OpenCL output asks for by name.
+
+16-bit floats are stored as integers: ``vload_half`` on a private pointer converts as fast as the native instruction
+(NVIDIA's driver turns it into one ``cvt``), needs no ``cl_khr_fp16``, and rounds to nearest even.
+"""
+
+from __future__ import annotations
+
+F16 = """\
+typedef ushort f16;  // the bits of a half"""
+HALF_TO_FLOAT = """\
+static inline float half_to_float(f16 h) { return vload_half(0, (const __private half*)&h); }"""
+FLOAT_TO_HALF = """\
+static inline f16 float_to_half(float x) {
+  f16 h;
+  vstore_half_rte(x, 0, (__private half*)&h);
+  return h;
+}"""
+DOUBLE_TO_HALF = """\
+static inline f16 double_to_half(double x) {
+  f16 h;
+  vstore_half_rte(x, 0, (__private half*)&h);
+  return h;
+}"""
+BF16 = """\
+typedef ushort bf16;  // the upper half of a float"""
+BF16_TO_FLOAT = """\
+static inline float bf16_to_float(bf16 b) { return as_float((uint)b << 16); }"""
+FLOAT_TO_BF16 = """\
+static inline bf16 float_to_bf16(float x) {
+  const uint bits = as_uint(x);
+  if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fff;  // NaN
+  return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;  // round to nearest even
+}"""
+FIND_FIRST_SET = """\
+static inline int ffs_(uint x) { return 32 - (int)clz(x & -x); }"""
+BIT_REVERSE = """\
+static inline uint brev_(uint x) {
+  x = (x >> 1 & 0x55555555) | (x & 0x55555555) << 1;
+  x = (x >> 2 & 0x33333333) | (x & 0x33333333) << 2;
+  x = (x >> 4 & 0x0f0f0f0f) | (x & 0x0f0f0f0f) << 4;
+  x = (x >> 8 & 0x00ff00ff) | (x & 0x00ff00ff) << 8;
+  return x >> 16 | x << 16;
+}"""
+BYTE_PERM = """\
+static inline uint byte_perm_(uint x, uint y, uint s) {
+  const ulong bytes = (ulong)y << 32 | x;
+  uint r = 0;
+  for (int i = 0; i < 4; ++i) r |= (uint)(bytes >> (s >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return r;
+}"""
+INT64_ATOMICS = """\
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable"""
+
+HELPERS: dict[str, str] = {
+    "int64_atomics": INT64_ATOMICS,
+    "f16": F16,
+    "half_to_float": HALF_TO_FLOAT,
+    "float_to_half": FLOAT_TO_HALF,
+    "double_to_half": DOUBLE_TO_HALF,
+    "bf16": BF16,
+    "bf16_to_float": BF16_TO_FLOAT,
+    "float_to_bf16": FLOAT_TO_BF16,
+    "ffs_": FIND_FIRST_SET,
+    "brev_": BIT_REVERSE,
+    "byte_perm_": BYTE_PERM,
+}
+
+# ------------------------------------------------------------------------------------------------- warp collectives
+
+PTX_MODES = {"shfl": "idx", "shfl_up": "up", "shfl_down": "down", "shfl_xor": "bfly"}
+SEGMENT_LANE = {
+    "shfl": "(lane & ~(width - 1)) | (arg & (width - 1))",
+    "shfl_up": "lane - arg",
+    "shfl_down": "lane + arg",
+    "shfl_xor": "lane ^ arg",
+}
+IN_SEGMENT = {
+    "shfl": "",
+    "shfl_up": "(int)from < (int)(lane & ~(width - 1))",
+    "shfl_down": "from > (lane | (width - 1))",
+    "shfl_xor": "from > (lane | (width - 1))",
+}
+"""Where a lane reads from, and when that is outside its segment, so that it keeps its own value (CUDA C++ Guide 10.22)."""
+
+
+def shuffle(kind: str, style: str) -> str:
+    """``warp_<kind>``: a shuffle of one 32-bit word within segments of ``width`` lanes."""
+    head = f"static inline uint warp_{kind}(uint v, uint arg, uint width, uint mask) {{\n"
+    if style == "ptx":
+        clamp = "0" if kind == "shfl_up" else "0x1f"
+        return head + (
+            "  uint r;\n"
+            f'  asm volatile("shfl.sync.{PTX_MODES[kind]}.b32 %0, %1, %2, %3, %4;"\n'
+            f'               : "=r"(r) : "r"(v), "r"(arg), "r"((32 - width) << 8 | {clamp}), "r"(mask));\n'
+            "  return r;\n}"
+        )
+    keep = f"  if ({IN_SEGMENT[kind]}) from = lane;\n" if IN_SEGMENT[kind] else ""
+    return head + (
+        "  const uint lane = get_sub_group_local_id();\n"
+        f"  uint from = {SEGMENT_LANE[kind]};\n{keep}"
+        "  return sub_group_shuffle(v, from);\n}"
+    )
+
+
+def wide_shuffle(kind: str) -> str:
+    """The same of 64 bits, as two words."""
+    return (
+        f"static inline ulong warp_{kind}64(ulong v, uint arg, uint width, uint mask) {{\n"
+        f"  const uint high = warp_{kind}(v >> 32, arg, width, mask);\n"
+        f"  return (ulong)high << 32 | warp_{kind}(v, arg, width, mask);\n}}"
+    )
+
+
+BALLOT = {
+    "ptx": """\
+static inline uint warp_ballot(int predicate, uint mask) {
+  uint r;
+  asm volatile("{ .reg .pred p; setp.ne.s32 p, %1, 0; vote.sync.ballot.b32 %0, p, %2; }"
+               : "=r"(r) : "r"(predicate), "r"(mask));
+  return r;
+}""",
+    "subgroup": """\
+static inline uint warp_ballot(int predicate, uint mask) { return sub_group_ballot(predicate).x & mask; }""",
+}
+EXTENSIONS = {
+    "subgroup": """\
+#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#pragma OPENCL EXTENSION cl_khr_subgroup_ballot : enable
+#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable""",
+}
+
+
+# -------------------------------------------------------------------------------------------- compare-and-swap loops
+
+
+def cas_loop(name: str, space: str, value_type: str, word: str, old_to_new: str, exchange: str) -> str:
+    """An atomic that the language lacks, as a loop; returns the old value."""
+    same = value_type == word
+    value, bits = ("old", "next") if same else (f"as_{value_type}(old)", f"as_{word}(next)")
+    return (
+        f"static inline {value_type} {name}(volatile {space} {value_type}* p, {value_type} v) {{\n"
+        f"  volatile {space} {word}* word = (volatile {space} {word}*)p;\n"
+        f"  {word} old = *word, seen;\n"
+        f"  for (;; old = seen) {{\n"
+        f"    const {value_type} x = {value};\n"
+        f"    const {value_type} next = {old_to_new};\n"
+        f"    seen = {exchange}(word, old, {bits});\n"
+        f"    if (seen == old) return x;\n"
+        f"  }}\n}}"
+    )
