@@ -128,7 +128,8 @@ def plan(s: Par | Reduce, value: object) -> Plan:
 
 
 def _step(kind: str, axis: str, n: Expr) -> Expr:
-    """``n`` as a factor of outer strides; a run-time thread count reads ``blockDim``, as a person would write it."""
-    if kind in ("thread", "lane", "warp") and used(n):
-        return cast(HwIndex("block_dim", axis), I32)
+    """``n`` as a factor of outer strides; a run-time count reads ``blockDim`` or ``gridDim``, as a person would write it."""
+    hardware = {"thread": "block_dim", "lane": "block_dim", "warp": "block_dim", "block": "grid_dim"}
+    if kind in hardware and used(n):
+        return cast(HwIndex(hardware[kind], axis), I32)
     return n

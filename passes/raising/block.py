@@ -131,13 +131,21 @@ def _first_thread(s: If, rest: Body, launch: Launch, env: dict[Sym, Sym]) -> Ite
         yield (*s.then, *tail)
 
 
-def _replace_reads(body: Body, buffer: Sym, index: tuple[Expr, ...] | None, by: Sym) -> Body:
-    """Reads of ``buffer[index]`` (any uniform element when ``index`` is None) become reads of ``by``."""
+def _replace_reads(body: Body, buffer: Sym, index: tuple[Expr, ...] | None, by: Sym, op: str = "") -> Body:
+    """Reads of ``buffer[index]`` (any uniform element when ``index`` is None) become reads of ``by``.
+
+    Partial results that the reader itself combines (``part[0] op part[1]``) become one read.
+    """
+    whole = Var(by)
 
     def on(e: Expr) -> Expr:
         if isinstance(e, Load) and e.buffer == buffer and (index is None or e.index == index):
             if all(not depends_on_thread(i) for i in e.index):
-                return Var(by)
+                return whole
+        if op and isinstance(e, Binary) and e.op == op and e.a is whole and e.b is whole:
+            return whole
+        if op and isinstance(e, Call) and e.fn == op and all(x is whole for x in e.args):
+            return whole
         return e
 
     return map_body(body, keep, on)
@@ -171,7 +179,7 @@ def _loop(s: For, loop: Strided, rest: Body, launch: Launch, env: dict[Sym, Sym]
     partial = {a.sym: acc.sym for a, acc in zip(sums, accs)}
     for end in _region_ends(rest, set(partial)):
         region, after = rest[:end], rest[end:]
-        replaced = _results(region, after, partial)
+        replaced = _results(region, after, partial, {a.sym: a.op for a in accs})
         if replaced is None:
             continue
         try:
@@ -221,7 +229,7 @@ def _communicates(s: Stmt, private: set[Sym]) -> bool:
     return any(_is_shared(b) for b in assigned((s,))) or bool(touched & private)
 
 
-def _results(region: Body, after: Body, partial: dict[Sym, Sym]) -> Body | None:
+def _results(region: Body, after: Body, partial: dict[Sym, Sym], ops: dict[Sym, str]) -> Body | None:
     """``after`` with the places where the region's result is read replaced by the reduced scalars; None if unclear."""
     out = after
     for old, new in partial.items():
@@ -231,8 +239,9 @@ def _results(region: Body, after: Body, partial: dict[Sym, Sym]) -> Body | None:
     target = next(iter(partial.values()))
     if len(partial) > 1 and (shared or private & used_in(after)):
         return None  # which result is which needs more than a guess
+    op = ops[target]
     for b in shared:
-        out = _replace_reads(out, b, None, target)
+        out = _replace_reads(out, b, None, target, op)
     for p in private:
         out = map_body(out, keep, lambda e, p=p: cast(Var(target), p.type) if e == Var(p) else e)  # type: ignore[arg-type]
     return out

@@ -46,7 +46,7 @@ def _elements(body: Body, coords: dict[str, Coordinate], launch: Launch) -> Iter
         if axis not in coords:
             continue
         sym = coords[axis].sym
-        lo, hi = bounds[sym]
+        lo, hi = bounds[sym][:2]
         k = AXES.index(axis)
         dist = (Level("thread", launch.block[k], axis), Level("block", None, axis))
         body = (Par(sym, lo, hi, dist, body, tags=frozenset({f"loop:{sym.name}"})),)

@@ -1,0 +1,244 @@
+"""Lowering: the printed program, its meaning under many distributions, its barriers (sufficient and minimal), its refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from parallel_sources import ALL, JACOBI, RMS, ROWMAX, SGEMM, SILU
+
+from ktc.ir.fold import evaluate
+from ktc.ir.interp import run
+from ktc.ir.kernel import Kernel, bind
+from ktc.ir.nodes import Barrier, Store
+from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.types import Ptr, scalar_of
+from ktc.ir.walk import map_body, walk
+from ktc.passes.base import DistSpec, KnobRef, LevelSpec, Refused, Result
+from ktc.passes.distribute import Distribute
+from ktc.passes.lowering import LoweringError, materialise
+from ktc.passes.row_cache import RowCache
+from ktc.passes.rows_mapping import RowsMapping
+
+ELEMENTS = 1 << 12
+
+
+def spec(*levels: tuple) -> DistSpec:
+    return DistSpec(tuple(LevelSpec(k, n, axis) for k, n, axis in levels))
+
+
+def apply(p, kernel: Kernel, **args) -> Kernel:
+    outcome = p.apply(kernel, args)
+    assert isinstance(outcome, Result), outcome
+    return outcome.kernel
+
+
+def arguments(kernel: Kernel, seed: int = 0, **scalars) -> dict:
+    rng = np.random.default_rng(seed)
+    args: dict = dict(scalars)
+    for p in kernel.params:
+        if isinstance(p.sym.type, Ptr):
+            dtype = {2: np.float16, 4: np.float32}[scalar_of(p.sym.type).bytes]
+            args[p.sym.name] = rng.integers(1, 7, ELEMENTS).astype(dtype)
+        else:
+            args.setdefault(p.sym.name, 1.0)
+    return args
+
+
+def agree(parallel: Kernel, lowered: Kernel, args: dict, domains=("int", "field")) -> None:
+    """The lowered program computes what the loops mean, and the sanitizer has nothing to say."""
+    for domain in domains:
+        want = run(parallel, args, domain=domain, sanitize=False)
+        got = run(lowered, args, domain=domain)
+        assert not got.findings, [str(f) for f in got.findings]
+        for name, value in want.outputs.items():
+            np.testing.assert_array_equal(got.outputs[name], value, err_msg=f"{name} in {domain}\n{print_kernel(lowered)}")
+
+
+V, T, U, R = 4, 32, 2, 3
+MAPS_1D = {
+    "strided": (("thread", T, "x"), ("seq", None, "")),
+    "vector": (("vec", V, ""), ("thread", T, "x"), ("seq", None, "")),
+    "unrolled": (("thread", T, "x"), ("unroll", U, ""), ("seq", None, "")),
+    "both": (("vec", V, ""), ("thread", T, "x"), ("unroll", U, ""), ("seq", None, "")),
+    "coarse": (("seq", 3, ""), ("thread", T, "x"), ("seq", None, "")),
+    "lanes": (("vec", 2, ""), ("lane", 32, ""), ("seq", None, "")),
+    "covering": (("vec", V, ""), ("thread", T, "x"), ("unroll", 4, "")),
+    "narrow": (("thread", 8, "x"), ("seq", None, "")),
+    "wide": (("thread", 128, "x"), ("seq", None, "")),
+}
+WIDTHS = (4, 100, 128, 252)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", MAPS_1D)
+@pytest.mark.parametrize("source", [SILU, RMS, ROWMAX], ids=["silu", "rms", "rowmax"])
+def test_every_distribution_means_the_same(source: str, name: str, width: int) -> None:
+    base = parse_kernel(source)
+    kernel = apply(Distribute(), base, loop="i", map=spec(*MAPS_1D[name]))
+    args = arguments(kernel, d=width, n=R, eps=1.0)
+    if not all(evaluate(a.expr, {**args, **kernel.knob_values}) for a in kernel.assumptions):
+        pytest.skip("the distribution does not cover this size: its launcher falls back")
+    agree(base, materialise(kernel), args)
+
+
+@pytest.mark.parametrize("rows, lanes", [(1, 32), (2, 32), (4, 8), (2, 64), (8, 4)])
+@pytest.mark.parametrize("width", [4, 33, 100])
+@pytest.mark.parametrize("source", [SILU, RMS, ROWMAX], ids=["silu", "rms", "rowmax"])
+def test_rows_side_by_side(source: str, width: int, rows: int, lanes: int) -> None:
+    base = parse_kernel(source)
+    row = "token" if source is SILU else "row"
+    kernel = apply(RowsMapping(), base, loop=row, rows=rows, lanes=lanes)
+    for n in (1, 3, 5):
+        agree(base, materialise(kernel), arguments(kernel, d=width, n=n, eps=1.0))
+
+
+@pytest.mark.parametrize("tm, tn", [(1, 1), (2, 1), (1, 2), (2, 4)])
+@pytest.mark.parametrize("shape", [(1, 4, 1), (7, 12, 5), (16, 16, 3), (17, 20, 9)])
+def test_register_tiles_of_a_matrix_product(shape: tuple, tm: int, tn: int) -> None:
+    base = parse_kernel(SGEMM)
+    kernel = apply(Distribute(), base, loop="row", map=spec(("unroll", tm, ""), ("thread", 4, "y"), ("block", None, "y")))
+    kernel = apply(Distribute(), kernel, loop="col", map=spec(("vec", tn, ""), ("thread", 4, "x"), ("block", None, "x")))
+    m, n, k = shape
+    agree(base, materialise(kernel), arguments(kernel, M=m, N=n, K=k))
+
+
+@pytest.mark.parametrize("h, w", [(3, 3), (5, 34), (9, 70)])
+def test_a_stencil_with_inner_bounds(h: int, w: int) -> None:
+    base = parse_kernel(JACOBI)
+    kernel = apply(Distribute(), base, loop="x", map=spec(("thread", 16, "x"), ("unroll", 2, ""), ("block", None, "x")))
+    agree(base, materialise(kernel), arguments(kernel, h=h, w=w))
+
+
+@pytest.mark.parametrize("where", ["registers", "shared"])
+@pytest.mark.parametrize("width", [4, 100, 128])
+def test_a_cached_row(width: int, where: str) -> None:
+    base = parse_kernel(RMS)
+    kernel = apply(Distribute(), base, loop="i", map=spec(("vec", 2, ""), ("thread", 32, "x"), ("unroll", 2, "")))
+    kernel = apply(RowCache(), kernel, loop="i", where=where)
+    assert kernel != base
+    agree(base, materialise(kernel), arguments(kernel, d=width, n=R, eps=1.0))
+
+
+def test_open_knobs_give_the_same_program_as_bound_ones() -> None:
+    """The template with run-time structure (``if (T > 32)``) is right for every tuple it covers."""
+    base = parse_kernel(RMS)
+    levels = (("vec", KnobRef("V", (1, 2, 4)), ""), ("thread", KnobRef("T", (16, 32, 64)), "x"), ("unroll", KnobRef("U", (1, 4)), ""), ("seq", None, ""))
+    template = apply(Distribute(), base, loop="i", map=spec(*levels))
+    args = arguments(template, d=120, n=2, eps=1.0)
+    open_code = materialise(template)
+    for v, t, u in itertools.product((1, 2, 4), (16, 32, 64), (1, 4)):
+        values = {"V": v, "T": t, "U": u}
+        knobs = tuple(dataclasses.replace(k, value=values[k.name]) for k in open_code.knobs)
+        agree(base, open_code.with_(knobs=knobs), args, domains=("field",))
+        agree(base, materialise(bind(template, values)), args, domains=("field",))
+
+
+# ------------------------------------------------------------------------------------------------------------ barriers
+
+
+def without_barrier(kernel: Kernel, k: int) -> Kernel:
+    count = itertools.count()
+    return kernel.with_(body=map_body(kernel.body, lambda s: None if isinstance(s, Barrier) and next(count) == k else s))
+
+
+@pytest.mark.parametrize("strategy", ["shuffle", "shared"])
+def test_each_derived_barrier_is_needed(strategy: str) -> None:
+    """Removing any one barrier is a race that the sanitizer finds: none is redundant."""
+    base = parse_kernel(RMS)
+    kernel = base.with_(body=map_body(base.body, lambda s: dataclasses.replace(s, strategy=strategy) if hasattr(s, "strategy") else s))
+    lowered = materialise(kernel)
+    args = arguments(kernel, d=100, n=2, eps=1.0)
+    agree(base, lowered, args)
+    barriers = sum(isinstance(s, Barrier) for s in walk(lowered.body))
+    assert barriers >= 1
+    for k in range(barriers):
+        found = run(without_barrier(lowered, k), args, domain="int").findings
+        assert any(f.code == "race" for f in found), f"barrier {k} of {barriers} is not needed:\n{print_kernel(lowered)}"
+
+
+def test_rows_in_a_loop_reuse_their_slots_safely() -> None:
+    """A persistent row loop runs the reduction again: readers of the old slots must be done."""
+    base = parse_kernel(RMS)
+    kernel = apply(Distribute(), base, loop="row", map=spec(("block", 2, "x"), ("seq", None, "")))
+    lowered = materialise(kernel)
+    assert sum(isinstance(s, Barrier) for s in walk(lowered.body)) == 2
+    agree(base, lowered, arguments(kernel, d=70, n=5, eps=1.0))
+
+
+# -------------------------------------------------------------------------------------------------------------- output
+
+
+def test_vector_accesses_where_alignment_is_known() -> None:
+    kernel = apply(Distribute(), parse_kernel(SILU), loop="i", map=spec(("vec", 8, ""), ("thread", 64, "x"), ("seq", None, "")))
+    wide = [s for s in walk(materialise(kernel).body) if isinstance(s, Store) and s.width != 1]
+    assert len(wide) == 1
+    unknown = kernel.with_(params=tuple(dataclasses.replace(p, align=0) for p in kernel.params))
+    assert not [s for s in walk(materialise(unknown).body) if isinstance(s, Store) and s.width != 1]
+
+
+def test_an_undistributed_loop_is_a_plain_loop() -> None:
+    text = print_kernel(materialise(parse_kernel(SILU.replace("@ [thread.x 64, seq]", "@ [seq]"))))
+    assert "for i: i64 in 0_i64..d" in text
+
+
+def test_lowering_is_deterministic() -> None:
+    for source in ALL.values():
+        a, b = (print_kernel(materialise(parse_kernel(source))) for _ in range(2))
+        assert a == b
+
+
+def test_spmd_comes_back_unchanged() -> None:
+    lowered = materialise(parse_kernel(SILU))
+    assert materialise(lowered) is lowered
+
+
+# ------------------------------------------------------------------------------------------------------------ refusals
+
+
+@pytest.mark.parametrize(
+    "old, new, code",
+    [
+        ("reduce(+) sum: f32 = 0.0 over i in 0..d @ [thread.x 64, seq]", "reduce(+) sum: f32 = 0.0 over i in 0..d @ [thread.x 48, seq]", "E-LOWER-SHAPE"),
+        ("par row in 0..n @ [block.x]", "par row in 0..n @ [thread.x 64, block.x]", "E-LOWER-AXIS"),
+    ],
+)
+def test_inconsistent_distributions_are_refused(old: str, new: str, code: str) -> None:
+    assert old in RMS
+    with pytest.raises(LoweringError) as e:
+        materialise(parse_kernel(RMS.replace(old, new)))
+    assert e.value.code == code
+
+
+def test_shuffles_need_whole_warps() -> None:
+    source = ROWMAX.replace("thread.x 64", "thread.x 48").replace("reduce(max)", "reduce(max)")
+    kernel = parse_kernel(source)
+    kernel = kernel.with_(body=map_body(kernel.body, lambda s: dataclasses.replace(s, strategy="shuffle") if hasattr(s, "strategy") else s))
+    with pytest.raises(LoweringError) as e:
+        materialise(kernel)
+    assert e.value.code == "E-LOWER-REDUCE-SHAPE"
+
+
+@pytest.mark.parametrize(
+    "args, code",
+    [
+        ({"loop": "nope", "map": spec(("seq", None, ""))}, "E-PLACE"),
+        ({"loop": "i", "map": spec(("seq", None, ""), ("thread", 32, "x"))}, "E-DIST-LEVELS"),
+        ({"loop": "i", "map": spec(("thread", 32, "x"), ("thread", 2, "x"))}, "E-DIST-AXIS"),
+        ({"loop": "i", "map": spec(("thread", 32, "x"), ("block", None, "y"))}, "E-DIST-REDUCE-BLOCK"),
+        ({"loop": "i"}, "E-ARG-MISSING"),
+    ],
+)
+def test_distribute_refuses(args: dict, code: str) -> None:
+    kernel = parse_kernel(RMS)
+    outcome = Distribute().apply(kernel, args)
+    assert isinstance(outcome, Refused) and outcome.code == code
+
+
+def test_row_cache_refuses_a_runtime_loop() -> None:
+    outcome = RowCache().apply(parse_kernel(RMS), {"loop": "i"})
+    assert isinstance(outcome, Refused) and outcome.code == "E-ROWCACHE-SEQ"
+    outcome = RowCache().apply(parse_kernel(SILU), {"loop": "i"})
+    assert isinstance(outcome, Refused) and outcome.code == "E-ROWCACHE-NONE"
