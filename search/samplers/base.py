@@ -1,0 +1,139 @@
+"""What our samplers share: every proposal is feasible, unmeasured and not pending.
+
+Optuna's stock samplers propose from the product of the domains, so on a constrained space they repeat themselves and
+propose what cannot be compiled. A :class:`FeasibleSampler` is an ordinary ``optuna.samplers.BaseSampler`` (usable with
+``study.optimize`` too) whose subclasses only pick one index out of candidates that are already known to be good.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.samplers import BaseSampler
+from optuna.trial import FrozenTrial, TrialState
+
+from ..space import Space
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+
+
+class Exhausted(Exception):
+    """Every feasible configuration is measured or pending."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What a study knows, in ordinal coordinates.
+
+    ``rows`` is (n, knobs), ``values`` (n,) the objective of finished trials (log of seconds) and ``failed`` (n,)
+    whether a constraint was violated; ``pending`` is (m, knobs).
+    """
+
+    rows: np.ndarray
+    values: np.ndarray
+    failed: np.ndarray
+    pending: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def distributions(space: Space) -> dict[str, BaseDistribution]:
+    """One categorical per knob, over its domain: dashboards show real values, whatever the sampler models."""
+    return {n: CategoricalDistribution(d) for n, d in space.domains.items()}
+
+
+class FeasibleSampler(BaseSampler):
+    """Base class. Subclasses implement :meth:`choose`.
+
+    ``blocked`` holds indices that must not be proposed although the study has no trial for them: configurations that
+    another process, or a seed, has claimed.
+    """
+
+    startup = 10
+    """Trials proposed at random before the model is asked."""
+
+    pool = 4096
+    """Candidates a model looks at, at most; a uniform sample of a larger set, plus the best points' neighbours."""
+
+    def __init__(self, space: Space, seed: int | None = None) -> None:
+        self.space = space
+        self.rng = np.random.default_rng(seed)
+        self.blocked: set[int] = set()
+        self._index: dict[int, int] = {}  # trial number -> index in the space, for finished trials
+
+    @abc.abstractmethod
+    def choose(self, history: History, candidates: np.ndarray) -> int:
+        """Position in ``candidates`` (n, knobs; ordinal coordinates) of the next configuration to measure."""
+
+    # ------------------------------------------------------------------------------------------ the protocol of Optuna
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return distributions(self.space)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """The next configuration, whole.
+
+        Raises:
+            Exhausted: when nothing is left to propose.
+        """
+        trials = [t for t in study.get_trials(deepcopy=False) if t.number != trial.number]
+        finished = [t for t in trials if t.state == TrialState.COMPLETE and self._find(t) >= 0]
+        running = [i for t in trials if t.state == TrialState.RUNNING and (i := self.space.find(t.params)) >= 0]
+        taken = {self._find(t) for t in finished} | set(running) | self.blocked
+        failed = np.array([any(v > 0 for v in t.constraints.values()) for t in finished], bool)
+        history = History(
+            rows=self.space.rows([self._find(t) for t in finished]),
+            values=np.array([t.value for t in finished], float),
+            failed=failed,
+            pending=self.space.rows(running),
+        )
+        model = int(np.count_nonzero(~failed)) >= 2 and len(history) >= self.startup
+        indices = self.candidates(taken, history, self.pool if model else 1)
+        if not indices:
+            raise Exhausted
+        at = self.choose(history, self.space.rows(indices)) if model else 0
+        return self.space.config(indices[at])
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """Knobs are only ever sampled together; an unknown parameter is an error of the caller."""
+        raise ValueError(f"'{param_name}' is not a knob of this space")
+
+    def reseed_rng(self) -> None:
+        self.rng = np.random.default_rng()
+
+    # ------------------------------------------------------------------------------------------------------ candidates
+
+    def candidates(self, taken: set[int], history: History, limit: int) -> list[int]:
+        """Up to ``limit`` feasible indices not in ``taken``: all that are left, or a uniform sample of them together
+        with the neighbours of the three best configurations."""
+        if self.space.size <= 4 * limit + len(taken):
+            left = [i for i in range(self.space.size) if i not in taken]
+            return left if len(left) <= limit else [left[i] for i in self.rng.permutation(len(left))[:limit]]
+        drawn = [i for i in self.space.sample_indices(self.rng, limit + len(taken)) if i not in taken]
+        near = [i for i in self._near_best(history) if i not in taken] if limit > 1 else []
+        return list(dict.fromkeys(near + drawn))[:limit]
+
+    def _near_best(self, history: History) -> list[int]:
+        best = [i for i in np.argsort(history.values) if not history.failed[i]][:3]
+        configs = [dict(zip(self.space.names, self._values(history.rows[i]))) for i in best]
+        return [self.space.find(n) for c in configs for n in self.space.neighbours(c)]
+
+    def _values(self, row: Sequence[int]) -> list[int]:
+        return [self.space.domains[n][d] for n, d in zip(self.space.names, row)]
+
+    def _find(self, trial: FrozenTrial) -> int:
+        """Index of a finished trial (its parameters no longer change), or -1 for one of another space."""
+        if trial.number not in self._index:
+            self._index[trial.number] = self.space.find(trial.params)
+        return self._index[trial.number]
