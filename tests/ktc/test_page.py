@@ -1,0 +1,73 @@
+"""The report page: nothing from outside becomes markup, and the policy allows the page itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+
+from ktc.page import Page, Point, Table, render
+
+HOSTILE = '</pre><script>alert(1)</script><img src=x onerror="alert(1)">\'"&'
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def parse(html: str) -> Tags:
+    tags = Tags()
+    tags.feed(html)
+    return tags
+
+
+def hostile_page() -> Page:
+    return Page(
+        title=HOSTILE,
+        summary=[HOSTILE],
+        tables=[Table(HOSTILE, [HOSTILE], [[HOSTILE]])],
+        points=[Point(0, 2e-6, HOSTILE), Point(1, None, HOSTILE), Point(2, 1e-6, HOSTILE)],
+        baseline=3e-6,
+        bound=5e-7,
+        before=HOSTILE,
+        after=HOSTILE,
+        notes=[HOSTILE],
+    )
+
+
+def test_hostile_text_stays_text() -> None:
+    tags = parse(render(hostile_page()))
+    assert "script" not in tags.tags and "img" not in tags.tags
+    assert not [a for a in tags.attributes if a.startswith("on") or a == "style" or a in ("src", "href")]
+    assert tags.text.count(HOSTILE) >= 7
+
+
+def test_the_policy_allows_the_style_sheet_and_nothing_else() -> None:
+    html = render(hostile_page())
+    style = re.search(r"<style>(.*?)</style>", html, re.S)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert style and policy
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert policy[1].split("; ")[:2] == ["default-src 'none'", f"style-src 'sha256-{digest}'"]
+    assert "unsafe" not in policy[1]
+
+
+def test_the_trajectory_shows_every_measurement_and_the_best_so_far() -> None:
+    html = render(Page("t", [], points=[Point(i, s * 1e-6, "") for i, s in enumerate((4, 2, 3, 1))], baseline=4e-6))
+    assert html.count("<circle") == 4
+    line = re.search(r'points="([^"]*)"', html)
+    assert line
+    heights = [float(p.split(",")[1]) for p in line[1].split()]
+    assert heights == sorted(heights) and heights[1] == heights[2]
