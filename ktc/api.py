@@ -121,7 +121,15 @@ class Program:
         from .backends import emit
 
         program = self.ok if mode == "template" and not knobs else self.bind(**knobs)
-        return emit(program.kernel, target, mode)
+        return emit(program.lowered(target), target, mode)
+
+    def lowered(self, target: str = "cuda") -> Kernel:
+        """The kernel as the emitter of ``target`` takes it: in SPMD form, except for numba."""
+        if target == "numba" or not self.ok.kernel.is_parallel:
+            return self.kernel
+        from .passes.lowering import materialise
+
+        return materialise(self.kernel)
 
     def verify(self, **options: Any) -> Any:
         """The verification ladder, this program against its original: see :mod:`ktc.verification`."""

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .ir.diagnostics import KtcError
 
 if TYPE_CHECKING:
     from .api import Program
-
-DEFAULT_ARCH = "sm_90"
-COMPILE_SECONDS = 120
+    from .backends import CompileReport
+    from .backends.base import Emitted
 
 
 @dataclass(frozen=True)
@@ -56,24 +50,29 @@ def emit(program: Program, target: str, kind: str, values: Mapping[str, int], ar
 
 
 def space(program: Program) -> dict[str, Any]:
-    """The open knobs as data: domains, defaults, constraints over them as text."""
-    from .ir.text import print_expr
+    """The open knobs as data: domains, defaults, constraints, and the launch over them."""
+    from .backends import search_space
 
-    k = program.kernel
-    return {
-        "kernel": k.name,
-        "script": program.script,
-        "knobs": [{"name": d.name, "values": list(d.domain), "default": d.default, "doc": d.doc} for d in k.knobs],
-        "constraints": [print_expr(c) for c in k.constraints],
-    }
+    return search_space(program.lowered())
 
 
-def compile_check(program: Program, target: str, values: Mapping[str, int], arch: str | None) -> Any:
-    """What the target's real compiler says of the program (``ktc.backends.check_compile``)."""
+def compile_check(program: Program, target: str, values: Mapping[str, int], arch: str | None) -> CompileReport:
+    """What the target's real compiler says of the program.
+
+    Raises:
+        KtcError: E-COMPILE when it refuses (a bug in ktc or an option it lacks), E-TOOL-MISSING without a compiler.
+    """
+    return _compiled(program.lower(target, **values), arch, "cubin")
+
+
+def _compiled(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
     from .backends import check_compile
+    from .backends.base import CompileFailure
 
-    emitted = program.lower(target, **values)
-    return check_compile(emitted, arch) if arch else check_compile(emitted)
+    try:
+        return check_compile(emitted, arch, output)
+    except CompileFailure as e:
+        raise KtcError("E-COMPILE", f"the {emitted.target} compiler refuses the output:\n{e.log.strip()}") from e
 
 
 def port_report(program: Program, target: str) -> list[dict[str, str]]:
@@ -109,21 +108,20 @@ def _space(program: Program, target: str, values: dict[str, int], arch: str | No
 
 
 def _launcher(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
-    from .backends.launchers import launcher  # type: ignore[import-not-found]
+    from .backends import emit_launcher
 
     e = program.lower(target, **values)
-    return Output(launcher(e), target, "launcher", e.entry, e.kernel.knob_values, e.options, e.notes)
+    return Output(emit_launcher(e), target, "launcher", e.entry, e.kernel.knob_values, e.options, e.notes)
 
 
 def _device_code(program: Program, target: str, values: dict[str, int], arch: str | None, kind: str) -> Output:
     if target != "cuda":
         raise KtcError("E-USAGE", f"--emit {kind} goes with --backend cuda", exit_code=2)
     e = program.lower("cuda", **values)
-    data = nvcc(e.text, kind, arch or DEFAULT_ARCH, e.options)
+    data = _compiled(e, arch, kind).artifact
+    binary = None if kind == "ptx" else data
     text = data.decode("utf-8", errors="replace") if kind == "ptx" else ""
-    return Output(
-        text, "cuda", kind, e.entry, e.kernel.knob_values, e.options, e.notes, None if kind == "ptx" else data
-    )
+    return Output(text, "cuda", kind, e.entry, e.kernel.knob_values, e.options, e.notes, binary)
 
 
 def _ptx(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
@@ -132,30 +130,6 @@ def _ptx(program: Program, target: str, values: dict[str, int], arch: str | None
 
 def _cubin(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
     return _device_code(program, target, values, arch, "cubin")
-
-
-def nvcc(text: str, kind: str, arch: str, options: tuple[str, ...] = ()) -> bytes:
-    """``text`` compiled by nvcc to PTX or a cubin.
-
-    Raises:
-        KtcError: E-NO-COMPILER (exit code 3) without nvcc, E-COMPILE with its log.
-    """
-    tool = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
-    if tool is None:
-        raise KtcError("E-NO-COMPILER", "nvcc is not installed", hint="ktc doctor says how to get it", exit_code=3)
-    with tempfile.TemporaryDirectory(prefix="ktc-") as folder:
-        source, out = Path(folder) / "kernel.cu", Path(folder) / f"kernel.{kind}"
-        source.write_text(text, encoding="utf-8")
-        command = [tool, f"-arch={arch}", f"-{kind}", *options, "-o", str(out), str(source)]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=COMPILE_SECONDS, env=os.environ | {"TMPDIR": folder}
-            )
-        except subprocess.TimeoutExpired as e:
-            raise KtcError("E-COMPILE", f"nvcc took longer than {COMPILE_SECONDS} s") from e
-        if done.returncode != 0:
-            raise KtcError("E-COMPILE", f"nvcc refuses the output:\n{done.stderr.strip()}")
-        return out.read_bytes()
 
 
 _KINDS: dict[str, Callable[[Any, str, dict[str, int], str | None], Output]] = {
