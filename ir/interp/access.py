@@ -12,7 +12,7 @@ from .state import State
 
 
 class Access:
-    """Where each active lane touches ``buffer``: ``pos`` indexes ``buffer.data``, one entry (or row of ``moved``) a lane.
+    """Where each active lane touches ``buffer``: ``pos`` indexes ``buffer.data``, one entry or row of ``moved`` a lane.
 
     ``pos`` is 0-d when all lanes touch the same place of a global buffer. Lanes out of bounds are reported and get
     ``ok`` False; their ``pos`` is clamped to 0.

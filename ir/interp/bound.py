@@ -6,7 +6,7 @@ Stability of Numerical Algorithms*, 3.3): every operation adds one rounding ``u*
     x + y -> ex + ey + u|x+y|          x * y -> |x|ey + |y|ex + ex ey + u|xy| + s
     f(x)  -> max |f(x +- ex) - f(x)| + 2u*ulp(f)*|f(x)| + s     (f monotone; sin, cos: Lipschitz)
 
-u is the type's unit round-off and s its smallest subnormal. So the bound knows the accumulation depth, the cancellations
+u is the type's unit round-off and s its smallest subnormal. So the bound knows the accumulation depth, cancellations
 and the number of low-precision roundings of *this* program; contraction into fma only makes the truth smaller.
 Branches and float -> int conversions follow the double values: a decision that rounding could flip is not covered.
 """
@@ -33,11 +33,12 @@ FAST: dict[str, tuple[float, float]] = {
     "fast_log10": (4, 0), "fast_div": (3, 0), "fast_rcp": (3, 0), "fast_rsqrt": (3, 0), "fast_sqrt": (3, 0),
     "fast_tanh": (2.0**13, 0), "fast_pow": (32, 4),
 }  # fmt: skip
-"""(ulps, further ulps per unit of |x|) of the fast versions: CUDA guide, intrinsic functions (``__expf``: 2 + 1.173|x|);
-tanh.approx is accurate to 2^-11 (PTX ISA)."""
+"""(ulps, further ulps per unit of |x|) of the fast versions: CUDA guide, intrinsic functions (``__expf``:
+2 + 1.173|x|); tanh.approx is accurate to 2^-11 (PTX ISA)."""
 
 FAST_ABSOLUTE: dict[str, float] = {
-    "fast_sin": 2.0**-21.19, "fast_cos": 2.0**-21.41, "fast_log": 2.0**-21.41, "fast_log2": 2.0**-21, "fast_log10": 2.0**-22,
+    "fast_sin": 2.0**-21.19, "fast_cos": 2.0**-21.41, "fast_log": 2.0**-21.41, "fast_log2": 2.0**-21,
+    "fast_log10": 2.0**-22,
 }  # fmt: skip
 """Absolute errors the guide documents on the central interval of some fast functions."""
 

@@ -37,8 +37,8 @@ class Mismatch:
     def __str__(self) -> str:
         if self.finding is not None:
             return str(self.finding)
-        at = ", ".join(map(str, self.index))
-        return f"{self.buffer}[{at}] is {self.got}, expected {self.expected} ({self.wrong} elements differ, domain {self.domain})"
+        place = f"{self.buffer}[{', '.join(map(str, self.index))}]"
+        return f"{place} is {self.got}, expected {self.expected} ({self.wrong} differ, domain {self.domain})"
 
 
 def equivalent(
@@ -50,7 +50,7 @@ def equivalent(
     sanitize: bool = True,
     undefined: Collection[str] = (),
 ) -> Mismatch | None:
-    """None if ``b`` leaves the same bits as ``a`` in every domain on every instance, and has no defect that ``a`` lacks.
+    """None if ``b`` leaves the same bits as ``a`` in every domain on every instance, and no defect that ``a`` lacks.
 
     Parameters are matched by name. Only stored elements of ``undefined`` buffers are compared.
 

@@ -3,13 +3,14 @@
 Addition, multiplication and division are exact in both fields, hence invariant under any algebraic rewrite, and a
 dropped, doubled or misplaced term changes the result except with probability about degree/P. The Q-residue exists for
 exponentials: the squares modulo P form a group of order Q, so ``exp(x) = G^(x mod Q) mod P`` with G a square obeys
-exp(x+y) = exp(x)exp(y) (the construction of Mirage, OSDI 2025). The Q-residue of a result of a non-rational function is
-a keyed hash of its P-residue.
+exp(x+y) = exp(x)exp(y) (the construction of Mirage, OSDI 2025). The result of a non-rational function has no Q-residue,
+nor has anything computed from it; an exponential of such a number uses a keyed hash of its P-residue instead. Results are
+compared by their P-residues.
 
 Comparisons, max and min use the centred P-residue, in which small integers keep their order; the two extreme residues
 stand for the infinities. ``sqrt(x) = x^((P+1)/4)`` is multiplicative and squares back to x up to sign.
 
-Storage: one 64-bit word, P-residue in the low half, Q-residue in the high half.
+Storage: one 64-bit word, P-residue in the low half, Q-residue (or Q for none) in the high half.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ P = 2147483579
 Q = 1073741789
 _G = 4  # a square, not 1: it generates the subgroup of order Q, because Q is prime
 _MOD = {0: np.uint64(P), 1: np.uint64(Q)}
+_NO_Q = np.uint64(Q)
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 _TOP = (P - 1) // 2
@@ -48,8 +50,23 @@ def _pack(p, q):
 
 
 def _from_p(p):
-    """A number of which only the P-residue is known: its Q-residue becomes a fixed function of it."""
-    return _pack(p, keyed("q-residue", p) % np.uint64(Q))
+    """A number of which only the P-residue is known."""
+    return _pack(p, _NO_Q)
+
+
+def _known_q(x):
+    """The Q-residue, or a fixed function of the P-residue where there is none."""
+    q = _q(x)
+    missing = q == _NO_Q
+    return np.where(missing, keyed("q-residue", _p(x)) % _MOD[1], q) if np.any(missing) else q
+
+
+def _both(p, q, *operands):
+    """Pack, dropping the Q-residue wherever an operand has none."""
+    missing = _q(operands[0]) == _NO_Q
+    for x in operands[1:]:
+        missing = missing | (_q(x) == _NO_Q)
+    return _pack(p, np.where(missing, _NO_Q, q))
 
 
 def _centred(x) -> np.ndarray:
@@ -92,11 +109,11 @@ def _word(pq: tuple[int, int]) -> np.uint64:
 
 
 def _add(a, b):
-    return _pack((_p(a) + _p(b)) % _MOD[0], (_q(a) + _q(b)) % _MOD[1])
+    return _both((_p(a) + _p(b)) % _MOD[0], (_q(a) + _q(b)) % _MOD[1], a, b)
 
 
 def _negate(x):
-    return _pack((_MOD[0] - _p(x)) % _MOD[0], (_MOD[1] - _q(x)) % _MOD[1])
+    return _both((_MOD[0] - _p(x)) % _MOD[0], (_MOD[1] - _q(x)) % _MOD[1], x)
 
 
 def _sub(a, b):
@@ -104,16 +121,16 @@ def _sub(a, b):
 
 
 def _mul(a, b):
-    return _pack(_p(a) * _p(b) % _MOD[0], _q(a) * _q(b) % _MOD[1])
+    return _both(_p(a) * _p(b) % _MOD[0], _q(a) * _q(b) % _MOD[1], a, b)
 
 
 def _reciprocal(x):
     """Inverse in both fields (0 stays 0, deterministic like everything here)."""
-    return _pack(_power(_p(x), P - 2, _MOD[0]), _power(_q(x), Q - 2, _MOD[1]))
+    return _both(_power(_p(x), P - 2, _MOD[0]), _power(_q(x), Q - 2, _MOD[1]), x)
 
 
 def _exp(x):
-    return _from_p(_power(np.uint64(_G), _q(x), _MOD[0]))
+    return _from_p(_power(np.uint64(_G), _known_q(x), _MOD[0]))
 
 
 def _tanh(x):
@@ -145,7 +162,7 @@ class FieldDomain(Domain):
         return out
 
     def decode(self, storage, t):
-        return storage
+        return _p(storage).astype(np.uint32)
 
     def float_const(self, value, t):
         if math.isnan(value):

@@ -23,7 +23,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One defect: ``index`` is the flat element touched, ``thread`` and ``block`` the linear ids of the first witness."""
+    """One defect. ``index``: flat element touched; ``thread``, ``block``: linear ids of the first witness."""
 
     kind: str
     message: str

@@ -2,8 +2,8 @@
 
 A :class:`Frame` is a set of ``n`` lanes in lockstep: the threads of a batch of blocks, or the iterations of a ``par``
 nest. Each lane of a child frame has one parent lane (``index``). An *active set* is ``None`` (all lanes) or a sorted
-array of lane numbers. A *value* is uniform (0-d; ``(1, w)`` for a vector) or has one entry per active lane. Variables are
-kept per frame, full width, and treated as immutable: an assignment under a partial active set copies.
+array of lane numbers. A *value* is uniform (0-d; ``(1, w)`` for a vector) or has one entry per active lane. Variables
+are kept per frame, full width, and treated as immutable: an assignment under a partial active set copies.
 """
 
 from __future__ import annotations

@@ -37,4 +37,4 @@ def dyadic(value: float) -> tuple[int, int]:
 
 
 HUGE = 1e30
-"""Literals at least this large (FLT_MAX, 1e38f) stand for infinity in the exact domains, as identities of max and min."""
+"""Literals at least this large (FLT_MAX, 1e38f) stand for infinity in the exact domains: identities of max and min."""

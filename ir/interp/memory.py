@@ -20,7 +20,7 @@ class Buffer:
     """Storage of one symbol. ``data`` is flat: ``rows`` times ``size`` scalars of type ``elem``.
 
     ``dims`` are the declared extents (None: a pointer, one flat index), ``lanes`` the vector length of an element.
-    ``owner`` is the frame whose lanes own the rows (None: global). ``written`` marks initialised scalars (None: all are).
+    ``owner`` is the frame whose lanes own the rows (None: global). ``written`` marks initialised scalars (None: all).
     """
 
     sym: Sym

@@ -3,10 +3,10 @@
 Two questions are kept apart. *Order* says whether an earlier access and a present one are concurrent: in SPMD form by
 barriers (:class:`BarrierOrder`), in parallel form by which ``par`` iterations they belong to (:class:`IterationOrder`).
 *Shadow* remembers, for every scalar, two representative writers and two representative readers. Two are enough in
-practice: when a new access is ordered after a remembered one it replaces it (happens-before is transitive), and when it is
-not, it is itself the partner of a race or a second member of a set of concurrent readers or atomics.
+practice: when a new access is ordered after a remembered one it replaces it (happens-before is transitive), and when it
+is not, it is itself the partner of a race or a second member of a set of concurrent readers or atomics.
 
-Kernels are run in lockstep, one legal schedule; a race is reported when *some* schedule could order the pair differently.
+Kernels run in lockstep, one legal schedule; a race is reported when *some* schedule could order the pair differently.
 Warps are not implicitly synchronous. Shuffles order nothing.
 """
 
@@ -144,7 +144,7 @@ class _Two:
         return partner
 
     def remember(self, pos, ids, now: int, keep: np.ndarray) -> None:
-        """Note the accesses: where ``keep`` (the remembered one is concurrent) as a second member, else as the first."""
+        """Note the accesses: as second member where ``keep`` (the remembered one is concurrent), else as first."""
         if keep.any():
             self.crowded = True
             self.who[1][pos[keep]] = ids[keep]

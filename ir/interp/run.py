@@ -62,7 +62,7 @@ def run(
     """Execute ``kernel`` (SPMD or parallel form) on ``args``, by parameter name; the arrays are not modified.
 
     Args:
-        args: numpy arrays (any shape; flat indices are row-major) for pointers, numbers for scalars and host parameters.
+        args: numpy arrays (any shape; flat indices are row-major) for pointers, numbers for scalars and host values.
         domain: ``float | float64 | int | field | bound``, see :mod:`ktc.ir.interp.domain`.
         sanitize: check races, barrier divergence, alignment and uninitialised reads; out-of-bounds is always checked.
         warp: hardware warp width for ordering (warp collectives always see logical warps of 32).

@@ -1,7 +1,7 @@
 """Execution of statements in lockstep: each runs for all active lanes, control flow narrows the active set.
 
-Every executor returns the lanes that go on to the next statement. ``break``, ``continue`` and ``return`` return none and
-park their lanes where the loop (or nobody) will pick them up.
+Every executor returns the lanes that go on to the next statement. ``break``, ``continue`` and ``return`` return none
+and park their lanes where the loop (or nobody) will pick them up.
 """
 
 from __future__ import annotations
