@@ -50,7 +50,7 @@ class Raise(Pass):
                 hint="give [launch] in workload.toml, or keep <<<>>> in the file",
             )
         body = prepare(kernel, kernel.launch)
-        why = "no candidate"
+        why = ""
         try:
             for guess in islice(candidates(body, kernel.launch), MAX_CANDIDATES):
                 raised = kernel.with_(body=guess)
@@ -58,8 +58,14 @@ class Raise(Pass):
                 if not why:
                     return Result(_flagged(raised), _notes(raised))
         except Blocked as b:
+            if why:
+                return _unlike(why)
             return Refused(b.code, b.why, (b.loc,) if b.loc else ())
-        return Refused("E-RAISE-CHECK", f"the guessed loops do not compute what the source computes: {why}")
+        return _unlike(why)
+
+
+def _unlike(why: str) -> Refused:
+    return Refused("E-RAISE-CHECK", f"the guessed loops do not compute what the source computes: {why}")
 
 
 def _flagged(kernel: Kernel) -> Kernel:

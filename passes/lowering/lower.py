@@ -36,7 +36,7 @@ from .reduction import across_threads, combine, identity
 from .runs import emit_run
 from .scope import Guard, Scope, has_parallel, is_convergent, nest
 from .state import State
-from .sync import Access, accesses, conflict, siblings_conflict
+from .sync import Access, accesses, carried_conflict, conflict, siblings_conflict
 
 
 def lower_body(body: Body, scope: Scope, st: State) -> Body:
@@ -121,10 +121,7 @@ def _compound(s: Stmt, scope: Scope, st: State) -> Body:
 
 def _back_edge(body: Body, scope: Scope, st: State) -> Body:
     """A barrier at the end of a loop whose next round may touch what this one still reads or writes."""
-    if not any(has_parallel(s) for s in body):
-        return ()
-    every = [a for s in body for a in accesses(s, len(st.thread_axes - scope.axes))]
-    return (Barrier(),) if conflict(every, every) else ()
+    return (Barrier(),) if carried_conflict(body, len(st.thread_axes - scope.axes)) else ()
 
 
 # ------------------------------------------------------------------------------------------------------------- loops

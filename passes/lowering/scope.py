@@ -14,7 +14,6 @@ from ktc.ir.nodes import (
     For,
     HwIndex,
     If,
-    Load,
     Par,
     Reduce,
     Stmt,
@@ -23,7 +22,7 @@ from ktc.ir.nodes import (
     WarpOp,
     fresh,
 )  # fmt: skip
-from ktc.ir.types import I32, Array
+from ktc.ir.types import I32
 from ktc.ir.walk import rename, stmt_exprs, walk, walk_expr
 
 from .levels import Jam
@@ -103,15 +102,7 @@ def is_convergent(body: Body) -> bool:
             return True
         if any(isinstance(x, WarpOp) for e in stmt_exprs(s) for x in walk_expr(e)):
             return True
-        if touches_shared(s):
-            return True
     return False
-
-
-def touches_shared(s: Stmt) -> bool:
-    buffers = [getattr(s, "buffer", None)]
-    buffers += [x.buffer for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)]
-    return any(b is not None and isinstance(b.type, Array) and b.type.space == "shared" for b in buffers)
 
 
 def has_parallel(s: Stmt) -> bool:

@@ -8,9 +8,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.nodes import AddrOf, Atomic, Body, Dist, Expr, Knob, Load, Par, Reduce, Stmt, Store, Sym, Var, bodies
+from ktc.ir.nodes import (
+    AddrOf,
+    Atomic,
+    Body,
+    Dist,
+    Expr,
+    For,
+    Knob,
+    Load,
+    Par,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    While,
+    bodies,
+)
 from ktc.ir.types import Array, Ptr
-from ktc.ir.walk import map_expr, stmt_exprs, walk_expr
+from ktc.ir.walk import map_expr, stmt_exprs, walk, walk_expr
 
 from .decide import strip
 
@@ -85,11 +102,26 @@ def conflict(before: list[Access], after: list[Access]) -> bool:
 
 
 def siblings_conflict(body: Body, axes: int) -> bool:
-    """Whether two statements of ``body`` need a barrier between them."""
+    """Whether two statements of ``body``, or of a statement list inside it, need a barrier between them."""
     seen: list[Access] = []
     for s in body:
         here = accesses(s, axes)
         if conflict(seen, here):
             return True
         seen += here
+    for s in body:
+        if isinstance(s, Par | Reduce):
+            continue
+        if isinstance(s, For | While) and carried_conflict(s.body, axes):
+            return True
+        if any(siblings_conflict(b, axes) for b in bodies(s)):
+            return True
     return False
+
+
+def carried_conflict(body: Body, axes: int) -> bool:
+    """Whether a round of a loop over ``body`` may touch what another thread still reads or writes in the last one."""
+    if not any(isinstance(s, Par | Reduce) for s in walk(body)):
+        return False
+    every = [a for s in body for a in accesses(s, axes)]
+    return conflict(every, every)

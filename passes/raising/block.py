@@ -17,7 +17,7 @@ from ktc.ir.nodes import (
     Alloc,
     Barrier,
     Binary,
-    Body,
+    Body, Call,
     Decl,
     Expr,
     For,

@@ -10,6 +10,7 @@ import random
 
 import numpy as np
 from ktc.ir.fold import evaluate
+from ktc.ir.inputs import numpy_dtype
 from ktc.ir.interp import equivalent
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import Ptr, Scalar, scalar_of
@@ -73,12 +74,10 @@ def _acceptable(kernel: Kernel, scalars: dict) -> bool:
 
 
 def _buffers(kernel: Kernel, seed: int) -> dict[str, np.ndarray]:
-    from ktc.ir.interp.dtypes import numpy_dtype
-
     rng = np.random.default_rng(seed)
     out = {}
     for p in kernel.params:
         if isinstance(p.sym.type, Ptr):
             values = rng.integers(1, 6, BUFFER_ELEMENTS)
-            out[p.sym.name] = values.astype(numpy_dtype(scalar_of(p.sym.type)))
+            out[p.sym.name] = values.astype(numpy_dtype(scalar_of(p.sym.type).name))
     return out

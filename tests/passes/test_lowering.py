@@ -156,7 +156,7 @@ def test_each_derived_barrier_is_needed(strategy: str) -> None:
     assert barriers >= 1
     for k in range(barriers):
         found = run(without_barrier(lowered, k), args, domain="int").findings
-        assert any(f.code == "race" for f in found), f"barrier {k} of {barriers} is not needed:\n{print_kernel(lowered)}"
+        assert any(f.kind == "race" for f in found), f"barrier {k} of {barriers} is not needed:\n{print_kernel(lowered)}"
 
 
 def test_rows_in_a_loop_reuse_their_slots_safely() -> None:
