@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Protocol
 
 from ktc.ir.kernel import Kernel
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
