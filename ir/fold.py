@@ -106,6 +106,8 @@ def fold_node(e: Expr) -> Expr:
             return a
         if e.op == "*" and (is_const(a, 0) or is_const(b, 0)):
             return Const(0, e.a.type)
+        if e.op in "+-" and is_const(b) and isinstance(a, Binary) and a.op in "+-" and is_const(a.b) and a.type.is_signed:  # type: ignore[union-attr]
+            return _chained(e, a)
         if e.op == "%" and is_const(b, 1):
             return Const(0, e.a.type)
         if e.op == "&&":
@@ -135,6 +137,18 @@ def fold_node(e: Expr) -> Expr:
     if isinstance(e, Call) and e.fn in INT_FUNCS and all(is_const(a) for a in e.args):
         return Const(INT_FUNCS[e.fn](*(a.value for a in e.args)), e.ty)  # type: ignore[attr-defined, arg-type]
     return e
+
+
+def _chained(e: Binary, inner: Binary) -> Expr:
+    """``(x + c1) - c2`` as ``x + (c1 - c2)`` (signed, so overflow is no concern of ours)."""
+    t = e.a.type
+    assert isinstance(t, Scalar) and isinstance(e.b, Const) and isinstance(inner.b, Const)
+    total = (inner.b.value if inner.op == "+" else -inner.b.value) + (e.b.value if e.op == "+" else -e.b.value)
+    if total == 0:
+        return inner.a
+    if not _fits(abs(int(total)), t):
+        return e
+    return Binary("+" if total > 0 else "-", inner.a, Const(abs(int(total)), t))
 
 
 def simplify(e: Expr) -> Expr:

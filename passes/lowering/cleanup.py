@@ -1,6 +1,7 @@
 """Tidying of lowered code, so that it reads as a person would have written it.
 
 * neighbouring ``if`` statements with one condition become one;
+* a guard that holds nothing but index constants and another guard becomes one condition;
 * an index constant that repeats an earlier one in scope is dropped and the earlier name used.
 """
 
@@ -8,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, If, Stmt, Sym, Var, While
+from ktc.ir.nodes import Alloc, Binary, Body, Call, Decl, Expr, For, If, Load, Raw, Stmt, Sym, Var, WarpOp, While
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_stmt_exprs, used, walk_expr
 
 
 def tidy(body: Body) -> Body:
-    return reuse_indices(merge_guards(body), {}, {})
+    return reuse_indices(flatten_guards(merge_guards(body)), {}, {})
 
 
 def merge_guards(body: Body) -> Body:
@@ -32,6 +33,20 @@ def merge_guards(body: Body) -> Body:
                 merged = dataclasses.replace(prev, then=merge_guards((*prev.then, *s.then)))
                 out[k - 1 :] = [*decls, merged]
                 continue
+        out.append(s)
+    return tuple(out)
+
+
+def flatten_guards(body: Body) -> Body:
+    """``if (a) { const int x = ...; if (b) S }``  ->  ``const int x = ...; if (a && b) S``."""
+    out: list[Stmt] = []
+    for s in body:
+        s = _inside(s, flatten_guards)
+        if isinstance(s, If) and not s.orelse and s.then and isinstance(s.then[-1], If) and not s.then[-1].orelse:
+            front, inner = s.then[:-1], s.then[-1]
+            if all(isinstance(d, Decl) and d.const and d.init is not None and _index_value(d) for d in front):
+                out += front
+                s = dataclasses.replace(s, cond=Binary("&&", s.cond, inner.cond), then=inner.then)
         out.append(s)
     return tuple(out)
 
@@ -64,7 +79,8 @@ def _index_value(s: Decl) -> bool:
     """An integer built from constants, hardware indices and other constants alone (nothing that is assigned later)."""
     t = s.sym.type
     assert s.init is not None
-    return isinstance(t, Scalar) and t.is_int and not any(type(x).__name__ in ("Load", "Raw") for x in walk_expr(s.init))
+    impure = (Load, Raw, Call, WarpOp)
+    return isinstance(t, Scalar) and t.is_int and not any(isinstance(x, impure) for x in walk_expr(s.init))
 
 
 def _inside(s: Stmt, f) -> Stmt:
