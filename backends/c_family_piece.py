@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from dataclasses import dataclass
 
-import numpy as np
 from ktc.ir.nodes import Const
 from ktc.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Scalar, Type
 
@@ -70,6 +70,19 @@ def literal_type(c: Const) -> Scalar:
     return I32 if -(1 << 31) <= c.value < (1 << 31) else c.ty
 
 
+def _shortest_f32(value: float) -> str:
+    """The shortest decimal that reads back as ``value`` rounded to binary32 (numpy's str, without importing numpy)."""
+
+    def f32(x: float) -> bytes:
+        try:
+            return struct.pack("<f", x)
+        except OverflowError:
+            return b"inf"
+
+    tries = (float(f"{value:.{digits}g}") for digits in range(1, 10))
+    return repr(next((x for x in tries if f32(x) == f32(value)), value))
+
+
 def float_literal(value: float, ty: Scalar, spelling: str = "") -> str:
     """Shortest decimal that reads back to ``value``: ``1.0f``, ``1e-06f``, ``0.5``. Infinities and NaN are named."""
     if math.isnan(value):
@@ -80,7 +93,7 @@ def float_literal(value: float, ty: Scalar, spelling: str = "") -> str:
     source = re.fullmatch(r"((?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)([fF]?)", spelling)
     if source and (source[2] != "") == (suffix != "") and re.search(r"[.eE]", source[1]):
         return source[1] + suffix
-    digits = repr(float(value)) if ty == F64 else str(np.float32(value))
+    digits = repr(float(value)) if ty == F64 else _shortest_f32(float(value))
     mantissa, exponent, power = digits.partition("e")
     if exponent:
         sign = "-" if power.startswith("-") else ""
