@@ -1,0 +1,75 @@
+"""What a planner sees, what it answers, and what became of its answers.
+
+A planner is a function from an :class:`Observation` to a small batch of pass scripts. It proposes text in the pipeline
+language and nothing else: parsing, checking, building, verifying and timing are done for it, and what was refused or
+turned out wrong or slow comes back in the next observation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ktc.backends.base import DeviceInfo
+from ktc.ir.analysis.facts import KernelFacts
+from ktc.ir.kernel import Kernel
+from ktc.passes.base import Refused, Site
+
+MAX_SCRIPT_CHARS = 2000
+MAX_STEPS = 16
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A script with open knobs. ``predicted`` is the expected speed-up over the original (None: no opinion)."""
+
+    script: str
+    reason: str
+    predicted: float | None = None
+    planner: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a proposal. ``status``: tuned | refused | duplicate | rejected | failed | infeasible.
+
+    ``gain`` is the measured speed-up over the original, ``knobs`` the best values; ``detail`` one sentence.
+    """
+
+    script: str
+    status: str
+    detail: str = ""
+    gain: float | None = None
+    knobs: Mapping[str, int] = field(default_factory=dict)
+    code: str = ""
+    planner: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Everything a planner may look at. ``raised`` is the parallel form, when the kernel can be raised at all.
+
+    ``facts`` holds one entry a scenario, of the raised kernel where there is one. ``remembered`` are scripts that won
+    on kernels with similar facts. ``attempt`` builds a script without compiling it: the refusal, or None when it applies.
+    """
+
+    kernel: Kernel
+    raised: Kernel | None
+    facts: tuple[KernelFacts, ...]
+    device: DeviceInfo
+    sites: tuple[Site, ...] = ()
+    history: tuple[Outcome, ...] = ()
+    remembered: tuple[Proposal, ...] = ()
+    attempt: Callable[[str], Refused | None] = lambda script: None
+
+
+class Planner(Protocol):
+    """A source of proposals."""
+
+    name: str
+
+    def propose(self, observation: Observation, k: int) -> list[Proposal]:
+        """At most ``k`` new scripts, most promising first; an empty list when it has no further idea."""
+        ...
