@@ -45,7 +45,7 @@ def resolve(spec: SourceSpec) -> tuple[Kernel, Workload | None]:
         return _from_text(sys.stdin.read(MAX_SOURCE_BYTES), spec), None
     path = _find(spec.kernel)
     if path.suffix == IR_SUFFIX:
-        return _parse_ir(_read(path)), _explicit_workload(spec)
+        return _parse_ir(_read(path), str(path)), _explicit_workload(spec)
     workload = _explicit_workload(spec) or _workload_of(path, spec)
     if workload is None:
         if path.is_dir():
@@ -140,10 +140,10 @@ def looks_like_ir(text: str) -> bool:
     return False
 
 
-def _parse_ir(text: str) -> Kernel:
+def _parse_ir(text: str, file: str = "<stdin>") -> Kernel:
     from .ir.text import parse_kernel
 
-    return parse_kernel(text)
+    return parse_kernel(text, file)
 
 
 def _parse_cuda(path_or_text: str, spec: SourceSpec) -> Kernel:
