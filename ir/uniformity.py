@@ -1,0 +1,196 @@
+"""Which values all threads of a block agree on, and which statements they reach together.
+
+A forward data-flow analysis, iterated to its least fixed point. Thread-dependent are: ``threadIdx``, variables of loops
+spread over threads, lane-level results (shuffles, votes, old values of atomics), anything computed from those, and
+anything assigned where only some threads pass. A load at a uniform index of memory that the block shares gives all
+threads one value; of an array private to the thread it depends on what was stored.
+
+Control is divergent under a thread-dependent condition, in the rest of a loop body after a divergent ``continue``, and
+in the whole of a loop that threads leave at different times. A thread that returned takes no further part in barriers
+(CUDA, Volta and later), so a divergent ``return`` does not make what follows divergent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .kernel import Kernel
+from .nodes import (
+    Assign,
+    Atomic,
+    Body,
+    Break,
+    Call,
+    Continue,
+    Decl,
+    Dist,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    InlineAsm,
+    Load,
+    Par,
+    Raw,
+    RawStmt,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    WarpOp,
+    While,
+)  # fmt: skip
+from .types import Ptr, Type
+from .walk import walk_expr
+
+THREAD_LEVELS = frozenset({"thread", "lane", "warp"})
+"""Levels of a distribution that different threads of one block hold different parts of."""
+
+
+@dataclass(frozen=True)
+class Uniformity:
+    """The facts. ``varying`` symbols are thread-dependent; ``divergent`` holds ``id`` of statements that only some
+    threads of a block may reach."""
+
+    varying: frozenset[Sym]
+    divergent: frozenset[int]
+
+    def is_uniform(self, e: Expr) -> bool:
+        """Whether all threads of a block compute one value for ``e``."""
+        return not _varies(e, self.varying)
+
+    def is_divergent(self, s: Stmt) -> bool:
+        """Whether some threads may reach ``s``, an object of the kernel's tree, without the rest of their block."""
+        return id(s) in self.divergent
+
+
+def uniformity(kernel: Kernel) -> Uniformity:
+    """The facts for ``kernel``; its parameters are uniform."""
+    return uniformity_of(kernel.body)
+
+
+def uniformity_of(body: Body) -> Uniformity:
+    """The facts for ``body``, taking every symbol it does not assign as uniform."""
+    flow = _Flow()
+    while flow.changed:
+        flow.changed = False
+        flow.body(body, divergent=False)
+    return Uniformity(frozenset(flow.varying), frozenset(flow.divergent))
+
+
+class _Flow:
+    """One monotone pass over the tree at a time: the sets only grow."""
+
+    def __init__(self) -> None:
+        self.varying: set[Sym] = set()
+        self.divergent: set[int] = set()
+        self.left_early: set[int] = set()  # loops that threads break out of at different times
+        self.changed = True
+
+    def mark(self, s: Sym | None, condition: bool) -> None:
+        if condition and s is not None and s not in self.varying:
+            self.varying.add(s)
+            self.changed = True
+
+    def varies(self, *es: Expr) -> bool:
+        return any(_varies(e, self.varying) for e in es)
+
+    def body(self, body: Body, divergent: bool) -> tuple[bool, bool]:
+        """Visit in order; returns whether a divergent continue or break may leave ``body``."""
+        continues = breaks = False
+        for s in body:
+            if divergent and id(s) not in self.divergent:
+                self.divergent.add(id(s))
+                self.changed = True
+            c, b = self.stmt(s, divergent)
+            continues, breaks = continues or c, breaks or b
+            divergent = divergent or c or b
+        return continues, breaks
+
+    def stmt(self, s: Stmt, divergent: bool) -> tuple[bool, bool]:
+        match s:
+            case Continue():
+                return divergent, False
+            case Break():
+                return False, divergent
+            case If():
+                inside = divergent or self.varies(s.cond)
+                a, b = self.body(s.then, inside), self.body(s.orelse, inside)
+                return a[0] or b[0], a[1] or b[1]
+            case For():
+                self.mark(s.var, self.varies(s.init, s.step))
+                self.loop(s, s.cond, divergent)
+            case While():
+                self.loop(s, s.cond, divergent)
+            case Par():
+                self.mark(s.var, _over_threads(s.dist) or self.varies(s.lo))
+                self.body(s.body, divergent or _over_threads(s.dist) or self.varies(s.lo, s.hi))
+            case Reduce():
+                self.reduce(s, divergent)
+            case Decl():
+                self.mark(s.sym, s.init is not None and self.varies(s.init))
+            case Assign():
+                self.mark(s.sym, divergent or self.varies(s.value))
+            case Store():
+                private = not _shared_by_block(s.buffer.type)
+                self.mark(s.buffer, private and (divergent or self.varies(s.value, *s.index)))
+            case Atomic():
+                self.mark(s.dst, True)
+            case InlineAsm():
+                for _, out in s.outputs:
+                    self.mark(out, True)
+            case RawStmt():
+                for out in s.writes:
+                    self.mark(out, not _shared_by_block(out.type))
+        return False, False
+
+    def loop(self, s: For | While, cond: Expr, divergent: bool) -> None:
+        inside = divergent or self.varies(cond) or id(s) in self.left_early
+        _, breaks = self.body(s.body, inside)
+        if breaks and id(s) not in self.left_early:
+            self.left_early.add(id(s))
+            self.changed = True
+
+    def reduce(self, s: Reduce, divergent: bool) -> None:
+        """A reduction over threads gives every thread the whole result; a private one gives each its own."""
+        spread = _over_threads(s.dist)
+        self.mark(s.var, spread or self.varies(s.lo))
+        self.body(s.body, divergent or spread or self.varies(s.lo, s.hi))
+        for a in s.accs:
+            own = self.varies(a.init, s.lo, s.hi) or divergent
+            self.mark(a.sym, own or (not spread and self.varies(a.value)))
+
+
+def _over_threads(dist: Dist) -> bool:
+    return any(lv.kind in THREAD_LEVELS for lv in dist)
+
+
+def _shared_by_block(t: Type) -> bool:
+    """Whether all threads of a block see one object: memory other than registers and private arrays."""
+    if isinstance(t, Ptr):
+        return t.space != "local"
+    return getattr(t, "space", "local") in ("shared", "global", "const")
+
+
+def _varies(e: Expr, varying: frozenset[Sym] | set[Sym]) -> bool:
+    for x in walk_expr(e):
+        match x:
+            case Var():
+                if x.sym in varying:
+                    return True
+            case HwIndex():
+                if x.level == "thread":
+                    return True
+            case Load():
+                if x.buffer in varying:
+                    return True
+            case WarpOp():
+                return True
+            case Raw():
+                if "threadIdx" in x.text or any(u in varying for u in x.uses):
+                    return True
+            case Call():
+                if x.effects in ("write", "sync"):
+                    return True
+    return False

@@ -1,0 +1,198 @@
+"""Rules for expressions: operand types agree, indices are integers and as many as the buffer has, spaces fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+
+from .nodes import (
+    COMPARISONS,
+    LOGICAL,
+    AddrOf,
+    Alloc,
+    Assign,
+    AsyncCopy,
+    Atomic,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Knob,
+    Load,
+    Raw,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Unary,
+    Var,
+    VecMake,
+    WarpOp,
+    While,
+    accessed_type,
+)  # fmt: skip
+from .types import BOOL, Array, Ptr, Scalar, Type, Vec
+from .walk import walk_expr
+
+ARITHMETIC = frozenset("+-*/")
+INTEGER_ONLY = frozenset({"%", "<<", ">>", "&", "|", "^"})
+HW_LEVELS = frozenset({"thread", "block", "block_dim", "grid_dim"})
+WARP_KINDS = frozenset({"shfl", "shfl_up", "shfl_down", "shfl_xor", "ballot", "any", "all"})
+ATOMIC_OPS = frozenset({"add", "sub", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"})
+
+Complaint = tuple[str, str]
+
+
+def symbols_of(e: Expr) -> Iterator[Sym | Knob]:
+    """Symbols and knobs that ``e`` mentions, those in vector types and widths included."""
+    for x in walk_expr(e):
+        if isinstance(x, Var):
+            yield x.sym
+        elif isinstance(x, Knob):
+            yield x
+        elif isinstance(x, Load | AddrOf):
+            yield x.buffer
+        elif isinstance(x, Raw):
+            yield from x.uses
+        width = getattr(getattr(x, "ty", None) or getattr(x, "to", None), "n", None)
+        if isinstance(width, Expr):
+            yield from symbols_of(width)
+
+
+def check_expr(e: Expr, written: Set[Sym]) -> Iterator[Complaint]:
+    """Problems of ``e`` and everything below it, as (code, message); ``written``: buffers the kernel stores to."""
+    for x in walk_expr(e):
+        match x:
+            case Binary():
+                yield from _binary(x)
+            case Unary():
+                yield from _unary(x)
+            case Select():
+                yield from condition(x.cond)
+                yield from same("the two values of a conditional", x.a.type, x.b.type)
+            case Load() | AddrOf():
+                yield from access(x.buffer, x.index)
+                if isinstance(x, Load) and x.cache == "ldg" and (not _global(x.buffer.type) or x.buffer in written):
+                    yield "V-SPACE", f"'{x.buffer.name}' is loaded as read-only but is not read-only global memory"
+            case HwIndex() if x.level not in HW_LEVELS or x.axis not in ("x", "y", "z"):
+                yield "V-TYPE", f"no hardware index {x.level}.{x.axis}"
+            case WarpOp() if x.kind not in WARP_KINDS:
+                yield "V-TYPE", f"unknown warp operation '{x.kind}'"
+            case Call(fn="min" | "max" | "cdiv") if len(x.args) == 2:
+                yield from same(f"the arguments of {x.fn}", x.args[0].type, x.args[1].type)
+            case Cast(style="bit") if None not in (sizes := (_bits(x.to), _bits(x.x.type))) and len(set(sizes)) > 1:
+                yield "V-TYPE", f"a bit cast from {_bits(x.x.type)} to {_bits(x.to)} bits"
+            case VecMake() if isinstance(x.ty.n, int) and x.ty.n != len(x.args):
+                yield "V-TYPE", f"{len(x.args)} lanes for a vector of {x.ty.n}"
+            case Const() if x.ty.is_int and isinstance(x.value, float):
+                yield "V-TYPE", f"the {x.ty} literal {x.value} is not an integer"
+
+
+def check_stmt_types(s: Stmt) -> Iterator[Complaint]:
+    """Problems of what ``s`` does with its expressions."""
+    match s:
+        case If() | While():
+            yield from condition(s.cond)
+        case For():
+            yield from condition(s.cond)
+            yield from same(f"'{s.var.name}' and its initial value", s.var.type, s.init.type)
+            yield from same(f"'{s.var.name}' and its next value", s.var.type, s.step.type)
+        case Decl() if s.init is not None:
+            yield from same(f"'{s.sym.name}' and its initial value", s.sym.type, s.init.type)
+        case Alloc():
+            pass
+        case Assign():
+            if isinstance(s.sym.type, Array):
+                yield "V-TYPE", f"the array '{s.sym.name}' is assigned as a whole"
+            yield from same(f"'{s.sym.name}' and the value assigned to it", s.sym.type, s.value.type)
+        case Store():
+            bad = list(access(s.buffer, s.index))
+            yield from bad
+            if not bad and isinstance(s.width, int) and s.width == 1:
+                want = accessed_type(s.buffer, len(s.index))
+                yield from same(f"an element of '{s.buffer.name}' and the value stored", want, s.value.type)
+        case Atomic():
+            bad = list(access(s.buffer, s.index))
+            yield from bad
+            if s.op not in ATOMIC_OPS or (s.op == "cas") != (s.compare is not None):
+                yield "V-ATOMIC", f"a malformed atomic '{s.op}' on '{s.buffer.name}'"
+            if getattr(s.buffer.type, "space", "local") in ("local", "const"):
+                yield "V-SPACE", f"an atomic on '{s.buffer.name}', which is not shared or global"
+        case AsyncCopy():
+            yield from (*access(s.dst, s.dst_index), *access(s.src, s.src_index))
+            if getattr(s.dst.type, "space", "") != "shared" or not _global(s.src.type):
+                yield "V-SPACE", f"an asynchronous copy from '{s.src.name}' to '{s.dst.name}' is not global to shared"
+        case Reduce():
+            for a in s.accs:
+                yield from same(f"'{a.sym.name}' and its initial value", a.sym.type, a.init.type)
+                yield from same(f"'{a.sym.name}' and what is accumulated", a.sym.type, a.value.type)
+
+
+def access(buffer: Sym, index: tuple[Expr, ...]) -> Iterator[Complaint]:
+    """Problems of subscripting ``buffer`` with ``index``."""
+    allowed = _index_counts(buffer.type)
+    if not allowed:
+        yield "V-INDEX", f"'{buffer.name}' is not a buffer"
+    elif len(index) not in allowed:
+        wants = " or ".join(map(str, allowed))
+        yield "V-INDEX", f"'{buffer.name}' takes {wants} indices, not {len(index)}"
+    for i in index:
+        if not isinstance(i.type, Scalar) or not i.type.is_int:
+            yield "V-INDEX", f"an index of '{buffer.name}' is not an integer"
+
+
+def _index_counts(t: Type) -> tuple[int, ...]:
+    if isinstance(t, Ptr):
+        return (1, 2) if isinstance(t.elem, Vec) else (1,)
+    if isinstance(t, Array):
+        return (len(t.shape), len(t.shape) + 1) if isinstance(t.elem, Vec) else (len(t.shape),)
+    return (1,) if isinstance(t, Vec) else ()
+
+
+def condition(e: Expr) -> Iterator[Complaint]:
+    if e.type != BOOL:
+        yield "V-TYPE", f"a condition of type {_name(e.type)}, not bool"
+
+
+def same(what: str, a: Type, b: Type) -> Iterator[Complaint]:
+    """Scalars must agree exactly; other types are the printers' business."""
+    if isinstance(a, Scalar) and isinstance(b, Scalar) and a != b:
+        yield "V-TYPE", f"{what} differ in type: {a} and {b}"
+
+
+def _binary(e: Binary) -> Iterator[Complaint]:
+    if e.op in LOGICAL:
+        yield from (*condition(e.a), *condition(e.b))
+        return
+    if e.op not in ARITHMETIC | INTEGER_ONLY | COMPARISONS:
+        yield "V-TYPE", f"unknown operator '{e.op}'"
+    if e.op not in ("<<", ">>"):
+        yield from same(f"the operands of '{e.op}'", e.a.type, e.b.type)
+    if e.op in INTEGER_ONLY and isinstance(e.a.type, Scalar) and e.a.type.is_float:
+        yield "V-TYPE", f"'{e.op}' of {e.a.type} operands"
+
+
+def _unary(e: Unary) -> Iterator[Complaint]:
+    if e.op == "!":
+        yield from condition(e.x)
+    elif e.op not in "+-~":
+        yield "V-TYPE", f"unknown operator '{e.op}'"
+    elif e.op == "~" and isinstance(e.x.type, Scalar) and e.x.type.is_float:
+        yield "V-TYPE", f"'~' of a {e.x.type} operand"
+
+
+def _global(t: Type) -> bool:
+    return isinstance(t, Ptr) and t.space in ("global", "const", "generic")
+
+
+def _bits(t: Type) -> int | None:
+    return t.bits if isinstance(t, Scalar) else None
+
+
+def _name(t: Type) -> str:
+    return str(t) if isinstance(t, Scalar) else type(t).__name__

@@ -1,0 +1,125 @@
+"""Running a script: each step is applied, verified and recorded; a refusal leaves the kernel as it was."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import BOOL, Expr, Knob, Sym
+from ktc.ir.text import parse_expr, print_kernel
+from ktc.ir.verifier import Problem, verify
+from ktc.ir.walk import knobs_in
+
+from .base import Pass, Refused, Result, Script, Site, Step
+from .catalogue import PASSES
+from .language import print_step
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a script did. ``kernel`` is the rewritten kernel, or the very kernel given when ``refused``.
+
+    ``results`` are those of the steps that were applied, in order; ``step`` is the one that refused.
+    """
+
+    kernel: Kernel
+    results: tuple[Result, ...] = ()
+    refused: Refused | None = None
+    step: Step | None = None
+
+
+class PassBug(Exception):
+    """A pass broke the IR's rules: a bug in that pass, with the kernel before and after it."""
+
+    def __init__(self, step: str, problems: list[Problem], before: Kernel, after: Kernel) -> None:
+        self.step, self.problems, self.before, self.after = step, problems, before, after
+        rows = "\n".join(f"  {p}" for p in problems)
+        listings = f"--- before ---\n{print_kernel(before)}--- after ---\n{print_kernel(after)}"
+        super().__init__(f"the pass '{step}' broke the kernel:\n{rows}\n{listings}")
+
+
+def apply_script(kernel: Kernel, script: Script) -> Applied:
+    """All steps of ``script`` and its constraints, or none of them.
+
+    Raises:
+        KtcError: E-PASS-UNKNOWN, E-PASS-ARG, E-WHERE: the script names what does not exist.
+        PassBug: a pass produced a kernel that does not verify.
+    """
+    for step in script.steps:
+        check_step(step)
+    now, results = kernel, list[Result]()
+    for step in script.steps:
+        result = apply_step(now, step)
+        if isinstance(result, Refused):
+            return Applied(kernel, tuple(results), result, step)
+        now = result.kernel
+        results.append(result)
+    for text in script.where:
+        now = add_constraint(now, text)
+    return Applied(now, tuple(results))
+
+
+def apply_step(kernel: Kernel, step: Step) -> Result | Refused:
+    """One step: apply, verify, record in the trace."""
+    p, args = PASSES[step.name], step.kwargs
+    missing = [s.name for s in p.params if s.required and s.name not in args]
+    if missing:
+        hint = f"{step.name} takes: {_signature(p)}"
+        return Refused("E-ARG-MISSING", f"{step.name} needs {', '.join(missing)}", hint=hint)
+    result = p.apply(kernel, args)
+    if isinstance(result, Refused):
+        return result
+    text, after = print_step(step), result.kernel
+    problems = verify(after)
+    if problems:
+        known = {(q.code, q.message) for q in verify(kernel)}
+        broken = [q for q in problems if (q.code, q.message) not in known]
+        if broken:
+            raise PassBug(text, broken, kernel, after)
+    return Result(after.with_(trace=(*kernel.trace, text)), result.notes)
+
+
+def check_step(step: Step) -> Pass:
+    """The pass of ``step``, whose name and arguments exist."""
+    if step.name not in PASSES:
+        near = difflib.get_close_matches(step.name, list(PASSES), 1)
+        hint = f"did you mean '{near[0]}'?" if near else "see: ktc passes"
+        raise KtcError("E-PASS-UNKNOWN", f"no pass named '{step.name}'", step.loc, hint, exit_code=2)
+    p = PASSES[step.name]
+    names = {s.name for s in p.params}
+    for key, _ in step.args:
+        if key not in names and "*" not in names:
+            hint = f"{step.name} takes: {_signature(p) or 'no arguments'}"
+            raise KtcError("E-PASS-ARG", f"{step.name} has no argument '{key}'", step.loc, hint, exit_code=2)
+    return p
+
+
+def add_constraint(kernel: Kernel, text: str) -> Kernel:
+    """``kernel`` with the constraint ``text`` over its knobs (with or without ``$``) and parameters."""
+    symbols: dict[str, Sym | Knob] = {p.sym.name: p.sym for p in kernel.params}
+    symbols |= {k.name: Knob(k.name) for k in kernel.knobs}
+    try:
+        e: Expr = parse_expr(text, symbols, file="<where>")
+    except KtcError as err:
+        raise _bad_where(text, err.message, err.hint, err.loc) from None
+    if e.type != BOOL:
+        raise _bad_where(text, "it is not a condition", "compare something, as in TM % V == 0")
+    undeclared = knobs_in(e) - {k.name for k in kernel.knobs}
+    if undeclared:
+        raise _bad_where(text, f"no step declares the knob ${min(undeclared)}")
+    return kernel.with_(constraints=(*kernel.constraints, e), trace=(*kernel.trace, f"where {text}"))
+
+
+def sites(kernel: Kernel) -> dict[str, list[Site]]:
+    """Every place where each pass applies, with ready-made arguments: the action space of a planner."""
+    return {name: PASSES[name].sites(kernel) for name in PASSES}
+
+
+def _bad_where(text: str, why: str, hint: str = "", loc: Loc | None = None) -> KtcError:
+    return KtcError("E-WHERE", f"in 'where {text}': {why}", loc, hint, exit_code=2, source=text)
+
+
+def _signature(p: Pass) -> str:
+    return ", ".join(s.name if s.required else f"[{s.name}]" for s in p.params)
