@@ -52,7 +52,7 @@ class Observation:
     """Everything a planner may look at. ``raised`` is the parallel form, when the kernel can be raised at all.
 
     ``facts`` holds one entry a scenario, of the raised kernel where there is one. ``remembered`` are scripts that won
-    on kernels with similar facts. ``attempt`` builds a script without compiling it: the refusal, or None when it applies.
+    on kernels with similar facts. ``attempt`` builds a script without compiling it: the refusal, or None if it applies.
     """
 
     kernel: Kernel

@@ -44,7 +44,9 @@ FLOPS = {"fma": 2, "fma_rn": 2, "fma_rz": 2, "min": 1, "max": 1, "abs": 0, "isin
 
 @dataclass(frozen=True)
 class LoopFacts:
-    """One loop. ``trip`` is its count at the sizes given (None: unknown); ``levels`` the distribution's kinds."""
+    """One loop statement (siblings may share a name). ``trip`` is its count at the sizes given (None: unknown);
+    ``levels`` the distribution's kinds.
+    """
 
     name: str
     kind: str  # par | reduce | for | while
@@ -224,33 +226,28 @@ def _operations(x: Expr, times: int, n: Counter[str]) -> None:
 
 
 def _loops(kernel: Kernel, all_accesses: list[Access], count: _Counter) -> tuple[LoopFacts, ...]:
-    stack: dict[str, Axis] = {}
-    parents: dict[str, str] = {}
-    depth: dict[str, int] = {}
-    for v in visits(kernel):
-        if isinstance(v.stmt, Par | Reduce | For | While):
-            axis, loops = v.axes[-1], [a for a in v.axes if a.kind not in ("thread", "block")]
-            stack.setdefault(axis.name, axis)
-            parents.setdefault(axis.name, loops[-2].name if len(loops) > 1 else "")
-            depth.setdefault(axis.name, len(loops) - 1)
+    nested = [v for v in visits(kernel) if isinstance(v.stmt, Par | Reduce | For | While)]
+    chains = [tuple(a for a in v.axes if a.kind not in ("thread", "block")) for v in nested]
+    outer = {id(a.stmt) for chain in chains for a in chain[:-1]}
     out = []
-    for name, axis in stack.items():
-        inside = [a for a in all_accesses if a.space == "global" and any(x.index == axis.index for x in a.axes)]
-        n = Counter(a.pattern(name) for a in inside)
+    for chain in chains:
+        axis = chain[-1]
+        inside = [a for a in all_accesses if a.space == "global" and any(x.stmt is axis.stmt for x in a.axes)]
+        n = Counter(a.pattern(axis.name) for a in inside)
         out.append(
             LoopFacts(
-                name=name,
+                name=axis.name,
                 kind=axis.kind,
                 trip=count.trip(axis),
-                depth=depth[name],
-                parent=parents[name],
+                depth=len(chain) - 1,
+                parent=chain[-2].name if len(chain) > 1 else "",
                 levels=tuple(_level(x) for x in axis.dist),
                 ops=tuple(a.op for a in axis.stmt.accs) if isinstance(axis.stmt, Reduce) else (),
                 unit=n["unit"],
                 strided=n["strided"] + n["reverse"],
                 broadcast=n["broadcast"],
                 irregular=n["irregular"],
-                innermost=name not in parents.values(),
+                innermost=id(axis.stmt) not in outer,
                 divisor=_divisor(axis, kernel),
             )
         )
