@@ -4,8 +4,8 @@ Addition, multiplication and division are exact in both fields, hence invariant 
 dropped, doubled or misplaced term changes the result except with probability about degree/P. The Q-residue exists for
 exponentials: the squares modulo P form a group of order Q, so ``exp(x) = G^(x mod Q) mod P`` with G a square obeys
 exp(x+y) = exp(x)exp(y) (the construction of Mirage, OSDI 2025). The result of a non-rational function has no Q-residue,
-nor has anything computed from it; an exponential of such a number uses a keyed hash of its P-residue instead. Results are
-compared by their P-residues.
+nor has anything computed from it; an exponential of such a number uses a keyed hash of its P-residue instead. Results
+are compared by their P-residues.
 
 Comparisons, max and min use the centred P-residue, in which small integers keep their order; the two extreme residues
 stand for the infinities. ``sqrt(x) = x^((P+1)/4)`` is multiplicative and squares back to x up to sign.

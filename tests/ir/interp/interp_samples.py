@@ -121,7 +121,7 @@ kernel softmax(y: f32*, x: f32 const*, d: i32, host n: i32)
   launch grid(n) block(32)
   let tid: i32 = i32(threadIdx.x)
   let row: i32 = i32(blockIdx.x) * d
-  var m: f32 = -inf
+  var m: f32 = -3.4e+38
   var s: f32 = 0.0
   for i = tid; i < d; i + 32
     let v: f32 = x[row + i]

@@ -1,0 +1,92 @@
+"""Accepting floating-point results: an a-priori bound per element, and no loss against the original.
+
+With y the exact value (double), e the candidate's own running error bound (:mod:`ktc.ir.interp.bound`, which knows its
+accumulation depth and roundings) and h the result:
+
+    |h - y| <= e + 1e-9 |y|                       every element; NaN and infinities in the same places
+    rms(h - y) <= 2 max(rms(g - y), u rms(y) / 2)  over a buffer, g the original's result, u the output's round-off
+
+The second rule catches what the first cannot: an accumulator silently narrowed comes with its own, looser, bound.
+Passes flagged ``fast_math`` are exempt from it, for they trade accuracy knowingly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from ktc.ir.interp.rounding import FLOAT_DTYPES, SMALLEST, UNIT_ROUNDOFF
+
+LOSS = 2.0
+"""How much larger the candidate's RMS error may be than the original's."""
+
+_NAMES = {dtype: name for name, dtype in FLOAT_DTYPES.items()}
+
+
+@dataclass(frozen=True)
+class Excess:
+    """The worst element of a buffer that fails, or (``index`` empty) a loss of RMS accuracy."""
+
+    index: tuple[int, ...]
+    expected: float
+    got: float
+    error: float
+    allowed: float
+
+    def __str__(self) -> str:
+        if not self.index:
+            return f"RMS error {self.error:.3g}, allowed {self.allowed:.3g}: less accurate than the original"
+        return f"{self.got:.9g}, expected {self.expected:.9g}: error {self.error:.3g}, bound {self.allowed:.3g}"
+
+
+def outside_bound(got: np.ndarray, exact: np.ndarray, bound: np.ndarray) -> Excess | None:
+    """The element of ``got`` that exceeds its bound the most. Arrays of one shape, ``exact`` and ``bound`` double."""
+    h, y = got.astype(np.float64), exact.astype(np.float64)
+    largest = _largest(got.dtype)
+    overflow = np.abs(y) + bound >= largest  # the device may round to infinity here
+    special = ~np.isfinite(y) | ~np.isfinite(h)
+    wrong_special = special & ~overflow & ~((np.isnan(y) & np.isnan(h)) | (y == h))
+    with np.errstate(invalid="ignore"):
+        error = np.where(special, 0.0, np.abs(h - y))
+    allowed = bound + 1e-9 * np.abs(np.where(np.isfinite(y), y, 0.0))
+    ratio = np.where(wrong_special, np.inf, error / np.maximum(allowed, np.finfo(np.float64).tiny))
+    if not ratio.size or not ratio.max() > 1:
+        return None
+    at = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+    shown = float("inf") if wrong_special[at] else float(error[at])
+    return Excess(tuple(int(i) for i in at), float(y[at]), float(h[at]), shown, float(allowed[at]))
+
+
+def lost_accuracy(got: np.ndarray, original: np.ndarray, exact: np.ndarray) -> Excess | None:
+    """Whether ``got`` is, over the whole buffer, clearly less accurate than ``original``."""
+    h, g, y = (x.astype(np.float64) for x in (got, original, exact))
+    fine = np.isfinite(h) & np.isfinite(g) & np.isfinite(y)
+    if not fine.any():
+        return None
+    u = unit_roundoff(got.dtype)
+    ours, theirs = _rms((h - y)[fine]), _rms((g - y)[fine])
+    allowed = LOSS * max(theirs, u * _rms(y[fine]) / 2)
+    return Excess((), theirs, ours, ours, allowed) if ours > allowed else None
+
+
+def unit_roundoff(dtype: np.dtype) -> float:
+    return UNIT_ROUNDOFF[_NAMES[np.dtype(dtype)]]
+
+
+def smallest(dtype: np.dtype) -> float:
+    return SMALLEST[_NAMES[np.dtype(dtype)]]
+
+
+def is_float(dtype: np.dtype) -> bool:
+    """Whether a numpy (or ml_dtypes) dtype is one of the IR's float types."""
+    return np.dtype(dtype) in _NAMES
+
+
+def _largest(dtype: np.dtype) -> float:
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(np.dtype(dtype)).max)
+
+
+def _rms(x: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(x)))) if x.size else 0.0

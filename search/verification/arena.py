@@ -1,0 +1,90 @@
+"""Buffers for a checked launch: red zones around each, poison in the outputs, inputs compared after the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from ktc.backends.base import Executable, Runtime
+from ktc.ir.workload import Workload
+
+ZONE_BYTES = 512
+ZONE = 0xC3
+POISONS = (0xFF, 0x11)
+"""Byte patterns: NaN in every float type, and a small number."""
+
+_OFFSETS = frozenset({"cuda", "hip", "numba"})
+"""Backends whose arrays can be passed as views with an offset, so that there is room for a zone in front too."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """Outputs after a launch, and what it touched without permission ('' if nothing)."""
+
+    outputs: dict[str, np.ndarray]
+    trespass: str = ""
+
+
+def launch_checked(
+    runtime: Runtime, exe: Executable, workload: Workload, inputs: Mapping[str, Any], poison: int
+) -> Launched:
+    """One launch on fresh allocations. ``poison`` is the byte that pure outputs are filled with."""
+    front = runtime.device.backend in _OFFSETS
+    roles = {a.name: a.role for a in workload.args}
+    host: dict[str, np.ndarray] = {}
+    device: dict[str, Any] = {}
+    args: dict[str, Any] = {}
+    for name, value in inputs.items():
+        if not isinstance(value, np.ndarray):
+            args[name] = value
+            continue
+        content = _filled(value, poison) if roles.get(name) == "out" else value
+        host[name] = _padded(content, front)
+        device[name] = runtime.to_device(host[name])
+        start = _zone(value) if front else 0
+        args[name] = device[name][start : start + value.size] if front else device[name]
+    exe.launch(args)
+    runtime.synchronize()
+    outputs, trespass = {}, ""
+    for name, before in host.items():
+        after = runtime.to_host(device[name], before).reshape(-1)
+        value = inputs[name]
+        start = _zone(value) if front else 0
+        inside = slice(start, start + value.size)
+        trespass = trespass or _trespass(name, before, after, inside, roles.get(name, "in") == "in")
+        if roles.get(name) in ("out", "inout"):
+            outputs[name] = after[inside].reshape(value.shape)
+    return Launched(outputs, trespass)
+
+
+def _trespass(name: str, before: np.ndarray, after: np.ndarray, inside: slice, read_only: bool) -> str:
+    a, b = _bytes(before), _bytes(after)
+    changed = (a != b).any(axis=1)
+    if read_only and changed[inside].any():
+        return f"input {name}[{int(np.argmax(changed[inside]))}] was overwritten"
+    outside = changed.copy()
+    outside[inside] = False
+    if outside.any():
+        return f"memory outside {name} was overwritten, at element {int(np.argmax(outside)) - inside.start}"
+    return ""
+
+
+def _bytes(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x).view(np.uint8).reshape(x.size, -1)
+
+
+def _zone(value: np.ndarray) -> int:
+    return ZONE_BYTES // value.dtype.itemsize
+
+
+def _filled(like: np.ndarray, byte: int, size: int | None = None) -> np.ndarray:
+    n = like.size if size is None else size
+    return np.full(n * like.dtype.itemsize, byte, np.uint8).view(like.dtype)
+
+
+def _padded(content: np.ndarray, front: bool) -> np.ndarray:
+    zone = _filled(content, ZONE, _zone(content))
+    flat = content.reshape(-1)
+    return np.concatenate([zone, flat, zone] if front else [flat, zone])

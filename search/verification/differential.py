@@ -1,0 +1,212 @@
+"""L4: original and candidate side by side on a device.
+
+For each set of sizes, on exact-integer and on ordinary inputs, both kernels run on fresh buffers with red zones; pure
+outputs are poisoned, twice, with different patterns. A candidate is rejected if it
+
+* writes outside a buffer, or into an input;
+* gives different bits for different poison where the original does not (it reads what nobody wrote, leaves an element
+  out, or races);
+* writes an element that the original leaves alone;
+* differs from the original: to the bit where all arithmetic is exact, else beyond the error bound (``accuracy``).
+
+Sizes beyond what the interpreter can follow are judged against the workload's float64 reference (or, lacking one, the
+original's own result): no element may be more than 4 times as far off as the original's worst, relative to |y| +
+rms(y).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from ktc.backends.base import Emitted, Executable, Runtime
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.interp import run
+from ktc.ir.interp.equivalence import bits_differ
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Call
+from ktc.ir.types import Scalar, Vec, scalar_of
+from ktc.ir.walk import all_exprs
+from ktc.ir.workload import Workload
+
+from .accuracy import is_float, lost_accuracy, outside_bound, unit_roundoff
+from .arena import POISONS, launch_checked
+from .instances import MAX_ELEMENTS, instances, runnable
+from .verdict import Failure, Rung, Verdict
+
+EXACT_CALLS = frozenset({"min", "max", "abs", "fma", "floor", "ceil", "trunc", "rint", "round", "copysign", "cdiv"})
+"""Functions without rounding on small integers."""
+
+WORSE = 4.0
+
+
+def differential(
+    runtime: Runtime,
+    original: Emitted,
+    candidate: Emitted,
+    workload: Workload,
+    *,
+    variant: str | None = None,
+    sizes: Iterable[Mapping[str, int]] | None = None,
+    count: int = 4,
+    seed: int = 0,
+    executables: tuple[Executable, Executable] | None = None,
+) -> Verdict:
+    """Run both programs on ``runtime`` and compare; TESTED, REJECTED, or UNKNOWN if no size fits the guards.
+
+    Args:
+        original, candidate: emitted for this runtime's language.
+        sizes: sets of sizes to try; default ``count`` awkward small ones (see :mod:`.instances`).
+        executables: (original, candidate) if they are compiled already.
+
+    Raises:
+        CompileFailure: the device compiler refused one of the texts.
+    """
+    began = time.perf_counter()
+    if sizes is None:
+        chosen: list[Mapping[str, int]] = [
+            i.sizes for i in instances(original.kernel, candidate.kernel, workload, count=count)
+        ]
+    else:
+        chosen = [s for s in sizes if runnable(candidate.kernel, workload, s)]
+    if not chosen:
+        return Verdict("UNKNOWN", "device", "no sizes satisfy the candidate's guards", seconds=_since(began))
+    exe = executables or (runtime.compile(original), runtime.compile(candidate))
+    kernels = (original.kernel, candidate.kernel)
+    failure = None
+    for s in chosen:
+        for exact in (True, False):
+            inputs = workload.make_inputs(s, variant, seed, exact)
+            failure = _check(runtime, exe, kernels, workload, s, inputs, exact)
+            if failure:
+                rung = Rung("device", "fail", str(failure), _since(began))
+                return Verdict("REJECTED", "device", str(failure), (rung,), _since(began), failure)
+    detail = f"{len(chosen)} sizes on {runtime.device.name}, exact and ordinary inputs, two poisons"
+    return Verdict("TESTED", "device", detail, (Rung("device", "pass", detail, _since(began)),), _since(began))
+
+
+def _check(
+    runtime: Runtime,
+    exe: tuple[Executable, Executable],
+    kernels: tuple[Kernel, Kernel],
+    workload: Workload,
+    sizes: Mapping[str, int],
+    inputs: Mapping[str, Any],
+    exact: bool,
+) -> Failure | None:
+    want = [launch_checked(runtime, exe[0], workload, inputs, p) for p in POISONS]
+    got = [launch_checked(runtime, exe[1], workload, inputs, p) for p in POISONS]
+    where = dict(sizes)
+    trespass = next((g.trespass for g in got if g.trespass), "")
+    if trespass and not any(w.trespass for w in want):
+        return Failure("out-of-bounds", trespass, where, "device")
+    judge = _Judge(kernels, workload, inputs, exact)
+    for name, x in want[0].outputs.items():
+        stable = ~bits_differ(x, want[1].outputs[name])
+        h, again = got[0].outputs[name], got[1].outputs[name]
+        moved = bits_differ(h, again)
+        if (moved & stable).any():
+            at = _first(moved & stable)
+            message = f"{name}{list(at)} is {h[at]}, then {again[at]}: it depends on memory nobody wrote, or on a race"
+            return Failure("uninitialised", message, where, "device", name, at, str(x[at]), str(h[at]))
+        if (~moved & ~stable).any():
+            at = _first(~moved & ~stable)
+            message = f"{name}{list(at)} was written; the original leaves it alone"
+            return Failure("mismatch", message, where, "device", name, at, "", str(h[at]))
+        found = judge.compare(name, x, h, stable)
+        if found:
+            at, message = found
+            expected, value = (str(x[at]), str(h[at])) if at else ("", "")
+            return Failure("mismatch", message, where, "device", name, at, expected, value)
+    return None
+
+
+class _Judge:
+    """Decides how close is close enough, for one set of inputs."""
+
+    def __init__(
+        self, kernels: tuple[Kernel, Kernel], workload: Workload, inputs: Mapping[str, Any], exact: bool
+    ) -> None:
+        self.kernels, self.workload, self.inputs = kernels, workload, inputs
+        self.to_the_bit = exact and all(rounds_nothing(k) for k in kernels)
+        self._bounds: dict[str, tuple[np.ndarray, np.ndarray]] | None = None
+        self._reference: dict[str, np.ndarray] | None = None
+        self._interpreted = sum(v.size for v in inputs.values() if isinstance(v, np.ndarray)) <= MAX_ELEMENTS
+
+    def compare(self, name: str, want: np.ndarray, got: np.ndarray, stable: np.ndarray):
+        """(index, message) of a difference that matters, or None. Only ``stable`` elements count."""
+        if self.to_the_bit or not is_float(want.dtype):
+            differs = bits_differ(want, got) & stable
+            if not differs.any():
+                return None
+            at = _first(differs)
+            return at, f"{name}{list(at)} is {got[at]}, expected {want[at]} to the bit"
+        zero = np.zeros((), want.dtype)
+        want, got = np.where(stable, want, zero), np.where(stable, got, zero)
+        known = self._small().get(name) if self._interpreted else None
+        if known is not None:
+            y, e = (np.where(stable, v, 0.0) for v in known)
+            bad = outside_bound(got, y, e) or self._loss(got, want, y)
+        else:
+            reference = self._large().get(name)
+            y = want.astype(np.float64) if reference is None else np.where(stable, reference, 0.0)
+            bad = outside_bound(got, y, _relative_bound(want, y)) or self._loss(got, want, y)
+        return (bad.index, f"{name}{list(bad.index) if bad.index else ''}: {bad}") if bad else None
+
+    def _loss(self, got, want, y):
+        return None if "fast_math" in self.kernels[1].flags else lost_accuracy(got, want, y)
+
+    def _small(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Exact values and the candidate's error bounds from the interpreter; {} if it cannot follow the kernel."""
+        if self._bounds is None:
+            try:
+                y = run(self.kernels[0], self.inputs, domain="float64", sanitize=False).outputs
+                e = run(self.kernels[1], self.inputs, domain="bound", sanitize=False).outputs
+                self._bounds = {n: (y[n], np.imag(e[n])) for n in y if n in e}
+            except KtcError:
+                self._bounds = {}
+        return self._bounds
+
+    def _large(self) -> dict[str, np.ndarray]:
+        if self._reference is None:
+            self._reference = self.workload.reference(self.inputs) or {}
+        return self._reference
+
+
+def _relative_bound(want: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """``WORSE`` times the original's worst relative error (at least one rounding), in units of |y| + rms(y)."""
+    finite = np.isfinite(y)
+    clean = np.where(finite, y, 0.0)
+    scale = np.abs(clean) + float(np.sqrt(np.mean(clean**2))) if clean.size else np.abs(clean)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        worst = np.where(finite & (scale > 0), np.abs(want.astype(np.float64) - y) / scale, 0.0)
+    largest = float(np.max(worst[np.isfinite(worst)], initial=0.0))
+    return WORSE * max(largest, unit_roundoff(want.dtype)) * scale
+
+
+def rounds_nothing(kernel: Kernel) -> bool:
+    """Whether float arithmetic here is exact on small integers: + - * in 32 or 64 bits, min, max and the like."""
+    for e in all_exprs(kernel.body):
+        if isinstance(e, Call) and _floats(e.type) and e.fn not in EXACT_CALLS:
+            return False
+        if (
+            isinstance(e, Binary)
+            and _floats(e.a.type)
+            and (e.op in "/%" or (e.op in "+-*" and scalar_of(e.a.type).bits < 32))
+        ):
+            return False
+    return True
+
+
+def _floats(t: object) -> bool:
+    return isinstance(t, Scalar | Vec) and scalar_of(t).is_float
+
+
+def _first(mask: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
+
+
+def _since(began: float) -> float:
+    return time.perf_counter() - began

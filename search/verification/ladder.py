@@ -1,0 +1,90 @@
+"""Climbing the ladder: cheap rungs first, the first failure decides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.text import canonical
+from ktc.ir.workload import Workload
+
+from . import cache
+from .instances import instances
+from .layers import LAYERS, Job
+from .oracle import oracle_for, text_of
+from .verdict import Failure, Rung, Verdict
+
+
+def verify(
+    original: Kernel,
+    candidate: Kernel,
+    workload: Workload,
+    *,
+    layers: Sequence[str] = tuple(LAYERS),
+    variant: str | None = None,
+    seed: int = 0,
+    count: int = 16,
+    cache_dir: str | Path | None = None,
+) -> Verdict:
+    """Check ``candidate`` (lowered SPMD, or parallel form) against ``original`` without a device.
+
+    Args:
+        original: as ``workload.load_kernel(variant)`` gives it.
+        candidate: its rewrite, knobs bound (open ones count with their defaults).
+        layers: which rungs to climb, of ``verifier``, ``exact`` and ``float``, in that order.
+        count: most instances of the exact rung.
+        cache_dir: where verdicts are kept by content; None keeps none.
+
+    Returns:
+        PROVED for the same program, TESTED if every rung passed, REJECTED with the smallest failing instance, UNKNOWN
+        if nothing could be run. Only PROVED and TESTED are ``ok``.
+    """
+    key = ""
+    if cache_dir is not None:
+        parts = (text_of(original), text_of(candidate), repr(workload), str(variant), str(seed), str(count))
+        key = cache.key_of(*parts, *layers)
+        known = cache.recall(Path(cache_dir), key)
+        if known is not None:
+            return known
+    verdict = _climb(original, candidate, workload, layers, variant, seed, count)
+    if cache_dir is not None:
+        cache.remember(Path(cache_dir), key, verdict)
+    return verdict
+
+
+def _climb(
+    original: Kernel,
+    candidate: Kernel,
+    workload: Workload,
+    layers: Sequence[str],
+    variant: str | None,
+    seed: int,
+    count: int,
+) -> Verdict:
+    began = time.perf_counter()
+    if canonical(original) == canonical(candidate) and original.knob_values == candidate.knob_values:
+        rung = Rung("identity", "pass", "the same program")
+        return Verdict("PROVED", "identity", "the same program as the original", (rung,), time.perf_counter() - began)
+    oracle = oracle_for(original, workload, variant, seed)
+    job = Job(original, candidate, oracle, instances(original, candidate, workload, count=count))
+    rungs: list[Rung] = []
+    failure: Failure | None = None
+    for name in layers:
+        start = time.perf_counter()
+        outcome = LAYERS[name](job)
+        rungs.append(Rung(name, outcome.status, outcome.detail, time.perf_counter() - start))
+        failure = outcome.failure
+        if outcome.status == "fail":
+            break
+    seconds = time.perf_counter() - began
+    last = rungs[-1]
+    if last.status == "fail":
+        return Verdict("REJECTED", last.name, last.detail, tuple(rungs), seconds, failure)
+    unknown = next((r for r in rungs if r.status == "unknown"), None)
+    if unknown is not None:
+        return Verdict("UNKNOWN", unknown.name, unknown.detail, tuple(rungs), seconds)
+    passed = [r for r in rungs if r.status == "pass"]
+    decisive = passed[-1] if passed else last
+    return Verdict("TESTED", decisive.name, "; ".join(r.detail for r in passed), tuple(rungs), seconds)

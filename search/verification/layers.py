@@ -1,0 +1,204 @@
+"""The rungs that need no device: IR verifier, sanitizer and exact domains, floats within their bound.
+
+Each layer is a function ``(job) -> Outcome``: a rung, and a failure when the candidate is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.interp import FUEL, Finding, Mismatch, RunResult, compare, run
+from ktc.ir.interp.equivalence import bits_differ
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, Reduce
+from ktc.ir.text import print_stmt
+from ktc.ir.types import scalar_of
+from ktc.ir.verifier import verify as check_ir
+from ktc.ir.walk import walk
+
+from .accuracy import is_float, lost_accuracy, outside_bound
+from .instances import Instance
+from .oracle import Oracle
+from .verdict import Failure
+
+
+@dataclass
+class Job:
+    """One candidate against its original."""
+
+    original: Kernel
+    candidate: Kernel
+    oracle: Oracle
+    instances: list[Instance]
+    domains: tuple[str, ...] = ("int", "field")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """pass | fail | skip | unknown, with one line, and the failure of a ``fail``."""
+
+    status: str
+    detail: str
+    failure: Failure | None = None
+
+
+def verifier(job: Job) -> Outcome:
+    """L1: the candidate is well-formed IR."""
+    problems = check_ir(job.candidate)
+    if not problems:
+        return Outcome("pass", "well-formed")
+    first = problems[0]
+    failure = Failure(first.code, first.message, loc=str(first.loc or ""))
+    return Outcome("fail", f"{len(problems)} problems: {first}", failure)
+
+
+def exact(job: Job) -> Outcome:
+    """L2 and L3: no defect in the sanitizer, and the original's bits in the exact domains, on every instance."""
+    if not job.instances:
+        return Outcome("unknown", "no instance satisfies the assumptions and guards within the size limit")
+    skipped: set[str] = set()
+    for instance in job.instances:
+        args = job.oracle.inputs(instance.sizes, exact=True)
+        for number, domain in enumerate(job.domains):
+            try:
+                want = job.oracle.run(instance.sizes, domain, exact=True)
+                got = _run(job, args, domain, number == 0, want)
+            except KtcError as e:
+                if e.code != "E-INTERP-UNSUPPORTED":
+                    raise
+                skipped.add(f"{domain}: {e.message}")
+                continue
+            failure = _defect(want, got, instance, domain) if number == 0 else None
+            failure = failure or _mismatch(compare(want, got, domain), instance)
+            if failure:
+                return Outcome("fail", str(failure), failure)
+    if len(skipped) >= len(job.domains):
+        return Outcome("unknown", "; ".join(sorted(skipped)))
+    largest = max(job.instances, key=lambda i: i.cost)
+    detail = f"{len(job.instances)} instances up to {_sizes(largest.sizes)}, domains {', '.join(job.domains)}"
+    return Outcome("pass", detail + (f" (not {'; '.join(sorted(skipped))})" if skipped else ""))
+
+
+def floats(job: Job) -> Outcome:
+    """L3 in floating point: within the candidate's error bound, or bit-identical where rounding order cannot change."""
+    chosen = _longest(job.instances)
+    identical = not may_round_differently(job.original, job.candidate)
+    for instance in chosen:
+        args = job.oracle.inputs(instance.sizes, exact=False)
+        try:
+            want = job.oracle.run(instance.sizes, "float", exact=False)
+            got = _run(job, args, "float", False, want)
+            failure = _bits(want, got, instance) if identical else _bounded(job, args, want, got, instance)
+        except KtcError as e:
+            if e.code != "E-INTERP-UNSUPPORTED":
+                raise
+            return Outcome("skip", e.message)
+        if failure:
+            return Outcome("fail", str(failure), failure)
+    how = "bit-identical" if identical else "within the error bound, no less accurate than the original"
+    return Outcome("pass", f"{len(chosen)} instances {how}")
+
+
+def _longest(found: list[Instance]) -> list[Instance]:
+    """For each size the instance where it is largest: roundings add up along one of them."""
+    names = list(found[0].sizes) if found else []
+    longest = {id(i): i for i in (max(found, key=lambda i: (i.sizes[n], i.cost)) for n in names)}
+    return list(longest.values())
+
+
+LAYERS: dict[str, Callable[[Job], Outcome]] = {"verifier": verifier, "exact": exact, "float": floats}
+"""The rungs in order, by the name that ``verify(layers=...)`` uses."""
+
+
+def may_round_differently(original: Kernel, candidate: Kernel) -> bool:
+    """Whether float results may legally differ: declared by a pass, or a combining order nobody promised."""
+    if (candidate.flags | original.flags) & {"reassociates", "fast_math"}:
+        return True
+    return any(
+        isinstance(s, Reduce) or (isinstance(s, Atomic) and scalar_of(s.buffer.type).is_float)
+        for k in (original, candidate)
+        for s in walk(k.body)
+    )
+
+
+def _run(job: Job, args: Mapping, domain: str, sanitize: bool, want: RunResult) -> RunResult:
+    fuel = max(FUEL // 10, 30 * want.steps)
+    return run(job.candidate, args, domain=domain, sanitize=sanitize, fuel=fuel, undefined=job.oracle.undefined)
+
+
+def _defect(want: RunResult, got: RunResult, instance: Instance, domain: str) -> Failure | None:
+    """A sanitizer finding that the original does not share."""
+    known = {(f.kind, f.buffer) for f in want.findings}
+    new = next((f for f in got.findings if (f.kind, f.buffer) not in known), None)
+    return _from_finding(new, instance, domain) if new else None
+
+
+def _from_finding(f: Finding, instance: Instance, domain: str) -> Failure:
+    index = () if f.index is None else (f.index,)
+    loc, stmt = str(f.loc or ""), _listing(f)
+    return Failure(f.kind, f.message, dict(instance.sizes), domain, f.buffer, index, loc=loc, statement=stmt)
+
+
+def _listing(f: Finding) -> str:
+    return "" if f.statement is None else print_stmt(f.statement).strip().splitlines()[0]
+
+
+def _mismatch(m: Mismatch | None, instance: Instance) -> Failure | None:
+    if m is None:
+        return None
+    message = f"wrong result: {m}"
+    return Failure("mismatch", message, dict(instance.sizes), m.domain, m.buffer, m.index, str(m.expected), str(m.got))
+
+
+def _bits(want: RunResult, got: RunResult, instance: Instance) -> Failure | None:
+    for name, x in want.outputs.items():
+        stored = want.written.get(name, np.ones(x.shape, bool))
+        differs = bits_differ(x, got.outputs[name]) & stored
+        if is_float(x.dtype):
+            differs &= ~(np.isnan(x.astype(np.float64)) & np.isnan(got.outputs[name].astype(np.float64)))
+        if differs.any():
+            at = tuple(int(i) for i in np.unravel_index(int(np.argmax(differs)), differs.shape))
+            a, b = str(x[at]), str(got.outputs[name][at])
+            message = f"{name}{list(at)} is {b}, expected {a} to the bit: nothing here may change rounding"
+            return Failure("mismatch", message, dict(instance.sizes), "float", name, at, a, b)
+    return None
+
+
+def _bounded(job: Job, args: Mapping, want: RunResult, got: RunResult, instance: Instance) -> Failure | None:
+    exact_values = job.oracle.run(instance.sizes, "float64", exact=False)
+    bounds = run(job.candidate, args, domain="bound", sanitize=False, undefined=job.oracle.undefined)
+    for name, x in want.outputs.items():
+        h = got.outputs[name]
+        stored = want.written.get(name, np.ones(x.shape, bool))
+        if not is_float(x.dtype):
+            differs = bits_differ(x, h) & stored
+            if differs.any():
+                at = tuple(int(i) for i in np.unravel_index(int(np.argmax(differs)), differs.shape))
+                message = f"{name}{list(at)} is {h[at]}, expected {x[at]}"
+                return Failure("mismatch", message, dict(instance.sizes), "float", name, at, str(x[at]), str(h[at]))
+            continue
+        y, e = exact_values.outputs[name], np.imag(bounds.outputs[name])
+        y, e, h0, x0 = (np.where(stored, v, 0) for v in (y, e, h.astype(np.float64), x.astype(np.float64)))
+        bad = outside_bound(h0.astype(h.dtype), y, e)
+        if bad is None and "fast_math" not in job.candidate.flags:
+            bad = lost_accuracy(h0.astype(h.dtype), x0.astype(x.dtype), y)
+        if bad:
+            message = f"{name}{list(bad.index) if bad.index else ''}: {bad}"
+            return Failure(
+                "inaccurate",
+                message,
+                dict(instance.sizes),
+                "float",
+                name,
+                bad.index,
+                f"{bad.expected!r}",
+                f"{bad.got!r}",
+            )
+    return None
+
+
+def _sizes(sizes: Mapping[str, int]) -> str:
+    return " ".join(f"{k}={v}" for k, v in sizes.items())
