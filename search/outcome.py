@@ -26,7 +26,7 @@ class Outcome:
 
     ``seconds`` is the device time per launch by scenario name, ``interval`` its 95 % interval (low, high). ``early``:
     the evaluator gave up on a configuration that is clearly slower than the incumbent, so times are rough, and
-    scenarios after the first may be missing. ``details`` is JSON data (compiler log, registers, first wrong element...).
+    scenarios after the first may be missing. ``details`` is JSON data (compiler log, registers, first wrong element).
     """
 
     status: str
