@@ -90,11 +90,16 @@ def _fits(v: int, t: Scalar) -> bool:
     return lo <= v <= hi
 
 
+def _undefined(op: str, b: int) -> bool:
+    """Whether ``x op b`` has no value: division by zero, a negative shift."""
+    return (op in ("/", "%") and b == 0) or (op in ("<<", ">>") and b < 0)
+
+
 def fold_node(e: Expr) -> Expr:
     """One bottom-up folding step: children are already folded."""
     if isinstance(e, Binary) and isinstance(e.a.type, Scalar) and not e.a.type.is_float:
         a, b = e.a, e.b
-        if is_const(a) and is_const(b) and not (e.op in "/%" and b.value == 0):  # type: ignore[attr-defined]
+        if is_const(a) and is_const(b) and not _undefined(e.op, b.value):  # type: ignore[attr-defined]
             v = INT_OPS[e.op](a.value, b.value)  # type: ignore[attr-defined]
             if e.op in COMPARISONS or e.op in ("&&", "||"):
                 return Const(bool(v), BOOL)
@@ -135,7 +140,9 @@ def fold_node(e: Expr) -> Expr:
             v = e.x.value  # type: ignore[attr-defined]
             return Const(bool(v) if e.to.kind == "bool" else int(v), e.to)
     if isinstance(e, Call) and e.fn in INT_FUNCS and all(is_const(a) for a in e.args):
-        return Const(INT_FUNCS[e.fn](*(a.value for a in e.args)), e.ty)  # type: ignore[attr-defined, arg-type]
+        args = [a.value for a in e.args]  # type: ignore[attr-defined]
+        if isinstance(e.ty, Scalar) and not (e.fn == "cdiv" and args[1] == 0) and _fits(INT_FUNCS[e.fn](*args), e.ty):
+            return Const(INT_FUNCS[e.fn](*args), e.ty)
     return e
 
 
