@@ -61,7 +61,7 @@ class CacheHints(Pass):
             return Refused("E-CACHE-NONE", "no buffer can take these hints", hint="name buffers, as in loads=in")
         return Result(_hinted(kernel, loads, str(load), stores, str(store)))
 
-    def _buffers(self, kernel: Kernel, asked: Arg, kind: type, hint: str) -> set[Sym] | Refused:
+    def _buffers(self, kernel: Kernel, asked: Arg, kind: type[Load] | type[Store], hint: str) -> set[Sym] | Refused:
         """The buffers named by ``asked``; ``all`` leaves out those that may not have the hint."""
         accessed = _accessed(kernel, kind)
         if asked == "none":
@@ -111,10 +111,11 @@ def _global(s: Sym) -> bool:
     return isinstance(s.type, Ptr) and s.type.space in ("global", "generic")
 
 
-def _accessed(kernel: Kernel, kind: type) -> list[Sym]:
+def _accessed(kernel: Kernel, kind: type[Load] | type[Store]) -> list[Sym]:
     """Global buffers with accesses of ``kind`` that say nothing about caching yet, in order of appearance."""
     nodes: Iterable[Any] = all_exprs(kernel.body) if kind is Load else walk(kernel.body)
-    return list(dict.fromkeys(x.buffer for x in nodes if isinstance(x, kind) and _global(x.buffer) and not x.cache))
+    hits = [x for x in nodes if isinstance(x, kind)]
+    return list(dict.fromkeys(x.buffer for x in hits if _global(x.buffer) and not x.cache))
 
 
 def _written(kernel: Kernel) -> set[Sym]:
