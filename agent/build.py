@@ -1,0 +1,74 @@
+"""From a proposed script to a template: parse, apply, lower; whatever says no is data, not an exception."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from ktc.agent.planner import MAX_SCRIPT_CHARS, MAX_STEPS, Outcome, Proposal
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel
+from ktc.passes.base import Refused
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A template that can be tuned. ``key`` identifies what it lowers to: scripts with one key are one candidate."""
+
+    script: str
+    kernel: Kernel
+    key: str
+    notes: tuple[str, ...] = ()
+    proposal: Proposal | None = field(default=None, compare=False)
+
+    @property
+    def label(self) -> str:
+        return self.script or "(as it is)"
+
+
+class Builder:
+    """Builds scripts on one kernel, each at most once."""
+
+    def __init__(self, original: Kernel) -> None:
+        self.original = original
+        self._built: dict[str, Candidate | Outcome] = {}
+
+    def build(self, proposal: Proposal) -> Candidate | Outcome:
+        """The candidate, or an outcome of status ``refused`` (the script's fault) or ``failed`` (a bug of a pass)."""
+        if proposal.script not in self._built:
+            self._built[proposal.script] = self._build(proposal)
+        return self._built[proposal.script]
+
+    def attempt(self, script: str) -> Refused | None:
+        """Why ``script`` does not apply, or None."""
+        built = self.build(Proposal(script, ""))
+        return None if isinstance(built, Candidate) else Refused(built.code, built.detail)
+
+    def _build(self, p: Proposal) -> Candidate | Outcome:
+        from ktc.ir.text import canonical, print_kernel
+        from ktc.passes.language import parse_script
+        from ktc.passes.lowering import materialise
+        from ktc.passes.pipeline import PassBug, apply_script
+
+        def no(code: str, why: str, status: str = "refused") -> Outcome:
+            return Outcome(p.script, status, why, code=code, planner=p.planner, reason=p.reason)
+
+        if len(p.script) > MAX_SCRIPT_CHARS:
+            return no("E-SCRIPT-LIMIT", f"the script is longer than {MAX_SCRIPT_CHARS} characters")
+        try:
+            script = parse_script(p.script)
+            if len(script.steps) > MAX_STEPS:
+                return no("E-SCRIPT-LIMIT", f"{len(script.steps)} steps; the limit is {MAX_STEPS}")
+            applied = apply_script(self.original, script)
+            if applied.refused is not None:
+                r, step = applied.refused, applied.step
+                hint = f" ({r.hint})" if r.hint else ""
+                return no(r.code, f"{step.name if step else ''}: {r.why}{hint}")
+            lowered = materialise(applied.kernel)
+        except PassBug as e:
+            return no("E-PASS-BUG", str(e).partition("\n---")[0], "failed")
+        except KtcError as e:
+            return no(e.code, e.message)
+        text = print_kernel(canonical(lowered)) + repr([(k.name, k.domain, k.value) for k in applied.kernel.knobs])
+        notes = tuple(n for r in applied.results for n in r.notes)
+        return Candidate(p.script, applied.kernel, hashlib.sha256(text.encode()).hexdigest()[:16], notes, p)

@@ -1,0 +1,101 @@
+"""The finals: the fastest configurations meet the original, interleaved in one process; then sizes nobody tuned for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ktc.agent.lab import Comparison
+from ktc.agent.report import ScenarioResult
+from ktc.agent.rounds import measure_original
+from ktc.agent.state import FINALISTS, Finalist, Run
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import bind
+from ktc.ir.workload import Scenario
+
+
+def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
+    """The winner of ``scenario``: the largest ratio among the verified finalists, or the original itself."""
+    original, *rest = run.finalists[scenario.name]
+    met: list[tuple[Finalist, Comparison, str]] = []
+    for f in rest:
+        if len(met) == FINALISTS:
+            break
+        verdict = run.gate(f.candidate, bind(f.candidate.kernel, f.knobs), f.knobs)  # at the very knobs that would win
+        found = compare(run, f, scenario) if verdict.ok else None
+        if found is not None:
+            met.append((f, found, verdict.status))
+    best = max(met, key=lambda m: m[1].ratio[0], default=None)
+    if best is None or best[1].ratio[0] <= 1.0:
+        best = (original, run.lab.compare(original.candidate, {}, scenario), "the original")
+    return _result(run, scenario, *best)
+
+
+def compare(run: Run, f: Finalist, scenario: Scenario) -> Comparison | None:
+    """One duel with the original; None when the finalist fails or its timed outputs are wrong (then it is rejected)."""
+    try:
+        found = run.lab.compare(f.candidate, f.knobs, scenario)
+    except KtcError as e:
+        run.reject(f.candidate, f.knobs, e.message, scenario.name)
+        return None
+    if found.verdict != "ok":
+        run.reject(f.candidate, f.knobs, found.verdict, scenario.name)
+        return None
+    run.tell("compare", scenario=scenario.name, script=f.candidate.script, knobs=dict(f.knobs), ratio=found.ratio)
+    return found
+
+
+def held_out(
+    run: Run, scenarios: Sequence[Scenario], tuned: Sequence[Scenario], results: Sequence[ScenarioResult]
+) -> list[ScenarioResult]:
+    """Each of ``scenarios`` with the winner of the tuned scenario nearest in bytes that may run on it."""
+    out = []
+    for s in scenarios:
+        measure_original(run, s)
+
+        def apart(pair: tuple[Scenario, ScenarioResult], s: Scenario = s) -> float:
+            return abs(math.log(max(1, run.lab.traffic(pair[0])) / max(1, run.lab.traffic(s))))
+
+        for t, r in sorted(zip(tuned, results), key=apart):
+            f = winner(run, r)
+            if not run.lab.feasible(f.candidate, f.knobs, s):
+                continue
+            found = compare(run, f, s)
+            if found is not None:
+                out.append(_result(run, s, f, found, f"{r.verdict}, as tuned for {t.name}"))
+                break
+    return out
+
+
+def winner(run: Run, r: ScenarioResult) -> Finalist:
+    """The finalist that a result describes."""
+    return next(f for f in run.finalists[r.name] if f.candidate.script == r.script and dict(f.knobs) == dict(r.knobs))
+
+
+def overall(run: Run, results: Sequence[ScenarioResult]) -> tuple[str, Mapping[str, int]]:
+    """The winner that may run on the most scenarios; among equals, that of the scenario that moves the most bytes."""
+    tuned = [r for r in results if not r.heldout]
+
+    def reach(r: ScenarioResult) -> tuple[int, int]:
+        f = winner(run, r)
+        return sum(run.lab.feasible(f.candidate, f.knobs, run.work.scenario(o.name)) for o in tuned), r.bytes
+
+    best = max(tuned, key=reach)
+    return best.script, best.knobs
+
+
+def _result(run: Run, s: Scenario, f: Finalist, found: Comparison, verdict: str) -> ScenarioResult:
+    traffic, rate = run.lab.traffic(s), run.lab.device.dram_bytes_per_s
+    return ScenarioResult(
+        name=s.name,
+        sizes=dict(s.sizes),
+        heldout=s.heldout,
+        before=found.before,
+        after=found.after,
+        ratio=found.ratio,
+        script=f.candidate.script,
+        knobs=dict(f.knobs),
+        verdict=verdict,
+        bytes=traffic,
+        bound=traffic / rate if rate else 0.0,
+    )

@@ -1,0 +1,74 @@
+"""What ``optimize`` needs from the world: verdicts, measurements and fair comparisons.
+
+One protocol, so that the loop can be tested without a device; the real one is :mod:`ktc.agent.bench`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ktc.agent.build import Candidate
+from ktc.agent.report import Timed
+from ktc.backends.base import DeviceInfo
+from ktc.ir.kernel import Kernel
+from ktc.ir.workload import Scenario
+from ktc.search.gate import Verdict
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A template's standing on one scenario. ``ranked`` holds valid configurations, fastest first, in seconds.
+
+    ``spent`` counts configurations measured so far, ``fresh`` those measured by this call; ``exhausted``: none is left.
+    ``failures`` are configurations that did not work: (knobs, status, detail).
+    """
+
+    ranked: tuple[tuple[Mapping[str, int], float], ...]
+    spent: int
+    fresh: int = 0
+    exhausted: bool = False
+    failures: tuple[tuple[Mapping[str, int], str, str], ...] = ()
+    why_empty: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Original and candidate timed interleaved in one process; ``ratio`` = original / candidate with a 95 % interval.
+
+    ``verdict`` is the device's: outputs of the timed run against the original's.
+    """
+
+    before: Timed
+    after: Timed
+    ratio: tuple[float, float, float]
+    verdict: str = "ok"
+
+
+class Lab(Protocol):
+    """One device, one kernel."""
+
+    device: DeviceInfo
+
+    def gate(self, kernel: Kernel) -> Verdict:
+        """The verification ladder without a device; ``kernel`` may have open knobs (their defaults count)."""
+        ...
+
+    def tune(self, c: Candidate, scenario: Scenario, total: int, seeds: Sequence[Mapping[str, int]]) -> Tuned:
+        """Measure until ``c`` has had ``total`` configurations on ``scenario``; what the ledger has is not repeated."""
+        ...
+
+    def compare(self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario) -> Comparison:
+        """The final shoot-out. Raises KtcError when the candidate does not run there."""
+        ...
+
+    def feasible(self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario) -> bool:
+        """Whether this configuration may run on this scenario's sizes."""
+        ...
+
+    def traffic(self, scenario: Scenario) -> int:
+        """Bytes that must move: each input read once, each output written once."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,166 @@
+"""``optimize``: observe, propose, build, verify, tune, compare, and write down what was found.
+
+Everything but the planner is deterministic for a seed, and every measurement goes through the ledger: a run that was
+killed continues where it was, because running it again asks the ledger first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ktc.agent.build import Builder
+from ktc.agent.finals import held_out, overall, shoot_out
+from ktc.agent.lab import Lab
+from ktc.agent.memory import Memory
+from ktc.agent.planner import Planner
+from ktc.agent.planners import make_planner
+from ktc.agent.report import OptimizeReport, ScenarioResult
+from ktc.agent.rounds import search
+from ktc.agent.state import Progress, Run
+from ktc.backends.base import DeviceInfo
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.workload import Scenario, Workload
+
+CPU_BYTES = 64 << 20
+"""On a CPU, scenarios that move more than this are left out (and the report says so): they would take minutes."""
+
+LEDGER = "ledger.sqlite"
+
+
+def optimize(
+    workload: Workload | str | Path,
+    *,
+    device: str | None = None,
+    planner: str | Planner = "auto",
+    budget: int = 100,
+    out_dir: str | Path = "ktc-out",
+    progress: Progress | None = None,
+    seed: int = 0,
+    resume: bool = True,
+    variant: str | None = None,
+    scenarios: Sequence[str] | None = None,
+    memory: Memory | None = None,
+    lab: Lab | None = None,
+) -> OptimizeReport:
+    """Find a faster, verified kernel.
+
+    Args:
+        workload: a :class:`Workload`, or the path of its file or folder.
+        device: ``cuda | opencl | numba``; None picks the best one there is.
+        planner: ``auto`` (an LLM with the rules when one is configured, else the rules), ``rules``, ``llm``,
+            ``ensemble``, or a planner object.
+        budget: most configurations measured, over all tuned scenarios (the original and the finals not counted).
+        out_dir: where the recipe, the kernels, the report and the ledger go.
+        progress: called with events as they happen: original, propose, refused, rejected, tune, rung, compare, done.
+        resume: False starts a new ledger and keeps the old one under another name.
+        scenarios: names of scenarios to tune for; None takes every tuned one.
+        memory: a knowledge base to learn from and to add to; None uses none.
+
+    Raises:
+        KtcError: what the user can act on (no device, unwritable folder, an original that does not run).
+    """
+    work = workload if isinstance(workload, Workload) else Workload.load(workload)
+    if budget < 1:
+        raise KtcError("E-BUDGET", f"a budget of {budget} measurements", hint="give at least 1", exit_code=2)
+    out = _folder(Path(out_dir), resume)
+    original = work.load_kernel(variant)
+    chosen, mind, said = make_planner(planner, out) if isinstance(planner, str) else (planner.name, planner, "")
+    if lab is None:
+        from ktc.agent.bench import Bench
+
+        lab = Bench(work, original, variant=variant, device=device, ledger=out / LEDGER, seed=seed)
+    try:
+        run = Run(work, original, lab, mind, budget, progress or _silent, memory, Builder(original))
+        run.notes += [said] if said else []
+        run.raise_kernel()
+        results = _every_scenario(run, scenarios)
+        report = _report(run, results, chosen, variant)
+    finally:
+        lab.close()
+    from ktc.agent.results import write
+
+    report = write(report, out, run.builder)
+    run.tell("done", speedup=report.speedup, seconds=report.seconds)
+    return report
+
+
+def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResult]:
+    """Tune each scenario for its share of the budget, then the finals, then the held-out scenarios."""
+    tuned = (
+        [run.work.scenario(n) for n in names] if names else _affordable(run, [s for s in run.work.scenarios if s.tuned])
+    )
+    if not tuned:
+        hint = "give one a positive weight"
+        raise KtcError("E-WORKLOAD-SCENARIO", f"no scenario to tune for in {run.work.path}", hint=hint)
+    weight = sum(s.weight or 1.0 for s in tuned)
+    for s in tuned:
+        share = (run.budget - run.spent) * (s.weight or 1.0) / weight
+        weight -= s.weight or 1.0
+        search(run, s, max(1, round(share)))
+    results = [shoot_out(run, s) for s in tuned]
+    unseen = _affordable(run, [s for s in run.work.scenarios if s.heldout]) if not names else []
+    return results + held_out(run, unseen, tuned, results)
+
+
+def _affordable(run: Run, scenarios: Sequence[Scenario]) -> list[Scenario]:
+    """All of them on a GPU; on a CPU those of bounded size, at least one."""
+    if not scenarios or not is_cpu(run.lab.device):
+        return list(scenarios)
+    small = [s for s in scenarios if run.lab.traffic(s) <= CPU_BYTES] or [min(scenarios, key=run.lab.traffic)]
+    large = [s.name for s in scenarios if s not in small]
+    if large:
+        run.notes.append(f"on a CPU, scenarios above {CPU_BYTES >> 20} MiB are left out: {', '.join(large)}")
+    return small
+
+
+def is_cpu(d: DeviceInfo) -> bool:
+    """Whether the device is the host's processor."""
+    return d.backend == "numba" or "cpu" in d.profile or "cpu" in d.extra.get("type", "").lower()
+
+
+def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: str | None) -> OptimizeReport:
+    script, knobs = overall(run, results)
+    d = run.lab.device
+    run.notes += getattr(run.planner, "notes", [])
+    originals = len(run.finalists)
+    return OptimizeReport(
+        kernel=run.work.kernel_name,
+        source=str(run.work.source),
+        variant=variant or "",
+        device={"backend": d.backend, "name": d.name, "profile": d.profile, "compute_units": d.compute_units},
+        planner=planner,
+        scenarios=tuple(results),
+        outcomes=tuple(run.outcomes.values()),
+        best_script=script,
+        best_knobs=knobs,
+        measured=run.measured,
+        recalled=max(0, run.spent + originals - run.measured),
+        budget=run.budget,
+        seconds=time.monotonic() - run.started,
+        notes=tuple(run.notes),
+        rejected=tuple(run.rejected),
+        history=tuple(run.history),
+    )
+
+
+def _folder(out: Path, resume: bool) -> Path:
+    """``out``, made and shown to be writable; without ``resume`` an old ledger is moved aside, never deleted."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / ".writable"
+        probe.write_text("")
+        probe.unlink()
+        if not resume:
+            stamp = time.strftime("%Y%m%d-%H%M%S")
+            for old in out.glob(f"{LEDGER}*"):
+                old.rename(out / f"old-{stamp}-{old.name}")
+    except OSError as e:
+        hint = "choose another folder for the results"
+        raise KtcError("E-OUT-DIR", f"cannot write to {out}: {e.strerror}", hint=hint, exit_code=3) from None
+    return out
+
+
+def _silent(event: Mapping[str, object]) -> None:
+    pass

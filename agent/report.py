@@ -1,0 +1,107 @@
+"""What ``optimize`` found: plain data with a JSON form, and a text table for the terminal."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from ktc.agent.planner import Outcome
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Device seconds per launch: median and 95 % interval."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ScenarioResult:
+    """One scenario: the original and the winner, timed interleaved.
+
+    ``ratio`` is original / winner with its 95 % interval. ``bound`` is the least possible seconds (0: unknown): every
+    byte moved once at the device's bandwidth. ``script`` is '' when nothing verified beat the original.
+    """
+
+    name: str
+    sizes: Mapping[str, int]
+    heldout: bool
+    before: Timed
+    after: Timed
+    ratio: tuple[float, float, float]
+    script: str
+    knobs: Mapping[str, int]
+    verdict: str
+    bytes: int = 0
+    bound: float = 0.0
+    file: str = ""
+
+    @property
+    def of_bound(self) -> float:
+        """Fraction of the bound reached (0: unknown); above 1 the time is suspect."""
+        return self.bound / self.after.median if self.bound and self.after.median else 0.0
+
+
+@dataclass(frozen=True)
+class OptimizeReport:
+    """The whole run. ``measured`` counts configurations measured now, ``recalled`` those found in the ledger."""
+
+    kernel: str
+    source: str
+    variant: str
+    device: Mapping[str, object]
+    planner: str
+    scenarios: tuple[ScenarioResult, ...]
+    outcomes: tuple[Outcome, ...]
+    best_script: str
+    best_knobs: Mapping[str, int]
+    measured: int = 0
+    recalled: int = 0
+    budget: int = 0
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    rejected: tuple[Mapping[str, object], ...] = ()
+    history: tuple[Mapping[str, object], ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def speedup(self) -> float:
+        """Geometric mean of the tuned scenarios' ratios."""
+        logs = [math.log(s.ratio[0]) for s in self.scenarios if not s.heldout and s.ratio[0] > 0]
+        return math.exp(sum(logs) / len(logs)) if logs else 1.0
+
+    def to_json(self) -> dict:
+        return {"format": FORMAT, "speedup": self.speedup, **asdict(self)}
+
+    def dumps(self) -> str:
+        return json.dumps(self.to_json(), indent=1, default=str) + "\n"
+
+
+def microseconds(t: Timed) -> str:
+    """``12.3 µs ±0.4 %``: the median and half the width of its interval."""
+    half = 50.0 * (t.high - t.low) / t.median if t.median else 0.0
+    return f"{t.median * 1e6:.4g} µs ±{half:.1f} %"
+
+
+def table(report: OptimizeReport) -> list[tuple[str, ...]]:
+    """Rows of text, header first: scenario, before, after, speed-up with its interval, share of the bound, verdict."""
+    rows: list[tuple[str, ...]] = [("scenario", "before", "after", "speed-up", "of bound", "verdict")]
+    for s in report.scenarios:
+        mid, low, high = s.ratio
+        rows.append(
+            (
+                s.name + (" (held out)" if s.heldout else ""),
+                microseconds(s.before),
+                microseconds(s.after),
+                f"{mid:.2f}x [{low:.2f}, {high:.2f}]",
+                f"{100 * s.of_bound:.0f} %" if s.bound else "-",
+                s.verdict,
+            )
+        )
+    return rows

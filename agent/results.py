@@ -1,0 +1,106 @@
+"""What a run leaves behind: the recipe, the kernels it found, the template with its space, and the report's data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ktc.agent.build import Builder, Candidate
+from ktc.agent.planner import Proposal
+from ktc.agent.report import FORMAT, OptimizeReport
+from ktc.backends.base import Emitted
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel, bind
+
+EXTENSIONS = {"cuda": "cu", "hip": "hip", "opencl": "cl", "numba": "py"}
+
+
+def write(report: OptimizeReport, out: Path, builder: Builder) -> OptimizeReport:
+    """Write every file; the report that is returned knows where they are.
+
+    ``kernel.out.<ext>`` is the best overall, ``kernel.<scenario>.<ext>`` the winner of each tuned scenario,
+    ``template.<ext>`` and ``space.json`` the best template with its open knobs, ``recipe.json`` what ``ktc replay``
+    needs, ``report.json`` everything.
+    """
+    target = str(report.device["backend"])
+    ext = EXTENSIONS.get(target, "txt")
+    files = {
+        "kernel": _put(out / f"kernel.out.{ext}", _emit(builder, report.best_script, report.best_knobs, target).text)
+    }
+    scenarios = []
+    for s in report.scenarios:
+        path = out / f"kernel.{s.name}.{ext}"
+        if not s.heldout:
+            s = replace(s, file=_put(path, _emit(builder, s.script, s.knobs, target).text))
+        scenarios.append(s)
+    best = _candidate(builder, report.best_script)
+    if best.kernel.knobs:
+        try:
+            files["template"] = _put(out / f"template.{ext}", _emitted(best.kernel, target, "template").text)
+            files["space"] = _put(out / "space.json", json.dumps(space_of(best.kernel), indent=1) + "\n")
+        except KtcError as e:
+            report = replace(report, notes=(*report.notes, f"no template: {e.message} [{e.code}]"))
+    files |= {"recipe": str(out / "recipe.json"), "report": str(out / "report.json")}
+    report = replace(report, scenarios=tuple(scenarios), files=files)
+    _put(out / "recipe.json", json.dumps(recipe(report), indent=1) + "\n")
+    _put(out / "report.json", report.dumps())
+    return report
+
+
+def recipe(report: OptimizeReport) -> dict:
+    """(source, script, knob values): enough to regenerate the same bytes anywhere."""
+    source = Path(report.source)
+    return {
+        "format": FORMAT,
+        "kernel": report.kernel,
+        "source": str(source.resolve()),
+        "source_sha256": hashlib.sha256(source.read_bytes()).hexdigest() if source.exists() else "",
+        "variant": report.variant,
+        "device": dict(report.device),
+        "script": report.best_script,
+        "knobs": dict(report.best_knobs),
+        "scenarios": {
+            s.name: {"script": s.script, "knobs": dict(s.knobs), "ratio": s.ratio, "verdict": s.verdict}
+            for s in report.scenarios
+            if not s.heldout
+        },
+    }
+
+
+def space_of(kernel: Kernel) -> dict:
+    """The search space of a template: domains, defaults and constraints, as text."""
+    from ktc.ir.text import print_expr
+
+    return {
+        "knobs": {k.name: {"domain": list(k.domain), "default": k.default, "doc": k.doc} for k in kernel.knobs},
+        "constraints": [print_expr(c) for c in kernel.constraints],
+        "assumptions": [{"expr": print_expr(a.expr), "origin": a.origin} for a in kernel.assumptions],
+    }
+
+
+def _candidate(builder: Builder, script: str) -> Candidate:
+    built = builder.build(Proposal(script, ""))
+    assert isinstance(built, Candidate), "a winner was built before"
+    return built
+
+
+def _emit(builder: Builder, script: str, knobs: Mapping[str, int], target: str) -> Emitted:
+    return _emitted(bind(_candidate(builder, script).kernel, knobs), target, "source")
+
+
+def _emitted(kernel: Kernel, target: str, mode: str) -> Emitted:
+    from ktc.backends import emit
+
+    return emit(kernel, target, mode)
+
+
+def _put(path: Path, text: str) -> str:
+    """Write whole or not at all: a reader never sees half a file."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+    return str(path)

@@ -1,0 +1,151 @@
+"""One scenario's search: propose, build, verify, race; then once more with what was learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ktc.agent.build import Candidate
+from ktc.agent.memory import Lesson, features
+from ktc.agent.planner import Observation, Outcome, Proposal
+from ktc.agent.race import Standing, race
+from ktc.agent.state import Finalist, Run
+from ktc.ir.analysis.facts import KernelFacts, facts
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.workload import Scenario
+
+PER_ROUND = 6
+"""Scripts asked of the planner per round."""
+
+FIRST_ROUND = 0.7
+"""Share of a scenario's budget that the planner's first ideas race for; the rest goes to ideas on what won."""
+
+
+def search(run: Run, scenario: Scenario, budget: int) -> None:
+    """Spend ``budget`` measurements on ``scenario``; results are in ``run.outcomes`` and ``run.finalists``."""
+    measure_original(run, scenario)
+    field: dict[str, Candidate] = {}
+    spent = 0
+    for part in (FIRST_ROUND, 1.0):
+        left = int(budget * part + 0.5) - spent
+        fresh = propose(run, scenario, field)
+        field |= {c.key: c for c in fresh}
+        racers = fresh or list(field.values())
+        if left > 0 and racers:
+            spent += _race(run, scenario, racers, left)
+    leaders = [f.candidate for f in run.finalists[scenario.name][1:]]
+    if spent < budget and leaders:  # a small space was exhausted: its share goes to the others
+        spent += _race(run, scenario, list({c.key: c for c in leaders}.values()), budget - spent)
+    _remember(run, scenario)
+
+
+def _race(run: Run, scenario: Scenario, racers: list[Candidate], budget: int) -> int:
+    """Race from where each racer stands now; the measurements it took."""
+    starts = {c.key: run.totals.get((scenario.name, c.key), 0) for c in racers}
+
+    def step(c: Candidate, more: int) -> Standing[Candidate]:
+        total = starts[c.key] + more
+        tuned = run.lab.tune(c, scenario, total, _seeds(run, c, scenario))
+        run.account(c, scenario, tuned)
+        best = tuned.ranked[0][1] if tuned.ranked else float("inf")
+        return Standing(c, best, max(0, tuned.spent - starts[c.key]), tuned.exhausted or tuned.spent < total)
+
+    def rung(standings: list[Standing[Candidate]]) -> None:
+        order = [{"script": s.racer.script, "best": s.best, "spent": s.spent} for s in standings]
+        run.tell("rung", scenario=scenario.name, order=order)
+
+    return sum(s.spent for s in race(racers, budget, step, on_rung=rung))
+
+
+def _seeds(run: Run, c: Candidate, scenario: Scenario) -> list[Mapping[str, int]]:
+    """What won with this template on other scenarios, and on similar kernels before."""
+    names = {k.name for k in c.kernel.knobs}
+    found = [f.knobs for at, fs in run.finalists.items() if at != scenario.name for f in fs if f.candidate.key == c.key]
+    if run.memory is not None:
+        found += [x.knobs for x in run.memory.nearest(_facts(run, scenario), run.lab.device) if x.script == c.script]
+    return [k for k in found if set(k) == names]
+
+
+def measure_original(run: Run, scenario: Scenario) -> None:
+    """The time to beat: the original, printed by the same backend, as the first finalist.
+
+    Raises:
+        KtcError: the original cannot be lowered for this backend, or does not run.
+    """
+    identity = run.builder.build(Proposal("", "the original"))
+    if isinstance(identity, Outcome):
+        raise KtcError(identity.code, f"the kernel itself cannot be lowered: {identity.detail}")
+    tuned = run.lab.tune(identity, scenario, 1, ())
+    if not tuned.ranked:
+        why = tuned.failures[0][2] if tuned.failures else tuned.why_empty
+        raise KtcError("E-ORIGINAL", f"the original kernel does not run on {scenario.name}: {why}")
+    run.finalists[scenario.name] = [Finalist(identity, {}, tuned.ranked[0][1])]
+    run.measured += tuned.fresh
+    run.tell("original", scenario=scenario.name, seconds=tuned.ranked[0][1])
+
+
+# ----------------------------------------------------------------------------------------------------------- proposing
+
+
+def observe(run: Run, scenario: Scenario) -> Observation:
+    """What the planner sees before a round on ``scenario``."""
+    from ktc.passes.pipeline import sites
+
+    seen = _facts(run, scenario)
+    lessons = run.memory.nearest(seen, run.lab.device) if run.memory else []
+    return Observation(
+        kernel=run.original,
+        raised=run.raised,
+        facts=(seen,),
+        device=run.lab.device,
+        sites=tuple(s for group in sites(run.raised or run.original).values() for s in group),
+        history=tuple(o for (at, _), o in run.outcomes.items() if at in ("", scenario.name)),
+        remembered=tuple(
+            Proposal(x.script, f"won {x.gain:.2f}x on a similar kernel", x.gain, "memory") for x in lessons
+        ),
+        attempt=run.builder.attempt,
+    )
+
+
+def _facts(run: Run, scenario: Scenario) -> KernelFacts:
+    return facts(run.raised or run.original, scalars(run, scenario))
+
+
+def scalars(run: Run, scenario: Scenario) -> dict[str, int | float]:
+    """Values of the scalar parameters, host ones too, in a scenario."""
+    from ktc.ir import intexpr
+
+    values = {a.name: a.value for a in run.work.args if a.role == "scalar" and a.value is not None}
+    return {k: intexpr.evaluate(v, scenario.sizes) if isinstance(v, str) else v for k, v in values.items()}
+
+
+def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate]) -> list[Candidate]:
+    """New, distinct, verified candidates; everything else becomes an outcome."""
+    proposals = run.planner.propose(observe(run, scenario), PER_ROUND)
+    run.tell("propose", scenario=scenario.name, planner=run.planner.name, scripts=[p.script for p in proposals])
+    fresh: dict[str, Candidate] = {}
+    for p in proposals:
+        built = run.builder.build(p)
+        if isinstance(built, Outcome):
+            if ("", p.script) not in run.outcomes:
+                run.tell("refused", script=p.script, code=built.code, why=built.detail)
+            run.outcomes["", p.script] = built
+        elif built.key in field or built.key in fresh:
+            twin = field.get(built.key) or fresh[built.key]
+            run.settle(built, "duplicate", f"the same code as: {twin.label}", scenario.name)
+        else:
+            verdict = run.gate(built, built.kernel, {})
+            if verdict.ok:
+                fresh[built.key] = replace(built, proposal=p)
+            else:
+                run.settle(built, "rejected", str(verdict), code=f"V-{verdict.status}")
+    return list(fresh.values())
+
+
+def _remember(run: Run, scenario: Scenario) -> None:
+    if run.memory is None:
+        return
+    seen, d = features(_facts(run, scenario)), run.lab.device
+    for (at, script), o in run.outcomes.items():
+        if at == scenario.name and o.gain is not None and script:
+            run.memory.add(Lesson(d.backend, d.name, seen, script, dict(o.knobs), o.gain))

@@ -1,0 +1,114 @@
+"""The state of one ``optimize`` run: what was proposed, verified, measured and rejected so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ktc.agent.build import Builder, Candidate
+from ktc.agent.lab import Lab, Tuned
+from ktc.agent.memory import Memory
+from ktc.agent.planner import Outcome, Planner, Proposal
+from ktc.ir.kernel import Kernel
+from ktc.ir.workload import Scenario, Workload
+from ktc.search.gate import Verdict
+
+Progress = Callable[[Mapping[str, object]], None]
+"""Called with ``{"event": ..., "elapsed": s, ...}``; see :func:`ktc.agent.optimize.optimize` for the events."""
+
+FINALISTS = 3
+"""Configurations per scenario that meet the original in the shoot-out."""
+
+WRONG = ("wrong", "crash", "hang")
+"""Statuses of a configuration that point at a bug in a pass, not at a limit of the device."""
+
+
+@dataclass(frozen=True)
+class Finalist:
+    """A measured configuration: ``seconds`` on the scenario it is a finalist of."""
+
+    candidate: Candidate
+    knobs: Mapping[str, int]
+    seconds: float
+
+
+@dataclass
+class Run:
+    """Everything the steps of a run share. ``outcomes`` is keyed by (scenario, script), scenario '' for all of them."""
+
+    work: Workload
+    original: Kernel
+    lab: Lab
+    planner: Planner
+    budget: int
+    progress: Progress
+    memory: Memory | None
+    builder: Builder
+    started: float = field(default_factory=time.monotonic)
+    outcomes: dict[tuple[str, str], Outcome] = field(default_factory=dict)
+    finalists: dict[str, list[Finalist]] = field(default_factory=dict)  # the original first, then by time
+    totals: dict[tuple[str, str], int] = field(default_factory=dict)  # (scenario, candidate key) -> measurements
+    rejected: list[Mapping[str, object]] = field(default_factory=list)
+    history: list[Mapping[str, object]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    spent: int = 0  # measurements that count against the budget, recalled ones included
+    measured: int = 0  # those made by this process
+    raised: Kernel | None = None
+    _gated: dict[str, Verdict] = field(default_factory=dict)
+
+    def tell(self, event: str, **data: object) -> None:
+        self.progress({"event": event, "elapsed": time.monotonic() - self.started, **data})
+
+    def raise_kernel(self) -> None:
+        """The parallel form, for facts and sites; that there is none is a note, not an error."""
+        built = self.builder.build(Proposal("raise", ""))
+        if isinstance(built, Outcome):
+            self.notes.append(f"not raised: {built.detail} [{built.code}]")
+        else:
+            self.raised = built.kernel
+
+    def settle(self, c: Candidate, status: str, why: str = "", at: str = "", **data: object) -> None:
+        """Record what became of a candidate on scenario ``at`` ('': on all)."""
+        p = c.proposal or Proposal(c.script, "")
+        o = Outcome(c.script, status, why, planner=p.planner, reason=p.reason, **data)  # type: ignore[arg-type]
+        self.outcomes[at, c.script] = o
+
+    def reject(self, c: Candidate, knobs: Mapping[str, int], why: str, at: str = "") -> None:
+        """A wrong candidate: kept, reported, never a winner."""
+        row = {"script": c.script, "knobs": dict(knobs), "verdict": why, "scenario": at}
+        if row not in self.rejected:
+            self.rejected.append(row)
+            self.tell("rejected", script=c.script, knobs=dict(knobs), why=why, scenario=at)
+
+    def gate(self, c: Candidate, kernel: Kernel, knobs: Mapping[str, int]) -> Verdict:
+        """The verification ladder, once per (candidate, knobs)."""
+        key = c.key + repr(sorted(knobs.items()))
+        if key not in self._gated:
+            self._gated[key] = self.lab.gate(kernel)
+            if not self._gated[key].ok:
+                self.reject(c, knobs, str(self._gated[key]))
+        return self._gated[key]
+
+    def account(self, c: Candidate, scenario: Scenario, tuned: Tuned) -> None:
+        """Book the measurements of one tuning step and its best configurations."""
+        at = scenario.name
+        self.spent += tuned.spent - self.totals.get((at, c.key), 0)
+        self.totals[at, c.key] = tuned.spent
+        self.measured += tuned.fresh
+        for knobs, status, detail in tuned.failures:
+            if status in WRONG:
+                self.reject(c, knobs, f"{status}: {detail}", at)
+        best = tuned.ranked[0][1] if tuned.ranked else None
+        self.history.append({"scenario": at, "script": c.script, "spent": self.spent, "best": best})
+        base = self.finalists[at][0].seconds
+        self.tell("tune", scenario=at, script=c.script, spent=self.spent, budget=self.budget, best=best, original=base)
+        if best is None:
+            _, status, detail = tuned.failures[0] if tuned.failures else ({}, "", tuned.why_empty)
+            self.settle(c, "failed" if tuned.failures else "infeasible", f"{status} {detail}".strip(), at)
+            return
+        knobs = dict(tuned.ranked[0][0])
+        self.settle(c, "tuned", f"{best * 1e6:.4g} µs", at, gain=base / best, knobs=knobs)
+        others = [f for f in self.finalists[at][1:] if f.candidate.key != c.key]
+        mine = [Finalist(c, k, t) for k, t in tuned.ranked[:FINALISTS]]
+        self.finalists[at][1:] = sorted(others + mine, key=lambda f: f.seconds)
