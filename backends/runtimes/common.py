@@ -1,0 +1,152 @@
+"""What every runtime shares: launch geometry, argument types, and the timing loop over a device-specific sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Alloc, Expr
+from ktc.ir.types import Array, Ptr, Scalar, scalar_of
+from ktc.ir.walk import walk
+
+from ..base import DeviceInfo, Executable, Timing
+from ..timing_stats import collect, ratio_interval, timing
+
+NUMPY_SCALAR = {
+    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16,
+    "u32": np.uint32, "u64": np.uint64, "f16": np.float16, "f32": np.float32, "f64": np.float64, "bool": np.bool_,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Launch dimensions and dynamic shared bytes of one launch."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int = 0
+
+    @property
+    def empty(self) -> bool:
+        return 0 in self.grid or 0 in self.block
+
+
+def geometry(kernel: Kernel, args: Mapping[str, object]) -> Geometry:
+    """The launch of ``kernel`` for ``args`` (scalars by name).
+
+    Raises:
+        KtcError: E-LAUNCH-UNKNOWN when the kernel has no launch or an expression has no value.
+    """
+    if kernel.launch is None:
+        raise KtcError(
+            "E-LAUNCH-UNKNOWN", f"{kernel.name} has no launch geometry", kernel.loc, "give [launch] in the workload"
+        )
+    env: dict[str, int] = {**kernel.knob_values, **{k: int(v) for k, v in args.items() if _is_integer(v)}}  # type: ignore[call-overload]
+
+    def value(e: Expr, what: str) -> int:
+        v = evaluate(e, env)
+        if v is None:
+            from ktc.ir.text import print_expr
+
+            raise KtcError("E-LAUNCH-UNKNOWN", f"the {what} of {kernel.name} is not known: {print_expr(e)}", kernel.loc)
+        return int(v)
+
+    grid, block = (
+        [value(e, what) for e in dims] for what, dims in (("grid", kernel.launch.grid), ("block", kernel.launch.block))
+    )
+    shared = (
+        value(kernel.launch.dynamic_shared, "dynamic shared size") if kernel.launch.dynamic_shared is not None else 0
+    )
+    return Geometry(tuple(grid), tuple(block), shared or dynamic_bytes(kernel, env))  # type: ignore[arg-type]
+
+
+def _is_integer(v: object) -> bool:
+    return isinstance(v, int | np.integer | np.bool_) or (
+        isinstance(v, np.ndarray) and v.ndim == 0 and v.dtype.kind in "iub"
+    )
+
+
+def dynamic_bytes(kernel: Kernel, env: Mapping[str, int]) -> int:
+    """Bytes of the shaped dynamic shared arrays, for kernels whose launch does not say."""
+    total = 0
+    for s in walk(kernel.body):
+        if isinstance(s, Alloc) and s.dynamic and isinstance(s.sym.type, Array):
+            n = 1
+            for e in s.sym.type.shape:
+                n *= int(evaluate(e, env) or 0)
+            total += -(-n * scalar_of(s.sym.type).bytes // 16) * 16 if s.sym.type.shape else 0
+    return total
+
+
+def signature(kernel: Kernel) -> list[tuple[str, Ptr | Scalar]]:
+    """Name and type of the device function's parameters, in order (host parameters are not among them)."""
+    return [(p.sym.name, p.sym.type) for p in kernel.params if not p.host]  # type: ignore[misc]
+
+
+def scalar(value: object, t: Scalar) -> np.generic:
+    """``value`` in the machine type ``t``; bf16 and fp8 through ml_dtypes."""
+    if t.name in NUMPY_SCALAR:
+        return NUMPY_SCALAR[t.name](value)  # type: ignore[arg-type, return-value]
+    import ml_dtypes
+
+    kind = {"bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}[t.name]
+    return np.asarray(value, kind)[()].view(f"u{t.bytes}")
+
+
+def need(args: Mapping[str, object], name: str) -> Any:
+    """``args[name]``. Raises KtcError E-LAUNCH-ARGS when it is missing."""
+    if name not in args:
+        raise KtcError(
+            "E-LAUNCH-ARGS", f"no argument for the parameter '{name}'", hint="every kernel parameter needs a value"
+        )
+    return args[name]
+
+
+Sampler = Callable[[], float]
+"""One measurement: seconds per launch."""
+
+
+class TimedRuntime:
+    """Timing by the protocol: subclasses give a sampler, here is when to start, how to interleave and when to stop."""
+
+    device: DeviceInfo
+
+    def sampler(self, exe: Executable, arg_sets: Sequence[Mapping[str, object]]) -> Sampler:
+        """A function that measures ``exe`` once over ``arg_sets`` in rotation."""
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+
+    def time(self, exe: Executable, arg_sets: Sequence[Mapping[str, object]], *, budget_s: float = 0.3) -> Timing:
+        """Device seconds per launch. ``cold`` in the result: more than one argument set was rotated through."""
+        one = self.sampler(exe, arg_sets)
+        return timing(collect(lambda: (one(),), budget_s)[0], len(arg_sets) > 1)
+
+    def time_pair(
+        self,
+        a: tuple[Executable, Sequence[Mapping[str, object]]],
+        b: tuple[Executable, Sequence[Mapping[str, object]]],
+        *,
+        budget_s: float = 0.6,
+    ) -> tuple[Timing, Timing, tuple[float, float, float]]:
+        """Both, interleaved; the ratio a/b (median, low, high) is of pairs measured next to each other."""
+        first, second = self.sampler(*a), self.sampler(*b)
+        turn = [False]
+
+        def pair() -> tuple[float, float]:
+            turn[0] = not turn[0]  # alternate who goes first
+            if turn[0]:
+                x = first()
+                return x, second()
+            y = second()
+            return first(), y
+
+        xs, ys = collect(pair, budget_s)
+        r = ratio_interval(xs, ys)
+        return timing(xs, len(a[1]) > 1), timing(ys, len(b[1]) > 1), (r.median, r.low, r.high)

@@ -1,0 +1,190 @@
+"""The CUDA runtime: NVRTC cubins launched through CuPy, timed as replayed CUDA graphs.
+
+HIP text runs here too, through the thin header (``nvrtc.HIP_SHIM``): the HIP kernel language on an NVIDIA GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.types import Ptr, Scalar
+
+from ..base import CompileFailure, DeviceInfo, Emitted, Executable
+from ..device_table import peaks_of
+from .common import Geometry, Sampler, TimedRuntime, geometry, need, scalar, signature
+from .nvrtc import compile_cubin
+
+STATIC_SHARED_LIMIT = 48 * 1024
+"""Bytes of shared memory a launch may ask for without raising the function's limit (CUDA C++ guide, "Shared Memory")."""
+
+GRAPH_SECONDS = 400e-6
+"""A graph replays launches for about this long, so that event resolution (0.5 us) and graph start-up do not matter."""
+
+MAX_GRAPH_LAUNCHES = 200
+
+
+class CudaExecutable:
+    """A loaded kernel; ``resources``: registers, local (spill) bytes, static shared bytes, max threads per block."""
+
+    def __init__(self, runtime: CudaRuntime, code: Emitted, cubin: bytes, symbol: str) -> None:
+        cp = runtime.cp
+        self.code = code
+        self._runtime = runtime
+        self._module = cp.cuda.function.Module()
+        self._module.load(cubin)
+        self._fn = self._module.get_function(symbol)
+        attr = _attributes(cp, self._fn)
+        self.resources: Mapping[str, int] = attr
+        self._signature = signature(code.kernel)
+        self._raised = 0
+
+    def launch(self, args: Mapping[str, object]) -> None:
+        """Launch on the current stream; errors of the launch itself raise KtcError E-LAUNCH-FAILED."""
+        g = geometry(self.code.kernel, args)
+        if not g.empty:
+            self.launch_packed(g, self.pack(args))
+
+    def pack(self, args: Mapping[str, object]) -> tuple:
+        return tuple(_argument(need(args, n), t) for n, t in self._signature)
+
+    def launch_packed(self, g: Geometry, packed: tuple) -> None:
+        cp = self._runtime.cp
+        total = g.shared + self.resources["shared"]
+        try:
+            if total > STATIC_SHARED_LIMIT and g.shared > self._raised:
+                attribute = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                cp.cuda.driver.funcSetAttribute(self._fn.ptr, attribute, g.shared)
+                self._raised = g.shared
+            self._fn(g.grid, g.block, packed, g.shared)
+        except cp.cuda.driver.CUDADriverError as e:
+            raise KtcError(
+                "E-LAUNCH-FAILED",
+                f"launch of {self.code.entry} with grid {g.grid}, block {g.block}, {g.shared} bytes failed: {e}",
+            ) from None
+
+
+def _attributes(cp: Any, fn: Any) -> dict[str, int]:
+    codes = {"max_threads": 0, "shared": 1, "const": 2, "local": 3, "registers": 4}  # CUfunction_attribute
+    return {name: int(cp.cuda.driver.funcGetAttribute(code, fn.ptr)) for name, code in codes.items()}
+
+
+def _argument(value: Any, t: Ptr | Scalar) -> Any:
+    return value if isinstance(t, Ptr) else scalar(value, t)
+
+
+class CudaRuntime(TimedRuntime):
+    """One CUDA device. The context belongs to the process that makes it: do so in a measuring worker, never fork after."""
+
+    def __init__(self, ordinal: int = 0) -> None:
+        self.cp: Any = import_cupy()
+        cp = self.cp
+        cp.cuda.Device(ordinal).use()
+        props = cp.cuda.runtime.getDeviceProperties(ordinal)
+        self.arch = f"sm_{props['major']}{props['minor']}"
+        name = props["name"].decode()
+        peaks = peaks_of(name)
+        self.device = DeviceInfo(
+            "cuda", name, f"cuda-{self.arch.replace('_', '')}", props["multiProcessorCount"], props["maxThreadsPerBlock"],
+            props.get("sharedMemPerBlockOptin", props["sharedMemPerBlock"]), props["warpSize"],
+            l2_bytes=props["l2CacheSize"], global_bytes=props["totalGlobalMem"],
+            dram_bytes_per_s=peaks.dram_bytes_per_s if peaks else 0.0, f32_flops=peaks.f32_flops if peaks else 0.0,
+            extra={
+                "arch": self.arch,
+                "driver": str(cp.cuda.runtime.driverGetVersion()),
+                "shared_per_sm": str(props.get("sharedMemPerMultiprocessor", 0)),
+                "registers_per_sm": str(props.get("regsPerMultiprocessor", 0)),
+                "max_threads_per_sm": str(props.get("maxThreadsPerMultiProcessor", 0)),
+            },
+        )  # fmt: skip
+        self.stream = cp.cuda.Stream(non_blocking=True)
+        self.stream.use()
+
+    def compile(self, code: Emitted) -> CudaExecutable:
+        """NVRTC for this device's architecture, through the cache. Raises CompileFailure."""
+        if code.target not in ("cuda", "hip"):
+            raise KtcError(
+                "E-DEVICE-TARGET", f"the CUDA runtime runs 'cuda' or 'hip' code, not '{code.target}'", exit_code=2
+            )
+        cubin = compile_cubin(code.text, code.entry, self.arch, code.options, hip=code.target == "hip")
+        try:
+            return CudaExecutable(self, code, cubin.code, cubin.symbol)
+        except self.cp.cuda.driver.CUDADriverError as e:
+            raise CompileFailure(f"the driver refused the compiled kernel: {e}") from None
+
+    def to_device(self, array: np.ndarray) -> Any:
+        """A device copy; bf16 and fp8 travel as their bits."""
+        flat = np.ascontiguousarray(array)
+        if flat.dtype.kind == "V" or flat.dtype.name not in np.sctypeDict:
+            flat = flat.view(f"u{flat.dtype.itemsize}")
+        return self.cp.asarray(flat)
+
+    def to_host(self, array: Any, like: np.ndarray) -> np.ndarray:
+        return self.cp.asnumpy(array).view(like.dtype).reshape(like.shape)
+
+    def synchronize(self) -> None:
+        """Wait; a fault of an earlier launch raises KtcError E-DEVICE-FAULT (the context is then lost)."""
+        try:
+            self.cp.cuda.Device().synchronize()
+        except self.cp.cuda.runtime.CUDARuntimeError as e:
+            raise KtcError("E-DEVICE-FAULT", f"the kernel failed on the device: {e}") from None
+
+    def sampler(self, exe: Executable, arg_sets: Sequence[Mapping[str, object]]) -> Sampler:
+        """A graph of many launches, rotating through ``arg_sets``; one measurement is one replay between two events."""
+        assert isinstance(exe, CudaExecutable)
+        cp, stream = self.cp, self.stream
+        ready = [(geometry(exe.code.kernel, a), exe.pack(a)) for a in arg_sets]
+        begin, end = cp.cuda.Event(), cp.cuda.Event()
+
+        def launches(n: int) -> None:
+            for i in range(n):
+                exe.launch_packed(*ready[i % len(ready)])
+
+        def elapsed() -> float:
+            end.synchronize()
+            return cp.cuda.get_elapsed_time(begin, end) * 1e-3
+
+        if any(g.empty for g, _ in ready):
+            return lambda: 0.0
+        launches(1)
+        self.synchronize()
+        begin.record(stream)
+        launches(2)
+        end.record(stream)
+        once = elapsed() / 2
+        rounds = max(1, min(MAX_GRAPH_LAUNCHES, int(GRAPH_SECONDS / max(once, 1e-7))) // len(ready))
+        n = max(rounds * len(ready), min(len(ready), MAX_GRAPH_LAUNCHES))
+        stream.begin_capture()
+        try:
+            launches(n)
+        finally:
+            graph = stream.end_capture()
+        graph.upload(stream)
+
+        def measure() -> float:
+            begin.record(stream)
+            graph.launch(stream)
+            end.record(stream)
+            return elapsed() / n
+
+        return measure
+
+
+def import_cupy() -> Any:
+    """CuPy. Raises KtcError E-DEVICE-CUDA with the reason when it is missing or sees no device."""
+    try:
+        import cupy
+    except Exception as e:
+        raise KtcError(
+            "E-DEVICE-CUDA", f"CuPy cannot be imported: {e}", hint="pip install 'ktc[cuda]'", exit_code=3
+        ) from None
+    try:
+        if cupy.cuda.runtime.getDeviceCount() < 1:
+            raise KtcError("E-DEVICE-CUDA", "no CUDA device", exit_code=3)
+    except cupy.cuda.runtime.CUDARuntimeError as e:
+        raise KtcError(
+            "E-DEVICE-CUDA", f"no CUDA device: {e}", hint="check nvidia-smi and the driver", exit_code=3
+        ) from None
+    return cupy

@@ -1,0 +1,222 @@
+"""The OpenCL runtime: pyopencl, one profiling queue, event times.
+
+Device names: ``opencl`` takes the best device (GPUs first, then CPUs by what they can do), ``opencl:TEXT`` the first whose
+platform or device name contains TEXT. ``KTC_OPENCL_DEVICE`` does the same from the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.nodes import Alloc
+from ktc.ir.types import Ptr
+from ktc.ir.walk import walk
+
+from ..base import CompileFailure, DeviceInfo, Emitted, Executable
+from ..device_table import peaks_of
+from .common import Geometry, Sampler, TimedRuntime, geometry, need, scalar, signature
+
+BATCH_SECONDS = 200e-6
+
+
+class ClArray:
+    """A device buffer that remembers its size; ``buffer`` is what a kernel takes."""
+
+    def __init__(self, buffer: Any, nbytes: int) -> None:
+        self.buffer, self.nbytes = buffer, nbytes
+
+
+class ClExecutable:
+    """A built kernel; ``resources``: local and private bytes, as the implementation reports them."""
+
+    def __init__(self, runtime: ClRuntime, code: Emitted, program: Any) -> None:
+        cl = runtime.cl
+        self.code, self._runtime = code, runtime
+        self._kernel = getattr(program, code.entry)
+        info, dev = cl.kernel_work_group_info, runtime.cl_device
+        self.resources: Mapping[str, int] = {
+            "shared": int(self._kernel.get_work_group_info(info.LOCAL_MEM_SIZE, dev)),
+            "local": int(self._kernel.get_work_group_info(info.PRIVATE_MEM_SIZE, dev)),
+            "max_threads": int(self._kernel.get_work_group_info(info.WORK_GROUP_SIZE, dev)),
+        }
+        self._signature = signature(code.kernel)
+        self._dynamic = any(isinstance(s, Alloc) and s.dynamic for s in walk(code.kernel.body))
+
+    def launch(self, args: Mapping[str, object]) -> None:
+        """Enqueue once. Raises KtcError E-LAUNCH-FAILED when the implementation refuses the geometry or arguments."""
+        g = geometry(self.code.kernel, args)
+        if not g.empty:
+            self.enqueue(g, self.pack(args))
+
+    def pack(self, args: Mapping[str, object]) -> list[Any]:
+        return [need(args, n).buffer if isinstance(t, Ptr) else scalar(need(args, n), t) for n, t in self._signature]
+
+    def enqueue(self, g: Geometry, packed: list[Any]) -> Any:
+        """Enqueue and return the event."""
+        cl = self._runtime.cl
+        try:
+            local = [cl.LocalMemory(max(g.shared, 1))] if self._dynamic else []
+            self._kernel.set_args(*packed, *local)
+            size = tuple(a * b for a, b in zip(g.grid, g.block))
+            return cl.enqueue_nd_range_kernel(self._runtime.queue, self._kernel, size, g.block)
+        except (cl.Error, TypeError) as e:
+            raise KtcError(
+                "E-LAUNCH-FAILED", f"launch of {self.code.entry} with grid {g.grid}, block {g.block} failed: {e}"
+            ) from None
+
+
+class ClRuntime(TimedRuntime):
+    """One OpenCL device."""
+
+    def __init__(self, wanted: str = "") -> None:
+        self.cl: Any = import_pyopencl()
+        self.cl_device = choose(self.cl, wanted or os.environ.get("KTC_OPENCL_DEVICE", ""))
+        dev, cl = self.cl_device, self.cl
+        self.context = cl.Context([dev])
+        self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        peaks = peaks_of(dev.name)
+        self.device = DeviceInfo(
+            "opencl", dev.name.strip(), profile_of(dev), dev.max_compute_units, dev.max_work_group_size, dev.local_mem_size,
+            l2_bytes=dev.global_mem_cache_size, global_bytes=dev.global_mem_size,
+            dram_bytes_per_s=peaks.dram_bytes_per_s if peaks else 0.0, f32_flops=peaks.f32_flops if peaks else 0.0,
+            extra={"platform": dev.platform.name.strip(), "version": dev.version.strip(), "driver": dev.driver_version.strip(),
+                   "kind": cl.device_type.to_string(dev.type), "extensions": dev.extensions.strip()},
+        )  # fmt: skip
+
+    def compile(self, code: Emitted) -> ClExecutable:
+        """Build for the device. Raises CompileFailure with the build log."""
+        if code.target != "opencl":
+            raise KtcError(
+                "E-DEVICE-TARGET", f"the OpenCL runtime runs 'opencl' code, not '{code.target}'", exit_code=2
+            )
+        cl = self.cl
+        try:
+            # pyopencl's own disk cache is switched off: it pickles.
+            program = cl.Program(self.context, code.text).build(list(code.options), cache_dir=False)
+            return ClExecutable(self, code, program)
+        except cl.Error as e:
+            raise CompileFailure(str(e)) from None
+
+    def to_device(self, array: np.ndarray) -> ClArray:
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        flags = self.cl.mem_flags.READ_WRITE
+        buffer = self.cl.Buffer(self.context, flags, max(flat.nbytes, 1))
+        if flat.nbytes:
+            self.cl.enqueue_copy(self.queue, buffer, flat)
+        return ClArray(buffer, flat.nbytes)
+
+    def to_host(self, array: object, like: np.ndarray) -> np.ndarray:
+        assert isinstance(array, ClArray)
+        raw = np.empty(array.nbytes, np.uint8)
+        if raw.nbytes:
+            self.cl.enqueue_copy(self.queue, raw, array.buffer)
+        return raw.view(like.dtype).reshape(like.shape)
+
+    def synchronize(self) -> None:
+        """Wait; a failed command raises KtcError E-DEVICE-FAULT."""
+        try:
+            self.queue.finish()
+        except self.cl.Error as e:
+            raise KtcError("E-DEVICE-FAULT", f"the kernel failed on the device: {e}") from None
+
+    def sampler(self, exe: Executable, arg_sets: Sequence[Mapping[str, object]]) -> Sampler:
+        """Event time per launch, averaged over a batch that rotates through ``arg_sets``."""
+        assert isinstance(exe, ClExecutable)
+        ready = [(geometry(exe.code.kernel, a), exe.pack(a)) for a in arg_sets]
+        if any(g.empty for g, _ in ready):
+            return lambda: 0.0
+        turn = [0]
+
+        def run(n: int) -> float:
+            events = [exe.enqueue(*ready[(turn[0] + i) % len(ready)]) for i in range(n)]
+            turn[0] += n
+            self.synchronize()
+            return sum(e.profile.end - e.profile.start for e in events) * 1e-9 / n
+
+        once = run(1)
+        batch = max(1, min(64, int(BATCH_SECONDS / max(once, 1e-7))))
+        return lambda: run(batch)
+
+
+def profile_of(dev: Any) -> str:
+    """The emitter profile that fits the device."""
+    if "NVIDIA" in dev.platform.name.upper():
+        return "opencl-nvidia"
+    has_subgroups = "cl_intel_required_subgroup_size" in dev.extensions
+    return (
+        "opencl-cl30-subgroups"
+        if has_subgroups and not dev.opencl_c_version.startswith("OpenCL C 1.")
+        else "opencl-cl12"
+    )
+
+
+def import_pyopencl() -> Any:
+    """pyopencl, with the vendor files of wheels in this environment visible to its loader.
+
+    Raises KtcError E-DEVICE-OPENCL when it is missing.
+    """
+    if "OCL_ICD_FILENAMES" not in os.environ:
+        os.environ["OCL_ICD_FILENAMES"] = ":".join(_environment_drivers())
+    try:
+        import pyopencl
+    except Exception as e:
+        raise KtcError(
+            "E-DEVICE-OPENCL", f"pyopencl cannot be imported: {e}", hint="pip install 'ktc[opencl]'", exit_code=3
+        ) from None
+    return pyopencl
+
+
+def _environment_drivers() -> list[str]:
+    """Drivers that wheels of this Python environment bring. Their paths may be placeholders of a package manager: the
+    library of the same name under ``sys.prefix/lib`` is meant then."""
+    out = []
+    for icd in sorted((Path(sys.prefix) / "etc" / "OpenCL" / "vendors").glob("*.icd")):
+        named = Path(icd.read_text("utf-8").strip())
+        path = named if named.is_file() else Path(sys.prefix) / "lib" / named.name
+        if path.is_file() and "_emu" not in path.name:
+            out.append(str(path))
+    return out
+
+
+def devices(cl: Any) -> list[Any]:
+    """Every usable device, best first: GPUs, accelerators, then CPUs with sub-groups, then newer OpenCL C."""
+    try:
+        found = [d for p in cl.get_platforms() for d in p.get_devices() if d.available]
+    except cl.Error:
+        return []
+
+    def rank(d: Any) -> tuple:
+        gpu = bool(d.type & cl.device_type.GPU)
+        return (not gpu, "cl_khr_subgroups" not in d.extensions and "subgroup" not in d.extensions, -_version(d))
+
+    return sorted((d for d in found if not d.type & cl.device_type.CUSTOM and "FPGA" not in d.name), key=rank)
+
+
+def _version(d: Any) -> float:
+    words = d.opencl_c_version.split()
+    try:
+        return float(words[2])
+    except (IndexError, ValueError):
+        return 0.0
+
+
+def choose(cl: Any, wanted: str) -> Any:
+    """The best device, or the first whose platform or name contains ``wanted``. Raises KtcError E-DEVICE-OPENCL."""
+    all_ = devices(cl)
+    match = [d for d in all_ if wanted.lower() in f"{d.platform.name} {d.name}".lower()]
+    if match:
+        return match[0]
+    have = "; ".join(f"{d.platform.name.strip()}: {d.name.strip()}" for d in all_) or "none"
+    what = f"no OpenCL device matches '{wanted}'" if all_ else "no OpenCL device"
+    raise KtcError(
+        "E-DEVICE-OPENCL",
+        what,
+        hint=f"devices here: {have}" if all_ else "pip install 'ktc[opencl]' brings a CPU one",
+        exit_code=3,
+    )

@@ -1,0 +1,108 @@
+"""Statistics of timings: medians and ratios with distribution-free 95 % intervals, and when to stop measuring.
+
+Run times are skewed and have outliers, so nothing here assumes a distribution: the interval of a median comes from order
+statistics and the binomial distribution (e.g. Conover, Practical Nonparametric Statistics, 3.2).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import comb
+from statistics import median
+
+from .base import Timing
+
+CONFIDENCE = 0.95
+PRECISION = 0.01
+"""Stop once the half-width of the interval is below this fraction of the median."""
+
+WARMUP = 3
+MIN_SAMPLES, MAX_SAMPLES = 8, 400
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median with a confidence interval."""
+
+    median: float
+    low: float
+    high: float
+
+    @property
+    def precision(self) -> float:
+        """Half-width relative to the median."""
+        return (self.high - self.low) / 2 / self.median if self.median else float("inf")
+
+
+def order_ranks(n: int, confidence: float = CONFIDENCE) -> tuple[int, int]:
+    """0-based ranks (low, high) of the sorted sample that enclose the median with at least ``confidence``.
+
+    For n below 6 no pair reaches 95 %: the extremes are returned.
+    """
+    tail, low = 0.0, 0
+    for k in range(n // 2):
+        tail += comb(n, k) / 2.0**n
+        if tail > (1 - confidence) / 2:
+            break
+        low = k + 1
+    return (max(low - 1, 0), n - max(low, 1)) if n else (0, 0)
+
+
+def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """The sample median and its interval. Raises ValueError on no samples."""
+    if not samples:
+        raise ValueError("no samples")
+    ordered = sorted(samples)
+    low, high = order_ranks(len(ordered), confidence)
+    return Interval(median(ordered), ordered[low], ordered[high])
+
+
+def ratio_interval(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """The median of the pairwise ratios ``a[i] / b[i]`` of interleaved measurements, with its interval.
+
+    Pairing cancels drift (clocks, temperature) that both sides of a pair share.
+    """
+    return median_interval([x / y for x, y in zip(a, b)], confidence)
+
+
+def timing(samples: Sequence[float], cold: bool = True) -> Timing:
+    i = median_interval(samples)
+    return Timing(i.median, i.low, i.high, len(samples), cold)
+
+
+def collect(
+    step: Callable[[], tuple[float, ...]],
+    budget_s: float,
+    *,
+    warmup: int = WARMUP,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[list[float]]:
+    """Call ``step`` (one measurement of every competitor) until all medians are precise or the budget is over.
+
+    The first ``warmup`` calls are dropped; at least one call is kept however small the budget. A step that alone takes
+    longer than half the budget is not warmed up further. With two competitors their ratio must be precise too.
+    """
+    start = clock()
+    first = step()
+    if clock() - start > budget_s / 2:  # a slow candidate: one launch has to do
+        return [[x] for x in first]
+    for _ in range(warmup - 1):
+        step()
+    columns: list[list[float]] = [[] for _ in first]
+    while len(columns[0]) < MAX_SAMPLES:
+        for column, x in zip(columns, step()):
+            column.append(x)
+        n = len(columns[0])
+        if clock() - start > budget_s:
+            break
+        if n >= MIN_SAMPLES and n % 4 == 0 and _precise(columns):
+            break
+    return columns
+
+
+def _precise(columns: list[list[float]]) -> bool:
+    if any(median_interval(c).precision > PRECISION for c in columns):
+        return False
+    return len(columns) != 2 or ratio_interval(*columns).precision <= PRECISION
