@@ -45,15 +45,23 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Chart:
+    """The search on one scenario: its measurements, the original's time and the bound (seconds, None: unknown)."""
+
+    title: str
+    points: Sequence[Point]
+    baseline: float | None = None
+    bound: float | None = None
+
+
+@dataclass(frozen=True)
 class Page:
     """What a report shows, top to bottom."""
 
     title: str
     summary: Sequence[str]
     tables: Sequence[Table] = ()
-    points: Sequence[Point] = ()
-    baseline: float | None = None
-    bound: float | None = None
+    charts: Sequence[Chart] = ()
     before: str = ""
     after: str = ""
     notes: Sequence[str] = field(default_factory=tuple)
@@ -73,8 +81,9 @@ def render(page: Page) -> str:
         *(f"<p>{escape(line)}</p>" for line in page.summary),
         *map(_table, page.tables),
     ]
-    if any(p.seconds for p in page.points):
-        parts += ["<h2>Trajectory</h2>", trajectory(page.points, page.baseline, page.bound)]
+    for c in page.charts:
+        if any(p.seconds for p in c.points):
+            parts += [f"<h2>{escape(c.title)}</h2>", trajectory(c.points, c.baseline, c.bound)]
     if page.before or page.after:
         parts.append(f'<h2>Code</h2><div class="pair">{_code("before", page.before)}{_code("after", page.after)}</div>')
     parts += [f'<p class="note">{escape(n)}</p>' for n in page.notes]

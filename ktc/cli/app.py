@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import doctor, inspecting, library, lowering, verifying
+from . import doctor, inspecting, library, lowering, optimizing, reporting, verifying
 
 HELP = """A compiler-style transformation toolkit for GPU kernels: CUDA C++ in, a faster verified kernel out, in CUDA,
 HIP, OpenCL or Python."""
@@ -46,6 +46,10 @@ for command in (
     inspecting.passes,
     inspecting.sites,
     verifying.verify,
+    optimizing.tune,
+    optimizing.optimize,
+    reporting.report,
+    reporting.replay,
     lowering.port,
     doctor.doctor,
     library.kernels,

@@ -7,7 +7,7 @@ import hashlib
 import re
 from html.parser import HTMLParser
 
-from ktc.page import Page, Point, Table, render
+from ktc.page import Chart, Page, Point, Table, render
 
 HOSTILE = '</pre><script>alert(1)</script><img src=x onerror="alert(1)">\'"&'
 
@@ -38,9 +38,9 @@ def hostile_page() -> Page:
         title=HOSTILE,
         summary=[HOSTILE],
         tables=[Table(HOSTILE, [HOSTILE], [[HOSTILE]])],
-        points=[Point(0, 2e-6, HOSTILE), Point(1, None, HOSTILE), Point(2, 1e-6, HOSTILE)],
-        baseline=3e-6,
-        bound=5e-7,
+        charts=[
+            Chart(HOSTILE, [Point(0, 2e-6, HOSTILE), Point(1, None, HOSTILE), Point(2, 1e-6, HOSTILE)], 3e-6, 5e-7)
+        ],
         before=HOSTILE,
         after=HOSTILE,
         notes=[HOSTILE],
@@ -65,7 +65,8 @@ def test_the_policy_allows_the_style_sheet_and_nothing_else() -> None:
 
 
 def test_the_trajectory_shows_every_measurement_and_the_best_so_far() -> None:
-    html = render(Page("t", [], points=[Point(i, s * 1e-6, "") for i, s in enumerate((4, 2, 3, 1))], baseline=4e-6))
+    points = [Point(i, s * 1e-6, "") for i, s in enumerate((4, 2, 3, 1))]
+    html = render(Page("t", [], charts=[Chart("c", points, baseline=4e-6)]))
     assert html.count("<circle") == 4
     line = re.search(r'points="([^"]*)"', html)
     assert line
