@@ -1,0 +1,182 @@
+"""``ktc optimize`` and ``ktc tune``: the search, live, and its result as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import Device, Json, Passes, Scenarios, Seed, apply_script, script_text, usage, with_program
+from .output import Progress, microseconds, note, print_json, progress, styled, table
+
+if TYPE_CHECKING:
+    from ktc.agent.planner import Planner
+    from ktc.agent.report import OptimizeReport
+    from ktc.api import Program
+
+Budget = Annotated[int, typer.Option("--budget", min=1, help="Most configurations to measure.")]
+Out = Annotated[
+    str, typer.Option("--out", metavar="DIR", help="Folder of the results and the ledger [default: ktc-out/KERNEL].")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start a new ledger instead of continuing the one in --out.")]
+
+
+@with_program
+def optimize(
+    program: Program,
+    device: Device = "",
+    budget: Budget = 100,
+    planner: Annotated[str, typer.Option("--planner", help="auto, rules, llm or ensemble.")] = "auto",
+    scenario: Scenarios = [],  # noqa: B006  typer reads the default, nobody mutates it
+    out: Out = "",
+    fresh: Fresh = False,
+    memory: Annotated[
+        bool, typer.Option("--memory/--no-memory", help="Learn from earlier runs on this machine.")
+    ] = True,
+    seed: Seed = 0,
+    json_: Json = False,
+) -> None:
+    """Find a faster, verified kernel: plan pass scripts, tune their knobs, check and time them.
+
+    Run again with the same --out, it continues where it was: nothing is measured twice.
+
+    \b
+    Examples:
+      ktc optimize silu_and_mul
+      ktc optimize kernels/serving/fused_add_rmsnorm --device opencl --budget 40
+      ktc optimize my_folder_with_workload_toml --planner llm --out runs/first
+    """
+    _run(program, device, budget, planner, scenario, out, fresh, memory, seed, json_)
+
+
+@with_program
+def tune(
+    program: Program,
+    passes: Passes = "",
+    device: Device = "",
+    budget: Budget = 100,
+    scenario: Scenarios = [],  # noqa: B006
+    out: Out = "",
+    fresh: Fresh = False,
+    seed: Seed = 0,
+    json_: Json = False,
+) -> None:
+    """Tune the open knobs of one pass script, and compare the best with the original.
+
+    \b
+    Examples:
+      ktc tune silu_and_mul -p 'raise | distribute{loop=idx map=[vec $V, thread.x $T, seq]}'
+      ktc tune k.cu -p @template.ktp --device cuda --budget 50
+    """
+    text = script_text(passes).strip()
+    if not text:
+        raise usage("tuning needs a script", hint="-p SCRIPT; `ktc sites KERNEL` lists what applies")
+    if not apply_script(program, text).knobs:
+        raise usage("the script has no open knobs", hint="write $V for a knob: vectorize{loop=i width=$V:2,4,8}")
+    from ktc.agent.planner import Proposal
+
+    class Given:
+        """Proposes the script of the command line, once a scenario."""
+
+        name = "given"
+
+        def propose(self, observation: Any, k: int) -> list[Proposal]:
+            tried = {o.script for o in observation.history}
+            return [] if text in tried else [Proposal(text, "given on the command line", planner=self.name)]
+
+    _run(program, device, budget, Given(), scenario, out, fresh, False, seed, json_)
+
+
+def _run(
+    program: Program, device: str, budget: int, planner: str | Planner, scenarios: list[str], out: str, fresh: bool,
+    memory: bool, seed: int, json_: bool,
+) -> None:  # fmt: skip
+    from ktc.agent.memory import Memory
+    from ktc.agent.optimize import optimize as search
+    from ktc.verification import need_workload
+
+    workload = need_workload(program, "optimizing")
+    folder = Path(out) if out else Path("ktc-out") / workload.path.resolve().parent.name
+    with progress("starting", quiet=json_) as bar:
+        live = Live(bar)
+        report = search(
+            workload,
+            device=device or None,
+            planner=planner,
+            budget=budget,
+            out_dir=folder,
+            progress=live if not json_ else None,
+            seed=seed,
+            resume=not fresh,
+            variant=program.variant,
+            scenarios=scenarios or None,
+            memory=Memory() if memory else None,
+        )
+    if json_:
+        return print_json(report.to_json())
+    show(report)
+
+
+class Live:
+    """Events of a run as lines: what was proposed, what was refused, each new best, each comparison."""
+
+    def __init__(self, bar: Progress) -> None:
+        self.bar = bar
+        self.best: dict[str, float] = {}
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        handler = getattr(self, f"_{event['event']}", None)
+        if handler is not None:
+            handler(event)
+
+    def _original(self, e: Mapping[str, Any]) -> None:
+        self.best[e["scenario"]] = e["seconds"]
+        self.bar.say(f"{e['scenario']}: the original takes {microseconds(e['seconds'])}")
+
+    def _propose(self, e: Mapping[str, Any]) -> None:
+        count = len(e["scripts"])
+        self.bar.say(f"{e['scenario']}: {e['planner']} proposes {count} script{'s' * (count != 1)}")
+
+    def _refused(self, e: Mapping[str, Any]) -> None:
+        self.bar.say(f"  refused: {e['script']}: {e['why']} [{e['code']}]")
+
+    def _rejected(self, e: Mapping[str, Any]) -> None:
+        self.bar.say(f"  REJECTED: {e['script']}: {e['why']}")
+
+    def _tune(self, e: Mapping[str, Any]) -> None:
+        self.bar.update(e["spent"], e["budget"], e["scenario"])
+        best = e["best"]
+        if best is not None and best < self.best.get(e["scenario"], best * 2):
+            self.best[e["scenario"]] = best
+            gain = e["original"] / best
+            self.bar.say(f"  [{e['spent']}/{e['budget']}] {microseconds(best)} ({gain:.2f}x): {e['script']}")
+
+    def _compare(self, e: Mapping[str, Any]) -> None:
+        mid, low, high = e["ratio"]
+        knobs = " ".join(f"{k}={v}" for k, v in e["knobs"].items())
+        self.bar.say(f"{e['scenario']}: against the original {mid:.2f}x [{low:.2f}, {high:.2f}]  {knobs}")
+
+
+def show(report: OptimizeReport) -> None:
+    """The end of a run: the table, the winner, what to know, where the files are."""
+    from ktc.agent.report import table as rows_of
+
+    header, *rows = rows_of(report)
+    device = report.device
+    print(f"\n{styled(report.kernel, 'bold')} on {device['name']} ({device['backend']}), planner {report.planner}")
+    print(table(header, rows, right=range(1, len(header) - 1)))
+    if report.best_script:
+        print(f"\nscript  {report.best_script}")
+        print("knobs   " + (" ".join(f"{k}={v}" for k, v in report.best_knobs.items()) or "none"))
+    else:
+        print("\nnothing verified beat the original")
+    print(
+        f"{report.speedup:.2f}x over the tuned scenarios; {report.measured} measured now, {report.recalled} recalled, "
+        f"{len(report.rejected)} rejected, {report.seconds:.0f} s"
+    )
+    for line in report.notes:
+        note(f"note: {line}")
+    for what, path in report.files.items():
+        print(f"{what}: {path}")
