@@ -15,7 +15,7 @@ class Access:
     """Where each active lane touches ``buffer``: ``pos`` indexes ``buffer.data``, one entry or row of ``moved`` a lane.
 
     ``pos`` is 0-d when all lanes touch the same place of a global buffer. Lanes out of bounds are reported and get
-    ``ok`` False; their ``pos`` is clamped to 0.
+    ``ok`` False; their ``pos`` is clamped to somewhere inside.
     """
 
     def __init__(self, state: State, buffer: Buffer, frame: Frame, act: Active, index: list, width: int) -> None:
@@ -30,6 +30,8 @@ class Access:
             rows = frame.rows_in(buffer.owner, act)
             flat = flat + (np.arange(buffer.owner.n) if rows is None else rows) * buffer.size
         self.pos = flat[..., None] + np.arange(self.moved) if self.is_vector else flat
+        if ok is not None:
+            self.pos = np.minimum(self.pos, len(buffer.data) - 1)
 
     @property
     def is_vector(self) -> bool:

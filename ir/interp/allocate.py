@@ -39,11 +39,11 @@ def allocate(machine: Machine, sym: Sym, frame: Frame, act: Active, dynamic: boo
     size = int(np.prod(dims, dtype=np.int64)) * lanes
     owner = frame.parent if shared else frame
     assert owner is not None
-    data = state.domain.poison(elem, owner.n * size, state.seed)
-    buffer = Buffer(sym, elem, lanes, dims, size, data, owner, np.zeros(owner.n * size, bool), space=t.space)
+    data = state.domain.poison(elem, max(owner.n * size, 1), state.seed)
+    buffer = Buffer(sym, elem, lanes, dims, size, data, owner, np.zeros(len(data), bool), space=t.space)
     iterations = state.geometry is None
     if state.sanitize and state.order is not None and (shared or iterations):
-        buffer.shadow = Shadow(owner.n * size)
+        buffer.shadow = Shadow(len(data))
     state.buffers[sym] = buffer
 
 

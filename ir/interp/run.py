@@ -169,11 +169,14 @@ class _Job:
         elem = scalar_of(t)
         lanes = state.int_of(t.elem.n) if isinstance(t.elem, Vec) else 1
         data = self.domain.encode_any(array, elem)
+        size = data.size
+        if not size:
+            data = self.domain.poison(elem, 1, state.seed)  # something for clamped accesses to hit
         known = None
         if p.sym.name in self.undefined:
             data = self.domain.poison(elem, data.size, state.seed)
             known = np.zeros(data.size, bool)
-        buffer = Buffer(p.sym, elem, lanes, None, data.size, data, None, known, align=p.align)
+        buffer = Buffer(p.sym, elem, lanes, None, size, data, None, known, align=p.align)
         if state.order is not None and p.sym in state.written:
             buffer.shadow = Shadow(data.size)
         return buffer
@@ -203,9 +206,9 @@ class _Job:
             if buffer is None or p.sym not in state.written:
                 continue
             shape = np.shape(self.args[p.sym.name])
-            outputs[p.sym.name] = self.domain.decode_any(buffer.data, buffer.elem).reshape(shape)
+            outputs[p.sym.name] = self.domain.decode_any(buffer.data[: buffer.size], buffer.elem).reshape(shape)
             if buffer.written is not None:
-                written[p.sym.name] = buffer.written.reshape(shape)
+                written[p.sym.name] = buffer.written[: buffer.size].reshape(shape)
         return RunResult(outputs, state.findings.list(), written, state.steps)
 
 

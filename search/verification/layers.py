@@ -103,10 +103,10 @@ def floats(job: Job) -> Outcome:
 
 
 def _longest(found: list[Instance]) -> list[Instance]:
-    """For each size the instance where it is largest: roundings add up along one of them."""
+    """For each size the instance where it is largest, for roundings add up along one of them; and the costliest."""
     names = list(found[0].sizes) if found else []
-    longest = {id(i): i for i in (max(found, key=lambda i: (i.sizes[n], i.cost)) for n in names)}
-    return list(longest.values())
+    longest = [max(found, key=lambda i: (i.sizes[n], i.cost)) for n in names] + found[-1:]
+    return list({id(i): i for i in longest}.values())
 
 
 LAYERS: dict[str, Callable[[Job], Outcome]] = {"verifier": verifier, "exact": exact, "float": floats}

@@ -67,10 +67,9 @@ MATMUL = _workload(
 class InterpretedExecutable:
     """Launches by interpreting; results are written back into the arrays it was given (views keep their offset)."""
 
-    resources: dict[str, int] = {}
-
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        self.resources: dict[str, int] = {}
 
     def launch(self, args) -> None:
         result = run(self.kernel, args, sanitize=False)

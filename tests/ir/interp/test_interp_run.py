@@ -1,0 +1,228 @@
+"""Control flow, memory, warps, atomics and the parallel form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from interp_samples import COPY_WIDE, HISTOGRAM, MATMUL_PARALLEL, MATMUL_TILED, kernel
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.interp import parallel, run
+from ktc.ir.interp.run import geometry_of
+
+
+def one(body: str, n: int = 64, params: str = "", launch: str = "grid(1) block(64)", **args) -> np.ndarray:
+    """Run ``body``, which stores to ``out[i]`` for thread ``i``."""
+    lines = "\n".join("  " + line for line in body.strip("\n").split("\n"))
+    text = f"kernel k(out: i32*{params})\n  launch {launch}\n  let i: i32 = i32(threadIdx.x)\n{lines}\n"
+    result = run(kernel(text), {"out": np.full(n, -1, np.int32), **args})
+    assert not result.findings, [str(f) for f in result.findings]
+    return result.outputs["out"]
+
+
+def test_break_continue_and_nested_loops() -> None:
+    got = one("""
+var t: i32 = 0
+for a = 0; a < 10; a + 1
+  if a == i % 7
+    continue
+  if a > i
+    break
+  for b = 0; b < a; b + 1
+    if b * a > i
+      break
+    t += b + 1
+out[i] = t
+""")
+
+    def expected(i: int) -> int:
+        t = 0
+        for a in range(10):
+            if a == i % 7:
+                continue
+            if a > i:
+                break
+            for b in range(a):
+                if b * a > i:
+                    break
+                t += b + 1
+        return t
+
+    assert got.tolist() == [expected(i) for i in range(64)]
+
+
+def test_return_while_and_do_while() -> None:
+    got = one("""
+var t: i32 = i
+if i % 5 == 0
+  return
+while t > 10
+  t -= 3
+do
+  t += 1
+  if t == 9 && i > 40
+    return
+while t < 8
+out[i] = t
+""")
+
+    def expected(i: int) -> int:
+        t = i
+        if i % 5 == 0:
+            return -1
+        while t > 10:
+            t -= 3
+        while True:
+            t += 1
+            if t == 9 and i > 40:
+                return -1
+            if not t < 8:
+                return t
+
+    assert got.tolist() == [expected(i) for i in range(64)]
+
+
+def test_lazy_operators_do_not_touch_what_they_skip() -> None:
+    got = one(
+        """
+let inside: bool = i < 10 && a[i] > 3
+out[i] = inside || i >= 10 ? (i < 10 ? a[i] : 100 + i) : 0
+""",
+        params=", a: i32 const*",
+        a=np.arange(10, dtype=np.int32),
+    )
+    assert got.tolist() == [(i if i > 3 else 0) if i < 10 else 100 + i for i in range(64)]
+
+
+def test_private_arrays_and_vectors() -> None:
+    got = one("""
+array r: i32[4]
+for k = 0; k < 4; k + 1
+  r[k] = i * k
+var v: i32x4 = i32x4{r[3], r[2], r[1], r[0]}
+v[1] = 7
+array w: i32x4[2]
+w[0] = v
+w[1, 2] = 5
+out[i] = v[0] + v[1] * 1000 + w[0, 3] + w[1, 2] + lane(v, i % 4)
+""")
+
+    def expected(i: int) -> int:
+        v = [3 * i, 7, i, 0]
+        return v[0] + 7000 + 0 + 5 + v[i % 4]
+
+    assert got.tolist() == [expected(i) for i in range(64)]
+
+
+@pytest.mark.parametrize("value", (1, 2, 4, 8))
+def test_wide_accesses_follow_the_knob(value: int) -> None:
+    from ktc.ir.kernel import bind
+
+    k = bind(kernel(COPY_WIDE), {"V": value})
+    for d in (1, value * 32 - 1, value * 32, 301):
+        x = np.arange(1, d + 1).astype(np.float16)
+        result = run(k, {"y": np.zeros(d, np.float16), "x": x, "d": d})
+        assert result.ok and np.array_equal(result.outputs["y"], x)
+
+
+def shuffled(kind: str, lane: int, arg: int, width: int) -> int:
+    """The source lane, from the text of the CUDA C++ Programming Guide, warp shuffle functions."""
+    first = lane // width * width
+    if kind == "shfl":
+        return first + arg % width
+    if kind == "shfl_up":
+        return lane - arg if lane - arg >= first else lane
+    if kind == "shfl_down":
+        return lane + arg if lane + arg < first + width else lane
+    return lane ^ arg if (lane ^ arg) < first + width else lane
+
+
+@pytest.mark.parametrize("width", (2, 8, 16, 32))
+@pytest.mark.parametrize("kind", ("shfl", "shfl_up", "shfl_down", "shfl_xor"))
+def test_shuffles(kind: str, width: int) -> None:
+    for arg in (0, 1, 3, 16, 31):
+        got = one(f"out[i] = {kind}(i * 10, {arg}, width={width})")
+        assert got.tolist() == [10 * (i // 32 * 32 + shuffled(kind, i % 32, arg, width)) for i in range(64)]
+
+
+def test_votes() -> None:
+    got = one("out[i] = i32(ballot(i % 3 == 0))")
+    words = [sum(1 << (j % 32) for j in range(w, w + 32) if j % 3 == 0) for w in (0, 32)]
+    assert [int(v) & 0xFFFFFFFF for v in got] == [words[i // 32] for i in range(64)]
+    assert one("out[i] = all(i < 32) ? 1 : any(i == 40) ? 2 : 3").tolist() == [1] * 32 + [2] * 32
+
+
+def test_atomics() -> None:
+    x = np.random.default_rng(0).integers(0, 5, 1000).astype(np.int32)
+    result = run(kernel(HISTOGRAM), {"bins": np.zeros(5, np.int32), "x": x, "n": 1000})
+    assert result.ok and result.outputs["bins"].tolist() == np.bincount(x, minlength=5).tolist()
+    ticket = one(
+        "var old: i32 = 0\nold = atomic add a[i / 32], 1\nout[i] = old", params=", a: i32*", a=np.zeros(2, np.int32)
+    )
+    assert sorted(ticket[:32]) == sorted(ticket[32:]) == list(range(32))
+
+
+def test_geometry_indices_and_partial_last_batch() -> None:
+    text = """\
+kernel k(out: i32*)
+  launch grid(3, 2, 2) block(4, 2, 3)
+  let b: i32 = i32(blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z))
+  let t: i32 = i32(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z))
+  out[b * 24 + t] = b * 1000 + t
+"""
+    k = kernel(text)
+    assert geometry_of(k, {}).blocks == 12
+    out = run(k, {"out": np.zeros((12, 24), np.int32)}).outputs["out"]
+    assert np.array_equal(out, np.arange(12)[:, None] * 1000 + np.arange(24))
+
+
+def test_tiled_and_plain_matrix_product_agree(monkeypatch) -> None:
+    rng = np.random.default_rng(1)
+    m, n, k = 9, 13, 11
+    args = {"c": np.zeros((m, n), np.float32), "m": m, "n": n, "k": k}
+    args |= {"a": rng.integers(-3, 4, (m, k)).astype(np.float32), "b": rng.integers(-3, 4, (k, n)).astype(np.float32)}
+    tiled = run(kernel(MATMUL_TILED), args)
+    assert tiled.ok and np.array_equal(tiled.outputs["c"], args["a"] @ args["b"])
+    whole = run(kernel(MATMUL_PARALLEL), args)
+    monkeypatch.setattr(parallel, "LANES", 10)  # long loops run in pieces
+    pieces = run(kernel(MATMUL_PARALLEL), args)
+    for r in (whole, pieces):
+        assert r.ok and np.array_equal(r.outputs["c"], args["a"] @ args["b"])
+
+
+def test_reductions_with_several_accumulators_and_empty_ranges() -> None:
+    text = """\
+kernel k(out: f32*, x: f32 const*, lens: i32 const*, n: i32)
+  par r in 0..n @ [block.x]
+    reduce(+) s: f32 = 10.0, (max) m: f32 = -inf over i in 0..lens[r] @ [seq]
+      yield x[r * 8 + i], x[r * 8 + i]
+    out[r * 2] = s
+    out[r * 2 + 1] = m
+"""
+    x = np.arange(40, dtype=np.float32)
+    lens = np.array([3, 0, 8, 1, 5], np.int32)
+    out = run(kernel(text), {"out": np.zeros(10, np.float32), "x": x, "lens": lens, "n": 5}).outputs["out"]
+    rows = [x[r * 8 : r * 8 + c] for r, c in enumerate(lens)]
+    assert out[::2].tolist() == [10 + row.sum() for row in rows]
+    assert out[1::2].tolist() == [row.max() if len(row) else -np.inf for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ((("out: i32*", "out: i32*, missing: i32"),), "E-INTERP-ARGS"),
+        ((("grid(1)", "grid(unknown)"), ("out: i32*", "out: i32*, host unknown: i32")), "E-INTERP-LAUNCH"),
+        ((("out[0] = 1", 'raw "x" reads () writes ()'),), "E-INTERP-UNSUPPORTED"),
+        ((("out[0] = 1", "out[0] = mystery(1) -> i32"),), "E-INTERP-UNSUPPORTED"),
+    ],
+)
+def test_errors_have_codes(change, code: str) -> None:
+    k = kernel("kernel k(out: i32*)\n  launch grid(1) block(1)\n  out[0] = 1\n", *change)
+    with pytest.raises(KtcError) as e:
+        run(k, {"out": np.zeros(1, np.int32)})
+    assert e.value.code == code
+
+
+def test_arguments_are_left_alone() -> None:
+    out = np.zeros(4, np.int32)
+    run(kernel("kernel k(out: i32*)\n  launch grid(1) block(4)\n  out[threadIdx.x] = 1\n"), {"out": out})
+    assert not out.any()

@@ -1,0 +1,194 @@
+"""The sanitizer finds each kind of defect, names the place, and is silent about correct kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from interp_samples import (
+    COPY_WIDE,
+    HISTOGRAM,
+    MATMUL_PARALLEL,
+    MATMUL_TILED,
+    ROWS_PARALLEL,
+    ROWS_SHUFFLE,
+    ROWS_TREE,
+    kernel,
+)
+from ktc.ir.interp import KINDS, equivalent, run
+
+
+def rows(n: int = 2, d: int = 131) -> dict:
+    x = np.random.default_rng(0).integers(1, 5, (n, d)).astype(np.float32)
+    return {"y": np.zeros((n, d), np.float32), "x": x, "w": np.ones(d, np.float32), "d": d, "n": n}
+
+
+def product(m: int = 9, n: int = 10, k: int = 17) -> dict:
+    one = np.ones((32, 32), np.float32)
+    return {"c": one[:m, :n].copy(), "a": one[:m, :k].copy(), "b": one[:k, :n].copy(), "m": m, "n": n, "k": k}
+
+
+def copies(d: int = 301) -> dict:
+    return {"y": np.zeros(d, np.float16), "x": np.ones(d, np.float16), "d": d}
+
+
+CORRECT = [
+    (ROWS_TREE, rows()),
+    (ROWS_SHUFFLE, rows()),
+    (ROWS_PARALLEL, rows()),
+    (MATMUL_TILED, product()),
+    (MATMUL_PARALLEL, product()),
+    (COPY_WIDE, copies()),
+    (HISTOGRAM, {"bins": np.zeros(5, np.int32), "x": np.arange(100, dtype=np.int32) % 5, "n": 100}),
+]
+
+
+@pytest.mark.parametrize("warp", (32, 64))
+@pytest.mark.parametrize("text, args", CORRECT, ids=range(len(CORRECT)))
+def test_correct_kernels_are_clean(text: str, args: dict, warp: int) -> None:
+    for domain in ("float", "int", "field"):
+        assert run(kernel(text), args, domain=domain, warp=warp).findings == []
+
+
+WRONG = {
+    "barrier after the store": (ROWS_TREE, rows(), "race", ("  s[tid] = acc\n  barrier\n", "  s[tid] = acc\n")),
+    "barrier in the tree": (ROWS_TREE, rows(), "race", ("    barrier\n  let", "  let")),
+    "barrier before the tile is overwritten": (MATMUL_TILED, product(), "race", ("    barrier\n  if", "  if")),
+    "barrier after the tile is filled": (MATMUL_TILED, product(), "race", ("    barrier\n    for e", "    for e")),
+    "plain update of a shared counter": (
+        HISTOGRAM, CORRECT[-1][1], "race", ("atomic add bins[x[i]], 1", "bins[x[i]] += 1"),
+    ),
+    "barrier in a divergent branch": (
+        ROWS_TREE, rows(), "barrier-divergence", ("+ h]\n    barrier", "+ h]\n      barrier"),
+    ),
+    "tree one too wide": (ROWS_TREE, rows(), "out-of-bounds", ("tid < h", "tid <= h")),
+    "lost tail guard": (COPY_WIDE, copies(), "out-of-bounds", ("i + $V <= d", "i < d")),
+    "tile row bound": (MATMUL_TILED, product(), "out-of-bounds", ("row < m && t + tx < k ?", "t + tx < k ?")),
+    "store never happens": (ROWS_TREE, rows(), "uninitialised", ("  s[tid] = acc\n", "")),
+    "accumulator without a start": (ROWS_TREE, rows(), "uninitialised", ("var acc: f32 = 0.0", "var acc: f32")),
+    "shuffle in a branch": (
+        ROWS_SHUFFLE, rows(), "warp-divergence",
+        ("    acc += shfl_xor(acc, m)\n", "    if tid % 32 < 16\n      acc += shfl_xor(acc, m)\n"),
+    ),
+    "misaligned wide access": (COPY_WIDE, copies(), "misaligned", ("x[i +: $V]", "x[i + 1 +: $V]")),
+    "weak base": (COPY_WIDE, copies(), "misaligned", ("x: f16 const* align 16", "x: f16 const* align 4")),
+    "endless loop": (ROWS_TREE, rows(), "fuel", ("h > 0", "h >= 0")),
+    "iterations of a par depend": (
+        ROWS_PARALLEL, rows(), "dependent-iterations", ("y[row * d + i] =", "y[row * d + i / 2] ="),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_each_defect_is_found_and_named(name: str) -> None:
+    text, args, kind, change = WRONG[name]
+    result = run(kernel(text, change), args, fuel=20_000)
+    found = [f for f in result.findings if f.kind == kind]
+    assert found, [str(f) for f in result.findings]
+    assert found[0].loc is not None or kind == "uninitialised"
+    assert kind in KINDS and str(found[0])
+
+
+def test_every_kind_but_overflow_is_seeded_above() -> None:
+    assert {w[2] for w in WRONG.values()} == KINDS.keys() - {"shared-overflow"}
+
+
+def test_dynamic_shared_memory_has_a_size() -> None:
+    text = """\
+kernel k(out: f32*)
+  launch grid(1) block(32) shared(64)
+  array s: shared f32[32] dynamic
+  s[threadIdx.x] = 1.0
+  barrier
+  out[threadIdx.x] = s[31 - i32(threadIdx.x)]
+"""
+    args = {"out": np.zeros(32, np.float32)}
+    assert [f.kind for f in run(kernel(text), args).findings] == ["shared-overflow"]
+    assert run(kernel(text, ("shared(64)", "shared(128)")), args).ok
+
+
+def test_warp_barriers_order_only_their_warp() -> None:
+    text = """\
+kernel k(out: i32*)
+  launch grid(1) block(64)
+  array s: shared i32[64]
+  let t: i32 = i32(threadIdx.x)
+  s[t] = t
+  barrier warp
+  out[t] = s[t ^ 1]
+"""
+    args = {"out": np.zeros(64, np.int32)}
+    assert run(kernel(text), args).ok
+    assert [f.kind for f in run(kernel(text, ("barrier warp", "fence block")), args).findings] == ["race"]
+    across = ("s[t ^ 1]", "s[t ^ 32]")
+    assert [f.kind for f in run(kernel(text, across), args).findings] == ["race"]
+    assert run(kernel(text, across), args, warp=64).ok
+
+
+def test_blocks_are_never_ordered() -> None:
+    text = """\
+kernel k(a: i32*, out: i32*)
+  launch grid(2) block(32)
+  if blockIdx.x == 0
+    a[threadIdx.x] = 1
+  barrier
+  if blockIdx.x == 1
+    out[threadIdx.x] = a[threadIdx.x]
+"""
+    args = {"a": np.zeros(32, np.int32), "out": np.zeros(32, np.int32)}
+    assert [f.kind for f in run(kernel(text), args).findings] == ["race"]
+
+
+def test_equal_stores_by_many_threads_are_no_race() -> None:
+    text = "kernel k(out: i32*)\n  launch grid(1) block(32)\n  out[0] = 7\n"
+    args = {"out": np.zeros(1, np.int32)}
+    assert run(kernel(text), args).ok
+    assert not run(kernel(text, ("= 7", "= i32(threadIdx.x)")), args).ok
+
+
+def test_sequential_loops_over_one_par_are_no_dependence() -> None:
+    text = """\
+kernel k(y: f32*, x: f32 const*, n: i32)
+  par r in 0..n @ [block.x]
+    array t: f32[8]
+    par i in 0..8 @ [thread.x 8]
+      t[i] = x[r * 8 + i]
+    for k = 0; k < 3; k + 1
+      par i in 0..8 @ [thread.x 8]
+        y[r * 8 + i] = t[7 - i] + f32(k)
+"""
+    args = {"y": np.zeros(32, np.float32), "x": np.arange(32, dtype=np.float32), "n": 4}
+    result = run(kernel(text), args)
+    assert result.ok
+    assert np.array_equal(result.outputs["y"], np.arange(32).reshape(4, 8)[:, ::-1].reshape(-1) + 2)
+    shared_by_rows = kernel(text, ("y[r * 8 + i]", "y[i]"))
+    assert [f.kind for f in run(shared_by_rows, args).findings] == ["dependent-iterations"]
+
+
+def test_unused_poison_is_no_defect() -> None:
+    text = """\
+kernel k(out: i32*)
+  launch grid(1) block(48)
+  let t: i32 = i32(threadIdx.x)
+  let v: i32 = shfl_down(t, 16)
+  out[t] = t < 16 ? v : 0
+"""
+    args = {"out": np.zeros(48, np.int32)}
+    assert run(kernel(text), args).ok
+    assert [f.kind for f in run(kernel(text, ("t < 16", "t < 48")), args).findings] == ["uninitialised"]
+
+
+def test_pure_outputs_may_not_be_read() -> None:
+    text = "kernel k(out: f32*)\n  launch grid(1) block(8)\n  out[threadIdx.x] = out[threadIdx.x] + 1.0\n"
+    args = {"out": np.zeros(8, np.float32)}
+    assert run(kernel(text), args).ok
+    assert [f.kind for f in run(kernel(text), args, undefined={"out"}).findings] == ["uninitialised"]
+
+
+def test_equivalent_points_at_the_first_difference() -> None:
+    instances = [rows(n, d) for n, d in ((1, 1), (2, 65))]
+    assert equivalent(kernel(ROWS_TREE), kernel(ROWS_SHUFFLE), instances) is None
+    assert equivalent(kernel(ROWS_TREE), kernel(ROWS_PARALLEL), instances) is None
+    wrong = equivalent(kernel(ROWS_TREE), kernel(ROWS_SHUFFLE, ("m = 16", "m = 8")), instances)
+    assert wrong is not None and wrong.instance == 1 and wrong.buffer == "y" and wrong.index == (0, 0)
+    defect = equivalent(kernel(ROWS_TREE), kernel(ROWS_SHUFFLE, ("barrier\n", "pass\n")), instances)
+    assert defect is not None and defect.finding is not None and defect.finding.kind == "race"
