@@ -75,6 +75,14 @@ def resolve_place(kernel: Kernel, place: Arg | None) -> Place | Refused:
     return found[0]
 
 
+def place_of(kernel: Kernel, loop: LoopStmt) -> str:
+    """A name that finds ``loop`` and nothing else: ``k``, or ``k.2`` for the second loop called k."""
+    same = [p.stmt for _, p in _loops(kernel) if p.sym is not None and p.sym.name == loop.var.name]
+    if len(same) == 1:
+        return loop.var.name
+    return f"{loop.var.name}.{1 + next(i for i, s in enumerate(same) if s is loop)}"
+
+
 def _loops(kernel: Kernel) -> list[tuple[str, Place]]:
     names = unique_names(kernel)
     return [(names[s.var], Place("loop", s, s.var)) for s in walk(kernel.body) if isinstance(s, LoopStmt)]

@@ -45,7 +45,7 @@ from ktc.ir.walk import assigned, map_body, used, walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
-from .places import find_loops, resolve_place
+from .places import find_loops, place_of, resolve_place
 
 DOMAIN = (4, 8, 16, 32, 64, 128, 256)
 
@@ -66,16 +66,14 @@ class Tile(Pass):
         out = []
         for s in walk(kernel.body):
             if isinstance(s, For) and not isinstance(counted(s), Refused):
-                out.append(Site(f"tile{{loops={s.var.name} sizes=$T{s.var.name.upper()}}}", "strip-mine for locality"))
+                out.append(Site(_suggest(kernel, [s]), "strip-mine for locality"))
             if (
                 isinstance(s, Par)
                 and len(s.body) == 1
                 and isinstance(s.body[0], Par)
                 and not why_no_band([s, s.body[0]])
             ):
-                names = (s.var.name, s.body[0].var.name)
-                sizes = ",".join(f"$T{x.upper()}" for x in names)
-                out.append(Site(f"tile{{loops={','.join(names)} sizes={sizes}}}", "tile of a parallel band"))
+                out.append(Site(_suggest(kernel, [s, s.body[0]]), "tile of a parallel band"))
         return out
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
@@ -109,6 +107,11 @@ class Tile(Pass):
             return Refused("E-TILE-BAND", "only parallel loops can be tiled together", _locs(band), hint)
         refused = why_no_band(pars)
         return refused or Result(_replace(kernel, pars[0], _tile_band(pars, extents)))
+
+
+def _suggest(kernel: Kernel, band: Sequence[For | Par]) -> str:
+    loops = ",".join(place_of(kernel, s) for s in band)
+    return f"tile{{loops={loops} sizes={','.join(f'$T{s.var.name.upper()}' for s in band)}}}"
 
 
 def _one_loop(kernel: Kernel, name: Arg | None) -> For | Par | Refused:
