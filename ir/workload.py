@@ -218,16 +218,23 @@ class Workload:
 
     def load_kernel(self, variant: str | None = None) -> Kernel:
         """The kernel in SPMD form with this file's facts: alignment, ranges, host parameters, launch, assumptions."""
-        from .frontend import load
         from .workload_facts import attach
 
-        kernel = load(
-            str(self.source),
-            kernel=self.kernel_name,
-            template=self.template(variant),
-            defines=dict(self.defines) or None,
-        )
-        return attach(kernel, self, variant)
+        return attach(self._source_kernel(variant), self, variant)
+
+    def _source_kernel(self, variant: str | None) -> Kernel:
+        """The kernel as its source says: CUDA C++, or the IR's text form (``.ktir``)."""
+        if self.source.suffix == ".ktir":
+            from .text import parse_kernel
+
+            try:
+                return parse_kernel(self.source.read_text(encoding="utf-8"), str(self.source))
+            except OSError as e:
+                raise KtcError("E-FILE", f"cannot read {self.source}: {e.strerror}", exit_code=2) from e
+        from .frontend import load
+
+        template = self.template(variant)
+        return load(str(self.source), kernel=self.kernel_name, template=template, defines=dict(self.defines) or None)
 
 
 def _scalar(dtype: str, value: Any, exact: bool) -> int | float:

@@ -102,13 +102,16 @@ def _tool(
 def _llm() -> tuple[str, str, str]:
     if importlib.util.find_spec("openai") is None:
         return "missing", "openai is not installed: the embedded planner is used", "pip install 'ktc[agent]'"
-    if not os.environ.get("OPENAI_API_KEY") and not os.environ.get("OPENAI_BASE_URL"):
+    from .agent.chat import LlmConfig
+
+    config = LlmConfig.from_env()
+    if config is None:
         return (
             "missing",
             "no endpoint: the embedded planner is used",
-            "set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server",
+            "set KTC_LLM_BASE_URL (a local server) or OPENAI_API_KEY",
         )
-    return "ok", f"endpoint {os.environ.get('OPENAI_BASE_URL', 'https://api.openai.com/v1')}", ""
+    return "ok", f"{config.model} at {config.base_url or 'api.openai.com'}", ""
 
 
 CHECKS: tuple[tuple[str, str, Callable[[], tuple[str, str, str]]], ...] = (

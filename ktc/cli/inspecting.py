@@ -88,7 +88,7 @@ def sites(
     """
     program = apply_script(program, passes)
     found = program.sites(only or None)
-    refused = {n: program.apply(n).refused for n, s in found.items() if not s}
+    refused = {n: _why_not(program, n) for n, s in found.items() if not s}
     if json_:
         return print_json(
             {
@@ -101,6 +101,14 @@ def sites(
     for all_ in found.values():
         for s in all_:
             print(f"{styled(s.step, 'green')}" + (f"\n    {s.doc}" if s.doc else ""))
-    rows = [(n, r.code, r.why) for n, r in refused.items() if r]
+    rows = [(n, code, why) for n, (code, why) in refused.items()]
     if rows:
         print("\n" + table(["not here", "code", "why"], rows))
+
+
+def _why_not(program: Program, name: str) -> tuple[str, str]:
+    """Code and sentence of a pass that has no site here: its refusal, unless it only asks for a place to work on."""
+    refused = program.apply(name).refused
+    if refused is None or refused.code in ("E-ARG-MISSING", "E-SPECIALIZE-PARAM"):
+        return "E-NO-SITE", "nothing in this kernel that it would work on"
+    return refused.code, refused.why
