@@ -244,7 +244,7 @@ def _read(response: Any, deadline: float) -> bytes:
     return bytes(body)
 
 
-# ------------------------------------------------------------------------------------------------------ reading replies
+# -------------------------------------------------------------------------------------------------- reading replies
 
 
 def parse_body(body: bytes, messages: Sequence[Message]) -> Reply:

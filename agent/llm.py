@@ -145,7 +145,7 @@ def _tried(found: Sequence[Proposal], observation: Observation) -> tuple[list[Pr
     return good, bad
 
 
-# ------------------------------------------------------------------------------------------------------------- prompts
+# --------------------------------------------------------------------------------------------------------- prompts
 
 
 def prompt(role: str, **values: Any) -> list[dict[str, str]]:

@@ -84,7 +84,7 @@ def measure_original(run: Run, scenario: Scenario) -> None:
     run.tell("original", scenario=scenario.name, seconds=tuned.ranked[0][1])
 
 
-# ----------------------------------------------------------------------------------------------------------- proposing
+# ------------------------------------------------------------------------------------------------------- proposing
 
 
 def observe(run: Run, scenario: Scenario) -> Observation:
@@ -93,6 +93,7 @@ def observe(run: Run, scenario: Scenario) -> Observation:
 
     seen = _facts(run, scenario)
     lessons = run.memory.nearest(seen, run.lab.device) if run.memory else []
+    remembered = (Proposal(x.script, f"won {x.gain:.2f}x on a similar kernel", x.gain, "memory") for x in lessons)
     return Observation(
         kernel=run.original,
         raised=run.raised,

@@ -74,7 +74,7 @@ def _has(x: LoopFacts, *kinds: str) -> bool:
     return any(level.partition(".")[0] in kinds for level in x.levels)
 
 
-# ------------------------------------------------------------------------------------------------------------ the rules
+# -------------------------------------------------------------------------------------------------------- the rules
 
 Idea = tuple[str, str, float]
 """Steps after ``raise``, the reason, the speed-up an expert would expect over naive code."""

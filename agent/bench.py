@@ -1,0 +1,140 @@
+"""The real lab: one device, its ledger, and the measuring protocol.
+
+A configuration is bound, printed, compiled, checked against the original on the device, and only then timed. All of it
+goes through :func:`ktc.search.tune.tune`, so that every outcome is in the ledger before anybody acts on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ktc.agent.build import Candidate
+from ktc.agent.lab import Comparison, Tuned
+from ktc.agent.limits import device_limits
+from ktc.agent.report import Timed
+from ktc.agent.station import Station
+from ktc.backends.base import DeviceInfo, Timing
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel, bind
+from ktc.ir.workload import Scenario, Workload
+from ktc.search.gate import Verdict, verify
+from ktc.search.ledger import Ledger, StudyKey
+from ktc.search.outcome import Outcome
+from ktc.search.space import Space
+from ktc.search.tune import tune
+
+RANKED = 5
+"""Configurations of a template that are kept as possible finalists."""
+
+
+class Bench:
+    """Implements :class:`ktc.agent.lab.Lab` on a device of this machine.
+
+    Raises:
+        KtcError: no such device; a ledger that cannot be opened.
+    """
+
+    def __init__(
+        self,
+        work: Workload,
+        original: Kernel,
+        *,
+        variant: str | None = None,
+        device: str | None = None,
+        ledger: str | Path = ":memory:",
+        seed: int = 0,
+    ) -> None:
+        self.work, self.original, self.variant, self.seed = work, original, variant, seed
+        self.station = Station(work, original, variant=variant, device=device)
+        self.device: DeviceInfo = self.station.device
+        self.ledger = Ledger(ledger)
+        self._verdicts = None if str(ledger) == ":memory:" else Path(ledger).parent / "verdicts"
+        self._spaces: dict[tuple[str, str], Space | KtcError] = {}
+        self._source = hashlib.sha256(work.source.read_bytes()).hexdigest()
+
+    def close(self) -> None:
+        self.station.close()
+        self.ledger.close()
+
+    # -------------------------------------------------------------------------------------------------- the protocol
+
+    def gate(self, kernel: Kernel) -> Verdict:
+        return verify(self.original, kernel, self.work, variant=self.variant, seed=self.seed, cache_dir=self._verdicts)
+
+    def tune(self, c: Candidate, scenario: Scenario, total: int, seeds: Sequence[Mapping[str, int]]) -> Tuned:
+        space = self._space(c, scenario)
+        if isinstance(space, KtcError):
+            return Tuned((), 0, exhausted=True, why_empty=space.message)
+
+        def evaluate(config: Mapping[str, int], incumbent: Mapping[str, float] | None) -> Outcome:
+            best = incumbent.get(scenario.name) if incumbent else None
+            return self.station.evaluate(bind(c.kernel, config), scenario, best)
+
+        found = tune(
+            None, evaluate, space, budget=total, ledger=self.ledger, study_key=self._key(c, scenario), seeds=seeds,
+            seed=self.seed,
+        )  # fmt: skip
+        timed = [t for t in found.trials if t.objective is not None and not t.outcome.early]
+        ranked = sorted(((t.config, t.objective) for t in timed), key=lambda x: x[1])
+        failures = [
+            (t.config, t.outcome.status, _first_line(t.outcome.details)) for t in found.trials if not t.outcome.ok
+        ]
+        n = len(found.trials)
+        return Tuned(tuple(ranked[:RANKED]), n, n - found.resumed, n >= space.size, tuple(failures))
+
+    def compare(self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario) -> Comparison:
+        before, after, ratio, verdict = self.station.compare(bind(c.kernel, knobs), scenario)
+        return Comparison(_timed(before), _timed(after), ratio, verdict)
+
+    def feasible(self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario) -> bool:
+        space = self._space(c, scenario)
+        return not isinstance(space, KtcError) and space.contains(dict(knobs))
+
+    def traffic(self, scenario: Scenario) -> int:
+        """Each input read once, each output written once, both for arguments that are both."""
+        return sum(n * (2 if role == "inout" else 1) for role, n in self.station.argument_bytes(scenario).values())
+
+    # ------------------------------------------------------------------------------------------------------- details
+
+    def _space(self, c: Candidate, scenario: Scenario) -> Space | KtcError:
+        """Feasible tuples on this scenario's sizes: the passes' constraints, guards that must hold, device limits."""
+        key = (c.key, scenario.name)
+        if key not in self._spaces:
+            env = {k: v for k, v in self.station.scalars(scenario).items() if isinstance(v, int)}
+            rules = [
+                *c.kernel.constraints,
+                *(a.expr for a in c.kernel.assumptions),
+                *device_limits(c.kernel, self.device),
+            ]
+            try:
+                self._spaces[key] = Space(c.kernel.knobs, rules, env)
+            except KtcError as e:
+                self._spaces[key] = e
+        return self._spaces[key]
+
+    def _key(self, c: Candidate, scenario: Scenario) -> StudyKey:
+        recipe = hashlib.sha256(f"{self._source} {self.variant or ''} {c.key}".encode()).hexdigest()
+        device = f"{self.device.backend}:{self.device.name}"
+        shape = json.dumps(dict(scenario.sizes), sort_keys=True)
+        return StudyKey(recipe, device, f"ktc {_version()}, {self.device.profile}", f"{scenario.name} {shape}")
+
+
+def _timed(t: Timing) -> Timed:
+    return Timed(t.median, t.low, t.high)
+
+
+def _version() -> str:
+    try:
+        return version("ktc")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _first_line(details: Mapping[str, object]) -> str:
+    """The first line of an outcome's message."""
+    text = str(details.get("error", "")).strip()
+    return text.splitlines()[0][:300] if text else ""
