@@ -29,30 +29,44 @@ def folder(tmp_path: Path) -> Path:
     run.mkdir()
     (tmp_path / "k.cu").write_text("__global__ void before_marker() {}\n")
     (run / "kernel.out.cu").write_text("__global__ void after_marker() {}\n")
-    scenarios = (
-        ScenarioResult("small", {"n": 8}, False, timed(4), timed(2), (2.0, 1.9, 2.1), "vectorize{loop=i}", {"V": 8}, "TESTED", 64, 1e-6),
-        ScenarioResult("kept-back", {"n": 9}, True, timed(5), timed(4), (1.25, 1.2, 1.3), "vectorize{loop=i}", {"V": 8}, "TESTED"),
-    )  # fmt: skip
+    small = ScenarioResult(
+        "small", {"n": 8}, False, timed(4), timed(2), (2.0, 1.9, 2.1), "vectorize{loop=i}", {"V": 8}, "TESTED", 64, 1e-6
+    )
+    kept_back = ScenarioResult(
+        "kept-back", {"n": 9}, True, timed(5), timed(4), (1.25, 1.2, 1.3), "vectorize{loop=i}", {"V": 8}, "TESTED"
+    )
     history = (
         {"scenario": "small", "script": "a", "spent": 2, "best": 3e-6},
         {"scenario": "small", "script": "b", "spent": 1, "best": None},
         {"scenario": "small", "script": "a", "spent": 5, "best": 2e-6},
     )
     report = OptimizeReport(
-        kernel="scale", source=str(tmp_path / "k.cu"), variant="", planner="rules", scenarios=scenarios,
+        kernel="scale",
+        source=str(tmp_path / "k.cu"),
+        variant="",
+        planner="rules",
+        scenarios=(small, kept_back),
         device={"backend": "cuda", "name": "Some GPU", "profile": "cuda-sm90"},
-        outcomes=(Outcome("tile{loop=i}", "refused", "no such loop"),), best_script="vectorize{loop=i}", best_knobs={"V": 8},
-        measured=8, rejected=({"script": "unroll{loop=i}", "knobs": {"U": 2}, "verdict": "REJECTED: out of bounds"},),
-        history=history, files={"kernel": str(run / "kernel.out.cu")}, notes=("a note",),
-    )  # fmt: skip
+        outcomes=(Outcome("tile{loop=i}", "refused", "no such loop"),),
+        best_script="vectorize{loop=i}",
+        best_knobs={"V": 8},
+        measured=8,
+        rejected=({"script": "unroll{loop=i}", "knobs": {"U": 2}, "verdict": "REJECTED: out of bounds"},),
+        history=history,
+        files={"kernel": str(run / "kernel.out.cu")},
+        notes=("a note",),
+    )
     (run / "report.json").write_text(report.dumps())
     return run
 
 
 def test_the_page_shows_everything(folder: Path) -> None:
     html = render(page_of(load_run(folder)))
-    for text in ("2.00x [1.90, 2.10]", "kept-back (held out)", "no such loop", "out of bounds", "before_marker", "after_marker",
-                 "a note", "Some GPU", "50 %", "V=8"):  # fmt: skip
+    wanted = (
+        *("2.00x [1.90, 2.10]", "kept-back (held out)", "no such loop", "out of bounds"),
+        *("before_marker", "after_marker", "a note", "Some GPU", "50 %", "V=8"),
+    )
+    for text in wanted:
         assert text in html, text
 
 
