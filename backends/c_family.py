@@ -137,8 +137,10 @@ class Statements:
         assert isinstance(t, Array)
         if s.dynamic:
             if not self.dynamic:  # all of them at the first, in order: their offsets chain
-                for a in (a for a in walk(self.kernel.body) if isinstance(a, Alloc) and a.dynamic):
-                    size = " * ".join(self.x.piece(n).at(BINARY_PREC["*"]) for n in a.sym.type.shape)  # type: ignore[attr-defined]
+                found = [a for a in walk(self.kernel.body) if isinstance(a, Alloc) and a.dynamic]
+                for a in found:  # the last one's extent is the launch's business
+                    extents = a.sym.type.shape if a is not found[-1] else ()  # type: ignore[attr-defined]
+                    size = " * ".join(self.x.piece(n).at(BINARY_PREC["*"]) for n in extents)
                     self.dynamic.append((a, self.names.declare(a.sym), size))
                     self.d.flat.add(a.sym)
                 return self.d.dynamic_arrays(self.dynamic)

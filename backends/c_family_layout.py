@@ -4,6 +4,7 @@ from __future__ import annotations
 
 INDENT = "  "
 COLUMNS = 100
+CONTROL = ("if (", "for (", "while (", "} else if (")
 
 
 def comment_lines(text: str) -> list[str]:
@@ -25,8 +26,7 @@ def wrap(line: str, pad: str) -> list[str]:
     text = line.lstrip()
     if len(indent) + len(text) <= COLUMNS or text.startswith(("//", "#")) or '"' in text:
         return [indent + text]
-    opened = text.find("(")
-    if text.endswith("{") and text.startswith(("__global__", "__kernel", "template", "__attribute__")) and opened > 0:
+    if text.endswith(") {") and not text.startswith(CONTROL):
         return _packed(text, indent, " " * (_parameters_at(text) + 1))
     return _packed(text, indent, " " * 4)
 

@@ -1,9 +1,9 @@
 """Early returns above barriers become predicates, for languages where every thread must reach a barrier.
 
-    if (row >= n) return;            const bool active = !(row >= n);
-    s[t] = x[row];            ->     if (active) s[t] = x[row];
-    barrier();                       barrier();
-    y[row] = s[0];                   if (active) y[row] = s[0];
+if (row >= n) return;            const bool active = !(row >= n);
+s[t] = x[row];            ->     if (active) s[t] = x[row];
+barrier();                       barrier();
+y[row] = s[0];                   if (active) y[row] = s[0];
 """
 
 from __future__ import annotations
@@ -11,7 +11,22 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.nodes import (
-    Alloc, Assign, Barrier, Binary, Body, Decl, Expr, For, If, Return, Stmt, Sym, Unary, Var, While, fresh,
+    Alloc,
+    Assign,
+    Barrier,
+    Binary,
+    Body,
+    Decl,
+    Expr,
+    For,
+    If,
+    Return,
+    Stmt,
+    Sym,
+    Unary,
+    Var,
+    While,
+    fresh,
 )  # fmt: skip
 from ktc.ir.types import BOOL
 from ktc.ir.walk import used_in, walk
@@ -76,10 +91,7 @@ def _guarded(body: Body, active: Sym) -> Body:
 
     for k, s in enumerate(body):
         later = body[k + 1 :]
-        if isinstance(s, Alloc):
-            flush((s, *later))
-            out.append(s)
-        elif isinstance(s, Barrier):
+        if isinstance(s, Alloc) or isinstance(s, Barrier):
             flush((s, *later))
             out.append(s)
         elif has_barrier((s,)):

@@ -60,7 +60,9 @@ def _tool(*names: str, hint: str) -> str:
 
 def _run(command: list[str], cwd: str, env: Mapping[str, str] | None = None) -> str:
     try:
-        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, **(env or {})})
+        done = subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, **(env or {})}
+        )
     except subprocess.TimeoutExpired:
         raise CompileFailure(f"{command[0]} took more than {TIMEOUT_S} s") from None
     log = done.stdout + done.stderr
@@ -75,7 +77,17 @@ def _cuda(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
     with tempfile.TemporaryDirectory(prefix="ktc-") as folder:
         source, target = Path(folder, "kernel.cu"), Path(folder, f"kernel.{output}")
         source.write_text(emitted.text, encoding="utf-8")
-        command = [nvcc, f"-arch={arch}", f"-{output}", "-Xptxas", "-v", *emitted.options, str(source), "-o", str(target)]
+        command = [
+            nvcc,
+            f"-arch={arch}",
+            f"-{output}",
+            "-Xptxas",
+            "-v",
+            *emitted.options,
+            str(source),
+            "-o",
+            str(target),
+        ]
         log = _run(command, folder)
         return CompileReport("nvcc", arch, ptxas_resources(log), log, target.read_bytes())
 
@@ -107,7 +119,9 @@ def _hip(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
             command = [hipcc, "--genco", f"--offload-arch={arch}", "-O3", str(source), "-o", str(target)]
             log = _run(command, folder, {"HIP_PLATFORM": "amd"})
             return CompileReport("hipcc", arch, {}, log, target.read_bytes())
-        clang = _tool("clang++-19", "clang++-18", "clang++", hint="install clang 18 or later, or ROCm's hipcc for gfx90a")
+        clang = _tool(
+            "clang++-19", "clang++-18", "clang++", hint="install clang 18 or later, or ROCm's hipcc for gfx90a"
+        )
         with as_file(files("ktc.backends") / "include" / "hip_standalone.h") as header:
             lines = [line for line in emitted.text.splitlines() if not line.startswith("#include <hip/")]
             source.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -141,9 +155,14 @@ def _opencl(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
         devices = [d for p in cl.get_platforms() for d in p.get_devices()]
     except Exception as e:  # no module, no loader, no platform: one answer
         raise KtcError(
-            "E-TOOL-MISSING", f"no OpenCL: {e}", hint='pip install "ktc[opencl]" brings a CPU implementation (PoCL)', exit_code=3
+            "E-TOOL-MISSING",
+            f"no OpenCL: {e}",
+            hint='pip install "ktc[opencl]" brings a CPU implementation (PoCL)',
+            exit_code=3,
         ) from None
-    chosen = [d for d in devices if arch is None or arch.lower() in f"{d.name} {d.platform.name} {d.platform.version}".lower()]
+    chosen = [
+        d for d in devices if arch is None or arch.lower() in f"{d.name} {d.platform.name} {d.platform.version}".lower()
+    ]
     if not chosen:
         raise KtcError("E-TOOL-MISSING", f"no OpenCL device matches '{arch or 'any'}'", exit_code=3)
     options = list(emitted.options)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Sym
 from ktc.ir.types import BF16, E4M3, E5M2, F16, U32, Scalar, Type
 
 from .c_family_cxx import INFINITY_HELPER, LOAD_HELPER, NAN_HELPER, STORE_HELPER, VEC_HELPER, CxxDialect
+from .c_family_legalise import widen_small_floats
 from .c_family_piece import POSTFIX, Piece
+from .spellings import is_known, spelling
 
 HINTED_HELPERS = """\
 template <int Bytes> struct bits_of;
@@ -85,6 +88,13 @@ class CudaDialect(CxxDialect):
         "cp_async_commit": CP_ASYNC_COMMIT,
         "cp_async_wait": CP_ASYNC_WAIT,
     }
+
+    def prepare(self, kernel: Kernel) -> Kernel:
+        return widen_small_floats(
+            kernel,
+            has_operators=lambda t: t in (F16, BF16),
+            has_function=lambda fn, t: not is_known(fn) or spelling(fn, t, "cuda") is not None,
+        )
 
     def require(self, what: str, construct: str) -> None:
         """CUDA carries its own source text and PTX."""

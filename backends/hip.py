@@ -115,7 +115,7 @@ class HipDialect(CxxDialect):
             return Piece(f"float_to_bf16({wide.text})", POSTFIX, to)
         if F16 in (source, to) and F64 in (source, to):
             return self.convert(self.convert(p, F32), to)
-        if source == F16 and to in (I16, U16) or to == F16 and source in (I16, U16):
+        if (source == F16 and to in (I16, U16)) or (to == F16 and source in (I16, U16)):
             return self.convert(self.convert(p, I32), to)
         return super().narrow_float(p, source, to)
 
@@ -161,7 +161,9 @@ class HipDialect(CxxDialect):
 
     def call(self, fn, args, ty):
         if fn.rpartition("_")[2] in ("rn", "rz", "ru", "rd") and not self.profile.directed_rounding:
-            self.refuse("ROUNDING", f"'{fn}' needs directed rounding, which HIP does not promise", "use the plain operator")
+            self.refuse(
+                "ROUNDING", f"'{fn}' needs directed rounding, which HIP does not promise", "use the plain operator"
+            )
         return super().call(fn, args, ty)
 
     def foreign_call(self, fn, args, ty):
@@ -187,7 +189,9 @@ class HipDialect(CxxDialect):
 
     def bounds(self, kernel: Kernel) -> list[Expr]:
         explicit = super().bounds(kernel)
-        return explicit or ([*kernel.launch.block] if self.threads_per_block(kernel) is not None and kernel.launch else [])
+        return explicit or (
+            [*kernel.launch.block] if self.threads_per_block(kernel) is not None and kernel.launch else []
+        )
 
 
 def on_nvidia(emitted: Emitted) -> Emitted:

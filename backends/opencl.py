@@ -8,7 +8,25 @@ from collections.abc import Sequence
 from ktc.ir.kernel import Kernel, KnobDecl, Param
 from ktc.ir.nodes import Alloc, Atomic, Binary, Body, Cast, Const, Decl, Expr, HwIndex, Sym, Var
 from ktc.ir.types import (
-    BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Array, Ptr, Scalar, Type, Vec, scalar_of,
+    BF16,
+    BOOL,
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    Array,
+    Ptr,
+    Scalar,
+    Type,
+    Vec,
+    scalar_of,
 )  # fmt: skip
 from ktc.ir.walk import map_body, map_expr, walk
 
@@ -60,7 +78,9 @@ class OpenCLDialect(Dialect):
 
     def prepare(self, kernel: Kernel) -> Kernel:
         kernel = widen_small_floats(
-            kernel, has_operators=lambda t: False, has_function=lambda fn, t: spelling(fn, F32, "opencl") is None and fn != "shfl"
+            kernel,
+            has_operators=lambda t: False,
+            has_function=lambda fn, t: spelling(fn, F32, "opencl") is None and fn != "shfl",
         )
         body = predicate_returns(kernel.body)
         stray = stray_return(body)
@@ -92,7 +112,9 @@ class OpenCLDialect(Dialect):
         for name, t in self.vectors.items():
             elem, n = self.type_name(t.elem), self.extent(t.n)
             size = n if re.fullmatch(r"\w+", n) else f"({n})"
-            lines.append(f"typedef struct {{ {elem} lane[{n}]; }} __attribute__((aligned(sizeof({elem}) * {size}))) {name};")
+            lines.append(
+                f"typedef struct {{ {elem} lane[{n}]; }} __attribute__((aligned(sizeof({elem}) * {size}))) {name};"
+            )
         return lines
 
     # ------------------------------------------------------------------------------------------------ conversions
@@ -170,7 +192,11 @@ class OpenCLDialect(Dialect):
         return found
 
     def function_hint(self, fn: str) -> str:
-        return "directed rounding has no OpenCL form: use the plain operator" if fn[-3:] in ("_rn", "_rz", "_ru", "_rd") else ""
+        return (
+            "directed rounding has no OpenCL form: use the plain operator"
+            if fn[-3:] in ("_rn", "_rz", "_ru", "_rd")
+            else ""
+        )
 
     def warp(self, kind: str, value: Piece, arg: Piece | None, width: Piece, mask: Piece, ty: Type) -> Piece:
         style = self.profile.shuffle
@@ -247,11 +273,13 @@ class OpenCLDialect(Dialect):
         if self.profile.device_fence:
             where = "memory_scope_device" if scope == "device" else "memory_scope_all_svm_devices"
             return f"atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, {where});"
-        self.refuse("FENCE", f"a fence at {scope} scope needs OpenCL C 2.0", "split the kernel where blocks communicate")
+        self.refuse(
+            "FENCE", f"a fence at {scope} scope needs OpenCL C 2.0", "split the kernel where blocks communicate"
+        )
 
     def atomic(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:
         space = self._space(s.buffer).strip()
-        if t in (I32, U32) and s.op in ATOMICS or (t == F32 and s.op == "exch"):
+        if (t in (I32, U32) and s.op in ATOMICS) or (t == F32 and s.op == "exch"):
             args = [f"&{place}", *([compare] if compare is not None else []), value]
             return f"atomic_{ATOMICS[s.op]}({', '.join(args)})"
         if t in (I64, U64) and s.op in ATOMICS:
@@ -316,7 +344,9 @@ class OpenCLDialect(Dialect):
         return f"{size}__kernel void {kernel.name}(", ")"
 
     def bounds(self, kernel: Kernel) -> list[Expr]:
-        return [*kernel.launch.block] if kernel.launch is not None and self.threads_per_block(kernel) is not None else []
+        return (
+            [*kernel.launch.block] if kernel.launch is not None and self.threads_per_block(kernel) is not None else []
+        )
 
     def knob_constant(self, name: str, value: int) -> str:
         return f"#define {name} {value}"
@@ -344,7 +374,13 @@ def _hoist_shared(body: Body) -> Body:
     """Shared arrays to kernel scope, where OpenCL wants them; extents that name constants get their values."""
     constants: dict[Sym, Expr] = {}
     for s in walk(body):
-        if isinstance(s, Decl) and s.const and s.init is not None and isinstance(s.sym.type, Scalar) and s.sym.type.is_int:
+        if (
+            isinstance(s, Decl)
+            and s.const
+            and s.init is not None
+            and isinstance(s.sym.type, Scalar)
+            and s.sym.type.is_int
+        ):
             init = map_expr(s.init, lambda e: constants.get(e.sym, e) if isinstance(e, Var) else e)
             if const_int(init) is not None or _only_knobs(init):
                 constants[s.sym] = init

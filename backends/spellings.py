@@ -106,13 +106,10 @@ _INT_COLUMN = {("int", 32): 0, ("uint", 32): 1, ("int", 64): 2, ("uint", 64): 3}
 
 HIP_OVERRIDES: dict[tuple[str, Scalar], str] = {
     ("saturate", F32): "fminf(fmaxf({0},0.0f),1.0f)",
-    ("fast_div", F32): "__fdividef",
-    ("fast_tan", F32): "__tanf",
     ("saturate", F16): "-",
-    ("hfloor", F16): "-",
+    ("fast_tanh", F32): "tanhf",
     ("min", F16): "-",
     ("max", F16): "-",
-    ("exp10", F16): "hexp10",
 }
 """Where HIP's headers (ROCm 5.2 and later) differ from CUDA's: ``-`` means computed in f32."""
 

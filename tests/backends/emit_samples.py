@@ -26,7 +26,7 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
-from ktc.ir.types import BF16, BOOL, F16, F32, I32, U32, Array, Ptr, Scalar, Vec
+from ktc.ir.types import BOOL, F16, F32, I32, U32, Array, Ptr, Scalar, Vec
 
 TID, BID, BDIM = (HwIndex(level, "x") for level in ("thread", "block", "block_dim"))
 

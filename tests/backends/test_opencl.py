@@ -1,0 +1,301 @@
+"""OpenCL output: golden texts, and runs on whatever OpenCL device there is (PoCL comes with the test extra)."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from emit_samples import block_sum, saxpy, silu_vec, warp_sum
+from ktc.backends import check_compile, emit
+from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.kernel import Kernel, Launch, Param, bind
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Atomic,
+    Barrier,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Decl,
+    Fence,
+    HwIndex,
+    If,
+    InlineAsm,
+    Load,
+    RawStmt,
+    Return,
+    Store,
+    Unary,
+    Var,
+    fresh,
+    i32,
+)  # fmt: skip
+from ktc.ir.types import BF16, BOOL, F16, F32, F64, I32, U32, Array, Ptr
+from ml_dtypes import bfloat16
+
+TID = Cast(I32, HwIndex("thread", "x"), "implicit")
+GID = Cast(
+    I32, Binary("+", Binary("*", HwIndex("block", "x"), HwIndex("block_dim", "x")), HwIndex("thread", "x")), "implicit"
+)
+
+
+@functools.cache
+def device():
+    cl = pytest.importorskip("pyopencl")
+    try:
+        devices = [d for p in cl.get_platforms() for d in p.get_devices()]
+    except cl.Error:
+        devices = []
+    if not devices:
+        pytest.skip("no OpenCL device")
+    context = cl.Context([devices[0]])
+    return cl, context, cl.CommandQueue(context)
+
+
+def run(kernel: Kernel, args: list, grid: int, block: int, shared: int = 0, **emit_args) -> list:
+    """Launch on the first device; numpy arrays are copied in and out."""
+    cl, context, queue = device()
+    code = emit(kernel, "opencl", **emit_args)
+    program = cl.Program(context, code.text).build(options=list(code.options), cache_dir=False)
+    k = cl.Kernel(program, code.entry)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    buffers = [cl.Buffer(context, flags, hostbuf=a) if isinstance(a, np.ndarray) else a for a in args]
+    k.set_args(*buffers, *([cl.LocalMemory(shared)] if shared else []))
+    cl.enqueue_nd_range_kernel(queue, k, (grid * block,), (block,))
+    out = []
+    for a, b in zip(args, buffers):
+        if isinstance(a, np.ndarray):
+            host = np.empty_like(a)
+            cl.enqueue_copy(queue, host, b)
+            out.append(host)
+    queue.finish()
+    return out
+
+
+def kernel_of(*body, params=(), block=32) -> Kernel:
+    one = i32(1)
+    return Kernel("k", tuple(Param(p) for p in params), Launch((one, one, one), (i32(block), one, one)), body)
+
+
+# --------------------------------------------------------------------------------------------------------------- text
+
+
+def test_saxpy_text():
+    text = emit(saxpy(), "opencl").text
+    assert text[text.index("__attribute") :] == (
+        "__attribute__((reqd_work_group_size(256, 1, 1)))\n"
+        "__kernel void saxpy(int n, float a, __global const float* restrict x, __global float* restrict y) {\n"
+        "  const int i = get_global_id(0);\n"
+        "  if (i >= n) return;\n"
+        "  // y = a x + y\n"
+        "  y[i] = a * x[i] + y[i];\n"
+        "}\n"
+    )
+
+
+def test_vectors_of_half_are_aligned_structs_of_bits():
+    text = emit(silu_vec(), "opencl").text
+    assert "#define V 8  // elements a vector access moves\n" in text
+    assert "typedef struct { f16 lane[V]; } __attribute__((aligned(sizeof(f16) * V))) f16xV;" in text
+    assert "const f16xV x = *(const __global f16xV*)&in[token * 2 * d + i];" in text
+    assert "y.lane[j] = float_to_half(xf / (1.0f + exp(-xf)) * gf);" in text
+    assert "cl_khr_fp16" not in text
+
+
+def test_template_mode_lets_build_options_choose():
+    text = emit(silu_vec(), "opencl", mode="template").text
+    assert "#ifndef V\n#define V 8\n#endif" in text
+
+
+def test_shared_arrays_are_hoisted_and_named_extents_resolved():
+    tile, x, n = fresh("tile", I32), fresh("x", Ptr(F32)), fresh("n", I32)
+    s = fresh("s", Array(F32, (Var(tile), i32(2)), "shared"))
+    body = (
+        Decl(tile, i32(16), const=True),
+        If(
+            Binary("<", Var(n), i32(4)),
+            (Alloc(s), Store(s, (TID, i32(1)), Load(x, (TID,))), Store(x, (TID,), Load(s, (TID, i32(1))))),
+        ),
+    )
+    text = emit(kernel_of(*body, params=[x, n]), "opencl").text
+    assert text.index("__local float s[16][2];") < text.index("if (n < 4)")
+
+
+def test_bool_parameters_and_dynamic_shared_memory():
+    flag, x = fresh("flag", BOOL), fresh("x", Ptr(F32))
+    s = fresh("s", Array(F32, (Var(fresh("n", I32)),), "shared"))
+    text = emit(kernel_of(Alloc(s, dynamic=True), Store(s, (TID,), Const(0.0, F32)), params=[flag, x]), "opencl").text
+    assert "__kernel void k(uchar flag, __global float* x, __local float* s) {" in text
+
+
+@pytest.mark.parametrize(
+    ("profile", "needle"),
+    [("opencl-nvidia", "shfl.sync.bfly.b32"), ("opencl-cl30-subgroups", "sub_group_shuffle(v, from)")],
+)
+def test_shuffles_by_profile(profile, needle):
+    text = emit(warp_sum(), profile).text
+    assert needle in text
+    assert "v += as_float(warp_shfl_xor(as_uint(v), offset, 32, 0xffffffff));" in text
+
+
+def test_constructs_that_opencl_lacks_are_refused_with_place_and_hint():
+    loc = Loc("k.cu", 3, 5)
+    x = fresh("x", Ptr(F32))
+    cases = {
+        "E-BACKEND-RAW": RawStmt("foo();", loc=loc),
+        "E-BACKEND-FENCE": Fence("device", loc=loc),
+        "E-BACKEND-FUNCTION": Store(x, (i32(0),), Call("add_rz", (Const(1.0, F32), Const(2.0, F32)), F32), loc=loc),
+        "E-BACKEND-ATOMIC": Atomic("and", x, (i32(0),), Const(1.0, F32), loc=loc),
+    }
+    for code, s in cases.items():
+        with pytest.raises(KtcError) as e:
+            emit(kernel_of(s, params=[x]), "opencl")
+        assert e.value.code == code and e.value.loc == loc
+    with pytest.raises(KtcError) as e:
+        emit(kernel_of(InlineAsm("bar.sync 0;", loc=loc), params=[x]), "opencl")
+    assert e.value.code == "E-BACKEND-RAW"
+    with pytest.raises(KtcError) as e:
+        emit(warp_sum(), "opencl")
+    assert e.value.code == "E-BACKEND-WARP" and "reduce-strategy{strategy=shared}" in e.value.hint
+
+
+# --------------------------------------------------------------------------------------------------------------- runs
+
+
+def test_saxpy_runs():
+    x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
+    out = run(saxpy(), [np.int32(1000), np.float32(2.0), x, y], 4, 256)
+    assert np.array_equal(out[1], 2 * x + 1)
+
+
+@pytest.mark.parametrize("v", [1, 2, 4, 8])
+@pytest.mark.parametrize(("elem", "dtype"), [(F16, np.float16), (BF16, bfloat16)])
+def test_vectors_of_every_width_give_the_same_bits(v, elem, dtype):
+    rng = np.random.default_rng(0)
+    n, d = 3, 136
+    x = rng.standard_normal((n, 2 * d)).astype(np.float32).astype(dtype)
+    kernel = bind(silu_vec(elem).with_(constraints=()), {"V": v, "T": 64})
+    (out, _) = run(kernel, [np.zeros((n, d), np.uint16), x.view(np.uint16), np.int32(d)], n, 64)
+    a, g = x[:, :d].astype(np.float64), x[:, d:].astype(np.float64)
+    want = a / (1 + np.exp(-a)) * g
+    got = out.view(dtype).astype(np.float64)
+    assert np.allclose(got, want, rtol=2**-7 if elem == BF16 else 2**-10, atol=1e-6)
+    first = run(
+        bind(silu_vec(elem).with_(constraints=()), {"V": 1, "T": 64}), [out * 0, x.view(np.uint16), np.int32(d)], n, 64
+    )
+    assert np.array_equal(first[0], out)
+
+
+def test_block_sum_runs():
+    x = np.arange(5 * 700, dtype=np.float32).reshape(5, 700) % 97
+    (_, out) = run(block_sum(), [x, np.zeros(5, np.float32), np.int32(700)], 5, 256)
+    assert np.array_equal(out, x.sum(axis=1))
+
+
+@pytest.mark.parametrize(("elem", "dtype"), [(F16, np.float16), (BF16, bfloat16)])
+def test_every_16_bit_float_survives_a_round_trip_and_rounding_is_to_even(elem, dtype):
+    """float -> 16 bits on the midpoints between neighbours, and 16 bits -> float -> 16 bits on all values."""
+    src, dst = fresh("src", Ptr(F32)), fresh("dst", Ptr(elem))
+    kernel = kernel_of(Store(dst, (GID,), Cast(elem, Load(src, (GID,)), "c")), params=[src, dst], block=64)
+    every = np.arange(65536, dtype=np.uint16).view(dtype).astype(np.float32)
+    every = every[np.isfinite(every)]
+    values = np.sort(np.unique(every))
+    middles = (values[:-1].astype(np.float64) + values[1:]) / 2
+    probe = np.concatenate([every, middles.astype(np.float32), np.float32([np.inf, -np.inf, 1e30])])
+    probe = np.resize(probe, -(-probe.size // 64) * 64)
+    (_, out) = run(kernel, [probe, np.zeros(probe.size, np.uint16)], probe.size // 64, 64)
+    with np.errstate(over="ignore"):
+        want = probe.astype(dtype).view(np.uint16)
+    assert np.array_equal(out, want)
+
+
+def test_float_to_int_saturates_like_cuda():
+    src, dst = fresh("src", Ptr(F32)), fresh("dst", Ptr(I32))
+    kernel = kernel_of(Store(dst, (GID,), Cast(I32, Load(src, (GID,)), "implicit")), params=[src, dst], block=8)
+    values = np.float32([1.9, -1.9, 3e9, -3e9, np.nan, np.inf, 0.0, -0.0])
+    (_, out) = run(kernel, [values, np.zeros(8, np.int32)], 1, 8)
+    assert out.tolist() == [1, -1, 2**31 - 1, -(2**31), 0, 2**31 - 1, 0, 0]
+
+
+@pytest.mark.parametrize("op", ["add", "max"])
+def test_float_atomics_through_compare_and_swap(op):
+    src, dst = fresh("src", Ptr(F32)), fresh("dst", Ptr(F32))
+    kernel = kernel_of(Atomic(op, dst, (i32(0),), Load(src, (GID,))), params=[src, dst], block=32)
+    values = np.arange(128, dtype=np.float32)
+    (_, out) = run(kernel, [values, np.zeros(1, np.float32)], 4, 32)
+    assert out[0] == (values.sum() if op == "add" else 127)
+
+
+def test_integer_and_limited_atomics():
+    dst, limited = fresh("dst", Ptr(I32)), fresh("limited", Ptr(U32))
+    kernel = kernel_of(
+        Atomic("add", dst, (i32(0),), i32(2)),
+        Atomic("inc", limited, (i32(0),), Const(9, U32)),
+        params=[dst, limited],
+        block=32,
+    )
+    (a, b) = run(kernel, [np.zeros(1, np.int32), np.zeros(1, np.uint32)], 1, 32)
+    assert a[0] == 64 and b[0] == 32 % 10
+
+
+def test_early_returns_above_barriers_become_predicates():
+    """if (i >= n) return; s[t] = x[i]; barrier; y[i] = s[0]: threads that returned must still reach the barrier."""
+    n, x, y = fresh("n", I32), fresh("x", Ptr(F32)), fresh("y", Ptr(F32))
+    i, v, s = fresh("i", I32), fresh("v", F32), fresh("s", Array(F32, (i32(32),), "shared"))
+    kernel = kernel_of(
+        Alloc(s),
+        Decl(i, GID, const=True),
+        If(Binary(">=", Var(i), Var(n)), (Return(),)),
+        Decl(v, Load(x, (Var(i),))),
+        Store(s, (TID,), Var(v)),
+        Barrier(),
+        Assign(v, Binary("+", Var(v), Load(s, (i32(0),)))),
+        Store(y, (Var(i),), Var(v)),
+        params=[n, x, y],
+    )
+    text = emit(kernel, "opencl").text
+    assert "return" not in text and "const bool active = i < n;" in text
+    xs = np.arange(40, dtype=np.float32)
+    (_, out) = run(kernel, [np.int32(40), xs, np.full(40, -1, np.float32)], 2, 32)
+    assert np.array_equal(out, xs + np.repeat(xs[[0, 32]], 32)[:40])
+
+
+def test_integer_functions_agree_with_python():
+    src, dst = fresh("src", Ptr(U32)), fresh("dst", Ptr(U32))
+    x = Load(src, (GID,))
+    perm = Call("byte_perm", (x, Const(0x01020304, U32), Const(0x5140, U32)), U32)
+    calls = [Call("popc", (x,), I32), Call("clz", (x,), I32), Call("ffs", (x,), I32), Call("brev", (x,), U32), perm]
+    stores = [
+        Store(dst, (Binary("+", Binary("*", GID, i32(5)), i32(k)),), Cast(U32, c, "implicit"))
+        for k, c in enumerate(calls)
+    ]
+    values = np.uint32([0, 1, 0x80000000, 0xFFFFFFFF, 0x12345678, 6, 40, 0xF0F0])
+    (_, out) = run(kernel_of(*stores, params=[src, dst], block=8), [values, np.zeros(40, np.uint32)], 1, 8)
+    for v, got in zip(values.tolist(), out.reshape(8, 5).tolist()):
+        bits = f"{v:032b}"
+        pool = [v >> 8 * k & 0xFF for k in range(4)] + [4, 3, 2, 1]
+        picked = sum(pool[0x5140 >> 4 * k & 7] << 8 * k for k in range(4))
+        first = bits[::-1].find("1") + 1
+        assert got == [bits.count("1"), 32 - v.bit_length(), first, int(bits[::-1], 2), picked]
+
+
+def test_double_to_half_rounds_once():
+    """A double just above a midpoint of two halves: through float it would round to even, downwards."""
+    src, dst = fresh("src", Ptr(F64)), fresh("dst", Ptr(F16))
+    kernel = kernel_of(Store(dst, (GID,), Cast(F16, Load(src, (GID,)), "c")), params=[src, dst], block=1)
+    value = np.float64([1 + 2.0**-11 + 2.0**-40])
+    (_, out) = run(kernel, [value, np.zeros(1, np.uint16)], 1, 1)
+    assert out.view(np.float16)[0] == np.float16(1 + 2.0**-10)
+
+
+@pytest.mark.parametrize("make", [saxpy, silu_vec, lambda: silu_vec(BF16), block_sum])
+@pytest.mark.parametrize("mode", ["source", "template"])
+def test_every_device_here_builds_the_text(make, mode):
+    device()
+    assert check_compile(emit(make(), "opencl", mode)).tool == "opencl"
+
+
+assert Unary
