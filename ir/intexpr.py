@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from . import fold
 from .diagnostics import KtcError
 from .nodes import BOOL, Binary, Call, Const, Expr, Select, Unary, i32
-from .reference import FormulaError, parse
+from .reference import FormulaError, names, parse
 from .types import I64, Scalar
 
 _BINARY = {
@@ -86,3 +86,6 @@ def _call(fn: str, args: list[Expr]) -> Expr:
         wide = fold.common_type(wide, a.type)
     assert isinstance(wide, Scalar)
     return fold.fold_node(Call(fn, tuple(fold.cast(a, wide) for a in args), wide))
+
+
+__all__ = ["evaluate", "names", "to_ir"]
