@@ -18,6 +18,7 @@ from ktc.ir.fold import evaluate
 from ktc.ir.interp import geometry_of
 from ktc.ir.interp.state import Geometry
 from ktc.ir.kernel import Kernel
+from ktc.ir.reference import names as names_in
 from ktc.ir.workload import Workload
 
 MAX_ELEMENTS = 48_000
@@ -58,17 +59,17 @@ def instances(original: Kernel, candidate: Kernel, workload: Workload, *, count:
 def _combinations(names: list[str], values: dict[str, list[int]], workload: Workload) -> Iterator[tuple[int, ...]]:
     """Each size walks through its awkward values while the others stay small, then scenarios, then all pairs.
 
-    Walks are interleaved, so that a short list of instances has something of each size.
+    Walks are interleaved and start with sizes of innermost dimensions (those that tiles and vectors cover), so that
+    even one instance says something.
     """
-    small = {n: [v for v in values[n] if v <= 3][:3] or [min(values[n])] for n in names}
+    small = {n: [v for v in sorted(values[n]) if v <= 3][::-1] or [min(values[n])] for n in names}
     longest = max((len(v) for v in values.values()), default=0)
     for k in range(longest):
-        if k in (1, 2):  # all of them awkward at once
-            yield tuple(values[n][min(k, len(values[n]) - 1)] for n in names)
-        for n in names:
+        for n in sorted(names, key=lambda n: -_innermost(n, workload)):
             if k < len(values[n]):
                 others = [small[m][(k + i) % len(small[m])] for i, m in enumerate(names)]
                 yield tuple(values[n][k] if m == n else o for m, o in zip(names, others))
+        yield tuple(values[n][min(k, len(values[n]) - 1)] for n in names)  # all of them awkward at once
     for s in workload.scenarios:
         yield tuple(int(s.sizes[n]) for n in names)
         for n in names:  # one size as large as in production: guards such as d == 4096
@@ -79,26 +80,27 @@ def _combinations(names: list[str], values: dict[str, list[int]], workload: Work
             yield tuple(chosen.get(m, small[m][0]) for m in names)
 
 
+def _innermost(name: str, workload: Workload) -> int:
+    """In how many arguments the size is part of the last dimension."""
+    return sum(name in names_in(a.shape[-1]) for a in workload.args if a.shape)
+
+
 def _interesting(name: str, original: Kernel, candidate: Kernel, workload: Workload) -> list[int]:
-    """Values worth trying for one size, the most telling first; multiples of what the assumptions ask for."""
+    """Values worth trying for one size, the most telling first; multiples of what the assumptions ask for.
+
+    First 2T + a prime and 1, then T+1, T-1 and T, each for all tiles T from the largest on.
+    """
     step = _step(name, original, candidate, workload)
-    tiles = sorted(_tiles(original, workload) | _tiles(candidate, workload))
-    picks: list[int] = [1]
-    for t in reversed(tiles):
-        picks += [t + 1, t - 1, t, 2 * t + 7]
-    head = picks[:1] + _spread(picks[1:])
-    ordered = [*head, *FIXED, *(int(s.sizes[name]) for s in workload.scenarios if name in s.sizes)]
+    tiles = sorted(_tiles(original, workload) | _tiles(candidate, workload), reverse=True)
+    beyond = [2 * t + 7 for t in tiles]
+    ordered = [*beyond[:1], 1, *(t + 1 for t in tiles), *(t - 1 for t in tiles), *tiles, *beyond[1:], *FIXED]
+    ordered += [int(s.sizes[name]) for s in workload.scenarios if name in s.sizes]
     out: list[int] = []
     for v in ordered:
         v = max(1, round(v / step)) * step
-        if 0 < v <= TILE_LIMIT * 4 and v not in out:
+        if v <= TILE_LIMIT * 4 and v not in out:
             out.append(v)
     return out
-
-
-def _spread(picks: list[int]) -> list[int]:
-    """Reorder so that early entries come from different tiles: first all T+1, then all T-1, ..."""
-    return [v for offset in range(4) for v in picks[offset::4]]
 
 
 def _tiles(kernel: Kernel, workload: Workload) -> set[int]:

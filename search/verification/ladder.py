@@ -9,6 +9,7 @@ from pathlib import Path
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import canonical
 from ktc.ir.workload import Workload
+from ktc.passes.lowering import LoweringError, materialise
 
 from . import cache
 from .instances import instances
@@ -32,14 +33,15 @@ def verify(
 
     Args:
         original: as ``workload.load_kernel(variant)`` gives it.
-        candidate: its rewrite, knobs bound (open ones count with their defaults).
+        candidate: its rewrite, knobs bound (open ones count with their defaults). Parallel form is lowered first: the
+            thread program is what will run, and its derived barriers are part of what is checked.
         layers: which rungs to climb, of ``verifier``, ``exact`` and ``float``, in that order.
         count: most instances of the exact rung.
         cache_dir: where verdicts are kept by content; None keeps none.
 
     Returns:
         PROVED for the same program, TESTED if every rung passed, REJECTED with the smallest failing instance, UNKNOWN
-        if nothing could be run. Only PROVED and TESTED are ``ok``.
+        if nothing could be run, or the candidate cannot be lowered. Only PROVED and TESTED are ``ok``.
     """
     key = ""
     if cache_dir is not None:
@@ -67,6 +69,11 @@ def _climb(
     if canonical(original) == canonical(candidate) and original.knob_values == candidate.knob_values:
         rung = Rung("identity", "pass", "the same program")
         return Verdict("PROVED", "identity", "the same program as the original", (rung,), time.perf_counter() - began)
+    try:
+        candidate = materialise(candidate)
+    except LoweringError as e:
+        rung = Rung("lowering", "unknown", str(e.message), time.perf_counter() - began)
+        return Verdict("UNKNOWN", "lowering", e.message, (rung,), time.perf_counter() - began)
     oracle = oracle_for(original, workload, variant, seed)
     job = Job(original, candidate, oracle, instances(original, candidate, workload, count=count))
     rungs: list[Rung] = []

@@ -76,15 +76,32 @@ def exact(job: Job) -> Outcome:
             if failure:
                 return Outcome("fail", str(failure), failure)
     if len(skipped) >= len(job.domains):
-        return Outcome("unknown", "; ".join(sorted(skipped)))
+        return _sanitized(job, "; ".join(sorted(skipped)))
     largest = max(job.instances, key=lambda i: i.cost)
     detail = f"{len(job.instances)} instances up to {_sizes(largest.sizes)}, domains {', '.join(job.domains)}"
     return Outcome("pass", detail + (f" (not {'; '.join(sorted(skipped))})" if skipped else ""))
 
 
+def _sanitized(job: Job, why: str) -> Outcome:
+    """L2 alone, on ordinary floats, for programs the exact domains cannot follow (they look at bit patterns)."""
+    for instance in job.instances:
+        args = job.oracle.inputs(instance.sizes, exact=True)
+        try:
+            want = job.oracle.run(instance.sizes, "float", exact=True)
+            got = _run(job, args, "float", True, want)
+        except KtcError as e:
+            if e.code != "E-INTERP-UNSUPPORTED":
+                raise
+            return Outcome("unknown", e.message)
+        failure = _defect(want, got, instance, "float")
+        if failure:
+            return Outcome("fail", str(failure), failure)
+    return Outcome("pass", f"{len(job.instances)} instances without a defect, but no exact domain ({why})")
+
+
 def floats(job: Job) -> Outcome:
     """L3 in floating point: within the candidate's error bound, or bit-identical where rounding order cannot change."""
-    chosen = _longest(job.instances)
+    chosen = _telling(job.instances)
     identical = not may_round_differently(job.original, job.candidate)
     for instance in chosen:
         args = job.oracle.inputs(instance.sizes, exact=False)
@@ -102,11 +119,11 @@ def floats(job: Job) -> Outcome:
     return Outcome("pass", f"{len(chosen)} instances {how}")
 
 
-def _longest(found: list[Instance]) -> list[Instance]:
-    """For each size the instance where it is largest, for roundings add up along one of them; and the costliest."""
+def _telling(found: list[Instance]) -> list[Instance]:
+    """The smallest (empty lanes meet infinities there), and those where each size is largest (roundings add up)."""
     names = list(found[0].sizes) if found else []
-    longest = [max(found, key=lambda i: (i.sizes[n], i.cost)) for n in names] + found[-1:]
-    return list({id(i): i for i in longest}.values())
+    longest = [max(found, key=lambda i: (i.sizes[n], i.cost)) for n in names]
+    return list({id(i): i for i in (*found[:3], *longest, *found[-1:])}.values())
 
 
 LAYERS: dict[str, Callable[[Job], Outcome]] = {"verifier": verifier, "exact": exact, "float": floats}
