@@ -38,11 +38,18 @@ _COMPARE: dict[type, Callable] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
+
+
+def _int(truth: np.ndarray) -> np.ndarray:
+    """0 and 1: Python's bools are integers in arithmetic, numpy's are not."""
+    return np.asarray(truth).astype(np.int64)
+
+
 _UNARY: dict[type, Callable] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
     ast.Invert: operator.invert,
-    ast.Not: np.logical_not,
+    ast.Not: lambda v: _int(np.logical_not(v)),
 }
 _CALLS: dict[str, Callable] = {
     "min": lambda *xs: functools.reduce(np.minimum, xs),
@@ -92,11 +99,11 @@ def _compile(n: ast.expr, text: str) -> Callable[[Columns], np.ndarray]:
         case ast.BoolOp(op=op, values=values):
             join = np.logical_and if isinstance(op, ast.And) else np.logical_or
             parts = [sub(v) for v in values]
-            return lambda c: functools.reduce(join, (p(c) for p in parts))
+            return lambda c: _int(functools.reduce(join, (p(c) for p in parts)))
         case ast.Compare(left=left, ops=ops, comparators=rights) if all(type(o) in _COMPARE for o in ops):
             terms = [sub(t) for t in (left, *rights)]
             links = list(zip((_COMPARE[type(o)] for o in ops), terms, terms[1:]))
-            return lambda c: functools.reduce(np.logical_and, (f(x(c), y(c)) for f, x, y in links))
+            return lambda c: _int(functools.reduce(np.logical_and, (f(x(c), y(c)) for f, x, y in links)))
         case ast.IfExp(test=test, body=a, orelse=b):
             ft, fa, fb = sub(test), sub(a), sub(b)
             return lambda c: np.where(ft(c), fa(c), fb(c))

@@ -70,6 +70,8 @@ def objective(
 
 
 def geometric_mean(weighted: Iterable[tuple[float, float]]) -> float:
-    """exp(sum(w log x) / sum(w)) of (x, w) pairs."""
+    """exp(sum(w log x) / sum(w)) of (x, w) pairs; of a single pair, x itself without rounding."""
     pairs = list(weighted)
+    if len(pairs) == 1:
+        return pairs[0][0]
     return math.exp(sum(w * math.log(x) for x, w in pairs) / sum(w for _, w in pairs))

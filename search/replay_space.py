@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import gzip
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from ktc.ir.kernel import KnobDecl
 
 from .conditions import from_python
 from .outcome import Outcome, objective
+from .recipe import write_whole
 from .space import Config, Space
 
 SCENARIO = "recorded"
@@ -51,10 +52,13 @@ def load_recorded(path: str | Path) -> Recorded:
         KtcError: E-REPLAY-READ (exit 3) or E-REPLAY-FORMAT (exit 2).
     """
     data = _read(path)
-    if isinstance(data, dict) and "cache" in data:
-        return _from_cache(data)
-    if isinstance(data, dict) and "results" in data:
-        return _from_t4(data)
+    readers = {"cache": _from_cache, "results": _from_t4}
+    for key, reader in readers.items():
+        if isinstance(data, dict) and key in data:
+            try:
+                return reader(data)
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as err:
+                raise _bad(path, f"is not a complete recorded space: {err!r}") from None
     raise _bad(path, "has neither 'cache' nor 'results': it is no recorded space")
 
 
@@ -93,7 +97,7 @@ def write_t1(path: str | Path, space: Space, *, name: str, specification: Mappin
         "ConfigurationSpace": {"TuningParameters": parameters, "Conditions": conditions},
         "KernelSpecification": dict(specification or {}),
     }
-    _write(path, document)
+    write_whole(path, json.dumps(document, indent=1) + "\n")
 
 
 def write_t4(path: str | Path, results: Iterable[tuple[Mapping[str, int], Outcome]]) -> None:
@@ -114,7 +118,8 @@ def write_t4(path: str | Path, results: Iterable[tuple[Mapping[str, int], Outcom
                 "objectives": ["time"],
             }
         )
-    _write(path, {"metadata": {"timeunit": "miliseconds"}, "results": rows})  # the format's own spelling
+    document = {"metadata": {"timeunit": "miliseconds"}, "results": rows}  # the format's own spelling
+    write_whole(path, json.dumps(document, indent=1) + "\n")
 
 
 _T4_NAMES = {
@@ -172,8 +177,8 @@ def _recorded(
     kernel: str,
     domains: Mapping[str, Iterable[int]] | None,
 ) -> Recorded:
-    values: Callable[[str], Iterable[int]] = lambda n: domains[n] if domains else {c[n] for c, _ in rows}  # noqa: E731
-    knobs = [KnobDecl(n, d := tuple(sorted(_integer(v, n) for v in values(n))), d[0]) for n in names]
+    values = domains or {n: {c[n] for c, _ in rows} for n in names}
+    knobs = [KnobDecl(n, d := tuple(sorted(_integer(v, n) for v in values[n])), d[0]) for n in names]
     space = Space.of_configs(knobs, [c for c, _ in rows])
     return Recorded(space, {tuple(c[n] for n in names): o for c, o in rows}, device, kernel)
 
@@ -201,10 +206,3 @@ def _read(path: str | Path) -> Any:
         raise KtcError("E-REPLAY-READ", f"cannot read {path}: {err.strerror or err}", exit_code=3) from None
     except (ValueError, EOFError) as err:
         raise _bad(path, f"is not JSON: {err}") from None
-
-
-def _write(path: str | Path, document: Mapping[str, Any]) -> None:
-    try:
-        Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    except OSError as err:
-        raise KtcError("E-WRITE", f"cannot write {path}: {err.strerror or err}", exit_code=3) from None

@@ -64,10 +64,11 @@ class Space:
         self.domains = {k.name: k.domain for k in knobs}
         self.constraints, self._active, self._envs = (), {}, []
         digit = {n: {v: i for i, v in enumerate(d)} for n, d in self.domains.items()}
-        rows = np.array([[digit[n][c[n]] for n in self.names] for c in configs], np.uint16).reshape(-1, len(self.names))
-        if not len(rows):
+        rows = [[digit[n][c[n]] for n in self.names] for c in configs]
+        if not rows:
             raise KtcError("E-SPACE-EMPTY", "the recorded space has no configuration")
-        self._set([component(self.names, [len(self.domains[n]) for n in self.names], rows)])
+        radix = [len(self.domains[n]) for n in self.names]
+        self._set([component(self.names, radix, np.array(rows, np.uint32))])
         return self
 
     def _set(self, components: list[Component]) -> None:
