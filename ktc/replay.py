@@ -74,8 +74,6 @@ def _sha(path: Path) -> str:
 
 def _times(start: Program, recipe: Mapping[str, Any], target: str, say: Callable[[str], None]) -> tuple[Times, ...]:
     """Each tuned scenario's winner against the original, interleaved."""
-    import tempfile
-
     from .agent.bench import Bench
     from .agent.build import Builder, Candidate
     from .agent.planner import Proposal
@@ -84,16 +82,15 @@ def _times(start: Program, recipe: Mapping[str, Any], target: str, say: Callable
     workload = need_workload(start, "timing")
     builder = Builder(start.kernel)
     found: list[Times] = []
-    with tempfile.TemporaryDirectory(prefix="ktc-") as folder:
-        lab = Bench(workload, start.kernel, variant=start.variant, device=target, folder=Path(folder), seed=0)
-        try:
-            for name, winner in recipe.get("scenarios", {}).items():
-                built = builder.build(Proposal(winner["script"], ""))
-                if not isinstance(built, Candidate):
-                    raise KtcError(built.code, f"{winner['script']}: {built.detail}")
-                say(f"timing {name}")
-                c = lab.compare(built, winner["knobs"], workload.scenario(name))
-                found.append((name, c.before.median, c.after.median, c.ratio))
-        finally:
-            lab.close()
+    lab = Bench(workload, start.kernel, variant=start.variant, device=target)
+    try:
+        for name, winner in recipe.get("scenarios", {}).items():
+            built = builder.build(Proposal(winner["script"], ""))
+            if not isinstance(built, Candidate):
+                raise KtcError(built.code, f"{winner['script']}: {built.detail}")
+            say(f"timing {name}")
+            c = lab.compare(built, winner["knobs"], workload.scenario(name))
+            found.append((name, c.before.median, c.after.median, c.ratio))
+    finally:
+        lab.close()
     return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,19 +44,27 @@ def resolve(spec: SourceSpec) -> tuple[Kernel, Workload | None]:
     if spec.kernel == "-":
         return _from_text(sys.stdin.read(MAX_SOURCE_BYTES), spec), None
     path = _find(spec.kernel)
-    if path.suffix == IR_SUFFIX:
-        return _parse_ir(_read(path), str(path)), _explicit_workload(spec)
     workload = _explicit_workload(spec) or _workload_of(path, spec)
     if workload is None:
         if path.is_dir():
             raise KtcError(
                 "E-FILE", f"{path} has no workload.toml", hint="name a .cu file, or run `ktc init` on one", exit_code=2
             )
-        _read(path)
-        return _parse_cuda(str(path), spec), None
-    if spec.template or spec.defines or (spec.name and spec.name != workload.kernel_name):
-        return _parse_cuda(str(workload.source), spec), workload
+        text = _read(path)
+        return _parse_ir(text, str(path)) if path.suffix == IR_SUFFIX else _parse_cuda(str(path), spec), None
+    workload = _instantiated(workload, spec)
     return workload.load_kernel(spec.variant), workload
+
+
+def _instantiated(workload: Workload, spec: SourceSpec) -> Workload:
+    """``workload`` with the template arguments and macros of the command line in place of its own."""
+    if not spec.template and not spec.defines:
+        return workload
+    key = spec.variant or ""
+    template = {**workload.template(spec.variant), **spec.template}
+    return replace(
+        workload, templates={**workload.templates, key: template}, defines={**workload.defines, **spec.defines}
+    )
 
 
 def library() -> Path:
