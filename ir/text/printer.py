@@ -8,6 +8,7 @@ from .. import nodes as n
 from ..kernel import Kernel, Launch, Param
 from ..nodes import Body, Expr, Stmt, Sym
 from ..types import Type
+from ..walk import used
 from .naming import unique_names
 from .print_exprs import ExprPrinter, quote
 from .syntax import spell_name, uncoerce, written_operands
@@ -99,7 +100,9 @@ class Printer(ExprPrinter):
         unroll = f" unroll {self.count(s.unroll)}" if unroll is None else unroll  # type: ignore[arg-type]
         head = f"for {self.name(s.var)}{self._type_note(ty)}"
         match s.cond, s.step:
-            case n.Binary("<", a, hi), n.Binary("+", b, by) if a == b == var and hi.type == by.type == ty:
+            case n.Binary("<", a, hi), n.Binary("+", b, by) if (
+                a == b == var and hi.type == by.type == ty and s.var not in used(hi) | used(by)
+            ):
                 step = "" if by == n.Const(1, ty) else f" step {self.value(by, ty)}"  # type: ignore[arg-type]
                 head += f" in {self.value(s.init, ty)}..{self.value(hi, ty)}{step}"
             case _:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from ktc.ir import nodes as n
 from ktc.ir import text as ktir
 from ktc.ir.diagnostics import KtcError
@@ -14,6 +16,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import fresh
 from ktc.ir.text import print_exprs, printer
 from ktc.ir.types import F16, F32, F64, I32, I64, U32, Ptr
+from ktc.ir.verifier import verify
 from random_kernels import kernels
 
 SILU = """\
@@ -175,3 +178,42 @@ def test_hostile_expressions_meet_limits(text: str) -> None:
     with pytest.raises(KtcError) as caught:
         ktir.parse_expr(text, {})
     assert caught.value.code in ("E-TEXT-LIMIT", "E-TEXT-SYNTAX")
+
+
+def test_a_loop_whose_limit_mentions_its_own_variable_comes_back() -> None:
+    text = "kernel k(n: i32)\n  for i = 0; i < i * 2; i + 1\n    pass\n"
+    assert ktir.print_kernel(ktir.parse_kernel(text)) == text
+
+
+WORDS = (
+    "f32x4",
+    "f16",
+    "void",
+    'opaque "T"',
+    "(f32*)",
+    "shared f32*",
+    "f32[3]",
+    "u8",
+    "f32x($V)",
+    "+",
+    "(",
+    "]",
+    ":",
+    "\n  ",
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_damaged_text_is_an_error_with_a_place_or_a_kernel_that_prints(data: st.DataObject) -> None:
+    parts = re.findall(r"\w+|[^\w\s]|\s+", SILU)
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(parts) - 1))
+        parts[at] = data.draw(st.sampled_from((*WORDS, *sorted(set(parts)))))
+    try:
+        k = ktir.parse_kernel("".join(parts))
+    except KtcError as e:
+        assert e.loc is not None and e.code.startswith("E-TEXT")
+        return
+    verify(k)
+    assert same(ktir.parse_kernel(ktir.print_kernel(k)), k)
