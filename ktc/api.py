@@ -165,15 +165,16 @@ def load(
 
 def loads(text: str, *, name: str | None = None, template: Mapping[str, str] | None = None) -> Program:
     """A program from CUDA C++ or IR text."""
-    from .ir.frontend import load as load_cuda
-    from .ir.text import parse_kernel
     from .sources import looks_like_ir
 
-    k = (
-        parse_kernel(text)
-        if looks_like_ir(text)
-        else load_cuda(text, kernel=name, template=dict(template or {}) or None)
-    )
+    if looks_like_ir(text):
+        from .ir.text import parse_kernel
+
+        k = parse_kernel(text)
+    else:
+        from .ir.frontend import load as load_cuda
+
+        k = load_cuda(text, kernel=name, template=dict(template or {}) or None)
     return Program(k, original=k)
 
 
