@@ -20,6 +20,7 @@ from ktc.ir.walk import walk
 
 from ..base import CompileFailure, DeviceInfo, Emitted, Executable
 from ..device_table import peaks_of
+from .cache import Cache, cache_root, key_of, write_atomic
 from .common import Geometry, Sampler, TimedRuntime, geometry, need, scalar, signature
 
 BATCH_SECONDS = 200e-6
@@ -95,13 +96,29 @@ class ClRuntime(TimedRuntime):
             raise KtcError(
                 "E-DEVICE-TARGET", f"the OpenCL runtime runs 'opencl' code, not '{code.target}'", exit_code=2
             )
-        cl = self.cl
+        options = " ".join(code.options)
+        who = (self.device.name, self.device.extra["platform"], self.device.extra["driver"])
+        cache, key = Cache("opencl"), key_of(code.text, options, *who)
         try:
-            # pyopencl's own disk cache is switched off: it pickles.
-            program = cl.Program(self.context, code.text).build(list(code.options), cache_dir=False)
+            program = self._from_binary(cache.get(key), options)
+            if program is None:
+                # pyopencl's own disk cache is switched off: it pickles.
+                program = self.cl.Program(self.context, code.text).build(options, cache_dir=False)
+                binary = program.get_info(self.cl.program_info.BINARIES)[0]
+                if binary:
+                    cache.put(key, bytes(binary), {"entry": code.entry, "device": self.device.name})
             return ClExecutable(self, code, program)
-        except cl.Error as e:
+        except self.cl.Error as e:
             raise CompileFailure(str(e)) from None
+
+    def _from_binary(self, hit: tuple[bytes, dict] | None, options: str) -> Any | None:
+        """The program of a cached binary, or None (no hit, or the driver no longer takes it)."""
+        if hit is None:
+            return None
+        try:
+            return self.cl.Program(self.context, [self.cl_device], [hit[0]]).build(options)
+        except self.cl.Error:
+            return None
 
     def to_device(self, array: np.ndarray) -> ClArray:
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -161,8 +178,7 @@ def import_pyopencl() -> Any:
 
     Raises KtcError E-DEVICE-OPENCL when it is missing.
     """
-    if "OCL_ICD_FILENAMES" not in os.environ:
-        os.environ["OCL_ICD_FILENAMES"] = ":".join(_environment_drivers())
+    _show_environment_drivers()
     try:
         import pyopencl
     except Exception as e:
@@ -172,16 +188,29 @@ def import_pyopencl() -> Any:
     return pyopencl
 
 
-def _environment_drivers() -> list[str]:
-    """Drivers that wheels of this Python environment bring. Their paths may be placeholders of a package manager: the
-    library of the same name under ``sys.prefix/lib`` is meant then."""
-    out = []
-    for icd in sorted((Path(sys.prefix) / "etc" / "OpenCL" / "vendors").glob("*.icd")):
+def _show_environment_drivers() -> None:
+    """Point the loader at the system's drivers and those that wheels of this Python environment bring.
+
+    A wheel's driver path may be a placeholder of a package manager: the library of that name under ``sys.prefix/lib`` is
+    meant then. Nothing happens when the user chose the drivers (``OCL_ICD_VENDORS``) or the environment brings none.
+    """
+    own = sorted((Path(sys.prefix) / "etc" / "OpenCL" / "vendors").glob("*.icd"))
+    if not own or "OCL_ICD_VENDORS" in os.environ:
+        return
+    found = {p.name: p.read_text("utf-8") for p in sorted(Path("/etc/OpenCL/vendors").glob("*.icd"))}
+    for icd in own:
         named = Path(icd.read_text("utf-8").strip())
         path = named if named.is_file() else Path(sys.prefix) / "lib" / named.name
         if path.is_file() and "_emu" not in path.name:
-            out.append(str(path))
-    return out
+            found[icd.name] = f"{path}\n"
+    folder = cache_root() / "opencl-vendors" / key_of(*found, *found.values())[:16]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in found.items():
+            write_atomic(folder / name, text.encode())
+    except OSError:
+        return  # the system's drivers alone, then
+    os.environ["OCL_ICD_VENDORS"] = str(folder)
 
 
 def devices(cl: Any) -> list[Any]:

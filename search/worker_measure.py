@@ -1,0 +1,142 @@
+"""What the process that owns a device does: run, verify and time kernels."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ktc.backends import emit
+from ktc.backends.base import Emitted, Executable
+from ktc.backends.runtimes import open_runtime
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.text import parse_kernel
+
+from .timing import rotation
+from .worker_protocol import code_from_json, device_to_json, inputs_from_json, save_array, timing_to_json
+
+CANARY = """
+kernel canary(y: f32* restrict, x: f32 const* restrict, n: i32)
+  launch grid(cdiv(n, 64)) block(64)
+  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  if i < n
+    y[i] = x[i] * 3.0 + 1.0
+"""
+
+KEPT_CODE, KEPT_DATA = 64, 3
+"""Executables and input sets kept between requests."""
+
+
+class Measurer:
+    """One runtime and its caches."""
+
+    def __init__(self, device: str, folder: Path) -> None:
+        self.folder = folder
+        self.runtime = open_runtime(device)
+        self._code: OrderedDict[str, tuple[Emitted, Executable]] = OrderedDict()
+        self._data: OrderedDict[str, tuple[dict[str, Any], list[str]]] = OrderedDict()
+
+    def handlers(self) -> dict[str, Any]:
+        return {"hello": self.hello, "canary": self.canary, "run": self.run, "verify": self.verify, "time": self.time}
+
+    def hello(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        return {"device": device_to_json(self.runtime.device)}
+
+    def canary(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        """A kernel with a known answer: is the device sane?"""
+        x = np.arange(1000, dtype=np.float32)
+        code = emit(parse_kernel(CANARY), self.target)
+        args = {"y": self.runtime.to_device(np.zeros_like(x)), "x": self.runtime.to_device(x), "n": x.size}
+        self.runtime.compile(code).launch(args)
+        self.runtime.synchronize()
+        if not np.array_equal(self.runtime.to_host(args["y"], x), x * 3 + 1):
+            raise KtcError("E-DEVICE-CANARY", "the device computes wrong results", exit_code=3)
+        return {}
+
+    @property
+    def target(self) -> str:
+        return self.runtime.device.backend
+
+    # ------------------------------------------------------------------------------------------------------ requests
+
+    def run(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        """Launch once on fresh buffers; the outputs come back as files."""
+        _, exe = self._executable(m["code"])
+        values, outputs = self._inputs(m["inputs"])
+        args = self._upload(values)
+        exe.launch(args)
+        self.runtime.synchronize()
+        got = {n: self.runtime.to_host(args[n], values[n]) for n in outputs}
+        return {"outputs": {n: save_array(a, self.folder) for n, a in got.items()}}
+
+    def verify(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        """Original against candidate on this device, by :func:`ktc.search.gate.differential`."""
+        from ktc.ir.workload import Workload
+
+        from .gate import differential
+
+        (a, exe_a), (b, exe_b) = self._executable(m["original"]), self._executable(m["code"])
+        verdict = differential(
+            self.runtime, a, b, Workload.load(m["workload"]), variant=m["variant"], sizes=m["sizes"], count=m["count"],
+            seed=m["seed"], executables=(exe_a, exe_b),
+        )  # fmt: skip
+        return {"verdict": json.loads(json.dumps(dataclasses.asdict(verdict), default=str)), "accepted": verdict.ok}
+
+    def time(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        """Time ``code``, interleaved with ``baseline`` if there is one, over buffers that rotate past the cache."""
+        _, exe = self._executable(m["code"])
+        values, outputs = self._inputs(m["inputs"])
+        before = self._fingerprint(exe, values, outputs)
+        size = sum(v.nbytes for v in values.values() if isinstance(v, np.ndarray))
+        copies = rotation(size, self.runtime.device.l2_bytes, self.runtime.device.global_bytes) if m["cold"] else 1
+        sets = [self._upload(values) for _ in range(copies)]
+        out: dict[str, Any] = {"resources": dict(exe.resources), "copies": copies, "bytes": size}
+        if m.get("baseline"):
+            _, base = self._executable(m["baseline"])
+            self._fingerprint(base, values, outputs)  # a broken baseline fails here, not inside the timing
+            first, second, ratio = self.runtime.time_pair((base, sets), (exe, sets), budget_s=m["budget_s"])
+            out |= {"baseline": timing_to_json(first), "timing": timing_to_json(second), "ratio": list(ratio)}
+        else:
+            out["timing"] = timing_to_json(self.runtime.time(exe, sets, budget_s=m["budget_s"]))
+        self.runtime.synchronize()
+        if self._fingerprint(exe, values, outputs) != before:
+            return {"status": "wrong", "message": "the results change from one launch to the next"}
+        return out
+
+    # ------------------------------------------------------------------------------------------------------- helpers
+
+    def _executable(self, m: Mapping[str, Any]) -> tuple[Emitted, Executable]:
+        key = json.dumps([m["text"], m["entry"], m["options"], m["kernel"]])
+        if key not in self._code:
+            code = code_from_json(m)
+            self._code[key] = (code, self.runtime.compile(code))
+            while len(self._code) > KEPT_CODE:
+                self._code.popitem(last=False)
+        self._code.move_to_end(key)
+        return self._code[key]
+
+    def _inputs(self, m: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        key = json.dumps(m, sort_keys=True)
+        if key not in self._data:
+            self._data[key] = inputs_from_json(m, self.folder)
+            while len(self._data) > KEPT_DATA:
+                self._data.popitem(last=False)
+        self._data.move_to_end(key)
+        return self._data[key]
+
+    def _upload(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {k: self.runtime.to_device(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
+
+    def _fingerprint(self, exe: Executable, values: Mapping[str, Any], outputs: list[str]) -> list[str]:
+        """Hashes of the outputs of one launch on fresh buffers."""
+        import hashlib
+
+        args = self._upload(values)
+        exe.launch(args)
+        self.runtime.synchronize()
+        got = (np.ascontiguousarray(self.runtime.to_host(args[n], values[n])) for n in outputs)
+        return [hashlib.sha256(a.reshape(-1).view(np.uint8)).hexdigest() for a in got]
