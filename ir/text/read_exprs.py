@@ -214,7 +214,7 @@ class ExprReader:
         return n.VecMake(ty, tuple(self.value(c, ty.elem) for c in (lanes.children if lanes is not None else ())))
 
     def x_lane(self, t: Node) -> Expr:
-        return n.VecGet(self.expr(t.children[0]), self.expr(t.children[1]))
+        return self.typed(t, n.VecGet(self.expr(t.children[0]), self.expr(t.children[1])))
 
     def x_member_as(self, t: Node) -> Expr:
         x, name, ty = t.children
@@ -243,7 +243,18 @@ class ExprReader:
                 self.fail(hint, f"'{cache}' is not a cache hint", f"one of: {', '.join(CACHES)}")
         if base.data != "name":
             self.fail(base, "only a named buffer can be subscripted")
-        return self.buffer(base.children[0]), self.exprs(index), 1 if width is None else self.count(width), cache
+        buffer, indices = self.buffer(base.children[0]), self.exprs(index)
+        count = 1 if width is None else self.count(width)
+        self.typed(t, n.Load(buffer, indices, count))
+        return buffer, indices, count, cache
+
+    def typed(self, at: Node, e: Expr) -> Expr:
+        """``e``, whose parts must have a scalar at the bottom where its type asks for one."""
+        try:
+            _ = e.type
+        except TypeError as err:
+            self.fail(at, str(err), code="E-TEXT-TYPE")
+        return e
 
     def x_index(self, t: Node) -> Expr:
         return n.Load(*self.access(t))

@@ -47,7 +47,7 @@ def test_listing_of_the_design_is_a_fixed_point() -> None:
     assert k.is_parallel and k.params[2].divisible_by == 8 and k.comments == ("Gated activation.",)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(kernels())
 def test_every_kernel_comes_back_equal(k: Kernel) -> None:
     text = ktir.print_kernel(k)
@@ -160,6 +160,7 @@ def test_signed_zero_and_nan_survive() -> None:
         ("kernel k(x: f32, x: f32)\n  pass\n", "E-TEXT-NAME", 1, 18),
         ("kernel k(x: f32)\n  par i in 0..4 @ [disk 4]\n    pass\n", "E-TEXT", 2, 20),
         ("kernel k(x: f32*)\n  x.zz[0] = 1.0\n", "E-TEXT", 2, 5),
+        ('kernel k(x: opaque "T"*)\n  let y: i32 = x[0 +: 4]\n', "E-TEXT-TYPE", 2, 16),
         ("kernel k(x: q32)\n  pass\n", "E-TEXT-SYNTAX", 1, 13),
         ("", "E-TEXT-SYNTAX", 1, 1),
     ],
@@ -203,7 +204,7 @@ WORDS = (
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_damaged_text_is_an_error_with_a_place_or_a_kernel_that_prints(data: st.DataObject) -> None:
     parts = re.findall(r"\w+|[^\w\s]|\s+", SILU)
