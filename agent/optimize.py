@@ -104,11 +104,12 @@ def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResul
     return results + held_out(run, unseen, tuned, results)
 
 
-def _affordable(run: Run, scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """All of them on a GPU; on a CPU those of bounded size, at least one."""
-    if not scenarios or not is_cpu(run.lab.device):
+def _affordable(run: Run, scenarios: Sequence[Scenario], at_least: int = 0) -> list[Scenario]:
+    """All of them on a GPU; on a CPU those of bounded size, and ``at_least`` so many of the smallest."""
+    if not is_cpu(run.lab.device):
         return list(scenarios)
-    small = [s for s in scenarios if run.lab.traffic(s) <= CPU_BYTES] or [min(scenarios, key=run.lab.traffic)]
+    small = [s for s in scenarios if run.lab.traffic(s) <= CPU_BYTES]
+    small = small or sorted(scenarios, key=run.lab.traffic)[:at_least]
     large = [s.name for s in scenarios if s not in small]
     if large:
         run.notes.append(f"on a CPU, scenarios above {CPU_BYTES >> 20} MiB are left out: {', '.join(large)}")
@@ -117,7 +118,7 @@ def _affordable(run: Run, scenarios: Sequence[Scenario]) -> list[Scenario]:
 
 def is_cpu(d: DeviceInfo) -> bool:
     """Whether the device is the host's processor."""
-    return d.backend == "numba" or "cpu" in d.profile or "cpu" in d.extra.get("type", "").lower()
+    return d.backend == "numba" or "CPU" in d.extra.get("kind", "")
 
 
 def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: str | None) -> OptimizeReport:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ktc.agent.build import Builder, Candidate
 from ktc.agent.planner import Proposal
+from ktc.agent.printing import printed
 from ktc.agent.report import FORMAT, OptimizeReport
 from ktc.backends.base import Emitted
 from ktc.ir.diagnostics import KtcError
@@ -40,7 +41,7 @@ def write(report: OptimizeReport, out: Path, builder: Builder) -> OptimizeReport
     best = _candidate(builder, report.best_script)
     if best.kernel.knobs:
         try:
-            files["template"] = _put(out / f"template.{ext}", _emitted(best.kernel, target, "template").text)
+            files["template"] = _put(out / f"template.{ext}", printed(best.kernel, target, "template").text)
             files["space"] = _put(out / "space.json", json.dumps(space_of(best.kernel), indent=1) + "\n")
         except KtcError as e:
             report = replace(report, notes=(*report.notes, f"no template: {e.message} [{e.code}]"))
@@ -89,13 +90,7 @@ def _candidate(builder: Builder, script: str) -> Candidate:
 
 
 def _emit(builder: Builder, script: str, knobs: Mapping[str, int], target: str) -> Emitted:
-    return _emitted(bind(_candidate(builder, script).kernel, knobs), target, "source")
-
-
-def _emitted(kernel: Kernel, target: str, mode: str) -> Emitted:
-    from ktc.backends import emit
-
-    return emit(kernel, target, mode)
+    return printed(bind(_candidate(builder, script).kernel, knobs), target)
 
 
 def _put(path: Path, text: str) -> str:

@@ -101,9 +101,7 @@ def observe(run: Run, scenario: Scenario) -> Observation:
         device=run.lab.device,
         sites=tuple(s for group in sites(run.raised or run.original).values() for s in group),
         history=tuple(o for (at, _), o in run.outcomes.items() if at in ("", scenario.name)),
-        remembered=tuple(
-            Proposal(x.script, f"won {x.gain:.2f}x on a similar kernel", x.gain, "memory") for x in lessons
-        ),
+        remembered=tuple(remembered),
         attempt=run.builder.attempt,
     )
 

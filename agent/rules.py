@@ -229,8 +229,8 @@ class Rules:
                         for steps, why, gain in scripts(shape, max(1, o.device.compute_units)):
                             yield Proposal(f"raise | {steps}", f"{name}: {why}", gain, self.name)
             yield Proposal("raise", "the same mapping, printed anew", 1.0, self.name)
-        yield from self._sites(o)
         yield from self._refinements(o)
+        yield from self._sites(o)
 
     def _sites(self, o: Observation) -> Iterator[Proposal]:
         """A kernel that cannot be raised, or that no rule knows: whatever the catalogue says applies."""

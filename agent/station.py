@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from ktc.agent.printing import printed
 from ktc.backends.base import CompileFailure, Emitted, Executable, Timing
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
@@ -99,9 +100,7 @@ class Station:
         return before, after, ratio, "ok" if verdict.ok else verdict.reason
 
     def _compile(self, kernel: Kernel) -> tuple[Emitted, Executable]:
-        from ktc.backends import emit
-
-        code = emit(kernel, self.device.backend, "source")
+        code = printed(kernel, self.device.backend)
         return code, self.runtime.compile(code)
 
     def _original(self) -> tuple[Emitted, Executable]:
