@@ -157,8 +157,9 @@ class FieldDomain(Domain):
         values = np.asarray(array).astype(np.float64)
         whole = np.isfinite(values) & (np.trunc(values) == values) & (np.abs(values) < 2.0**62)
         out = np.atleast_1d(_of_int(np.where(whole, values, 0.0).astype(np.int64)))
-        if not whole.all():
-            out[~whole] = [self.float_const(float(v), t) for v in values[~whole]]
+        if not whole.all():  # rare: exact inputs are small integers
+            distinct, back = np.unique(values[~whole], return_inverse=True)
+            out[~whole] = np.array([self.float_const(float(v), t) for v in distinct], out.dtype)[back]
         return out
 
     def decode(self, storage, t):

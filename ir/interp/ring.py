@@ -90,7 +90,8 @@ class RingDomain(Domain):
         whole = np.isfinite(values) & (np.trunc(values) == values) & (np.abs(values) < 2.0**62)
         out = np.where(whole, values, 0.0).astype(np.int64)
         if not whole.all():  # rare: exact inputs are small integers
-            out[~whole] = [self.float_const(float(v), t) for v in values[~whole]]
+            distinct, back = np.unique(values[~whole], return_inverse=True)
+            out[~whole] = np.array([self.float_const(float(v), t) for v in distinct], out.dtype)[back]
         return out
 
     def decode(self, storage, t):

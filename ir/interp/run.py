@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ..diagnostics import KtcError
 from ..fold import evaluate
 from ..kernel import Kernel, Param
-from ..nodes import Expr
+from ..nodes import Body, Expr, Stmt, bodies
 from ..types import Ptr, Vec, scalar_of
 from ..walk import assigned
 from .domain import Domain, domain_named
@@ -37,12 +38,14 @@ class RunResult:
     ``outputs``: every buffer the kernel may write, by parameter name, shaped like its argument, in the domain's storage
     (``float``: the element type itself; exact domains: words to compare bit for bit; ``bound``: y + bound*1j).
     ``written``: for buffers named ``undefined``, which elements were stored to. ``steps``: statements executed.
+    ``unreached``: the first statement of every branch and loop body that no thread entered.
     """
 
     outputs: dict[str, np.ndarray]
     findings: list[Finding] = field(default_factory=list)
     written: dict[str, np.ndarray] = field(default_factory=dict)
     steps: int = 0
+    unreached: tuple[Stmt, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -82,7 +85,7 @@ def run(
         found = Finding(
             "uninitialised", "results change with the contents of memory or variables never written", kernel.loc
         )
-        return RunResult(result.outputs, [*result.findings, found], result.written, result.steps)
+        return dataclasses.replace(result, findings=[*result.findings, found])
     return result
 
 
@@ -168,14 +171,12 @@ class _Job:
         assert isinstance(t, Ptr)
         elem = scalar_of(t)
         lanes = state.int_of(t.elem.n) if isinstance(t.elem, Vec) else 1
-        data = self.domain.encode_any(array, elem)
-        size = data.size
-        if not size:
-            data = self.domain.poison(elem, 1, state.seed)  # something for clamped accesses to hit
-        known = None
-        if p.sym.name in self.undefined:
-            data = self.domain.poison(elem, data.size, state.seed)
-            known = np.zeros(data.size, bool)
+        size = array.size
+        known = np.zeros(max(size, 1), bool) if p.sym.name in self.undefined else None
+        if size and known is None:
+            data = self.domain.encode_any(array, elem)
+        else:  # never empty: clamped accesses must hit something
+            data = self.domain.poison(elem, max(size, 1), state.seed)
         buffer = Buffer(p.sym, elem, lanes, None, size, data, None, known, align=p.align)
         if state.order is not None and p.sym in state.written:
             buffer.shadow = Shadow(data.size)
@@ -209,7 +210,18 @@ class _Job:
             outputs[p.sym.name] = self.domain.decode_any(buffer.data[: buffer.size], buffer.elem).reshape(shape)
             if buffer.written is not None:
                 written[p.sym.name] = buffer.written[: buffer.size].reshape(shape)
-        return RunResult(outputs, state.findings.list(), written, state.steps)
+        missed = tuple(_unreached(self.kernel.body, state.reached))
+        return RunResult(outputs, state.findings.list(), written, state.steps, missed)
+
+
+def _unreached(body: Body, reached: set[int]) -> Iterator[Stmt]:
+    """The first statement of each outermost nested body that never ran."""
+    for s in body:
+        for inner in bodies(s):
+            if inner and id(inner[0]) not in reached:
+                yield inner[0]
+            else:
+                yield from _unreached(inner, reached)
 
 
 def _hardware(g: Geometry, first_block: int, blocks: int) -> dict[tuple[str, str], object]:

@@ -57,6 +57,8 @@ class State:
     shared_used: int = 0
     stmt: Stmt | None = None
     steps: int = 0
+    reached: set[int] = field(default_factory=set)
+    """``id`` of every statement that was first in a body that ran."""
     doubtful: bool = False
     """An uninitialised value was read: the run is repeated with other poison to see whether results depend on it."""
 

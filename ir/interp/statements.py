@@ -69,6 +69,8 @@ class Machine:
 
     def body(self, body: Body, frame: Frame, act: Active, loop: Loop | None = None) -> Active:
         state = self.state
+        if body and (act is None or len(act)):
+            state.reached.add(id(body[0]))
         for s in body:
             if act is not None and not len(act):
                 return act

@@ -18,14 +18,16 @@ from ktc.ir.fold import evaluate
 from ktc.ir.interp import geometry_of
 from ktc.ir.interp.state import Geometry
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Const
 from ktc.ir.reference import names as names_in
+from ktc.ir.walk import all_exprs
 from ktc.ir.workload import Workload
 
 MAX_ELEMENTS = 48_000
 """Array elements plus threads of one instance."""
 
 FIXED = (1, 2, 3, 5, 7, 8, 13, 16, 31, 32, 33, 64, 97, 128, 257)
-TILE_LIMIT = 4096
+TILE_LIMIT = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,10 @@ class Instance:
     cost: int
 
 
-def instances(original: Kernel, candidate: Kernel, workload: Workload, *, count: int = 16) -> list[Instance]:
-    """At most ``count`` instances on which both kernels must agree, cheapest first.
+def instances(
+    original: Kernel, candidate: Kernel, workload: Workload, *, count: int = 16, limit: int = MAX_ELEMENTS
+) -> list[Instance]:
+    """At most ``count`` instances of cost up to ``limit`` on which both kernels must agree, cheapest first.
 
     Every feasible one satisfies both kernels' assumptions, runtime guards included.
     """
@@ -49,11 +53,26 @@ def instances(original: Kernel, candidate: Kernel, workload: Workload, *, count:
         if combination in found:
             continue
         made = _instance(dict(zip(names, combination)), original, candidate, workload)
-        if made is not None:
+        if made is not None and made.cost <= limit:
             found[combination] = made
         if len(found) >= count:
             break
     return sorted(found.values(), key=lambda i: (i.cost, tuple(i.sizes.values())))
+
+
+def larger_instances(original: Kernel, candidate: Kernel, workload: Workload, *, limit: int) -> Iterator[Instance]:
+    """For each size, the most production-like instance of cost up to ``limit``: that size as large as it fits, the
+    others small. For code that only long rows reach."""
+    names = list(workload.scenarios[0].sizes) if workload.scenarios else []
+    small = {n: _step(n, original, candidate, workload) for n in names}
+    for n in sorted(names, key=lambda n: -_innermost(n, workload)):
+        value = max(int(s.sizes[n]) for s in workload.scenarios)
+        while value >= small[n]:
+            made = _instance({**small, n: value}, original, candidate, workload)
+            if made is not None and made.cost <= limit:
+                yield made
+                break
+            value = value // 2 // small[n] * small[n]
 
 
 def _combinations(names: list[str], values: dict[str, list[int]], workload: Workload) -> Iterator[tuple[int, ...]]:
@@ -98,13 +117,13 @@ def _interesting(name: str, original: Kernel, candidate: Kernel, workload: Workl
     out: list[int] = []
     for v in ordered:
         v = max(1, round(v / step)) * step
-        if v <= TILE_LIMIT * 4 and v not in out:
+        if v <= TILE_LIMIT * 2 + 7 and v not in out:
             out.append(v)
     return out
 
 
 def _tiles(kernel: Kernel, workload: Workload) -> set[int]:
-    """Numbers the kernel's index arithmetic is made of: knobs, block extents, and their products."""
+    """Numbers the index arithmetic is made of: knobs, block extents, their products, and literals."""
     factors = [v for v in kernel.knob_values.values() if v > 1]
     for s in workload.scenarios[:1]:
         try:
@@ -115,7 +134,8 @@ def _tiles(kernel: Kernel, workload: Workload) -> set[int]:
     products = {1}
     for f in factors[:6]:
         products |= {p * f for p in products if p * f <= TILE_LIMIT}
-    return products - {1}
+    literals = {int(e.value) for e in all_exprs(kernel.body) if isinstance(e, Const) and not e.ty.is_float}
+    return (products | {v for v in sorted(literals) if 2 < v <= TILE_LIMIT}) - {1}
 
 
 def _step(name: str, original: Kernel, candidate: Kernel, workload: Workload) -> int:
@@ -178,4 +198,4 @@ def _instance(sizes: dict[str, int], original: Kernel, candidate: Kernel, worklo
         g: Geometry | None = None if kernel.is_parallel else geometry_of(kernel, scalars)
         threads = max(threads, g.blocks * g.threads if g else 0)
     cost = elements + threads
-    return Instance(sizes, scalars, cost) if cost <= MAX_ELEMENTS else None
+    return Instance(sizes, scalars, cost)

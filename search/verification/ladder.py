@@ -75,7 +75,7 @@ def _climb(
         rung = Rung("lowering", "unknown", str(e.message), time.perf_counter() - began)
         return Verdict("UNKNOWN", "lowering", e.message, (rung,), time.perf_counter() - began)
     oracle = oracle_for(original, workload, variant, seed)
-    job = Job(original, candidate, oracle, instances(original, candidate, workload, count=count))
+    job = Job(original, candidate, oracle, instances(original, candidate, workload, count=count), workload)
     rungs: list[Rung] = []
     failure: Failure | None = None
     for name in layers:

@@ -5,7 +5,7 @@ Each layer is a function ``(job) -> Outcome``: a rung, and a failure when the ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,16 +13,20 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import FUEL, Finding, Mismatch, RunResult, compare, run
 from ktc.ir.interp.equivalence import bits_differ
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Reduce
+from ktc.ir.nodes import Atomic, Reduce, Stmt
 from ktc.ir.text import print_stmt
 from ktc.ir.types import scalar_of
 from ktc.ir.verifier import verify as check_ir
 from ktc.ir.walk import walk
+from ktc.ir.workload import Workload
 
 from .accuracy import is_float, lost_accuracy, outside_bound
-from .instances import Instance
+from .instances import MAX_ELEMENTS, Instance, larger_instances
 from .oracle import Oracle
 from .verdict import Failure
+
+LARGER = 8
+"""How much costlier an extra instance may be than a usual one."""
 
 
 @dataclass
@@ -33,7 +37,13 @@ class Job:
     candidate: Kernel
     oracle: Oracle
     instances: list[Instance]
+    workload: Workload
     domains: tuple[str, ...] = ("int", "field")
+
+    def all_instances(self) -> Iterator[Instance]:
+        """The usual ones, then larger ones for code that none of those enters."""
+        yield from self.instances
+        yield from larger_instances(self.original, self.candidate, self.workload, limit=LARGER * MAX_ELEMENTS)
 
 
 @dataclass(frozen=True)
@@ -56,30 +66,54 @@ def verifier(job: Job) -> Outcome:
 
 
 def exact(job: Job) -> Outcome:
-    """L2 and L3: no defect in the sanitizer, and the original's bits in the exact domains, on every instance."""
+    """L2 and L3: no defect in the sanitizer, and the original's bits in the exact domains, on every instance.
+
+    If a branch or loop of the candidate was never entered, a few larger instances are tried for its sake.
+    """
     if not job.instances:
         return Outcome("unknown", "no instance satisfies the assumptions and guards within the size limit")
+    tried = 0
+    unreached: dict[int, Stmt] | None = None
     skipped: set[str] = set()
-    for instance in job.instances:
-        args = job.oracle.inputs(instance.sizes, exact=True)
-        for number, domain in enumerate(job.domains):
-            try:
-                want = job.oracle.run(instance.sizes, domain, exact=True)
-                got = _run(job, args, domain, number == 0, want)
-            except KtcError as e:
-                if e.code != "E-INTERP-UNSUPPORTED":
-                    raise
-                skipped.add(f"{domain}: {e.message}")
-                continue
-            failure = _defect(want, got, instance, domain) if number == 0 else None
-            failure = failure or _mismatch(compare(want, got, domain), instance)
-            if failure:
-                return Outcome("fail", str(failure), failure)
-    if len(skipped) >= len(job.domains):
-        return _sanitized(job, "; ".join(sorted(skipped)))
+    for instance in job.all_instances():
+        if tried >= len(job.instances) and not unreached:
+            break
+        failure, missed = _exact_once(job, instance, skipped)
+        if failure:
+            return Outcome("fail", str(failure), failure)
+        if len(skipped) >= len(job.domains):
+            return _sanitized(job, "; ".join(sorted(skipped)))
+        tried += 1
+        unreached = missed if unreached is None else {k: s for k, s in unreached.items() if k in missed}
     largest = max(job.instances, key=lambda i: i.cost)
-    detail = f"{len(job.instances)} instances up to {_sizes(largest.sizes)}, domains {', '.join(job.domains)}"
-    return Outcome("pass", detail + (f" (not {'; '.join(sorted(skipped))})" if skipped else ""))
+    detail = f"{tried} instances up to {_sizes(largest.sizes)}, domains {', '.join(job.domains)}"
+    if skipped:
+        detail += f" (not {'; '.join(sorted(skipped))})"
+    if unreached:
+        first = print_stmt(next(iter(unreached.values()))).strip().splitlines()[0]
+        detail += f"; {len(unreached)} branches never entered, the first before '{first}'"
+    return Outcome("pass", detail)
+
+
+def _exact_once(job: Job, instance: Instance, skipped: set[str]) -> tuple[Failure | None, dict[int, Stmt]]:
+    """One instance in every exact domain: a failure, and what the candidate did not enter."""
+    args = job.oracle.inputs(instance.sizes, exact=True)
+    missed: dict[int, Stmt] = {}
+    for number, domain in enumerate(job.domains):
+        try:
+            want = job.oracle.run(instance.sizes, domain, exact=True)
+            got = _run(job, args, domain, number == 0, want)
+        except KtcError as e:
+            if e.code != "E-INTERP-UNSUPPORTED":
+                raise
+            skipped.add(f"{domain}: {e.message}")
+            continue
+        failure = _defect(want, got, instance, domain) if number == 0 else None
+        failure = failure or _mismatch(compare(want, got, domain), instance)
+        if failure:
+            return failure, missed
+        missed = {id(s): s for s in got.unreached}
+    return None, missed
 
 
 def _sanitized(job: Job, why: str) -> Outcome:

@@ -243,3 +243,29 @@ def test_a_device_judges_large_sizes_without_the_interpreter() -> None:
 
     assert judged()
     assert not judged(("i < d;", "i < d - 64;"))
+
+
+UNROLLED = """\
+kernel copy(y: f16* align 16, x: f16 const* align 16, d: i32)
+  launch grid(cdiv(d, 32768)) block(64)
+  let i: i32 = i32(blockIdx.x) * 32768
+  if i + 32768 <= d
+    for k = 0; k < 512; k + 1
+      y[i + k * 64 + i32(threadIdx.x)] = x[i + k * 64 + i32(threadIdx.x)]
+  else
+    for j = i + i32(threadIdx.x); j < d; j + 64
+      y[j] = x[j]
+"""
+
+
+def test_larger_instances_are_tried_for_code_that_was_not_entered() -> None:
+    good = verify(kernel(COPY_PLAIN), kernel(UNROLLED), COPY)
+    assert good.ok and "never entered" not in good.reason
+    hidden = kernel(UNROLLED, ("= x[i + k * 64", "= x[i + k * 63"))
+    assert verify(kernel(COPY_PLAIN), hidden, COPY).status == "REJECTED"
+    dead = verify(
+        kernel(COPY_PLAIN),
+        kernel(UNROLLED, ("y[j] = x[j]", "y[j] = x[j]\n      if d < 0\n        y[j] = 0.0_f16")),
+        COPY,
+    )
+    assert dead.ok and "1 branches never entered, the first before 'y[j] = 0.0_f16'" in dead.reason
