@@ -1,40 +1,20 @@
-"""Parse trees of types and expressions to nodes: names resolved, implicit casts put back."""
+"""Parse trees of expressions to nodes: names resolved, implicit casts put back."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
-from typing import Any, NoReturn
 
-from lark import Token, Tree
+from lark import Tree
 
 from .. import nodes as n
-from ..diagnostics import KtcError, Loc
 from ..nodes import Expr, Sym
-from ..types import (
-    BOOL,
-    F32,
-    I32,
-    I64,
-    SCALARS,
-    U32,
-    U64,
-    VOID,
-    Array,
-    Opaque,
-    Ptr,
-    Scalar,
-    Struct,
-    Type,
-    Vec,
-)  # fmt: skip
+from ..types import BOOL, F32, I32, I64, SCALARS, U32, U64, Array, Scalar, Struct, Type, Vec
+from .read_types import Node, TypeReader, plain, unquote
 from .syntax import (
     CACHES,
     FULL_MASK,
     FULL_WARP,
     HW_LEVELS,
-    SPACE_WORDS,
     WARP_OPS,
     coerce,
     convert_args,
@@ -42,92 +22,13 @@ from .syntax import (
     result_type,
 )  # fmt: skip
 
-Node = Any
-"""A lark ``Tree`` or ``Token`` (or None, where the grammar has an optional part). lark types children loosely."""
-_SPACES = {word: space for space, word in SPACE_WORDS.items()}
 _HW = {word: level for level, word in HW_LEVELS.items()}
 _C_SUFFIX = {"": I32, "u": U32, "l": I64, "ll": I64, "ul": U64, "ull": U64}
 _CAST_STYLES = ("c", "static", "implicit", "bit")
 
 
-class ExprReader:
-    """Reads expressions and types. ``scopes`` maps names to symbols, innermost last; ``knobs`` may be read bare."""
-
-    def __init__(self, file: str, text: str, names: Mapping[str, Sym | n.Knob] | None = None) -> None:
-        self.file, self.text = file, text
-        self.scopes: list[dict[str, Sym | n.Knob]] = [dict(names or {})]
-
-    # ------------------------------------------------------------------------------------------- errors and names
-
-    def loc(self, at: Node) -> Loc:
-        line, col = (at.line, at.column) if isinstance(at, Token) else (at.meta.line, at.meta.column)
-        return Loc(self.file, line or 1, col or 1)
-
-    def fail(self, at: Node, message: str, hint: str = "", code: str = "E-TEXT") -> NoReturn:
-        raise KtcError(code, message, self.loc(at), hint, source=self.text)
-
-    def lookup(self, name: Node) -> Sym | n.Knob:
-        key = plain(name)
-        for scope in reversed(self.scopes):
-            if key in scope:
-                return scope[key]
-        known = sorted({k for scope in self.scopes for k in scope})
-        self.fail(name, f"unknown name '{key}'", f"known here: {', '.join(known) or 'nothing'}", "E-TEXT-NAME")
-
-    def symbol(self, name: Node) -> Sym:
-        s = self.lookup(name)
-        if not isinstance(s, Sym):
-            self.fail(name, f"'{plain(name)}' is a knob, not a variable")
-        return s
-
-    def buffer(self, name: Node) -> Sym:
-        s = self.symbol(name)
-        if not isinstance(s.type, Ptr | Array | Vec):
-            self.fail(name, f"'{s.name}' of type {s.type} cannot be subscripted", code="E-TEXT-TYPE")
-        return s
-
-    # ------------------------------------------------------------------------------------------------------- types
-
-    def type(self, t: Node) -> Type:
-        assert isinstance(t, Tree)
-        return getattr(self, "t_" + t.data)(t)
-
-    def t_scalar(self, t: Node) -> Scalar:
-        return SCALARS[str(t.children[0])]
-
-    def t_void(self, t: Node) -> Type:
-        return VOID
-
-    def t_vec(self, t: Node) -> Vec:
-        elem, count = str(t.children[0]).rsplit("x", 1)
-        return Vec(SCALARS[elem], int(count))
-
-    def t_vec_of(self, t: Node) -> Vec:
-        return Vec(SCALARS[str(t.children[0])[:-1]], self.expr(t.children[1]))
-
-    def t_struct(self, t: Node) -> Struct:
-        fields = tuple((plain(f.children[0]), self.type(f.children[1])) for f in t.children[1:] if f is not None)
-        return Struct(plain(t.children[0]), fields)
-
-    def t_opaque(self, t: Node) -> Opaque:
-        return Opaque(unquote(t.children[0]))
-
-    def t_pointer(self, t: Node, space: str = "global") -> Ptr:
-        elem, const, volatile, restrict = t.children
-        return Ptr(self.type(elem), space, const is not None, restrict is not None, volatile is not None)
-
-    def t_array_type(self, t: Node, space: str = "local") -> Array:
-        elem, shape = t.children
-        return Array(self.type(elem), self.exprs(shape), space)
-
-    def t_spaced(self, t: Node) -> Type:
-        word, inner = t.children
-        read = {"pointer": self.t_pointer, "array_type": self.t_array_type}.get(inner.data)
-        if read is None:
-            self.fail(word, f"'{word}' belongs before a pointer or an array type")
-        return read(inner, _SPACES[str(word)])
-
-    # ------------------------------------------------------------------------------------------------- expressions
+class ExprReader(TypeReader):
+    """Reads expressions."""
 
     def expr(self, t: Node) -> Expr:
         return getattr(self, "x_" + t.data)(t)
@@ -287,17 +188,8 @@ class ExprReader:
         ty, text, uses = t.children
         return n.Raw(unquote(text), self.symbols(uses), self.type(ty))
 
-    def symbols(self, names: Tree | Any | None) -> tuple[Sym, ...]:
+    def symbols(self, names: Node) -> tuple[Sym, ...]:
         return () if names is None else tuple(self.symbol(c) for c in names.children)
-
-
-def plain(name: Node) -> str:
-    """A NAME token's text without backticks."""
-    return str(name).strip("`")
-
-
-def unquote(token: Node) -> str:
-    return json.loads(str(token))
 
 
 def _bare_int(t: Node) -> bool:
