@@ -24,14 +24,17 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
-from ktc.ir.types import Array, Ptr, scalar_of
-from ktc.ir.walk import map_body, map_expr, stmt_exprs, walk, walk_expr
+from ktc.ir.types import Array, Ptr, Scalar, scalar_of
+from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, walk, walk_expr
 
 from .decide import Decider, strip
 from .errors import LoweringError
 from .levels import Jam
 from .scope import Scope, first_thread
 from .vary import Variation, is_private
+
+MAX_DEPTH = 16
+"""Nesting of integer definitions followed when an index is analysed."""
 
 
 class State:
@@ -42,6 +45,7 @@ class State:
         self.decide = Decider(kernel)
         self.variation = Variation()
         self.thread_axes = thread_axes
+        self.definitions = _integer_constants(kernel.body)
         self.index: dict[Sym, Expr] = {}  # loop variable -> base + jam terms
         self.base: dict[Sym, Expr] = {}  # loop variable -> its value at jam 0, minus lo
         self.exact: dict[Sym, bool] = {}  # lane jam variable -> lanes never straddle the end
@@ -63,13 +67,21 @@ class State:
 
     def is_vector_access(self, buffer: Sym, index: Expr, j: Jam) -> bool:
         """Unit stride along the owner of lane jam ``j``, aligned base, offset divisible by the lane count."""
-        form = linear_form(index, {j.owner})
+        form = linear_form(self.resolve(index), {j.owner})
         if form is None:
             return False
         c = form.coeffs.get(j.owner)
         if c is None or self.decide.value(c) != 1 or j.var in self.variation.of(form.rest):
             return False
         return self.decide.divisible(form.rest, j.extent) and self.aligned(buffer, j.extent)
+
+    def resolve(self, e: Expr) -> Expr:
+        """``e`` with integer constants replaced by their definitions, down to parameters and loop variables."""
+        for _ in range(MAX_DEPTH):
+            if not any(isinstance(x, Var) and x.sym in self.definitions for x in walk_expr(e)):
+                break
+            e = map_expr(e, lambda x: self.definitions.get(x.sym, x) if isinstance(x, Var) else x)
+        return e
 
     def aligned(self, buffer: Sym, lanes: Expr) -> bool:
         """Whether the base address allows ``lanes`` elements at once (16 bytes are the widest access)."""
@@ -199,6 +211,18 @@ class State:
                 at.loc,
                 hint="give every loop over this axis the same size (use the same knob name)",
             )
+
+
+def _integer_constants(body: Body) -> dict[Sym, Expr]:
+    """Integer variables that keep their initial value, and that value."""
+    changed = assigned(body)
+    out: dict[Sym, Expr] = {}
+    for s in walk(body):
+        if isinstance(s, Decl) and s.init is not None and s.sym not in changed:
+            t = s.sym.type
+            if isinstance(t, Scalar) and t.is_int and not any(isinstance(x, Load) for x in walk_expr(s.init)):
+                out[s.sym] = s.init
+    return out
 
 
 def has_effect(s: Stmt) -> bool:
