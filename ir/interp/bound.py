@@ -113,10 +113,10 @@ class BoundDomain(Domain):
     def float_call(self, fn, args, t):
         plain = plain_name(fn)
         if plain in OPERATORS:
-            out = self.float_arith(OPERATORS[plain], *args, t)
+            out = self.float_arith(OPERATORS[plain], args[0], args[1], t)
             return self._loosened(out, fn, args[0], t) if fn in FAST else out
         if plain == "fma":
-            return self.float_arith("+", self.float_arith("*", *args[:2], t), args[2], t)
+            return self.float_arith("+", self.float_arith("*", args[0], args[1], t), args[2], t)
         if plain in BOOLEAN:
             return np.asarray(REALS[plain](_v(args[0])))[()]
         if plain in ("min", "max"):
@@ -144,7 +144,7 @@ def _contains(wide, narrow) -> bool:
 def _spread(f, v, args):
     """Largest change of ``f`` when each argument moves by its error: all corners (f monotone in each argument)."""
     worst = np.zeros(np.shape(v))
-    corners = [[]]
+    corners: list[list] = [[]]
     for a in args:
         corners = [[*c, _v(a) + sign * _e(a)] for c in corners for sign in ((-1, 1))]
     for corner in corners:

@@ -54,9 +54,9 @@ class DeviceDomain(Domain):
     def float_call(self, fn, args, t):
         fn = plain_name(fn)
         if fn in OPERATORS:
-            return self.float_arith(OPERATORS[fn], *args, t)
+            return self.float_arith(OPERATORS[fn], args[0], args[1], t)
         if fn == "fma":
-            return fma(*args, self.float_dtype(t))
+            return fma(args[0], args[1], args[2], self.float_dtype(t))
         if fn not in REALS:
             raise Unsupported(f"no meaning for the function '{fn}'")
         value = REALS[fn](*(np.asarray(a).astype(np.float64) for a in args))
@@ -86,7 +86,7 @@ class DoubleDomain(DeviceDomain):
     def float_call(self, fn, args, t):
         fn = plain_name(fn)
         if fn in OPERATORS:
-            return self.float_arith(OPERATORS[fn], *args, t)
+            return self.float_arith(OPERATORS[fn], args[0], args[1], t)
         if fn == "fma":
             return args[0] * args[1] + args[2]
         if fn not in REALS:

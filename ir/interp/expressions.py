@@ -72,7 +72,7 @@ class Evaluator:
         v = self.state.hardware.get((e.level, e.axis))
         if v is None:
             raise Unsupported("a hardware index in parallel form", self.state.where())
-        return v if act is None or np.ndim(v) == 0 else v[act]  # type: ignore[index]
+        return v if act is None or np.ndim(v) == 0 else v[act]
 
     def _var(self, e: Var, frame: Frame, act: Active):
         try:

@@ -16,6 +16,7 @@ Storage: one 64-bit word, P-residue in the low half, Q-residue (or Q for none) i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -204,11 +205,11 @@ class FieldDomain(Domain):
     def float_call(self, fn, args, t):
         fn = plain_name(fn)
         if fn in OPERATORS:
-            return self.float_arith(OPERATORS[fn], *args, t)
+            return self.float_arith(OPERATORS[fn], args[0], args[1], t)
         return _EXACT[fn](*args) if fn in _EXACT else _hashed(fn, *args)
 
 
-_ARITH = {"+": _add, "-": _sub, "*": _mul, "/": lambda a, b: _mul(a, _reciprocal(b))}
+_ARITH: dict[str, Callable] = {"+": _add, "-": _sub, "*": _mul, "/": lambda a, b: _mul(a, _reciprocal(b))}
 
 
 def _is_extreme(x):
@@ -219,7 +220,7 @@ def _pick(x, cond, y):
     return np.where(cond, x, y)[()]
 
 
-_EXACT = {
+_EXACT: dict[str, Callable] = {
     "fma": lambda a, b, c: _add(_mul(a, b), c),
     "exp": _exp,
     "exp2": lambda x: _exp(_mul(x, _LN2_WORD)),

@@ -6,6 +6,7 @@ Equal arguments give equal results, different ones give unrelated results, so a 
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def mix(x):
 
 def keyed(name: str, *args) -> np.ndarray:
     """A 64-bit hash of the function's name and its arguments, element by element."""
-    h = np.uint64(zlib.crc32(name.encode()) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF)
+    h: Any = np.uint64(zlib.crc32(name.encode()) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF)
     with np.errstate(over="ignore"):
         for a in args:
             h = mix(np.asarray(a).astype(np.uint64) + h * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))

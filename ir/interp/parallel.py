@@ -34,13 +34,15 @@ def _children(
     ends = np.cumsum(trips)
     lanes, dtype = frame.lanes(act), state.domain.dtype(scalar_of(var.type))
     total = int(ends[-1]) if n else 0
+    order = state.order if isinstance(state.order, IterationOrder) else None
+    instance = order.begin(frame.n) if order else 0
     for first in range(0, total, LANES):
         flat = np.arange(first, min(first + LANES, total))
         owner = np.searchsorted(ends, flat, side="right")
         child = Frame(len(flat), frame, lanes[owner])
         child.values[var] = (start[owner] + flat - (ends[owner] - trips[owner])).astype(dtype)
-        if isinstance(state.order, IterationOrder):
-            state.order.enter(child)
+        if order:
+            order.enter(child, instance)
         yield child, owner
 
 

@@ -87,18 +87,23 @@ class IterationOrder(Order):
     base: dict[int, int] = field(default_factory=dict)
     instances: int = 1
 
-    def enter(self, frame: Frame) -> None:
-        """Register a frame: one new instance for each parent lane."""
+    def begin(self, parents: int) -> int:
+        """A ``par`` starts under ``parents`` lanes: one new instance for each; the first of their ids."""
+        self.instances += parents
+        return self.instances - parents
+
+    def enter(self, frame: Frame, first_instance: int = 0) -> None:
+        """Register a frame: (some of) the iterations of the ``par`` that :meth:`begin` announced."""
         if frame.parent is None:
             self.base[id(frame)] = 0
             return
+        assert frame.index is not None
         first = len(self.parent)
         self.base[id(frame)] = first
         parent = self.base[id(frame.parent)] + frame.index
         self.parent = np.concatenate([self.parent, parent])
-        self.instance = np.concatenate([self.instance, self.instances + frame.index])
+        self.instance = np.concatenate([self.instance, first_instance + frame.index])
         self.depth = np.concatenate([self.depth, self.depth[parent] + 1])
-        self.instances += frame.parent.n
 
     def ids(self, frame, lanes):
         return lanes + self.base[id(frame)]

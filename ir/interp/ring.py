@@ -16,6 +16,7 @@ Blind spots: rounding, NaN, -0, and anything special to infinities other than ma
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -130,7 +131,7 @@ class RingDomain(Domain):
     def float_call(self, fn, args, t):
         fn = plain_name(fn)
         if fn in OPERATORS:
-            return self.float_arith(OPERATORS[fn], *args, t)
+            return self.float_arith(OPERATORS[fn], args[0], args[1], t)
         if fn in _EXACT:
             return _EXACT[fn](*args)
         if fn in ("add_rz", "add_ru", "add_rd"):
@@ -159,7 +160,7 @@ def _rsqrt(x):
     return _s(_reciprocal(_s(keyed("sqrt", _u(x)))))
 
 
-_EXACT = {
+_EXACT: dict[str, Callable] = {
     "fma": lambda a, b, c: a * b + c,
     "exp": _exp,
     "exp2": _exp2,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class State:
     order: Order | None = None
     written: frozenset[Sym] = frozenset()
     buffers: dict[Sym, Buffer] = field(default_factory=dict)
-    hardware: dict[tuple[str, str], object] = field(default_factory=dict)
+    hardware: dict[tuple[str, str], Any] = field(default_factory=dict)
     first_thread: int = 0
     shared_used: int = 0
     stmt: Stmt | None = None

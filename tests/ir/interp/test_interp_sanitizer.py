@@ -14,7 +14,7 @@ from interp_samples import (
     ROWS_TREE,
     kernel,
 )
-from ktc.ir.interp import KINDS, equivalent, run
+from ktc.ir.interp import KINDS, equivalent, parallel, run
 
 
 def rows(n: int = 2, d: int = 131) -> dict:
@@ -145,7 +145,7 @@ def test_equal_stores_by_many_threads_are_no_race() -> None:
     assert not run(kernel(text, ("= 7", "= i32(threadIdx.x)")), args).ok
 
 
-def test_sequential_loops_over_one_par_are_no_dependence() -> None:
+def test_sequential_loops_over_one_par_are_no_dependence(monkeypatch) -> None:
     text = """\
 kernel k(y: f32*, x: f32 const*, n: i32)
   par r in 0..n @ [block.x]
@@ -160,6 +160,7 @@ kernel k(y: f32*, x: f32 const*, n: i32)
     result = run(kernel(text), args)
     assert result.ok
     assert np.array_equal(result.outputs["y"], np.arange(32).reshape(4, 8)[:, ::-1].reshape(-1) + 2)
+    monkeypatch.setattr(parallel, "LANES", 5)  # also when the loop runs in pieces
     shared_by_rows = kernel(text, ("y[r * 8 + i]", "y[i]"))
     assert [f.kind for f in run(shared_by_rows, args).findings] == ["dependent-iterations"]
 
