@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -40,8 +41,13 @@ class Output:
         }
 
 
+Printer = Callable[["Program", str, dict[str, int], "str | None"], Output]
+"""Program, target, knob values, architecture."""
+
+
 def emit(program: Program, target: str, kind: str, values: Mapping[str, int], arch: str | None = None) -> Output:
-    """``program`` printed as ``kind``: source | template | space | ir | launcher | ptx | cubin.
+    """``program`` printed as ``kind``: source | template | space | ir | launcher | launcher-cupy |
+    launcher-torch | ptx | cubin.
 
     Raises:
         KtcError: unknown or infeasible knobs, a construct the target lacks, no compiler for ptx and cubin.
@@ -107,11 +113,28 @@ def _space(program: Program, target: str, values: dict[str, int], arch: str | No
     return Output(json.dumps(space(p), indent=2), "json", "space", p.kernel.name, p.kernel.knob_values)
 
 
-def _launcher(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
-    from .backends import emit_launcher
+def _launcher(kind: str | None) -> Printer:
+    """Host code in the target's own style, or for CuPy or PyTorch; it calls the original where an assumption fails."""
 
-    e = program.lower(target, **values)
-    return Output(emit_launcher(e), target, "launcher", e.entry, e.kernel.knob_values, e.options, e.notes)
+    def printer(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
+        from .backends import emit_launcher
+
+        e = program.lower(target, **values)
+        guarded = any(a.origin == "runtime_guard" for a in e.kernel.assumptions)
+        original = _original(program, target) if guarded else None
+        return Output(
+            emit_launcher(e, kind, original), target, "launcher", e.entry, e.kernel.knob_values, e.options, e.notes
+        )
+
+    return printer
+
+
+def _original(program: Program, target: str) -> Emitted | None:
+    """The kernel before any pass, renamed so that both fit into one file."""
+    if program.original is None:
+        return None
+    renamed = program.original.with_(name=f"{program.original.name}_original")
+    return dataclasses.replace(program, kernel=renamed, refused=None).lower(target)
 
 
 def _device_code(program: Program, target: str, values: dict[str, int], arch: str | None, kind: str) -> Output:
@@ -132,12 +155,14 @@ def _cubin(program: Program, target: str, values: dict[str, int], arch: str | No
     return _device_code(program, target, values, arch, "cubin")
 
 
-_KINDS: dict[str, Callable[[Any, str, dict[str, int], str | None], Output]] = {
+_KINDS: dict[str, Printer] = {
     "source": _source,
     "template": _template,
     "space": _space,
     "ir": _ir,
-    "launcher": _launcher,
+    "launcher": _launcher(None),
+    "launcher-cupy": _launcher("cupy"),
+    "launcher-torch": _launcher("torch"),
     "ptx": _ptx,
     "cubin": _cubin,
 }

@@ -93,9 +93,7 @@ def sites(
         return print_json(
             {
                 "sites": [{"pass": n, "step": s.step, "doc": s.doc} for n, all_ in found.items() for s in all_],
-                "not_applicable": [
-                    {"pass": n, "code": r.code, "why": r.why, "hint": r.hint} for n, r in refused.items() if r
-                ],
+                "not_applicable": [{"pass": n, "code": code, "why": why} for n, (code, why) in refused.items()],
             }
         )
     for all_ in found.values():

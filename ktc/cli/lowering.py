@@ -36,6 +36,8 @@ class Emit(StrEnum):
     ptx = "ptx"
     cubin = "cubin"
     launcher = "launcher"
+    launcher_cupy = "launcher-cupy"
+    launcher_torch = "launcher-torch"
 
 
 @with_program
