@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.grammars import load_grammar
 from ktc.ir.nodes import LEVELS
 
 from .base import Arg, DistSpec, KnobRef, LevelSpec, Script, Step
@@ -94,10 +95,7 @@ def _print_level(lv: LevelSpec) -> str:
 
 @cache
 def _lark() -> Lark:
-    from lark import Lark
-
-    grammar = Path(__file__).with_name("language.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=False)
+    return load_grammar(Path(__file__).with_name("language.lark"), "start", placeholders=False)
 
 
 class _Reader:

@@ -11,6 +11,7 @@ from lark.exceptions import UnexpectedEOF
 from lark.indenter import DedentError, Indenter
 
 from ..diagnostics import KtcError, Loc
+from ..grammars import load_grammar
 from ..kernel import Kernel
 from ..nodes import Expr, Knob, Sym
 from .read_exprs import ExprReader
@@ -54,9 +55,8 @@ def parse_expr(text: str, symbols: Mapping[str, Sym | Knob], file: str = "<expre
 @cache
 def _lark(start: str) -> Lark:
     """One parser per start rule: the expression grammar alone builds its tables in a third of the time."""
-    grammar = Path(__file__).with_name("ktir.lark").read_text(encoding="utf-8")
     postlex = _Indenter() if start == "kernel" else None
-    return Lark(grammar, parser="lalr", start=start, postlex=postlex, propagate_positions=True, maybe_placeholders=True)
+    return load_grammar(Path(__file__).with_name("ktir.lark"), start, postlex=postlex)
 
 
 def _parse(start: str, text: str, file: str, limit: int) -> Tree:
