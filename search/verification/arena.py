@@ -11,7 +11,9 @@ from ktc.backends.base import Executable, Runtime
 from ktc.ir.workload import Workload
 
 ZONE_BYTES = 512
-ZONE = 0xC3
+ZONE = 0x41
+"""First byte pattern of the zones; each buffer has its own, so that copying one zone onto another shows."""
+
 POISONS = (0xFF, 0x11)
 """Byte patterns: NaN in every float type, and a small number."""
 
@@ -41,7 +43,7 @@ def launch_checked(
             args[name] = value
             continue
         content = _filled(value, poison) if roles.get(name) == "out" else value
-        host[name] = _padded(content, front)
+        host[name] = _padded(content, front, ZONE + len(host) % 64)
         device[name] = runtime.to_device(host[name])
         start = _zone(value) if front else 0
         args[name] = device[name][start : start + value.size] if front else device[name]
@@ -84,7 +86,7 @@ def _filled(like: np.ndarray, byte: int, size: int | None = None) -> np.ndarray:
     return np.full(n * like.dtype.itemsize, byte, np.uint8).view(like.dtype)
 
 
-def _padded(content: np.ndarray, front: bool) -> np.ndarray:
-    zone = _filled(content, ZONE, _zone(content))
+def _padded(content: np.ndarray, front: bool, byte: int) -> np.ndarray:
+    zone = _filled(content, byte, _zone(content))
     flat = content.reshape(-1)
     return np.concatenate([zone, flat, zone] if front else [flat, zone])
