@@ -1,0 +1,51 @@
+"""Named constants of CUDA's and C's headers, and the members of ``std::numeric_limits``."""
+
+from __future__ import annotations
+
+import math
+
+from ..nodes import Const
+from ..types import BF16, F16, F32, F64, I32, I64, U32, U64, Scalar
+
+_F32_MAX = 3.4028234663852886e38
+_F64_MAX = 1.7976931348623157e308
+
+NAMED: dict[str, Const] = {
+    "INFINITY": Const(math.inf, F32, "INFINITY"), "HUGE_VALF": Const(math.inf, F32), "HUGE_VAL": Const(math.inf, F64),
+    "CUDART_INF_F": Const(math.inf, F32), "CUDART_INF": Const(math.inf, F64), "CUDART_MAX_NORMAL_F": Const(_F32_MAX, F32),
+    "CUDART_NAN_F": Const(math.nan, F32), "CUDART_NAN": Const(math.nan, F64), "NAN": Const(math.nan, F32),
+    "CUDART_PI_F": Const(3.1415927410125732, F32), "CUDART_PI": Const(math.pi, F64), "M_PI": Const(math.pi, F64),
+    "M_PI_2": Const(math.pi / 2, F64), "M_PI_4": Const(math.pi / 4, F64), "M_1_PI": Const(1 / math.pi, F64),
+    "M_2_PI": Const(2 / math.pi, F64), "M_E": Const(math.e, F64), "M_LN2": Const(math.log(2), F64),
+    "M_LOG2E": Const(math.log2(math.e), F64), "M_SQRT2": Const(math.sqrt(2), F64), "M_SQRT1_2": Const(math.sqrt(0.5), F64),
+    "M_2_SQRTPI": Const(2 / math.sqrt(math.pi), F64), "FLT_MAX": Const(_F32_MAX, F32), "FLT_MIN": Const(2.0**-126, F32),
+    "FLT_EPSILON": Const(2.0**-23, F32), "DBL_MAX": Const(_F64_MAX, F64), "DBL_MIN": Const(2.0**-1022, F64),
+    "DBL_EPSILON": Const(2.0**-52, F64), "INT_MAX": Const(2**31 - 1, I32), "INT_MIN": Const(-(2**31), I32),
+    "UINT_MAX": Const(2**32 - 1, U32), "LONG_MAX": Const(2**63 - 1, I64), "LLONG_MAX": Const(2**63 - 1, I64),
+    "LLONG_MIN": Const(-(2**63), I64), "ULLONG_MAX": Const(2**64 - 1, U64), "INT32_MAX": Const(2**31 - 1, I32),
+    "UINT32_MAX": Const(2**32 - 1, U32), "INT64_MAX": Const(2**63 - 1, I64), "UINT64_MAX": Const(2**64 - 1, U64),
+    "SIZE_MAX": Const(2**64 - 1, U64), "CHAR_BIT": Const(8, I32), "UINT8_MAX": Const(255, I32), "SHRT_MAX": Const(32767, I32),
+    "INT8_MAX": Const(127, I32), "INT8_MIN": Const(-128, I32), "UCHAR_MAX": Const(255, I32), "USHRT_MAX": Const(65535, I32),
+    "warpSize": Const(32, I32), "CUDART_ZERO_FP16": Const(0.0, F16), "CUDART_ONE_FP16": Const(1.0, F16),
+    "CUDART_INF_FP16": Const(math.inf, F16), "CUDART_INF_BF16": Const(math.inf, BF16),
+}  # fmt: skip
+
+_FLOAT = {  # max, smallest normal, epsilon
+    F16: (65504.0, 2.0**-14, 2.0**-10),
+    BF16: (3.3895313892515355e38, 2.0**-126, 2.0**-7),
+    F32: (_F32_MAX, 2.0**-126, 2.0**-23),
+    F64: (_F64_MAX, 2.0**-1022, 2.0**-52),
+}
+
+
+def limit(t: Scalar, member: str) -> Const | None:
+    """``std::numeric_limits<t>::member()``, or None if there is no such member."""
+    if t in _FLOAT:
+        top, low, eps = _FLOAT[t]
+        values = {"max": top, "lowest": -top, "min": low, "epsilon": eps, "infinity": math.inf, "quiet_NaN": math.nan}
+        return Const(values[member], t) if member in values else None
+    if t.is_int:
+        low_i, top_i = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+        ints = {"max": top_i, "lowest": low_i, "min": low_i}
+        return Const(ints[member], t) if member in ints else None
+    return None

@@ -1,0 +1,170 @@
+"""State of lowering one kernel: scopes, the statement list being built, errors with places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from pycparser import c_ast
+
+from ..diagnostics import KtcError, Loc
+from ..fold import simplify
+from ..nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
+from ..types import Type
+from ..walk import substitute_expr
+from .facts import Facts
+from .limits import MAX_IR_STATEMENTS
+from .parser import to_loc
+from .preprocess import Preprocessed
+from .program import Program
+from .values import LazyVal, RecordVal, Value
+
+
+class Scope:
+    """Names of one block. ``record`` is the object whose members are visible (inside a method)."""
+
+    __slots__ = ("names", "namespace", "parent", "record")
+
+    def __init__(self, parent: Scope | None, namespace: tuple[str, ...] = (), record: RecordVal | None = None) -> None:
+        self.names: dict[str, Value] = {}
+        self.parent = parent
+        self.namespace = namespace or (parent.namespace if parent else ())
+        self.record = record
+
+    def find(self, name: str) -> Value | None:
+        """The innermost meaning of ``name``."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                found = scope.names[name]
+                return found.resolve() if isinstance(found, LazyVal) else found
+            if scope.record is not None and name in scope.record.fields:
+                return scope.record.fields[name]
+            scope = scope.parent
+        return None
+
+
+@dataclass
+class Frame:
+    """The function being lowered.
+
+    ``value`` is its result if a ``return`` was reached with no control flow around it; else results are assigned to
+    ``result``, declared lazily. ``done`` is the flag that a ``return`` inside a loop sets. ``loops`` counts the loops
+    entered inside this function, ``control`` the enclosing ifs and loops.
+    """
+
+    name: str
+    is_kernel: bool
+    ret: Type | None
+    facts: Facts
+    value: Value | None = None
+    result: Value | None = None
+    done: Sym | None = None
+    loops: int = 0
+    control: int = 0
+    step: list[Any] = field(default_factory=list)
+
+
+class Context:
+    """Base of the lowering mixins."""
+
+    def __init__(self, program: Program, source: Preprocessed, file: str) -> None:
+        self.program = program
+        self.source = source
+        self.file = file
+        self.scope = Scope(None)
+        self.out: list[Stmt] = []
+        self.frame = Frame("", True, None, Facts.empty())
+        self.loc: Loc | None = None
+        self.depth = 0
+        self.const_of: dict[Sym, Const] = {}
+        self.shared: dict[str, Value] = {}
+        self.tags: dict[str, int] = {}
+        self._commented: set[tuple[str, int]] = set()
+        self._emitted = 0
+        self._prelude: dict[str, Any] = {}
+
+    # ------------------------------------------------------------------ errors
+    def place(self, node: Any) -> Loc | None:
+        coord = getattr(node, "coord", None)
+        return to_loc(coord, self.file) if coord is not None and not isinstance(coord, str) else self.loc
+
+    def fail(self, code: str, message: str, node: Any = None, hint: str = "") -> NoReturn:
+        """Raise a KtcError at ``node``, or at the current statement."""
+        loc = self.place(node)
+        raise KtcError(code, message, loc, hint=hint, source=self.source.sources.get(loc.file) if loc else None)
+
+    # ------------------------------------------------------------------ statements
+    def emit(self, s: Stmt) -> None:
+        self._emitted += 1
+        if self._emitted > MAX_IR_STATEMENTS:
+            self.fail("E-SEMA-SIZE", f"the kernel expands to more than {MAX_IR_STATEMENTS} statements")
+        self.out.append(s)
+
+    def temp(self, e: Expr, name: str = "t") -> Var:
+        """``e`` evaluated now, into a new constant."""
+        sym = fresh(name, e.type)
+        self.emit(Decl(sym, e, const=True, loc=self.loc))
+        return Var(sym)
+
+    @contextmanager
+    def capture(self) -> Iterator[list[Stmt]]:
+        """Collect the statements emitted inside the ``with``."""
+        saved, self.out = self.out, []
+        inner = self.out
+        try:
+            yield inner
+        finally:
+            self.out = saved
+
+    @contextmanager
+    def scoped(
+        self, namespace: tuple[str, ...] = (), record: RecordVal | None = None, root: Scope | None = None
+    ) -> Iterator[Scope]:
+        """A nested scope; ``root`` starts a chain that does not see the caller's locals."""
+        saved = self.scope
+        self.scope = Scope(root if root is not None else saved, namespace, record)
+        try:
+            yield self.scope
+        finally:
+            self.scope = saved
+
+    @contextmanager
+    def controlled(self) -> Iterator[None]:
+        """Statements inside run conditionally or repeatedly."""
+        self.frame.control += 1
+        try:
+            yield
+        finally:
+            self.frame.control -= 1
+
+    def take_comments(self, loc: Loc | None) -> tuple[str, ...]:
+        """Comments of the line at ``loc``, once."""
+        if loc is None or (loc.file, loc.line) in self._commented:
+            return ()
+        found = self.source.comments.at(loc)
+        if found:
+            self._commented.add((loc.file, loc.line))
+        return found
+
+    def tag(self, name: str) -> frozenset[str]:
+        """A unique tag ``loop:name`` (``loop:name.2`` for the second such loop, ...)."""
+        n = self.tags[name] = self.tags.get(name, 0) + 1
+        return frozenset({f"loop:{name}" if n == 1 else f"loop:{name}.{n}"})
+
+    # ------------------------------------------------------------------ constants
+    def constant(self, e: Expr) -> Const | None:
+        """The literal that ``e`` is, knowing the values of constant variables."""
+        if isinstance(e, Const):
+            return e
+        folded = simplify(substitute_expr(e, self.const_of))
+        return folded if isinstance(folded, Const) else None
+
+    def is_root(self, scope: Scope) -> bool:
+        return scope.parent is None
+
+
+def is_node(x: Any) -> bool:
+    return isinstance(x, c_ast.Node)

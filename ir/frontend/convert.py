@@ -1,0 +1,202 @@
+"""Conversions and arithmetic on scalars, with C++'s rules made explicit as casts."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from typing import Any
+
+from ..fold import common_type, fold_node
+from ..nodes import COMPARISONS, Binary, Cast, Const, Expr, Load, Select, Unary, Var, VecGet, VecMake, i32
+from ..types import BOOL, F32, F64, I32, I64, Scalar, Type, Vec
+from .cxx_types import show
+from .resolve import TypeResolver
+from .values import RVal, VarPlace
+
+
+class Converter(TypeResolver):
+    """Scalar and vector arithmetic."""
+
+    def convert(self, v: RVal, to: Type, style: str = "implicit", node: Any = None) -> RVal:
+        """``v`` as a ``to``; literals are converted in place."""
+        e, t = v.expr, v.expr.type
+        if t == to:
+            return v
+        if isinstance(t, Scalar) and isinstance(to, Scalar):
+            if isinstance(e, Const):
+                c = _const_as(e, to)
+                if c is not None:
+                    return RVal(c)
+            return RVal(Cast(to, e, style))
+        if isinstance(to, Vec) and isinstance(t, Scalar) and style != "implicit" and isinstance(to.n, int):
+            lane = self.convert(v, to.elem, style, node).expr
+            return RVal(VecMake(to, (self.reuse(lane),) * to.n))
+        self.fail("E-SEMA-CONVERT", f"cannot convert '{show(t)}' to '{show(to)}'", node)
+
+    def reuse(self, e: Expr) -> Expr:
+        """``e``, or a temporary holding it if using it twice would compute it twice."""
+        return (
+            e
+            if isinstance(e, Const | Var) or (isinstance(e, Load) and e.buffer.type.__class__ is Vec)
+            else self.temp(e)
+        )
+
+    def condition(self, node: Any) -> Expr:
+        """An expression in a boolean context."""
+        return self.truth(self.rval(node), node)
+
+    def truth(self, v: RVal, node: Any = None) -> Expr:
+        if v.type == BOOL:
+            return v.expr
+        if not isinstance(v.type, Scalar):
+            self.fail("E-SEMA-CONVERT", f"'{show(v.type)}' is not a condition", node)
+        return self.convert(v, BOOL, "implicit", node).expr
+
+    def promote(self, v: RVal) -> RVal:
+        """Integer promotion."""
+        t = v.type
+        small = isinstance(t, Scalar) and (t == BOOL or (t.is_int and t.bits < 32))
+        return self.convert(v, I32) if small else v
+
+    def arithmetic(self, op: str, a: RVal, b: RVal, node: Any) -> RVal:
+        """``a op b`` after the usual arithmetic conversions."""
+        ta, tb = a.type, b.type
+        if isinstance(ta, Vec) or isinstance(tb, Vec):
+            return self._lanewise(op, a, b, node)
+        if not (isinstance(ta, Scalar) and isinstance(tb, Scalar)):
+            self.fail("E-SEMA-OPERATOR", f"no operator '{op}' for '{show(ta)}' and '{show(tb)}'", node)
+        if op in ("<<", ">>"):
+            a, b = self.promote(a), self.promote(b)
+            self._need_int(op, a, b, node)
+            return RVal(fold_const(Binary(op, a.expr, self.convert(b, a.type).expr)))
+        if op in ("%", "&", "|", "^"):
+            self._need_int(op, a, b, node)
+        wide = self.common(ta, tb, op, node)
+        return RVal(fold_const(Binary(op, self.convert(a, wide).expr, self.convert(b, wide).expr)))
+
+    def common(self, a: Scalar, b: Scalar, op: str, node: Any) -> Scalar:
+        """The type both operands are converted to."""
+        small = [t for t in (a, b) if t.is_float and t.bits < 32]
+        if small and a != b:
+            other = b if a is small[0] else a
+            if other.is_float and other.bits >= 32:
+                return other
+            self.fail("E-SEMA-AMBIGUOUS", f"operator '{op}' on '{show(a)}' and '{show(b)}' is ambiguous", node,
+                      hint="convert one side explicitly")  # fmt: skip
+        return common_type(a, b)
+
+    def _need_int(self, op: str, a: RVal, b: RVal, node: Any) -> None:
+        for v in (a, b):
+            if isinstance(v.type, Scalar) and v.type.is_float:
+                self.fail("E-SEMA-OPERATOR", f"operator '{op}' needs integers, not '{show(v.type)}'", node)
+
+    def _lanewise(self, op: str, a: RVal, b: RVal, node: Any) -> RVal:
+        """Vector operators exist for half2 and bfloat162 only; they work lane by lane."""
+        if a.type != b.type or op in COMPARISONS or not isinstance(a.type, Vec) or a.type.elem.bits != 16:
+            self.fail("E-SEMA-OPERATOR", f"no operator '{op}' for '{show(a.type)}' and '{show(b.type)}'", node,
+                      hint="write it for each component")  # fmt: skip
+        lanes = []
+        x, y = self.vector(a), self.vector(b)
+        for i in range(int(a.type.n)):  # type: ignore[arg-type]
+            lanes.append(self.arithmetic(op, RVal(lane_of(x, i)), RVal(lane_of(y, i)), node).expr)
+        return RVal(VecMake(a.type, tuple(lanes)))
+
+    def vector(self, v: RVal) -> Expr:
+        """A vector value whose lanes can be read several times."""
+        e = v.expr
+        return e if isinstance(e, Var | VecMake | Const) else self.temp(e, "v")
+
+    def unary(self, op: str, v: RVal, node: Any) -> RVal:
+        if op == "!":
+            e = self.truth(v, node)
+            return RVal(fold_node(Unary("!", e)))
+        if isinstance(v.type, Vec):
+            x = self.vector(v)
+            return RVal(
+                VecMake(v.type, tuple(self.unary(op, RVal(lane_of(x, i)), node).expr for i in range(int(v.type.n))))
+            )  # type: ignore[arg-type]
+        if not isinstance(v.type, Scalar):
+            self.fail("E-SEMA-OPERATOR", f"no operator '{op}' for '{show(v.type)}'", node)
+        v = self.promote(v)
+        if op == "+":
+            return v
+        if op == "~" and v.type.is_float:
+            self.fail("E-SEMA-OPERATOR", f"operator '~' needs an integer, not '{show(v.type)}'", node)
+        e = v.expr
+        if isinstance(e, Const) and not isinstance(e.value, float) and v.type.is_signed:
+            return RVal(Const(-e.value if op == "-" else ~e.value, v.type))
+        return RVal(Unary(op, e))
+
+    def select(self, cond: Expr, a: RVal, b: RVal, node: Any) -> RVal:
+        if a.type != b.type:
+            if not (isinstance(a.type, Scalar) and isinstance(b.type, Scalar)):
+                self.fail("E-SEMA-CONVERT", f"'?:' has branches of types '{show(a.type)}' and '{show(b.type)}'", node)
+            wide = self.common(a.type, b.type, "?:", node)
+            a, b = self.convert(a, wide), self.convert(b, wide)
+        return RVal(Select(cond, a.expr, b.expr))
+
+    # ------------------------------------------------------------------ 64-bit offsets
+    def add_offset(self, a: Expr | None, b: Expr) -> Expr:
+        """Pointer arithmetic: the sum in 64 bits. One conversion stays explicit unless an operand is 64-bit already."""
+        if a is None or (isinstance(a, Const) and a.value == 0):
+            return b
+        if isinstance(b, Const) and b.value == 0:
+            return a
+        if isinstance(a, Const) and isinstance(b, Const):
+            return Const(a.value + b.value, I64)
+        wide = any(isinstance(x.type, Scalar) and x.type.bits == 64 and not isinstance(x, Const) for x in (a, b))
+        first = Cast(I64, a, "implicit" if wide else "static") if a.type != I64 else a
+        if isinstance(a, Const):
+            first, second = Const(a.value, I64), Cast(I64, b, "implicit" if wide else "static") if b.type != I64 else b
+        else:
+            second = Const(b.value, I64) if isinstance(b, Const) else (Cast(I64, b, "implicit") if b.type != I64 else b)
+        return Binary("+", first, second)
+
+    def scale_offset(self, e: Expr, n: int) -> Expr:
+        if n == 1:
+            return e
+        if isinstance(e, Const):
+            return Const(int(e.value) * n, I64)
+        return Binary("*", Cast(I64, e, "static") if e.type != I64 else e, Const(n, I64))
+
+
+def fold_const(e: Expr) -> Expr:
+    """Fold integer arithmetic on literals only."""
+    if isinstance(e, Binary) and isinstance(e.a, Const) and isinstance(e.b, Const) and not _is_floaty(e.a):
+        return fold_node(e)
+    return e
+
+
+def _is_floaty(c: Const) -> bool:
+    return isinstance(c.value, float)
+
+
+def _const_as(c: Const, to: Scalar) -> Const | None:
+    """A literal converted exactly as C++ would, or None when a cast must stay."""
+    if to == BOOL:
+        return Const(bool(c.value), BOOL)
+    if to.is_int and not isinstance(c.value, float):
+        mask = (1 << to.bits) - 1
+        raw = int(c.value) & mask
+        if to.is_signed and raw >> (to.bits - 1):
+            raw -= mask + 1
+        return Const(raw, to, c.spelling if raw == c.value and not isinstance(c.value, bool) else "")
+    if to in (F32, F64):
+        value = float(c.value)
+        if to == F32 and abs(value) < 3.4e38:
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        return Const(value, to)
+    return None
+
+
+def lane_of(v: Expr, i: int) -> Expr:
+    """Lane ``i`` of a vector expression."""
+    if isinstance(v, VecMake):
+        return v.args[i]
+    if isinstance(v, Var):
+        return Load(v.sym, (i32(i),))
+    return VecGet(v, i32(i))
+
+
+def as_const(v: VarPlace) -> VarPlace:
+    return dataclasses.replace(v, const=True)

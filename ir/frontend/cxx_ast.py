@@ -1,0 +1,178 @@
+"""Syntax nodes that C++ and CUDA add to pycparser's C ones. They live in the same tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+Node = c_ast.Node
+
+
+class CxxNode(Node):
+    """A node whose fields are given by ``_fields``; ``coord`` is always the last argument."""
+
+    _fields: tuple[str, ...] = ()
+
+    def __init__(self, *values: Any, coord: Any = None) -> None:
+        if len(values) != len(self._fields):
+            raise TypeError(f"{type(self).__name__} takes {self._fields}")
+        for name, value in zip(self._fields, values):
+            setattr(self, name, value)
+        self.coord = coord
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{type(self).__name__}.{name}")
+
+    def children(self):
+        for name in self._fields:
+            v = getattr(self, name)
+            if isinstance(v, Node):
+                yield name, v
+            elif isinstance(v, list | tuple):
+                for i, x in enumerate(v):
+                    if isinstance(x, Node):
+                        yield f"{name}[{i}]", x
+
+    def __iter__(self):
+        for _, child in self.children():
+            yield child
+
+
+class NamePart(CxxNode):
+    """One component of a qualified name; ``args`` is a list of template arguments or None."""
+
+    _fields = ("name", "args")
+
+
+class QualName(CxxNode):
+    """``A::B<x>::c`` as an expression or inside :class:`NamedType`. ``parts`` is a list of :class:`NamePart`."""
+
+    _fields = ("parts", "absolute")
+
+    @property
+    def text(self) -> str:
+        return "::".join(p.name for p in self.parts)
+
+
+class NamedType(CxxNode):
+    """A type given by a qualified name or template-id."""
+
+    _fields = ("name",)
+
+
+class AutoType(CxxNode):
+    """``auto``, or ``decltype(expr)`` when ``expr`` is set."""
+
+    _fields = ("expr",)
+
+
+class RefDecl(c_ast.PtrDecl):
+    """Reference declarator ``&`` (``rvalue`` false) or ``&&``; takes a pointer's place in a declarator chain."""
+
+    def __init__(self, quals: list[str], type: Any, rvalue: bool, coord: Any = None) -> None:
+        super().__init__(quals, type, coord)
+        self.rvalue = rvalue
+
+
+class Function(CxxNode):
+    """A function definition, or a declaration when ``body`` is None.
+
+    ``decl`` is pycparser's Decl (its type is a FuncDecl); ``specs`` the CUDA qualifiers and storage classes;
+    ``bounds`` the arguments of ``__launch_bounds__``; ``inits`` a constructor's member initialisers (name, args);
+    ``kind`` is function | ctor | dtor | conversion; ``owner`` the qualifier parts of ``A::f``.
+    """
+
+    _fields = ("name", "decl", "body", "specs", "bounds", "inits", "kind", "owner")
+
+
+class CtorInit(CxxNode):
+    """Initialiser ``(a, b)`` or ``{a, b}`` of a declaration."""
+
+    _fields = ("args", "brace")
+
+
+class TemplateParam(CxxNode):
+    """``kind`` is 'type' or 'value'; ``type`` is the declared type of a value parameter."""
+
+    _fields = ("name", "kind", "type", "default", "pack")
+
+
+class Template(CxxNode):
+    """``template <params> decl``; an empty list is a full specialisation, None an explicit instantiation."""
+
+    _fields = ("params", "decl")
+
+
+class Namespace(CxxNode):
+    _fields = ("name", "items")
+
+
+class Using(CxxNode):
+    """``using namespace a::b`` (``namespace`` true) or ``using a::b``."""
+
+    _fields = ("name", "namespace")
+
+
+class Alias(CxxNode):
+    """``using name = type``."""
+
+    _fields = ("name", "type")
+
+
+class CxxCast(CxxNode):
+    """``static_cast<T>(x)`` and its three sisters."""
+
+    _fields = ("kind", "to_type", "expr")
+
+
+class Construct(CxxNode):
+    """``T(a, b)`` or ``T{a, b}``; ``to_type`` is a Typename."""
+
+    _fields = ("to_type", "args", "brace")
+
+
+class Launch(CxxNode):
+    """``callee<<<config>>>(args)``."""
+
+    _fields = ("callee", "config", "args")
+
+
+class Lambda(CxxNode):
+    _fields = ("captures", "params", "body")
+
+
+class RangeFor(CxxNode):
+    _fields = ("decl", "range", "stmt")
+
+
+class IfConstexpr(CxxNode):
+    _fields = ("init", "cond", "iftrue", "iffalse")
+
+
+class Asm(CxxNode):
+    """Inline PTX: ``outputs``/``inputs`` are lists of (constraint, expression)."""
+
+    _fields = ("text", "outputs", "inputs", "clobbers", "volatile")
+
+
+class Bindings(CxxNode):
+    """``auto [a, b] = init``."""
+
+    _fields = ("names", "init")
+
+
+class PackExpansion(CxxNode):
+    _fields = ("expr",)
+
+
+class Record(CxxNode):
+    """``struct``/``class``/``union`` with a body. ``items`` are declarations, FuncDefs, Templates and Aliases."""
+
+    _fields = ("kind", "name", "bases", "items", "align", "spec_args")
+
+
+class Bad(CxxNode):
+    """A declaration or host statement that did not parse; ``error`` says why, ``name`` is the function if known."""
+
+    _fields = ("error", "name", "is_device")

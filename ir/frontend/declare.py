@@ -1,0 +1,386 @@
+"""Lowering declarations: variables, pointers, arrays in registers and in shared memory, file-scope constants."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+from pycparser import c_ast
+
+from ..nodes import Alloc, Const, Decl, Expr, Store, Sym, Var, fresh, i32
+from ..types import I64, VOID, Array, Scalar, Type, Vec
+from .cxx_ast import CtorInit
+from .cxx_types import DIM3, Auto, CArray, Pointer, RecordType, Reference, show, size_of
+from .exprs import Exprs
+from .places import cost, describe
+from .program import Entity
+from .resolve import _quals
+from .values import (
+    ArrayVal,
+    Dim3Val,
+    ElemPlace,
+    FunctionVal,
+    ListVal,
+    NullVal,
+    PtrToPlace,
+    PtrVal,
+    PtrVar,
+    RecordVal,
+    RVal,
+    Value,
+    VarPlace,
+    ViewPlace,
+)  # fmt: skip
+
+MAX_INIT = 4096
+"""Elements of an initialised private array that are stored one by one."""
+
+
+class Declarations(Exprs):
+    """Declarations."""
+
+    def declare(self, node: c_ast.Decl, pragma: Any = None) -> None:
+        """One local declaration."""
+        storage = [*(node.storage or []), *(s for s in (node.funcspec or []) if isinstance(s, str))]
+        if isinstance(node.type, c_ast.FuncDecl):
+            return  # a local prototype
+        t = self.resolve(node.type)
+        const = "const" in _quals(node.type) and not isinstance(node.type, c_ast.PtrDecl)
+        if "__shared__" in storage:
+            self.scope.names[node.name] = self.declare_shared(node, t, storage)
+            return
+        if node.name in self.frame.facts.loop_only and node.init is None and isinstance(t, Scalar):
+            self.scope.names[node.name] = VarPlace(fresh(node.name, t))  # every loop declares it
+            return
+        self.scope.names[node.name] = self.declare_local(node, t, const, "constexpr" in storage)
+
+    def declare_local(self, node: c_ast.Decl, t: Type, const: bool, constexpr: bool) -> Value:
+        name, init = node.name, node.init
+        mutated = name in self.frame.facts.mutated
+        if isinstance(t, CArray):
+            return self._local_array(node, t)
+        if isinstance(t, Auto | Reference | Pointer) or init is not None:
+            args = _init_args(init)
+            if t == DIM3 or isinstance(t, RecordType):
+                brace = not isinstance(init, CtorInit) or init.brace
+                return self._record_variable(name, t, args, brace, init, mutated)
+            if isinstance(t, Reference):
+                return self._reference(node, t, args)
+            v = self.eval(args[0]) if len(args) == 1 and not isinstance(args[0], c_ast.InitList) else None
+            if isinstance(t, Auto):
+                if v is None:
+                    self.fail("E-SEMA-AUTO", "auto needs one initialiser", node)
+                v = self.load(v, node)
+                if isinstance(v, FunctionVal | RecordVal | Dim3Val | PtrToPlace | NullVal):
+                    return (
+                        self.new_record(v.type, name, node, {k: self.load(x) for k, x in v.fields.items()})
+                        if isinstance(v, RecordVal) and mutated
+                        else v
+                    )  # type: ignore[arg-type]
+                t = self.type_of(v)
+            if isinstance(t, Pointer):
+                return self._pointer(node, t, v, mutated)
+            value = self.initial_value(t, args, True, node) if v is None else self.load(v, node)
+            return self._scalar(node, t, value, const or constexpr, constexpr, mutated)
+        if isinstance(t, RecordType):
+            return self._record_variable(name, t, [], True, None, mutated)
+        if t == DIM3:
+            return Dim3Val(i32(1), i32(1), i32(1))
+        return self._scalar(node, t, None, False, False, mutated)
+
+    def _scalar(
+        self, node: c_ast.Decl, t: Type, value: Value | None, const: bool, constexpr: bool, mutated: bool
+    ) -> Value:
+        if not isinstance(t, Scalar | Vec):
+            self.fail("E-SEMA-TYPE", f"a variable of type '{show(t)}' is not supported", node)
+        e = None if value is None else self.convert(self.rvalue(value, node), t, "implicit", node).expr
+        known = self.constant(e) if e is not None and not mutated else None
+        if constexpr:
+            if known is None:
+                self.fail("E-SEMA-CONSTANT", f"'{node.name}' is constexpr but its value is not known here", node)
+            return RVal(known)
+        sym = fresh(node.name, self._viewed_type(node.name, t))
+        if sym.type != t:
+            from .places import bitcast
+
+            self.emit(Decl(sym, None if e is None else bitcast(e, sym.type), loc=self.loc))
+            return ViewPlace(sym, t)
+        if known is not None and isinstance(t, Scalar) and (const or not mutated):
+            self.const_of[sym] = known
+        self.emit(Decl(sym, e, const=const, loc=self.loc))
+        return VarPlace(sym, const)
+
+    def _viewed_type(self, name: str, t: Type) -> Type:
+        """The type to declare a vector with, when the function looks at its bits as other elements."""
+        size = size_of(t)
+        if not isinstance(t, Vec) or size is None:
+            return t
+        found = set()
+        for view in self.frame.facts.views.get(name, []):
+            v = self.resolve(view)
+            elem = v.elem if isinstance(v, Pointer | Reference) else None
+            while isinstance(elem, Vec | CArray):
+                elem = elem.elem
+            if isinstance(elem, Scalar) and elem != t.elem and size % elem.bytes == 0:
+                found.add(elem)
+        if len(found) != 1:
+            return t
+        elem = found.pop()
+        return Vec(elem, size // elem.bytes)
+
+    def _pointer(self, node: c_ast.Decl, t: Pointer, v: Value | None, mutated: bool) -> Value:
+        if v is None:
+            self.fail("E-UNSUPPORTED-POINTER", f"the pointer '{node.name}' has no initialiser", node,
+                      hint="declare it where its value is known")  # fmt: skip
+        if not isinstance(v, PtrToPlace):
+            v = self.load(v, node)
+        if isinstance(v, PtrVal):
+            if isinstance(t.elem, CArray) or t.elem == v.elem:
+                pass
+            elif t.elem == VOID:
+                t = Pointer(v.elem)
+            else:
+                self.fail(
+                    "E-SEMA-CONVERT",
+                    f"cannot initialise '{show(t)}' with '{show(self.type_of(v))}'",
+                    node,
+                    hint="use reinterpret_cast",
+                )
+            if mutated:
+                sym = fresh(node.name, I64)
+                start = self.convert(RVal(v.offset if v.offset is not None else Const(0, I64)), I64).expr
+                self.emit(Decl(sym, start, loc=self.loc))
+                return PtrVar(sym, v)
+            if v.offset is not None and (cost(v.offset) > 8 or not self.is_constant_expr(v.offset)):
+                return dataclasses.replace(v, offset=self.temp(v.offset, f"{node.name}_offset"))
+            return v
+        if isinstance(v, PtrToPlace | NullVal):
+            return v
+        self.fail("E-SEMA-CONVERT", f"cannot initialise a pointer with {describe(v)}", node)
+
+    def is_constant_expr(self, e: Expr) -> bool:
+        """Whether ``e`` has the same value wherever it is evaluated in this function."""
+        from ..walk import walk_expr
+
+        names = self.frame.facts.mutated
+        return all(not (isinstance(x, Var) and x.sym.name in names) for x in walk_expr(e))
+
+    def _reference(self, node: c_ast.Decl, t: Reference, args: list) -> Value:
+        if len(args) != 1:
+            self.fail("E-SEMA-INIT", f"the reference '{node.name}' needs one initialiser", node)
+        v = self.eval(args[0])
+        if isinstance(v, RVal):
+            sym = fresh(node.name, v.expr.type)
+            self.emit(Decl(sym, v.expr, const=True, loc=self.loc))
+            return VarPlace(sym, const=True)
+        return self.stable(v)
+
+    def _record_variable(self, name: str, t: Type, args: list, brace: bool, node: Any, mutated: bool) -> Value:
+        if t == DIM3:
+            v = self.load(self.eval(args[0])) if len(args) == 1 and not isinstance(args[0], c_ast.InitList) else None
+            return v if isinstance(v, Dim3Val) else self.initial_value(t, args, brace, node)
+        assert isinstance(t, RecordType)
+        if len(args) == 1 and not isinstance(args[0], c_ast.InitList):
+            v = self.load(self.eval(args[0]), node)
+            if isinstance(v, RecordVal) and v.type == t:
+                return self.new_record(t, name, node, {k: self.load(x) for k, x in v.fields.items()})
+            return self.construct_record(t, [v], node, name)
+        if len(args) == 1:
+            args = args[0].exprs
+        if not brace and args:
+            return self.construct_record(t, [self.eval(a) for a in args], node, name)
+        v = self.brace_record(t, args, node)
+        assert isinstance(v, RecordVal)
+        return v
+
+    # ------------------------------------------------------------------ arrays
+    def _shape(self, t: CArray, node: Any) -> tuple[tuple[int, ...], Type]:
+        dims: list[int] = []
+        inner: Type = t
+        while isinstance(inner, CArray):
+            if inner.n is None:
+                self.fail("E-SEMA-ARRAY", "the size of this array is not known", node)
+            dims.append(inner.n)
+            inner = inner.elem
+        return tuple(dims), inner
+
+    def _local_array(self, node: c_ast.Decl, t: CArray) -> Value:
+        values = None
+        if node.init is not None:
+            values = _init_args(node.init)
+            if len(values) == 1 and isinstance(values[0], c_ast.InitList):
+                values = values[0].exprs
+            if t.n is None:
+                t = CArray(t.elem, len(values))
+        v = self.declare_array(node.name, t, node)
+        if values is not None:
+            self._init_array(v, t, values, node)
+        return v
+
+    def declare_array(self, name: str, t: CArray, node: Any) -> ArrayVal:
+        dims, elem = self._shape(t, node)
+        if not isinstance(elem, Scalar | Vec):
+            self.fail(
+                "E-UNSUPPORTED-ARRAY",
+                f"an array of '{show(elem)}' is not supported",
+                node,
+                hint="use one array per field",
+            )
+        sym = fresh(name, Array(elem, tuple(i32(d) for d in dims), "local"))
+        self.emit(Alloc(sym, loc=self.loc))
+        return ArrayVal(sym, (), t)
+
+    def _init_array(self, v: ArrayVal, t: CArray, values: list, node: Any) -> None:
+        dims, elem = self._shape(t, node)
+        total = 1
+        for d in dims:
+            total *= d
+        if total > MAX_INIT:
+            self.fail(
+                "E-UNSUPPORTED-ARRAY", f"an initialised array of {total} elements", node, hint="fill it with a loop"
+            )
+        flat: dict[tuple[int, ...], Any] = {}
+        _flatten(values, dims, (), flat)
+        for index in itertools.product(*(range(d) for d in dims)):
+            e = self.initial_value(elem, [flat[index]], True, node) if index in flat else self.zero(elem)
+            value = self.convert(self.rvalue(e, node), elem, "implicit", node).expr
+            self.emit(Store(v.buffer, tuple(i32(i) for i in index), value, loc=self.loc))
+
+    def copy_array(self, dst: Value, src: Value, node: Any) -> None:
+        """Element by element."""
+        assert isinstance(dst, ArrayVal) and isinstance(dst.type, CArray)
+        dims, elem = self._shape(dst.type, node)
+        for index in itertools.product(*(range(d) for d in dims)):
+            at = tuple(i32(i) for i in index)
+            source: Value = src
+            for i in at:
+                source = self.subscript(source, i, node)
+            self.store(ElemPlace(dst.buffer, dst.prefix + at, elem), self.load(source), node)
+
+    def declare_shared(self, node: c_ast.Decl, t: Type, storage: list[str]) -> Value:
+        """``__shared__`` static or ``extern __shared__`` dynamic memory; the same dynamic name is the same memory."""
+        align = 0
+        for a in node.align or []:
+            align = max(align, self.const_int(a.alignment, "an alignment"))
+        dynamic = "extern" in storage
+        if dynamic:
+            return self._dynamic(node, t, align)
+        if isinstance(t, Scalar | Vec):
+            sym = fresh(node.name, Array(t, (i32(1),), "shared"))
+            self.emit_alloc(Alloc(sym, align=align, loc=self.loc))
+            return ElemPlace(sym, (i32(0),), t)
+        if not isinstance(t, CArray):
+            self.fail(
+                "E-UNSUPPORTED-SHARED", f"shared memory of type '{show(t)}'", node, hint="use one array per field"
+            )
+        dims, elem = self._shape(t, node)
+        if not isinstance(elem, Scalar | Vec):
+            self.fail(
+                "E-UNSUPPORTED-SHARED", f"shared memory of type '{show(elem)}'", node, hint="use one array per field"
+            )
+        sym = fresh(node.name, Array(elem, tuple(i32(d) for d in dims), "shared"))
+        self.emit_alloc(Alloc(sym, align=align, loc=self.loc))
+        return ArrayVal(sym, (), t)
+
+    def emit_alloc(self, a: Alloc) -> None:
+        """Shared memory belongs to the block, whatever the control flow around its declaration."""
+        if self.frame.is_kernel and not self.frame.control:
+            self.emit(a)
+        else:
+            self.hoisted.append(a)
+
+    hoisted: list[Alloc]
+
+    def _dynamic(self, node: c_ast.Decl, t: Type, align: int) -> Value:
+        if node.name in self.shared:
+            return self.shared[node.name]
+        if not isinstance(t, CArray) or not isinstance(t.elem, Scalar | Vec):
+            self.fail(
+                "E-UNSUPPORTED-SHARED",
+                f"dynamic shared memory of type '{show(t)}'",
+                node,
+                hint="declare an array of bytes or numbers",
+            )
+        sym = fresh(node.name, Array(t.elem, (self.dynamic_extent(t.elem),), "shared"))
+        self.emit_alloc(Alloc(sym, dynamic=True, align=align, loc=self.loc))
+        self.shared[node.name] = ArrayVal(sym, (), CArray(t.elem, None))
+        return self.shared[node.name]
+
+    def dynamic_extent(self, elem: Type) -> Expr:
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ file scope
+    def global_variable(self, entity: Entity, node: Any, args: list | None = None) -> Value:
+        """A file-scope constant by value; writable device memory is not supported."""
+        decl: c_ast.Decl = entity.node
+        storage = [*(decl.storage or []), *(s for s in (decl.funcspec or []) if isinstance(s, str))]
+        if "__shared__" in storage:
+            return self._dynamic(decl, self.resolve(decl.type), 0)
+        const = "constexpr" in storage or "const" in _quals(decl.type)
+        if ("__device__" in storage or "__constant__" in storage) and not const:
+            self.fail("E-UNSUPPORTED-GLOBAL", f"'{decl.name}' is device memory at file scope", node,
+                      hint="pass it to the kernel as a parameter")  # fmt: skip
+        if decl.init is None:
+            self.fail("E-SEMA-CONSTANT", f"'{decl.name}' has no value that is known here", node)
+        with self.scoped(namespace=entity.namespace, root=self.global_scope()):
+            if entity.params is not None:
+                values = self.outer(lambda: self.template_args(args or [], node))
+                self.bind_params(entity.params, values, node)
+            t = self.resolve(decl.type)
+            if isinstance(t, CArray):
+                return self._constant_table(decl, t)
+            parts = _init_args(decl.init)
+            with self.capture() as extra:
+                v = (
+                    self.initial_value(t, parts, True, node)
+                    if not isinstance(t, Auto)
+                    else self.load(self.eval(parts[0]))
+                )
+            if not isinstance(v, RVal):
+                for s in extra:
+                    self.emit(s)
+                return v
+            c = self.constant(v.expr)
+            if c is None:
+                self.fail("E-SEMA-CONSTANT", f"the value of '{decl.name}' is not known while reading the source", node)
+            return RVal(c)
+
+    def _constant_table(self, decl: c_ast.Decl, t: CArray) -> Value:
+        if decl.name not in self.tables:
+            saved, self.loc = self.loc, self.place(decl)
+            with self.capture() as out:
+                copy = c_ast.Decl(decl.name, decl.quals, decl.align, [], [], decl.type, decl.init, None, decl.coord)
+                self.tables[decl.name] = self._local_array(copy, t)
+            self.hoisted.extend(out)  # type: ignore[arg-type]
+            self.loc = saved
+        return self.tables[decl.name]
+
+    tables: dict[str, Value]
+
+
+def _init_args(init: Any) -> list:
+    """Initialiser forms ``= x``, ``(x, y)``, ``{x, y}`` as a list of expressions."""
+    if init is None:
+        return []
+    if isinstance(init, CtorInit):
+        return list(init.args)
+    return list(init.exprs) if isinstance(init, c_ast.InitList) else [init]
+
+
+def _flatten(values: list, dims: tuple[int, ...], prefix: tuple[int, ...], out: dict[tuple[int, ...], Any]) -> None:
+    """Braced values by index; a missing inner brace level runs on row-major, as C allows."""
+    if len(dims) == 1:
+        for i, v in enumerate(values):
+            out[(*prefix, i)] = v
+        return
+    if values and not any(isinstance(v, c_ast.InitList) for v in values):
+        inner = 1
+        for d in dims[1:]:
+            inner *= d
+        values = [c_ast.InitList(values[i : i + inner]) for i in range(0, len(values), inner)]
+    for i, v in enumerate(values):
+        _flatten(v.exprs, dims[1:], (*prefix, i), out)
+
+
+__all__ = ["Declarations", "ListVal", "Sym"]

@@ -1,0 +1,593 @@
+"""Lowering expressions to values and places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from ..fold import fold_node
+from ..nodes import Binary, Const, Decl, Expr, HwIndex, Load, Select, Stmt, Var, VecMake, fresh, i32
+from ..types import BOOL, F32, F64, I32, I64, U32, U64, VOID, Array, Ptr, Scalar, Type, Vec
+from ..walk import walk_expr
+from . import constants
+from .calls import Calls
+from .cxx_ast import Construct, CxxCast, Lambda, PackExpansion, QualName
+from .cxx_types import DIM3, CArray, Pointer, RecordType, Reference, show
+from .places import LANES, bitcast, describe
+from .program import name_parts, pick
+from .values import (
+    Dim3Val,
+    ElemPlace,
+    FunctionVal,
+    LanePlace,
+    ListVal,
+    NullVal,
+    OpaqueVal,
+    PackVal,
+    PtrToPlace,
+    PtrVal,
+    RecordVal,
+    RVal,
+    SubVec,
+    TypeVal,
+    Value,
+    VarPlace,
+    ViewPlace,
+)  # fmt: skip
+
+HW = {"threadIdx": "thread", "blockIdx": "block", "blockDim": "block_dim", "gridDim": "grid_dim"}
+_PLACES = (VarPlace, ElemPlace, LanePlace, SubVec, ViewPlace)
+
+
+class Exprs(Calls):
+    """Expressions. ``eval`` gives a value or place, ``rval`` a scalar or vector value."""
+
+    def rval(self, node: Any) -> RVal:
+        return self.rvalue(self.eval(node), node)
+
+    def eval(self, node: Any) -> Value:
+        """What ``node`` means; side effects are emitted as statements."""
+        handler = _HANDLERS.get(type(node))
+        if handler is None:
+            self.fail("E-UNSUPPORTED-EXPR", f"this expression is not supported ({type(node).__name__})", node)
+        return handler(self, node)
+
+    def unevaluated(self, node: Any) -> Value:
+        """``eval`` for its type only."""
+        with self.capture():
+            return self.eval(node)
+
+    # ------------------------------------------------------------------ leaves
+    def _constant(self, node: c_ast.Constant) -> Value:
+        text, kind = node.value, node.type
+        if kind == "bool":
+            return RVal(Const(text == "true", BOOL, text))
+        if kind == "nullptr_t":
+            return NullVal()
+        if kind == "char":
+            return RVal(Const(_char(text), Scalar("int", 8), text))
+        if kind == "string":
+            return OpaqueVal(text)
+        if "int" in kind:
+            return RVal(_integer(text))
+        digits = text.replace("'", "")
+        f32 = digits[-1] in "fF" and not (digits[:2].lower() == "0x" and "p" not in digits.lower())
+        value = float.fromhex(digits.rstrip("fFlL")) if digits[:2].lower() == "0x" else float(digits.rstrip("fFlL"))
+        c = RVal(Const(value, F64, text))
+        return RVal(Const(self.convert(c, F32).expr.value, F32, text)) if f32 else c  # type: ignore[attr-defined]
+
+    def _id(self, node: c_ast.ID) -> Value:
+        found = self.scope.find(node.name)
+        if found is not None:
+            return found
+        value = self.global_name((), node.name, node)
+        if value is not None:
+            return value
+        if node.name in HW:
+            return OpaqueVal(node.name)
+        extra = f"; {', '.join(self.source.missing[:3])} was not found" if self.source.missing else ""
+        looks_macro = node.name.isupper()
+        hint = (
+            f"give it a value with -D {node.name}=..."
+            if looks_macro
+            else "check the spelling, or add the folder of its header"
+        )
+        self.fail("E-SEMA-NAME", f"unknown name '{node.name}'{extra}", node, hint=hint)
+
+    def _qual(self, node: QualName) -> Value:
+        qualifier, name, args = name_parts(node)
+        if qualifier == ("std",) and name.endswith("_v") and args:
+            answer = self.predicate(name[:-2], args, node)
+            if answer is not None:
+                return RVal(Const(answer, BOOL))
+        if name == "value" and len(node.parts) >= 2:
+            trait = node.parts[-2]
+            answer = self.predicate(trait.name, trait.args or [], node)
+            if answer is not None:
+                return RVal(Const(answer, BOOL))
+        if len(node.parts) > 1:
+            owner = self.try_type(QualName(node.parts[:-1], False, coord=node.coord))
+            if isinstance(owner, RecordType):
+                member = self.static_member(owner, name, node)
+                if member is not None:
+                    return member
+        value = self.global_name(qualifier, name, node, args)
+        if value is not None:
+            return value
+        self.fail(
+            "E-SEMA-NAME",
+            f"unknown name '{node.text}'",
+            node,
+            hint="check the spelling, or add the folder of its header",
+        )
+
+    def global_name(self, qualifier: tuple[str, ...], name: str, node: Any, args: list | None = None) -> Value | None:
+        """A file-scope constant, enumerator or named constant."""
+        for entity in pick(self.program.variables.get(name, []), qualifier, self.scope.namespace):
+            return self.global_variable(entity, node, args)
+        if name in self.program.enumerators:
+            return self.enumerator(name, node)
+        if name in constants.NAMED:
+            return RVal(constants.NAMED[name])
+        t = self.try_type(node) if isinstance(node, c_ast.ID) else None
+        return TypeVal(t) if t is not None else None
+
+    def enumerator(self, name: str, node: Any) -> RVal:
+        enum, position = self.program.enumerators[name]
+        t = I32 if enum.type is None else self.resolve(enum.type)
+        base, offset = 0, position
+        for i in range(position, -1, -1):
+            if enum.values[i].value is not None:
+                base, offset = self.const_int(enum.values[i].value, "an enumerator"), position - i
+                break
+        assert isinstance(t, Scalar)
+        return RVal(Const(base + offset, t))
+
+    # ------------------------------------------------------------------ operators
+    def _binary(self, node: c_ast.BinaryOp) -> Value:
+        if node.op in ("&&", "||"):
+            return self._logical(node)
+        a = self.load(self.eval(node.left), node.left)
+        at = len(self.out)
+        b = self.load(self.eval(node.right), node.right)
+        a = self._keep_before(a, at)
+        return self.binary(node.op, a, b, node)
+
+    def _keep_before(self, a: Value, at: int) -> Value:
+        """Name ``a`` if evaluating a later operand emitted effects that could change it."""
+        if isinstance(a, RVal) and any(not isinstance(s, Decl) for s in self.out[at:]) and _can_change(a.expr):
+            sym = fresh("t", a.expr.type)
+            self.out.insert(at, Decl(sym, a.expr, const=True, loc=self.loc))
+            return RVal(Var(sym))
+        return a
+
+    def binary(self, op: str, a: Value, b: Value, node: Any) -> Value:
+        """``a op b`` on loaded operands: numbers, pointers or records with an operator function."""
+        if isinstance(a, RecordVal) or isinstance(b, RecordVal):
+            found = self.operator_call(op, [a, b], node)
+            if found is not None:
+                return found
+        if isinstance(a, PtrVal) or isinstance(b, PtrVal):
+            return self._pointer_binary(op, a, b, node)
+        if isinstance(a, NullVal | PtrToPlace) or isinstance(b, NullVal | PtrToPlace):
+            self.fail("E-UNSUPPORTED-POINTER", f"operator '{op}' on these pointers is not supported", node)
+        x, y = self.rvalue(a, node), self.rvalue(b, node)
+        if isinstance(x.type, Vec) or isinstance(y.type, Vec):
+            found = self.operator_call(op, [x, y], node)
+            if found is not None:
+                return found
+        return self.arithmetic(op, x, y, node)
+
+    def _pointer_binary(self, op: str, a: Value, b: Value, node: Any) -> Value:
+        if op == "+" and isinstance(a, RVal) and isinstance(b, PtrVal):
+            a, b = b, a
+        if op in ("+", "-") and isinstance(a, PtrVal) and isinstance(b, RVal):
+            e = self.promote(b).expr
+            if op == "-":
+                wide = self.convert(RVal(e), I64).expr
+                e = Const(-int(e.value), e.type) if isinstance(e, Const) else Binary("-", Const(0, I64), wide)  # type: ignore[arg-type]
+            return self.pointer_add(a, e, node)
+        if isinstance(a, PtrVal) and isinstance(b, PtrVal) and a.buffer == b.buffer and a.prefix == b.prefix:
+            x, y = (self.convert(RVal(p.offset or Const(0, I64)), I64).expr for p in (a, b))
+            if op == "-":
+                num, _ = self._ratio(a, node)
+                diff: Expr = Binary("-", x, y)
+                return RVal(diff if num == 1 else Binary("/", diff, Const(num, I64)))
+            if op in ("==", "!=", "<", "<=", ">", ">="):
+                return RVal(Binary(op, x, y))
+        if op in ("==", "!=") and (isinstance(a, NullVal) or isinstance(b, NullVal)):
+            p = a if isinstance(a, PtrVal) else b
+            assert isinstance(p, PtrVal)
+            if isinstance(p.buffer.type, Array):
+                return RVal(Const(op == "!=", BOOL))
+            self.fail("E-UNSUPPORTED-NULL", f"'{p.buffer.name}' is compared with nullptr: optional buffers are not supported", node,
+                      hint="write one kernel with the buffer and one without, or choose with a template parameter")  # fmt: skip
+        self.fail("E-UNSUPPORTED-POINTER", f"operator '{op}' on pointers into different buffers", node)
+
+    def _logical(self, node: c_ast.BinaryOp) -> Value:
+        a = self.condition(node.left)
+        known = self.constant(a)
+        if known is not None and bool(known.value) == (node.op == "||"):
+            return RVal(Const(bool(known.value), BOOL))
+        with self.controlled(), self.capture() as pre:
+            b = self.condition(node.right)
+        if not pre:
+            return RVal(b if known is not None else Binary(node.op, a, b))
+        sym = fresh("cond", BOOL)
+        self.emit(Decl(sym, a, loc=self.loc))
+        from ..nodes import Assign, If, Unary
+
+        test: Expr = Var(sym) if node.op == "&&" else Unary("!", Var(sym))
+        self.emit(If(test, (*pre, Assign(sym, b, loc=self.loc)), loc=self.loc))
+        return RVal(Var(sym))
+
+    def _ternary(self, node: c_ast.TernaryOp) -> Value:
+        cond = self.condition(node.cond)
+        known = self.constant(cond)
+        if known is not None:
+            return self.load(self.eval(node.iftrue if known.value else node.iffalse), node)
+        with self.controlled(), self.capture() as pre_a:
+            a = self.load(self.eval(node.iftrue), node.iftrue)
+        with self.controlled(), self.capture() as pre_b:
+            b = self.load(self.eval(node.iffalse), node.iffalse)
+        if (
+            isinstance(a, PtrVal)
+            and isinstance(b, PtrVal)
+            and a.buffer == b.buffer
+            and a.prefix == b.prefix
+            and not (pre_a or pre_b)
+        ):
+            x, y = (self.convert(RVal(p.offset or Const(0, I64)), I64).expr for p in (a, b))
+            import dataclasses
+
+            return dataclasses.replace(a, offset=Select(cond, x, y))
+        x, y = self.rvalue(a, node.iftrue), self.rvalue(b, node.iffalse)
+        if not pre_a and not pre_b:
+            return self.select(cond, x, y, node)
+        return self._ternary_statement(cond, x, y, pre_a, pre_b, node)
+
+    def _ternary_statement(self, cond: Expr, a: RVal, b: RVal, pre_a: list[Stmt], pre_b: list[Stmt], node: Any) -> RVal:
+        from ..nodes import Assign, If
+
+        t: Type = a.type
+        if a.type != b.type and isinstance(a.type, Scalar) and isinstance(b.type, Scalar):
+            t = self.common(a.type, b.type, "?:", node)
+        sym = fresh("value", t)
+        self.emit(Decl(sym, None, loc=self.loc))
+        then = (*pre_a, Assign(sym, self.convert(a, t).expr, loc=self.loc))
+        orelse = (*pre_b, Assign(sym, self.convert(b, t).expr, loc=self.loc))
+        self.emit(If(cond, then, orelse, loc=self.loc))
+        return RVal(Var(sym))
+
+    def _unary(self, node: c_ast.UnaryOp) -> Value:
+        op = node.op
+        if op == "&":
+            return self.address(self.eval(node.expr), node)
+        if op == "*":
+            v = self.eval(node.expr)
+            v = v if isinstance(v, PtrToPlace) else self.load(v, node)
+            if isinstance(v, PtrVal):
+                return self.deref(v, None, node)
+            if isinstance(v, PtrToPlace):
+                return self.view(v, None, node)
+            self.fail("E-SEMA-POINTER", f"cannot dereference {describe(v)}", node)
+        if op in ("++", "--", "p++", "p--"):
+            return self._increment(node, op[-1], op[0] == "p")
+        if op == "sizeof":
+            return RVal(self.sizeof(self._operand_type(node.expr), node))
+        if op == "alignof":
+            t = self._operand_type(node.expr)
+            return RVal(self.sizeof(t.elem if isinstance(t, CArray) else t, node))
+        if op == "sizeof...":
+            pack = self.scope.find(node.expr.name)
+            if isinstance(pack, PackVal):
+                return RVal(Const(len(pack.items), U64))
+        if op.startswith("fold"):
+            return self._fold_pack(node, op[4:])
+        v = self.load(self.eval(node.expr), node.expr)
+        if isinstance(v, RecordVal):
+            found = self.operator_call(op, [v], node)
+            if found is not None:
+                return found
+        return self.unary(op, self.rvalue(v, node), node)
+
+    def _fold_pack(self, node: Any, op: str) -> Value:
+        items = self.expand_pack(node.expr, node)
+        if not items:
+            self.fail("E-UNSUPPORTED-PACK", "a fold over an empty pack", node)
+        total = self.load(items[0])
+        for v in items[1:]:
+            total = self.binary(op, total, self.load(v), node)
+        return total
+
+    def _operand_type(self, node: Any) -> Type:
+        if isinstance(node, c_ast.Typename):
+            return self.resolve(node)
+        if isinstance(node, c_ast.ID | QualName) and (t := self.try_type(node)) is not None:
+            return t
+        return self.type_of(self.unevaluated(node))
+
+    def _increment(self, node: Any, op: str, post: bool) -> Value:
+        place = self.eval(node.expr)
+        old = self.load(place, node)
+        if isinstance(old, RecordVal):
+            found = self.operator_call(op * 2, [old], node)
+            if found is not None:
+                return found
+        if isinstance(old, PtrVal):
+            kept = old
+            if post and old.offset is not None:
+                import dataclasses
+
+                kept = dataclasses.replace(old, offset=self.temp(old.offset, "old"))
+            self.store(place, self.pointer_add(old, i32(1 if op == "+" else -1), node), node)
+            return kept if post else self.load(place)
+        place = self.stable(place)
+        x = self.rvalue(place, node)
+        if post and not self._value_unused:
+            x = RVal(self.temp(x.expr, "old"))
+        self._value_unused = False
+        one = RVal(Const(1, I32))
+        self.store(place, self._as_place_type(self.arithmetic(op, x, one, node), place), node)
+        return x if post else place
+
+    _value_unused = False
+
+    def _as_place_type(self, v: RVal, place: Value) -> RVal:
+        return self.convert(v, self.type_of(place))
+
+    def _assign(self, node: c_ast.Assignment) -> Value:
+        self._value_unused = False
+        if node.op == "=":
+            if isinstance(node.rvalue, c_ast.InitList):
+                place = self.eval(node.lvalue)
+                v = self.initial_value(self.type_of(place), node.rvalue.exprs, True, node)
+            else:
+                v = self.load(self.eval(node.rvalue), node.rvalue)
+                at = len(self.out)
+                place = self.eval(node.lvalue)
+                v = self._keep_before(v, at)
+            if (
+                isinstance(node.lvalue, c_ast.StructRef)
+                and isinstance(v, PtrVal)
+                and self.assign_pointer_field(node.lvalue, v)
+            ):
+                return v
+            if isinstance(place, RecordVal) and (found := self.method(place, "operator=", [v], node)) is not None:
+                return found
+            self.store(place, v, node)
+            return place
+        op = node.op[:-1]
+        rhs = self.load(self.eval(node.rvalue), node.rvalue)
+        place = self.stable(self.eval(node.lvalue))
+        old = self.load(place, node)
+        if isinstance(old, RecordVal) or isinstance(rhs, RecordVal) or isinstance(self.type_of(old), Vec):
+            found = self.operator_call(node.op, [place, rhs], node)
+            if found is not None:
+                return found
+        new = self.binary(op, old, rhs, node)
+        if isinstance(new, RVal):
+            new = self._as_place_type(new, place)
+        self.store(place, new, node)
+        return place
+
+    def _subscript(self, node: c_ast.ArrayRef) -> Value:
+        base = self.eval(node.name)
+        if isinstance(base, RecordVal):
+            found = self.method(base, "operator[]", [self.eval(node.subscript)], node)
+            if found is not None:
+                return found
+        i = self.promote(self.rval(node.subscript))
+        if not isinstance(i.type, Scalar) or i.type.is_float:
+            self.fail("E-SEMA-SUBSCRIPT", f"an index must be an integer, not '{show(i.type)}'", node.subscript)
+        return self.subscript(base, i.expr, node)
+
+    def _member(self, node: c_ast.StructRef) -> Value:
+        name = node.field.name if isinstance(node.field, c_ast.ID) else node.field.parts[-1].name
+        if isinstance(node.name, c_ast.ID) and node.name.name in HW and self.scope.find(node.name.name) is None:
+            if name not in "xyz":
+                self.fail("E-SEMA-MEMBER", f"'{node.name.name}' has no member '{name}'", node)
+            return self.hardware(HW[node.name.name], name)
+        base = self.eval(node.name)
+        if node.type == "->":
+            base = base if isinstance(base, PtrToPlace) else self.load(base, node)
+            if isinstance(base, PtrVal):
+                base = self.deref(base, None, node)
+            elif isinstance(base, PtrToPlace):
+                base = self.view(base, None, node)
+        return self.member(base, name, node)
+
+    def hardware(self, level: str, axis: str) -> RVal:
+        """``threadIdx.x`` and friends."""
+        return RVal(HwIndex(level, axis))
+
+    def member(self, base: Value, name: str, node: Any) -> Value:
+        """``base.name``."""
+        if isinstance(base, RecordVal):
+            if name in base.fields:
+                return base.fields[name]
+            found = self.static_member(base.type, name, node)  # type: ignore[arg-type]
+            if found is not None:
+                return found
+            self.fail("E-SEMA-MEMBER", f"'{base.type}' has no member '{name}'", node)
+        if isinstance(base, Dim3Val) and name in ("x", "y", "z"):
+            return RVal(getattr(base, name))
+        if isinstance(base, OpaqueVal):
+            return OpaqueVal(f"{base.name}_{name}")
+        t = self.type_of(base)
+        if isinstance(t, Vec) and name in LANES and LANES[name] < int(t.n):  # type: ignore[arg-type]
+            return (
+                LanePlace(base, i32(LANES[name]), t.elem)
+                if not isinstance(base, RVal)
+                else self.load(LanePlace(base, i32(LANES[name]), t.elem))
+            )
+        self.fail("E-SEMA-MEMBER", f"'{show(t)}' has no member '{name}'", node)
+
+    # ------------------------------------------------------------------ casts and construction
+    def _c_cast(self, node: c_ast.Cast) -> Value:
+        return self.cast(self.resolve(node.to_type), node.expr, "c", node)
+
+    def _cxx_cast(self, node: CxxCast) -> Value:
+        to = self.resolve(node.to_type)
+        if node.kind == "const_cast":
+            return self.eval(node.expr)
+        if node.kind == "reinterpret_cast":
+            v = self.eval(node.expr)
+            if isinstance(to, Pointer):
+                return self.recast_pointer(v, to, node)
+            if isinstance(to, Reference):
+                return self.view_reference(v, to.elem, node)
+            self.fail("E-UNSUPPORTED-POINTER", "a pointer cannot be turned into an integer", node)
+        return self.cast(to, node.expr, "static", node)
+
+    def view_reference(self, v: Value, elem: Type, node: Any) -> Value:
+        """``reinterpret_cast<elem&>(v)``."""
+        p = self.address(v, node)
+        if isinstance(p, PtrVal):
+            return self.deref(self.recast_pointer(p, Pointer(elem), node), None, node)  # type: ignore[arg-type]
+        assert isinstance(p, PtrToPlace)
+        return self.view(PtrToPlace(p.place, elem), None, node)
+
+    def cast(self, to: Type, operand: Any, style: str, node: Any) -> Value:
+        if to == VOID:
+            self.eval(operand)
+            return RVal(i32(0))
+        v = self.eval(operand)
+        if isinstance(to, Reference):
+            return v if to.elem == self.type_of(v) else self.view_reference(v, to.elem, node)
+        if isinstance(to, Pointer):
+            return self.recast_pointer(v, to, node)
+        v = self.load(v, node)
+        if isinstance(v, RecordVal) and v.type == to:
+            return v
+        if isinstance(to, RecordType):
+            return self.construct_record(to, [v], node)
+        x = self.rvalue(v, node)
+        if x.type == to:
+            return x
+        return self.convert(x, to, style, node)
+
+    def _construct(self, node: Construct) -> Value:
+        t = self.resolve(node.to_type)
+        return self.initial_value(t, node.args, node.brace, node)
+
+    def initial_value(self, t: Type, args: list, brace: bool, node: Any) -> Value:
+        """A value of type ``t`` from constructor arguments or a braced list."""
+        if t == DIM3:
+            dims = [self.rval(a).expr for a in args] + [i32(1)] * 3
+            return Dim3Val(dims[0], dims[1], dims[2])
+        if isinstance(t, RecordType):
+            if brace or not args:
+                return self.brace_record(t, args, node)
+            return self.construct_record(t, [self.eval(a) for a in args], node)
+        if isinstance(t, Vec):
+            n = int(t.n)  # type: ignore[arg-type]
+            if len(args) == 1 and not isinstance(args[0], c_ast.InitList):
+                v = self.rval(args[0])
+                if v.type == t:
+                    return v
+                return self.convert(v, t, "c", node)
+            lanes = [self.convert(self.rval(a), t.elem, "implicit", node).expr for a in args[:n]]
+            lanes += [self.zero(t.elem).expr] * (n - len(lanes))
+            return RVal(VecMake(t, tuple(lanes)))
+        if not args:
+            return self.zero(t, node)
+        if len(args) > 1:
+            self.fail("E-SEMA-INIT", f"too many values for a '{show(t)}'", node)
+        if isinstance(args[0], c_ast.InitList):
+            return self.initial_value(t, args[0].exprs, True, node)
+        return self.cast(t, args[0], "c", node)
+
+    def zero(self, t: Type, node: Any = None) -> RVal:
+        """``T()``."""
+        if isinstance(t, Scalar):
+            return RVal(Const(False if t == BOOL else (0.0 if t.is_float else 0), t))
+        if isinstance(t, Vec):
+            return RVal(VecMake(t, (self.zero(t.elem).expr,) * int(t.n)))  # type: ignore[arg-type]
+        self.fail("E-SEMA-INIT", f"'{show(t)}' has no zero value", node)
+
+    def _init_list(self, node: c_ast.InitList) -> Value:
+        return ListVal(tuple(node.exprs))
+
+    def _comma(self, node: c_ast.ExprList) -> Value:
+        value: Value = NullVal()
+        for e in node.exprs:
+            value = self.eval(e)
+        return value
+
+    def _lambda(self, node: Lambda) -> Value:
+        scope = self.scope
+        return FunctionVal(lambda args, at: self.call_lambda(node, scope, args, at))
+
+    def expand_pack(self, node: PackExpansion, at: Any) -> list[Value]:
+        """Values of ``pattern...``: the pattern once for each element of the packs it names."""
+        from .facts import children
+
+        names: set[str] = set()
+        stack = [node.expr]
+        while stack:
+            n = stack.pop()
+            if isinstance(n, c_ast.ID) and isinstance(self.scope.find(n.name), PackVal):
+                names.add(n.name)
+            if isinstance(n, QualName):
+                names.update(p.name for p in n.parts if isinstance(self.scope.find(p.name), PackVal))
+            stack.extend(children(n))
+        if not names:
+            self.fail("E-UNSUPPORTED-PACK", "nothing to expand here", at)
+        packs = {n: self.scope.find(n) for n in names}
+        out = []
+        for i in range(len(next(iter(packs.values())).items)):  # type: ignore[union-attr]
+            with self.scoped() as scope:
+                for n, p in packs.items():
+                    scope.names[n] = p.items[i]  # type: ignore[union-attr]
+                out.append(self.eval(node.expr))
+        return out
+
+
+def _integer(text: str) -> Const:
+    """An integer literal with the type C++ gives it (LP64)."""
+    digits = text.replace("'", "").rstrip("uUlL")
+    suffix = text[len(text.rstrip("uUlL")) :].lower()
+    lower = digits.lower()
+    decimal = not (lower.startswith(("0x", "0b")) or (lower.startswith("0") and len(lower) > 1))
+    value = int(lower, 8) if not decimal and lower[1] not in "xb" else int(lower, 0)
+    unsigned, long = "u" in suffix, "l" in suffix
+    options = [U64] if unsigned and long else [U32, U64] if unsigned else [I64, U64] if long else [I32, U32, I64, U64]
+    if decimal and not unsigned:
+        options = [t for t in options if t.is_signed]
+    for t in options:
+        if value < (1 << (t.bits - (1 if t.is_signed else 0))):
+            return Const(value, t, text)
+    return Const(value & (2**64 - 1), U64, text)
+
+
+_ESCAPES = {"n": 10, "t": 9, "0": 0, "r": 13, "\\": 92, "'": 39, '"': 34, "a": 7, "b": 8, "f": 12, "v": 11}
+
+
+def _char(text: str) -> int:
+    body = text[text.index("'") + 1 : -1]
+    if body.startswith("\\"):
+        if body[1] == "x":
+            return int(body[2:], 16)
+        return int(body[1:], 8) if body[1].isdigit() else _ESCAPES.get(body[1], ord(body[1]))
+    return ord(body[0])
+
+
+def _can_change(e: Expr) -> bool:
+    """Whether later statements could change ``e``'s value."""
+    return any(
+        isinstance(x, Var) or (isinstance(x, Load) and isinstance(x.buffer.type, Ptr | Array | Vec))
+        for x in walk_expr(e)
+    )
+
+
+_HANDLERS = {
+    c_ast.Constant: Exprs._constant, c_ast.ID: Exprs._id, QualName: Exprs._qual, c_ast.BinaryOp: Exprs._binary,
+    c_ast.TernaryOp: Exprs._ternary, c_ast.UnaryOp: Exprs._unary, c_ast.Assignment: Exprs._assign,
+    c_ast.ArrayRef: Exprs._subscript, c_ast.StructRef: Exprs._member, c_ast.Cast: Exprs._c_cast,
+    CxxCast: Exprs._cxx_cast, Construct: Exprs._construct, c_ast.FuncCall: Exprs.call, c_ast.InitList: Exprs._init_list,
+    c_ast.ExprList: Exprs._comma, Lambda: Exprs._lambda,
+}  # fmt: skip
+
+__all__ = ["HW", "Exprs", "bitcast", "fold_node"]

@@ -1,0 +1,160 @@
+"""What a function's syntax says about its variables, without types: which are changed, which are viewed as other types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pycparser import c_ast
+
+from .cxx_ast import Asm, CxxCast, Function
+
+
+@dataclass
+class Facts:
+    """``mutated``: names assigned, incremented or whose address is taken. ``views``: name -> types it is reinterpreted as.
+
+    ``loop_only``: names declared outside, but used only inside ``for`` loops that start by assigning them.
+    """
+
+    mutated: set[str] = field(default_factory=set)
+    views: dict[str, list[Any]] = field(default_factory=dict)
+    loop_only: set[str] = field(default_factory=set)
+    returns: int = 0
+
+    @staticmethod
+    def empty() -> Facts:
+        return Facts()
+
+
+def base_name(node: Any) -> str | None:
+    """The variable at the bottom of an lvalue expression."""
+    while node is not None:
+        if isinstance(node, c_ast.ID):
+            return node.name
+        if isinstance(node, c_ast.ArrayRef | c_ast.StructRef):
+            node = node.name
+        elif (isinstance(node, c_ast.UnaryOp) and node.op in ("*", "++", "--", "p++", "p--", "&")) or isinstance(
+            node, c_ast.Cast | CxxCast
+        ):
+            node = node.expr
+        else:
+            return None
+    return None
+
+
+def children(node: Any):
+    """Child nodes, tuples in CUDA nodes included."""
+    if isinstance(node, Asm):
+        for _, e in (*node.outputs, *node.inputs):
+            if e is not None:
+                yield e
+        return
+    if isinstance(node, Function):
+        if node.body is not None:
+            yield node.body
+        for _, args in node.inits:
+            yield from args
+        return
+    yield from (c for c in node if isinstance(c, c_ast.Node))
+
+
+def facts_of(body: Any, by_reference: dict[str, set[int]]) -> Facts:
+    """Facts of a function body. ``by_reference[f]`` are the argument positions that some ``f`` may modify."""
+    facts = Facts()
+    stack = [body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, c_ast.Assignment):
+            _note(facts, node.lvalue)
+        elif isinstance(node, c_ast.UnaryOp) and node.op in ("++", "--", "p++", "p--", "&"):
+            _note(facts, node.expr)
+        elif isinstance(node, c_ast.FuncCall):
+            name = getattr(node.name, "name", None) if isinstance(node.name, c_ast.ID) else None
+            if name is None and hasattr(node.name, "parts"):
+                name = node.name.parts[-1].name
+            for i, a in enumerate(node.args.exprs if node.args else []):
+                if i in by_reference.get(name or "", ()):
+                    _note(facts, a)
+            if isinstance(node.name, c_ast.StructRef):  # a method may change its object
+                _note(facts, node.name.name)
+        elif isinstance(node, CxxCast | c_ast.Cast):
+            target = node.expr
+            if isinstance(target, c_ast.UnaryOp) and target.op == "&" and isinstance(target.expr, c_ast.ID):
+                facts.views.setdefault(target.expr.name, []).append(node.to_type)
+        elif isinstance(node, Asm):
+            for _, e in node.outputs:
+                _note(facts, e)
+        elif isinstance(node, c_ast.Return):
+            facts.returns += 1
+        stack.extend(children(node))
+    facts.loop_only = _loop_only(body)
+    return facts
+
+
+def _note(facts: Facts, lvalue: Any) -> None:
+    name = base_name(lvalue)
+    if name is not None:
+        # p[i] = x and *p = x change what p points to, not p; but a scalar under & is changed
+        through = lvalue
+        while isinstance(through, c_ast.Cast | CxxCast):
+            through = through.expr
+        if isinstance(through, c_ast.ArrayRef) or (isinstance(through, c_ast.UnaryOp) and through.op == "*"):
+            facts.mutated.add("*" + name)
+        else:
+            facts.mutated.add(name)
+
+
+def _assigned_in_init(init: Any) -> str | None:
+    if isinstance(init, c_ast.Assignment) and init.op == "=" and isinstance(init.lvalue, c_ast.ID):
+        return init.lvalue.name
+    return None
+
+
+def _loop_only(body: Any) -> set[str]:
+    """Names whose every use is inside a ``for`` whose initialiser assigns them."""
+    inside: set[str] = set()
+    outside: set[str] = set()
+
+    def visit(node: Any, bound: frozenset[str]) -> None:
+        if isinstance(node, c_ast.For):
+            name = _assigned_in_init(node.init)
+            if name is not None:
+                inside.add(name)
+                visit(node.init.rvalue, bound)
+                inner = bound | {name}
+                for part in (node.cond, node.next, node.stmt):
+                    if part is not None:
+                        visit(part, inner)
+                return
+        if isinstance(node, c_ast.ID) and node.name not in bound:
+            outside.add(node.name)
+        for c in children(node):
+            visit(c, bound)
+
+    visit(body, frozenset())
+    return inside - outside
+
+
+def mutates(node: Any, name: str) -> bool:
+    """Whether ``node`` assigns the variable ``name`` itself."""
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, c_ast.Assignment) and base_name(n.lvalue) == name:
+            return True
+        if isinstance(n, c_ast.UnaryOp) and n.op in ("++", "--", "p++", "p--", "&") and base_name(n.expr) == name:
+            return True
+        stack.extend(children(n))
+    return False
+
+
+def contains(node: Any, kinds: tuple[type, ...], stop: tuple[type, ...] = ()) -> bool:
+    """Whether a node of ``kinds`` is at or below ``node``, not looking inside ``stop``."""
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, kinds):
+            return True
+        stack.extend(c for c in children(n) if not isinstance(c, stop))
+    return False

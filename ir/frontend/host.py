@@ -1,0 +1,343 @@
+"""Mining host code for launches: ``kernel<T><<<grid, block, shared, stream>>>(args)`` as expressions.
+
+A host function is followed statement by statement with symbolic values. What cannot be followed (a tensor's size, a
+variable changed in a branch) becomes a host parameter of that name, if a launch needs it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pycparser import c_ast
+
+from ..diagnostics import KtcError, Loc
+from ..kernel import Launch, Param
+from ..nodes import Call, Cast, Const, Expr, Load, Sym, Var, fresh, i32
+from ..types import I32, Scalar, Type
+from ..walk import substitute_expr, used, walk_expr
+from .calls import _params
+from .cxx_ast import Bad, Function, Lambda, NamedType
+from .cxx_ast import Launch as LaunchNode
+from .cxx_types import DIM3, Auto, Pointer, Reference
+from .declare import _init_args
+from .facts import children, mutates
+from .lower import KernelLowering
+from .program import Entity, name_parts
+from .values import Dim3Val, LazyVal, OpaqueVal, RVal, TypeVal, Value, VarPlace
+
+
+@dataclass(frozen=True)
+class LaunchSite:
+    """One launch: the host function it is in, its syntax, and the host names in scope with their meanings there."""
+
+    function: Entity
+    node: LaunchNode
+    loc: Loc | None
+    kernel: str
+    env: dict[str, Any] = field(compare=False, repr=False)
+
+    @property
+    def template_args(self) -> list | None:
+        return name_parts(self.node.callee)[2] if not isinstance(self.node.callee, c_ast.StructRef) else None
+
+
+def launch_sites(lowering: KernelLowering, kernel: str | None = None) -> list[LaunchSite]:
+    """Launches in the file's host functions, in source order."""
+    sites: list[LaunchSite] = []
+    for entities in lowering.program.functions.values():
+        for e in entities:
+            fn = e.node
+            if isinstance(fn, Function) and fn.body is not None and not e.is_kernel and _has_launch(fn.body):
+                _walk_host(lowering, e, fn.body.block_items or [], {}, sites)
+    return [s for s in sites if kernel is None or s.kernel == kernel]
+
+
+def _has_launch(node: Any) -> bool:
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, LaunchNode):
+            return True
+        stack.extend(_children(n))
+    return False
+
+
+def _children(n: Any):
+    if isinstance(n, Lambda):
+        yield n.body
+        return
+    yield from children(n)
+
+
+def _walk_host(lowering: KernelLowering, e: Entity, items: list, env: dict[str, Any], sites: list[LaunchSite]) -> None:
+    """Follow statements in order; ``env`` maps a name to its declaration, or to None once it cannot be followed."""
+    for item in items:
+        if isinstance(item, c_ast.Decl) and not isinstance(item.type, c_ast.FuncDecl):
+            env[item.name] = item
+        elif isinstance(item, c_ast.Assignment) and item.op == "=" and isinstance(item.lvalue, c_ast.ID):
+            old = env.get(item.lvalue.name)
+            typ = old.type if isinstance(old, c_ast.Decl) else None
+            env[item.lvalue.name] = (
+                c_ast.Decl(item.lvalue.name, [], [], [], [], typ, item.rvalue, None) if typ is not None else item.rvalue
+            )
+        elif (
+            isinstance(item, c_ast.Assignment)
+            and isinstance(item.lvalue, c_ast.StructRef)
+            and isinstance(item.lvalue.name, c_ast.ID)
+        ):
+            env[f"{item.lvalue.name.name}.{item.lvalue.field.name}"] = item.rvalue
+        if isinstance(item, LaunchNode) or _has_launch(item):
+            _find_launches(lowering, e, item, env, sites)
+        if not isinstance(item, c_ast.Decl | c_ast.Assignment):
+            for name in [n for n in env if "." not in n]:
+                if mutates(item, name):
+                    env[name] = None
+
+
+def _find_launches(
+    lowering: KernelLowering, e: Entity, item: Any, env: dict[str, Any], sites: list[LaunchSite]
+) -> None:
+    if isinstance(item, LaunchNode):
+        _, name, _ = name_parts(item.callee) if not isinstance(item.callee, c_ast.StructRef) else ((), "", None)
+        sites.append(LaunchSite(e, item, lowering.place(item), name, dict(env)))
+        return
+    if isinstance(item, c_ast.Compound):
+        _walk_host(lowering, e, item.block_items or [], dict(env), sites)
+        return
+    for c in _children(item):
+        if isinstance(c, c_ast.Compound):
+            _walk_host(lowering, e, c.block_items or [], dict(env), sites)
+        elif _has_launch(c):
+            _find_launches(lowering, e, c, dict(env), sites)
+
+
+class HostLaunch:
+    """Turns one launch site into a ``Launch`` over a kernel's parameters."""
+
+    def __init__(
+        self, lowering: KernelLowering, site: LaunchSite, params: tuple[Param, ...], bindings: dict[str, Value]
+    ) -> None:
+        self.lowering = lowering
+        self.site = site
+        self.params = params
+        self.bindings = bindings
+        self.host: dict[str, Sym] = {}
+        self.busy: set[str] = set()
+
+    def launch(self) -> tuple[Launch, tuple[Param, ...]]:
+        """The launch, and the host parameters it needs.
+
+        Raises:
+            KtcError: E-LAUNCH-EXPR when a dimension is not an expression that can be followed.
+        """
+        low, site = self.lowering, self.site
+        with low.scoped(namespace=site.function.namespace) as scope, low.capture() as effects:
+            scope.names.update(self.bindings)
+            names = {p.name for p in _params(site.function.node) if getattr(p, "name", None)} | {
+                n for n in site.env if "." not in n
+            }
+            for name in names:
+                scope.names[name] = LazyVal(lambda name=name: self.value(name))
+            self._scope = scope
+            self._kernel_args()
+            config = site.node.config
+            grid, block = self._dim3(config[0]), self._dim3(config[1])
+            shared = self._int(config[2]) if len(config) > 2 else None
+            effects.clear()
+        if isinstance(shared, Const) and shared.value == 0:
+            shared = None
+        host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))
+        return Launch(grid, block, shared), host
+
+    def _used(self, s: Sym, grid, block, shared) -> bool:
+        return any(s in used(e) for e in (*grid, *block, *([shared] if shared is not None else [])))
+
+    def _kernel_args(self) -> None:
+        """Host variables passed to the kernel are its parameters, by position."""
+        self.known: dict[str, Sym] = {}
+        for p, a in zip([p for p in self.params if not p.host], self.site.node.args):
+            while isinstance(a, c_ast.Cast):
+                a = a.expr
+            if isinstance(a, c_ast.ID) and isinstance(p.sym.type, Scalar) and a.name not in self.known:
+                self.known[a.name] = p.sym
+
+    def value(self, name: str) -> Value:
+        """What a host name means in launch expressions."""
+        if name in self.known and not self._is_constant(name):
+            return RVal(Var(self.known[name]))
+        if name in self.busy:
+            return self._opaque(name, None)
+        decl = self.site.env.get(name)
+        if decl is None:
+            return self._parameter(name)
+        self.busy.add(name)
+        try:
+            return self._follow(name, decl)
+        finally:
+            self.busy.discard(name)
+
+    def _is_constant(self, name: str) -> bool:
+        decl = self.site.env.get(name)
+        return isinstance(decl, c_ast.Decl) and isinstance(decl.init, c_ast.Constant)
+
+    def _follow(self, name: str, decl: Any) -> Value:
+        low = self.lowering
+        init = decl.init if isinstance(decl, c_ast.Decl) else decl
+        try:
+            t: Type = low.resolve(decl.type) if isinstance(decl, c_ast.Decl) and decl.type is not None else Auto()
+        except KtcError:
+            t = Auto()
+        if t == DIM3:
+            v = self._dim3_value(init)
+            parts = [self.site.env.get(f"{name}.{axis}") for axis in "xyz"]
+            return Dim3Val(*(self._int(p) if p is not None else e for p, e in zip(parts, (v.x, v.y, v.z))))
+        if init is None:
+            return self._opaque(name, t)
+        try:
+            args = _init_args(init)
+            v = low.load(low.eval(args[0])) if args else low.zero(t)
+            if isinstance(v, RVal) and isinstance(t, Scalar):
+                v = RVal(_no_width_noise(low.convert(v, t).expr))
+            if isinstance(v, RVal) and not _closed(v.expr):
+                return self._opaque(name, t)
+            if isinstance(v, RVal | Dim3Val):
+                return v
+        except KtcError:
+            pass
+        return self._opaque(name, t)
+
+    def _parameter(self, name: str) -> Value:
+        for p in _params(self.site.function.node):
+            if getattr(p, "name", None) == name:
+                try:
+                    t = self.lowering.resolve(p.type)
+                except KtcError:
+                    t = Auto()
+                return self._opaque(name, t.elem if isinstance(t, Reference) else t)
+        return self._opaque(name, None)
+
+    def _opaque(self, name: str, t: Type | None) -> Value:
+        if t is None or isinstance(t, Auto) or (isinstance(t, Scalar) and not t.is_float):
+            if name not in self.host:
+                self.host[name] = fresh(name, t if isinstance(t, Scalar) else I32)
+            return VarPlace(self.host[name])
+        if isinstance(t, Scalar):
+            self.host.setdefault(name, fresh(name, t))
+            return VarPlace(self.host[name])
+        return OpaqueVal(name, t if not isinstance(t, Pointer) else None)
+
+    # ------------------------------------------------------------------ dimensions
+    def _dim3(self, node: Any) -> tuple[Expr, Expr, Expr]:
+        v = self._dim3_value(node)
+        return (v.x, v.y, v.z)
+
+    def _dim3_value(self, node: Any) -> Dim3Val:
+        low = self.lowering
+        if node is None:
+            return Dim3Val(i32(1), i32(1), i32(1))
+        args = _init_args(node)
+        if len(args) > 1 or (len(args) == 1 and args[0] is not node):
+            parts = [self._int(a) for a in args]
+            if len(args) == 1:
+                v = low.load(low.eval(args[0]))
+                if isinstance(v, Dim3Val):
+                    return v
+            return Dim3Val(*(parts + [i32(1)] * 3)[:3])
+        try:
+            v = low.load(low.eval(node))
+        except KtcError as error:
+            raise self._refuse(node, error) from None
+        if isinstance(v, Dim3Val):
+            return Dim3Val(*(_no_width_noise(e) for e in (v.x, v.y, v.z)))
+        if isinstance(v, RVal):
+            return Dim3Val(self._int(node), i32(1), i32(1))
+        if isinstance(v, OpaqueVal):
+            return Dim3Val(*(Var(self.host.setdefault(f"{v.name}_{a}", fresh(f"{v.name}_{a}", I32))) for a in "xyz"))
+        raise self._refuse(node, None)
+
+    def _int(self, node: Any) -> Expr:
+        low = self.lowering
+        try:
+            e = _no_width_noise(low.rvalue(low.eval(node), node).expr)
+        except KtcError as error:
+            raise self._refuse(node, error) from None
+        if not _closed(e):
+            raise self._refuse(node, None)
+        return e
+
+    def _refuse(self, node: Any, cause: KtcError | None) -> KtcError:
+        why = f": {cause.message}" if cause is not None else ""
+        return KtcError("E-LAUNCH-EXPR", f"this launch dimension cannot be followed{why}", self.lowering.place(node) or self.site.loc,
+                        hint="give [launch] grid and block in workload.toml")  # fmt: skip
+
+
+def _closed(e: Expr) -> bool:
+    """Whether a launch expression has only parameters, constants and integer functions."""
+    return not any(isinstance(x, Load) for x in walk_expr(e))
+
+
+def _no_width_noise(e: Expr) -> Expr:
+    """A dimension without the implicit conversion to ``unsigned`` around it."""
+    while isinstance(e, Cast) and e.style == "implicit" and isinstance(e.to, Scalar) and e.to.is_int:
+        if not (isinstance(e.x.type, Scalar) and e.x.type.is_int):
+            break
+        e = e.x
+    return e
+
+
+def kernel_template_args(
+    lowering: KernelLowering, entity: Entity, site: LaunchSite, given: dict[str, Value]
+) -> tuple[dict[str, Value], dict[str, Value]]:
+    """(kernel bindings, host bindings) that make ``site`` launch ``entity`` with the ``given`` arguments.
+
+    A kernel argument that is a parameter of the host template binds that parameter: ``kernel<T>`` in
+    ``template <typename T> void f(...)`` with ``T=half`` makes the host's ``T`` half too.
+    """
+    host: dict[str, Value] = {}
+    out = dict(given)
+    host_params = {p.name for p in site.function.params or ()}
+    args = site.template_args or []
+    for p, a in zip(entity.params or (), args):
+        name = _simple_name(a)
+        if name in host_params and p.name in out:
+            host.setdefault(name, out[p.name])
+    with lowering.scoped(namespace=site.function.namespace) as scope:
+        scope.names.update(host)
+        for decl in site.env.values():
+            if (
+                isinstance(decl, c_ast.Decl)
+                and decl.init is not None
+                and ("const" in (decl.quals or []) or "constexpr" in (decl.storage or []))
+            ):
+                try:
+                    scope.names.setdefault(decl.name, lowering.const_value(_init_args(decl.init)[0], "a constant"))
+                except (KtcError, IndexError):
+                    continue
+        for p, a in zip(entity.params or (), args):
+            if p.name not in out:
+                try:
+                    out[p.name] = lowering.template_args([a], site.node)[0]
+                except KtcError:
+                    continue
+    return out, host
+
+
+def _simple_name(a: Any) -> str | None:
+    if isinstance(a, c_ast.ID):
+        return a.name
+    if isinstance(a, c_ast.Typename) and isinstance(a.type, c_ast.TypeDecl) and isinstance(a.type.type, NamedType):
+        return a.type.type.name.text
+    return None
+
+
+__all__ = [
+    "Bad",
+    "Call",
+    "HostLaunch",
+    "LaunchSite",
+    "TypeVal",
+    "kernel_template_args",
+    "launch_sites",
+    "substitute_expr",
+]

@@ -1,0 +1,349 @@
+"""Built-in functions: choosing a row of ``ktc.ir.builtins`` and lowering it."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from typing import Any
+
+from pycparser import c_ast
+
+from ..builtins import Builtin, Param
+from ..fold import common_type
+from ..nodes import (
+    Atomic,
+    Barrier,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Decl,
+    Expr,
+    Fence,
+    Select,
+    Unary,
+    Var,
+    VecMake,
+    WarpOp,
+    fresh,
+    i32,
+)  # fmt: skip
+from ..types import BOOL, F32, F64, I32, U32, VOID, Scalar, Type, Vec, scalar_of
+from . import constants
+from .cxx_types import Pointer, show
+from .places import bitcast
+from .program import Entity, Function
+from .records import Records
+from .templates import rank
+from .values import ElemPlace, NullVal, PtrToPlace, PtrVal, RVal, TypeVal, Value
+
+FULL_MASK = Const(0xFFFFFFFF, U32, "0xffffffff")
+
+NO_VALUE = NullVal()
+"""Result of a call made for its effect."""
+
+
+class Intrinsics(Records):
+    """Built-ins. Each kind of the table's third column has a method ``_b_<kind>``."""
+
+    def special_call(
+        self, qualifier: tuple[str, ...], name: str, targs: list | None, callee: Any, raw: list, node: Any
+    ) -> Value | None:
+        """Calls whose meaning is in their template arguments: numeric limits, traits, casts by name."""
+        parts = getattr(callee, "parts", ())
+        if len(parts) >= 2 and parts[-2].name == "numeric_limits" and parts[-2].args:
+            t = self.arg_type(parts[-2].args[0])
+            c = constants.limit(t, name) if isinstance(t, Scalar) else None
+            if c is None:
+                self.fail("E-SEMA-NAME", f"std::numeric_limits<{show(t)}> has no '{name}' here", node)
+            return RVal(c)
+        if name in ("min", "max") and targs and not self.program.functions.get(name):
+            t = self.arg_type(targs[0])
+            a, b = (self.convert(self.rval(x), t, "implicit", node).expr for x in raw)
+            return RVal(Call(name, (a, b), t))
+        if name in ("atomicAdd", "__ldg") and raw and isinstance(raw[0], c_ast.UnaryOp) and raw[0].op == "&":
+            return None
+        if name in ("__shared__",):
+            return None
+        if name == "bit_cast" and targs:
+            t = self.arg_type(targs[0])
+            return RVal(bitcast(self.rval(raw[0]).expr, t))
+        if name in ("swap",) and qualifier == ("std",):
+            a, b = self.stable(self.eval(raw[0])), self.stable(self.eval(raw[1]))
+            old = RVal(self.temp(self.rvalue(a, node).expr, "old"))
+            self.store(a, self.load(b), node)
+            self.store(b, old, node)
+            return NO_VALUE
+        if name in ("sincosf", "sincos", "__sincosf") and len(raw) == 3:
+            return self._sincos(name, raw, node)
+        return None
+
+    def _sincos(self, name: str, raw: list, node: Any) -> Value:
+        fast = "fast_" if name.startswith("__") else ""
+        x = self.convert(self.rval(raw[0]), F64 if name == "sincos" else F32).expr
+        x = x if isinstance(x, Const | Var) else self.temp(x, "angle")
+        for arg, fn in ((raw[1], "sin"), (raw[2], "cos")):
+            p = self.eval(arg)
+            place = self.deref(p, None, node) if isinstance(p, PtrVal) else self.view(p, None, node)  # type: ignore[arg-type]
+            self.store(place, RVal(Call(fast + fn, (x,), x.type)), node)
+        return NO_VALUE
+
+    # ------------------------------------------------------------------ choosing a row
+    def builtin(self, rows: tuple[Builtin, ...], args: list[Value], node: Any) -> Value:
+        """Lower a call of the best row for ``args``."""
+        args = [a if isinstance(a, PtrToPlace | TypeVal) else self.load(a, node) for a in args]
+        best, cost = None, None
+        for row in rows:
+            c = self._row_cost(row, args)
+            if c is not None and (cost is None or c < cost):
+                best, cost = row, c
+        if best is None:
+            types = ", ".join(show(self.type_of(a)) for a in args)
+            self.fail(
+                "E-SEMA-OVERLOAD",
+                f"no built-in '{rows[0].name}' accepts ({types})",
+                node,
+                hint=f"it is {_signature(rows[0])}",
+            )
+        return getattr(self, f"_b_{best.kind}")(best, args, node)
+
+    def _row_cost(self, row: Builtin, args: list[Value]) -> int | None:
+        if row.kind in ("ignore", "trap", "body"):
+            return 0
+        if not row.required <= len(args) <= len(row.params):
+            return None
+        total = 0
+        for p, a in zip(row.params, args):
+            t = self.type_of(a)
+            if p.pointer:
+                if not isinstance(t, Pointer):
+                    return None
+                continue
+            if isinstance(t, Pointer):
+                return None
+            if p.type == "H":
+                if not (isinstance(t, Scalar) and t.is_float):
+                    return None
+                total += 0 if t.bits == 16 else 5
+            elif p.type in ("F", "A"):
+                if not isinstance(t, Scalar):
+                    return None
+                total += 3 if p.type == "F" and not t.is_float else 0
+            elif not isinstance(p.type, str):
+                c = rank(t, p.type)
+                if c is None:
+                    return None
+                total += c
+        return total
+
+    def _converted(self, row: Builtin, args: list[Value], node: Any) -> tuple[list[Expr], dict[str, Type]]:
+        """Arguments converted to the row's parameter types, with letters resolved; defaults filled in."""
+        letters: dict[str, Type] = {}
+        for p, a in zip(row.params, args):
+            if isinstance(p.type, str) and not p.pointer:
+                t = self.rvalue(a, node).type
+                letters[p.type] = t if p.type not in letters else self._join(p.type, letters[p.type], t, node)
+        if isinstance(letters.get("F"), Scalar):
+            f = letters["F"]
+            letters["F"] = f if f in (F32, F64) else (F32 if f.is_float else F64)  # type: ignore[union-attr]
+        if "A" in letters and isinstance(letters["A"], Scalar) and not letters["A"].is_float:
+            letters["A"] = common_type(letters["A"], I32)
+        if "H" in letters and isinstance(letters["H"], Scalar) and letters["H"].bits != 16:
+            self.fail("E-SEMA-OVERLOAD", f"'{row.name}' needs half or bfloat16 arguments", node)
+        out: list[Expr] = []
+        for i, p in enumerate(row.params):
+            t = letters[p.type] if isinstance(p.type, str) else p.type
+            if i < len(args):
+                v = self.rvalue(args[i], node)
+                if row.name.startswith("std::") and False:
+                    continue
+                out.append(self.convert(v, t, "implicit", node).expr)
+            elif p.default is not None and isinstance(t, Scalar):
+                out.append(Const(p.default, t))
+        return out, letters
+
+    def _join(self, letter: str, a: Type, b: Type, node: Any) -> Type:
+        if a == b:
+            return a
+        if isinstance(a, Scalar) and isinstance(b, Scalar):
+            if letter == "H":
+                return a if a.bits == 16 else b
+            if letter == "F" and a.is_float != b.is_float:
+                return (
+                    F64
+                    if (b if a.is_float else a).bits >= 8 and (a if a.is_float else b) == F64
+                    else (F64 if letter == "F" else a)
+                )
+            return self.common(a, b, "()", node)
+        self.fail("E-SEMA-OVERLOAD", f"arguments of types '{show(a)}' and '{show(b)}' do not agree", node)
+
+    def _result(self, row: Builtin, letters: dict[str, Type]) -> Type:
+        return letters[row.ret] if isinstance(row.ret, str) else row.ret
+
+    # ------------------------------------------------------------------ kinds
+    def _b_call(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        exprs, letters = self._converted(row, args, node)
+        return RVal(Call(row.arg, tuple(exprs), self._result(row, letters)))
+
+    def _b_cast(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        exprs, letters = self._converted(row, args, node)
+        to = self._result(row, letters)
+        return RVal(exprs[0] if exprs[0].type == to else Cast(to, exprs[0], "c"))
+
+    def _b_bit(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        exprs, letters = self._converted(row, args, node)
+        return RVal(bitcast(exprs[0], self._result(row, letters)))
+
+    def _b_binary(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        exprs, _ = self._converted(row, args, node)
+        return RVal(Binary(row.arg, exprs[0], exprs[1]))
+
+    _b_compare = _b_binary
+
+    def _b_unary(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        exprs, _ = self._converted(row, args, node)
+        return RVal(Unary(row.arg, exprs[0]))
+
+    def _b_first(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        return args[0]
+
+    def _b_make(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        exprs, _ = self._converted(row, args, node)
+        assert isinstance(row.ret, Vec)
+        return RVal(VecMake(row.ret, tuple(exprs)))
+
+    def _b_ignore(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        return NO_VALUE
+
+    def _b_trap(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        self.fail("E-UNSUPPORTED-CALL", f"'{row.name}' is not supported", node, hint=row.arg)
+
+    def _b_body(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        entity = prelude_function(row.name)
+        return self.call_entities([entity], None, args, node, self.file_scope())
+
+    def _b_barrier(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        mask = self.convert(self.rvalue(args[0], node), U32).expr if args else None
+        if isinstance(mask, Const) and mask.value == 0xFFFFFFFF:
+            mask = None
+        self.emit(Barrier(row.arg, mask, loc=self.loc))
+        return NO_VALUE
+
+    def _b_fence(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        self.emit(Fence(row.arg, loc=self.loc))
+        return NO_VALUE
+
+    def _b_warp(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        exprs, _ = self._converted(row, args, node)
+        mask, value, arg, width = exprs
+        return self._warp(row.arg, value, arg, width, mask)
+
+    def _b_oldwarp(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        exprs, _ = self._converted(row, args, node)
+        value, arg, width = exprs
+        return self._warp(row.arg, value, arg, width, FULL_MASK)
+
+    def _warp(self, kind: str, value: Expr, arg: Expr | None, width: Expr, mask: Expr) -> RVal:
+        """A collective happens where it is written, so its result is named at once."""
+        return RVal(self.temp(WarpOp(kind, value, arg, width, mask), kind))
+
+    def _b_vote(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        if row.arg == "active":
+            return self._warp("ballot", Const(True, BOOL), None, i32(32), FULL_MASK)
+        mask = self.convert(self.rvalue(args[0], node), U32).expr
+        return self._warp(row.arg, self.truth(self.rvalue(args[1], node), node), None, i32(32), mask)
+
+    def _pointee(self, v: Value, node: Any) -> Value:
+        return self.deref(v, None, node) if isinstance(v, PtrVal) else self.view(v, None, node)  # type: ignore[arg-type]
+
+    def _b_load(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        import dataclasses
+
+        place = self._pointee(args[0], node)
+        if not isinstance(place, ElemPlace):
+            return self.load(place)
+        return self.load(dataclasses.replace(place, cache=row.arg))
+
+    def _b_store(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        import dataclasses
+
+        place = self._pointee(args[0], node)
+        if isinstance(place, ElemPlace):
+            place = dataclasses.replace(place, cache=row.arg)
+        self.store(place, args[1], node)
+        return NO_VALUE
+
+    def _b_atomic(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        place = self._pointee(args[0], node)
+        if not isinstance(place, ElemPlace) or place.type != _natural_elem(place):
+            self.fail("E-UNSUPPORTED-ATOMIC", "an atomic on reinterpreted or private memory", node,
+                      hint="declare the buffer with the type the atomic works on")  # fmt: skip
+        t = place.type
+        value = self.convert(self.rvalue(args[-1], node), t, "implicit", node).expr
+        compare = self.convert(self.rvalue(args[1], node), t, "implicit", node).expr if row.arg == "cas" else None
+        scope = "block" if row.name.endswith("_block") else "system" if row.name.endswith("_system") else "device"
+        if self._value_unused:
+            self._value_unused = False
+            self.emit(Atomic(row.arg, place.buffer, place.index, value, compare, None, scope=scope, loc=self.loc))
+            return NO_VALUE
+        old = fresh("old", t)
+        self.emit(Decl(old, None, loc=self.loc))
+        self.emit(Atomic(row.arg, place.buffer, place.index, value, compare, old, scope=scope, loc=self.loc))
+        return RVal(Var(old))
+
+    _value_unused = False
+
+    def file_scope(self):
+        raise NotImplementedError
+
+    def special_types(self) -> None:
+        raise NotImplementedError
+
+
+def _natural_elem(p: ElemPlace) -> Type:
+    from .places import _elem
+
+    return _elem(p.buffer) if p.width == 1 else scalar_of(p.buffer.type)
+
+
+def _signature(row: Builtin) -> str:
+    def spell(t: Type | str) -> str:
+        return (
+            {"F": "float or double", "H": "half", "I": "integer", "T": "any type", "A": "any number"}.get(t, t)
+            if isinstance(t, str)
+            else show(t)
+        )
+
+    def one(p: Param) -> str:
+        return spell(p.type) + ("*" if p.pointer else "")
+
+    return f"{row.name}({', '.join(one(p) for p in row.params)})"
+
+
+@cache
+def _prelude_lines() -> dict[str, str]:
+    path = os.path.join(os.path.dirname(__file__), "prelude.cuh")
+    out = {}
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            m = re.search(r"(\w+)\(", line.partition("__device__")[2])
+            if m:
+                out[m.group(1)] = line
+    return out
+
+
+@cache
+def prelude_function(name: str) -> Entity:
+    """The entity of a built-in that is defined in ``prelude.cuh``."""
+    from .cxx_ast import Template
+    from .parser import CudaParser
+
+    item = CudaParser().parse_unit(_prelude_lines()[name], "prelude.cuh")[0]
+    if isinstance(item, Template):
+        return Entity(name, item.decl[0], (), tuple(item.params))
+    assert isinstance(item, Function)
+    return Entity(name, item, ())
+
+
+__all__ = ["VOID", "Intrinsics", "Select"]

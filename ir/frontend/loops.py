@@ -1,0 +1,334 @@
+"""Lowering loops and switch."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pycparser import c_ast
+
+from ..nodes import Break, Const, For, If, Stmt, Sym, Unary, Var, fresh
+from ..nodes import While as WhileStmt
+from ..types import BOOL, Scalar
+from .facts import base_name, children, contains, mutates
+from .parser import to_loc
+from .places import describe
+from .stmts import _HANDLERS, Stmts, _items, _terminates
+from .values import VarPlace
+
+
+class Loops(Stmts):
+    """Loops. A counted loop whose body leaves its variable alone is a ``For``; anything else is a ``While``."""
+
+    def _for(self, node: c_ast.For, pragma: Any) -> None:
+        loc, unroll = self.loc, self._unroll(pragma)
+        with self.scoped():
+            counted = self._counter(node)
+            if counted is not None and self._emit_for(node, counted, unroll, loc):
+                return
+            if isinstance(node.init, c_ast.DeclList):
+                for d in node.init.decls:
+                    self.declare(d)
+            elif node.init is not None:
+                self._value_unused = True
+                self.eval(node.init)
+            self._while(node.cond, node.stmt, node.next, loc, post=False)
+
+    def _counter(self, node: c_ast.For) -> tuple[str, Any, Any] | None:
+        """(name, declaration or None, initial value) if the loop has one counter that only its step changes."""
+        init, extra = node.init, []
+        if isinstance(init, c_ast.DeclList):
+            last = init.decls[-1]
+            if last.init is None or not isinstance(last.type, c_ast.TypeDecl):
+                return None
+            name, decl, value = last.name, last, last.init
+            extra = init.decls[:-1]
+            if any(mutates(p, d.name) for d in extra for p in (node.next, node.stmt) if p is not None):
+                if len(init.decls) == 1:
+                    return None
+                first = init.decls[0]
+                if node.next is None or not mutates(node.next, first.name):
+                    return None
+        elif isinstance(init, c_ast.Assignment) and init.op == "=" and isinstance(init.lvalue, c_ast.ID):
+            name, decl, value = init.lvalue.name, None, init.rvalue
+            if name not in self.frame.facts.loop_only:
+                return None
+        else:
+            return None
+        if node.cond is None or node.next is None or mutates(node.stmt, name) or mutates(node.cond, name):
+            return None
+        step = node.next
+        ok = (
+            isinstance(step, c_ast.Assignment | c_ast.UnaryOp)
+            and base_name(getattr(step, "lvalue", None) or getattr(step, "expr", None)) == name
+        )
+        if not ok or isinstance(getattr(step, "lvalue", None), c_ast.ArrayRef):
+            return None
+        if self._passed_by_reference(node.stmt, name):
+            return None
+        return name, decl, value
+
+    def _passed_by_reference(self, body: Any, name: str) -> bool:
+        stack = [body]
+        while stack:
+            n = stack.pop()
+            if isinstance(n, c_ast.FuncCall) and n.args:
+                callee = (
+                    n.name.name
+                    if isinstance(n.name, c_ast.ID)
+                    else n.name.parts[-1].name
+                    if hasattr(n.name, "parts")
+                    else ""
+                )
+                for i in self.by_reference.get(callee, ()):
+                    if i < len(n.args.exprs) and base_name(n.args.exprs[i]) == name:
+                        return True
+            stack.extend(children(n))
+        return False
+
+    def _emit_for(self, node: c_ast.For, counter: tuple[str, Any, Any], unroll: Any, loc: Any) -> bool:
+        """Emit a ``For``; False (nothing emitted) if its parts need statements of their own."""
+        name, decl, value = counter
+        if decl is not None:
+            for d in node.init.decls[:-1]:
+                self.declare(d)
+            t = self.resolve(decl.type)
+            from .cxx_types import Auto
+
+            if isinstance(t, Auto):
+                t = self.rval(value).type
+        else:
+            place = self.scope.find(name)
+            if not isinstance(place, VarPlace):
+                return False
+            t = place.type
+        if not isinstance(t, Scalar):
+            return False
+        args = value.args if hasattr(value, "brace") else [value]
+        init = self.convert(self.rvalue(self.initial_value(t, args, True, node), node), t).expr
+        sym = fresh(name, t)
+        self.scope.names[name] = VarPlace(sym)
+        with self.capture() as pre:
+            cond = self.condition(node.cond)
+        with self.capture() as post:
+            step = self._step(node.next, sym)
+        if pre or post or step is None:
+            from ..nodes import Decl
+
+            self.emit(Decl(sym, init, loc=loc))
+            self._while(node.cond, node.stmt, node.next, loc, post=False)
+            return True
+        body = self._body(node.stmt, None)
+        self.emit(For(sym, init, cond, step, body, unroll, loc=loc, tags=self.tag(name)))
+        return True
+
+    def _step(self, node: Any, sym: Sym) -> Any:
+        """The counter's next value."""
+        from .values import RVal
+
+        current = RVal(Var(sym))
+        if isinstance(node, c_ast.UnaryOp):
+            new = self.arithmetic("+" if "+" in node.op else "-", current, RVal(Const(1, Scalar("int", 32))), node)
+        elif node.op == "=":
+            new = self.rval(node.rvalue)
+        else:
+            new = self.arithmetic(node.op[:-1], current, self.rval(node.rvalue), node)
+        return self.convert(new, sym.type).expr
+
+    def _body(self, node: Any, on_continue: Any) -> tuple[Stmt, ...]:
+        self.frame.loops += 1
+        self.frame.step.append(on_continue)
+        try:
+            return self.block(node)
+        finally:
+            self.frame.loops -= 1
+            self.frame.step.pop()
+
+    def _while_stmt(self, node: c_ast.While, pragma: Any) -> None:
+        self._while(node.cond, node.stmt, None, self.loc, post=False)
+
+    def _do(self, node: c_ast.DoWhile, pragma: Any) -> None:
+        known = None
+        if isinstance(node.cond, c_ast.Constant):
+            known = self.constant(self.condition(node.cond))
+        if (
+            known is not None
+            and not known.value
+            and not contains(node.stmt, (c_ast.Break, c_ast.Continue), (c_ast.For, c_ast.While))
+        ):
+            with self.scoped():
+                self.items(_items(node.stmt))  # do { ... } while (0)
+            return
+        self._while(node.cond, node.stmt, None, self.loc, post=True)
+
+    def _while(self, cond: Any, body: Any, step: Any, loc: Any, post: bool) -> None:
+        """``while``; a condition that needs statements of its own moves into the body."""
+        tag = self.tag(self._loop_name(cond, step))
+
+        def advance() -> None:
+            if step is not None:
+                self._value_unused = True
+                self.eval(step)
+                self._value_unused = False
+
+        with self.controlled(), self.capture() as pre:
+            test = self.condition(cond) if cond is not None else Const(True, BOOL)
+        if post and pre and contains(body, (c_ast.Continue,), (c_ast.For, c_ast.While)):
+            self.fail(
+                "E-UNSUPPORTED-LOOP",
+                "continue in a do-while whose condition has side effects",
+                cond,
+                hint="use a while loop",
+            )
+        stmts = self._body(body, advance if step is not None else None)
+        with self.controlled(), self.capture() as after:
+            advance()
+        leave = If(Unary("!", test), (Break(loc=loc),), loc=loc)
+        if post:
+            if pre:
+                self.emit(WhileStmt(Const(True, BOOL), (*stmts, *pre, leave), loc=loc, tags=tag))
+            else:
+                self.emit(WhileStmt(test, stmts, post=True, loc=loc, tags=tag))
+        elif pre:
+            self.emit(WhileStmt(Const(True, BOOL), (*pre, leave, *stmts, *after), loc=loc, tags=tag))
+        else:
+            self.emit(WhileStmt(test, (*stmts, *after), loc=loc, tags=tag))
+
+    def _loop_name(self, cond: Any, step: Any) -> str:
+        """The variable a reader would name the loop by."""
+        if step is not None:
+            name = base_name(getattr(step, "lvalue", None) or getattr(step, "expr", None))
+            if name:
+                return name
+        stack = [cond] if cond is not None else []
+        while stack:
+            n = stack.pop(0)
+            if isinstance(n, c_ast.ID):
+                return n.name
+            stack.extend(children(n))
+        return "while"
+
+    def _unroll(self, pragma: Any) -> Any:
+        """``#pragma unroll [N]``: 0 is fully, None says nothing."""
+        if pragma is None:
+            return None
+        m = re.match(r"(?:GCC\s+)?(?:no)?unroll\s*\(?\s*(.*?)\s*\)?\s*$", str(pragma.string))
+        if m is None:
+            return None
+        if str(pragma.string).startswith("nounroll"):
+            return 1
+        text = re.sub(r"//.*|/\*.*", "", m.group(1)).strip()
+        if not text:
+            return 0
+        if text.isdigit():
+            return int(text)
+        from .parser import CudaParser
+
+        parser = CudaParser()
+        item = parser.parse_unit(f"int unroll_factor = {text};", self.file)[0]
+        if not isinstance(item, c_ast.Decl):
+            return None
+        return self.const_int(_macro(item.init, self.source.values), "the factor of #pragma unroll")
+
+    # ------------------------------------------------------------------ switch
+    def switch_as_ifs(self, node: c_ast.Switch) -> Any:
+        """``switch`` as a chain of ``if``: groups of labels, each ended by break, return or continue (or falling through)."""
+        value = self.promote(self.rval(node.cond))
+        if not isinstance(value.expr, Var | Const):
+            from .values import RVal
+
+            value = RVal(self.temp(value.expr, "selector"))
+        name = f"switch@{id(node)}"
+        self.scope.names[name] = value
+        groups = _groups(node, self)
+        default: list | None = None
+        chain: list[tuple[list, list]] = []
+        for labels, body in groups:
+            if None in labels:
+                default = body
+            tests = [e for e in labels if e is not None]
+            if tests and None not in labels:
+                chain.append((tests, body))
+        result: Any = c_ast.Compound(default or [], node.coord)
+        for tests, body in reversed(chain):
+            cond = None
+            for e in tests:
+                test = c_ast.BinaryOp("==", c_ast.ID(name, node.coord), e, node.coord)
+                cond = test if cond is None else c_ast.BinaryOp("||", cond, test, node.coord)
+            result = c_ast.If(cond, c_ast.Compound(body, node.coord), result if _items(result) else None, node.coord)
+        return result
+
+
+def _macro(node: Any, values: dict[str, str]) -> Any:
+    """Pragmas are not macro-expanded: do it for a name that is an object-like macro with an integer value."""
+    if isinstance(node, c_ast.ID) and node.name in values:
+        return c_ast.Constant("int", values[node.name], node.coord)
+    return node
+
+
+def _groups(node: c_ast.Switch, ctx: Loops) -> list[tuple[list, list]]:
+    """(labels, statements without the final break) of a switch body; falling through repeats the next group's code."""
+    raw: list[tuple[list, list]] = []
+    pending: list = []
+    for item in _items(node.stmt):
+        stmts: list = []
+        while isinstance(item, c_ast.Case | c_ast.Default):
+            pending.append(item.expr if isinstance(item, c_ast.Case) else None)
+            inner = item.stmts or []
+            if len(inner) == 1 and isinstance(inner[0], c_ast.Case | c_ast.Default):
+                item = inner[0]
+                continue
+            stmts = list(inner)
+            raw.append((pending, []))
+            pending = []
+            break
+        else:
+            stmts = [item]
+        if pending and not stmts:
+            continue
+        if not raw:
+            ctx.fail("E-UNSUPPORTED-SWITCH", "a statement before the first case", item)
+        raw[-1][1].extend(s for s in stmts if not isinstance(s, c_ast.EmptyStatement))
+    merged: list[tuple[list, list]] = []
+    for i, (labels, body) in enumerate(raw):
+        if not body and i + 1 < len(raw):
+            raw[i + 1][0][:0] = labels
+            continue
+        merged.append((labels, body))
+    out: list[tuple[list, list]] = []
+    for i, (labels, body) in enumerate(merged):
+        full = list(body)
+        k = i
+        while not _terminates(_flat(full)) and k + 1 < len(merged):
+            k += 1
+            full += merged[k][1]
+        flat = _flat(full)
+        if flat and isinstance(flat[-1], c_ast.Break):
+            flat = flat[:-1]
+        for s in flat:
+            if contains(s, (c_ast.Break,), (c_ast.For, c_ast.While, c_ast.DoWhile, c_ast.Switch)) and not isinstance(
+                s, (c_ast.For, c_ast.While, c_ast.DoWhile)
+            ):
+                ctx.fail("E-UNSUPPORTED-SWITCH", "a break inside a nested statement of a case", s, hint="use if/else")
+        out.append((labels, flat))
+    return out
+
+
+def _flat(items: list) -> list:
+    """A case body that is one braced block, opened."""
+    out: list = []
+    for s in items:
+        if isinstance(s, c_ast.Compound) and s is items[-1] and len(items) == 1:
+            out.extend(_flat(_items(s)))
+        else:
+            out.append(s)
+        if isinstance(s, c_ast.Break):
+            break
+    return out
+
+
+_HANDLERS.update({
+    c_ast.For: Loops._for, c_ast.While: Loops._while_stmt, c_ast.DoWhile: Loops._do,
+})  # fmt: skip
+
+__all__ = ["Loops", "describe", "to_loc"]

@@ -1,0 +1,300 @@
+"""Parsing declarations: specifiers, declarators, initialisers, parameters."""
+
+from __future__ import annotations
+
+from pycparser import c_ast
+
+from .cxx_ast import AutoType, CtorInit, RefDecl
+from .parse_names import BASIC_TYPES, NameParser
+
+_PTR = ("TIMES", "AND", "LAND")
+_QUALS = ("CONST", "VOLATILE", "RESTRICT")
+_STORAGE = ("STATIC", "EXTERN", "REGISTER", "TYPEDEF", "CONSTEXPR", "_THREAD_LOCAL")
+
+
+class DeclParser(NameParser):
+    """Declarations. CUDA's qualifiers travel in ``Decl.funcspec``; ``__launch_bounds__`` there as a (name, args) pair."""
+
+    # ------------------------------------------------------------------ specifiers
+    def _parse_specifiers(self, *, allow_storage_and_function):
+        spec = None
+        saw_type = False
+        first = None
+
+        def add(new, kind):
+            nonlocal spec
+            if spec is None:
+                spec = {k: [] for k in ("qual", "storage", "type", "function", "alignment", "type_attributes")}
+            spec[kind].append(new)
+
+        while (tok := self._peek()) is not None:
+            kind = tok.type
+            coord = self._tok_coord(tok)
+            if kind == "ATTRIBUTE_BEGIN":
+                self._parse_attribute_specifier_sequence()
+                continue
+            if kind in _QUALS:
+                add(self._advance().value.strip("_"), "qual")
+            elif kind in _STORAGE:
+                add(self._advance().value, "storage")
+            elif kind in ("INLINE", "CXX_SPEC", "CUDA"):
+                add(self._advance().value, "function")
+            elif kind == "CUDA_ARGS":
+                self._parse_cuda_args(add)
+            elif kind == "_ALIGNAS":
+                add(self._parse_alignment_specifier(), "alignment")
+            elif kind in BASIC_TYPES and not (saw_type and not isinstance(spec["type"][-1], c_ast.IdentifierType)):
+                add(c_ast.IdentifierType([self._advance().value], coord), "type")
+                saw_type = True
+            elif saw_type:
+                break
+            elif kind == "AUTO":
+                self._advance()
+                add(AutoType(None, coord=coord), "type")
+                saw_type = True
+            elif kind == "DECLTYPE":
+                self._advance()
+                self._expect("LPAREN")
+                add(AutoType(self._parse_bracketed(self._parse_expression), coord=coord), "type")
+                self._expect("RPAREN")
+                saw_type = True
+            elif kind in ("STRUCT", "UNION", "CLASS"):
+                add(self._parse_record(), "type")
+                saw_type = True
+            elif kind == "ENUM":
+                add(self._parse_enum_specifier(), "type")
+                saw_type = True
+            elif kind == "TYPENAME":
+                self._advance()
+                add(self._parse_named_type(), "type")
+                saw_type = True
+            elif kind in ("TYPEID", "ID", "COLONCOLON"):
+                if kind == "ID" and not self._starts_declaration():
+                    break
+                add(self._parse_named_type(), "type")
+                saw_type = True
+            else:
+                break
+            first = first or coord
+        return spec, saw_type, first
+
+    def _parse_cuda_args(self, add) -> None:
+        tok = self._advance()
+        args = []
+        if self._accept("LPAREN"):
+            if tok.value in ("__attribute__", "__declspec"):
+                self._skip_to_close()
+            else:
+                while self._peek_type() != "RPAREN":
+                    args.append(self._parse_bracketed(self._parse_conditional_expression))
+                    if not self._accept("COMMA"):
+                        break
+                self._expect("RPAREN")
+        if tok.value == "__align__" and args:
+            add(c_ast.Alignas(args[0], self._tok_coord(tok)), "alignment")
+        elif tok.value in ("__launch_bounds__", "__cluster_dims__", "__maxnreg__"):
+            add((tok.value, args), "function")
+
+    def _skip_to_close(self) -> None:
+        """Skip to the ``)`` that closes an already consumed ``(``."""
+        depth = 1
+        while depth:
+            kind = self._advance().type
+            depth += (kind == "LPAREN") - (kind == "RPAREN")
+
+    def _parse_bracketed(self, parse):
+        """Run ``parse`` inside brackets, where ``>`` is an operator again."""
+        saved, self._no_gt = self._no_gt, False
+        try:
+            return parse()
+        finally:
+            self._no_gt = saved
+
+    # ------------------------------------------------------------------ declarators
+    def _starts_declarator(self, id_only: bool = False) -> bool:
+        return self._peek_type() in ("ID", "TYPEID", "LPAREN", "OPERATOR", "ELLIPSIS", *_PTR)
+
+    def _parse_declarator(self):
+        return self._parse_cxx_declarator(abstract=False)
+
+    def _parse_id_declarator(self):
+        return self._parse_cxx_declarator(abstract=False)
+
+    def _parse_abstract_declarator_opt(self):
+        if self._peek_type() in (*_PTR, "LBRACKET") or (
+            self._peek_type() == "LPAREN" and self._peek_type(2) in (*_PTR, "RPAREN")
+        ):
+            return self._parse_cxx_declarator(abstract=True)
+        return None
+
+    def _parse_cxx_declarator(self, abstract: bool):
+        """Pointers and references, then a name, a parenthesised declarator or nothing, then suffixes."""
+        layers = []
+        while self._peek_type() in _PTR:
+            tok = self._advance()
+            quals = []
+            while self._peek_type() in _QUALS:
+                quals.append(self._advance().value.strip("_"))
+            layers.append((tok, quals))
+        self._accept("ELLIPSIS")
+        kind = self._peek_type()
+        coord = self._here()
+        if kind == "LPAREN" and self._peek_type(2) in _PTR:
+            self._advance()
+            decl = self._parse_cxx_declarator(abstract)
+            self._expect("RPAREN")
+        elif kind in ("ID", "TYPEID", "OPERATOR"):
+            decl = c_ast.TypeDecl(self._parse_declarator_name(), None, None, None, coord=coord)
+        elif abstract or (layers and kind in ("COMMA", "RPAREN", "GT")):
+            decl = c_ast.TypeDecl(None, None, None, None, coord=coord)
+        else:
+            tok = self._peek()
+            self._parse_error(f"expected a name before '{tok.value if tok else 'end of file'}'", coord)
+        decl = self._parse_decl_suffixes(decl)
+        ptr = None
+        for tok, quals in layers:
+            at = self._tok_coord(tok)
+            ptr = c_ast.PtrDecl(quals, ptr, at) if tok.type == "TIMES" else RefDecl(quals, ptr, tok.type == "LAND", at)
+        return self._type_modify_decl(decl, ptr) if ptr is not None else decl
+
+    def _parse_declarator_name(self) -> str:
+        """A name, ``A::b`` or ``operator+``, as one string."""
+        if self._peek_type() == "OPERATOR":
+            return self._parse_operator_name()
+        mark = self._mark()
+        name = self._parse_qual_name()
+        if self._peek_type() in ("COLONCOLON", "OPERATOR") and self._peek_type(2) in ("OPERATOR", "NOT"):
+            self._accept("COLONCOLON")
+        if self._peek_type() == "OPERATOR":
+            return f"{name.text}::{self._parse_operator_name()}"
+        if len(name.parts) == 1 and name.parts[0].args is None:
+            return name.parts[0].name
+        if name.parts[-1].args is not None:
+            self._specialised[name.text] = name.parts[-1].args
+        del mark
+        return name.text
+
+    def _parse_operator_name(self) -> str:
+        self._expect("OPERATOR")
+        tok = self._advance()
+        if tok.type in ("LPAREN", "LBRACKET"):
+            return "operator" + tok.value + self._advance().value
+        return "operator" + tok.value
+
+    def _parse_decl_suffixes(self, decl):
+        """Array bounds and parameter lists; a ``(`` that starts constructor arguments is left for the initialiser."""
+        while True:
+            kind = self._peek_type()
+            if kind == "LBRACKET":
+                coord = self._tok_coord(self._advance())
+                dim = None
+                if self._peek_type() != "RBRACKET":
+                    dim = self._parse_bracketed(self._parse_conditional_expression)
+                self._expect("RBRACKET")
+                decl = self._type_modify_decl(decl, c_ast.ArrayDecl(None, dim, [], coord))
+            elif kind == "LPAREN" and self._is_parameter_list():
+                decl = self._type_modify_decl(decl, self._parse_function_decl(decl))
+            else:
+                return decl
+
+    def _is_parameter_list(self) -> bool:
+        mark = self._mark()
+        self._advance()
+        try:
+            return self._peek_type() in ("RPAREN", "ELLIPSIS") or self._starts_declaration()
+        finally:
+            self._reset(mark)
+
+    def _parse_function_decl(self, base_decl):
+        self._expect("LPAREN")
+        saved, self._no_gt = self._no_gt, False
+        params = []
+        while self._peek_type() != "RPAREN":
+            if tok := self._accept("ELLIPSIS"):
+                params.append(c_ast.EllipsisParam(self._tok_coord(tok)))
+            else:
+                params.append(self._parse_parameter_declaration_body())
+            if not self._accept("COMMA"):
+                break
+        self._expect("RPAREN")
+        self._no_gt = saved
+        if len(params) == 1 and isinstance(params[0], c_ast.Typename) and _is_void(params[0]):
+            params = []
+        args = c_ast.ParamList(params, base_decl.coord)
+        return c_ast.FuncDecl(args, None, base_decl.coord)
+
+    def _parse_parameter_declaration_body(self):
+        spec, _, coord = self._parse_declaration_specifiers(allow_no_type=False)
+        decl = None
+        pack = self._peek_type() == "ELLIPSIS"
+        if self._starts_declarator() or self._peek_type() == "LBRACKET":
+            decl = self._parse_cxx_declarator(abstract=True)
+        if decl is None or _name_of(decl) is None:
+            node = self._build_type_name(spec, decl, coord)
+            if self._accept("EQUALS"):
+                self._parse_initializer()
+            return node
+        node = self._build_declarations(spec=spec, decls=[{"decl": decl}])[0]
+        if pack:
+            node.storage = [*(node.storage or []), "pack"]
+        if self._accept("EQUALS"):
+            node.init = self._parse_initializer()
+        return node
+
+    def _parse_type_name(self):
+        spec, saw_type, coord = self._parse_specifiers(allow_storage_and_function=False)
+        if spec is None or not saw_type:
+            tok = self._peek()
+            self._parse_error(f"expected a type before '{tok.value if tok else 'end of file'}'", self._here())
+        return self._build_type_name(spec, self._parse_abstract_declarator_opt(), coord)
+
+    # ------------------------------------------------------------------ initialisers
+    def _parse_init_declarator(self, id_only: bool = False):
+        return self._parse_declarator_init(self._parse_cxx_declarator(abstract=False))
+
+    def _parse_declarator_init(self, decl):
+        """An optional initialiser after ``decl``; the name is in scope from here on, as in C++."""
+        if (name := _name_of(decl)) is not None:
+            self._add_identifier(name, decl.coord)
+        tok = self._peek()
+        kind = tok.type if tok else None
+        if kind == "EQUALS":
+            self._advance()
+            return {"decl": decl, "init": self._parse_initializer()}
+        if kind in ("LPAREN", "LBRACE"):
+            close = "RPAREN" if kind == "LPAREN" else "RBRACE"
+            args = self._parse_argument_list(close)
+            return {"decl": decl, "init": CtorInit(args, kind == "LBRACE", coord=self._tok_coord(tok))}
+        return {"decl": decl}
+
+    def _parse_argument_list(self, close: str) -> list:
+        """Arguments after an opening bracket still to be consumed, up to ``close``."""
+        self._advance()
+        saved, self._no_gt = self._no_gt, False
+        args = []
+        while self._peek_type() != close:
+            args.append(self._parse_initializer_item())
+            if self._accept("ELLIPSIS"):
+                from .cxx_ast import PackExpansion
+
+                args[-1] = PackExpansion(args[-1], coord=args[-1].coord)
+            if not self._accept("COMMA"):
+                break
+        self._expect(close)
+        self._no_gt = saved
+        return args
+
+    def _here(self):
+        tok = self._peek()
+        return self._tok_coord(tok) if tok is not None else None
+
+
+def _name_of(decl) -> str | None:
+    while not isinstance(decl, c_ast.TypeDecl):
+        decl = decl.type
+    return decl.declname
+
+
+def _is_void(node: c_ast.Typename) -> bool:
+    t = node.type
+    return isinstance(t, c_ast.TypeDecl) and isinstance(t.type, c_ast.IdentifierType) and t.type.names == ["void"]

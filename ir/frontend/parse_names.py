@@ -1,0 +1,265 @@
+"""Parsing names: qualified names, template arguments, and whether a name is a type."""
+
+from __future__ import annotations
+
+from pycparser import c_ast
+from pycparser.c_lexer import Token
+from pycparser.c_parser import CParser
+
+from ..diagnostics import KtcError
+from .cxx_ast import NamedType, NamePart, PackExpansion, QualName
+
+TYPE_SUFFIXES = ("_t", "Type", "type", "_type")
+"""Last components of unknown qualified names (``Traits<T>::value_type``) that are taken for types."""
+
+BASIC_TYPES = frozenset({
+    "VOID", "_BOOL", "CHAR", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "SIGNED", "UNSIGNED", "WCHAR",
+})  # fmt: skip
+
+DECL_WORDS = frozenset({
+    *BASIC_TYPES, "STRUCT", "UNION", "ENUM", "CLASS", "CONST", "VOLATILE", "RESTRICT", "STATIC", "EXTERN", "REGISTER",
+    "TYPEDEF", "AUTO", "CONSTEXPR", "INLINE", "_ALIGNAS", "CUDA", "CUDA_ARGS", "CXX_SPEC", "TYPENAME", "DECLTYPE",
+    "_THREAD_LOCAL",
+})  # fmt: skip
+"""Token types that can only start a declaration."""
+
+_AFTER_ARGS = frozenset({"LPAREN", "COLONCOLON", "LBRACE", "LSHIFT", "COMMA", "RPAREN", "SEMI", "GT", "RSHIFT"})
+"""What may follow the ``>`` of a template-id whose name is not declared in the sources that were read."""
+
+
+class NameParser(CParser):
+    """Names. ``_templates`` are the names of class and function templates; pycparser's scopes know which are types."""
+
+    _templates: set[str]
+    _no_gt: bool
+
+    # ------------------------------------------------------------------ knowledge
+    def _add_typedef_name(self, name, coord) -> None:
+        self._scope_stack[-1][name] = True
+        self._typedef_checked_token = None
+
+    def _add_identifier(self, name, coord) -> None:
+        self._scope_stack[-1][name] = False
+        self._typedef_checked_token = None
+
+    def _is_known(self, name: str) -> bool:
+        return any(name in scope for scope in self._scope_stack)
+
+    # ------------------------------------------------------------------ qualified names
+    def _parse_qual_name(self) -> QualName:
+        """``::``? part (``::`` part)*, each part with template arguments when its name is a template's."""
+        start = self._peek()
+        absolute = self._accept("COLONCOLON") is not None
+        parts = [self._parse_name_part(qualified=absolute)]
+        while self._peek_type() == "COLONCOLON" and self._peek_type(2) in (
+            "ID",
+            "TYPEID",
+            "TEMPLATE",
+            "OPERATOR",
+            "NOT",
+        ):
+            self._advance()
+            explicit = self._accept("TEMPLATE") is not None
+            if self._peek_type() in ("OPERATOR", "NOT"):
+                break
+            parts.append(self._parse_name_part(qualified=True, explicit=explicit))
+        return QualName(parts, absolute, coord=self._tok_coord(start) if start else None)
+
+    def _parse_name_part(self, qualified: bool = False, explicit: bool = False) -> NamePart:
+        tok = self._advance()
+        if tok.type not in ("ID", "TYPEID"):
+            self._parse_error(f"expected a name before '{tok.value}'", self._tok_coord(tok))
+        args = None
+        if self._peek_type() == "LT":
+            name = tok.value
+            if explicit or name in self._templates:
+                args = self._try_template_args(certain=explicit or tok.type == "TYPEID")
+            elif qualified or not self._is_known(name):
+                args = self._try_template_args(certain=False, guess=True)
+        return NamePart(tok.value, args, coord=self._tok_coord(tok))
+
+    def _try_template_args(self, certain: bool, guess: bool = False) -> list | None:
+        """Template arguments at ``<``, or None (nothing consumed) if this ``<`` is less-than."""
+        if self._is_launch():
+            return None
+        mark = self._mark()
+        try:
+            args = self._parse_template_args()
+        except KtcError:
+            if certain:
+                raise
+            self._reset(mark)
+            return None
+        nxt = self._peek()
+        if (
+            guess
+            and nxt is not None
+            and nxt.type not in _AFTER_ARGS
+            and nxt.type not in ("ID", "TIMES", "AND", "ELLIPSIS")
+        ):
+            self._reset(mark)
+            return None
+        return args
+
+    def _parse_template_args(self) -> list:
+        self._expect("LT")
+        args: list = []
+        saved, self._no_gt = self._no_gt, True
+        try:
+            while not self._at_gt():
+                args.append(self._parse_template_arg())
+                if self._accept("ELLIPSIS"):
+                    args[-1] = PackExpansion(args[-1], coord=args[-1].coord)
+                if not self._accept("COMMA"):
+                    break
+        finally:
+            self._no_gt = saved
+        self._expect_gt()
+        return args
+
+    def _parse_template_arg(self):
+        if self._starts_type():
+            mark = self._mark()
+            try:
+                typ = self._parse_type_name()
+                if self._at_gt() or self._peek_type() in ("COMMA", "ELLIPSIS"):
+                    return typ
+            except KtcError:
+                pass
+            self._reset(mark)
+        return self._parse_conditional_expression()
+
+    def _at_gt(self) -> bool:
+        return self._peek_type() in ("GT", "RSHIFT", "GE", "RSHIFTEQUAL")
+
+    def _expect_gt(self) -> None:
+        """Consume one ``>``, splitting ``>>`` and friends in the token buffer."""
+        tok = self._peek()
+        if tok is not None and tok.type in ("RSHIFT", "GE", "RSHIFTEQUAL"):
+            rest = {"RSHIFT": "GT", "GE": "EQUALS", "RSHIFTEQUAL": "GE"}[tok.type]
+            first = Token("GT", ">", tok.lineno, tok.column, tok.filename)
+            second = Token(rest, tok.value[1:], tok.lineno, tok.column + 1, tok.filename)
+            stream = self._tokens
+            stream._buffer[stream._index : stream._index + 1] = [first, second]
+        self._expect("GT")
+
+    def _is_launch(self) -> bool:
+        """Whether the stream stands at ``<<<``."""
+        a, b = self._peek(), self._peek(2)
+        return (
+            a is not None and b is not None and a.type == "LSHIFT" and b.type == "LT"
+            and a.lineno == b.lineno and b.column == a.column + 2
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ is it a type?
+    def _starts_type(self) -> bool:
+        """Whether a type certainly starts here (in a cast or template argument, where an expression is possible)."""
+        tok = self._peek()
+        if tok is None:
+            return False
+        if tok.type in DECL_WORDS:
+            return True
+        if tok.type in ("TYPEID", "ID", "COLONCOLON"):
+            if tok.type == "ID" and self._peek_type(2) not in ("COLONCOLON", "LT"):
+                return False
+            if tok.type == "TYPEID" and self._peek_type(2) not in ("COLONCOLON", "LT"):
+                return True
+            return self._scan_type_name()
+        return False
+
+    def _scan_type_name(self) -> bool:
+        mark = self._mark()
+        try:
+            return self._names_type(self._parse_qual_name())
+        except KtcError:
+            return False
+        finally:
+            self._reset(mark)
+
+    def _names_type(self, name: QualName) -> bool:
+        """Whether a parsed qualified name denotes a type, by its last component."""
+        last = name.parts[-1].name
+        if len(name.parts) == 1:
+            return self._is_type_in_scope(last)
+        if name.parts[0].name == "std" and last.endswith("_v"):
+            return False
+        if name.parts[0].name == "std" and last in STD_TYPES:
+            return True
+        if self._is_known(last):
+            return self._is_type_in_scope(last)
+        if last in self._member_types:
+            return True
+        return last.endswith(TYPE_SUFFIXES) and last not in ("is_same_type",)
+
+    _member_types: set[str]
+
+    def _starts_declaration(self, tok=None) -> bool:
+        """Whether a declaration starts here, at a place where a statement or parameter may stand.
+
+        Beyond known types: ``Unknown x`` and ``Unknown& x`` are declarations with a type that was not read; naming the
+        type is left to the semantic analysis, which refuses it with its place.
+        """
+        tok = tok or self._peek()
+        if tok is None:
+            return False
+        kind = tok.type
+        if kind in DECL_WORDS:
+            return not (kind in BASIC_TYPES and self._peek_type(2) in ("LPAREN", "LBRACE") and self._paren_is_cast())
+        if kind == "ATTRIBUTE_BEGIN":
+            return True
+        if kind not in ("TYPEID", "ID", "COLONCOLON"):
+            return False
+        after = self._peek_type(2)
+        if kind == "TYPEID" and after not in ("COLONCOLON", "LT"):
+            return not (after in ("LPAREN", "LBRACE", "PERIOD") and self._paren_is_cast())
+        if kind == "ID" and after not in (
+            "COLONCOLON",
+            "LT",
+            "ID",
+            "TIMES",
+            "AND",
+            "LAND",
+            "ELLIPSIS",
+            "CONST",
+            "RESTRICT",
+        ):
+            return False
+        if kind == "ID" and after in ("TIMES", "AND", "LAND", "ELLIPSIS") and self._is_known(tok.value):
+            return False
+        mark = self._mark()
+        try:
+            name = self._parse_qual_name()
+            if self._names_type(name):
+                return not (
+                    self._peek_type() in ("LPAREN", "LBRACE", "COLONCOLON")
+                    and len(name.parts) > 0
+                    and self._paren_is_cast()
+                )
+            while self._peek_type() in ("TIMES", "AND", "LAND", "CONST", "RESTRICT", "ELLIPSIS"):
+                if len(name.parts) == 1 and self._is_known(name.parts[0].name):
+                    return False
+                self._advance()
+            return self._peek_type() in ("ID", "TYPEID")
+        except KtcError:
+            return False
+        finally:
+            self._reset(mark)
+
+    def _paren_is_cast(self) -> bool:
+        """At ``T (`` of a statement: a functional cast rather than ``T (name)``, which nobody writes."""
+        return True
+
+    def _parse_named_type(self) -> c_ast.Node:
+        name = self._parse_qual_name()
+        return NamedType(name, coord=name.coord)
+
+
+STD_TYPES = frozenset({
+    "size_t", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "ptrdiff_t",
+    "conditional_t", "enable_if_t", "remove_const_t", "remove_cv_t", "remove_reference_t", "decay_t", "array", "pair",
+    "tuple", "vector", "string", "complex", "integral_constant", "true_type", "false_type", "make_unsigned_t",
+    "underlying_type_t", "common_type_t", "remove_pointer_t", "add_const_t", "function", "optional", "numeric_limits",
+    "is_same", "mt19937", "uniform_real_distribution", "chrono", "string_view", "initializer_list", "nullptr_t",
+    "index_sequence", "integer_sequence", "remove_cvref_t", "invoke_result_t", "conditional", "enable_if", "ofstream",
+    "ifstream", "stringstream", "ostringstream", "unique_ptr", "shared_ptr", "map", "set", "unordered_map", "is_floating_point",
+})  # fmt: skip

@@ -1,0 +1,266 @@
+"""Parsing statements: C++ forms of ``if`` and ``for``, inline PTX, structured bindings; recovery in host code."""
+
+from __future__ import annotations
+
+from pycparser import c_ast
+
+from ..diagnostics import KtcError
+from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, RangeFor
+from .parse_exprs import ExprParser
+
+
+class StmtParser(ExprParser):
+    """Statements. In host functions a statement that does not parse is skipped: only its launches matter."""
+
+    _host_body: bool
+
+    def _parse_block_item_list(self):
+        items: list = []
+        while self._peek_type() not in ("RBRACE", None):
+            mark, depth = self._mark(), len(self._scope_stack)
+            try:
+                item = self._parse_block_item()
+            except KtcError as error:
+                if not self._host_body:
+                    raise
+                del self._scope_stack[depth:]
+                self._typedef_checked_token = None
+                self._no_gt = False
+                self._reset(mark)
+                self._skip_statement()
+                item = Bad(error, None, False)
+            if isinstance(item, list):
+                items.extend(i for i in item if i is not None)
+            elif item is not None:
+                items.append(item)
+        return items
+
+    def _skip_statement(self) -> None:
+        """Skip to the end of a statement: a ``;`` or a closing brace at its own depth."""
+        depth = 0
+        while (tok := self._peek()) is not None:
+            if tok.type in ("LBRACE", "LPAREN", "LBRACKET"):
+                depth += 1
+            elif tok.type in ("RBRACE", "RPAREN", "RBRACKET"):
+                if depth == 0:
+                    return
+                depth -= 1
+                if depth == 0 and tok.type == "RBRACE":
+                    self._advance()
+                    if self._peek_type() == "SEMI":
+                        self._advance()
+                    return
+            self._advance()
+            if tok.type == "SEMI" and depth == 0:
+                return
+
+    def _parse_block_item(self):
+        kind = self._peek_type()
+        if kind == "ATTRIBUTE_BEGIN":
+            self._parse_attribute_specifier_sequence()
+            return self._parse_block_item()
+        if kind == "USING":
+            return self._parse_using()
+        if kind == "_STATIC_ASSERT":
+            return self._parse_static_assert()
+        if kind in ("STRUCT", "CLASS", "UNION", "TYPEDEF"):
+            return self._parse_simple_declaration()
+        if kind == "AUTO" or kind in ("CONST", "CONSTEXPR"):
+            bound = self._try_bindings()
+            if bound is not None:
+                return bound
+        if self._starts_declaration():
+            return self._parse_simple_declaration()
+        return self._parse_statement()
+
+    def _parse_static_assert(self):
+        tok = self._expect("_STATIC_ASSERT")
+        self._expect("LPAREN")
+        cond = self._parse_bracketed(self._parse_constant_expression)
+        message = None
+        if self._accept("COMMA"):
+            message = self._parse_unified_string_literal()
+        self._expect("RPAREN")
+        self._expect("SEMI")
+        return c_ast.StaticAssert(cond, message, self._tok_coord(tok))
+
+    def _try_bindings(self):
+        """``auto [a, b] = init;``."""
+        mark, coord = self._mark(), self._here()
+        while self._peek_type() in ("CONST", "CONSTEXPR", "AUTO", "AND", "LAND"):
+            self._advance()
+        if self._peek_type() != "LBRACKET":
+            self._reset(mark)
+            return None
+        self._advance()
+        names = []
+        while self._peek_type() != "RBRACKET":
+            names.append(self._advance().value)
+            self._accept("COMMA")
+        self._expect("RBRACKET")
+        self._expect("EQUALS")
+        init = self._parse_initializer()
+        self._expect("SEMI")
+        for n in names:
+            self._add_identifier(n, None)
+        return Bindings(names, init, coord=coord)
+
+    def _parse_statement(self):
+        tok = self._peek()
+        kind = tok.type if tok is not None else None
+        if kind == "ATTRIBUTE_BEGIN":
+            self._parse_attribute_specifier_sequence()
+            return self._parse_statement()
+        if kind == "IF":
+            return self._parse_if()
+        if kind == "FOR":
+            return self._parse_for()
+        if kind == "WHILE":
+            self._advance()
+            self._expect("LPAREN")
+            cond = self._parse_bracketed(self._parse_expression)
+            self._expect("RPAREN")
+            return c_ast.While(cond, self._parse_pragmacomp_or_statement(), self._tok_coord(tok))
+        if kind == "ASM":
+            return self._parse_asm()
+        if kind == "TRY":
+            return self._parse_try()
+        if kind == "RETURN" and self._peek_type(2) == "LBRACE":
+            self._advance()
+            value = self._parse_initializer()
+            self._expect("SEMI")
+            return c_ast.Return(value, self._tok_coord(tok))
+        if kind in ("ID", "TYPEID") and self._peek_type(2) == "COLON":
+            return super()._parse_labeled_statement()
+        if kind == "CONST" or (kind in ("INT", "FLOAT") and self._peek_type(2) == "ID"):
+            decls = self._parse_simple_declaration()
+            return c_ast.Compound(decls, self._tok_coord(tok))
+        return super()._parse_statement()
+
+    def _parse_if(self):
+        tok = self._expect("IF")
+        is_constexpr = self._accept("CONSTEXPR") is not None
+        self._expect("LPAREN")
+        saved, self._no_gt = self._no_gt, False
+        self._push_scope()
+        init = None
+        if self._starts_declaration():
+            init = self._parse_condition_declaration()
+        if init is not None and self._peek_type() == "RPAREN":
+            cond = c_ast.ID(init[-1].name, init[-1].coord)
+        else:
+            cond = self._parse_expression()
+        self._expect("RPAREN")
+        self._no_gt = saved
+        then = self._parse_pragmacomp_or_statement()
+        orelse = self._parse_pragmacomp_or_statement() if self._accept("ELSE") else None
+        self._pop_scope()
+        coord = self._tok_coord(tok)
+        if is_constexpr:
+            return IfConstexpr(init, cond, then, orelse, coord=coord)
+        stmt = c_ast.If(cond, then, orelse, coord)
+        return stmt if init is None else c_ast.Compound([*init, stmt], coord)
+
+    def _parse_condition_declaration(self):
+        spec, _, _ = self._parse_declaration_specifiers(allow_no_type=True)
+        decls = self._build_declarations(spec=spec, decls=[self._parse_init_declarator()], typedef_namespace=True)
+        self._accept("SEMI")
+        return decls
+
+    def _parse_for(self):
+        tok = self._expect("FOR")
+        coord = self._tok_coord(tok)
+        self._expect("LPAREN")
+        saved, self._no_gt = self._no_gt, False
+        self._push_scope()
+        if self._peek_type() != "SEMI" and self._starts_declaration():
+            spec, _, _ = self._parse_declaration_specifiers(allow_no_type=True)
+            first = self._parse_init_declarator()
+            if self._accept("COLON"):
+                decl = self._build_declarations(spec=spec, decls=[first], typedef_namespace=True)[0]
+                rng = self._parse_expression()
+                self._expect("RPAREN")
+                self._no_gt = saved
+                stmt = self._parse_pragmacomp_or_statement()
+                self._pop_scope()
+                return RangeFor(decl, rng, stmt, coord=coord)
+            infos = [first]
+            while self._accept("COMMA"):
+                infos.append(self._parse_init_declarator())
+            init = c_ast.DeclList(self._build_declarations(spec=spec, decls=infos, typedef_namespace=True), coord)
+        else:
+            init = self._parse_expression_opt()
+        self._expect("SEMI")
+        cond = self._parse_expression_opt()
+        self._expect("SEMI")
+        step = self._parse_expression_opt()
+        self._expect("RPAREN")
+        self._no_gt = saved
+        stmt = self._parse_pragmacomp_or_statement()
+        self._pop_scope()
+        return c_ast.For(init, cond, step, stmt, coord)
+
+    def _parse_asm(self):
+        tok = self._expect("ASM")
+        volatile = self._accept("VOLATILE") is not None
+        self._expect("LPAREN")
+        text = self._parse_unified_string_literal().value
+        groups: list[list] = []
+        while self._peek_type() in ("COLON", "COLONCOLON"):
+            if self._advance().type == "COLONCOLON":
+                groups.append([])
+            group = []
+            while self._peek_type() not in ("COLON", "COLONCOLON", "RPAREN", None):
+                constraint = self._parse_unified_string_literal().value
+                expr = None
+                if self._accept("LPAREN"):
+                    expr = self._parse_bracketed(self._parse_expression)
+                    self._expect("RPAREN")
+                group.append((constraint.strip('"'), expr))
+                if not self._accept("COMMA"):
+                    break
+            groups.append(group)
+        self._expect("RPAREN")
+        self._expect("SEMI")
+        groups += [[]] * 3
+        return Asm(text.strip('"'), groups[0], groups[1], groups[2], volatile, coord=self._tok_coord(tok))
+
+    def _parse_try(self):
+        self._expect("TRY")
+        body = self._parse_compound_statement()
+        while self._accept("CATCH"):
+            self._expect("LPAREN")
+            self._skip_to_close()
+            self._parse_compound_statement()
+        return body
+
+    def _parse_using(self):
+        """``using namespace a;``, ``using a::b;`` or ``using T = type;``."""
+        from .cxx_ast import Using
+
+        tok = self._expect("USING")
+        coord = self._tok_coord(tok)
+        if self._accept("NAMESPACE"):
+            name = self._parse_qual_name()
+            self._expect("SEMI")
+            return Using(name, True, coord=coord)
+        if self._peek_type() in ("ID", "TYPEID") and self._peek_type(2) in ("EQUALS", "ATTRIBUTE_BEGIN"):
+            name_tok = self._advance()
+            self._parse_attribute_specifier_sequence()
+            self._expect("EQUALS")
+            typ = self._parse_type_name()
+            self._expect("SEMI")
+            self._add_typedef_name(name_tok.value, coord)
+            self._member_types.add(name_tok.value)
+            return Alias(name_tok.value, typ, coord=coord)
+        self._accept("TYPENAME")
+        name = self._parse_qual_name()
+        if self._peek_type() == "OPERATOR":
+            self._parse_operator_name()
+        self._expect("SEMI")
+        if self._names_type(name):
+            self._add_typedef_name(name.parts[-1].name, coord)
+        return Using(name, False, coord=coord)
+
+    def _parse_simple_declaration(self) -> list:
+        raise NotImplementedError

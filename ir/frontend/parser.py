@@ -1,0 +1,443 @@
+"""The parser: translation units of CUDA C++, with recovery at the top level.
+
+It is a subclass of pycparser's hand-written recursive-descent C parser. The private methods that are overridden or
+relied upon are pinned by ``tests/ir/frontend/test_pycparser_contract.py``.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from pycparser import c_ast
+from pycparser.c_parser import ParseError
+
+from ..diagnostics import KtcError, Loc
+from .cxx_ast import Bad, Function, Namespace, Record, Template, TemplateParam
+from .cxx_types import TYPE_NAMES
+from .lexer import CudaLexer
+from .parse_decls import _name_of
+from .parse_stmts import StmtParser
+
+DEVICE_SPECS = frozenset({"__global__", "__device__"})
+_RECORDS = {"STRUCT": "struct", "CLASS": "class", "UNION": "union"}
+
+
+class CudaParser(StmtParser):
+    """Parses preprocessed CUDA C++ into pycparser's tree plus the nodes of ``cxx_ast``."""
+
+    def __init__(self) -> None:
+        super().__init__(lexer=CudaLexer, dialect="c23")
+        self._templates: set[str] = set()
+        self._member_types: set[str] = set()
+        self._specialised: dict[str, list] = {}
+        self._no_gt = False
+        self._host_body = False
+        self._record: list[str] = []
+
+    def parse_unit(self, text: str, filename: str) -> list[c_ast.Node]:
+        """Top-level declarations of ``text``; what does not parse becomes a ``Bad`` node."""
+        self._scope_stack = [dict.fromkeys(TYPE_NAMES, True)]
+        self._typedef_checked_token = None
+        self.clex.input(text, filename)
+        self._tokens = type(self._tokens)(self.clex.token)
+        return self._parse_items(until=None)
+
+    def _parse_error(self, msg: str, coord) -> NoReturn:
+        msg = msg.replace("before: ", "unexpected ")
+        raise KtcError("E-PARSE-SYNTAX", msg, to_loc(coord, self.clex.filename))
+
+    def _unsupported(self, what: str, coord, hint: str) -> NoReturn:
+        raise KtcError("E-UNSUPPORTED-SYNTAX", f"{what} is not supported", to_loc(coord, self.clex.filename), hint=hint)
+
+    # ------------------------------------------------------------------ top level
+    def _parse_items(self, until: str | None) -> list[c_ast.Node]:
+        items: list[c_ast.Node] = []
+        while (kind := self._peek_type()) is not None and kind != until:
+            mark, depth = self._mark(), len(self._scope_stack)
+            try:
+                items.extend(self._parse_external_declaration())
+            except (KtcError, ParseError, AssertionError, ValueError, AttributeError, TypeError, IndexError) as error:
+                if not isinstance(error, KtcError):
+                    error = KtcError(
+                        "E-PARSE-SYNTAX", f"cannot parse this declaration ({error})", to_loc(self._here(), "")
+                    )
+                del self._scope_stack[depth:]
+                self._typedef_checked_token, self._no_gt, self._host_body = None, False, False
+                self._reset(mark)
+                items.append(self._skip_external(error))
+        return items
+
+    def _skip_external(self, error: KtcError) -> Bad:
+        """Skip one top-level declaration, noting whether it is device code and which function it is."""
+        name, is_device, depth, previous = None, False, 0, None
+        while (tok := self._tokens.next()) is not None:
+            if tok.value in DEVICE_SPECS and depth == 0:
+                is_device = True
+            if (
+                tok.type == "LPAREN"
+                and depth == 0
+                and name is None
+                and previous is not None
+                and previous.type in ("ID", "TYPEID")
+            ):
+                name = previous.value
+            depth += (tok.type in ("LBRACE", "LPAREN")) - (tok.type in ("RBRACE", "RPAREN"))
+            previous = tok
+            if depth <= 0 and tok.type in ("SEMI", "RBRACE"):
+                if tok.type == "RBRACE" and self._peek_type() == "SEMI":
+                    self._advance()
+                break
+        return Bad(error, name, is_device, coord=None)
+
+    def _parse_external_declaration(self) -> list[c_ast.Node]:
+        tok = self._peek()
+        kind = tok.type
+        if kind == "SEMI":
+            self._advance()
+            return []
+        if kind in ("PPPRAGMA", "_PRAGMA"):
+            return [self._parse_pppragma_directive()]
+        if kind == "ATTRIBUTE_BEGIN":
+            self._parse_attribute_specifier_sequence()
+            return self._parse_external_declaration()
+        if kind == "_STATIC_ASSERT":
+            return [self._parse_static_assert()]
+        if kind == "TEMPLATE":
+            return [self._parse_template()]
+        if kind == "NAMESPACE" or (kind == "INLINE" and self._peek_type(2) == "NAMESPACE"):
+            return [self._parse_namespace()]
+        if kind == "USING":
+            return [self._parse_using()]
+        if kind == "EXTERN" and str(self._peek_type(2)).endswith("STRING_LITERAL"):
+            self._advance()
+            self._advance()
+            if self._accept("LBRACE"):
+                items = self._parse_items(until="RBRACE")
+                self._expect("RBRACE")
+                return items
+            return self._parse_external_declaration()
+        return self._parse_simple_declaration(top=True)
+
+    def _parse_namespace(self) -> Namespace:
+        self._accept("INLINE")
+        tok = self._expect("NAMESPACE")
+        names = []
+        while self._peek_type() not in ("LBRACE", "EQUALS", None):
+            names.append(self._advance().value)
+        if self._accept("EQUALS"):
+            self._parse_qual_name()
+            self._expect("SEMI")
+            return Namespace("", [], coord=self._tok_coord(tok))
+        self._expect("LBRACE")
+        items = self._parse_items(until="RBRACE")
+        self._expect("RBRACE")
+        return Namespace("".join(names), items, coord=self._tok_coord(tok))
+
+    # ------------------------------------------------------------------ templates
+    def _parse_template(self) -> Template:
+        coord = self._tok_coord(self._expect("TEMPLATE"))
+        if self._peek_type() != "LT":
+            self._skip_external(KtcError("", ""))  # explicit instantiation: adds nothing
+            return Template(None, [], coord=coord)
+        self._expect("LT")
+        self._push_scope()
+        params = []
+        saved, self._no_gt = self._no_gt, True
+        while not self._at_gt():
+            params.append(self._parse_template_param())
+            if not self._accept("COMMA"):
+                break
+        self._no_gt = saved
+        self._expect_gt()
+        if self._peek_type() == "TEMPLATE":
+            inner = self._parse_template()
+            self._pop_scope()
+            return Template([*params, *(inner.params or [])], inner.decl, coord=coord)
+        self._in_template += 1
+        try:
+            decl = self._parse_using_or_declaration()
+        finally:
+            self._in_template -= 1
+        self._pop_scope()
+        for d in decl:
+            name = getattr(d, "name", None)
+            if isinstance(d, Record) or type(d).__name__ == "Alias":
+                self._add_typedef_name(name, coord)
+                self._templates.add(name)
+            elif name:
+                self._templates.add(name.split("::")[-1])
+                self._add_identifier(name, coord)
+        return Template(params, decl, coord=coord)
+
+    _in_template = 0
+
+    def _parse_using_or_declaration(self) -> list:
+        if self._peek_type() == "USING":
+            return [self._parse_using()]
+        if self._record and self._peek_type() != "FRIEND":
+            return self._parse_member()
+        return self._parse_simple_declaration(top=True)
+
+    def _parse_template_param(self) -> TemplateParam:
+        tok = self._peek()
+        coord = self._tok_coord(tok)
+        if tok.type == "TEMPLATE":
+            self._unsupported("a template template parameter", coord, "pass a type instead")
+        plain_type = tok.type == "CLASS" or (tok.type == "TYPENAME" and self._peek_type(3) != "COLONCOLON")
+        if plain_type:
+            self._advance()
+            pack = self._accept("ELLIPSIS") is not None
+            name = self._advance().value if self._peek_type() in ("ID", "TYPEID") else ""
+            default = self._parse_type_name() if self._accept("EQUALS") else None
+            self._scope_stack[-1][name] = True
+            self._typedef_checked_token = None
+            return TemplateParam(name, "type", None, default, pack, coord=coord)
+        spec, _, _ = self._parse_declaration_specifiers(allow_no_type=False)
+        pack = self._peek_type() == "ELLIPSIS"
+        decl = self._parse_cxx_declarator(abstract=True)
+        name = _name_of(decl) or ""
+        typ = self._build_type_name(spec, decl, coord)
+        default = self._parse_conditional_expression() if self._accept("EQUALS") else None
+        self._add_identifier(name, coord)
+        return TemplateParam(name, "value", typ, default, pack, coord=coord)
+
+    # ------------------------------------------------------------------ declarations and functions
+    def _parse_simple_declaration(self, top: bool = False) -> list:
+        """Specifiers, declarators and ``;``, or a function definition."""
+        spec, saw_type, coord = self._parse_declaration_specifiers(allow_no_type=True)
+        if self._accept("SEMI"):
+            return [t for t in spec["type"] if isinstance(t, Record | c_ast.Enum)]
+        types = [t for t in spec["type"] if isinstance(t, Record | c_ast.Enum)]
+        if not saw_type:
+            if not top or self._peek_type() not in ("ID", "TYPEID"):
+                tok = self._peek()
+                self._parse_error(
+                    f"expected a declaration before '{tok.value if tok else 'end of file'}'", self._here()
+                )
+            spec["type"] = [c_ast.IdentifierType(["void"], coord=coord)]
+        decl = self._parse_cxx_declarator(abstract=False)
+        if isinstance(decl, c_ast.FuncDecl):
+            return [*types, self._parse_function(spec, decl, "function")]
+        infos = [self._parse_declarator_init(decl)]
+        while self._accept("COMMA"):
+            infos.append(self._parse_init_declarator())
+        while self._peek_type() in ("PPPRAGMA", "_PRAGMA"):
+            self._parse_pppragma_directive()
+        self._expect("SEMI")
+        return [*types, *self._build_declarations(spec=spec, decls=infos, typedef_namespace=True)]
+
+    def _parse_function(self, spec, decl, kind: str) -> Function:
+        name = _name_of(decl)
+        specialised = self._specialised.pop(name, None)
+        specs = [s for s in spec["function"] if isinstance(s, str)] + spec["storage"]
+        bounds = {s[0]: s[1] for s in spec["function"] if isinstance(s, tuple)}
+        owner, _, short = name.rpartition("::")
+        if self._in_template and self._in_template > len(self._record):
+            self._templates.add(short)
+        if not self._record:
+            for scope in self._scope_stack[:1]:
+                scope[short] = False
+        self._typedef_checked_token = None
+        node = self._build_declarations(spec=spec, decls=[{"decl": decl}])[0]
+        node.funcspec = specialised
+        while self._peek_type() in (
+            "CONST",
+            "NOEXCEPT",
+            "VOLATILE",
+            "AND",
+            "LAND",
+            "ID",
+            "CUDA",
+            "CUDA_ARGS",
+            "ATTRIBUTE_BEGIN",
+        ):
+            if self._peek_type() == "CUDA_ARGS":
+                self._parse_cuda_args(lambda new, k: bounds.update([new]) if isinstance(new, tuple) else None)
+            elif self._advance().type == "NOEXCEPT" and self._accept("LPAREN"):
+                self._skip_to_close()
+        if self._accept("ARROW"):
+            node.type.type = self._parse_type_name().type
+        saved = self._host_body
+        self._push_scope()
+        for p in node.type.args.params:
+            if getattr(p, "name", None):
+                self._add_identifier(p.name, p.coord)
+        inits = self._parse_member_inits() if self._accept("COLON") else []
+        body = None
+        if self._peek_type() == "LBRACE":
+            device = bool(DEVICE_SPECS & set(specs)) or "constexpr" in specs or self._record
+            self._host_body = not device
+            body = self._parse_compound_statement(new_scope=False)
+        else:
+            if self._accept("EQUALS"):
+                self._advance()
+            self._expect("SEMI")
+        self._host_body = saved
+        self._pop_scope()
+        return Function(short, node, body, specs, bounds, inits, kind, owner, coord=decl.coord)
+
+    def _parse_member_inits(self) -> list:
+        inits = []
+        while True:
+            name = self._parse_qual_name()
+            close = "RPAREN" if self._peek_type() == "LPAREN" else "RBRACE"
+            inits.append((name, self._parse_argument_list(close)))
+            if not self._accept("COMMA"):
+                return inits
+
+    # ------------------------------------------------------------------ records and enums
+    def _parse_record(self):
+        kind = _RECORDS[self._advance().type]
+        align: list = []
+        self._skip_attributes(align)
+        name, spec_args, coord = "", None, self._here()
+        if self._peek_type() in ("ID", "TYPEID"):
+            name_tok = self._advance()
+            name = name_tok.value
+            if self._peek_type() == "LT":
+                spec_args = self._parse_template_args()
+            elif self._peek_type() == "COLONCOLON":
+                self._unsupported("a nested class defined outside its class", coord, "define it inside")
+            self._skip_attributes(align)
+            self._add_typedef_name(name, coord)
+            if self._in_template > len(self._record):
+                self._templates.add(name)
+            if len(self._scope_stack) > 1 and self._in_template:
+                self._scope_stack[0].setdefault(name, True)
+            self._member_types.add(name)
+        if self._peek_type() == "ID" and self._peek().value == "final":
+            self._advance()
+        bases = []
+        if self._accept("COLON"):
+            while self._peek_type() not in ("LBRACE", None):
+                if self._peek_type() in ("ACCESS", "CXX_SPEC", "COMMA"):
+                    self._advance()
+                else:
+                    bases.append(self._parse_named_type())
+        if self._peek_type() != "LBRACE":
+            if not name:
+                self._parse_error("expected a name or a body", coord)
+            return (
+                _elaborated(name, coord)
+                if self._peek_type() != "SEMI"
+                else Record(kind, name, [], None, align, spec_args, coord=coord)
+            )
+        self._advance()
+        self._push_scope()
+        self._record.append(name)
+        items: list = []
+        while self._peek_type() not in ("RBRACE", None):
+            items.extend(self._parse_member())
+        self._record.pop()
+        self._pop_scope()
+        self._expect("RBRACE")
+        return Record(kind, name, bases, items, align, spec_args, coord=coord)
+
+    def _skip_attributes(self, align: list) -> None:
+        while (kind := self._peek_type()) in ("CUDA_ARGS", "_ALIGNAS", "ATTRIBUTE_BEGIN"):
+            if kind == "CUDA_ARGS":
+                self._parse_cuda_args(lambda new, k: align.append(new) if k == "alignment" else None)
+            elif kind == "_ALIGNAS":
+                align.append(self._parse_alignment_specifier())
+            else:
+                self._parse_attribute_specifier_sequence()
+
+    def _parse_member(self) -> list:
+        """One member declaration of the record being parsed."""
+        kind = self._peek_type()
+        if kind == "ACCESS" and self._peek_type(2) == "COLON":
+            self._advance()
+            self._advance()
+            return []
+        if kind == "FRIEND":
+            self._skip_external(KtcError("", ""))
+            return []
+        if kind == "SEMI":
+            self._advance()
+            return []
+        if kind in ("TEMPLATE", "USING", "_STATIC_ASSERT", "PPPRAGMA", "ATTRIBUTE_BEGIN"):
+            return self._parse_external_declaration()
+        spec, saw_type, coord = self._parse_member_specifiers()
+        name = self._record[-1]
+        if self._peek_type() == "NOT":
+            self._skip_external(KtcError("", ""))
+            return []
+        if not saw_type and self._peek_type() == "OPERATOR":
+            return [self._parse_conversion(spec, coord)]
+        if not saw_type and self._peek_type() in ("ID", "TYPEID") and self._peek().value == name:
+            self._advance()
+            decl = c_ast.TypeDecl(name, None, None, None, coord=coord)
+            spec["type"] = [c_ast.IdentifierType(["void"], coord=coord)]
+            decl = self._type_modify_decl(decl, self._parse_function_decl(decl))
+            return [self._parse_function(spec, decl, "ctor")]
+        types = [t for t in spec["type"] if isinstance(t, Record | c_ast.Enum)]
+        if self._accept("SEMI"):
+            return types
+        decl = self._parse_cxx_declarator(abstract=self._peek_type() == "COLON")
+        if isinstance(decl, c_ast.FuncDecl):
+            return [self._parse_function(spec, decl, "function")]
+        infos = [self._parse_declarator_init(decl)]
+        if self._peek_type() == "COLON":
+            self._unsupported("a bit-field", self._here(), "use a whole integer")
+        while self._accept("COMMA"):
+            infos.append(self._parse_init_declarator())
+        self._expect("SEMI")
+        return [*types, *self._build_declarations(spec=spec, decls=infos, typedef_namespace=True)]
+
+    def _parse_member_specifiers(self):
+        """Specifiers, stopping before a constructor's own name."""
+        name = self._record[-1]
+        empty = {"qual": [], "storage": [], "type": [], "function": [], "alignment": [], "type_attributes": []}
+        mark = self._mark()
+        functions, storage = [], []
+        while (kind := self._peek_type()) in ("CUDA", "INLINE", "CXX_SPEC", "CONSTEXPR", "STATIC"):
+            (storage if kind in ("CONSTEXPR", "STATIC") else functions).append(self._advance().value)
+        tok = self._peek()
+        is_ctor = tok is not None and tok.value == name and self._peek_type(2) == "LPAREN"
+        if is_ctor or (tok is not None and tok.type in ("NOT", "OPERATOR")):
+            return {**empty, "function": functions, "storage": storage}, False, self._here()
+        self._reset(mark)
+        return self._parse_declaration_specifiers(allow_no_type=True)
+
+    def _parse_conversion(self, spec, coord) -> Function:
+        self._expect("OPERATOR")
+        to = self._parse_type_name()
+        decl = c_ast.TypeDecl("operator type", None, None, None, coord=coord)
+        spec["type"] = [c_ast.IdentifierType(["void"], coord=coord)]
+        decl = self._type_modify_decl(decl, self._parse_function_decl(decl))
+        fn = self._parse_function(spec, decl, "conversion")
+        fn.decl.type.type = to.type
+        return fn
+
+    def _parse_enum_specifier(self):
+        tok = self._expect("ENUM")
+        scoped = self._accept("CLASS") or self._accept("STRUCT")
+        name = self._advance().value if self._peek_type() in ("ID", "TYPEID") else None
+        if name:
+            self._add_typedef_name(name, None)
+        underlying = self._parse_type_name() if self._accept("COLON") else None
+        values = None
+        if self._accept("LBRACE"):
+            values = []
+            while self._peek_type() not in ("RBRACE", None):
+                item = self._advance()
+                value = self._parse_conditional_expression() if self._accept("EQUALS") else None
+                values.append(c_ast.Enumerator(item.value, value, self._tok_coord(item)))
+                if not scoped:
+                    self._add_identifier(item.value, None)
+                self._accept("COMMA")
+            self._expect("RBRACE")
+        return c_ast.Enum(name, values, underlying, self._tok_coord(tok))
+
+
+def _elaborated(name: str, coord):
+    from .cxx_ast import NamedType, NamePart, QualName
+
+    return NamedType(QualName([NamePart(name, None, coord=coord)], False, coord=coord), coord=coord)
+
+
+def to_loc(coord, file: str) -> Loc:
+    """A pycparser coordinate as a place."""
+    if coord is None or isinstance(coord, str):
+        return Loc(str(coord or file), 1)
+    return Loc(coord.file or file, coord.line, coord.column or 1)

@@ -1,0 +1,144 @@
+"""Preprocessing with pcpp: macros and local includes.
+
+System and library headers are never read from the machine: what kernels use of them is in ``ktc.ir.builtins``, so an
+``#include <...>`` that is not found in an allowed folder is simply dropped. An ``#include "..."`` that is not found is
+dropped too, but remembered, so that an unknown name later on can say why it may be unknown.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pcpp
+
+from ..diagnostics import KtcError, Loc
+from .limits import MAX_INCLUDE_DEPTH, MAX_MACRO_GROWTH, MAX_SOURCE_BYTES
+from .source import Comments, read_source
+
+PREDEFINED = {
+    "__CUDACC__": "1", "__NVCC__": "1", "__CUDA_ARCH__": "900", "__cplusplus": "201703L", "CUDART_VERSION": "12080",
+    "CUDA_VERSION": "12080", "__CUDACC_VER_MAJOR__": "12", "__CUDACC_VER_MINOR__": "8", "__x86_64__": "1",
+    "__linux__": "1", "__LP64__": "1", "__CHAR_BIT__": "8",
+}  # fmt: skip
+"""Macros that a CUDA 12 compiler for sm_90 would define."""
+
+DEVICE_HEADERS = (
+    "cuda",
+    "cub",
+    "thrust",
+    "curand",
+    "cooperative_groups",
+    "mma",
+    "device_",
+    "vector_",
+    "math_",
+    "sm_",
+    "helper_",
+)
+
+
+@dataclass
+class Preprocessed:
+    """``text`` has ``#line`` directives; ``missing`` are the project headers that were not found.
+
+    ``values`` are the object-like macros that are one integer (pragmas are not expanded by the preprocessor)."""
+
+    text: str
+    comments: Comments
+    missing: list[str] = field(default_factory=list)
+    values: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+
+
+class _Pcpp(pcpp.Preprocessor):
+    def __init__(self, file: str, roots: tuple[str, ...], out: Preprocessed) -> None:
+        super().__init__()
+        self.line_directive = "#line"
+        self.rewrite_paths = [(f"^{re.escape(os.path.abspath(file))}$", lambda m: file)]
+        self._roots = roots
+        self._out = out
+        self._read = 0
+        self.errors: list[tuple[str, Loc]] = []
+
+    def on_error(self, file, line, msg):
+        self.errors.append((msg, Loc(file or self.source or "", line)))
+        self.return_code += 1
+
+    def on_include_not_found(self, is_malformed, is_system_include, curdir, includepath):
+        if not is_system_include and not os.path.basename(includepath).startswith(DEVICE_HEADERS):
+            self._out.missing.append(includepath)
+        raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
+
+    def on_file_open(self, is_system_include, includepath):
+        real = os.path.realpath(includepath)
+        allowed = any(os.path.commonpath([real, root]) == root for root in self._roots)
+        if not allowed or not os.path.isfile(real):
+            raise FileNotFoundError(includepath)
+        if self.include_depth > MAX_INCLUDE_DEPTH:
+            raise KtcError("E-PP-DEPTH", f"includes nest deeper than {MAX_INCLUDE_DEPTH}", Loc(includepath, 1))
+        text = read_source(includepath)
+        self._read += len(text)
+        if self._read > MAX_SOURCE_BYTES:
+            raise KtcError("E-PP-SIZE", f"included files exceed {MAX_SOURCE_BYTES >> 20} MiB", Loc(includepath, 1))
+        self._out.comments.scan(text, os.path.abspath(includepath))
+        self._out.sources[os.path.abspath(includepath)] = text
+        return io.StringIO(text)
+
+    def on_directive_handle(self, directive, toks, ifpassthru, precedingtoks):
+        if directive.value == "pragma" and toks and toks[0].value != "once":
+            raise pcpp.OutputDirective(pcpp.Action.IgnoreAndPassThrough)
+        return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
+
+
+class _Bounded(io.StringIO):
+    """An output that refuses to grow without limit (macro bombs)."""
+
+    def __init__(self, limit: int, file: str) -> None:
+        super().__init__()
+        self._left, self._file = limit, file
+
+    def write(self, s: str) -> int:
+        self._left -= len(s)
+        if self._left < 0:
+            raise KtcError("E-PP-EXPANSION", "macro expansion grows without limit", Loc(self._file, 1))
+        return super().write(s)
+
+
+def preprocess(
+    text: str, file: str, defines: Mapping[str, object] | None = None, include_dirs: tuple[str, ...] = ()
+) -> Preprocessed:
+    """Expand macros and allowed includes of ``text``, which was read from ``file``.
+
+    Raises:
+        KtcError: E-PP-DIRECTIVE (a malformed directive or ``#error``), E-PP-DEPTH, E-PP-SIZE, E-PP-EXPANSION.
+    """
+    here = os.path.dirname(os.path.abspath(file))
+    out = Preprocessed("", Comments())
+    out.comments.scan(text, file)
+    out.sources[file] = text
+    roots = tuple(os.path.realpath(d) for d in (here, *include_dirs))
+    pp = _Pcpp(file, roots, out)
+    for name, value in {**PREDEFINED, **(defines or {})}.items():
+        pp.define(f"{name} {value}")
+    for d in (here, *include_dirs):
+        pp.add_path(d)
+    sink = _Bounded(MAX_MACRO_GROWTH * len(text) + (1 << 20), file)
+    try:
+        pp.parse(text, file)
+        pp.write(sink)
+    except RecursionError:
+        raise KtcError("E-PP-EXPANSION", "macro expansion nests too deep", Loc(file, 1), source=text) from None
+    if pp.errors:
+        message, loc = pp.errors[0]
+        raise KtcError(
+            "E-PP-DIRECTIVE", message, loc, hint="fix the directive, or choose another branch with -D NAME=VALUE"
+        )
+    out.text = sink.getvalue()
+    for name, macro in pp.macros.items():
+        if macro.arglist is None and len(macro.value) == 1 and macro.value[0].value.isdigit():
+            out.values[name] = macro.value[0].value
+    return out

@@ -1,0 +1,137 @@
+"""An index of the declarations of a file: functions, records, aliases, constants, by name and namespace."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from pycparser import c_ast
+
+from ..diagnostics import KtcError
+from .cxx_ast import Alias, Bad, Function, Namespace, QualName, Record, Template, TemplateParam, Using
+
+
+@dataclass(frozen=True, eq=False)
+class Entity:
+    """A declaration with its namespace and template parameters.
+
+    ``params`` is None for a non-template. ``spec_args`` are the arguments of a specialisation (syntax nodes).
+    """
+
+    name: str
+    node: Any
+    namespace: tuple[str, ...]
+    params: tuple[TemplateParam, ...] | None = None
+    spec_args: list | None = None
+
+    @property
+    def is_kernel(self) -> bool:
+        return isinstance(self.node, Function) and "__global__" in self.node.specs
+
+
+@dataclass
+class Program:
+    """Everything declared in one translation unit."""
+
+    functions: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
+    records: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
+    aliases: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
+    variables: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
+    enumerators: dict[str, tuple[c_ast.Enum, int]] = field(default_factory=dict)
+    enums: dict[str, c_ast.Enum] = field(default_factory=dict)
+    bad: list[Bad] = field(default_factory=list)
+    using: set[str] = field(default_factory=set)
+
+    @property
+    def kernels(self) -> list[Entity]:
+        """``__global__`` definitions in source order (specialisations excluded)."""
+        found = [
+            e
+            for es in self.functions.values()
+            for e in es
+            if e.is_kernel and e.node.body is not None and e.spec_args is None
+        ]
+        return sorted(found, key=lambda e: (e.node.coord.file, e.node.coord.line, e.node.coord.column or 0))
+
+    def bad_function(self, name: str) -> KtcError | None:
+        """Why the function ``name`` did not parse, if that is so."""
+        return next((b.error for b in self.bad if b.name == name), None)
+
+
+def index_program(items: list) -> Program:
+    """Index top-level declarations."""
+    program = Program()
+    for item in items:
+        _add(program, item, (), None)
+    return program
+
+
+def _add(p: Program, item: Any, ns: tuple[str, ...], params: tuple[TemplateParam, ...] | None) -> None:
+    if isinstance(item, Namespace):
+        inner = (*ns, *(part for part in item.name.split("::") if part and part != "inline"))
+        for x in item.items:
+            _add(p, x, inner, None)
+    elif isinstance(item, Template):
+        for x in item.decl:
+            _add(p, x, ns, None if item.params is None else tuple(item.params))
+    elif isinstance(item, Function):
+        spec = item.decl.funcspec
+        owner = tuple(item.owner.split("::")) if item.owner else ()
+        p.functions[item.name].append(Entity(item.name, item, (*ns, *owner), params or None, spec))
+        if params == () and spec is None:  # template<> with deduced arguments
+            last = p.functions[item.name].pop()
+            p.functions[item.name].append(Entity(item.name, item, last.namespace, None, None))
+    elif isinstance(item, Record):
+        if item.items is not None:
+            p.records[item.name].append(Entity(item.name, item, ns, params or None, item.spec_args))
+            _member_names(p, item, ns)
+    elif isinstance(item, Alias):
+        p.aliases[item.name].append(Entity(item.name, item, ns, params or None))
+    elif isinstance(item, Using):
+        p.using.add(item.name.text)
+    elif isinstance(item, c_ast.Typedef):
+        p.aliases[item.name].append(Entity(item.name, item, ns))
+    elif isinstance(item, c_ast.Enum):
+        _add_enum(p, item)
+    elif isinstance(item, c_ast.Decl) and item.name:
+        p.variables[item.name].append(Entity(item.name, item, ns, params or None))
+    elif isinstance(item, Bad):
+        p.bad.append(item)
+
+
+def _add_enum(p: Program, enum: c_ast.Enum) -> None:
+    if enum.name:
+        p.enums[enum.name] = enum
+    for i, e in enumerate(enum.values or []):
+        p.enumerators.setdefault(e.name, (enum, i))
+
+
+def _member_names(p: Program, record: Record, ns: tuple[str, ...]) -> None:
+    """Enumerators and nested records are found by their own name too."""
+    for m in record.items:
+        if isinstance(m, c_ast.Enum):
+            _add_enum(p, m)
+        elif isinstance(m, Record) and m.items is not None and m.name:
+            p.records[m.name].append(Entity(m.name, m, (*ns, record.name)))
+
+
+def pick(entities: list[Entity], qualifier: tuple[str, ...], here: tuple[str, ...]) -> list[Entity]:
+    """The entities that ``qualifier::name`` can mean inside namespace ``here``: the innermost match, else all."""
+    if not entities:
+        return []
+    if qualifier:
+        exact = [e for e in entities if e.namespace[-len(qualifier) :] == qualifier]
+        return exact
+    for depth in range(len(here), -1, -1):
+        match = [e for e in entities if e.namespace == here[:depth]]
+        if match:
+            return match
+    return entities
+
+
+def name_parts(node: Any) -> tuple[tuple[str, ...], str, list | None]:
+    """(qualifier, name, template arguments) of an ID or QualName."""
+    if isinstance(node, QualName):
+        return tuple(x.name for x in node.parts[:-1]), node.parts[-1].name, node.parts[-1].args
+    return (), node.name, None

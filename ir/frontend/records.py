@@ -1,0 +1,333 @@
+"""Structs and classes: kept as one variable per field; methods and constructors are inlined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from ..nodes import Const, Decl, fresh
+from ..types import VOID, Scalar, Type, Vec
+from .cxx_ast import Alias, Function, Record, Template
+from .cxx_types import CArray, Pointer, RecordType, Reference, show, size_of
+from .places import Places
+from .program import Entity
+from .values import ArrayVal, PtrVal, RecordVal, RVal, TypeVal, Value, VarPlace
+
+
+class Records(Places):
+    """Record types and values. ``RecordType.decl`` is (entity, template bindings)."""
+
+    def instantiate_record(self, entities: list[Entity], args: list | None, node: Any) -> Type:
+        primary = next((e for e in entities if e.spec_args is None), entities[0])
+        if primary.params is None and primary.spec_args is None:
+            return RecordType(primary.name, (), (primary, {}))
+        values = self.template_args(args or [], node)
+        for e in entities:
+            if e.spec_args is not None and (bound := self._match_spec(e, values, node)) is not None:
+                return RecordType(e.name, tuple(map(_key, values)), (e, bound))
+        if primary.params is None:
+            self.fail("E-SEMA-TEMPLATE", f"no definition of '{primary.name}' for these template arguments", node)
+        with self.scoped(namespace=primary.namespace):
+            self.bind_params(primary.params, values, node)
+            bound = {p.name: self.scope.names[p.name] for p in primary.params}
+        full = tuple(v for v in bound.values())
+        return RecordType(primary.name, tuple(map(_key, full)), (primary, bound))
+
+    def _match_spec(self, e: Entity, values: list[Value], node: Any) -> dict[str, Value] | None:
+        """Bindings of a (partial) specialisation for ``values``, None if it does not match."""
+        from .templates import deduce
+
+        params = {p.name: p for p in e.params or ()}
+        found: dict[str, Value] = {}
+        for a, v in zip(e.spec_args or [], values):
+            if isinstance(a, c_ast.ID) and a.name in params:
+                found[a.name] = v
+            elif isinstance(v, TypeVal) and isinstance(a, c_ast.Typename):
+                if not deduce(a, v.type, params, found):
+                    return None
+                with self.scoped(namespace=e.namespace) as scope:
+                    scope.names.update(found)
+                    if self.resolve(a) != v.type:
+                        return None
+            elif isinstance(v, TypeVal):
+                if self.try_type(a) != v.type:
+                    return None
+            elif self.const_value(a, "a template argument") != v:
+                return None
+        return found
+
+    def _members(self, t: RecordType):
+        """(item, scope bindings) of the record and its bases, bases first."""
+        entity, bound = t.decl
+        with self.scoped(namespace=(*entity.namespace, t.name), root=self.global_scope()) as scope:
+            scope.names.update(bound)
+            for base in entity.node.bases:
+                bt = self.resolve(base)
+                if isinstance(bt, RecordType):
+                    yield from self._members(bt)
+        for item in entity.node.items:
+            yield item, entity, bound
+
+    def fields_of(self, t: RecordType, node: Any) -> list[tuple[str, Type, Any]]:
+        """(name, type, default initialiser) of the non-static fields."""
+        if t.decl[0].node.kind == "union":
+            self.fail(
+                "E-UNSUPPORTED-UNION",
+                f"'{t.name}' is a union",
+                node,
+                hint="use a conversion intrinsic, or separate variables",
+            )
+        out = []
+        for item, entity, bound in list(self._members(t)):
+            if isinstance(item, c_ast.Decl) and "static" not in (item.storage or []):
+                with self.record_scope(t, entity, bound):
+                    out.append((item.name, self.resolve(item.type), item.init))
+        return out
+
+    def record_scope(self, t: RecordType, entity: Entity, bound: dict[str, Value], record: RecordVal | None = None):
+        ctx = self.scoped(namespace=(*entity.namespace, t.name), root=self.global_scope(), record=record)
+        outer = self
+
+        class _Bound:
+            def __enter__(self):
+                scope = ctx.__enter__()
+                scope.names.update(bound)
+                for item in entity.node.items:
+                    if isinstance(item, Alias):
+                        scope.names[item.name] = TypeVal(outer.resolve(item.type))
+                return scope
+
+            def __exit__(self, *exc):
+                return ctx.__exit__(*exc)
+
+        return _Bound()
+
+    def record_size(self, t: RecordType, node: Any) -> int:
+        size, widest = 0, 1
+        for _, ft, _ in self.fields_of(t, node):
+            n = self.record_size(ft, node) if isinstance(ft, RecordType) else size_of(ft)
+            if n is None:
+                self.fail("E-SEMA-SIZEOF", f"the size of '{show(ft)}' is not known", node)
+            base = ft
+            while isinstance(base, CArray):
+                base = base.elem
+            a = n if isinstance(base, Vec) else (base.bytes if isinstance(base, Scalar) else 8)
+            align = min(a, 16) if not isinstance(ft, CArray) else min(size_of(base) or 1, 16)
+            size = -(-size // align) * align + n
+            widest = max(widest, align)
+        for a in t.decl[0].node.align:
+            widest = max(widest, self.const_int(a.alignment, "an alignment"))
+        return max(1, -(-size // widest) * widest)
+
+    def _member_type(self, owner: Type, name: str, node: Any) -> Type | None:
+        if not isinstance(owner, RecordType):
+            return None
+        for item, entity, bound in list(self._members(owner)):
+            if isinstance(item, Alias | c_ast.Typedef) and item.name == name:
+                with self.record_scope(owner, entity, bound):
+                    return self.resolve(item.type)
+            if isinstance(item, Record) and item.name == name:
+                return RecordType(name, (), (Entity(name, item, (*entity.namespace, owner.name)), dict(bound)))
+        return None
+
+    def static_member(self, t: RecordType, name: str, node: Any) -> Value | None:
+        """A static constant or enumerator of the record."""
+        for item, entity, bound in list(self._members(t)):
+            if (
+                isinstance(item, c_ast.Decl)
+                and item.name == name
+                and "static" in (item.storage or [])
+                and item.init is not None
+            ):
+                with self.record_scope(t, entity, bound):
+                    args = item.init.args if hasattr(item.init, "args") else [item.init]
+                    v = self.initial_value(self.resolve(item.type), args, True, node)
+                    return v
+            if isinstance(item, c_ast.Enum) and any(e.name == name for e in item.values or []):
+                with self.record_scope(t, entity, bound):
+                    return self.enumerator(name, node)
+        return None
+
+    # ------------------------------------------------------------------ values
+    def new_record(self, t: RecordType, name: str, node: Any, values: dict[str, Value] | None = None) -> RecordVal:
+        """Variables for every field, named ``name_field``, initialised from ``values`` where given."""
+        record = RecordVal(t)
+        for field, ft, default in self.fields_of(t, node):
+            v = (values or {}).get(field)
+            if v is None and default is not None and not (values and field in values):
+                entity, bound = t.decl
+                with self.record_scope(t, entity, bound):
+                    v = self.initial_value(ft, default.args if hasattr(default, "args") else [default], True, node)
+            record.fields[field] = self.new_field(f"{name}_{field}", ft, v, node)
+        return record
+
+    def new_field(self, name: str, ft: Type, v: Value | None, node: Any) -> Value:
+        if isinstance(ft, RecordType):
+            given = v.fields if isinstance(v, RecordVal) else None
+            return self.new_record(ft, name, node, {k: self.load(x) for k, x in given.items()} if given else None)
+        if isinstance(ft, Reference):
+            return v if v is not None else RVal(Const(0, Scalar("int", 32)))
+        if isinstance(ft, Pointer):
+            from .values import NullVal
+
+            return self.load(v, node) if v is not None else NullVal()
+        if isinstance(ft, CArray):
+            array = self.declare_array(name, ft, node)
+            if isinstance(v, ArrayVal):
+                self.copy_array(array, v, node)
+            return array
+        sym = fresh(name, ft)
+        init = None if v is None else self.convert(self.rvalue(v, node), ft, "implicit", node).expr
+        self.emit(Decl(sym, init, loc=self.loc))
+        return VarPlace(sym)
+
+    def brace_record(self, t: RecordType, args: list, node: Any) -> Value:
+        """Aggregate initialisation, or a constructor when the record has one."""
+        if args and any(isinstance(i, Function) and i.kind == "ctor" for i, _, _ in list(self._members(t))):
+            return self.construct_record(t, [self.eval(a) for a in args], node)
+        if len(args) == 1 and not isinstance(args[0], c_ast.InitList):
+            v = self.load(self.eval(args[0]), node)
+            if isinstance(v, RecordVal) and v.type == t:
+                return v
+            args = [v]
+        values: dict[str, Value] = {}
+        for (field, ft, _), a in zip(self.fields_of(t, node), args):
+            if isinstance(a, Value):
+                values[field] = a
+            elif isinstance(a, c_ast.InitList) and not isinstance(ft, CArray):
+                values[field] = self.initial_value(ft, a.exprs, True, node)
+            else:
+                values[field] = self.load(self.eval(a), node) if not isinstance(ft, Reference) else self.eval(a)
+        record = self.new_record(t, t.name.lower(), node, values)
+        if not args:
+            ctor = [i for i, _, _ in list(self._members(t)) if isinstance(i, Function) and i.kind == "ctor"]
+            if ctor:
+                return self.construct_record(t, [], node)
+        return record
+
+    def construct_record(self, t: RecordType, args: list[Value], node: Any, name: str = "") -> Value:
+        """Run the constructor that fits ``args``."""
+        if len(args) == 1 and isinstance(args[0], RecordVal) and args[0].type == t:
+            return self.new_record(
+                t, name or t.name.lower(), node, {k: self.load(v) for k, v in args[0].fields.items()}
+            )
+        record = self.new_record(t, name or t.name.lower(), node)
+        entity, bound = t.decl
+        ctors = [i for i, _, _ in list(self._members(t)) if isinstance(i, Function | Template)]
+        found = [Entity("ctor", f, (*entity.namespace, t.name), p) for f, p in _functions(ctors) if f.kind == "ctor"]
+        if not found:
+            if args:
+                self.fail("E-SEMA-INIT", f"'{t.name}' has no constructor", node, hint="initialise it with { ... }")
+            return record
+        with self.record_scope(t, entity, bound, record) as scope:
+            self.call_entities(found, None, args, node, scope, record)
+        return record
+
+    def method(
+        self, record: RecordVal, name: str, args: list[Value], node: Any, targs: list | None = None
+    ) -> Value | None:
+        """Call a method; None if there is none of that name."""
+        t = record.type
+        assert isinstance(t, RecordType)
+        for owner, bound, items in self._levels(t):
+            found = [
+                Entity(name, f, (*owner.namespace, t.name), p)
+                for f, p in _functions(items)
+                if f.name == name and f.kind == "function"
+            ]
+            if found:
+                with self.record_scope(t, owner, bound, record) as scope:
+                    return self.call_entities(found, targs, args, node, scope, record)
+        return None
+
+    def _levels(self, t: RecordType):
+        """(entity, bindings, items) of the record, then of its bases."""
+        entity, bound = t.decl
+        yield entity, bound, entity.node.items
+        for base in entity.node.bases:
+            with self.scoped(namespace=entity.namespace, root=self.global_scope()) as scope:
+                scope.names.update(bound)
+                bt = self.resolve(base)
+            if isinstance(bt, RecordType):
+                yield from self._levels(bt)
+
+    def static_method(self, t: RecordType, name: str, args: list[Value], node: Any, targs: list | None) -> Value | None:
+        return self.method(RecordVal(t), name, args, node, targs)
+
+    def convert_record(self, v: RecordVal, node: Any) -> RVal | None:
+        """A conversion operator's result."""
+        t = v.type
+        assert isinstance(t, RecordType)
+        entity, bound = t.decl
+        found = [f for f, _ in _functions(entity.node.items) if f.kind == "conversion"]
+        if len(found) != 1:
+            return None
+        with self.record_scope(t, entity, bound, v) as scope:
+            out = self.call_entities([Entity("conversion", found[0], entity.namespace)], None, [], node, scope, v)
+        return self.rvalue(out, node) if out is not None else None
+
+    def assign_field(self, record: RecordVal, name: str, v: Value, node: Any) -> None:
+        if (
+            isinstance(v, PtrVal)
+            or not isinstance(record.fields[name], Value)
+            or isinstance(record.fields[name], PtrVal)
+        ):
+            if self.frame.control:
+                self.fail("E-UNSUPPORTED-POINTER", "a pointer member is assigned under control flow", node)
+            record.fields[name] = v
+            return
+        if isinstance(v, PtrVal | ArrayVal) and isinstance(record.fields[name], ArrayVal):
+            self.copy_array(record.fields[name], v, node)
+            return
+        self.store(record.fields[name], v, node)
+
+    def assign_pointer_field(self, lvalue: c_ast.StructRef, v: PtrVal) -> bool:
+        """``object.pointer = p``: pointers are values here, so the field is rebound. False if it is no such field."""
+        base = self.eval(lvalue.name)
+        from .values import PtrToPlace
+
+        if isinstance(base, PtrToPlace) and isinstance(base.place, RecordVal):
+            base = base.place
+        name = getattr(lvalue.field, "name", "")
+        if isinstance(base, RecordVal) and name in base.fields:
+            self.assign_field(base, name, v, lvalue)
+            return True
+        return False
+
+    # provided by the other mixins
+    def call_entities(self, found, targs, args, node, scope, record=None) -> Value:
+        raise NotImplementedError
+
+    def initial_value(self, t: Type, args: list, brace: bool, node: Any) -> Value:
+        raise NotImplementedError
+
+    def eval(self, node: Any) -> Value:
+        raise NotImplementedError
+
+    def enumerator(self, name: str, node: Any) -> RVal:
+        raise NotImplementedError
+
+    def declare_array(self, name: str, t: CArray, node: Any) -> ArrayVal:
+        raise NotImplementedError
+
+    def copy_array(self, dst: Value, src: Value, node: Any) -> None:
+        raise NotImplementedError
+
+
+def _functions(items: list):
+    """(function, template parameters) among member items."""
+    for i in items:
+        if isinstance(i, Function):
+            yield i, None
+        elif isinstance(i, Template) and i.params is not None:
+            for f in i.decl:
+                if isinstance(f, Function):
+                    yield f, tuple(i.params)
+
+
+def _key(v: Value) -> object:
+    return v
+
+
+__all__ = ["VOID", "Records"]

@@ -1,0 +1,300 @@
+"""Types from syntax: names, templates of types, the type traits that kernels use, and constant expressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from ..nodes import Const, Expr
+from ..types import BOOL, I32, U64, VOID, Opaque, Scalar, Type, Vec
+from .context import Context
+from .cxx_ast import AutoType, NamedType, PackExpansion, QualName, Record, RefDecl
+from .cxx_types import (
+    BASIC,
+    DIM3,
+    NULLPTR_T,
+    TYPE_NAMES,
+    Auto,
+    CArray,
+    FunctionType,
+    Pointer,
+    RecordType,
+    Reference,
+    show,
+    size_of,
+)  # fmt: skip
+from .program import Entity, pick
+from .values import PackVal, RVal, TypeVal, Value
+
+UNWRAP = frozenset({"remove_const_t", "remove_cv_t", "remove_reference_t", "remove_cvref_t", "decay_t", "remove_const",
+                    "remove_cv", "remove_reference", "remove_cvref", "decay", "add_const_t", "type_identity_t"})  # fmt: skip
+
+PREDICATES = {
+    "is_same": lambda a, b: a == b,
+    "is_floating_point": lambda a: isinstance(a, Scalar) and a.kind == "float" and a.bits >= 32,
+    "is_integral": lambda a: isinstance(a, Scalar) and (a.is_int or a.kind == "bool"),
+    "is_arithmetic": lambda a: (
+        isinstance(a, Scalar) and (a.is_int or a.kind == "bool" or (a.kind == "float" and a.bits >= 32))
+    ),
+    "is_signed": lambda a: isinstance(a, Scalar) and a.is_signed,
+    "is_unsigned": lambda a: isinstance(a, Scalar) and not a.is_signed,
+    "is_pointer": lambda a: isinstance(a, Pointer),
+    "is_void": lambda a: a == VOID,
+}
+"""``std::is_*`` traits over resolved types."""
+
+
+class TypeResolver(Context):
+    """Resolution of type syntax in the current scope."""
+
+    def resolve(self, node: Any) -> Type:
+        """The type that a declaration, type name or declarator denotes (top-level const dropped)."""
+        if isinstance(node, c_ast.Typename | c_ast.Decl | c_ast.Typedef):
+            return self.resolve(node.type)
+        if isinstance(node, c_ast.TypeDecl):
+            return self.resolve(node.type)
+        if isinstance(node, RefDecl):
+            inner = self.resolve(node.type)
+            return inner if isinstance(inner, Reference) else Reference(inner, _const(node.type), node.rvalue)
+        if isinstance(node, c_ast.PtrDecl):
+            inner = self.resolve(node.type)
+            quals = node.quals or []
+            return Pointer(inner, _const(node.type), "restrict" in quals, "volatile" in _quals(node.type))
+        if isinstance(node, c_ast.ArrayDecl):
+            return CArray(
+                self.resolve(node.type), None if node.dim is None else self.const_int(node.dim, "an array bound")
+            )
+        if isinstance(node, c_ast.FuncDecl):
+            return FunctionType("function")
+        if isinstance(node, c_ast.IdentifierType):
+            found = BASIC.get(tuple(sorted(node.names)))
+            if found is None:
+                self.fail("E-SEMA-TYPE", f"unknown type '{' '.join(node.names)}'", node)
+            return found
+        if isinstance(node, NamedType):
+            return self.named_type(node.name)
+        if isinstance(node, AutoType):
+            return Auto() if node.expr is None else self.type_of(self.unevaluated(node.expr))
+        if isinstance(node, c_ast.Enum):
+            return I32 if node.type is None else self.resolve(node.type)
+        if isinstance(node, Record):
+            return RecordType(node.name or "struct", (), (Entity(node.name, node, ()), {}))
+        self.fail("E-SEMA-TYPE", f"this type is not supported ({type(node).__name__})", node)
+
+    def named_type(self, name: QualName) -> Type:
+        """The type a qualified name denotes.
+
+        Raises:
+            KtcError: E-SEMA-TYPE if it is unknown, saying what may be missing.
+        """
+        found = self.try_type(name)
+        if found is not None:
+            return found
+        missing = (
+            f"; it may come from {', '.join(self.source.missing[:3])}, which was not found"
+            if self.source.missing
+            else ""
+        )
+        self.fail("E-SEMA-TYPE", f"unknown type '{name.text}'{missing}", name,
+                  hint=f"define it, add an include folder, or give it with -D {name.parts[-1].name}=float")  # fmt: skip
+
+    def try_type(self, name: QualName | c_ast.ID) -> Type | None:
+        """Like :meth:`named_type`, but None when the name is no type."""
+        if isinstance(name, c_ast.ID):
+            parts, qualifier, last, args = [], (), name.name, None
+        else:
+            parts, last, args = name.parts, name.parts[-1].name, name.parts[-1].args
+            qualifier = tuple(p.name for p in parts[:-1])
+        if not qualifier:
+            local = self.scope.find(last)
+            if isinstance(local, TypeVal):
+                return local.type
+            if local is not None and not isinstance(local, PackVal):
+                return None
+        if qualifier == ("std",) or (not qualifier and last in UNWRAP):
+            found = self._std_type(last, args, name)
+            if found is not None:
+                return found
+        if len(parts) > 1:
+            owner = self.try_type(QualName(parts[:-1], False, coord=name.coord))
+            if owner is not None:
+                return self._member_type(owner, last, name)
+            if qualifier[0] == "std" and last == "type":
+                return self._std_type(parts[-2].name, parts[-2].args, name)
+        for entity in pick(self.program.aliases.get(last, []), qualifier, self.scope.namespace):
+            return self._alias(entity, args, name)
+        records = pick(self.program.records.get(last, []), qualifier, self.scope.namespace)
+        if records:
+            return self.instantiate_record(records, args, name)
+        if last in self.program.enums:
+            return self.resolve(self.program.enums[last])
+        return TYPE_NAMES.get(last)
+
+    def _alias(self, entity: Entity, args: list | None, node: Any) -> Type:
+        with self.scoped(namespace=entity.namespace, root=self.global_scope()):
+            if entity.params is not None:
+                values = self.outer(lambda: self.template_args(args or [], node))
+                self.bind_params(entity.params, values, node)
+            return self.resolve(entity.node.type)
+
+    def outer(self, f):
+        """Run ``f`` in the scope around the current one (the place of use)."""
+        saved = self.scope
+        self.scope = self._use_scope
+        try:
+            return f()
+        finally:
+            self.scope = saved
+
+    def global_scope(self):
+        """The file's scope; remembers the present one for :meth:`outer`."""
+        self._use_scope = self.scope
+        scope = self.scope
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def _std_type(self, last: str, args: list | None, node: Any) -> Type | None:
+        args = args or []
+        if last in UNWRAP and len(args) == 1:
+            t = self.arg_type(args[0])
+            return t.elem if isinstance(t, Reference) else t
+        if last in ("conditional_t", "conditional") and len(args) == 3:
+            return self.arg_type(args[1] if self.const_int(args[0], "a condition") else args[2])
+        if last in ("enable_if_t", "enable_if") and args:
+            if not self.const_int(args[0], "a condition"):
+                self.fail("E-SEMA-SFINAE", "this overload is disabled by std::enable_if", node)
+            return self.arg_type(args[1]) if len(args) > 1 else VOID
+        if last in ("remove_pointer_t",) and args:
+            t = self.arg_type(args[0])
+            return t.elem if isinstance(t, Pointer) else t
+        if last in ("make_unsigned_t", "make_signed_t") and args:
+            t = self.arg_type(args[0])
+            return Scalar("uint" if "un" in last else "int", t.bits) if isinstance(t, Scalar) else None
+        return NULLPTR_T if last == "nullptr_t" else None
+
+    def arg_type(self, node: Any) -> Type:
+        """A template argument that must be a type."""
+        if isinstance(node, c_ast.ID | QualName):
+            t = self.try_type(node)
+            if t is None:
+                self.fail("E-SEMA-TYPE", f"'{getattr(node, 'name', None) or node.text}' is not a type", node)
+            return t
+        return self.resolve(node)
+
+    def template_args(self, args: list, node: Any) -> list[Value]:
+        """Template arguments as values: ``TypeVal`` or constant ``RVal``."""
+        out: list[Value] = []
+        for a in args:
+            if isinstance(a, PackExpansion):
+                inner = a.expr
+                name = inner.name if isinstance(inner, c_ast.ID) else None
+                if isinstance(inner, c_ast.Typename) and isinstance(inner.type.type, NamedType):
+                    name = inner.type.type.name.text
+                pack = self.scope.find(name or "")
+                if not isinstance(pack, PackVal):
+                    self.fail("E-UNSUPPORTED-PACK", "only a plain parameter pack can be expanded here", a)
+                out.extend(pack.items)
+                continue
+            if isinstance(a, c_ast.ID | QualName):
+                t = self.try_type(a)
+                out.append(TypeVal(t) if t is not None else self.const_value(a, "a template argument"))
+            elif isinstance(a, c_ast.Typename):
+                out.append(TypeVal(self.resolve(a)))
+            else:
+                out.append(self.const_value(a, "a template argument"))
+        return out
+
+    def bind_params(self, params, values: list[Value], node: Any, known: dict[str, Value] | None = None) -> None:
+        """Bind template parameters in the current scope; missing ones take their defaults."""
+        for i, p in enumerate(params):
+            if p.pack:
+                self.scope.names[p.name] = (known or {}).get(p.name) or PackVal(tuple(values[i:]))
+                return
+            if i < len(values):
+                v: Value | None = values[i]
+            else:
+                v = (known or {}).get(p.name)
+                if v is None and p.default is not None:
+                    v = (
+                        TypeVal(self.resolve(p.default))
+                        if p.kind == "type"
+                        else self.const_value(p.default, "a default")
+                    )
+            if v is None:
+                self.fail("E-SEMA-TEMPLATE", f"template parameter '{p.name}' is not given and cannot be deduced", node,
+                          hint=f"give it, for example --template {p.name}={'float' if p.kind == 'type' else '256'}")  # fmt: skip
+            if (p.kind == "type") != isinstance(v, TypeVal):
+                self.fail("E-SEMA-TEMPLATE", f"template parameter '{p.name}' must be a {p.kind}", node)
+            if isinstance(v, RVal) and p.type is not None:
+                t = self.resolve(p.type)
+                if isinstance(t, Scalar) and isinstance(v.expr, Const) and not t.is_float:
+                    raw = bool(v.expr.value) if t == BOOL else int(v.expr.value)
+                    v = RVal(Const(raw, t))
+            self.scope.names[p.name] = v
+
+    # ------------------------------------------------------------------ constants
+    def const_value(self, node: Any, what: str) -> RVal:
+        """A constant expression's value."""
+        with self.capture():
+            v = self.rval(node)
+        c = self.constant(v.expr)
+        if c is None:
+            self.fail("E-SEMA-CONSTANT", f"{what} must be a constant known while reading the source", node,
+                      hint="give the value with -D NAME=VALUE or --template NAME=VALUE")  # fmt: skip
+        return RVal(c)
+
+    def const_int(self, node: Any, what: str) -> int:
+        c = self.const_value(node, what).expr
+        assert isinstance(c, Const)
+        return int(c.value)
+
+    def predicate(self, name: str, args: list, node: Any) -> bool | None:
+        """Value of ``std::is_same`` and friends, None for an unknown trait."""
+        test = PREDICATES.get(name)
+        return None if test is None else bool(test(*(self.arg_type(a) for a in args)))
+
+    def sizeof(self, t: Type, node: Any) -> Expr:
+        """``sizeof(t)`` as a u64 constant."""
+        n = (
+            self.record_size(t, node)
+            if isinstance(t, RecordType)
+            else size_of(t.elem if isinstance(t, Reference) else t)
+        )
+        if n is None:
+            self.fail("E-SEMA-SIZEOF", f"the size of '{show(t)}' is not known", node)
+        return Const(n, U64)
+
+    # provided by the other mixins
+    def rval(self, node: Any) -> RVal:
+        raise NotImplementedError
+
+    def type_of(self, v: Value) -> Type:
+        raise NotImplementedError
+
+    def unevaluated(self, node: Any) -> Value:
+        raise NotImplementedError
+
+    def instantiate_record(self, entities: list[Entity], args: list | None, node: Any) -> Type:
+        raise NotImplementedError
+
+    def record_size(self, t: RecordType, node: Any) -> int:
+        raise NotImplementedError
+
+    def _member_type(self, owner: Type, name: str, node: Any) -> Type | None:
+        raise NotImplementedError
+
+
+def _quals(node: Any) -> list[str]:
+    while not isinstance(node, c_ast.TypeDecl | c_ast.PtrDecl):
+        node = node.type
+    return list(node.quals or [])
+
+
+def _const(node: Any) -> bool:
+    """Whether the thing pointed or referred to is const."""
+    return "const" in _quals(node)
+
+
+__all__ = ["DIM3", "Opaque", "TypeResolver", "Vec"]

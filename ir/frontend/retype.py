@@ -1,0 +1,100 @@
+"""Dynamic shared memory declared as bytes but used as one element type: declare it as that type."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from ..nodes import Alloc, Atomic, Binary, Cast, Const, Expr, Load, Stmt, Store, Sym, fresh
+from ..types import Array, Scalar, Type, Vec, scalar_of
+from ..walk import all_exprs, map_body, walk
+
+
+def retype_bytes(body: tuple[Stmt, ...], buffers: set[Sym], extent: Callable[[Type], Expr]) -> tuple[Stmt, ...]:
+    """Replace each of ``buffers`` whose every access is a whole ``T`` at a multiple of ``sizeof(T)``."""
+    for buffer in buffers:
+        elem = _only_type(body, buffer)
+        if elem is not None:
+            body = _rewrite(body, buffer, elem, extent(elem))
+    return body
+
+
+def _accesses(body: tuple[Stmt, ...], buffer: Sym):
+    """(index, width, type the bits are used as) of every access; type None when it is used as it is declared."""
+    casts = set()
+    for e in all_exprs(body):
+        if isinstance(e, Cast) and e.style == "bit" and isinstance(e.x, Load) and e.x.buffer == buffer:
+            casts.add(id(e.x))
+            yield e.x.index, e.x.width, e.to
+        elif isinstance(e, Load) and e.buffer == buffer and id(e) not in casts:
+            yield e.index, e.width, None
+    for s in walk(body):
+        if isinstance(s, Store) and s.buffer == buffer:
+            bits = s.value.x.type if isinstance(s.value, Cast) and s.value.style == "bit" else None
+            yield s.index, s.width, bits
+        elif isinstance(s, Atomic) and s.buffer == buffer:
+            yield s.index, 1, None
+
+
+def _only_type(body: tuple[Stmt, ...], buffer: Sym) -> Scalar | None:
+    base = scalar_of(buffer.type)
+    found: set[Scalar] = set()
+    for index, _, t in _accesses(body, buffer):
+        if t is None or not isinstance(t, Scalar | Vec):
+            return None
+        elem = scalar_of(t)
+        if elem.bytes % base.bytes or _divided(index[-1], elem.bytes // base.bytes) is None:
+            return None
+        found.add(elem)
+    return found.pop() if len(found) == 1 else None
+
+
+def _divided(e: Expr, n: int) -> Expr | None:
+    """``e / n`` when ``e`` is visibly a multiple of ``n``."""
+    if n == 1:
+        return e
+    if isinstance(e, Const):
+        return Const(int(e.value) // n, e.ty) if int(e.value) % n == 0 else None
+    if isinstance(e, Binary) and e.op == "*" and isinstance(e.b, Const) and int(e.b.value) % n == 0:
+        k = int(e.b.value) // n
+        inner = e.a.x if isinstance(e.a, Cast) and e.a.style == "static" else e.a
+        return inner if k == 1 else Binary("*", e.a, Const(k, e.b.ty))
+    if isinstance(e, Binary) and e.op in "+-":
+        a, b = _divided(e.a, n), _divided(e.b, n)
+        if a is None or b is None:
+            return None
+        wide = e.a.type
+        return Binary(
+            e.op, a if a.type == wide else Cast(wide, a, "implicit"), b if b.type == wide else Cast(wide, b, "implicit")
+        )
+    if isinstance(e, Cast) and e.style != "bit":
+        inner = _divided(e.x, n)
+        return None if inner is None else dataclasses.replace(e, x=inner)
+    return None
+
+
+def _rewrite(body: tuple[Stmt, ...], buffer: Sym, elem: Scalar, extent: Expr) -> tuple[Stmt, ...]:
+    n = elem.bytes // scalar_of(buffer.type).bytes
+    new = fresh(buffer.name, Array(elem, (extent,), "shared"))
+
+    def index(old: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        at = _divided(old[-1], n)
+        assert at is not None
+        return (*old[:-1], at)
+
+    def expr(e: Expr) -> Expr:
+        if isinstance(e, Cast) and e.style == "bit" and isinstance(e.x, Load) and e.x.buffer == buffer:
+            width = int(e.to.n) if isinstance(e.to, Vec) else 1  # type: ignore[arg-type]
+            return Load(new, index(e.x.index), width, e.x.cache)
+        return e
+
+    def stmt(s: Stmt) -> Stmt:
+        if isinstance(s, Store) and s.buffer == buffer:
+            assert isinstance(s.value, Cast)
+            width = int(s.value.x.type.n) if isinstance(s.value.x.type, Vec) else 1  # type: ignore[arg-type]
+            return dataclasses.replace(s, buffer=new, index=index(s.index), value=s.value.x, width=width)
+        if isinstance(s, Alloc) and s.sym == buffer:
+            return dataclasses.replace(s, sym=new)
+        return s
+
+    return map_body(body, stmt, expr)

@@ -1,0 +1,108 @@
+"""Template argument deduction and the ranking of overloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from ..types import BOOL, VOID, Scalar, Type, Vec
+from .cxx_ast import NamedType, RefDecl, TemplateParam
+from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference
+from .values import RVal, TypeVal, Value
+
+EXACT, QUALIFIED, PROMOTION, CONVERSION, USER = 0, 1, 2, 4, 8
+"""Costs of converting one argument; the overload with the smallest sum wins."""
+
+
+def rank(arg: Type, param: Type) -> int | None:
+    """Cost of passing an ``arg`` to a ``param``, None if impossible."""
+    if isinstance(param, Reference):
+        if param.elem == arg:
+            return EXACT
+        inner = rank(arg, param.elem)
+        return None if inner is None or not (param.const or param.rvalue) else inner
+    if isinstance(arg, Reference):
+        arg = arg.elem
+    if arg == param:
+        return EXACT
+    if isinstance(param, Pointer):
+        if isinstance(arg, CArray):
+            arg = Pointer(arg.elem)
+        if isinstance(arg, Pointer):
+            if arg.elem == param.elem:
+                return EXACT if arg.const == param.const else QUALIFIED if param.const else None
+            return CONVERSION if param.elem == VOID else None
+        return CONVERSION if str(arg) == "std::nullptr_t" or getattr(arg, "spelling", "") == "std::nullptr_t" else None
+    if isinstance(arg, Scalar) and isinstance(param, Scalar):
+        if arg.is_int and param.is_int and param.bits == 32 and param.is_signed and arg.bits < 32:
+            return PROMOTION
+        if arg == BOOL and param.is_int and param.bits == 32:
+            return PROMOTION
+        if arg.kind == "float" and arg.bits == 32 and param.kind == "float" and param.bits == 64:
+            return PROMOTION
+        small = arg.is_float and arg.bits < 32
+        return CONVERSION + (1 if small and not (param.kind == "float" and param.bits == 32) else 0)
+    if isinstance(param, FunctionType) and isinstance(arg, FunctionType):
+        return EXACT
+    if isinstance(param, RecordType) or isinstance(arg, RecordType):
+        return USER if isinstance(arg, Scalar | RecordType) and isinstance(param, RecordType | Scalar) else None
+    if isinstance(param, Vec | Auto):
+        return EXACT if isinstance(param, Auto) else None
+    return None
+
+
+def deduce(node: Any, arg: Type, params: dict[str, TemplateParam], found: dict[str, Value]) -> bool:
+    """Match the syntax of a parameter's type against an argument's type, filling ``found``.
+
+    Returns False on a contradiction; a type that mentions no parameter matches anything here (ranking checks it).
+    """
+    if isinstance(node, c_ast.Decl | c_ast.Typename):
+        return deduce(node.type, arg, params, found)
+    if isinstance(node, c_ast.TypeDecl):
+        return deduce(node.type, arg, params, found)
+    if isinstance(node, RefDecl):
+        return deduce(node.type, arg.elem if isinstance(arg, Reference) else arg, params, found)
+    if isinstance(node, c_ast.PtrDecl):
+        if isinstance(arg, CArray):
+            arg = Pointer(arg.elem)
+        return deduce(node.type, arg.elem, params, found) if isinstance(arg, Pointer) else not _mentions(node, params)
+    if isinstance(node, c_ast.ArrayDecl):
+        if isinstance(arg, Pointer):
+            return deduce(node.type, arg.elem, params, found)
+        if not isinstance(arg, CArray):
+            return not _mentions(node, params)
+        if isinstance(node.dim, c_ast.ID) and node.dim.name in params and arg.n is not None:
+            from ..nodes import i32
+
+            found.setdefault(node.dim.name, RVal(i32(arg.n)))
+        return deduce(node.type, arg.elem, params, found)
+    if isinstance(node, NamedType):
+        last = node.name.parts[-1]
+        if len(node.name.parts) == 1 and last.args is None and last.name in params:
+            if isinstance(arg, CArray):
+                arg = Pointer(arg.elem)
+            old = found.setdefault(last.name, TypeVal(arg))
+            return isinstance(old, TypeVal) and (old.type == arg or _same_pointer(old.type, arg))
+        if last.args is not None and isinstance(arg, RecordType) and arg.name == last.name:
+            for a, actual in zip(last.args, arg.args):
+                if isinstance(a, c_ast.ID) and a.name in params:
+                    found.setdefault(a.name, actual)  # type: ignore[arg-type]
+                elif (
+                    isinstance(a, c_ast.Typename)
+                    and isinstance(actual, TypeVal)
+                    and not deduce(a, actual.type, params, found)
+                ):
+                    return False
+    return True
+
+
+def _same_pointer(a: Type, b: Type) -> bool:
+    return isinstance(a, Pointer) and isinstance(b, Pointer) and a.elem == b.elem
+
+
+def _mentions(node: Any, params: dict[str, TemplateParam]) -> bool:
+    while not isinstance(node, c_ast.TypeDecl):
+        node = node.type
+    t = node.type
+    return isinstance(t, NamedType) and any(p.name in params for p in t.name.parts)

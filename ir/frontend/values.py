@@ -1,0 +1,182 @@
+"""What an expression means while it is being lowered: a value, a place, a pointer, an aggregate, a function, a type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..nodes import Expr, Sym
+from ..types import Type
+
+
+class Value:
+    """Base class."""
+
+
+@dataclass(frozen=True)
+class RVal(Value):
+    """A scalar or vector value; ``type`` is always ``expr.type``."""
+
+    expr: Expr
+
+    @property
+    def type(self) -> Type:
+        return self.expr.type
+
+
+@dataclass(frozen=True)
+class VarPlace(Value):
+    """A scalar or vector variable."""
+
+    sym: Sym
+    const: bool = False
+
+    @property
+    def type(self) -> Type:
+        return self.sym.type
+
+
+@dataclass(frozen=True)
+class ElemPlace(Value):
+    """An element of a buffer. ``width > 1``: that many consecutive elements of the buffer, seen as ``type``."""
+
+    buffer: Sym
+    index: tuple[Expr, ...]
+    type: Type
+    width: int = 1
+    cache: str = ""
+
+
+@dataclass(frozen=True)
+class LanePlace(Value):
+    """One lane of a vector place."""
+
+    base: Value
+    lane: Expr
+    type: Type
+
+
+@dataclass(frozen=True)
+class PtrVal(Value):
+    """A pointer: ``prefix`` indexes all dimensions of the buffer but the last, ``offset`` the last one.
+
+    ``offset`` counts elements of the buffer (not of ``elem``) and is None for 0. ``elem`` is what the pointer points
+    to. ``flat``: the buffer has several dimensions and ``offset`` runs over all of them, row-major.
+    """
+
+    buffer: Sym
+    prefix: tuple[Expr, ...]
+    offset: Expr | None
+    elem: Type
+    const: bool = False
+    flat: bool = False
+
+
+@dataclass(frozen=True)
+class PtrVar(Value):
+    """A pointer variable that changes: its buffer is fixed, its offset is the integer variable ``offset``."""
+
+    offset: Sym
+    start: PtrVal
+
+
+@dataclass(frozen=True)
+class PtrToPlace(Value):
+    """``&x`` of a scalar or vector variable, seen as ``elem``."""
+
+    place: Value
+    elem: Type
+
+
+@dataclass(frozen=True)
+class ArrayVal(Value):
+    """An array (or a row of one) by name; decays to a pointer to its first element."""
+
+    buffer: Sym
+    prefix: tuple[Expr, ...]
+    type: Type
+
+
+@dataclass
+class RecordVal(Value):
+    """An aggregate, kept as one value or place per field."""
+
+    type: Type
+    fields: dict[str, Value] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+@dataclass(frozen=True)
+class ListVal(Value):
+    """A braced list whose meaning depends on what it initialises."""
+
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Dim3Val(Value):
+    x: Expr
+    y: Expr
+    z: Expr
+
+
+@dataclass(frozen=True)
+class NullVal(Value):
+    """``nullptr``."""
+
+
+@dataclass(frozen=True)
+class TypeVal(Value):
+    """A name that is a type."""
+
+    type: Type
+
+
+@dataclass(frozen=True)
+class PackVal(Value):
+    """A parameter pack: several values or types."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class FunctionVal(Value):
+    """A callable: ``call(args, node)`` lowers a call of it (lambdas and bound methods)."""
+
+    call: Callable[..., Any] = field(compare=False)
+    name: str = "lambda"
+
+
+@dataclass(frozen=True)
+class OpaqueVal(Value):
+    """A host value that is not known; ``name`` is what a host parameter made of it is called."""
+
+    name: str
+    type: Type | None = None
+
+
+@dataclass(frozen=True)
+class SubVec(Value):
+    """``type.n`` consecutive lanes of the vector variable ``sym``, from ``lane``."""
+
+    sym: Sym
+    lane: Expr
+    type: Any
+
+
+@dataclass(frozen=True)
+class ViewPlace(Value):
+    """A variable whose bits are used as ``type``."""
+
+    sym: Sym
+    type: Type
+
+
+@dataclass(frozen=True)
+class LazyVal(Value):
+    """A name whose meaning is worked out when it is looked up (host variables)."""
+
+    resolve: Callable[[], Value] = field(compare=False)
