@@ -14,18 +14,21 @@ from pathlib import Path
 
 from ktc.agent.build import Candidate
 from ktc.agent.lab import Comparison, Tuned
-from ktc.agent.limits import device_limits
+from ktc.agent.limits import space_for
 from ktc.agent.report import Timed
 from ktc.agent.station import Station
 from ktc.backends.base import DeviceInfo, Timing
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.workload import Scenario, Workload
+from ktc.search.bounds import Work, bound, ceilings, count_flops
 from ktc.search.gate import Verdict, verify
 from ktc.search.ledger import Ledger, StudyKey
-from ktc.search.outcome import Outcome
 from ktc.search.space import Space
 from ktc.search.tune import tune
+
+COMPILE_AHEAD = 2
+"""Configurations compiled while another one is measured; larger batches mislead the sampler."""
 
 RANKED = 5
 """Configurations of a template that are kept as possible finalists."""
@@ -49,7 +52,7 @@ class Bench:
         seed: int = 0,
     ) -> None:
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
-        self.station = Station(work, original, variant=variant, device=device)
+        self.station = Station(work, original, variant=variant, device=device, seed=seed)
         self.device: DeviceInfo = self.station.device
         self.ledger = Ledger(ledger)
         self._verdicts = None if str(ledger) == ":memory:" else Path(ledger).parent / "verdicts"
@@ -70,14 +73,22 @@ class Bench:
         if isinstance(space, KtcError):
             return Tuned((), 0, exhausted=True, why_empty=space.message)
 
-        def evaluate(config: Mapping[str, int], incumbent: Mapping[str, float] | None) -> Outcome:
-            best = incumbent.get(scenario.name) if incumbent else None
-            return self.station.evaluate(bind(c.kernel, config), scenario, best)
+        def at(config: Mapping[str, int]) -> Kernel:
+            return bind(c.kernel, config)
 
+        ahead = 0 if is_cpu(self.device) else COMPILE_AHEAD  # on a CPU, compiling would disturb what is measured
         found = tune(
-            None, evaluate, space, budget=total, ledger=self.ledger, study_key=self._key(c, scenario), seeds=seeds,
+            None,
+            lambda config, incumbent: self.station.evaluate(at(config), scenario),
+            space,
+            budget=total,
+            ledger=self.ledger,
+            study_key=self._key(c, scenario),
+            seeds=seeds,
             seed=self.seed,
-        )  # fmt: skip
+            prepare=lambda config: self.station.prepare(at(config)),
+            ahead=ahead,
+        )
         timed = [t for t in found.trials if t.objective is not None and not t.outcome.early]
         ranked = sorted(((t.config, t.objective) for t in timed), key=lambda x: x[1])
         failures = [
@@ -87,16 +98,25 @@ class Bench:
         return Tuned(tuple(ranked[:RANKED]), n, n - found.resumed, n >= space.size, tuple(failures))
 
     def compare(self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario) -> Comparison:
-        before, after, ratio, verdict = self.station.compare(bind(c.kernel, knobs), scenario)
-        return Comparison(_timed(before), _timed(after), ratio, verdict)
+        said, verdict = self.station.compare(bind(c.kernel, knobs), scenario)
+        assert said.baseline is not None and said.timing is not None and said.ratio is not None
+        return Comparison(_timed(said.baseline), _timed(said.timing), said.ratio, verdict)
 
     def feasible(self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario) -> bool:
         space = self._space(c, scenario)
         return not isinstance(space, KtcError) and space.contains(dict(knobs))
 
     def traffic(self, scenario: Scenario) -> int:
-        """Each input read once, each output written once, both for arguments that are both."""
-        return sum(n * (2 if role == "inout" else 1) for role, n in self.station.argument_bytes(scenario).values())
+        return self._work(scenario).bytes
+
+    def bound(self, scenario: Scenario) -> float:
+        return bound(self._work(scenario), ceilings(self.device)).seconds
+
+    def _work(self, scenario: Scenario) -> Work:
+        sizes = self.station.argument_bytes(scenario).values()
+        read = sum(n for role, n in sizes if role != "out")
+        written = sum(n for role, n in sizes if role != "in")
+        return Work(read, written, count_flops(self.original, self.station.scalars(scenario)))
 
     # ------------------------------------------------------------------------------------------------------- details
 
@@ -104,14 +124,8 @@ class Bench:
         """Feasible tuples on this scenario's sizes: the passes' constraints, guards that must hold, device limits."""
         key = (c.key, scenario.name)
         if key not in self._spaces:
-            env = {k: v for k, v in self.station.scalars(scenario).items() if isinstance(v, int)}
-            rules = [
-                *c.kernel.constraints,
-                *(a.expr for a in c.kernel.assumptions),
-                *device_limits(c.kernel, self.device),
-            ]
             try:
-                self._spaces[key] = Space(c.kernel.knobs, rules, env)
+                self._spaces[key] = space_for(c.kernel, self.device, self.station.scalars(scenario))
             except KtcError as e:
                 self._spaces[key] = e
         return self._spaces[key]
@@ -121,6 +135,11 @@ class Bench:
         device = f"{self.device.backend}:{self.device.name}"
         shape = json.dumps(dict(scenario.sizes), sort_keys=True)
         return StudyKey(recipe, device, f"ktc {_version()}, {self.device.profile}", f"{scenario.name} {shape}")
+
+
+def is_cpu(d: DeviceInfo) -> bool:
+    """Whether the device is the host's processor."""
+    return d.backend == "numba" or "CPU" in d.extra.get("kind", "")
 
 
 def _timed(t: Timing) -> Timed:

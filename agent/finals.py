@@ -85,7 +85,6 @@ def overall(run: Run, results: Sequence[ScenarioResult]) -> tuple[str, Mapping[s
 
 
 def _result(run: Run, s: Scenario, f: Finalist, found: Comparison, verdict: str) -> ScenarioResult:
-    traffic, rate = run.lab.traffic(s), run.lab.device.dram_bytes_per_s
     return ScenarioResult(
         name=s.name,
         sizes=dict(s.sizes),
@@ -96,6 +95,6 @@ def _result(run: Run, s: Scenario, f: Finalist, found: Comparison, verdict: str)
         script=f.candidate.script,
         knobs=dict(f.knobs),
         verdict=verdict,
-        bytes=traffic,
-        bound=traffic / rate if rate else 0.0,
+        bytes=run.lab.traffic(s),
+        bound=run.lab.bound(s),
     )

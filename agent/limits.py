@@ -1,59 +1,52 @@
-"""A device's launch limits as constraints on knobs: what cannot be launched is never compiled."""
+"""The space of a template on one device and one set of sizes: passes' constraints, guards, launch limits."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ktc.backends.base import DeviceInfo
-from ktc.ir.diagnostics import KtcError
-from ktc.ir.fold import add, cast, i32, mul, simplify
+from ktc.ir.fold import cast, i32, mul
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Binary, Const, Expr
-from ktc.ir.types import I64, Array, scalar_of
-from ktc.ir.walk import walk
+from ktc.ir.nodes import Alloc, Binary, Const, Decl, Expr
+from ktc.ir.types import I64, Array, Vec, scalar_of
+from ktc.ir.walk import knobs_in, walk
+from ktc.search.limits import device_limits
+from ktc.search.space import Space
 
-GRID_YZ = 65_535
-"""Blocks along y and z (CUDA programming guide, compute capabilities table; HIP has the same)."""
-
-LOCAL_BYTES = 4096
-"""Private arrays beyond this spill on every GPU: 1024 registers of 4 bytes, four times what a thread can have."""
+PRIVATE_BYTES = 1024
+"""Private arrays of a thread: 255 registers of 4 bytes (CUDA, compute capability 3.5 and later; 512 on CDNA), rounded
+up. What is larger is spilled to memory, which no kernel wins with."""
 
 
-def device_limits(kernel: Kernel, device: DeviceInfo) -> list[Expr]:
-    """Conditions over knobs and parameters: threads a block, shared and private bytes, blocks along y and z."""
+def space_for(kernel: Kernel, device: DeviceInfo, sizes: Mapping[str, int | float]) -> Space:
+    """The configurations worth compiling. ``sizes``: scalar arguments by name; guards must hold for them.
+
+    Raises:
+        KtcError: E-SPACE-EMPTY, E-SPACE-LARGE, or why the template cannot be lowered.
+    """
     from ktc.passes.lowering import materialise
 
-    try:
-        lowered = materialise(kernel)
-    except KtcError:
-        return []
-    if lowered.launch is None:
-        return []
-    x, y, z = lowered.launch.block
-    out = [_at_most(mul(mul(_wide(x), _wide(y)), _wide(z)), device.max_threads_per_block)]
-    out += [_at_most(_wide(n), GRID_YZ) for n in lowered.launch.grid[1:]]
-    shared: Expr = Const(0, I64)
+    lowered = materialise(kernel)
+    guards = [a.expr for a in lowered.assumptions]
+    limits = [*device_limits(lowered, device), *private_limits(lowered)]
+    env = {k: v for k, v in sizes.items() if isinstance(v, int)}
+    return Space(kernel.knobs, [*lowered.constraints, *guards, *limits], env)
+
+
+def private_limits(lowered: Kernel) -> list[Expr]:
+    """Each private array whose size depends on knobs fits the registers of a thread."""
+    out: list[Expr] = []
     for s in walk(lowered.body):
-        if isinstance(s, Alloc) and isinstance(s.sym.type, Array):
+        if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array) and s.sym.type.space == "local":
             size = _bytes(s.sym.type)
-            if s.sym.type.space == "shared":
-                shared = add(shared, size)
-            elif s.sym.type.space == "local":
-                out.append(_at_most(size, LOCAL_BYTES))
-    if device.shared_per_block:
-        out.append(_at_most(shared, device.shared_per_block))
-    return [c for c in map(simplify, out) if not (isinstance(c, Const) and c.value)]
+            if knobs_in(size):
+                out.append(Binary("<=", size, Const(PRIVATE_BYTES, I64)))
+    return out
 
 
 def _bytes(t: Array) -> Expr:
     size: Expr = Const(scalar_of(t).bytes, I64)
-    lanes = getattr(t.elem, "n", 1)
-    for n in (*t.shape, lanes if not isinstance(lanes, int) else i32(lanes)):
-        size = mul(size, _wide(n))
+    lanes = t.elem.n if isinstance(t.elem, Vec) else 1
+    for n in (*t.shape, lanes if isinstance(lanes, Expr) else i32(lanes)):
+        size = mul(size, cast(n, I64))
     return size
-
-
-def _wide(e: Expr) -> Expr:
-    return cast(e, I64)
-
-
-def _at_most(e: Expr, limit: int) -> Expr:
-    return Binary("<=", e, Const(limit, I64))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ktc.agent.bench import Bench, is_cpu
 from ktc.agent.build import Builder
 from ktc.agent.finals import held_out, overall, shoot_out
 from ktc.agent.lab import Lab
@@ -19,7 +20,6 @@ from ktc.agent.planners import make_planner
 from ktc.agent.report import OptimizeReport, ScenarioResult
 from ktc.agent.rounds import search
 from ktc.agent.state import Progress, Run
-from ktc.backends.base import DeviceInfo
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario, Workload
 
@@ -68,8 +68,6 @@ def optimize(
     original = work.load_kernel(variant)
     chosen, mind, said = make_planner(planner, out) if isinstance(planner, str) else (planner.name, planner, "")
     if lab is None:
-        from ktc.agent.bench import Bench
-
         lab = Bench(work, original, variant=variant, device=device, ledger=out / LEDGER, seed=seed)
     try:
         run = Run(work, original, lab, mind, budget, progress or _silent, memory, Builder(original))
@@ -88,9 +86,8 @@ def optimize(
 
 def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResult]:
     """Tune each scenario for its share of the budget, then the finals, then the held-out scenarios."""
-    tuned = (
-        [run.work.scenario(n) for n in names] if names else _affordable(run, [s for s in run.work.scenarios if s.tuned])
-    )
+    wanted = [run.work.scenario(n) for n in names or ()]
+    tuned = wanted or _affordable(run, [s for s in run.work.scenarios if s.tuned], at_least=1)
     if not tuned:
         hint = "give one a positive weight"
         raise KtcError("E-WORKLOAD-SCENARIO", f"no scenario to tune for in {run.work.path}", hint=hint)
@@ -114,11 +111,6 @@ def _affordable(run: Run, scenarios: Sequence[Scenario], at_least: int = 0) -> l
     if large:
         run.notes.append(f"on a CPU, scenarios above {CPU_BYTES >> 20} MiB are left out: {', '.join(large)}")
     return small
-
-
-def is_cpu(d: DeviceInfo) -> bool:
-    """Whether the device is the host's processor."""
-    return d.backend == "numba" or "CPU" in d.extra.get("kind", "")
 
 
 def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: str | None) -> OptimizeReport:

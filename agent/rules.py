@@ -119,10 +119,10 @@ def short_rows(s: Shape, units: int) -> Iterator[Idea]:
     wide = " | ".join(f"vectorize{{loop={c} width=$V}}" for c in s.col_names)
     yield (
         f"rows-mapping{{loop={inner} rows=$ROWS lanes=$LANES}} | {wide}",
-        "short rows: several a block, wide accesses",
+        "several a block, wide accesses",
         2.0,
     )
-    yield f"rows-mapping{{loop={inner} rows=$ROWS lanes=$LANES}}", "short rows: several a block", 1.5
+    yield f"rows-mapping{{loop={inner} rows=$ROWS lanes=$LANES}}", "several a block", 1.5
 
 
 def row_reduction(s: Shape, units: int) -> Iterator[Idea]:
@@ -157,11 +157,15 @@ def plane_reuse(s: Shape, units: int) -> Iterator[Idea]:
 
 
 def plane_transposed(s: Shape, units: int) -> Iterator[Idea]:
-    """One side of the copy is strided whichever loop is fastest: square-ish blocks, several elements a thread."""
+    """One side of the copy is strided whichever loop is fastest: several elements a thread, along either side."""
     y, x = _plane(s)
+    aside = f"distribute{{loop={y.name} map=[block.z]}}"  # no two loops may hold one axis, not even between steps
+    swapped = f"distribute{{loop={y.name} map=[thread.x $TX, block.x]}}"
+    across = f"distribute{{loop={x.name} map=[unroll $UX, thread.y $TY, block.y]}}"
     down = f"distribute{{loop={y.name} map=[unroll $UY, thread.y $TY, block.{_block_axis(y)}]}}"
     cols = f"distribute{{loop={x.name} map=[thread.x $TX, block.{_block_axis(x)}]}}"
     yield f"{down} | {cols}", "several rows a thread: strided accesses share cache lines", 1.5
+    yield f"{aside} | {across} | {swapped}", "the other side contiguous, several elements a thread", 1.5
     rows = f"distribute{{loop={y.name} map=[thread.y $TY, block.{_block_axis(y)}]}}"
     yield f"{rows} | {cols}", "block shape", 1.2
 
@@ -217,7 +221,10 @@ class Rules:
     def propose(self, observation: Observation, k: int) -> list[Proposal]:
         known = {o.script for o in observation.history}
         ideas = [p for p in self._ideas(observation) if p.script not in known]
-        return list({p.script: p for p in ideas}.values())[:k]
+        first: dict[str, Proposal] = {}
+        for p in ideas:
+            first.setdefault(p.script, p)
+        return list(first.values())[:k]
 
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from o.remembered

@@ -1,132 +1,119 @@
-"""One device at work: build a configuration, check it there, time it."""
+"""One device at work, behind a process boundary: print a configuration, have it checked, have it timed."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
-import numpy as np
 from ktc.agent.printing import printed
-from ktc.backends.base import CompileFailure, Emitted, Executable, Timing
+from ktc.backends.base import Emitted
+from ktc.ir import intexpr
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
+from ktc.ir.types import SCALARS
 from ktc.ir.workload import Scenario, Workload
-from ktc.search.gate import differential
 from ktc.search.outcome import Outcome
+from ktc.search.workers import Executor, FromWorkload, Measured, open_executor
 
-SETS = 8
-"""Most argument sets rotated through: enough to leave a cache of their total size behind."""
-
-QUICK_S, MEASURE_S, DUEL_S = 0.02, 0.15, 0.8
-"""Seconds spent on a first look, on a measurement that counts, and on a duel of the finals."""
-
-CLEARLY_SLOWER = 1.5
-"""A configuration this many times slower than the best, at first look, is not measured further."""
-
-
-@dataclass
-class _Prepared:
-    """A scenario on the device: argument sets that together exceed the cache."""
-
-    sets: list[dict[str, Any]]
+MEASURE_S, DUEL_S = 0.15, 0.8
+"""Seconds of timing for a measurement while tuning, and for a duel of the finals."""
 
 
 class Station:
-    """Compiles, checks and times configurations of one kernel on one device.
+    """Checks and times configurations of one kernel on one device; faults cost a child process, not the run.
 
     Raises:
-        KtcError: no such device.
+        KtcError: no such device, or its worker does not start.
     """
 
-    def __init__(self, work: Workload, original: Kernel, *, variant: str | None, device: str | None) -> None:
-        from ktc.backends.runtimes import open_runtime
-
-        self.work, self.original, self.variant = work, original, variant
-        self.runtime = open_runtime(device)
-        self.device = self.runtime.device
-        self._base: tuple[Emitted, Executable] | None = None
-        self._prepared: dict[str, _Prepared] = {}
-        self._sizes: dict[str, dict[str, tuple[str, int]]] = {}
+    def __init__(
+        self,
+        work: Workload,
+        original: Kernel,
+        *,
+        variant: str | None,
+        device: str | None,
+        seed: int = 0,
+        executor: Executor | None = None,
+    ) -> None:
+        self.work, self.original, self.variant, self.seed = work, original, variant, seed
+        self.executor = executor or open_executor(device)
+        self.device = self.executor.device
+        self._base: Emitted | None = None
 
     def close(self) -> None:
-        self._prepared.clear()
+        self.executor.close()
 
     # ------------------------------------------------------------------------------------------------ configurations
 
-    def evaluate(self, kernel: Kernel, scenario: Scenario, best: float | None) -> Outcome:
-        """Build, check and time ``kernel`` (knobs bound); ``best``: seconds to beat, for stopping early."""
+    def prepare(self, kernel: Kernel) -> None:
+        """Start compiling a configuration that will be asked for soon."""
         try:
-            code, exe = self._compile(kernel)
-        except CompileFailure as e:
-            return Outcome("compile-error", details={"error": e.log[:4000]})
+            self.executor.compile(printed(kernel, self.device.backend))
+        except KtcError:
+            return  # evaluating it will say why
+
+    def evaluate(self, kernel: Kernel, scenario: Scenario) -> Outcome:
+        """Check ``kernel`` (knobs bound) against the original on small awkward sizes, then time it on the scenario."""
+        try:
+            code = printed(kernel, self.device.backend)
         except KtcError as e:
             return Outcome("infeasible", details={"error": f"{e.message} [{e.code}]"})
-        try:
-            base_code, base = self._original()
-            verdict = differential(
-                self.runtime, base_code, code, self.work, variant=self.variant, count=1, executables=(base, exe)
-            )
-            if verdict.status == "REJECTED":
-                return Outcome("wrong", details={"error": verdict.reason, "verdict": verdict.to_json()})
-            sets = self._arguments(scenario).sets
-            first = self.runtime.time(exe, sets, budget_s=QUICK_S)
-            if best is not None and first.median > CLEARLY_SLOWER * best:
-                return _outcome(scenario, first, exe, early=True)
-            return _outcome(scenario, self.runtime.time(exe, sets, budget_s=MEASURE_S), exe)
-        except KtcError as e:
-            if e.exit_code == 3:
-                raise
-            return Outcome("crash", details={"error": f"{e.message} [{e.code}]"})
+        wrong = self._differs(code, None, count=1)
+        if wrong is not None:
+            return wrong
+        said = self.executor.time(code, self._inputs(scenario), budget_s=MEASURE_S)
+        if said.timing is None:
+            return _failed(said.status, said.details)
+        t = said.timing
+        return Outcome("ok", {scenario.name: t.median}, {scenario.name: (t.low, t.high)}, _plain(said.details))
 
-    def compare(self, kernel: Kernel, scenario: Scenario) -> tuple[Timing, Timing, tuple[float, float, float], str]:
-        """(original, kernel, original / kernel with its interval, 'ok' or what is wrong with the outputs)."""
-        base_code, base = self._original()
-        try:
-            code, exe = self._compile(kernel)
-        except CompileFailure as e:
-            raise KtcError("E-COMPILE", f"the device compiler refused it: {e.log[:300]}") from None
-        verdict = differential(
-            self.runtime,
-            base_code,
-            code,
-            self.work,
-            variant=self.variant,
-            sizes=[scenario.sizes],
-            executables=(base, exe),
-        )
-        sets = self._arguments(scenario).sets
-        before, after, ratio = self.runtime.time_pair((base, sets), (exe, sets), budget_s=DUEL_S)
-        return before, after, ratio, "ok" if verdict.ok else verdict.reason
+    def compare(self, kernel: Kernel, scenario: Scenario) -> tuple[Measured, str]:
+        """A duel with the original on the scenario; and 'ok', or how the outputs at these very sizes are wrong.
 
-    def _compile(self, kernel: Kernel) -> tuple[Emitted, Executable]:
+        Raises:
+            KtcError: it cannot be printed, or it failed.
+        """
         code = printed(kernel, self.device.backend)
-        return code, self.runtime.compile(code)
+        wrong = self._differs(code, scenario, count=1)
+        said = self.executor.time(code, self._inputs(scenario), baseline=self._original(), budget_s=DUEL_S)
+        if said.timing is None or said.baseline is None or said.ratio is None:
+            raise KtcError("E-DUEL", f"{said.status}: {said.details.get('message', '')}")
+        return said, "ok" if wrong is None else str(wrong.details["error"])
 
-    def _original(self) -> tuple[Emitted, Executable]:
+    def _differs(self, code: Emitted, scenario: Scenario | None, count: int) -> Outcome | None:
+        """The differential check on the device: a failed outcome, or None when nothing speaks against the candidate.
+
+        ``unknown`` (no awkward size satisfies the candidate's guards) is decided on the sizes of the finals.
+        """
+        sizes = [dict(scenario.sizes)] if scenario is not None else None
+        reply = self.executor.verify(
+            self._original(), code, str(self.work.path), variant=self.variant, sizes=sizes, count=count, seed=self.seed
+        )
+        if not reply.ok:
+            return _failed(reply.status, reply.data)
+        verdict = reply.data["verdict"]
+        if verdict["status"] == "REJECTED" or (scenario is not None and not reply.data["accepted"]):
+            return Outcome("wrong", details={"error": verdict["reason"], "failure": verdict["failure"]})
+        return None
+
+    def _original(self) -> Emitted:
         if self._base is None:
-            try:
-                self._base = self._compile(self.original)
-            except CompileFailure as e:
-                raise KtcError(
-                    "E-ORIGINAL", f"the original does not compile on {self.device.name}: {e.log[:500]}"
-                ) from None
+            self._base = printed(self.original, self.device.backend)
         return self._base
 
-    # ------------------------------------------------------------------------------------------------------- scenarios
+    def _inputs(self, scenario: Scenario) -> FromWorkload:
+        return FromWorkload(str(self.work.path), dict(scenario.sizes), self.variant, self.seed)
+
+    # ----------------------------------------------------------------------------------------------------- scenarios
 
     def scalars(self, scenario: Scenario) -> dict[str, int | float]:
         """Values of the scalar parameters, host ones too."""
-        from ktc.ir import intexpr
-
         values = {a.name: a.value for a in self.work.args if a.role == "scalar" and a.value is not None}
         return {k: intexpr.evaluate(v, scenario.sizes) if isinstance(v, str) else v for k, v in values.items()}
 
     def argument_bytes(self, scenario: Scenario) -> dict[str, tuple[str, int]]:
         """Array arguments: name -> (role, bytes), without making them."""
-        from ktc.ir import intexpr
-        from ktc.ir.types import SCALARS
-
         out = {}
         for a in self.work.args:
             if a.role != "scalar":
@@ -134,23 +121,10 @@ class Station:
                 out[a.name] = (a.role, n * SCALARS[self.work.dtype(a, self.variant)].bytes)
         return out
 
-    def _arguments(self, scenario: Scenario) -> _Prepared:
-        """The scenario's argument sets on the device; only the latest scenario's are kept there."""
-        if scenario.name not in self._prepared:
-            self._prepared.clear()
-            host = self.work.make_inputs(scenario.sizes, self.variant)
-            size = sum(v.nbytes for v in host.values() if isinstance(v, np.ndarray))
-            room = (self.device.global_bytes or 1 << 32) // 4
-            wanted = math.ceil(2 * self.device.l2_bytes / max(1, size)) + 1
-            n = max(1, min(SETS, wanted, room // max(1, size)))
-            sets = [
-                {k: self.runtime.to_device(v) if isinstance(v, np.ndarray) else v for k, v in host.items()}
-                for _ in range(n)
-            ]
-            self._prepared[scenario.name] = _Prepared(sets)
-        return self._prepared[scenario.name]
+
+def _failed(status: str, details: Mapping[str, object]) -> Outcome:
+    return Outcome(status, details={"error": str(details.get("message", status))[:4000]})
 
 
-def _outcome(scenario: Scenario, t: Timing, exe: Executable, early: bool = False) -> Outcome:
-    interval = {} if early else {scenario.name: (t.low, t.high)}
-    return Outcome("ok", {scenario.name: t.median}, interval, {"resources": dict(exe.resources)}, early)
+def _plain(details: Mapping[str, object]) -> dict[str, object]:
+    return {k: details[k] for k in ("resources", "copies") if k in details}

@@ -1,0 +1,103 @@
+"""The rules planner: the right family of scripts for each shape of nest, all of which apply; names play no part."""
+
+import re
+
+import pytest
+from agent_kernels import SHAPES, SIZES
+from ktc.agent.build import Builder, Candidate
+from ktc.agent.planner import Observation, Outcome, Proposal
+from ktc.agent.rules import Rules, shape_of
+from ktc.backends.base import DeviceInfo
+from ktc.ir.analysis.facts import facts
+from ktc.ir.text import parse_kernel
+from ktc.passes.pipeline import sites
+
+GPU = DeviceInfo("cuda", "a GPU", "cuda-sm90", 132, 1024, 227 << 10)
+EXPECTED = {
+    "stream": ("one long loop", r"\[vec \$V, thread.x \$T, block.x\]"),
+    "rows": ("rows", r"\[vec \$V, thread.x \$T, seq\]"),
+    "few-rows": ("rows", r"thread.x \$T, unroll \$U, block.y\]"),
+    "short-rows": ("short rows", r"rows-mapping.*vectorize"),
+    "reduction": ("row reduction", r"unroll \$U\]} \| row-cache{loop=\w+ where=registers}"),
+    "stencil": ("plane with shared neighbours", r"unroll \$UY, thread.y"),
+    "transpose": ("plane with a strided side", r"unroll \$UY, thread.y"),
+    "product": ("contraction over a plane", r"unroll \$TM.*unroll \$TN"),
+}
+
+
+def observe(source, sizes, history=(), remembered=()):
+    kernel = parse_kernel(source)
+    builder = Builder(kernel)
+    raised = builder.build(Proposal("raise", ""))
+    seen = raised.kernel if isinstance(raised, Candidate) else kernel
+    found = tuple(s for group in sites(seen).values() for s in group)
+    observation = Observation(
+        kernel, seen if seen is not kernel else None, (facts(seen, sizes),), GPU, found, tuple(history),
+        tuple(remembered), builder.attempt,
+    )  # fmt: skip
+    return builder, observation
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_first_idea_is_the_experts(name):
+    _, o = observe(SHAPES[name], SIZES[name])
+    first = Rules().propose(o, 6)[0]
+    family, pattern = EXPECTED[name]
+    assert first.reason.startswith(family + ":")
+    assert re.search(pattern, first.script), first.script
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_proposal_applies(name):
+    builder, o = observe(SHAPES[name], SIZES[name])
+    proposals = Rules().propose(o, 20)
+    refused = [(p.script, builder.attempt(p.script)) for p in proposals if builder.attempt(p.script)]
+    assert proposals and not refused
+    assert len({p.script for p in proposals}) == len(proposals)
+
+
+@pytest.mark.parametrize("name", ["stream", "rows", "reduction"])
+def test_names_play_no_part(name):
+    """The same kernel with every name changed gets the same scripts, up to those names."""
+    table = {"i": "q7", "row": "zz", "sum": "acc9", "in": "src", "out": "dst", "d": "len_", "n": "cnt"}
+
+    def renamed(text):
+        for old, new in table.items():
+            text = re.sub(rf"(?<![\w$]){old}(?!\w|-\w)", new, text)
+        return text
+
+    _, a = observe(SHAPES[name], SIZES[name])
+    _, b = observe(renamed(SHAPES[name]), {table.get(k, k): v for k, v in SIZES[name].items()})
+    mine = [renamed(p.script) for p in Rules().propose(a, 10)]
+    assert mine == [p.script for p in Rules().propose(b, 10)]
+
+
+def test_a_kernel_that_cannot_be_raised_gets_what_its_sites_offer():
+    _, o = observe(SHAPES["serial"], SIZES["serial"])
+    assert o.raised is None
+    assert {p.script for p in Rules().propose(o, 10)} <= {s.step for s in o.sites}
+
+
+def test_history_is_not_repeated_and_the_best_is_refined():
+    _, o = observe(SHAPES["rows"], SIZES["rows"])
+    seen = Rules().propose(o, 3)
+    history = [Outcome(p.script, "tuned", gain=1.0 + n) for n, p in enumerate(seen)]
+    _, o = observe(SHAPES["rows"], SIZES["rows"], history)
+    later = Rules().propose(o, 30)
+    assert not {p.script for p in later} & {p.script for p in seen}
+    refined = [p.script for p in later if p.script.startswith(seen[2].script)]
+    assert any("cache-hints" in s for s in refined)
+
+
+def test_memory_comes_first():
+    won = Proposal("raise | vectorize{loop=i width=$V}", "won before", 2.0, "memory")
+    _, o = observe(SHAPES["stream"], SIZES["stream"], remembered=[won])
+    assert Rules().propose(o, 2)[0] == won
+
+
+def test_roles_of_loops():
+    _, o = observe(SHAPES["reduction"], SIZES["reduction"])
+    shape = shape_of(o.facts[0])
+    assert [r.levels for r in shape.rows] == [("block.x",)]
+    assert shape.col_names == ("i",) and len(shape.cols) == 2 and shape.has_reduction and not shape.short
+    assert shape.free_block_axis == "y"
