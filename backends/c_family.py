@@ -1,8 +1,4 @@
-"""Statements of the IR as C text, in the layout clang-format gives Google style, and whole kernels.
-
-:func:`print_kernel` returns the kernel function alone; :mod:`ktc.backends.emit` puts the provenance line, headers, helpers
-and knobs above it.
-"""
+"""Statements of the IR as C text, in the layout clang-format gives Google style."""
 
 from __future__ import annotations
 
@@ -21,7 +17,6 @@ from ktc.ir.nodes import (
     Break,
     Call,
     Cast,
-    Const,
     Continue,
     Decl,
     Eval,
@@ -30,7 +25,6 @@ from ktc.ir.nodes import (
     For,
     If,
     InlineAsm,
-    Knob,
     Load,
     Par,
     RawStmt,
@@ -42,15 +36,17 @@ from ktc.ir.nodes import (
     Var,
     While,
     accessed_type,
-)  # fmt: skip
-from ktc.ir.types import I32, Array, Scalar, Type, Vec, scalar_of
-from ktc.ir.walk import all_exprs, walk, walk_expr
+)
+from ktc.ir.types import Array, Scalar, Type, Vec, scalar_of
+from ktc.ir.walk import all_exprs, walk
 
-from .c_family_dialect import Dialect, const_int
+from .c_family_base import const_int
+from .c_family_dialect import Dialect
 from .c_family_expr import Exprs
 from .c_family_layout import COLUMNS, INDENT, comment_lines, wrap
 from .c_family_names import Names
 from .c_family_piece import BINARY_PREC
+from .c_family_rules import is_constant
 
 ONE_LINERS = (Return, Break, Continue, Assign, Store, Eval)
 
@@ -295,14 +291,6 @@ class Statements:
         return s.text.splitlines()
 
 
-def is_constant(e: Expr) -> bool:
-    """Known at compile time: literals and knobs."""
-    return all(
-        isinstance(x, Const | Knob | Binary | Cast) or type(x).__name__ in ("Unary", "Call", "Select")
-        for x in walk_expr(e)
-    )
-
-
 def _no_parallel(self: Statements, s: Stmt) -> list[str]:
     raise KtcError(
         "E-BACKEND-PARALLEL", "a par loop has no thread program yet", s.loc, "lower the kernel (materialise) first"
@@ -317,18 +305,3 @@ _STATEMENTS = {
     AsyncWait: Statements._async_wait, InlineAsm: Statements._asm, RawStmt: Statements._raw, Par: _no_parallel,
     Reduce: _no_parallel,
 }  # fmt: skip
-
-
-def print_kernel(printer: Statements, kernel: Kernel) -> list[str]:
-    """The kernel function: signature, parameters wrapped to the column limit, body."""
-    d = printer.d
-    params = [d.parameter(p, printer.names.declare(p.sym)) for p in kernel.params if not p.host]
-    for p in kernel.params:
-        if p.range[0] is not None and p.range[0] >= 0 and p.sym.type == I32:
-            printer.x.nonneg.add(p.sym)
-    body = printer.body(kernel.body, 1)
-    params += d.extra_parameters()
-    head, tail = d.signature(kernel)
-    *attributes, head = head.split("\n")
-    lines = [line for c in kernel.comments for line in comment_lines(c)]
-    return [*lines, *attributes, *wrap(f"{head}{', '.join(params)}{tail} {{", ""), *body, "}"]

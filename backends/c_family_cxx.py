@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from ktc.ir.kernel import Kernel, KnobDecl, Param
 from ktc.ir.nodes import Alloc, Atomic, Expr, Sym
@@ -28,82 +29,33 @@ from ktc.ir.types import (
     Scalar,
     Type,
     Vec,
-    scalar_of,
-)  # fmt: skip
+)
 
-from .c_family_dialect import LANES, Dialect, TemplateParts, const_int
+from .c_family_base import TemplateParts, const_int
+from .c_family_cxx_tables import ATOMIC_TYPES, ATOMICS, BITCASTS, CXX_NAMES, FROM_FLOAT, HALF_FROM_INT, TO_FLOAT
+from .c_family_dialect import LANES, Dialect
 from .c_family_piece import POSTFIX, Piece
-
-VEC_HELPER = """\
-// N consecutive elements, moved as one access of sizeof(T) * N bytes.
-template <typename T, int N>
-struct alignas(sizeof(T) * N) vec {
-  T lane[N];
-  __device__ T& operator[](int i) { return lane[i]; }
-  __device__ const T& operator[](int i) const { return lane[i]; }
-};"""
-LOAD_HELPER = """\
-template <int N, typename T>
-__device__ inline vec<T, N> load_vec(const T* p) {
-  return *reinterpret_cast<const vec<T, N>*>(p);
-}"""
-STORE_HELPER = """\
-template <typename T, int N>
-__device__ inline void store_vec(T* p, const vec<T, N>& v) {
-  *reinterpret_cast<vec<T, N>*>(p) = v;
-}"""
-INFINITY_HELPER = """\
-#ifndef INFINITY
-#define INFINITY __int_as_float(0x7f800000)
-#endif"""
-NAN_HELPER = """\
-#ifndef NAN
-#define NAN __int_as_float(0x7fffffff)
-#endif"""
-
-TO_FLOAT = {F16: "__half2float", BF16: "__bfloat162float"}
-FROM_FLOAT = {F16: "__float2half", BF16: "__float2bfloat16"}
-HALF_FROM_INT = {I32: "int2", U32: "uint2", I64: "ll2", U64: "ull2", I16: "short2", U16: "ushort2"}
-BITCASTS = {
-    (F32, I32): "__float_as_int", (I32, F32): "__int_as_float", (F32, U32): "__float_as_uint",
-    (U32, F32): "__uint_as_float", (F64, I64): "__double_as_longlong", (I64, F64): "__longlong_as_double",
-    (F16, U16): "__half_as_ushort", (U16, F16): "__ushort_as_half", (F16, I16): "__half_as_short",
-    (I16, F16): "__short_as_half", (BF16, U16): "__bfloat16_as_ushort", (U16, BF16): "__ushort_as_bfloat16",
-}  # fmt: skip
-ATOMICS = {
-    "add": "atomicAdd", "sub": "atomicSub", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd", "or": "atomicOr",
-    "xor": "atomicXor", "exch": "atomicExch", "cas": "atomicCAS", "inc": "atomicInc", "dec": "atomicDec",
-}  # fmt: skip
-ATOMIC_TYPES = {
-    "add": {I32, U32, U64, F32, F64, F16, BF16}, "exch": {I32, U32, U64, F32}, "cas": {I32, U32, U64, U16},
-    "min": {I32, U32, I64, U64}, "max": {I32, U32, I64, U64}, "and": {I32, U32, U64}, "or": {I32, U32, U64},
-    "xor": {I32, U32, U64}, "sub": {I32, U32}, "inc": {U32}, "dec": {U32},
-}  # fmt: skip
-"""Overloads that exist (CUDA C++ Programming Guide 13.0, 10.14). 64-bit signed ones go through ``unsigned long long``."""
-
-
-CXX_NAMES = """vec load_vec store_vec bits_of dynamic_shared threadIdx blockIdx blockDim gridDim warpSize class new delete
-this template typename operator private public protected namespace using throw try catch asm and or not xor constexpr
-constinit consteval nullptr friend virtual explicit export mutable alignas alignof decltype noexcept thread_local wchar_t"""
 
 
 class CxxDialect(Dialect):
     """CUDA C++ and HIP C++."""
 
-    types = {
+    types: ClassVar = {
         F16: "__half", BF16: "__nv_bfloat16", F32: "float", F64: "double", I8: "signed char", I16: "short", I32: "int",
         I64: "long long", U8: "unsigned char", U16: "unsigned short", U32: "unsigned", U64: "unsigned long long",
         BOOL: "bool", E4M3: "__nv_fp8_e4m3", E5M2: "__nv_fp8_e5m2",
     }  # fmt: skip
-    suffixes = {"u32": "u", "i64": "LL", "u64": "ULL"}
-    native_vectors = {
+    suffixes: ClassVar = {"u32": "u", "i64": "LL", "u64": "ULL"}
+    native_vectors: ClassVar = {
         (t, n): f"{name}{n}"
-        for t, name in ((F32, "float"), (I32, "int"), (U32, "uint"), (I16, "short"), (U16, "ushort"), (I8, "char"), (U8, "uchar"))
+        for t, name in (
+            (F32, "float"), (I32, "int"), (U32, "uint"), (I16, "short"), (U16, "ushort"), (I8, "char"), (U8, "uchar"),
+        )
         for n in (2, 4)
     } | {(F64, 2): "double2", (I64, 2): "longlong2", (U64, 2): "ulonglong2"}  # fmt: skip
     constant_keyword = "constexpr"
     aligned = "__align__({n})"
-    headers: dict[str, str] = {}
+    headers: ClassVar[dict[str, str]] = {}
     reserved = frozenset(CXX_NAMES.split())
 
     def note_scalar(self, t: Scalar) -> None:
@@ -334,6 +286,3 @@ class CxxDialect(Dialect):
 def _element(s: Alloc) -> Type:
     assert isinstance(s.sym.type, Array)
     return s.sym.type.elem
-
-
-__all__ = ["INFINITY_HELPER", "LOAD_HELPER", "NAN_HELPER", "STORE_HELPER", "VEC_HELPER", "CxxDialect", "scalar_of"]

@@ -4,8 +4,8 @@
 :class:`~ktc.backends.c_family_piece.Piece`). An implicit ``Cast`` disappears where the language performs the same
 conversion by itself: in an initialiser, in an operand of the usual arithmetic conversions, in a subscript.
 
-``wrap=True`` asks only for the low 32 bits, as the initialiser of a 32-bit integer does: there ``blockIdx.x * d + i`` may
-mix signed and unsigned operands, because sums and products agree modulo 2^32.
+``wrap=True`` asks only for the low 32 bits, as the initialiser of a 32-bit integer does: there ``blockIdx.x * d + i``
+may mix signed and unsigned operands, because sums and products agree modulo 2^32.
 """
 
 from __future__ import annotations
@@ -31,17 +31,14 @@ from ktc.ir.nodes import (
     VecGet,
     VecMake,
     WarpOp,
-)  # fmt: skip
+)
 from ktc.ir.types import BOOL, I32, Array, Ptr, Scalar, Type, Vec, scalar_of
 
-from .c_family_dialect import Dialect, const_int
+from .c_family_base import const_int
+from .c_family_dialect import Dialect
 from .c_family_names import Names
-from .c_family_piece import BINARY_PREC, CLARIFY, POSTFIX, TERNARY, UNARY, Piece, promoted
-
-MODULAR = frozenset({"+", "-", "*", "&", "|", "^", "<<"})
-"""Operators whose low bits depend only on the low bits of their operands."""
-SIGN_FREE = frozenset({"/", "%", ">>", "&", "|", "^"}) | COMPARISONS
-"""Operators that give one value in signed and unsigned arithmetic when both operands are small and not negative."""
+from .c_family_piece import BINARY_PREC, CLARIFY, POSTFIX, TERNARY, UNARY, Piece
+from .c_family_rules import MODULAR, SIGN_FREE, c_common, is_int32, keeps_value, negatable, promoted_type, regroups
 
 
 class Exprs:
@@ -121,14 +118,14 @@ class Exprs:
     def _unary(self, e: Unary, wrap: bool) -> Piece:
         if e.op == "!":
             return Piece("!" + self.condition(e.x).at(UNARY), UNARY, BOOL)
-        wrap = wrap and _is_int32(e.type)
+        wrap = wrap and is_int32(e.type)
         p = self.piece(e.x, wrap)
         if isinstance(e.type, Scalar) and not wrap:
-            p = self.coerce(p, promoted(e.type))
+            p = self.coerce(p, promoted_type(e.type))
         text = p.at(UNARY)
         if text.startswith(e.op):
             text = f"({text})"
-        return self._narrow(Piece(e.op + text, UNARY, p.ctype if wrap else _promoted(e.type)), e.type, wrap)
+        return self._narrow(Piece(e.op + text, UNARY, p.ctype if wrap else promoted_type(e.type)), e.type, wrap)
 
     def _binary(self, e: Binary, wrap: bool) -> Piece:
         idiom = self.d.index_idiom(e)
@@ -141,13 +138,13 @@ class Exprs:
             return self._infix(e.op, self.piece(e.a), self.piece(e.b), e.type)
         if e.op in ("<<", ">>"):
             return self._shift(e, t, wrap)
-        wrap = wrap and e.op in MODULAR and _is_int32(t)
+        wrap = wrap and e.op in MODULAR and is_int32(t)
         a, b = (self.piece(self._without_implicit(x, t), wrap) for x in (e.a, e.b))
-        if e.op in "+-" and b.literal is not None and b.literal.value < 0 and _negatable(b.literal):
+        if e.op in "+-" and b.literal is not None and b.literal.value < 0 and negatable(b.literal):
             flipped = Const(-b.literal.value, b.literal.ty, b.literal.spelling.lstrip("-"))
             return self._binary(Binary("-" if e.op == "+" else "+", e.a, flipped), wrap)
         a, b = self._balance(e.op, a, b, t, wrap)
-        common = _common(a.ctype, b.ctype)
+        common = c_common(a.ctype, b.ctype)
         if e.op in COMPARISONS:
             return self._infix(e.op, a, b, BOOL)
         both = a.nonneg and b.nonneg
@@ -157,7 +154,7 @@ class Exprs:
 
     def _balance(self, op: str, a: Piece, b: Piece, t: Scalar, wrap: bool) -> tuple[Piece, Piece]:
         """``a`` and ``b`` with the fewest casts for which C computes ``op`` in type ``t`` (or to the same value)."""
-        want = promoted(t)
+        want = promoted_type(t)
 
         def fine(x: Piece, y: Piece) -> bool:
             if not (isinstance(x.ctype, Scalar) and isinstance(y.ctype, Scalar)):
@@ -179,13 +176,13 @@ class Exprs:
         return self.coerce(a, t), self.coerce(b, t)
 
     def _shift(self, e: Binary, t: Scalar, wrap: bool) -> Piece:
-        wrap = wrap and e.op == "<<" and _is_int32(t)
+        wrap = wrap and e.op == "<<" and is_int32(t)
         a = self.piece(self._without_implicit(e.a, t), wrap)
         if not wrap and not (a.nonneg and e.op == ">>"):
-            a = self.coerce(a, promoted(t)) if _promoted(a.ctype) != promoted(t) else a
+            a = self.coerce(a, promoted_type(t)) if promoted_type(a.ctype) != promoted_type(t) else a
         b = self.piece(e.b.x if isinstance(e.b, Cast) and e.b.style == "implicit" else e.b)
         small = a.nonneg and (e.op == ">>" or t.is_signed)
-        return self._narrow(self._infix(e.op, a, b, _promoted(a.ctype), small), t, wrap)
+        return self._narrow(self._infix(e.op, a, b, promoted_type(a.ctype), small), t, wrap)
 
     def _narrow(self, p: Piece, t: Type, wrap: bool) -> Piece:
         """Arithmetic on 8- and 16-bit integers happens in ``int``: cut the result back to its type."""
@@ -198,18 +195,19 @@ class Exprs:
         clarify = CLARIFY.get(op, ())
         left = f"({a.text})" if a.op in clarify else a.at(prec)
         right = f"({b.text})" if b.op in clarify else b.at(prec + 1)
-        if right.startswith("(") and b.prec == prec and _regroups(op, b, ctype, a.ctype):
+        if right.startswith("(") and b.prec == prec and regroups(op, b, ctype, a.ctype):
             right = b.text
-        return Piece(f"{left} {op} {right}", prec, ctype, nonneg, op=op)
+        divides = op in "/%" or (op == "*" and (a.divides or b.divides))
+        return Piece(f"{left} {op} {right}", prec, ctype, nonneg, op=op, divides=divides)
 
     def _select(self, e: Select, wrap: bool) -> Piece:
         t = e.type
         a, b = (self.piece(self._without_implicit(x, t)) for x in (e.a, e.b))
         if isinstance(t, Scalar):
-            a, b = self._balance("?", a, b, t, wrap and _is_int32(t))
+            a, b = self._balance("?", a, b, t, wrap and is_int32(t))
         cond = self.condition(e.cond)
         text = f"{cond.at(TERNARY + 1)} ? {a.at(TERNARY)} : {b.at(TERNARY)}"
-        return Piece(text, TERNARY, _common(a.ctype, b.ctype), a.nonneg and b.nonneg)
+        return Piece(text, TERNARY, c_common(a.ctype, b.ctype), a.nonneg and b.nonneg)
 
     # ------------------------------------------------------------------------------------------------ conversions
 
@@ -218,13 +216,13 @@ class Exprs:
             return self.d.bitcast(self.exact(e.x), e.to)
         if e.to == e.x.type:
             return self.piece(e.x, wrap)
-        p = self.piece(e.x, wrap and _is_int32(e.x.type))
+        p = self.piece(e.x, wrap and is_int32(e.x.type))
         if not isinstance(e.to, Scalar) or not isinstance(p.ctype, Scalar):
             return self.d.convert(p, e.to, e.style)
         if e.style == "implicit":
-            if _keeps_value(p, e.to) and self.d.c_converts(p.ctype, e.to):
+            if keeps_value(p, e.to) and self.d.c_converts(p.ctype, e.to):
                 return p
-            if wrap and _is_int32(e.to) and _is_int32(e.x.type):
+            if wrap and is_int32(e.to) and is_int32(e.x.type):
                 return p
         elif p.ctype == e.to and e.x.type != e.to and not p.literal:
             return p
@@ -298,44 +296,6 @@ class Exprs:
         value = self.condition(e.value) if e.kind in ("ballot", "any", "all") else self.exact(e.value)
         arg = self.piece(e.arg) if e.arg is not None else None
         return self.d.warp(e.kind, value, arg, self.piece(e.width), self.piece(e.mask), e.type)
-
-
-def _is_int32(t: Type) -> bool:
-    return isinstance(t, Scalar) and t.is_int and t.bits == 32
-
-
-def _promoted(t: Type) -> Type:
-    return promoted(t) if isinstance(t, Scalar) else t
-
-
-def _common(a: Type, b: Type) -> Type:
-    if a == b and not (isinstance(a, Scalar) and a.is_int):
-        return a
-    return common_type(a, b) if isinstance(a, Scalar) and isinstance(b, Scalar) else a
-
-
-def _negatable(c: Const) -> bool:
-    return not c.ty.is_float and c.value > -(1 << 31)
-
-
-def _regroups(op: str, b: Piece, ctype: Type, left: Type) -> bool:
-    """``a + (b - c)`` may lose its parentheses: integers of one type, where sums and products associate."""
-    if not (isinstance(ctype, Scalar) and ctype.is_int and b.ctype == ctype and left == ctype):
-        return False
-    return (op == "+" and b.op in ("+", "-")) or (op == "*" and b.op == "*")
-
-
-def _keeps_value(p: Piece, to: Scalar) -> bool:
-    """Whether the conversion changes no value that ``p`` can have, so that the text may keep its narrower type."""
-    f = p.ctype
-    assert isinstance(f, Scalar)
-    if f == BOOL:
-        return to.is_int
-    if f.is_int and to.is_int:
-        if p.nonneg and to.bits >= 32:
-            return True
-        return to.bits > f.bits and (to.is_signed or not f.is_signed)
-    return f.kind == to.kind == "float" and f.bits == 32 and to.bits == 64
 
 
 _PRINTERS = {

@@ -21,7 +21,7 @@ SMALL = (F16, BF16, E4M3, E5M2)
 def widen_small_floats(
     kernel: Kernel, has_operators: Callable[[Scalar], bool], has_function: Callable[[str, Scalar], bool]
 ) -> Kernel:
-    """``a * b`` on f16 -> ``f16(f32(a) * f32(b))`` where ``has_operators(f16)`` is false; calls likewise; shuffles too."""
+    """``a * b`` on f16 -> ``f16(f32(a) * f32(b))`` where ``has_operators(f16)`` is false; calls and shuffles too."""
 
     def widen(e: Expr) -> Expr:
         t = e.a.type if isinstance(e, Binary) else e.type

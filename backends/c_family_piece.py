@@ -1,8 +1,8 @@
 """What the expression printer passes around: text, how tightly it binds, and the C type the text has.
 
-The type of the *text* may differ from the IR type of the expression it prints (a dropped conversion, a promotion), but
-the value never does. Whoever needs the exact type asks for a conversion; whoever only needs the value does not, which is
-how redundant casts disappear without changing meaning.
+The type of the *text* may differ from the IR type of the expression it prints (a dropped conversion, a promotion),
+but the value never does. Whoever needs the exact type asks for a conversion; whoever only needs the value does not,
+which is how redundant casts disappear without changing meaning.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ CLARIFY = {
 
 @dataclass(frozen=True)
 class Piece:
-    """Printed expression. ``nonneg``: an integer known to be in [0, 2^31), so signedness and width do not matter."""
+    """Printed expression. ``nonneg``: an integer known to be in [0, 2^31), so signedness and width do not matter.
+
+    ``op`` is the outermost operator; ``divides``: a product with a quotient in it, which does not regroup.
+    """
 
     text: str
     prec: int
@@ -41,6 +44,7 @@ class Piece:
     nonneg: bool = False
     literal: Const | None = None
     op: str = ""
+    divides: bool = False
 
     def at(self, prec: int) -> str:
         """The text, in parentheses if it binds looser than ``prec``."""

@@ -27,7 +27,7 @@ from ktc.ir.nodes import (
     Var,
     While,
     fresh,
-)  # fmt: skip
+)
 from ktc.ir.types import BOOL
 from ktc.ir.walk import used_in, walk
 
@@ -91,7 +91,7 @@ def _guarded(body: Body, active: Sym) -> Body:
 
     for k, s in enumerate(body):
         later = body[k + 1 :]
-        if isinstance(s, Alloc) or isinstance(s, Barrier):
+        if isinstance(s, Alloc | Barrier):
             flush((s, *later))
             out.append(s)
         elif has_barrier((s,)):

@@ -1,7 +1,7 @@
 """``check_compile``: does the language's real compiler accept the text, and what does it say about resources.
 
-CUDA: ``nvcc -cubin`` with the ptxas report. HIP: hipcc for gfx90a, or clang 18+ without any ROCm installation through the
-declarations in ``include/hip_standalone.h``. OpenCL: a build on every OpenCL device that this machine has.
+CUDA: ``nvcc -cubin`` with the ptxas report. HIP: hipcc for gfx90a, or clang 18+ without any ROCm installation through
+the declarations in ``include/hip_standalone.h``. OpenCL: a build on every OpenCL device that this machine has.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _opencl(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
     log = ""
     for device in chosen:
         try:
-            program = cl.Program(cl.Context([device]), emitted.text).build(options=options, cache_dir=False)
+            program = cl.Program(cl.Context([device]), emitted.text).build(options=options)
         except cl.Error as e:
             raise CompileFailure(f"{device.platform.name}, {device.name}:\n{e}") from None
         log += program.get_build_info(device, cl.program_build_info.LOG) or ""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Sym
 from ktc.ir.types import BF16, E4M3, E5M2, F16, U32, Scalar, Type
 
-from .c_family_cxx import INFINITY_HELPER, LOAD_HELPER, NAN_HELPER, STORE_HELPER, VEC_HELPER, CxxDialect
+from .c_family_cxx import CxxDialect
+from .c_family_cxx_tables import INFINITY_HELPER, LOAD_HELPER, NAN_HELPER, STORE_HELPER, VEC_HELPER
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import POSTFIX, Piece
 from .spellings import is_known, spelling
@@ -72,9 +75,9 @@ class CudaDialect(CxxDialect):
     """CUDA C++ for NVRTC and nvcc."""
 
     language = "cuda"
-    native_vectors = CxxDialect.native_vectors | {(F16, 2): "__half2", (BF16, 2): "__nv_bfloat162"}
-    headers = {"f16": "cuda_fp16.h", "bf16": "cuda_bf16.h", "e4m3": "cuda_fp8.h", "e5m2": "cuda_fp8.h"}
-    helpers = {
+    native_vectors: ClassVar = CxxDialect.native_vectors | {(F16, 2): "__half2", (BF16, 2): "__nv_bfloat162"}
+    headers: ClassVar = {"f16": "cuda_fp16.h", "bf16": "cuda_bf16.h", "e4m3": "cuda_fp8.h", "e5m2": "cuda_fp8.h"}
+    helpers: ClassVar = {
         "INFINITY": INFINITY_HELPER,
         "NAN": NAN_HELPER,
         "fast_tanh": FAST_TANH,

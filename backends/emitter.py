@@ -15,8 +15,10 @@ from ktc.ir.types import Array, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import all_exprs, knobs_in, stmt_exprs, walk, walk_expr
 
 from .base import Emitted
-from .c_family import Statements, print_kernel
-from .c_family_dialect import Dialect, const_int
+from .c_family import Statements
+from .c_family_base import const_int
+from .c_family_dialect import Dialect
+from .c_family_kernel import print_kernel
 from .profiles import profile_for
 
 DIALECTS = {

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 from importlib.resources import files
+from typing import ClassVar
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr, Sym
 from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I16, I32, U16, U32, Scalar, Type
 
 from .base import Emitted
-from .c_family_cxx import LOAD_HELPER, STORE_HELPER, VEC_HELPER, CxxDialect
+from .c_family_cxx import CxxDialect
+from .c_family_cxx_tables import LOAD_HELPER, STORE_HELPER, VEC_HELPER
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import POSTFIX, Piece
-from .spellings import spelling
+from .spellings import DIRECTED_STEMS, NEAREST, nearest, spelling
 
 BF16_HELPER = """\
 // bfloat16 was renamed in ROCm 6.
@@ -69,14 +71,28 @@ __device__ inline void store_vec_cs(T* p, const vec<T, N>& v) {
 }"""
 
 
+def _nearest_helper(stem: str, t: Scalar) -> str:
+    """``add_rn_f32``: never contracted with a neighbouring product into a fused multiply-add."""
+    name, cuda = CxxDialect.types[t], f"{DIRECTED_STEMS[stem][0 if t == F32 else 1]}_rn"
+    return f"""\
+__device__ inline {name} {stem}_rn_{t}({name} x, {name} y) {{
+#ifdef __clang__
+#pragma clang fp contract(off)
+  return x {NEAREST[stem]} y;
+#else
+  return {cuda}(x, y);
+#endif
+}}"""
+
+
 class HipDialect(CxxDialect):
     """HIP C++ for hipcc, hiprtc and clang."""
 
     language = "hip"
-    types = CxxDialect.types | {BF16: "bf16"}
-    headers = {"f16": "hip/hip_fp16.h"}
+    types: ClassVar = CxxDialect.types | {BF16: "bf16"}
+    headers: ClassVar = {"f16": "hip/hip_fp16.h"}
     aligned = "__attribute__((aligned({n})))"
-    helpers = {
+    helpers: ClassVar = {
         "include bf16": BF16_HELPER,
         "vec": VEC_HELPER,
         "load_vec": LOAD_HELPER,
@@ -84,6 +100,7 @@ class HipDialect(CxxDialect):
         "bits_of": BITS_OF_HELPER,
         "load_vec_cs": LOAD_CS_HELPER,
         "store_vec_cs": STORE_CS_HELPER,
+        **{f"{stem}_rn_{t}": _nearest_helper(stem, t) for stem in NEAREST for t in (F32, F64)},
         "ballot32": BALLOT_HELPER,
         "sync_warp": SYNC_WARP_HELPER,
     }
@@ -160,11 +177,14 @@ class HipDialect(CxxDialect):
         return Piece(f"{name}({value.text}, {arg.text}, {width.text})", POSTFIX, ty)
 
     def call(self, fn, args, ty):
-        if fn.rpartition("_")[2] in ("rn", "rz", "ru", "rd") and not self.profile.directed_rounding:
-            self.refuse(
-                "ROUNDING", f"'{fn}' needs directed rounding, which HIP does not promise", "use the plain operator"
-            )
+        if nearest(fn) and ty in (F32, F64):
+            name = f"{fn}_{ty}"
+            self.need(name)
+            return Piece(f"{name}({', '.join(a.text for a in args)})", POSTFIX, ty)
         return super().call(fn, args, ty)
+
+    def function_hint(self, fn: str) -> str:
+        return "HIP rounds to nearest: use the plain operator" if fn[-3:] in ("_rz", "_ru", "_rd") else ""
 
     def foreign_call(self, fn, args, ty):
         self.refuse("FUNCTION", f"call of '{fn}', which is not known on this target", "inline it, or use a built-in")

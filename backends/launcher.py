@@ -184,7 +184,10 @@ def _torch(emitted: Emitted, original: Emitted | None) -> str:
     kernel = emitted.kernel
     d = CudaDialect(profile_for("cuda"))
     name = emitted.entry
-    schema, params, checks, args = [], [], [], []
+    schema: list[str] = []
+    params: list[str] = []
+    checks: list[str] = []
+    args: list[str] = []
     for p in kernel.params:
         n, t = p.sym.name, p.sym.type
         if isinstance(t, Ptr):

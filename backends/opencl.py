@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 from ktc.ir.kernel import Kernel, KnobDecl, Param
-from ktc.ir.nodes import Alloc, Atomic, Binary, Body, Cast, Const, Decl, Expr, HwIndex, Sym, Var
+from ktc.ir.nodes import Alloc, Binary, Cast, Const, Expr, HwIndex, Sym
 from ktc.ir.types import (
     BF16,
     BOOL,
@@ -26,51 +27,42 @@ from ktc.ir.types import (
     Scalar,
     Type,
     Vec,
-    scalar_of,
-)  # fmt: skip
-from ktc.ir.walk import map_body, map_expr, walk
+)
 
 from . import opencl_helpers as text_of
-from .c_family_dialect import LANES, Dialect, TemplateParts, const_int
+from .c_family_base import TemplateParts, const_int
+from .c_family_dialect import LANES, Dialect
 from .c_family_legalise import widen_small_floats
-from .c_family_piece import BINARY_PREC, POSTFIX, UNARY, Piece
+from .c_family_piece import POSTFIX, Piece
 from .c_family_returns import predicate_returns, stray_return
-from .spellings import spelling
+from .opencl_collectives import SPACES, OpenCLCollectives
+from .opencl_prepare import hoist_shared
+from .spellings import nearest, spelling
 
-SPACES = {"global": "__global ", "shared": "__local ", "const": "__constant ", "local": "", "generic": "__global "}
-ATOMICS = {
-    "add": "add", "sub": "sub", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor", "exch": "xchg",
-    "cas": "cmpxchg",
-}  # fmt: skip
-LOOPS = {
-    "add": "x + v", "min": "fmin(x, v)", "max": "fmax(x, v)", "inc": "x >= v ? 0 : x + 1",
-    "dec": "x == 0 || x > v ? v : x - 1", "exch": "v", "sub": "x - v",
-}  # fmt: skip
 KEYWORDS = """kernel global local constant private read_only write_only half uint ushort uchar ulong f16 bf16 event_t
 float2 float3 float4 float8 float16 int2 int4 size_t barrier half_to_float float_to_half bf16_to_float float_to_bf16"""
 
 
-class OpenCLDialect(Dialect):
+class OpenCLDialect(OpenCLCollectives):
     """OpenCL C."""
 
     language = "opencl"
-    types = {
+    types: ClassVar = {
         F16: "f16", BF16: "bf16", F32: "float", F64: "double", I8: "char", I16: "short", I32: "int", I64: "long",
         U8: "uchar", U16: "ushort", U32: "uint", U64: "ulong", BOOL: "bool",
     }  # fmt: skip
-    suffixes = {"u32": "u", "i64": "L", "u64": "UL"}
-    native_vectors = {
+    suffixes: ClassVar = {"u32": "u", "i64": "L", "u64": "UL"}
+    native_vectors: ClassVar = {
         (t, n): f"{name}{n}"
         for t, name in ((F32, "float"), (F64, "double"), (I32, "int"), (U32, "uint"), (I16, "short"), (U16, "ushort"),
                         (I8, "char"), (U8, "uchar"), (I64, "long"), (U64, "ulong"))
         for n in (2, 4)
     }  # fmt: skip
-    helpers = text_of.HELPERS
+    helpers: ClassVar = text_of.HELPERS
     reserved = frozenset(KEYWORDS.split())
 
     def __init__(self, profile) -> None:
         super().__init__(profile)
-        self.generated: dict[str, str] = {}
         self.vectors: dict[str, Vec] = {}
         self.dynamic: list[str] = []
 
@@ -87,7 +79,7 @@ class OpenCLDialect(Dialect):
         if stray is not None:
             self.loc = stray.loc
             self.refuse("RETURN", "a return before a barrier that other threads reach", "raise the kernel first")
-        return kernel.with_(body=_hoist_shared(body))
+        return kernel.with_(body=hoist_shared(body))
 
     # ------------------------------------------------------------------------------------------------------- types
 
@@ -182,47 +174,21 @@ class OpenCLDialect(Dialect):
     def call(self, fn: str, args: Sequence[Piece], ty: Type) -> Piece:
         if args and args[0].ctype in (I64, U64) and fn in ("ffs", "brev", "byte_perm"):
             self.refuse("FUNCTION", f"no 64-bit '{fn}'", "split the value into two words")
+        if (op := nearest(fn)) and isinstance(ty, Scalar):
+            name, t = f"{fn}_{ty}", self.type_name(ty)
+            self.generated[name] = text_of.uncontracted(name, t, op)
+            return Piece(f"{name}({', '.join(a.text for a in args)})", POSTFIX, ty)
         found = super().call(fn, args, ty)
-        t = args[0].ctype if args else ty
-        if fn in ("popc", "clz", "abs", "mulhi") and isinstance(t, Scalar) and t.is_int:
-            signed = fn != "abs" and t.is_signed
-            return Piece(found.text, found.prec, t if signed else {32: U32, 64: U64}[max(32, t.bits)])
+        kind = args[0].ctype if args else ty
+        if fn in ("popc", "clz", "abs", "mulhi") and isinstance(kind, Scalar) and kind.is_int:
+            signed = fn != "abs" and kind.is_signed
+            return Piece(found.text, found.prec, kind if signed else {32: U32, 64: U64}[max(32, kind.bits)])
         if fn in ("isnan", "isinf", "isfinite", "signbit"):
             return Piece(found.text, found.prec, I32)
         return found
 
     def function_hint(self, fn: str) -> str:
-        return (
-            "directed rounding has no OpenCL form: use the plain operator"
-            if fn[-3:] in ("_rn", "_rz", "_ru", "_rd")
-            else ""
-        )
-
-    def warp(self, kind: str, value: Piece, arg: Piece | None, width: Piece, mask: Piece, ty: Type) -> Piece:
-        style = self.profile.shuffle
-        if style not in ("ptx", "subgroup"):
-            self.refuse(
-                "WARP", f"'{kind}' needs a warp of 32 lanes, which OpenCL C 1.2 lacks",
-                "use reduce-strategy{strategy=shared}, or a profile with sub-groups (opencl-cl30-subgroups, opencl-nvidia)",
-            )  # fmt: skip
-        lanes = "0xffffffff" if mask.literal is not None and mask.literal.value in (0xFFFFFFFF, -1) else mask.text
-        if style in text_of.EXTENSIONS:
-            self.generated["extensions"] = text_of.EXTENSIONS[style]
-        if kind in ("ballot", "any", "all"):
-            self.generated["warp_ballot"] = text_of.BALLOT[style]
-            votes = f"warp_ballot({value.text}, {lanes})"
-            if kind == "ballot":
-                return Piece(votes, POSTFIX, U32)
-            return Piece(f"{votes} {'!= 0' if kind == 'any' else f'== {lanes}'}", 9, BOOL, op="==")
-        assert arg is not None and isinstance(ty, Scalar)
-        self.generated[f"warp_{kind}"] = text_of.shuffle(kind, style)
-        name, word = f"warp_{kind}", U32
-        if ty.bits == 64:
-            self.generated[f"warp_{kind}64"] = text_of.wide_shuffle(kind)
-            name, word = f"warp_{kind}64", U64
-        bits = self.bitcast(value, word) if ty.bits >= 32 else super().convert(value, word)
-        moved = Piece(f"{name}({bits.text}, {arg.text}, {width.text}, {lanes})", POSTFIX, word)
-        return self.bitcast(moved, ty) if ty.bits >= 32 else super().convert(moved, ty)
+        return "OpenCL rounds to nearest: use the plain operator" if fn[-3:] in ("_rz", "_ru", "_rd") else ""
 
     def helper_texts(self) -> list[tuple[str, str]]:
         self.needed |= set(self.generated)
@@ -240,13 +206,10 @@ class OpenCLDialect(Dialect):
         return f"({name})({', '.join(args)})" if self.native_vector(t) else f"({name}){{{{{', '.join(args)}}}}}"
 
     def load_vector(self, buffer: Sym, place: str, t: Vec, width: str, cache: str) -> str:
-        return f"*(const {self._space(buffer)}{self.vector_name(t)}*)&{place}"
+        return f"*(const {self.space_of(buffer)}{self.vector_name(t)}*)&{place}"
 
     def store_vector(self, buffer: Sym, place: str, value: Piece, t: Vec, width: str, cache: str) -> str:
-        return f"*({self._space(buffer)}{self.vector_name(t)}*)&{place} = {value.text};"
-
-    def _space(self, buffer: Sym) -> str:
-        return SPACES[getattr(buffer.type, "space", "local")]
+        return f"*({self.space_of(buffer)}{self.vector_name(t)}*)&{place} = {value.text};"
 
     # -------------------------------------------------------------------------------------------------- statements
 
@@ -255,46 +218,6 @@ class OpenCLDialect(Dialect):
 
     def alignas(self, n: int) -> str:
         return f"__attribute__((aligned({n})))"
-
-    def barrier(self, scope: str, mask: Piece | None) -> str:
-        if scope == "warp":
-            if self.profile.shuffle == "ptx":
-                return f'asm volatile("bar.warp.sync %0;" ::"r"({mask.text if mask else "0xffffffff"}) : "memory");'
-            if self.profile.shuffle == "subgroup":
-                return "sub_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
-            self.refuse("WARP", "a warp barrier needs sub-groups", "use a block barrier, or a profile with sub-groups")
-        return "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
-
-    def fence(self, scope: str) -> str:
-        if scope == "block":
-            return "mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
-        if self.profile.shuffle == "ptx":
-            return f'asm volatile("membar.{"gl" if scope == "device" else "sys"};" ::: "memory");'
-        if self.profile.device_fence:
-            where = "memory_scope_device" if scope == "device" else "memory_scope_all_svm_devices"
-            return f"atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, {where});"
-        self.refuse(
-            "FENCE", f"a fence at {scope} scope needs OpenCL C 2.0", "split the kernel where blocks communicate"
-        )
-
-    def atomic(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:
-        space = self._space(s.buffer).strip()
-        if (t in (I32, U32) and s.op in ATOMICS) or (t == F32 and s.op == "exch"):
-            args = [f"&{place}", *([compare] if compare is not None else []), value]
-            return f"atomic_{ATOMICS[s.op]}({', '.join(args)})"
-        if t in (I64, U64) and s.op in ATOMICS:
-            self.need("int64_atomics")
-            args = [f"&{place}", *([compare] if compare is not None else []), value]
-            return f"atom_{ATOMICS[s.op]}({', '.join(args)})"
-        word = {F32: "uint", U32: "uint", F64: "ulong", U64: "ulong"}.get(t)
-        if word is None or s.op not in LOOPS:
-            self.refuse("ATOMIC", f"no atomic {s.op} on {t.name}", "accumulate in a 32-bit type")
-        exchange = "atomic_cmpxchg" if word == "uint" else "atom_cmpxchg"
-        if word == "ulong":
-            self.need("int64_atomics")
-        name = f"atomic_{s.op}_{self.types[t]}_{space.strip('_')}"
-        self.generated[name] = text_of.cas_loop(name, space, self.types[t], word, LOOPS[s.op], exchange)
-        return f"{name}(&{place}, {value})"
 
     def async_copy(self, dst: str, src: str, elem: Scalar, width: str, n: int | None) -> str:
         if n == 1:
@@ -368,45 +291,3 @@ def _bare(e: Expr) -> Expr:
     while isinstance(e, Cast) and e.style == "implicit" and isinstance(e.to, Scalar) and e.to.is_int:
         e = e.x
     return e
-
-
-def _hoist_shared(body: Body) -> Body:
-    """Shared arrays to kernel scope, where OpenCL wants them; extents that name constants get their values."""
-    constants: dict[Sym, Expr] = {}
-    for s in walk(body):
-        if (
-            isinstance(s, Decl)
-            and s.const
-            and s.init is not None
-            and isinstance(s.sym.type, Scalar)
-            and s.sym.type.is_int
-        ):
-            init = map_expr(s.init, lambda e: constants.get(e.sym, e) if isinstance(e, Var) else e)
-            if const_int(init) is not None or _only_knobs(init):
-                constants[s.sym] = init
-    hoisted: list[Alloc] = []
-    renamed: dict[Sym, Sym] = {}
-
-    def take(s):
-        if isinstance(s, Alloc) and isinstance(s.sym.type, Array):
-            t = s.sym.type
-            shape = tuple(map_expr(n, lambda e: constants.get(e.sym, e) if isinstance(e, Var) else e) for n in t.shape)
-            sym = Sym(s.sym.name, Array(t.elem, shape, t.space), s.sym.id)
-            if t.space != "shared":
-                return Alloc(sym, s.dynamic, s.align, loc=s.loc, comments=s.comments)
-            hoisted.append(Alloc(sym, s.dynamic, s.align, loc=s.loc, comments=s.comments))
-            renamed[s.sym] = sym
-            return None
-        return s
-
-    rest = map_body(body, take)
-    return (*hoisted, *rest)
-
-
-def _only_knobs(e: Expr) -> bool:
-    from .c_family import is_constant
-
-    return is_constant(e)
-
-
-__all__ = ["BINARY_PREC", "UNARY", "OpenCLDialect", "scalar_of"]

@@ -82,7 +82,7 @@ IN_SEGMENT = {
     "shfl_down": "from > (lane | (width - 1))",
     "shfl_xor": "from > (lane | (width - 1))",
 }
-"""Where a lane reads from, and when that is outside its segment, so that it keeps its own value (CUDA C++ Guide 10.22)."""
+"""Where a lane reads from, and when that is outside its segment: it keeps its value then (CUDA C++ Guide 10.22)."""
 
 
 def shuffle(kind: str, style: str) -> str:
@@ -130,6 +130,12 @@ EXTENSIONS = {
 #pragma OPENCL EXTENSION cl_khr_subgroup_ballot : enable
 #pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable""",
 }
+
+
+def uncontracted(name: str, t: str, op: str) -> str:
+    """``add_rn``: never contracted with a neighbouring product into a fused multiply-add."""
+    head = f"static inline {t} {name}({t} x, {t} y) {{"
+    return f"{head}\n#pragma OPENCL FP_CONTRACT OFF\n  return x {op} y;\n}}"
 
 
 # -------------------------------------------------------------------------------------------- compare-and-swap loops

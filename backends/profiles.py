@@ -9,10 +9,12 @@ from ktc.ir.diagnostics import KtcError
 
 @dataclass(frozen=True)
 class Profile:
-    """One target. ``shuffle``: how warp collectives are spelled (``sync``, ``wave``, ``ptx``, ``subgroup``, '' for none).
+    """One target.
 
-    ``f16``/``bf16``: ``native`` types, or ``bits`` (stored as 16-bit integers, computed in f32). ``shared_limit`` is the
-    static shared memory of a block in bytes.
+    ``shuffle``: how warp collectives are spelled (``sync``, ``wave``, ``ptx``, ``subgroup``; '' for none).
+
+    ``f16``/``bf16``: ``native`` types, or ``bits`` (stored as 16-bit integers, computed in f32). ``shared_limit`` is
+    the static shared memory of a block in bytes.
     """
 
     name: str

@@ -96,11 +96,21 @@ fma __fmaf __fma
 """``add_rn`` and so on: stem plus the rounding mode (CUDA; f32, f64)."""
 
 
+NEAREST = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+"""``add_rn`` and so on outside CUDA: the plain operator, in a function that forbids contraction into a fused one."""
+
+
+def nearest(fn: str) -> str:
+    """The operator of ``add_rn`` and so on, '' for any other function."""
+    stem, _, mode = fn.rpartition("_")
+    return NEAREST.get(stem, "") if mode == "rn" else ""
+
+
 def _rows(table: str) -> dict[str, tuple[str, ...]]:
     return {cells[0]: tuple(cells[1:]) for line in table.strip().splitlines() if (cells := line.split())}
 
 
-_FLOAT, _INT, _DIRECTED = _rows(FLOAT), _rows(INT), _rows(DIRECTED)
+_FLOAT, _INT, DIRECTED_STEMS = _rows(FLOAT), _rows(INT), _rows(DIRECTED)
 _FLOAT_COLUMN = {F32: 0, F64: 1, F16: 2, BF16: 2}
 _INT_COLUMN = {("int", 32): 0, ("uint", 32): 1, ("int", 64): 2, ("uint", 64): 3}
 
@@ -115,15 +125,17 @@ HIP_OVERRIDES: dict[tuple[str, Scalar], str] = {
 
 
 def spelling(fn: str, t: Scalar, language: str) -> str | None:
-    """The name or template of canonical ``fn`` on arguments of type ``t`` in cuda | hip | opencl; None if it has none."""
+    """The name or template of canonical ``fn`` on type ``t`` in cuda | hip | opencl; None if it has none."""
     if language == "hip" and (fn, t) in HIP_OVERRIDES:
         found = HIP_OVERRIDES[fn, t]
         return None if found == "-" else found
     stem, _, mode = fn.rpartition("_")
-    if mode in ("rn", "rz", "ru", "rd") and stem in _DIRECTED:
-        if language == "opencl" or t not in (F32, F64):
+    if mode in ("rn", "rz", "ru", "rd") and stem in DIRECTED_STEMS:
+        if language != "cuda" and mode == "rn" and stem in ("sqrt", "fma", "rcp"):
+            return spelling(stem, t, language)  # correctly rounded there by default, or by a build option
+        if language != "cuda" or t not in (F32, F64):
             return None
-        return f"{_DIRECTED[stem][0 if t == F32 else 1]}_{mode}"
+        return f"{DIRECTED_STEMS[stem][0 if t == F32 else 1]}_{mode}"
     if t.is_float:
         row, column = _FLOAT.get(fn), _FLOAT_COLUMN.get(t)
         opencl = 3
@@ -139,4 +151,4 @@ def spelling(fn: str, t: Scalar, language: str) -> str | None:
 def is_known(fn: str) -> bool:
     """Whether ``fn`` is a canonical function of any type."""
     stem, _, mode = fn.rpartition("_")
-    return fn in _FLOAT or fn in _INT or fn == "cdiv" or (stem in _DIRECTED and mode in ("rn", "rz", "ru", "rd"))
+    return fn in _FLOAT or fn in _INT or fn == "cdiv" or (stem in DIRECTED_STEMS and mode in ("rn", "rz", "ru", "rd"))

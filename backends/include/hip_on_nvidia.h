@@ -7,6 +7,10 @@
 #include <cuda_fp16.h>
 
 #define __HIP_PLATFORM_NVIDIA__ 1
+#ifndef INFINITY  // NVRTC has no <cmath>
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
 #define HIP_VERSION_MAJOR 6
 
 using __hip_bfloat16 = __nv_bfloat16;

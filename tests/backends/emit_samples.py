@@ -25,7 +25,7 @@ from ktc.ir.nodes import (
     WarpOp,
     fresh,
     i32,
-)  # fmt: skip
+)
 from ktc.ir.types import BOOL, F16, F32, I32, U32, Array, Ptr, Scalar, Vec
 
 TID, BID, BDIM = (HwIndex(level, "x") for level in ("thread", "block", "block_dim"))
@@ -113,6 +113,7 @@ def block_sum() -> Kernel:
     n = fresh("n", I32)
     x, out = fresh("x", Ptr(F32, const=True)), fresh("out", Ptr(F32))
     s = fresh("partial", Array(F32, (i32(256),), "shared"))
+    half = cast(Binary("/", BDIM, Const(2, U32)), I32)
     tid, i, acc, step = fresh("tid", I32), fresh("i", I32), fresh("acc", F32), fresh("step", I32)
     body = (
         Alloc(s),
@@ -123,7 +124,7 @@ def block_sum() -> Kernel:
         )),
         Store(s, (Var(tid),), Var(acc)),
         Barrier(),
-        For(step, cast(Binary("/", BDIM, Const(2, U32)), I32), Binary(">", Var(step), i32(0)), Binary(">>", Var(step), i32(1)), (
+        For(step, half, Binary(">", Var(step), i32(0)), Binary(">>", Var(step), i32(1)), (
             If(lt(Var(tid), Var(step)), (
                 Store(s, (Var(tid),), Binary("+", Load(s, (Var(tid),)), Load(s, (add(Var(tid), Var(step)),)))),
             )),

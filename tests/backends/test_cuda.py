@@ -41,7 +41,7 @@ from ktc.ir.nodes import (
     VecMake,
     fresh,
     i32,
-)  # fmt: skip
+)
 from ktc.ir.types import (
     BF16,
     BOOL,
@@ -60,7 +60,7 @@ from ktc.ir.types import (
     Ptr,
     Scalar,
     Vec,
-)  # fmt: skip
+)
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 needs_gcc = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
@@ -211,11 +211,20 @@ def test_atomics_declare_the_old_value_and_dynamic_shared_is_flat():
 @pytest.mark.parametrize(
     ("value", "ty", "text"),
     [
-        (1.0, F32, "1.0f"), (1e-6, F32, "1e-6f"), (0.1, F32, "0.1f"), (16777216.0, F32, "16777216.0f"), (0.1, F64, "0.1"),
-        (3.4028235e38, F32, "3.4028235e38f"), (float("-inf"), F32, "-INFINITY"), (5, I32, "5"), (-(2**31), I32, "(-2147483647 - 1)"),
-        (2**40, I64, "1099511627776LL"), (0xFFFFFFFF, U32, "0xffffffffu"), (True, BOOL, "true"),
+        (1.0, F32, "1.0f"),
+        (1e-6, F32, "1e-6f"),
+        (0.1, F32, "0.1f"),
+        (16777216.0, F32, "16777216.0f"),
+        (0.1, F64, "0.1"),
+        (3.4028235e38, F32, "3.4028235e38f"),
+        (float("-inf"), F32, "-INFINITY"),
+        (5, I32, "5"),
+        (-(2**31), I32, "(-2147483647 - 1)"),
+        (2**40, I64, "1099511627776LL"),
+        (0xFFFFFFFF, U32, "0xffffffffu"),
+        (True, BOOL, "true"),
     ],
-)  # fmt: skip
+)
 def test_literals(value, ty, text):
     assert printer().text(Const(value, ty)) == text
 
@@ -260,6 +269,7 @@ def test_parentheses_are_minimal_and_respect_rounding():
     assert x.text(Binary("||", both, Unary("!", both))) == "(i < j && j < k) || !(i < j && j < k)"
 
 
+THREAD = 77
 INTS = (I8, U8, I16, U16, I32, U32, I64, U64)
 
 
@@ -277,6 +287,9 @@ def _random_expr(rng: random.Random, variables, depth: int) -> Expr:
     from ktc.ir.fold import common_type
 
     if depth == 0 or rng.random() < 0.15:
+        if rng.random() < 0.2:
+            index = HwIndex("thread", "x")
+            return Cast(I32, index, "implicit") if rng.random() < 0.7 else index
         if rng.random() < 0.7:
             return Var(rng.choice(variables))
         return Const(rng.randrange(0, 40), rng.choice((I32, U32, I64)))
@@ -296,6 +309,8 @@ def _random_expr(rng: random.Random, variables, depth: int) -> Expr:
 def _value(e: Expr, env) -> int:
     if isinstance(e, Const):
         return e.value
+    if isinstance(e, HwIndex):
+        return THREAD
     if isinstance(e, Var):
         return env[e.sym]
     if isinstance(e, Cast):
@@ -317,9 +332,10 @@ def _value(e: Expr, env) -> int:
 
 
 @needs_gcc
-def test_printed_integer_expressions_have_the_value_of_the_ir(tmp_path):
+@pytest.mark.parametrize("seed", [7, 8, 9])
+def test_printed_integer_expressions_have_the_value_of_the_ir(tmp_path, seed):
     """Random trees over every integer type, printed, compiled by g++, and compared with exact arithmetic."""
-    rng = random.Random(7)
+    rng = random.Random(seed)
     variables = [fresh(f"v{k}", t) for k, t in enumerate(INTS)]
     env = {s: rng.randrange(-100 if s.type.is_signed else 0, 100) for s in variables}
     x = printer(*variables)
@@ -334,7 +350,7 @@ def test_printed_integer_expressions_have_the_value_of_the_ir(tmp_path):
         except Overflow:
             continue
     names = {t: CudaDialect.types[t] for t in INTS}
-    lines = ["#include <cstdio>", "int main() {"]
+    lines = ["#include <cstdio>", f"struct {{ unsigned x; }} volatile threadIdx = {{{THREAD}}};", "int main() {"]
     lines += [
         f"  volatile {names[s.type]} {s.name}_ = {v}; {names[s.type]} {s.name} = {s.name}_;" for s, v in env.items()
     ]

@@ -72,7 +72,8 @@ def test_opencl_and_hip_and_torch_launchers():
 def test_python_expressions_evaluate_as_c_does():
     n, m = fresh("n", I32), fresh("m", I32)
     for e, want in [
-        (cdiv(Var(n), i32(8)), 13), (binary("/", Var(n), Var(m)), 14), (binary("*", binary("+", Var(n), i32(1)), Var(m)), 707),
+        (cdiv(Var(n), i32(8)), 13), (binary("/", Var(n), Var(m)), 14),
+        (binary("*", binary("+", Var(n), i32(1)), Var(m)), 707),
         (Call("min", (Var(n), i32(64)), I32), 64), (Select(Binary(">", Var(n), Var(m)), Var(n), Var(m)), 100),
     ]:  # fmt: skip
         compiled = compile(ast.parse(python_text(e), mode="eval"), "e", "eval")

@@ -32,7 +32,7 @@ from ktc.ir.nodes import (
     Var,
     fresh,
     i32,
-)  # fmt: skip
+)
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, I32, U32, Array, Ptr
 from ml_dtypes import bfloat16
 
@@ -280,6 +280,15 @@ def test_integer_functions_agree_with_python():
         picked = sum(pool[0x5140 >> 4 * k & 7] << 8 * k for k in range(4))
         first = bits[::-1].find("1") + 1
         assert got == [bits.count("1"), 32 - v.bit_length(), first, int(bits[::-1], 2), picked]
+
+
+def test_a_product_rounded_to_nearest_is_not_fused_into_the_sum():
+    src, dst = fresh("src", Ptr(F32)), fresh("dst", Ptr(F32))
+    x = Load(src, (GID,))
+    value = Call("sub_rn", (Call("mul_rn", (x, x), F32), Const(1.0, F32)), F32)
+    values = np.float32([1 + 2.0**-12] * 4)
+    (_, out) = run(kernel_of(Store(dst, (GID,), value), params=[src, dst], block=4), [values, values * 0], 1, 4)
+    assert np.array_equal(out, values * values - np.float32(1))
 
 
 def test_double_to_half_rounds_once():

@@ -1,0 +1,164 @@
+"""The protocol of a C-family language: one method per construct, answered by ``cuda``, ``hip`` and ``opencl``.
+
+A dialect instance lives for one emission. It collects the helpers that the printed code turned out to need
+(:meth:`DialectBase.need`), which the emitter puts above the kernel, each once and in the table's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NoReturn
+
+from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.fold import evaluate, product, simplify
+from ktc.ir.kernel import Kernel, KnobDecl, Param
+from ktc.ir.nodes import Alloc, Atomic, Expr, Sym, Var
+from ktc.ir.types import Scalar, Struct
+from ktc.ir.walk import walk_expr
+
+from .c_family_piece import Piece
+from .profiles import Profile
+
+if TYPE_CHECKING:
+    from .c_family_expr import Exprs
+
+
+def const_int(e: Expr | int | None) -> int | None:
+    """The value of an integer literal (or of an expression of literals), else None."""
+    if e is None or isinstance(e, int):
+        return e
+    v = evaluate(e, {})
+    return int(v) if v is not None else None
+
+
+@dataclass(frozen=True)
+class TemplateParts:
+    """Lines above the helpers, directly above the kernel, and below it."""
+
+    top: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
+    tail: tuple[str, ...] = ()
+
+
+class DialectBase:
+    """State of one emission, and the questions every language answers.
+
+    ``language`` selects the column of the spelling table; ``types`` maps scalars to the language's names.
+    """
+
+    language = ""
+    types: ClassVar[dict[Scalar, str]] = {}
+    suffixes: ClassVar[dict[str, str]] = {}
+    native_vectors: ClassVar[dict[tuple[Scalar, int], str]] = {}
+    reserved: frozenset[str] = frozenset()
+    helpers: ClassVar[dict[str, str]] = {}
+    constant_keyword = "const"
+    exprs: Exprs
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.needed: set[str] = set()
+        self.generic_vectors: set[tuple[Scalar, int]] = set()
+        self.flat: set[Sym] = set()
+        self.structs: dict[str, Struct] = {}
+        self.loc: Loc | None = None
+
+    # ------------------------------------------------------------------------------------------------- diagnostics
+
+    def need(self, helper: str) -> None:
+        """Ask for a helper of ``helpers`` above the kernel."""
+        self.needed.add(helper)
+
+    def refuse(self, code: str, message: str, hint: str = "") -> NoReturn:
+        raise KtcError(f"E-BACKEND-{code}", f"{message} (target {self.profile.name})", self.loc, hint)
+
+    # ------------------------------------------------------------------------------------------------ statements
+
+    def barrier(self, scope: str, mask: Piece | None) -> str:
+        raise NotImplementedError
+
+    def fence(self, scope: str) -> str:
+        raise NotImplementedError
+
+    def atomic(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:
+        """The call that performs ``s`` and yields the old value."""
+        raise NotImplementedError
+
+    def async_copy(self, dst: str, src: str, elem: Scalar, width: str, n: int | None) -> str:
+        """A plain copy, where there is no asynchronous one: same meaning once waited for."""
+        raise NotImplementedError
+
+    def async_commit(self) -> str | None:
+        return None
+
+    def async_wait(self, pending: str) -> str | None:
+        return None
+
+    def has_compound(self, t: Scalar) -> bool:
+        """Whether ``x += e`` exists for ``t``."""
+        return not t.is_float or t.bits > 8
+
+    def alignas(self, n: int) -> str:
+        return f"alignas({n})"
+
+    def shared_array(self, s: Alloc, name: str, extents: str) -> list[str]:
+        raise NotImplementedError
+
+    def dynamic_arrays(self, allocs: Sequence[tuple[Alloc, str, str]]) -> list[str]:
+        """Declarations of the dynamic shared arrays, each (alloc, name, its size in elements as text)."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------------------------------------- whole kernel
+
+    def prepare(self, kernel: Kernel) -> Kernel:
+        """Rewrite what the language cannot say into what it can, before printing."""
+        return kernel
+
+    def threads_per_block(self, kernel: Kernel) -> str | None:
+        """Block size as text, where the launch fixes it without naming a parameter."""
+        if kernel.launch is None:
+            return None
+        factors = [simplify(e) for e in kernel.launch.block]
+        if any(isinstance(x, Var) for f in factors for x in walk_expr(f)):
+            return None
+        return self.exprs.text(simplify(product(factors)))
+
+    def parameter(self, p: Param, name: str) -> str:
+        raise NotImplementedError
+
+    def extra_parameters(self) -> list[str]:
+        """Parameters that the language needs beyond the kernel's own (OpenCL's dynamic local memory)."""
+        return []
+
+    def signature(self, kernel: Kernel) -> tuple[str, str]:
+        """(head, tail) around the parameter list: ``__global__ void name(`` and ``)``."""
+        raise NotImplementedError
+
+    def options(self) -> tuple[str, ...]:
+        """Compiler flags that the printed text needs."""
+        return self.profile.options
+
+    def helper_texts(self) -> list[tuple[str, str]]:
+        """Helpers by name, in the order in which they may refer to each other."""
+        return list(self.helpers.items())
+
+    def late_declarations(self) -> list[str]:
+        """Declarations that mention knobs and so follow them."""
+        return []
+
+    def bounds(self, kernel: Kernel) -> list[Expr]:
+        """Launch expressions that the signature prints."""
+        launch = kernel.launch
+        return [] if launch is None else [e for e in (launch.max_threads, launch.min_blocks) if e is not None]
+
+    def includes(self) -> list[str]:
+        """Preprocessor lines for the headers that the printed types need."""
+        return []
+
+    def knob_constant(self, name: str, value: int) -> str:
+        raise NotImplementedError
+
+    def template(self, kernel: Kernel, knobs: Sequence[KnobDecl]) -> TemplateParts:
+        """How the kernel is parameterised over ``knobs`` in template mode."""
+        raise NotImplementedError

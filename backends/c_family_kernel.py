@@ -1,0 +1,24 @@
+"""The kernel function: attributes, signature, body. :mod:`ktc.backends.emitter` puts the rest of the file above it."""
+
+from __future__ import annotations
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.types import I32
+
+from .c_family import Statements
+from .c_family_layout import comment_lines, wrap
+
+
+def print_kernel(printer: Statements, kernel: Kernel) -> list[str]:
+    """The kernel function: signature, parameters wrapped to the column limit, body."""
+    d = printer.d
+    params = [d.parameter(p, printer.names.declare(p.sym)) for p in kernel.params if not p.host]
+    for p in kernel.params:
+        if p.range[0] is not None and p.range[0] >= 0 and p.sym.type == I32:
+            printer.x.nonneg.add(p.sym)
+    body = printer.body(kernel.body, 1)
+    params += d.extra_parameters()
+    head, tail = d.signature(kernel)
+    *attributes, head = head.split("\n")
+    lines = [line for c in kernel.comments for line in comment_lines(c)]
+    return [*lines, *attributes, *wrap(f"{head}{', '.join(params)}{tail} {{", ""), *body, "}"]

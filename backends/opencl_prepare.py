@@ -1,0 +1,43 @@
+"""Rewrites of the kernel that OpenCL C asks for before printing."""
+
+from __future__ import annotations
+
+from ktc.ir.nodes import Alloc, Body, Decl, Expr, Stmt, Sym, Var
+from ktc.ir.types import Array, Scalar
+from ktc.ir.walk import map_body, map_expr, walk
+
+from .c_family_base import const_int
+from .c_family_rules import is_constant
+
+
+def hoist_shared(body: Body) -> Body:
+    """Shared arrays to kernel scope, where OpenCL wants them; extents that name constants get their values."""
+    constants: dict[Sym, Expr] = {}
+    for s in walk(body):
+        if (
+            isinstance(s, Decl)
+            and s.const
+            and s.init is not None
+            and isinstance(s.sym.type, Scalar)
+            and s.sym.type.is_int
+        ):
+            init = map_expr(s.init, lambda e: constants.get(e.sym, e) if isinstance(e, Var) else e)
+            if const_int(init) is not None or is_constant(init):
+                constants[s.sym] = init
+    hoisted: list[Alloc] = []
+    renamed: dict[Sym, Sym] = {}
+
+    def take(s: Stmt) -> Stmt | None:
+        if isinstance(s, Alloc) and isinstance(s.sym.type, Array):
+            t = s.sym.type
+            shape = tuple(map_expr(n, lambda e: constants.get(e.sym, e) if isinstance(e, Var) else e) for n in t.shape)
+            sym = Sym(s.sym.name, Array(t.elem, shape, t.space), s.sym.id)
+            if t.space != "shared":
+                return Alloc(sym, s.dynamic, s.align, loc=s.loc, comments=s.comments)
+            hoisted.append(Alloc(sym, s.dynamic, s.align, loc=s.loc, comments=s.comments))
+            renamed[s.sym] = sym
+            return None
+        return s
+
+    rest = map_body(body, take)
+    return (*hoisted, *rest)
