@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from .. import nodes as n
 from ..nodes import Expr, Sym
-from ..types import Array, Opaque, Ptr, Scalar, Struct, Type, Vec, Void
+from ..types import F32, Array, Opaque, Ptr, Scalar, Struct, Type, Vec, Void
 from .syntax import (
     ATOM,
     EFFECTS,
@@ -20,6 +20,7 @@ from .syntax import (
     SPACE_WORDS,
     UNARY,
     result_type,
+    round_to_f32,
     spell_call,
     spell_name,
     uncoerce,
@@ -172,5 +173,8 @@ def literal(c: n.Const) -> str:
         text = hex(v) if abs(v) > 0xFFFF and c.ty.kind == "uint" else str(v)
         return text if c.ty == n.I32 else f"{text}_{c.ty.name}"
     real = float(c.value)
-    text = "nan" if math.isnan(real) else repr(real)  # 'inf', '-inf' and '1e-06' included
-    return text if c.ty.name == "f32" else f"{text}_{c.ty.name}"
+    if c.ty == F32 and round_to_f32(real) == real:
+        digits = next(s for p in range(1, 18) if round_to_f32(float(s := f"{real:.{p}g}")) == real)
+        return repr(float(digits))  # 'inf', '-inf' and '1e-06' included
+    text = "nan" if math.isnan(real) else repr(real)
+    return text if c.ty == F32 and math.isnan(real) else f"{text}_{c.ty.name}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from lark import Tree
 
 from .. import nodes as n
@@ -20,6 +18,7 @@ from .syntax import (
     convert_args,
     convert_operands,
     result_type,
+    round_to_f32,
 )  # fmt: skip
 
 _HW = {word: level for level, word in HW_LEVELS.items()}
@@ -62,9 +61,8 @@ class ExprReader(TypeReader):
 
     def x_float(self, t: Node) -> Expr:
         text, ty = _split_suffix(str(t.children[0]))
-        if text == "nan":
-            return n.Const(math.nan, ty or F32)
-        return n.Const(float(text if text == "inf" else text.rstrip("f")), ty or F32)
+        value = float(text if text in ("inf", "nan") else text.rstrip("f"))
+        return n.Const(round_to_f32(value), F32) if ty is None else n.Const(value, ty)
 
     def x_truth(self, t: Node) -> Expr:
         return n.Const(t.children[0] == "true", BOOL)

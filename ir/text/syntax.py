@@ -7,7 +7,9 @@ operator (C's usual arithmetic conversions), and where a value meets a declared 
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections.abc import Sequence
 
 from ..fold import common_type
@@ -56,6 +58,14 @@ def spell_name(name: str) -> str:
 def spell_call(fn: str) -> str:
     """A called function's name; quoted when the bare word means something else in call position."""
     return f"`{fn}`" if fn in WARP_OPS else spell_name(fn)
+
+
+def round_to_f32(value: float) -> float:
+    """``value`` rounded to the nearest f32: what a literal without a suffix stands for. ``1.5_f32`` is not rounded."""
+    try:
+        return struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 # ------------------------------------------------------------------------------------------------------ conversions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import struct
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -127,7 +128,14 @@ def test_knobs_of_constraints_may_be_bare() -> None:
 def test_c_suffixes_are_read() -> None:
     e = ktir.parse_expr("u + 3u", SYMBOLS)
     assert e == n.Binary("+", n.Var(U), n.Const(3, U32))
-    assert ktir.parse_expr("1e-6f", {}) == n.Const(1e-6, F32)
+    assert ktir.parse_expr("1e-6f", {}) == n.Const(struct.unpack("f", struct.pack("f", 1e-6))[0], F32)
+
+
+def test_f32_literals_are_short_and_exact() -> None:
+    fifth = struct.unpack("f", struct.pack("f", 0.2))[0]
+    assert ktir.print_expr(n.Const(fifth, F32)) == "0.2" and ktir.parse_expr("0.2", {}) == n.Const(fifth, F32)
+    assert ktir.print_expr(n.Const(0.2, F32)) == "0.2_f32" and ktir.parse_expr("0.2_f32", {}) == n.Const(0.2, F32)
+    assert ktir.print_expr(n.Const(1e39, F32)) == "1e+39_f32" and ktir.print_expr(n.Const(3.4e38, F32)) != "inf"
 
 
 def test_shadowed_names_are_made_unique_and_keep_the_first() -> None:
