@@ -14,7 +14,7 @@ from ktc.ir.types import Ptr, Scalar
 
 from ..base import CompileFailure, DeviceInfo, Emitted, Executable
 from ..device_table import peaks_of
-from .common import Geometry, Sampler, TimedRuntime, geometry, need, scalar, signature
+from .common import NUMPY_SCALAR, Geometry, Sampler, TimedRuntime, geometry, need, scalar, signature
 from .nvrtc import compile_cubin
 
 STATIC_SHARED_LIMIT = 48 * 1024
@@ -22,6 +22,9 @@ STATIC_SHARED_LIMIT = 48 * 1024
 
 GRAPH_SECONDS = 400e-6
 """A graph replays launches for about this long, so that event resolution (0.5 us) and graph start-up do not matter."""
+
+NATIVE = frozenset(map(np.dtype, NUMPY_SCALAR.values()))
+"""dtypes that CuPy knows."""
 
 MAX_GRAPH_LAUNCHES = 200
 
@@ -118,7 +121,7 @@ class CudaRuntime(TimedRuntime):
     def to_device(self, array: np.ndarray) -> Any:
         """A device copy; bf16 and fp8 travel as their bits."""
         flat = np.ascontiguousarray(array)
-        if flat.dtype.kind == "V" or flat.dtype.name not in np.sctypeDict:
+        if flat.dtype not in NATIVE:
             flat = flat.view(f"u{flat.dtype.itemsize}")
         return self.cp.asarray(flat)
 
