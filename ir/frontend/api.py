@@ -168,7 +168,10 @@ def choose_instance(
     best: tuple[dict[str, Value], LaunchSite | None, dict[str, Value]] | None = None
     instances: dict[tuple[str, ...], tuple[dict[str, Value], LaunchSite, dict[str, Value]]] = {}
     for site in sites:
-        bound, host = kernel_template_args(lowering, entity, site, given)
+        matched = kernel_template_args(lowering, entity, site, given)
+        if matched is None:
+            continue
+        bound, host = matched
         full = _complete(lowering, entity, bound)
         if full is not None:
             instances.setdefault(tuple(_spell(full[p.name]) for p in params), (full, site, host))
@@ -183,7 +186,7 @@ def choose_instance(
                        lowering.place(entity.node), hint=f"choose one, for example {first}")  # fmt: skip
     full = _complete(lowering, entity, given)
     if full is not None:
-        best = (full, sites[0] if sites else None, {})
+        best = (full, None, {})
         return best
     missing = [p for p in params if p.name not in given and p.default is None]
     example = " ".join(f"--template {p.name}={'half' if p.kind == 'type' else '256'}" for p in missing)

@@ -84,6 +84,8 @@ class Context:
         self.tags: dict[str, int] = {}
         self._commented: set[tuple[str, int]] = set()
         self._emitted = 0
+        self.unused: set[int] = set()
+        """Ids of expression nodes whose value nobody uses (statements), so that ``i++`` needs no copy."""
         self._prelude: dict[str, Any] = {}
 
     # ------------------------------------------------------------------ errors

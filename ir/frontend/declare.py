@@ -190,7 +190,7 @@ class Declarations(Exprs):
             args = args[0].exprs
         if not brace and args:
             return self.construct_record(t, [self.eval(a) for a in args], node, name)
-        v = self.brace_record(t, args, node)
+        v = self.brace_record(t, args, node, name, zero=node is not None)
         assert isinstance(v, RecordVal)
         return v
 

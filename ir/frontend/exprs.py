@@ -7,7 +7,7 @@ from typing import Any
 from pycparser import c_ast
 
 from ..fold import fold_node
-from ..nodes import Binary, Const, Decl, Expr, HwIndex, Load, Select, Stmt, Var, VecMake, fresh, i32
+from ..nodes import Binary, Const, Decl, Expr, HwIndex, Load, Select, Stmt, Var, VecMake, WarpOp, fresh, i32
 from ..types import BOOL, F32, F64, I32, I64, U32, U64, VOID, Array, Ptr, Scalar, Type, Vec
 from ..walk import walk_expr
 from . import constants
@@ -135,7 +135,7 @@ class Exprs(Calls):
 
     def enumerator(self, name: str, node: Any) -> RVal:
         enum, position = self.program.enumerators[name]
-        t = I32 if enum.type is None else self.resolve(enum.type)
+        t = I32 if enum.underlying_type is None else self.resolve(enum.underlying_type)
         base, offset = 0, position
         for i in range(position, -1, -1):
             if enum.values[i].value is not None:
@@ -325,20 +325,16 @@ class Exprs(Calls):
             return kept if post else self.load(place)
         place = self.stable(place)
         x = self.rvalue(place, node)
-        if post and not self._value_unused:
+        if post and id(node) not in self.unused:
             x = RVal(self.temp(x.expr, "old"))
-        self._value_unused = False
         one = RVal(Const(1, I32))
         self.store(place, self._as_place_type(self.arithmetic(op, x, one, node), place), node)
         return x if post else place
-
-    _value_unused = False
 
     def _as_place_type(self, v: RVal, place: Value) -> RVal:
         return self.convert(v, self.type_of(place))
 
     def _assign(self, node: c_ast.Assignment) -> Value:
-        self._value_unused = False
         if node.op == "=":
             if isinstance(node.rvalue, c_ast.InitList):
                 place = self.eval(node.lvalue)
@@ -512,6 +508,8 @@ class Exprs(Calls):
 
     def _comma(self, node: c_ast.ExprList) -> Value:
         value: Value = NullVal()
+        dropped = node.exprs if id(node) in self.unused else node.exprs[:-1]
+        self.unused.update(id(e) for e in dropped)
         for e in node.exprs:
             value = self.eval(e)
         return value

@@ -288,38 +288,36 @@ def _no_width_noise(e: Expr) -> Expr:
 
 def kernel_template_args(
     lowering: KernelLowering, entity: Entity, site: LaunchSite, given: dict[str, Value]
-) -> tuple[dict[str, Value], dict[str, Value]]:
+) -> tuple[dict[str, Value], dict[str, Value]] | None:
     """(kernel bindings, host bindings) that make ``site`` launch ``entity`` with the ``given`` arguments.
 
     A kernel argument that is a parameter of the host template binds that parameter: ``kernel<T>`` in
-    ``template <typename T> void f(...)`` with ``T=half`` makes the host's ``T`` half too.
+    ``template <typename T> void f(...)`` with ``T=half`` makes the host's ``T`` half too. None if the site launches
+    another instance than the given one.
     """
     host: dict[str, Value] = {}
     out = dict(given)
     host_params = {p.name for p in site.function.params or ()}
-    args = site.template_args or []
-    for p, a in zip(entity.params or (), args):
+    pairs = list(zip(entity.params or (), site.template_args or []))
+    for p, a in pairs:
         name = _simple_name(a)
-        if name in host_params and p.name in out:
-            host.setdefault(name, out[p.name])
+        if name in host_params and p.name in out and host.setdefault(name, out[p.name]) != out[p.name]:
+            return None
     with lowering.scoped(namespace=site.function.namespace) as scope:
         scope.names.update(host)
         for decl in site.env.values():
-            if (
-                isinstance(decl, c_ast.Decl)
-                and decl.init is not None
-                and ("const" in (decl.quals or []) or "constexpr" in (decl.storage or []))
-            ):
+            if isinstance(decl, c_ast.Decl) and decl.init is not None:
                 try:
                     scope.names.setdefault(decl.name, lowering.const_value(_init_args(decl.init)[0], "a constant"))
                 except (KtcError, IndexError):
                     continue
-        for p, a in zip(entity.params or (), args):
-            if p.name not in out:
-                try:
-                    out[p.name] = lowering.template_args([a], site.node)[0]
-                except KtcError:
-                    continue
+        for p, a in pairs:
+            try:
+                value = lowering.template_args([a], site.node)[0]
+            except KtcError:
+                continue  # depends on a host template parameter that is not known
+            if out.setdefault(p.name, value) != value:
+                return None
     return out, host
 
 

@@ -245,8 +245,7 @@ class Intrinsics(Records):
         return self._warp(row.arg, value, arg, width, FULL_MASK)
 
     def _warp(self, kind: str, value: Expr, arg: Expr | None, width: Expr, mask: Expr) -> RVal:
-        """A collective happens where it is written, so its result is named at once."""
-        return RVal(self.temp(WarpOp(kind, value, arg, width, mask), kind))
+        return RVal(WarpOp(kind, value, arg, width, mask))
 
     def _b_vote(self, row: Builtin, args: list[Value], node: Any) -> Value:
         if row.arg == "active":
@@ -283,16 +282,13 @@ class Intrinsics(Records):
         value = self.convert(self.rvalue(args[-1], node), t, "implicit", node).expr
         compare = self.convert(self.rvalue(args[1], node), t, "implicit", node).expr if row.arg == "cas" else None
         scope = "block" if row.name.endswith("_block") else "system" if row.name.endswith("_system") else "device"
-        if self._value_unused:
-            self._value_unused = False
+        if id(node) in self.unused:
             self.emit(Atomic(row.arg, place.buffer, place.index, value, compare, None, scope=scope, loc=self.loc))
             return NO_VALUE
         old = fresh("old", t)
         self.emit(Decl(old, None, loc=self.loc))
         self.emit(Atomic(row.arg, place.buffer, place.index, value, compare, old, scope=scope, loc=self.loc))
         return RVal(Var(old))
-
-    _value_unused = False
 
     def file_scope(self):
         raise NotImplementedError

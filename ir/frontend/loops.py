@@ -30,7 +30,7 @@ class Loops(Stmts):
                 for d in node.init.decls:
                     self.declare(d)
             elif node.init is not None:
-                self._value_unused = True
+                self.unused.add(id(node.init))
                 self.eval(node.init)
             self._while(node.cond, node.stmt, node.next, loc, post=False)
 
@@ -167,9 +167,8 @@ class Loops(Stmts):
 
         def advance() -> None:
             if step is not None:
-                self._value_unused = True
+                self.unused.add(id(step))
                 self.eval(step)
-                self._value_unused = False
 
         with self.controlled(), self.capture() as pre:
             test = self.condition(cond) if cond is not None else Const(True, BOOL)

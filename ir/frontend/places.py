@@ -20,6 +20,7 @@ from ..nodes import (
     Var,
     VecGet,
     VecMake,
+    WarpOp,
     fresh,
     i32,
 )
@@ -390,7 +391,7 @@ def cost(e: Expr) -> int:
 
     if isinstance(e, Const | Var | HwIndex):
         return 1
-    own = 100 if isinstance(e, Load) and isinstance(e.buffer.type, Ptr | Array) else 1
+    own = 100 if isinstance(e, WarpOp) or (isinstance(e, Load) and isinstance(e.buffer.type, Ptr | Array)) else 1
     if isinstance(e, Cast) and e.style == "implicit":
         own = 0
     return own + sum(cost(c) for c in children(e)) + (5 if isinstance(e, Select) else 0)

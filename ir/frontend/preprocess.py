@@ -55,10 +55,9 @@ class Preprocessed:
 
 
 class _Pcpp(pcpp.Preprocessor):
-    def __init__(self, file: str, roots: tuple[str, ...], out: Preprocessed) -> None:
+    def __init__(self, roots: tuple[str, ...], out: Preprocessed) -> None:
         super().__init__()
         self.line_directive = "#line"
-        self.rewrite_paths = [(f"^{re.escape(os.path.abspath(file))}$", lambda m: file)]
         self._roots = roots
         self._out = out
         self._read = 0
@@ -121,11 +120,12 @@ def preprocess(
     out.comments.scan(text, file)
     out.sources[file] = text
     roots = tuple(os.path.realpath(d) for d in (here, *include_dirs))
-    pp = _Pcpp(file, roots, out)
+    pp = _Pcpp(roots, out)
     for name, value in {**PREDEFINED, **(defines or {})}.items():
         pp.define(f"{name} {value}")
     for d in (here, *include_dirs):
         pp.add_path(d)
+    pp.rewrite_paths = [(f"^{re.escape(os.path.abspath(file))}$", lambda m: file)]  # report the path as it was given
     sink = _Bounded(MAX_MACRO_GROWTH * len(text) + (1 << 20), file)
     try:
         pp.parse(text, file)

@@ -182,10 +182,10 @@ class Records(Places):
         self.emit(Decl(sym, init, loc=self.loc))
         return VarPlace(sym)
 
-    def brace_record(self, t: RecordType, args: list, node: Any) -> Value:
+    def brace_record(self, t: RecordType, args: list, node: Any, name: str = "", zero: bool = True) -> Value:
         """Aggregate initialisation, or a constructor when the record has one."""
         if args and any(isinstance(i, Function) and i.kind == "ctor" for i, _, _ in list(self._members(t))):
-            return self.construct_record(t, [self.eval(a) for a in args], node)
+            return self.construct_record(t, [self.eval(a) for a in args], node, name)
         if len(args) == 1 and not isinstance(args[0], c_ast.InitList):
             v = self.load(self.eval(args[0]), node)
             if isinstance(v, RecordVal) and v.type == t:
@@ -199,11 +199,15 @@ class Records(Places):
                 values[field] = self.initial_value(ft, a.exprs, True, node)
             else:
                 values[field] = self.load(self.eval(a), node) if not isinstance(ft, Reference) else self.eval(a)
-        record = self.new_record(t, t.name.lower(), node, values)
+        if zero:
+            for field, ft, default in self.fields_of(t, node):
+                if field not in values and default is None and isinstance(ft, Scalar | Vec):
+                    values[field] = self.zero(ft, node)
+        record = self.new_record(t, name or t.name.lower(), node, values)
         if not args:
             ctor = [i for i, _, _ in list(self._members(t)) if isinstance(i, Function) and i.kind == "ctor"]
             if ctor:
-                return self.construct_record(t, [], node)
+                return self.construct_record(t, [], node, name)
         return record
 
     def construct_record(self, t: RecordType, args: list[Value], node: Any, name: str = "") -> Value:
@@ -296,6 +300,9 @@ class Records(Places):
         return False
 
     # provided by the other mixins
+    def zero(self, t: Type, node: Any = None) -> RVal:
+        raise NotImplementedError
+
     def call_entities(self, found, targs, args, node, scope, record=None) -> Value:
         raise NotImplementedError
 

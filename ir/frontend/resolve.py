@@ -77,7 +77,7 @@ class TypeResolver(Context):
         if isinstance(node, AutoType):
             return Auto() if node.expr is None else self.type_of(self.unevaluated(node.expr))
         if isinstance(node, c_ast.Enum):
-            return I32 if node.type is None else self.resolve(node.type)
+            return I32 if node.underlying_type is None else self.resolve(node.underlying_type)
         if isinstance(node, Record):
             return RecordType(node.name or "struct", (), (Entity(node.name, node, ()), {}))
         self.fail("E-SEMA-TYPE", f"this type is not supported ({type(node).__name__})", node)

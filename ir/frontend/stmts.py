@@ -56,9 +56,8 @@ class Stmts(Declarations):
         if handler is not None:
             handler(self, node, pragma)
         else:
-            self._value_unused = True
+            self.unused.add(id(node))
             self.eval(node)
-            self._value_unused = False
         if comments and len(self.out) > at:
             first = self.out[at]
             self.out[at] = dataclasses.replace(first, comments=comments + first.comments)
