@@ -13,7 +13,8 @@ from ktc.passes.lowering import LoweringError, materialise
 
 from . import cache
 from .instances import instances
-from .layers import LAYERS, Job
+from .job import Job
+from .layers import LAYERS
 from .oracle import oracle_for, text_of
 from .verdict import Failure, Rung, Verdict
 

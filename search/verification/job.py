@@ -1,0 +1,47 @@
+"""One candidate against its original, as the layers see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktc.ir.interp import FUEL, RunResult, run
+from ktc.ir.kernel import Kernel
+from ktc.ir.workload import Workload
+
+from .instances import Instance
+from .oracle import Oracle
+from .verdict import Failure
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """pass | fail | skip | unknown, with one line, and the failure of a ``fail``."""
+
+    status: str
+    detail: str
+    failure: Failure | None = None
+
+
+@dataclass
+class Job:
+    """``steps`` holds, for the instances run so far, how many statements the candidate executed."""
+
+    original: Kernel
+    candidate: Kernel
+    oracle: Oracle
+    instances: list[Instance]
+    workload: Workload
+    domains: tuple[str, ...] = ("int", "field")
+    steps: dict[int, int] = field(default_factory=dict)
+
+    def run(
+        self, instance: Instance, args: Mapping[str, Any], domain: str, want: RunResult, *, sanitize: bool = False
+    ) -> RunResult:
+        """The candidate in one domain; endless if it takes thirty times the original's statements, and many."""
+        fuel = max(FUEL // 3, 100 * want.steps)
+        undefined = self.oracle.undefined
+        result = run(self.candidate, args, domain=domain, sanitize=sanitize, fuel=fuel, undefined=undefined)
+        self.steps[id(instance)] = result.steps
+        return result
