@@ -14,12 +14,12 @@ EXIT_INTERRUPTED = 130
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command line (default: this process's); returns the exit code."""
-    from .cli.app import app
+    from .cli.app import run
     from .ir.diagnostics import KtcError
 
     args = sys.argv[1:] if argv is None else argv
     try:
-        app(args, prog_name="ktc")
+        run(args)
     except SystemExit as e:
         return e.code if isinstance(e.code, int) else 0 if e.code is None else 1
     except KtcError as e:

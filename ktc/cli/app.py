@@ -1,58 +1,58 @@
-"""The command tree. Modules here import typer and the standard library only; the rest loads inside the commands."""
+"""The command table and its dispatch. The modules named here import little; the rest loads inside a command."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import difflib
+import sys
+from importlib import import_module
 
-import typer
+from ktc.ir.diagnostics import KtcError
 
-from . import doctor, inspecting, library, lowering, optimizing, reporting, verifying
+from .parser import Command, call, overview
 
-HELP = """A compiler-style transformation toolkit for GPU kernels: CUDA C++ in, a faster verified kernel out, in CUDA,
+ABOUT = """A compiler-style transformation toolkit for GPU kernels: CUDA C++ in, a faster verified kernel out, in CUDA,
 HIP, OpenCL or Python."""
-EPILOG = """Start with: ktc optimize silu_and_mul. Exit codes: 0 done, 1 the kernel or script is at fault, 2 usage,
-3 the environment is."""
+CLOSING = """`ktc COMMAND --help` has examples; start with `ktc optimize silu_and_mul`. Exit codes: 0 done, 1 the kernel
+or the script is at fault, 2 usage, 3 the environment is."""
 
-app = typer.Typer(
-    name="ktc",
-    help=HELP,
-    epilog=EPILOG,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
+COMMANDS = {
+    "optimize": "optimizing",
+    "tune": "optimizing",
+    "lower": "lowering",
+    "port": "lowering",
+    "passes": "inspecting",
+    "sites": "inspecting",
+    "verify": "verifying",
+    "replay": "reporting",
+    "report": "reporting",
+    "kernels": "library",
+    "init": "library",
+    "doctor": "doctor",
+}
+"""Command to the module that has the function of its name."""
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def command(name: str) -> Command:
+    return getattr(import_module(f".{COMMANDS[name]}", __package__), name)
+
+
+def run(args: list[str]) -> None:
+    """Run one command line.
+
+    Raises:
+        KtcError: what the command raises, or E-USAGE for an unknown command.
+        SystemExit: after help, and for malformed options (code 2).
+    """
+    if not args or args[0] in ("-h", "--help"):
+        print(overview("ktc", ABOUT, {name: command(name) for name in COMMANDS}, CLOSING))
+        sys.exit(0 if args else 2)
+    if args[0] == "--version":
         from ktc import __version__
 
         print(f"ktc {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    pass
-
-
-for command in (
-    lowering.lower,
-    inspecting.passes,
-    inspecting.sites,
-    verifying.verify,
-    optimizing.tune,
-    optimizing.optimize,
-    reporting.report,
-    reporting.replay,
-    lowering.port,
-    doctor.doctor,
-    library.kernels,
-    library.init,
-):
-    app.command()(command)
+    elif args[0] in COMMANDS:
+        call(args[0], command(args[0]), args[1:])
+    else:
+        near = difflib.get_close_matches(args[0], COMMANDS, 1)
+        hint = f"did you mean '{near[0]}'?" if near else "`ktc --help` lists the commands"
+        raise KtcError("E-USAGE", f"no command '{args[0]}'", hint=hint, exit_code=2)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from .options import Json, Passes, apply_script, with_program
 from .output import print_json, styled, table
+from .parser import Argument, Option
 
 if TYPE_CHECKING:
     from ktc.api import Program
@@ -16,12 +15,11 @@ if TYPE_CHECKING:
 
 
 def passes(
-    name: Annotated[str, typer.Argument(metavar="[PASS]", help="Show one pass in full.")] = "",
+    name: Annotated[str, Argument(metavar="PASS", help="Show one pass in full.")] = "",
     json_: Json = False,
 ) -> None:
     """List the passes, or show one: arguments, knobs, what it refuses.
 
-    \b
     Examples:
       ktc passes
       ktc passes distribute
@@ -75,13 +73,12 @@ def _as_json(p: Pass) -> dict[str, Any]:
 @with_program
 def sites(
     program: Program,
-    only: Annotated[str, typer.Option("--pass", metavar="PASS", help="Only this pass.")] = "",
+    only: Annotated[str, Option("--pass", metavar="PASS", help="Only this pass.")] = "",
     passes: Passes = "",
     json_: Json = False,
 ) -> None:
     """Where passes apply to a kernel, with arguments ready to use, and why the others do not.
 
-    \b
     Examples:
       ktc sites kernels/serving/silu_and_mul
       ktc sites k.cu -p raise --pass distribute

@@ -5,21 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ktc.ir.diagnostics import KtcError
 
 from .options import Json
 from .output import note, print_json, table, write_file
+from .parser import Argument, Option
 
 
 def kernels(
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="A source file; without one, the library.")] = "",
+    file: Annotated[str, Argument(metavar="FILE", help="A source file; without one, the library.")] = "",
     json_: Json = False,
 ) -> None:
     """List the kernels of the library, or those of a source file with their template parameters and launches.
 
-    \b
     Examples:
       ktc kernels
       ktc kernels my_kernels.cu
@@ -70,18 +68,17 @@ def _of_file(file: str) -> list[dict]:
 
 
 def init(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A CUDA source.")],
-    kernel: Annotated[str, typer.Option("--kernel", metavar="NAME", help="Which __global__ function.")] = "",
-    template: Annotated[list[str], typer.Option("--template", metavar="T=V", help="Template arguments.")] = [],  # noqa: B006
+    file: Annotated[str, Argument(metavar="FILE", help="A CUDA source.")],
+    kernel: Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function.")] = "",
+    template: Annotated[list[str], Option("--template", metavar="T=V", help="Template arguments.")] = [],  # noqa: B006
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="Where to write [default: workload.toml beside FILE].")
+        str, Option("-o", "--output", metavar="FILE", help="Where to write [default: workload.toml beside FILE].")
     ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite an existing file.")] = False,
     json_: Json = False,
 ) -> None:
     """Write a first workload.toml from a kernel's signature and launch, to be completed by hand.
 
-    \b
     Examples:
       ktc init my_kernel.cu
       ktc init my_kernel.cu --kernel scale --template T=half -o scale.toml

@@ -7,12 +7,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ktc.ir.diagnostics import KtcError
 
 from .options import Json, OutPath, Passes, Sets, apply_script, knob_values, usage, with_program
 from .output import note, print_json, put, table
+from .parser import Option
 
 if TYPE_CHECKING:
     from ktc.api import Program
@@ -43,20 +42,19 @@ class Emit(StrEnum):
 @with_program
 def lower(
     program: Program,
-    backend: Annotated[Backend, typer.Option("--backend", "-b", help="Language to print.")] = Backend.cuda,
+    backend: Annotated[Backend, Option("--backend", "-b", help="Language to print.")] = Backend.cuda,
     passes: Passes = "",
-    sets: Sets = [],  # noqa: B006  typer reads the default, nobody mutates it
-    emit: Annotated[Emit, typer.Option("--emit", help="What to print.")] = Emit.source,
-    check: Annotated[bool, typer.Option("--check", help="Compile the result with the real compiler.")] = False,
+    sets: Sets = [],  # noqa: B006  nobody mutates the default
+    emit: Annotated[Emit, Option("--emit", metavar="WHAT", help=f"What to print: {', '.join(Emit)}.")] = Emit.source,
+    check: Annotated[bool, Option("--check", help="Compile the result with the real compiler.")] = False,
     arch: Annotated[
-        str, typer.Option("--arch", help="Target architecture of --check, ptx and cubin: sm_90, gfx90a, ...")
+        str, Option("--arch", help="Target architecture of --check, ptx and cubin: sm_90, gfx90a, ...")
     ] = "",
     output: OutPath = "",
     json_: Json = False,
 ) -> None:
     """Lower a kernel to CUDA, HIP, OpenCL or Python source.
 
-    \b
     Examples:
       ktc lower kernels/serving/silu_and_mul --backend hip
       ktc lower k.cu -p 'raise | vectorize{loop=i width=$V:2,4,8}' --set V=8 -o k.out.cu
@@ -99,19 +97,18 @@ def _put_binary(data: bytes, output: str) -> None:
 @with_program
 def port(
     program: Program,
-    to: Annotated[Backend, typer.Option("--to", help="Language to port to.")] = Backend.hip,
+    to: Annotated[Backend, Option("--to", help="Language to port to.")] = Backend.hip,
     passes: Passes = "",
     sets: Sets = [],  # noqa: B006
     check: Annotated[
-        bool, typer.Option("--check/--no-check", help="Compile the result where a compiler is installed.")
+        bool, Option("--check/--no-check", help="Compile the result where a compiler is installed.")
     ] = True,
-    arch: Annotated[str, typer.Option("--arch", help="Architecture to compile for: gfx90a, gfx1100, sm_90, ...")] = "",
+    arch: Annotated[str, Option("--arch", help="Architecture to compile for: gfx90a, gfx1100, sm_90, ...")] = "",
     output: OutPath = "",
     json_: Json = False,
 ) -> None:
     """Port a kernel to another language, with a report of what needed more than renaming.
 
-    \b
     Examples:
       ktc port kernels/serving/fused_add_rmsnorm --to hip -o fused_add_rmsnorm.hip
       ktc port k.cu --to opencl --json

@@ -6,21 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from .options import Device, Json, Passes, Scenarios, Seed, apply_script, script_text, usage, with_program
 from .output import Progress, microseconds, note, print_json, progress, styled, table
+from .parser import Option
 
 if TYPE_CHECKING:
     from ktc.agent.planner import Planner
     from ktc.agent.report import OptimizeReport
     from ktc.api import Program
 
-Budget = Annotated[int, typer.Option("--budget", min=1, help="Most configurations to measure.")]
+Budget = Annotated[int, Option("--budget", least=1, help="Most configurations to measure.")]
 Out = Annotated[
-    str, typer.Option("--out", metavar="DIR", help="Folder of the results and the ledger [default: ktc-out/KERNEL].")
+    str, Option("--out", metavar="DIR", help="Folder of the results and the ledger [default: ktc-out/KERNEL].")
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Start a new ledger instead of continuing the one in --out.")]
+Fresh = Annotated[bool, Option("--fresh", help="Start a new ledger instead of continuing the one in --out.")]
 
 
 @with_program
@@ -28,13 +27,11 @@ def optimize(
     program: Program,
     device: Device = "",
     budget: Budget = 100,
-    planner: Annotated[str, typer.Option("--planner", help="auto, rules, llm or ensemble.")] = "auto",
-    scenario: Scenarios = [],  # noqa: B006  typer reads the default, nobody mutates it
+    planner: Annotated[str, Option("--planner", help="auto, rules, llm or ensemble.")] = "auto",
+    scenario: Scenarios = [],  # noqa: B006  nobody mutates the default
     out: Out = "",
     fresh: Fresh = False,
-    memory: Annotated[
-        bool, typer.Option("--memory/--no-memory", help="Learn from earlier runs on this machine.")
-    ] = True,
+    memory: Annotated[bool, Option("--memory/--no-memory", help="Learn from earlier runs on this machine.")] = True,
     seed: Seed = 0,
     json_: Json = False,
 ) -> None:
@@ -42,7 +39,6 @@ def optimize(
 
     Run again with the same --out, it continues where it was: nothing is measured twice.
 
-    \b
     Examples:
       ktc optimize silu_and_mul
       ktc optimize kernels/serving/fused_add_rmsnorm --device opencl --budget 40
@@ -65,7 +61,6 @@ def tune(
 ) -> None:
     """Tune the open knobs of one pass script, and compare the best with the original.
 
-    \b
     Examples:
       ktc tune silu_and_mul -p 'raise | distribute{loop=idx map=[vec $V, thread.x $T, seq]}'
       ktc tune k.cu -p @template.ktp --device cuda --budget 50

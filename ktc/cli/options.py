@@ -7,45 +7,43 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ktc.ir.diagnostics import KtcError
+
+from .parser import Argument, Option, parameters
 
 if TYPE_CHECKING:
     from ktc.api import Program
 
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable output: one JSON document on standard output.")]
+Json = Annotated[bool, Option("--json", help="Machine-readable output: one JSON document on standard output.")]
 Passes = Annotated[
     str,
-    typer.Option(
+    Option(
         "-p", "--passes", metavar="SCRIPT", help="Pass script, as text or @FILE: 'raise | unroll{loop=k factor=4}'."
     ),
 ]
-Sets = Annotated[list[str], typer.Option("--set", metavar="KNOB=V", help="Bind a knob (repeatable).")]
-OutPath = Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")]
-Device = Annotated[
-    str, typer.Option("--device", metavar="NAME", help="cuda, opencl[:N], numba; default: the best there is.")
-]
+Sets = Annotated[list[str], Option("--set", metavar="KNOB=V", help="Bind a knob (repeatable).")]
+OutPath = Annotated[str, Option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")]
+Device = Annotated[str, Option("--device", metavar="NAME", help="cuda, opencl[:N], numba; default: the best there is.")]
 Scenarios = Annotated[
-    list[str], typer.Option("--scenario", metavar="NAME", help="Only this scenario of the workload (repeatable).")
+    list[str], Option("--scenario", metavar="NAME", help="Only this scenario of the workload (repeatable).")
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of samplers and inputs.")]
+Seed = Annotated[int, Option("--seed", help="Seed of samplers and inputs.")]
 
 _Kernel = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="KERNEL", help="A .cu or .ktir file, a folder with a workload.toml, a library kernel's name, or -."
     ),
 ]
-_Name = Annotated[str, typer.Option("--kernel", metavar="NAME", help="Which __global__ function of the file.")]
+_Name = Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function of the file.")]
 _Template = Annotated[
-    list[str], typer.Option("--template", metavar="T=V", help="Template arguments: T=half,N=8 (repeatable).")
+    list[str], Option("--template", metavar="T=V", help="Template arguments: T=half,N=8 (repeatable).")
 ]
-_Variant = Annotated[str, typer.Option("--variant", metavar="NAME", help="An instantiation the workload names: f32.")]
-_Define = Annotated[list[str], typer.Option("-D", metavar="NAME[=V]", help="Define a macro (repeatable).")]
-_Include = Annotated[list[str], typer.Option("-I", metavar="DIR", help="Search DIR for local includes (repeatable).")]
+_Variant = Annotated[str, Option("--variant", metavar="NAME", help="An instantiation the workload names: f32.")]
+_Define = Annotated[list[str], Option("-D", metavar="NAME[=V]", help="Define a macro (repeatable).")]
+_Include = Annotated[list[str], Option("-I", metavar="DIR", help="Search DIR for local includes (repeatable).")]
 _Workload = Annotated[
-    str, typer.Option("--workload", metavar="FILE", help="Workload file, when it is not beside the source.")
+    str, Option("--workload", metavar="FILE", help="Workload file, when it is not beside the source.")
 ]
 
 _SOURCE_PARAMS: dict[str, tuple[Any, Any]] = {
@@ -62,9 +60,7 @@ _SOURCE_PARAMS: dict[str, tuple[Any, Any]] = {
 
 def with_program(command: Callable[..., None]) -> Callable[..., None]:
     """Give ``command`` the options that name a kernel; it receives the loaded one as ``program``."""
-    # Program is imported for type checkers only, so evaluating the annotations needs a stand-in.
-    signature = inspect.signature(command, eval_str=True, locals={"Program": object})
-    own = [p for p in signature.parameters.values() if p.name != "program"]
+    own = [p for p in parameters(command) if p.name != "program"]
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
         for name, (annotation, default) in _SOURCE_PARAMS.items()
@@ -75,9 +71,8 @@ def with_program(command: Callable[..., None]) -> Callable[..., None]:
         source = {name: kwargs.pop(name) for name in _SOURCE_PARAMS}
         command(program=load_program(**source), **kwargs)
 
-    parameters = [shared[0], *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own), *shared[1:]]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    both = [shared[0], *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own), *shared[1:]]
+    run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
     del run.__wrapped__  # type: ignore[attr-defined]
     return run
 

@@ -5,25 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ktc.ir.diagnostics import KtcError
 
 from .options import Device, Json, OutPath
 from .output import microseconds, print_json, progress, put, styled, table, write_file
+from .parser import Argument, Option
 
 if TYPE_CHECKING:
     from ktc.replay import Replayed
 
 
 def report(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The folder of an optimize or tune run.")],
+    run: Annotated[str, Argument(metavar="RUN", help="The folder of an optimize or tune run.")],
     output: OutPath = "",
     json_: Json = False,
 ) -> None:
     """Write an HTML page about a run: times, trajectory, code side by side, what was refused or rejected.
 
-    \b
     Examples:
       ktc report ktc-out/silu_and_mul
       ktc report runs/first -o first.html
@@ -40,15 +38,14 @@ def report(
 
 
 def replay(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe.json, or the folder of a run.")],
+    recipe: Annotated[str, Argument(metavar="RECIPE", help="A recipe.json, or the folder of a run.")],
     device: Device = "",
-    time_it: Annotated[bool, typer.Option("--time/--no-time", help="Time it against the original again.")] = True,
+    time_it: Annotated[bool, Option("--time/--no-time", help="Time it against the original again.")] = True,
     output: OutPath = "",
     json_: Json = False,
 ) -> None:
     """Regenerate a recipe's kernel, verify it and time it again.
 
-    \b
     Examples:
       ktc replay ktc-out/silu_and_mul/recipe.json
       ktc replay recipe.json --device opencl -o silu.cl

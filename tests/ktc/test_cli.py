@@ -83,7 +83,7 @@ def test_lower_reads_standard_input_and_writes_json(ktc_run: Run) -> None:
 
 
 def test_template_comes_with_its_search_space(ktc_run: Run, scale: str, tmp_path: Path) -> None:
-    script = "raise | distribute{loop=i map=[vec $V:1,2,4, thread.x $T:64,128, block.x]}"
+    script = "raise | distribute{loop=i map=[vec $V:(1,2,4), thread.x $T:(64,128), block.x]}"
     done = ktc_run("lower", scale, "-p", script, "--emit", "template", "-o", "out/k.cuh")
     assert done.returncode == 0, done.stderr
     assert "template" in (tmp_path / "out/k.cuh").read_text()
@@ -147,7 +147,7 @@ def test_a_refusal_has_its_code_and_what_to_do(ktc_run: Run, scale: str) -> None
 
 
 def test_infeasible_and_unknown_knobs(ktc_run: Run, scale: str) -> None:
-    script = "raise | distribute{loop=i map=[vec $V:1,2,4, thread.x $T:64,128, block.x]} where V * T <= 256"
+    script = "raise | distribute{loop=i map=[vec $V:(1,2,4), thread.x $T:(64,128), block.x]} where V * T <= 256"
     fails(ktc_run("lower", scale, "-p", script, "--set", "V=4", "--set", "T=128"), 1, "E-KNOB-INFEASIBLE", "V=4")
     fails(ktc_run("lower", scale, "-p", script, "--set", "V=3"), 1, "E-KNOB-DOMAIN")
     fails(ktc_run("lower", scale, "-p", script, "--set", "Q=3"), 2, "no knob named 'Q'", "V")
