@@ -30,9 +30,6 @@ from ktc.search.tune import tune
 COMPILE_AHEAD = 2
 """Configurations compiled while another one is measured; larger batches mislead the sampler."""
 
-RANKED = 5
-"""Configurations of a template that are kept as possible finalists."""
-
 
 class Bench:
     """Implements :class:`ktc.agent.lab.Lab` on a device of this machine.
@@ -95,7 +92,7 @@ class Bench:
             (t.config, t.outcome.status, _first_line(t.outcome.details)) for t in found.trials if not t.outcome.ok
         ]
         n = len(found.trials)
-        return Tuned(tuple(ranked[:RANKED]), n, n - found.resumed, n >= space.size, tuple(failures))
+        return Tuned(tuple(ranked), n, n - found.resumed, n >= space.size, tuple(failures))
 
     def compare(self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario) -> Comparison:
         said, verdict = self.station.compare(bind(c.kernel, knobs), scenario)

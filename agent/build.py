@@ -69,6 +69,8 @@ class Builder:
             return no("E-PASS-BUG", str(e).partition("\n---")[0], "failed")
         except KtcError as e:
             return no(e.code, e.message)
-        text = print_kernel(canonical(lowered.with_(trace=()))) + repr([(k.name, k.domain, k.value) for k in applied.kernel.knobs])
+        text = print_kernel(canonical(lowered.with_(trace=()))) + repr(
+            [(k.name, k.domain, k.value) for k in applied.kernel.knobs]
+        )
         notes = tuple(n for r in applied.results for n in r.notes)
         return Candidate(p.script, applied.kernel, hashlib.sha256(text.encode()).hexdigest()[:16], notes, p)

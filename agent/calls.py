@@ -84,8 +84,10 @@ class CallLedger:
 class Recorded:
     """Answers of an earlier run, by fingerprint of the question; several answers to one question replay in order."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._answers: dict[str, list[str]] = {}
+        if path is None or not path.exists():
+            return
         for line in path.read_text(encoding="utf-8").splitlines():
             try:
                 row = json.loads(line)

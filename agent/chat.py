@@ -84,12 +84,15 @@ class Reply:
 
 
 class Chat:
-    """A budgeted conversation partner. ``ask`` is one question; nothing is remembered between questions."""
+    """A budgeted conversation partner. ``ask`` is one question; nothing is remembered between questions.
+
+    What an earlier run recorded is not asked again: a run that was killed gets the same answers when it resumes.
+    """
 
     def __init__(self, config: LlmConfig, ledger: CallLedger | None = None) -> None:
         self.config = config
         self.ledger = ledger or CallLedger(config.record, secrets=(config.api_key,))
-        self._recorded = Recorded(config.replay) if config.replay else None
+        self._recorded = Recorded(config.replay or config.record)
         self._formats = ["json_schema", "json_object", ""]  # what the endpoint has not refused, best first
         self._started = time.monotonic()
         self._client: Any = None
@@ -103,11 +106,11 @@ class Chat:
             LlmError: E-LLM-BUDGET, -TIMEOUT, -RATE, -SERVER, -AUTH, -CONNECT, -REPLY (not a JSON object), -REPLAY.
         """
         key = fingerprint(self.config.model, messages, schema)
-        if self._recorded is not None:
-            text = self._recorded.get(key)
-            if text is None:
-                raise LlmError("E-LLM-REPLAY", "the record holds no answer to this question")
-            return json_object(text)
+        known = self._recorded.get(key)
+        if known is not None:
+            return json_object(known)
+        if self.config.replay:
+            raise LlmError("E-LLM-REPLAY", "the record holds no answer to this question")
         for attempt in range(self.config.retries + 1):
             self._check_budget()
             started = time.monotonic()

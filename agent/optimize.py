@@ -95,7 +95,7 @@ def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResul
     for s in tuned:
         share = (run.budget - run.spent) * (s.weight or 1.0) / weight
         weight -= s.weight or 1.0
-        search(run, s, max(1, round(share)))
+        search(run, s, max(0, round(share)))
     results = [shoot_out(run, s) for s in tuned]
     unseen = _affordable(run, [s for s in run.work.scenarios if s.heldout]) if not names else []
     return results + held_out(run, unseen, tuned, results)

@@ -20,6 +20,11 @@ class Ensemble:
     def __init__(self, *parts: Planner) -> None:
         self.parts = parts
 
+    @property
+    def notes(self) -> list[str]:
+        """What went wrong in the parts."""
+        return [n for p in self.parts for n in getattr(p, "notes", [])]
+
     def propose(self, observation: Observation, k: int) -> list[Proposal]:
         batches = [p.propose(observation, k) for p in self.parts]
         mixed: dict[str, Proposal] = {}

@@ -24,6 +24,8 @@ FIRST_ROUND = 0.7
 def search(run: Run, scenario: Scenario, budget: int) -> None:
     """Spend ``budget`` measurements on ``scenario``; results are in ``run.outcomes`` and ``run.finalists``."""
     measure_original(run, scenario)
+    if budget < 1:
+        return
     field: dict[str, Candidate] = {}
     spent = 0
     for part in (FIRST_ROUND, 1.0):

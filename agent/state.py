@@ -20,6 +20,9 @@ Progress = Callable[[Mapping[str, object]], None]
 FINALISTS = 3
 """Configurations per scenario that meet the original in the shoot-out."""
 
+CONTENDERS = 16
+"""Configurations per template and scenario that may become finalists, when faster ones fail the gate at the end."""
+
 WRONG = ("wrong", "crash", "hang")
 """Statuses of a configuration that point at a bug in a pass, not at a limit of the device."""
 
@@ -110,5 +113,5 @@ class Run:
         knobs = dict(tuned.ranked[0][0])
         self.settle(c, "tuned", f"{best * 1e6:.4g} µs", at, gain=base / best, knobs=knobs)
         others = [f for f in self.finalists[at][1:] if f.candidate.key != c.key]
-        mine = [Finalist(c, k, t) for k, t in tuned.ranked[:FINALISTS]]
+        mine = [Finalist(c, k, t) for k, t in tuned.ranked[:CONTENDERS]]
         self.finalists[at][1:] = sorted(others + mine, key=lambda f: f.seconds)

@@ -1,0 +1,76 @@
+"""A lab without a device: times come from a formula over script and knobs, and everything it is asked is kept."""
+
+from __future__ import annotations
+
+from ktc.agent.lab import Comparison, Tuned
+from ktc.agent.limits import space_for
+from ktc.agent.report import Timed
+from ktc.backends.base import DeviceInfo
+from ktc.ir.diagnostics import KtcError
+from ktc.search.gate import Verdict
+from ktc.search.ledger import Ledger, StudyKey
+from ktc.search.outcome import Outcome
+from ktc.search.tune import tune
+
+GPU = DeviceInfo("cuda", "a GPU", "cuda-sm90", 132, 1024, 227 << 10, dram_bytes_per_s=4e12)
+
+
+class FakeLab:
+    """``seconds(script, knobs, scenario)`` is the device: a float, or an Outcome status such as ``wrong``.
+
+    ``rejects(kernel)`` is the gate; ``dies_after`` measurements KeyboardInterrupt stands for a killed process.
+    """
+
+    def __init__(
+        self, seconds, *, ledger=":memory:", rejects=lambda kernel: False, sizes=None, dies_after=None, device=GPU
+    ):
+        self.seconds, self.rejects, self.device, self.dies_after = seconds, rejects, device, dies_after
+        self.ledger, self.sizes = Ledger(ledger), sizes or {}
+        self.measured, self.gated, self.compared, self.closed = [], [], [], False
+
+    def gate(self, kernel):
+        self.gated.append(kernel)
+        return Verdict("REJECTED" if self.rejects(kernel) else "TESTED", "fake", "because")
+
+    def _space(self, c, scenario):
+        return space_for(c.kernel, self.device, scenario.sizes)
+
+    def tune(self, c, scenario, total, seeds):
+        try:
+            space = self._space(c, scenario)
+        except KtcError as e:
+            return Tuned((), 0, exhausted=True, why_empty=e.message)
+
+        def evaluate(config, incumbent):
+            if self.dies_after is not None and len(self.measured) >= self.dies_after:
+                raise KeyboardInterrupt
+            self.measured.append((c.key, scenario.name, tuple(sorted(config.items()))))
+            t = self.seconds(c.script, config, scenario)
+            return Outcome(t, details={"error": "made up"}) if isinstance(t, str) else Outcome("ok", {scenario.name: t})
+
+        key = StudyKey(c.key, "fake", "fake", scenario.name)
+        found = tune(
+            None, evaluate, space, budget=total, ledger=self.ledger, study_key=key, seeds=seeds, sampler="random"
+        )
+        ranked = sorted(((t.config, t.objective) for t in found.trials if t.objective is not None), key=lambda x: x[1])
+        failures = tuple((t.config, t.outcome.status, "made up") for t in found.trials if not t.outcome.ok)
+        n = len(found.trials)
+        return Tuned(tuple(ranked), n, n - found.resumed, n >= space.size, failures)
+
+    def compare(self, c, knobs, scenario):
+        self.compared.append((c.script, scenario.name))
+        t, base = self.seconds(c.script, knobs, scenario), self.seconds("", {}, scenario)
+        ratio = base / t
+        return Comparison(Timed(base, base, base), Timed(t, t, t), (ratio, 0.99 * ratio, 1.01 * ratio))
+
+    def feasible(self, c, knobs, scenario):
+        return self._space(c, scenario).contains(dict(knobs))
+
+    def traffic(self, scenario):
+        return 4 * scenario.sizes.get("n", 1) * scenario.sizes.get("d", 1)
+
+    def bound(self, scenario):
+        return self.traffic(scenario) / self.device.dram_bytes_per_s
+
+    def close(self):
+        self.closed = True

@@ -1,0 +1,247 @@
+"""The loop itself, on a made-up device: budgets, refusals, wrong candidates, winners, files, resuming."""
+
+import json
+
+import pytest
+from agent_kernels import ROWS
+from fake_lab import FakeLab
+from ktc.agent.memory import Memory
+from ktc.agent.optimize import optimize
+from ktc.agent.planner import Proposal
+from ktc.agent.report import table
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.workload import Workload
+
+WORKLOAD = """
+[kernel]
+source = "kernel.ktir"
+name = "k"
+[[args]]
+name = "out"
+dtype = "f16"
+shape = ["n", "d"]
+role = "out"
+align = 16
+[[args]]
+name = "in"
+dtype = "f16"
+shape = ["n", "2 * d"]
+role = "in"
+align = 16
+[[args]]
+name = "d"
+dtype = "i32"
+role = "scalar"
+value = "d"
+[[args]]
+name = "n"
+dtype = "i32"
+role = "scalar"
+value = "n"
+[[scenario]]
+name = "few"
+sizes = { n = 4, d = 8192 }
+[[scenario]]
+name = "many"
+sizes = { n = 4096, d = 4096 }
+[[scenario]]
+name = "odd"
+sizes = { n = 7, d = 111 }
+weight = 0.0
+[[scenario]]
+name = "unseen"
+sizes = { n = 2048, d = 4096 }
+heldout = true
+"""
+
+
+@pytest.fixture
+def work(tmp_path):
+    (tmp_path / "kernel.ktir").write_text(ROWS)
+    (tmp_path / "workload.toml").write_text(WORKLOAD)
+    return Workload.load(tmp_path / "workload.toml")
+
+
+class Fixed:
+    """A planner that always says the same."""
+
+    name = "fixed"
+
+    def __init__(self, *scripts):
+        self.scripts, self.observations = scripts, []
+
+    def propose(self, observation, k):
+        self.observations.append(observation)
+        known = {o.script for o in observation.history}
+        return [Proposal(s, "fixed", planner=self.name) for s in self.scripts if s not in known]
+
+
+WIDE = "raise | distribute{loop=i map=[vec $V, thread.x $T, seq]}"
+SPLIT = "raise | distribute{loop=i map=[vec $V, thread.x $T, block.y]}"
+BAD = "raise | distribute{loop=nope map=[thread.x 64, seq]}"
+
+
+def seconds(script, knobs, scenario):
+    """The original takes 8 ms; width helps, 256 threads are best, splitting helps when there are few rows."""
+    base = 8e-3 if scenario.name != "unseen" else 4e-3
+    if not script or script == "raise":
+        return base
+    wrong_place = ("block.y" in script) != (scenario.name == "few")
+    return base / knobs.get("V", 1) ** 0.5 * (1 + abs(knobs.get("T", 256) - 256) / 1000) * (1.5 if wrong_place else 1.0)
+
+
+def run(work, tmp_path, planner=None, lab=None, **changes):
+    lab = lab or FakeLab(seconds)
+    events = []
+    report = optimize(
+        work, planner=planner or Fixed(WIDE, SPLIT, BAD), lab=lab, out_dir=tmp_path / "out", progress=events.append,
+        **{"budget": 60, **changes},
+    )  # fmt: skip
+    return report, lab, events
+
+
+def test_each_scenario_gets_its_own_winner(work, tmp_path):
+    report, lab, _ = run(work, tmp_path)
+    few, many, unseen = report.scenarios
+    assert (few.script, few.knobs["V"], few.knobs["T"]) == (SPLIT, 8, 256)
+    assert (many.script, many.knobs["V"], many.knobs["T"]) == (WIDE, 8, 256)
+    assert few.ratio[0] == pytest.approx(8**0.5) and few.verdict == "TESTED"
+    assert unseen.heldout and unseen.script == WIDE and "tuned for many" in unseen.verdict
+    assert report.speedup == pytest.approx(8**0.5)
+    assert lab.closed
+
+
+@pytest.mark.parametrize("budget", [1, 5, 17, 60])
+def test_the_budget_bounds_the_measurements(work, tmp_path, budget):
+    report, lab, _ = run(work, tmp_path, planner="rules", budget=budget)
+    originals = 3  # two tuned scenarios and the held-out one
+    assert len(lab.measured) == report.measured <= budget + originals
+    assert len(set(lab.measured)) == len(lab.measured), "something was measured twice"
+
+
+def test_refusals_are_data_and_reach_the_planner(work, tmp_path):
+    planner = Fixed(WIDE, BAD)
+    report, _, events = run(work, tmp_path, planner)
+    (refused,) = [o for o in report.outcomes if o.status == "refused"]
+    assert refused.script == BAD and refused.code == "E-PLACE" and "nope" in refused.detail
+    assert any(o.script == BAD for o in planner.observations[1].history)
+    assert sum(e["event"] == "refused" for e in events) == 1
+
+
+def test_scripts_that_lower_to_the_same_code_are_measured_once(work, tmp_path):
+    report, lab, _ = run(work, tmp_path, Fixed(WIDE, WIDE + " | simplify"))
+    assert [o.status for o in report.outcomes if o.script.endswith("simplify")] == ["duplicate"] * 2
+    assert len({key for key, _, _ in lab.measured}) == 2  # the original and one template
+
+
+def test_a_template_that_fails_the_gate_is_never_measured(work, tmp_path):
+    lab = FakeLab(seconds, rejects=lambda k: any("block.y" in t for t in k.trace))
+    report, lab, events = run(work, tmp_path, lab=lab)
+    assert all(s.script != SPLIT for s in report.scenarios)
+    assert SPLIT in [r["script"] for r in report.rejected]
+    assert [o.status for o in report.outcomes if o.script == SPLIT] == ["rejected"]
+    assert any(e["event"] == "rejected" for e in events)
+
+
+def test_a_configuration_that_fails_the_gate_at_the_end_does_not_win(work, tmp_path):
+    lab = FakeLab(seconds, rejects=lambda k: any(x.name == "V" and x.value == 8 for x in k.knobs))
+    report, _, _ = run(work, tmp_path, lab=lab)
+    assert [s.knobs["V"] for s in report.scenarios] == [4, 4, 4]
+    assert any(r["knobs"].get("V") == 8 for r in report.rejected)
+
+
+@pytest.mark.parametrize("status", ["wrong", "crash", "hang"])
+def test_wrong_configurations_never_win_and_are_reported(work, tmp_path, status):
+    def device(script, knobs, scenario):
+        return status if knobs.get("V") == 8 else seconds(script, knobs, scenario)
+
+    report, _, _ = run(work, tmp_path, lab=FakeLab(device))
+    assert all(s.knobs.get("V") != 8 for s in report.scenarios)
+    assert any(status in r["verdict"] for r in report.rejected)
+
+
+def test_when_nothing_is_faster_the_original_stays(work, tmp_path):
+    slow = FakeLab(lambda script, knobs, scenario: 2e-3 if script else 1e-3)
+    report, _, _ = run(work, tmp_path, lab=slow)
+    assert {s.script for s in report.scenarios} == {""} and report.speedup == 1.0
+    assert all(s.verdict.startswith("the original") for s in report.scenarios)
+    assert (tmp_path / "out" / "kernel.out.cu").exists()
+
+
+def test_an_original_that_does_not_run_is_an_error(work, tmp_path):
+    lab = FakeLab(lambda script, knobs, scenario: "crash")
+    with pytest.raises(KtcError) as e:
+        run(work, tmp_path, lab=lab)
+    assert e.value.code == "E-ORIGINAL" and lab.closed
+
+
+def test_files_hold_what_the_report_says(work, tmp_path):
+    report, _, _ = run(work, tmp_path)
+    out = tmp_path / "out"
+    recipe = json.loads((out / "recipe.json").read_text())
+    assert recipe["script"] == report.best_script and recipe["knobs"] == dict(report.best_knobs)
+    data = json.loads((out / "report.json").read_text())
+    assert data["scenarios"][0]["knobs"] == {"V": 8, "T": 256} and data["speedup"] == report.speedup
+    assert "__global__" in (out / "kernel.out.cu").read_text()
+    assert {p.name for p in out.glob("kernel.*.cu")} >= {"kernel.few.cu", "kernel.many.cu"}
+    space = json.loads((out / "space.json").read_text())
+    assert set(space["knobs"]) == {"V", "T"} and not list(out.glob("*.part"))
+    rows = table(report)
+    assert rows[0][0] == "scenario" and rows[1][:3] == ("few", "8000 µs ±0.0 %", "2828 µs ±0.0 %")
+
+
+@pytest.mark.parametrize("dies_after", [1, 4, 11, 20])
+def test_a_killed_run_continues_and_measures_nothing_twice(work, tmp_path, dies_after):
+    ledger = tmp_path / "ledger.sqlite"
+    whole, reference, _ = run(work, tmp_path / "whole", budget=30)
+    first = FakeLab(seconds, ledger=ledger, dies_after=dies_after)
+    with pytest.raises(KeyboardInterrupt):
+        run(work, tmp_path, lab=first, budget=30)
+    second = FakeLab(seconds, ledger=ledger)
+    report, _, _ = run(work, tmp_path, lab=second, budget=30)
+    assert not set(first.measured) & set(second.measured)
+    assert len(first.measured) + len(second.measured) <= len(reference.measured)
+    assert report.speedup >= 0.9 * whole.speedup
+    assert report.recalled >= dies_after - 3
+
+
+def test_a_finished_run_again_measures_nothing(work, tmp_path):
+    ledger = tmp_path / "ledger.sqlite"
+    first, _, _ = run(work, tmp_path, "rules", FakeLab(seconds, ledger=ledger))
+    again, lab, _ = run(work, tmp_path, "rules", FakeLab(seconds, ledger=ledger))
+    assert lab.measured == [] and again.measured == 0
+    assert [s.ratio for s in again.scenarios] == [s.ratio for s in first.scenarios]
+
+
+def test_memory_learns_and_then_suggests(work, tmp_path):
+    memory = Memory(":memory:")
+    run(work, tmp_path, memory=memory)
+    assert {x.script for x in memory.lessons()} == {WIDE, SPLIT}
+    planner = Fixed(WIDE)
+    run(work, tmp_path / "later", planner, memory=memory)
+    assert planner.observations[0].remembered[0].script in (WIDE, SPLIT)
+
+
+def test_scenarios_can_be_named(work, tmp_path):
+    report, _, _ = run(work, tmp_path, scenarios=["odd"])
+    assert [s.name for s in report.scenarios] == ["odd"]
+    with pytest.raises(KtcError) as e:
+        run(work, tmp_path, scenarios=["none"])
+    assert e.value.code == "E-WORKLOAD-SCENARIO"
+
+
+def test_usage_and_environment_errors(work, tmp_path):
+    with pytest.raises(KtcError) as e:
+        run(work, tmp_path, budget=0)
+    assert e.value.exit_code == 2
+    (tmp_path / "file").write_text("")
+    with pytest.raises(KtcError) as e:
+        optimize(work, lab=FakeLab(seconds), out_dir=tmp_path / "file")
+    assert (e.value.code, e.value.exit_code) == ("E-OUT-DIR", 3)
+
+
+def test_starting_over_keeps_the_old_ledger(work, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "ledger.sqlite").write_text("old")
+    run(work, tmp_path, resume=False)
+    assert [p.read_text() for p in (tmp_path / "out").glob("old-*ledger.sqlite")] == ["old"]
