@@ -15,6 +15,7 @@ from ktc.ir.walk import knobs_in
 from .base import Pass, Refused, Result, Script, Site, Step
 from .catalogue import PASSES
 from .language import print_step
+from .limits import unsound_distribution
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,9 @@ def apply_step(kernel: Kernel, step: Step) -> Result | Refused:
     result = p.apply(kernel, args)
     if isinstance(result, Refused):
         return result
+    refused = unsound_distribution(result.kernel)
+    if refused is not None and unsound_distribution(kernel) is None:
+        return refused
     text, after = print_step(step), result.kernel
     problems = verify(after)
     if problems:

@@ -150,6 +150,35 @@ def test_plugins_come_through_entry_points(monkeypatch: pytest.MonkeyPatch) -> N
     assert caught.value.code == "E-PASS-PLUGIN" and caught.value.exit_code == 3
 
 
+NEST = parse_kernel("""\
+kernel nest(out: f32* restrict, n: i32)
+  par row in 0..n @ [thread.y 8, block.y]
+    par col in 0..n @ [thread.x 8, block.x]
+      out[row * n + col] = 0.0
+""")
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("distribute{loop=col map=[thread.y 8, block.x]}", "E-DIST-NEST"),
+        ("distribute{loop=col map=[thread.x 8, block.y]}", "E-DIST-NEST"),
+        ("distribute{loop=col map=[thread.x 8, warp 4, block.x]}", "E-DIST-NEST"),
+        ("distribute{loop=col map=[thread.x 256, block.x]}", "E-DIST-THREADS"),
+        ("distribute{loop=col map=[thread.x $T:2048, block.x]}", "E-DIST-THREADS"),
+        ("distribute{loop=col map=[vec 3, thread.x 8, block.x]}", "E-DIST-VEC"),
+        ("distribute{loop=col map=[vec $V:2,3, thread.x 8, block.x]}", "E-DIST-VEC"),
+    ],
+)
+def test_distributions_that_no_launch_has_are_the_scripts_fault(script: str, code: str) -> None:
+    assert refused(NEST, script).code == code
+    assert refused(NEST, script).locs
+
+
+def test_a_knob_with_some_room_is_left_to_the_constraints() -> None:
+    assert applied(NEST, "distribute{loop=col map=[thread.x $T:64,2048, block.x]}").knobs[0].domain == (64, 2048)
+
+
 # ------------------------------------------------------------------------------------------------------------ places
 
 
