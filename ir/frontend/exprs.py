@@ -84,6 +84,8 @@ class Exprs(Calls):
         value = self.global_name((), node.name, node)
         if value is not None:
             return value
+        if node.name == "NULL":
+            return NullVal()
         if node.name in HW:
             return OpaqueVal(node.name)
         extra = f"; {', '.join(self.source.missing[:3])} was not found" if self.source.missing else ""
@@ -493,7 +495,7 @@ class Exprs(Calls):
             self.fail("E-SEMA-INIT", f"too many values for a '{show(t)}'", node)
         if isinstance(args[0], c_ast.InitList):
             return self.initial_value(t, args[0].exprs, True, node)
-        return self.cast(t, args[0], "c", node)
+        return self.cast(t, args[0], "implicit" if brace else "c", node)
 
     def zero(self, t: Type, node: Any = None) -> RVal:
         """``T()``."""
