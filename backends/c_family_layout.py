@@ -53,18 +53,26 @@ def _packed(text: str, indent: str, hang: str) -> list[str]:
     return [*lines, indent + text]
 
 
+LOOSENESS = {",": 0, ";": 0, "?": 1, ":": 1, "||": 2, "&&": 3, "+": 4, "-": 4, "*": 5, "/": 5}
+"""Where a line may break, the best places first."""
+
+
 def _break(text: str, room: int) -> int | None:
-    """The best place to break within ``room``: the last one of the lowest nesting depth in the line's second half."""
-    best: tuple[int, int] | None = None
+    """Where to break within ``room``: outermost nesting first, then loosest operator, then furthest right.
+
+    The first third of the line is left whole. Arithmetic breaks after its operator, ``?`` and ``:`` before.
+    """
+    best: tuple[int, int, int] | None = None
     depth = 0
     for i, ch in enumerate(text[:room]):
         depth += (ch in "([{") - (ch in ")]}")
-        at = None
-        if (ch == "," and text[i + 1 : i + 2] == " ") or (ch == ";" and depth == 1 and text[i + 1 : i + 2] == " "):
-            at = i + 2
-        elif ch == " " and text[i + 1 :].startswith(("&& ", "|| ", "+ ", "- ", "* ", "/ ", "? ", ": ")):
-            at = i + 3 if text[i + 1] in "&|" and text[i + 2] in "&|" else (i + 1 if text[i + 1] in "?:" else i + 2)
-            at += text[at : at + 1] == " "
-        if at is not None and at > room // 3 and (best is None or (depth, -at) <= best):
-            best = (depth, -at)
-    return -best[1] if best else None
+        if ch in ",;" and text[i + 1 : i + 2] == " ":
+            at, loose = i + 2, 0
+        elif ch == " " and (token := text[i + 1 :].split(" ", 1)[0]) in LOOSENESS:
+            loose = LOOSENESS[token]
+            at = i + 1 if token in "?:" else i + 2 + len(token)
+        else:
+            continue
+        if room // 3 < at <= room + 1 and (best is None or (depth, loose, -at) <= best):
+            best = (depth, loose, -at)
+    return -best[2] if best else None
