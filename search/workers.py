@@ -14,9 +14,11 @@ the implementation over processes of this machine.
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -37,12 +39,37 @@ from .worker_protocol import (
 
 @dataclass(frozen=True)
 class Deadlines:
-    """Seconds a worker may take, by kind of request, before it counts as hung."""
+    """Most seconds a worker may take, by kind of request, before it counts as hung.
+
+    Once three requests of a kind on the same inputs were answered, ``PATIENCE`` times the slowest of them (at least
+    ``floor``) is enough: see :class:`Patience`.
+    """
 
     start: float = 90.0  # import, context, canary (which may compile)
     compile: float = 120.0
     run: float = 60.0
     verify: float = 180.0
+    floor: float = 15.0
+
+
+PATIENCE, SEEN = 20.0, 3
+
+
+class Patience:
+    """Adaptive deadlines from how long the answers took so far."""
+
+    def __init__(self, floor: float) -> None:
+        self.floor = floor
+        self._slowest: dict[str, tuple[int, float]] = {}
+
+    def limit(self, kind: str, most: float) -> float:
+        """The deadline of the next request of ``kind``: never above ``most``."""
+        n, slowest = self._slowest.get(kind, (0, 0.0))
+        return most if n < SEEN else min(most, max(self.floor, PATIENCE * slowest))
+
+    def learn(self, kind: str, seconds: float) -> None:
+        n, slowest = self._slowest.get(kind, (0, 0.0))
+        self._slowest[kind] = (n + 1, max(slowest, seconds))
 
 
 @dataclass(frozen=True)
@@ -107,6 +134,7 @@ class LocalExecutor:
                 "E-WORKER-FOLDER", f"no temporary folder: {e.strerror}", exit_code=3, hint="set TMPDIR"
             ) from None
         self._lock = threading.Lock()
+        self._patience = Patience(self.deadlines.floor)
         self._worker: Worker | None = None
         self._compilers = threading.local()
         self._all_compilers: list[Worker] = []
@@ -206,8 +234,13 @@ class LocalExecutor:
     def _on_device(self, request: Mapping[str, Any], deadline_s: float) -> Reply:
         """Ask the measuring process. A crash is tried once more in a fresh, trusted process before it is held against
         the candidate; a hang is not: the next process's canary shows that the device is well."""
+        kind = json.dumps([request["do"], request.get("inputs") or request.get("workload")], sort_keys=True)
         with self._lock:
+            deadline_s = self._patience.limit(kind, deadline_s)
+            start = time.monotonic()
             reply = self._once(request, deadline_s)
+            if reply.ok:
+                self._patience.learn(kind, time.monotonic() - start)
             if reply.status == "crash" and reply.data.get("retry", True):
                 reply = self._once(request, deadline_s)
             return reply

@@ -21,6 +21,7 @@ from ktc.ir.walk import walk
 from ..base import CompileFailure, DeviceInfo, Emitted, Executable
 from ..device_table import peaks_of
 from .cache import Cache, cache_root, key_of, write_atomic
+from .checksum import OPENCL, opencl_checksum
 from .common import Geometry, Sampler, TimedRuntime, geometry, need, scalar, signature
 
 BATCH_SECONDS = 200e-6
@@ -76,6 +77,7 @@ class ClRuntime(TimedRuntime):
     """One OpenCL device."""
 
     def __init__(self, wanted: str = "") -> None:
+        self._checksum: Any = None
         self.cl: Any = import_pyopencl()
         self.cl_device = choose(self.cl, wanted or os.environ.get("KTC_OPENCL_DEVICE", ""))
         dev, cl = self.cl_device, self.cl
@@ -84,7 +86,7 @@ class ClRuntime(TimedRuntime):
         peaks = peaks_of(dev.name)
         self.device = DeviceInfo(
             "opencl", dev.name.strip(), profile_of(dev), dev.max_compute_units, dev.max_work_group_size, dev.local_mem_size,
-            l2_bytes=dev.global_mem_cache_size, global_bytes=dev.global_mem_size,
+            l2_bytes=max(dev.global_mem_cache_size, peaks.cache_bytes if peaks else 0), global_bytes=dev.global_mem_size,
             dram_bytes_per_s=peaks.dram_bytes_per_s if peaks else 0.0, f32_flops=peaks.f32_flops if peaks else 0.0,
             extra={"platform": dev.platform.name.strip(), "version": dev.version.strip(), "driver": dev.driver_version.strip(),
                    "kind": cl.device_type.to_string(dev.type), "extensions": dev.extensions.strip()},
@@ -134,6 +136,17 @@ class ClRuntime(TimedRuntime):
         if raw.nbytes:
             self.cl.enqueue_copy(self.queue, raw, array.buffer)
         return raw.view(like.dtype).reshape(like.shape)
+
+    def copy_into(self, target: ClArray, source: ClArray) -> None:
+        """Overwrite one buffer with another of its size."""
+        if source.nbytes:
+            self.cl.enqueue_copy(self.queue, target.buffer, source.buffer, byte_count=source.nbytes)
+
+    def checksum(self, array: ClArray) -> str:
+        """A position-dependent checksum of the buffer's bits, computed on the device."""
+        if self._checksum is None:
+            self._checksum = self.cl.Program(self.context, OPENCL).build().checksum
+        return opencl_checksum(self.cl, self.queue, self._checksum, array.buffer, array.nbytes)
 
     def synchronize(self) -> None:
         """Wait; a failed command raises KtcError E-DEVICE-FAULT."""

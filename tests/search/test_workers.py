@@ -14,7 +14,7 @@ from ktc.backends.runtimes import probe_devices
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.text import parse_kernel
 from ktc.search.worker_protocol import ProtocolError, code_from_json, code_to_json, load_array, save_array, unpack
-from ktc.search.workers import Deadlines, LocalExecutor, Raw
+from ktc.search.workers import Deadlines, LocalExecutor, Patience, Raw
 
 SCALE = """
 kernel scale(y: f32* restrict, x: f32 const* restrict, a: f32, n: i32)
@@ -144,7 +144,7 @@ SUPERVISOR = """
 import sys, threading
 from ktc.backends import emit
 from ktc.ir.text import parse_kernel
-from ktc.search.workers import Deadlines, LocalExecutor, Raw
+from ktc.search.workers import Deadlines, LocalExecutor, Patience, Raw
 import dataclasses, numpy as np
 ex = LocalExecutor("numba", compilers=1, deadlines=Deadlines(run=300.0))
 good = emit(parse_kernel({scale!r}), "numba")
@@ -184,6 +184,17 @@ def test_close_leaves_nothing_behind(cache):
     pids, folder = [ex._worker.process.pid, ex._all_compilers[0].process.pid], ex.folder
     ex.close()
     assert not any(alive(p) for p in pids) and not folder.exists()
+
+
+def test_deadlines_adapt_to_what_was_seen():
+    p = Patience(floor=15.0)
+    assert p.limit("time", 60.0) == 60.0
+    for seconds in (0.1, 1.5, 0.2):
+        p.learn("time", seconds)
+    assert p.limit("time", 60.0) == 30.0 and p.limit("time", 20.0) == 20.0 and p.limit("verify", 60.0) == 60.0
+    for _ in range(3):
+        p.learn("run", 0.01)
+    assert p.limit("run", 60.0) == 15.0
 
 
 # ------------------------------------------------------------------------------------------------------- the protocol
