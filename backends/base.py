@@ -86,6 +86,14 @@ class Runtime(Protocol):
 
     def to_host(self, array: object, like: np.ndarray) -> np.ndarray: ...
 
+    def copy_into(self, target: object, source: object) -> None:
+        """Overwrite one device array with another of its shape, on the device."""
+        ...
+
+    def checksum(self, array: object) -> str:
+        """A checksum of the array's bits: equal bits, equal text."""
+        ...
+
     def synchronize(self) -> None: ...
 
     def time(self, exe: Executable, arg_sets: Sequence[Mapping[str, object]], *, budget_s: float = 0.3) -> Timing:

@@ -14,6 +14,7 @@ from ktc.ir.types import Ptr, Scalar
 
 from ..base import CompileFailure, DeviceInfo, Emitted, Executable
 from ..device_table import peaks_of
+from .checksum import cuda_checksum
 from .common import NUMPY_SCALAR, Geometry, Sampler, TimedRuntime, geometry, need, scalar, signature
 from .nvrtc import compile_cubin
 
@@ -127,6 +128,14 @@ class CudaRuntime(TimedRuntime):
 
     def to_host(self, array: Any, like: np.ndarray) -> np.ndarray:
         return self.cp.asnumpy(array).view(like.dtype).reshape(like.shape)
+
+    def copy_into(self, target: Any, source: Any) -> None:
+        """Overwrite one device array with another of its shape."""
+        target[...] = source
+
+    def checksum(self, array: Any) -> str:
+        """A position-dependent checksum of the array's bits, computed on the device."""
+        return cuda_checksum(self.cp, array)
 
     def synchronize(self) -> None:
         """Wait; a fault of an earlier launch raises KtcError E-DEVICE-FAULT (the context is then lost)."""
