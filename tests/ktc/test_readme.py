@@ -1,6 +1,7 @@
 """The README is true: its console blocks are what the commands print, its Python runs, its test line is what CI runs.
 
-In a ``console`` block a line ``...`` stands for any lines. Blocks of other kinds (measured times) are samples.
+``pytest tests/ktc/test_readme.py --update-goldens`` makes the output of the console blocks anew. Blocks of other kinds
+(measured times) are samples.
 """
 
 from __future__ import annotations
@@ -24,17 +25,35 @@ def blocks(kind: str) -> list[str]:
 
 def sessions() -> list[tuple[str, str]]:
     """(command, expected output) pairs of the console blocks; a command may span lines that end in a backslash."""
-    pairs = []
-    for block in blocks("console"):
-        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
-            m = re.match(r"((?:.*\\\n)*.*)\n?", part)
-            assert m
-            pairs.append((m[1], part[m.end() :]))
-    return pairs
+    return [pair for block in blocks("console") for pair in parts(block)]
 
 
-def as_pattern(expected: str) -> str:
-    return "".join(r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line) + "\n" for line in expected.splitlines())
+def parts(block: str) -> list[tuple[str, str]]:
+    found = []
+    for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+        m = re.match(r"((?:.*\\\n)*.*)\n?", part)
+        assert m
+        found.append((m[1], part[m.end() :]))
+    return found
+
+
+def run(command: str) -> str:
+    """What a reader sees who types ``command`` in the repository's root."""
+    bin_folder = str(Path(sys.executable).parent)
+    env = os.environ | {"PATH": bin_folder + os.pathsep + os.environ["PATH"], "NO_COLOR": "1", "COLUMNS": "120"}
+    done = subprocess.run(
+        command, shell=True, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120
+    )
+    return done.stdout
+
+
+def updated(text: str) -> str:
+    """``text`` with the output of every console block made anew."""
+
+    def remake(m: re.Match[str]) -> str:
+        return "```console\n" + "".join(f"$ {c}\n{run(c)}" for c, _ in parts(m[1])) + "```"
+
+    return re.sub(r"^```console\n(.*?)^```$", remake, text, flags=re.S | re.M)
 
 
 def test_there_is_something_to_check() -> None:
@@ -42,13 +61,13 @@ def test_there_is_something_to_check() -> None:
 
 
 @pytest.mark.parametrize(("command", "expected"), sessions(), ids=lambda v: v.split("\n")[0][:60])
-def test_console_blocks_are_what_the_commands_print(command: str, expected: str) -> None:
-    bin_folder = str(Path(sys.executable).parent)
-    env = os.environ | {"PATH": bin_folder + os.pathsep + os.environ["PATH"], "NO_COLOR": "1", "COLUMNS": "120"}
-    done = subprocess.run(
-        command, shell=True, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120
-    )
-    assert re.fullmatch(as_pattern(expected), done.stdout), f"$ {command}\n{done.stdout}"
+def test_console_blocks_are_what_the_commands_print(
+    command: str, expected: str, request: pytest.FixtureRequest
+) -> None:
+    if request.config.getoption("--update-goldens"):
+        (ROOT / "README.md").write_text(updated(TEXT), encoding="utf-8")
+        pytest.skip("README.md rewritten")
+    assert run(command) == expected
 
 
 def test_python_blocks_run(monkeypatch: pytest.MonkeyPatch) -> None:
