@@ -179,6 +179,11 @@ class State:
         """A private array, with one more leading dimension for each jam its contents vary along."""
         t = s.sym.type
         assert isinstance(t, Array)
+        if scope.jams and t.space == "shared":
+            raise LoweringError(
+                "E-LOWER-JAM-SHARED", f"'{s.sym.name}' in shared memory would be needed once per jammed iteration", s.loc,
+                hint="keep vec and unroll levels to loops inside, or the row in registers",
+            )  # fmt: skip
         dims = scope.ordered(self.variation.of_sym.get(s.sym, frozenset()))
         if not dims or t.space != "local":
             return [s]

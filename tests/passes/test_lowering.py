@@ -212,6 +212,15 @@ def test_inconsistent_distributions_are_refused(old: str, new: str, code: str) -
     assert e.value.code == code
 
 
+def test_a_shared_row_is_not_jammed() -> None:
+    """Two rows in flight in one thread would share one copy of the row."""
+    kernel = apply(RowCache(), parse_kernel(RMS), loop="i", where="shared")
+    kernel = apply(Distribute(), kernel, loop="row", map=spec(("unroll", 2, ""), ("block", None, "x")))
+    with pytest.raises(LoweringError) as e:
+        materialise(kernel)
+    assert e.value.code == "E-LOWER-JAM-SHARED"
+
+
 def test_shuffles_need_whole_warps() -> None:
     source = ROWMAX.replace("thread.x 64", "thread.x 48").replace("reduce(max)", "reduce(max)")
     kernel = parse_kernel(source)
