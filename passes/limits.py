@@ -1,6 +1,7 @@
 """What a distribution may not ask for, whichever pass wrote it: the script chose it, so the script is refused.
 
-An axis used twice in one nest, more threads than a block has, vectors that no access moves.
+An axis used twice in one nest, more threads than a block has, vectors that no access moves, ranges that interleaved
+iterations do not share.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from collections.abc import Iterator
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, Expr, Knob, Par, Reduce, bodies
+from ktc.ir.nodes import Body, Decl, Expr, Knob, Par, Reduce, bodies
 from ktc.ir.uniformity import THREAD_LEVELS
 from ktc.ir.verifier import MAX_BLOCK_THREADS
 from ktc.ir.verify_parallel import check_distribution
+from ktc.ir.walk import used, walk
 
 from .base import Refused
+from .loops import narrowest_element
 
 Nest = tuple[Par | Reduce, ...]
 VECTOR_SIZES = frozenset({1, 2, 4, 8, 16})
-"""Elements of one access: powers of two, 16 bytes of the narrowest type at most."""
+"""Elements of one access, as far as 16 bytes hold them."""
 
 
 def unsound_distribution(kernel: Kernel) -> Refused | None:
@@ -41,18 +44,38 @@ def _problems(kernel: Kernel, nest: Nest) -> Iterator[Refused]:
     locs = (loop.loc,) if loop.loc else ()
     for _, message in check_distribution(loop, nest[:-1]):
         yield Refused("E-DIST-NEST", message, locs, "give the other loop of the nest another axis first")
+    vectors = [s.var.name for s in nest for lv in s.dist if lv.kind == "vec"]
+    if len(vectors) > 1:
+        why = f"'{loop.var.name}' is inside '{vectors[0]}', and both have a vec level"
+        yield Refused("E-DIST-NEST", why, locs, "one loop of a nest is vectorised: use unroll for the other")
+    widest = 16 // narrowest_element(loop)
     for level in loop.dist:
-        bad = sorted(_values(kernel, level.n) - VECTOR_SIZES) if level.kind == "vec" and level.n is not None else []
+        sizes = _values(kernel, level.n) if level.kind == "vec" else set()
+        bad = sorted(sizes - VECTOR_SIZES) or [v for v in [min(sizes, default=1)] if v > widest]
         if bad:
-            yield Refused(
-                "E-DIST-VEC", f"'{loop.var.name}': no access moves {bad[0]} elements", locs, "1, 2, 4, 8 or 16"
-            )
+            why = f"'{loop.var.name}': no 16-byte access moves {bad[0]} of its elements"
+            yield Refused("E-DIST-VEC", why, locs, f"a power of two up to {widest}")
+    yield from _ragged(loop)
     threads = 1
     for level in (lv for s in nest for lv in s.dist if lv.kind in THREAD_LEVELS and lv.n is not None):
         threads *= min(_values(kernel, level.n), default=1)
     if threads > MAX_BLOCK_THREADS:
         why = f"'{loop.var.name}' needs blocks of at least {threads} threads; the limit is {MAX_BLOCK_THREADS}"
         yield Refused("E-DIST-THREADS", why, locs, "fewer threads on one of the axes")
+
+
+def _ragged(loop: Par | Reduce) -> Iterator[Refused]:
+    """Interleaving iterations needs the parallel loops inside to run over one range for all of them."""
+    if not any(lv.kind in ("vec", "unroll") for lv in loop.dist):
+        return
+    own = {loop.var}
+    for s in walk(loop.body):
+        if isinstance(s, Decl) and s.init is not None and used(s.init) & own:
+            own.add(s.sym)
+        if isinstance(s, Par | Reduce) and (used(s.lo) | used(s.hi)) & own:
+            why = f"the range of '{s.var.name}' depends on '{loop.var.name}', whose iterations are interleaved"
+            locs = (s.loc,) if s.loc else ()
+            yield Refused("E-DIST-RAGGED", why, locs, f"no vec or unroll level on '{loop.var.name}'")
 
 
 def _values(kernel: Kernel, size: Expr | None) -> set[int]:
