@@ -51,14 +51,11 @@ def _of_file(file: str) -> list[dict]:
     if not Path(file).is_file():
         raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
     rows = []
-    for info in list_kernels(file):
-        fields = vars(info) if not hasattr(info, "_asdict") else info._asdict()
+    for k in list_kernels(file):
+        template = [f"{t.kind} {t.name}" for t in k.template]
+        place = str(k.loc) if k.loc else ""
         rows.append(
-            {
-                k: v if isinstance(v, int | list | tuple) else str(v)
-                for k, v in fields.items()
-                if k not in ("node", "body")
-            }
+            {"kernel": k.name, "template": template, "parameters": k.params, "place": place, "launched": k.launches}
         )
     if not rows:
         raise KtcError(
