@@ -19,22 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ktc.ir.nodes import (
-    Alloc,
-    Assign,
-    Barrier,
-    Body,
-    Decl,
-    Expr,
-    For,
-    If,
-    Stmt,
-    Sym,
-    WarpOp,
-    While,
-    fresh,
+    Alloc, Assign, Barrier, Body, Call, Decl, Expr, For, If, Load, Stmt, Sym, WarpOp, While, fresh,
 )  # fmt: skip
 from ktc.ir.types import BOOL, I8, Array, Scalar
-from ktc.ir.walk import assigned, declared, loads_in, stmt_exprs, used, used_in, walk
+from ktc.ir.walk import assigned, declared, loads_in, stmt_exprs, used, used_in, walk, walk_expr
 
 from .numba_flow import synchronises
 from .numba_uniform import Uniformity
@@ -116,6 +104,15 @@ class Plan:
     masks: list[Sym] = field(default_factory=list)
     lanes: list[Sym] = field(default_factory=list)
     spread: set[Sym] = field(default_factory=set)  # variables with one element a thread
+    again: dict[Sym, Decl] = field(default_factory=dict)  # cheap ones, computed anew in every region that reads them
+
+    def recomputed(self, mentioned: set[Sym], here: set[Sym]) -> list[Decl]:
+        """The declarations to repeat in a region that mentions ``mentioned`` and declares ``here``, in order."""
+        wanted = (mentioned & self.again.keys()) - here
+        for sym in reversed(self.again):
+            if sym in wanted:
+                wanted |= (symbols(self.again[sym]) & self.again.keys()) - here
+        return [d for s, d in self.again.items() if s in wanted]
 
 
 class Planner:
@@ -127,6 +124,22 @@ class Planner:
         self._inner = {s for x in walk(body) if not isinstance(x, Decl) for b in _nested(x) for s in _assigned_in(b)}
         self.plan.items = self._items(body, None)
         self.plan.spread = _spread(self.plan.items) & _private(body)
+        self.plan.again = self._cheap(body)
+        self.plan.spread -= self.plan.again.keys()
+
+    def _cheap(self, body: Body) -> dict[Sym, Decl]:
+        """Spread scalars that are arithmetic on what never changes (``tid % 32``): recomputed rather than kept."""
+        changing = assigned(body) | {s.var for s in walk(body) if isinstance(s, For)}
+        local = set(declared(body))
+        out: dict[Sym, Decl] = {}
+        fixed = {s.sym for s in walk(body) if isinstance(s, Decl) and s.sym not in self.uniformity.varying} - changing
+        for s in walk(body):
+            if isinstance(s, Decl) and s.init is not None and s.sym in self.plan.spread and s.sym not in changing:
+                pure = not any(isinstance(e, Load | Call | WarpOp) for e in walk_expr(s.init))
+                known = all(v not in local or v in out or v in fixed for v in used(s.init))
+                if pure and known and isinstance(s.sym.type, Scalar):
+                    out[s.sym] = Decl(s.sym, s.init, s.const)
+        return out
 
     def _once(self, s: Stmt) -> bool:
         """A scalar definition that can run once a block."""

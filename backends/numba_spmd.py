@@ -19,7 +19,7 @@ from ktc.ir.nodes import (
     While,
 )  # fmt: skip
 from ktc.ir.types import Array, Ptr, Vec, scalar_of
-from ktc.ir.walk import all_exprs, walk, walk_expr
+from ktc.ir.walk import all_exprs, declared, used, walk, walk_expr
 
 from .numba_expr import ExprPrinter, hw_name
 from .numba_flow import flags_for_exits, isolate_warp_ops, synchronises
@@ -125,9 +125,9 @@ class SpmdPrinter:
             for s in item.body:
                 self._lane(s) if isinstance(s, LaneStore | LaneRead) else self.out.stmt(s)
 
-        self._each_thread(inside, indexed, item.mask, tuple(item.body))
+        self._each_thread(inside, indexed, item.mask, tuple(item.body), set())
 
-    def _each_thread(self, inside, indexed: bool, mask: Sym | None, body: Body) -> None:
+    def _each_thread(self, inside, indexed: bool, mask: Sym | None, body: Body, mentioned: set[Sym]) -> None:
         """``inside`` in loops over the thread indices; ``t`` is the linear index where ``indexed``."""
         out, depth = self.out, self.out.depth
         for axis in reversed(self.axes):
@@ -139,6 +139,8 @@ class SpmdPrinter:
             if len(self.axes) == 3:
                 linear = "(thread_z * dim_y + thread_y) * dim_x + thread_x"
             out.line(f"t = {linear}")
+        for decl in self.plan.recomputed({x for s in body for x in symbols(s)} | mentioned, set(declared(body))):
+            out.stmt(decl)
         if mask is not None:
             with out.block(f"if {self.x.name(mask)}[t]:"):
                 inside()
@@ -218,7 +220,7 @@ class SpmdPrinter:
             with self.out.block(f"if {within}[t]:"):
                 set_()
 
-        self._each_thread(inside, True, None, ())
+        self._each_thread(inside, True, None, item.before, used(item.cond) if item.cond is not None else set())
 
     def _maskedloop(self, item: MaskedLoop) -> None:
         with self.out.block(f"while {self.x.name(item.mask)}.any():"):
