@@ -45,7 +45,7 @@ from .c_family_dialect import Dialect
 from .c_family_expr import Exprs
 from .c_family_layout import COLUMNS, INDENT, comment_lines, wrap
 from .c_family_names import Names
-from .c_family_piece import BINARY_PREC
+from .c_family_piece import BINARY_PREC, LIMIT
 from .c_family_rules import is_constant
 
 ONE_LINERS = (Return, Break, Continue, Assign, Store, Eval)
@@ -114,8 +114,8 @@ class Statements:
         start = self.x.piece(s.init)
         constant = s.const and is_constant(s.init) and isinstance(t, Scalar) and t.is_int
         name = self.names.declare(s.sym)
-        if s.const and start.nonneg:
-            self.x.nonneg.add(s.sym)
+        if s.const and start.upper is not None:
+            self.x.upper[s.sym] = start.upper
         qualifier = (self.d.constant_keyword if constant else "const") + " " if s.const else ""
         return [f"{qualifier}{self.d.type_name(t)} {name} = {text};"]
 
@@ -216,7 +216,7 @@ class Statements:
         first = self.x.piece(s.init)
         name = self.names.declare(s.var)
         if first.nonneg and isinstance(s.step, Binary) and s.step.op == "+" and self._nonneg(s.step.b):
-            self.x.nonneg.add(s.var)
+            self.x.upper[s.var] = LIMIT
         cond = self.x.condition(s.cond).text
         head = f"for ({self.d.type_name(t)} {name} = {init}; {cond}; {self.step(s, name)})"
         body = self.body(s.body, 1)

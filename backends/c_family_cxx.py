@@ -34,7 +34,7 @@ from ktc.ir.types import (
 from .c_family_base import TemplateParts, const_int
 from .c_family_cxx_tables import ATOMIC_TYPES, ATOMICS, BITCASTS, CXX_NAMES, FROM_FLOAT, HALF_FROM_INT, TO_FLOAT
 from .c_family_dialect import LANES, Dialect
-from .c_family_piece import POSTFIX, Piece
+from .c_family_piece import HW_UPPER, POSTFIX, Piece
 
 
 class CxxDialect(Dialect):
@@ -192,7 +192,7 @@ class CxxDialect(Dialect):
 
     def hw_index(self, level: str, axis: str) -> Piece:
         name = {"thread": "threadIdx", "block": "blockIdx", "block_dim": "blockDim", "grid_dim": "gridDim"}[level]
-        return Piece(f"{name}.{axis}", POSTFIX, U32, True)
+        return Piece(f"{name}.{axis}", POSTFIX, U32, HW_UPPER[level])
 
     def foreign_call(self, fn: str, args: Sequence[Piece], ty: Type) -> Piece:
         return Piece(f"{fn}({', '.join(a.text for a in args)})", POSTFIX, ty)

@@ -42,7 +42,8 @@ BITCASTS = {
 }  # fmt: skip
 ATOMICS = {
     "add": "atomicAdd", "sub": "atomicSub", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd",
-    "or": "atomicOr", "xor": "atomicXor", "exch": "atomicExch", "cas": "atomicCAS", "inc": "atomicInc", "dec": "atomicDec",
+    "or": "atomicOr", "xor": "atomicXor", "exch": "atomicExch",
+    "cas": "atomicCAS", "inc": "atomicInc", "dec": "atomicDec",
 }  # fmt: skip
 ATOMIC_TYPES = {
     "add": {I32, U32, U64, F32, F64, F16, BF16}, "exch": {I32, U32, U64, F32}, "cas": {I32, U32, U64, U16},

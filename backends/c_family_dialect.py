@@ -8,7 +8,7 @@ from ktc.ir.nodes import Binary, Call, Const, Expr, Sym
 from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I32, Array, Opaque, Ptr, Scalar, Struct, Type, Vec
 
 from .c_family_base import DialectBase, const_int
-from .c_family_piece import POSTFIX, UNARY, Piece, float_literal, integer_literal, literal_type
+from .c_family_piece import LIMIT, POSTFIX, UNARY, Piece, float_literal, integer_literal, literal_type
 from .spellings import is_known, spelling
 
 LANES = "xyzw"
@@ -82,7 +82,7 @@ class Dialect(DialectBase):
         if to == BOOL:
             return Piece(f"{p.at(10)} != 0", 9, BOOL, op="!=")
         text = self.type_name(to)
-        small = p.nonneg and isinstance(to, Scalar) and to.is_int and to.bits >= 32
+        small = p.upper if isinstance(to, Scalar) and to.is_int and to.bits >= 32 else None
         if style == "static" and self.language != "opencl":
             return Piece(f"static_cast<{text}>({p.text})", POSTFIX, to, small)
         return Piece(f"({text}){p.at(UNARY)}", UNARY, to, small)
@@ -102,7 +102,7 @@ class Dialect(DialectBase):
         prec = UNARY if text.startswith("-") else POSTFIX
         if ctype.bits < 32:
             return self.convert(Piece(str(int(c.value)), prec, I32), ctype) if exact else Piece(text, prec, I32)
-        return Piece(text, prec, ctype, 0 <= c.value < (1 << 31), literal=c)
+        return Piece(text, prec, ctype, int(c.value) if 0 <= c.value <= LIMIT else None, literal=c)
 
     def float_constant(self, c: Const) -> Piece:
         if c.ty in (F32, F64):

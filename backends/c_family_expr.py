@@ -10,7 +10,6 @@ may mix signed and unsigned operands, because sums and products agree modulo 2^3
 
 from __future__ import annotations
 
-from ktc.ir.fold import common_type
 from ktc.ir.nodes import (
     COMPARISONS,
     AddrOf,
@@ -37,8 +36,18 @@ from ktc.ir.types import BOOL, I32, Array, Ptr, Scalar, Type, Vec, scalar_of
 from .c_family_base import const_int
 from .c_family_dialect import Dialect
 from .c_family_names import Names
-from .c_family_piece import BINARY_PREC, CLARIFY, POSTFIX, TERNARY, UNARY, Piece
-from .c_family_rules import MODULAR, SIGN_FREE, c_common, is_int32, keeps_value, negatable, promoted_type, regroups
+from .c_family_piece import BINARY_PREC, CLARIFY, LIMIT, POSTFIX, TERNARY, UNARY, Piece
+from .c_family_rules import (
+    MODULAR,
+    c_common,
+    computes,
+    is_int32,
+    keeps_value,
+    negatable,
+    promoted_type,
+    regroups,
+    upper_bound,
+)
 
 
 class Exprs:
@@ -47,7 +56,8 @@ class Exprs:
     def __init__(self, dialect: Dialect, names: Names) -> None:
         self.d = dialect
         self.names = names
-        self.nonneg: set[Sym] = set()
+        self.upper: dict[Sym, int] = {}
+        self.knob_upper: dict[str, int] = {}
 
     # ------------------------------------------------------------------------------------------------- contexts
 
@@ -98,10 +108,10 @@ class Exprs:
         return self.d.constant(e)
 
     def _var(self, e: Var, wrap: bool) -> Piece:
-        return Piece(self.names.of(e.sym), POSTFIX, e.type, e.sym in self.nonneg)
+        return Piece(self.names.of(e.sym), POSTFIX, e.type, self.upper.get(e.sym))
 
     def _knob(self, e: Knob, wrap: bool) -> Piece:
-        return Piece(e.name, POSTFIX, I32, True)
+        return Piece(e.name, POSTFIX, I32, self.knob_upper.get(e.name, LIMIT))
 
     def _hw(self, e: HwIndex, wrap: bool) -> Piece:
         return self.d.hw_index(e.level, e.axis)
@@ -147,14 +157,10 @@ class Exprs:
         common = c_common(a.ctype, b.ctype)
         if e.op in COMPARISONS:
             return self._infix(e.op, a, b, BOOL)
-        both = a.nonneg and b.nonneg
-        small = both and (e.op in "/%&|^" or (e.op in "+*" and t.is_signed))
-        small = small or (e.op == "&" and (a.nonneg or b.nonneg))
-        return self._narrow(self._infix(e.op, a, b, common, small), t, wrap)
+        return self._narrow(self._infix(e.op, a, b, common, upper_bound(e.op, a.upper, b.upper, t)), t, wrap)
 
     def _balance(self, op: str, a: Piece, b: Piece, t: Scalar, wrap: bool) -> tuple[Piece, Piece]:
         """``a`` and ``b`` with the fewest casts for which C computes ``op`` in type ``t`` (or to the same value)."""
-        want = promoted_type(t)
 
         def fine(x: Piece, y: Piece) -> bool:
             if not (isinstance(x.ctype, Scalar) and isinstance(y.ctype, Scalar)):
@@ -163,12 +169,7 @@ class Exprs:
                 return x.ctype == y.ctype == t or (
                     self.d.mixes(x.ctype, t) and self.d.mixes(y.ctype, t) and t in (x.ctype, y.ctype)
                 )
-            c = common_type(x.ctype, y.ctype)
-            if c == want:
-                return True
-            if c.is_float or c.bits < want.bits:
-                return False
-            return wrap or (x.nonneg and y.nonneg and (op in SIGN_FREE or (op in "+*" and t.is_signed)))
+            return computes(op, x, y, t, wrap)
 
         for x, y in ((a, b), (self.coerce(a, t), b), (a, self.coerce(b, t))):
             if fine(x, y):
@@ -181,7 +182,7 @@ class Exprs:
         if not wrap and not (a.nonneg and e.op == ">>"):
             a = self.coerce(a, promoted_type(t)) if promoted_type(a.ctype) != promoted_type(t) else a
         b = self.piece(e.b.x if isinstance(e.b, Cast) and e.b.style == "implicit" else e.b)
-        small = a.nonneg and (e.op == ">>" or t.is_signed)
+        small = upper_bound(e.op, a.upper, b.upper, t)
         return self._narrow(self._infix(e.op, a, b, promoted_type(a.ctype), small), t, wrap)
 
     def _narrow(self, p: Piece, t: Type, wrap: bool) -> Piece:
@@ -190,7 +191,7 @@ class Exprs:
             return self.d.convert(p, t)
         return p
 
-    def _infix(self, op: str, a: Piece, b: Piece, ctype: Type, nonneg: bool = False) -> Piece:
+    def _infix(self, op: str, a: Piece, b: Piece, ctype: Type, upper: int | None = None) -> Piece:
         prec = BINARY_PREC[op]
         clarify = CLARIFY.get(op, ())
         left = f"({a.text})" if a.op in clarify else a.at(prec)
@@ -198,7 +199,7 @@ class Exprs:
         if right.startswith("(") and b.prec == prec and regroups(op, b, ctype, a.ctype):
             right = b.text
         divides = op in "/%" or (op == "*" and (a.divides or b.divides))
-        return Piece(f"{left} {op} {right}", prec, ctype, nonneg, op=op, divides=divides)
+        return Piece(f"{left} {op} {right}", prec, ctype, upper, op=op, divides=divides)
 
     def _select(self, e: Select, wrap: bool) -> Piece:
         t = e.type
@@ -207,7 +208,8 @@ class Exprs:
             a, b = self._balance("?", a, b, t, wrap and is_int32(t))
         cond = self.condition(e.cond)
         text = f"{cond.at(TERNARY + 1)} ? {a.at(TERNARY)} : {b.at(TERNARY)}"
-        return Piece(text, TERNARY, c_common(a.ctype, b.ctype), a.nonneg and b.nonneg)
+        upper = None if a.upper is None or b.upper is None else max(a.upper, b.upper)
+        return Piece(text, TERNARY, c_common(a.ctype, b.ctype), upper)
 
     # ------------------------------------------------------------------------------------------------ conversions
 

@@ -7,15 +7,17 @@ from ktc.ir.types import I32
 
 from .c_family import Statements
 from .c_family_layout import comment_lines, wrap
+from .c_family_piece import LIMIT
 
 
 def print_kernel(printer: Statements, kernel: Kernel) -> list[str]:
     """The kernel function: signature, parameters wrapped to the column limit, body."""
     d = printer.d
+    printer.x.knob_upper = {k.name: max(k.domain) for k in kernel.knobs if k.domain}
     params = [d.parameter(p, printer.names.declare(p.sym)) for p in kernel.params if not p.host]
     for p in kernel.params:
         if p.range[0] is not None and p.range[0] >= 0 and p.sym.type == I32:
-            printer.x.nonneg.add(p.sym)
+            printer.x.upper[p.sym] = LIMIT if p.range[1] is None else min(p.range[1], LIMIT)
     body = printer.body(kernel.body, 1)
     params += d.extra_parameters()
     head, tail = d.signature(kernel)

@@ -27,7 +27,11 @@ def wrap(line: str, pad: str) -> list[str]:
     if len(indent) + len(text) <= COLUMNS or text.startswith(("//", "#")) or '"' in text:
         return [indent + text]
     if text.endswith(") {") and not text.startswith(CONTROL):
-        return _packed(text, indent, " " * (_parameters_at(text) + 1))
+        at = _parameters_at(text) + 1
+        aligned = _packed(text, indent, " " * at)
+        if len(aligned) <= 2:
+            return aligned
+        return [indent + text[:at], *_packed(INDENT * 2 + text[at:], indent, INDENT * 2)]
     return _packed(text, indent, " " * 4)
 
 

@@ -13,10 +13,13 @@ import struct
 from dataclasses import dataclass
 
 from ktc.ir.nodes import Const
-from ktc.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Scalar, Type
+from ktc.ir.types import BOOL, F64, I32, I64, Scalar, Type
 
 # C operator precedence, higher binds tighter (ISO C 6.5).
 POSTFIX, UNARY, TERNARY, ASSIGN = 16, 15, 3, 2
+LIMIT = (1 << 31) - 1
+HW_UPPER = {"thread": 65535, "block_dim": 65535, "block": LIMIT, "grid_dim": LIMIT}
+"""No device has larger blocks: 1024 work-items on GPUs, 8192 on OpenCL CPUs."""
 BINARY_PREC = {
     "*": 13, "/": 13, "%": 13, "+": 12, "-": 12, "<<": 11, ">>": 11, "<": 10, "<=": 10, ">": 10, ">=": 10,
     "==": 9, "!=": 9, "&": 8, "^": 7, "|": 6, "&&": 5, "||": 4,
@@ -33,7 +36,8 @@ CLARIFY = {
 
 @dataclass(frozen=True)
 class Piece:
-    """Printed expression. ``nonneg``: an integer known to be in [0, 2^31), so signedness and width do not matter.
+    """Printed expression. ``upper``: the integer is known to be in [0, upper] with upper < 2^31, so that its signedness
+    and width do not matter.
 
     ``op`` is the outermost operator; ``divides``: a product with a quotient in it, which does not regroup.
     """
@@ -41,10 +45,14 @@ class Piece:
     text: str
     prec: int
     ctype: Type
-    nonneg: bool = False
+    upper: int | None = None
     literal: Const | None = None
     op: str = ""
     divides: bool = False
+
+    @property
+    def nonneg(self) -> bool:
+        return self.upper is not None
 
     def at(self, prec: int) -> str:
         """The text, in parentheses if it binds looser than ``prec``."""
@@ -110,9 +118,3 @@ def float_literal(value: float, ty: Scalar, spelling: str = "") -> str:
 def promoted(t: Scalar) -> Scalar:
     """C's integer promotion."""
     return I32 if not t.is_float and (t.bits < 32 or t == BOOL) else t
-
-
-__all__ = [
-    "ASSIGN", "BINARY_PREC", "BOOL", "CLARIFY", "F32", "F64", "I32", "I64", "POSTFIX", "TERNARY", "U32", "U64", "UNARY",
-    "Piece", "float_literal", "integer_literal", "literal_type", "promoted",
-]  # fmt: skip

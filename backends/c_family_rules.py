@@ -7,7 +7,7 @@ from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, Knob, Sel
 from ktc.ir.types import BOOL, Scalar, Type
 from ktc.ir.walk import walk_expr
 
-from .c_family_piece import Piece, promoted
+from .c_family_piece import LIMIT, Piece, promoted
 
 MODULAR = frozenset({"+", "-", "*", "&", "|", "^", "<<"})
 """Operators whose low bits depend only on the low bits of their operands."""
@@ -52,6 +52,52 @@ def keeps_value(p: Piece, to: Scalar) -> bool:
             return True
         return to.bits > f.bits and (to.is_signed or not f.is_signed)
     return f.kind == to.kind == "float" and f.bits == 32 and to.bits == 64
+
+
+def upper_bound(op: str, a: int | None, b: int | None, t: Scalar) -> int | None:
+    """Largest value of ``a op b`` for operands in [0, a] and [0, b]; None: not known to be in [0, 2^31).
+
+    A signed 32-bit sum or product that leaves the range is undefined, so such a result may be taken to stay in it.
+    """
+    if op == "&" and (a is not None or b is not None):
+        return min(x for x in (a, b) if x is not None)
+    if a is None or (b is None and op != ">>"):
+        return None
+    if b is None or op in (">>", "/"):
+        return a
+    if op == "%":
+        return min(a, max(b - 1, 0))
+    if op in ("|", "^"):
+        return (1 << max(a.bit_length(), b.bit_length())) - 1
+    value = {"+": a + b, "*": a * b, "<<": a << min(b, 31)}.get(op)
+    if value is not None and value > LIMIT:
+        return LIMIT if t.is_signed and t.bits <= 32 else None
+    return value
+
+
+def computes(op: str, x: Piece, y: Piece, t: Scalar, wrap: bool) -> bool:
+    """Whether C's usual conversions of ``x`` and ``y`` give ``op`` the value that it has in the integer type ``t``."""
+    want = promoted(t)
+    assert isinstance(x.ctype, Scalar) and isinstance(y.ctype, Scalar)
+    c = common_type(x.ctype, y.ctype)
+    if c == want:
+        return True
+    if c.is_float:
+        return False
+    if wrap and c.bits >= want.bits:
+        return True
+    if op in COMPARISONS and all(widens(s.ctype, c) and widens(s.ctype, want) for s in (x, y)):
+        return True
+    if not (x.nonneg and y.nonneg):
+        return False
+    return op in SIGN_FREE or (op in "+*" and upper_bound(op, x.upper, y.upper, t) is not None)
+
+
+def widens(source: Type, to: Scalar) -> bool:
+    """Whether ``to`` holds every value of the integer type ``source``."""
+    if not isinstance(source, Scalar) or source.is_float:
+        return False
+    return source in (to, BOOL) or (to.bits > source.bits and (to.is_signed or not source.is_signed))
 
 
 def is_constant(e: Expr) -> bool:

@@ -33,7 +33,7 @@ from . import opencl_helpers as text_of
 from .c_family_base import TemplateParts, const_int
 from .c_family_dialect import LANES, Dialect
 from .c_family_legalise import widen_small_floats
-from .c_family_piece import POSTFIX, Piece
+from .c_family_piece import HW_UPPER, LIMIT, POSTFIX, Piece
 from .c_family_returns import predicate_returns, stray_return
 from .opencl_collectives import SPACES, OpenCLCollectives
 from .opencl_prepare import hoist_shared
@@ -142,7 +142,7 @@ class OpenCLDialect(OpenCLCollectives):
         source = p.ctype
         assert isinstance(source, Scalar) and isinstance(to, Scalar)
         if source == to or {source, to} <= {U16, F16, BF16}:
-            return Piece(p.text, p.prec, to, p.nonneg)
+            return Piece(p.text, p.prec, to, p.upper)
         if not source.is_float and not to.is_float:
             return super().convert(p, to)
         if source in (F16, BF16) or to in (F16, BF16):
@@ -153,7 +153,7 @@ class OpenCLDialect(OpenCLCollectives):
 
     def hw_index(self, level: str, axis: str) -> Piece:
         name = {"thread": "local_id", "block": "group_id", "block_dim": "local_size", "grid_dim": "num_groups"}[level]
-        return Piece(f"get_{name}({LANES.index(axis)})", POSTFIX, U64, True)
+        return Piece(f"get_{name}({LANES.index(axis)})", POSTFIX, U64, HW_UPPER[level])
 
     def index_idiom(self, e: Binary) -> Piece | None:
         """``blockIdx.x * blockDim.x + threadIdx.x`` is ``get_global_id(0)``."""
@@ -163,12 +163,12 @@ class OpenCLDialect(OpenCLCollectives):
                 if isinstance(b, HwIndex) and b.level == "thread" and isinstance(a, Binary) and a.op == "*":
                     pair = {x for x in (_bare(a.a), _bare(a.b)) if isinstance(x, HwIndex)}
                     if pair == {HwIndex("block", b.axis), HwIndex("block_dim", b.axis)}:
-                        return Piece(f"get_global_id({LANES.index(b.axis)})", POSTFIX, U64, True)
+                        return Piece(f"get_global_id({LANES.index(b.axis)})", POSTFIX, U64, LIMIT)
         if e.op == "*":
             pair = {x for x in (_bare(e.a), _bare(e.b)) if isinstance(x, HwIndex)}
             for axis in "xyz":
                 if pair == {HwIndex("grid_dim", axis), HwIndex("block_dim", axis)}:
-                    return Piece(f"get_global_size({LANES.index(axis)})", POSTFIX, U64, True)
+                    return Piece(f"get_global_size({LANES.index(axis)})", POSTFIX, U64, LIMIT)
         return None
 
     def call(self, fn: str, args: Sequence[Piece], ty: Type) -> Piece:

@@ -163,7 +163,8 @@ def test_template_mode_and_its_search_space():
     assert "constexpr int V" not in text
     space = search_space(silu_vec())
     assert space["knobs"][0] == {
-        "name": "V", "domain": [1, 2, 4, 8], "default": 8, "value": None, "doc": "elements a vector access moves", "owner": "",
+        "name": "V", "domain": [1, 2, 4, 8], "default": 8, "value": None, "owner": "",
+        "doc": "elements a vector access moves",
     }  # fmt: skip
     assert space["constraints"] == ["d % V == 0"]
     assert space["launch"]["block"] == ["T", "1", "1"]
