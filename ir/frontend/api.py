@@ -115,8 +115,13 @@ def _load(unit: Unit, kernel: str | None, template: dict[str, object]) -> Kernel
     params = lowering.parameters(entity, bindings)
     launch: Launch | None = None
     if site is not None:
-        launch, more = HostLaunch(lowering, site, params, host).launch()
-        params = (*params, *more)
+        try:
+            launch, more = HostLaunch(lowering, site, params, host).launch()
+            params = (*params, *more)
+        except KtcError as error:
+            if not error.code.startswith(("E-LAUNCH", "E-SEMA", "E-UNSUPPORTED")):
+                raise
+            launch = None  # host code that cannot be followed is no fault of the kernel: the workload gives the launch
     return lowering.lower(entity, bindings, params, launch)
 
 

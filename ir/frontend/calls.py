@@ -111,6 +111,16 @@ class Calls(Intrinsics):
                 out.append(v)
         return out
 
+    def function_value(self, name: str) -> Value | None:
+        """A function of the file by name, as a value (template argument or callable parameter)."""
+        local = self.scope.find(name)
+        if isinstance(local, FunctionVal):
+            return local
+        found = self.program.functions.get(name) if local is None else None
+        if not found:
+            return None
+        return FunctionVal(lambda args, node: self.call_entities(found, None, args, node, self.file_scope()), name)
+
     def _call_value(self, f: Value, args: list[Value], node: Any) -> Value:
         if isinstance(f, FunctionVal):
             return f.call(args, node)
@@ -290,10 +300,10 @@ class Calls(Intrinsics):
                     from .values import PtrToPlace
 
                     inner.names["this"] = PtrToPlace(record, record.type)
-                with self.capture() as setup:
-                    self._bind_arguments(fn, facts, args, node, pending)
                 ret = None if fn.kind == "ctor" else self.resolve(fn.decl.type.type)
                 self.frame = Frame(e.name, False, ret, facts)
+                with self.capture() as setup:
+                    self._bind_arguments(fn, facts, args, node, pending)
                 for name, init in fn.inits:
                     self._member_init(record, name, init, node)
                 value = self.function_body(fn)
@@ -357,7 +367,7 @@ class Calls(Intrinsics):
                 if mutated:
                     sym = fresh(name, I64)
                     self.emit(Decl(sym, self.convert(RVal(v.offset or Const(0, I64)), I64).expr, loc=self.loc))
-                    return PtrVar(sym, v)
+                    return PtrVar(sym, v, self.frame)
                 if v.offset is not None and cost(v.offset) > 12:
                     import dataclasses
 

@@ -70,7 +70,7 @@ class RecordType(Type):
     decl: Any = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        return self.name + (f"<{', '.join(map(str, self.args))}>" if self.args else "")
+        return self.name + (f"<{', '.join(map(_argument, self.args))}>" if self.args else "")
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,13 @@ def show(t: object) -> str:
     if isinstance(t, Opaque):
         return t.spelling
     return str(t)
+
+
+def _argument(a: object) -> str:
+    """A template argument (a value of ``values``) for messages."""
+    if hasattr(a, "expr"):
+        return str(getattr(a.expr, "value", "..."))
+    return show(getattr(a, "type", a))
 
 
 def size_of(t: Type) -> int | None:

@@ -151,7 +151,7 @@ class Declarations(Exprs):
                 sym = fresh(node.name, I64)
                 start = self.convert(RVal(v.offset if v.offset is not None else Const(0, I64)), I64).expr
                 self.emit(Decl(sym, start, loc=self.loc))
-                return PtrVar(sym, v)
+                return PtrVar(sym, v, self.frame)
             if v.offset is not None and (cost(v.offset) > 8 or not self.is_constant_expr(v.offset)):
                 return dataclasses.replace(v, offset=self.temp(v.offset, f"{node.name}_offset"))
             return v
@@ -185,6 +185,8 @@ class Declarations(Exprs):
             v = self.load(self.eval(args[0]), node)
             if isinstance(v, RecordVal) and v.type == t:
                 return self.new_record(t, name, node, {k: self.load(x) for k, x in v.fields.items()})
+            if brace and isinstance(node, CtorInit):
+                return self.brace_record(t, [v], node, name)
             return self.construct_record(t, [v], node, name)
         if len(args) == 1:
             args = args[0].exprs

@@ -48,6 +48,8 @@ class Exprs(Calls):
 
     def eval(self, node: Any) -> Value:
         """What ``node`` means; side effects are emitted as statements."""
+        if isinstance(node, Value):
+            return node  # evaluated before
         handler = _HANDLERS.get(type(node))
         if handler is None:
             self.fail("E-UNSUPPORTED-EXPR", f"this expression is not supported ({type(node).__name__})", node)
@@ -84,6 +86,9 @@ class Exprs(Calls):
         value = self.global_name((), node.name, node)
         if value is not None:
             return value
+        function = self.function_value(node.name)
+        if function is not None:
+            return function
         if node.name == "NULL":
             return NullVal()
         if node.name in HW:

@@ -31,7 +31,7 @@ from ..nodes import (
 )  # fmt: skip
 from ..types import BOOL, F32, F64, I32, U32, VOID, Scalar, Type, Vec, scalar_of
 from . import constants
-from .cxx_types import Pointer, show
+from .cxx_types import Pointer, show, size_of
 from .places import bitcast
 from .program import Entity, Function
 from .records import Records
@@ -75,9 +75,26 @@ class Intrinsics(Records):
             self.store(a, self.load(b), node)
             self.store(b, old, node)
             return NO_VALUE
+        if name == "memcpy" and len(raw) == 3:
+            return self._memcpy(raw, node)
         if name in ("sincosf", "sincos", "__sincosf") and len(raw) == 3:
             return self._sincos(name, raw, node)
         return None
+
+    def _memcpy(self, raw: list, node: Any) -> Value:
+        """``memcpy`` between a variable and memory: a reinterpreting load or store of the variable's size."""
+        dst, src = (self.load(self.eval(a), a) for a in raw[:2])
+        n = self.const_int(raw[2], "the size of memcpy")
+        whole = dst if isinstance(dst, PtrToPlace) else src
+        if not isinstance(whole, PtrToPlace) or size_of(self.type_of(whole.place)) != n:
+            self.fail("E-UNSUPPORTED-CALL", "memcpy other than to or from one whole variable", node, hint="write a loop")
+        t = self.type_of(whole.place)
+        places = []
+        for p in (dst, src):
+            p = self.recast_pointer(p, Pointer(t), node)
+            places.append(self._pointee(p, node))
+        self.store(places[0], self.load(places[1]), node)
+        return NO_VALUE
 
     def _sincos(self, name: str, raw: list, node: Any) -> Value:
         fast = "fast_" if name.startswith("__") else ""
@@ -109,7 +126,7 @@ class Intrinsics(Records):
         return getattr(self, f"_b_{best.kind}")(best, args, node)
 
     def _row_cost(self, row: Builtin, args: list[Value]) -> int | None:
-        if row.kind in ("ignore", "trap", "body"):
+        if row.kind in ("ignore", "trap", "body", "first"):
             return 0
         if not row.required <= len(args) <= len(row.params):
             return None

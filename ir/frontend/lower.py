@@ -95,7 +95,7 @@ class KernelLowering(Loops):
                 return start
             sym = fresh(f"{p.sym.name}_offset", I64)
             self.emit(Decl(sym, Const(0, I64), loc=self.loc))
-            return PtrVar(sym, start)
+            return PtrVar(sym, start, self.frame)
         if not mutated:
             return VarPlace(p.sym)
         sym = fresh(p.sym.name, t)

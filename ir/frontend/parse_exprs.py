@@ -218,7 +218,9 @@ class ExprParser(DeclParser):
 
     def _parse_name_expression(self):
         name = self._parse_qual_name()
-        if self._peek_type() in ("LPAREN", "LBRACE") and self._names_type(name):
+        nxt = self._peek_type()
+        functor = nxt == "LBRACE" and len(name.parts) > 1 and name.parts[-1].args is not None
+        if functor or (nxt in ("LPAREN", "LBRACE") and self._names_type(name)):
             spec = {
                 "qual": [],
                 "storage": [],

@@ -61,6 +61,9 @@ class StmtParser(ExprParser):
             return self._parse_block_item()
         if kind == "USING":
             return self._parse_using()
+        if kind == "NAMESPACE":
+            self._skip_statement()  # an alias: names are found by their last component
+            return []
         if kind == "_STATIC_ASSERT":
             return self._parse_static_assert()
         if kind in ("STRUCT", "CLASS", "UNION", "TYPEDEF"):

@@ -269,8 +269,8 @@ class CudaParser(StmtParser):
             self._host_body = not device
             body = self._parse_compound_statement(new_scope=False)
         else:
-            if self._accept("EQUALS"):
-                self._advance()
+            if self._accept("EQUALS") and self._advance().type == "DEFAULT":
+                body = c_ast.Compound([], decl.coord)
             self._expect("SEMI")
         self._host_body = saved
         self._pop_scope()

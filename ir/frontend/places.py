@@ -163,7 +163,10 @@ class Places(Converter):
 
     def _store_pointer(self, place: PtrVar, v: Value, node: Any) -> None:
         v = self.load(v, node)
-        if not isinstance(v, PtrVal) or v.buffer != place.start.buffer or v.prefix != place.start.prefix:
+        moves = isinstance(v, PtrVal) and (v.buffer != place.start.buffer or v.prefix != place.start.prefix)
+        if moves and place.owner is self.frame and not self.frame.control:
+            place.start, moves = v, False  # type: ignore[assignment]
+        if not isinstance(v, PtrVal) or moves:
             self.fail("E-UNSUPPORTED-POINTER", "this pointer would point into another buffer than before", node,
                       hint="use an index into each buffer, or two variables")  # fmt: skip
         offset = v.offset if v.offset is not None else Const(0, I64)

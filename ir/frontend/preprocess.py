@@ -41,6 +41,9 @@ DEVICE_HEADERS = (
 )
 
 
+C_HEADERS = frozenset(f"{n}.h" for n in ("assert", "math", "stdio", "stdlib", "string", "float", "limits", "stdint", "time"))
+
+
 @dataclass
 class Preprocessed:
     """``text`` has ``#line`` directives; ``missing`` are the project headers that were not found.
@@ -68,7 +71,7 @@ class _Pcpp(pcpp.Preprocessor):
         self.return_code += 1
 
     def on_include_not_found(self, is_malformed, is_system_include, curdir, includepath):
-        if not is_system_include and not os.path.basename(includepath).startswith(DEVICE_HEADERS):
+        if not is_system_include and includepath not in C_HEADERS and not os.path.basename(includepath).startswith(DEVICE_HEADERS):
             self._out.missing.append(includepath)
         raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
 
@@ -88,6 +91,8 @@ class _Pcpp(pcpp.Preprocessor):
         return io.StringIO(text)
 
     def on_directive_handle(self, directive, toks, ifpassthru, precedingtoks):
+        if directive.value == "warning":
+            raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
         if directive.value == "pragma" and toks and toks[0].value != "once":
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndPassThrough)
         return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
@@ -123,6 +128,7 @@ def preprocess(
     pp = _Pcpp(roots, out)
     for name, value in {**PREDEFINED, **(defines or {})}.items():
         pp.define(f"{name} {value}")
+    pp.define("__has_include(x) 0")
     for d in (here, *include_dirs):
         pp.add_path(d)
     pp.rewrite_paths = [(f"^{re.escape(os.path.abspath(file))}$", lambda m: file)]  # report the path as it was given

@@ -12,7 +12,7 @@ from .cxx_ast import Alias, Function, Record, Template
 from .cxx_types import CArray, Pointer, RecordType, Reference, show, size_of
 from .places import Places
 from .program import Entity
-from .values import ArrayVal, PtrVal, RecordVal, RVal, TypeVal, Value, VarPlace
+from .values import ArrayVal, LazyVal, PtrVal, RecordVal, RVal, TypeVal, Value, VarPlace
 
 
 class Records(Places):
@@ -93,9 +93,12 @@ class Records(Places):
             def __enter__(self):
                 scope = ctx.__enter__()
                 scope.names.update(bound)
+                scope.names.setdefault(t.name, TypeVal(t))
                 for item in entity.node.items:
                     if isinstance(item, Alias):
                         scope.names[item.name] = TypeVal(outer.resolve(item.type))
+                    elif isinstance(item, c_ast.Decl) and "static" in (item.storage or []) and item.init is not None:
+                        scope.names[item.name] = LazyVal(lambda name=item.name: outer.static_member(t, name, None))
                 return scope
 
             def __exit__(self, *exc):
@@ -186,7 +189,7 @@ class Records(Places):
         """Aggregate initialisation, or a constructor when the record has one."""
         if args and any(isinstance(i, Function) and i.kind == "ctor" for i, _, _ in list(self._members(t))):
             return self.construct_record(t, [self.eval(a) for a in args], node, name)
-        if len(args) == 1 and not isinstance(args[0], c_ast.InitList):
+        if len(args) == 1 and not isinstance(args[0], c_ast.InitList | Value):
             v = self.load(self.eval(args[0]), node)
             if isinstance(v, RecordVal) and v.type == t:
                 return v

@@ -108,9 +108,9 @@ class TypeResolver(Context):
             qualifier = tuple(p.name for p in parts[:-1])
         if not qualifier:
             local = self.scope.find(last)
-            if isinstance(local, TypeVal):
+            if isinstance(local, TypeVal) and args is None:
                 return local.type
-            if local is not None and not isinstance(local, PackVal):
+            if local is not None and not isinstance(local, PackVal | TypeVal):
                 return None
         if qualifier == ("std",) or (not qualifier and last in UNWRAP):
             found = self._std_type(last, args, name)
@@ -123,7 +123,7 @@ class TypeResolver(Context):
             if qualifier[0] == "std" and last == "type":
                 return self._std_type(parts[-2].name, parts[-2].args, name)
         for entity in pick(self.program.aliases.get(last, []), qualifier, self.scope.namespace):
-            return self._alias(entity, args, name)
+            return self._expand_alias(entity, args, name)
         records = pick(self.program.records.get(last, []), qualifier, self.scope.namespace)
         if records:
             return self.instantiate_record(records, args, name)
@@ -131,7 +131,7 @@ class TypeResolver(Context):
             return self.resolve(self.program.enums[last])
         return TYPE_NAMES.get(last)
 
-    def _alias(self, entity: Entity, args: list | None, node: Any) -> Type:
+    def _expand_alias(self, entity: Entity, args: list | None, node: Any) -> Type:
         with self.scoped(namespace=entity.namespace, root=self.global_scope()):
             if entity.params is not None:
                 values = self.outer(lambda: self.template_args(args or [], node))
@@ -199,6 +199,9 @@ class TypeResolver(Context):
                 continue
             if isinstance(a, c_ast.ID | QualName):
                 t = self.try_type(a)
+                if t is None and isinstance(a, c_ast.ID) and (f := self.function_value(a.name)) is not None:
+                    out.append(f)
+                    continue
                 out.append(TypeVal(t) if t is not None else self.const_value(a, "a template argument"))
             elif isinstance(a, c_ast.Typename):
                 out.append(TypeVal(self.resolve(a)))
@@ -267,6 +270,9 @@ class TypeResolver(Context):
         return Const(n, U64)
 
     # provided by the other mixins
+    def function_value(self, name: str) -> Value | None:
+        raise NotImplementedError
+
     def rval(self, node: Any) -> RVal:
         raise NotImplementedError
 

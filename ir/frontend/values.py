@@ -73,12 +73,16 @@ class PtrVal(Value):
     flat: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class PtrVar(Value):
-    """A pointer variable that changes: its buffer is fixed, its offset is the integer variable ``offset``."""
+    """A pointer variable that changes: ``offset`` is an integer variable, ``start.buffer`` the buffer at this point.
+
+    ``owner`` is the frame that declared it: in that frame's straight-line code it may move to another buffer.
+    """
 
     offset: Sym
     start: PtrVal
+    owner: object = None
 
 
 @dataclass(frozen=True)
