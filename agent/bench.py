@@ -63,7 +63,7 @@ class Bench:
     # -------------------------------------------------------------------------------------------------- the protocol
 
     def gate(self, kernel: Kernel) -> Verdict:
-        return verify(self.original, kernel, self.work, variant=self.variant, seed=self.seed, cache_dir=self._verdicts)
+        return verify(self.original, strict(kernel), self.work, variant=self.variant, seed=self.seed, cache_dir=self._verdicts)
 
     def tune(self, c: Candidate, scenario: Scenario, total: int, seeds: Sequence[Mapping[str, int]]) -> Tuned:
         space = self._space(c, scenario)
@@ -71,7 +71,7 @@ class Bench:
             return Tuned((), 0, exhausted=True, why_empty=space.message)
 
         def at(config: Mapping[str, int]) -> Kernel:
-            return bind(c.kernel, config)
+            return strict(bind(c.kernel, config))
 
         ahead = 0 if is_cpu(self.device) else COMPILE_AHEAD  # on a CPU, compiling would disturb what is measured
         found = tune(
@@ -95,7 +95,7 @@ class Bench:
         return Tuned(tuple(ranked), n, n - found.resumed, n >= space.size, tuple(failures))
 
     def compare(self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario) -> Comparison:
-        said, verdict = self.station.compare(bind(c.kernel, knobs), scenario)
+        said, verdict = self.station.compare(strict(bind(c.kernel, knobs)), scenario)
         assert said.baseline is not None and said.timing is not None and said.ratio is not None
         return Comparison(_timed(said.baseline), _timed(said.timing), said.ratio, verdict)
 
@@ -107,7 +107,8 @@ class Bench:
         return self._work(scenario).bytes
 
     def bound(self, scenario: Scenario) -> float:
-        return bound(self._work(scenario), ceilings(self.device)).seconds
+        limits = ceilings(self.device)
+        return bound(self._work(scenario), limits).seconds if limits.bytes_per_s else 0.0
 
     def _work(self, scenario: Scenario) -> Work:
         sizes = self.station.argument_bytes(scenario).values()
@@ -132,6 +133,14 @@ class Bench:
         device = f"{self.device.backend}:{self.device.name}"
         shape = json.dumps(dict(scenario.sizes), sort_keys=True)
         return StudyKey(recipe, device, f"ktc {_version()}, {self.device.profile}", f"{scenario.name} {shape}")
+
+
+def strict(kernel: Kernel) -> Kernel:
+    """``kernel`` held to the original's accuracy: approximations that a user asked for are excused from the rule that
+    the error may at most double, those that a planner came up with are not."""
+    if "fast_math" not in kernel.flags:
+        return kernel
+    return kernel.with_(flags=kernel.flags - {"fast_math"} | {"reassociates"})
 
 
 def is_cpu(d: DeviceInfo) -> bool:

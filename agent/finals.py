@@ -10,7 +10,6 @@ from ktc.agent.report import ScenarioResult
 from ktc.agent.rounds import measure_original
 from ktc.agent.state import FINALISTS, Finalist, Run
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.kernel import bind
 from ktc.ir.workload import Scenario
 
 
@@ -21,10 +20,10 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
     for f in rest:
         if len(met) == FINALISTS:
             break
-        verdict = run.gate(f.candidate, bind(f.candidate.kernel, f.knobs), f.knobs)  # at the very knobs that would win
-        found = compare(run, f, scenario) if verdict.ok else None
+        verdict = run.gate_final(f.candidate, f.knobs)
+        found = compare(run, f, scenario) if verdict else None
         if found is not None:
-            met.append((f, found, verdict.status))
+            met.append((f, found, verdict))
     best = max(met, key=lambda m: m[1].ratio[0], default=None)
     if best is None or best[1].ratio[0] <= 1.0:
         best = (original, run.lab.compare(original.candidate, {}, scenario), "the original")

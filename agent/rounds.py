@@ -29,9 +29,10 @@ def search(run: Run, scenario: Scenario, budget: int) -> None:
     field: dict[str, Candidate] = {}
     spent = 0
     for part in (FIRST_ROUND, 1.0):
-        left = int(budget * part + 0.5) - spent
         fresh = propose(run, scenario, field)
         field |= {c.key: c for c in fresh}
+        spent += sum(_recall(run, scenario, c) for c in fresh)
+        left = int(budget * part + 0.5) - spent
         racers = fresh or list(field.values())
         if left > 0 and racers:
             spent += _race(run, scenario, racers, left)
@@ -39,6 +40,14 @@ def search(run: Run, scenario: Scenario, budget: int) -> None:
     if spent < budget and leaders:  # a small space was exhausted: its share goes to the others
         spent += _race(run, scenario, list({c.key: c for c in leaders}.values()), budget - spent)
     _remember(run, scenario)
+
+
+def _recall(run: Run, scenario: Scenario, c: Candidate) -> int:
+    """Measurements of ``c`` that the ledger has from an earlier run: they count, and are not made again."""
+    found = run.lab.tune(c, scenario, 0, ())
+    if found.spent:
+        run.account(c, scenario, found)
+    return found.spent
 
 
 def _race(run: Run, scenario: Scenario, racers: list[Candidate], budget: int) -> int:
@@ -135,7 +144,7 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate]) -> lis
             twin = field.get(built.key) or fresh[built.key]
             run.settle(built, "duplicate", f"the same code as: {twin.label}", scenario.name)
         else:
-            verdict = run.gate(built, built.kernel, {})
+            verdict = run.gate_template(built)
             if verdict.ok:
                 fresh[built.key] = replace(built, proposal=p)
             else:

@@ -10,7 +10,8 @@ from ktc.agent.build import Builder, Candidate
 from ktc.agent.lab import Lab, Tuned
 from ktc.agent.memory import Memory
 from ktc.agent.planner import Outcome, Planner, Proposal
-from ktc.ir.kernel import Kernel
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel, bind
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.gate import Verdict
 
@@ -84,13 +85,34 @@ class Run:
             self.rejected.append(row)
             self.tell("rejected", script=c.script, knobs=dict(knobs), why=why, scenario=at)
 
-    def gate(self, c: Candidate, kernel: Kernel, knobs: Mapping[str, int]) -> Verdict:
-        """The verification ladder, once per (candidate, knobs)."""
+    def gate_template(self, c: Candidate) -> Verdict:
+        """The ladder on a template: at its default knobs or, where those need more than the interpreter can follow, at
+        its smallest ones."""
+        verdict = self._gate(c, {})
+        smallest = {k.name: k.value if k.value is not None else min(k.domain) for k in c.kernel.knobs if k.domain}
+        if verdict.status == "UNKNOWN" and smallest and feasible(c.kernel, smallest):
+            verdict = self._gate(c, smallest)
+        if not verdict.ok:
+            self.reject(c, {}, str(verdict))
+        return verdict
+
+    def gate_final(self, c: Candidate, knobs: Mapping[str, int]) -> str:
+        """The ladder at the very knobs that would win; '' when it is wrong, else what to say of it.
+
+        A configuration too large for the interpreter is accepted on the template's verdict at other knobs together with
+        the device's, which the duel asks for at the full sizes: the answer says so.
+        """
+        verdict = self._gate(c, knobs)
+        if verdict.status == "UNKNOWN":
+            return "TESTED at smaller knobs, and on the device" if self.gate_template(c).ok else ""
+        if not verdict.ok:
+            self.reject(c, knobs, str(verdict))
+        return verdict.status if verdict.ok else ""
+
+    def _gate(self, c: Candidate, knobs: Mapping[str, int]) -> Verdict:
         key = c.key + repr(sorted(knobs.items()))
         if key not in self._gated:
-            self._gated[key] = self.lab.gate(kernel)
-            if not self._gated[key].ok:
-                self.reject(c, knobs, str(self._gated[key]))
+            self._gated[key] = self.lab.gate(bind(c.kernel, knobs) if knobs else c.kernel)
         return self._gated[key]
 
     def account(self, c: Candidate, scenario: Scenario, tuned: Tuned) -> None:
@@ -115,3 +137,8 @@ class Run:
         others = [f for f in self.finalists[at][1:] if f.candidate.key != c.key]
         mine = [Finalist(c, k, t) for k, t in tuned.ranked[:CONTENDERS]]
         self.finalists[at][1:] = sorted(others + mine, key=lambda f: f.seconds)
+
+
+def feasible(kernel: Kernel, knobs: Mapping[str, int]) -> bool:
+    """Whether ``knobs`` satisfy the kernel's own constraints (unknown ones count as satisfied)."""
+    return all(evaluate(c, knobs) in (None, True, 1) for c in kernel.constraints)
