@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, Decl, Expr, Knob, Par, Reduce, bodies
+from ktc.ir.text import print_expr
 from ktc.ir.uniformity import THREAD_LEVELS
 from ktc.ir.verifier import MAX_BLOCK_THREADS
 from ktc.ir.verify_parallel import check_distribution
@@ -26,7 +27,19 @@ VECTOR_SIZES = frozenset({1, 2, 4, 8, 16})
 
 def unsound_distribution(kernel: Kernel) -> Refused | None:
     """The first distribution of ``kernel`` that cannot be lowered as it stands, as a refusal."""
-    return next((r for nest in nests(kernel.body) for r in _problems(kernel, nest)), None)
+    found = (r for nest in nests(kernel.body) for r in _problems(kernel, nest))
+    return next(found, None) or _unchecked(kernel)
+
+
+def _unchecked(kernel: Kernel) -> Refused | None:
+    """Assumptions are checked by the launcher, which knows parameters and knobs, and no index of a loop."""
+    params = {p.sym for p in kernel.params}
+    for a in kernel.assumptions:
+        inside = used(a.expr) - params
+        if inside:
+            why = f"it would rest on {print_expr(a.expr)}, and '{min(s.name for s in inside)}' is unknown at launch"
+            return Refused("E-DIST-UNCHECKED", why, hint="leave the last level open, or change this loop before tiling")
+    return None
 
 
 def nests(body: Body, outer: Nest = ()) -> Iterator[Nest]:

@@ -178,6 +178,11 @@ def test_distributions_that_no_launch_has_are_the_scripts_fault(script: str, cod
     assert refused(NEST, script).locs
 
 
+def test_assumptions_that_a_launcher_cannot_check_are_refused() -> None:
+    got = refused(NEST, "tile{loops=col sizes=8} | vectorize{loop=col width=4}")
+    assert got.code == "E-DIST-UNCHECKED" and "col_tile" in got.why
+
+
 def test_a_knob_with_some_room_is_left_to_the_constraints() -> None:
     assert applied(NEST, "distribute{loop=col map=[thread.x $T:64,2048, block.x]}").knobs[0].domain == (64, 2048)
 
