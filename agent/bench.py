@@ -63,7 +63,9 @@ class Bench:
     # -------------------------------------------------------------------------------------------------- the protocol
 
     def gate(self, kernel: Kernel) -> Verdict:
-        return verify(self.original, strict(kernel), self.work, variant=self.variant, seed=self.seed, cache_dir=self._verdicts)
+        return verify(
+            self.original, strict(kernel), self.work, variant=self.variant, seed=self.seed, cache_dir=self._verdicts
+        )
 
     def tune(self, c: Candidate, scenario: Scenario, total: int, seeds: Sequence[Mapping[str, int]]) -> Tuned:
         space = self._space(c, scenario)

@@ -250,18 +250,33 @@ class Rules:
     def _refinements(self, o: Observation) -> Iterator[Proposal]:
         """One more idea on each of the best scripts so far."""
         best = sorted((h for h in o.history if h.gain is not None), key=_gain, reverse=True)[:2]
+        ready = sorted(
+            (s for s in o.sites if _pass_of(s.step) in REFINING), key=lambda s: REFINING.index(_pass_of(s.step))
+        )
         for h in best:
-            for site in o.sites:
-                name = site.step.partition("{")[0]
-                if name in REFINING and name not in h.script:
-                    yield Proposal(
-                        _then(h.script, site.step), f"on the best so far: {site.doc or name}", None, self.name
-                    )
+            fresh = [s for s in ready if _pass_of(s.step) not in h.script]
+            safe = [s for s in fresh if _pass_of(s.step) in TOGETHER]
+            if len(safe) > 1:
+                both = " | ".join(s.step for s in safe)
+                yield Proposal(
+                    _then(h.script, both), "on the best so far: cheaper arithmetic and traffic", None, self.name
+                )
+            for s in fresh:
+                why = f"on the best so far: {s.doc or _pass_of(s.step)}"
+                yield Proposal(_then(h.script, s.step), why, None, self.name)
 
 
 REFINING = ("fast-math", "cache-hints", "unroll", "licm", "simplify")
 """Passes worth adding to a script that already won, best first. What ``fast-math`` costs in accuracy is for the gate to
 judge: the optimiser accepts it only where the error stays within the bound and at most doubles."""
+
+
+TOGETHER = ("fast-math", "cache-hints")
+"""Refinements that do not get in each other's way, tried at once before each alone."""
+
+
+def _pass_of(step: str) -> str:
+    return step.partition("{")[0]
 
 
 def _gain(h: Outcome) -> float:
