@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..diagnostics import KtcError
 from ..nodes import Sym
 from .domain import Unsupported
 from .frames import Active, Frame, spread
@@ -83,6 +84,9 @@ class Access:
         value = spread(value, n)
         if value.ndim == 2 and not self.is_vector:
             value = value[:, 0]  # a vector of one
+        if value.ndim == 2 and value.shape[1] != self.moved:
+            what = f"a vector of {value.shape[1]} is stored to {self.moved} elements of {b.sym.name}"
+            raise KtcError("E-INTERP-TYPE", what, self.state.where())
         pos = np.broadcast_to(self.pos, (n, self.moved) if self.is_vector else (n,))
         if self.ok is not None:
             keep = np.broadcast_to(self.ok, (n,))

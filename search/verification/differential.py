@@ -33,7 +33,8 @@ from ktc.ir.workload import Workload
 
 from .accuracy import is_float, lost_accuracy, outside_bound, unit_roundoff
 from .arena import POISONS, launch_checked
-from .instances import MAX_ELEMENTS, instances, runnable
+from .instances import MAX_ELEMENTS, instances
+from .sizes import runnable
 from .verdict import Failure, Rung, Verdict
 
 EXACT_CALLS = frozenset({"min", "max", "abs", "fma", "floor", "ceil", "trunc", "rint", "round", "copysign", "cdiv"})

@@ -85,6 +85,8 @@ def _once(job: Job, instance: Instance, progress: _Progress) -> Failure | None:
                 return None
             got = job.run(instance, args, domain, want, sanitize=first)
         except KtcError as e:
+            if e.code == "E-INTERP-TYPE":
+                return Failure(e.code, e.message, dict(instance.sizes), domain, loc=str(e.loc or ""))
             if e.code != "E-INTERP-UNSUPPORTED":
                 raise
             progress.unsupported[domain] = e.message
