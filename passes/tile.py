@@ -21,7 +21,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
-from ktc.ir.fold import add, cast, cdiv, fold_node, is_const, mul, sub
+from ktc.ir.fold import add, cast, cdiv, fold_node, is_const, mul, product, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Binary,
@@ -201,7 +201,7 @@ def _tile_band(band: Sequence[Par], sizes: Sequence[Expr]) -> Stmt:
         assert isinstance(ty, Scalar)
         width = cast(size, ty)
         tile = fresh(f"{s.var.name}_tile", ty)
-        outer_dist, inner_dist = split(s.dist)
+        outer_dist, inner_dist = split(s.dist, size)
         start = add(s.lo, mul(Var(tile), width))
         end = fold_node(Call("min", (add(start, width), s.hi), ty))
         count = cast(cdiv(sub(s.hi, s.lo), width), ty)
@@ -213,10 +213,16 @@ def _tile_band(band: Sequence[Par], sizes: Sequence[Expr]) -> Stmt:
     return nest[0]
 
 
-def split(dist: Dist) -> tuple[Dist, Dist]:
-    """Levels of the tile loop and of the loop inside it: the block levels go out, an open level is left on both."""
+def split(dist: Dist, size: Expr) -> tuple[Dist, Dist]:
+    """Levels of the tile loop and of the loop over the ``size`` iterations of a tile.
+
+    The block level goes out. A thread level that took the whole range takes the tile's; what is open stays open.
+    """
     out = tuple(dataclasses.replace(lv, n=None) for lv in dist if lv.kind == "block")[:1]
     rest = tuple(lv for lv in dist if lv.kind != "block")
+    if rest and rest[-1].n is None and rest[-1].kind != "seq":
+        others = product([lv.n for lv in rest if lv.n is not None])
+        rest = (*rest[:-1], dataclasses.replace(rest[-1], n=cdiv(size, others)))
     if rest and rest[-1].n is not None:
         rest = (*rest, Level("seq"))
     return out or (Level("seq"),), rest or (Level("seq"),)

@@ -96,6 +96,13 @@ def test_refusals(body: str, script: str, code: str) -> None:
     assert refused(parse_kernel(BODY + body), script).code == code
 
 
+def test_a_thread_level_that_took_the_whole_range_takes_the_tile() -> None:
+    k = applied(GEMM, "distribute{loop=col map=[vec 2, thread.x]} | tile{loops=col sizes=$T:8,16}")
+    assert "@ [vec 2, thread.x cdiv($T, 2), seq]" in body_of(k)
+    fits = [{"M": m, "N": 14, "K": 3} for m in (1, 5)]
+    assert differs(GEMM, k, fits, knobs={"T": 8}) is None
+
+
 def test_wrong_versions_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forgetting the tail; and moving the thread level out instead of the block level."""
     from ktc.ir.fold import fold_node
