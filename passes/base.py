@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from ktc.ir.diagnostics import Loc
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Level
 
 # ------------------------------------------------------------------------------------- values of the pipeline language
 
