@@ -7,7 +7,7 @@ from typing import Any
 from pycparser import c_ast
 
 from ..fold import fold_node
-from ..nodes import Binary, Const, Decl, Expr, HwIndex, Load, Select, Stmt, Var, VecMake, WarpOp, fresh, i32
+from ..nodes import Binary, Const, Decl, Expr, HwIndex, Load, Select, Stmt, Var, VecMake, fresh, i32
 from ..types import BOOL, F32, F64, I32, I64, U32, U64, VOID, Array, Ptr, Scalar, Type, Vec
 from ..walk import walk_expr
 from . import constants

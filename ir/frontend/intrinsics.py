@@ -87,7 +87,9 @@ class Intrinsics(Records):
         n = self.const_int(raw[2], "the size of memcpy")
         whole = dst if isinstance(dst, PtrToPlace) else src
         if not isinstance(whole, PtrToPlace) or size_of(self.type_of(whole.place)) != n:
-            self.fail("E-UNSUPPORTED-CALL", "memcpy other than to or from one whole variable", node, hint="write a loop")
+            self.fail(
+                "E-UNSUPPORTED-CALL", "memcpy other than to or from one whole variable", node, hint="write a loop"
+            )
         t = self.type_of(whole.place)
         places = []
         for p in (dst, src):

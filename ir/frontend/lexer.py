@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pycparser.c_lexer import CLexer
+from pycparser.c_lexer import CLexer, Token
 
 CXX_KEYWORDS = {
     "__restrict__": "RESTRICT", "__restrict": "RESTRICT", "__inline__": "INLINE", "__inline": "INLINE",
@@ -28,14 +28,25 @@ class CudaLexer(CLexer):
     """pycparser's lexer in its C23 dialect with the keywords above; ``[[...]]`` attributes are kept as tokens."""
 
     def __init__(self, error_func, *, dialect="c23") -> None:
-        super().__init__(error_func, dialect=dialect)
+        super().__init__(self._illegal, dialect=dialect)
+        self._pending: list[Token] = []
         self._keyword_map.update(CXX_KEYWORDS)
         for word in ("offsetof", "_Generic", "_BitInt", "typeof_unqual"):
             self._keyword_map.pop(word, None)
 
+    def _illegal(self, message: str, line: int, column: int) -> None:
+        """A character that starts no token becomes one of type ILLEGAL: the parser refuses it, or recovery skips it."""
+        self._pending.append(Token("ILLEGAL", message, line, column, self.filename))
+
     def token(self):
         """The next token, with the word operators spelled as symbols."""
+        if self._pending:
+            return self._pending.pop(0)
         tok = super().token()
+        if self._pending:
+            if tok is not None:
+                self._pending.append(tok)
+            return self._pending.pop(0)
         if tok is not None and tok.type == "ID" and tok.value in ALTERNATIVE:
             tok.type, tok.value = ALTERNATIVE[tok.value]
         return tok

@@ -250,6 +250,16 @@ class ExprParser(DeclParser):
             return c_ast.InitList(self._parse_argument_list("RBRACE"), coord)
         return self._parse_assignment_expression()
 
+    def _parse_initializer_item(self):
+        """An initialiser, or ``.member = initialiser``; ``[`` starts a lambda in C++, not a designator."""
+        if self._peek_type() == "PERIOD":
+            coord = self._here()
+            self._advance()
+            name = c_ast.ID(self._advance().value, coord)
+            self._expect("EQUALS")
+            return c_ast.NamedInitializer([name], self._parse_initializer(), coord)
+        return self._parse_initializer()
+
     def _parse_lambda(self):
         coord = self._here()
         self._expect("LBRACKET")

@@ -23,8 +23,11 @@ DECL_WORDS = frozenset({
 })  # fmt: skip
 """Token types that can only start a declaration."""
 
-_AFTER_ARGS = frozenset({"LPAREN", "COLONCOLON", "LBRACE", "LSHIFT", "COMMA", "RPAREN", "SEMI", "GT", "RSHIFT"})
-"""What may follow the ``>`` of a template-id whose name is not declared in the sources that were read."""
+_OPERANDS = frozenset({
+    "MINUS", "PLUS", "NOT", "LNOT", "INT_CONST_DEC", "INT_CONST_OCT", "INT_CONST_HEX", "INT_CONST_BIN", "FLOAT_CONST",
+    "HEX_FLOAT_CONST", "CHAR_CONST", "BOOL_CONST",
+})  # fmt: skip
+"""After these, ``a < b > x`` with an undeclared ``a`` is two comparisons, not a template-id."""
 
 
 class NameParser(CParser):
@@ -91,12 +94,7 @@ class NameParser(CParser):
             self._reset(mark)
             return None
         nxt = self._peek()
-        if (
-            guess
-            and nxt is not None
-            and nxt.type not in _AFTER_ARGS
-            and nxt.type not in ("ID", "TIMES", "AND", "ELLIPSIS")
-        ):
+        if guess and (nxt is None or nxt.type in _OPERANDS):
             self._reset(mark)
             return None
         return args

@@ -41,7 +41,9 @@ DEVICE_HEADERS = (
 )
 
 
-C_HEADERS = frozenset(f"{n}.h" for n in ("assert", "math", "stdio", "stdlib", "string", "float", "limits", "stdint", "time"))
+C_HEADERS = frozenset(
+    f"{n}.h" for n in ("assert", "math", "stdio", "stdlib", "string", "float", "limits", "stdint", "time")
+)
 
 
 @dataclass
@@ -71,7 +73,11 @@ class _Pcpp(pcpp.Preprocessor):
         self.return_code += 1
 
     def on_include_not_found(self, is_malformed, is_system_include, curdir, includepath):
-        if not is_system_include and includepath not in C_HEADERS and not os.path.basename(includepath).startswith(DEVICE_HEADERS):
+        if (
+            not is_system_include
+            and includepath not in C_HEADERS
+            and not os.path.basename(includepath).startswith(DEVICE_HEADERS)
+        ):
             self._out.missing.append(includepath)
         raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
 
@@ -91,6 +97,10 @@ class _Pcpp(pcpp.Preprocessor):
         return io.StringIO(text)
 
     def on_directive_handle(self, directive, toks, ifpassthru, precedingtoks):
+        if directive.value == "error":
+            text = "".join(t.value for t in toks).strip()
+            self.on_error(directive.source, directive.lineno, f"#error {text}")
+            raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
         if directive.value == "warning":
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
         if directive.value == "pragma" and toks and toks[0].value != "once":

@@ -195,7 +195,13 @@ class Records(Places):
                 return v
             args = [v]
         values: dict[str, Value] = {}
-        for (field, ft, _), a in zip(self.fields_of(t, node), args):
+        fields = self.fields_of(t, node)
+        by_name = {f[0]: f for f in fields}
+        named = [by_name.get(a.name[0].name) if isinstance(a, c_ast.NamedInitializer) else None for a in args]
+        for position, a in zip(fields, args):
+            field, ft, _ = named[args.index(a)] or position
+            if isinstance(a, c_ast.NamedInitializer):
+                a = a.expr
             if isinstance(a, Value):
                 values[field] = a
             elif isinstance(a, c_ast.InitList) and not isinstance(ft, CArray):

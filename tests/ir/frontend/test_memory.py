@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-
 from ktc.ir.nodes import Alloc, Load, Store
 from ktc.ir.types import F16, F32, I64, Array
 from ktc.ir.walk import all_exprs, walk
@@ -64,7 +63,9 @@ def test_half2_intrinsics(execute):
 def test_float4_members(execute):
     text = """__global__ void k(float4* out, const float4* in) {
         float4 v = in[0]; v.x += in[1].w; v.z = 9.f; out[0] = v; out[1] = make_float4(v.y, v.y, 0, in[0].x); out[1].z = 3.f; }"""
-    got = execute(text, {"out": np.zeros((2, 4), np.float32), "in": np.arange(8, dtype=np.float32).reshape(2, 4)})["out"]
+    got = execute(text, {"out": np.zeros((2, 4), np.float32), "in": np.arange(8, dtype=np.float32).reshape(2, 4)})[
+        "out"
+    ]
     assert list(np.asarray(got).reshape(-1)) == [7, 1, 9, 3, 1, 1, 3, 0]
 
 

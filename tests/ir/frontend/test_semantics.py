@@ -52,7 +52,9 @@ def test_double_literals_make_double_arithmetic(compute):
 def test_half_rounds_at_every_operation(compute):
     a, b = np.float16(1000.0), np.float16(0.3)
     assert compute("a * b + b", "__half", a=("__half", a), b=("__half", b)) == np.float16(np.float16(a * b) + b)
-    one_rounding = compute("__float2half(__half2float(a) * __half2float(b))", "__half", a=("__half", a), b=("__half", b))
+    one_rounding = compute(
+        "__float2half(__half2float(a) * __half2float(b))", "__half", a=("__half", a), b=("__half", b)
+    )
     assert one_rounding == np.float16(np.float32(a) * np.float32(b))
 
 

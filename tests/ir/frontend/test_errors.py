@@ -1,0 +1,125 @@
+"""Everything that is not understood is refused, with its place and what to do; nothing is dropped silently."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend import load
+
+
+def body(code: str, prelude: str = "", params: str = "float* p, int n") -> str:
+    return f"{prelude}\n__global__ void k({params}) {{\n  {code}\n}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "hint"),
+    [
+        (body("p[0] = BLOCK_SIZE;"), "E-SEMA-NAME", "-D BLOCK_SIZE"),
+        (body("real_t x = 0;"), "E-SEMA-TYPE", "-D real_t"),
+        (body("p[0] = frobnicate(n);"), "E-SEMA-CALL", "header"),
+        (body("p[0] = n"), "E-PARSE-SYNTAX", ""),
+        (body("p[0] = (n;"), "E-PARSE-SYNTAX", ""),
+        (body("goto end; end: ;"), "E-UNSUPPORTED-GOTO", "loop"),
+        (body('printf("%d", n);'), "E-UNSUPPORTED-CALL", "printf"),
+        (body("if (p != nullptr) p[0] = 1;"), "E-UNSUPPORTED-NULL", "template"),
+        (body("p[0] = f(n);", "__device__ int f(int x) { return x ? f(x - 1) : 0; }"), "E-UNSUPPORTED-RECURSION", "loop"),
+        (body("p[0] = g;", "__device__ float g;"), "E-UNSUPPORTED-GLOBAL", "parameter"),
+        (body("union { int i; float f; } u; u.i = n; p[0] = u.f;"), "E-UNSUPPORTED-UNION", "intrinsic"),
+        (body("p[1.5f] = 0;"), "E-SEMA-SUBSCRIPT", ""),
+        (body("const int c = 1; c = 2;"), "E-SEMA-ASSIGN", ""),
+        (body("p[0] = h + 1.0f * n % 2;", params="float* p, __half h, int n"), "E-SEMA-OPERATOR", ""),
+        (body("static_assert(sizeof(int) == 8, \"no\");"), "E-SEMA-STATIC-ASSERT", ""),
+        (body("int a[n];"), "E-SEMA-CONSTANT", "-D"),
+        (body("p = new float[3];"), "E-UNSUPPORTED-SYNTAX", ""),
+        ("int main() { return 0; }\n", "E-KERNEL-NONE", "kernel"),
+        ("__global__ void a() {}\n__global__ void b() {}\n", "E-KERNEL-SEVERAL", "--kernel a"),
+        ("#error no\n__global__ void a() {}\n", "E-PP-DIRECTIVE", "-D"),
+    ],
+)  # fmt: skip
+def test_refusals(refuses, text, code, hint):
+    error = refuses(text, code)
+    assert hint in error.hint
+    assert error.code == "E-KERNEL-NONE" or error.code == "E-KERNEL-SEVERAL" or error.loc is not None
+
+
+def test_the_caret_points_at_the_name(refuses):
+    error = refuses("#define ONE 1\n" + body("p[ONE] = n + MISSING;"), "E-SEMA-NAME")
+    assert error.loc.file == "k.cu" and error.loc.line == 4
+    shown = str(error).splitlines()
+    assert shown[1].strip() == "p[ONE] = n + MISSING;" and shown[2].strip() == "^"
+
+
+def test_an_unknown_name_blames_the_missing_header(refuses):
+    error = refuses('#include "helpers.cuh"\n' + body("p[0] = helper(n);"), "E-SEMA-CALL")
+    assert "helpers.cuh" in error.message
+
+
+def test_defines_fill_in_macros():
+    text = body("p[0] = BLOCK_SIZE; real_t x = n; p[1] = x;") + "\n"
+    assert load(text, name="k.cu", defines={"BLOCK_SIZE": 16, "real_t": "float"}).name == "k"
+
+
+def test_errors_in_a_device_function_are_reported_only_when_it_is_used():
+    text = "__device__ int bad(int x) { return x +; }\n__global__ void k(int* p) { p[0] = 1; }\n"
+    assert load(text, name="k.cu").name == "k"
+    with pytest.raises(KtcError) as caught:
+        load(text.replace("p[0] = 1", "p[0] = bad(1)"), name="k.cu")
+    assert caught.value.code == "E-PARSE-SYNTAX" and caught.value.loc.line == 1
+
+
+def test_the_wanted_kernel_did_not_parse(refuses):
+    text = "__global__ void good(int* p) { *p = 1; }\n__global__ void k(int* p) { *p = ; }"
+    assert refuses(text, "E-PARSE-SYNTAX", kernel="k").loc.line == 2
+    assert load(text + "\n", name="k.cu").name == "good"
+    refuses(text, "E-KERNEL-UNKNOWN", kernel="nope")
+
+
+def test_files(tmp_path):
+    with pytest.raises(KtcError) as caught:
+        load(str(tmp_path / "none.cu"))
+    assert caught.value.code == "E-SOURCE-MISSING" and caught.value.exit_code == 2
+    binary = tmp_path / "x.cu"
+    binary.write_bytes(b"\x7fELF\0\0")
+    with pytest.raises(KtcError) as caught:
+        load(str(binary))
+    assert caught.value.code == "E-SOURCE-BINARY"
+
+
+def test_includes_come_only_from_allowed_folders(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "secret.h").write_text("#define VALUE 1\n")
+    (tmp_path / "a" / "ok.h").write_text("#define VALUE 2\n__device__ int get() { return VALUE; }\n")
+    kernel = "__global__ void k(int* p) { *p = get(); }\n"
+    (tmp_path / "a" / "k.cu").write_text('#include "ok.h"\n' + kernel)
+    assert load(str(tmp_path / "a" / "k.cu")).body[0].value.value == 2
+    (tmp_path / "a" / "k.cu").write_text('#include "../secret.h"\n' + kernel.replace("get()", "VALUE"))
+    with pytest.raises(KtcError) as caught:
+        load(str(tmp_path / "a" / "k.cu"))
+    assert caught.value.code == "E-SEMA-NAME"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__global__ void k(int* p) { *p = " + "(" * 20000 + "1" + ")" * 20000 + "; }\n",
+        "__global__ void k(int* p) { *p = " + "-" * 5000 + "1; }\n",
+        "__global__ void k(int* p) { " + "{" * 5000 + "}" * 5000 + " }\n",
+        "#define A A1 A1 A1 A1\n#define A1 A2 A2 A2 A2\n#define A2 A3 A3 A3 A3\n#define A3 A4 A4 A4 A4\n#define A4 A5 A5 A5 A5\n"
+        "#define A5 A6 A6 A6 A6\n#define A6 A7 A7 A7 A7\n#define A7 1+1+1+1+1+1+1+1\n__global__ void k(int* p) { *p = A; }\n",
+        "__global__ void k(int* p) { *p = 'abc; }\n",
+        "template <int N> struct S { S<N + 1> s; };\n__global__ void k(int* p) { S<0> s; *p = 1; }\n",
+        "__global__ void k(int* p) {",
+        "__global__ void k(int* p) { a<b<c<d<e<f<g; }\n",
+    ],
+    ids=["parentheses", "minus", "braces", "macro bomb", "quote", "infinite template", "unclosed", "angles"],
+)
+def test_hostile_input_is_refused_not_fatal(text):
+    """Each in a process of its own: a crash of the interpreter itself would go unseen otherwise."""
+    code = "import sys\nfrom ktc.ir.frontend import load\nfrom ktc.ir.diagnostics import KtcError\n"
+    code += "try:\n    load(sys.stdin.read(), name='k.cu')\nexcept KtcError as e:\n    print(e.code)\n"
+    done = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert done.stdout.startswith("E-")

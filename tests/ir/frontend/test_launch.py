@@ -1,0 +1,85 @@
+"""Launch geometry from host code."""
+
+from __future__ import annotations
+
+import pytest
+from ktc.ir.fold import evaluate
+from ktc.ir.frontend import list_kernels, load
+
+KERNEL = "__global__ void k(float* p, int n, int m) { p[threadIdx.x] = n + m; }\n"
+
+
+def dims(host: str, env: dict[str, int], prelude: str = "") -> tuple:
+    k = load(prelude + KERNEL + host, name="k.cu")
+    assert k.launch is not None
+    shared = k.launch.dynamic_shared
+    values = [evaluate(e, env) for e in (*k.launch.grid, *k.launch.block)]
+    return (*values, None if shared is None else evaluate(shared, env))
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("k<<<n, 128>>>(p, n, m);", (100, 1, 1, 128, 1, 1, None)),
+        ("int t = 256; int b = (n + t - 1) / t; k<<<b, t, 0, 0>>>(p, n, m);", (1, 1, 1, 256, 1, 1, None)),
+        ("dim3 block(16, 8); dim3 grid((n + block.x - 1) / block.x, m); k<<<grid, block>>>(p, n, m);", (7, 7, 1, 16, 8, 1, None)),
+        ("dim3 g = dim3(n, m, 2); k<<<g, dim3(std::min(n, 1024))>>>(p, n, m);", (100, 7, 2, 100, 1, 1, None)),
+        ("dim3 g; g.x = n; g.y = 3; k<<<g, 32>>>(p, n, m);", (100, 3, 1, 32, 1, 1, None)),
+        ("size_t sh = 2 * n * sizeof(float); k<<<1, n, sh>>>(p, n, m);", (1, 1, 1, 100, 1, 1, 800)),
+        ("k<<<ceil_div(n, 32), TILE * 2>>>(p, n, m);", (4, 1, 1, 32, 1, 1, None)),
+        ("const int big = n > 50 ? 512 : 64; k<<<1, big>>>(p, n, m);", (1, 1, 1, 512, 1, 1, None)),
+    ],
+)  # fmt: skip
+def test_expressions(body, expected):
+    prelude = "#define TILE 16\ntemplate <typename T> constexpr T ceil_div(T a, T b) { return (a + b - 1) / b; }\n"
+    assert dims(f"void f(float* p, int n, int m) {{ {body} }}", {"n": 100, "m": 7}, prelude) == expected
+
+
+def test_host_names_map_to_kernel_parameters_by_position():
+    k = load(
+        KERNEL + "void f(float* q, int rows, int cols, int batch) { k<<<batch, cols>>>(q, rows, cols); }", name="k.cu"
+    )
+    assert evaluate(k.launch.block[0], {"m": 9}) == 9  # cols is the kernel's m
+    (host,) = [p for p in k.params if p.host]
+    assert host.sym.name == "batch" and evaluate(k.launch.grid[0], {"batch": 3}) == 3
+
+
+def test_what_cannot_be_followed_becomes_a_host_parameter():
+    k = load(
+        KERNEL
+        + """void f(torch::Tensor& x, int m) {
+            const at::cuda::OptionalCUDAGuard guard(device_of(x));
+            int n = x.numel() / m; int threads = 64;
+            if (n > 1000) threads = 128;
+            VLLM_DISPATCH(x.scalar_type(), "k", [&] { k<<<n, threads>>>(x.data_ptr<float>(), n, m); }); }""",
+        name="k.cu",
+    )
+    assert [p.sym.name for p in k.params if p.host] == ["threads"]  # n is the kernel's own parameter
+    assert evaluate(k.launch.grid[0], {"n": 12}) == 12
+
+
+def test_host_code_that_does_not_parse_is_skipped():
+    k = load("int main() { std::cout << [](auto&&... x) requires true { }; @@ }\n" + KERNEL + "void f( { ", name="k.cu")
+    assert k.name == "k" and k.launch is None
+
+
+def test_launch_bounds():
+    k = load(
+        "__global__ void __launch_bounds__(256, 2) k(float* p) { *p = 0; }\nvoid f(float* p) { k<<<1, 256>>>(p); }",
+        name="k.cu",
+    )
+    assert k.launch.max_threads.value == 256 and k.launch.min_blocks.value == 2
+
+
+def test_list_kernels(tmp_path):
+    path = tmp_path / "two.cu"
+    path.write_text(
+        "template <typename T, int N>\n__global__ void a(T* p) {}\n__global__ void b(int n) {}\nvoid f() { b<<<1,1>>>(2); }\n"
+    )
+    first, second = list_kernels(str(path))
+    assert (first.name, [(t.name, t.kind) for t in first.template], first.params) == (
+        "a",
+        [("T", "type"), ("N", "value")],
+        ("p",),
+    )
+    assert second.name == "b" and second.launches and second.loc.line == 3

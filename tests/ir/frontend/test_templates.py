@@ -1,0 +1,122 @@
+"""Templates: instantiation, deduction, specialisation, overloads, traits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ktc.ir.types import BF16, F16, F32
+
+HELPERS = """
+__device__ float to_float(float x) { return x; }
+__device__ float to_float(__half x) { return __half2float(x); }
+__device__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+template <typename T> __device__ T from_float(float x);
+template <> __device__ float from_float<float>(float x) { return x; }
+template <> __device__ __half from_float<__half>(float x) { return __float2half(x); }
+template <> __device__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) { return __float2bfloat16(x); }
+template <typename T> __global__ void twice(T* out, const T* in, int n) {
+  int i = threadIdx.x; if (i < n) out[i] = from_float<T>(2.f * to_float(in[i])); }
+template <typename T> void host(T* out, const T* in, int n) { twice<T><<<1, 8>>>(out, in, n); }
+"""
+
+
+@pytest.mark.parametrize(("arg", "scalar"), [("float", F32), ("half", F16), ("__nv_bfloat16", BF16), ("f16", F16)])
+def test_scalar_type_parameter(cu, arg, scalar):
+    k = cu(HELPERS, template={"T": arg})
+    assert k.param("out").sym.type.elem == scalar
+    assert k.launch is not None
+
+
+def test_overloads_and_specialisations_run(execute):
+    x = np.arange(8).astype(np.float16)
+    got = execute(HELPERS, {"out": np.zeros(8, np.float16), "in": x, "n": 8}, template={"T": "half"})["out"]
+    np.testing.assert_array_equal(got, 2 * x)
+
+
+def test_arguments_from_the_launch_site(cu):
+    k = cu("""template <typename T, int N> __global__ void k(T* p) { p[threadIdx.x] = N; }
+    constexpr int kN = 4;
+    void f(float* p) { k<float, kN * 2><<<1, kN>>>(p); }""")
+    assert k.param("p").sym.type.elem == F32 and k.launch.block[0].value == 4
+
+
+def test_the_launch_that_matches_is_used(cu):
+    text = """template <typename T, int B> __global__ void k(T* p) { p[threadIdx.x] = B; }
+    template <typename T> void f(T* p, int n) { constexpr int B = 64; if (n > 9) k<T, B><<<n, B>>>(p); else k<T, 32><<<1, 32>>>(p); }"""
+    assert cu(text, template={"T": "float", "B": 32}).launch.block[0].value == 32
+    assert cu(text, template={"T": "float", "B": 64}).launch.block[0].value == 64
+
+
+def test_several_instances_are_listed(refuses):
+    error = refuses(
+        "template <int N> __global__ void k(int* p) { *p = N; }\nvoid f(int* p) { k<1><<<1,1>>>(p); k<2><<<1,1>>>(p); }",
+        "E-TEMPLATE-MISSING",
+    )
+    assert "<1>" in error.message and "<2>" in error.message and "--template N=" in error.hint
+
+
+def test_missing_and_unknown_arguments(refuses):
+    text = "template <typename T> __global__ void k(T* p) { *p = 0; }"
+    assert "--template T=half" in refuses(text, "E-TEMPLATE-MISSING").hint
+    assert refuses(text, "E-TEMPLATE-UNKNOWN", template={"U": "half"}).exit_code == 2
+    refuses(text, "E-TEMPLATE-VALUE", template={"T": "no_such_type"})
+
+
+def test_if_constexpr_drops_the_branch_that_does_not_compile(execute):
+    text = """template <typename T> __device__ float f(T x) {
+        if constexpr (std::is_same_v<T, float>) return x; else return __half2float(x); }
+    template <typename T> __global__ void k(float* out, T x) { out[0] = f(x) + f(__float2half(2.f)); }
+    void h(float* o, float x) { k<float><<<1, 1>>>(o, x); }"""
+    assert execute(text, {"out": np.zeros(1, np.float32), "x": 1.5})["out"][0] == 3.5
+
+
+def test_class_templates_traits_and_members(execute):
+    text = """namespace n {
+      template <typename T> struct Traits { static constexpr int kVec = 16 / sizeof(T); using acc = float; };
+      template <> struct Traits<double> { static constexpr int kVec = 2; using acc = double; };
+      template <typename T, int N> struct Vec { T v[N]; __device__ T& operator[](int i) { return v[i]; }
+        __device__ T sum() const { T s = 0; for (int i = 0; i < N; ++i) s += v[i]; return s; } };
+    }
+    template <typename T> __global__ void k(T* out) {
+      constexpr int V = n::Traits<T>::kVec;
+      typename n::Traits<T>::acc s = 0;
+      n::Vec<T, V> a;
+      for (int i = 0; i < V; ++i) a[i] = i;
+      s = a.sum();
+      out[0] = s; out[1] = V; }
+    void h(float* out) { k<float><<<1, 1>>>(out); }"""
+    assert list(execute(text, {"out": np.zeros(2, np.float32)})["out"]) == [6, 4]
+
+
+def test_partial_specialisation_and_conditional(execute):
+    text = """template <bool B, typename A, typename C> struct If { using type = A; };
+    template <typename A, typename C> struct If<false, A, C> { using type = C; };
+    __global__ void k(int* out) {
+      using X = typename If<(sizeof(int) > 4), char, double>::type;
+      std::conditional_t<true, short, int> y = 70000;
+      out[0] = sizeof(X); out[1] = y; }"""
+    assert list(execute(text, {"out": np.zeros(2, np.int32)})["out"]) == [8, 70000 - 65536]
+
+
+def test_non_template_beats_template_and_exact_beats_conversion(execute):
+    text = """template <typename T> __device__ int f(T) { return 1; }
+    __device__ int f(int) { return 2; }
+    __device__ int g(double) { return 3; }
+    __device__ int g(long long) { return 4; }
+    __device__ int g(unsigned char) { return 5; }
+    template <typename F> __device__ int apply(F op, int x) { return op(x); }
+    template <int W = 4> __device__ int w(int x) { return x * W; }
+    template <typename... Ts> __device__ int count(Ts... xs) { return sizeof...(xs) + (... + xs); }
+    __global__ void k(int* out, unsigned char c, float x) {
+      out[0] = f(1); out[1] = f(1.f); out[2] = g(c); out[3] = g(x); out[4] = apply([](int v) { return v + 1; }, 6);
+      out[5] = w(2) + w<10>(1); out[6] = count(1, 2, 3); }"""
+    got = execute(text, {"out": np.zeros(7, np.int32), "c": 1, "x": 1.0})["out"]
+    assert list(got) == [2, 1, 5, 3, 7, 18, 9]
+
+
+def test_default_template_arguments_and_enable_if(cu):
+    k = cu("""template <typename T, std::enable_if_t<std::is_integral<T>::value, int> = 0> __device__ int f(T x) { return 1; }
+    template <typename T, std::enable_if_t<!std::is_integral<T>::value, int> = 0> __device__ int f(T x) { return 2; }
+    template <typename T = float, int N = 2 * 3> __global__ void k(T* p) { p[0] = f(1) + 10 * f(1.f) + 100 * N; }""")
+    assert k.param("p").sym.type.elem == F32
+    assert k.body[0].value.value == 1 + 20 + 600
