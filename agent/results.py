@@ -29,19 +29,20 @@ def write(report: OptimizeReport, out: Path, builder: Builder) -> OptimizeReport
     """
     target = str(report.device["backend"])
     ext = EXTENSIONS.get(target, "txt")
+    profile = str(report.device.get("profile") or target)
     files = {
-        "kernel": _put(out / f"kernel.out.{ext}", _emit(builder, report.best_script, report.best_knobs, target).text)
+        "kernel": _put(out / f"kernel.out.{ext}", _emit(builder, report.best_script, report.best_knobs, profile).text)
     }
     scenarios = []
     for s in report.scenarios:
         path = out / f"kernel.{s.name}.{ext}"
         if not s.heldout:
-            s = replace(s, file=_put(path, _emit(builder, s.script, s.knobs, target).text))
+            s = replace(s, file=_put(path, _emit(builder, s.script, s.knobs, profile).text))
         scenarios.append(s)
     best = _candidate(builder, report.best_script)
     if best.kernel.knobs:
         try:
-            files["template"] = _put(out / f"template.{ext}", printed(best.kernel, target, "template").text)
+            files["template"] = _put(out / f"template.{ext}", printed(best.kernel, profile, "template").text)
             files["space"] = _put(out / "space.json", json.dumps(space_of(best.kernel), indent=1) + "\n")
         except KtcError as e:
             report = replace(report, notes=(*report.notes, f"no template: {e.message} [{e.code}]"))

@@ -49,14 +49,14 @@ class Station:
     def prepare(self, kernel: Kernel) -> None:
         """Start compiling a configuration that will be asked for soon."""
         try:
-            self.executor.compile(printed(kernel, self.device.backend))
+            self.executor.compile(printed(kernel, self.device.profile))
         except KtcError:
             return  # evaluating it will say why
 
     def evaluate(self, kernel: Kernel, scenario: Scenario) -> Outcome:
         """Check ``kernel`` (knobs bound) against the original on small awkward sizes, then time it on the scenario."""
         try:
-            code = printed(kernel, self.device.backend)
+            code = printed(kernel, self.device.profile)
         except KtcError as e:
             return Outcome("infeasible", details={"error": f"{e.message} [{e.code}]"})
         wrong = self._differs(code, None, count=1)
@@ -74,7 +74,7 @@ class Station:
         Raises:
             KtcError: it cannot be printed, or it failed.
         """
-        code = printed(kernel, self.device.backend)
+        code = printed(kernel, self.device.profile)
         wrong = self._differs(code, scenario, count=1)
         said = self.executor.time(code, self._inputs(scenario), baseline=self._original(), budget_s=DUEL_S)
         if said.timing is None or said.baseline is None or said.ratio is None:
@@ -99,7 +99,7 @@ class Station:
 
     def _original(self) -> Emitted:
         if self._base is None:
-            self._base = printed(self.original, self.device.backend)
+            self._base = printed(self.original, self.device.profile)
         return self._base
 
     def _inputs(self, scenario: Scenario) -> FromWorkload:

@@ -41,6 +41,7 @@ from .c_family_rules import (
     MODULAR,
     c_common,
     computes,
+    infinity_or_nan,
     is_int32,
     keeps_value,
     negatable,
@@ -215,6 +216,8 @@ class Exprs:
 
     def _cast(self, e: Cast, wrap: bool) -> Piece:
         if e.style == "bit":
+            if (special := infinity_or_nan(e)) is not None:
+                return self.d.constant(special)
             return self.d.bitcast(self.exact(e.x), e.to)
         if e.to == e.x.type:
             return self.piece(e.x, wrap)

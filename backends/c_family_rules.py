@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import struct
+
 from ktc.ir.fold import common_type
 from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, Knob, Select, Unary
-from ktc.ir.types import BOOL, Scalar, Type
+from ktc.ir.types import BOOL, F32, Scalar, Type
 from ktc.ir.walk import walk_expr
 
 from .c_family_piece import LIMIT, Piece, promoted
@@ -98,6 +101,14 @@ def widens(source: Type, to: Scalar) -> bool:
     if not isinstance(source, Scalar) or source.is_float:
         return False
     return source in (to, BOOL) or (to.bits > source.bits and (to.is_signed or not source.is_signed))
+
+
+def infinity_or_nan(e: Cast) -> Const | None:
+    """The float that ``__int_as_float(0x7f800000)`` and its like spell, if it is an infinity or NaN."""
+    if e.to != F32 or not isinstance(e.x, Const) or e.x.ty.is_float or e.x.ty.bits != 32:
+        return None
+    value = struct.unpack("<f", struct.pack("<I", int(e.x.value) & 0xFFFFFFFF))[0]
+    return Const(value, F32) if math.isinf(value) or math.isnan(value) else None
 
 
 def is_constant(e: Expr) -> bool:

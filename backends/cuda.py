@@ -129,17 +129,21 @@ class CudaDialect(CxxDialect):
         return Piece(f"{name}({', '.join(args)})", POSTFIX, ctype)
 
     def async_copy(self, dst: str, src: str, elem: Scalar, width: str, n: int | None) -> str:
-        if n is not None and n * elem.bytes not in (4, 8, 16):
+        if not self.profile.async_copy or (n is not None and n * elem.bytes not in (4, 8, 16)):
             return super().async_copy(dst, src, elem, width, n)
         self.need("cp_async")
         size = str(n * elem.bytes) if n is not None else f"sizeof({self.type_name(elem)}) * {width}"
         return f"cp_async<{size}>(&{dst}, &{src});"
 
     def async_commit(self) -> str | None:
+        if not self.profile.async_copy:
+            return None
         self.need("cp_async_commit")
         return "cp_async_commit();"
 
     def async_wait(self, pending: str) -> str | None:
+        if not self.profile.async_copy:
+            return None
         self.need("cp_async_wait")
         return f"cp_async_wait<{pending}>();"
 

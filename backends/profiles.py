@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from ktc.ir.diagnostics import KtcError
 
@@ -73,8 +74,19 @@ def profile_for(target: str, profile: str | None = None) -> Profile:
         KtcError: E-BACKEND-TARGET (usage) for a name that is neither.
     """
     name = profile or DEFAULT_PROFILE.get(target, target)
-    found = PROFILES.get(name)
+    found = PROFILES.get(name) or _other_gpu(name)
     if found is None or (target in DEFAULT_PROFILE and found.backend != target):
         known = ", ".join([*DEFAULT_PROFILE, *PROFILES])
         raise KtcError("E-BACKEND-TARGET", f"no target '{profile or target}'", hint=f"one of: {known}", exit_code=2)
     return found
+
+
+def _other_gpu(name: str) -> Profile | None:
+    """The profile of a GPU outside the table: its family's, with what depends on the architecture corrected."""
+    if match := re.fullmatch(r"cuda-sm(\d+)([af]?)", name):
+        number = int(match[1])
+        base = PROFILES["cuda-sm90" if number >= 90 else "cuda-sm80"]
+        return replace(base, name=name, arch=f"sm_{match[1]}{match[2]}", async_copy=number >= 80)
+    if match := re.fullmatch(r"hip-(gfx[0-9a-f]+)", name):
+        return replace(PROFILES["hip-gfx90a"], name=name, arch=match[1])
+    return None

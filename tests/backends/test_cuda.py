@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from emit_samples import block_sum, f32, saxpy, silu_vec, warp_sum
@@ -14,7 +15,7 @@ from ktc.backends.base import CompileFailure
 from ktc.backends.c_family_expr import Exprs
 from ktc.backends.c_family_names import Names
 from ktc.backends.cuda import CudaDialect
-from ktc.backends.profiles import PROFILES
+from ktc.backends.profiles import PROFILES, profile_for
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import (
@@ -398,6 +399,25 @@ def test_a_compiler_error_is_a_compile_failure():
         check_compile(replace(emit(saxpy(), "cuda"), text="__global__ void saxpy() { undefined_name; }"))
 
 
+# ---------------------------------------------------------------------------------------------------------- parse back
+
+LIBRARY = sorted(Path(__file__).parents[2].glob("kernels/*/*/workload.toml"))
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=lambda p: p.parent.name)
+def test_the_front_end_reads_emitted_code_back_to_the_same_text(path):
+    """source -> IR -> CUDA -> IR -> CUDA: the second text is the first, for every kernel of the library and variant."""
+    from ktc.ir.frontend import load
+    from ktc.ir.workload import Workload
+
+    work = Workload.load(path)
+    for variant in [None, *work.variants]:
+        kernel = work.load_kernel(variant)
+        first = emit(kernel, "cuda").text
+        again = emit(load(first, kernel=kernel.name), "cuda").text
+        assert body_of(again) == body_of(first)
+
+
 # ------------------------------------------------------------------------------------------------------------ refusals
 
 
@@ -418,6 +438,13 @@ def test_unknown_targets_and_modes_are_usage_errors():
         with pytest.raises(KtcError) as e:
             emit(saxpy(), **kwargs)
         assert e.value.exit_code == 2
+
+
+def test_profiles_of_gpus_outside_the_table():
+    assert profile_for("cuda-sm86").arch == "sm_86"
+    assert not profile_for("cuda-sm75").async_copy
+    assert profile_for("hip-gfx1030").backend == "hip"
+    assert emit(saxpy(), "cuda-sm120").target == "cuda"
 
 
 def test_a_missing_compiler_is_an_environment_error(monkeypatch):
