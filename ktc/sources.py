@@ -86,7 +86,8 @@ def _find(text: str) -> Path:
         return path
     matches = [p for key, p in library_kernels().items() if text in (key, key.rsplit("/", 1)[-1], f"kernels/{key}")]
     if len(matches) == 1:
-        return matches[0]
+        here = Path.cwd()
+        return matches[0].relative_to(here) if matches[0].is_relative_to(here) else matches[0]
     import difflib
 
     near = difflib.get_close_matches(
