@@ -10,7 +10,7 @@ from ..builtins import lookup
 from ..diagnostics import KtcError
 from ..nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
 from ..types import I64, VOID, Scalar, Type, Vec
-from ..walk import all_exprs, substitute, substitute_expr, walk_expr
+from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
 from .context import Frame, Scope
 from .cxx_ast import Function, Lambda, PackExpansion, QualName
 from .cxx_types import Auto, CArray, Pointer, RecordType, Reference, show
@@ -333,6 +333,8 @@ class Calls(Intrinsics):
         self, fn: Function, facts: Facts, args: list[Value], node: Any, pending: list[tuple[Sym, Expr]]
     ) -> None:
         params = _params(fn)
+        if sum(_is_mutable_reference(p) for p in params) > 1:
+            args = [self.pin(a) if _is_mutable_reference(p) else a for p, a in zip(params, args)] + args[len(params) :]
         for i, p in enumerate(params):
             name = getattr(p, "name", None)
             if "pack" in (getattr(p, "storage", None) or []):
@@ -401,11 +403,12 @@ class Calls(Intrinsics):
         for x in exprs:
             for sym in _mentioned(x):
                 uses[sym] = uses.get(sym, 0) + 1
+        changed = assigned(body)
         later: dict[Sym, Expr] = {}
         for sym, init in pending:
             init = substitute_expr(init, later)
             n = uses.get(sym, 0)
-            trivial = isinstance(init, Var) and not isinstance(init.type, Vec)
+            trivial = isinstance(init, Var) and not isinstance(init.type, Vec) and init.sym not in changed
             if isinstance(out, RVal) and (
                 n == 0 or trivial or (n == 1 and not body and not isinstance(init.type, Vec))
             ):

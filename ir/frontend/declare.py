@@ -159,13 +159,6 @@ class Declarations(Exprs):
             return v
         self.fail("E-SEMA-CONVERT", f"cannot initialise a pointer with {describe(v)}", node)
 
-    def is_constant_expr(self, e: Expr) -> bool:
-        """Whether ``e`` has the same value wherever it is evaluated in this function."""
-        from ..walk import walk_expr
-
-        names = self.frame.facts.mutated
-        return all(not (isinstance(x, Var) and x.sym.name in names) for x in walk_expr(e))
-
     def _reference(self, node: c_ast.Decl, t: Reference, args: list) -> Value:
         if len(args) != 1:
             self.fail("E-SEMA-INIT", f"the reference '{node.name}' needs one initialiser", node)
@@ -174,7 +167,7 @@ class Declarations(Exprs):
             sym = fresh(node.name, v.expr.type)
             self.emit(Decl(sym, v.expr, const=True, loc=self.loc))
             return VarPlace(sym, const=True)
-        return self.stable(v)
+        return self.pin(v)
 
     def _record_variable(self, name: str, t: Type, args: list, brace: bool, node: Any, mutated: bool) -> Value:
         if t == DIM3:

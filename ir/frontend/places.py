@@ -25,6 +25,7 @@ from ..nodes import (
     i32,
 )
 from ..types import I64, U8, Array, Ptr, Scalar, Type, Vec, scalar_of
+from ..walk import walk_expr
 from .convert import Converter
 from .cxx_types import CArray, Pointer, RecordType, show, size_of
 from .values import (
@@ -365,6 +366,22 @@ class Places(Converter):
     def once(self, e: Expr) -> Expr:
         """Indices are pure, so repeating a short one is harmless; long ones or ones that read memory get a name."""
         return e if cost(e) <= 8 else self.temp(e, "idx")
+
+    def pin(self, v: Value) -> Value:
+        """A place whose index expressions are evaluated now, for a reference that outlives this statement."""
+        if isinstance(v, ElemPlace):
+            return dataclasses.replace(v, index=tuple(self._pinned(i) for i in v.index))
+        if isinstance(v, LanePlace):
+            return dataclasses.replace(v, base=self.pin(v.base), lane=self._pinned(v.lane))
+        return v
+
+    def _pinned(self, e: Expr) -> Expr:
+        return e if cost(e) <= 8 and self.is_constant_expr(e) else self.temp(e, "idx")
+
+    def is_constant_expr(self, e: Expr) -> bool:
+        """Whether ``e`` has the same value wherever it is evaluated in this function."""
+        names = self.frame.facts.mutated
+        return all(not (isinstance(x, Var) and x.sym.name in names) and not isinstance(x, Load) for x in walk_expr(e))
 
     def assign_field(self, record: RecordVal, name: str, v: Value, node: Any) -> None:
         raise NotImplementedError

@@ -146,3 +146,10 @@ def test_references_and_structs(execute):
 def test_lambda_captures(execute):
     text = """__global__ void k(int* out) { int s = 3; auto f = [&](int x) { s += x; return s; }; out[0] = f(4); out[1] = f(1) + s; }"""
     assert list(execute(text, {"out": np.zeros(2, np.int32)})["out"]) == [7, 16]
+
+
+def test_references_keep_the_element_they_were_bound_to(execute):
+    text = """__device__ void next(int& slot, int& i) { i += 1; slot = 10 + i; }
+    __device__ int bump(int v, int& x) { x += 5; return v; }
+    __global__ void k(int* out) { int i = 0; int& r = out[i]; i = 2; r = 7; next(out[i], i); out[1] = i; out[3] = bump(i, i); out[4] = i; }"""
+    assert list(execute(text, {"out": np.zeros(5, np.int32)})["out"]) == [7, 3, 13, 3, 8]
