@@ -16,6 +16,7 @@ import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
+from threadpoolctl import threadpool_limits
 
 from ..space import Space
 
@@ -100,7 +101,9 @@ class FeasibleSampler(BaseSampler):
         indices = self.candidates(taken, history, self.pool if model else 1)
         if not indices:
             raise Exhausted
-        at = self.choose(history, self.space.rows(indices)) if model else 0
+        # small matrices: BLAS threads gain nothing, and their spinning starves (and is starved by) parallel compiles
+        with threadpool_limits(1, "blas"):
+            at = self.choose(history, self.space.rows(indices)) if model else 0
         return self.space.config(indices[at])
 
     def sample_independent(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 _JITTER = 1e-9
-_LENGTH_MEAN, _LENGTH_SD = 0.0, 1.5  # prior of log(length scale); inputs lie in [0, 1]
+_LENGTH_MEAN, _LENGTH_SD = -0.7, 1.5  # prior of log(length scale); inputs lie in [0, 1]
 _SCALE_SD = 1.0  # prior of log(signal variance), around 1: targets are standardised
 _NOISE_MEAN, _NOISE_SD = np.log(1e-3), 2.0  # prior of log(noise variance)
 
@@ -23,24 +23,22 @@ class GaussianProcess:
 
     x: np.ndarray
     theta: np.ndarray
-    chol: np.ndarray
+    inverse: np.ndarray
     alpha: np.ndarray
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean and standard deviation of the noise-free function at ``x`` (m, d)."""
         k = _matern(_squared(x, self.x, self.theta))[0] * np.exp(self.theta[-2])
-        mean = k @ self.alpha
-        v = np.linalg.solve(self.chol, k.T)
-        var = np.exp(self.theta[-2]) - np.einsum("ij,ij->j", v, v)
-        return mean, np.sqrt(np.maximum(var, 1e-12))
+        var = np.exp(self.theta[-2]) - np.einsum("ij,ij->i", k @ self.inverse, k)
+        return k @ self.alpha, np.sqrt(np.maximum(var, 1e-12))
 
 
 def fit(x: np.ndarray, y: np.ndarray, theta: np.ndarray | None = None, *, steps: int = 40) -> GaussianProcess:
     """The process for standardised targets ``y``, its hyperparameters optimised from ``theta`` (``steps=0``: kept)."""
     start = default_theta(x.shape[1]) if theta is None else theta
-    best = minimise(lambda t: _objective(t, x, y), start, steps) if steps else start
-    chol = _cholesky(best, x)
-    return GaussianProcess(x, best, chol, _solve(chol, y))
+    best = minimise(lambda t: negative_log_posterior(t, x, y), start, steps) if steps else start
+    inverse = np.linalg.inv(_covariance(best, x)[0])
+    return GaussianProcess(x, best, inverse, inverse @ y)
 
 
 def default_theta(d: int) -> np.ndarray:
@@ -61,24 +59,19 @@ def _matern(squared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (1 + r + 5 / 3 * squared) * e, -5 / 6 * (1 + r) * e
 
 
-def _cholesky(theta: np.ndarray, x: np.ndarray) -> np.ndarray:
-    k = _matern(_squared(x, x, theta))[0] * np.exp(theta[-2])
-    k[np.diag_indices_from(k)] += np.exp(theta[-1]) + _JITTER
-    return np.linalg.cholesky(k)
+def _covariance(theta: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Covariance of the observations, the kernel, and its derivative by the squared distance."""
+    k, dk = _matern(_squared(x, x, theta))
+    cov = np.exp(theta[-2]) * k
+    cov[np.diag_indices(len(x))] += np.exp(theta[-1]) + _JITTER
+    return cov, k, dk
 
 
-def _solve(chol: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.linalg.solve(chol.T, np.linalg.solve(chol, y))
-
-
-def _objective(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
-    """Negative log posterior of the hyperparameters, and its gradient."""
+def negative_log_posterior(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+    """Of the hyperparameters, up to a constant; and its gradient. Infinite far outside the prior."""
     if np.any(np.abs(theta) > 15):
         return np.inf, np.zeros_like(theta)
-    n, scale, noise = len(y), np.exp(theta[-2]), np.exp(theta[-1])
-    k, dk = _matern(_squared(x, x, theta))
-    cov = scale * k
-    cov[np.diag_indices(n)] += noise + _JITTER
+    cov, k, dk = _covariance(theta, x)
     try:
         chol = np.linalg.cholesky(cov)
     except np.linalg.LinAlgError:
@@ -88,16 +81,16 @@ def _objective(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[float, 
     alpha = inverse @ y
     loss = np.log(np.diag(chol)).sum() + 0.5 * y @ alpha
     w = 0.5 * (inverse - np.outer(alpha, alpha))  # d loss / d cov
-    g = w * dk * scale
+    g = w * dk * np.exp(theta[-2])
     # sum over pairs of g * (x_a - x_b)^2, for every knob at once
     pairs = 2 * (g.sum(1) @ (x * x)) - 2 * np.einsum("aj,aj->j", x, g @ x)
     gradient = np.empty_like(theta)
     gradient[:-2] = -2 * np.exp(-2 * theta[:-2]) * pairs
-    gradient[-2] = np.sum(w * k) * scale
-    gradient[-1] = np.trace(w) * noise
-    mean = np.concatenate([np.full(len(theta) - 2, _LENGTH_MEAN), [0.0, _NOISE_MEAN]])
-    sd = np.concatenate([np.full(len(theta) - 2, _LENGTH_SD), [_SCALE_SD, _NOISE_SD]])
-    z = (theta - mean) / sd
+    gradient[-2] = np.sum(w * k) * np.exp(theta[-2])
+    gradient[-1] = np.trace(w) * np.exp(theta[-1])
+    scales = len(theta) - 2
+    sd = np.concatenate([np.full(scales, _LENGTH_SD), [_SCALE_SD, _NOISE_SD]])
+    z = (theta - default_theta(scales)) / sd
     return float(loss + 0.5 * z @ z), gradient + z / sd
 
 

@@ -1,12 +1,15 @@
 """Gaussian process with log expected improvement, arg max over the feasible unmeasured set.
 
-Inputs are ordinal positions scaled to [0, 1] (powers of two are evenly spaced), targets the standardised log times.
+Inputs are, by knob, the ordinal position scaled to [0, 1] (powers of two are evenly spaced) and, where the domain has
+other numbers than powers of two, the alignment (how often two divides the value): on recorded convolutions, whose block
+widths are multiples of 16, it raises the score from 0.43 to 0.50 (tests/bench/samplers.py, 100 configurations).
 LogEI: Ament et al., *Unexpected improvements to expected improvement*, NeurIPS 2023.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,9 +23,7 @@ class GpSampler(FeasibleSampler):
 
     def __init__(self, space: Space, seed: int | None = None) -> None:
         super().__init__(space, seed)
-        sizes = np.array([len(d) for d in space.domains.values()])
-        self._free = np.flatnonzero(sizes > 1)
-        self._span = np.maximum(sizes - 1, 1)[self._free]
+        self._features = [f for j, d in enumerate(space.domains.values()) for f in features(j, d)]
         self._theta: np.ndarray | None = None
         self._fitted = 0
 
@@ -37,7 +38,8 @@ class GpSampler(FeasibleSampler):
         return int(np.argmax(log_expected_improvement(mean, sd, y.min())))
 
     def _scaled(self, rows: np.ndarray) -> np.ndarray:
-        return rows[:, self._free] / self._span
+        """(n, columns) inputs of the process."""
+        return np.stack([table[rows[:, j]] for j, table in self._features], axis=1)
 
     def _believe(self, gp: GaussianProcess, y: np.ndarray, pending: np.ndarray) -> GaussianProcess:
         """``gp`` as if the pending configurations had come out as predicted, so that it does not ask beside them."""
@@ -47,10 +49,25 @@ class GpSampler(FeasibleSampler):
         return fit(np.concatenate([gp.x, x]), np.concatenate([y, gp.predict(x)[0]]), gp.theta, steps=0)
 
 
+def features(knob: int, domain: Sequence[int]) -> list[tuple[int, np.ndarray]]:
+    """(knob, table from ordinal position to [0, 1]) for each input that ``domain`` gives rise to; none when fixed."""
+    if len(domain) == 1:
+        return []
+    out = [(knob, np.linspace(0, 1, len(domain)))]
+    aligned = np.array([(v & -v).bit_length() for v in domain], float)
+    powers = all(v > 0 and v & (v - 1) == 0 for v in domain)
+    if len(domain) > 2 and not powers and aligned.min() < aligned.max():
+        out.append((knob, (aligned - aligned.min()) / (aligned.max() - aligned.min())))
+    return out
+
+
 def targets(history: History) -> np.ndarray:
-    """Standardised objective values. Failures count as the slowest success: bad, but no cliff for the model to fit."""
-    y = history.values.copy()
-    y[history.failed] = y[~history.failed].max()
+    """Standardised objective values, what is slower than the median counted as the median: only the fast end must be
+    modelled well. Failures count as worse than that by half the distance to the best."""
+    ok = history.values[~history.failed]
+    middle = np.median(ok)
+    y = np.minimum(history.values, middle)
+    y[history.failed] = middle + 0.5 * (middle - ok.min())
     return (y - y.mean()) / max(y.std(), 1e-9)
 
 
