@@ -6,7 +6,7 @@ overflow), and no floating-point algebra beyond folding nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from .nodes import BOOL, COMPARISONS, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var, i32
 from .types import Scalar
@@ -40,7 +40,7 @@ INT_OPS = {
 }
 """Integer operators with C's truncating division, over unbounded Python ints."""
 
-INT_FUNCS = {
+INT_FUNCS: dict[str, Callable[..., int]] = {
     "min": min,
     "max": max,
     "abs": abs,
@@ -98,23 +98,23 @@ def _undefined(op: str, b: int) -> bool:
 def fold_node(e: Expr) -> Expr:
     """One bottom-up folding step: children are already folded."""
     if isinstance(e, Binary) and isinstance(e.a.type, Scalar) and not e.a.type.is_float:
-        a, b = e.a, e.b
+        a, b, t = e.a, e.b, e.a.type
         if is_const(a) and is_const(b) and not _undefined(e.op, b.value):  # type: ignore[attr-defined]
             v = INT_OPS[e.op](a.value, b.value)  # type: ignore[attr-defined]
             if e.op in COMPARISONS or e.op in ("&&", "||"):
                 return Const(bool(v), BOOL)
-            if _fits(v, a.type):
-                return Const(v, a.type)
+            if _fits(v, t):
+                return Const(v, t)
         if (e.op == "+" and is_const(a, 0)) or (e.op == "*" and is_const(a, 1)):
             return b
         if (e.op in "+-" and is_const(b, 0)) or (e.op in "*/" and is_const(b, 1)):
             return a
         if e.op == "*" and (is_const(a, 0) or is_const(b, 0)):
-            return Const(0, e.a.type)
-        if e.op in "+-" and is_const(b) and isinstance(a, Binary) and a.op in "+-" and is_const(a.b) and a.type.is_signed:  # type: ignore[union-attr]
+            return Const(0, t)
+        if e.op in "+-" and is_const(b) and isinstance(a, Binary) and a.op in "+-" and is_const(a.b) and t.is_signed:
             return _chained(e, a)
         if e.op == "%" and is_const(b, 1):
-            return Const(0, e.a.type)
+            return Const(0, t)
         if e.op == "&&":
             if is_const(a, 1):
                 return b

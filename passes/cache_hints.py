@@ -137,12 +137,14 @@ def _may_write_anything(kernel: Kernel) -> bool:
 
 def _hinted(kernel: Kernel, loads: set[Sym], load: str, stores: set[Sym], store: str) -> Kernel:
     def on_expr(e: Expr) -> Expr:
-        fits = isinstance(e, Load) and e.buffer in loads and not e.cache
-        return dataclasses.replace(e, cache=load) if fits else e  # type: ignore[type-var]
+        if isinstance(e, Load) and e.buffer in loads and not e.cache:
+            return dataclasses.replace(e, cache=load)
+        return e
 
     def on_stmt(s: Stmt) -> Stmt:
-        fits = isinstance(s, Store) and s.buffer in stores and not s.cache
-        return dataclasses.replace(s, cache=store) if fits else s  # type: ignore[call-arg]
+        if isinstance(s, Store) and s.buffer in stores and not s.cache:
+            return dataclasses.replace(s, cache=store)
+        return s
 
     body = map_body(kernel.body, on_stmt, on_expr)
     restricted: dict[Sym, Sym] = {}

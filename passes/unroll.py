@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, Dist, Expr, For, Level, Par, Reduce, Stmt
+from ktc.ir.nodes import Body, Dist, Expr, For, Level, Stmt
 from ktc.ir.walk import map_body, used, walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
@@ -38,7 +38,8 @@ class Unroll(Pass):
     refusals = ("E-PLACE", "E-UNROLL-FACTOR", "E-UNROLL-FULL")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        names = dict.fromkeys(s.var.name for s in walk(kernel.body) if isinstance(s, For) or _unrollable(s))
+        loops = [s for s in walk(kernel.body) if isinstance(s, LoopStmt) and _unrollable(s)]
+        names = dict.fromkeys(s.var.name for s in loops)
         return [Site(f"unroll{{loop={name} factor=$U}}", "more independent work in flight") for name in names]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
@@ -58,9 +59,9 @@ class Unroll(Pass):
         return Result(_replaced(kernel, found, lambda s: _by(s, n, factor)))
 
 
-def _unrollable(s: Stmt) -> bool:
-    """A distributed loop that is not yet unrolled and has a level to put it before."""
-    return isinstance(s, Par | Reduce) and bool(s.dist) and all(lv.kind != "unroll" for lv in s.dist)
+def _unrollable(s: LoopStmt) -> bool:
+    """A serial loop, or a distributed one that is not yet unrolled."""
+    return isinstance(s, For) or (bool(s.dist) and all(lv.kind != "unroll" for lv in s.dist))
 
 
 def _by(s: LoopStmt, n: Expr, factor: Arg) -> LoopStmt:

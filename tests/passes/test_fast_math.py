@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """fast-math: listed f32 functions only, and the flag that says so."""
 
 from __future__ import annotations
