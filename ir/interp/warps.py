@@ -53,6 +53,11 @@ def warp_op(ev: Evaluator, e: WarpOp, frame: Frame, act: Active):
     assert e.arg is not None
     arg = spread(ev(e.arg, frame, act), n).astype(np.int64)
     width = spread(ev(e.width, frame, act), n).astype(np.int64)
+    odd = (width < 1) | (width > WARP) | (width & (width - 1) != 0)
+    if odd.any():
+        message = f"the width is {int(width[odd][0])}, not a power of two up to {WARP}"
+        state.report("shuffle-width", message, frame, act, odd)
+        width = np.where(odd, WARP, width)
     source = _source_lane(e.kind, lane, arg, width)
     source_thread = thread - lane + source
     position = lanes - lane + source

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from ktc.backends.base import Executable, Runtime
+from ktc.ir.interp.equivalence import bits_differ
 from ktc.ir.workload import Workload
 
 ZONE_BYTES = 512
@@ -62,8 +63,7 @@ def launch_checked(
 
 
 def _trespass(name: str, before: np.ndarray, after: np.ndarray, inside: slice, read_only: bool) -> str:
-    a, b = _bytes(before), _bytes(after)
-    changed = (a != b).any(axis=1)
+    changed = bits_differ(before, after)
     if read_only and changed[inside].any():
         return f"input {name}[{int(np.argmax(changed[inside]))}] was overwritten"
     outside = changed.copy()
@@ -71,10 +71,6 @@ def _trespass(name: str, before: np.ndarray, after: np.ndarray, inside: slice, r
     if outside.any():
         return f"memory outside {name} was overwritten, at element {int(np.argmax(outside)) - inside.start}"
     return ""
-
-
-def _bytes(x: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(x).view(np.uint8).reshape(x.size, -1)
 
 
 def _zone(value: np.ndarray) -> int:

@@ -48,7 +48,8 @@ def _telling(job: Job) -> list[Instance]:
     names = list(found[0].sizes) if found else []
     longest = [max(found, key=lambda i: (i.sizes[n], i.cost)) for n in names]
     chosen = list({id(i): i for i in (*found[:3], *found[-1:], *longest)}.values())
-    total, kept = 0, []
+    total = 0
+    kept: list[Instance] = []
     for i in chosen:
         total += job.steps.get(id(i), 0)
         if total <= STEPS or len(kept) < 3:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 
@@ -25,6 +26,8 @@ from ktc.search.gate import Verdict, differential, verify
 from ktc.search.verification import ladder
 from ktc.search.verification.accuracy import lost_accuracy, outside_bound
 from ktc.search.verification.instances import instances
+
+device = importlib.import_module("ktc.search.verification.differential")
 
 COPY_PLAIN = """\
 kernel copy(y: f16* align 16, x: f16 const* align 16, d: i32)
@@ -243,6 +246,25 @@ def test_a_device_judges_large_sizes_without_the_interpreter() -> None:
 
     assert judged()
     assert not judged(("i < d;", "i < d - 64;"))
+
+
+def test_a_device_judges_huge_sizes_against_the_original(monkeypatch) -> None:
+    """With neither interpreter nor reference: in pieces, leaving room for another order of summation alone."""
+    monkeypatch.setattr(device, "MAX_ELEMENTS", 10)
+    monkeypatch.setattr(device, "PIECE", 1000)
+    sizes = [{"n": 3, "d": 1025}]
+
+    def judged(*change: tuple[str, str]) -> Verdict:
+        a, b = emitted(kernel(ROWS_TREE)), emitted(kernel(ROWS_SHUFFLE, *change))
+        return differential(InterpretedRuntime(), a, b, ROWS, sizes=sizes)
+
+    assert judged().ok
+    short = judged(("i < d;", "i < d - 1;"))
+    assert short.status == "REJECTED"
+    last = judged(
+        ("y[row + i] = x[row + i] * r * w[i]", "y[row + i] = x[row + i] * r * w[i] * (i == d - 1 ? 1.001 : 1.0)")
+    )
+    assert last.status == "REJECTED" and last.failure.index == (0, 1024)
 
 
 UNROLLED = """\
