@@ -1,13 +1,9 @@
 """Expressions of the IR as Python text for numba.
 
-One :class:`ExprPrinter` serves a whole module: it owns the unique names and records which helpers the text needs. Where a
-symbol is spelled differently in some region (a per-thread array ``x_t[t]``), ``spell`` holds the replacement.
+One :class:`ExprPrinter` serves a whole module, with the names that the module uses (:class:`.numba_names.Names`).
 """
 
 from __future__ import annotations
-
-import builtins
-import keyword
 
 from ktc.ir.nodes import (
     COMPARISONS,
@@ -32,7 +28,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Ptr, Scalar, Vec
 
 from .numba_calls import print_call
-from .numba_prelude import HELPERS
+from .numba_names import Names
 from .numba_types import NARROW_FLOATS, Spans, fits, type_span, unsupported
 
 PRECEDENCE = {
@@ -42,54 +38,16 @@ PRECEDENCE = {
 """Python's, loosest first. The conditional expression is 0."""
 
 _PYTHON = {"&&": "and", "||": "or"}
-_RESERVED = "np math f32 i64 u64 njit prange intrinsic OPTIONS t threads block shared_bytes first last"
-_TAKEN = (
-    set(keyword.kwlist)
-    | set(dir(builtins))
-    | set(_RESERVED.split())
-    | set(HELPERS)
-    | {f"{level}_{axis}" for level in ("thread", "block", "grid", "dim") for axis in "xyz"}
-)
-
 Text = tuple[str, int]
 """Printed text and the precedence of its outermost operator."""
 
 
-class ExprPrinter:
+class ExprPrinter(Names):
     """Prints expressions. ``helpers`` collects the names of prelude functions the text uses."""
 
     def __init__(self, spans: Spans) -> None:
+        super().__init__()
         self.spans = spans
-        self.helpers: set[str] = set()
-        self.names: dict[int, str] = {}
-        self.spell: dict[int, str] = {}
-        self._taken = set(_TAKEN)
-
-    # ------------------------------------------------------------------------------------------------------- names
-
-    def reserve(self, name: str) -> str:
-        """A name not used in the module yet: ``name``, ``name_1``, ..."""
-        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name).lstrip("_") or "v"
-        out, n = clean, 0
-        while out in self._taken:
-            n += 1
-            out = f"{clean}_{n}"
-        self._taken.add(out)
-        return out
-
-    def name(self, s: Sym) -> str:
-        """The variable (or array) name of ``s``, the same everywhere in the module."""
-        if s.id not in self.names:
-            self.names[s.id] = self.reserve(s.name)
-        return self.names[s.id]
-
-    def ref(self, s: Sym) -> str:
-        """How the current region reads ``s``."""
-        return self.spell.get(s.id) or self.name(s)
-
-    def need(self, helper: str) -> str:
-        self.helpers.add(helper)
-        return helper
 
     # ------------------------------------------------------------------------------------------------- expressions
 

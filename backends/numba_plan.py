@@ -19,83 +19,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ktc.ir.nodes import (
-    Alloc, Assign, Barrier, Body, Call, Decl, Expr, For, If, Load, Stmt, Sym, WarpOp, While, fresh,
+    Alloc,
+    Assign,
+    Barrier,
+    Body,
+    Call,
+    Decl,
+    For,
+    If,
+    Load,
+    Stmt,
+    Sym,
+    WarpOp,
+    While,
+    fresh,
 )  # fmt: skip
 from ktc.ir.types import BOOL, I8, Array, Scalar
 from ktc.ir.walk import assigned, declared, loads_in, stmt_exprs, used, used_in, walk, walk_expr
 
 from .numba_flow import synchronises
+from .numba_items import Branch, Item, LaneRead, LaneStore, Loop, MaskedLoop, Once, SetMask, Threads
 from .numba_uniform import Uniformity
 
 VOTES = frozenset({"ballot", "any", "all"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaneStore(Stmt):
-    """Every thread puts ``value`` into its element of ``lanes``."""
-
-    lanes: Sym
-    value: Expr
-    vote: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaneRead(Stmt):
-    """``sym`` = what the warp operation ``op`` reads from ``lanes``."""
-
-    sym: Sym
-    lanes: Sym
-    op: WarpOp
-
-
-@dataclass
-class Item:
-    """One step of a block. ``mask``: per-thread flags of the threads that take part (None: all)."""
-
-
-@dataclass
-class Threads(Item):
-    body: list[Stmt]
-    mask: Sym | None = None
-
-
-@dataclass
-class Once(Item):
-    stmt: Stmt
-
-
-@dataclass
-class Branch(Item):
-    cond: Expr
-    then: list[Item]
-    orelse: list[Item]
-
-
-@dataclass
-class Loop(Item):
-    """A uniform loop around barriers."""
-
-    head: For | While
-    body: list[Item]
-
-
-@dataclass
-class SetMask(Item):
-    """``mask[t] = within[t] and cond`` (``negate``: and not cond), for every thread. ``before``: run first, per thread."""
-
-    mask: Sym
-    within: Sym | None
-    cond: Expr | None
-    negate: bool = False
-    before: tuple[Stmt, ...] = ()
-
-
-@dataclass
-class MaskedLoop(Item):
-    """Repeat ``body`` while any element of ``mask`` is set."""
-
-    mask: Sym
-    body: list[Item]
 
 
 @dataclass

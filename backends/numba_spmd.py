@@ -23,20 +23,8 @@ from ktc.ir.walk import all_exprs, declared, used, walk, walk_expr
 
 from .numba_expr import ExprPrinter, hw_name
 from .numba_flow import flags_for_exits, isolate_warp_ops, synchronises
-from .numba_plan import (
-    Branch,
-    Item,
-    LaneRead,
-    LaneStore,
-    Loop,
-    MaskedLoop,
-    Once,
-    Plan,
-    Planner,
-    SetMask,
-    Threads,
-    symbols,
-)  # fmt: skip
+from .numba_items import Branch, Item, LaneRead, LaneStore, Loop, MaskedLoop, Once, SetMask, Threads
+from .numba_plan import Plan, Planner, symbols
 from .numba_stmt import StmtPrinter
 from .numba_types import unsupported, value_dtype
 

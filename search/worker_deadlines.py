@@ -1,0 +1,40 @@
+"""How long a worker may take before it counts as hung."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Most seconds a worker may take, by kind of request, before it counts as hung.
+
+    Once three requests of a kind on the same inputs were answered, ``PATIENCE`` times the slowest of them (at least
+    ``floor``) is enough: see :class:`Patience`.
+    """
+
+    start: float = 90.0  # import, context, canary (which may compile)
+    compile: float = 120.0
+    run: float = 60.0
+    verify: float = 180.0
+    floor: float = 15.0
+
+
+PATIENCE, SEEN = 20.0, 3
+
+
+class Patience:
+    """Adaptive deadlines from how long the answers took so far."""
+
+    def __init__(self, floor: float) -> None:
+        self.floor = floor
+        self._slowest: dict[str, tuple[int, float]] = {}
+
+    def limit(self, kind: str, most: float) -> float:
+        """The deadline of the next request of ``kind``: never above ``most``."""
+        n, slowest = self._slowest.get(kind, (0, 0.0))
+        return most if n < SEEN else min(most, max(self.floor, PATIENCE * slowest))
+
+    def learn(self, kind: str, seconds: float) -> None:
+        n, slowest = self._slowest.get(kind, (0, 0.0))
+        self._slowest[kind] = (n + 1, max(slowest, seconds))
