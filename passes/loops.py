@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, Dist, Load, Par, Reduce, Stmt, Store, Sym
+from ktc.ir.text import unique_names
 from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.walk import map_body, stmt_exprs, walk, walk_expr
 
@@ -20,11 +21,14 @@ def loops(kernel: Kernel) -> list[Loop]:
 
 
 def find_loops(kernel: Kernel, place: Arg | None) -> list[Loop] | Refused:
-    """Loops called ``place``: ``i`` or ``loop:i`` (every loop over i), ``i.2`` (the second one)."""
+    """Loops called ``place``: ``i`` or ``loop:i`` (every loop over i), ``i.2`` (the second), ``i_1`` (as printed)."""
     if not isinstance(place, str):
         return Refused("E-PLACE", "name a loop, as in loop=i")
     name, _, nth = place.removeprefix("loop:").partition(".")
     found = [s for s in loops(kernel) if s.var.name == name]
+    if not found:  # the name it prints with, when several share one
+        printed = unique_names(kernel)
+        found = [s for s in loops(kernel) if printed[s.var] == name]
     if nth.isdigit():
         found = found[int(nth) - 1 : int(nth)]
     if found:

@@ -215,6 +215,15 @@ def test_places_that_are_not_there_list_what_is(place: object, code: str, hint: 
     assert isinstance(got, Refused) and got.code == code and hint in got.hint
 
 
+def test_every_pass_takes_the_names_that_are_printed() -> None:
+    k = parse_kernel(
+        "kernel k(o: f32* restrict, n: i32)\n" + "  par i in 0..n @ [thread.x 64, seq]\n    o[i] = 0.0\n" * 2
+    )
+    changed = applied(k, "distribute{loop=i_1 map=[thread.x 32, seq]} | unroll{loop=i_1 factor=2}")
+    assert [str(s.dist[0].n.value) for s in changed.body if isinstance(s, Par)] == ["64", "32"]  # type: ignore[union-attr]
+    assert [len(s.dist) for s in changed.body if isinstance(s, Par)] == [2, 3]
+
+
 def test_places_survive_earlier_steps() -> None:
     k = applied(COPY, "tile{loops=k sizes=2} | unroll{loop=k factor=2} | unroll{loop=k_tile factor=4}")
     loops = {s.var.name: s.unroll for s in _fors(k)}
