@@ -194,9 +194,15 @@ class Statements:
 
     # ------------------------------------------------------------------------------------------------- control flow
 
-    def _if(self, s: If) -> list[str]:
+    def _if(self, s: If, braces: bool = False) -> list[str]:
         head = f"if ({self.x.condition(s.cond).text})"
-        if not s.orelse and len(s.then) == 1 and isinstance(s.then[0], ONE_LINERS) and not s.then[0].comments:
+        if (
+            not braces
+            and not s.orelse
+            and len(s.then) == 1
+            and isinstance(s.then[0], ONE_LINERS)
+            and not s.then[0].comments
+        ):
             line = self.statement(s.then[0], 0)
             if len(line) == 1 and len(head) + len(line[0]) < COLUMNS - 20:
                 return [f"{head} {line[0]}"]
@@ -204,9 +210,8 @@ class Statements:
         if not s.orelse:
             return out
         if len(s.orelse) == 1 and isinstance(s.orelse[0], If) and not s.orelse[0].comments:
-            rest = self._if(s.orelse[0])
-            if rest[0].endswith("{"):
-                return [*out[:-1], "} else " + rest[0], *rest[1:]]
+            rest = self._if(s.orelse[0], braces=True)
+            return [*out[:-1], "} else " + rest[0], *rest[1:]]
         return [*out[:-1], *self.block("} else", s.orelse)]
 
     def _for(self, s: For) -> list[str]:

@@ -70,6 +70,7 @@ class CxxDialect(Dialect):
     def vector_name(self, t: Vec) -> str:
         native = self.native_vector(t)
         if native:
+            self.note_scalar(t.elem)
             return native
         self.need("vec")
         return f"vec<{self.type_name(t.elem)}, {self.extent(t.n)}>"
