@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from interp_samples import COPY_WIDE, HISTOGRAM, MATMUL_PARALLEL, MATMUL_TILED, kernel
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.interp import parallel, run
+from ktc.ir.interp import equivalent, parallel, run
 from ktc.ir.interp.run import geometry_of
 
 
@@ -226,3 +226,12 @@ def test_arguments_are_left_alone() -> None:
     out = np.zeros(4, np.int32)
     run(kernel("kernel k(out: i32*)\n  launch grid(1) block(4)\n  out[threadIdx.x] = 1\n"), {"out": out})
     assert not out.any()
+
+
+def test_empty_buffers_and_launches() -> None:
+    k = kernel("kernel k(out: f32*, n: i32)\n  launch grid(n) block(32)\n  out[blockIdx.x * 32 + threadIdx.x] = 1.0\n")
+    empty = {"out": np.zeros((0, 4), np.float32), "n": 0}
+    result = run(k, empty)
+    assert result.ok and result.outputs["out"].shape == (0, 4)
+    assert equivalent(k, k, [empty]) is None
+    assert [f.kind for f in run(k, {**empty, "n": 1}).findings] == ["out-of-bounds"]
