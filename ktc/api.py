@@ -117,19 +117,20 @@ class Program:
         return dataclasses.replace(self, kernel=bind(self.ok.kernel, values))
 
     def lower(self, target: str = "cuda", mode: str = "source", /, **knobs: int) -> Emitted:
-        """Code for ``target`` (cuda | hip | opencl | numba). ``mode='template'`` keeps the knobs open."""
-        from .backends import emit
+        """Code for ``target``: cuda | hip | opencl | numba, or a profile such as ``opencl-nvidia``.
+
+        ``mode='template'`` keeps the knobs open.
+        """
+        from .search.printing import printed
 
         program = self.ok if mode == "template" and not knobs else self.bind(**knobs)
-        return emit(program.lowered(target), target, mode)
+        return printed(program.kernel, target, mode)
 
-    def lowered(self, target: str = "cuda") -> Kernel:
-        """The kernel as the emitter of ``target`` takes it: in SPMD form, except for numba."""
-        if target == "numba" or not self.ok.kernel.is_parallel:
-            return self.kernel
+    def lowered(self) -> Kernel:
+        """The kernel in SPMD form: distributions turned into threads, strides and barriers."""
         from .passes.lowering import materialise
 
-        return materialise(self.kernel)
+        return materialise(self.ok.kernel) if self.ok.kernel.is_parallel else self.kernel
 
     def verify(self, **options: Any) -> Any:
         """The verification ladder, this program against its original: see :mod:`ktc.verification`."""

@@ -69,7 +69,8 @@ def _on_device(
     sizes = [bound.workload.scenario(s).sizes for s in scenarios] or None
     start = dataclasses.replace(bound, kernel=bound.original)
     try:
-        texts = start.lower(backend), bound.lower(backend)
+        profile = runtime.device.profile
+        texts = start.lower(profile), bound.lower(profile)
         found = differential(runtime, *texts, bound.workload, variant=bound.variant, sizes=sizes, seed=seed)
     except CompileFailure as e:
         raise KtcError("E-COMPILE", f"the {backend} compiler refuses the output:\n{e.log.strip()}") from e
