@@ -152,7 +152,7 @@ class Tuner:
 
     def _free_abandoned(self) -> bool:
         """Make configurations available again whose owner, another process, vanished without a result."""
-        held = {self.space.find(c) for c in self.ledger.claimed(self.study)}
+        held = {self.space.find(c) for c in self.ledger.claimed(self.study)} | {f.proposal.index for f in self._flights}
         abandoned = self.view.taken - self.trials.keys() - held
         self.view.taken -= abandoned
         return bool(abandoned)

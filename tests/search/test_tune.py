@@ -253,6 +253,21 @@ def test_two_processes_share_a_study(tmp_path: Path) -> None:
     assert all(logs) and not logs[0] & logs[1] and len(logs[0] | logs[1]) == space().size
 
 
+def test_what_a_vanished_process_had_claimed_is_measured_in_the_end(tmp_path: Path) -> None:
+    ledger, other = Ledger(tmp_path / "l.db"), Ledger(tmp_path / "l.db", lease_s=0.4)
+    abandoned = {"V": 1, "T": 32, "U": 1}
+    assert other.claim(other.study(KEY), abandoned)
+    calls: list[Config] = []
+
+    def slow(config, incumbent):
+        time.sleep(0.02)
+        calls.append(dict(config))
+        return outcome(config)
+
+    result = tune(None, slow, space(), budget=1000, sampler="brute", ledger=ledger, study_key=KEY)
+    assert len(result.trials) == len(calls) == space().size and calls[-1] == abandoned
+
+
 def test_killed_at_random_points_nothing_is_lost_or_measured_twice(tmp_path: Path) -> None:
     """kill -9 again and again, then run to the end. A configuration whose evaluation had not been recorded when the
     process died is evaluated again; one that was recorded never is."""
