@@ -12,12 +12,13 @@ from ..diagnostics import KtcError, Loc
 from ..kernel import Kernel, Launch, Param
 from .cxx_ast import Function
 from .cxx_types import show
-from .host import HostLaunch, LaunchSite, kernel_template_args, launch_sites
+from .host import HostLaunch
 from .limits import RECURSION_LIMIT
 from .lower import KernelLowering
 from .parser import CudaParser
 from .preprocess import Preprocessed, preprocess
 from .program import Entity, Program, index_program
+from .sites import LaunchSite, kernel_template_args, launch_sites
 from .source import read_source
 from .values import RVal, TypeVal, Value
 

@@ -8,38 +8,25 @@ from pycparser import c_ast
 
 from ..builtins import lookup
 from ..diagnostics import KtcError
-from ..nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
-from ..types import I64, VOID, Scalar, Type, Vec
-from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
-from .context import Frame, Scope
-from .cxx_ast import Function, Lambda, PackExpansion, QualName
-from .cxx_types import Auto, CArray, Pointer, RecordType, Reference, show
-from .facts import Facts, facts_of
-from .intrinsics import Intrinsics
-from .limits import MAX_INLINE_DEPTH
-from .places import cost, describe
+from .context import Scope
+from .cxx_ast import PackExpansion, QualName
+from .cxx_types import RecordType, show
+from .inline import Inliner
+from .places import describe
 from .program import Entity, name_parts, pick
 from .templates import deduce, rank
 from .values import (
-    ArrayVal,
     FunctionVal,
     ListVal,
-    NullVal,
     PackVal,
-    PtrVal,
-    PtrVar,
     RecordVal,
-    RVal,
     TypeVal,
     Value,
-    VarPlace,
 )  # fmt: skip
 
 
-class Calls(Intrinsics):
+class Calls(Inliner):
     """Function calls; every device function is inlined."""
-
-    _facts: dict[int, Facts]
 
     def call(self, node: c_ast.FuncCall) -> Value:
         callee = node.name
@@ -155,7 +142,7 @@ class Calls(Intrinsics):
             found = self.method(args[0], name, args[1:], node)
             if found is not None:
                 return found
-        entities = [e for e in self.program.functions.get(name, []) if len(_params(e.node)) == len(args)]
+        entities = [e for e in self.program.functions.get(name, []) if len(params_of(e.node)) == len(args)]
         viable = [e for e in entities if self._viable(e, None, args, node) is not None]
         return self.call_entities(viable, None, args, node, self.file_scope()) if viable else None
 
@@ -213,7 +200,11 @@ class Calls(Intrinsics):
     def _definition(self, entity: Entity, found: list[Entity], node: Any) -> Entity:
         """The body of a function that was declared first."""
         for e in found:
-            if e.node.body is not None and e.spec_args is None and len(_params(e.node)) == len(_params(entity.node)):
+            if (
+                e.node.body is not None
+                and e.spec_args is None
+                and len(params_of(e.node)) == len(params_of(entity.node))
+            ):
                 return e
         self.fail("E-SEMA-BODY", f"'{entity.name}' is declared but has no definition for these arguments", node)
 
@@ -221,7 +212,7 @@ class Calls(Intrinsics):
         self, e: Entity, explicit: list[Value] | None, args: list[Value], node: Any, scope: Scope | None = None
     ):
         """(cost, template bindings) of calling ``e``, or None."""
-        params = _params(e.node)
+        params = params_of(e.node)
         packed = bool(params) and "pack" in (getattr(params[-1], "storage", None) or [])
         required = sum(1 for p in params if getattr(p, "init", None) is None) - packed
         if len(args) < required or (len(args) > len(params) and not packed):
@@ -262,209 +253,3 @@ class Calls(Intrinsics):
                 raise
 
     # ------------------------------------------------------------------ inlining
-    def facts_for(self, body: Any) -> Facts:
-        if id(body) not in self._facts:
-            self._facts[id(body)] = facts_of(body, self.by_reference)
-        return self._facts[id(body)]
-
-    @property
-    def by_reference(self) -> dict[str, set[int]]:
-        """Argument positions that functions of the file take by non-const reference."""
-        if self._by_reference is None:
-            table: dict[str, set[int]] = {}
-            for name, entities in self.program.functions.items():
-                for e in entities:
-                    for i, p in enumerate(_params(e.node)):
-                        if _is_mutable_reference(p):
-                            table.setdefault(name, set()).add(i)
-            self._by_reference = table
-        return self._by_reference
-
-    _by_reference: dict[str, set[int]] | None = None
-
-    def inline(self, e: Entity, bindings: dict[str, Value], args: list[Value], node: Any, scope: Scope,
-               record: RecordVal | None = None) -> Value:  # fmt: skip
-        """The body of ``e`` in place of a call; parameters become constants where the body changes them."""
-        fn: Function = e.node
-        if self.depth >= MAX_INLINE_DEPTH:
-            self.fail("E-UNSUPPORTED-RECURSION", f"'{e.name}' calls itself, or calls nest deeper than {MAX_INLINE_DEPTH}", node,
-                      hint="rewrite the recursion as a loop")  # fmt: skip
-        facts = self.facts_for(fn)
-        saved_frame, saved_loc = self.frame, self.loc
-        self.depth += 1
-        pending: list[tuple[Sym, Expr]] = []
-        try:
-            with self.capture() as stmts, self.scoped(namespace=e.namespace, root=scope, record=record) as inner:
-                inner.names.update(bindings)
-                if record is not None:
-                    from .values import PtrToPlace
-
-                    inner.names["this"] = PtrToPlace(record, record.type)
-                ret = None if fn.kind == "ctor" else self.resolve(fn.decl.type.type)
-                self.frame = Frame(e.name, False, ret, facts)
-                with self.capture() as setup:
-                    self._bind_arguments(fn, facts, args, node, pending)
-                for name, init in fn.inits:
-                    self._member_init(record, name, init, node)
-                value = self.function_body(fn)
-            stmts[:0] = setup
-        finally:
-            self.frame, self.loc = saved_frame, saved_loc
-            self.depth -= 1
-        return self._finish_inline(pending, stmts, value)
-
-    def _member_init(self, record: RecordVal | None, name: QualName, init: list, node: Any) -> None:
-        assert record is not None
-        field = name.parts[-1].name
-        if field not in record.fields:
-            return  # a base class
-        values = [self.eval(a) for a in init]
-        if len(values) == 1:
-            current = record.fields[field]
-            v = values[0] if isinstance(current, Const) else self.load(values[0], node)
-            self.assign_field(record, field, v, node) if not isinstance(
-                current, NullVal
-            ) else record.fields.__setitem__(field, v)
-        elif values:
-            t = record.fields[field].type  # type: ignore[attr-defined]
-            self.store(record.fields[field], self.construct_record(t, values, node), node)
-
-    def _bind_arguments(
-        self, fn: Function, facts: Facts, args: list[Value], node: Any, pending: list[tuple[Sym, Expr]]
-    ) -> None:
-        params = _params(fn)
-        if sum(_is_mutable_reference(p) for p in params) > 1:
-            args = [self.pin(a) if _is_mutable_reference(p) else a for p, a in zip(params, args)] + args[len(params) :]
-        for i, p in enumerate(params):
-            name = getattr(p, "name", None)
-            if "pack" in (getattr(p, "storage", None) or []):
-                self.scope.names[name] = PackVal(tuple(args[i:]))
-                return
-            t = self.resolve(p.type)
-            if i < len(args):
-                v = args[i]
-            else:
-                v = self.eval(p.init)
-            if name:
-                self.scope.names[name] = self.bind_argument(name, t, v, name in facts.mutated, node, pending)
-
-    def bind_argument(
-        self, name: str, t: Type, v: Value, mutated: bool, node: Any, pending: list[tuple[Sym, Expr]]
-    ) -> Value:
-        """What the parameter ``name`` of type ``t`` means when ``v`` is passed."""
-        if isinstance(v, ListVal):
-            v = self.initial_value(t.elem if isinstance(t, Reference) else t, list(v.items), True, node)
-        if isinstance(t, Reference):
-            same = t.elem == self.type_of(v) or not isinstance(t.elem, Scalar)
-            if isinstance(v, RecordVal | ArrayVal | FunctionVal | PtrVar) or (same and not isinstance(v, RVal)):
-                return self.stable(v)
-            t = t.elem
-        v = self.load(v, node)
-        if isinstance(t, Auto):
-            t = self.type_of(v)
-        if isinstance(t, Pointer):
-            if isinstance(v, PtrVal):
-                if t.elem != v.elem and t.elem != VOID and not isinstance(v.elem, CArray):
-                    self.fail("E-SEMA-CONVERT", f"cannot pass '{show(self.type_of(v))}' as '{show(t)}'", node)
-                if mutated:
-                    sym = fresh(name, I64)
-                    self.emit(Decl(sym, self.convert(RVal(v.offset or Const(0, I64)), I64).expr, loc=self.loc))
-                    return PtrVar(sym, v, self.frame)
-                if v.offset is not None and cost(v.offset) > 12:
-                    import dataclasses
-
-                    return dataclasses.replace(v, offset=self.temp(v.offset, f"{name}_offset"))
-            return v
-        if isinstance(t, RecordType):
-            if isinstance(v, RecordVal) and v.type == t:
-                return self.new_record(t, name, node, {k: self.load(x) for k, x in v.fields.items()}) if mutated else v
-            return self.construct_record(t, [v], node)
-        if isinstance(v, FunctionVal | RecordVal) and not isinstance(t, Scalar):
-            return v
-        e = self.convert(self.rvalue(v, node), t, "implicit", node).expr
-        if mutated:
-            sym = fresh(name, t)
-            self.emit(Decl(sym, e, loc=self.loc))
-            return VarPlace(sym)
-        if isinstance(e, Const):
-            return RVal(e)
-        sym = fresh(name, t)
-        pending.append((sym, e))
-        return VarPlace(sym, const=True)
-
-    def _finish_inline(self, pending: list[tuple[Sym, Expr]], stmts: list[Stmt], value: Value | None) -> Value:
-        """Emit the inlined statements; parameters used once in a pure result are substituted, others are declared."""
-        out = value if value is not None else RVal(Const(0, Scalar("int", 32)))
-        body = tuple(stmts)
-        uses: dict[Sym, int] = {}
-        exprs = [x for x in all_exprs(body)] if body else []
-        if isinstance(out, RVal):
-            exprs += list(walk_expr(out.expr))
-        for x in exprs:
-            for sym in _mentioned(x):
-                uses[sym] = uses.get(sym, 0) + 1
-        changed = assigned(body)
-        later: dict[Sym, Expr] = {}
-        for sym, init in pending:
-            init = substitute_expr(init, later)
-            n = uses.get(sym, 0)
-            trivial = isinstance(init, Var) and not isinstance(init.type, Vec) and init.sym not in changed
-            if isinstance(out, RVal) and (
-                n == 0 or trivial or (n == 1 and not body and not isinstance(init.type, Vec))
-            ):
-                later[sym] = init
-            else:
-                self.emit(Decl(sym, init, const=True, loc=self.loc))
-        if later:
-            body = substitute(body, later)
-            if isinstance(out, RVal):
-                out = RVal(substitute_expr(out.expr, later))
-        for s in body:
-            self.emit(s)
-        return out
-
-    def call_lambda(self, node: Lambda, scope: Scope, args: list[Value], at: Any) -> Value:
-        """A lambda's body at its call; captures see the variables themselves."""
-        fn = Function(
-            "lambda",
-            c_ast.Decl("lambda", [], [], [], [], None, None, None),
-            node.body,
-            [],
-            {},
-            [],
-            "function",
-            "",
-            coord=node.coord,
-        )
-        fn.decl.type = c_ast.FuncDecl(node.params or c_ast.ParamList([]), c_ast.TypeDecl(None, None, None, _AUTO))
-        return self.inline(Entity("lambda", fn, scope.namespace), {}, args, at, scope)
-
-    def function_body(self, fn: Function) -> Value | None:
-        raise NotImplementedError
-
-
-def _mentioned(x: Expr):
-    if isinstance(x, Var):
-        yield x.sym
-    elif hasattr(x, "buffer"):
-        yield x.buffer
-
-
-def _params(fn: Function) -> list:
-    return [p for p in fn.decl.type.args.params if not isinstance(p, c_ast.EllipsisParam)] if fn.decl.type.args else []
-
-
-def _is_mutable_reference(p: Any) -> bool:
-    from .cxx_ast import RefDecl
-    from .resolve import _const
-
-    return isinstance(p.type, RefDecl) and not _const(p.type.type)
-
-
-def _auto_type():
-    from .cxx_ast import AutoType
-
-    return AutoType(None)
-
-
-_AUTO = _auto_type()

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from typing import Any
 
 from pycparser import c_ast
 
-from ..nodes import Alloc, Const, Decl, Expr, Store, Sym, Var, fresh, i32
-from ..types import I64, VOID, Array, Scalar, Type, Vec
+from ..nodes import Const, Decl, Sym, fresh, i32
+from ..types import I64, VOID, Scalar, Type, Vec
+from .arrays import Arrays, init_args
 from .cxx_ast import CtorInit
 from .cxx_types import DIM3, Auto, CArray, Pointer, RecordType, Reference, show, size_of
-from .exprs import Exprs
 from .places import cost, describe
 from .program import Entity
-from .resolve import _quals
+from .resolve import qualifiers
 from .values import (
-    ArrayVal,
     Dim3Val,
-    ElemPlace,
     FunctionVal,
     ListVal,
     NullVal,
@@ -33,11 +30,8 @@ from .values import (
     ViewPlace,
 )  # fmt: skip
 
-MAX_INIT = 4096
-"""Elements of an initialised private array that are stored one by one."""
 
-
-class Declarations(Exprs):
+class Declarations(Arrays):
     """Declarations."""
 
     def declare(self, node: c_ast.Decl, pragma: Any = None) -> None:
@@ -46,7 +40,7 @@ class Declarations(Exprs):
         if isinstance(node.type, c_ast.FuncDecl):
             return  # a local prototype
         t = self.resolve(node.type)
-        const = "const" in _quals(node.type) and not isinstance(node.type, c_ast.PtrDecl)
+        const = "const" in qualifiers(node.type) and not isinstance(node.type, c_ast.PtrDecl)
         if "__shared__" in storage:
             self.scope.names[node.name] = self.declare_shared(node, t, storage)
             return
@@ -61,7 +55,7 @@ class Declarations(Exprs):
         if isinstance(t, CArray):
             return self._local_array(node, t)
         if isinstance(t, Auto | Reference | Pointer) or init is not None:
-            args = _init_args(init)
+            args = init_args(init)
             if t == DIM3 or isinstance(t, RecordType):
                 brace = not isinstance(init, CtorInit) or init.brace
                 return self._record_variable(name, t, args, brace, init, mutated)
@@ -190,120 +184,6 @@ class Declarations(Exprs):
         return v
 
     # ------------------------------------------------------------------ arrays
-    def _shape(self, t: CArray, node: Any) -> tuple[tuple[int, ...], Type]:
-        dims: list[int] = []
-        inner: Type = t
-        while isinstance(inner, CArray):
-            if inner.n is None:
-                self.fail("E-SEMA-ARRAY", "the size of this array is not known", node)
-            dims.append(inner.n)
-            inner = inner.elem
-        return tuple(dims), inner
-
-    def _local_array(self, node: c_ast.Decl, t: CArray) -> Value:
-        values = None
-        if node.init is not None:
-            values = _init_args(node.init)
-            if len(values) == 1 and isinstance(values[0], c_ast.InitList):
-                values = values[0].exprs
-            if t.n is None:
-                t = CArray(t.elem, len(values))
-        v = self.declare_array(node.name, t, node)
-        if values is not None:
-            self._init_array(v, t, values, node)
-        return v
-
-    def declare_array(self, name: str, t: CArray, node: Any) -> ArrayVal:
-        dims, elem = self._shape(t, node)
-        if not isinstance(elem, Scalar | Vec):
-            self.fail(
-                "E-UNSUPPORTED-ARRAY",
-                f"an array of '{show(elem)}' is not supported",
-                node,
-                hint="use one array per field",
-            )
-        sym = fresh(name, Array(elem, tuple(i32(d) for d in dims), "local"))
-        self.emit(Alloc(sym, loc=self.loc))
-        return ArrayVal(sym, (), t)
-
-    def _init_array(self, v: ArrayVal, t: CArray, values: list, node: Any) -> None:
-        dims, elem = self._shape(t, node)
-        total = 1
-        for d in dims:
-            total *= d
-        if total > MAX_INIT:
-            self.fail(
-                "E-UNSUPPORTED-ARRAY", f"an initialised array of {total} elements", node, hint="fill it with a loop"
-            )
-        flat: dict[tuple[int, ...], Any] = {}
-        _flatten(values, dims, (), flat)
-        for index in itertools.product(*(range(d) for d in dims)):
-            e = self.initial_value(elem, [flat[index]], True, node) if index in flat else self.zero(elem)
-            value = self.convert(self.rvalue(e, node), elem, "implicit", node).expr
-            self.emit(Store(v.buffer, tuple(i32(i) for i in index), value, loc=self.loc))
-
-    def copy_array(self, dst: Value, src: Value, node: Any) -> None:
-        """Element by element."""
-        assert isinstance(dst, ArrayVal) and isinstance(dst.type, CArray)
-        dims, elem = self._shape(dst.type, node)
-        for index in itertools.product(*(range(d) for d in dims)):
-            at = tuple(i32(i) for i in index)
-            source: Value = src
-            for i in at:
-                source = self.subscript(source, i, node)
-            self.store(ElemPlace(dst.buffer, dst.prefix + at, elem), self.load(source), node)
-
-    def declare_shared(self, node: c_ast.Decl, t: Type, storage: list[str]) -> Value:
-        """``__shared__`` static or ``extern __shared__`` dynamic memory; the same dynamic name is the same memory."""
-        align = 0
-        for a in node.align or []:
-            align = max(align, self.const_int(a.alignment, "an alignment"))
-        dynamic = "extern" in storage
-        if dynamic:
-            return self._dynamic(node, t, align)
-        if isinstance(t, Scalar | Vec):
-            sym = fresh(node.name, Array(t, (i32(1),), "shared"))
-            self.emit_alloc(Alloc(sym, align=align, loc=self.loc))
-            return ElemPlace(sym, (i32(0),), t)
-        if not isinstance(t, CArray):
-            self.fail(
-                "E-UNSUPPORTED-SHARED", f"shared memory of type '{show(t)}'", node, hint="use one array per field"
-            )
-        dims, elem = self._shape(t, node)
-        if not isinstance(elem, Scalar | Vec):
-            self.fail(
-                "E-UNSUPPORTED-SHARED", f"shared memory of type '{show(elem)}'", node, hint="use one array per field"
-            )
-        sym = fresh(node.name, Array(elem, tuple(i32(d) for d in dims), "shared"))
-        self.emit_alloc(Alloc(sym, align=align, loc=self.loc))
-        return ArrayVal(sym, (), t)
-
-    def emit_alloc(self, a: Alloc) -> None:
-        """Shared memory belongs to the block, whatever the control flow around its declaration."""
-        if self.frame.is_kernel and not self.frame.control:
-            self.emit(a)
-        else:
-            self.hoisted.append(a)
-
-    hoisted: list[Alloc]
-
-    def _dynamic(self, node: c_ast.Decl, t: Type, align: int) -> Value:
-        if node.name in self.shared:
-            return self.shared[node.name]
-        if not isinstance(t, CArray) or not isinstance(t.elem, Scalar | Vec):
-            self.fail(
-                "E-UNSUPPORTED-SHARED",
-                f"dynamic shared memory of type '{show(t)}'",
-                node,
-                hint="declare an array of bytes or numbers",
-            )
-        sym = fresh(node.name, Array(t.elem, (self.dynamic_extent(t.elem),), "shared"))
-        self.emit_alloc(Alloc(sym, dynamic=True, align=align, loc=self.loc))
-        self.shared[node.name] = ArrayVal(sym, (), CArray(t.elem, None))
-        return self.shared[node.name]
-
-    def dynamic_extent(self, elem: Type) -> Expr:
-        raise NotImplementedError
 
     # ------------------------------------------------------------------ file scope
     def global_variable(self, entity: Entity, node: Any, args: list | None = None) -> Value:
@@ -312,7 +192,7 @@ class Declarations(Exprs):
         storage = [*(decl.storage or []), *(s for s in (decl.funcspec or []) if isinstance(s, str))]
         if "__shared__" in storage:
             return self._dynamic(decl, self.resolve(decl.type), 0)
-        const = "constexpr" in storage or "const" in _quals(decl.type)
+        const = "constexpr" in storage or "const" in qualifiers(decl.type)
         if ("__device__" in storage or "__constant__" in storage) and not const:
             self.fail("E-UNSUPPORTED-GLOBAL", f"'{decl.name}' is device memory at file scope", node,
                       hint="pass it to the kernel as a parameter")  # fmt: skip
@@ -325,7 +205,7 @@ class Declarations(Exprs):
             t = self.resolve(decl.type)
             if isinstance(t, CArray):
                 return self._constant_table(decl, t)
-            parts = _init_args(decl.init)
+            parts = init_args(decl.init)
             with self.capture() as extra:
                 v = (
                     self.initial_value(t, parts, True, node)
@@ -340,42 +220,6 @@ class Declarations(Exprs):
             if c is None:
                 self.fail("E-SEMA-CONSTANT", f"the value of '{decl.name}' is not known while reading the source", node)
             return RVal(c)
-
-    def _constant_table(self, decl: c_ast.Decl, t: CArray) -> Value:
-        if decl.name not in self.tables:
-            saved, self.loc = self.loc, self.place(decl)
-            with self.capture() as out:
-                copy = c_ast.Decl(decl.name, decl.quals, decl.align, [], [], decl.type, decl.init, None, decl.coord)
-                self.tables[decl.name] = self._local_array(copy, t)
-            self.hoisted.extend(out)  # type: ignore[arg-type]
-            self.loc = saved
-        return self.tables[decl.name]
-
-    tables: dict[str, Value]
-
-
-def _init_args(init: Any) -> list:
-    """Initialiser forms ``= x``, ``(x, y)``, ``{x, y}`` as a list of expressions."""
-    if init is None:
-        return []
-    if isinstance(init, CtorInit):
-        return list(init.args)
-    return list(init.exprs) if isinstance(init, c_ast.InitList) else [init]
-
-
-def _flatten(values: list, dims: tuple[int, ...], prefix: tuple[int, ...], out: dict[tuple[int, ...], Any]) -> None:
-    """Braced values by index; a missing inner brace level runs on row-major, as C allows."""
-    if len(dims) == 1:
-        for i, v in enumerate(values):
-            out[(*prefix, i)] = v
-        return
-    if values and not any(isinstance(v, c_ast.InitList) for v in values):
-        inner = 1
-        for d in dims[1:]:
-            inner *= d
-        values = [c_ast.InitList(values[i : i + inner]) for i in range(0, len(values), inner)]
-    for i, v in enumerate(values):
-        _flatten(v.exprs, dims[1:], (*prefix, i), out)
 
 
 __all__ = ["Declarations", "ListVal", "Sym"]

@@ -7,13 +7,14 @@ from typing import Any
 from pycparser import c_ast
 
 from ..fold import fold_node
-from ..nodes import Binary, Const, Decl, Expr, HwIndex, Load, Select, Stmt, Var, VecMake, fresh, i32
-from ..types import BOOL, F32, F64, I32, I64, U32, U64, VOID, Array, Ptr, Scalar, Type, Vec
+from ..nodes import Binary, Const, Decl, Expr, HwIndex, Load, Var, fresh, i32
+from ..types import BOOL, F32, F64, I32, I64, U64, Array, Ptr, Scalar, Type, Vec
 from ..walk import walk_expr
 from . import constants
-from .calls import Calls
 from .cxx_ast import Construct, CxxCast, Lambda, PackExpansion, QualName
-from .cxx_types import DIM3, CArray, Pointer, RecordType, Reference, show
+from .cxx_types import CArray, RecordType, show
+from .lazy import LazyOperators
+from .literals import character, integer
 from .places import LANES, bitcast, describe
 from .program import name_parts, pick
 from .values import (
@@ -21,7 +22,6 @@ from .values import (
     ElemPlace,
     FunctionVal,
     LanePlace,
-    ListVal,
     NullVal,
     OpaqueVal,
     PackVal,
@@ -40,7 +40,7 @@ HW = {"threadIdx": "thread", "blockIdx": "block", "blockDim": "block_dim", "grid
 _PLACES = (VarPlace, ElemPlace, LanePlace, SubVec, ViewPlace)
 
 
-class Exprs(Calls):
+class Exprs(LazyOperators):
     """Expressions. ``eval`` gives a value or place, ``rval`` a scalar or vector value."""
 
     def rval(self, node: Any) -> RVal:
@@ -68,11 +68,11 @@ class Exprs(Calls):
         if kind == "nullptr_t":
             return NullVal()
         if kind == "char":
-            return RVal(Const(_char(text), Scalar("int", 8), text))
+            return RVal(Const(character(text), Scalar("int", 8), text))
         if kind == "string":
             return OpaqueVal(text)
         if "int" in kind:
-            return RVal(_integer(text))
+            return RVal(integer(text))
         digits = text.replace("'", "")
         f32 = digits[-1] in "fF" and not (digits[:2].lower() == "0x" and "p" not in digits.lower())
         value = float.fromhex(digits.rstrip("fFlL")) if digits[:2].lower() == "0x" else float(digits.rstrip("fFlL"))
@@ -211,61 +211,6 @@ class Exprs(Calls):
             self.fail("E-UNSUPPORTED-NULL", f"'{p.buffer.name}' is compared with nullptr: optional buffers are not supported", node,
                       hint="write one kernel with the buffer and one without, or choose with a template parameter")  # fmt: skip
         self.fail("E-UNSUPPORTED-POINTER", f"operator '{op}' on pointers into different buffers", node)
-
-    def _logical(self, node: c_ast.BinaryOp) -> Value:
-        a = self.condition(node.left)
-        known = self.constant(a)
-        if known is not None and bool(known.value) == (node.op == "||"):
-            return RVal(Const(bool(known.value), BOOL))
-        with self.controlled(), self.capture() as pre:
-            b = self.condition(node.right)
-        if not pre:
-            return RVal(b if known is not None else Binary(node.op, a, b))
-        sym = fresh("cond", BOOL)
-        self.emit(Decl(sym, a, loc=self.loc))
-        from ..nodes import Assign, If, Unary
-
-        test: Expr = Var(sym) if node.op == "&&" else Unary("!", Var(sym))
-        self.emit(If(test, (*pre, Assign(sym, b, loc=self.loc)), loc=self.loc))
-        return RVal(Var(sym))
-
-    def _ternary(self, node: c_ast.TernaryOp) -> Value:
-        cond = self.condition(node.cond)
-        known = self.constant(cond)
-        if known is not None:
-            return self.load(self.eval(node.iftrue if known.value else node.iffalse), node)
-        with self.controlled(), self.capture() as pre_a:
-            a = self.load(self.eval(node.iftrue), node.iftrue)
-        with self.controlled(), self.capture() as pre_b:
-            b = self.load(self.eval(node.iffalse), node.iffalse)
-        if (
-            isinstance(a, PtrVal)
-            and isinstance(b, PtrVal)
-            and a.buffer == b.buffer
-            and a.prefix == b.prefix
-            and not (pre_a or pre_b)
-        ):
-            x, y = (self.convert(RVal(p.offset or Const(0, I64)), I64).expr for p in (a, b))
-            import dataclasses
-
-            return dataclasses.replace(a, offset=Select(cond, x, y))
-        x, y = self.rvalue(a, node.iftrue), self.rvalue(b, node.iffalse)
-        if not pre_a and not pre_b:
-            return self.select(cond, x, y, node)
-        return self._ternary_statement(cond, x, y, pre_a, pre_b, node)
-
-    def _ternary_statement(self, cond: Expr, a: RVal, b: RVal, pre_a: list[Stmt], pre_b: list[Stmt], node: Any) -> RVal:
-        from ..nodes import Assign, If
-
-        t: Type = a.type
-        if a.type != b.type and isinstance(a.type, Scalar) and isinstance(b.type, Scalar):
-            t = self.common(a.type, b.type, "?:", node)
-        sym = fresh("value", t)
-        self.emit(Decl(sym, None, loc=self.loc))
-        then = (*pre_a, Assign(sym, self.convert(a, t).expr, loc=self.loc))
-        orelse = (*pre_b, Assign(sym, self.convert(b, t).expr, loc=self.loc))
-        self.emit(If(cond, then, orelse, loc=self.loc))
-        return RVal(Var(sym))
 
     def _unary(self, node: c_ast.UnaryOp) -> Value:
         op = node.op
@@ -428,90 +373,6 @@ class Exprs(Calls):
         self.fail("E-SEMA-MEMBER", f"'{show(t)}' has no member '{name}'", node)
 
     # ------------------------------------------------------------------ casts and construction
-    def _c_cast(self, node: c_ast.Cast) -> Value:
-        return self.cast(self.resolve(node.to_type), node.expr, "c", node)
-
-    def _cxx_cast(self, node: CxxCast) -> Value:
-        to = self.resolve(node.to_type)
-        if node.kind == "const_cast":
-            return self.eval(node.expr)
-        if node.kind == "reinterpret_cast":
-            v = self.eval(node.expr)
-            if isinstance(to, Pointer):
-                return self.recast_pointer(v, to, node)
-            if isinstance(to, Reference):
-                return self.view_reference(v, to.elem, node)
-            self.fail("E-UNSUPPORTED-POINTER", "a pointer cannot be turned into an integer", node)
-        return self.cast(to, node.expr, "static", node)
-
-    def view_reference(self, v: Value, elem: Type, node: Any) -> Value:
-        """``reinterpret_cast<elem&>(v)``."""
-        p = self.address(v, node)
-        if isinstance(p, PtrVal):
-            return self.deref(self.recast_pointer(p, Pointer(elem), node), None, node)  # type: ignore[arg-type]
-        assert isinstance(p, PtrToPlace)
-        return self.view(PtrToPlace(p.place, elem), None, node)
-
-    def cast(self, to: Type, operand: Any, style: str, node: Any) -> Value:
-        if to == VOID:
-            self.eval(operand)
-            return RVal(i32(0))
-        v = self.eval(operand)
-        if isinstance(to, Reference):
-            return v if to.elem == self.type_of(v) else self.view_reference(v, to.elem, node)
-        if isinstance(to, Pointer):
-            return self.recast_pointer(v, to, node)
-        v = self.load(v, node)
-        if isinstance(v, RecordVal) and v.type == to:
-            return v
-        if isinstance(to, RecordType):
-            return self.construct_record(to, [v], node)
-        x = self.rvalue(v, node)
-        if x.type == to:
-            return x
-        return self.convert(x, to, style, node)
-
-    def _construct(self, node: Construct) -> Value:
-        t = self.resolve(node.to_type)
-        return self.initial_value(t, node.args, node.brace, node)
-
-    def initial_value(self, t: Type, args: list, brace: bool, node: Any) -> Value:
-        """A value of type ``t`` from constructor arguments or a braced list."""
-        if t == DIM3:
-            dims = [self.rval(a).expr for a in args] + [i32(1)] * 3
-            return Dim3Val(dims[0], dims[1], dims[2])
-        if isinstance(t, RecordType):
-            if brace or not args:
-                return self.brace_record(t, args, node)
-            return self.construct_record(t, [self.eval(a) for a in args], node)
-        if isinstance(t, Vec):
-            n = int(t.n)  # type: ignore[arg-type]
-            if len(args) == 1 and not isinstance(args[0], c_ast.InitList):
-                v = self.rval(args[0])
-                if v.type == t:
-                    return v
-                return self.convert(v, t, "c", node)
-            lanes = [self.convert(self.rval(a), t.elem, "implicit", node).expr for a in args[:n]]
-            lanes += [self.zero(t.elem).expr] * (n - len(lanes))
-            return RVal(VecMake(t, tuple(lanes)))
-        if not args:
-            return self.zero(t, node)
-        if len(args) > 1:
-            self.fail("E-SEMA-INIT", f"too many values for a '{show(t)}'", node)
-        if isinstance(args[0], c_ast.InitList):
-            return self.initial_value(t, args[0].exprs, True, node)
-        return self.cast(t, args[0], "implicit" if brace else "c", node)
-
-    def zero(self, t: Type, node: Any = None) -> RVal:
-        """``T()``."""
-        if isinstance(t, Scalar):
-            return RVal(Const(False if t == BOOL else (0.0 if t.is_float else 0), t))
-        if isinstance(t, Vec):
-            return RVal(VecMake(t, (self.zero(t.elem).expr,) * int(t.n)))  # type: ignore[arg-type]
-        self.fail("E-SEMA-INIT", f"'{show(t)}' has no zero value", node)
-
-    def _init_list(self, node: c_ast.InitList) -> Value:
-        return ListVal(tuple(node.exprs))
 
     def _comma(self, node: c_ast.ExprList) -> Value:
         value: Value = NullVal()
@@ -548,35 +409,6 @@ class Exprs(Calls):
                     scope.names[n] = p.items[i]  # type: ignore[union-attr]
                 out.append(self.eval(node.expr))
         return out
-
-
-def _integer(text: str) -> Const:
-    """An integer literal with the type C++ gives it (LP64)."""
-    digits = text.replace("'", "").rstrip("uUlL")
-    suffix = text[len(text.rstrip("uUlL")) :].lower()
-    lower = digits.lower()
-    decimal = not (lower.startswith(("0x", "0b")) or (lower.startswith("0") and len(lower) > 1))
-    value = int(lower, 8) if not decimal and lower[1] not in "xb" else int(lower, 0)
-    unsigned, long = "u" in suffix, "l" in suffix
-    options = [U64] if unsigned and long else [U32, U64] if unsigned else [I64, U64] if long else [I32, U32, I64, U64]
-    if decimal and not unsigned:
-        options = [t for t in options if t.is_signed]
-    for t in options:
-        if value < (1 << (t.bits - (1 if t.is_signed else 0))):
-            return Const(value, t, text)
-    return Const(value & (2**64 - 1), U64, text)
-
-
-_ESCAPES = {"n": 10, "t": 9, "0": 0, "r": 13, "\\": 92, "'": 39, '"': 34, "a": 7, "b": 8, "f": 12, "v": 11}
-
-
-def _char(text: str) -> int:
-    body = text[text.index("'") + 1 : -1]
-    if body.startswith("\\"):
-        if body[1] == "x":
-            return int(body[2:], 16)
-        return int(body[1:], 8) if body[1].isdigit() else _ESCAPES.get(body[1], ord(body[1]))
-    return ord(body[0])
 
 
 def _can_change(e: Expr) -> bool:

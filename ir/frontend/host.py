@@ -6,110 +6,21 @@ variable changed in a branch) becomes a host parameter of that name, if a launch
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from pycparser import c_ast
 
-from ..diagnostics import KtcError, Loc
+from ..diagnostics import KtcError
 from ..kernel import Launch, Param
-from ..nodes import Call, Cast, Const, Expr, Load, Sym, Var, fresh, i32
+from ..nodes import Cast, Const, Expr, Load, Sym, Var, fresh, i32
 from ..types import I32, Scalar, Type
-from ..walk import substitute_expr, used, walk_expr
-from .calls import _params
-from .cxx_ast import Bad, Function, Lambda, NamedType
-from .cxx_ast import Launch as LaunchNode
+from ..walk import used, walk_expr
+from .arrays import init_args
 from .cxx_types import DIM3, Auto, Pointer, Reference
-from .declare import _init_args
-from .facts import children, mutates
+from .inline import params_of
 from .lower import KernelLowering
-from .program import Entity, name_parts
-from .values import Dim3Val, LazyVal, OpaqueVal, RVal, TypeVal, Value, VarPlace
-
-
-@dataclass(frozen=True)
-class LaunchSite:
-    """One launch: the host function it is in, its syntax, and the host names in scope with their meanings there."""
-
-    function: Entity
-    node: LaunchNode
-    loc: Loc | None
-    kernel: str
-    env: dict[str, Any] = field(compare=False, repr=False)
-
-    @property
-    def template_args(self) -> list | None:
-        return name_parts(self.node.callee)[2] if not isinstance(self.node.callee, c_ast.StructRef) else None
-
-
-def launch_sites(lowering: KernelLowering, kernel: str | None = None) -> list[LaunchSite]:
-    """Launches in the file's host functions, in source order."""
-    sites: list[LaunchSite] = []
-    for entities in lowering.program.functions.values():
-        for e in entities:
-            fn = e.node
-            if isinstance(fn, Function) and fn.body is not None and not e.is_kernel and _has_launch(fn.body):
-                _walk_host(lowering, e, fn.body.block_items or [], {}, sites)
-    return [s for s in sites if kernel is None or s.kernel == kernel]
-
-
-def _has_launch(node: Any) -> bool:
-    stack = [node]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, LaunchNode):
-            return True
-        stack.extend(_children(n))
-    return False
-
-
-def _children(n: Any):
-    if isinstance(n, Lambda):
-        yield n.body
-        return
-    yield from children(n)
-
-
-def _walk_host(lowering: KernelLowering, e: Entity, items: list, env: dict[str, Any], sites: list[LaunchSite]) -> None:
-    """Follow statements in order; ``env`` maps a name to its declaration, or to None once it cannot be followed."""
-    for item in items:
-        if isinstance(item, c_ast.Decl) and not isinstance(item.type, c_ast.FuncDecl):
-            env[item.name] = item
-        elif isinstance(item, c_ast.Assignment) and item.op == "=" and isinstance(item.lvalue, c_ast.ID):
-            old = env.get(item.lvalue.name)
-            typ = old.type if isinstance(old, c_ast.Decl) else None
-            env[item.lvalue.name] = (
-                c_ast.Decl(item.lvalue.name, [], [], [], [], typ, item.rvalue, None) if typ is not None else item.rvalue
-            )
-        elif (
-            isinstance(item, c_ast.Assignment)
-            and isinstance(item.lvalue, c_ast.StructRef)
-            and isinstance(item.lvalue.name, c_ast.ID)
-        ):
-            env[f"{item.lvalue.name.name}.{item.lvalue.field.name}"] = item.rvalue
-        if isinstance(item, LaunchNode) or _has_launch(item):
-            _find_launches(lowering, e, item, env, sites)
-        if not isinstance(item, c_ast.Decl | c_ast.Assignment):
-            for name in [n for n in env if "." not in n]:
-                if mutates(item, name):
-                    env[name] = None
-
-
-def _find_launches(
-    lowering: KernelLowering, e: Entity, item: Any, env: dict[str, Any], sites: list[LaunchSite]
-) -> None:
-    if isinstance(item, LaunchNode):
-        _, name, _ = name_parts(item.callee) if not isinstance(item.callee, c_ast.StructRef) else ((), "", None)
-        sites.append(LaunchSite(e, item, lowering.place(item), name, dict(env)))
-        return
-    if isinstance(item, c_ast.Compound):
-        _walk_host(lowering, e, item.block_items or [], dict(env), sites)
-        return
-    for c in _children(item):
-        if isinstance(c, c_ast.Compound):
-            _walk_host(lowering, e, c.block_items or [], dict(env), sites)
-        elif _has_launch(c):
-            _find_launches(lowering, e, c, dict(env), sites)
+from .sites import LaunchSite
+from .values import Dim3Val, LazyVal, OpaqueVal, RVal, Value, VarPlace
 
 
 class HostLaunch:
@@ -134,7 +45,7 @@ class HostLaunch:
         low, site = self.lowering, self.site
         with low.scoped(namespace=site.function.namespace) as scope, low.capture() as effects:
             scope.names.update(self.bindings)
-            names = {p.name for p in _params(site.function.node) if getattr(p, "name", None)} | {
+            names = {p.name for p in params_of(site.function.node) if getattr(p, "name", None)} | {
                 n for n in site.env if "." not in n
             }
             for name in names:
@@ -195,7 +106,7 @@ class HostLaunch:
         if init is None:
             return self._opaque(name, t)
         try:
-            args = _init_args(init)
+            args = init_args(init)
             v = low.load(low.eval(args[0])) if args else low.zero(t)
             if isinstance(v, RVal) and isinstance(t, Scalar):
                 v = RVal(_no_width_noise(low.convert(v, t).expr))
@@ -208,7 +119,7 @@ class HostLaunch:
         return self._opaque(name, t)
 
     def _parameter(self, name: str) -> Value:
-        for p in _params(self.site.function.node):
+        for p in params_of(self.site.function.node):
             if getattr(p, "name", None) == name:
                 try:
                     t = self.lowering.resolve(p.type)
@@ -236,7 +147,7 @@ class HostLaunch:
         low = self.lowering
         if node is None:
             return Dim3Val(i32(1), i32(1), i32(1))
-        args = _init_args(node)
+        args = init_args(node)
         if len(args) > 1 or (len(args) == 1 and args[0] is not node):
             parts = [self._int(a) for a in args]
             if len(args) == 1:
@@ -286,56 +197,4 @@ def _no_width_noise(e: Expr) -> Expr:
     return e
 
 
-def kernel_template_args(
-    lowering: KernelLowering, entity: Entity, site: LaunchSite, given: dict[str, Value]
-) -> tuple[dict[str, Value], dict[str, Value]] | None:
-    """(kernel bindings, host bindings) that make ``site`` launch ``entity`` with the ``given`` arguments.
-
-    A kernel argument that is a parameter of the host template binds that parameter: ``kernel<T>`` in
-    ``template <typename T> void f(...)`` with ``T=half`` makes the host's ``T`` half too. None if the site launches
-    another instance than the given one.
-    """
-    host: dict[str, Value] = {}
-    out = dict(given)
-    host_params = {p.name for p in site.function.params or ()}
-    pairs = list(zip(entity.params or (), site.template_args or []))
-    for p, a in pairs:
-        name = _simple_name(a)
-        if name in host_params and p.name in out and host.setdefault(name, out[p.name]) != out[p.name]:
-            return None
-    with lowering.scoped(namespace=site.function.namespace) as scope:
-        scope.names.update(host)
-        for decl in site.env.values():
-            if isinstance(decl, c_ast.Decl) and decl.init is not None:
-                try:
-                    scope.names.setdefault(decl.name, lowering.const_value(_init_args(decl.init)[0], "a constant"))
-                except (KtcError, IndexError):
-                    continue
-        for p, a in pairs:
-            try:
-                value = lowering.template_args([a], site.node)[0]
-            except KtcError:
-                continue  # depends on a host template parameter that is not known
-            if out.setdefault(p.name, value) != value:
-                return None
-    return out, host
-
-
-def _simple_name(a: Any) -> str | None:
-    if isinstance(a, c_ast.ID):
-        return a.name
-    if isinstance(a, c_ast.Typename) and isinstance(a.type, c_ast.TypeDecl) and isinstance(a.type.type, NamedType):
-        return a.type.type.name.text
-    return None
-
-
-__all__ = [
-    "Bad",
-    "Call",
-    "HostLaunch",
-    "LaunchSite",
-    "TypeVal",
-    "kernel_template_args",
-    "launch_sites",
-    "substitute_expr",
-]
+__all__ = ["HostLaunch", "LaunchSite"]

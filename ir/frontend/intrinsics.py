@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
-from functools import cache
 from typing import Any
-
-from pycparser import c_ast
 
 from ..builtins import Builtin, Param
 from ..fold import common_type
@@ -30,83 +25,16 @@ from ..nodes import (
     i32,
 )  # fmt: skip
 from ..types import BOOL, F32, F64, I32, U32, VOID, Scalar, Type, Vec, scalar_of
-from . import constants
-from .cxx_types import Pointer, show, size_of
+from .cxx_types import Pointer, show
 from .places import bitcast
-from .program import Entity, Function
-from .records import Records
+from .prelude import prelude_function
+from .special import FULL_MASK, NO_VALUE, SpecialCalls
 from .templates import rank
-from .values import ElemPlace, NullVal, PtrToPlace, PtrVal, RVal, TypeVal, Value
-
-FULL_MASK = Const(0xFFFFFFFF, U32, "0xffffffff")
-
-NO_VALUE = NullVal()
-"""Result of a call made for its effect."""
+from .values import ElemPlace, PtrToPlace, RVal, TypeVal, Value
 
 
-class Intrinsics(Records):
+class Intrinsics(SpecialCalls):
     """Built-ins. Each kind of the table's third column has a method ``_b_<kind>``."""
-
-    def special_call(
-        self, qualifier: tuple[str, ...], name: str, targs: list | None, callee: Any, raw: list, node: Any
-    ) -> Value | None:
-        """Calls whose meaning is in their template arguments: numeric limits, traits, casts by name."""
-        parts = getattr(callee, "parts", ())
-        if len(parts) >= 2 and parts[-2].name == "numeric_limits" and parts[-2].args:
-            t = self.arg_type(parts[-2].args[0])
-            c = constants.limit(t, name) if isinstance(t, Scalar) else None
-            if c is None:
-                self.fail("E-SEMA-NAME", f"std::numeric_limits<{show(t)}> has no '{name}' here", node)
-            return RVal(c)
-        if name in ("min", "max") and targs and not self.program.functions.get(name):
-            t = self.arg_type(targs[0])
-            a, b = (self.convert(self.rval(x), t, "implicit", node).expr for x in raw)
-            return RVal(Call(name, (a, b), t))
-        if name in ("atomicAdd", "__ldg") and raw and isinstance(raw[0], c_ast.UnaryOp) and raw[0].op == "&":
-            return None
-        if name in ("__shared__",):
-            return None
-        if name == "bit_cast" and targs:
-            t = self.arg_type(targs[0])
-            return RVal(bitcast(self.rval(raw[0]).expr, t))
-        if name in ("swap",) and qualifier == ("std",):
-            a, b = self.stable(self.eval(raw[0])), self.stable(self.eval(raw[1]))
-            old = RVal(self.temp(self.rvalue(a, node).expr, "old"))
-            self.store(a, self.load(b), node)
-            self.store(b, old, node)
-            return NO_VALUE
-        if name == "memcpy" and len(raw) == 3:
-            return self._memcpy(raw, node)
-        if name in ("sincosf", "sincos", "__sincosf") and len(raw) == 3:
-            return self._sincos(name, raw, node)
-        return None
-
-    def _memcpy(self, raw: list, node: Any) -> Value:
-        """``memcpy`` between a variable and memory: a reinterpreting load or store of the variable's size."""
-        dst, src = (self.load(self.eval(a), a) for a in raw[:2])
-        n = self.const_int(raw[2], "the size of memcpy")
-        whole = dst if isinstance(dst, PtrToPlace) else src
-        if not isinstance(whole, PtrToPlace) or size_of(self.type_of(whole.place)) != n:
-            self.fail(
-                "E-UNSUPPORTED-CALL", "memcpy other than to or from one whole variable", node, hint="write a loop"
-            )
-        t = self.type_of(whole.place)
-        places = []
-        for p in (dst, src):
-            p = self.recast_pointer(p, Pointer(t), node)
-            places.append(self._pointee(p, node))
-        self.store(places[0], self.load(places[1]), node)
-        return NO_VALUE
-
-    def _sincos(self, name: str, raw: list, node: Any) -> Value:
-        fast = "fast_" if name.startswith("__") else ""
-        x = self.convert(self.rval(raw[0]), F64 if name == "sincos" else F32).expr
-        x = x if isinstance(x, Const | Var) else self.temp(x, "angle")
-        for arg, fn in ((raw[1], "sin"), (raw[2], "cos")):
-            p = self.eval(arg)
-            place = self.deref(p, None, node) if isinstance(p, PtrVal) else self.view(p, None, node)  # type: ignore[arg-type]
-            self.store(place, RVal(Call(fast + fn, (x,), x.type)), node)
-        return NO_VALUE
 
     # ------------------------------------------------------------------ choosing a row
     def builtin(self, rows: tuple[Builtin, ...], args: list[Value], node: Any) -> Value:
@@ -272,9 +200,6 @@ class Intrinsics(Records):
         mask = self.convert(self.rvalue(args[0], node), U32).expr
         return self._warp(row.arg, self.truth(self.rvalue(args[1], node), node), None, i32(32), mask)
 
-    def _pointee(self, v: Value, node: Any) -> Value:
-        return self.deref(v, None, node) if isinstance(v, PtrVal) else self.view(v, None, node)  # type: ignore[arg-type]
-
     def _b_load(self, row: Builtin, args: list[Value], node: Any) -> Value:
         import dataclasses
 
@@ -317,9 +242,8 @@ class Intrinsics(Records):
 
 
 def _natural_elem(p: ElemPlace) -> Type:
-    from .places import _elem
 
-    return _elem(p.buffer) if p.width == 1 else scalar_of(p.buffer.type)
+    return element(p.buffer) if p.width == 1 else scalar_of(p.buffer.type)
 
 
 def _signature(row: Builtin) -> str:
@@ -334,31 +258,6 @@ def _signature(row: Builtin) -> str:
         return spell(p.type) + ("*" if p.pointer else "")
 
     return f"{row.name}({', '.join(one(p) for p in row.params)})"
-
-
-@cache
-def _prelude_lines() -> dict[str, str]:
-    path = os.path.join(os.path.dirname(__file__), "prelude.cuh")
-    out = {}
-    with open(path, encoding="utf-8") as f:
-        for line in f:
-            m = re.search(r"(\w+)\(", line.partition("__device__")[2])
-            if m:
-                out[m.group(1)] = line
-    return out
-
-
-@cache
-def prelude_function(name: str) -> Entity:
-    """The entity of a built-in that is defined in ``prelude.cuh``."""
-    from .cxx_ast import Template
-    from .parser import CudaParser
-
-    item = CudaParser().parse_unit(_prelude_lines()[name], "prelude.cuh")[0]
-    if isinstance(item, Template):
-        return Entity(name, item.decl[0], (), tuple(item.params))
-    assert isinstance(item, Function)
-    return Entity(name, item, ())
 
 
 __all__ = ["VOID", "Intrinsics", "Select"]

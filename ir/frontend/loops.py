@@ -13,11 +13,12 @@ from ..types import BOOL, Scalar
 from .facts import base_name, children, contains, mutates
 from .parser import to_loc
 from .places import describe
-from .stmts import _HANDLERS, Stmts, _items, _terminates
+from .stmts import _HANDLERS, items_of
+from .switch import Switches
 from .values import VarPlace
 
 
-class Loops(Stmts):
+class Loops(Switches):
     """Loops. A counted loop whose body leaves its variable alone is a ``For``; anything else is a ``While``."""
 
     def _for(self, node: c_ast.For, pragma: Any) -> None:
@@ -157,7 +158,7 @@ class Loops(Stmts):
             and not contains(node.stmt, (c_ast.Break, c_ast.Continue), (c_ast.For, c_ast.While))
         ):
             with self.scoped():
-                self.items(_items(node.stmt))  # do { ... } while (0)
+                self.items(items_of(node.stmt))  # do { ... } while (0)
             return
         self._while(node.cond, node.stmt, None, self.loc, post=True)
 
@@ -230,32 +231,6 @@ class Loops(Stmts):
         return self.const_int(_macro(item.init, self.source.values), "the factor of #pragma unroll")
 
     # ------------------------------------------------------------------ switch
-    def switch_as_ifs(self, node: c_ast.Switch) -> Any:
-        """``switch`` as a chain of ``if``: groups of labels, each ended by break, return or continue (or falling through)."""
-        value = self.promote(self.rval(node.cond))
-        if not isinstance(value.expr, Var | Const):
-            from .values import RVal
-
-            value = RVal(self.temp(value.expr, "selector"))
-        name = f"switch@{id(node)}"
-        self.scope.names[name] = value
-        groups = _groups(node, self)
-        default: list | None = None
-        chain: list[tuple[list, list]] = []
-        for labels, body in groups:
-            if None in labels:
-                default = body
-            tests = [e for e in labels if e is not None]
-            if tests and None not in labels:
-                chain.append((tests, body))
-        result: Any = c_ast.Compound(default or [], node.coord)
-        for tests, body in reversed(chain):
-            cond = None
-            for e in tests:
-                test = c_ast.BinaryOp("==", c_ast.ID(name, node.coord), e, node.coord)
-                cond = test if cond is None else c_ast.BinaryOp("||", cond, test, node.coord)
-            result = c_ast.If(cond, c_ast.Compound(body, node.coord), result if _items(result) else None, node.coord)
-        return result
 
 
 def _macro(node: Any, values: dict[str, str]) -> Any:
@@ -263,67 +238,6 @@ def _macro(node: Any, values: dict[str, str]) -> Any:
     if isinstance(node, c_ast.ID) and node.name in values:
         return c_ast.Constant("int", values[node.name], node.coord)
     return node
-
-
-def _groups(node: c_ast.Switch, ctx: Loops) -> list[tuple[list, list]]:
-    """(labels, statements without the final break) of a switch body; falling through repeats the next group's code."""
-    raw: list[tuple[list, list]] = []
-    pending: list = []
-    for item in _items(node.stmt):
-        stmts: list = []
-        while isinstance(item, c_ast.Case | c_ast.Default):
-            pending.append(item.expr if isinstance(item, c_ast.Case) else None)
-            inner = item.stmts or []
-            if len(inner) == 1 and isinstance(inner[0], c_ast.Case | c_ast.Default):
-                item = inner[0]
-                continue
-            stmts = list(inner)
-            raw.append((pending, []))
-            pending = []
-            break
-        else:
-            stmts = [item]
-        if pending and not stmts:
-            continue
-        if not raw:
-            ctx.fail("E-UNSUPPORTED-SWITCH", "a statement before the first case", item)
-        raw[-1][1].extend(s for s in stmts if not isinstance(s, c_ast.EmptyStatement))
-    merged: list[tuple[list, list]] = []
-    for i, (labels, body) in enumerate(raw):
-        if not body and i + 1 < len(raw):
-            raw[i + 1][0][:0] = labels
-            continue
-        merged.append((labels, body))
-    out: list[tuple[list, list]] = []
-    for i, (labels, body) in enumerate(merged):
-        full = list(body)
-        k = i
-        while not _terminates(_flat(full)) and k + 1 < len(merged):
-            k += 1
-            full += merged[k][1]
-        flat = _flat(full)
-        if flat and isinstance(flat[-1], c_ast.Break):
-            flat = flat[:-1]
-        for s in flat:
-            if contains(s, (c_ast.Break,), (c_ast.For, c_ast.While, c_ast.DoWhile, c_ast.Switch)) and not isinstance(
-                s, (c_ast.For, c_ast.While, c_ast.DoWhile)
-            ):
-                ctx.fail("E-UNSUPPORTED-SWITCH", "a break inside a nested statement of a case", s, hint="use if/else")
-        out.append((labels, flat))
-    return out
-
-
-def _flat(items: list) -> list:
-    """A case body that is one braced block, opened."""
-    out: list = []
-    for s in items:
-        if isinstance(s, c_ast.Compound) and s is items[-1] and len(items) == 1:
-            out.extend(_flat(_items(s)))
-        else:
-            out.append(s)
-        if isinstance(s, c_ast.Break):
-            break
-    return out
 
 
 _HANDLERS.update({

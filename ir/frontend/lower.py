@@ -10,13 +10,13 @@ from ..kernel import Kernel, Launch, Param
 from ..nodes import Alloc, Const, Expr, HwIndex, Stmt, Sym, Var, fresh, i32
 from ..types import Array, Ptr, Scalar, Type, Vec
 from ..walk import all_exprs, rename, used_in
-from .calls import _params
 from .context import Frame
 from .cxx_types import Pointer, Reference, show, size_of
+from .inline import params_of
 from .loops import Loops
 from .preprocess import Preprocessed
 from .program import Entity, Program
-from .resolve import _quals
+from .resolve import qualifiers
 from .values import PtrVal, PtrVar, RVal, Value, VarPlace
 
 
@@ -65,7 +65,7 @@ class KernelLowering(Loops):
         out = []
         with self.scoped(namespace=entity.namespace) as scope:
             scope.names.update(bindings)
-            for i, node in enumerate(_params(entity.node)):
+            for i, node in enumerate(params_of(entity.node)):
                 name = getattr(node, "name", None) or f"unnamed{i}"
                 t = self.resolve(node.type)
                 if isinstance(t, Pointer):
@@ -76,7 +76,7 @@ class KernelLowering(Loops):
                     size = size_of(t.elem) or 1
                     align = size if isinstance(t.elem, Vec) else 0
                     out.append(Param(fresh(name, ptr), align=align, noalias=t.restrict, readonly=t.const))
-                elif isinstance(t, Scalar) or isinstance(t, Vec):
+                elif isinstance(t, (Scalar, Vec)):
                     out.append(Param(fresh(name, t)))
                 else:
                     kind = "a reference" if isinstance(t, Reference) else f"of type '{show(t)}'"
@@ -160,4 +160,4 @@ def _in_launch(sym: Sym, launch: Launch | None) -> bool:
     return any(sym in used(e) for e in parts)
 
 
-__all__ = ["HwIndex", "KernelLowering", "KtcError", "_quals", "all_exprs", "elements_of", "rename"]
+__all__ = ["HwIndex", "KernelLowering", "KtcError", "all_exprs", "elements_of", "qualifiers", "rename"]

@@ -229,7 +229,7 @@ class DeclParser(NameParser):
         pack = self._peek_type() == "ELLIPSIS"
         if self._starts_declarator() or self._peek_type() == "LBRACKET":
             decl = self._parse_cxx_declarator(abstract=True)
-        if decl is None or _name_of(decl) is None:
+        if decl is None or name_of(decl) is None:
             node = self._build_type_name(spec, decl, coord)
             if self._accept("EQUALS"):
                 self._parse_initializer()
@@ -254,7 +254,7 @@ class DeclParser(NameParser):
 
     def _parse_declarator_init(self, decl):
         """An optional initialiser after ``decl``; the name is in scope from here on, as in C++."""
-        if (name := _name_of(decl)) is not None:
+        if (name := name_of(decl)) is not None:
             self._add_identifier(name, decl.coord)
         tok = self._peek()
         kind = tok.type if tok else None
@@ -289,7 +289,7 @@ class DeclParser(NameParser):
         return self._tok_coord(tok) if tok is not None else None
 
 
-def _name_of(decl) -> str | None:
+def name_of(decl) -> str | None:
     while not isinstance(decl, c_ast.TypeDecl):
         decl = decl.type
     return decl.declname

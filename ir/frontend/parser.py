@@ -15,14 +15,13 @@ from ..diagnostics import KtcError, Loc
 from .cxx_ast import Bad, Function, Namespace, Record, Template, TemplateParam
 from .cxx_types import TYPE_NAMES
 from .lexer import CudaLexer
-from .parse_decls import _name_of
-from .parse_stmts import StmtParser
+from .parse_decls import name_of
+from .parse_records import RecordParser
 
 DEVICE_SPECS = frozenset({"__global__", "__device__"})
-_RECORDS = {"STRUCT": "struct", "CLASS": "class", "UNION": "union"}
 
 
-class CudaParser(StmtParser):
+class CudaParser(RecordParser):
     """Parses preprocessed CUDA C++ into pycparser's tree plus the nodes of ``cxx_ast``."""
 
     def __init__(self) -> None:
@@ -195,7 +194,7 @@ class CudaParser(StmtParser):
         spec, _, _ = self._parse_declaration_specifiers(allow_no_type=False)
         pack = self._peek_type() == "ELLIPSIS"
         decl = self._parse_cxx_declarator(abstract=True)
-        name = _name_of(decl) or ""
+        name = name_of(decl) or ""
         typ = self._build_type_name(spec, decl, coord)
         default = self._parse_conditional_expression() if self._accept("EQUALS") else None
         self._add_identifier(name, coord)
@@ -227,7 +226,7 @@ class CudaParser(StmtParser):
         return [*types, *self._build_declarations(spec=spec, decls=infos, typedef_namespace=True)]
 
     def _parse_function(self, spec, decl, kind: str) -> Function:
-        name = _name_of(decl)
+        name = name_of(decl)
         specialised = self._specialised.pop(name, None)
         specs = [s for s in spec["function"] if isinstance(s, str)] + spec["storage"]
         bounds = {s[0]: s[1] for s in spec["function"] if isinstance(s, tuple)}
@@ -286,154 +285,6 @@ class CudaParser(StmtParser):
                 return inits
 
     # ------------------------------------------------------------------ records and enums
-    def _parse_record(self):
-        kind = _RECORDS[self._advance().type]
-        align: list = []
-        self._skip_attributes(align)
-        name, spec_args, coord = "", None, self._here()
-        if self._peek_type() in ("ID", "TYPEID"):
-            name_tok = self._advance()
-            name = name_tok.value
-            if self._peek_type() == "LT":
-                spec_args = self._parse_template_args()
-            elif self._peek_type() == "COLONCOLON":
-                self._unsupported("a nested class defined outside its class", coord, "define it inside")
-            self._skip_attributes(align)
-            self._add_typedef_name(name, coord)
-            if self._in_template > len(self._record):
-                self._templates.add(name)
-            if len(self._scope_stack) > 1 and self._in_template:
-                self._scope_stack[0].setdefault(name, True)
-            self._member_types.add(name)
-        if self._peek_type() == "ID" and self._peek().value == "final":
-            self._advance()
-        bases = []
-        if self._accept("COLON"):
-            while self._peek_type() not in ("LBRACE", None):
-                if self._peek_type() in ("ACCESS", "CXX_SPEC", "COMMA"):
-                    self._advance()
-                else:
-                    bases.append(self._parse_named_type())
-        if self._peek_type() != "LBRACE":
-            if not name:
-                self._parse_error("expected a name or a body", coord)
-            return (
-                _elaborated(name, coord)
-                if self._peek_type() != "SEMI"
-                else Record(kind, name, [], None, align, spec_args, coord=coord)
-            )
-        self._advance()
-        self._push_scope()
-        self._record.append(name)
-        items: list = []
-        while self._peek_type() not in ("RBRACE", None):
-            items.extend(self._parse_member())
-        self._record.pop()
-        self._pop_scope()
-        self._expect("RBRACE")
-        return Record(kind, name, bases, items, align, spec_args, coord=coord)
-
-    def _skip_attributes(self, align: list) -> None:
-        while (kind := self._peek_type()) in ("CUDA_ARGS", "_ALIGNAS", "ATTRIBUTE_BEGIN"):
-            if kind == "CUDA_ARGS":
-                self._parse_cuda_args(lambda new, k: align.append(new) if k == "alignment" else None)
-            elif kind == "_ALIGNAS":
-                align.append(self._parse_alignment_specifier())
-            else:
-                self._parse_attribute_specifier_sequence()
-
-    def _parse_member(self) -> list:
-        """One member declaration of the record being parsed."""
-        kind = self._peek_type()
-        if kind == "ACCESS" and self._peek_type(2) == "COLON":
-            self._advance()
-            self._advance()
-            return []
-        if kind == "FRIEND":
-            self._skip_external(KtcError("", ""))
-            return []
-        if kind == "SEMI":
-            self._advance()
-            return []
-        if kind in ("TEMPLATE", "USING", "_STATIC_ASSERT", "PPPRAGMA", "ATTRIBUTE_BEGIN"):
-            return self._parse_external_declaration()
-        spec, saw_type, coord = self._parse_member_specifiers()
-        name = self._record[-1]
-        if self._peek_type() == "NOT":
-            self._skip_external(KtcError("", ""))
-            return []
-        if not saw_type and self._peek_type() == "OPERATOR":
-            return [self._parse_conversion(spec, coord)]
-        if not saw_type and self._peek_type() in ("ID", "TYPEID") and self._peek().value == name:
-            self._advance()
-            decl = c_ast.TypeDecl(name, None, None, None, coord=coord)
-            spec["type"] = [c_ast.IdentifierType(["void"], coord=coord)]
-            decl = self._type_modify_decl(decl, self._parse_function_decl(decl))
-            return [self._parse_function(spec, decl, "ctor")]
-        types = [t for t in spec["type"] if isinstance(t, Record | c_ast.Enum)]
-        if self._accept("SEMI"):
-            return types
-        decl = self._parse_cxx_declarator(abstract=self._peek_type() == "COLON")
-        if isinstance(decl, c_ast.FuncDecl):
-            return [self._parse_function(spec, decl, "function")]
-        infos = [self._parse_declarator_init(decl)]
-        if self._peek_type() == "COLON":
-            self._unsupported("a bit-field", self._here(), "use a whole integer")
-        while self._accept("COMMA"):
-            infos.append(self._parse_init_declarator())
-        self._expect("SEMI")
-        return [*types, *self._build_declarations(spec=spec, decls=infos, typedef_namespace=True)]
-
-    def _parse_member_specifiers(self):
-        """Specifiers, stopping before a constructor's own name."""
-        name = self._record[-1]
-        empty = {"qual": [], "storage": [], "type": [], "function": [], "alignment": [], "type_attributes": []}
-        mark = self._mark()
-        functions, storage = [], []
-        while (kind := self._peek_type()) in ("CUDA", "INLINE", "CXX_SPEC", "CONSTEXPR", "STATIC"):
-            (storage if kind in ("CONSTEXPR", "STATIC") else functions).append(self._advance().value)
-        tok = self._peek()
-        is_ctor = tok is not None and tok.value == name and self._peek_type(2) == "LPAREN"
-        if is_ctor or (tok is not None and tok.type in ("NOT", "OPERATOR")):
-            return {**empty, "function": functions, "storage": storage}, False, self._here()
-        self._reset(mark)
-        return self._parse_declaration_specifiers(allow_no_type=True)
-
-    def _parse_conversion(self, spec, coord) -> Function:
-        self._expect("OPERATOR")
-        to = self._parse_type_name()
-        decl = c_ast.TypeDecl("operator type", None, None, None, coord=coord)
-        spec["type"] = [c_ast.IdentifierType(["void"], coord=coord)]
-        decl = self._type_modify_decl(decl, self._parse_function_decl(decl))
-        fn = self._parse_function(spec, decl, "conversion")
-        fn.decl.type.type = to.type
-        return fn
-
-    def _parse_enum_specifier(self):
-        tok = self._expect("ENUM")
-        scoped = self._accept("CLASS") or self._accept("STRUCT")
-        name = self._advance().value if self._peek_type() in ("ID", "TYPEID") else None
-        if name:
-            self._add_typedef_name(name, None)
-        underlying = self._parse_type_name() if self._accept("COLON") else None
-        values = None
-        if self._accept("LBRACE"):
-            values = []
-            while self._peek_type() not in ("RBRACE", None):
-                item = self._advance()
-                value = self._parse_conditional_expression() if self._accept("EQUALS") else None
-                values.append(c_ast.Enumerator(item.value, value, self._tok_coord(item)))
-                if not scoped:
-                    self._add_identifier(item.value, None)
-                self._accept("COMMA")
-            self._expect("RBRACE")
-        return c_ast.Enum(name, values, underlying, self._tok_coord(tok))
-
-
-def _elaborated(name: str, coord):
-    from .cxx_ast import NamedType, NamePart, QualName
-
-    return NamedType(QualName([NamePart(name, None, coord=coord)], False, coord=coord), coord=coord)
 
 
 def to_loc(coord, file: str) -> Loc:

@@ -56,11 +56,11 @@ class TypeResolver(Context):
             return self.resolve(node.type)
         if isinstance(node, RefDecl):
             inner = self.resolve(node.type)
-            return inner if isinstance(inner, Reference) else Reference(inner, _const(node.type), node.rvalue)
+            return inner if isinstance(inner, Reference) else Reference(inner, is_const(node.type), node.rvalue)
         if isinstance(node, c_ast.PtrDecl):
             inner = self.resolve(node.type)
             quals = node.quals or []
-            return Pointer(inner, _const(node.type), "restrict" in quals, "volatile" in _quals(node.type))
+            return Pointer(inner, is_const(node.type), "restrict" in quals, "volatile" in qualifiers(node.type))
         if isinstance(node, c_ast.ArrayDecl):
             return CArray(
                 self.resolve(node.type), None if node.dim is None else self.const_int(node.dim, "an array bound")
@@ -292,15 +292,15 @@ class TypeResolver(Context):
         raise NotImplementedError
 
 
-def _quals(node: Any) -> list[str]:
+def qualifiers(node: Any) -> list[str]:
     while not isinstance(node, c_ast.TypeDecl | c_ast.PtrDecl):
         node = node.type
     return list(node.quals or [])
 
 
-def _const(node: Any) -> bool:
+def is_const(node: Any) -> bool:
     """Whether the thing pointed or referred to is const."""
-    return "const" in _quals(node)
+    return "const" in qualifiers(node)
 
 
 __all__ = ["DIM3", "Opaque", "TypeResolver", "Vec"]

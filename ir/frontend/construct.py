@@ -1,0 +1,111 @@
+"""Casts, construction and initialisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from ..nodes import Const, VecMake, i32
+from ..types import BOOL, VOID, Scalar, Type, Vec
+from .calls import Calls
+from .cxx_ast import Construct, CxxCast
+from .cxx_types import DIM3, Pointer, RecordType, Reference, show
+from .values import (
+    Dim3Val,
+    ListVal,
+    PtrToPlace,
+    PtrVal,
+    RecordVal,
+    RVal,
+    Value,
+)  # fmt: skip
+
+
+class Construction(Calls):
+    """Casts and initial values."""
+
+    def _c_cast(self, node: c_ast.Cast) -> Value:
+        return self.cast(self.resolve(node.to_type), node.expr, "c", node)
+
+    def _cxx_cast(self, node: CxxCast) -> Value:
+        to = self.resolve(node.to_type)
+        if node.kind == "const_cast":
+            return self.eval(node.expr)
+        if node.kind == "reinterpret_cast":
+            v = self.eval(node.expr)
+            if isinstance(to, Pointer):
+                return self.recast_pointer(v, to, node)
+            if isinstance(to, Reference):
+                return self.view_reference(v, to.elem, node)
+            self.fail("E-UNSUPPORTED-POINTER", "a pointer cannot be turned into an integer", node)
+        return self.cast(to, node.expr, "static", node)
+
+    def view_reference(self, v: Value, elem: Type, node: Any) -> Value:
+        """``reinterpret_cast<elem&>(v)``."""
+        p = self.address(v, node)
+        if isinstance(p, PtrVal):
+            return self.deref(self.recast_pointer(p, Pointer(elem), node), None, node)  # type: ignore[arg-type]
+        assert isinstance(p, PtrToPlace)
+        return self.view(PtrToPlace(p.place, elem), None, node)
+
+    def cast(self, to: Type, operand: Any, style: str, node: Any) -> Value:
+        if to == VOID:
+            self.eval(operand)
+            return RVal(i32(0))
+        v = self.eval(operand)
+        if isinstance(to, Reference):
+            return v if to.elem == self.type_of(v) else self.view_reference(v, to.elem, node)
+        if isinstance(to, Pointer):
+            return self.recast_pointer(v, to, node)
+        v = self.load(v, node)
+        if isinstance(v, RecordVal) and v.type == to:
+            return v
+        if isinstance(to, RecordType):
+            return self.construct_record(to, [v], node)
+        x = self.rvalue(v, node)
+        if x.type == to:
+            return x
+        return self.convert(x, to, style, node)
+
+    def _construct(self, node: Construct) -> Value:
+        t = self.resolve(node.to_type)
+        return self.initial_value(t, node.args, node.brace, node)
+
+    def initial_value(self, t: Type, args: list, brace: bool, node: Any) -> Value:
+        """A value of type ``t`` from constructor arguments or a braced list."""
+        if t == DIM3:
+            dims = [self.rval(a).expr for a in args] + [i32(1)] * 3
+            return Dim3Val(dims[0], dims[1], dims[2])
+        if isinstance(t, RecordType):
+            if brace or not args:
+                return self.brace_record(t, args, node)
+            return self.construct_record(t, [self.eval(a) for a in args], node)
+        if isinstance(t, Vec):
+            n = int(t.n)  # type: ignore[arg-type]
+            if len(args) == 1 and not isinstance(args[0], c_ast.InitList):
+                v = self.rval(args[0])
+                if v.type == t:
+                    return v
+                return self.convert(v, t, "c", node)
+            lanes = [self.convert(self.rval(a), t.elem, "implicit", node).expr for a in args[:n]]
+            lanes += [self.zero(t.elem).expr] * (n - len(lanes))
+            return RVal(VecMake(t, tuple(lanes)))
+        if not args:
+            return self.zero(t, node)
+        if len(args) > 1:
+            self.fail("E-SEMA-INIT", f"too many values for a '{show(t)}'", node)
+        if isinstance(args[0], c_ast.InitList):
+            return self.initial_value(t, args[0].exprs, True, node)
+        return self.cast(t, args[0], "implicit" if brace else "c", node)
+
+    def zero(self, t: Type, node: Any = None) -> RVal:
+        """``T()``."""
+        if isinstance(t, Scalar):
+            return RVal(Const(False if t == BOOL else (0.0 if t.is_float else 0), t))
+        if isinstance(t, Vec):
+            return RVal(VecMake(t, (self.zero(t.elem).expr,) * int(t.n)))  # type: ignore[arg-type]
+        self.fail("E-SEMA-INIT", f"'{show(t)}' has no zero value", node)
+
+    def _init_list(self, node: c_ast.InitList) -> Value:
+        return ListVal(tuple(node.exprs))

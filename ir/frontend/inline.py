@@ -1,0 +1,245 @@
+"""Inlining: a function body in place of a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from ..nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
+from ..types import I64, VOID, Scalar, Type, Vec
+from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
+from .context import Frame, Scope
+from .cxx_ast import Function, Lambda, QualName
+from .cxx_types import Auto, CArray, Pointer, RecordType, Reference, show
+from .facts import Facts, facts_of
+from .intrinsics import Intrinsics
+from .limits import MAX_INLINE_DEPTH
+from .places import cost
+from .program import Entity
+from .values import (
+    ArrayVal,
+    FunctionVal,
+    ListVal,
+    NullVal,
+    PackVal,
+    PtrVal,
+    PtrVar,
+    RecordVal,
+    RVal,
+    Value,
+    VarPlace,
+)  # fmt: skip
+
+
+class Inliner(Intrinsics):
+    """Device functions are always inlined; parameters that are not changed become values."""
+
+    _facts: dict[int, Facts]
+
+    def facts_for(self, body: Any) -> Facts:
+        if id(body) not in self._facts:
+            self._facts[id(body)] = facts_of(body, self.by_reference)
+        return self._facts[id(body)]
+
+    @property
+    def by_reference(self) -> dict[str, set[int]]:
+        """Argument positions that functions of the file take by non-const reference."""
+        if self._by_reference is None:
+            table: dict[str, set[int]] = {}
+            for name, entities in self.program.functions.items():
+                for e in entities:
+                    for i, p in enumerate(params_of(e.node)):
+                        if _is_mutable_reference(p):
+                            table.setdefault(name, set()).add(i)
+            self._by_reference = table
+        return self._by_reference
+
+    _by_reference: dict[str, set[int]] | None = None
+
+    def inline(self, e: Entity, bindings: dict[str, Value], args: list[Value], node: Any, scope: Scope,
+               record: RecordVal | None = None) -> Value:  # fmt: skip
+        """The body of ``e`` in place of a call; parameters become constants where the body changes them."""
+        fn: Function = e.node
+        if self.depth >= MAX_INLINE_DEPTH:
+            self.fail("E-UNSUPPORTED-RECURSION", f"'{e.name}' calls itself, or calls nest deeper than {MAX_INLINE_DEPTH}", node,
+                      hint="rewrite the recursion as a loop")  # fmt: skip
+        facts = self.facts_for(fn)
+        saved_frame, saved_loc = self.frame, self.loc
+        self.depth += 1
+        pending: list[tuple[Sym, Expr]] = []
+        try:
+            with self.capture() as stmts, self.scoped(namespace=e.namespace, root=scope, record=record) as inner:
+                inner.names.update(bindings)
+                if record is not None:
+                    from .values import PtrToPlace
+
+                    inner.names["this"] = PtrToPlace(record, record.type)
+                ret = None if fn.kind == "ctor" else self.resolve(fn.decl.type.type)
+                self.frame = Frame(e.name, False, ret, facts)
+                with self.capture() as setup:
+                    self._bind_arguments(fn, facts, args, node, pending)
+                for name, init in fn.inits:
+                    self._member_init(record, name, init, node)
+                value = self.function_body(fn)
+            stmts[:0] = setup
+        finally:
+            self.frame, self.loc = saved_frame, saved_loc
+            self.depth -= 1
+        return self._finish_inline(pending, stmts, value)
+
+    def _member_init(self, record: RecordVal | None, name: QualName, init: list, node: Any) -> None:
+        assert record is not None
+        field = name.parts[-1].name
+        if field not in record.fields:
+            return  # a base class
+        values = [self.eval(a) for a in init]
+        if len(values) == 1:
+            current = record.fields[field]
+            v = values[0] if isinstance(current, Const) else self.load(values[0], node)
+            self.assign_field(record, field, v, node) if not isinstance(
+                current, NullVal
+            ) else record.fields.__setitem__(field, v)
+        elif values:
+            t = record.fields[field].type  # type: ignore[attr-defined]
+            self.store(record.fields[field], self.construct_record(t, values, node), node)
+
+    def _bind_arguments(
+        self, fn: Function, facts: Facts, args: list[Value], node: Any, pending: list[tuple[Sym, Expr]]
+    ) -> None:
+        params = params_of(fn)
+        if sum(_is_mutable_reference(p) for p in params) > 1:
+            args = [self.pin(a) if _is_mutable_reference(p) else a for p, a in zip(params, args)] + args[len(params) :]
+        for i, p in enumerate(params):
+            name = getattr(p, "name", None)
+            if "pack" in (getattr(p, "storage", None) or []):
+                self.scope.names[name] = PackVal(tuple(args[i:]))
+                return
+            t = self.resolve(p.type)
+            if i < len(args):
+                v = args[i]
+            else:
+                v = self.eval(p.init)
+            if name:
+                self.scope.names[name] = self.bind_argument(name, t, v, name in facts.mutated, node, pending)
+
+    def bind_argument(
+        self, name: str, t: Type, v: Value, mutated: bool, node: Any, pending: list[tuple[Sym, Expr]]
+    ) -> Value:
+        """What the parameter ``name`` of type ``t`` means when ``v`` is passed."""
+        if isinstance(v, ListVal):
+            v = self.initial_value(t.elem if isinstance(t, Reference) else t, list(v.items), True, node)
+        if isinstance(t, Reference):
+            same = t.elem == self.type_of(v) or not isinstance(t.elem, Scalar)
+            if isinstance(v, RecordVal | ArrayVal | FunctionVal | PtrVar) or (same and not isinstance(v, RVal)):
+                return self.stable(v)
+            t = t.elem
+        v = self.load(v, node)
+        if isinstance(t, Auto):
+            t = self.type_of(v)
+        if isinstance(t, Pointer):
+            if isinstance(v, PtrVal):
+                if t.elem != v.elem and t.elem != VOID and not isinstance(v.elem, CArray):
+                    self.fail("E-SEMA-CONVERT", f"cannot pass '{show(self.type_of(v))}' as '{show(t)}'", node)
+                if mutated:
+                    sym = fresh(name, I64)
+                    self.emit(Decl(sym, self.convert(RVal(v.offset or Const(0, I64)), I64).expr, loc=self.loc))
+                    return PtrVar(sym, v, self.frame)
+                if v.offset is not None and cost(v.offset) > 12:
+                    import dataclasses
+
+                    return dataclasses.replace(v, offset=self.temp(v.offset, f"{name}_offset"))
+            return v
+        if isinstance(t, RecordType):
+            if isinstance(v, RecordVal) and v.type == t:
+                return self.new_record(t, name, node, {k: self.load(x) for k, x in v.fields.items()}) if mutated else v
+            return self.construct_record(t, [v], node)
+        if isinstance(v, FunctionVal | RecordVal) and not isinstance(t, Scalar):
+            return v
+        e = self.convert(self.rvalue(v, node), t, "implicit", node).expr
+        if mutated:
+            sym = fresh(name, t)
+            self.emit(Decl(sym, e, loc=self.loc))
+            return VarPlace(sym)
+        if isinstance(e, Const):
+            return RVal(e)
+        sym = fresh(name, t)
+        pending.append((sym, e))
+        return VarPlace(sym, const=True)
+
+    def _finish_inline(self, pending: list[tuple[Sym, Expr]], stmts: list[Stmt], value: Value | None) -> Value:
+        """Emit the inlined statements; parameters used once in a pure result are substituted, others are declared."""
+        out = value if value is not None else RVal(Const(0, Scalar("int", 32)))
+        body = tuple(stmts)
+        uses: dict[Sym, int] = {}
+        exprs = list(all_exprs(body)) if body else []
+        if isinstance(out, RVal):
+            exprs += list(walk_expr(out.expr))
+        for x in exprs:
+            for sym in _mentioned(x):
+                uses[sym] = uses.get(sym, 0) + 1
+        changed = assigned(body)
+        later: dict[Sym, Expr] = {}
+        for sym, init in pending:
+            init = substitute_expr(init, later)
+            n = uses.get(sym, 0)
+            trivial = isinstance(init, Var) and not isinstance(init.type, Vec) and init.sym not in changed
+            if isinstance(out, RVal) and (
+                n == 0 or trivial or (n == 1 and not body and not isinstance(init.type, Vec))
+            ):
+                later[sym] = init
+            else:
+                self.emit(Decl(sym, init, const=True, loc=self.loc))
+        if later:
+            body = substitute(body, later)
+            if isinstance(out, RVal):
+                out = RVal(substitute_expr(out.expr, later))
+        for s in body:
+            self.emit(s)
+        return out
+
+    def call_lambda(self, node: Lambda, scope: Scope, args: list[Value], at: Any) -> Value:
+        """A lambda's body at its call; captures see the variables themselves."""
+        fn = Function(
+            "lambda",
+            c_ast.Decl("lambda", [], [], [], [], None, None, None),
+            node.body,
+            [],
+            {},
+            [],
+            "function",
+            "",
+            coord=node.coord,
+        )
+        fn.decl.type = c_ast.FuncDecl(node.params or c_ast.ParamList([]), c_ast.TypeDecl(None, None, None, _AUTO))
+        return self.inline(Entity("lambda", fn, scope.namespace), {}, args, at, scope)
+
+    def function_body(self, fn: Function) -> Value | None:
+        raise NotImplementedError
+
+
+def _mentioned(x: Expr):
+    if isinstance(x, Var):
+        yield x.sym
+    elif hasattr(x, "buffer"):
+        yield x.buffer
+
+
+def params_of(fn: Function) -> list:
+    return [p for p in fn.decl.type.args.params if not isinstance(p, c_ast.EllipsisParam)] if fn.decl.type.args else []
+
+
+def _is_mutable_reference(p: Any) -> bool:
+    from .cxx_ast import RefDecl
+    from .resolve import is_const
+
+    return isinstance(p.type, RefDecl) and not is_const(p.type.type)
+
+
+def _auto_type():
+    from .cxx_ast import AutoType
+
+    return AutoType(None)
+
+
+_AUTO = _auto_type()

@@ -1,0 +1,75 @@
+"""Operators that do not evaluate all their operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from ..nodes import Binary, Const, Decl, Expr, Select, Stmt, Var, fresh
+from ..types import BOOL, I64, Scalar, Type
+from .construct import Construction
+from .values import (
+    PtrVal,
+    RVal,
+    Value,
+)  # fmt: skip
+
+
+class LazyOperators(Construction):
+    """``&& || ?:``: an operand with side effects is lowered to an ``if``."""
+
+    def _logical(self, node: c_ast.BinaryOp) -> Value:
+        a = self.condition(node.left)
+        known = self.constant(a)
+        if known is not None and bool(known.value) == (node.op == "||"):
+            return RVal(Const(bool(known.value), BOOL))
+        with self.controlled(), self.capture() as pre:
+            b = self.condition(node.right)
+        if not pre:
+            return RVal(b if known is not None else Binary(node.op, a, b))
+        sym = fresh("cond", BOOL)
+        self.emit(Decl(sym, a, loc=self.loc))
+        from ..nodes import Assign, If, Unary
+
+        test: Expr = Var(sym) if node.op == "&&" else Unary("!", Var(sym))
+        self.emit(If(test, (*pre, Assign(sym, b, loc=self.loc)), loc=self.loc))
+        return RVal(Var(sym))
+
+    def _ternary(self, node: c_ast.TernaryOp) -> Value:
+        cond = self.condition(node.cond)
+        known = self.constant(cond)
+        if known is not None:
+            return self.load(self.eval(node.iftrue if known.value else node.iffalse), node)
+        with self.controlled(), self.capture() as pre_a:
+            a = self.load(self.eval(node.iftrue), node.iftrue)
+        with self.controlled(), self.capture() as pre_b:
+            b = self.load(self.eval(node.iffalse), node.iffalse)
+        if (
+            isinstance(a, PtrVal)
+            and isinstance(b, PtrVal)
+            and a.buffer == b.buffer
+            and a.prefix == b.prefix
+            and not (pre_a or pre_b)
+        ):
+            x, y = (self.convert(RVal(p.offset or Const(0, I64)), I64).expr for p in (a, b))
+            import dataclasses
+
+            return dataclasses.replace(a, offset=Select(cond, x, y))
+        x, y = self.rvalue(a, node.iftrue), self.rvalue(b, node.iffalse)
+        if not pre_a and not pre_b:
+            return self.select(cond, x, y, node)
+        return self._ternary_statement(cond, x, y, pre_a, pre_b, node)
+
+    def _ternary_statement(self, cond: Expr, a: RVal, b: RVal, pre_a: list[Stmt], pre_b: list[Stmt], node: Any) -> RVal:
+        from ..nodes import Assign, If
+
+        t: Type = a.type
+        if a.type != b.type and isinstance(a.type, Scalar) and isinstance(b.type, Scalar):
+            t = self.common(a.type, b.type, "?:", node)
+        sym = fresh("value", t)
+        self.emit(Decl(sym, None, loc=self.loc))
+        then = (*pre_a, Assign(sym, self.convert(a, t).expr, loc=self.loc))
+        orelse = (*pre_b, Assign(sym, self.convert(b, t).expr, loc=self.loc))
+        self.emit(If(cond, then, orelse, loc=self.loc))
+        return RVal(Var(sym))

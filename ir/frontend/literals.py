@@ -1,0 +1,35 @@
+"""Literals: their values and the types that C++ gives them."""
+
+from __future__ import annotations
+
+from ..nodes import Const
+from ..types import I32, I64, U32, U64
+
+
+def integer(text: str) -> Const:
+    """An integer literal with the type C++ gives it (LP64)."""
+    digits = text.replace("'", "").rstrip("uUlL")
+    suffix = text[len(text.rstrip("uUlL")) :].lower()
+    lower = digits.lower()
+    decimal = not (lower.startswith(("0x", "0b")) or (lower.startswith("0") and len(lower) > 1))
+    value = int(lower, 8) if not decimal and lower[1] not in "xb" else int(lower, 0)
+    unsigned, long = "u" in suffix, "l" in suffix
+    options = [U64] if unsigned and long else [U32, U64] if unsigned else [I64, U64] if long else [I32, U32, I64, U64]
+    if decimal and not unsigned:
+        options = [t for t in options if t.is_signed]
+    for t in options:
+        if value < (1 << (t.bits - (1 if t.is_signed else 0))):
+            return Const(value, t, text)
+    return Const(value & (2**64 - 1), U64, text)
+
+
+_ESCAPES = {"n": 10, "t": 9, "0": 0, "r": 13, "\\": 92, "'": 39, '"': 34, "a": 7, "b": 8, "f": 12, "v": 11}
+
+
+def character(text: str) -> int:
+    body = text[text.index("'") + 1 : -1]
+    if body.startswith("\\"):
+        if body[1] == "x":
+            return int(body[2:], 16)
+        return int(body[1:], 8) if body[1].isdigit() else _ESCAPES.get(body[1], ord(body[1]))
+    return ord(body[0])

@@ -1,0 +1,156 @@
+"""Instances of record types: members, layout, specialisations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from ..types import Scalar, Type, Vec
+from .cxx_ast import Alias, Record
+from .cxx_types import CArray, RecordType, show, size_of
+from .places import Places
+from .program import Entity
+from .values import LazyVal, RecordVal, TypeVal, Value
+
+
+class RecordTypes(Places):
+    """Record types. ``RecordType.decl`` is (entity, template bindings)."""
+
+    def instantiate_record(self, entities: list[Entity], args: list | None, node: Any) -> Type:
+        primary = next((e for e in entities if e.spec_args is None), entities[0])
+        if primary.params is None and primary.spec_args is None:
+            return RecordType(primary.name, (), (primary, {}))
+        values = self.template_args(args or [], node)
+        for e in entities:
+            if e.spec_args is not None and (bound := self._match_spec(e, values, node)) is not None:
+                return RecordType(e.name, tuple(map(template_key, values)), (e, bound))
+        if primary.params is None:
+            self.fail("E-SEMA-TEMPLATE", f"no definition of '{primary.name}' for these template arguments", node)
+        with self.scoped(namespace=primary.namespace):
+            self.bind_params(primary.params, values, node)
+            bound = {p.name: self.scope.names[p.name] for p in primary.params}
+        full = tuple(v for v in bound.values())
+        return RecordType(primary.name, tuple(map(template_key, full)), (primary, bound))
+
+    def _match_spec(self, e: Entity, values: list[Value], node: Any) -> dict[str, Value] | None:
+        """Bindings of a (partial) specialisation for ``values``, None if it does not match."""
+        from .templates import deduce
+
+        params = {p.name: p for p in e.params or ()}
+        found: dict[str, Value] = {}
+        for a, v in zip(e.spec_args or [], values):
+            if isinstance(a, c_ast.ID) and a.name in params:
+                found[a.name] = v
+            elif isinstance(v, TypeVal) and isinstance(a, c_ast.Typename):
+                if not deduce(a, v.type, params, found):
+                    return None
+                with self.scoped(namespace=e.namespace) as scope:
+                    scope.names.update(found)
+                    if self.resolve(a) != v.type:
+                        return None
+            elif isinstance(v, TypeVal):
+                if self.try_type(a) != v.type:
+                    return None
+            elif self.const_value(a, "a template argument") != v:
+                return None
+        return found
+
+    def _members(self, t: RecordType):
+        """(item, scope bindings) of the record and its bases, bases first."""
+        entity, bound = t.decl
+        with self.scoped(namespace=(*entity.namespace, t.name), root=self.global_scope()) as scope:
+            scope.names.update(bound)
+            for base in entity.node.bases:
+                bt = self.resolve(base)
+                if isinstance(bt, RecordType):
+                    yield from self._members(bt)
+        for item in entity.node.items:
+            yield item, entity, bound
+
+    def fields_of(self, t: RecordType, node: Any) -> list[tuple[str, Type, Any]]:
+        """(name, type, default initialiser) of the non-static fields."""
+        if t.decl[0].node.kind == "union":
+            self.fail(
+                "E-UNSUPPORTED-UNION",
+                f"'{t.name}' is a union",
+                node,
+                hint="use a conversion intrinsic, or separate variables",
+            )
+        out = []
+        for item, entity, bound in list(self._members(t)):
+            if isinstance(item, c_ast.Decl) and "static" not in (item.storage or []):
+                with self.record_scope(t, entity, bound):
+                    out.append((item.name, self.resolve(item.type), item.init))
+        return out
+
+    def record_scope(self, t: RecordType, entity: Entity, bound: dict[str, Value], record: RecordVal | None = None):
+        ctx = self.scoped(namespace=(*entity.namespace, t.name), root=self.global_scope(), record=record)
+        outer = self
+
+        class _Bound:
+            def __enter__(self):
+                scope = ctx.__enter__()
+                scope.names.update(bound)
+                scope.names.setdefault(t.name, TypeVal(t))
+                for item in entity.node.items:
+                    if isinstance(item, Alias):
+                        scope.names[item.name] = TypeVal(outer.resolve(item.type))
+                    elif isinstance(item, c_ast.Decl) and "static" in (item.storage or []) and item.init is not None:
+                        scope.names[item.name] = LazyVal(lambda name=item.name: outer.static_member(t, name, None))
+                return scope
+
+            def __exit__(self, *exc):
+                return ctx.__exit__(*exc)
+
+        return _Bound()
+
+    def record_size(self, t: RecordType, node: Any) -> int:
+        size, widest = 0, 1
+        for _, ft, _ in self.fields_of(t, node):
+            n = self.record_size(ft, node) if isinstance(ft, RecordType) else size_of(ft)
+            if n is None:
+                self.fail("E-SEMA-SIZEOF", f"the size of '{show(ft)}' is not known", node)
+            base = ft
+            while isinstance(base, CArray):
+                base = base.elem
+            a = n if isinstance(base, Vec) else (base.bytes if isinstance(base, Scalar) else 8)
+            align = min(a, 16) if not isinstance(ft, CArray) else min(size_of(base) or 1, 16)
+            size = -(-size // align) * align + n
+            widest = max(widest, align)
+        for a in t.decl[0].node.align:
+            widest = max(widest, self.const_int(a.alignment, "an alignment"))
+        return max(1, -(-size // widest) * widest)
+
+    def _member_type(self, owner: Type, name: str, node: Any) -> Type | None:
+        if not isinstance(owner, RecordType):
+            return None
+        for item, entity, bound in list(self._members(owner)):
+            if isinstance(item, Alias | c_ast.Typedef) and item.name == name:
+                with self.record_scope(owner, entity, bound):
+                    return self.resolve(item.type)
+            if isinstance(item, Record) and item.name == name:
+                return RecordType(name, (), (Entity(name, item, (*entity.namespace, owner.name)), dict(bound)))
+        return None
+
+    def static_member(self, t: RecordType, name: str, node: Any) -> Value | None:
+        """A static constant or enumerator of the record."""
+        for item, entity, bound in list(self._members(t)):
+            if (
+                isinstance(item, c_ast.Decl)
+                and item.name == name
+                and "static" in (item.storage or [])
+                and item.init is not None
+            ):
+                with self.record_scope(t, entity, bound):
+                    args = item.init.args if hasattr(item.init, "args") else [item.init]
+                    v = self.initial_value(self.resolve(item.type), args, True, node)
+                    return v
+            if isinstance(item, c_ast.Enum) and any(e.name == name for e in item.values or []):
+                with self.record_scope(t, entity, bound):
+                    return self.enumerator(name, node)
+        return None
+
+
+def template_key(v: Value) -> object:
+    return v

@@ -1,0 +1,94 @@
+"""Calls whose meaning is in their template arguments or that write through pointers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from ..nodes import (
+    Call,
+    Const,
+    Var,
+)  # fmt: skip
+from ..types import F32, F64, U32, Scalar
+from . import constants
+from .cxx_types import Pointer, show, size_of
+from .places import bitcast
+from .records import Records
+from .values import NullVal, PtrToPlace, PtrVal, RVal, Value
+
+
+class SpecialCalls(Records):
+    """Calls that no row of the table can describe."""
+
+    def special_call(
+        self, qualifier: tuple[str, ...], name: str, targs: list | None, callee: Any, raw: list, node: Any
+    ) -> Value | None:
+        """Calls whose meaning is in their template arguments: numeric limits, traits, casts by name."""
+        parts = getattr(callee, "parts", ())
+        if len(parts) >= 2 and parts[-2].name == "numeric_limits" and parts[-2].args:
+            t = self.arg_type(parts[-2].args[0])
+            c = constants.limit(t, name) if isinstance(t, Scalar) else None
+            if c is None:
+                self.fail("E-SEMA-NAME", f"std::numeric_limits<{show(t)}> has no '{name}' here", node)
+            return RVal(c)
+        if name in ("min", "max") and targs and not self.program.functions.get(name):
+            t = self.arg_type(targs[0])
+            a, b = (self.convert(self.rval(x), t, "implicit", node).expr for x in raw)
+            return RVal(Call(name, (a, b), t))
+        if name in ("atomicAdd", "__ldg") and raw and isinstance(raw[0], c_ast.UnaryOp) and raw[0].op == "&":
+            return None
+        if name in ("__shared__",):
+            return None
+        if name == "bit_cast" and targs:
+            t = self.arg_type(targs[0])
+            return RVal(bitcast(self.rval(raw[0]).expr, t))
+        if name in ("swap",) and qualifier == ("std",):
+            a, b = self.stable(self.eval(raw[0])), self.stable(self.eval(raw[1]))
+            old = RVal(self.temp(self.rvalue(a, node).expr, "old"))
+            self.store(a, self.load(b), node)
+            self.store(b, old, node)
+            return NO_VALUE
+        if name == "memcpy" and len(raw) == 3:
+            return self._memcpy(raw, node)
+        if name in ("sincosf", "sincos", "__sincosf") and len(raw) == 3:
+            return self._sincos(name, raw, node)
+        return None
+
+    def _memcpy(self, raw: list, node: Any) -> Value:
+        """``memcpy`` between a variable and memory: a reinterpreting load or store of the variable's size."""
+        dst, src = (self.load(self.eval(a), a) for a in raw[:2])
+        n = self.const_int(raw[2], "the size of memcpy")
+        whole = dst if isinstance(dst, PtrToPlace) else src
+        if not isinstance(whole, PtrToPlace) or size_of(self.type_of(whole.place)) != n:
+            self.fail(
+                "E-UNSUPPORTED-CALL", "memcpy other than to or from one whole variable", node, hint="write a loop"
+            )
+        t = self.type_of(whole.place)
+        places = []
+        for p in (dst, src):
+            p = self.recast_pointer(p, Pointer(t), node)
+            places.append(self._pointee(p, node))
+        self.store(places[0], self.load(places[1]), node)
+        return NO_VALUE
+
+    def _sincos(self, name: str, raw: list, node: Any) -> Value:
+        fast = "fast_" if name.startswith("__") else ""
+        x = self.convert(self.rval(raw[0]), F64 if name == "sincos" else F32).expr
+        x = x if isinstance(x, Const | Var) else self.temp(x, "angle")
+        for arg, fn in ((raw[1], "sin"), (raw[2], "cos")):
+            p = self.eval(arg)
+            place = self.deref(p, None, node) if isinstance(p, PtrVal) else self.view(p, None, node)  # type: ignore[arg-type]
+            self.store(place, RVal(Call(fast + fn, (x,), x.type)), node)
+        return NO_VALUE
+
+    def _pointee(self, v: Value, node: Any) -> Value:
+        return self.deref(v, None, node) if isinstance(v, PtrVal) else self.view(v, None, node)  # type: ignore[arg-type]
+
+
+FULL_MASK = Const(0xFFFFFFFF, U32, "0xffffffff")
+
+
+NO_VALUE = NullVal()
+"""Result of a call made for its effect."""
