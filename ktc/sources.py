@@ -151,8 +151,11 @@ def looks_like_ir(text: str) -> bool:
 
 def _parse_ir(text: str, file: str = "<stdin>") -> Kernel:
     from .ir.text import parse_kernel
+    from .ir.verifier import check
 
-    return parse_kernel(text, file)
+    kernel = parse_kernel(text, file)
+    check(kernel)
+    return kernel
 
 
 def _parse_cuda(path_or_text: str, spec: SourceSpec) -> Kernel:
