@@ -4,18 +4,43 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from typing import Any
 
 from .nodes import (
-    Acc, Alloc, Assign, AsyncCopy, Atomic, Body, Decl, Expr, For, InlineAsm, Knob, Level, Load, Par, Raw, RawStmt,
-    Reduce, Stmt, Store, Sym, Var, fresh,
+    Acc,
+    Alloc,
+    Assign,
+    AsyncCopy,
+    Atomic,
+    Body,
+    Decl,
+    Expr,
+    For,
+    InlineAsm,
+    Knob,
+    Level,
+    Load,
+    Par,
+    Raw,
+    RawStmt,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
 )  # fmt: skip
 from .types import Array, Vec
 
 
-@cache
 def _field_names(cls: type) -> tuple[str, ...]:
-    return tuple(f.name for f in dataclasses.fields(cls) if f.name not in ("loc", "comments", "tags"))
+    if cls not in _FIELDS:
+        _FIELDS[cls] = tuple(f.name for f in dataclasses.fields(cls) if f.name not in ("loc", "comments", "tags"))
+    return _FIELDS[cls]
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+"""Field names by node class: asked for on every step of every traversal."""
 
 
 def children(e: Expr) -> Iterator[Expr]:
@@ -117,7 +142,7 @@ def map_body(body: Body, stmt: Callable[[Stmt], Stmt | Body | None], expr: Calla
     out: list[Stmt] = []
     for s in body:
         t = map_stmt_exprs(s, expr) if expr else s
-        changes = {}
+        changes: dict[str, Any] = {}
         for name in ("body", "then", "orelse"):
             b = getattr(t, name, None)
             if b is not None:
@@ -165,7 +190,7 @@ def rename(body: Body, env: Mapping[Sym, Sym]) -> Body:
         return dataclasses.replace(e, **changes) if changes else e
 
     def on_stmt(s: Stmt) -> Stmt:
-        changes: dict[str, object] = {n: sym(getattr(s, n)) for n in _SYM_FIELDS if isinstance(getattr(s, n, None), Sym)}
+        changes: dict[str, Any] = {n: sym(getattr(s, n)) for n in _SYM_FIELDS if isinstance(getattr(s, n, None), Sym)}
         if isinstance(s, Reduce):
             changes["accs"] = tuple(dataclasses.replace(a, sym=sym(a.sym)) for a in s.accs)
         if isinstance(s, RawStmt):
