@@ -11,7 +11,7 @@ from ..diagnostics import KtcError
 from .context import Scope
 from .cxx_ast import PackExpansion, QualName
 from .cxx_types import RecordType, show
-from .inline import Inliner
+from .inline import Inliner, params_of
 from .places import describe
 from .program import Entity, name_parts, pick
 from .templates import deduce, rank

@@ -26,7 +26,7 @@ from ..nodes import (
 )  # fmt: skip
 from ..types import BOOL, F32, F64, I32, U32, VOID, Scalar, Type, Vec, scalar_of
 from .cxx_types import Pointer, show
-from .places import bitcast
+from .pointers import bitcast, element
 from .prelude import prelude_function
 from .special import FULL_MASK, NO_VALUE, SpecialCalls
 from .templates import rank

@@ -21,7 +21,7 @@ from ..nodes import (
 )
 from ..types import I64, U8, Type, Vec, scalar_of
 from ..walk import walk_expr
-from .pointers import Pointers, bitcast, cost, describe
+from .pointers import Pointers, bitcast, cost, describe, element
 from .values import (
     ArrayVal,
     Dim3Val,
