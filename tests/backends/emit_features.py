@@ -120,7 +120,8 @@ FEATURES: dict[str, Feature] = {
           o[i] = (uint16_t)(x[i] * 300 + o[i]);
           o[i] <<= 2;
         }""",
-        1, 32, lambda: {"o": np.arange(32, dtype=np.uint16) * 2000, "x": (np.arange(32) * 8 - 128).astype(np.int8), "n": 32},
+        1, 32,
+        lambda: {"o": np.arange(32, dtype=np.uint16) * 2000, "x": (np.arange(32) * 8 - 128).astype(np.int8), "n": 32},
     ),
     "vector reinterpretation": Feature(
         """__global__ void k(const __half* __restrict__ in, float* __restrict__ out) {
@@ -138,7 +139,10 @@ FEATURES: dict[str, Feature] = {
           unsigned m = __ballot_sync(0xffffffffu, x[i] > 0.f);
           int up = __shfl_up_sync(0xffffffffu, i, 3, 8);
           if (i % 32 == 0) o[i / 32] = __popc(m);
-          o[2 + i] = up + __any_sync(0xffffffffu, x[i] > 1.f);
+          int down = __shfl_down_sync(0xffffffffu, i, 5, 16);
+          double turned = __shfl_sync(0xffffffffu, (double)x[i], i * 7, 4);
+          int crossed = __shfl_xor_sync(0xffffffffu, i, 9);
+          o[2 + i] = up + 100 * down + 10000 * crossed + (turned > 0.0) + __any_sync(0xffffffffu, x[i] > 1.f);
         }""",
         1, 64, lambda: {"o": np.zeros(66, np.int32), "x": F32[:64]}, needs_warp=True,
     ),

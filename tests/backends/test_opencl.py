@@ -43,22 +43,26 @@ GID = Cast(
 
 
 @functools.cache
-def device():
-    cl = pytest.importorskip("pyopencl")
+def device(extension: str = ""):
+    """The first OpenCL device here (that has ``extension``)."""
+    pytest.importorskip("pyopencl")
+    from ktc.backends.runtimes.opencl import import_pyopencl
+
+    cl = import_pyopencl()
     try:
-        devices = [d for p in cl.get_platforms() for d in p.get_devices()]
+        devices = [d for p in cl.get_platforms() for d in p.get_devices() if extension in d.extensions]
     except cl.Error:
         devices = []
     if not devices:
-        pytest.skip("no OpenCL device")
+        pytest.skip(f"no OpenCL device {extension}")
     context = cl.Context([devices[0]])
     return cl, context, cl.CommandQueue(context)
 
 
-def run(kernel: Kernel, args: list, grid: int, block: int, shared: int = 0, **emit_args) -> list:
+def run(kernel: Kernel, args: list, grid: int, block: int, shared: int = 0, target: str = "opencl") -> list:
     """Launch on the first device; numpy arrays are copied in and out."""
-    cl, context, queue = device()
-    code = emit(kernel, "opencl", **emit_args)
+    cl, context, queue = device("cl_intel_required_subgroup_size" if target.endswith("subgroups") else "")
+    code = emit(kernel, target)
     program = cl.Program(context, code.text).build(options=list(code.options), cache_dir=False)
     k = cl.Kernel(program, code.entry)
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
