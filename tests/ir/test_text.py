@@ -226,3 +226,11 @@ def test_damaged_text_is_an_error_with_a_place_or_a_kernel_that_prints(data: st.
         return
     verify(k)
     assert same(ktir.parse_kernel(ktir.print_kernel(k)), k)
+
+
+def test_the_example_in_the_documentation_is_the_printed_form() -> None:
+    import textwrap
+
+    assert ktir.__doc__ is not None
+    text = textwrap.dedent(ktir.__doc__.split("\n\n", 1)[1])
+    assert ktir.print_kernel(ktir.parse_kernel(text)) == text
