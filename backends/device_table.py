@@ -1,8 +1,8 @@
 """Peak numbers of known devices, with their sources. Rates are per second, decimal: 1 TB/s = 1e12 bytes/s.
 
 ``f32_flops`` is plain (non-tensor) FP32, counting a fused multiply-add as two; ``f16_matrix_flops`` dense tensor or
-matrix-core FP16 with FP32 accumulation. Peaks are ceilings by datasheet: the bounds of ``search/bounds.py`` are corrected
-by what a copy kernel measures on the very device.
+matrix-core FP16 with FP32 accumulation. Peaks are ceilings by datasheet: the bounds of ``search/bounds.py`` are
+corrected by what a copy kernel measures on the very device.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ DEVICES: tuple[Peaks, ...] = (
     Peaks(("A100",), 1.555e12, 19.5e12, 9.7e12, 312e12, 40 * MIB, "NVIDIA A100 datasheet (40GB)"),
     Peaks(("L40S",), 0.864e12, 91.6e12, 1.43e12, 362e12, 96 * MIB, "NVIDIA L40S datasheet"),
     Peaks(("V100",), 0.9e12, 15.7e12, 7.8e12, 125e12, 6 * MIB, "NVIDIA V100 datasheet (SXM2)"),
-    Peaks(("RTX 4090",), 1.008e12, 82.6e12, 1.29e12, 165.2e12, 72 * MIB, "NVIDIA Ada GPU architecture whitepaper, appendix A"),
+    Peaks(
+        ("RTX 4090",), 1.008e12, 82.6e12, 1.29e12, 165.2e12, 72 * MIB, "NVIDIA Ada architecture whitepaper, appendix A"
+    ),
     Peaks(("RTX 3090",), 0.936e12, 35.6e12, 0.556e12, 71e12, 6 * MIB, "NVIDIA Ampere GA102 whitepaper, table 2"),
     Peaks(("MI300X",), 5.3e12, 163.4e12, 81.7e12, 1307.4e12, 256 * MIB, "AMD Instinct MI300X datasheet"),
     Peaks(("MI250X",), 3.2768e12, 47.9e12, 47.9e12, 383e12, 16 * MIB, "AMD Instinct MI250X datasheet (both dies)"),

@@ -1,8 +1,8 @@
 """The numba backend: a kernel as a readable, complete Python module that runs on the CPU.
 
 The module defines ``ENTRY(params...)``: every parameter of the kernel in order, host parameters too, arrays as numpy
-arrays of any shape (bf16 and fp8 through ml_dtypes, or as raw bits). It reads top to bottom: knobs, helpers, the body of
-a block, the grid, the entry. Parallel form maps to loops directly; SPMD form runs threads in turn between barriers.
+arrays of any shape (bf16 and fp8 through ml_dtypes, or as raw bits). It reads top to bottom: knobs, helpers, the body
+of a block, the grid, the entry. Parallel form maps to loops directly; SPMD form runs threads in turn between barriers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from .numba_types import GRID_LIMIT, Spans, storage_of, unsupported
 def emit_numba(kernel: Kernel, mode: str = "source", provenance: str | None = None) -> Emitted:
     """The Python module of ``kernel`` (either form; knobs at their bound or default values).
 
-    ``mode``: ``source``, or ``template`` (each knob line carries its domain). ``provenance``: a comment line on top. Raises KtcError E-NUMBA-UNSUPPORTED for
+    ``mode``: ``source``, or ``template`` (each knob line carries its domain). ``provenance``: a comment line on
+    top. Raises KtcError E-NUMBA-UNSUPPORTED for
     constructs that have no meaning on a CPU (inline assembly, carried-through text).
     """
     x = ExprPrinter(Spans(_single_assignments(kernel), _facts(kernel)))

@@ -4,8 +4,8 @@ Both rewrites are from IR to IR and keep its meaning for every thread:
 
 * a warp operation inside an expression becomes a declaration of its own in front of the statement, so that "store the
   lane's value; everyone arrives; read another lane's" can be printed around it;
-* ``return``, and ``break``/``continue`` out of a loop that synchronises, become a per-thread flag, and what follows runs
-  under ``if (flag)``: every thread then reaches every barrier, some with nothing to do.
+* ``return``, and ``break``/``continue`` out of a loop that synchronises, become a per-thread flag, and what follows
+  runs under ``if (flag)``: every thread then reaches every barrier, some with nothing to do.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Loop(Item):
 
 @dataclass
 class SetMask(Item):
-    """``mask[t] = within[t] and cond`` (``negate``: and not cond) for every thread; ``before`` runs first, per thread."""
+    """``mask[t] = within[t] and cond`` (``negate``: and not cond) for all threads; each runs ``before`` first."""
 
     mask: Sym
     within: Sym | None

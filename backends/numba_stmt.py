@@ -32,7 +32,7 @@ from ktc.ir.nodes import (
     VecMake,
     While,
 )  # fmt: skip
-from ktc.ir.types import Array, Ptr, Scalar, Vec
+from ktc.ir.types import F32, Array, Ptr, Scalar, Vec
 from ktc.ir.walk import assigned, loads_in, used
 
 from .numba_expr import ExprPrinter, scalar_type
@@ -146,9 +146,8 @@ class StmtPrinter:
     def stored(self, buffer: Sym, value: Expr) -> str:
         """``value`` in the buffer's storage; the rounding of an outermost narrowing cast happens in the conversion."""
         inner = None
-        if isinstance(value, Cast) and value.style != "bit" and value.to == scalar_type(buffer):
-            if value.x.type == Scalar("float", 32):
-                inner = self.x.text(value.x)
+        if isinstance(value, Cast) and value.style != "bit" and (value.to, value.x.type) == (scalar_type(buffer), F32):
+            inner = self.x.text(value.x)
         if inner is None:
             return self.x.stored(buffer, self.x.text(value), None)
         if isinstance(buffer.type, Ptr) and scalar_type(buffer).name in NARROW_FLOATS:

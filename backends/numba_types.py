@@ -88,7 +88,7 @@ def fits(inner: Span, outer: Span) -> bool:
 class Spans:
     """Ranges of integer expressions, enough to drop needless 32-bit reductions.
 
-    ``inits`` maps variables that are never re-assigned to their initial value; ``facts`` maps variables to known ranges.
+    ``inits`` maps variables that are never re-assigned to their initial value; ``facts`` to known ranges.
     Signed overflow is undefined in the source language, so a signed value is assumed to stay within its type.
     """
 

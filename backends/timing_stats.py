@@ -1,7 +1,7 @@
 """Statistics of timings: medians and ratios with distribution-free 95 % intervals, and when to stop measuring.
 
-Run times are skewed and have outliers, so nothing here assumes a distribution: the interval of a median comes from order
-statistics and the binomial distribution (e.g. Conover, Practical Nonparametric Statistics, 3.2).
+Run times are skewed and have outliers, so nothing here assumes a distribution: the interval of a median comes from
+order statistics and the binomial distribution (e.g. Conover, Practical Nonparametric Statistics, 3.2).
 """
 
 from __future__ import annotations
@@ -105,4 +105,4 @@ def collect(
 def _precise(columns: list[list[float]]) -> bool:
     if any(median_interval(c).precision > PRECISION for c in columns):
         return False
-    return len(columns) != 2 or ratio_interval(*columns).precision <= PRECISION
+    return len(columns) != 2 or ratio_interval(columns[0], columns[1]).precision <= PRECISION

@@ -5,8 +5,8 @@ alarm: either the count, the device's ceiling or the measurement is wrong, or th
 
 * bytes: each input element read once and each output element written once (an ``inout`` argument both), from the
   workload's argument shapes, so that it holds for every implementation;
-* operations: floating-point operations of the *source* program, counted on the IR with loop trip counts evaluated on the
-  actual sizes (a fused multiply-add is two), or unknown (0) where a trip count depends on data;
+* operations: floating-point operations of the *source* program, counted on the IR with loop trip counts evaluated on
+  the actual sizes (a fused multiply-add is two), or unknown (0) where a trip count depends on data;
 * ceilings: the device table's datasheet numbers, lowered to what a copy measured on this very device.
 """
 
@@ -79,7 +79,7 @@ class Bound:
 
 
 def work_of(workload: Workload, inputs: Mapping[str, Any], kernel: Kernel | None = None) -> Work:
-    """The work of one launch on ``inputs`` (values by argument name); ``kernel``: the source program, to count FLOPs."""
+    """The work of one launch on ``inputs`` (values by name); ``kernel``: the source program, to count FLOPs."""
     read = written = 0
     for a in workload.args:
         value = inputs.get(a.name)

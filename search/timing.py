@@ -20,8 +20,8 @@ MEMORY_SHARE = 0.5
 def rotation(bytes_per_set: int, cache_bytes: int, memory_bytes: int = 0) -> int:
     """Argument sets to rotate through, so that none of a set is left in a cache of ``cache_bytes`` when its turn comes.
 
-    At least 2 when there is a cache to leave; never more than half of ``memory_bytes`` (0: unknown) or 128 sets: where those still fit in the
-    cache, the CUDA runtime overwrites it between replays.
+    At least 2 when there is a cache to leave; never more than half of ``memory_bytes`` (0: unknown) or 128 sets: where
+    those still fit in the cache, the CUDA runtime overwrites it between replays.
     """
     if bytes_per_set <= 0 or cache_bytes <= 0:
         return 1

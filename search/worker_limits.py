@@ -31,9 +31,9 @@ def restrict(role: str) -> None:
 def die_with(lifeline: int) -> None:
     """End this process as soon as the other end of the pipe ``lifeline`` is closed, however busy it is.
 
-    The kernel does it: the pipe is put in asynchronous mode, and its hang-up raises SIGIO, which ends a process that does
-    not handle it; so it works inside a C call that holds the interpreter's lock. (PDEATHSIG would fire when the *thread*
-    that started the worker ends.) Where pipes know no asynchronous mode, a watching thread does the same.
+    The kernel does it: the pipe is put in asynchronous mode, and its hang-up raises SIGIO, which ends a process that
+    does not handle it; so it works inside a C call that holds the interpreter's lock. (PDEATHSIG would fire when the
+    *thread* that started the worker ends.) Where pipes know no asynchronous mode, a watching thread does the same.
     """
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     asynchronous = getattr(os, "O_ASYNC", None) or getattr(fcntl, "FASYNC", None)

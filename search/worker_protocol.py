@@ -110,10 +110,10 @@ def timing_from_json(m: Mapping[str, Any]) -> Timing:
 
 
 def save_array(array: np.ndarray, folder: Path) -> dict[str, Any]:
-    """Write raw bytes to ``folder`` (named by their hash, so equal arrays are written once); returns the description."""
+    """Write raw bytes to ``folder``, named by their hash (equal arrays are written once); returns the description."""
     data = np.ascontiguousarray(array)
     raw = data.reshape(-1).view(np.uint8)
-    digest = hashlib.sha256(raw).hexdigest()
+    digest = hashlib.sha256(raw.data).hexdigest()
     path = folder / f"{digest}.raw"
     if not path.exists():
         tmp = folder / f".{digest}.tmp"
@@ -131,7 +131,7 @@ def load_array(m: Mapping[str, Any], folder: Path) -> np.ndarray:
         raw = np.fromfile(path, np.uint8)
     except OSError as e:
         raise ProtocolError(f"cannot read {path}: {e}") from None
-    if hashlib.sha256(raw).hexdigest() != m["sha256"]:
+    if hashlib.sha256(raw.data).hexdigest() != m["sha256"]:
         raise ProtocolError(f"{path} is damaged")
     try:
         return raw.view(_dtype(m["dtype"])).reshape(m["shape"])

@@ -8,8 +8,8 @@
         said.status, said.timing, said.ratio
 
 The supervisor (this process) holds no device context. One process owns each device and is reused until its first fault;
-its successor must get a canary kernel right before it is trusted. :class:`Executor` is the interface; :class:`LocalExecutor`
-the implementation over processes of this machine.
+its successor must get a canary kernel right before it is trusted. :class:`Executor` is the interface;
+:class:`LocalExecutor` the implementation over processes of this machine.
 """
 
 from __future__ import annotations
@@ -176,7 +176,8 @@ class LocalExecutor:
         """The differential gate in the measuring process; ``data['accepted']`` and ``data['verdict']``."""
         request = {
             "do": "verify", "original": code_to_json(original), "code": code_to_json(candidate), "workload": workload,
-            "variant": variant, "sizes": None if sizes is None else [dict(s) for s in sizes], "count": count, "seed": seed,
+            "variant": variant, "sizes": None if sizes is None else [dict(s) for s in sizes], "count": count,
+            "seed": seed,
         }  # fmt: skip
         return self._on_device(request, self.deadlines.verify)
 
@@ -191,8 +192,8 @@ class LocalExecutor:
     ) -> Measured:
         """Time ``code`` (interleaved with ``baseline``) for about ``budget_s`` seconds."""
         request = {
-            "do": "time", "code": code_to_json(code), "inputs": inputs_to_json(inputs, self.folder), "budget_s": budget_s,
-            "cold": cold, "baseline": code_to_json(baseline) if baseline is not None else None,
+            "do": "time", "code": code_to_json(code), "inputs": inputs_to_json(inputs, self.folder),
+            "budget_s": budget_s, "cold": cold, "baseline": code_to_json(baseline) if baseline is not None else None,
         }  # fmt: skip
         reply = self._on_device(request, self.deadlines.run + 3 * budget_s)
         d = dict(reply.data)

@@ -51,7 +51,8 @@ ALIASES = {"cpu": "numba", "hip": "cuda", "gpu": "cuda", "": "auto"}
 
 
 def open_runtime(name: str | None = None) -> Runtime:
-    """The runtime ``name``: ``cuda``, ``cuda:1``, ``opencl``, ``opencl:PoCL``, ``numba``; None or ``auto``: the first that works.
+    """The runtime ``name``: ``cuda``, ``cuda:1``, ``opencl``, ``opencl:PoCL``, ``numba``; None or ``auto``: the first
+    that works.
 
     The device's ``extra['picked']`` says why the ones before it were not taken.
 

@@ -1,8 +1,8 @@
 """Checksums of device buffers, computed on the device: what tells whether two launches left the same bits.
 
-Every 32-bit word is mixed with its position (the finaliser of splitmix64; Steele, Lea, Flood, OOPSLA 2014) and the results
-are summed modulo 2^64, so that a changed, moved or swapped word changes the sum. Downloading and hashing a large output
-costs more than measuring the kernel.
+Every 32-bit word is mixed with its position (the finaliser of splitmix64; Steele, Lea, Flood, OOPSLA 2014) and the
+results are summed modulo 2^64, so that a changed, moved or swapped word changes the sum. Downloading and hashing a
+large output costs more than measuring the kernel.
 """
 
 from __future__ import annotations

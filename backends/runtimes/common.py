@@ -88,7 +88,7 @@ def signature(kernel: Kernel) -> list[tuple[str, Ptr | Scalar]]:
     return [(p.sym.name, p.sym.type) for p in kernel.params if not p.host]  # type: ignore[misc]
 
 
-def scalar(value: object, t: Scalar) -> np.generic:
+def scalar(value: object, t: Scalar) -> Any:
     """``value`` in the machine type ``t``; bf16 and fp8 through ml_dtypes."""
     if t.name in NUMPY_SCALAR:
         return NUMPY_SCALAR[t.name](value)  # type: ignore[arg-type, return-value]

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from ktc.ir.diagnostics import KtcError
@@ -90,13 +91,13 @@ class CpuRuntime(TimedRuntime):
         assert isinstance(array, np.ndarray)
         return array.reshape(like.shape).copy()
 
-    def copy_into(self, target: np.ndarray, source: np.ndarray) -> None:
+    def copy_into(self, target: Any, source: Any) -> None:
         """Overwrite one array with another of its shape."""
         np.copyto(target, source)
 
-    def checksum(self, array: np.ndarray) -> str:
+    def checksum(self, array: Any) -> str:
         """SHA-256 of the array's bytes."""
-        return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8)).hexdigest()
+        return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
 
     def sampler(self, exe: Executable, arg_sets: Sequence[Mapping[str, object]]) -> Sampler:
         turn = [0]

@@ -19,7 +19,7 @@ from .common import NUMPY_SCALAR, Geometry, Sampler, TimedRuntime, geometry, nee
 from .nvrtc import compile_cubin
 
 STATIC_SHARED_LIMIT = 48 * 1024
-"""Bytes of shared memory a launch may ask for without raising the function's limit (CUDA C++ guide, "Shared Memory")."""
+"""Bytes of shared memory a launch may ask for without raising the function's limit (CUDA C++ guide)."""
 
 GRAPH_SECONDS = 400e-6
 """A graph replays launches for about this long, so that event resolution (0.5 us) and graph start-up do not matter."""
@@ -80,7 +80,7 @@ def _argument(value: Any, t: Ptr | Scalar) -> Any:
 
 
 class CudaRuntime(TimedRuntime):
-    """One CUDA device. The context belongs to the process that makes it: do so in a measuring worker, never fork after."""
+    """One CUDA device. The context belongs to the process that makes it: do so in a worker, never fork after."""
 
     def __init__(self, ordinal: int = 0) -> None:
         self.cp: Any = import_cupy()
@@ -91,7 +91,8 @@ class CudaRuntime(TimedRuntime):
         name = props["name"].decode()
         peaks = peaks_of(name)
         self.device = DeviceInfo(
-            "cuda", name, f"cuda-{self.arch.replace('_', '')}", props["multiProcessorCount"], props["maxThreadsPerBlock"],
+            "cuda", name, f"cuda-{self.arch.replace('_', '')}", props["multiProcessorCount"],
+            props["maxThreadsPerBlock"],
             props.get("sharedMemPerBlockOptin", props["sharedMemPerBlock"]), props["warpSize"],
             l2_bytes=props["l2CacheSize"], global_bytes=props["totalGlobalMem"],
             dram_bytes_per_s=peaks.dram_bytes_per_s if peaks else 0.0, f32_flops=peaks.f32_flops if peaks else 0.0,

@@ -1,6 +1,7 @@
 """NVRTC through ctypes: CUDA C++ text to cubin, with no GPU, no CuPy and no nvcc needed.
 
-The HIP text ktc prints compiles here too: its ``#include <hip/...>`` lines resolve to ``backends/include/hip_on_nvidia.h``.
+The HIP text ktc prints compiles here too: its ``#include <hip/...>`` lines resolve to
+``backends/include/hip_on_nvidia.h``.
 """
 
 from __future__ import annotations

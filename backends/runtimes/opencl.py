@@ -1,13 +1,14 @@
 """The OpenCL runtime: pyopencl, one profiling queue, event times.
 
-Device names: ``opencl`` takes the best device (GPUs first, then CPUs by what they can do), ``opencl:TEXT`` the first whose
-platform or device name contains TEXT. ``KTC_OPENCL_DEVICE`` does the same from the environment.
+Device names: ``opencl`` takes the best device (GPUs first, then CPUs by what they can do), ``opencl:TEXT`` the first
+whose platform or device name contains TEXT. ``KTC_OPENCL_DEVICE`` does the same from the environment.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,10 +86,13 @@ class ClRuntime(TimedRuntime):
         self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         peaks = peaks_of(dev.name)
         self.device = DeviceInfo(
-            "opencl", dev.name.strip(), profile_of(dev), dev.max_compute_units, dev.max_work_group_size, dev.local_mem_size,
-            l2_bytes=max(dev.global_mem_cache_size, peaks.cache_bytes if peaks else 0), global_bytes=dev.global_mem_size,
+            "opencl", dev.name.strip(), profile_of(dev), dev.max_compute_units, dev.max_work_group_size,
+            dev.local_mem_size,
+            l2_bytes=max(dev.global_mem_cache_size, peaks.cache_bytes if peaks else 0),
+            global_bytes=dev.global_mem_size,
             dram_bytes_per_s=peaks.dram_bytes_per_s if peaks else 0.0, f32_flops=peaks.f32_flops if peaks else 0.0,
-            extra={"platform": dev.platform.name.strip(), "version": dev.version.strip(), "driver": dev.driver_version.strip(),
+            extra={"platform": dev.platform.name.strip(), "version": dev.version.strip(),
+                   "driver": dev.driver_version.strip(),
                    "kind": cl.device_type.to_string(dev.type), "extensions": dev.extensions.strip()},
         )  # fmt: skip
 
@@ -104,8 +108,10 @@ class ClRuntime(TimedRuntime):
         try:
             program = self._from_binary(cache.get(key), options)
             if program is None:
-                # pyopencl's own disk cache is switched off: it pickles.
-                program = self.cl.Program(self.context, code.text).build(options, cache_dir=False)
+                with warnings.catch_warnings():  # "non-empty compiler output" of a build that succeeds
+                    warnings.simplefilter("ignore")
+                    # pyopencl's own disk cache is switched off: it pickles.
+                    program = self.cl.Program(self.context, code.text).build(options, cache_dir=False)
                 binary = program.get_info(self.cl.program_info.BINARIES)[0]
                 if binary:
                     cache.put(key, bytes(binary), {"entry": code.entry, "device": self.device.name})
@@ -137,12 +143,12 @@ class ClRuntime(TimedRuntime):
             self.cl.enqueue_copy(self.queue, raw, array.buffer)
         return raw.view(like.dtype).reshape(like.shape)
 
-    def copy_into(self, target: ClArray, source: ClArray) -> None:
+    def copy_into(self, target: Any, source: Any) -> None:
         """Overwrite one buffer with another of its size."""
         if source.nbytes:
             self.cl.enqueue_copy(self.queue, target.buffer, source.buffer, byte_count=source.nbytes)
 
-    def checksum(self, array: ClArray) -> str:
+    def checksum(self, array: Any) -> str:
         """A position-dependent checksum of the buffer's bits, computed on the device."""
         if self._checksum is None:
             self._checksum = self.cl.Program(self.context, OPENCL).build().checksum
@@ -204,8 +210,8 @@ def import_pyopencl() -> Any:
 def _show_environment_drivers() -> None:
     """Point the loader at the system's drivers and those that wheels of this Python environment bring.
 
-    A wheel's driver path may be a placeholder of a package manager: the library of that name under ``sys.prefix/lib`` is
-    meant then. Nothing happens when the user chose the drivers (``OCL_ICD_VENDORS``) or the environment brings none.
+    A wheel's driver path may be a placeholder of a package manager: the library of that name under ``sys.prefix/lib``
+    is meant then. Nothing happens when the user chose the drivers (``OCL_ICD_VENDORS``) or the environment brings none.
     """
     own = sorted((Path(sys.prefix) / "etc" / "OpenCL" / "vendors").glob("*.icd"))
     if not own or "OCL_ICD_VENDORS" in os.environ:

@@ -105,7 +105,7 @@ def test_dynamic_shared_memory(runtime):
 
 def test_missing_argument_is_named(runtime):
     exe = runtime.compile(emit(parse_kernel(SCALE), runtime.device.backend))
-    with pytest.raises(KtcError, match="'y'|'x'"):
+    with pytest.raises(KtcError, match=r"'y'|'x'"):
         exe.launch({"n": 4, "a": 1.0})
 
 

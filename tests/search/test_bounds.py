@@ -44,7 +44,8 @@ def test_operations_follow_trip_counts():
 
 def test_data_dependent_loops_are_unknown_not_wrong():
     kernel = parse_kernel(
-        "kernel k(y: f32*, n: i32)\n  launch grid(1) block(1)\n  var v: f32 = y[0]\n  while v > 1.0\n    v = v * 0.5\n  y[0] = v\n"
+        "kernel k(y: f32*, n: i32)\n  launch grid(1) block(1)\n  var v: f32 = y[0]\n"
+        "  while v > 1.0\n    v = v * 0.5\n  y[0] = v\n"
     )
     assert count_flops(kernel, {"n": 1}) == 0.0
 

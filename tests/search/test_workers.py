@@ -128,7 +128,13 @@ def test_results_that_change_between_launches_are_wrong(cpu):
 
 
 def test_nonsense_on_the_pipe_kills_the_worker(cpu):
-    body = "[os.write(fd, b'nonsense\\n') for fd in range(3, 20) if os.path.exists(f'/proc/self/fd/{fd}') and 'pipe' in os.readlink(f'/proc/self/fd/{fd}') and (__import__('fcntl').fcntl(fd, 3) & 3) == 1]"
+    into_every_pipe = (
+        "for fd in range(3, 20):",
+        "        name = f'/proc/self/fd/{fd}'",
+        "        if os.path.exists(name) and 'pipe' in os.readlink(name) and fcntl.fcntl(fd, fcntl.F_GETFL) & 3 == 1:",
+        "            os.write(fd, b'nonsense\\n')",
+    )
+    body = "import fcntl\n    " + "\n".join(into_every_pipe)
     reply, _ = cpu.run(python(body), INPUTS)
     assert reply.status == "crash" and "nonsense" in reply.data["message"]
     assert cpu.run(code_for(cpu), INPUTS)[0].ok
