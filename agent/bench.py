@@ -11,13 +11,13 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ktc.agent.build import Candidate
 from ktc.agent.lab import Comparison, Tuned
 from ktc.agent.limits import space_for
 from ktc.agent.report import Timed
 from ktc.agent.station import Station
-from ktc.backends.base import DeviceInfo, Timing
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.workload import Scenario, Workload
@@ -26,6 +26,9 @@ from ktc.search.gate import Verdict, verify
 from ktc.search.ledger import Ledger, StudyKey
 from ktc.search.space import Space
 from ktc.search.tune import tune
+
+if TYPE_CHECKING:
+    from ktc.search.target import DeviceInfo, Timing
 
 COMPILE_AHEAD = 2
 """Configurations compiled while another one is measured; larger batches mislead the sampler."""

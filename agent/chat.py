@@ -7,7 +7,6 @@ Keys never leave this module: they are replaced wherever text is written or rais
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -17,18 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ktc.agent.calls import CallLedger, Recorded, fingerprint
-from ktc.ir.diagnostics import KtcError
+from ktc.agent.replies import Failure, LlmError, Message, Reply, json_object, parse_body
 
 MAX_REPLY_BYTES = 1 << 20
 RETRY_STATUS = frozenset({408, 409, 429, 500, 502, 503, 504})
-Message = Mapping[str, str]
-
-
-class LlmError(KtcError):
-    """The endpoint did not give a usable answer; the run goes on with the embedded planner."""
-
-    def __init__(self, code: str, message: str, hint: str = "") -> None:
-        super().__init__(code, message, hint=hint, exit_code=3)
 
 
 @dataclass(frozen=True)
@@ -73,16 +64,6 @@ class LlmConfig:
         )
 
 
-@dataclass(frozen=True)
-class Reply:
-    """Text of an answer, and what it cost in tokens (estimated from its length where the server does not say)."""
-
-    text: str
-    tokens_in: int
-    tokens_out: int
-    finish: str = ""
-
-
 class Chat:
     """A budgeted conversation partner. ``ask`` is one question; nothing is remembered between questions.
 
@@ -116,7 +97,7 @@ class Chat:
             started = time.monotonic()
             try:
                 reply = self._call(messages, schema)
-            except _Failure as f:
+            except Failure as f:
                 self.ledger.failed(role, self.config, key, f.code, f.why, time.monotonic() - started)
                 if f.retry_after is None or attempt == self.config.retries:
                     raise LlmError(f.code, self.ledger.redact(f.why), f.hint) from None
@@ -142,7 +123,7 @@ class Chat:
     def _left(self) -> float:
         return self.config.wall_s - (time.monotonic() - self._started)
 
-    def _wait(self, f: _Failure, attempt: int) -> None:
+    def _wait(self, f: Failure, attempt: int) -> None:
         pause = f.retry_after or min(8.0, 0.5 * 2**attempt)
         if pause > self._left():
             why = f"{f.why}; it asks to wait {pause:g} s, more than is left"
@@ -156,7 +137,7 @@ class Chat:
             style = self._formats[0]
             try:
                 return self._attempt(messages, schema, style)
-            except _Failure as f:
+            except Failure as f:
                 if f.code != "E-LLM-REQUEST" or len(self._formats) == 1 or "response_format" not in f.why:
                     raise
                 self._formats.pop(0)  # this endpoint does not know this way of asking for JSON
@@ -185,13 +166,13 @@ class Chat:
             with stream as response:
                 body = _read(response, time.monotonic() + timeout)
         except openai.APITimeoutError:
-            raise _Failure("E-LLM-TIMEOUT", f"no answer within {timeout:g} s", retry_after=0.0) from None
+            raise Failure("E-LLM-TIMEOUT", f"no answer within {timeout:g} s", retry_after=0.0) from None
         except openai.APIStatusError as e:
             raise _status_failure(e) from None
         except openai.APIConnectionError as e:
-            raise _Failure("E-LLM-CONNECT", f"cannot reach the endpoint: {e.__cause__ or e}", retry_after=0.0) from None
+            raise Failure("E-LLM-CONNECT", f"cannot reach the endpoint: {e.__cause__ or e}", retry_after=0.0) from None
         except openai.OpenAIError as e:
-            raise _Failure("E-LLM-SERVER", f"{type(e).__name__}: {e}") from None
+            raise Failure("E-LLM-SERVER", f"{type(e).__name__}: {e}") from None
         return parse_body(body, messages)
 
     def _connect(self) -> Any:
@@ -206,24 +187,16 @@ class Chat:
         return self._client
 
 
-class _Failure(Exception):
-    """One attempt failed. ``retry_after``: seconds the server asks for, 0 for our own back-off, None: do not retry."""
-
-    def __init__(self, code: str, why: str, *, retry_after: float | None = None, hint: str = "") -> None:
-        super().__init__(why)
-        self.code, self.why, self.retry_after, self.hint = code, why, retry_after, hint
-
-
-def _status_failure(e: Any) -> _Failure:
+def _status_failure(e: Any) -> Failure:
     status = e.status_code
     why = f"HTTP {status}: {str(e.message)[:300]}"
     if status in (401, 403):
-        return _Failure("E-LLM-AUTH", why, hint="check KTC_LLM_API_KEY")
+        return Failure("E-LLM-AUTH", why, hint="check KTC_LLM_API_KEY")
     if status not in RETRY_STATUS:
-        return _Failure("E-LLM-REQUEST", why)
+        return Failure("E-LLM-REQUEST", why)
     asked = e.response.headers.get("retry-after", "")
     pause = float(asked) if re.fullmatch(r"\d{1,6}(\.\d+)?", asked) else 0.0
-    return _Failure("E-LLM-RATE" if status == 429 else "E-LLM-SERVER", why, retry_after=pause)
+    return Failure("E-LLM-RATE" if status == 429 else "E-LLM-SERVER", why, retry_after=pause)
 
 
 def _read(response: Any, deadline: float) -> bytes:
@@ -233,72 +206,18 @@ def _read(response: Any, deadline: float) -> bytes:
         for chunk in response.iter_bytes():
             body += chunk
             if len(body) > MAX_REPLY_BYTES:
-                raise _Failure("E-LLM-REPLY", f"the reply is longer than {MAX_REPLY_BYTES} bytes")
+                raise Failure("E-LLM-REPLY", f"the reply is longer than {MAX_REPLY_BYTES} bytes")
             if time.monotonic() > deadline:
-                raise _Failure("E-LLM-TIMEOUT", "the reply did not end in time", retry_after=0.0)
+                raise Failure("E-LLM-TIMEOUT", "the reply did not end in time", retry_after=0.0)
     except Exception as e:
         # The HTTP library under openai changes name between its major versions: its errors are told by their classes.
         names = {c.__name__ for c in type(e).__mro__}
         if "TimeoutException" in names:
-            raise _Failure("E-LLM-TIMEOUT", "the reply stalled", retry_after=0.0) from None
+            raise Failure("E-LLM-TIMEOUT", "the reply stalled", retry_after=0.0) from None
         if "HTTPError" in names or "TransportError" in names:
-            raise _Failure("E-LLM-CONNECT", f"the connection broke: {type(e).__name__}", retry_after=0.0) from None
+            raise Failure("E-LLM-CONNECT", f"the connection broke: {type(e).__name__}", retry_after=0.0) from None
         raise
     return bytes(body)
 
 
-# -------------------------------------------------------------------------------------------------- reading replies
-
-
-def parse_body(body: bytes, messages: Sequence[Message]) -> Reply:
-    """The first choice of a chat completion, whole or as a server-sent event stream."""
-    text = body.decode("utf-8", "replace")
-    docs: list[Any] = []
-    try:
-        if text.lstrip().startswith("data:"):
-            lines = (x[5:].strip() for x in text.splitlines() if x.startswith("data:"))
-            docs = [json.loads(x) for x in lines if x and x != "[DONE]"]
-        else:
-            docs = [json.loads(text)]
-    except (ValueError, RecursionError):
-        raise _Failure("E-LLM-REPLY", "the endpoint's reply is not JSON") from None
-    content, finish = "", ""
-    usage: Any = None
-    for doc in docs:
-        if not isinstance(doc, dict):
-            raise _Failure("E-LLM-REPLY", "the endpoint's reply is not a chat completion")
-        usage = doc.get("usage") if isinstance(doc.get("usage"), dict) else usage
-        choices = doc.get("choices")
-        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-            part = choices[0].get("message") or choices[0].get("delta") or {}
-            piece = part.get("content") if isinstance(part, dict) else None
-            content += piece if isinstance(piece, str) else ""
-            finish = str(choices[0].get("finish_reason") or finish)
-    if not content:
-        raise _Failure("E-LLM-REPLY", "the reply holds no text", retry_after=0.0)
-    asked = sum(len(m["content"]) for m in messages)
-    return Reply(
-        content, _count(usage, "prompt_tokens", asked), _count(usage, "completion_tokens", len(content)), finish
-    )
-
-
-def _count(usage: Any, name: str, chars: int) -> int:
-    """The server's token count, or a quarter of the characters (the usual rule of thumb)."""
-    n = usage.get(name) if isinstance(usage, dict) else None
-    return n if isinstance(n, int) and n >= 0 else chars // 4 + 1
-
-
-def json_object(text: str) -> dict[str, Any]:
-    """The JSON object in a reply, with or without a Markdown fence around it.
-
-    Raises:
-        LlmError: E-LLM-REPLY.
-    """
-    fenced = re.search(r"```(?:json)?\s*(.*?)```", text, re.DOTALL)
-    try:
-        value = json.loads(fenced.group(1) if fenced else text)
-    except (ValueError, RecursionError):
-        raise LlmError("E-LLM-REPLY", "the answer is not JSON") from None
-    if not isinstance(value, dict):
-        raise LlmError("E-LLM-REPLY", "the answer is not a JSON object")
-    return value
+__all__ = ["Chat", "LlmConfig", "LlmError", "Message", "Reply", "json_object"]

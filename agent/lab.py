@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ktc.agent.build import Candidate
 from ktc.agent.report import Timed
-from ktc.backends.base import DeviceInfo
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Scenario
 from ktc.search.gate import Verdict
+
+if TYPE_CHECKING:
+    from ktc.search.target import DeviceInfo
 
 
 @dataclass(frozen=True)

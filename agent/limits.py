@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from ktc.backends.base import DeviceInfo
 from ktc.ir.fold import cast, i32, mul
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Binary, Const, Decl, Expr
@@ -12,6 +12,12 @@ from ktc.ir.types import I64, Array, Vec, scalar_of
 from ktc.ir.walk import knobs_in, walk
 from ktc.search.limits import device_limits
 from ktc.search.space import Space
+
+if TYPE_CHECKING:
+    from ktc.search.target import DeviceInfo
+
+MAX_BLOCK = 1024
+"""Threads a block, as the IR's verifier has it (CUDA and HIP on every architecture)."""
 
 PRIVATE_BYTES = 1024
 """Private arrays of a thread: 255 registers of 4 bytes (CUDA, compute capability 3.5 and later; 512 on CDNA), rounded
@@ -28,9 +34,17 @@ def space_for(kernel: Kernel, device: DeviceInfo, sizes: Mapping[str, int | floa
 
     lowered = materialise(kernel)
     guards = [a.expr for a in lowered.assumptions]
-    limits = [*device_limits(lowered, device), *private_limits(lowered)]
+    limits = [*device_limits(lowered, device), *private_limits(lowered), *portable_block(lowered)]
     env = {k: v for k, v in sizes.items() if isinstance(v, int)}
     return Space(kernel.knobs, [*lowered.constraints, *guards, *limits], env)
+
+
+def portable_block(lowered: Kernel) -> list[Expr]:
+    """At most 1024 threads a block: the IR's own limit, whatever a device allows."""
+    if lowered.launch is None:
+        return []
+    x, y, z = (cast(e, I64) for e in lowered.launch.block)
+    return [Binary("<=", mul(mul(x, y), z), Const(MAX_BLOCK, I64))]
 
 
 def private_limits(lowered: Kernel) -> list[Expr]:

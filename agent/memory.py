@@ -14,10 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ktc.backends.base import DeviceInfo
 from ktc.ir.analysis.facts import KernelFacts
 from ktc.ir.diagnostics import KtcError
+
+if TYPE_CHECKING:
+    from ktc.search.target import DeviceInfo
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS lesson (

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ktc.backends.base import DeviceInfo
 from ktc.ir.analysis.facts import KernelFacts
 from ktc.ir.kernel import Kernel
 from ktc.passes.base import Refused, Site
+
+if TYPE_CHECKING:
+    from ktc.search.target import DeviceInfo
 
 MAX_SCRIPT_CHARS = 2000
 MAX_STEPS = 16

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from ktc.agent.build import Builder, Candidate
 from ktc.agent.planner import Proposal
-from ktc.agent.printing import printed
 from ktc.agent.report import FORMAT, OptimizeReport
-from ktc.backends.base import Emitted
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
+from ktc.search.printing import printed
 
 EXTENSIONS = {"cuda": "cu", "hip": "hip", "opencl": "cl", "numba": "py"}
 
@@ -27,17 +26,14 @@ def write(report: OptimizeReport, out: Path, builder: Builder) -> OptimizeReport
     ``template.<ext>`` and ``space.json`` the best template with its open knobs, ``recipe.json`` what ``ktc replay``
     needs, ``report.json`` everything.
     """
-    target = str(report.device["backend"])
-    ext = EXTENSIONS.get(target, "txt")
-    profile = str(report.device.get("profile") or target)
-    files = {
-        "kernel": _put(out / f"kernel.out.{ext}", _emit(builder, report.best_script, report.best_knobs, profile).text)
-    }
+    ext = EXTENSIONS.get(str(report.device["backend"]), "txt")
+    profile = str(report.device["profile"])
+    files = {"kernel": _put(out / f"kernel.out.{ext}", _emit(builder, report.best_script, report.best_knobs, profile))}
     scenarios = []
     for s in report.scenarios:
         path = out / f"kernel.{s.name}.{ext}"
         if not s.heldout:
-            s = replace(s, file=_put(path, _emit(builder, s.script, s.knobs, profile).text))
+            s = replace(s, file=_put(path, _emit(builder, s.script, s.knobs, profile)))
         scenarios.append(s)
     best = _candidate(builder, report.best_script)
     if best.kernel.knobs:
@@ -90,8 +86,8 @@ def _candidate(builder: Builder, script: str) -> Candidate:
     return built
 
 
-def _emit(builder: Builder, script: str, knobs: Mapping[str, int], target: str) -> Emitted:
-    return printed(bind(_candidate(builder, script).kernel, knobs), target)
+def _emit(builder: Builder, script: str, knobs: Mapping[str, int], target: str) -> str:
+    return printed(bind(_candidate(builder, script).kernel, knobs), target).text
 
 
 def _put(path: Path, text: str) -> str:

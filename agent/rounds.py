@@ -140,6 +140,8 @@ def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate]) -> lis
             if ("", p.script) not in run.outcomes:
                 run.tell("refused", script=p.script, code=built.code, why=built.detail)
             run.outcomes["", p.script] = built
+        elif field.get(built.key) is not None and field[built.key].script == p.script:
+            fresh[built.key] = built  # proposed again because the budget did not reach it
         elif built.key in field or built.key in fresh:
             twin = field.get(built.key) or fresh[built.key]
             run.settle(built, "duplicate", f"the same code as: {twin.label}", scenario.name)

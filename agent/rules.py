@@ -1,216 +1,12 @@
-"""The embedded planner: a decision list from facts to scripts, in the order an expert would try them.
-
-It looks at loops, access patterns and counts, never at names. Each row of :data:`RULES` says when it applies and which
-scripts follow; a second phase takes the best scripts measured so far and tries one more idea on each.
-"""
+"""The embedded planner: ideas from the table, then one more idea on each of the best scripts so far, then any site."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
+from ktc.agent.ideas import RULES, Shape, shape_of
 from ktc.agent.planner import Observation, Outcome, Proposal
-from ktc.ir.analysis.facts import KernelFacts, LoopFacts
-
-SHORT_ROW = 1024
-"""Elements; below it one block per row leaves threads idle or launches too many blocks."""
-
-REUSE = 1.25
-"""Requests per distinct byte above which neighbouring iterations share loads: worth keeping them in registers."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The loop nest as a planner sees it: ``rows`` are spread over blocks alone, ``cols`` over threads."""
-
-    rows: tuple[LoopFacts, ...]
-    cols: tuple[LoopFacts, ...]
-    serial: tuple[LoopFacts, ...]
-    facts: KernelFacts
-
-    @property
-    def col_names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(c.name for c in self.cols))
-
-    @property
-    def has_reduction(self) -> bool:
-        return any(c.kind == "reduce" for c in self.cols)
-
-    @property
-    def is_flat(self) -> bool:
-        """One loop over everything: threads and blocks on the same loop."""
-        return not self.rows and len(self.col_names) == 1
-
-    @property
-    def is_plane(self) -> bool:
-        """Two or more loops, each spread over its own axis of threads and blocks."""
-        return not self.rows and len(self.col_names) >= 2 and all(_has(c, "block") for c in self.cols)
-
-    @property
-    def is_rows(self) -> bool:
-        return bool(self.rows) and bool(self.cols)
-
-    @property
-    def short(self) -> bool:
-        return all(c.trip is not None and c.trip <= SHORT_ROW for c in self.cols)
-
-    @property
-    def free_block_axis(self) -> str:
-        """A grid axis that no loop uses yet ('' if there is none)."""
-        used = {level for x in (*self.rows, *self.cols) for level in x.levels}
-        return next((a for a in "yz" if f"block.{a}" not in used), "")
-
-
-def shape_of(f: KernelFacts) -> Shape:
-    """Loops of a raised kernel by their role."""
-    parallel = [x for x in f.loops if x.kind in ("par", "reduce")]
-    cols = tuple(x for x in parallel if _has(x, "thread", "lane", "warp"))
-    rows = tuple(x for x in parallel if x not in cols and _has(x, "block"))
-    serial = tuple(x for x in f.loops if x not in cols and x not in rows)
-    return Shape(rows, cols, serial, f)
-
-
-def _has(x: LoopFacts, *kinds: str) -> bool:
-    return any(level.partition(".")[0] in kinds for level in x.levels)
-
-
-# -------------------------------------------------------------------------------------------------------- the rules
-
-Idea = tuple[str, str, float]
-"""Steps after ``raise``, the reason, the speed-up an expert would expect over naive code."""
-
-
-def flat_stream(s: Shape, units: int) -> Iterator[Idea]:
-    """One long loop: wide accesses, then several of them in flight, then fewer blocks that walk the grid."""
-    i, axis = s.cols[0].name, _block_axis(s.cols[0])
-    wide = "wide accesses move more bytes per instruction"
-    yield f"distribute{{loop={i} map=[vec $V, thread.x $T, block.{axis}]}}", wide, 1.3
-    yield (
-        f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U, block.{axis}]}}",
-        f"{wide}, several in flight",
-        1.35,
-    )
-    blocks = ",".join(str(units * k) for k in (1, 2, 4, 8))
-    grid = f"distribute{{loop={i} map=[vec $V, thread.x $T, block.{axis} $B:{blocks}, seq]}}"
-    yield grid, "a grid-stride loop pays for start-up once", 1.2
-
-
-def row_stream(s: Shape, units: int) -> Iterator[Idea]:
-    """Independent rows without a reduction: a block per row, or rows cut over blocks when there are few of them."""
-    i, free = s.col_names[0], s.free_block_axis
-    split = f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U, block.{free}]}}" if free else ""
-    rows = 1
-    for r in s.rows:
-        rows *= r.trip or 1
-    if free and not s.short and rows < 4 * units:
-        yield split, "few rows: cut each over several blocks so that every unit has work", 2.0
-        split = ""
-    if not s.short:
-        yield f"distribute{{loop={i} map=[vec $V, thread.x $T, seq]}}", "wide accesses along the row", 1.6
-        yield f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U]}}", "the whole row in flight at once", 1.7
-        yield f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U, seq]}}", "several accesses in flight", 1.7
-    if split:
-        yield split, "rows cut over blocks: equal work for every unit", 1.6
-
-
-def short_rows(s: Shape, units: int) -> Iterator[Idea]:
-    """Rows shorter than a block: several rows side by side."""
-    inner = s.rows[-1].name
-    wide = " | ".join(f"vectorize{{loop={c} width=$V}}" for c in s.col_names)
-    yield (
-        f"rows-mapping{{loop={inner} rows=$ROWS lanes=$LANES}} | {wide}",
-        "several a block, wide accesses",
-        2.0,
-    )
-    yield f"rows-mapping{{loop={inner} rows=$ROWS lanes=$LANES}}", "several a block", 1.5
-
-
-def row_reduction(s: Shape, units: int) -> Iterator[Idea]:
-    """Sweeps over a row with a reduction between them: read once, keep the row."""
-    maps = {
-        "registers": "[vec $V, thread.x $T, unroll $U]",
-        "shared": "[vec $V, thread.x $T, seq]",
-    }
-    each = {k: " | ".join(f"distribute{{loop={c} map={m}}}" for c in s.col_names) for k, m in maps.items()}
-    loop = s.col_names[0]
-    if len(s.cols) > len({c.parent for c in s.cols}):
-        keep = f"{each['registers']} | row-cache{{loop={loop} where=registers}}"
-        yield keep, "each thread keeps its part of the row in registers between the sweeps", 2.0
-        keep = f"{each['shared']} | row-cache{{loop={loop} where=shared}}"
-        yield keep, "long rows: kept in shared memory between the sweeps", 1.6
-    yield each["registers"], "wide accesses, the row in flight at once", 1.5
-    yield each["shared"], "wide accesses, any row length", 1.4
-
-
-def plane_reuse(s: Shape, units: int) -> Iterator[Idea]:
-    """A two-dimensional stencil: neighbours share loads, so a thread takes several of them."""
-    y, x = _plane(s)
-    rows = f"distribute{{loop={y.name} map=[thread.y $TY, block.{_block_axis(y)}]}}"
-    cols = f"distribute{{loop={x.name} map=[thread.x $TX, block.{_block_axis(x)}]}}"
-    down = f"distribute{{loop={y.name} map=[unroll $UY, thread.y $TY, block.{_block_axis(y)}]}}"
-    across = f"distribute{{loop={x.name} map=[thread.x $TX, unroll $UX, block.{_block_axis(x)}]}}"
-    wide = f"distribute{{loop={x.name} map=[vec $V, thread.x $TX, block.{_block_axis(x)}]}}"
-    yield f"{down} | {cols}", "rows stacked in a thread share their neighbours' loads", 1.3
-    yield f"{down} | {wide}", "stacked rows and wide accesses", 1.3
-    yield f"{rows} | {cols}", "block shape", 1.1
-    yield f"{rows} | {across}", "several columns a thread", 1.1
-
-
-def plane_transposed(s: Shape, units: int) -> Iterator[Idea]:
-    """One side of the copy is strided whichever loop is fastest: several elements a thread, along either side."""
-    y, x = _plane(s)
-    aside = f"distribute{{loop={y.name} map=[block.z]}}"  # no two loops may hold one axis, not even between steps
-    swapped = f"distribute{{loop={y.name} map=[thread.x $TX, block.x]}}"
-    across = f"distribute{{loop={x.name} map=[unroll $UX, thread.y $TY, block.y]}}"
-    down = f"distribute{{loop={y.name} map=[unroll $UY, thread.y $TY, block.{_block_axis(y)}]}}"
-    cols = f"distribute{{loop={x.name} map=[thread.x $TX, block.{_block_axis(x)}]}}"
-    yield f"{down} | {cols}", "several rows a thread: strided accesses share cache lines", 1.5
-    yield f"{aside} | {across} | {swapped}", "the other side contiguous, several elements a thread", 1.5
-    rows = f"distribute{{loop={y.name} map=[thread.y $TY, block.{_block_axis(y)}]}}"
-    yield f"{rows} | {cols}", "block shape", 1.2
-
-
-def plane_product(s: Shape, units: int) -> Iterator[Idea]:
-    """A contraction per element: register tiles reuse each loaded value across the tile."""
-    y, x = _plane(s)
-    down = f"distribute{{loop={y.name} map=[unroll $TM, thread.y $TY, block.{_block_axis(y)}]}}"
-    wide = f"distribute{{loop={x.name} map=[vec $V, thread.x $TX, block.{_block_axis(x)}]}}"
-    across = f"distribute{{loop={x.name} map=[thread.x $TX, unroll $TN, block.{_block_axis(x)}]}}"
-    k = f" | unroll{{loop={s.serial[-1].name} factor=$UK}}" if s.serial else ""
-    yield f"{down} | {across}", "a register tile: TM*TN products from TM+TN loads", 3.0
-    yield f"{down} | {wide}", "a register tile with wide accesses along the row", 3.0
-    if k:
-        yield f"{down} | {wide}{k}", "and the contraction unrolled", 3.2
-
-
-def _plane(s: Shape) -> tuple[LoopFacts, LoopFacts]:
-    """(rows, columns) of a plane: the columns are the loop with thread.x, else the innermost."""
-    x = next((c for c in s.cols if "thread.x" in c.levels), s.cols[-1])
-    return next(c for c in s.cols if c.name != x.name), x
-
-
-def _block_axis(x: LoopFacts) -> str:
-    return next((level[6:] for level in x.levels if level.startswith("block.")), "x")
-
-
-def is_product(s: Shape) -> bool:
-    return s.is_plane and bool(s.serial) and s.facts.reuse > 2
-
-
-def is_transposed(s: Shape) -> bool:
-    return s.is_plane and not s.serial and any(c.unit and c.strided for c in s.cols) and s.facts.reuse < REUSE
-
-
-RULES: tuple[tuple[str, Callable[[Shape], bool], Callable[[Shape, int], Iterator[Idea]]], ...] = (
-    ("contraction over a plane", is_product, plane_product),
-    ("plane with a strided side", is_transposed, plane_transposed),
-    ("plane with shared neighbours", lambda s: s.is_plane, plane_reuse),
-    ("short rows", lambda s: s.is_rows and s.short, short_rows),
-    ("row reduction", lambda s: s.is_rows and s.has_reduction, row_reduction),
-    ("rows", lambda s: s.is_rows and not s.has_reduction, row_stream),
-    ("one long loop", lambda s: s.is_flat, flat_stream),
-)
-"""(what it is called in reports, when it applies, what it proposes). Every row that applies contributes, in order."""
+from ktc.search.printing import exchanges_lanes
 
 
 class Rules:
@@ -229,13 +25,14 @@ class Rules:
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from o.remembered
         if o.raised is not None:
-            for name, applies, scripts in RULES:
-                for f in o.facts:
-                    shape = shape_of(f)
+            for f in o.facts:
+                shape = shape_of(f)
+                after = _combining(shape, o)
+                for name, applies, scripts in RULES:
                     if applies(shape):
                         for steps, why, gain in scripts(shape, max(1, o.device.compute_units)):
-                            yield Proposal(f"raise | {steps}", f"{name}: {why}", gain, self.name)
-            yield Proposal("raise", "the same mapping, printed anew", 1.0, self.name)
+                            yield Proposal(f"raise | {steps}{after}", f"{name}: {why}", gain, self.name)
+                yield Proposal(f"raise{after}", "the same mapping, printed anew", 1.0, self.name)
         yield from self._refinements(o)
         yield from self._sites(o)
 
@@ -244,7 +41,7 @@ class Rules:
         if o.raised is None or len(o.history) >= 2:
             first = "raise | " if o.raised is not None else ""
             for site in o.sites:
-                if site.step != "raise":
+                if _pass_of(site.step) not in UNASKED:
                     yield Proposal(first + site.step, site.doc or "applicable here", None, self.name)
 
     def _refinements(self, o: Observation) -> Iterator[Proposal]:
@@ -270,9 +67,20 @@ REFINING = ("fast-math", "cache-hints", "unroll", "licm", "simplify")
 """Passes worth adding to a script that already won, best first. What ``fast-math`` costs in accuracy is for the gate to
 judge: the optimiser accepts it only where the error stays within the bound and at most doubles."""
 
+UNASKED = ("raise", "specialize", "fast-math")
+"""Passes that are no idea of their own: the first is everywhere, the second gives up generality, which is the user's to
+decide, the last is worth its accuracy only on a winner."""
 
 TOGETHER = ("fast-math", "cache-hints")
 """Refinements that do not get in each other's way, tried at once before each alone."""
+
+
+def _combining(s: Shape, o: Observation) -> str:
+    """Steps by which reductions go through shared memory, on devices whose threads cannot exchange registers."""
+    if exchanges_lanes(o.device.profile):
+        return ""
+    names = dict.fromkeys(c.name for c in s.cols if c.kind == "reduce")
+    return "".join(f" | reduce-strategy{{loop={n} strategy=shared}}" for n in names)
 
 
 def _pass_of(step: str) -> str:

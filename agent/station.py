@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from ktc.agent.printing import printed
-from ktc.backends.base import Emitted
 from ktc.ir import intexpr
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.ir.types import SCALARS
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.outcome import Outcome
+from ktc.search.printing import printed
 from ktc.search.workers import Executor, FromWorkload, Measured, open_executor
+
+if TYPE_CHECKING:
+    from ktc.search.target import Emitted
 
 MEASURE_S, DUEL_S = 0.15, 0.8
 """Seconds of timing for a measurement while tuning, and for a duel of the finals."""

@@ -1,0 +1,29 @@
+"""Printing a candidate for the device at hand, and what that device's language can do."""
+
+from __future__ import annotations
+
+from ktc.backends import emit
+from ktc.backends.base import Emitted
+from ktc.backends.profiles import profile_for
+from ktc.ir.kernel import Kernel
+
+READS_PARALLEL = frozenset({"numba"})
+"""Targets whose emitter takes the parallel form as it is; for the others it is lowered first."""
+
+
+def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
+    """Code of ``kernel`` (knobs bound, or open in ``template`` mode) for ``target``: a language or a profile's name.
+
+    Raises:
+        KtcError: E-BACKEND-... or a lowering error: the target cannot express it.
+    """
+    if kernel.is_parallel and profile_for(target).backend not in READS_PARALLEL:
+        from ktc.passes.lowering import materialise
+
+        kernel = materialise(kernel)
+    return emit(kernel, target, mode)
+
+
+def exchanges_lanes(profile: str) -> bool:
+    """Whether threads of a warp can exchange registers; without it, reductions go through shared memory."""
+    return bool(profile_for(profile).shuffle)
