@@ -19,6 +19,7 @@ from .values import (
     FunctionVal,
     ListVal,
     PackVal,
+    PtrToPlace,
     RecordVal,
     TypeVal,
     Value,
@@ -94,7 +95,7 @@ class Calls(Inliner):
             else:
                 at = len(self.out)
                 v = self.eval(a)
-                out = [self._keep_before(x, at) for x in out]
+                out = [self.keep_before(x, at) for x in out]
                 out.append(v)
         return out
 
@@ -124,7 +125,7 @@ class Calls(Inliner):
         )
         base = self.eval(callee.name)
         if callee.type == "->":
-            base = self.view(base, None, node) if not isinstance(base, RecordVal) and hasattr(base, "place") else base
+            base = self.view(base, None, node) if isinstance(base, PtrToPlace) else base
         if isinstance(base, RecordVal):
             args = self.arguments(raw)
             found = self.method(base, name, args, node, targs)
@@ -152,7 +153,7 @@ class Calls(Inliner):
         """Choose among overloads and inline the winner."""
         explicit = self.template_args(targs, node) if targs else []
         saved, self.scope = self.scope, self.scope
-        ranked = []
+        ranked: list[tuple[Any, ...]] = []
         for e in found:
             if e.spec_args is not None or (explicit and e.params is None):
                 continue

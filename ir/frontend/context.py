@@ -30,7 +30,7 @@ class Scope:
     def __init__(self, parent: Scope | None, namespace: tuple[str, ...] = (), record: RecordVal | None = None) -> None:
         self.names: dict[str, Value] = {}
         self.parent = parent
-        self.namespace = namespace or (parent.namespace if parent else ())
+        self.namespace: tuple[str, ...] = namespace or (parent.namespace if parent else ())
         self.record = record
 
     def find(self, name: str) -> Value | None:
@@ -69,6 +69,19 @@ class Frame:
 
 class Context:
     """Base of the lowering mixins."""
+
+    # Methods of later mixins that earlier ones call: lowering is one recursion over types, places, calls, statements.
+    load: Any
+    initial_value: Any
+    enumerator: Any
+    expand_pack: Any
+    global_variable: Any
+    keep_before: Any
+    items: Any
+    block: Any
+    statement: Any
+    switch_as_ifs: Any
+    _starts: list[list[Stmt]]
 
     def __init__(self, program: Program, source: Preprocessed, file: str) -> None:
         self.program = program

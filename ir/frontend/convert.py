@@ -97,7 +97,7 @@ class Converter(TypeResolver):
                       hint="write it for each component")  # fmt: skip
         lanes = []
         x, y = self.vector(a), self.vector(b)
-        for i in range(int(a.type.n)):  # type: ignore[arg-type]
+        for i in range(lanes_of(a.type)):
             lanes.append(self.arithmetic(op, RVal(lane_of(x, i)), RVal(lane_of(y, i)), node).expr)
         return RVal(VecMake(a.type, tuple(lanes)))
 
@@ -113,18 +113,20 @@ class Converter(TypeResolver):
         if isinstance(v.type, Vec):
             x = self.vector(v)
             return RVal(
-                VecMake(v.type, tuple(self.unary(op, RVal(lane_of(x, i)), node).expr for i in range(int(v.type.n))))
+                VecMake(v.type, tuple(self.unary(op, RVal(lane_of(x, i)), node).expr for i in range(lanes_of(v.type))))
             )  # type: ignore[arg-type]
         if not isinstance(v.type, Scalar):
             self.fail("E-SEMA-OPERATOR", f"no operator '{op}' for '{show(v.type)}'", node)
         v = self.promote(v)
+        t = v.type
+        assert isinstance(t, Scalar)
         if op == "+":
             return v
-        if op == "~" and v.type.is_float:
+        if op == "~" and t.is_float:
             self.fail("E-SEMA-OPERATOR", f"operator '~' needs an integer, not '{show(v.type)}'", node)
         e = v.expr
-        if isinstance(e, Const) and not isinstance(e.value, float) and v.type.is_signed:
-            return RVal(Const(-e.value if op == "-" else ~e.value, v.type))
+        if isinstance(e, Const) and not isinstance(e.value, float) and t.is_signed:
+            return RVal(Const(-e.value if op == "-" else ~e.value, t))
         return RVal(Unary(op, e))
 
     def select(self, cond: Expr, a: RVal, b: RVal, node: Any) -> RVal:
@@ -187,6 +189,12 @@ def _const_as(c: Const, to: Scalar) -> Const | None:
             value = struct.unpack("f", struct.pack("f", value))[0]
         return Const(value, to)
     return None
+
+
+def lanes_of(t: Vec) -> int:
+    """Lane count of a source vector type, which is always a number."""
+    assert isinstance(t.n, int)
+    return t.n
 
 
 def lane_of(v: Expr, i: int) -> Expr:

@@ -6,10 +6,8 @@ from typing import Any
 
 from pycparser import c_ast
 
-Node = c_ast.Node
 
-
-class CxxNode(Node):
+class CxxNode(c_ast.Node):
     """A node whose fields are given by ``_fields``; ``coord`` is always the last argument."""
 
     _fields: tuple[str, ...] = ()
@@ -27,11 +25,11 @@ class CxxNode(Node):
     def children(self):
         for name in self._fields:
             v = getattr(self, name)
-            if isinstance(v, Node):
+            if isinstance(v, c_ast.Node):
                 yield name, v
             elif isinstance(v, list | tuple):
                 for i, x in enumerate(v):
-                    if isinstance(x, Node):
+                    if isinstance(x, c_ast.Node):
                         yield f"{name}[{i}]", x
 
     def __iter__(self):

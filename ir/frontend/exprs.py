@@ -158,10 +158,10 @@ class Exprs(LazyOperators):
         a = self.load(self.eval(node.left), node.left)
         at = len(self.out)
         b = self.load(self.eval(node.right), node.right)
-        a = self._keep_before(a, at)
+        a = self.keep_before(a, at)
         return self.binary(node.op, a, b, node)
 
-    def _keep_before(self, a: Value, at: int) -> Value:
+    def keep_before(self, a: Value, at: int) -> Value:
         """Name ``a`` if evaluating a later operand emitted effects that could change it."""
         if isinstance(a, RVal) and any(not isinstance(s, Decl) for s in self.out[at:]) and _can_change(a.expr):
             sym = fresh("t", a.expr.type)
@@ -295,7 +295,7 @@ class Exprs(LazyOperators):
                 v = self.load(self.eval(node.rvalue), node.rvalue)
                 at = len(self.out)
                 place = self.eval(node.lvalue)
-                v = self._keep_before(v, at)
+                v = self.keep_before(v, at)
             if (
                 isinstance(node.lvalue, c_ast.StructRef)
                 and isinstance(v, PtrVal)

@@ -6,6 +6,7 @@ variable changed in a branch) becomes a host parameter of that name, if a launch
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from pycparser import c_ast
@@ -49,7 +50,7 @@ class HostLaunch:
                 n for n in site.env if "." not in n
             }
             for name in names:
-                scope.names[name] = LazyVal(lambda name=name: self.value(name))
+                scope.names[name] = LazyVal(partial(self.value, name))
             self._scope = scope
             self._kernel_args()
             config = site.node.config
@@ -100,9 +101,9 @@ class HostLaunch:
         except KtcError:
             t = Auto()
         if t == DIM3:
-            v = self._dim3_value(init)
+            whole = self._dim3_value(init)
             parts = [self.site.env.get(f"{name}.{axis}") for axis in "xyz"]
-            return Dim3Val(*(self._int(p) if p is not None else e for p, e in zip(parts, (v.x, v.y, v.z))))
+            return Dim3Val(*(self._int(p) if p is not None else e for p, e in zip(parts, (whole.x, whole.y, whole.z))))
         if init is None:
             return self._opaque(name, t)
         try:

@@ -113,7 +113,7 @@ class Inliner(Intrinsics):
         for i, p in enumerate(params):
             name = getattr(p, "name", None)
             if "pack" in (getattr(p, "storage", None) or []):
-                self.scope.names[name] = PackVal(tuple(args[i:]))
+                self.scope.names[str(name)] = PackVal(tuple(args[i:]))
                 return
             t = self.resolve(p.type)
             if i < len(args):

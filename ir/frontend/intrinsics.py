@@ -93,7 +93,8 @@ class Intrinsics(SpecialCalls):
                 letters[p.type] = t if p.type not in letters else self._join(p.type, letters[p.type], t, node)
         if isinstance(letters.get("F"), Scalar):
             f = letters["F"]
-            letters["F"] = f if f in (F32, F64) else (F32 if f.is_float else F64)  # type: ignore[union-attr]
+            assert isinstance(f, Scalar)
+            letters["F"] = f if f in (F32, F64) else (F32 if f.is_float else F64)
         if "A" in letters and isinstance(letters["A"], Scalar) and not letters["A"].is_float:
             letters["A"] = common_type(letters["A"], I32)
         if "H" in letters and isinstance(letters["H"], Scalar) and letters["H"].bits != 16:
@@ -103,8 +104,6 @@ class Intrinsics(SpecialCalls):
             t = letters[p.type] if isinstance(p.type, str) else p.type
             if i < len(args):
                 v = self.rvalue(args[i], node)
-                if row.name.startswith("std::") and False:
-                    continue
                 out.append(self.convert(v, t, "implicit", node).expr)
             elif p.default is not None and isinstance(t, Scalar):
                 out.append(Const(p.default, t))

@@ -56,10 +56,10 @@ class LazyOperators(Construction):
             import dataclasses
 
             return dataclasses.replace(a, offset=Select(cond, x, y))
-        x, y = self.rvalue(a, node.iftrue), self.rvalue(b, node.iffalse)
+        p, q = self.rvalue(a, node.iftrue), self.rvalue(b, node.iffalse)
         if not pre_a and not pre_b:
-            return self.select(cond, x, y, node)
-        return self._ternary_statement(cond, x, y, pre_a, pre_b, node)
+            return self.select(cond, p, q, node)
+        return self._ternary_statement(cond, p, q, pre_a, pre_b, node)
 
     def _ternary_statement(self, cond: Expr, a: RVal, b: RVal, pre_a: list[Stmt], pre_b: list[Stmt], node: Any) -> RVal:
         from ..nodes import Assign, If

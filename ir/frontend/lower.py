@@ -55,8 +55,8 @@ class KernelLowering(Loops):
         body = (*self.hoisted, *out)
         body = self._retyped(body)
         if launch is not None:
-            launch = dataclasses.replace(launch, **bounds)
-        used = used_in(body) | {s.sym for s in () if False}
+            launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]
+        used = used_in(body)
         kept = tuple(p for p in params if not p.host or p.sym in used or _in_launch(p.sym, launch))
         return Kernel(fn.name, kept, launch, body, loc=self.place(fn), comments=comments)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pycparser import c_ast
 
 from .cxx_ast import AutoType, CtorInit, RefDecl
@@ -17,7 +19,7 @@ class DeclParser(NameParser):
 
     # ------------------------------------------------------------------ specifiers
     def _parse_specifiers(self, *, allow_storage_and_function):
-        spec = None
+        spec: Any = None
         saw_type = False
         first = None
 

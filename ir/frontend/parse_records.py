@@ -113,9 +113,17 @@ class RecordParser(StmtParser):
     def _parse_member_specifiers(self):
         """Specifiers, stopping before a constructor's own name."""
         name = self._record[-1]
-        empty = {"qual": [], "storage": [], "type": [], "function": [], "alignment": [], "type_attributes": []}
+        empty: dict[str, list] = {
+            "qual": [],
+            "storage": [],
+            "type": [],
+            "function": [],
+            "alignment": [],
+            "type_attributes": [],
+        }
         mark = self._mark()
-        functions, storage = [], []
+        functions: list[str] = []
+        storage: list[str] = []
         while (kind := self._peek_type()) in ("CUDA", "INLINE", "CXX_SPEC", "CONSTEXPR", "STATIC"):
             (storage if kind in ("CONSTEXPR", "STATIC") else functions).append(self._advance().value)
         tok = self._peek()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from pycparser import c_ast
-from pycparser.c_parser import ParseError
+from pycparser.c_parser import ParseError, _TokenStream
 
 from ..diagnostics import KtcError, Loc
 from .cxx_ast import Bad, Function, Namespace, Record, Template, TemplateParam
@@ -38,7 +38,7 @@ class CudaParser(RecordParser):
         self._scope_stack = [dict.fromkeys(TYPE_NAMES, True)]
         self._typedef_checked_token = None
         self.clex.input(text, filename)
-        self._tokens = type(self._tokens)(self.clex.token)
+        self._tokens = _TokenStream(self.clex.token)
         return self._parse_items(until=None)
 
     def _parse_error(self, msg: str, coord) -> NoReturn:
@@ -159,7 +159,7 @@ class CudaParser(RecordParser):
             self._in_template -= 1
         self._pop_scope()
         for d in decl:
-            name = getattr(d, "name", None)
+            name = getattr(d, "name", None) or ""
             if isinstance(d, Record) or type(d).__name__ == "Alias":
                 self._add_typedef_name(name, coord)
                 self._templates.add(name)
@@ -226,7 +226,7 @@ class CudaParser(RecordParser):
         return [*types, *self._build_declarations(spec=spec, decls=infos, typedef_namespace=True)]
 
     def _parse_function(self, spec, decl, kind: str) -> Function:
-        name = name_of(decl)
+        name = name_of(decl) or ""
         specialised = self._specialised.pop(name, None)
         specs = [s for s in spec["function"] if isinstance(s, str)] + spec["storage"]
         bounds = {s[0]: s[1] for s in spec["function"] if isinstance(s, tuple)}

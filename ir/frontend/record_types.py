@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from pycparser import c_ast
@@ -97,7 +98,7 @@ class RecordTypes(Places):
                     if isinstance(item, Alias):
                         scope.names[item.name] = TypeVal(outer.resolve(item.type))
                     elif isinstance(item, c_ast.Decl) and "static" in (item.storage or []) and item.init is not None:
-                        scope.names[item.name] = LazyVal(lambda name=item.name: outer.static_member(t, name, None))
+                        scope.names[item.name] = LazyVal(partial(outer.static_member, t, item.name, None))
                 return scope
 
             def __exit__(self, *exc):

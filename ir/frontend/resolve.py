@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pycparser import c_ast
@@ -30,7 +31,7 @@ from .values import PackVal, RVal, TypeVal, Value
 UNWRAP = frozenset({"remove_const_t", "remove_cv_t", "remove_reference_t", "remove_cvref_t", "decay_t", "remove_const",
                     "remove_cv", "remove_reference", "remove_cvref", "decay", "add_const_t", "type_identity_t"})  # fmt: skip
 
-PREDICATES = {
+PREDICATES: dict[str, Callable[..., bool]] = {
     "is_same": lambda a, b: a == b,
     "is_floating_point": lambda a: isinstance(a, Scalar) and a.kind == "float" and a.bits >= 32,
     "is_integral": lambda a: isinstance(a, Scalar) and (a.is_int or a.kind == "bool"),
@@ -102,7 +103,9 @@ class TypeResolver(Context):
     def try_type(self, name: QualName | c_ast.ID) -> Type | None:
         """Like :meth:`named_type`, but None when the name is no type."""
         if isinstance(name, c_ast.ID):
-            parts, qualifier, last, args = [], (), name.name, None
+            parts: list = []
+            qualifier: tuple[str, ...] = ()
+            last, args = name.name, None
         else:
             parts, last, args = name.parts, name.parts[-1].name, name.parts[-1].args
             qualifier = tuple(p.name for p in parts[:-1])
@@ -120,7 +123,7 @@ class TypeResolver(Context):
             owner = self.try_type(QualName(parts[:-1], False, coord=name.coord))
             if owner is not None:
                 return self._member_type(owner, last, name)
-            if qualifier[0] == "std" and last == "type":
+            if str(qualifier[0]) == "std" and last == "type":
                 return self._std_type(parts[-2].name, parts[-2].args, name)
         for entity in pick(self.program.aliases.get(last, []), qualifier, self.scope.namespace):
             return self._expand_alias(entity, args, name)

@@ -68,8 +68,8 @@ def _divided(e: Expr, n: int) -> Expr | None:
             e.op, a if a.type == wide else Cast(wide, a, "implicit"), b if b.type == wide else Cast(wide, b, "implicit")
         )
     if isinstance(e, Cast) and e.style != "bit":
-        inner = _divided(e.x, n)
-        return None if inner is None else dataclasses.replace(e, x=inner)
+        below = _divided(e.x, n)
+        return None if below is None else dataclasses.replace(e, x=below)
     return None
 
 

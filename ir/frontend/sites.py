@@ -117,7 +117,12 @@ def kernel_template_args(
     pairs = list(zip(entity.params or (), site.template_args or []))
     for p, a in pairs:
         name = _simple_name(a)
-        if name in host_params and p.name in out and host.setdefault(name, out[p.name]) != out[p.name]:
+        if (
+            name is not None
+            and name in host_params
+            and p.name in out
+            and host.setdefault(name, out[p.name]) != out[p.name]
+        ):
             return None
     with lowering.scoped(namespace=site.function.namespace) as scope:
         scope.names.update(host)

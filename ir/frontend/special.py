@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pycparser import c_ast
-
 from ..nodes import (
     Call,
     Const,
@@ -26,8 +24,8 @@ class SpecialCalls(Records):
         self, qualifier: tuple[str, ...], name: str, targs: list | None, callee: Any, raw: list, node: Any
     ) -> Value | None:
         """Calls whose meaning is in their template arguments: numeric limits, traits, casts by name."""
-        parts = getattr(callee, "parts", ())
-        if len(parts) >= 2 and parts[-2].name == "numeric_limits" and parts[-2].args:
+        parts: list = list(getattr(callee, "parts", ()))
+        if len(parts) > 1 and parts[-2].name == "numeric_limits" and parts[-2].args:
             t = self.arg_type(parts[-2].args[0])
             c = constants.limit(t, name) if isinstance(t, Scalar) else None
             if c is None:
@@ -37,18 +35,14 @@ class SpecialCalls(Records):
             t = self.arg_type(targs[0])
             a, b = (self.convert(self.rval(x), t, "implicit", node).expr for x in raw)
             return RVal(Call(name, (a, b), t))
-        if name in ("atomicAdd", "__ldg") and raw and isinstance(raw[0], c_ast.UnaryOp) and raw[0].op == "&":
-            return None
-        if name in ("__shared__",):
-            return None
         if name == "bit_cast" and targs:
             t = self.arg_type(targs[0])
             return RVal(bitcast(self.rval(raw[0]).expr, t))
         if name in ("swap",) and qualifier == ("std",):
-            a, b = self.stable(self.eval(raw[0])), self.stable(self.eval(raw[1]))
-            old = RVal(self.temp(self.rvalue(a, node).expr, "old"))
-            self.store(a, self.load(b), node)
-            self.store(b, old, node)
+            left, right = self.stable(self.eval(raw[0])), self.stable(self.eval(raw[1]))
+            old = RVal(self.temp(self.rvalue(left, node).expr, "old"))
+            self.store(left, self.load(right), node)
+            self.store(right, old, node)
             return NO_VALUE
         if name == "memcpy" and len(raw) == 3:
             return self._memcpy(raw, node)

@@ -183,4 +183,4 @@ class ViewPlace(Value):
 class LazyVal(Value):
     """A name whose meaning is worked out when it is looked up (host variables)."""
 
-    resolve: Callable[[], Value] = field(compare=False)
+    resolve: Callable[[], Any] = field(compare=False)
