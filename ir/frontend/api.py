@@ -218,7 +218,8 @@ def template_value(lowering: KernelLowering, entity: Entity, name: str, value: o
     params = {p.name: p for p in entity.params or ()}
     if name not in params:
         known = ", ".join(params) or "none: it is not a template"
-        raise KtcError("E-TEMPLATE-UNKNOWN", f"'{entity.name}' has no template parameter '{name}'", lowering.place(entity.node),
+        raise KtcError("E-TEMPLATE-UNKNOWN", f"'{entity.name}' has no template parameter '{name}'",
+        lowering.place(entity.node),
                        hint=f"its template parameters: {known}", exit_code=2)  # fmt: skip
     text = {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
     kind = params[name].kind
@@ -233,7 +234,8 @@ def template_value(lowering: KernelLowering, entity: Entity, name: str, value: o
         return lowering.const_value(items[0].init, f"template argument {name}")
     except (KtcError, AttributeError, IndexError):
         raise KtcError("E-TEMPLATE-VALUE", f"'{text}' is not a {kind} that template parameter '{name}' can take",
-                       hint="write it as C++ does: half, float, __nv_bfloat16, 8, true", exit_code=2) from None  # fmt: skip
+                       hint="write it as C++ does: half, float, __nv_bfloat16, 8, true",
+                       exit_code=2) from None  # fmt: skip
 
 
 _IR_NAMES = {

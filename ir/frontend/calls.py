@@ -175,7 +175,7 @@ class Calls(Inliner):
             name = found[0].name
             types = ", ".join(show(self.type_of(a)) for a in args)
             self.fail("E-SEMA-OVERLOAD", f"no '{name}' accepts ({types})", node,
-                      hint=f"{len(found)} candidate{'s' if len(found) > 1 else ''}; convert the arguments explicitly")  # fmt: skip
+                      hint=f"candidates: {len(found)}; convert the arguments explicitly")  # fmt: skip
         best = min(ranked, key=lambda r: r[:5])
         entity, bindings = best[5], best[6]
         special = self._specialisation(entity, found, bindings, node)

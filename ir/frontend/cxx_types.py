@@ -105,11 +105,13 @@ SCALAR_TYPES: dict[str, Type] = {
     "half": F16, "__half": F16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16, "__nv_fp8_e4m3": E4M3,
     "__nv_fp8_e5m2": E5M2, "size_t": U64, "ssize_t": I64, "ptrdiff_t": I64, "intptr_t": I64, "uintptr_t": U64,
     "int8_t": I8, "int16_t": I16, "int32_t": I32, "int64_t": I64, "uint8_t": U8, "uint16_t": U16, "uint32_t": U32,
-    "uint64_t": U64, "uint": U32, "uchar": U8, "ushort": U16, "ulong": U64, "__int64": I64, "clock_t": I64, "time_t": I64,
+    "uint64_t": U64, "uint": U32, "uchar": U8, "ushort": U16, "ulong": U64, "__int64": I64, "clock_t": I64,
+    "time_t": I64,
 }  # fmt: skip
 
 OPAQUE_TYPES = (
-    "cudaStream_t", "cudaError_t", "cudaEvent_t", "cudaDeviceProp", "cudaTextureObject_t", "cudaSurfaceObject_t", "FILE",
+    "cudaStream_t", "cudaError_t", "cudaEvent_t", "cudaDeviceProp", "cudaTextureObject_t", "cudaSurfaceObject_t",
+    "FILE",
     "CUstream", "cudaMemcpyKind", "cudaFuncAttribute", "cudaLaunchConfig_t", "cudaLaunchAttribute", "cudaDataType_t",
 )  # fmt: skip
 """Types that only host code names."""
@@ -130,10 +132,12 @@ BASIC: dict[tuple[str, ...], Type] = {
     ("int", "long", "unsigned"): U64, ("long", "long", "unsigned"): U64, ("int", "long", "long", "unsigned"): U64,
     ("float",): F32, ("double",): F64, ("double", "long"): F64,
 }  # fmt: skip
-"""Built-in types by the sorted words of their spelling (LP64; ``char`` is signed; ``long double`` is double on devices)."""
+"""Built-in types by the sorted words of their spelling (LP64; ``char`` is signed;
+``long double`` is double on devices)."""
 
 _SPELLING = {
-    "f16": "__half", "bf16": "__nv_bfloat16", "f32": "float", "f64": "double", "i8": "signed char", "u8": "unsigned char",
+    "f16": "__half", "bf16": "__nv_bfloat16", "f32": "float", "f64": "double", "i8": "signed char",
+    "u8": "unsigned char",
     "i16": "short", "u16": "unsigned short", "i32": "int", "u32": "unsigned int", "i64": "long long",
     "u64": "unsigned long long", "bool": "bool", "e4m3": "__nv_fp8_e4m3", "e5m2": "__nv_fp8_e5m2",
 }  # fmt: skip

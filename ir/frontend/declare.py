@@ -66,12 +66,11 @@ class Declarations(Arrays):
                 if v is None:
                     self.fail("E-SEMA-AUTO", "auto needs one initialiser", node)
                 v = self.load(v, node)
+                if isinstance(v, RecordVal) and mutated:
+                    copy = {k: self.load(x) for k, x in v.fields.items()}
+                    return self.new_record(v.type, name, node, copy)  # type: ignore[arg-type]
                 if isinstance(v, FunctionVal | RecordVal | Dim3Val | PtrToPlace | NullVal):
-                    return (
-                        self.new_record(v.type, name, node, {k: self.load(x) for k, x in v.fields.items()})
-                        if isinstance(v, RecordVal) and mutated
-                        else v
-                    )  # type: ignore[arg-type]
+                    return v
                 t = self.type_of(v)
             if isinstance(t, Pointer):
                 return self._pointer(node, t, v, mutated)

@@ -208,8 +208,9 @@ class Exprs(LazyOperators):
             assert isinstance(p, PtrVal)
             if isinstance(p.buffer.type, Array):
                 return RVal(Const(op == "!=", BOOL))
-            self.fail("E-UNSUPPORTED-NULL", f"'{p.buffer.name}' is compared with nullptr: optional buffers are not supported", node,
-                      hint="write one kernel with the buffer and one without, or choose with a template parameter")  # fmt: skip
+            self.fail("E-UNSUPPORTED-NULL",
+            f"'{p.buffer.name}' is compared with nullptr: optional buffers are not supported", node,
+                      hint="write a kernel with the buffer and one without, or use a template parameter")  # fmt: skip
         self.fail("E-UNSUPPORTED-POINTER", f"operator '{op}' on pointers into different buffers", node)
 
     def _unary(self, node: c_ast.UnaryOp) -> Value:

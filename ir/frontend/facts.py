@@ -1,4 +1,5 @@
-"""What a function's syntax says about its variables, without types: which are changed, which are viewed as other types."""
+"""What a function's syntax says about its variables, without types: which are changed,
+which are viewed as other types."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from .cxx_ast import Asm, CxxCast, Function
 
 @dataclass
 class Facts:
-    """``mutated``: names assigned, incremented or whose address is taken. ``views``: name -> types it is reinterpreted as.
+    """``mutated``: names assigned, incremented or addressed. ``views``: name -> types it is reinterpreted as.
 
     ``loop_only``: names declared outside, but used only inside ``for`` loops that start by assigning them.
     """

@@ -180,7 +180,8 @@ class HostLaunch:
 
     def _refuse(self, node: Any, cause: KtcError | None) -> KtcError:
         why = f": {cause.message}" if cause is not None else ""
-        return KtcError("E-LAUNCH-EXPR", f"this launch dimension cannot be followed{why}", self.lowering.place(node) or self.site.loc,
+        return KtcError("E-LAUNCH-EXPR", f"this launch dimension cannot be followed{why}",
+        self.lowering.place(node) or self.site.loc,
                         hint="give [launch] grid and block in workload.toml")  # fmt: skip
 
 

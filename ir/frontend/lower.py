@@ -70,7 +70,8 @@ class KernelLowering(Loops):
                 t = self.resolve(node.type)
                 if isinstance(t, Pointer):
                     if not isinstance(t.elem, Scalar | Vec):
-                        self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' of type '{show(t)}' is not supported", node,
+                        self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' of type '{show(t)}' is not supported",
+                        node,
                                   hint="pass flat arrays of numbers")  # fmt: skip
                     ptr = Ptr(t.elem, "global", t.const, t.restrict, t.volatile)
                     size = size_of(t.elem) or 1
@@ -108,7 +109,7 @@ class KernelLowering(Loops):
 
     # ------------------------------------------------------------------ dynamic shared memory
     def dynamic_extent(self, elem: Type) -> Expr:
-        """Elements of dynamic shared memory: the launch's bytes over the element size (1 when the launch is not known)."""
+        """Elements of dynamic shared memory: the launch's bytes over the element size (1 if not known)."""
         size = size_of(elem) or 1
         if self.shared_bytes is None:
             return i32(1)

@@ -15,7 +15,8 @@ _STORAGE = ("STATIC", "EXTERN", "REGISTER", "TYPEDEF", "CONSTEXPR", "_THREAD_LOC
 
 
 class DeclParser(NameParser):
-    """Declarations. CUDA's qualifiers travel in ``Decl.funcspec``; ``__launch_bounds__`` there as a (name, args) pair."""
+    """Declarations. CUDA's qualifiers travel in ``Decl.funcspec``; ``__launch_bounds__`` there as a (name,
+    args) pair."""
 
     # ------------------------------------------------------------------ specifiers
     def _parse_specifiers(self, *, allow_storage_and_function):

@@ -253,8 +253,10 @@ def cost(e: Expr) -> int:
 def describe(v: Value) -> str:
     """A value's kind, for messages."""
     names = {
-        "RVal": "a value", "PtrVal": "a pointer", "PtrVar": "a pointer", "ArrayVal": "an array", "RecordVal": "a struct",
-        "NullVal": "nullptr", "TypeVal": "a type", "FunctionVal": "a function", "Dim3Val": "a dim3", "ListVal": "a list",
+        "RVal": "a value", "PtrVal": "a pointer", "PtrVar": "a pointer", "ArrayVal": "an array",
+        "RecordVal": "a struct",
+        "NullVal": "nullptr", "TypeVal": "a type", "FunctionVal": "a function", "Dim3Val": "a dim3",
+        "ListVal": "a list",
         "OpaqueVal": "a host object", "PtrToPlace": "a pointer",
     }  # fmt: skip
     if isinstance(v, RecordVal):

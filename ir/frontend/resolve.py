@@ -29,7 +29,8 @@ from .program import Entity, pick
 from .values import PackVal, RVal, TypeVal, Value
 
 UNWRAP = frozenset({"remove_const_t", "remove_cv_t", "remove_reference_t", "remove_cvref_t", "decay_t", "remove_const",
-                    "remove_cv", "remove_reference", "remove_cvref", "decay", "add_const_t", "type_identity_t"})  # fmt: skip
+                    "remove_cv", "remove_reference", "remove_cvref", "decay", "add_const_t",
+                    "type_identity_t"})  # fmt: skip
 
 PREDICATES: dict[str, Callable[..., bool]] = {
     "is_same": lambda a, b: a == b,
@@ -230,7 +231,7 @@ class TypeResolver(Context):
                     )
             if v is None:
                 self.fail("E-SEMA-TEMPLATE", f"template parameter '{p.name}' is not given and cannot be deduced", node,
-                          hint=f"give it, for example --template {p.name}={'float' if p.kind == 'type' else '256'}")  # fmt: skip
+                          hint=f"for example --template {p.name}={'float' if p.kind == 'type' else '256'}")  # fmt: skip
             if (p.kind == "type") != isinstance(v, TypeVal):
                 self.fail("E-SEMA-TEMPLATE", f"template parameter '{p.name}' must be a {p.kind}", node)
             if isinstance(v, RVal) and p.type is not None:

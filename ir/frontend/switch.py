@@ -16,7 +16,8 @@ class Switches(Stmts):
     """Switch statements."""
 
     def switch_as_ifs(self, node: c_ast.Switch) -> Any:
-        """``switch`` as a chain of ``if``: groups of labels, each ended by break, return or continue (or falling through)."""
+        """``switch`` as a chain of ``if``: groups of labels, each ended by break,
+        return or continue (or falling through)."""
         value = self.promote(self.rval(node.cond))
         if not isinstance(value.expr, Var | Const):
             from .values import RVal

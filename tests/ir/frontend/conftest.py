@@ -42,10 +42,12 @@ def execute(cu):
 
 @pytest.fixture
 def compute(execute):
-    """``compute(expr, type, **variables)``: value of a device expression over typed variables ``name=(type, value)``."""
+    """``compute(expr, type, **variables)``: value of a device expression over typed variables ``name=(type,
+    value)``."""
 
     def go(expr: str, out: str = "int", prelude: str = "", **variables):
-        dtype = {"int": np.int32, "unsigned": np.uint32, "long long": np.int64, "unsigned long long": np.uint64, "float": np.float32,
+        dtype = {"int": np.int32, "unsigned": np.uint32, "long long": np.int64, "unsigned long long": np.uint64,
+        "float": np.float32,
                  "double": np.float64, "__half": np.float16}[out]  # fmt: skip
         params = "".join(f", {t} {n}" for n, (t, _) in variables.items())
         text = f"{prelude}\n__global__ void k({out}* out{params}) {{ out[0] = {expr}; }}"

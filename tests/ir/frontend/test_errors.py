@@ -25,7 +25,8 @@ def body(code: str, prelude: str = "", params: str = "float* p, int n") -> str:
         (body("goto end; end: ;"), "E-UNSUPPORTED-GOTO", "loop"),
         (body('printf("%d", n);'), "E-UNSUPPORTED-CALL", "printf"),
         (body("if (p != nullptr) p[0] = 1;"), "E-UNSUPPORTED-NULL", "template"),
-        (body("p[0] = f(n);", "__device__ int f(int x) { return x ? f(x - 1) : 0; }"), "E-UNSUPPORTED-RECURSION", "loop"),
+        (body("p[0] = f(n);", "__device__ int f(int x) { return x ? f(x - 1) : 0; }"), "E-UNSUPPORTED-RECURSION",
+        "loop"),
         (body("p[0] = g;", "__device__ float g;"), "E-UNSUPPORTED-GLOBAL", "parameter"),
         (body("union { int i; float f; } u; u.i = n; p[0] = u.f;"), "E-UNSUPPORTED-UNION", "intrinsic"),
         (body("p[1.5f] = 0;"), "E-SEMA-SUBSCRIPT", ""),
@@ -107,8 +108,10 @@ def test_includes_come_only_from_allowed_folders(tmp_path):
         "__global__ void k(int* p) { *p = " + "(" * 20000 + "1" + ")" * 20000 + "; }\n",
         "__global__ void k(int* p) { *p = " + "-" * 5000 + "1; }\n",
         "__global__ void k(int* p) { " + "{" * 5000 + "}" * 5000 + " }\n",
-        "#define A A1 A1 A1 A1\n#define A1 A2 A2 A2 A2\n#define A2 A3 A3 A3 A3\n#define A3 A4 A4 A4 A4\n#define A4 A5 A5 A5 A5\n"
-        "#define A5 A6 A6 A6 A6\n#define A6 A7 A7 A7 A7\n#define A7 1+1+1+1+1+1+1+1\n__global__ void k(int* p) { *p = A; }\n",
+        "#define A A1 A1 A1 A1\n#define A1 A2 A2 A2 A2\n#define A2 A3 A3 A3 A3\n"
+        "#define A3 A4 A4 A4 A4\n#define A4 A5 A5 A5 A5\n"
+        "#define A5 A6 A6 A6 A6\n#define A6 A7 A7 A7 A7\n#define A7 1+1+1+1+1+1+1+1\n"
+        "__global__ void k(int* p) { *p = A; }\n",
         "__global__ void k(int* p) { *p = 'abc; }\n",
         "template <int N> struct S { S<N + 1> s; };\n__global__ void k(int* p) { S<0> s; *p = 1; }\n",
         "__global__ void k(int* p) {",

@@ -22,7 +22,8 @@ def dims(host: str, env: dict[str, int], prelude: str = "") -> tuple:
     [
         ("k<<<n, 128>>>(p, n, m);", (100, 1, 1, 128, 1, 1, None)),
         ("int t = 256; int b = (n + t - 1) / t; k<<<b, t, 0, 0>>>(p, n, m);", (1, 1, 1, 256, 1, 1, None)),
-        ("dim3 block(16, 8); dim3 grid((n + block.x - 1) / block.x, m); k<<<grid, block>>>(p, n, m);", (7, 7, 1, 16, 8, 1, None)),
+        ("dim3 block(16, 8); dim3 grid((n + block.x - 1) / block.x, m); k<<<grid, block>>>(p, n, m);", (7, 7, 1, 16,
+        8, 1, None)),
         ("dim3 g = dim3(n, m, 2); k<<<g, dim3(std::min(n, 1024))>>>(p, n, m);", (100, 7, 2, 100, 1, 1, None)),
         ("dim3 g; g.x = n; g.y = 3; k<<<g, 32>>>(p, n, m);", (100, 3, 1, 32, 1, 1, None)),
         ("size_t sh = 2 * n * sizeof(float); k<<<1, n, sh>>>(p, n, m);", (1, 1, 1, 100, 1, 1, 800)),
@@ -74,7 +75,8 @@ def test_launch_bounds():
 def test_list_kernels(tmp_path):
     path = tmp_path / "two.cu"
     path.write_text(
-        "template <typename T, int N>\n__global__ void a(T* p) {}\n__global__ void b(int n) {}\nvoid f() { b<<<1,1>>>(2); }\n"
+        "template <typename T, int N>\n__global__ void a(T* p) {}\n__global__ void b(int n) {}\n"
+        "void f() { b<<<1,1>>>(2); }\n"
     )
     first, second = list_kernels(str(path))
     assert (first.name, [(t.name, t.kind) for t in first.template], first.params) == (

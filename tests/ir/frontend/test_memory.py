@@ -62,7 +62,8 @@ def test_half2_intrinsics(execute):
 
 def test_float4_members(execute):
     text = """__global__ void k(float4* out, const float4* in) {
-        float4 v = in[0]; v.x += in[1].w; v.z = 9.f; out[0] = v; out[1] = make_float4(v.y, v.y, 0, in[0].x); out[1].z = 3.f; }"""
+        float4 v = in[0]; v.x += in[1].w; v.z = 9.f; out[0] = v; out[1] = make_float4(v.y, v.y, 0, in[0].x);
+        out[1].z = 3.f; }"""
     got = execute(text, {"out": np.zeros((2, 4), np.float32), "in": np.arange(8, dtype=np.float32).reshape(2, 4)})[
         "out"
     ]
@@ -105,7 +106,8 @@ def test_private_arrays(execute):
 
 def test_atomics_return_the_old_value(execute):
     text = """__global__ void k(int* out, int* ticket) {
-        int mine = atomicAdd(ticket, 1); out[mine] = 1; atomicMax(&out[4], (int)threadIdx.x); atomicCAS(out + 5, 0, 7); }"""
+        int mine = atomicAdd(ticket, 1); out[mine] = 1; atomicMax(&out[4], (int)threadIdx.x); atomicCAS(out + 5, 0,
+        7); }"""
     got = execute(text, {"out": np.zeros(6, np.int32), "ticket": np.zeros(1, np.int32)}, threads=4)
     assert list(got["out"]) == [1, 1, 1, 1, 3, 7] and got["ticket"][0] == 4
 
@@ -115,7 +117,8 @@ def test_warp_shuffle_sum(execute):
         #pragma unroll
         for (int o = 16; o > 0; o >>= 1) v += __shfl_down_sync(0xffffffff, v, o);
         return v; }
-    __global__ void k(float* out, const float* in) { float s = warp_sum(in[threadIdx.x]); if (threadIdx.x == 0) out[0] = s;
+    __global__ void k(float* out, const float* in) { float s = warp_sum(in[threadIdx.x]);
+    if (threadIdx.x == 0) out[0] = s;
         unsigned b = __ballot_sync(0xffffffffu, in[threadIdx.x] > 29.f); if (threadIdx.x == 0) out[1] = __popc(b); }"""
     got = execute(text, {"out": np.zeros(2, np.float32), "in": np.arange(32, dtype=np.float32)}, threads=32)["out"]
     assert list(got) == [496.0, 2.0]

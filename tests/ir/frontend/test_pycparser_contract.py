@@ -12,17 +12,20 @@ from pycparser.c_lexer import CLexer, Token
 from pycparser.c_parser import CParser, _TokenStream
 
 OVERRIDDEN = {
-    "_parse_error", "_add_typedef_name", "_add_identifier", "_starts_declaration", "_parse_specifiers", "_starts_declarator",
+    "_parse_error", "_add_typedef_name", "_add_identifier", "_starts_declaration", "_parse_specifiers",
+    "_starts_declarator",
     "_parse_declarator", "_parse_id_declarator", "_parse_abstract_declarator_opt", "_parse_decl_suffixes",
     "_parse_function_decl", "_parse_parameter_declaration_body", "_parse_type_name", "_parse_init_declarator",
     "_starts_expression", "_parse_binary_expression", "_parse_assignment_expression", "_parse_conditional_expression",
     "_try_parse_paren_type_name", "_parse_unary_expression", "_parse_postfix_expression", "_parse_primary_expression",
-    "_parse_initializer", "_parse_initializer_item", "_parse_block_item_list", "_parse_block_item", "_parse_static_assert", "_parse_statement",
+    "_parse_initializer", "_parse_initializer_item", "_parse_block_item_list", "_parse_block_item",
+    "_parse_static_assert", "_parse_statement",
     "_parse_external_declaration", "_parse_enum_specifier",
 }  # fmt: skip
 
 USED = {
-    "_push_scope", "_pop_scope", "_is_type_in_scope", "_type_modify_decl", "_build_declarations", "_build_type_name", "_peek",
+    "_push_scope", "_pop_scope", "_is_type_in_scope", "_type_modify_decl", "_build_declarations",
+    "_build_type_name", "_peek",
     "_peek_type", "_advance", "_accept", "_expect", "_mark", "_reset", "_tok_coord", "_parse_alignment_specifier",
     "_parse_attribute_specifier_sequence", "_parse_declaration_specifiers", "_parse_unified_string_literal",
     "_parse_compound_statement", "_parse_pragmacomp_or_statement", "_parse_pppragma_directive",

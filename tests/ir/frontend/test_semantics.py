@@ -112,7 +112,8 @@ def test_switch(execute):
     text = """enum E { A, B = 5, C };
     __global__ void k(int* out, const int* in, int n) {
       for (int i = 0; i < n; ++i) {
-        switch (in[i]) { case A: out[i] = 10; break; case B: case C: out[i] = 20; break; case 7: out[i] = 1; default: out[i] += 30; }
+        switch (in[i]) { case A: out[i] = 10; break; case B: case C: out[i] = 20; break; case 7: out[i] = 1;
+        default: out[i] += 30; }
       } }"""
     got = execute(text, {"out": np.zeros(5, np.int32), "in": np.array([0, 5, 6, 7, 8], np.int32), "n": 5})["out"]
     assert list(got) == [10, 20, 20, 31, 30]
@@ -131,7 +132,8 @@ def test_early_returns_of_device_functions(execute):
 
 
 def test_references_and_structs(execute):
-    text = """struct Acc { float s; int n; __device__ Acc() : s(0.f), n(0) {} __device__ void add(float x) { s += x; ++n; }
+    text = """struct Acc { float s; int n; __device__ Acc() : s(0.f), n(0) {} __device__ void add(float x) { s += x;
+    ++n; }
                   __device__ float mean() const { return s / n; } };
     struct P { float x, y; };
     __device__ P operator+(const P& a, const P& b) { return P{a.x + b.x, a.y + b.y}; }
@@ -144,12 +146,14 @@ def test_references_and_structs(execute):
 
 
 def test_lambda_captures(execute):
-    text = """__global__ void k(int* out) { int s = 3; auto f = [&](int x) { s += x; return s; }; out[0] = f(4); out[1] = f(1) + s; }"""
+    text = """__global__ void k(int* out) { int s = 3; auto f = [&](int x) { s += x; return s; }; out[0] = f(4);
+    out[1] = f(1) + s; }"""
     assert list(execute(text, {"out": np.zeros(2, np.int32)})["out"]) == [7, 16]
 
 
 def test_references_keep_the_element_they_were_bound_to(execute):
     text = """__device__ void next(int& slot, int& i) { i += 1; slot = 10 + i; }
     __device__ int bump(int v, int& x) { x += 5; return v; }
-    __global__ void k(int* out) { int i = 0; int& r = out[i]; i = 2; r = 7; next(out[i], i); out[1] = i; out[3] = bump(i, i); out[4] = i; }"""
+    __global__ void k(int* out) { int i = 0; int& r = out[i]; i = 2; r = 7; next(out[i], i); out[1] = i;
+    out[3] = bump(i, i); out[4] = i; }"""
     assert list(execute(text, {"out": np.zeros(5, np.int32)})["out"]) == [7, 3, 13, 3, 8]

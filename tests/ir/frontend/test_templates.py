@@ -42,14 +42,16 @@ def test_arguments_from_the_launch_site(cu):
 
 def test_the_launch_that_matches_is_used(cu):
     text = """template <typename T, int B> __global__ void k(T* p) { p[threadIdx.x] = B; }
-    template <typename T> void f(T* p, int n) { constexpr int B = 64; if (n > 9) k<T, B><<<n, B>>>(p); else k<T, 32><<<1, 32>>>(p); }"""
+    template <typename T> void f(T* p, int n) { constexpr int B = 64; if (n > 9) k<T, B><<<n, B>>>(p); else k<T,
+    32><<<1, 32>>>(p); }"""
     assert cu(text, template={"T": "float", "B": 32}).launch.block[0].value == 32
     assert cu(text, template={"T": "float", "B": 64}).launch.block[0].value == 64
 
 
 def test_several_instances_are_listed(refuses):
     error = refuses(
-        "template <int N> __global__ void k(int* p) { *p = N; }\nvoid f(int* p) { k<1><<<1,1>>>(p); k<2><<<1,1>>>(p); }",
+        "template <int N> __global__ void k(int* p) { *p = N; }\n"
+        "void f(int* p) { k<1><<<1,1>>>(p); k<2><<<1,1>>>(p); }",
         "E-TEMPLATE-MISSING",
     )
     assert "<1>" in error.message and "<2>" in error.message and "--template N=" in error.hint
@@ -115,7 +117,8 @@ def test_non_template_beats_template_and_exact_beats_conversion(execute):
 
 
 def test_default_template_arguments_and_enable_if(cu):
-    k = cu("""template <typename T, std::enable_if_t<std::is_integral<T>::value, int> = 0> __device__ int f(T x) { return 1; }
+    k = cu("""template <typename T, std::enable_if_t<std::is_integral<T>::value,
+    int> = 0> __device__ int f(T x) { return 1; }
     template <typename T, std::enable_if_t<!std::is_integral<T>::value, int> = 0> __device__ int f(T x) { return 2; }
     template <typename T = float, int N = 2 * 3> __global__ void k(T* p) { p[0] = f(1) + 10 * f(1.f) + 100 * N; }""")
     assert k.param("p").sym.type.elem == F32
