@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fold import simplify
+from ktc.ir.fold import evaluate, simplify
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Const, Expr, Knob, Load, Store, Var
+from ktc.ir.nodes import Const, Expr, Knob, Load, Store, Sym, Var
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, I32, Ptr, scalar_of
 from ktc.ir.walk import all_exprs, map_expr, walk, walk_expr
 
@@ -73,10 +73,15 @@ def geometry(kernel: Kernel) -> Geometry:
 
 
 def _aligned_buffers(kernel: Kernel) -> list[tuple[Param, int]]:
-    """Buffers that wide accesses need aligned, with the alignment the kernel was told of."""
-    wide = {e.buffer for e in all_exprs(kernel.body) if isinstance(e, Load) and e.width != 1}
-    wide |= {s.buffer for s in walk(kernel.body) if isinstance(s, Store) and s.width != 1}
-    return [(p, p.align) for p in kernel.params if p.sym in wide and p.align > scalar_of(p.sym.type).bytes]
+    """Buffers with wide accesses, and the alignment in bytes that the widest one needs of the base."""
+    needs: dict[Sym, int] = {}
+    accesses: list[Load | Store] = [e for e in all_exprs(kernel.body) if isinstance(e, Load)]
+    accesses += [s for s in walk(kernel.body) if isinstance(s, Store)]
+    for a in accesses:
+        width = a.width if isinstance(a.width, int) else evaluate(a.width, kernel.knob_values)
+        needs[a.buffer] = max(needs.get(a.buffer, 0), scalar_of(a.buffer.type).bytes * int(width or 1))
+    found = [(p, min(p.align, needs.get(p.sym, 0))) for p in kernel.params]
+    return [(p, n) for p, n in found if n > scalar_of(p.sym.type).bytes]
 
 
 def emit_launcher(emitted: Emitted, kind: str | None = None, original: Emitted | None = None) -> str:

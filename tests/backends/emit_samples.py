@@ -10,7 +10,6 @@ from ktc.ir.nodes import (
     Barrier,
     Binary,
     Call,
-    Cast,
     Const,
     Decl,
     Expr,
@@ -21,22 +20,19 @@ from ktc.ir.nodes import (
     Load,
     Return,
     Store,
+    Unary,
     Var,
     WarpOp,
     fresh,
     i32,
 )
-from ktc.ir.types import BOOL, F16, F32, I32, U32, Array, Ptr, Scalar, Vec
+from ktc.ir.types import F16, F32, I32, U32, Array, Ptr, Scalar, Vec
 
 TID, BID, BDIM = (HwIndex(level, "x") for level in ("thread", "block", "block_dim"))
 
 
 def f32(x: float) -> Const:
     return Const(x, F32)
-
-
-def u(e: Expr) -> Expr:
-    return cast(e, U32)
 
 
 def inc(v) -> Expr:
@@ -70,7 +66,7 @@ def silu_vec(elem: Scalar = F16) -> Kernel:
     x, g, y, xf, gf = fresh("x", vec), fresh("gate", vec), fresh("y", vec), fresh("xf", F32), fresh("gf", F32)
     two_d = mul(i32(2), Var(d))
     row = mul(Var(token), two_d)
-    silu = Binary("/", Var(xf), Binary("+", f32(1.0), Call("exp", (_neg(Var(xf)),), F32)))
+    silu = Binary("/", Var(xf), Binary("+", f32(1.0), Call("exp", (Unary("-", Var(xf)),), F32)))
     body = (
         Decl(token, cast(BID, I32), const=True),
         For(
@@ -100,12 +96,6 @@ def silu_vec(elem: Scalar = F16) -> Kernel:
     launch = Launch((Var(tokens), i32(1), i32(1)), (t, i32(1), i32(1)))
     params = (Param(out, align=16), Param(inp, align=16), Param(d, divisible_by=8), Param(tokens, host=True))
     return Kernel("silu_and_mul_kernel", params, launch, body, knobs, (Binary("==", binary("%", Var(d), v), i32(0)),))
-
-
-def _neg(e: Expr) -> Expr:
-    from ktc.ir.nodes import Unary
-
-    return Unary("-", e)
 
 
 def block_sum() -> Kernel:
@@ -150,6 +140,3 @@ def warp_sum() -> Kernel:
     )  # fmt: skip
     one = (i32(1), i32(1))
     return Kernel("warp_sum", (Param(x), Param(out)), Launch((Var(fresh("rows", I32)), *one), (i32(32), *one)), body)
-
-
-__all__ = ["BID", "BOOL", "TID", "Cast", "block_sum", "f32", "saxpy", "silu_vec", "u", "warp_sum"]

@@ -464,6 +464,3 @@ def test_a_private_array_of_runtime_size_is_refused():
 
 def test_emission_is_deterministic():
     assert emit(silu_vec(), "cuda").text == emit(silu_vec(), "cuda").text
-
-
-assert F64 and Unary

@@ -24,7 +24,6 @@ from ktc.ir.nodes import (
     RawStmt,
     Select,
     Store,
-    Var,
     WarpOp,
     fresh,
     i32,
@@ -155,6 +154,3 @@ def test_vec_accesses_become_128_bit_accesses():
 def test_the_same_text_compiles_for_an_nvidia_gpu(make):
     report = check_compile(on_nvidia(emit(make(), "hip")), output="ptx")
     assert b"ld.global" in report.artifact
-
-
-assert Var

@@ -28,7 +28,6 @@ from ktc.ir.nodes import (
     RawStmt,
     Return,
     Store,
-    Unary,
     Var,
     fresh,
     i32,
@@ -309,6 +308,3 @@ def test_double_to_half_rounds_once():
 def test_every_device_here_builds_the_text(make, mode):
     device()
     assert check_compile(emit(make(), "opencl", mode)).tool == "opencl"
-
-
-assert Unary
