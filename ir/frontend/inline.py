@@ -62,7 +62,7 @@ class Inliner(Intrinsics):
         """The body of ``e`` in place of a call; parameters become constants where the body changes them."""
         fn: Function = e.node
         if self.depth >= MAX_INLINE_DEPTH:
-            self.fail("E-UNSUPPORTED-RECURSION", f"'{e.name}' calls itself, or nests deeper than {MAX_INLINE_DEPTH}", node,
+            self.fail("E-UNSUPPORTED-RECURSION", f"'{e.name}' recurses, or nests deeper than {MAX_INLINE_DEPTH}", node,
                       hint="rewrite the recursion as a loop")  # fmt: skip
         facts = self.facts_for(fn)
         saved_frame, saved_loc = self.frame, self.loc
