@@ -41,7 +41,7 @@ class Evaluator:
     def __init__(self, state: State) -> None:
         self.state = state
         self._constants: dict[int, Any] = {}
-        self._touches_memory: dict[int, bool] = {}
+        self._lazy_ones: dict[int, bool] = {}
 
     def __call__(self, e: Expr, frame: Frame, act: Active) -> Any:
         method = _METHODS.get(type(e))
@@ -102,6 +102,8 @@ class Evaluator:
         t = scalar_of(e.a.type)
         if e.op in COMPARISONS:
             return self.state.domain.compare(e.op, a, b, t)
+        if e.op in "/%" and not t.is_float and self.state.sanitize and np.any(b == 0):
+            self.state.report("division-by-zero", "an integer is divided by zero", frame, act, np.asarray(b == 0))
         return self.state.domain.arith(e.op, a, b, t)
 
     def _lazy(self, e: Binary, frame: Frame, act: Active):
@@ -110,7 +112,7 @@ class Evaluator:
         if np.ndim(a) == 0:
             return np.bool_(short) if bool(a) == short else self.truth(e.b, frame, act)
         undecided = ~a if short else a
-        if not self._reads_memory(e.b):
+        if not self._must_be_lazy(e.b):
             b = self.truth(e.b, frame, act)
             return a | b if short else a & b
         out = a.copy()
@@ -123,7 +125,7 @@ class Evaluator:
         cond = self.truth(e.cond, frame, act)
         if np.ndim(cond) == 0:
             return self(e.a if cond else e.b, frame, act)
-        if not (self._reads_memory(e.a) or self._reads_memory(e.b)):
+        if not (self._must_be_lazy(e.a) or self._must_be_lazy(e.b)):
             a, b = self(e.a, frame, act), self(e.b, frame, act)
             return np.where(cond[:, None] if np.ndim(a) == 2 or np.ndim(b) == 2 else cond, a, b)
         lanes, out = frame.lanes(act), None
@@ -135,11 +137,12 @@ class Evaluator:
                 out[chosen] = v
         return out if out is not None else self(e.a, frame, act)
 
-    def _reads_memory(self, e: Expr) -> bool:
-        known = self._touches_memory.get(id(e))
+    def _must_be_lazy(self, e: Expr) -> bool:
+        """Whether evaluating ``e`` for a lane that skips it could matter."""
+        known = self._lazy_ones.get(id(e))
         if known is None:
-            known = any(isinstance(x, Load | WarpOp) for x in walk_expr(e))
-            self._touches_memory[id(e)] = known
+            known = any(isinstance(x, Load | WarpOp) or _may_divide_by_zero(x) for x in walk_expr(e))
+            self._lazy_ones[id(e)] = known
         return known
 
     def _cast(self, e: Cast, frame: Frame, act: Active):
@@ -203,6 +206,10 @@ class Evaluator:
 
     def _warp(self, e: WarpOp, frame: Frame, act: Active):
         return warp_op(self, e, frame, act)
+
+
+def _may_divide_by_zero(e: Expr) -> bool:
+    return isinstance(e, Binary) and e.op in "/%" and not isinstance(e.b, Const) and not scalar_of(e.a.type).is_float
 
 
 _METHODS: dict[type, Callable] = {

@@ -13,6 +13,7 @@ KINDS = {
     "dependent-iterations": "two iterations of one par loop touch one element, at least one writes",
     "barrier-divergence": "a barrier that some live threads of the block do not reach together",
     "warp-divergence": "a warp operation whose mask names lanes that are elsewhere, or misses one that is here",
+    "division-by-zero": "an integer division or remainder by zero",
     "shuffle-width": "a shuffle over a segment that is not a power of two up to 32",
     "uninitialised": "the kernel's results depend on memory or variables that were never written",
     "misaligned": "a wide access whose address is not a multiple of its size",

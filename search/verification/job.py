@@ -39,8 +39,8 @@ class Job:
     def run(
         self, instance: Instance, args: Mapping[str, Any], domain: str, want: RunResult, *, sanitize: bool = False
     ) -> RunResult:
-        """The candidate in one domain; endless if it takes thirty times the original's statements, and many."""
-        fuel = max(FUEL // 3, 100 * want.steps)
+        """The candidate in one domain; endless if it takes a hundred times the original's statements, and many."""
+        fuel = max(FUEL // 15, 100 * want.steps)
         undefined = self.oracle.undefined
         result = run(self.candidate, args, domain=domain, sanitize=sanitize, fuel=fuel, undefined=undefined)
         self.steps[id(instance)] = result.steps

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,6 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.types import Ptr
 from ktc.ir.walk import assigned
 from ktc.ir.workload import ArgSpec, Scenario, Workload
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ir" / "interp"))
 
 
 def _workload(name: str, args: tuple[ArgSpec, ...], *scenarios: dict[str, int]) -> Workload:
