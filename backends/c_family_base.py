@@ -85,7 +85,7 @@ class DialectBase:
         """The call that performs ``s`` and yields the old value."""
         raise NotImplementedError
 
-    def async_copy(self, dst: str, src: str, elem: Scalar, width: str, n: int | None) -> str:
+    def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr) -> str:
         """A plain copy, where there is no asynchronous one: same meaning once waited for."""
         raise NotImplementedError
 

@@ -220,12 +220,12 @@ class CxxDialect(Dialect):
             scope
         ]
 
-    def async_copy(self, dst: str, src: str, elem: Scalar, width: str, n: int | None) -> str:
-        if n == 1:
+    def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr) -> str:
+        if const_int(width) == 1:
             return f"{dst} = {src};"
         for helper in ("vec", "load_vec", "store_vec"):
             self.need(helper)
-        return f"store_vec(&{dst}, load_vec<{width}>(&{src}));"
+        return f"store_vec(&{dst}, load_vec<{self.extent(width)}>(&{src}));"
 
     def shared_array(self, s: Alloc, name: str, extents: str) -> list[str]:
         align = f"{self.aligned.format(n=s.align)} " if s.align else ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Sym
+from ktc.ir.nodes import Expr, Sym
 from ktc.ir.types import BF16, E4M3, E5M2, F16, U32, Scalar, Type
 
+from .c_family_base import const_int
 from .c_family_cxx import CxxDialect
 from .c_family_cxx_tables import INFINITY_HELPER, LOAD_HELPER, NAN_HELPER, STORE_HELPER, VEC_HELPER
 from .c_family_legalise import widen_small_floats
@@ -50,7 +51,9 @@ CP_ASYNC = """\
 template <int Bytes>
 __device__ inline void cp_async(void* dst, const void* src) {
   const unsigned d = static_cast<unsigned>(__cvta_generic_to_shared(dst));
-  if constexpr (Bytes == 16) {
+  if constexpr (Bytes == 2) {  // too small to be asynchronous
+    *static_cast<unsigned short*>(dst) = *static_cast<const unsigned short*>(src);
+  } else if constexpr (Bytes == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(d), "l"(src) : "memory");
   } else {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(d), "l"(src), "n"(Bytes) : "memory");
@@ -128,11 +131,12 @@ class CudaDialect(CxxDialect):
         ctype = Scalar("int", 32) if kind in ("any", "all") else U32 if kind == "ballot" else ty
         return Piece(f"{name}({', '.join(args)})", POSTFIX, ctype)
 
-    def async_copy(self, dst: str, src: str, elem: Scalar, width: str, n: int | None) -> str:
+    def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr) -> str:
+        n = const_int(width)
         if not self.profile.async_copy or (n is not None and n * elem.bytes not in (4, 8, 16)):
-            return super().async_copy(dst, src, elem, width, n)
+            return super().async_copy(dst, src, elem, width)
         self.need("cp_async")
-        size = str(n * elem.bytes) if n is not None else f"sizeof({self.type_name(elem)}) * {width}"
+        size = str(n * elem.bytes) if n is not None else f"sizeof({self.type_name(elem)}) * {self.extent(width)}"
         return f"cp_async<{size}>(&{dst}, &{src});"
 
     def async_commit(self) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ktc.ir.kernel import Kernel, KnobDecl, Param
-from ktc.ir.nodes import Alloc, Binary, Cast, Const, Expr, HwIndex, Sym
+from ktc.ir.nodes import Alloc, Binary, Cast, Expr, HwIndex, Sym
 from ktc.ir.types import (
     BF16,
     BOOL,
@@ -219,10 +219,10 @@ class OpenCLDialect(OpenCLCollectives):
     def alignas(self, n: int) -> str:
         return f"__attribute__((aligned({n})))"
 
-    def async_copy(self, dst: str, src: str, elem: Scalar, width: str, n: int | None) -> str:
-        if n == 1:
+    def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr) -> str:
+        if const_int(width) == 1:
             return f"{dst} = {src};"
-        name = self.vector_name(Vec(elem, n if n is not None else Const(0, I32, width)))
+        name = self.vector_name(Vec(elem, width))
         return f"*(__local {name}*)&{dst} = *(const __global {name}*)&{src};"
 
     def shared_array(self, s: Alloc, name: str, extents: str) -> list[str]:

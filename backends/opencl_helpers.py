@@ -126,9 +126,11 @@ static inline uint warp_ballot(int predicate, uint mask) { return sub_group_ball
 }
 EXTENSIONS = {
     "subgroup": """\
+#if __OPENCL_C_VERSION__ < 300
 #pragma OPENCL EXTENSION cl_khr_subgroups : enable
 #pragma OPENCL EXTENSION cl_khr_subgroup_ballot : enable
-#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable""",
+#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable
+#endif""",
 }
 
 

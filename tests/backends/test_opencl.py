@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
+import shutil
 
 import numpy as np
 import pytest
 from emit_samples import block_sum, saxpy, silu_vec, warp_sum
 from ktc.backends import check_compile, emit
 from ktc.ir.diagnostics import KtcError, Loc
-from ktc.ir.kernel import Kernel, Launch, Param, bind
+from ktc.ir.kernel import Kernel, KnobDecl, Launch, Param, bind
 from ktc.ir.nodes import (
     Alloc,
     Assign,
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
     Atomic,
     Barrier,
     Binary,
@@ -24,6 +28,7 @@ from ktc.ir.nodes import (
     HwIndex,
     If,
     InlineAsm,
+    Knob,
     Load,
     RawStmt,
     Return,
@@ -292,6 +297,33 @@ def test_a_product_rounded_to_nearest_is_not_fused_into_the_sum():
     values = np.float32([1 + 2.0**-12] * 4)
     (_, out) = run(kernel_of(Store(dst, (GID,), value), params=[src, dst], block=4), [values, values * 0], 1, 4)
     assert np.array_equal(out, values * values - np.float32(1))
+
+
+def staged(width) -> Kernel:
+    """Copy a tile to shared memory asynchronously, wait, and read it backwards."""
+    x, y, s = fresh("x", Ptr(F32)), fresh("y", Ptr(F32)), fresh("s", Array(F32, (i32(128),), "shared"))
+    at = Binary("*", TID, i32(4))
+    body = [Alloc(s, align=16), AsyncCopy(s, (at,), x, (at,), width), AsyncCommit(), AsyncWait(0), Barrier()]
+    for k in range(4):
+        here = Binary("+", at, i32(k))
+        body.append(Store(y, (here,), Load(s, (Binary("-", i32(127), here),))))
+    knobs = (KnobDecl("W", (4,), 4),)
+    return kernel_of(*body, params=[x, y]).with_(knobs=knobs)
+
+
+@pytest.mark.parametrize("width", [4, Knob("W")])
+def test_asynchronous_copies_are_plain_ones(width):
+    x = np.arange(128, dtype=np.float32)
+    (_, out) = run(staged(width), [x, x * 0], 1, 32)
+    assert np.array_equal(out, x[::-1])
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.parametrize("width", [4, Knob("W")])
+def test_asynchronous_copies_are_asynchronous_in_cuda(width):
+    ptx = check_compile(emit(staged(width), "cuda"), output="ptx").artifact.decode()
+    assert "cp.async.cg.shared.global" in ptx and "cp.async.wait_group 0" in ptx
+    check_compile(emit(staged(width), "cuda-sm75"), "sm_75")
 
 
 def test_double_to_half_rounds_once():
