@@ -13,10 +13,17 @@ from ktc.ir.types import SCALARS
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.outcome import Outcome
 from ktc.search.printing import printed
-from ktc.search.workers import Executor, FromWorkload, Measured, open_executor
+from ktc.search.workers import Deadlines, Executor, FromWorkload, Measured, open_executor
 
 if TYPE_CHECKING:
     from ktc.search.target import Emitted
+
+CHECKED_BYTES = 16 << 20
+"""Scenarios up to this size get the whole differential check in the finals; at larger ones the timed outputs are
+compared with the original's, and the differential check runs on small sizes."""
+
+PATIENCE = Deadlines(compile=45.0, run=45.0, verify=60.0)
+"""A configuration that takes longer to compile or to run is not worth waiting for: others of its template are faster."""
 
 MEASURE_S, DUEL_S = 0.15, 0.8
 """Seconds of timing for a measurement while tuning, and for a duel of the finals."""
@@ -40,7 +47,7 @@ class Station:
         executor: Executor | None = None,
     ) -> None:
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
-        self.executor = executor or open_executor(device)
+        self.executor = executor or open_executor(device, deadlines=PATIENCE)
         self.device = self.executor.device
         self._base: Emitted | None = None
 
@@ -78,11 +85,13 @@ class Station:
             KtcError: it cannot be printed, or it failed.
         """
         code = printed(kernel, self.device.profile)
-        wrong = self._differs(code, scenario, count=1)
+        small = sum(n for _, n in self.argument_bytes(scenario).values()) <= CHECKED_BYTES
+        wrong = self._differs(code, scenario if small else None, count=4)
         said = self.executor.time(code, self._inputs(scenario), baseline=self._original(), budget_s=DUEL_S)
         if said.timing is None or said.baseline is None or said.ratio is None:
             raise KtcError("E-DUEL", f"{said.status}: {said.details.get('message', '')}")
-        return said, "ok" if wrong is None else str(wrong.details["error"])
+        apart = str(said.details.get("disagreement", ""))
+        return said, apart or ("ok" if wrong is None else str(wrong.details["error"]))
 
     def _differs(self, code: Emitted, scenario: Scenario | None, count: int) -> Outcome | None:
         """The differential check on the device: a failed outcome, or None when nothing speaks against the candidate.

@@ -17,6 +17,7 @@ from ktc.backends.runtimes import open_runtime
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.text import parse_kernel
 
+from .agreement import disagreement
 from .timing import rotation
 from .worker_protocol import code_from_json, device_to_json, inputs_from_json, save_array, timing_to_json
 
@@ -40,6 +41,7 @@ class Resident:
     sets: list[dict[str, Any]]
     outputs: tuple[str, ...]
     bytes: int
+    host: dict[str, Any]  # the same arguments in host memory
 
     def reset(self, runtime: Runtime, count: int | None = None) -> list[dict[str, Any]]:
         """The first ``count`` sets (all), with their outputs as they were at the start."""
@@ -115,7 +117,7 @@ class Measurer:
         out: dict[str, Any] = {"resources": dict(exe.resources), "copies": len(sets), "bytes": on_device.bytes}
         if m.get("baseline"):
             _, base = self._executable(m["baseline"])
-            self._fingerprint(base, on_device)  # a broken baseline fails here, not inside the timing
+            out["disagreement"] = self._disagreement(base, exe, on_device)  # and a broken baseline fails here
             on_device.reset(self.runtime)
             first, second, ratio = self.runtime.time_pair((base, sets), (exe, sets), budget_s=m["budget_s"])
             out |= {"baseline": timing_to_json(first), "timing": timing_to_json(second), "ratio": list(ratio)}
@@ -160,10 +162,21 @@ class Measurer:
             size = sum(v.nbytes for v in values.values() if isinstance(v, np.ndarray))
             copies = rotation(size, self.runtime.device.l2_bytes, self.runtime.device.global_bytes) if cold else 1
             self._sets[key] = Resident(
-                self._upload(values), [self._upload(values) for _ in range(copies)], tuple(outputs), size
+                self._upload(values), [self._upload(values) for _ in range(copies)], tuple(outputs), size, values
             )
         self._sets.move_to_end(key)
         return self._sets[key]
+
+    def _disagreement(self, base: Executable, exe: Executable, data: Resident) -> str:
+        """How the outputs of ``exe`` on the timed inputs differ from those of ``base``; '' if they agree."""
+        kept = []
+        for e in (base, exe):
+            args = data.reset(self.runtime, 1)[0]
+            e.launch(args)
+            self.runtime.synchronize()
+            kept.append({n: self.runtime.to_host(args[n], data.host[n]) for n in data.outputs})
+        found = (disagreement(n, kept[0][n], kept[1][n]) for n in data.outputs)
+        return next((f for f in found if f), "")
 
     def _fingerprint(self, exe: Executable, data: Resident) -> list[str]:
         """Checksums of the outputs of one launch on pristine inputs."""

@@ -209,7 +209,8 @@ class LocalExecutor:
     def _on_device(self, request: Mapping[str, Any], deadline_s: float) -> Reply:
         """Ask the measuring process. A crash is tried once more in a fresh, trusted process before it is held against
         the candidate; a hang is not: the next process's canary shows that the device is well."""
-        kind = json.dumps([request["do"], request.get("inputs") or request.get("workload")], sort_keys=True)
+        duel = request.get("baseline") is not None
+        kind = json.dumps([request["do"], duel, request.get("inputs") or request.get("workload")], sort_keys=True)
         with self._lock:
             deadline_s = self._patience.limit(kind, deadline_s)
             start = time.monotonic()

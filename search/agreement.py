@@ -1,0 +1,56 @@
+"""Whether two programs' outputs agree at production size: the last look at what was really timed.
+
+The exact checks run on small, awkward sizes. Here two device results meet, both within their own rounding, so that
+
+    |h - g| <= (4 u_out + 64 u_f32) (|g| + rms(g))        u: unit round-off of the output, of float32 accumulation
+
+per element, NaN and infinities in the same places, integers to the bit. A misplaced, missing or doubled element of
+ordinary data exceeds this by orders of magnitude; rounding in another order does not come near.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+CHUNK = 1 << 22
+"""Elements compared at a time, so that a gigabyte of output needs no gigabytes of temporaries."""
+
+U_F32 = 2.0**-24
+UNIT_ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3,
+                 "float32": U_F32, "float64": 2.0**-53}  # fmt: skip
+
+
+def disagreement(name: str, want: np.ndarray, got: np.ndarray) -> str:
+    """'' if ``got`` agrees with ``want``, else the worst element and by how much it is off."""
+    a, b = want.reshape(-1), got.reshape(-1)
+    if a.dtype.name not in UNIT_ROUNDOFF:
+        return _first_difference(name, want, a != b)
+    scale = _rms(a)
+    allowed = 4 * UNIT_ROUNDOFF[a.dtype.name] + (64 * U_F32 if a.dtype.name != "float64" else 0)
+    for start in range(0, a.size, CHUNK):
+        g, h = (x[start : start + CHUNK].astype(np.float64) for x in (a, b))
+        with np.errstate(invalid="ignore"):
+            special = ~np.isfinite(g) | ~np.isfinite(h)
+            alike = (g == h) | (np.isnan(g) & np.isnan(h))
+            bad = np.where(special, ~alike, np.abs(h - g) > allowed * (np.abs(g) + scale))
+        if bad.any():
+            at = int(np.argmax(bad))
+            place = [int(i) for i in np.unravel_index(start + at, want.shape)]
+            return f"{name}{place} is {h[at]:.9g}, the original has {g[at]:.9g}"
+    return ""
+
+
+def _first_difference(name: str, want: np.ndarray, differs: np.ndarray) -> str:
+    if not differs.any():
+        return ""
+    return f"{name}{[int(i) for i in np.unravel_index(int(np.argmax(differs)), want.shape)]} differs from the original"
+
+
+def _rms(a: np.ndarray) -> float:
+    """Root mean square of the finite elements."""
+    total, count = 0.0, 0
+    for start in range(0, a.size, CHUNK):
+        x = a[start : start + CHUNK].astype(np.float64)
+        x = x[np.isfinite(x)]
+        total, count = total + float(np.dot(x, x)), count + x.size
+    return (total / count) ** 0.5 if count else 0.0
