@@ -88,7 +88,7 @@ class Bench:
             study_key=self._key(c, scenario),
             seeds=seeds,
             seed=self.seed,
-            prepare=lambda config: self.station.prepare(at(config)),
+            prepare=(lambda config: self.station.prepare(at(config))) if ahead else None,
             ahead=ahead,
         )
         timed = [t for t in found.trials if t.objective is not None and not t.outcome.early]
