@@ -77,6 +77,7 @@ class Context:
     expand_pack: Any
     global_variable: Any
     keep_before: Any
+    binary: Any
     items: Any
     block: Any
     statement: Any

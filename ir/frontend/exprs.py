@@ -8,15 +8,13 @@ from pycparser import c_ast
 
 from ..fold import fold_node
 from ..nodes import Binary, Const, Decl, Expr, HwIndex, Load, Var, fresh, i32
-from ..types import BOOL, F32, F64, I32, I64, U64, Array, Ptr, Scalar, Type, Vec
+from ..types import BOOL, I64, U64, Array, Ptr, Scalar, Type, Vec
 from ..walk import walk_expr
-from . import constants
+from .assign import Assignments
 from .cxx_ast import Construct, CxxCast, Lambda, PackExpansion, QualName
-from .cxx_types import CArray, RecordType, show
-from .lazy import LazyOperators
-from .literals import character, integer
+from .cxx_types import CArray, show
+from .lookup import HW
 from .places import LANES, bitcast, describe
-from .program import name_parts, pick
 from .values import (
     Dim3Val,
     ElemPlace,
@@ -30,17 +28,15 @@ from .values import (
     RecordVal,
     RVal,
     SubVec,
-    TypeVal,
     Value,
     VarPlace,
     ViewPlace,
 )  # fmt: skip
 
-HW = {"threadIdx": "thread", "blockIdx": "block", "blockDim": "block_dim", "gridDim": "grid_dim"}
 _PLACES = (VarPlace, ElemPlace, LanePlace, SubVec, ViewPlace)
 
 
-class Exprs(LazyOperators):
+class Exprs(Assignments):
     """Expressions. ``eval`` gives a value or place, ``rval`` a scalar or vector value."""
 
     def rval(self, node: Any) -> RVal:
@@ -61,95 +57,6 @@ class Exprs(LazyOperators):
             return self.eval(node)
 
     # ------------------------------------------------------------------ leaves
-    def _constant(self, node: c_ast.Constant) -> Value:
-        text, kind = node.value, node.type
-        if kind == "bool":
-            return RVal(Const(text == "true", BOOL, text))
-        if kind == "nullptr_t":
-            return NullVal()
-        if kind == "char":
-            return RVal(Const(character(text), Scalar("int", 8), text))
-        if kind == "string":
-            return OpaqueVal(text)
-        if "int" in kind:
-            return RVal(integer(text))
-        digits = text.replace("'", "")
-        f32 = digits[-1] in "fF" and not (digits[:2].lower() == "0x" and "p" not in digits.lower())
-        value = float.fromhex(digits.rstrip("fFlL")) if digits[:2].lower() == "0x" else float(digits.rstrip("fFlL"))
-        c = RVal(Const(value, F64, text))
-        return RVal(Const(self.convert(c, F32).expr.value, F32, text)) if f32 else c  # type: ignore[attr-defined]
-
-    def _id(self, node: c_ast.ID) -> Value:
-        found = self.scope.find(node.name)
-        if found is not None:
-            return found
-        value = self.global_name((), node.name, node)
-        if value is not None:
-            return value
-        function = self.function_value(node.name)
-        if function is not None:
-            return function
-        if node.name == "NULL":
-            return NullVal()
-        if node.name in HW:
-            return OpaqueVal(node.name)
-        extra = f"; {', '.join(self.source.missing[:3])} was not found" if self.source.missing else ""
-        looks_macro = node.name.isupper()
-        hint = (
-            f"give it a value with -D {node.name}=..."
-            if looks_macro
-            else "check the spelling, or add the folder of its header"
-        )
-        self.fail("E-SEMA-NAME", f"unknown name '{node.name}'{extra}", node, hint=hint)
-
-    def _qual(self, node: QualName) -> Value:
-        qualifier, name, args = name_parts(node)
-        if qualifier == ("std",) and name.endswith("_v") and args:
-            answer = self.predicate(name[:-2], args, node)
-            if answer is not None:
-                return RVal(Const(answer, BOOL))
-        if name == "value" and len(node.parts) >= 2:
-            trait = node.parts[-2]
-            answer = self.predicate(trait.name, trait.args or [], node)
-            if answer is not None:
-                return RVal(Const(answer, BOOL))
-        if len(node.parts) > 1:
-            owner = self.try_type(QualName(node.parts[:-1], False, coord=node.coord))
-            if isinstance(owner, RecordType):
-                member = self.static_member(owner, name, node)
-                if member is not None:
-                    return member
-        value = self.global_name(qualifier, name, node, args)
-        if value is not None:
-            return value
-        self.fail(
-            "E-SEMA-NAME",
-            f"unknown name '{node.text}'",
-            node,
-            hint="check the spelling, or add the folder of its header",
-        )
-
-    def global_name(self, qualifier: tuple[str, ...], name: str, node: Any, args: list | None = None) -> Value | None:
-        """A file-scope constant, enumerator or named constant."""
-        for entity in pick(self.program.variables.get(name, []), qualifier, self.scope.namespace):
-            return self.global_variable(entity, node, args)
-        if name in self.program.enumerators:
-            return self.enumerator(name, node)
-        if name in constants.NAMED:
-            return RVal(constants.NAMED[name])
-        t = self.try_type(node) if isinstance(node, c_ast.ID) else None
-        return TypeVal(t) if t is not None else None
-
-    def enumerator(self, name: str, node: Any) -> RVal:
-        enum, position = self.program.enumerators[name]
-        t = I32 if enum.underlying_type is None else self.resolve(enum.underlying_type)
-        base, offset = 0, position
-        for i in range(position, -1, -1):
-            if enum.values[i].value is not None:
-                base, offset = self.const_int(enum.values[i].value, "an enumerator"), position - i
-                break
-        assert isinstance(t, Scalar)
-        return RVal(Const(base + offset, t))
 
     # ------------------------------------------------------------------ operators
     def _binary(self, node: c_ast.BinaryOp) -> Value:
@@ -260,66 +167,6 @@ class Exprs(LazyOperators):
         if isinstance(node, c_ast.ID | QualName) and (t := self.try_type(node)) is not None:
             return t
         return self.type_of(self.unevaluated(node))
-
-    def _increment(self, node: Any, op: str, post: bool) -> Value:
-        place = self.eval(node.expr)
-        old = self.load(place, node)
-        if isinstance(old, RecordVal):
-            found = self.operator_call(op * 2, [old], node)
-            if found is not None:
-                return found
-        if isinstance(old, PtrVal):
-            kept = old
-            if post and old.offset is not None:
-                import dataclasses
-
-                kept = dataclasses.replace(old, offset=self.temp(old.offset, "old"))
-            self.store(place, self.pointer_add(old, i32(1 if op == "+" else -1), node), node)
-            return kept if post else self.load(place)
-        place = self.stable(place)
-        x = self.rvalue(place, node)
-        if post and id(node) not in self.unused:
-            x = RVal(self.temp(x.expr, "old"))
-        one = RVal(Const(1, I32))
-        self.store(place, self._as_place_type(self.arithmetic(op, x, one, node), place), node)
-        return x if post else place
-
-    def _as_place_type(self, v: RVal, place: Value) -> RVal:
-        return self.convert(v, self.type_of(place))
-
-    def _assign(self, node: c_ast.Assignment) -> Value:
-        if node.op == "=":
-            if isinstance(node.rvalue, c_ast.InitList):
-                place = self.eval(node.lvalue)
-                v = self.initial_value(self.type_of(place), node.rvalue.exprs, True, node)
-            else:
-                v = self.load(self.eval(node.rvalue), node.rvalue)
-                at = len(self.out)
-                place = self.eval(node.lvalue)
-                v = self.keep_before(v, at)
-            if (
-                isinstance(node.lvalue, c_ast.StructRef)
-                and isinstance(v, PtrVal)
-                and self.assign_pointer_field(node.lvalue, v)
-            ):
-                return v
-            if isinstance(place, RecordVal) and (found := self.method(place, "operator=", [v], node)) is not None:
-                return found
-            self.store(place, v, node)
-            return place
-        op = node.op[:-1]
-        rhs = self.load(self.eval(node.rvalue), node.rvalue)
-        place = self.stable(self.eval(node.lvalue))
-        old = self.load(place, node)
-        if isinstance(old, RecordVal) or isinstance(rhs, RecordVal) or isinstance(self.type_of(old), Vec):
-            found = self.operator_call(node.op, [place, rhs], node)
-            if found is not None:
-                return found
-        new = self.binary(op, old, rhs, node)
-        if isinstance(new, RVal):
-            new = self._as_place_type(new, place)
-        self.store(place, new, node)
-        return place
 
     def _subscript(self, node: c_ast.ArrayRef) -> Value:
         base = self.eval(node.name)

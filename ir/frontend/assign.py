@@ -1,0 +1,81 @@
+"""Assignment and increments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from ..nodes import Const, i32
+from ..types import I32, Vec
+from .lookup import Lookup
+from .values import (
+    PtrVal,
+    RecordVal,
+    RVal,
+    Value,
+)  # fmt: skip
+
+
+class Assignments(Lookup):
+    """Operators that change a place."""
+
+    def _increment(self, node: Any, op: str, post: bool) -> Value:
+        place = self.eval(node.expr)
+        old = self.load(place, node)
+        if isinstance(old, RecordVal):
+            found = self.operator_call(op * 2, [old], node)
+            if found is not None:
+                return found
+        if isinstance(old, PtrVal):
+            kept = old
+            if post and old.offset is not None:
+                import dataclasses
+
+                kept = dataclasses.replace(old, offset=self.temp(old.offset, "old"))
+            self.store(place, self.pointer_add(old, i32(1 if op == "+" else -1), node), node)
+            return kept if post else self.load(place)
+        place = self.stable(place)
+        x = self.rvalue(place, node)
+        if post and id(node) not in self.unused:
+            x = RVal(self.temp(x.expr, "old"))
+        one = RVal(Const(1, I32))
+        self.store(place, self._as_place_type(self.arithmetic(op, x, one, node), place), node)
+        return x if post else place
+
+    def _as_place_type(self, v: RVal, place: Value) -> RVal:
+        return self.convert(v, self.type_of(place))
+
+    def _assign(self, node: c_ast.Assignment) -> Value:
+        if node.op == "=":
+            if isinstance(node.rvalue, c_ast.InitList):
+                place = self.eval(node.lvalue)
+                v = self.initial_value(self.type_of(place), node.rvalue.exprs, True, node)
+            else:
+                v = self.load(self.eval(node.rvalue), node.rvalue)
+                at = len(self.out)
+                place = self.eval(node.lvalue)
+                v = self.keep_before(v, at)
+            if (
+                isinstance(node.lvalue, c_ast.StructRef)
+                and isinstance(v, PtrVal)
+                and self.assign_pointer_field(node.lvalue, v)
+            ):
+                return v
+            if isinstance(place, RecordVal) and (found := self.method(place, "operator=", [v], node)) is not None:
+                return found
+            self.store(place, v, node)
+            return place
+        op = node.op[:-1]
+        rhs = self.load(self.eval(node.rvalue), node.rvalue)
+        place = self.stable(self.eval(node.lvalue))
+        old = self.load(place, node)
+        if isinstance(old, RecordVal) or isinstance(rhs, RecordVal) or isinstance(self.type_of(old), Vec):
+            found = self.operator_call(node.op, [place, rhs], node)
+            if found is not None:
+                return found
+        new = self.binary(op, old, rhs, node)
+        if isinstance(new, RVal):
+            new = self._as_place_type(new, place)
+        self.store(place, new, node)
+        return place

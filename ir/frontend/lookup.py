@@ -1,0 +1,119 @@
+"""Literals and names in expressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from ..nodes import Const
+from ..types import BOOL, F32, F64, I32, Scalar
+from . import constants
+from .cxx_ast import QualName
+from .cxx_types import RecordType
+from .lazy import LazyOperators
+from .literals import character, integer
+from .program import name_parts, pick
+from .values import (
+    NullVal,
+    OpaqueVal,
+    RVal,
+    TypeVal,
+    Value,
+)  # fmt: skip
+
+HW = {"threadIdx": "thread", "blockIdx": "block", "blockDim": "block_dim", "gridDim": "grid_dim"}
+
+
+class Lookup(LazyOperators):
+    """What a literal or a name means."""
+
+    def _constant(self, node: c_ast.Constant) -> Value:
+        text, kind = node.value, node.type
+        if kind == "bool":
+            return RVal(Const(text == "true", BOOL, text))
+        if kind == "nullptr_t":
+            return NullVal()
+        if kind == "char":
+            return RVal(Const(character(text), Scalar("int", 8), text))
+        if kind == "string":
+            return OpaqueVal(text)
+        if "int" in kind:
+            return RVal(integer(text))
+        digits = text.replace("'", "")
+        f32 = digits[-1] in "fF" and not (digits[:2].lower() == "0x" and "p" not in digits.lower())
+        value = float.fromhex(digits.rstrip("fFlL")) if digits[:2].lower() == "0x" else float(digits.rstrip("fFlL"))
+        c = RVal(Const(value, F64, text))
+        return RVal(Const(self.convert(c, F32).expr.value, F32, text)) if f32 else c  # type: ignore[attr-defined]
+
+    def _id(self, node: c_ast.ID) -> Value:
+        found = self.scope.find(node.name)
+        if found is not None:
+            return found
+        value = self.global_name((), node.name, node)
+        if value is not None:
+            return value
+        function = self.function_value(node.name)
+        if function is not None:
+            return function
+        if node.name == "NULL":
+            return NullVal()
+        if node.name in HW:
+            return OpaqueVal(node.name)
+        extra = f"; {', '.join(self.source.missing[:3])} was not found" if self.source.missing else ""
+        looks_macro = node.name.isupper()
+        hint = (
+            f"give it a value with -D {node.name}=..."
+            if looks_macro
+            else "check the spelling, or add the folder of its header"
+        )
+        self.fail("E-SEMA-NAME", f"unknown name '{node.name}'{extra}", node, hint=hint)
+
+    def _qual(self, node: QualName) -> Value:
+        qualifier, name, args = name_parts(node)
+        if qualifier == ("std",) and name.endswith("_v") and args:
+            answer = self.predicate(name[:-2], args, node)
+            if answer is not None:
+                return RVal(Const(answer, BOOL))
+        if name == "value" and len(node.parts) >= 2:
+            trait = node.parts[-2]
+            answer = self.predicate(trait.name, trait.args or [], node)
+            if answer is not None:
+                return RVal(Const(answer, BOOL))
+        if len(node.parts) > 1:
+            owner = self.try_type(QualName(node.parts[:-1], False, coord=node.coord))
+            if isinstance(owner, RecordType):
+                member = self.static_member(owner, name, node)
+                if member is not None:
+                    return member
+        value = self.global_name(qualifier, name, node, args)
+        if value is not None:
+            return value
+        self.fail(
+            "E-SEMA-NAME",
+            f"unknown name '{node.text}'",
+            node,
+            hint="check the spelling, or add the folder of its header",
+        )
+
+    def global_name(self, qualifier: tuple[str, ...], name: str, node: Any, args: list | None = None) -> Value | None:
+        """A file-scope constant, enumerator or named constant."""
+        for entity in pick(self.program.variables.get(name, []), qualifier, self.scope.namespace):
+            return self.global_variable(entity, node, args)
+        if name in self.program.enumerators:
+            return self.enumerator(name, node)
+        if name in constants.NAMED:
+            return RVal(constants.NAMED[name])
+        t = self.try_type(node) if isinstance(node, c_ast.ID) else None
+        return TypeVal(t) if t is not None else None
+
+    def enumerator(self, name: str, node: Any) -> RVal:
+        enum, position = self.program.enumerators[name]
+        t = I32 if enum.underlying_type is None else self.resolve(enum.underlying_type)
+        base, offset = 0, position
+        for i in range(position, -1, -1):
+            if enum.values[i].value is not None:
+                base, offset = self.const_int(enum.values[i].value, "an enumerator"), position - i
+                break
+        assert isinstance(t, Scalar)
+        return RVal(Const(base + offset, t))
