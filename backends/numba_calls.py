@@ -90,6 +90,8 @@ def _int_call(p: ExprPrinter, e: Call, t: Scalar, args: list[str]) -> Text:
     if e.fn == "mulhi" and t.bits == 32:
         product = f"u64({args[0]}) * u64({args[1]})" if t.kind == "uint" else f"({args[0]}) * ({args[1]})"
         return (f"i64(({product}) >> u64(32))" if t.kind == "uint" else f"(({product}) >> 32)", 15)
+    if e.fn == "cdiv" and t.name == "u64":
+        return (f"({args[0]} + ({args[1]}) - u64(1)) // ({args[1]})", 11)
     row = INT_CALLS.get(e.fn)
     if row is None or (t.bits == 64 and e.fn in ("brev", "byte_perm")):
         raise unsupported(f"the function {e.fn}() of {t.name}")

@@ -8,7 +8,7 @@ of a block, the grid, the entry. Parallel form maps to loops directly; SPMD form
 from __future__ import annotations
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Decl, Expr, For
+from ktc.ir.nodes import Binary, Decl, Expr, For, Var
 from ktc.ir.types import Ptr, Scalar
 from ktc.ir.walk import assigned, walk
 
@@ -34,7 +34,7 @@ def emit_numba(kernel: Kernel, mode: str = "source", provenance: str | None = No
     notes: list[str] = []
     if kernel.is_parallel:
         check_parallel(kernel)
-        body = _parallel(kernel, x, entry)
+        body = _parallel(kernel, x, entry, notes)
     else:
         body = _spmd(kernel, x, entry, notes)
     top = [f"# {row}" for row in (provenance or "").splitlines()]
@@ -49,10 +49,17 @@ def _facts(kernel: Kernel) -> dict[int, tuple[int, int]]:
         low, high = p.range
         if low is not None or high is not None:
             out[p.sym.id] = (-(2**31) if low is None else low, 2**31 - 1 if high is None else high)
+    plain = Spans({})
     for s in walk(kernel.body):
-        if isinstance(s, For) and s.var not in assigned(s.body) and getattr(s.init, "value", -1) >= 0:
-            out[s.var.id] = (0, 2**31 - 1)  # counts up from a non-negative start; overflow is undefined
+        if isinstance(s, For) and s.var not in assigned(s.body) and plain.of(s.init)[0] >= 0 and _grows(s, plain):
+            out[s.var.id] = (0, 2**31 - 1)  # from a non-negative start to non-negative values; overflow is undefined
     return out
+
+
+def _grows(s: For, plain: Spans) -> bool:
+    """Whether the step keeps a non-negative counter non-negative."""
+    e = s.step
+    return isinstance(e, Binary) and e.op in ("+", "*", "/", ">>") and e.a == Var(s.var) and plain.of(e.b)[0] >= 0
 
 
 def _single_assignments(kernel: Kernel) -> dict[int, Expr]:
@@ -122,12 +129,9 @@ def _spmd(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[
     passed = [*params, *(["shared_bytes"] if dynamic else [])]
     block, grid = x.reserve(f"{entry}_block"), x.reserve(f"{entry}_grid")
     out = printer.block_function(block, passed, "@njit(**OPTIONS)")
-    sequential = has_global_atomics(kernel.body)
-    if sequential:
-        notes.append("blocks run one after the other: the kernel has global atomics")
     dims = [f"{k}_{a}" for k in ("grid", "dim") for a in "xyz"]
-    loop = "range" if sequential else "prange"
-    out += ["", "", "@njit(**OPTIONS)" if sequential else "@njit(parallel=True, **OPTIONS)"]
+    loop = "range" if has_global_atomics(kernel.body) else "prange"
+    out += ["", "", _grid_decorator(kernel, notes)]
     out += [f"def {grid}({', '.join([*passed, *dims])}):", f"    for block in {loop}(grid_x * grid_y * grid_z):"]
     where = {
         "block_x": "block % grid_x",
@@ -146,11 +150,20 @@ def _spmd(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[
     return [*out, "", "", *_entry(kernel, x, entry, extra, f"{grid}({', '.join([*passed, *dims])})")]
 
 
-def _parallel(kernel: Kernel, x: ExprPrinter, entry: str) -> list[str]:
+def _parallel(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[str]:
     params = [x.name(p.sym) for p in kernel.params]
     grid = x.reserve(f"{entry}_grid")
-    out = GridPrinter(kernel, x, grid).print(params, "@njit(**OPTIONS)", "@njit(parallel=True, **OPTIONS)")
+    printer = GridPrinter(kernel, x, grid, "range" if has_global_atomics(kernel.body) else "prange")
+    out = printer.print(params, "@njit(**OPTIONS)", _grid_decorator(kernel, notes))
     return [*out, "", "", *_entry(kernel, x, entry, [], f"{grid}({', '.join(params)})")]
+
+
+def _grid_decorator(kernel: Kernel, notes: list[str]) -> str:
+    """Blocks in parallel, unless they update shared places through atomics."""
+    if not has_global_atomics(kernel.body):
+        return "@njit(parallel=True, **OPTIONS)"
+    notes.append("blocks run one after the other: the kernel has global atomics")
+    return "@njit(**OPTIONS)"
 
 
 def _plain(x: ExprPrinter, e: Expr) -> str:

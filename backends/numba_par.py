@@ -95,8 +95,8 @@ def tile_of(s: Par) -> Expr:
 class GridPrinter:
     """Prints the grid function and one function for the body of each outermost parallel loop."""
 
-    def __init__(self, kernel: Kernel, exprs: ExprPrinter, name: str) -> None:
-        self.kernel, self.x, self.name = kernel, exprs, name
+    def __init__(self, kernel: Kernel, exprs: ExprPrinter, name: str, over: str = "prange") -> None:
+        self.kernel, self.x, self.name, self.over = kernel, exprs, name, over
         self.functions: list[list[str]] = []
         self.grid = ParallelPrinter(exprs)
 
@@ -142,7 +142,7 @@ class GridPrinter:
                 inner.body(s.body)
         self.functions.append(inner.lines)
         if not tiled:
-            where = f"prange({hi})" if lo == "0" else f"prange({lo}, {hi})"
+            where = f"{self.over}({hi})" if lo == "0" else f"{self.over}({lo}, {hi})"
             with self.grid.block(f"for {self.x.ref(s.var)} in {where}:"):
                 self.grid.line(f"{fn}({', '.join([*args, self.x.ref(s.var)])})")
             return
@@ -151,7 +151,7 @@ class GridPrinter:
         base = "" if lo == "0" else f"{self.x.text(s.lo, 10)} + "
         count = hi if lo == "0" else f"{self.x.text(s.hi, 10)} - {self.x.text(s.lo, 11)}"
         tile_var = self.x.reserve("tile")
-        with self.grid.block(f"for {tile_var} in prange(ceil_div({count}, {self.x.text(tile)})):"):
+        with self.grid.block(f"for {tile_var} in {self.over}(ceil_div({count}, {self.x.text(tile)})):"):
             self.grid.line(f"first = {base}{tile_var} * {size}")
             self.grid.line(f"{fn}({', '.join([*args, 'first', f'min(first + {size}, {hi})'])})")
 

@@ -121,4 +121,76 @@ kernel k(y: i32* restrict, x: i32 const* restrict, n: i32)
   atomic add y[x[t] & 15], t
 """
 
+CONTINUING_LOOP = """
+kernel k(y: f32* restrict, x: f32 const* restrict, n: i32)
+  launch grid(2) block(64)
+  array s: shared f32[64]
+  let t: i32 = threadIdx.x as i32
+  var v: f32 = x[blockIdx.x as i32 * 64 + t]
+  for j in 0..6
+    s[t] = v
+    barrier
+    let w: f32 = s[(t + j) % 64]
+    barrier
+    if j % 3 == 1
+      continue
+    v = v + shfl_xor(w, 1)
+  y[blockIdx.x as i32 * 64 + t] = v
+"""
+
+VOTED_WHILE = """
+kernel k(y: f32* restrict, x: f32 const* restrict, n: i32)
+  launch grid(1) block(64)
+  let t: i32 = threadIdx.x as i32
+  var v: f32 = x[t]
+  while any(v < 3.0)
+    v = v + 0.5
+  y[t] = v
+"""
+
+DO_WHILE = """
+kernel k(y: f32* restrict, x: f32 const* restrict, n: i32)
+  launch grid(2) block(32)
+  array s: shared f32[32]
+  let t: i32 = threadIdx.x as i32
+  var stride: i32 = 16
+  s[t] = x[blockIdx.x as i32 * 32 + t]
+  do
+    barrier
+    if t < stride
+      s[t] = s[t] + s[t + stride]
+    stride = stride / 2
+  while stride > 0
+  barrier
+  y[blockIdx.x as i32 * 32 + t] = s[0] * (t as f32)
+"""
+
+COUNT_DOWN = """
+kernel k(y: i32* restrict, x: i32 const* restrict, n: i32)
+  launch grid(1) block(32)
+  let t: i32 = threadIdx.x as i32
+  var sum: i32 = 0
+  for i: i32 = 3; i > -6; i - 1
+    sum = sum + i / 2 * 100 + i % 2 + x[t]
+  y[t] = sum
+"""
+
+TWO_DIMENSIONS = """
+kernel k(y: f32* restrict, x: f32 const* restrict, n: i32)
+  launch grid(2, 2) block(8, 4)
+  array tile: shared f32[4, 9]
+  let i: i32 = threadIdx.x as i32
+  let j: i32 = threadIdx.y as i32
+  let at: i32 = ((blockIdx.y * 2_u32 + blockIdx.x) * 32_u32) as i32
+  tile[j, i] = x[at + j * 8 + i]
+  barrier
+  y[at + i * 4 + j] = tile[j, i] + tile[3 - j, 7 - i]
+"""
+
+PARALLEL_ATOMICS = """
+kernel k(y: i32* restrict, x: i32 const* restrict, n: i32)
+  par i in 0..n @ [thread.x 32, block.x]
+    atomic add y[x[i] & 7], 1
+"""
+
 ALL = {name.lower(): text for name, text in globals().items() if name.isupper() and isinstance(text, str)}
