@@ -127,7 +127,8 @@ def _mul(a, b):
 
 def _reciprocal(x):
     """Inverse in both fields (0 stays 0, deterministic like everything here)."""
-    return _both(_power(_p(x), P - 2, _MOD[0]), _power(_q(x), Q - 2, _MOD[1]), x)
+    p, q = _power(_p(x), P - 2, _MOD[0]), _q(x)
+    return _from_p(p) if np.all(q == _NO_Q) else _both(p, _power(q, Q - 2, _MOD[1]), x)
 
 
 def _exp(x):
