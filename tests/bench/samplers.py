@@ -7,6 +7,17 @@ after 50, 100 and 200 unique configurations, and the score of the community's me
 methodology for comparing optimization algorithms for auto-tuning*, 2024): the mean over the budget of
 (B - F) / (B - O), where F is the best time so far, O the space's optimum and B the exact expectation of random search
 without replacement: 0 is random, 1 is the optimum at once.
+
+Result with 5 repeats on six spaces (15x15 convolution on A100, A6000, MI250X, W7800; CLBlast GEMM on RTX 3090 and Titan
+RTX), mean over spaces; the milliseconds are of two busy cores:
+
+    sampler  score  @50   @100  @200  ms/ask
+    gp       0.737  87.0  96.8  99.3  59
+    tpe      0.610  84.2  92.9  97.9  20
+    random   0.130  79.1  81.8  85.7   4
+
+Random should be 0: what it shows is the error of five repeats (0.06 after sixty). The inputs, clipping and prior of gp
+were chosen on these same spaces, so that its figure is on the optimistic side.
 """
 
 from __future__ import annotations
