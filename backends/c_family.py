@@ -46,7 +46,7 @@ from .c_family_expr import Exprs
 from .c_family_layout import COLUMNS, INDENT, comment_lines, wrap
 from .c_family_names import Names
 from .c_family_piece import BINARY_PREC, LIMIT
-from .c_family_rules import is_constant
+from .c_family_rules import is_constant, is_int32
 
 ONE_LINERS = (Return, Break, Continue, Assign, Store, Eval)
 
@@ -165,7 +165,7 @@ class Statements:
             a = a.x
         if not is_place(a) or not self.d.has_compound(t):
             return None
-        wrap = t.is_int and t.bits == 32 and e.type == t
+        wrap = is_int32(t) and is_int32(e.type)
         left, right = self.x.piece(e.a, wrap), self.x.piece(self.x._without_implicit(e.b, e.a.type), wrap)
         if e.op not in ("<<", ">>") and isinstance(e.a.type, Scalar):
             # ``t op right`` must be computed in the type the IR says.

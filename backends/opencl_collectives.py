@@ -36,7 +36,7 @@ class OpenCLCollectives(Dialect):
         if style not in ("ptx", "subgroup"):
             self.refuse(
                 "WARP", f"'{kind}' needs a warp of 32 lanes, which OpenCL C 1.2 lacks",
-                "use reduce-strategy{strategy=shared}, or a profile with warps (opencl-nvidia, opencl-cl30-subgroups)",
+                "use reduce-strategy{loop=... strategy=shared}, or a profile with warps (opencl-nvidia, ...)",
             )  # fmt: skip
         lanes = "0xffffffff" if mask.literal is not None and mask.literal.value in (0xFFFFFFFF, -1) else mask.text
         if style in text_of.EXTENSIONS:
