@@ -1,0 +1,37 @@
+"""Every library kernel, as it is and raised, in every language, through that language's real compiler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ktc
+from ktc import emission
+from ktc.sources import library_kernels
+
+
+@pytest.mark.parametrize("raised", [False, True], ids=["as-it-is", "raised"])
+@pytest.mark.parametrize("target", ["cuda", "hip", "opencl"])
+@pytest.mark.parametrize("kernel", library_kernels(), ids=lambda k: k.split("/")[-1])
+def test_the_real_compiler_accepts_it(kernel: str, target: str, raised: bool) -> None:
+    program = ktc.load(kernel)
+    if raised:
+        program = program.apply("raise").ok
+        if target == "opencl":  # OpenCL C 1.2 has no shuffles
+            for site in program.sites("reduce-strategy")["reduce-strategy"]:
+                program = program.apply(site.step).ok if "shared" in site.step else program
+    try:
+        report = emission.compile_check(program, target, {}, None)
+    except ktc.KtcError as e:
+        if e.exit_code == 3:
+            pytest.skip(f"no compiler for {target}: {e.message}")
+        raise
+    assert report.resources.get("spill_stores", 0) == 0
+
+
+@pytest.mark.parametrize("kernel", library_kernels(), ids=lambda k: k.split("/")[-1])
+def test_python_output_compiles(kernel: str, tmp_path: Path) -> None:
+    text = ktc.load(kernel).lower("numba").text
+    compile(text, str(tmp_path / "kernel.py"), "exec")
+    assert "njit" in text
