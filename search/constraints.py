@@ -80,8 +80,8 @@ def _eval(e: Expr, columns: Columns) -> Value:
         case Cast(to=Scalar() as to, x=x) if not to.is_float:
             return _eval(x, columns)
         case Unary(op=op, x=x):
-            v, known = _eval(x, columns)
-            return _UNARY[op](v), known
+            inner, known = _eval(x, columns)
+            return _UNARY[op](inner), known
         case Select(cond=cond, a=a, b=b):
             (c, kc), (va, ka), (vb, kb) = _eval(cond, columns), _eval(a, columns), _eval(b, columns)
             chosen = c != 0
@@ -200,8 +200,8 @@ def python_text(e: Expr) -> str:
                 f"int({python_text(a)} / {python_text(b)})" if _signed(e) else f"({python_text(a)} // {python_text(b)})"
             )
         case Binary(op="%", a=a, b=b) if _signed(e):
-            x, y = python_text(a), python_text(b)
-            return f"({x} - {y} * int({x} / {y}))"
+            left, right = python_text(a), python_text(b)
+            return f"({left} - {right} * int({left} / {right}))"
         case Binary(op=("&&" | "||") as op, a=a, b=b):
             return f"({_truth_text(a)} {_PYTHON_OPS[op]} {_truth_text(b)})"
         case Binary(op=op, a=a, b=b):

@@ -16,8 +16,8 @@ RTX), mean over spaces; the milliseconds are of two busy cores:
     tpe      0.610  84.2  92.9  97.9  20
     random   0.130  79.1  81.8  85.7   4
 
-Random should be 0: what it shows is the error of five repeats (0.06 after sixty). The inputs, clipping and prior of gp
-were chosen on these same spaces, so that its figure is on the optimistic side.
+Random should be 0: what it shows is the error of five repeats (0.06 after sixty). The inputs, clipping and prior of
+gp were chosen on these same spaces, so that its figure is on the optimistic side.
 """
 
 from __future__ import annotations
