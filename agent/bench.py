@@ -17,7 +17,7 @@ from ktc.agent.build import Candidate
 from ktc.agent.lab import Comparison, Tuned
 from ktc.agent.limits import space_for
 from ktc.agent.report import Timed
-from ktc.agent.station import Station
+from ktc.agent.station import Station, is_cpu
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.workload import Scenario, Workload
@@ -146,11 +146,6 @@ def strict(kernel: Kernel) -> Kernel:
     if "fast_math" not in kernel.flags:
         return kernel
     return kernel.with_(flags=kernel.flags - {"fast_math"} | {"reassociates"})
-
-
-def is_cpu(d: DeviceInfo) -> bool:
-    """Whether the device is the host's processor."""
-    return d.backend == "numba" or "CPU" in d.extra.get("kind", "")
 
 
 def _timed(t: Timing) -> Timed:

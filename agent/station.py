@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from ktc.ir import intexpr
@@ -13,17 +14,19 @@ from ktc.ir.types import SCALARS
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.outcome import Outcome
 from ktc.search.printing import printed
-from ktc.search.workers import Deadlines, Executor, FromWorkload, Measured, open_executor
+from ktc.search.workers import Deadlines, Executor, FromWorkload, LocalExecutor, Measured, Reply, open_executor
 
 if TYPE_CHECKING:
-    from ktc.search.target import Emitted
+    from ktc.search.target import DeviceInfo, Emitted
 
 CHECKED_BYTES = 16 << 20
 """Scenarios up to this size get the whole differential check in the finals; at larger ones the timed outputs are
 compared with the original's, and the differential check runs on small sizes."""
 
-PATIENCE = Deadlines(compile=45.0, run=45.0, verify=60.0)
-"""A configuration that takes longer to compile or to run is not worth waiting for: others of its template are faster."""
+PATIENCE = Deadlines(compile=60.0, run=45.0, verify=120.0)
+CPU_PATIENCE = Deadlines(compile=12.0, run=20.0, verify=30.0)
+"""What takes longer to compile or to run is not worth waiting for: others of its template do not. A CPU's compiler
+works on the cores that measure."""
 
 MEASURE_S, DUEL_S = 0.15, 0.8
 """Seconds of timing for a measurement while tuning, and for a duel of the finals."""
@@ -49,6 +52,9 @@ class Station:
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
         self.executor = executor or open_executor(device, deadlines=PATIENCE)
         self.device = self.executor.device
+        if isinstance(self.executor, LocalExecutor) and executor is None and is_cpu(self.device):
+            self.executor.deadlines = CPU_PATIENCE
+        self._compiling: dict[str, Future[Reply]] = {}
         self._base: Emitted | None = None
 
     def close(self) -> None:
@@ -59,9 +65,15 @@ class Station:
     def prepare(self, kernel: Kernel) -> None:
         """Start compiling a configuration that will be asked for soon."""
         try:
-            self.executor.compile(printed(kernel, self.device.profile))
+            self._compile(printed(kernel, self.device.profile))
         except KtcError:
             return  # evaluating it will say why
+
+    def _compile(self, code: Emitted) -> Future[Reply]:
+        """The compilation of ``code``, started once; the measuring process finds its result in the cache."""
+        if code.text not in self._compiling:
+            self._compiling[code.text] = self.executor.compile(code)
+        return self._compiling[code.text]
 
     def evaluate(self, kernel: Kernel, scenario: Scenario) -> Outcome:
         """Check ``kernel`` (knobs bound) against the original on small awkward sizes, then time it on the scenario."""
@@ -69,6 +81,9 @@ class Station:
             code = printed(kernel, self.device.profile)
         except KtcError as e:
             return Outcome("infeasible", details={"error": f"{e.message} [{e.code}]"})
+        compiled = self._compile(code).result()
+        if not compiled.ok:
+            return _failed(compiled.status, compiled.data)
         wrong = self._differs(code, None, count=1)
         if wrong is not None:
             return wrong
@@ -132,6 +147,11 @@ class Station:
                 n = math.prod(intexpr.evaluate(s, scenario.sizes) for s in a.shape)
                 out[a.name] = (a.role, n * SCALARS[self.work.dtype(a, self.variant)].bytes)
         return out
+
+
+def is_cpu(d: DeviceInfo) -> bool:
+    """Whether the device is the host's processor."""
+    return d.backend == "numba" or "CPU" in d.extra.get("kind", "")
 
 
 def _failed(status: str, details: Mapping[str, object]) -> Outcome:
