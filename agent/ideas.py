@@ -94,10 +94,20 @@ def flat_stream(s: Shape, units: int) -> Iterator[Idea]:
     yield grid, "a grid-stride loop pays for start-up once", 1.2
 
 
+def at_most(s: Shape, product: str) -> str:
+    """A constraint that leaves less than half of the threads' positions behind a row's end ('' if its length is open).
+
+    Knob tuples that mostly idle are legal but a waste of measurements.
+    """
+    trip = max((c.trip or 0 for c in s.cols), default=0)
+    return f" where {product} < {2 * trip}" if trip else ""
+
+
 def row_stream(s: Shape, units: int) -> Iterator[Idea]:
     """Independent rows without a reduction: a block per row, or rows cut over blocks when there are few of them."""
     i, free = s.col_names[0], s.free_block_axis
-    split = f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U, block.{free}]}}" if free else ""
+    fits = at_most(s, "V * T * U")
+    split = f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U, block.{free}]}}{fits}" if free else ""
     rows = 1
     for r in s.rows:
         rows *= r.trip or 1
@@ -105,9 +115,17 @@ def row_stream(s: Shape, units: int) -> Iterator[Idea]:
         yield split, "few rows: cut each over several blocks so that every unit has work", 2.0
         split = ""
     if not s.short:
+        yield (
+            f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U]}}{fits}",
+            "the whole row in flight at once",
+            1.7,
+        )
+        yield (
+            f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U, seq]}}{fits}",
+            "several accesses in flight",
+            1.7,
+        )
         yield f"distribute{{loop={i} map=[vec $V, thread.x $T, seq]}}", "wide accesses along the row", 1.6
-        yield f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U]}}", "the whole row in flight at once", 1.7
-        yield f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U, seq]}}", "several accesses in flight", 1.7
     if split:
         yield split, "rows cut over blocks: equal work for every unit", 1.6
 
@@ -116,12 +134,9 @@ def short_rows(s: Shape, units: int) -> Iterator[Idea]:
     """Rows shorter than a block: several rows side by side."""
     inner = s.rows[-1].name
     wide = " | ".join(f"vectorize{{loop={c} width=$V}}" for c in s.col_names)
-    yield (
-        f"rows-mapping{{loop={inner} rows=$ROWS lanes=$LANES}} | {wide}",
-        "several a block, wide accesses",
-        2.0,
-    )
-    yield f"rows-mapping{{loop={inner} rows=$ROWS lanes=$LANES}}", "several a block", 1.5
+    rows = f"rows-mapping{{loop={inner} rows=$ROWS lanes=$LANES}}"
+    yield f"{rows} | {wide}{at_most(s, 'LANES * V')}", "several a block, wide accesses", 2.0
+    yield f"{rows}{at_most(s, 'LANES')}", "several a block", 1.5
 
 
 def row_reduction(s: Shape, units: int) -> Iterator[Idea]:
@@ -133,11 +148,11 @@ def row_reduction(s: Shape, units: int) -> Iterator[Idea]:
     each = {k: " | ".join(f"distribute{{loop={c} map={m}}}" for c in s.col_names) for k, m in maps.items()}
     loop = s.col_names[0]
     if len(s.cols) > len({c.parent for c in s.cols}):
-        keep = f"{each['registers']} | row-cache{{loop={loop} where=registers}}"
+        keep = f"{each['registers']} | row-cache{{loop={loop} where=registers}}{at_most(s, 'V * T * U')}"
         yield keep, "each thread keeps its part of the row in registers between the sweeps", 2.0
         keep = f"{each['shared']} | row-cache{{loop={loop} where=shared}}"
         yield keep, "long rows: kept in shared memory between the sweeps", 1.6
-    yield each["registers"], "wide accesses, the row in flight at once", 1.5
+    yield each["registers"] + at_most(s, "V * T * U"), "wide accesses, the row in flight at once", 1.5
     yield each["shared"], "wide accesses, any row length", 1.4
 
 

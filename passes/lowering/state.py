@@ -16,6 +16,7 @@ from ktc.ir.nodes import (
     Decl,
     Expr,
     If,
+    Knob,
     Load,
     Stmt,
     Store,
@@ -32,6 +33,9 @@ from .errors import LoweringError
 from .levels import Jam
 from .scope import Scope, first_thread
 from .vary import Variation, is_private
+
+ACCESS_BYTES = 16
+"""The widest single access."""
 
 MAX_DEPTH = 16
 """Nesting of integer definitions followed when an index is analysed."""
@@ -87,9 +91,15 @@ class State:
         """Whether the base address allows ``lanes`` elements at once (16 bytes are the widest access)."""
         assert isinstance(buffer.type, Ptr)
         align = next((p.align for p in self.kernel.params if p.sym == buffer), 0)
+        widest = self._largest(lanes) * scalar_of(buffer.type).bytes
+        return widest <= ACCESS_BYTES and align >= widest
+
+    def _largest(self, lanes: Expr) -> int:
+        """The most lanes ``lanes`` can mean: its value, or the end of its knob's domain while that is open."""
         n = self.decide.value(lanes)
-        need = 16 if n is None else min(16, n * scalar_of(buffer.type).bytes)
-        return align >= need
+        if n is not None:
+            return n
+        return max((v for k in self.kernel.knobs if Knob(k.name) == lanes for v in k.domain), default=ACCESS_BYTES + 1)
 
     # ------------------------------------------------------------------------------------------------- rewriting
 

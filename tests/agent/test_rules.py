@@ -15,7 +15,7 @@ from ktc.passes.pipeline import sites
 GPU = DeviceInfo("cuda", "a GPU", "cuda-sm90", 132, 1024, 227 << 10)
 EXPECTED = {
     "stream": ("one long loop", r"\[vec \$V, thread.x \$T, block.x\]"),
-    "rows": ("rows", r"\[vec \$V, thread.x \$T, seq\]"),
+    "rows": ("rows", r"\[vec \$V, thread.x \$T, unroll \$U\]} where V \* T \* U < \d+"),
     "few-rows": ("rows", r"thread.x \$T, unroll \$U, block.y\]"),
     "short-rows": ("short rows", r"rows-mapping.*vectorize"),
     "reduction": ("row reduction", r"unroll \$U\]} \| row-cache{loop=\w+ where=registers}"),
