@@ -103,6 +103,12 @@ def at_most(s: Shape, product: str) -> str:
     return f" where {product} < {2 * trip}" if trip else ""
 
 
+def at_least(s: Shape, product: str) -> str:
+    """A constraint that spreads a short row over enough threads to need few rounds of them ('' if its length is open)."""
+    trip = max((c.trip or 0 for c in s.cols), default=0)
+    return f" where 4 * {product} >= {trip}" if trip else ""
+
+
 def row_stream(s: Shape, units: int) -> Iterator[Idea]:
     """Independent rows without a reduction: a block per row, or rows cut over blocks when there are few of them."""
     i, free = s.col_names[0], s.free_block_axis
@@ -131,12 +137,16 @@ def row_stream(s: Shape, units: int) -> Iterator[Idea]:
 
 
 def short_rows(s: Shape, units: int) -> Iterator[Idea]:
-    """Rows shorter than a block: several rows side by side."""
-    inner = s.rows[-1].name
+    """Rows shorter than a block: several rows side by side, neighbours along either loop over rows."""
     wide = " | ".join(f"vectorize{{loop={c} width=$V}}" for c in s.col_names)
-    rows = f"rows-mapping{{loop={inner} rows=$ROWS lanes=$LANES}}"
-    yield f"{rows} | {wide}{at_most(s, 'LANES * V')}", "several a block, wide accesses", 2.0
-    yield f"{rows}{at_most(s, 'LANES')}", "several a block", 1.5
+    for r in s.rows:
+        rows = f"rows-mapping{{loop={r.name} rows=$ROWS lanes=$LANES}}"
+        yield (
+            f"{rows} | {wide}{at_most(s, 'LANES * V')}{at_least(s, 'LANES * V')}",
+            f"several {r.name} a block, wide accesses",
+            2.0,
+        )
+    yield f"{rows}{at_most(s, 'LANES')}", f"several {r.name} a block", 1.5
 
 
 def row_reduction(s: Shape, units: int) -> Iterator[Idea]:
