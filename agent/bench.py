@@ -91,8 +91,8 @@ class Bench:
             prepare=(lambda config: self.station.prepare(at(config))) if ahead else None,
             ahead=ahead,
         )
-        timed = [t for t in found.trials if t.objective is not None and not t.outcome.early]
-        ranked = sorted(((t.config, t.objective) for t in timed), key=lambda x: x[1])
+        timed = [(t.config, t.objective) for t in found.trials if t.objective is not None and not t.outcome.early]
+        ranked = sorted(timed, key=lambda x: x[1])
         failures = [
             (t.config, t.outcome.status, _first_line(t.outcome.details)) for t in found.trials if not t.outcome.ok
         ]

@@ -66,7 +66,7 @@ class Executable(Protocol):
 
 @dataclass(frozen=True)
 class Timing:
-    """Device time of one launch in seconds: median with a 95 % interval, over ``samples``; ``cold``: buffers rotate past L2."""
+    """Device time of one launch in seconds: median with a 95 % interval; ``cold``: buffers rotate past L2."""
 
     median: float
     low: float
@@ -101,7 +101,11 @@ class Runtime(Protocol):
         ...
 
     def time_pair(
-        self, a: tuple[Executable, Sequence[Mapping[str, object]]], b: tuple[Executable, Sequence[Mapping[str, object]]], *, budget_s: float = 0.6
+        self,
+        a: tuple[Executable, Sequence[Mapping[str, object]]],
+        b: tuple[Executable, Sequence[Mapping[str, object]]],
+        *,
+        budget_s: float = 0.6,
     ) -> tuple[Timing, Timing, tuple[float, float, float]]:
         """Both timed interleaved in one process; the third value is the ratio a/b with its 95 % interval."""
         ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -302,7 +304,7 @@ def _no_parallel(self: Statements, s: Stmt) -> list[str]:
     )
 
 
-_STATEMENTS = {
+_STATEMENTS: dict[type[Stmt], Callable[..., list[str]]] = {
     Decl: Statements._decl, Alloc: Statements._alloc, Assign: Statements._assign, Store: Statements._store,
     Eval: Statements._eval, If: Statements._if, For: Statements._for, While: Statements._while, Break: Statements._word,
     Continue: Statements._word, Return: Statements._word, Barrier: Statements._barrier, Fence: Statements._fence,

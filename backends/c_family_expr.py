@@ -10,6 +10,8 @@ may mix signed and unsigned operands, because sums and products agree modulo 2^3
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ktc.ir.nodes import (
     COMPARISONS,
     AddrOf,
@@ -303,7 +305,7 @@ class Exprs:
         return self.d.warp(e.kind, value, arg, self.piece(e.width), self.piece(e.mask), e.type)
 
 
-_PRINTERS = {
+_PRINTERS: dict[type[Expr], Callable[..., Piece]] = {
     Const: Exprs._const, Var: Exprs._var, Knob: Exprs._knob, HwIndex: Exprs._hw, Unary: Exprs._unary,
     Binary: Exprs._binary, Select: Exprs._select, Cast: Exprs._cast, Load: Exprs._load, AddrOf: Exprs._addr_of,
     Member: Exprs._member, VecMake: Exprs._vec_make, VecGet: Exprs._vec_get, Call: Exprs._call, WarpOp: Exprs._warp,

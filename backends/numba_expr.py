@@ -5,6 +5,8 @@ One :class:`ExprPrinter` serves a whole module, with the names that the module u
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ktc.ir.nodes import (
     COMPARISONS,
     Binary,
@@ -274,7 +276,7 @@ def hw_name(e: HwIndex) -> str:
 
 _REFUSED = {Raw: "carried-through source text", Member: "struct members", WarpOp: "a warp operation here"}
 
-_METHODS = {
+_METHODS: dict[type[Expr], Callable[..., Text]] = {
     Const: ExprPrinter._const, Var: ExprPrinter._var, Knob: ExprPrinter._knob, HwIndex: ExprPrinter._hw,
     Unary: ExprPrinter._unary, Binary: ExprPrinter._binary, Select: ExprPrinter._select, Cast: ExprPrinter._cast,
     Load: ExprPrinter._load, Call: ExprPrinter._call, VecGet: ExprPrinter._vec_get, Raw: ExprPrinter._refuse,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import reduce
+from typing import Any
 
 from ktc.ir.nodes import (
     Assign,
@@ -68,7 +69,9 @@ def isolate_warp_ops(body: Body) -> Body:
 
 
 def _isolate(s: Stmt) -> list[Stmt]:
-    inner = {n: isolate_warp_ops(getattr(s, n)) for n in ("body", "then", "orelse") if getattr(s, n, None) is not None}
+    inner: dict[str, Any] = {
+        n: isolate_warp_ops(getattr(s, n)) for n in ("body", "then", "orelse") if getattr(s, n, None) is not None
+    }
     s = dataclasses.replace(s, **inner) if inner else s
     if not has_warp_op(s):
         return [s]
@@ -86,12 +89,13 @@ def _isolate(s: Stmt) -> list[Stmt]:
         return Var(tmp)
 
     direct = s.init if isinstance(s, Decl) else s.value if isinstance(s, Assign) else None
+    last: Stmt
     if isinstance(direct, WarpOp):
-        kept = {
+        kept: dict[str, Any] = {
             f: map_expr(v, pull) for f in ("value", "arg", "width", "mask") if (v := getattr(direct, f)) is not None
         }
-        op = dataclasses.replace(direct, **kept)
-        last: Stmt = dataclasses.replace(s, init=op) if isinstance(s, Decl) else dataclasses.replace(s, value=op)
+        whole: dict[str, Any] = {"init" if isinstance(s, Decl) else "value": dataclasses.replace(direct, **kept)}
+        last = dataclasses.replace(s, **whole)
     else:
         last = map_stmt_exprs(s, pull)
     return [*before, last]

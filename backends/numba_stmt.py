@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import contextmanager
 
 from ktc.ir.nodes import (
@@ -288,7 +289,7 @@ class StmtPrinter:
         self.line(f"{self.x.name(sym)} = np.empty({shape}, {value_dtype(t)})")
 
 
-_METHODS = {
+_METHODS: dict[type[Stmt], Callable[..., None]] = {
     Decl: StmtPrinter._decl, Assign: StmtPrinter._assign, Store: StmtPrinter._store, Atomic: StmtPrinter._atomic,
     AsyncCopy: StmtPrinter._async_copy, Eval: StmtPrinter._eval, If: StmtPrinter._if, For: StmtPrinter._for,
     While: StmtPrinter._while, Break: StmtPrinter._break, Continue: StmtPrinter._continue, Return: StmtPrinter._return,

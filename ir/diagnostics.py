@@ -52,7 +52,9 @@ class KtcError(Exception):
 
 def render(error: KtcError) -> str:
     """``file:line:col: error: message [CODE]`` with the source line, a caret and the hint below it."""
-    lines = [f"{error.loc}: error: {error.message} [{error.code}]" if error.loc else f"error: {error.message} [{error.code}]"]
+    lines = [
+        f"{error.loc}: error: {error.message} [{error.code}]" if error.loc else f"error: {error.message} [{error.code}]"
+    ]
     text = _source_line(error)
     if text is not None and error.loc:
         lines.append("    " + text.replace("\t", " "))

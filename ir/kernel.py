@@ -15,8 +15,8 @@ class Param:
     """A kernel parameter.
 
     ``host=True`` marks a value that the launcher knows and the kernel's signature lacks (``num_tokens`` in
-    ``grid = num_tokens``). Launch expressions and parallel loops may use it; lowering adds it to the emitted signature if
-    the body does. ``align`` is the buffer's base alignment in bytes, ``divisible_by`` and ``range`` (inclusive) are
+    ``grid = num_tokens``). Launch expressions and parallel loops may use it; lowering adds it to the emitted signature
+    if the body does. ``align`` is the buffer's base alignment in bytes, ``divisible_by`` and ``range`` (inclusive) are
     facts about a scalar, ``readonly``/``noalias`` facts about a buffer.
     """
 
@@ -130,7 +130,9 @@ def bind(kernel: Kernel, values: Mapping[str, int]) -> Kernel:
     for name in values:
         if name not in names:
             known = ", ".join(sorted(names)) or "none"
-            raise KtcError("E-KNOB-UNKNOWN", f"no knob named '{name}'", hint=f"the knobs of this script: {known}", exit_code=2)
+            raise KtcError(
+                "E-KNOB-UNKNOWN", f"no knob named '{name}'", hint=f"the knobs of this script: {known}", exit_code=2
+            )
     decls = []
     for k in kernel.knobs:
         v = values.get(k.name, k.default if k.value is None else k.value)

@@ -5,12 +5,13 @@ Conventions that every producer and consumer keeps:
 * **Symbols** are compared by ``id``; names are made unique only when printing. ``Sym.type`` is the declared type.
 * **Buffers**: pointers are resolved to (buffer symbol, index) pairs. A ``Load``/``Store`` names a symbol whose type is
   ``Ptr``, ``Array`` or ``Vec``. A ``Ptr`` takes one flat element index; an ``Array`` one index per dimension (one more
-  to pick a lane of an ``Array`` of ``Vec``); a ``Vec`` variable one lane index. ``width > 1`` moves that many consecutive
-  elements, starting at the index, as one access of type ``Vec(elem, width)``.
+  to pick a lane of an ``Array`` of ``Vec``); a ``Vec`` variable one lane index. ``width > 1`` moves that many
+  consecutive elements, starting at the index, as one access of type ``Vec(elem, width)``.
 * **Arithmetic** has C's meaning on already-converted operands: both sides of a ``Binary`` have one type, conversions
   are explicit ``Cast`` nodes (``style='implicit'`` when the source had none, so printers may drop them). Integer
-  division truncates; shifts by >= width are taken modulo the width; float -> int saturates (CUDA). ``&& || ?:`` are lazy.
-* **Functions** are called by canonical names (``exp``, ``rsqrt``, ``fma``, ``min``, ``fast_exp``...), see ``builtins.py``.
+  division truncates; shifts by >= width are taken modulo the width; float -> int saturates (CUDA). ``&& || ?:`` are
+  lazy.
+* **Functions** are called by canonical names (``exp``, ``rsqrt``, ``fma``, ``min``, ``fast_exp``), see ``builtins.py``.
 * ``loc`` and ``comments`` do not take part in equality.
 """
 
@@ -90,7 +91,7 @@ class Knob(Expr):
 
 @dataclass(frozen=True)
 class HwIndex(Expr):
-    """``threadIdx | blockIdx | blockDim | gridDim``: level ``thread | block | block_dim | grid_dim``, axis x|y|z (u32)."""
+    """``threadIdx | blockIdx | blockDim | gridDim``: level ``thread|block|block_dim|grid_dim``, axis x|y|z (u32)."""
 
     level: str
     axis: str

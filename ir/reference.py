@@ -55,8 +55,9 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
 
 _NUMPY_FUNCTIONS = """
     abs all any arctan arctan2 argmax argmin argsort bincount cbrt ceil clip concatenate cos cosh cumsum diff einsum
-    exp exp2 expm1 flip floor isfinite isinf isnan log log10 log1p log2 matmul max maximum mean min minimum ones_like power prod
-    repeat reshape rint roll sign sin sinh sort sqrt squeeze stack sum take tan tanh tile transpose var where zeros_like
+    exp exp2 expm1 flip floor isfinite isinf isnan log log10 log1p log2 matmul max maximum mean min minimum ones_like
+    power prod repeat reshape rint roll sign sin sinh sort sqrt squeeze stack sum take tan tanh tile transpose var where
+    zeros_like
 """
 
 

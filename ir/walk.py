@@ -137,7 +137,9 @@ def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
     return dataclasses.replace(s, **changes) if changes else s
 
 
-def map_body(body: Body, stmt: Callable[[Stmt], Stmt | Body | None], expr: Callable[[Expr], Expr] | None = None) -> Body:
+def map_body(
+    body: Body, stmt: Callable[[Stmt], Stmt | Body | None], expr: Callable[[Expr], Expr] | None = None
+) -> Body:
     """Rebuild ``body`` bottom-up. ``stmt`` returns a statement, a tuple to splice in, or None to drop it."""
     out: list[Stmt] = []
     for s in body:
@@ -163,6 +165,11 @@ def map_body(body: Body, stmt: Callable[[Stmt], Stmt | Body | None], expr: Calla
 def keep(s: Stmt) -> Stmt:
     """The identity, for :func:`map_body` when only expressions change."""
     return s
+
+
+def without(body: Body, dropped: Stmt | None) -> Body:
+    """``body`` less the one statement ``dropped`` (by identity)."""
+    return map_body(body, lambda s: None if s is dropped else s)
 
 
 def substitute(body: Body, env: Mapping[Sym, Expr]) -> Body:

@@ -1,8 +1,8 @@
 """The pass protocol: named, checked rewrites of a kernel that refuse with data instead of raising.
 
-A pass module reads top to bottom: what it does (with a before -> after listing), the predicate that says whether it may,
-the rewrite, and one :class:`Pass` subclass with the name the pipeline language uses. Registration is by the table in
-``passes/catalogue.py`` (third parties: the ``ktc.passes`` entry point).
+A pass module reads top to bottom: what it does (with a before -> after listing), the predicate that says whether it
+may, the rewrite, and one :class:`Pass` subclass with the name the pipeline language uses. Registration is by the table
+in ``passes/catalogue.py`` (third parties: the ``ktc.passes`` entry point).
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 before                                          after distribute{loop=i map=[vec $V, thread.x $T, unroll $U, seq]}
     par i in 0..d @ [thread.x 256, seq]             par i in 0..d @ [vec $V, thread.x $T, unroll $U, seq]
 
-Iterations are independent, so every complete factorisation is legal; what it needs is stated as constraints on the knobs
-(16-byte accesses, 1024 threads) and assumptions on the sizes (whole vectors; the range covered), which the launcher checks.
+Iterations are independent, so every complete factorisation is legal; what it needs is stated as constraints on the
+knobs (16-byte accesses, 1024 threads) and assumptions on the sizes (whole vectors; the range covered), which the
+launcher checks.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def declare_knob(kernel: Kernel, ref: KnobRef, default_domain: Sequence[int], do
 
 
 def _default(domain: Sequence[int], wish: int | None) -> int:
-    return wish if wish in domain else domain[len(domain) // 2]
+    return wish if wish is not None and wish in domain else domain[len(domain) // 2]
 
 
 def size_argument(

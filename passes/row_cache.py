@@ -8,8 +8,8 @@ before                                              after row-cache{loop=i where
       x = f32(a[r + i]) + f32(b[r + i])                 par i in 0..d
       b[r + i] = f16(x)                                   x = x_row[i]; b[r + i] = f16(x)
 
-In registers each thread keeps the elements it owns, so the loops need one common distribution without a run-time ``seq``
-level. In shared memory any distribution will do.
+In registers each thread keeps the elements it owns, so the loops need one common distribution without a run-time
+``seq`` level. In shared memory any distribution will do.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from ktc.ir.fold import i32
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, Level, Par
+from ktc.ir.nodes import Binary, Expr, Level, Par, Reduce
 from ktc.ir.walk import walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
@@ -83,11 +83,11 @@ def _one_block_each(s: Loop) -> bool:
 def _thread_loops(row: Loop) -> list[Loop]:
     """Loops inside ``row`` spread over threadIdx.x; empty if some inner loop uses another thread axis."""
     inner = [
-        s for s in walk(row.body) if type(s) in Loop.__args__ and any(lv.kind in ("thread", "lane") for lv in s.dist)
-    ]  # type: ignore[attr-defined]
-    if any(lv.kind == "warp" or (lv.kind == "thread" and lv.axis != "x") for s in inner for lv in s.dist):  # type: ignore[attr-defined]
+        s for s in walk(row.body) if isinstance(s, Par | Reduce) and any(lv.kind in ("thread", "lane") for lv in s.dist)
+    ]
+    if any(lv.kind == "warp" or (lv.kind == "thread" and lv.axis != "x") for s in inner for lv in s.dist):
         return []
-    return inner  # type: ignore[return-value]
+    return inner
 
 
 def _with_lanes(s: Loop, lanes: Expr) -> tuple[Level, ...]:

@@ -1,6 +1,6 @@
 """Lowering: parallel form with distributions -> SPMD form with thread indices and derived barriers.
 
-One place decides how a distribution becomes code (``materialise``); knobs stay symbolic, so that the result is a template.
+One place decides how a distribution becomes code (``materialise``); knobs stay symbolic, so the result is a template.
 The steps, in the order of the modules: ``levels`` (index arithmetic), ``scope`` and ``runs`` (jam: unrolled and vector
 levels pushed inward), ``owned`` (rows kept in registers), ``reduction`` (across threads), ``sync`` (derived barriers),
 ``hardware`` (launch geometry). ``vary`` and ``decide`` hold the facts.
@@ -26,7 +26,8 @@ from .state import State
 def materialise(kernel: Kernel) -> Kernel:
     """``kernel`` in SPMD form, with its launch derived from the distributions. SPMD kernels come back unchanged.
 
-    Bound knobs decide structure (a lane count of 1 needs no vector, 32 threads no shared memory); open ones stay symbolic.
+    Bound knobs decide structure (a lane count of 1 needs no vector, 32 threads no shared memory); open ones stay
+    symbolic.
 
     Raises:
         LoweringError: the distributions cannot be realised together (E-LOWER-*).

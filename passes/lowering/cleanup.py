@@ -27,14 +27,17 @@ def merge_guards(body: Body) -> Body:
         while k and _bare_declaration(out[k - 1]):
             k -= 1
         prev = out[k - 1] if k else None
-        if isinstance(s, If) and isinstance(prev, If) and not s.orelse and not prev.orelse and s.cond == prev.cond:
-            if not (assigned(prev.then) & used(s.cond)):
-                decls = out[k:]
-                merged = dataclasses.replace(prev, then=merge_guards((*prev.then, *s.then)))
-                out[k - 1 :] = [*decls, merged]
-                continue
-        out.append(s)
+        if isinstance(s, If) and isinstance(prev, If) and _same_guard(prev, s):
+            merged = dataclasses.replace(prev, then=merge_guards((*prev.then, *s.then)))
+            out[k - 1 :] = [*out[k:], merged]
+        else:
+            out.append(s)
     return tuple(out)
+
+
+def _same_guard(a: If, b: If) -> bool:
+    """Whether ``b``, right after ``a``, runs exactly when ``a`` did."""
+    return not a.orelse and not b.orelse and a.cond == b.cond and not (assigned(a.then) & used(a.cond))
 
 
 def flatten_guards(body: Body) -> Body:

@@ -46,7 +46,7 @@ def collect_geometry(body: Body, st: State) -> None:
                 if h.axis in st.grid and not st.decide.equal(st.grid[h.axis], blocks):
                     raise LoweringError(
                         "E-LOWER-PHASES", f"two grid-wide loops want different sizes of blockIdx.{h.axis}", s.loc,
-                        hint="kernels of several grid-wide phases are not supported yet: fuse the loops or split the kernel",
+                        hint="several grid-wide phases in one kernel are not supported yet: fuse the loops or split it",
                     )  # fmt: skip
                 st.grid[h.axis] = blocks
 

@@ -1,7 +1,7 @@
 """From a distribution to index arithmetic.
 
-For levels l1 (fastest) ... ln of sizes s1 ... sn:  i = lo + x1 + s1*(x2 + s2*(x3 + ...)), where x is a hardware index, a
-constant-trip *jam* variable (vec, unroll) or a loop variable (seq).
+For levels l1 (fastest) ... ln of sizes s1 ... sn:  i = lo + x1 + s1*(x2 + s2*(x3 + ...)), where x is a hardware index,
+a constant-trip *jam* variable (vec, unroll) or a loop variable (seq).
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def plan(s: Par | Reduce, value: object) -> Plan:
 
 
 def _step(kind: str, axis: str, n: Expr) -> Expr:
-    """``n`` as a factor of outer strides; a run-time count reads ``blockDim`` or ``gridDim``, as a person would write it."""
+    """``n`` as a factor of outer strides; a run-time count reads ``blockDim`` or ``gridDim``, as people write it."""
     hardware = {"thread": "block_dim", "lane": "block_dim", "warp": "block_dim", "block": "grid_dim"}
     if kind in hardware and used(n):
         return cast(HwIndex(hardware[kind], axis), I32)

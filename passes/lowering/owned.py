@@ -1,8 +1,8 @@
 """Row arrays in registers: each thread keeps the elements it owns.
 
-A private array of an iteration that inner loops index by their own variable alone (``x_row[i]``) needs no memory: element i
-belongs to the thread that runs iteration i. It becomes one register per jam position of the loop. All loops that touch it
-must be distributed alike, without a run-time loop (``seq``), since registers cannot be indexed by one.
+A private array of an iteration that inner loops index by their own variable alone (``x_row[i]``) needs no memory:
+element i belongs to the thread that runs iteration i. It becomes one register per jam position of the loop. All loops
+that touch it must be distributed alike, without a run-time loop (``seq``), since registers cannot be indexed by one.
 """
 
 from __future__ import annotations

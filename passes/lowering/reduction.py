@@ -63,7 +63,8 @@ def combine(op: str, a: Expr, b: Expr) -> Expr:
 def across_threads(s: Reduce, acc: Acc, var: Sym, axis: str, n: Expr, st: State, repeats: bool) -> tuple[Body, Body]:
     """Statements that make ``var`` of every thread along ``axis`` (``n`` of them) the combined value.
 
-    Returns (allocations, statements). ``repeats``: the code runs again with the same slots, so readers must be done first.
+    Returns (allocations, statements). ``repeats``: the code runs again with the same slots, so readers must be done
+    first.
 
     Raises:
         LoweringError: E-LOWER-REDUCE-SHAPE when the thread count does not suit the strategy.
@@ -175,7 +176,7 @@ def _has_knob(n: Expr) -> bool:
 
 
 def _ceil_pow2_half(n: Expr, size: int | None) -> Expr:
-    """Half of the smallest power of two >= n; 512 (half the largest block) when n is open, which only adds idle steps."""
+    """Half of the smallest power of two >= n; 512 (half the largest block) for an open n: it only adds idle steps."""
     if size is None:
         return i32(512)
     p = 1

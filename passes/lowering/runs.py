@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 from ktc.ir.nodes import (
     Alloc,
@@ -133,7 +134,7 @@ def _map_unconditional(s: Stmt, f) -> Stmt:
             return dataclasses.replace(e, cond=go(e.cond))
         if isinstance(e, Binary) and e.op in ("&&", "||"):
             return dataclasses.replace(e, a=go(e.a))
-        changes = {}
+        changes: dict[str, Any] = {}
         for fl in dataclasses.fields(e):
             v = getattr(e, fl.name)
             if isinstance(v, Expr):
@@ -143,7 +144,7 @@ def _map_unconditional(s: Stmt, f) -> Stmt:
         return f(dataclasses.replace(e, **changes) if changes else e)
 
     fields = {n: getattr(s, n) for n in ("init", "value") if isinstance(getattr(s, n, None), Expr)}
-    changes: dict[str, object] = {n: go(e) for n, e in fields.items()}
+    changes: dict[str, Any] = {n: go(e) for n, e in fields.items()}
     if isinstance(s, Store):
         changes["index"] = tuple(go(x) for x in s.index)
     return dataclasses.replace(s, **changes)

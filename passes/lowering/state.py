@@ -176,7 +176,7 @@ class State:
     # ------------------------------------------------------------------------------------------------ declarations
 
     def expand(self, s: Decl, dims: tuple[Jam, ...]) -> list[Stmt]:
-        """The declaration of ``s`` hoisted in front of its group: an array over ``dims``, or an uninitialised scalar."""
+        """The declaration of ``s`` moved in front of its group: an array over ``dims``, or an uninitialised scalar."""
         if dims:
             array = fresh(s.sym.name, Array(s.sym.type, tuple(j.extent for j in dims)))
             self.storage[s.sym] = (array, tuple(j.var for j in dims))
@@ -191,7 +191,7 @@ class State:
         assert isinstance(t, Array)
         if scope.jams and t.space == "shared":
             raise LoweringError(
-                "E-LOWER-JAM-SHARED", f"'{s.sym.name}' in shared memory would be needed once per jammed iteration", s.loc,
+                "E-LOWER-JAM-SHARED", f"'{s.sym.name}' in shared memory would be needed once a jammed iteration", s.loc,
                 hint="keep vec and unroll levels to loops inside, or the row in registers",
             )  # fmt: skip
         dims = scope.ordered(self.variation.of_sym.get(s.sym, frozenset()))

@@ -17,7 +17,8 @@ from ktc.ir.nodes import (
     Alloc,
     Barrier,
     Binary,
-    Body, Call,
+    Body,
+    Call,
     Decl,
     Expr,
     For,
@@ -34,7 +35,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Array
-from ktc.ir.walk import all_exprs, assigned, declared, keep, map_body, stmt_exprs, used_in, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, declared, keep, map_body, stmt_exprs, substitute, used_in, walk, walk_expr
 from ktc.passes.lowering.decide import strip
 
 from .coordinates import depends_on_thread
@@ -140,8 +141,7 @@ def _replace_reads(body: Body, buffer: Sym, index: tuple[Expr, ...] | None, by: 
 
     def on(e: Expr) -> Expr:
         if isinstance(e, Load) and e.buffer == buffer and (index is None or e.index == index):
-            if all(not depends_on_thread(i) for i in e.index):
-                return whole
+            return e if any(depends_on_thread(i) for i in e.index) else whole
         if op and isinstance(e, Binary) and e.op == op and e.a is whole and e.b is whole:
             return whole
         if op and isinstance(e, Call) and e.fn == op and all(x is whole for x in e.args):
@@ -157,7 +157,9 @@ def _replace_reads(body: Body, buffer: Sym, index: tuple[Expr, ...] | None, by: 
 def _loop(s: For, loop: Strided, rest: Body, launch: Launch, env: dict[Sym, Sym]) -> Iterator[Body]:
     split = accumulations(s.body)
     if split is None:
-        raise Blocked("E-RAISE-CARRIED", f"the loop over '{s.var.name}' carries a value from one iteration to the next", s.loc)
+        raise Blocked(
+            "E-RAISE-CARRIED", f"the loop over '{s.var.name}' carries a value from one iteration to the next", s.loc
+        )
     inner, sums = split
     if any(depends_on_thread(e) or isinstance(e, WarpOp) for e in all_exprs(s.body)):
         raise Blocked("E-RAISE-THREAD", f"the loop over '{s.var.name}' uses the thread index in its body", s.loc)
@@ -211,7 +213,7 @@ def _region_ends(rest: Body, partial: set[Sym]) -> Iterator[int]:
 
 
 def _communicates(s: Stmt, private: set[Sym]) -> bool:
-    """Whether ``s`` only moves values between threads: shared arrays, warp operations, barriers, private temporaries."""
+    """Whether ``s`` only moves values between threads: shared arrays, warp operations, barriers, temporaries."""
     for x in walk((s,)):
         if isinstance(x, Store) and not _is_shared(x.buffer):
             return False
@@ -233,7 +235,7 @@ def _results(region: Body, after: Body, partial: dict[Sym, Sym], ops: dict[Sym, 
     """``after`` with the places where the region's result is read replaced by the reduced scalars; None if unclear."""
     out = after
     for old, new in partial.items():
-        out = map_body(out, keep, lambda e, old=old, new=new: Var(new) if e == Var(old) else e)
+        out = substitute(out, {old: Var(new)})
     shared = {b for b in assigned(region) if _is_shared(b)}
     private = {d for d in declared(region) if not _is_shared(d)}
     target = next(iter(partial.values()))
@@ -243,7 +245,7 @@ def _results(region: Body, after: Body, partial: dict[Sym, Sym], ops: dict[Sym, 
     for b in shared:
         out = _replace_reads(out, b, None, target, op)
     for p in private:
-        out = map_body(out, keep, lambda e, p=p: cast(Var(target), p.type) if e == Var(p) else e)  # type: ignore[arg-type]
+        out = substitute(out, {p: cast(Var(target), p.type)})  # type: ignore[arg-type]
     return out
 
 

@@ -1,7 +1,8 @@
 """The exact check that ends every raise: source and guess run in the interpreter on small synthetic launches.
 
-Inputs are invented from the signature: small integers that respect the assumptions, buffers of random exact values. Equality is
-bit for bit in the integer and finite-field domains, where reassociation is invisible and a wrong term is not.
+Inputs are invented from the signature: small integers that respect the assumptions, buffers of random exact values.
+Equality is bit for bit in the integer and finite-field domains, where reassociation is invisible and a wrong term is
+not.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ def differs(source: Kernel, guess: Kernel, *, instances: int = 4, seed: int = 7)
     return "" if mismatch is None else str(mismatch)
 
 
-def invented_arguments(kernel: Kernel, instances: int, seed: int) -> list[dict[str, object]]:
+def invented_arguments(kernel: Kernel, instances: int, seed: int) -> list[dict[str, np.ndarray | int | float]]:
     """Argument sets with small sizes whose launch stays below ``MAX_THREADS`` threads and whose assumptions hold."""
     rng = random.Random(seed)
-    out: list[dict[str, object]] = []
+    out: list[dict[str, np.ndarray | int | float]] = []
     for _ in range(200 * instances):
         if len(out) == instances:
             break

@@ -13,7 +13,7 @@ from ktc.ir.fold import cast, fold_node, i32, simplify
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Binary, Body, Decl, Expr, HwIndex, If, Load, Return, Stmt, Sym, Unary, Var
 from ktc.ir.types import U32, Scalar
-from ktc.ir.walk import assigned, keep, map_body, stmt_exprs, substitute, walk, walk_expr
+from ktc.ir.walk import assigned, keep, map_body, stmt_exprs, substitute, walk, walk_expr, without
 
 from .same import same
 
@@ -88,10 +88,9 @@ def inline_thread_values(body: Body, launch: Launch) -> tuple[Body, dict[str, Co
         c = _coordinate(target, launch)
         if c is not None and c.axis not in found and simplify(c.offset) == i32(0):
             found[c.axis] = c
-            body = map_body(body, lambda s, t=target: None if s is t else s)
+            body = without(body, target)
             continue
-        body = map_body(body, lambda s, t=target: None if s is t else s)
-        body = substitute(body, {target.sym: target.init})
+        body = substitute(without(body, target), {target.sym: target.init})
 
 
 def _inlinable(s: Stmt, written: set[Sym], found: dict[str, Coordinate]) -> bool:
@@ -114,9 +113,9 @@ def _coordinate(s: Decl, launch: Launch) -> Coordinate | None:
         form = linear_form(s.init, {thread, block})
         if form is None or set(form.coeffs) != {thread, block}:
             continue
-        if same(form.coeffs[thread], i32(1)) and same(form.coeffs[block], launch.block[k]):
-            if not any(isinstance(x, HwIndex) for x in walk_expr(form.rest)):
-                return Coordinate(s.sym, axis, form.rest)
+        global_index = same(form.coeffs[thread], i32(1)) and same(form.coeffs[block], launch.block[k])
+        if global_index and not any(isinstance(x, HwIndex) for x in walk_expr(form.rest)):
+            return Coordinate(s.sym, axis, form.rest)
     return None
 
 

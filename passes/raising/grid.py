@@ -8,7 +8,7 @@ from ktc.ir.fold import cast, fold_node, mul, simplify
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import Binary, Body, Cast, Const, Decl, Expr, For, HwIndex, If, Level, Par, Sym, Var, fresh
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import assigned, keep, map_body, used, walk
+from ktc.ir.walk import assigned, keep, map_body, used, walk, without
 
 from .block import Blocked, raise_block
 from .coordinates import AXES, Coordinate, conjuncts, hw_indices, inline_thread_values
@@ -150,15 +150,18 @@ def _block_loops(body: Body, launch: Launch) -> Body:
     for axis in reversed(axes):  # x innermost is not required here: blocks are independent
         decl = named[axis]
         sym = decl.sym if decl is not None else fresh(f"block_{axis}", I32)
-        body = map_body(body, lambda s, d=decl: None if s is d and d is not None else s)
-        block = HwIndex("block", axis)
-        body = map_body(body, keep, lambda e, b=block, v=sym: fold_node(_swap(e, b, v)))
+        body = _named(without(body, decl), HwIndex("block", axis), sym)
         t = sym.type
         assert isinstance(t, Scalar)
         hi = cast(launch.grid[AXES.index(axis)], t)
         tags = frozenset({f"loop:{sym.name}"})
         body = (Par(sym, _zero(sym), hi, (Level("block", None, axis),), body, tags=tags),)
     return body
+
+
+def _named(body: Body, block: HwIndex, v: Sym) -> Body:
+    """``body`` reading ``v`` where it reads ``block``."""
+    return map_body(body, keep, lambda e: fold_node(_swap(e, block, v)))
 
 
 def _swap(e: Expr, block: HwIndex, v: Sym) -> Expr:

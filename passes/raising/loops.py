@@ -1,7 +1,7 @@
 """Strided loops of a block or grid of threads, and the accumulators they carry.
 
-    for (i = lo + tid; i < hi; i += blockDim)                 par i in lo..hi @ [thread.x, seq]
-    for (i = lo + global id; i < hi; i += blockDim*gridDim)   par i in lo..hi @ [thread.x, block.x, seq]
+for (i = lo + tid; i < hi; i += blockDim)                 par i in lo..hi @ [thread.x, seq]
+for (i = lo + global id; i < hi; i += blockDim*gridDim)   par i in lo..hi @ [thread.x, block.x, seq]
 """
 
 from __future__ import annotations
@@ -75,7 +75,12 @@ def upper_bound(cond: Expr, var: Sym) -> Expr | None:
         return None
     small, large, plus = sides[cond.op]
     form = linear_form(small, {var})
-    if form is None or not same(form.coeffs.get(var, i32(0)), i32(1)) or not same(form.rest, i32(0)) or var in used(large):
+    if (
+        form is None
+        or not same(form.coeffs.get(var, i32(0)), i32(1))
+        or not same(form.rest, i32(0))
+        or var in used(large)
+    ):
         return None
     t = var.type
     assert isinstance(t, Scalar)

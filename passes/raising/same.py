@@ -6,6 +6,7 @@ Used to *guess*: a wrong guess is caught by the exact check that every raise end
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 from ktc.ir.fold import evaluate
 from ktc.ir.nodes import Const, Expr, HwIndex, Knob, Var
@@ -21,10 +22,14 @@ def same(a: Expr, b: Expr) -> bool:
     rng = random.Random(20)
     for _ in range(POINTS):
         env = {n: rng.randrange(1, 4000) for n in names}
-        x, y = (evaluate(map_expr(e, lambda z: _bound(z, env)), {}) for e in (a, b))
+        x, y = _value(a, env), _value(b, env)
         if x is None or x != y:
             return False
     return True
+
+
+def _value(e: Expr, env: Mapping[str, int]) -> int | float | None:
+    return evaluate(map_expr(e, lambda x: _bound(x, env)), {})
 
 
 def _name(x: Expr) -> str:
@@ -33,5 +38,5 @@ def _name(x: Expr) -> str:
     return f"${x.name}" if isinstance(x, Knob) else f"{x.level}.{x.axis}"  # type: ignore[attr-defined]
 
 
-def _bound(x: Expr, env: dict[str, int]) -> Expr:
+def _bound(x: Expr, env: Mapping[str, int]) -> Expr:
     return Const(env[_name(x)], I32) if isinstance(x, Var | Knob | HwIndex) else x

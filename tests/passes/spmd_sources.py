@@ -78,8 +78,9 @@ kernel rowmax(out: f32* restrict, x: f32 const* restrict, d: i32, host n: i32)
     out[blockIdx.x as i32] = max(part[0], part[1])
 """
 
-SHUFFLE_SUM = SHUFFLE.replace("-inf", "0.0").replace("m = max(m, x[blockIdx.x as i32 * d + i])", "m = m + x[blockIdx.x as i32 * d + i]")
-SHUFFLE_SUM = SHUFFLE_SUM.replace("max(m, shfl_down(m, o))", "m + shfl_down(m, o)").replace("max(part[0], part[1])", "part[0] + part[1]")
+SHUFFLE_SUM = SHUFFLE.replace("-inf", "0.0").replace("max(m, x[", "(m + x[")
+SHUFFLE_SUM = SHUFFLE_SUM.replace("max(m, shfl_down(m, o))", "m + shfl_down(m, o)")
+SHUFFLE_SUM = SHUFFLE_SUM.replace("max(part[0], part[1])", "part[0] + part[1]")
 
 BROKEN_TREE = ROW_SUM.replace("stride > 0", "stride > 1")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from spmd_sources import BROKEN_TREE, CARRIED, NEIGHBOUR, PERMUTED, RAISABLE, ROW_SUM, SAXPY, TWO_D
-
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Barrier, HwIndex, Par, Reduce
@@ -15,6 +13,7 @@ from ktc.passes.base import Refused, Result
 from ktc.passes.lowering import materialise
 from ktc.passes.raise_ import Raise
 from ktc.passes.raising.check import differs
+from spmd_sources import BROKEN_TREE, CARRIED, NEIGHBOUR, PERMUTED, RAISABLE, ROW_SUM, SAXPY, TWO_D
 
 
 def raised(source: str) -> Kernel:
@@ -84,7 +83,12 @@ def test_the_check_catches_a_wrong_guess() -> None:
     """Seeded bugs in the raised form: a shorter range, a wrong operator, a wrong element."""
     source = parse_kernel(ROW_SUM)
     good = print_kernel(raised(ROW_SUM))
-    for old, new in [("0..d", "1..d"), ("reduce(+)", "reduce(max)"), ("yield v * v", "yield v"), ("row + i", "row + 0 * i")]:
+    for old, new in [
+        ("0..d", "1..d"),
+        ("reduce(+)", "reduce(max)"),
+        ("yield v * v", "yield v"),
+        ("row + i", "row + 0 * i"),
+    ]:
         assert old in good, (old, good)
         wrong = parse_kernel(good.replace(old, new, 1))
         assert differs(source, wrong) != "", (old, new)
