@@ -21,11 +21,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="rewrite golden files")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes more than a few seconds")
-    config.addinivalue_line("markers", "gpu: needs a CUDA device")
-
-
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository's root."""

@@ -81,7 +81,7 @@ def test_python_blocks_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ci_runs_the_readmes_test_command() -> None:
     lines = [b.strip() for b in blocks("sh")]
-    (command,) = [line for line in lines if line.endswith("python -m pytest")]
+    (command,) = [line for line in lines if line.endswith("python -m pytest -n 2")]
     assert f"readme_test='{command}'" in (ROOT / ".ci/run").read_text()
 
 
