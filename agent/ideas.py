@@ -104,7 +104,7 @@ def at_most(s: Shape, product: str) -> str:
 
 
 def at_least(s: Shape, product: str) -> str:
-    """A constraint that spreads a short row over enough threads to need few rounds of them ('' if its length is open)."""
+    """A constraint that spreads a short row over enough threads to need few rounds ('' if its length is open)."""
     trip = max((c.trip or 0 for c in s.cols), default=0)
     return f" where 4 * {product} >= {trip}" if trip else ""
 

@@ -119,7 +119,7 @@ def set_distribution(kernel: Kernel, found: list[Loop], spec: DistSpec, *, exact
     """Give ``spec`` to each loop, with the constraints and assumptions it needs."""
     dist: list[Level] = []
     for lv in spec.levels:
-        sized = size_argument(kernel, lv.n, _domain(lv, found), DOCS[lv.kind], owner)
+        sized = size_argument(kernel, lv.n, _domain(lv, found), DOCS[lv.kind], owner, _wish(lv, found))
         if isinstance(sized, Refused):
             return sized
         kernel, n = sized
@@ -135,6 +135,11 @@ def set_distribution(kernel: Kernel, found: list[Loop], spec: DistSpec, *, exact
         constraints=(*kernel.constraints, *constraints), assumptions=(*kernel.assumptions, *fresh_facts)
     )
     return Result(kernel, tuple(f"{s.var.name}: {len(levels)} levels" for s in found))
+
+
+def _wish(lv: LevelSpec, found: list[Loop]) -> int | None:
+    """Where an expert starts: 16-byte accesses, two of them in flight."""
+    return {"vec": 16 // min(narrowest_element(s) for s in found), "unroll": 2}.get(lv.kind)
 
 
 def _domain(lv: LevelSpec, found: list[Loop]) -> tuple[int, ...]:

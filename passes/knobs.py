@@ -13,10 +13,12 @@ from .base import Arg, KnobRef, Refused
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
-def declare_knob(kernel: Kernel, ref: KnobRef, default_domain: Sequence[int], doc: str, owner: str) -> Kernel | Refused:
+def declare_knob(
+    kernel: Kernel, ref: KnobRef, default_domain: Sequence[int], doc: str, owner: str, wish: int | None = None
+) -> Kernel | Refused:
     """``kernel`` with the knob ``ref`` declared, or narrowed if it exists.
 
-    The default is the middle of the domain: a safe start that search replaces.
+    The default is ``wish``, what an expert would start with, if the domain has it; else the middle of the domain.
     """
     old = next((k for k in kernel.knobs if k.name == ref.name), None)
     domain = tuple(ref.domain) if ref.domain is not None else tuple(default_domain)
@@ -33,7 +35,7 @@ def declare_knob(kernel: Kernel, ref: KnobRef, default_domain: Sequence[int], do
             return Refused("E-KNOB-DOMAIN", f"${ref.name}={value} is not in {list(domain)}")
         merged = dataclasses.replace(old, domain=domain, default=_default(domain, old.default), value=value)
         return kernel.with_(knobs=tuple(merged if k is old else k for k in kernel.knobs))
-    decl = KnobDecl(ref.name, domain, _default(domain, None), doc, owner, ref.value)
+    decl = KnobDecl(ref.name, domain, _default(domain, wish), doc, owner, ref.value)
     return kernel.with_(knobs=(*kernel.knobs, decl))
 
 
@@ -42,7 +44,7 @@ def _default(domain: Sequence[int], wish: int | None) -> int:
 
 
 def size_argument(
-    kernel: Kernel, arg: Arg | None, default_domain: Sequence[int], doc: str, owner: str
+    kernel: Kernel, arg: Arg | None, default_domain: Sequence[int], doc: str, owner: str, wish: int | None = None
 ) -> tuple[Kernel, Expr | None] | Refused:
     """A size in pipeline text (integer, knob, parameter name) as an expression; knobs get declared."""
     if arg is None:
@@ -52,7 +54,7 @@ def size_argument(
     if isinstance(arg, int):
         return (kernel, i32(arg)) if arg > 0 else Refused("E-ARG-RANGE", f"a size must be positive, got {arg}")
     if isinstance(arg, KnobRef):
-        declared = declare_knob(kernel, arg, default_domain, doc, owner)
+        declared = declare_knob(kernel, arg, default_domain, doc, owner, wish)
         return declared if isinstance(declared, Refused) else (declared, Knob(arg.name))
     for p in kernel.params:
         if p.sym.name == arg:

@@ -56,13 +56,15 @@ class RowsMapping(Pass):
         if not inner:
             return Refused("E-ROWS-THREADS", f"no loop inside '{row.var.name}' is spread over threadIdx.x alone", locs)
         sized = size_argument(
-            kernel, args.get("rows", KnobRef("ROWS")), (1, 2, 4, 8, 16, 32), "rows a block", self.name
+            kernel, args.get("rows", KnobRef("ROWS")), (1, 2, 4, 8, 16, 32), "rows a block", self.name, wish=8
         )
         if isinstance(sized, Refused):
             return sized
         kernel, rows = sized
         lanes_domain = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-        sized = size_argument(kernel, args.get("lanes", KnobRef("LANES")), lanes_domain, "threads a row", self.name)
+        sized = size_argument(
+            kernel, args.get("lanes", KnobRef("LANES")), lanes_domain, "threads a row", self.name, wish=16
+        )
         if isinstance(sized, Refused):
             return sized
         kernel, lanes = sized

@@ -2,9 +2,10 @@
 
     python tests/bench/porting.py --runs RUNS --out kernels/PORTING.md [--budget 60]
 
-RUNS holds the runs of ``serving.py``. For each kernel's largest tuned scenario: the winner's script (without fast-math,
-whose approximations differ by design) is emitted for all three; the OpenCL version gets knobs of its own by a search on
-the same GPU. Outputs of all three are compared bit for bit on exact inputs; times are device time by each API's means.
+RUNS holds the runs of ``serving.py``. For each kernel's largest tuned scenario: the winner's script (without fast-math
+and cache hints, which differ between the languages by design) is one template; each language gets knobs of its own by
+the same search on the same GPU. Outputs of all three are compared bit for bit on exact inputs; times are device time by
+each API's means.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ import argparse
 import dataclasses
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 ROOT = Path(__file__).parents[2]
+LOCAL = ("fast-math", "cache-hints")
+"""Steps whose meaning differs between the languages by design; the shared template goes without them."""
+
 KERNELS = ("silu_and_mul", "fused_add_rmsnorm", "merge_attn_states")
 
 
@@ -47,26 +51,25 @@ def one(name: str, a: argparse.Namespace) -> dict[str, Any]:
     report = json.loads((a.runs / name / "report.json").read_text())
     best = max((s for s in report["scenarios"] if not s["heldout"]), key=lambda s: s["bytes"])
     script = parse_script(best["script"])
-    script = dataclasses.replace(script, steps=tuple(s for s in script.steps if s.name != "fast-math"))
+    script = dataclasses.replace(script, steps=tuple(s for s in script.steps if s.name not in LOCAL))
     template = apply_script(work.load_kernel(), script).kernel
     sizes = best["sizes"]
     cuda, cl = open_runtime("cuda"), open_runtime("opencl:NVIDIA")
     inputs = work.make_inputs(sizes, seed=1)
-    cl_knobs = tune_on(cl, template, inputs, a.budget)
-    bound = bind(template, best["knobs"])
-    codes = {
-        "CUDA": (cuda, printed(bound, cuda.device.profile)),
-        "HIP": (cuda, on_nvidia(printed(bound, "hip"))),
-        "OpenCL, CUDA's knobs": (cl, printed(bound, cl.device.profile)),
-        "OpenCL, retuned": (cl, printed(bind(template, cl_knobs), cl.device.profile)),
+    languages: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+        "CUDA": (cuda, lambda k: printed(k, cuda.device.profile)),
+        "HIP": (cuda, lambda k: on_nvidia(printed(k, "hip"))),
+        "OpenCL": (cl, lambda k: printed(k, cl.device.profile)),
     }
+    knobs = {n: tune_on(rt, emit, template, inputs, a.budget) for n, (rt, emit) in languages.items()}
+    codes = {n: (rt, emit(bind(template, knobs[n]))) for n, (rt, emit) in languages.items()}
     exact = work.make_inputs(sizes, seed=2, exact=True)
     outputs = {k: launch(rt, code, exact) for k, (rt, code) in codes.items()}
     want = outputs["CUDA"]
     different = {k: sum(int(np.count_nonzero(_bits(want[n]) != _bits(o[n]))) for n in want) for k, o in outputs.items()}
     times = {k: timed(rt, code, inputs) for k, (rt, code) in codes.items()}
-    row = {"kernel": name, "scenario": best["name"], "script": print_script(script), "knobs": best["knobs"],
-           "cl_knobs": cl_knobs, "times": times, "different": different,
+    row = {"kernel": name, "scenario": best["name"], "script": print_script(script), "knobs": knobs,
+           "times": times, "different": different,
            "elements": sum(v.size for v in want.values()), "device": cuda.device.name}  # fmt: skip
     print(json.dumps(row), flush=True)
     return row
@@ -98,12 +101,13 @@ def timed(rt: Any, code: Any, values: Mapping[str, Any]) -> float:
     return rt.time(rt.compile(code), [arrays(rt, values) for _ in range(2)], budget_s=0.5).median
 
 
-def tune_on(rt: Any, template: Any, values: Mapping[str, Any], budget: int) -> dict[str, int]:
+def tune_on(
+    rt: Any, emit: Callable[[Any], Any], template: Any, values: Mapping[str, Any], budget: int
+) -> dict[str, int]:
     """The best knobs of ``template`` on this runtime: ktc's own search, in this process."""
+    from ktc.agent.limits import space_for
     from ktc.ir.kernel import bind
-    from ktc.search.limits import space_of
     from ktc.search.outcome import Outcome
-    from ktc.search.printing import printed
     from ktc.search.tune import tune
 
     sets = [arrays(rt, values) for _ in range(2)]
@@ -111,12 +115,12 @@ def tune_on(rt: Any, template: Any, values: Mapping[str, Any], budget: int) -> d
 
     def evaluate(config: Mapping[str, int], incumbent: object) -> Outcome:
         try:
-            t = rt.time(rt.compile(printed(bind(template, config), rt.device.profile)), sets, budget_s=0.1)
+            t = rt.time(rt.compile(emit(bind(template, config))), sets, budget_s=0.1)
         except Exception as e:
             return Outcome("compile-error", details={"error": str(e)[:500]})
         return Outcome("ok", {"": t.median}, {"": (t.low, t.high)})
 
-    found = tune(None, evaluate, space_of(template, rt.device, [scalars]), budget=budget, seed=0)
+    found = tune(None, evaluate, space_for(template, rt.device, scalars), budget=budget, seed=0)
     best = min((t for t in found.trials if t.objective is not None), key=lambda t: t.objective)
     return dict(best.config)
 
@@ -126,10 +130,11 @@ def table(rows: list[dict[str, Any]]) -> str:
     out = [
         "# One template, three languages, one GPU",
         "",
-        f"{rows[0]['device']}, {datetime.date.today().isoformat()}. Device time per launch in µs (CUDA and",
-        "HIP: graph replay; OpenCL: event profiling, which adds a few µs to short launches), cold buffers, the largest",
-        "tuned scenario, float16. HIP runs through `backends/include/hip_on_nvidia.h`. *Bits*: elements that differ from CUDA's on exact",
-        "inputs.",
+        f"{rows[0]['device']}, {datetime.date.today().isoformat()}. Device time per launch in µs, cold buffers,",
+        "the largest tuned scenario, float16. CUDA and HIP: graph replay; OpenCL: event profiling, which adds a few µs to",
+        "short launches. HIP runs through `backends/include/hip_on_nvidia.h`. *Bits*: elements that differ from CUDA's on",
+        "exact inputs.",
+        "",
         "Regenerate with `python tests/bench/serving.py --optimize && python tests/bench/porting.py`.",
         "",
         "| kernel | scenario | " + " | ".join(names) + " | bits that differ |",
@@ -141,7 +146,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         bits = ", ".join(f"{n}: {r['different'][n]}" for n in names[1:]) + f" of {r['elements']}"
         out.append(f"| {r['kernel']} | {r['scenario']} | " + " | ".join(cells) + f" | {bits} |")
     out += ["", "Scripts and knobs:", ""]
-    out += [f"- {r['kernel']}: `{r['script']}`; CUDA and HIP {r['knobs']}, OpenCL {r['cl_knobs']}" for r in rows]
+    out += [f"- {r['kernel']}: `{r['script']}`; " + ", ".join(f"{n} {k}" for n, k in r["knobs"].items()) for r in rows]
     return "\n".join(out) + "\n"
 
 
