@@ -137,16 +137,30 @@ def row_stream(s: Shape, units: int) -> Iterator[Idea]:
 
 
 def short_rows(s: Shape, units: int) -> Iterator[Idea]:
-    """Rows shorter than a block: several rows side by side, neighbours along either loop over rows."""
-    wide = " | ".join(f"vectorize{{loop={c} width=$V}}" for c in s.col_names)
-    for r in s.rows:
-        rows = f"rows-mapping{{loop={r.name} rows=$ROWS lanes=$LANES}}"
-        yield (
-            f"{rows} | {wide}{at_most(s, 'LANES * V')}{at_least(s, 'LANES * V')}",
-            f"several {r.name} a block, wide accesses",
-            2.0,
+    """Rows shorter than a block: several rows side by side.
+
+    Which loop's rows lie next to each other in memory is for the measurement to tell: each gets its turn as the one that
+    neighbouring threads and blocks share.
+    """
+    fits = at_most(s, "LANES * V") + at_least(s, "LANES * V")
+    lanes = "$LANES:(2,4,8,16,32,64,128)"
+    whole = " | ".join(f"distribute{{loop={c} map=[vec $V, thread.x {lanes}]}}" for c in s.col_names)
+    for r in s.rows if len(s.rows) == 2 else ():
+        other = next(o for o in s.rows if o.name != r.name)
+        swap = (
+            f"distribute{{loop={other.name} map=[block.z]}} | distribute{{loop={r.name} map=[thread.y $ROWS, block.x]}}"
+            f" | distribute{{loop={other.name} map=[block.y]}}"
         )
-    yield f"{rows}{at_most(s, 'LANES')}", f"several {r.name} a block", 1.5
+        yield (
+            f"{swap} | {whole}{fits}",
+            f"several {r.name} a block and in neighbouring blocks, one access a thread",
+            2.5,
+        )
+    inner = s.rows[-1].name
+    rows = f"rows-mapping{{loop={inner} rows=$ROWS lanes=$LANES}}"
+    wide = " | ".join(f"vectorize{{loop={c} width=$V}}" for c in s.col_names)
+    yield f"{rows} | {wide}{fits}", f"several {inner} a block, wide accesses", 2.0
+    yield f"{rows}{at_most(s, 'LANES')}", f"several {inner} a block", 1.5
 
 
 def row_reduction(s: Shape, units: int) -> Iterator[Idea]:
