@@ -139,7 +139,7 @@ def row_stream(s: Shape, units: int) -> Iterator[Idea]:
 def short_rows(s: Shape, units: int) -> Iterator[Idea]:
     """Rows shorter than a block: several rows side by side.
 
-    Which loop's rows lie next to each other in memory is for the measurement to tell: each gets its turn as the one that
+    Which rows lie next to each other in memory is for the measurement to tell: each loop gets its turn as the one that
     neighbouring threads and blocks share.
     """
     fits = at_most(s, "LANES * V") + at_least(s, "LANES * V")
@@ -148,7 +148,8 @@ def short_rows(s: Shape, units: int) -> Iterator[Idea]:
     for r in s.rows if len(s.rows) == 2 else ():
         other = next(o for o in s.rows if o.name != r.name)
         swap = (
-            f"distribute{{loop={other.name} map=[block.z]}} | distribute{{loop={r.name} map=[thread.y $ROWS, block.x]}}"
+            f"distribute{{loop={other.name} map=[block.z]}}"
+            f" | distribute{{loop={r.name} map=[thread.y $ROWS, block.x]}}"
             f" | distribute{{loop={other.name} map=[block.y]}}"
         )
         yield (

@@ -29,7 +29,7 @@ def wrap(line: str, pad: str) -> list[str]:
     if text.endswith(") {") and not text.startswith(CONTROL):
         at = _parameters_at(text) + 1
         aligned = _packed(text, indent, " " * at)
-        if len(aligned) <= 2:
+        if len(aligned) <= 2 and all(len(x) <= COLUMNS for x in aligned):
             return aligned
         return [indent + text[:at], *_packed(INDENT * 2 + text[at:], indent, INDENT * 2)]
     return _packed(text, indent, " " * 4)
