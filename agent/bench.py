@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from ktc.ir.workload import Scenario, Workload
 from ktc.search.bounds import Work, bound, ceilings, count_flops
 from ktc.search.gate import Verdict, verify
 from ktc.search.ledger import Ledger, StudyKey
+from ktc.search.recipe import ktc_version
 from ktc.search.space import Space
 from ktc.search.tune import tune
 
@@ -137,7 +137,7 @@ class Bench:
         recipe = hashlib.sha256(f"{self._source} {self.variant or ''} {c.key}".encode()).hexdigest()
         device = f"{self.device.backend}:{self.device.name}"
         shape = json.dumps(dict(scenario.sizes), sort_keys=True)
-        return StudyKey(recipe, device, f"ktc {_version()}, {self.device.profile}", f"{scenario.name} {shape}")
+        return StudyKey(recipe, device, f"ktc {ktc_version()}, {self.device.profile}", f"{scenario.name} {shape}")
 
 
 def strict(kernel: Kernel) -> Kernel:
@@ -150,13 +150,6 @@ def strict(kernel: Kernel) -> Kernel:
 
 def _timed(t: Timing) -> Timed:
     return Timed(t.median, t.low, t.high)
-
-
-def _version() -> str:
-    try:
-        return version("ktc")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _first_line(details: Mapping[str, object]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ktc.agent.lab import Comparison
 from ktc.agent.report import ScenarioResult
@@ -26,8 +27,13 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
             met.append((f, found, verdict))
     best = max(met, key=lambda m: m[1].ratio[0], default=None)
     if best is None or best[1].ratio[0] <= 1.0:
-        best = (original, run.lab.compare(original.candidate, {}, scenario), "the original")
+        best = (original, kept(run.lab.compare(original.candidate, {}, scenario)), "the original is kept")
     return _result(run, scenario, *best)
+
+
+def kept(duel: Comparison) -> Comparison:
+    """The original against itself: one kernel has one time, and what a duel makes of it is noise."""
+    return replace(duel, after=duel.before, ratio=(1.0, 1.0, 1.0))
 
 
 def compare(run: Run, f: Finalist, scenario: Scenario) -> Comparison | None:
@@ -37,6 +43,8 @@ def compare(run: Run, f: Finalist, scenario: Scenario) -> Comparison | None:
     except KtcError as e:
         run.reject(f.candidate, f.knobs, e.message, scenario.name)
         return None
+    if not f.candidate.script:
+        found = kept(found)
     if found.verdict != "ok":
         run.reject(f.candidate, f.knobs, found.verdict, scenario.name)
         return None
@@ -63,6 +71,10 @@ def held_out(
             if found is not None:
                 out.append(_result(run, s, f, found, f"{r.verdict}, as tuned for {t.name}"))
                 break
+        else:
+            original = run.finalists[s.name][0]
+            found = kept(run.lab.compare(original.candidate, {}, s))
+            out.append(_result(run, s, original, found, "the original is kept: no winner may run here"))
     return out
 
 

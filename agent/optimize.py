@@ -22,6 +22,7 @@ from ktc.agent.rounds import search
 from ktc.agent.state import Progress, Run
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario, Workload
+from ktc.search.gate import check_original
 
 CPU_BYTES = 64 << 20
 """On a CPU, scenarios that move more than this are left out (and the report says so): they would take minutes."""
@@ -66,12 +67,13 @@ def optimize(
         raise KtcError("E-BUDGET", f"a budget of {budget} measurements", hint="give at least 1", exit_code=2)
     out = _folder(Path(out_dir), resume)
     original = work.load_kernel(variant)
+    doubts = check_original(original, work, variant, seed)
     chosen, mind, said = make_planner(planner, out) if isinstance(planner, str) else (planner.name, planner, "")
     if lab is None:
         lab = Bench(work, original, variant=variant, device=device, ledger=out / LEDGER, seed=seed)
     try:
         run = Run(work, original, lab, mind, budget, progress or _silent, memory, Builder(original))
-        run.notes += [said] if said else []
+        run.notes += [*([said] if said else []), *doubts]
         run.raise_kernel()
         results = _every_scenario(run, scenarios)
         report = _report(run, results, chosen, variant)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -11,10 +10,11 @@ from pathlib import Path
 
 from ktc.agent.build import Builder, Candidate
 from ktc.agent.planner import Proposal
-from ktc.agent.report import FORMAT, OptimizeReport
+from ktc.agent.report import OptimizeReport, ScenarioResult
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.search.printing import printed
+from ktc.search.recipe import Recipe, ktc_version, sha256
 
 EXTENSIONS = {"cuda": "cu", "hip": "hip", "opencl": "cl", "numba": "py"}
 
@@ -28,7 +28,8 @@ def write(report: OptimizeReport, out: Path, builder: Builder) -> OptimizeReport
     """
     ext = EXTENSIONS.get(str(report.device["backend"]), "txt")
     profile = str(report.device["profile"])
-    files = {"kernel": _put(out / f"kernel.out.{ext}", _emit(builder, report.best_script, report.best_knobs, profile))}
+    code = _emit(builder, report.best_script, report.best_knobs, profile)
+    files = {"kernel": _put(out / f"kernel.out.{ext}", code)}
     scenarios = []
     for s in report.scenarios:
         path = out / f"kernel.{s.name}.{ext}"
@@ -44,28 +45,40 @@ def write(report: OptimizeReport, out: Path, builder: Builder) -> OptimizeReport
             report = replace(report, notes=(*report.notes, f"no template: {e.message} [{e.code}]"))
     files |= {"recipe": str(out / "recipe.json"), "report": str(out / "report.json")}
     report = replace(report, scenarios=tuple(scenarios), files=files)
-    _put(out / "recipe.json", json.dumps(recipe(report), indent=1) + "\n")
+    recipe(report, code).save(out / "recipe.json")
     _put(out / "report.json", report.dumps())
     return report
 
 
-def recipe(report: OptimizeReport) -> dict:
-    """(source, script, knob values): enough to regenerate the same bytes anywhere."""
+def recipe(report: OptimizeReport, code: str) -> Recipe:
+    """(source, script, knob values, target): enough to regenerate ``code``'s bytes anywhere; and the evidence."""
     source = Path(report.source)
+    device = report.device
+    return Recipe(
+        kernel=report.kernel,
+        source=str(source.resolve()),
+        source_sha256=sha256(source.read_bytes()) if source.exists() else "",
+        script=report.best_script,
+        knobs=dict(report.best_knobs),
+        target=str(device["profile"]),
+        variant=report.variant,
+        output_sha256=sha256(code),
+        verdicts=[{"scenario": s.name, "verdict": s.verdict} for s in report.scenarios],
+        timings={s.name: _timing(s) for s in report.scenarios if not s.heldout},
+        versions={"ktc": ktc_version(), "device": str(device["name"]), "backend": str(device["backend"])},
+    )
+
+
+def _timing(s: ScenarioResult) -> dict[str, object]:
+    """The winner of one scenario: what it is, and its seconds beside the original's."""
     return {
-        "format": FORMAT,
-        "kernel": report.kernel,
-        "source": str(source.resolve()),
-        "source_sha256": hashlib.sha256(source.read_bytes()).hexdigest() if source.exists() else "",
-        "variant": report.variant,
-        "device": dict(report.device),
-        "script": report.best_script,
-        "knobs": dict(report.best_knobs),
-        "scenarios": {
-            s.name: {"script": s.script, "knobs": dict(s.knobs), "ratio": s.ratio, "verdict": s.verdict}
-            for s in report.scenarios
-            if not s.heldout
-        },
+        "script": s.script,
+        "knobs": dict(s.knobs),
+        "seconds": s.after.median,
+        "low": s.after.low,
+        "high": s.after.high,
+        "baseline_seconds": s.before.median,
+        "ratio": list(s.ratio),
     }
 
 

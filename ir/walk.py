@@ -167,6 +167,13 @@ def keep(s: Stmt) -> Stmt:
     return s
 
 
+def commented(body: Body, comments: tuple[str, ...]) -> Body:
+    """``body`` with ``comments`` above those of its first statement: they outlive the statement they stood on."""
+    if not body or not comments:
+        return body
+    return (dataclasses.replace(body[0], comments=(*comments, *body[0].comments)), *body[1:])
+
+
 def without(body: Body, dropped: Stmt | None) -> Body:
     """``body`` less the one statement ``dropped`` (by identity)."""
     return map_body(body, lambda s: None if s is dropped else s)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .api import Program, load
 from .ir.diagnostics import KtcError
-from .runs import load_json
+from .search.recipe import Recipe, sha256
 
 if TYPE_CHECKING:
     from .search.gate import Verdict
@@ -21,7 +20,7 @@ Times = tuple[str, float, float, tuple[float, float, float]]
 
 @dataclass(frozen=True)
 class Replayed:
-    """``source_state`` is ``unchanged`` or ``CHANGED``; ``same_text`` compares with the kernel beside the recipe."""
+    """``source_state`` is ``unchanged`` or ``CHANGED``; ``same_text`` whether the bytes are those of then."""
 
     text: str
     verdict: Verdict
@@ -36,31 +35,32 @@ class Replayed:
 def replay(path: Path, device: str | None, time_it: bool, say: Callable[[str], None]) -> Replayed:
     """Regenerate, verify and time the recipe at ``path`` (a file, or a run's folder).
 
-    The language is the recipe's, or ``device``'s when one is named.
+    The target is the recipe's, or ``device``'s when one is named.
 
     Raises:
-        KtcError: unreadable recipe, missing source, a script that no longer applies, no device.
+        KtcError: unreadable, changed or foreign recipe, missing source, a script that no longer applies, no device.
     """
-    file = path / "recipe.json" if path.is_dir() else path
-    recipe = load_json(file, "a recipe")
-    for key in ("source", "script", "knobs", "device"):
-        if key not in recipe:
-            raise KtcError("E-RECIPE", f"{file} is not a recipe: no '{key}'", exit_code=2)
-    source = Path(recipe["source"])
-    start = load(str(source), variant=recipe.get("variant") or None)
-    target = device or recipe["device"]["backend"]
-    say(f"replaying {recipe['script'] or '(no passes)'} on {source}")
-    text = _applied(start, recipe["script"]).lower(target.partition(":")[0], **recipe["knobs"]).text
-    kept = next((p for p in file.parent.glob("kernel.out.*") if p.suffix != ".part"), None)
-    verdict = _applied(start, recipe["script"]).verify(values=recipe["knobs"], device=target, say=say)
+    from .backends.profiles import profile_for
+    from .backends.runtimes import open_runtime
+
+    recipe = Recipe.load(path / "recipe.json" if path.is_dir() else path)
+    target = open_runtime(device).device.profile if device else recipe.target
+    where = device or profile_for(target).backend
+    source = Path(recipe.source)
+    start = load(str(source), variant=recipe.variant or None)
+    state = (
+        "unchanged" if sha256(source.read_bytes()) == recipe.source_sha256 else "CHANGED since the recipe was written"
+    )
+    say(f"replaying {recipe.script or '(no passes)'} on {source}")
+    program = _applied(start, recipe.script)
+    text = program.lower(target, **recipe.knobs).text
+    verdict = program.verify(values=recipe.knobs, device=where, say=say)
     return Replayed(
         text=text,
         verdict=verdict,
-        source_state="unchanged"
-        if _sha(source) == recipe.get("source_sha256")
-        else "CHANGED since the recipe was written",
-        same_text=kept.read_text(encoding="utf-8") == text if kept and target == recipe["device"]["backend"] else None,
-        times=_times(start, recipe, target, say) if time_it and verdict.ok else (),
+        source_state=state,
+        same_text=sha256(text) == recipe.output_sha256 if recipe.output_sha256 and target == recipe.target else None,
+        times=_times(start, recipe, where, say) if time_it and verdict.ok else (),
     )
 
 
@@ -68,11 +68,7 @@ def _applied(start: Program, script: str) -> Program:
     return start.apply(script).ok if script else start
 
 
-def _sha(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _times(start: Program, recipe: Mapping[str, Any], target: str, say: Callable[[str], None]) -> tuple[Times, ...]:
+def _times(start: Program, recipe: Recipe, device: str, say: Callable[[str], None]) -> tuple[Times, ...]:
     """Each tuned scenario's winner against the original, interleaved."""
     from .agent.bench import Bench
     from .agent.build import Builder, Candidate
@@ -82,9 +78,9 @@ def _times(start: Program, recipe: Mapping[str, Any], target: str, say: Callable
     workload = need_workload(start, "timing")
     builder = Builder(start.kernel)
     found: list[Times] = []
-    lab = Bench(workload, start.kernel, variant=start.variant, device=target)
+    lab = Bench(workload, start.kernel, variant=start.variant, device=device)
     try:
-        for name, winner in recipe.get("scenarios", {}).items():
+        for name, winner in recipe.timings.items():
             built = builder.build(Proposal(winner["script"], ""))
             if not isinstance(built, Candidate):
                 raise KtcError(built.code, f"{winner['script']}: {built.detail}")

@@ -36,13 +36,18 @@ def verify_program(
     Raises:
         KtcError: E-NO-WORKLOAD without one, E-VERIFY-SOURCE for a kernel whose origin is not at hand, unknown knobs.
     """
-    from .search.gate import verify
+    from .search.gate import Rung, Verdict, defects, verify
 
     workload = need_workload(program, "verifying")
     original = program.original or program.kernel
     bound = program.bind(**dict(values or {}))
     candidate = bound.lowered()
-    say("interpreter: original against candidate")
+    say("interpreter: the original by itself, then against the candidate")
+    for d in defects(original, workload, program.variant, seed):
+        if d.fatal:
+            reason = f"the original is defective: {d.failure}"
+            return Verdict("REJECTED", "original", reason, (Rung("original", "fail", str(d.failure)),), 0.0, d.failure)
+        say(f"the original: {d.failure}")
     verdict = verify(original, candidate, workload, variant=program.variant, seed=seed)
     if not verdict.ok or device == NO_DEVICE:
         return verdict
@@ -57,24 +62,35 @@ def _on_device(
     seed: int,
     say: Callable[[str], None],
 ) -> Verdict:
-    """The device's rung on top of a passed ladder."""
-    from .backends.base import CompileFailure
-    from .backends.runtimes import open_runtime
-    from .search.gate import Rung, differential
+    """The device's rung on top of a passed ladder, in a process of its own: what hangs or crashes there ends as a
+    verdict."""
+    from .search.gate import Rung, Verdict
+    from .search.workers import open_executor
 
     assert bound.workload is not None and bound.original is not None
-    runtime = open_runtime(device)
-    backend = runtime.device.backend
-    say(f"{backend}: original against candidate on {runtime.device.name}")
-    sizes = [bound.workload.scenario(s).sizes for s in scenarios] or None
     start = dataclasses.replace(bound, kernel=bound.original)
+    executor = open_executor(device, compilers=1)
     try:
-        profile = runtime.device.profile
-        texts = start.lower(profile), bound.lower(profile)
-        found = differential(runtime, *texts, bound.workload, variant=bound.variant, sizes=sizes, seed=seed)
-    except CompileFailure as e:
-        raise KtcError("E-COMPILE", f"the {backend} compiler refuses the output:\n{e.log.strip()}") from e
-    rungs = found.rungs or (Rung("device", "pass" if found.ok else "fail", found.reason, found.seconds),)
+        info = executor.device
+        say(f"{info.backend}: original against candidate on {info.name}")
+        sizes = [bound.workload.scenario(s).sizes for s in scenarios] or None
+        texts = start.lower(info.profile), bound.lower(info.profile)
+        path = str(bound.workload.path)
+        reply = executor.verify(*texts, path, variant=bound.variant, sizes=sizes, seed=seed)
+    finally:
+        executor.close()
+    message = str(reply.data.get("message", reply.status)).strip()
+    if reply.status == "compile-error":
+        raise KtcError("E-COMPILE", f"the {info.backend} compiler refuses the output:\n{message}")
+    if reply.status == "lost":
+        code = str(reply.data.get("code", "E-DEVICE-LOST"))
+        raise KtcError(code, message, hint=str(reply.data.get("hint", "")), exit_code=3)
+    if reply.ok:
+        found = Verdict.from_json(reply.data["verdict"])
+        rungs = found.rungs or (Rung("device", "pass" if found.ok else "fail", found.reason, found.seconds),)
+    else:
+        found = Verdict("REJECTED", "device", f"{reply.status}: {message}")
+        rungs = (Rung("device", "fail", found.reason),)
     worst = found if not found.ok else verdict
     return dataclasses.replace(worst, rungs=(*verdict.rungs, *rungs), seconds=verdict.seconds + found.seconds)
 

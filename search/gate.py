@@ -3,6 +3,6 @@
 See :mod:`ktc.search.verification` for the rungs of the ladder and what each can and cannot see.
 """
 
-from .verification import Failure, Rung, Verdict, differential, verify
+from .verification import Defect, Failure, Rung, Verdict, check_original, defects, differential, verify
 
-__all__ = ["Failure", "Rung", "Verdict", "differential", "verify"]
+__all__ = ["Defect", "Failure", "Rung", "Verdict", "check_original", "defects", "differential", "verify"]

@@ -15,6 +15,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,14 @@ def recipe_hash(recipe: Recipe) -> str:
 def template_hash(recipe: Recipe) -> str:
     """SHA-256 of the identity without the knob values: the key under which a template's measurements are kept."""
     return sha256(canonical_json({n: getattr(recipe, n) for n in _IDENTITY if n != "knobs"}))
+
+
+def ktc_version() -> str:
+    """The version of the installed package."""
+    try:
+        return version("ktc")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def sha256(text: str | bytes) -> str:

@@ -72,7 +72,8 @@ def describe(e: BaseException) -> dict[str, Any]:
         if e.code == "E-DEVICE-FAULT":
             return {"status": "crash", "message": e.message, "code": e.code, "fatal": True}
         lost = e.code.startswith(ENVIRONMENT)
-        return {"status": "lost" if lost else "infeasible", "message": e.message, "code": e.code, "hint": e.hint}
+        status = "lost" if lost else "infeasible"
+        return {"status": status, "message": e.message, "code": e.code, "hint": e.hint, "exit_code": e.exit_code}
     if isinstance(e, MemoryError) or "OutOfMemory" in type(e).__name__:
         return {"status": "lost", "message": f"out of memory: {e}", "code": "E-MEMORY"}
     return {"status": "crash", "message": f"{type(e).__name__}: {e}"[:20_000], "fatal": True}

@@ -252,7 +252,12 @@ class LocalExecutor:
         if not reply.ok:
             worker.kill()
             d = reply.data
-            raise KtcError(d.get("code", "E-WORKER-START"), d.get("message", ""), hint=d.get("hint", ""), exit_code=3)
+            raise KtcError(
+                d.get("code", "E-WORKER-START"),
+                d.get("message", ""),
+                hint=d.get("hint", ""),
+                exit_code=d.get("exit_code", 3),
+            )
         self._worker = worker
         return worker
 

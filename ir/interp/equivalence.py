@@ -52,6 +52,8 @@ def equivalent(
 ) -> Mismatch | None:
     """None if ``b`` leaves the same bits as ``a`` in every domain on every instance, and no defect that ``a`` lacks.
 
+    An ``a`` that does not end is equivalent to nothing: the mismatch is its own finding.
+
     Parameters are matched by name. Only stored elements of ``undefined`` buffers are compared.
 
     Raises:
@@ -60,6 +62,9 @@ def equivalent(
     for number, args in enumerate(args_list):
         for domain in domains:
             first = run(a, args, domain=domain, sanitize=sanitize, undefined=undefined)
+            endless = next((f for f in first.findings if f.kind == "fuel"), None)
+            if endless is not None:
+                return Mismatch(domain, number, finding=endless)
             fuel = max(FUEL // 10, 30 * first.steps)
             second = run(b, args, domain=domain, sanitize=sanitize, undefined=undefined, fuel=fuel)
             known = {f.kind for f in first.findings}

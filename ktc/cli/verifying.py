@@ -45,5 +45,6 @@ def verify(
         ]
         print(table(["rung", "verdict", "detail"], rows))
     if not verdict.ok:
-        first = next(r for r in verdict.rungs if r.status == "fail")
-        raise KtcError("E-VERIFY-FAILED", f"{first.name}: {first.detail}")
+        first = next((r for r in verdict.rungs if r.status == "fail"), None)
+        why = f"{first.name}: {first.detail}" if first else f"{verdict.status}: {verdict.reason}"
+        raise KtcError("E-VERIFY-FAILED", why)

@@ -27,7 +27,7 @@ from ktc.ir.nodes import (
     i32,
 )  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import used_in, walk
+from ktc.ir.walk import commented, used_in, walk
 
 from .errors import LoweringError
 from .levels import Plan, plan
@@ -163,9 +163,10 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
 
     back = _back_edge(body, inner, st) if p.seqs and together else ()
     start = add(cast(lo, t), p.offset(t))
+    above = s.comments if isinstance(s, Par) else ()  # a reduction's stand above its accumulator
     if p.rest is None:
-        return _bounded(p, base, start, lowered(not _covers(p, extent, st)) + back, t)
-    return _strided(p, base, lo, hi, guard, together, lowered, back, t)
+        return commented(_bounded(p, base, start, lowered(not _covers(p, extent, st)) + back, t), above)
+    return commented(_strided(p, base, lo, hi, guard, together, lowered, back, t), above)
 
 
 def _covers(p: Plan, extent: Expr, st: State) -> bool:

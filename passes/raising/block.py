@@ -35,7 +35,19 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Array
-from ktc.ir.walk import all_exprs, assigned, declared, keep, map_body, stmt_exprs, substitute, used_in, walk, walk_expr
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    commented,
+    declared,
+    keep,
+    map_body,
+    stmt_exprs,
+    substitute,
+    used_in,
+    walk,
+    walk_expr,
+)
 from ktc.passes.lowering.decide import strip
 
 from .coordinates import depends_on_thread
@@ -82,7 +94,7 @@ def _rest(body: Body, launch: Launch, env: dict[Sym, Sym]) -> Iterator[Body]:
         return
     if not _thread_dependent(s):
         for tail in _rest(rest, launch, env):
-            yield (s, *tail) if not _dead(s, tail) else tail
+            yield (s, *tail) if not _dead(s, tail) else commented(tail, s.comments)
         return
     raise Blocked("E-RAISE-THREAD", "this statement depends on the thread in a way that is not understood", s.loc)
 

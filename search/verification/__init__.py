@@ -1,7 +1,8 @@
 """The verification ladder: may a candidate kernel stand in for the original?"""
 
+from .defects import Defect, check_original, defects
 from .differential import differential
 from .ladder import verify
 from .verdict import Failure, Rung, Verdict
 
-__all__ = ["Failure", "Rung", "Verdict", "differential", "verify"]
+__all__ = ["Defect", "Failure", "Rung", "Verdict", "check_original", "defects", "differential", "verify"]

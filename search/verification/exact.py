@@ -135,10 +135,11 @@ def _defect(want: RunResult, got: RunResult, instance: Instance, domain: str) ->
     """A sanitizer finding that the original does not share."""
     known = {(f.kind, f.buffer) for f in want.findings}
     new = next((f for f in got.findings if (f.kind, f.buffer) not in known), None)
-    return _from_finding(new, instance, domain) if new else None
+    return from_finding(new, instance, domain) if new else None
 
 
-def _from_finding(f: Finding, instance: Instance, domain: str) -> Failure:
+def from_finding(f: Finding, instance: Instance, domain: str) -> Failure:
+    """A sanitizer's finding as the reason why a program is wrong."""
     index = () if f.index is None else (f.index,)
     loc, stmt = str(f.loc or ""), "" if f.statement is None else _listing(f.statement)
     return Failure(f.kind, f.message, dict(instance.sizes), domain, f.buffer, index, loc=loc, statement=stmt)

@@ -171,13 +171,6 @@ def test_usage_errors(ktc_run: Run) -> None:
     fails(ktc_run("frobnicate"), 2, "frobnicate")
 
 
-def test_no_such_device(ktc_run: Run) -> None:
-    fails(ktc_run("verify", "saxpy", "-p", "raise", "--device", "abacus"), 2, "abacus", "numba")
-    done = ktc_run("optimize", "saxpy", "--device", "abacus")
-    fails(done, done.returncode, "abacus", "numba")
-    assert done.returncode in (2, 3)
-
-
 def test_library_kernels_by_name_from_anywhere(ktc_run: Run) -> None:
     done = ktc_run("lower", "saxpy", "--backend", "hip")
     assert done.returncode == 0 and "saxpy_kernel" in done.stdout

@@ -95,4 +95,4 @@ def test_what_is_no_run_is_a_usage_error(tmp_path: Path, content: str | None) ->
 def test_a_recipe_must_be_one(tmp_path: Path, ktc_run: Run) -> None:
     (tmp_path / "recipe.json").write_text("{}")
     done = ktc_run("replay", "recipe.json")
-    assert done.returncode == 2 and "not a recipe" in done.stderr
+    assert done.returncode == 2 and "is not a recipe" in done.stderr

@@ -1,0 +1,90 @@
+"""Is the original itself sound? What the sanitizer finds in it, before anybody tries to improve it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.interp import Finding, RunResult, run
+from ktc.ir.kernel import Kernel
+from ktc.ir.workload import Workload
+
+from .exact import from_finding
+from .instances import Instance, instances
+from .oracle import Oracle, oracle_for
+from .verdict import Failure
+
+FATAL = {
+    "out-of-bounds": "it corrupts memory, or works by luck; check the guard, or the shapes in the workload",
+    "fuel": "nothing can be compared with it, or timed",
+    "barrier-divergence": "it hangs or works by luck: every thread of a block must reach a barrier together",
+    "shared-overflow": "give the launch more dynamic shared memory",
+    "division-by-zero": "the result is undefined",
+}
+"""Kinds of defect that leave nothing to compare with, and what to do. The others are worth a note."""
+
+COUNT = 4
+"""Instances that are looked at, the smallest ones among the telling."""
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A finding in the original on an instance. ``fatal``: the kernel has no result that others could be held to."""
+
+    finding: Finding
+    failure: Failure
+
+    @property
+    def fatal(self) -> bool:
+        return self.finding.kind in FATAL
+
+    @property
+    def hint(self) -> str:
+        return FATAL.get(self.finding.kind, "")
+
+
+def defects(original: Kernel, workload: Workload, variant: str | None = None, seed: int = 0) -> list[Defect]:
+    """What is wrong with ``original`` by the sanitizer, one defect a kind and place, fatal ones first.
+
+    Nothing is found in a kernel that the interpreter cannot follow; the device's checks remain.
+    """
+    oracle = oracle_for(original, workload, variant, seed)
+    found: dict[tuple[str, str, str], Defect] = {}
+    for instance in instances(original, original, workload, count=COUNT):
+        result = _sanitized(oracle, instance)
+        for f in result.findings if result else ():
+            key = (f.kind, f.buffer, str(f.loc))
+            found.setdefault(key, Defect(f, from_finding(f, instance, "int")))
+        if any(d.finding.kind == "fuel" for d in found.values()):
+            break
+    return sorted(found.values(), key=lambda d: (not d.fatal, d.finding.kind != "fuel"))
+
+
+def check_original(original: Kernel, workload: Workload, variant: str | None = None, seed: int = 0) -> list[str]:
+    """Notes on defects that one can live with.
+
+    Raises:
+        KtcError: E-ORIGINAL-DEFECT for a fatal one, with its place.
+    """
+    found = defects(original, workload, variant, seed)
+    for d in found[:1]:
+        if d.fatal:
+            sizes = ", ".join(f"{k}={v}" for k, v in d.failure.sizes.items())
+            message = f"the original kernel is defective: {d.failure.message}" + (f" (for {sizes})" if sizes else "")
+            raise KtcError("E-ORIGINAL-DEFECT", message, d.finding.loc, d.hint)
+    return [f"the original kernel: {d.failure}" for d in found]
+
+
+def _sanitized(oracle: Oracle, instance: Instance) -> RunResult | None:
+    try:
+        return oracle.run(instance.sizes, "int", exact=True)
+    except KtcError as e:
+        if e.code != "E-INTERP-UNSUPPORTED":
+            raise
+    args = oracle.inputs(instance.sizes, exact=True)
+    try:
+        return run(oracle.original, args, domain="float", undefined=oracle.undefined)
+    except KtcError as e:
+        if e.code != "E-INTERP-UNSUPPORTED":
+            raise
+        return None
