@@ -55,7 +55,10 @@ def compare(run: Run, f: Finalist, scenario: Scenario) -> Comparison | None:
 def held_out(
     run: Run, scenarios: Sequence[Scenario], tuned: Sequence[Scenario], results: Sequence[ScenarioResult]
 ) -> list[ScenarioResult]:
-    """Each of ``scenarios`` with the winner of the tuned scenario nearest in bytes that may run on it."""
+    """Each of ``scenarios`` with what won the tuned scenario nearest in bytes.
+
+    Where the winner's sizes do not fit, the next of that scenario's finalists that may run takes its place.
+    """
     out = []
     for s in scenarios:
         measure_original(run, s)
@@ -64,18 +67,26 @@ def held_out(
             return abs(math.log(max(1, run.lab.traffic(pair[0])) / max(1, run.lab.traffic(s))))
 
         for t, r in sorted(zip(tuned, results), key=apart):
-            f = winner(run, r)
-            if not run.lab.feasible(f.candidate, f.knobs, s):
-                continue
-            found = compare(run, f, s)
-            if found is not None:
-                out.append(_result(run, s, f, found, f"{r.verdict}, as tuned for {t.name}"))
+            f, verdict = _next_best(run, winner(run, r), r.verdict, t, s)
+            found = compare(run, f, s) if f is not None else None
+            if f is not None and found is not None:
+                out.append(_result(run, s, f, found, f"{verdict}, as tuned for {t.name}"))
                 break
         else:
             original = run.finalists[s.name][0]
             found = kept(run.lab.compare(original.candidate, {}, s))
             out.append(_result(run, s, original, found, "the original is kept: no winner may run here"))
     return out
+
+
+def _next_best(run: Run, best: Finalist, verdict: str, t: Scenario, s: Scenario) -> tuple[Finalist | None, str]:
+    """The winner ``best`` of ``t`` if it may run on ``s``, else the fastest verified finalist of ``t`` that may."""
+    if run.lab.feasible(best.candidate, best.knobs, s):
+        return best, verdict
+    for f in run.finalists[t.name][1:]:
+        if run.lab.feasible(f.candidate, f.knobs, s) and (found := run.gate_final(f.candidate, f.knobs)):
+            return f, found
+    return None, ""
 
 
 def winner(run: Run, r: ScenarioResult) -> Finalist:
