@@ -58,7 +58,7 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
         buffer.data[where] = _combine(machine, s.op, buffer.data[where], total, None, t)
     else:
         rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        for r in range(int(counts.max(initial=0))):  # the r-th lane of every place at once
+        for r in range(max(counts.tolist(), default=0)):  # the r-th lane of every place at once
             sel = order[rank == r]
             old[sel] = buffer.data[pos[sel]]
             buffer.data[pos[sel]] = _combine(machine, s.op, old[sel], value[sel], compare[sel], t)
