@@ -97,7 +97,7 @@ class Bench:
             (t.config, t.outcome.status, _first_line(t.outcome.details)) for t in found.trials if not t.outcome.ok
         ]
         n = len(found.trials)
-        return Tuned(tuple(ranked), n, n - found.resumed, n >= space.size, tuple(failures))
+        return Tuned(tuple(ranked), n, n - found.resumed, n >= space.size, tuple(failures), trials=found.trials)
 
     def compare(self, c: Candidate, knobs: Mapping[str, int], scenario: Scenario) -> Comparison:
         said, verdict = self.station.compare(strict(bind(c.kernel, knobs)), scenario)

@@ -16,6 +16,7 @@ from ktc.ir.workload import Scenario
 from ktc.search.gate import Verdict
 
 if TYPE_CHECKING:
+    from ktc.search.result import Trial
     from ktc.search.target import DeviceInfo
 
 
@@ -24,7 +25,7 @@ class Tuned:
     """A template's standing on one scenario. ``ranked`` holds valid configurations, fastest first, in seconds.
 
     ``spent`` counts configurations measured so far, ``fresh`` those measured by this call; ``exhausted``: none is left.
-    ``failures`` are configurations that did not work: (knobs, status, detail).
+    ``failures`` are configurations that did not work: (knobs, status, detail). ``trials`` is everything, as measured.
     """
 
     ranked: tuple[tuple[Mapping[str, int], float], ...]
@@ -33,6 +34,7 @@ class Tuned:
     exhausted: bool = False
     failures: tuple[tuple[Mapping[str, int], str, str], ...] = ()
     why_empty: str = ""
+    trials: tuple[Trial, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,7 @@ def measure_original(run: Run, scenario: Scenario) -> None:
         raise KtcError("E-ORIGINAL", f"the original kernel does not run on {scenario.name}: {why}")
     run.finalists[scenario.name] = [Finalist(identity, {}, tuned.ranked[0][1])]
     run.measured += tuned.fresh
+    run.history.append({"scenario": scenario.name, "script": "", "spent": run.spent, "best": tuned.ranked[0][1]})
     run.tell("original", scenario=scenario.name, seconds=tuned.ranked[0][1])
 
 

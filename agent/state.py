@@ -127,7 +127,8 @@ class Run:
         best = tuned.ranked[0][1] if tuned.ranked else None
         self.history.append({"scenario": at, "script": c.script, "spent": self.spent, "best": best})
         base = self.finalists[at][0].seconds
-        self.tell("tune", scenario=at, script=c.script, spent=self.spent, budget=self.budget, best=best, original=base)
+        said = {"spent": self.spent, "budget": self.budget, "best": best, "original": base, "trials": tuned.trials}
+        self.tell("tune", scenario=at, script=c.script, **said)
         if best is None:
             _, status, detail = tuned.failures[0] if tuned.failures else ({}, "", tuned.why_empty)
             self.settle(c, "failed" if tuned.failures else "infeasible", f"{status} {detail}".strip(), at)

@@ -17,8 +17,9 @@ STYLE = """
 :root { color-scheme: light dark; --line: #8884; --mark: #2a7de1; --bad: #c33; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-table { border-collapse: collapse; } th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); }
-th { text-align: left; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); }
+th { text-align: left; } .n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 pre { font: 12.5px/1.45 ui-monospace, monospace; overflow-x: auto; border: 1px solid var(--line); padding: .6rem; }
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; } .pair > div { min-width: 0; }
 svg { width: 100%; height: auto; } svg text { font-size: 11px; fill: currentColor; }
@@ -97,14 +98,17 @@ def _code(title: str, text: str) -> str:
 def _table(t: Table) -> str:
     if not t.rows:
         return ""
-    head = "".join(f"<th>{escape(h)}</th>" for h in t.headers)
+    head = "".join(f"<th{_numeric(c)}>{escape(h)}</th>" for h, c in zip(t.headers, t.rows[0]))
     rows = "".join("<tr>" + "".join(map(_cell, r)) + "</tr>" for r in t.rows)
     return f"<h2>{escape(t.title)}</h2><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def _cell(text: str) -> str:
-    numeric = ' class="n"' if text[:1].isdigit() else ""
-    return f"<td{numeric}>{escape(text)}</td>"
+    return f"<td{_numeric(text)}>{escape(text)}</td>"
+
+
+def _numeric(text: str) -> str:
+    return ' class="n"' if text[:1].isdigit() else ""
 
 
 def trajectory(points: Sequence[Point], baseline: float | None, bound: float | None) -> str:
@@ -139,6 +143,8 @@ def trajectory(points: Sequence[Point], baseline: float | None, bound: float | N
         best = min(best, p.seconds)
         path.append(f"{x(p.number):.1f},{y(best):.1f}")
     out.append(f'<polyline points="{" ".join(path)}" fill="none" stroke="#2a7de1" stroke-width="1.5"/>')
+    if math.isfinite(best):
+        out.append(f'<text x="{width - 10}" y="{y(best) - 5:.1f}" text-anchor="end">best {best * 1e6:.3g} us</text>')
     out.append(f'<text x="{left}" y="{height - 8}">measurement 0</text>')
     out.append(f'<text x="{width - 10}" y="{height - 8}" text-anchor="end">{last}</text></svg>')
     return "".join(out)

@@ -101,16 +101,17 @@ def _rejected(rejected: list[Mapping[str, Any]]) -> Table:
 
 
 def _chart(s: Mapping[str, Any], history: list[Mapping[str, Any]]) -> Chart:
-    """One point a step of the race: the best of the script that just ran, at the number of measurements so far."""
-    points = [Point(0, s["before"]["median"], "the original")]
-    total = 0
-    spent: dict[str, int] = {}
-    for h in history:
-        if h["scenario"] == s["name"]:
-            total += h["spent"] - spent.get(h["script"], 0)
-            spent[h["script"]] = h["spent"]
-            points.append(Point(total, h["best"], h["script"]))
-    return Chart(f"Search on {s['name']}", points, s["before"]["median"], s.get("bound") or None)
+    """One point a step of the race: the best of the script that just ran, at the number of measurements so far.
+
+    ``spent`` in the history counts over the whole run; the chart counts from where its scenario began. The original's
+    time is that of the search, as the others' are: the finals measure under other conditions.
+    """
+    mine = [h for h in history if h["scenario"] == s["name"]]
+    began = max((h["spent"] for h in history[: history.index(mine[0])]), default=0) if mine else 0
+    original = next((h["best"] for h in mine if not h["script"]), s["before"]["median"])
+    points = [Point(0, original, "the original")]
+    points += [Point(h["spent"] - began, h["best"], h["script"]) for h in mine if h["script"]]
+    return Chart(f"Search on {s['name']}", points, original, s.get("bound") or None)
 
 
 def _time(t: Mapping[str, float]) -> str:

@@ -69,12 +69,12 @@ class Recipe:
         """Read a recipe and check its hash.
 
         Raises:
-            KtcError: E-RECIPE-READ (exit 3), E-RECIPE-FORMAT, E-RECIPE-VERSION or E-RECIPE-HASH (exit 2).
+            KtcError: E-RECIPE-READ, E-RECIPE-FORMAT, E-RECIPE-VERSION or E-RECIPE-HASH (exit 2).
         """
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as err:
-            raise KtcError("E-RECIPE-READ", f"cannot read {path}: {err.strerror or err}", exit_code=3) from None
+            raise KtcError("E-RECIPE-READ", f"cannot read {path}: {err.strerror or err}", exit_code=2) from None
         except ValueError as err:
             raise _bad(path, f"is not JSON: {err}") from None
         return parse(data, str(path))

@@ -49,7 +49,7 @@ def load_recorded(path: str | Path) -> Recorded:
     """A cache or a T4 file.
 
     Raises:
-        KtcError: E-REPLAY-READ (exit 3) or E-REPLAY-FORMAT (exit 2).
+        KtcError: E-REPLAY-READ or E-REPLAY-FORMAT (both exit 2).
     """
     data = _read(path)
     readers = {"cache": _from_cache, "results": _from_t4}
@@ -203,6 +203,6 @@ def _read(path: str | Path) -> Any:
         raw = Path(path).read_bytes()
         return json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
     except OSError as err:
-        raise KtcError("E-REPLAY-READ", f"cannot read {path}: {err.strerror or err}", exit_code=3) from None
+        raise KtcError("E-REPLAY-READ", f"cannot read {path}: {err.strerror or err}", exit_code=2) from None
     except (ValueError, EOFError) as err:
         raise _bad(path, f"is not JSON: {err}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from .options import Device, Json, Passes, Scenarios, Seed, apply_script, script_text, usage, with_program
 from .output import Progress, microseconds, note, print_json, progress, styled, table
 from .parser import Option
+from .simulating import Export, simulate
 
 if TYPE_CHECKING:
     from ktc.agent.planner import Planner
@@ -47,7 +49,7 @@ def optimize(
     _run(program, device, budget, planner, scenario, out, fresh, memory, seed, json_)
 
 
-@with_program
+@functools.partial(with_program, optional=True)
 def tune(
     program: Program,
     passes: Passes = "",
@@ -56,6 +58,12 @@ def tune(
     scenario: Scenarios = [],  # noqa: B006
     out: Out = "",
     fresh: Fresh = False,
+    replay: Annotated[
+        str, Option("--replay", metavar="FILE", help="No kernel: tune on a recorded space (Kernel Tuner cache or T4).")
+    ] = "",
+    sampler: Annotated[str, Option("--sampler", metavar="NAME", help="With --replay: auto, gp, tpe, random.")] = "auto",
+    export_t1: Annotated[str, Option("--export-t1", metavar="FILE", help="Write the search space, as T1.")] = "",
+    export_t4: Annotated[str, Option("--export-t4", metavar="FILE", help="Write the measurements, as T4.")] = "",
     seed: Seed = 0,
     json_: Json = False,
 ) -> None:
@@ -63,12 +71,21 @@ def tune(
 
     Examples:
       ktc tune silu_and_mul -p 'raise | distribute{loop=idx map=[vec $V, thread.x $T, seq]}'
-      ktc tune k.cu -p @template.ktp --device cuda --budget 50
+      ktc tune k.cu -p @template.ktp --device cuda --budget 50 --export-t4 results.json
+      ktc tune --replay convolution-A100.json.gz --budget 100
     """
+    export = Export(export_t1, export_t4)
+    if replay:
+        if program is not None:
+            raise usage("--replay tunes on a recorded space: it takes no kernel")
+        return simulate(replay, budget, sampler, seed, export, json_)
+    if program is None:
+        raise usage("tuning needs a KERNEL, or --replay FILE")
     text = script_text(passes).strip()
     if not text:
         raise usage("tuning needs a script", hint="-p SCRIPT; `ktc sites KERNEL` lists what applies")
-    if not apply_script(program, text).knobs:
+    template = apply_script(program, text)
+    if not template.knobs:
         raise usage("the script has no open knobs", hint="write $V for a knob: vectorize{loop=i width=$V:2,4,8}")
     from ktc.agent.planner import Proposal
 
@@ -81,12 +98,14 @@ def tune(
             tried = {o.script for o in observation.history}
             return [] if text in tried else [Proposal(text, "given on the command line", planner=self.name)]
 
-    _run(program, device, budget, Given(), scenario, out, fresh, False, seed, json_)
+    export.space_of(template.kernel)
+    _run(program, device, budget, Given(), scenario, out, fresh, False, seed, json_, export)
+    export.write_measurements()
 
 
 def _run(
     program: Program, device: str, budget: int, planner: str | Planner, scenarios: list[str], out: str, fresh: bool,
-    memory: bool, seed: int, json_: bool,
+    memory: bool, seed: int, json_: bool, export: Export | None = None,
 ) -> None:  # fmt: skip
     from ktc.agent.memory import Memory
     from ktc.agent.optimize import optimize as search
@@ -95,14 +114,20 @@ def _run(
     workload = need_workload(program, "optimizing")
     folder = Path(out) if out else Path("ktc-out") / workload.path.resolve().parent.name
     with progress("starting", quiet=json_) as bar:
-        live = Live(bar)
+        live = Live(bar) if not json_ else None
+
+        def tell(event: Mapping[str, Any]) -> None:
+            for listener in (live, export):
+                if listener is not None:
+                    listener(event)
+
         report = search(
             workload,
             device=device or None,
             planner=planner,
             budget=budget,
             out_dir=folder,
-            progress=live if not json_ else None,
+            progress=tell,
             seed=seed,
             resume=not fresh,
             variant=program.variant,
@@ -166,7 +191,7 @@ def show(report: OptimizeReport) -> None:
         print(f"\nscript  {report.best_script}")
         print("knobs   " + (" ".join(f"{k}={v}" for k, v in report.best_knobs.items()) or "none"))
     else:
-        print("\nnothing verified beat the original")
+        print("\nnothing verified beat the original: the original is kept")
     print(
         f"{report.speedup:.2f}x over the tuned scenarios; {report.measured} measured now, {report.recalled} recalled, "
         f"{len(report.rejected)} rejected, {report.seconds:.0f} s"

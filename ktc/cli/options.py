@@ -58,8 +58,11 @@ _SOURCE_PARAMS: dict[str, tuple[Any, Any]] = {
 """What names a kernel on the command line: parameter -> (type with its option, default)."""
 
 
-def with_program(command: Callable[..., None]) -> Callable[..., None]:
-    """Give ``command`` the options that name a kernel; it receives the loaded one as ``program``."""
+def with_program(command: Callable[..., None], *, optional: bool = False) -> Callable[..., None]:
+    """Give ``command`` the options that name a kernel; it receives the loaded one as ``program``.
+
+    ``optional``: the kernel may be left out, and ``program`` is None then.
+    """
     own = [p for p in parameters(command) if p.name != "program"]
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
@@ -69,8 +72,11 @@ def with_program(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**kwargs: Any) -> None:
         source = {name: kwargs.pop(name) for name in _SOURCE_PARAMS}
-        command(program=load_program(**source), **kwargs)
+        program = load_program(**source) if source["kernel"] or not optional else None
+        command(program=program, **kwargs)
 
+    if optional:
+        shared[0] = shared[0].replace(default="")
     both = [shared[0], *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own), *shared[1:]]
     run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
     del run.__wrapped__  # type: ignore[attr-defined]

@@ -260,3 +260,54 @@ def test_when_nothing_beats_the_original_it_is_kept(
     (small,) = report.scenarios
     assert small.ratio == (1.0, 1.0, 1.0) and report.speedup == 1.0
     assert small.verdict == "the original is kept" and small.before == small.after and report.best_script == ""
+
+
+# ------------------------------------------------------------------------------------------------------ recorded spaces
+
+CACHE = {
+    "device_name": "A100",
+    "kernel_name": "conv",
+    "tune_params_keys": ["x", "y"],
+    "tune_params": {"x": [16, 32], "y": [1, 2]},
+    "cache": {
+        "16,1": {"x": 16, "y": 1, "time": 4.0},
+        "16,2": {"x": 16, "y": 2, "time": "RuntimeFailedConfig"},
+        "32,1": {"x": 32, "y": 1, "time": 2.0},
+        "32,2": {"x": 32, "y": 2, "time": 3.0},
+    },
+}
+
+
+def test_tuning_on_a_recorded_space_and_its_exports(ktc_run: Run, tmp_path: Path) -> None:
+    (tmp_path / "cache.json").write_text(json.dumps(CACHE))
+    done = ktc_run(
+        "tune", "--replay", "cache.json", "--budget", "4", "--json", "--export-t4", "t4.json", "--export-t1", "t1.json"
+    )
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["best"] == {"knobs": {"x": 32, "y": 1}, "seconds": 2e-3} and data["recorded_best"] == 2e-3
+    assert data["measured"] == 4 and data["failures"] == {"crash": 1} and len(data["trajectory"]) == 4
+    again = json.loads(ktc_run("tune", "--replay", "t4.json", "--budget", "9", "--json").stdout)
+    assert again["best"] == data["best"] and again["space"] == 4
+    t1 = json.loads((tmp_path / "t1.json").read_text())["ConfigurationSpace"]["TuningParameters"]
+    assert {p["Name"]: p["Values"] for p in t1} == {"x": "[16, 32]", "y": "[1, 2]"}
+
+
+def test_what_is_no_recorded_space(ktc_run: Run, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text("{}")
+    fails(ktc_run("tune", "--replay", "nothing.json"), 2, "nothing.json", "E-REPLAY-READ")
+    fails(ktc_run("tune", "--replay", "bad.json"), 2, "no recorded space")
+    fails(ktc_run("tune", "--replay", "bad.json", "--sampler", "magic"), 2, "E-")
+    fails(ktc_run("tune", "saxpy", "--replay", "bad.json"), 2, "no kernel")
+    fails(ktc_run("tune"), 2, "KERNEL", "--replay")
+
+
+def test_measurements_of_a_real_run_as_t4(kernel: Callable[..., str], ktc_run: Run, tmp_path: Path) -> None:
+    script = "raise | distribute{loop=i map=[vec $V:(1,2), thread.x 64, block.x]}"
+    files = ("--export-t1", "t1.json", "--export-t4", "t4.json")
+    done = ktc_run("tune", kernel(GOOD), "-p", script, "--device", "numba", "--budget", "2", *files)
+    assert done.returncode == 0, done.stderr
+    rows_ = json.loads((tmp_path / "t4.json").read_text())["results"]
+    assert sorted(r["configuration"]["V"] for r in rows_) == [1, 2]
+    assert all(r["invalidity"] == "correct" and r["times"]["runtimes"][0] > 0 for r in rows_)
+    assert json.loads((tmp_path / "t1.json").read_text())["ConfigurationSpace"]["TuningParameters"][0]["Name"] == "V"

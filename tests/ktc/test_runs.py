@@ -37,8 +37,8 @@ def folder(tmp_path: Path) -> Path:
     )
     history = (
         {"scenario": "small", "script": "a", "spent": 2, "best": 3e-6},
-        {"scenario": "small", "script": "b", "spent": 1, "best": None},
-        {"scenario": "small", "script": "a", "spent": 5, "best": 2e-6},
+        {"scenario": "small", "script": "b", "spent": 3, "best": None},
+        {"scenario": "small", "script": "a", "spent": 6, "best": 2e-6},
     )
     report = OptimizeReport(
         kernel="scale",
