@@ -144,7 +144,7 @@ def trajectory(points: Sequence[Point], baseline: float | None, bound: float | N
         path.append(f"{x(p.number):.1f},{y(best):.1f}")
     out.append(f'<polyline points="{" ".join(path)}" fill="none" stroke="#2a7de1" stroke-width="1.5"/>')
     if math.isfinite(best):
-        out.append(f'<text x="{width - 10}" y="{y(best) - 5:.1f}" text-anchor="end">best {best * 1e6:.3g} us</text>')
+        out.append(f'<text x="{width - 10}" y="{y(best) + 14:.1f}" text-anchor="end">best {best * 1e6:.3g} us</text>')
     out.append(f'<text x="{left}" y="{height - 8}">measurement 0</text>')
     out.append(f'<text x="{width - 10}" y="{height - 8}" text-anchor="end">{last}</text></svg>')
     return "".join(out)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ktc.backends import emit
 from ktc.backends.base import Emitted
 from ktc.backends.profiles import profile_for
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Reduce, Stmt
+from ktc.ir.walk import map_body
 
 READS_PARALLEL = frozenset({"numba"})
 """Targets whose emitter takes the parallel form as it is; for the others it is lowered first."""
@@ -20,8 +24,17 @@ def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
     if kernel.is_parallel and profile_for(target).backend not in READS_PARALLEL:
         from ktc.passes.lowering import materialise
 
-        kernel = materialise(kernel)
+        kernel = materialise(kernel if exchanges_lanes(target) else _through_shared(kernel))
     return emit(kernel, target, mode)
+
+
+def _through_shared(kernel: Kernel) -> Kernel:
+    """``kernel`` with the reductions that leave their strategy open going through shared memory."""
+
+    def chosen(s: Stmt) -> Stmt:
+        return replace(s, strategy="shared") if isinstance(s, Reduce) and s.strategy == "auto" else s
+
+    return kernel.with_(body=map_body(kernel.body, chosen))
 
 
 def exchanges_lanes(profile: str) -> bool:

@@ -119,7 +119,7 @@ def port(
     values = knob_values(sets)
     result = emission.emit(program, to.value, "source", values, arch or None)
     rows = emission.port_report(program, to.value)
-    compiled = _try_compile(program, to.value, values, arch) if check else None
+    compiled = _try_compile(program, to.value, values, arch) if check and to is not Backend.numba else None
     if json_:
         return print_json({**result.to_json(), "constructs": rows, "compiles": compiled})
     put(result.text, output)

@@ -207,3 +207,22 @@ def test_doctor_says_what_is_there_and_how_to_get_the_rest(ktc_run: Run) -> None
 
 def test_no_colour_where_it_is_not_wanted(ktc_run: Run) -> None:
     assert "\x1b[" not in ktc_run("kernels").stdout + ktc_run("lower", "nothing.cu").stderr
+
+
+def test_port_to_python_compiles_nothing(ktc_run: Run, scale: str) -> None:
+    data = json.loads(ktc_run("port", scale, "--to", "numba", "--json").stdout)
+    assert "njit" in data["text"] and data["compiles"] is None
+
+
+def test_comments_of_loops_survive_the_way_through_parallel_form(ktc_run: Run) -> None:
+    text = ktc_run("lower", "fused_add_rmsnorm", "-p", "raise").stdout
+    sums, norm = text.index("// Sum of squares of the row."), text.index("// Normalise the sum itself")
+    assert sums < text.index("sum_sq = 0.0f") < norm < text.index("residual[row + i] =")
+
+
+def test_parallel_text_for_devices_without_lane_exchange(ktc_run: Run) -> None:
+    """A reduction whose strategy is open goes through shared memory where lanes cannot exchange registers."""
+    listing = ktc_run("lower", "fused_add_rmsnorm", "-p", "raise", "--emit", "ir").stdout
+    done = ktc_run("lower", "-", "--backend", "opencl", stdin=listing)
+    assert done.returncode == 0, done.stderr
+    assert "__local" in done.stdout and "sub_group" not in done.stdout
