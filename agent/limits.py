@@ -10,7 +10,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Binary, Const, Decl, Expr
 from ktc.ir.types import I64, Array, Vec, scalar_of
 from ktc.ir.walk import knobs_in, walk
-from ktc.search.limits import device_limits
+from ktc.search.limits import space_of
 from ktc.search.space import Space
 
 if TYPE_CHECKING:
@@ -33,10 +33,8 @@ def space_for(kernel: Kernel, device: DeviceInfo, sizes: Mapping[str, int | floa
     from ktc.passes.lowering import materialise
 
     lowered = materialise(kernel)
-    guards = [a.expr for a in lowered.assumptions]
-    limits = [*device_limits(lowered, device), *private_limits(lowered), *portable_block(lowered)]
-    env = {k: v for k, v in sizes.items() if isinstance(v, int)}
-    return Space(kernel.knobs, [*lowered.constraints, *guards, *limits], env)
+    limits = (*private_limits(lowered), *portable_block(lowered))
+    return space_of(lowered.with_(constraints=(*lowered.constraints, *limits)), device, [sizes])
 
 
 def portable_block(lowered: Kernel) -> list[Expr]:

@@ -128,7 +128,7 @@ def set_distribution(kernel: Kernel, found: list[Loop], spec: DistSpec, *, exact
     levels: Dist = tuple(dist)
     kernel = replace_loops(kernel, found, lambda s: dataclasses.replace(s, dist=levels))  # type: ignore[arg-type, return-value]
     constraints = [c for c in _constraints(levels) if c not in kernel.constraints]
-    facts = [a for s in found for a in _assumptions(s, levels, exact)]
+    facts = [a for s in found for a in assumptions(s, levels, exact)]
     known = {a.expr for a in kernel.assumptions}
     fresh_facts = [a for a in dict.fromkeys(facts) if a.expr not in known]
     kernel = kernel.with_(
@@ -160,7 +160,8 @@ def _constraints(dist: Dist) -> list[Expr]:
     return [Binary("<=", total, i32(MAX_THREADS))] if knobs_in(total) and len(threads) > 1 else []
 
 
-def _assumptions(s: Loop, dist: Dist, exact: bool) -> list[Assume]:
+def assumptions(s: Loop, dist: Dist, exact: bool) -> list[Assume]:
+    """What sizes must satisfy for ``dist`` to cover the range of ``s`` in whole vectors (``exact``: whole tiles)."""
     extent = sub(s.hi, s.lo)
     out: list[Assume] = []
     if dist and dist[0].kind == "vec" and dist[0].n is not None:

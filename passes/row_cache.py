@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from ktc.ir.analysis.affine import same_value
 from ktc.ir.fold import is_const
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Body, Decl, Expr, Load, Stmt, Store, Sym, Var, fresh
@@ -25,7 +26,6 @@ from ktc.ir.walk import assigned, map_body, substitute_expr, used_in, walk_expr
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .loops import Loop, find_loops, loops, required
-from .raising.same import same
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _lists(body: Body):
 
 
 def _pair(earlier: Loop, later: Loop, between: Body) -> list[Reuse]:
-    if not (is_const(earlier.lo, 0) and is_const(later.lo, 0) and same(earlier.hi, later.hi)):
+    if not (is_const(earlier.lo, 0) and is_const(later.lo, 0) and same_value(earlier.hi, later.hi)):
         return []
     written = assigned(earlier.body) | assigned(between)
     known = {_resolved(s, earlier): s for s in earlier.body if isinstance(s, Decl) and s.init is not None}

@@ -18,7 +18,7 @@ from ktc.ir.nodes import Binary, Expr, Level, Par, Reduce
 from ktc.ir.walk import walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from .distribute import MAX_THREADS
+from .distribute import MAX_THREADS, assumptions
 from .knobs import size_argument
 from .loops import Loop, find_loops, loops, replace_loops, required
 
@@ -74,6 +74,9 @@ class RowsMapping(Pass):
             kernel, [row], lambda s: dataclasses.replace(s, dist=(Level("thread", rows, "y"), block))
         )  # type: ignore[arg-type]
         kernel = replace_loops(kernel, inner, lambda s: dataclasses.replace(s, dist=_with_lanes(s, lanes)))  # type: ignore[arg-type]
+        known = {a.expr for a in kernel.assumptions}
+        covered = dict.fromkeys(a for s in inner for a in assumptions(s, _with_lanes(s, lanes), exact=False))
+        kernel = kernel.with_(assumptions=(*kernel.assumptions, *(a for a in covered if a.expr not in known)))
         fits = Binary("<=", Binary("*", rows, lanes), i32(MAX_THREADS))
         return Result(kernel.with_(constraints=(*kernel.constraints, fits)))
 
@@ -93,4 +96,6 @@ def _thread_loops(row: Loop) -> list[Loop]:
 
 
 def _with_lanes(s: Loop, lanes: Expr) -> tuple[Level, ...]:
-    return tuple(Level("thread", lanes, "x") if lv.kind in ("thread", "lane") else lv for lv in s.dist)
+    """The loop's levels with ``lanes`` threads; where the thread level took the whole range, the lanes walk it."""
+    levels = tuple(Level("thread", lanes, "x") if lv.kind in ("thread", "lane") else lv for lv in s.dist)
+    return (*levels, Level("seq")) if s.dist[-1].kind == "thread" and s.dist[-1].n is None else levels

@@ -26,14 +26,16 @@ compute capability; HIP: ``hipDeviceProp_t`` of gfx9 and gfx11."""
 
 
 def space_of(kernel: Kernel, device: DeviceInfo | None, sizes: Iterable[Mapping[str, int | float]] = ()) -> Space:
-    """The space of a template (SPMD form, knobs open) on ``device``, valid for every scenario's ``sizes``.
+    """The space of a template (SPMD form, knobs open) on ``device``, valid for every scenario's ``sizes``: its guards
+    hold there, for where they do not the launcher would run the original.
 
     Raises:
         KtcError: E-SPACE-EMPTY, E-SPACE-LARGE.
     """
     limits = device_limits(kernel, device) if device else ()
     envs = [{n: int(v) for n, v in s.items() if isinstance(v, int)} for s in sizes]
-    return Space(kernel.knobs, [*kernel.constraints, *limits], envs)
+    guards = [a.expr for a in kernel.assumptions] if envs else []
+    return Space(kernel.knobs, [*kernel.constraints, *guards, *limits], envs)
 
 
 def device_limits(kernel: Kernel, device: DeviceInfo) -> tuple[Expr, ...]:

@@ -27,7 +27,7 @@ from ktc.ir.nodes import (
     i32,
 )  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import commented, used_in, walk
+from ktc.ir.walk import commented, used, used_in, walk
 
 from .errors import LoweringError
 from .levels import Plan, plan
@@ -88,6 +88,18 @@ def _control_varies(s: For | If | While, st: State) -> bool:
     return bool(st.variation.of(s.cond))
 
 
+def _stay_together(s: Stmt, control: tuple[Expr, ...], st: State) -> None:
+    """Refuse control over a barrier that mentions a loop variable spread over threads.
+
+    Raises:
+        LoweringError: E-LOWER-DIVERGENT.
+    """
+    if any(used(st.resolve(e)) & st.threaded for e in control):
+        raise LoweringError(
+            "E-LOWER-DIVERGENT", "threads that must meet at a barrier below would take different ways here", s.loc
+        )
+
+
 def _leaves_early(s: Stmt) -> bool:
     return any(isinstance(x, Break | Continue | Return) for x in walk((s,)))
 
@@ -103,6 +115,8 @@ def _compound(s: Stmt, scope: Scope, st: State) -> Body:
             "a barrier or a distributed loop stands under control that differs between jammed iterations",
             s.loc,
         )
+    if isinstance(s, For | If | While) and is_convergent((s,)):
+        _stay_together(s, (s.init, s.cond, s.step) if isinstance(s, For) else (s.cond,), st)
     if isinstance(s, For):
         inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st)
         return (dataclasses.replace(s, init=st.expr(s.init), cond=st.expr(s.cond), step=st.expr(s.step), body=inner),)
@@ -136,6 +150,8 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     clash = p.thread_axes & scope.axes
     if clash:
         raise LoweringError("E-LOWER-AXIS", f"threadIdx.{min(clash)} already belongs to an enclosing loop", s.loc)
+    if p.thread_axes:
+        st.threaded.add(s.var)
     jams = tuple(sorted((j for j, _ in p.jams), key=lambda j: j.kind == "vec"))
     extent = sub(hi, cast(lo, t))
     for j, stride in p.jams:
@@ -150,6 +166,8 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     first = add(Var(base), p.jam_offset(t, zero_vec=True)) if exact_lanes else add(Var(base), p.jam_offset(t))
     guard = Guard(lt(first, hi), frozenset(j.var for j in jams if not (exact_lanes and j.kind == "vec")))
     together = is_convergent(body) or siblings_conflict(body, len(st.thread_axes - scope.axes - p.thread_axes))
+    if together:
+        _stay_together(s, (s.lo, s.hi), st)
 
     inner = scope.inside(
         jams=scope.jams + jams, axes=scope.axes | p.thread_axes, in_par=True, repeats=scope.repeats or bool(p.seqs)

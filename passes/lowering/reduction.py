@@ -69,6 +69,11 @@ def across_threads(s: Reduce, acc: Acc, var: Sym, axis: str, n: Expr, st: State,
     Raises:
         LoweringError: E-LOWER-REDUCE-SHAPE when the thread count does not suit the strategy.
     """
+    if _is_runtime(n, st):
+        raise LoweringError(
+            "E-LOWER-REDUCE-SHAPE", "a reduction across threads needs a thread count known at compile time", s.loc,
+            hint="distribute the reduction over a constant or a knob number of threads",
+        )  # fmt: skip
     size = st.decide.value(n)
     strategy = s.strategy
     if strategy == "auto":
@@ -139,11 +144,6 @@ def _shared(
     s: Reduce, acc: Acc, var: Sym, axis: str, n: Expr, size: int | None, st: State, repeats: bool
 ) -> tuple[Body, Body]:
     others = _other_axes(axis, st)
-    if _is_runtime(n, st):
-        raise LoweringError(
-            "E-LOWER-REDUCE-SHAPE", "a shared-memory reduction needs a thread count known at compile time", s.loc,
-            hint="distribute the reduction over a constant or a knob number of threads",
-        )  # fmt: skip
     slots = fresh(f"{var.name}_shared", Array(var.type, (*(m for _, m in others), n), "shared"))
     at = tuple(_tid(a) for a, _ in others)
     tid = _tid(axis)

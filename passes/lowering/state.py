@@ -57,6 +57,7 @@ class State:
         self.owned: dict[Sym, Sym] = {}  # logical row array -> per-thread array
         self.levels_of: dict[Sym, tuple[Jam, ...]] = {}  # loop variable -> its jams
         self.depth: dict[Sym, int] = {}  # private value -> number of jams in force at its declaration
+        self.threaded: set[Sym] = set()  # loop variables spread over threads
         self.extents: dict[str, Expr] = {}  # thread axis -> size
         self.grid: dict[str, Expr] = {}
 
