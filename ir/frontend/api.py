@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from ..diagnostics import KtcError, Loc
 from ..kernel import Kernel, Launch, Param
 from .cxx_ast import Function
-from .cxx_types import show
 from .host import HostLaunch
+from .instances import choose_instance
 from .limits import RECURSION_LIMIT
 from .lower import KernelLowering
 from .parser import CudaParser
-from .preprocess import Preprocessed, preprocess
+from .preprocess import Finder, Preprocessed, preprocess
 from .program import Entity, Program, index_program
-from .sites import LaunchSite, kernel_template_args, launch_sites
+from .sites import LaunchSite, launch_sites
 from .source import read_source
-from .values import RVal, TypeVal, Value
+from .values import Value
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def load(
         KtcError: ``E-SOURCE-*``, ``E-PP-*``, ``E-PARSE-*``, ``E-SEMA-*``, ``E-UNSUPPORTED-*``, ``E-KERNEL-*``,
             ``E-TEMPLATE-*`` with the place and what to do.
     """
-    with _deep_recursion(name or "<text>"):
+    with deep_recursion(name or "<text>"):
         unit = parse_unit(path_or_text, name, defines, tuple(include_dirs))
         return _located(unit, lambda: _load(unit, kernel, dict(template or {})))
 
@@ -90,20 +90,25 @@ def list_kernels(
     include_dirs: tuple[str, ...] = (),
 ) -> list[KernelInfo]:
     """The ``__global__`` functions of a file, in source order."""
-    with _deep_recursion(path):
+    with deep_recursion(path):
         unit = parse_unit(path, name, defines, tuple(include_dirs))
         sites = launch_sites(unit.lowering())
         return [_info(e, sites) for e in unit.program.kernels]
 
 
 def parse_unit(
-    path_or_text: str, name: str | None, defines: Mapping[str, object] | None, include_dirs: tuple[str, ...]
+    path_or_text: str,
+    name: str | None,
+    defines: Mapping[str, object] | None,
+    include_dirs: tuple[str, ...],
+    find: Finder | None = None,
+    dialect: str | None = None,
 ) -> Unit:
-    """Preprocess, parse and index a file or text."""
+    """Preprocess, parse and index a file or text; ``find`` looks for headers that are in none of the folders."""
     is_text = "\n" in path_or_text or "{" in path_or_text
     file = name or ("<text>" if is_text else path_or_text)
     text = path_or_text if is_text else read_source(path_or_text)
-    source = preprocess(text, file, defines, include_dirs)
+    source = preprocess(text, file, defines, include_dirs, find)
     items = CudaParser().parse_unit(source.text, file)
     return Unit(file, source, index_program(items))
 
@@ -113,6 +118,14 @@ def _load(unit: Unit, kernel: str | None, template: dict[str, object]) -> Kernel
     lowering = unit.lowering()
     sites = launch_sites(lowering, entity.name)
     bindings, site, host = choose_instance(lowering, entity, sites, template)
+    return load_entity(unit, entity, bindings, site, host)
+
+
+def load_entity(
+    unit: Unit, entity: Entity, bindings: dict[str, Value], site: LaunchSite | None, host: dict[str, Value]
+) -> Kernel:
+    """One instance of a kernel, with the launch of ``site`` where that can be followed."""
+    lowering = unit.lowering()
     params = lowering.parameters(entity, bindings)
     launch: Launch | None = None
     if site is not None:
@@ -161,98 +174,6 @@ def choose_kernel(unit: Unit, wanted: str | None) -> Entity:
     return kernels[0]
 
 
-def choose_instance(
-    lowering: KernelLowering, entity: Entity, sites: list[LaunchSite], template: dict[str, object]
-) -> tuple[dict[str, Value], LaunchSite | None, dict[str, Value]]:
-    """(template bindings, launch site, bindings of the host template) for the arguments the user gave.
-
-    Raises:
-        KtcError: E-TEMPLATE-UNKNOWN, E-TEMPLATE-VALUE, or E-TEMPLATE-MISSING listing the instances the file launches.
-    """
-    params = entity.params or ()
-    given = {n: template_value(lowering, entity, n, v) for n, v in template.items()}
-    best: tuple[dict[str, Value], LaunchSite | None, dict[str, Value]] | None = None
-    instances: dict[tuple[str, ...], tuple[dict[str, Value], LaunchSite, dict[str, Value]]] = {}
-    for site in sites:
-        matched = kernel_template_args(lowering, entity, site, given)
-        if matched is None:
-            continue
-        bound, host = matched
-        full = _complete(lowering, entity, bound)
-        if full is not None:
-            instances.setdefault(tuple(_spell(full[p.name]) for p in params), (full, site, host))
-    if len(instances) == 1:
-        return next(iter(instances.values()))
-    if instances and not params:
-        return next(iter(instances.values()))
-    if instances:
-        names = "; ".join("<" + ", ".join(key) + ">" for key in instances)
-        first = " ".join(f"--template {p.name}={v}" for p, v in zip(params, next(iter(instances))))
-        raise KtcError("E-TEMPLATE-MISSING", f"'{entity.name}' is launched with several template arguments: {names}",
-                       lowering.place(entity.node), hint=f"choose one, for example {first}")  # fmt: skip
-    full = _complete(lowering, entity, given)
-    if full is not None:
-        best = (full, None, {})
-        return best
-    missing = [p for p in params if p.name not in given and p.default is None]
-    example = " ".join(f"--template {p.name}={'half' if p.kind == 'type' else '256'}" for p in missing)
-    raise KtcError("E-TEMPLATE-MISSING", f"template parameter{'s' if len(missing) > 1 else ''} "
-                   f"{', '.join(repr(p.name) for p in missing)} of '{entity.name}' must be given",
-                   lowering.place(entity.node), hint=f"for example {example}")  # fmt: skip
-
-
-def _complete(lowering: KernelLowering, entity: Entity, bound: dict[str, Value]) -> dict[str, Value] | None:
-    """All template parameters, defaults included; None if some are missing."""
-    with lowering.scoped(namespace=entity.namespace) as scope:
-        try:
-            lowering.bind_params(entity.params or (), [], entity.node, bound)
-        except KtcError as error:
-            if error.code != "E-SEMA-TEMPLATE":
-                raise
-            return None
-        return {p.name: scope.names[p.name] for p in entity.params or ()}
-
-
-def template_value(lowering: KernelLowering, entity: Entity, name: str, value: object) -> Value:
-    """A template argument given as text or number."""
-    params = {p.name: p for p in entity.params or ()}
-    if name not in params:
-        known = ", ".join(params) or "none: it is not a template"
-        raise KtcError("E-TEMPLATE-UNKNOWN", f"'{entity.name}' has no template parameter '{name}'",
-        lowering.place(entity.node),
-                       hint=f"its template parameters: {known}", exit_code=2)  # fmt: skip
-    text = {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-    kind = params[name].kind
-    declaration = f"using ktc_argument = {text};" if kind == "type" else f"constexpr auto ktc_argument = {text};"
-    text = _IR_NAMES.get(text, text)
-    declaration = f"using ktc_argument = {text};" if kind == "type" else declaration
-    parser = CudaParser()
-    items = parser.parse_unit(declaration, "--template")
-    try:
-        if kind == "type":
-            return TypeVal(lowering.resolve(items[0].type))
-        return lowering.const_value(items[0].init, f"template argument {name}")
-    except (KtcError, AttributeError, IndexError):
-        raise KtcError("E-TEMPLATE-VALUE", f"'{text}' is not a {kind} that template parameter '{name}' can take",
-                       hint="write it as C++ does: half, float, __nv_bfloat16, 8, true",
-                       exit_code=2) from None  # fmt: skip
-
-
-_IR_NAMES = {
-    "f16": "__half", "bf16": "__nv_bfloat16", "f32": "float", "f64": "double", "i8": "int8_t", "u8": "uint8_t",
-    "i16": "int16_t", "u16": "uint16_t", "i32": "int", "u32": "unsigned", "i64": "int64_t", "u64": "uint64_t",
-}  # fmt: skip
-
-
-def _spell(v: Value) -> str:
-    if isinstance(v, TypeVal):
-        return show(v.type)
-    if isinstance(v, RVal):
-        value = v.expr.value  # type: ignore[attr-defined]
-        return str(value).lower() if isinstance(value, bool) else str(value)
-    return "..."
-
-
 def _info(e: Entity, sites: list[LaunchSite]) -> KernelInfo:
     fn: Function = e.node
     params = tuple(getattr(p, "name", None) or "" for p in fn.decl.type.args.params)
@@ -273,7 +194,8 @@ def _located(unit: Unit, f):
 
 
 @contextmanager
-def _deep_recursion(what: str) -> Iterator[None]:
+def deep_recursion(what: str) -> Iterator[None]:
+    """Room for recursion over deep syntax; too deep is E-PARSE-DEPTH."""
     saved = sys.getrecursionlimit()
     sys.setrecursionlimit(max(saved, RECURSION_LIMIT))
     try:

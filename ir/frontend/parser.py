@@ -68,21 +68,28 @@ class CudaParser(RecordParser):
 
     def _skip_external(self, error: KtcError) -> Bad:
         """Skip one top-level declaration, noting whether it is device code and which function it is."""
-        name, is_device, depth, previous = None, False, 0, None
+        name, is_device, previous = None, False, None
+        open_: list[str] = []
         while (tok := self._tokens.next()) is not None:
-            if tok.value in DEVICE_SPECS and depth == 0:
+            if tok.value in DEVICE_SPECS and not open_:
                 is_device = True
             if (
                 tok.type == "LPAREN"
-                and depth == 0
+                and not open_
                 and name is None
                 and previous is not None
                 and previous.type in ("ID", "TYPEID")
             ):
                 name = previous.value
-            depth += (tok.type in ("LBRACE", "LPAREN")) - (tok.type in ("RBRACE", "RPAREN"))
+            if tok.type in ("LBRACE", "LPAREN"):
+                open_.append(tok.type)
+            elif tok.type == "RPAREN" and open_ and open_[-1] == "LPAREN":
+                open_.pop()
+            elif tok.type == "RBRACE":  # closes what was left open inside its braces too
+                while open_ and open_.pop() != "LBRACE":
+                    pass
             previous = tok
-            if depth <= 0 and tok.type in ("SEMI", "RBRACE"):
+            if not open_ and tok.type in ("SEMI", "RBRACE"):
                 if tok.type == "RBRACE" and self._peek_type() == "SEMI":
                     self._advance()
                 break

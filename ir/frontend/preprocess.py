@@ -10,8 +10,9 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import pcpp
 
@@ -46,6 +47,10 @@ C_HEADERS = frozenset(
 )
 
 
+Finder: TypeAlias = Callable[[str, str], "str | None"]
+"""From an include's text and the file it stands in to the folder it is relative to: a last resort."""
+
+
 @dataclass
 class Preprocessed:
     """``text`` has ``#line`` directives; ``missing`` are the project headers that were not found.
@@ -60,9 +65,11 @@ class Preprocessed:
 
 
 class _Pcpp(pcpp.Preprocessor):
-    def __init__(self, roots: tuple[str, ...], out: Preprocessed) -> None:
+    def __init__(self, roots: tuple[str, ...], out: Preprocessed, find: Finder | None) -> None:
         super().__init__()
         self.line_directive = "#line"
+        self._find = find
+        self._found: set[str] = set()
         self._roots = roots
         self._out = out
         self._read = 0
@@ -73,6 +80,12 @@ class _Pcpp(pcpp.Preprocessor):
         self.return_code += 1
 
     def on_include_not_found(self, is_malformed, is_system_include, curdir, includepath):
+        folder = None if self._find is None or is_malformed else self._find(includepath, self.source or "")
+        path = os.path.abspath(os.path.join(folder or "", includepath))
+        if folder is not None and path not in self._found:
+            self._found.add(path)  # not offered again unless it could be opened
+            self._roots = tuple(dict.fromkeys((*self._roots, os.path.realpath(os.path.dirname(path)))))
+            return folder
         if (
             not is_system_include
             and includepath not in C_HEADERS
@@ -86,6 +99,7 @@ class _Pcpp(pcpp.Preprocessor):
         allowed = any(os.path.commonpath([real, root]) == root for root in self._roots)
         if not allowed or not os.path.isfile(real):
             raise FileNotFoundError(includepath)
+        self._found.discard(includepath)
         if self.include_depth > MAX_INCLUDE_DEPTH:
             raise KtcError("E-PP-DEPTH", f"includes nest deeper than {MAX_INCLUDE_DEPTH}", Loc(includepath, 1))
         text = read_source(includepath)
@@ -123,7 +137,11 @@ class _Bounded(io.StringIO):
 
 
 def preprocess(
-    text: str, file: str, defines: Mapping[str, object] | None = None, include_dirs: tuple[str, ...] = ()
+    text: str,
+    file: str,
+    defines: Mapping[str, object] | None = None,
+    include_dirs: tuple[str, ...] = (),
+    find: Finder | None = None,
 ) -> Preprocessed:
     """Expand macros and allowed includes of ``text``, which was read from ``file``.
 
@@ -135,7 +153,7 @@ def preprocess(
     out.comments.scan(text, file)
     out.sources[file] = text
     roots = tuple(os.path.realpath(d) for d in (here, *include_dirs))
-    pp = _Pcpp(roots, out)
+    pp = _Pcpp(roots, out, find)
     for name, value in {**PREDEFINED, **(defines or {})}.items():
         pp.define(f"{name} {value}")
     pp.define("__has_include(x) 0")

@@ -20,6 +20,7 @@ COMMANDS = {
     "tune": "optimizing",
     "lower": "lowering",
     "port": "lowering",
+    "parse": "surveying",
     "passes": "inspecting",
     "sites": "inspecting",
     "verify": "verifying",

@@ -1,0 +1,121 @@
+"""The sources of a tree: translation units, headers, and where a header that is included by a bare name lies."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path, PurePath
+
+MAX_SCAN_BYTES = 8 << 20
+
+DIALECT_OF_SUFFIX = {".cu": "cuda", ".cuh": "cuda", ".hip": "hip", ".cl": "opencl"}
+"""Suffixes that name their dialect by themselves."""
+
+HEADERS = frozenset({".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".cuhpp"})
+UNITS = frozenset({".cu", ".cl", ".hip", ".cpp", ".cc", ".cxx", ".c++", ".c"})
+SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "__pycache__", "node_modules"})
+
+_KERNEL = re.compile(rb"\b(__global__|__kernel|kernel\s+void)\b")
+_HIP = re.compile(rb"#\s*include\s*<hip/|\bhipLaunchKernelGGL\b|\bhipMalloc\b")
+_OPENCL = re.compile(rb"\b(__kernel|get_global_id|get_local_id)\b")
+_CUDA = re.compile(rb"\b__global__\b")
+_LAUNCH = re.compile(rb"<<<|\bhipLaunchKernelGGL\b")
+
+
+class Tree:
+    """The source files below ``root``, in sorted order; symbolic links are not followed."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+
+    @cached_property
+    def files(self) -> list[str]:
+        """Absolute paths of everything that has a source's or a header's suffix."""
+        if os.path.isfile(self.root):
+            return [self.root]
+        return sorted(self._walk())
+
+    def _walk(self) -> Iterator[str]:
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = sorted(f for f in folders if f not in SKIPPED_FOLDERS)
+            for name in names:
+                if PurePath(name).suffix.lower() in UNITS | HEADERS:
+                    yield os.path.join(folder, name)
+
+    @cached_property
+    def with_kernels(self) -> list[str]:
+        """Files that define or declare a kernel, and units that launch one: units first, then headers."""
+        found = [f for f in self.files if _has_kernel(f)]
+        return sorted(found, key=lambda f: (is_header(f), f))
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        index: dict[str, list[str]] = defaultdict(list)
+        root = self.root if os.path.isdir(self.root) else os.path.dirname(self.root)
+        for folder, folders, names in os.walk(root):
+            folders[:] = sorted(f for f in folders if f not in SKIPPED_FOLDERS)
+            for name in sorted(names):
+                index[name].append(os.path.join(folder, name))
+        return index
+
+    def find(self, include: str, including: str) -> str | None:
+        """The folder to which ``include`` is relative, looked up in all of the tree by the end of the path.
+
+        Of several, the nearest to ``including``: the longest common beginning, then the shortest path.
+        """
+        parts = tuple(p for p in PurePath(include).parts if p not in (".", ".."))
+        if not parts:
+            return None
+        here = Path(including).parts
+        best: tuple[int, int, str] | None = None
+        for path in self._by_name.get(parts[-1], ()):
+            there = Path(path).parts
+            if there[-len(parts) :] != parts:
+                continue
+            common = next((i for i, (a, b) in enumerate(zip(here, there)) if a != b), min(len(here), len(there)))
+            rank = (-common, len(there), path)
+            if best is None or rank < best:
+                best = rank
+        if best is None:
+            return None
+        folder = os.path.join(*Path(best[2]).parts[: -len(parts)])
+        ups = len(PurePath(include).parts) - len(parts)
+        return os.path.join(folder, *(["_"] * ups)) if ups else folder
+
+
+def is_header(path: str) -> bool:
+    return PurePath(path).suffix.lower() in HEADERS
+
+
+def read_bytes(path: str) -> bytes:
+    """At most ``MAX_SCAN_BYTES`` of a regular file; nothing of anything else (a FIFO would hang)."""
+    if not os.path.isfile(path):
+        return b""
+    try:
+        with open(path, "rb") as f:
+            return f.read(MAX_SCAN_BYTES)
+    except OSError:
+        return b""
+
+
+def _has_kernel(path: str) -> bool:
+    data = read_bytes(path)
+    if PurePath(path).suffix.lower() == ".cl":
+        return bool(_KERNEL.search(data))
+    return bool(_CUDA.search(data)) or (not is_header(path) and bool(_LAUNCH.search(data)))
+
+
+def dialect_of(path: str) -> str:
+    """cuda, hip or opencl, by suffix and, where that does not say, by the text."""
+    suffix = PurePath(path).suffix.lower()
+    named = DIALECT_OF_SUFFIX.get(suffix)
+    if named == "cuda" or named is None:
+        data = read_bytes(path)
+        if _HIP.search(data):
+            return "hip"
+        if named is None and not _CUDA.search(data) and _OPENCL.search(data):
+            return "opencl"
+    return named or "cuda"

@@ -1,0 +1,254 @@
+"""One translation unit through the front-end and the backends: a record for every kernel, whatever happens."""
+
+from __future__ import annotations
+
+import re
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.frontend.api import Unit, deep_recursion, load_entity, parse_unit
+from ktc.ir.frontend.instances import guesses, instances
+from ktc.ir.frontend.program import Entity
+from ktc.ir.frontend.sites import launch_sites
+from ktc.ir.frontend.source import read_source
+from ktc.ir.kernel import Kernel
+from ktc.ir.text.printer import print_type
+
+from . import compiling
+from .options import SurveyOptions
+from .scan import Found, kernels_in
+from .tree import Tree
+
+Record: TypeAlias = dict[str, Any]
+
+ASSUMED_VALUE, ASSUMED_TYPE = "16", "float"
+"""What a macro that nothing in the tree defines is taken for, when a kernel uses it as a number or as a type."""
+
+MAX_ASSUMED = 16
+_UNKNOWN = re.compile(r"unknown (name|type) '([A-Za-z_]\w*)'")
+
+_LIBRARY = re.compile(r"cuda|CU|cu[A-Z]|curand|cufft|nv|__|std|thrust|cg\b|cooperative|thread_|hip|cl_|wmma")
+"""Beginnings of names that belong to a library: never taken for a macro of the project."""
+
+
+@dataclass
+class Parsed:
+    """A unit under the macros it was given, with those that had to be assumed for it."""
+
+    unit: Unit
+    assumed: dict[str, str] = field(default_factory=dict)
+
+
+class UnitSurvey:
+    """The kernels of one file. Parsing is shared by its kernels; macros are assumed kernel by kernel."""
+
+    def __init__(self, path: str, tree: Tree, options: SurveyOptions) -> None:
+        self.path, self.tree, self.options = path, tree, options
+        self._parsed: dict[tuple[tuple[str, str], ...], Parsed | KtcError] = {}
+
+    def records(self, start: int, begin: Callable[[Found], None]) -> Iterator[Record]:
+        """A record for each kernel from the ``start``-th on; ``begin`` hears of it before the work on it starts."""
+        try:
+            found, error = self._kernels(), None
+        except KtcError as e:
+            found, error = self._raw_kernels(), e
+            if not found:
+                raise
+        for kernel in found[start:]:
+            begin(kernel)
+            record: Record = {"kernel": kernel.name, "file": kernel.file, "line": kernel.line, "unit": self.path}
+            record |= {"parsed": False, "lowered": False, "template": {}, "assumed": {}, "backends": {}}
+            with refusals_into(record, "refusal", self.options.timeout_s):
+                if error is not None:
+                    raise error
+                self._kernel(kernel, record)
+            yield record
+
+    def _kernels(self) -> list[Found]:
+        base = self._parse({})
+        with deadline(self.options.timeout_s):
+            return kernels_in(base.unit.source.text, self.path)
+
+    def _raw_kernels(self) -> list[Found]:
+        try:
+            return kernels_in(read_source(self.path), self.path)
+        except KtcError:
+            return []
+
+    def _parse(self, assumed: dict[str, str]) -> Parsed:
+        key = tuple(sorted(assumed.items()))
+        if key not in self._parsed:
+            self._parsed[key] = self._parse_now(assumed)
+        got = self._parsed[key]
+        if isinstance(got, KtcError):
+            raise got
+        return got
+
+    def _parse_now(self, assumed: dict[str, str]) -> Parsed | KtcError:
+        o = self.options
+        defines: dict[str, object] = {**dict(o.defines), **assumed}
+        trouble: Record = {}
+        with refusals_into(trouble, "refusal", o.timeout_s), deep_recursion(self.path):
+            find = self.tree.find
+            return Parsed(parse_unit(self.path, None, defines, o.include_dirs, find, o.dialect or None), dict(assumed))
+        r = trouble["refusal"]
+        file, _, rest = r["place"].rpartition(":")[0].rpartition(":")
+        return KtcError(r["code"], r["message"], Loc(file, int(rest)) if rest.isdigit() else None, hint=r["hint"])
+
+    def _kernel(self, found: Found, record: Record) -> None:
+        assumed: dict[str, str] = {}
+        blamed: KtcError | None = None
+        while True:
+            parsed = self._parse(assumed)
+            try:
+                kernel = self._load(parsed.unit, found, record)
+                break
+            except KtcError as e:
+                more = self._assumption(e, parsed.unit, assumed) if self.options.assume else None
+                if more is None:
+                    raise blamed or e from None
+                if ASSUMED_TYPE in more.values():
+                    blamed = blamed or e  # if a guessed type leads nowhere, the type is what is missing
+                assumed = {**assumed, **more}
+                record["assumed"] = {**record["assumed"], **more}
+        record["parsed"] = True
+        record["params"] = [f"{print_type(p.sym.type)} {p.sym.name}" for p in kernel.params if not p.host]
+        self._lower(kernel, record)
+
+    def _assumption(self, error: KtcError, unit: Unit, assumed: dict[str, str]) -> dict[str, str] | None:
+        """A macro to define so that ``error`` goes away: an unknown plain name that no text declares."""
+        m = _UNKNOWN.search(error.message)
+        if m is None or m.group(2) in assumed or len(assumed) >= MAX_ASSUMED:
+            return None
+        kind, name = m.groups()
+        if _LIBRARY.match(name):
+            return None
+        declared = rf"[A-Za-z_]\w*(?:\s+|\s*[*&>]+\s*){name}\s*[=;,)\[{{(:]|\b(?:struct|class|union|enum)\s+{name}\b"
+        if any(m.group().split()[0] not in ("return", "else", "case") for m in re.finditer(declared, unit.source.text)):
+            return None
+        return {name: ASSUMED_VALUE if kind == "name" else ASSUMED_TYPE}
+
+    def _load(self, unit: Unit, found: Found, record: Record) -> Kernel:
+        entity = _entity(unit, found)
+        with deep_recursion(self.path):
+            sites = launch_sites(unit.lowering(), entity.name)
+            record["launches"] = [str(s.loc) for s in sites]
+            record["template_params"] = [f"{p.kind} {p.name}" for p in entity.params or ()]
+            known = instances(unit.lowering(), entity, sites, {})
+            first: KtcError | None = None
+            for bindings, site, host in known[:4]:
+                try:
+                    kernel = load_entity(unit, entity, bindings, site, host)
+                    record["template"] = _spelled(entity, bindings)
+                    return kernel
+                except KtcError as e:
+                    first = first or e
+            if first is not None:
+                raise first
+            for bindings in guesses(unit.lowering(), entity) if self.options.assume else ():
+                try:
+                    kernel = load_entity(unit, entity, bindings, None, {})
+                    record["template"] = _spelled(entity, bindings)
+                    record["assumed"] = {**record["assumed"], **record["template"]}
+                    return kernel
+                except KtcError as e:
+                    first = first or e
+            raise first or KtcError("E-TEMPLATE-MISSING", f"nothing instantiates '{entity.name}'", entity_loc(entity))
+
+    def _lower(self, kernel: Kernel, record: Record) -> None:
+        from ktc.ir.verifier import check
+
+        check(kernel)
+        for name in self.options.backends:
+            outcome: Record = {"printed": False, "compiled": None}
+            record["backends"][name] = outcome
+            with refusals_into(outcome, "refusal", self.options.timeout_s):
+                text = compiling.printed(kernel, name)
+                outcome["printed"] = True
+                if name == self.options.backends[0]:
+                    record["lowered"] = True
+                if self.options.compile:
+                    outcome["compiled"] = False
+                    outcome["tool"] = compiling.compiled(text)
+                    outcome["compiled"] = True
+            if name == self.options.backends[0] and "refusal" in outcome:
+                record["refusal"] = outcome["refusal"]
+
+
+def _entity(unit: Unit, found: Found) -> Entity:
+    """The parsed kernel that ``found`` is: same name, nearest line.
+
+    Raises:
+        KtcError: why it did not parse; E-SURVEY-LOST when the parser did not notice it at all (a bug in ktc).
+    """
+    same = [e for e in unit.program.kernels if e.name == found.name]
+    special = [e for es in unit.program.functions.values() for e in es if e.is_kernel and e.name == found.name]
+    if same or special:
+        return min(
+            same or special, key=lambda e: (e.node.coord.file != found.file, abs(e.node.coord.line - found.line))
+        )
+    error = unit.program.bad_function(found.name)
+    if error is not None:
+        raise error
+    where = [b.error for b in unit.program.bad if b.error.loc and b.error.loc.line >= found.line]
+    if where:
+        raise where[0]
+    raise KtcError("E-SURVEY-LOST", f"the parser passed over kernel '{found.name}'", Loc(found.file, found.line))
+
+
+def entity_loc(entity: Entity) -> Loc:
+    coord = entity.node.coord
+    return Loc(coord.file, coord.line, coord.column or 1)
+
+
+def _spelled(entity: Entity, bindings: dict[str, Any]) -> dict[str, str]:
+    from ktc.ir.frontend.instances import spell
+
+    return {p.name: spell(bindings[p.name]) for p in entity.params or () if p.name in bindings}
+
+
+class Timeout(Exception):
+    """The time for one kernel is over."""
+
+
+@contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """Raise :class:`Timeout` in the main thread after ``seconds``; nested deadlines keep the outer one's rest."""
+
+    def ring(signum: int, frame: object) -> None:
+        raise Timeout
+
+    before = signal.signal(signal.SIGALRM, ring)
+    rest, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, max(rest, 0.001) if rest else 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def refusals_into(record: Record, key: str, seconds: float) -> Iterator[None]:
+    """Turn whatever is raised inside into ``record[key]``: code, message, place, hint."""
+    try:
+        with deadline(seconds):
+            yield
+    except KtcError as e:
+        record[key] = refusal(e.code, e.message, str(e.loc) if e.loc else "", e.hint)
+    except Timeout:
+        record[key] = refusal("E-TIMEOUT", f"took more than {seconds:g} s")
+    except MemoryError:
+        record[key] = refusal("E-MEMORY", "ran out of the memory a worker may use")
+    except Exception as e:  # a bug in ktc: counted, with its place in our code, and the survey goes on
+        frame = traceback.extract_tb(e.__traceback__)[-1]
+        name = frame.filename.rpartition("/ktc/")[2].rpartition("/corpus/")[2]
+        record[key] = refusal("E-INTERNAL", f"{type(e).__name__}: {e} ({name}:{frame.lineno} in {frame.name})")
+
+
+def refusal(code: str, message: str, place: str = "", hint: str = "") -> Record:
+    return {"code": code, "message": message, "place": place, "hint": hint}

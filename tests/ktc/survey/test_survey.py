@@ -1,0 +1,162 @@
+"""``ktc parse --stats``: every kernel of a tree gets a record, and no file can end the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ktc.survey import SurveyOptions, survey
+from ktc.survey.scan import kernels_in
+from ktc.survey.tree import Tree
+
+SCALE = "__global__ void scale(float *x, int n) { int i = blockIdx.x * 256 + threadIdx.x; if (i < n) x[i] *= 2.f; }\n"
+
+
+def put(root: Path, files: dict[str, str | bytes]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return root
+
+
+def run(root: Path, **options: object) -> dict:
+    return survey(SurveyOptions(str(root), **options), jobs=2).to_json()  # type: ignore[arg-type]
+
+
+def kernel(result: dict, name: str) -> dict:
+    return next(k for f in result["files"] for k in f["kernels"] if k["kernel"] == name)
+
+
+def test_every_kernel_has_a_record(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        {
+            "a.cu": SCALE,
+            "latin.cu": b"// caf\xe9\n" + SCALE.replace("scale", "latin").encode(),
+            "bad.cu": "__global__ void broken(float *x) { x[0] = ((; }\n" + SCALE.replace("scale", "after"),
+            "no_kernel.cu": "int f() { return 1; }",
+            "nul.cu": b"__global__ void hidden(int *p) { p[0] = 1; }\0",
+        },
+    )
+    result = run(tmp_path)
+    assert result["totals"]["kernels"] == 4
+    assert result["totals"]["parsed"] == result["totals"]["lowered"] == 3
+    assert kernel(result, "broken")["refusal"]["code"] == "E-PARSE-SYNTAX"
+    assert kernel(result, "after")["parsed"]
+    assert result["refusals"] == {"E-PARSE-SYNTAX": 1, "E-SOURCE-BINARY": 1}
+
+
+def test_kernels_of_headers_count_once_and_at_their_best(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        {
+            "include/k.cuh": "template <int N> __global__ void k(int *p) { p[threadIdx.x] = N + WIDTH; }\n",
+            "src/one.cu": '#define WIDTH 3\n#include "k.cuh"\nvoid f(int *p) { k<4><<<1, 32>>>(p); }\n',
+            "src/two.cu": '#include "k.cuh"\n',
+            "alone.cuh": SCALE,
+        },
+    )
+    result = run(tmp_path)
+    assert result["totals"]["kernels"] == 2
+    k = kernel(result, "k")
+    assert (k["template"], k["assumed"], k["unit"]) == ({"N": "4"}, {}, "src/one.cu")
+    assert kernel(result, "scale")["parsed"]
+
+
+def test_a_missing_macro_is_assumed_and_said(tmp_path: Path) -> None:
+    text = "__global__ void k(real *x) { __shared__ real s[BLOCK]; s[threadIdx.x] = x[0]; x[threadIdx.x] = s[0]; }"
+    put(tmp_path, {"k.cu": text})
+    with_guesses = run(tmp_path)
+    assert kernel(with_guesses, "k")["assumed"] == {"BLOCK": "16", "real": "float"}
+    assert with_guesses["totals"]["assumed"] == 1
+    without = run(tmp_path, assume=False)
+    assert kernel(without, "k")["refusal"]["code"] == "E-SEMA-TYPE"
+    assert "-D real=" in kernel(without, "k")["refusal"]["hint"]
+    given = run(tmp_path, assume=False, defines=(("real", "double"), ("BLOCK", "64")))
+    assert kernel(given, "k")["params"] == ["f64* x"]
+
+
+def test_a_file_that_hangs_or_eats_memory_costs_one_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker is told to hang and to crash by a module that stands in for a bug of the front-end."""
+    bug = """
+import os, time, ktc.survey.unit as u
+real = u.UnitSurvey._load
+def load(self, unit, found, record):
+    if found.name == "hang":
+        import signal; signal.signal(signal.SIGALRM, signal.SIG_IGN); time.sleep(3600)
+    if found.name == "crash":
+        os._exit(3)
+    if found.name == "trip":
+        raise RuntimeError("seeded")
+    if found.name == "eat":
+        x = bytearray(64 << 30)
+    return real(self, unit, found, record)
+u.UnitSurvey._load = load
+"""
+    put(tmp_path / "site", {"sitecustomize.py": bug})
+    names = ("first", "hang", "crash", "trip", "eat", "last")
+    put(tmp_path / "tree", {"k.cu": "".join(SCALE.replace("scale", n) for n in names)})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    monkeypatch.setattr("ktc.survey.pool.GRACE_S", 2.0)
+    result = run(tmp_path / "tree", timeout_s=0.5)
+    codes = {n: kernel(result, n).get("refusal", {}).get("code") for n in names}
+    assert codes == {"first": None, "hang": "E-TIMEOUT", "crash": "E-CRASH", "trip": "E-INTERNAL", "eat": "E-MEMORY",
+                     "last": None}  # fmt: skip
+
+
+def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
+    put(tmp_path, {f"d{i % 3}/k{i}.cu": SCALE * (i % 2) + SCALE.replace("scale", f"s{i}") for i in range(9)})
+    one = survey(SurveyOptions(str(tmp_path)), jobs=1).to_json()
+    many = survey(SurveyOptions(str(tmp_path)), jobs=4).to_json()
+    assert json.dumps(one) == json.dumps(many)
+
+
+def test_scan_knows_definitions_from_declarations() -> None:
+    text = """
+// __global__ void comment() {}
+const char *s = "__global__ void literal() {}";
+__global__ void declared(int *p);
+template <typename T> __launch_bounds__(256, 2) __global__ void
+bounded(T *p, void (*f)(int)) { if (p) f(1); }
+extern "C" __global__ __launch_bounds__(128) void plain(int n)
+{ }
+#line 70 "other.h"
+__global__ void there() { }
+"""
+    found = [(k.name, k.file, k.line) for k in kernels_in(text, "k.cu")]
+    assert found == [("bounded", "k.cu", 5), ("plain", "k.cu", 7), ("there", "other.h", 70)]
+
+
+def test_a_header_is_found_by_the_end_of_its_path_and_the_nearest_wins(tmp_path: Path) -> None:
+    put(tmp_path, {"a/inc/x/h.h": "", "b/inc/x/h.h": "", "b/src/k.cu": ""})
+    tree = Tree(str(tmp_path))
+    assert tree.find("x/h.h", str(tmp_path / "b/src/k.cu")) == str(tmp_path / "b/inc")
+    assert tree.find("../x/h.h", str(tmp_path / "b/src/k.cu")) == str(tmp_path / "b/inc/_")
+    assert tree.find("y.h", str(tmp_path / "b/src/k.cu")) is None
+
+
+def test_links_that_lead_out_of_the_tree_are_not_read(tmp_path: Path) -> None:
+    put(tmp_path, {"secret.h": "#define SECRET 1\n", "tree/src/k.cu": '#include "s.h"\n' + SCALE})
+    (tmp_path / "tree/inc").mkdir()
+    os.symlink(tmp_path / "secret.h", tmp_path / "tree/inc/s.h")
+    os.mkfifo(tmp_path / "tree/inc/fifo.cu")
+    result = run(tmp_path / "tree")
+    assert result["totals"] | {"backends": 0} == {
+        "files": 1, "kernels": 1, "parsed": 1, "lowered": 1, "compiled": None, "assumed": 0, "backends": 0}  # fmt: skip
+
+
+def test_the_command(tmp_path: Path) -> None:
+    put(tmp_path, {"k.cu": SCALE + "void f(float *x) { scale<<<4, 256>>>(x, 1000); }\n"})
+    ktc = [sys.executable, "-m", "ktc", "parse"]
+    listing = subprocess.run([*ktc, str(tmp_path / "k.cu")], capture_output=True, text=True, timeout=60)
+    assert listing.returncode == 0 and "f32* x, i32 n" in listing.stdout and "k.cu:2:" in listing.stdout
+    stats = subprocess.run([*ktc, "--stats", str(tmp_path), "--no-compile"], capture_output=True, text=True, timeout=60)
+    assert stats.returncode == 0 and "parsed" in stats.stdout and "100.0 %" in stats.stdout
+    wrong = subprocess.run([*ktc, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert wrong.returncode == 2 and "--stats" in wrong.stderr
