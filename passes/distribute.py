@@ -11,12 +11,16 @@ launcher checks.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from ktc.ir.fold import binary, cast, i32, product, simplify, sub
+from ktc.ir.analysis.affine import coefficient, polynomial
+from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.extents import extent, from_polynomial, is_static
+from ktc.ir.fold import binary, cast, fold_node, i32, is_const, product, simplify, sub
 from ktc.ir.kernel import Assume, Kernel
-from ktc.ir.nodes import Binary, Dist, Expr, Level, Reduce
-from ktc.ir.types import I32
+from ktc.ir.nodes import Binary, Const, Dist, Expr, Level, Load, Reduce, Store, Sym
+from ktc.ir.types import I32, Ptr
+from ktc.ir.walk import stmt_exprs, substitute_expr, used, walk, walk_expr
 
 from .base import Arg, DistSpec, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from .knobs import POWERS, size_argument
@@ -52,7 +56,10 @@ class Distribute(Pass):
         ParamSpec("tail", "guard (predicate the tail) or exact (assume whole tiles)", default="guard"),
     )
     knobs = tuple(f"{k}: {','.join(map(str, d))}" for k, d in DOMAINS.items())
-    refusals = ("E-PLACE", "E-PLACE-SPMD", "E-DIST-LEVELS", "E-DIST-AXIS", "E-DIST-REDUCE-BLOCK", "E-ARG-MISSING")
+    refusals = (
+        "E-PLACE", "E-PLACE-SPMD", "E-DIST-LEVELS", "E-DIST-AXIS", "E-DIST-REDUCE-BLOCK", "E-DIST-COVER",
+        "E-ARG-MISSING",
+    )  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
@@ -128,13 +135,27 @@ def set_distribution(kernel: Kernel, found: list[Loop], spec: DistSpec, *, exact
     levels: Dist = tuple(dist)
     kernel = replace_loops(kernel, found, lambda s: dataclasses.replace(s, dist=levels))  # type: ignore[arg-type, return-value]
     constraints = [c for c in _constraints(levels) if c not in kernel.constraints]
-    facts = [a for s in found for a in assumptions(s, levels, exact)]
-    known = {a.expr for a in kernel.assumptions}
-    fresh_facts = [a for a in dict.fromkeys(facts) if a.expr not in known]
-    kernel = kernel.with_(
-        constraints=(*kernel.constraints, *constraints), assumptions=(*kernel.assumptions, *fresh_facts)
-    )
+    params = frozenset(p.sym for p in kernel.params)
+    facts = [a for s in found for a in assumptions(s, levels, exact, params)]
+    settled = assume(kernel.with_(constraints=(*kernel.constraints, *constraints)), facts, owner)
+    if isinstance(settled, Refused):
+        return settled
+    kernel = settled
     return Result(kernel, tuple(f"{s.var.name}: {len(levels)} levels" for s in found))
+
+
+def assume(kernel: Kernel, facts: Iterable[Assume], owner: str) -> Kernel | Refused:
+    """``kernel`` resting on ``facts``: those about knobs alone constrain the template, false ones are refused."""
+    assumptions, constraints = list(kernel.assumptions), list(kernel.constraints)
+    for a in facts:
+        if isinstance(a.expr, Const):
+            if not a.expr.value:
+                return Refused("E-DIST-COVER", f"{owner}: the sizes given do not fit: a tile is not covered or divided")
+        elif used(a.expr):
+            assumptions += [a] if all(a.expr != b.expr for b in assumptions) else []
+        elif a.expr not in constraints:
+            constraints.append(a.expr)
+    return kernel.with_(constraints=tuple(constraints), assumptions=tuple(assumptions))
 
 
 def _wish(lv: LevelSpec, found: list[Loop]) -> int | None:
@@ -160,18 +181,55 @@ def _constraints(dist: Dist) -> list[Expr]:
     return [Binary("<=", total, i32(MAX_THREADS))] if knobs_in(total) and len(threads) > 1 else []
 
 
-def assumptions(s: Loop, dist: Dist, exact: bool) -> list[Assume]:
-    """What sizes must satisfy for ``dist`` to cover the range of ``s`` in whole vectors (``exact``: whole tiles)."""
-    extent = sub(s.hi, s.lo)
+def assumptions(s: Loop, dist: Dist, exact: bool, params: Collection[Sym] | None = None) -> list[Assume]:
+    """What sizes must satisfy for ``dist`` to cover the range of ``s`` in whole vectors (``exact``: whole tiles).
+
+    Of the variables in the range, those not in ``params`` (if given) are indices of loops around ``s``: nothing may be
+    assumed of them.
+    Vectors need whole lanes only where they move global memory; elsewhere the last lanes are guarded one by one.
+    """
+    parts = extent(s.lo, s.hi)
+    every = [*([parts.cap] if parts.cap is not None else []), *parts.clips]
     out: list[Assume] = []
-    if dist and dist[0].kind == "vec" and dist[0].n is not None:
-        out.append(_divides(extent, dist[0].n))
+    if dist and dist[0].kind == "vec" and dist[0].n is not None and moves_vectors(s):
+        out += [a for e in every for a in _divided(e, dist[0].n, params)]
     sizes = [lv.n for lv in dist if lv.n is not None]
     if dist and all(lv.n is not None for lv in dist):
-        out.append(Assume(Binary(">=", product([cast(n, I32) for n in sizes]), cast(extent, I32)), "runtime_guard"))  # type: ignore[arg-type]
+        total = product([cast(n, I32) for n in sizes])  # type: ignore[arg-type]
+        bound = parts.cap if parts.cap is not None else sub(s.hi, s.lo)
+        out.append(Assume(fold_node(Binary(">=", total, cast(bound, I32))), "runtime_guard"))  # type: ignore[arg-type]
     if exact and sizes:
-        out.append(_divides(extent, product(sizes)))  # type: ignore[arg-type]
+        out += [a for e in every for a in _divided(e, product(sizes), params)]  # type: ignore[arg-type]
     return out
+
+
+def moves_vectors(s: Loop) -> bool:
+    """Whether some access of global memory in ``s`` has unit stride along it (or an index that is not understood)."""
+    defs = {k: expand(e, definitions(s.body)) for k, e in definitions(s.body).items()}
+    for x in walk(s.body):
+        touched = [(x.buffer, x.index)] if isinstance(x, Store) else []
+        touched += [(e.buffer, e.index) for ex in stmt_exprs(x) for e in walk_expr(ex) if isinstance(e, Load)]
+        for buffer, index in touched:
+            if isinstance(buffer.type, Ptr):
+                c = coefficient(substitute_expr(index[-1], defs), s.var)
+                if c is None or is_const(c, 1):
+                    return True
+    return isinstance(s, Reduce)
+
+
+def _divided(e: Expr, by: Expr, params: Collection[Sym] | None) -> list[Assume]:
+    """What makes ``by`` divide ``e``. A multiple of a loop's index is whole when its static factor is."""
+    if params is None or not used(e) - set(params):
+        return [_divides(e, by)]
+    out: list[Assume] = []
+    fixed: dict[tuple[Expr, ...], int] = {}
+    for factors, k in polynomial(e).items():
+        static = tuple(f for f in factors if is_static(f))
+        if any(used(f) - set(params) for f in factors):
+            out.append(_divides(from_polynomial({static: k}, e.type), by))
+        else:
+            fixed[factors] = k
+    return [*out, _divides(from_polynomial(fixed, e.type), by)] if fixed else out
 
 
 def _divides(extent: Expr, by: Expr) -> Assume:

@@ -57,10 +57,6 @@ def _problems(kernel: Kernel, nest: Nest) -> Iterator[Refused]:
     locs = (loop.loc,) if loop.loc else ()
     for _, message in check_distribution(loop, nest[:-1]):
         yield Refused("E-DIST-NEST", message, locs, "give the other loop of the nest another axis first")
-    vectors = [s.var.name for s in nest for lv in s.dist if lv.kind == "vec"]
-    if len(vectors) > 1:
-        why = f"'{loop.var.name}' is inside '{vectors[0]}', and both have a vec level"
-        yield Refused("E-DIST-NEST", why, locs, "one loop of a nest is vectorised: use unroll for the other")
     widest = 16 // narrowest_element(loop)
     for level in loop.dist:
         sizes = _values(kernel, level.n) if level.kind == "vec" else set()

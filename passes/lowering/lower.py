@@ -11,6 +11,7 @@ from ktc.ir.nodes import (
     Barrier,
     Body,
     Break,
+    Const,
     Continue,
     Decl,
     Expr,
@@ -159,11 +160,13 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     exact_lanes = all(st.exact[j.var] for j in jams if j.kind == "vec")
     st.levels_of[s.var] = jams
     base = s.var if not jams else fresh(s.var.name, t)
+    bare = bool(jams) and not p.hw and not p.seqs and isinstance(lo, Const)  # nothing but lanes: no base to name
+    at: Expr = cast(lo, t) if bare else Var(base)
     if jams:
-        st.index[s.var] = add(Var(base), p.jam_offset(t))
+        st.index[s.var] = add(at, p.jam_offset(t))
         st.variation.seed(s.var, frozenset(j.var for j in jams))
         st.variation.grow(body)
-    first = add(Var(base), p.jam_offset(t, zero_vec=True)) if exact_lanes else add(Var(base), p.jam_offset(t))
+    first = add(at, p.jam_offset(t, zero_vec=exact_lanes))
     guard = Guard(lt(first, hi), frozenset(j.var for j in jams if not (exact_lanes and j.kind == "vec")))
     together = is_convergent(body) or siblings_conflict(body, len(st.thread_axes - scope.axes - p.thread_axes))
     if together:
@@ -182,6 +185,8 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     back = _back_edge(body, inner, st) if p.seqs and together else ()
     start = add(cast(lo, t), p.offset(t))
     above = s.comments if isinstance(s, Par) else ()  # a reduction's stand above its accumulator
+    if bare:
+        return commented(lowered(not _covers(p, extent, st)), above)
     if p.rest is None:
         return commented(_bounded(p, base, start, lowered(not _covers(p, extent, st)) + back, t), above)
     return commented(_strided(p, base, lo, hi, guard, together, lowered, back, t), above)

@@ -1,15 +1,36 @@
-"""Row arrays in registers: each thread keeps the elements it owns.
+"""Tiles in registers: each thread keeps the elements it owns.
 
-A private array of an iteration that inner loops index by their own variable alone (``x_row[i]``) needs no memory:
-element i belongs to the thread that runs iteration i. It becomes one register per jam position of the loop. All loops
-that touch it must be distributed alike, without a run-time loop (``seq``), since registers cannot be indexed by one.
+A private array of an iteration that inner loops index by their own variables alone (``x_row[i]``, ``acc[row, col]``)
+needs no memory: an element belongs to the thread that runs its iteration. It becomes one register per jam position of
+those loops. All loops that touch it must be distributed alike along each dimension, without a run-time loop (``seq``),
+since registers cannot be indexed by one.
 """
 
 from __future__ import annotations
 
-from ktc.ir.nodes import Alloc, Body, Decl, Dist, Expr, Load, Par, Reduce, Stmt, Store, Sym, Var, fresh
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ktc.ir.nodes import (
+    Alloc,
+    AsyncCopy,
+    Atomic,
+    Body,
+    Decl,
+    Dist,
+    Expr,
+    Load,
+    Par,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    bodies,
+    fresh,
+)  # fmt: skip
 from ktc.ir.types import Array
-from ktc.ir.walk import stmt_exprs, walk, walk_expr
+from ktc.ir.walk import stmt_exprs, walk_expr
 
 from .decide import strip
 from .errors import LoweringError
@@ -17,69 +38,103 @@ from .scope import Scope
 from .state import State
 from .sync import THREAD_LEVELS
 
+Loops = tuple[Par | Reduce, ...]
 
-def row_arrays(body: Body) -> dict[Sym, Dist]:
-    """Private arrays of ``body`` accessed by thread-distributed loops, with the distribution that owns their elements.
+
+@dataclass(frozen=True)
+class Owner:
+    """Who holds the elements along one dimension: the distribution, where it starts and, if open, ends."""
+
+    dist: Dist
+    lo: Expr
+    hi: Expr | None
+
+
+def register_arrays(body: Body) -> dict[Sym, tuple[Owner, ...]]:
+    """Private arrays of ``body`` that loops spread over threads touch, with the owner of each dimension.
 
     Raises:
         LoweringError: E-LOWER-OWNER when two loops distribute one array differently.
     """
-    arrays = {s.sym: s for s in body if isinstance(s, Alloc) and _private_array(s.sym)}
-    owners: dict[Sym, Dist] = {}
-    for loop in walk(body):
-        if not isinstance(loop, Par | Reduce) or not any(lv.kind in THREAD_LEVELS for lv in loop.dist):
+    arrays = {s.sym for s in body if isinstance(s, Alloc) and _private_array(s.sym)}
+    owners: dict[Sym, tuple[Owner, ...]] = {}
+    if not arrays:
+        return owners
+    for buffer, index, around in _accesses(body, ()):
+        if buffer not in arrays or not any(_threaded(s) for s in around):
             continue
-        for buffer, index in _accesses(loop):
-            if buffer not in arrays:
-                continue
-            i = strip(index[0])
-            if len(index) != 1 or not (isinstance(i, Var) and i.sym == loop.var):
-                raise LoweringError(
-                    "E-LOWER-OWNER", f"'{buffer.name}' is read at elements another thread owns", loop.loc
-                )
-            if owners.setdefault(buffer, loop.dist) != loop.dist:
-                raise LoweringError(
-                    "E-LOWER-OWNER", f"the loops over '{buffer.name}' are distributed differently", loop.loc,
-                    hint="give both loops the same map, or keep the row in shared memory",
-                )  # fmt: skip
-            if any(lv.kind == "seq" for lv in loop.dist):
-                raise LoweringError(
-                    "E-LOWER-OWNER", f"'{buffer.name}' lives in registers, which a 'seq' level cannot index", loop.loc,
-                    hint="replace seq by unroll with a size that covers the row",
-                )  # fmt: skip
+        at = around[-1].loc
+        loops = [_loop_of(i, around) for i in index]
+        if None in loops or len({id(s) for s in loops}) != len(loops):
+            raise LoweringError("E-LOWER-OWNER", f"'{buffer.name}' is read at elements another thread owns", at)
+        mine = tuple(_owner(s) for s in loops if s is not None)
+        if owners.setdefault(buffer, mine) != mine:
+            raise LoweringError(
+                "E-LOWER-OWNER", f"the loops over '{buffer.name}' are distributed differently", at,
+                hint="give both loops the same map, or keep the row in shared memory",
+            )  # fmt: skip
+        if any(lv.kind == "seq" for o in mine for lv in o.dist):
+            raise LoweringError(
+                "E-LOWER-OWNER", f"'{buffer.name}' lives in registers, which a 'seq' level cannot index", at,
+                hint="replace seq by unroll with a size that covers the row",
+            )  # fmt: skip
     return owners
+
+
+def _owner(s: Par | Reduce) -> Owner:
+    open_ended = any(lv.n is None for lv in s.dist)
+    return Owner(s.dist, s.lo, s.hi if open_ended else None)
+
+
+def _threaded(s: Par | Reduce) -> bool:
+    return any(lv.kind in THREAD_LEVELS for lv in s.dist)
+
+
+def _loop_of(index: Expr, around: Loops) -> Par | Reduce | None:
+    """The loop whose variable ``index`` is."""
+    v = strip(index)
+    return next((s for s in around if isinstance(v, Var) and v.sym == s.var), None)
 
 
 def _private_array(s: Sym) -> bool:
     return isinstance(s.type, Array) and s.type.space == "local"
 
 
-def _accesses(loop: Par | Reduce) -> list[tuple[Sym, tuple[Expr, ...]]]:
-    out: list[tuple[Sym, tuple[Expr, ...]]] = []
-    exprs: list[Expr] = [a.value for a in loop.accs] if isinstance(loop, Reduce) else []
-    for s in walk(loop.body):
-        exprs += stmt_exprs(s)
-        if isinstance(s, Store):
-            out.append((s.buffer, s.index))
-    out += [(x.buffer, x.index) for e in exprs for x in walk_expr(e) if isinstance(x, Load)]
-    return out
+def _accesses(body: Body, around: Loops) -> Iterator[tuple[Sym, tuple[Expr, ...], Loops]]:
+    """(buffer, index, parallel loops around it) of every access below ``body``."""
+    for s in body:
+        inner = (*around, s) if isinstance(s, Par | Reduce) else around
+        exprs: list[Expr] = list(stmt_exprs(s))
+        if isinstance(s, Store | Atomic):
+            yield s.buffer, s.index, around
+        if isinstance(s, AsyncCopy):
+            yield s.dst, s.dst_index, around
+            yield s.src, s.src_index, around
+        for e in exprs:
+            yield from ((x.buffer, x.index, inner) for x in walk_expr(e) if isinstance(x, Load))
+        for b in bodies(s):
+            yield from _accesses(b, inner)
 
 
 def reserve(body: Body, scope: Scope, st: State) -> Body:
-    """Registers for the row arrays declared directly in ``body``: declarations to put in front of it.
+    """Registers for the arrays declared directly in ``body``: declarations to put in front of it.
 
     Raises:
         LoweringError: E-LOWER-OWNER.
     """
     out: list[Stmt] = []
-    for sym, dist in row_arrays(body).items():
+    for sym, owners in register_arrays(body).items():
         if scope.jams:
             raise LoweringError("E-LOWER-OWNER", f"'{sym.name}' cannot be kept in registers for several rows at once")
         t = sym.type
         assert isinstance(t, Array)
-        sizes = tuple(lv.n for kind in ("unroll", "vec") for lv in dist if lv.kind == kind and lv.n is not None)
-        kept = tuple(n for n in sizes if st.decide.value(n) != 1)
+        kept = tuple(n for o in owners for n in _slots(o.dist) if st.decide.value(n) != 1)
         regs = fresh(sym.name, Array(t.elem, kept) if kept else t.elem)
         st.owned[sym] = regs
         out.append(Alloc(regs) if kept else Decl(regs))
     return tuple(out)
+
+
+def _slots(dist: Dist) -> list[Expr]:
+    """Sizes of the jam levels, in the order in which lowering nests them: lanes innermost."""
+    return [lv.n for kind in ("unroll", "vec") for lv in dist if lv.kind == kind and lv.n is not None]

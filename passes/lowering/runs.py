@@ -21,6 +21,7 @@ from ktc.ir.nodes import (
     Binary,
     Body,
     Break,
+    Const,
     Continue,
     Decl,
     Eval,
@@ -105,16 +106,17 @@ def extract_loads(run: Body) -> Body:
     """Give each unconditional global or shared load of a simple statement a variable of its own."""
     out: list[Stmt] = []
     for s in run:
-        if isinstance(s, Decl) and isinstance(s.init, Load):
+        if isinstance(s, Decl) and s.init is not None and guarded_load(s.init) is not None:
             out.append(s)
         elif isinstance(s, Decl | Assign | Store | Eval):
             temps: list[Stmt] = []
-            names: dict[Load, Sym] = {}
+            names: dict[Expr, Sym] = {}
 
-            def on(e: Expr, temps: list[Stmt] = temps, names: dict[Load, Sym] = names, at: Stmt = s) -> Expr:
-                if isinstance(e, Load) and not is_private(e.buffer) and isinstance(e.type, Scalar):
+            def on(e: Expr, temps: list[Stmt] = temps, names: dict[Expr, Sym] = names, at: Stmt = s) -> Expr:
+                load = guarded_load(e)
+                if load is not None and not is_private(load.buffer) and isinstance(e.type, Scalar):
                     if e not in names:
-                        names[e] = fresh(f"{e.buffer.name}_i", e.type)
+                        names[e] = fresh(f"{load.buffer.name}_i", e.type)
                         temps.append(Decl(names[e], e, const=True, loc=at.loc))
                     return Var(names[e])
                 return e
@@ -131,7 +133,8 @@ def _map_unconditional(s: Stmt, f) -> Stmt:
 
     def go(e: Expr) -> Expr:
         if isinstance(e, Select):
-            return dataclasses.replace(e, cond=go(e.cond))
+            e = dataclasses.replace(e, cond=go(e.cond))
+            return f(e) if guarded_load(e) is not None else e
         if isinstance(e, Binary) and e.op in ("&&", "||"):
             return dataclasses.replace(e, a=go(e.a))
         changes: dict[str, Any] = {}
@@ -150,6 +153,13 @@ def _map_unconditional(s: Stmt, f) -> Stmt:
     return dataclasses.replace(s, **changes)
 
 
+def guarded_load(e: Expr) -> Load | None:
+    """The access of ``a[i]``, or of ``cond ? a[i] : constant``: what a predicated load instruction does."""
+    if isinstance(e, Select) and isinstance(e.b, Const):
+        e = e.a
+    return e if isinstance(e, Load) else None
+
+
 def hoist_loads(run: Body) -> Body:
     """Move load declarations up past statements that they neither depend on nor may alias."""
     out: list[Stmt] = []
@@ -157,10 +167,12 @@ def hoist_loads(run: Body) -> Body:
         if not _is_memory_load(s):
             out.append(s)
             continue
-        assert isinstance(s, Decl) and isinstance(s.init, Load)
+        assert isinstance(s, Decl) and s.init is not None
+        load = guarded_load(s.init)
+        assert load is not None
         needs = used_in((s,))
         k = len(out)
-        while k and not _blocks(out[k - 1], needs, s.init.buffer):
+        while k and not _blocks(out[k - 1], needs, load.buffer):
             k -= 1
         while k < len(out) and _is_memory_load(out[k]):  # keep the source's order of loads
             k += 1
@@ -169,7 +181,8 @@ def hoist_loads(run: Body) -> Body:
 
 
 def _is_memory_load(s: Stmt) -> bool:
-    return isinstance(s, Decl) and isinstance(s.init, Load) and not is_private(s.init.buffer)
+    load = guarded_load(s.init) if isinstance(s, Decl) and s.init is not None else None
+    return load is not None and not is_private(load.buffer)
 
 
 def _blocks(s: Stmt, needs: set[Sym], buffer: Sym) -> bool:
@@ -219,12 +232,24 @@ def _dims(s: Stmt, scope: Scope, st: State) -> frozenset[Sym]:
 
 def _vector_jam(e: Load | Store, scope: Scope, st: State) -> Jam | None:
     """The lane jam along which ``e`` is one aligned, unit-stride access, if any."""
-    if len(e.index) != 1 or e.width != 1 or not isinstance(e.buffer.type, Ptr) or e.buffer.type.volatile:
+    t = e.buffer.type
+    if e.width != 1 or is_private(e.buffer) or (isinstance(t, Ptr) and t.volatile):
+        return None
+    if not isinstance(t, Ptr) and not (isinstance(t, Array) and len(e.index) == len(t.shape)):
         return None
     for j in scope.jams:
-        if j.kind == "vec" and st.lanes_exact(j) and st.is_vector_access(e.buffer, e.index[0], j):
+        if j.kind == "vec" and st.lanes_exact(j) and st.is_vector_access(e.buffer, e.index, j):
             return j
     return None
+
+
+def _lane_jam(init: Expr | None, scope: Scope, st: State) -> Jam | None:
+    """The lane jam along which the (guarded) load ``init`` is one access: its guard holds for all lanes or none."""
+    load = guarded_load(init) if init is not None else None
+    jam = _vector_jam(load, scope, st) if load is not None else None
+    if jam is not None and isinstance(init, Select) and jam.var in st.variation.of(st.resolve(init.cond)):
+        return None
+    return jam
 
 
 def _group(run: Body, scope: Scope, st: State) -> list[Group]:
@@ -233,8 +258,8 @@ def _group(run: Body, scope: Scope, st: State) -> list[Group]:
         st.depth.setdefault(s.sym, len(scope.jams)) if isinstance(s, Decl | Alloc) else None
         dims = _dims(s, scope, st)
         vec = None
-        if isinstance(s, Decl) and isinstance(s.init, Load):
-            vec = _vector_jam(s.init, scope, st)
+        if isinstance(s, Decl):
+            vec = _lane_jam(s.init, scope, st)
             if vec is not None and vec.var not in dims:
                 vec = None
             if vec is not None:
@@ -255,16 +280,23 @@ def _emit_vector_loads(g: Group, scope: Scope, st: State) -> Body:
     inner: list[Stmt] = []
     guarded = guard_of(scope.guards, frozenset(j.var for j in dims)) is not None
     for s in g.body:
-        assert isinstance(s, Decl) and isinstance(s.init, Load)
+        assert isinstance(s, Decl) and s.init is not None
+        access = guarded_load(s.init)
+        assert access is not None
         vt = Vec(scalar_of(s.sym.type), g.vec.extent)
-        index = tuple(st.expr(x, zero=g.vec) for x in s.init.index)
-        load = dataclasses.replace(s.init, index=index, width=g.vec.extent)
-        if dims:
-            sym = fresh(_vec_name(s.sym), Array(vt, tuple(j.extent for j in dims)))
+        index = tuple(st.expr(x, zero=g.vec) for x in access.index)
+        load = dataclasses.replace(access, index=index, width=g.vec.extent)
+        at = tuple(Var(j.var) for j in dims)
+        sym = fresh(_vec_name(s.sym), Array(vt, tuple(j.extent for j in dims)) if dims else vt)
+        if isinstance(s.init, Select):
+            front.append(Alloc(sym) if dims else Decl(sym, None, loc=s.loc))
+            filled = nest((g.vec,), (), (Store(sym, (*at, Var(g.vec.var)), s.init.b),))
+            moved = Store(sym, at, load, loc=s.loc) if dims else Assign(sym, load, loc=s.loc)
+            inner.append(If(st.expr(s.init.cond), (moved,), filled, loc=s.loc, comments=s.comments))
+        elif dims:
             front.append(Alloc(sym))
-            inner.append(Store(sym, tuple(Var(j.var) for j in dims), load, loc=s.loc, comments=s.comments))
+            inner.append(Store(sym, at, load, loc=s.loc, comments=s.comments))
         else:
-            sym = fresh(_vec_name(s.sym), vt)
             if guarded:
                 front.append(Decl(sym, None, loc=s.loc))
                 inner.append(Assign(sym, load, loc=s.loc, comments=s.comments))
@@ -290,33 +322,37 @@ def _emit_group(g: Group, used_later: set[Sym], scope: Scope, st: State) -> Body
     body = tuple(s for s in g.body if not isinstance(s, Alloc))
     if not body:
         return tuple(front)
-    before, body, after = _vector_stores(body, dims, scope, st)
-    lane = next((j for j in dims if j.kind == "vec"), None)
+    lane, before, body, after = _vector_stores(body, dims, scope, st)
     inner = st.rewrite(body)
-    if before and lane is not None:
+    if lane is not None:
         inner_loop = nest((lane,), tuple(x for x in scope.guards if lane.var in x.jams), inner)
         outer_guards = tuple(x for x in scope.guards if lane.var not in x.jams)
         return (*front, *nest(tuple(j for j in dims if j is not lane), outer_guards, (*before, *inner_loop, *after)))
     return (*front, *nest(dims, scope.guards, inner))
 
 
-def _vector_stores(body: Body, dims: tuple[Jam, ...], scope: Scope, st: State) -> tuple[Body, Body, Body]:
-    """Unit-stride stores of the group go through a vector: (declarations, body, whole-vector stores)."""
+def _vector_stores(body: Body, dims: tuple[Jam, ...], scope: Scope, st: State) -> tuple[Jam | None, Body, Body, Body]:
+    """Unit-stride stores of the group go through a vector: (lane, declarations, body, whole-vector stores).
+
+    Stores along another lane than the first one's stay as they are.
+    """
+    lane: Jam | None = None
     before: list[Stmt] = []
     after: list[Stmt] = []
     out: list[Stmt] = []
     for k, s in enumerate(body):
         jam = _vector_jam(s, scope, st) if isinstance(s, Store) and not is_private(s.buffer) else None
-        if jam is None or jam not in dims or _read_later(s, body[k + 1 :]):  # type: ignore[arg-type]
+        if jam is None or jam not in dims or jam != (lane or jam) or _read_later(s, body[k + 1 :]):  # type: ignore[arg-type]
             out.append(s)
             continue
+        lane = jam
         assert isinstance(s, Store)
         sym = fresh(f"{s.buffer.name}_vec", Vec(scalar_of(s.buffer.type), jam.extent))
         before.append(Decl(sym))
         out.append(Store(sym, (Var(jam.var),), s.value, loc=s.loc, comments=s.comments))
         index = tuple(st.expr(x, zero=jam) for x in s.index)
         after.append(Store(s.buffer, index, Var(sym), width=jam.extent, cache=s.cache, loc=s.loc))
-    return tuple(before), tuple(out), tuple(after)
+    return lane, tuple(before), tuple(out), tuple(after)
 
 
 def _read_later(s: Store, rest: Body) -> bool:

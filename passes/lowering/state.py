@@ -25,7 +25,7 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
-from ktc.ir.types import Array, Ptr, Scalar, scalar_of
+from ktc.ir.types import Array, Scalar, scalar_of
 from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, walk, walk_expr
 
 from .decide import Decider, strip
@@ -50,6 +50,8 @@ class State:
         self.variation = Variation()
         self.thread_axes = thread_axes
         self.definitions = _integer_constants(kernel.body)
+        self.alignment = {p.sym: p.align for p in kernel.params}
+        self.alignment |= {s.sym: s.align for s in walk(kernel.body) if isinstance(s, Alloc)}
         self.index: dict[Sym, Expr] = {}  # loop variable -> base + jam terms
         self.base: dict[Sym, Expr] = {}  # loop variable -> its value at jam 0, minus lo
         self.exact: dict[Sym, bool] = {}  # lane jam variable -> lanes never straddle the end
@@ -70,15 +72,23 @@ class State:
     def lanes_exact(self, j: Jam) -> bool:
         return self.exact.get(j.var, False)
 
-    def is_vector_access(self, buffer: Sym, index: Expr, j: Jam) -> bool:
-        """Unit stride along the owner of lane jam ``j``, aligned base, offset divisible by the lane count."""
-        form = linear_form(self.resolve(index), {j.owner})
+    def is_vector_access(self, buffer: Sym, index: tuple[Expr, ...], j: Jam) -> bool:
+        """Unit stride along the owner of lane jam ``j``, aligned base, offset divisible by the lane count.
+
+        Of an array's indices only the last may move along the lanes, and each row must start aligned.
+        """
+        *rows, last = index
+        if any(j.var in self.variation.of(self.resolve(i)) for i in rows):
+            return False
+        form = linear_form(self.resolve(last), {j.owner})
         if form is None:
             return False
         c = form.coeffs.get(j.owner)
         if c is None or self.decide.value(c) != 1 or j.var in self.variation.of(form.rest):
             return False
-        return self.decide.divisible(form.rest, j.extent) and self.aligned(buffer, j.extent)
+        row = buffer.type.shape[-1] if isinstance(buffer.type, Array) else i32(0)
+        whole_rows = not rows or self.decide.divisible(row, j.extent)
+        return whole_rows and self.decide.divisible(form.rest, j.extent) and self.aligned(buffer, j.extent)
 
     def resolve(self, e: Expr) -> Expr:
         """``e`` with integer constants replaced by their definitions, down to parameters and loop variables."""
@@ -90,8 +100,7 @@ class State:
 
     def aligned(self, buffer: Sym, lanes: Expr) -> bool:
         """Whether the base address allows ``lanes`` elements at once (16 bytes are the widest access)."""
-        assert isinstance(buffer.type, Ptr)
-        align = next((p.align for p in self.kernel.params if p.sym == buffer), 0)
+        align = self.alignment.get(buffer, 0)
         widest = self._largest(lanes) * scalar_of(buffer.type).bytes
         return widest <= ACCESS_BYTES and align >= widest
 
@@ -161,12 +170,14 @@ class State:
         return Store(array, tuple(Var(d) for d in dims), value, loc=at.loc, comments=at.comments)
 
     def _slots(self, buffer: Sym, index: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        v = strip(index[0])
-        if len(index) != 1 or not isinstance(v, Var) or v.sym not in self.levels_of:
-            raise LoweringError(
-                "E-LOWER-OWNER", f"'{buffer.name}' lives in registers, so only its own loop variable may index it"
-            )
-        return tuple(Var(j.var) for j in self.levels_of[v.sym])
+        slots: list[Expr] = []
+        for v in map(strip, index):
+            if not isinstance(v, Var) or v.sym not in self.levels_of:
+                raise LoweringError(
+                    "E-LOWER-OWNER", f"'{buffer.name}' lives in registers, so only its own loop variables may index it"
+                )
+            slots += [Var(j.var) for j in self.levels_of[v.sym]]
+        return tuple(slots)
 
     def _private(self, buffer: Sym, index: tuple[Expr, ...]) -> dict:
         if buffer in self.storage:

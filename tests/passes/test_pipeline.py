@@ -10,7 +10,7 @@ from checks import applied, refused
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.nodes import For, Par, Return
-from ktc.ir.text import parse_kernel
+from ktc.ir.text import parse_kernel, print_expr
 from ktc.passes import catalogue, pipeline
 from ktc.passes.base import KnobRef, Pass, Refused, Result
 from ktc.passes.catalogue import PASSES
@@ -164,7 +164,6 @@ kernel nest(out: f32* restrict, n: i32)
         ("distribute{loop=col map=[thread.y 8, block.x]}", "E-DIST-NEST"),
         ("distribute{loop=col map=[thread.x 8, block.y]}", "E-DIST-NEST"),
         ("distribute{loop=col map=[thread.x 8, warp 4, block.x]}", "E-DIST-NEST"),
-        ("vectorize{loop=col width=4} | vectorize{loop=row width=2}", "E-DIST-NEST"),
         ("distribute{loop=col map=[vec 8, thread.x 4, block.x]}", "E-DIST-VEC"),
         ("tile{loops=row sizes=8} | unroll{loop=row_tile factor=2}", "E-DIST-RAGGED"),
         ("distribute{loop=col map=[thread.x 256, block.x]}", "E-DIST-THREADS"),
@@ -179,8 +178,20 @@ def test_distributions_that_no_launch_has_are_the_scripts_fault(script: str, cod
 
 
 def test_assumptions_that_a_launcher_cannot_check_are_refused() -> None:
-    got = refused(NEST, "tile{loops=col sizes=8} | vectorize{loop=col width=4}")
-    assert got.code == "E-DIST-UNCHECKED" and "col_tile" in got.why
+    ragged = parse_kernel("""\
+kernel ragged(out: f32* restrict, n: i32)
+  par i in 0..n @ [block.x]
+    par j in 0..i @ [thread.x 8, seq]
+      out[i * n + j] = 0.0
+""")
+    got = refused(ragged, "distribute{loop=j map=[thread.x 8, unroll 4]}")
+    assert got.code == "E-DIST-UNCHECKED" and "'i'" in got.why
+
+
+def test_a_tile_of_whole_vectors_rests_on_the_parameter_alone() -> None:
+    got = applied(NEST, "tile{loops=col sizes=8} | vectorize{loop=col width=4}")
+    assert [print_expr(a.expr) for a in got.assumptions] == ["n % 4 == 0"]
+    assert refused(NEST, "tile{loops=col sizes=6} | vectorize{loop=col width=4}").code == "E-DIST-COVER"
 
 
 def test_a_knob_with_some_room_is_left_to_the_constraints() -> None:
