@@ -67,10 +67,10 @@ def _unrollable(s: LoopStmt) -> bool:
 def _by(s: LoopStmt, n: Expr, factor: Arg) -> LoopStmt:
     if isinstance(s, For):
         return dataclasses.replace(s, unroll=factor if isinstance(factor, int) else n)
-    return dataclasses.replace(s, dist=_with_unroll(s.dist, n))
+    return dataclasses.replace(s, dist=with_unroll(s.dist, n))
 
 
-def _with_unroll(dist: Dist, n: Expr) -> Dist:
+def with_unroll(dist: Dist, n: Expr) -> Dist:
     """The unroll level replaced if there is one, else put before the last level (``seq`` takes the rest if none)."""
     if any(lv.kind == "unroll" for lv in dist):
         return tuple(Level("unroll", n) if lv.kind == "unroll" else lv for lv in dist)

@@ -74,6 +74,6 @@ def test_a_wrong_version_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizing the last level too, so that the range is no longer covered."""
     from ktc.ir.nodes import Level, i32
 
-    monkeypatch.setattr(unroll, "_with_unroll", lambda dist, n: (*dist[:-1], Level("unroll", n), Level("seq", i32(1))))
+    monkeypatch.setattr(unroll, "with_unroll", lambda dist, n: (*dist[:-1], Level("unroll", n), Level("seq", i32(1))))
     k = applied(DOT, "unroll{loop=i factor=2}")
     assert differs(DOT, k, SIZES) is not None

@@ -1,0 +1,244 @@
+"""Data dependences: which statements touch the same element, and how many iterations apart.
+
+Two accesses of one array depend on each other when at least one writes and their subscripts can be equal. In loops the
+question is *by how many iterations* of each common loop (the distance vector, e.g. ``(0, 1)`` for ``a[i][j+1]``
+against ``a[i][j]``). Subscripts are affine forms with symbolic coefficients; a flat subscript ``i*n + j`` is read as
+the digits of a mixed-radix number, which is exact where each digit's range fits under the next coefficient
+(``0 <= j < n``). What cannot be decided is ``None``: any distance.
+
+After Allen and Kennedy, *Optimizing Compilers for Modern Architectures*, chapters 2 and 3; delinearisation after
+Maslov, "Delinearization: an efficient way to break multiloop dependence equations" (PLDI 1992).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ktc.ir.fold import sub
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Assign, Atomic, Body, Const, Expr, Sym
+from ktc.ir.types import I32, Array, Ptr
+from ktc.ir.walk import declared, walk
+
+from .affine import Polynomial, linear_form, polynomial
+from .touches import Loop, Range, Touch, touches
+
+Distance: TypeAlias = int | None
+"""Iterations from the first access to the second; None: any number."""
+
+# ---------------------------------------------------------------------------------------------------------- conflicts
+
+
+def may_alias(a: Sym, b: Sym, apart: Collection[Sym] = ()) -> bool:
+    """Whether two buffers can overlap. ``apart``: buffers known to overlap nothing else (``noalias``)."""
+    if a == b:
+        return True
+    ta, tb = a.type, b.type
+    if isinstance(ta, Array) or isinstance(tb, Array):
+        return False
+    return not any((isinstance(t, Ptr) and t.restrict) or s in apart for t, s in ((ta, a), (tb, b)))
+
+
+def conflict(a: Touch, b: Touch, common: int, apart: Collection[Sym] = ()) -> tuple[Distance, ...] | None:
+    """Distances over the first ``common`` loops around both, or None when they can never touch one element.
+
+    Reads do not conflict with reads, nor atomics whose old value nobody reads with each other.
+    """
+    if a.mode == b.mode and a.mode in ("read", "atomic"):
+        return None
+    if not may_alias(a.buffer, b.buffer, apart):
+        return None
+    anywhere: tuple[Distance, ...] = (None,) * common
+    if a.buffer != b.buffer or a.index is None or b.index is None or len(a.index) != len(b.index):
+        return anywhere
+    found = anywhere
+    for k, (x, y) in enumerate(zip(a.index, b.index)):
+        last = k == len(a.index) - 1
+        one = _dimension(x, y, a, b, common, a.width if last else 1, b.width if last else 1)
+        if one is None:
+            return None
+        merged = []
+        for p, q in zip(found, one):
+            if p is not None and q is not None and p != q:
+                return None
+            merged.append(q if p is None else p)
+        found = tuple(merged)
+    return found
+
+
+@dataclass(frozen=True)
+class _Digit:
+    coeff: Polynomial
+    extent: Expr | None
+    loop: int | None  # which common loop it counts, None for one of the inner loops (or the lanes of a vector)
+
+
+def _dimension(
+    x: Expr, y: Expr, a: Touch, b: Touch, common: int, wide_a: int | Expr, wide_b: int | Expr
+) -> tuple[Distance, ...] | None:
+    """Distances at which ``x`` (of ``a``) and ``y`` (of ``b``) can be equal; None if nowhere."""
+    anywhere: tuple[Distance, ...] = (None,) * common
+    fx = linear_form(x, [r.counter for r in a.ranges])
+    fy = linear_form(y, [r.counter for r in b.ranges])
+    if fx is None or fy is None or wide_a != wide_b:
+        return anywhere
+    digits: list[_Digit] = []
+    for k in range(common):
+        p, q = polynomial(fx.coeff(a.ranges[k].counter)), polynomial(fy.coeff(b.ranges[k].counter))
+        if p != q:
+            return anywhere
+        if p:
+            digits.append(_Digit(p, a.ranges[k].extent, k))
+    inner = [_inner(f, t, common) for f, t in ((fx, a), (fy, b))]
+    if [d.coeff for d in inner[0]] != [d.coeff for d in inner[1]]:
+        return anywhere
+    for d, e in zip(*inner):
+        same = d.extent is not None and e.extent is not None and polynomial(d.extent) == polynomial(e.extent)
+        digits.append(d if same else _Digit(d.coeff, None, None))
+    if wide_a != 1:
+        lanes = wide_a if isinstance(wide_a, Expr) else Const(wide_a, I32)
+        digits.append(_Digit({(): 1}, lanes, None))
+    gap = polynomial(sub(fx.rest, fy.rest))
+    return _solve(digits, gap, common, _positive([*a.ranges, *b.ranges]))
+
+
+def _inner(form, t: Touch, common: int) -> list[_Digit]:
+    found = [_Digit(polynomial(form.coeff(r.counter)), r.extent, None) for r in t.ranges[common:]]
+    return sorted((d for d in found if d.coeff), key=lambda d: repr(sorted(d.coeff.items(), key=repr)))
+
+
+def _solve(
+    digits: list[_Digit], gap: Polynomial, common: int, positive: Collection[Expr]
+) -> tuple[Distance, ...] | None:
+    """``sum(coeff * delta) == gap`` for ``|delta| < extent``, as a mixed-radix number."""
+    anywhere: tuple[Distance, ...] = (None,) * common
+    if not digits:
+        return None if gap and set(gap) == {()} else anywhere
+    if _out_of_reach(digits, gap, positive):
+        return None
+    ordered = _by_dominance(digits, positive)
+    if ordered is None:
+        return anywhere
+    deltas: dict[int, int] = {}
+    rest = dict(gap)
+    for k, d in reversed(list(enumerate(ordered))):  # the largest coefficient first
+        [(factors, c)] = d.coeff.items()
+        g = rest.get(factors, 0)
+        smaller = k > 0 and not next(iter(ordered[k - 1].coeff)) and not factors
+        if g % c and not smaller:
+            return None if not factors and set(rest) <= {()} else anywhere
+        deltas[id(d)] = round(g / c)  # to the nearest: the one that leaves the smaller digits in their range
+        rest = _plus(rest, {factors: c * deltas[id(d)]}, -1)
+    if rest or not _fits(ordered, deltas, positive):
+        return anywhere
+    out: list[Distance] = [None] * common
+    for d in ordered:
+        delta = deltas[id(d)]
+        if d.extent is not None and _at_least(abs(delta), polynomial(d.extent), positive):
+            return None
+        if d.loop is not None:
+            out[d.loop] = delta
+    return tuple(out)
+
+
+def _out_of_reach(digits: list[_Digit], gap: Polynomial, positive: Collection[Expr]) -> bool:
+    """Whether the gap is larger than all digits together can bridge (Banerjee's bound)."""
+    reach: Polynomial = {}
+    for d in digits:
+        if d.extent is None or not _not_negative(d.coeff, positive):
+            return False
+        span = _times(d.coeff, _plus(polynomial(d.extent), {(): -1}))
+        reach = _plus(reach, span)
+    beyond = _plus(reach, {(): 1})
+    return any(_not_negative(_plus(g, beyond, -1), positive) for g in (gap, {k: -v for k, v in gap.items()}))
+
+
+def _at_least(n: int, p: Polynomial, positive: Collection[Expr]) -> bool:
+    return _not_negative(_plus({(): n}, p, -1), positive)
+
+
+def _by_dominance(digits: list[_Digit], positive: Collection[Expr]) -> list[_Digit] | None:
+    """Digits by rising coefficient, each a single positive product; None when they cannot be ordered."""
+    for d in digits:
+        if len(d.coeff) != 1 or any(v <= 0 for v in d.coeff.values()):
+            return None
+        if not all(f in positive for factors in d.coeff for f in factors):
+            return None
+    return sorted(digits, key=lambda d: (len(next(iter(d.coeff))), next(iter(d.coeff.values()))))
+
+
+def _fits(ordered: list[_Digit], deltas: Mapping[int, int], positive: Collection[Expr]) -> bool:
+    """Whether each digit with its offset stays under the next coefficient, so that the digits are unique."""
+    for low, high in itertools.pairwise(ordered):
+        if low.extent is None:
+            return False
+        reach = _plus(polynomial(low.extent), {(): abs(deltas[id(low)])})
+        if not _not_negative(_plus(high.coeff, _times(reach, low.coeff), -1), positive):
+            return False
+    return True
+
+
+def _plus(p: Polynomial, q: Polynomial, sign: int = 1) -> Polynomial:
+    return {k: v for k in {*p, *q} if (v := p.get(k, 0) + sign * q.get(k, 0))}
+
+
+def _times(p: Polynomial, q: Polynomial) -> Polynomial:
+    out: Polynomial = {}
+    for ka, va in p.items():
+        for kb, vb in q.items():
+            key = tuple(sorted(ka + kb, key=repr))
+            out[key] = out.get(key, 0) + va * vb
+    return out
+
+
+def _not_negative(p: Polynomial, positive: Collection[Expr]) -> bool:
+    """Whether ``p >= 0`` for all values >= 1 of its atoms: a sufficient test by coefficients."""
+    if any(f not in positive for factors in p for f in factors):
+        return False
+    return all(v >= 0 for k, v in p.items() if k) and sum(p.values()) >= 0
+
+
+def _positive(ranges: Sequence[Range]) -> set[Expr]:
+    """Atoms that are at least 1 wherever the loops run at all: ``n`` in an extent ``n`` or ``n - 2``."""
+    out: set[Expr] = set()
+    for r in ranges:
+        if r.extent is None:
+            continue
+        p = polynomial(r.extent)
+        atoms = [k for k in p if k]
+        if len(atoms) == 1 and len(atoms[0]) == 1 and p[atoms[0]] > 0 and p.get((), 0) <= 0:
+            out.add(atoms[0][0])
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ questions of passes
+
+
+def carried_scalars(body: Body) -> set[Sym]:
+    """Variables that ``body`` assigns but does not declare: their values pass from iteration to iteration."""
+    inside = set(declared(body))
+    return {s.sym for s in walk(body) if isinstance(s, Assign) and s.sym not in inside} | {
+        s.dst for s in walk(body) if isinstance(s, Atomic) and s.dst is not None and s.dst not in inside
+    }
+
+
+def noalias(kernel: Kernel) -> set[Sym]:
+    """Buffers known to overlap no other."""
+    return {p.sym for p in kernel.params if p.noalias}
+
+
+def iterations_independent(loop: Loop, apart: Collection[Sym] = ()) -> bool:
+    """Whether no iteration of ``loop`` touches what another one writes, and no scalar is carried."""
+    if carried_scalars(loop.body):
+        return False
+    private = set(declared(loop.body))
+    found = [t for t in touches(loop.body, (loop,)) if t.buffer not in private]
+    for i, a in enumerate(found):
+        for b in found[i:]:
+            d = conflict(a, b, 1, apart)
+            if d is not None and d != (0,):
+                return False
+    return True

@@ -1,0 +1,351 @@
+"""Copies of the work of threads or blocks inside one, for kernels in SPMD form: thread loops between barriers.
+
+Every stretch of code without a barrier is run once per copy, in a loop over the copies. A private variable that lives
+across stretches becomes an array with one element per copy. Control around a barrier has to be the same for all copies,
+and is kept once; so is a loop with uniform bounds, which gives the copies' work in each of its iterations to the
+device's scheduler at once (unroll and jam). Stretches before and after a barrier stay apart, so no copy overtakes one.
+
+After Stratton et al., "MCUDA: an efficient implementation of CUDA kernels for multi-core CPUs" (LCPC 2008), whose
+thread loops these are, and Magni et al., "A large-scale cross-architecture evaluation of thread-coarsening" (SC 2013).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktc.ir.fold import add, binary, cast, mul
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    Atomic,
+    Barrier,
+    Binary,
+    Body,
+    Break,
+    Call,
+    Continue,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    InlineAsm,
+    Load,
+    Raw,
+    RawStmt,
+    Return,
+    Stmt,
+    Store,
+    Sym,
+    Unary,
+    Var,
+    WarpOp,
+    While,
+    bodies,
+    fresh,
+    i32,
+)  # fmt: skip
+from ktc.ir.types import I32, U32, Array, Scalar, Vec
+from ktc.ir.walk import assigned, declared, map_body, map_stmt_exprs, stmt_exprs, used, walk, walk_expr
+
+from .base import Refused
+from .order import places
+from .purity import is_movable
+
+DIMENSIONS = {"thread": "block_dim", "block": "grid_dim"}
+OPAQUE = (InlineAsm, RawStmt, AsyncCopy, AsyncCommit, AsyncWait)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Which index is coarsened: ``n`` copies each, strided by the new extent or contiguous.
+
+    ``total`` is the old extent where the new one times ``n`` may be more (``tail``: copies beyond it do nothing).
+    """
+
+    index: HwIndex
+    n: Expr
+    strided: bool
+    total: Expr | None = None
+    tail: bool = False
+
+    @property
+    def extent(self) -> HwIndex:
+        return HwIndex(DIMENSIONS[self.index.level], self.index.axis)
+
+    def at(self, c: Expr) -> Expr:
+        """The old index that copy ``c`` stands for (u32)."""
+        k = cast(c, U32)
+        if self.strided:
+            return add(self.index, mul(k, self.extent))
+        return add(mul(self.index, cast(self.n, U32)), k)
+
+    def old_extent(self) -> Expr:
+        return cast(self.total, U32) if self.total is not None else mul(self.extent, cast(self.n, U32))
+
+
+def has_warp_ops(kernel: Kernel) -> bool:
+    """Whether lanes of a warp exchange values or wait for each other."""
+    return any(isinstance(s, Barrier) and s.scope == "warp" for s in walk(kernel.body)) or any(
+        isinstance(x, WarpOp) for s in walk(kernel.body) for e in stmt_exprs(s) for x in walk_expr(e)
+    )
+
+
+def why_not(kernel: Kernel, level: str, axis: str, strided: bool) -> Refused | None:
+    """Why the kernel's threads or blocks cannot be coarsened along ``axis``; None if they can."""
+    if kernel.launch is None:
+        return Refused("E-COARSEN-LAUNCH", "the kernel's launch is not known", hint="give [launch] in the workload")
+    for s in walk(kernel.body):
+        if isinstance(s, OPAQUE) or any(isinstance(x, Raw) for e in stmt_exprs(s) for x in walk_expr(e)):
+            return Refused("E-COARSEN-OPAQUE", "opaque code may read the thread's own index", places(s))
+        if isinstance(s, Barrier) and s.scope not in ("block", "warp"):
+            return Refused("E-COARSEN-BARRIER", f"a barrier of scope {s.scope}", places(s))
+        if level == "block" and isinstance(s, Alloc) and s.dynamic:
+            why = f"blocks need a copy of '{s.sym.name}' each, and its size is only known to the launch"
+            return Refused("E-COARSEN-SHARED", why, places(s), "make it a static array")
+    if level == "thread" and has_warp_ops(kernel):
+        x = kernel.launch.block[0]
+        whole_rows = hasattr(x, "value") and x.value % 32 == 0  # type: ignore[attr-defined]
+        if (axis == "x" and not strided) or (axis != "x" and not whole_rows):
+            hint = "map=strided on x" if axis == "x" else ""
+            return Refused("E-COARSEN-WARP", "lanes would change their warp", hint=hint)
+    body = _returns_as_guards(kernel.body)
+    late = next((s for s in walk(body) if isinstance(s, Return)), None)
+    if late is not None:
+        return Refused("E-COARSEN-RETURN", "a return that is not a guard on the rest of the kernel", places(late))
+    varying = _varying(body, HwIndex(level, axis))
+    for s in walk(body):
+        if isinstance(s, If | For | While) and _synchronises(s) and not _uniform(s, varying):
+            why = f"a barrier stands under control that depends on the {level}"
+            return Refused("E-COARSEN-BARRIER", why, places(s))
+    return None
+
+
+def _returns_as_guards(body: Body) -> Body:
+    """``if (c) return; rest`` at the top of a kernel as ``if (!c) { rest }``; other returns stay."""
+    for k, s in enumerate(body):
+        if isinstance(s, If) and not s.orelse and len(s.then) == 1 and isinstance(s.then[0], Return):
+            rest = _returns_as_guards(body[k + 1 :])
+            return (*body[:k], If(Unary("!", s.cond), rest, loc=s.loc, comments=s.comments))
+    return body
+
+
+def _synchronises(s: Stmt) -> bool:
+    return any(isinstance(x, Barrier) for x in walk((s,)))
+
+
+def _uniform(s: If | For | While, varying: Collection[Sym | HwIndex]) -> bool:
+    return not any(_depends(e, varying) for e in stmt_exprs(s))
+
+
+# -------------------------------------------------------------------------------------------- what the copies share
+
+
+def _varying(body: Body, index: HwIndex) -> frozenset[Sym | HwIndex]:
+    """The index, and the symbols whose value may differ between copies."""
+    out: set[Sym | HwIndex] = {index}
+
+    def depends(e: Expr) -> bool:
+        return _depends(e, out)
+
+    def visit(b: Body, divergent: bool) -> None:
+        for s in b:
+            inside = divergent or (isinstance(s, If | For | While) and any(depends(e) for e in stmt_exprs(s)))
+            match s:
+                case Decl(sym=sym, init=init) if init is not None and (divergent or depends(init)):
+                    out.add(sym)
+                case Assign(sym=sym, value=value) if divergent or depends(value):
+                    out.add(sym)
+                case Store(buffer=b_, index=at, value=value) if _private(b_):
+                    if divergent or any(map(depends, (*at, value))):
+                        out.add(b_)
+                case Atomic(dst=dst) if dst is not None:
+                    out.add(dst)
+                case For(var=var) if inside:
+                    out.add(var)
+            for inner in bodies(s):
+                visit(inner, inside)
+
+    before = -1
+    while len(out) != before:
+        before = len(out)
+        visit(body, False)
+    return frozenset(out)
+
+
+def _depends(e: Expr, varying: Collection[Sym | HwIndex]) -> bool:
+    for x in walk_expr(e):
+        if isinstance(x, WarpOp) or (isinstance(x, Call) and x.effects not in ("pure", "read")):
+            return True
+        if isinstance(x, HwIndex) and x in varying:
+            return True
+        if isinstance(x, Var) and x.sym in varying:
+            return True
+        if getattr(x, "buffer", None) in varying and hasattr(x, "buffer"):
+            return True
+    return False
+
+
+def _private(b: Sym) -> bool:
+    return isinstance(b.type, Vec) or getattr(b.type, "space", "") == "local"
+
+
+# ------------------------------------------------------------------------------------------------------- the copies
+
+
+def copied(body: Body, copies: Copies) -> Body:
+    """``body`` with each stretch between barriers run once per copy."""
+    body = _returns_as_guards(body)
+    job = _Job(copies, _varying(body, copies.index))
+    job.once = job.shared_by_all(body)
+    job.expand(body)
+    return job.run(body)
+
+
+@dataclass
+class _Job:
+    copies: Copies
+    varying: Collection[Sym | HwIndex]
+    once: frozenset[Sym] = frozenset()  # named values that are the same for all copies: computed once
+    arrays: dict[Sym, Sym] = field(default_factory=dict)  # private symbol -> its array of copies
+
+    def shared_by_all(self, body: Body) -> frozenset[Sym]:
+        changed = assigned(body)
+        named = {s.sym: s for s in walk(body) if isinstance(s, Decl | Alloc)}
+        out: set[Sym] = set()
+        for sym, s in named.items():  # in source order: what an initialiser mentions comes first
+            if isinstance(s, Decl) and s.init is not None and isinstance(sym.type, Scalar):
+                same = sym not in self.varying and sym not in changed and is_movable(s.init)
+                if same and all(u in out or u not in named for u in used(s.init)):
+                    out.add(sym)
+        return frozenset(out)
+
+    def expand(self, body: Body) -> None:
+        """Find the symbols that need one element per copy: used in another stretch than the one that declares them."""
+        mine = {s.sym for s in walk(body) if isinstance(s, Decl | Alloc)} - self.once
+        seen: dict[Sym, int] = {}
+        for number, part in enumerate(self._stretches(body)):
+            for sym in set().union(*map(_mentioned, part)) & mine:
+                if seen.setdefault(sym, number) != number and not _is_shared(sym):
+                    self._make_array(sym)
+        if self.copies.index.level == "block":
+            for sym in filter(_is_shared, mine):
+                self._make_array(sym)
+
+    def _make_array(self, sym: Sym) -> None:
+        t = sym.type
+        shape = (self.copies.n, *t.shape) if isinstance(t, Array) else (self.copies.n,)
+        elem = t.elem if isinstance(t, Array) else t
+        self.arrays.setdefault(sym, fresh(sym.name, Array(elem, shape, getattr(t, "space", "local"))))
+
+    def _stretches(self, body: Body) -> list[list[Stmt]]:
+        """The statements that run together, per stretch; statements kept once open their own lists."""
+        out: list[list[Stmt]] = [[]]
+        for s in body:
+            if isinstance(s, Barrier) or self._kept(s):
+                out.append([])
+                if not isinstance(s, Barrier):
+                    empty: dict[str, Any] = {f: () for f in ("body", "then", "orelse") if hasattr(s, f)}
+                    out[-1] = [dataclasses.replace(s, **empty)]
+                for b in bodies(s):
+                    out += [part for part in self._stretches(b) if part]
+                out.append([])
+            else:
+                out[-1].append(s)
+        return [part for part in out if part]
+
+    def _kept(self, s: Stmt) -> bool:
+        """Control that is executed once, with the copies inside."""
+        if not isinstance(s, If | For | While) or not _uniform(s, self.varying):
+            return False
+        if _synchronises(s):
+            return True
+        if not isinstance(s, For) or s.var in assigned(s.body):
+            return False
+        return not any(isinstance(x, Break | Continue) for x in walk(s.body))
+
+    def run(self, body: Body) -> Body:
+        out: list[Stmt] = []
+        stretch: list[Stmt] = []
+
+        def close() -> None:
+            if stretch:
+                out.extend(self._per_copy(tuple(stretch)))
+                stretch.clear()
+
+        for s in body:
+            if isinstance(s, Barrier):
+                close()
+                out.append(s)
+            elif isinstance(s, Decl | Alloc) and s.sym in self.arrays:
+                out.append(Alloc(self.arrays[s.sym], align=getattr(s, "align", 0), loc=s.loc, comments=s.comments))
+                if isinstance(s, Decl) and s.init is not None:
+                    stretch.append(Assign(s.sym, s.init, loc=s.loc))
+            elif isinstance(s, Alloc) and _is_shared(s.sym):
+                out.append(s)
+            elif isinstance(s, Decl) and s.sym in self.once:
+                out.append(self._head(s))
+            elif self._kept(s):
+                close()
+                changes = {f: self.run(getattr(s, f)) for f in ("body", "then", "orelse") if hasattr(s, f)}
+                out.append(dataclasses.replace(self._head(s), **changes))  # type: ignore[arg-type]
+            else:
+                stretch.append(s)
+        close()
+        return tuple(out)
+
+    def _head(self, s: Stmt) -> Stmt:
+        """What is executed once: the first copy's values, which are every copy's."""
+        return map_stmt_exprs(s, lambda e: self._expr(e, i32(0)))
+
+    def _per_copy(self, stretch: Body) -> Body:
+        c = fresh("c", I32)
+        inner = map_body(stretch, lambda s: self._stmt(s, Var(c)), lambda e: self._expr(e, Var(c)))
+        if self.copies.tail:
+            assert self.copies.total is not None
+            inner = (If(Binary("<", self.copies.at(Var(c)), cast(self.copies.total, U32)), inner),)
+        loop = For(c, i32(0), Binary("<", Var(c), self.copies.n), binary("+", Var(c), i32(1)), inner, unroll=0)
+        return (loop,)
+
+    def _expr(self, e: Expr, c: Expr) -> Expr:
+        if e == self.copies.index:
+            return self.copies.at(c)
+        if e == self.copies.extent:
+            return self.copies.old_extent()
+        if isinstance(e, Var) and e.sym in self.arrays:
+            return Load(self.arrays[e.sym], (c,))
+        buffer = getattr(e, "buffer", None)
+        if buffer in self.arrays:
+            return dataclasses.replace(e, buffer=self.arrays[buffer], index=(c, *e.index))  # type: ignore
+        return e
+
+    def _stmt(self, s: Stmt, c: Expr) -> Stmt | Body:
+        if isinstance(s, Assign) and s.sym in self.arrays:
+            return Store(self.arrays[s.sym], (c,), s.value, loc=s.loc, comments=s.comments)
+        if isinstance(s, Store | Atomic) and s.buffer in self.arrays:
+            s = dataclasses.replace(s, buffer=self.arrays[s.buffer], index=(c, *s.index))
+        if isinstance(s, Atomic) and s.dst is not None and s.dst in self.arrays:
+            old = fresh(s.dst.name, s.dst.type)
+            kept = Store(self.arrays[s.dst], (c,), Var(old))
+            return (Decl(old), dataclasses.replace(s, dst=old), kept)
+        return s
+
+
+def _is_shared(s: Sym) -> bool:
+    return getattr(s.type, "space", "") == "shared"
+
+
+def _mentioned(s: Stmt) -> set[Sym]:
+    """Symbols that ``s`` reads, writes or declares, nested statements included."""
+    out: set[Sym] = set(declared((s,))) | assigned((s,))
+    for x in walk((s,)):
+        for e in stmt_exprs(x):
+            out |= used(e)
+    return out

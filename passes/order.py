@@ -1,0 +1,59 @@
+"""What keeps statements in their order besides data: meeting points, opaque code and jumps."""
+
+from __future__ import annotations
+
+from ktc.ir.diagnostics import Loc
+from ktc.ir.nodes import (
+    AsyncCommit,
+    AsyncWait,
+    Barrier,
+    Body,
+    Break,
+    Call,
+    Continue,
+    Expr,
+    Fence,
+    InlineAsm,
+    Raw,
+    RawStmt,
+    Return,
+    Stmt,
+    WarpOp,
+)  # fmt: skip
+from ktc.ir.types import Ptr
+from ktc.ir.walk import stmt_exprs, walk, walk_expr
+
+PINNED = (AsyncCommit, AsyncWait, Barrier, Fence, InlineAsm, RawStmt)
+JUMPS = (Break, Continue, Return)
+
+
+def pinned(body: Body) -> Stmt | None:
+    """The first statement of ``body`` that must stay where it is in the order of execution, None if all may move.
+
+    Barriers and fences order other threads' accesses, warp operations are meeting points, opaque code may be either,
+    and a volatile access counts as seen from outside.
+    """
+    return next((s for s in walk(body) if isinstance(s, PINNED) or any(_acts(x) for x in _exprs(s))), None)
+
+
+def jump(body: Body) -> Stmt | None:
+    """The first ``break``, ``continue`` or ``return`` of ``body``, None if control only falls through."""
+    return next((s for s in walk(body) if isinstance(s, JUMPS)), None)
+
+
+def places(*stmts: Stmt | None) -> tuple[Loc, ...]:
+    """The source places of statements that have one."""
+    return tuple(s.loc for s in stmts if s is not None and s.loc is not None)
+
+
+def _exprs(s: Stmt):
+    return (x for e in stmt_exprs(s) for x in walk_expr(e))
+
+
+def _acts(x: Expr) -> bool:
+    if isinstance(x, WarpOp | Raw):
+        return True
+    if isinstance(x, Call):
+        return x.effects not in ("pure", "read")
+    t = getattr(getattr(x, "buffer", None), "type", None)
+    return isinstance(t, Ptr) and t.volatile
