@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.fragments import FRAGMENTS
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
@@ -28,6 +29,8 @@ from ktc.ir.nodes import (
     If,
     InlineAsm,
     Load,
+    MatrixLoad,
+    Mma,
     Par,
     RawStmt,
     Reduce,
@@ -285,6 +288,23 @@ class Statements:
         line = self.d.async_wait(self.x.width(s.pending))
         return [line] if line else []
 
+    def _matrix_load(self, s: MatrixLoad) -> list[str]:
+        dst, src = self.x.subscript(s.dst, s.dst_index), self.x.subscript(s.buffer, s.index)
+        return [self.d.matrix_load(dst, src, s.width // 2, s.trans)]
+
+    def _mma(self, s: Mma) -> list[str]:
+        places = [self.x.subscript(e.buffer, e.index) if isinstance(e, Load) else self.x.text(e) for e in s.acc]
+        a, b = (self._registers(e, s) for e in (s.a, s.b))
+        return [self.d.mma(FRAGMENTS[s.fragment], places, a, b)]
+
+    def _registers(self, e: Expr, s: Mma) -> str:
+        """Where a fragment's elements start: a vector variable or consecutive elements of a private array."""
+        if isinstance(e, Var):
+            return self.x.text(e)
+        if isinstance(e, Load):
+            return self.x.subscript(e.buffer, e.index)
+        self.d.refuse("MMA", f"an operand of {s.fragment} is neither a variable nor part of an array")
+
     def _asm(self, s: InlineAsm) -> list[str]:
         self.d.require("ptx", "inline PTX")
         text = s.text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
@@ -309,6 +329,7 @@ _STATEMENTS: dict[type[Stmt], Callable[..., list[str]]] = {
     Eval: Statements._eval, If: Statements._if, For: Statements._for, While: Statements._while, Break: Statements._word,
     Continue: Statements._word, Return: Statements._word, Barrier: Statements._barrier, Fence: Statements._fence,
     Atomic: Statements._atomic, AsyncCopy: Statements._async_copy, AsyncCommit: Statements._async_commit,
-    AsyncWait: Statements._async_wait, InlineAsm: Statements._asm, RawStmt: Statements._raw, Par: _no_parallel,
+    AsyncWait: Statements._async_wait, MatrixLoad: Statements._matrix_load, Mma: Statements._mma,
+    InlineAsm: Statements._asm, RawStmt: Statements._raw, Par: _no_parallel,
     Reduce: _no_parallel,
 }  # fmt: skip

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.fold import evaluate, product, simplify
+from ktc.ir.fragments import Fragment
 from ktc.ir.kernel import Kernel, KnobDecl, Param
 from ktc.ir.nodes import Alloc, Atomic, Expr, Sym, Var
 from ktc.ir.types import Scalar, Struct
@@ -94,6 +95,14 @@ class DialectBase:
 
     def async_wait(self, pending: str) -> str | None:
         return None
+
+    def matrix_load(self, dst: str, src: str, matrices: int, trans: bool) -> str:
+        """A warp's load of 8 x 8 matrices from the rows at ``src`` into the registers at ``dst``."""
+        self.refuse("MMA", "no matrix load", "lower the kernel without tensorize")
+
+    def mma(self, fragment: Fragment, acc: Sequence[str], a: str, b: str) -> str:
+        """The warp's multiply-accumulate; ``a`` and ``b`` are the places of the first operand registers."""
+        self.refuse("MMA", f"no tensor-core instruction {fragment.name}", "lower the kernel without tensorize")
 
     def has_compound(self, t: Scalar) -> bool:
         """Whether ``x += e`` exists for ``t``."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+from ktc.ir.fragments import FRAGMENTS, Fragment
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr, Sym
 from ktc.ir.types import BF16, E4M3, E5M2, F16, U32, Scalar, Type
@@ -74,6 +76,54 @@ __device__ inline float fast_tanh(float x) {
 }"""
 
 
+LDMATRIX = """\
+// A warp's load of 8 x 8 matrices of 16-bit elements; lane l passes the address of row l % 8 of matrix l / 8.
+template <int Matrices, bool Transposed>
+__device__ inline void ldmatrix(void* registers, const void* row) {
+  unsigned* r = static_cast<unsigned*>(registers);
+  const unsigned p = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  if constexpr (Matrices == 4 && Transposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(p));
+  } else if constexpr (Matrices == 4) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(p));
+  } else if constexpr (Matrices == 2 && Transposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1]) : "r"(p));
+  } else if constexpr (Matrices == 2) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(p));
+  } else if constexpr (Transposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(p));
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(p));
+  }
+}"""
+
+
+def _mma_helper(f: Fragment) -> str:
+    """The instruction of ``f`` on 32-bit registers that hold two operand elements each."""
+    slots = (f.c.slots, f.a.slots // 2, f.b.slots // 2)
+    starts = (0, slots[0], slots[0] + slots[1])
+    c, a, b = (", ".join(f"%{start + i}" for i in range(n)) for start, n in zip(starts, slots))
+    kind = PTX_TYPES[f.operand]
+    outputs = ", ".join(f'"+f"(c{i})' for i in range(slots[0]))
+    inputs = ", ".join(f'"r"({x}[{i}])' for x, n in (("x", slots[1]), ("y", slots[2])) for i in range(n))
+    shape, accumulators = f"m{f.m}n{f.n}k{f.k}", ", ".join(f"float& c{i}" for i in range(slots[0]))
+    return f"""\
+// c += a * b on the warp's {f.m} x {f.k} and {f.k} x {f.n} fragments.
+__device__ inline void mma_{f.name}({accumulators}, const void* a, const void* b) {{
+  const unsigned* x = static_cast<const unsigned*>(a);
+  const unsigned* y = static_cast<const unsigned*>(b);
+  asm volatile("mma.sync.aligned.{shape}.row.col.f32.{kind}.{kind}.f32 "
+               "{{{c}}}, {{{a}}}, {{{b}}}, {{{c}}};"
+               : {outputs} : {inputs});
+}}"""
+
+
+PTX_TYPES = {F16: "f16", BF16: "bf16"}
+
+
 class CudaDialect(CxxDialect):
     """CUDA C++ for NVRTC and nvcc."""
 
@@ -93,6 +143,8 @@ class CudaDialect(CxxDialect):
         "cp_async": CP_ASYNC,
         "cp_async_commit": CP_ASYNC_COMMIT,
         "cp_async_wait": CP_ASYNC_WAIT,
+        "ldmatrix": LDMATRIX,
+        **{f"mma_{f.name}": _mma_helper(f) for f in FRAGMENTS.values()},
     }
 
     def prepare(self, kernel: Kernel) -> Kernel:
@@ -138,6 +190,18 @@ class CudaDialect(CxxDialect):
         self.need("cp_async")
         size = str(n * elem.bytes) if n is not None else f"sizeof({self.type_name(elem)}) * {self.extent(width)}"
         return f"cp_async<{size}>(&{dst}, &{src});"
+
+    def matrix_load(self, dst: str, src: str, matrices: int, trans: bool) -> str:
+        if not self.profile.fragments:
+            return super().matrix_load(dst, src, matrices, trans)
+        self.need("ldmatrix")
+        return f"ldmatrix<{matrices}, {str(trans).lower()}>(&{dst}, &{src});"
+
+    def mma(self, fragment: Fragment, acc: Sequence[str], a: str, b: str) -> str:
+        if fragment.name not in self.profile.fragments:
+            return super().mma(fragment, acc, a, b)
+        self.need(f"mma_{fragment.name}")
+        return f"mma_{fragment.name}({', '.join(acc)}, &{a}, &{b});"
 
     def async_commit(self) -> str | None:
         if not self.profile.async_copy:

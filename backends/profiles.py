@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.fragments import FRAGMENTS
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class Profile:
     ``shuffle``: how warp collectives are spelled (``sync``, ``wave``, ``ptx``, ``subgroup``; '' for none).
 
     ``f16``/``bf16``: ``native`` types, or ``bits`` (stored as 16-bit integers, computed in f32). ``shared_limit`` is
-    the static shared memory of a block in bytes.
+    the static shared memory of a block in bytes, ``fragments`` the tensor-core instructions (``ktc.ir.fragments``).
     """
 
     name: str
@@ -31,6 +32,7 @@ class Profile:
     float_atomics: bool = True
     directed_rounding: bool = False
     inline_ptx: bool = False
+    fragments: frozenset[str] = frozenset()
     shared_limit: int = 48 * 1024
     shared_optin: int = 48 * 1024
     max_threads: int = 1024
@@ -44,9 +46,9 @@ PROFILES: dict[str, Profile] = {
     p.name: p
     for p in (
         Profile("cuda-sm90", "cuda", shuffle="sync", fp8=True, async_copy=True, directed_rounding=True, inline_ptx=True,
-                shared_optin=227 * 1024, arch="sm_90"),
+                fragments=frozenset(FRAGMENTS), shared_optin=227 * 1024, arch="sm_90"),
         Profile("cuda-sm80", "cuda", shuffle="sync", async_copy=True, directed_rounding=True, inline_ptx=True,
-                shared_optin=163 * 1024, arch="sm_80"),
+                fragments=frozenset(FRAGMENTS), shared_optin=163 * 1024, arch="sm_80"),
         Profile("hip-gfx90a", "hip", shuffle="wave", bf16="bits", shared_limit=64 * 1024, shared_optin=64 * 1024,
                 arch="gfx90a"),
         Profile("hip-gfx942", "hip", shuffle="wave", bf16="bits", shared_limit=64 * 1024, shared_optin=64 * 1024,
@@ -86,7 +88,13 @@ def _other_gpu(name: str) -> Profile | None:
     if match := re.fullmatch(r"cuda-sm(\d+)([af]?)", name):
         number = int(match[1])
         base = PROFILES["cuda-sm90" if number >= 90 else "cuda-sm80"]
-        return replace(base, name=name, arch=f"sm_{match[1]}{match[2]}", async_copy=number >= 80)
+        return replace(
+            base,
+            name=name,
+            arch=f"sm_{match[1]}{match[2]}",
+            async_copy=number >= 80,
+            fragments=base.fragments if number >= 80 else frozenset(),
+        )
     if match := re.fullmatch(r"hip-(gfx[0-9a-f]+)", name):
         return replace(PROFILES["hip-gfx90a"], name=name, arch=match[1])
     return None

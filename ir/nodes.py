@@ -459,6 +459,37 @@ class AsyncWait(Stmt):
 
 
 @dataclass(frozen=True)
+class MatrixLoad(Stmt):
+    """Warp-wide load of 8 x 8 matrices of 16-bit elements (``ldmatrix``) from shared into private memory.
+
+    Lane l names row l % 8 of matrix l / 8 by ``buffer[index]``: eight consecutive elements. Each lane receives two
+    elements a matrix (``fragments.MATRIX``; of the transposed matrix if ``trans``), matrices one after another, as
+    ``width`` consecutive elements of ``dst`` starting at ``dst_index``. All lanes of the warp take part.
+    """
+
+    dst: Sym
+    dst_index: tuple[Expr, ...]
+    buffer: Sym
+    index: tuple[Expr, ...]
+    width: int
+    trans: bool = False
+
+
+@dataclass(frozen=True)
+class Mma(Stmt):
+    """Warp-wide ``acc += a * b`` on matrix fragments (``fragments.FRAGMENTS[fragment]``); all lanes take part.
+
+    ``acc`` are the lane's accumulators in slot order, each a private variable or element of a private array; ``a`` and
+    ``b`` its operand elements, vectors in slot order.
+    """
+
+    fragment: str
+    acc: tuple[Expr, ...]
+    a: Expr
+    b: Expr
+
+
+@dataclass(frozen=True)
 class InlineAsm(Stmt):
     """PTX carried opaquely: only a CUDA backend prints it."""
 
@@ -503,7 +534,8 @@ class Acc:
 class Reduce(Stmt):
     """A ``par`` loop with accumulators: ``body`` runs per iteration, then each ``acc.value`` is accumulated.
 
-    Declares each ``acc.sym`` in the enclosing scope. ``strategy``: auto | serial | shuffle | shared.
+    Declares each ``acc.sym`` in the enclosing scope. ``strategy``: auto | serial | shuffle | shared, or
+    the name of a tensor-core fragment.
     """
 
     accs: tuple[Acc, ...]

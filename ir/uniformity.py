@@ -30,6 +30,8 @@ from .nodes import (
     If,
     InlineAsm,
     Load,
+    MatrixLoad,
+    Mma,
     Par,
     Raw,
     RawStmt,
@@ -140,6 +142,11 @@ class _Flow:
             case InlineAsm():
                 for _, out in s.outputs:
                     self.mark(out, True)
+            case MatrixLoad():
+                self.mark(s.dst, True)
+            case Mma():
+                for x in s.acc:
+                    self.mark(x.sym if isinstance(x, Var) else getattr(x, "buffer", None), True)
             case RawStmt():
                 for out in s.writes:
                     self.mark(out, not _shared_by_block(out.type))

@@ -27,6 +27,7 @@ from .nodes import (
     If,
     InlineAsm,
     Knob,
+    MatrixLoad,
     Par,
     RawStmt,
     Reduce,
@@ -288,6 +289,8 @@ def _touched(s: Stmt) -> Iterator[Sym]:
                 yield s.dst
         case AsyncCopy():
             yield from (s.dst, s.src)
+        case MatrixLoad():
+            yield from (s.dst, s.buffer)
         case InlineAsm():
             yield from (o for _, o in s.outputs)
         case RawStmt():

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from .fragments import FRAGMENTS
 from .nodes import LEVELS, Const, Level, Par, Reduce
 from .uniformity import THREAD_LEVELS
 
 AXES = {"thread": "xyz", "block": "xyz", "cluster": "xyz"}
 """Levels that name an axis of the launch."""
+
+PARTS = tuple("0123456789")
+"""A thread axis may be split: ``thread.x0 4`` and ``thread.x1 8`` are the fast and the slow part of ``threadIdx.x``."""
 
 REDUCE_OPS = frozenset({"+", "*", "min", "max", "&", "|", "^"})
 STRATEGIES = frozenset({"auto", "serial", "shuffle", "shared"})
@@ -29,7 +33,7 @@ def check_distribution(s: Par | Reduce, outer: Sequence[Par | Reduce]) -> Iterat
     for position, lv in enumerate(s.dist):
         if lv.kind not in LEVELS:
             yield "V-DIST", f"'{name}': unknown level '{lv.kind}'"
-        elif lv.axis not in AXES.get(lv.kind, "") or (lv.kind in ("thread", "block") and not lv.axis):
+        elif not _known_axis(lv) or (lv.kind in ("thread", "block") and not lv.axis):
             yield "V-DIST", f"'{name}': '{lv.kind}' cannot have the axis '{lv.axis}'"
         if lv.n is None and position + 1 < len(s.dist):
             yield "V-DIST", f"'{name}': only the last level may lack a size, '{lv.kind}' is not"
@@ -42,19 +46,33 @@ def check_distribution(s: Par | Reduce, outer: Sequence[Par | Reduce]) -> Iterat
         for a in s.accs:
             if a.op not in REDUCE_OPS:
                 yield "V-REDUCE", f"'{a.sym.name}': '{a.op}' is not a reduction"
-        if s.strategy not in STRATEGIES:
+        if s.strategy not in STRATEGIES and s.strategy not in FRAGMENTS:
             yield "V-REDUCE", f"'{name}': unknown strategy '{s.strategy}'"
+
+
+def _known_axis(lv: Level) -> bool:
+    """An axis of the launch, or (threads) one of its parts: x0 is the fastest part of x."""
+    if not lv.axis:
+        return True
+    axis, number = lv.axis[0], lv.axis[1:]
+    return axis in AXES.get(lv.kind, "") and (not number or (lv.kind == "thread" and number in PARTS))
 
 
 def _clashes(s: Par | Reduce, outer: Sequence[Par | Reduce]) -> Iterator[Complaint]:
     used = {axis: p.var.name for p in outer for axis in map(_axis, p.dist) if axis}
     own: set[tuple[str, str]] = set()
     for axis in filter(None, map(_axis, s.dist)):
-        if axis in used:
-            yield "V-DIST", f"'{s.var.name}': {'.'.join(axis)} is already used by the enclosing loop '{used[axis]}'"
+        taken = next((a for a in used if _overlap(a, axis)), None)
+        if taken is not None:
+            yield "V-DIST", f"'{s.var.name}': {'.'.join(axis)} is already used by the enclosing loop '{used[taken]}'"
         if axis in own:
             yield "V-DIST", f"'{s.var.name}': {'.'.join(axis)} appears twice"
         own.add(axis)
+
+
+def _overlap(a: tuple[str, str], b: tuple[str, str]) -> bool:
+    """The same axis or part, or an axis and a part of it."""
+    return a[0] == b[0] and (a[1] == b[1] or (a[1][0] == b[1][0] and 1 in (len(a[1]), len(b[1]))))
 
 
 def _axis(lv: Level) -> tuple[str, str] | None:

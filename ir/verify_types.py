@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
+from .fragments import FRAGMENTS
 from .nodes import (
     COMPARISONS,
     LOGICAL,
@@ -23,6 +24,8 @@ from .nodes import (
     If,
     Knob,
     Load,
+    MatrixLoad,
+    Mma,
     Raw,
     Reduce,
     Select,
@@ -44,6 +47,9 @@ INTEGER_ONLY = frozenset({"%", "<<", ">>", "&", "|", "^"})
 HW_LEVELS = frozenset({"thread", "block", "block_dim", "grid_dim"})
 WARP_KINDS = frozenset({"shfl", "shfl_up", "shfl_down", "shfl_xor", "ballot", "any", "all"})
 ATOMIC_OPS = frozenset({"add", "sub", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"})
+
+MATRIX_WIDTHS = (2, 4, 8)
+"""Elements a lane receives from a load of 1, 2 or 4 matrices."""
 
 Complaint = tuple[str, str]
 
@@ -127,10 +133,47 @@ def check_stmt_types(s: Stmt) -> Iterator[Complaint]:
             yield from (*access(s.dst, s.dst_index), *access(s.src, s.src_index))
             if getattr(s.dst.type, "space", "") != "shared" or not _global(s.src.type):
                 yield "V-SPACE", f"an asynchronous copy from '{s.src.name}' to '{s.dst.name}' is not global to shared"
+        case MatrixLoad():
+            yield from _matrix_load(s)
+        case Mma():
+            yield from _mma(s)
         case Reduce():
             for a in s.accs:
                 yield from same(f"'{a.sym.name}' and its initial value", a.sym.type, a.init.type)
                 yield from same(f"'{a.sym.name}' and what is accumulated", a.sym.type, a.value.type)
+
+
+def _matrix_load(s: MatrixLoad) -> Iterator[Complaint]:
+    bad = [*access(s.dst, s.dst_index), *access(s.buffer, s.index)]
+    yield from bad
+    if bad:
+        return
+    elem = accessed_type(s.buffer, len(s.index))
+    if getattr(s.buffer.type, "space", "") != "shared" or not isinstance(elem, Scalar) or elem.bits != 16:
+        yield "V-MMA", f"'{s.buffer.name}' is not shared memory of 16-bit elements"
+    yield from same(f"matrices of '{s.buffer.name}' and '{s.dst.name}'", elem, accessed_type(s.dst, len(s.dst_index)))
+    if s.width not in MATRIX_WIDTHS:
+        yield "V-MMA", f"a lane receives {' or '.join(map(str, MATRIX_WIDTHS))} elements, not {s.width}"
+
+
+def _mma(s: Mma) -> Iterator[Complaint]:
+    f = FRAGMENTS.get(s.fragment)
+    if f is None:
+        yield "V-MMA", f"no fragment '{s.fragment}'; there are {', '.join(FRAGMENTS)}"
+        return
+    if len(s.acc) != f.c.slots:
+        yield "V-MMA", f"{f.name} has {f.c.slots} accumulators a lane, not {len(s.acc)}"
+    for x in s.acc:
+        if not isinstance(x, Var | Load) or (isinstance(x, Load) and _space(x.buffer.type) != "local"):
+            yield "V-MMA", "an accumulator must be a private variable or an element of a private array"
+        yield from same(f"an accumulator of {f.name} and its type", f.accumulator, x.type)
+    for what, x, layout in (("a", s.a, f.a), ("b", s.b, f.b)):
+        if not isinstance(x.type, Vec) or x.type.elem != f.operand or x.type.n != layout.slots:
+            yield "V-MMA", f"operand {what} of {f.name} is {layout.slots} elements of {f.operand} a lane"
+
+
+def _space(t: Type) -> str:
+    return getattr(t, "space", "local")
 
 
 def access(buffer: Sym, index: tuple[Expr, ...]) -> Iterator[Complaint]:

@@ -20,6 +20,8 @@ from .nodes import (
     Knob,
     Level,
     Load,
+    MatrixLoad,
+    Mma,
     Par,
     Raw,
     RawStmt,
@@ -247,8 +249,10 @@ def assigned(body: Body) -> set[Sym]:
             out.add(s.buffer)
             if s.dst is not None:
                 out.add(s.dst)
-        elif isinstance(s, AsyncCopy):
+        elif isinstance(s, AsyncCopy | MatrixLoad):
             out.add(s.dst)
+        elif isinstance(s, Mma):
+            out |= {x.sym if isinstance(x, Var) else x.buffer for x in s.acc if isinstance(x, Var | Load)}
         elif isinstance(s, RawStmt):
             out.update(s.writes)
         elif isinstance(s, InlineAsm):
@@ -279,6 +283,8 @@ def used_in(body: Body) -> set[Sym]:
             out.add(s.buffer)
         elif isinstance(s, AsyncCopy):
             out |= {s.dst, s.src}
+        elif isinstance(s, MatrixLoad):
+            out |= {s.dst, s.buffer}
         elif isinstance(s, RawStmt):
             out.update(s.reads)
     return out

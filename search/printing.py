@@ -7,6 +7,7 @@ from dataclasses import replace
 from ktc.backends import emit
 from ktc.backends.base import Emitted
 from ktc.backends.profiles import profile_for
+from ktc.ir.fragments import FRAGMENTS
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Reduce, Stmt
 from ktc.ir.walk import map_body
@@ -24,15 +25,24 @@ def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
     if kernel.is_parallel and profile_for(target).backend not in READS_PARALLEL:
         from ktc.passes.lowering import materialise
 
-        kernel = materialise(kernel if exchanges_lanes(target) else _through_shared(kernel))
+        kernel = materialise(_affordable(kernel, target))
     return emit(kernel, target, mode)
 
 
-def _through_shared(kernel: Kernel) -> Kernel:
-    """``kernel`` with the reductions that leave their strategy open going through shared memory."""
+def _affordable(kernel: Kernel, target: str) -> Kernel:
+    """``kernel`` with reductions that ``target`` cannot do as they say done otherwise, in the same distribution.
+
+    Without lane exchange an open strategy goes through shared memory; without the tensor-core instruction it names,
+    each thread sums the elements that it holds.
+    """
+    profile = profile_for(target)
 
     def chosen(s: Stmt) -> Stmt:
-        return replace(s, strategy="shared") if isinstance(s, Reduce) and s.strategy == "auto" else s
+        if isinstance(s, Reduce) and s.strategy == "auto" and not exchanges_lanes(target):
+            return replace(s, strategy="shared")
+        if isinstance(s, Reduce) and s.strategy in FRAGMENTS and s.strategy not in profile.fragments:
+            return replace(s, strategy="serial")
+        return s
 
     return kernel.with_(body=map_body(kernel.body, chosen))
 

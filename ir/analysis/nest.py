@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ktc.ir.analysis.affine import LinearForm, linear_form, mentions
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.fold import add, cdiv, evaluate, is_const, mul, simplify, sub
+from ktc.ir.fragments import MATRIX_ROW
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     AsyncCopy,
@@ -24,6 +25,7 @@ from ktc.ir.nodes import (
     For,
     HwIndex,
     Load,
+    MatrixLoad,
     Par,
     Reduce,
     Stmt,
@@ -191,6 +193,9 @@ def accesses(kernel: Kernel) -> list[Access]:
         elif isinstance(s, AsyncCopy):
             out.append(_access(s.dst, s.dst_index, "write", s.width, v))
             out.append(_access(s.src, s.src_index, "read", s.width, v, s.cache))
+        elif isinstance(s, MatrixLoad):
+            out.append(_access(s.dst, s.dst_index, "write", s.width, v))
+            out.append(_access(s.buffer, s.index, "read", MATRIX_ROW, v))
     return out
 
 

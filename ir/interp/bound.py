@@ -110,6 +110,11 @@ class BoundDomain(Domain):
             return x
         return _pair(_v(x), _e(x) + UNIT_ROUNDOFF[dst.name] * (np.abs(_v(x)) + _e(x)) + SMALLEST[dst.name])
 
+    def truncated(self, total, terms, t):
+        """Terms are aligned to the largest and cut there: each loses less than one unit in its last place."""
+        largest = np.max([np.abs(_v(x)) + _e(x) for x in terms], axis=0)
+        return _pair(_v(total), _e(total) + 2 * UNIT_ROUNDOFF[t.name] * len(terms) * largest)
+
     def float_call(self, fn, args, t):
         plain = plain_name(fn)
         if plain in OPERATORS:

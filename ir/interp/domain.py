@@ -124,6 +124,10 @@ class Domain(ABC):
             return self.float_bits(x, src, dst)
         return np.asarray(x).view(self.dtype(dst))[()]
 
+    def truncated(self, total, terms: list, t: Scalar):
+        """``total``, a sum of ``terms`` that hardware took with truncation instead of rounding each step."""
+        return total
+
     def call(self, fn: str, args: list, t: Scalar):
         if t.is_float:
             return self.float_call(fn, args, t)

@@ -27,6 +27,8 @@ from ..nodes import (
     Fence,
     For,
     If,
+    MatrixLoad,
+    Mma,
     Par,
     Reduce,
     Return,
@@ -47,6 +49,7 @@ from .expressions import Evaluator
 from .frames import Active, Frame, is_uniform, merge, spread
 from .parallel import par, reduce
 from .state import State
+from .tensor import matrix_load, mma
 
 _NONE = np.zeros(0, np.int64)
 
@@ -235,6 +238,14 @@ class Machine:
         self.copies.issue(self, s, frame, act)
         return act
 
+    def _matrix_load(self, s: MatrixLoad, frame: Frame, act: Active, loop):
+        matrix_load(self, s, frame, act)
+        return act
+
+    def _mma(self, s: Mma, frame: Frame, act: Active, loop):
+        mma(self, s, frame, act)
+        return act
+
     def _async_commit(self, s: AsyncCommit, frame: Frame, act: Active, loop):
         self.copies.commit()
         return act
@@ -272,6 +283,8 @@ _EXECUTE: dict[type, Callable] = {
     AsyncCopy: Machine._async_copy,
     AsyncCommit: Machine._async_commit,
     AsyncWait: Machine._async_wait,
+    MatrixLoad: Machine._matrix_load,
+    Mma: Machine._mma,
     Par: Machine._par,
     Reduce: Machine._reduce,
 }

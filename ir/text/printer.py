@@ -149,6 +149,13 @@ class Printer(ExprPrinter):
     def s_AsyncWait(self, s: n.AsyncWait, depth: int) -> list[str]:
         return [f"async_wait {self.count(s.pending)}"]
 
+    def s_MatrixLoad(self, s: n.MatrixLoad, depth: int) -> list[str]:
+        target = self.access(s.dst, s.dst_index, s.width)
+        return [f"matrix_load {target} = {self.access(s.buffer, s.index)}{' trans' if s.trans else ''}"]
+
+    def s_Mma(self, s: n.Mma, depth: int) -> list[str]:
+        return [f"mma {s.fragment} ({self.exprs(s.acc)}), {self.expr(s.a)}, {self.expr(s.b)}"]
+
     def s_InlineAsm(self, s: n.InlineAsm, depth: int) -> list[str]:
         outs = ", ".join(f"{quote(c)} {self.name(o)}" for c, o in s.outputs)
         ins = ", ".join(f"{quote(c)} {self.expr(e)}" for c, e in s.inputs)

@@ -129,6 +129,17 @@ class StmtReader(ExprReader):
     def s_async_wait(self, t: Node) -> Stmt:
         return n.AsyncWait(self.count(t.children[0]))
 
+    def s_matrix_load(self, t: Node) -> Stmt:
+        dst, dst_index, width, _ = self.access(t.children[0])
+        buffer, index, one, _ = self.access(t.children[1])
+        if not isinstance(width, int) or one != 1:
+            self.fail(t, "matrix_load is written dst[i +: 8] = src[j]")
+        return n.MatrixLoad(dst, dst_index, buffer, index, width, t.children[2] is not None)
+
+    def s_mma(self, t: Node) -> Stmt:
+        fragment, acc, a, b = t.children
+        return n.Mma(plain(fragment), tuple(self.expr(e) for e in acc.children), self.expr(a), self.expr(b))
+
     def s_asm(self, t: Node) -> Stmt:
         volatile, text, *operands = t.children
         outs = tuple(

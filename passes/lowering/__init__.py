@@ -8,15 +8,17 @@ levels pushed inward), ``owned`` (rows kept in registers), ``reduction`` (across
 
 from __future__ import annotations
 
+import dataclasses
+
 from ktc.ir.fold import add, cast, i32, mul, product
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Expr
+from ktc.ir.nodes import Alloc, Body, Expr, Stmt, Sym
 from ktc.ir.types import I32, Array, scalar_of
-from ktc.ir.walk import walk
+from ktc.ir.walk import map_body, walk
 
 from .cleanup import tidy
 from .errors import LoweringError
-from .hardware import collect_geometry, host_parameters_used, launch_of, name_hardware, thread_axes
+from .hardware import collect_geometry, host_parameters_used, launch_of, name_hardware, resolve_parts, thread_axes
 from .lower import lower_body
 from .owned import reserve
 from .scope import Scope
@@ -37,9 +39,19 @@ def materialise(kernel: Kernel) -> Kernel:
     st = State(kernel, thread_axes(kernel.body))
     collect_geometry(kernel.body, st)
     scope = Scope()
-    body = tidy(name_hardware(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st)))
+    body = tidy(name_hardware(resolve_parts(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st), st)))
+    body = _aligned(body, st.matrix_buffers)
     launch = launch_of(st, _dynamic_bytes(body))
     return kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch)
+
+
+def _aligned(body: Body, buffers: set[Sym]) -> Body:
+    """``body`` with the arrays ``buffers`` 16-byte aligned."""
+
+    def on(s: Stmt) -> Stmt:
+        return dataclasses.replace(s, align=max(s.align, 16)) if isinstance(s, Alloc) and s.sym in buffers else s
+
+    return map_body(body, on) if buffers else body
 
 
 def _dynamic_bytes(body: tuple) -> Expr | None:

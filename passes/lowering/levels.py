@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ktc.ir.fold import add, cast, cdiv, mul, sub
-from ktc.ir.nodes import Expr, HwIndex, Par, Reduce, Sym, Var, fresh, i32
+from ktc.ir.fragments import FRAGMENTS
+from ktc.ir.nodes import Expr, HwIndex, Par, Reduce, Stmt, Sym, Var, fresh, i32
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import used
 
@@ -82,6 +83,21 @@ class Plan:
             if not (zero_vec and j.kind == "vec"):
                 out = add(out, mul(cast(Var(j.var), to), cast(stride, to)))
         return out
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A loop already entered: its levels, range and the variable that holds its index at jam 0."""
+
+    plan: Plan
+    lo: Expr
+    hi: Expr
+    base: Sym
+    covered: bool  # the levels visit exactly the range: no guard
+
+
+def is_mma(s: Stmt) -> bool:
+    return isinstance(s, Reduce) and s.strategy in FRAGMENTS
 
 
 def plan(s: Par | Reduce, value: object) -> Plan:

@@ -31,7 +31,8 @@ from ktc.ir.types import Scalar
 from ktc.ir.walk import commented, used, used_in, walk
 
 from .errors import LoweringError
-from .levels import Plan, plan
+from .fragments import lower_mma
+from .levels import Lowered, Plan, is_mma, plan
 from .owned import reserve
 from .reduction import across_threads, combine, identity
 from .runs import emit_run
@@ -185,11 +186,16 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     back = _back_edge(body, inner, st) if p.seqs and together else ()
     start = add(cast(lo, t), p.offset(t))
     above = s.comments if isinstance(s, Par) else ()  # a reduction's stand above its accumulator
+    covered = p.rest is None and _covers(p, extent, st)
+    st.loops[s.var] = Lowered(p, lo, hi, base, covered)
     if bare:
-        return commented(lowered(not _covers(p, extent, st)), above)
-    if p.rest is None:
-        return commented(_bounded(p, base, start, lowered(not _covers(p, extent, st)) + back, t), above)
-    return commented(_strided(p, base, lo, hi, guard, together, lowered, back, t), above)
+        code = lowered(not covered)
+    elif p.rest is None:
+        code = _bounded(p, base, start, lowered(not covered) + back, t)
+    else:
+        code = _strided(p, base, lo, hi, guard, together, lowered, back, t)
+    del st.loops[s.var]
+    return commented(code, above)
 
 
 def _covers(p: Plan, extent: Expr, st: State) -> bool:
@@ -242,6 +248,8 @@ def _strided(
 
 def lower_reduce(s: Reduce, scope: Scope, st: State) -> Body:
     """Partial results per thread, then across threads, then the initial value."""
+    if is_mma(s):
+        return lower_mma(s, scope, st)
     p = plan(s, st.decide.value)
     if any(h.level == "block" for h in p.hw):
         raise LoweringError(

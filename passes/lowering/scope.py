@@ -25,7 +25,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import I32
 from ktc.ir.walk import rename, stmt_exprs, walk, walk_expr
 
-from .levels import Jam
+from .levels import Jam, is_mma
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,8 @@ def is_convergent(body: Body) -> bool:
     """Whether some statement of ``body`` must be reached by all threads of a block or warp together."""
     for s in walk(body):
         if isinstance(s, Barrier):
+            return True
+        if is_mma(s):
             return True
         if isinstance(s, Reduce) and any(lv.kind in ("thread", "lane", "warp") for lv in s.dist):
             return True

@@ -30,7 +30,7 @@ from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, walk, walk_exp
 
 from .decide import Decider, strip
 from .errors import LoweringError
-from .levels import Jam
+from .levels import Jam, Lowered
 from .scope import Scope, first_thread
 from .vary import Variation, is_private
 
@@ -59,6 +59,8 @@ class State:
         self.owned: dict[Sym, Sym] = {}  # logical row array -> per-thread array
         self.levels_of: dict[Sym, tuple[Jam, ...]] = {}  # loop variable -> its jams
         self.depth: dict[Sym, int] = {}  # private value -> number of jams in force at its declaration
+        self.loops: dict[Sym, Lowered] = {}  # loops being lowered, outermost first
+        self.matrix_buffers: set[Sym] = set()  # shared arrays that matrix loads read: 16-byte aligned
         self.threaded: set[Sym] = set()  # loop variables spread over threads
         self.extents: dict[str, Expr] = {}  # thread axis -> size
         self.grid: dict[str, Expr] = {}

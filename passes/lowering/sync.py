@@ -30,6 +30,7 @@ from ktc.ir.types import Array, Ptr
 from ktc.ir.walk import map_expr, stmt_exprs, walk, walk_expr
 
 from .decide import strip
+from .levels import is_mma
 
 THREAD_LEVELS = ("thread", "lane", "warp")
 
@@ -53,6 +54,8 @@ def accesses(s: Stmt, axes: int, owner: tuple[Dist, ...] = (), env: dict[Sym, Ex
         return tuple(map_expr(strip(i), lambda x: env.get(x.sym, x) if isinstance(x, Var) else x) for i in index)
 
     def who(index: tuple[Expr, ...], write: bool) -> object:
+        if is_mma(s):
+            return "*"  # lanes exchange operands
         if bound < axes:
             return ("0", owner) if write else "*"
         return (owner, index_key(index))

@@ -1,0 +1,95 @@
+"""Matrix fragments of tensor-core instructions: shapes, types, and which lane holds which element, as one table.
+
+A warp holds an m x k, k x n or m x n matrix as one *fragment*: each lane keeps a few elements in registers (*slots*).
+Who holds what is a mixed-radix layout: the lane number and the slot number are split into digits, and every digit moves
+so many rows and columns. For the accumulator of m16n8k16:
+
+    lane = t + 4 g,  slot = e + 2 h     ->     row = g + 8 h,  column = 2 t + e
+
+The same digits are levels of a distribution: rows ``@ [thread.x1 8, unroll 2]``, columns ``@ [unroll 2, thread.x0 4]``.
+So a loop nest distributed like the accumulator's layout already gives each thread the elements that the instruction
+wants there, and only the multiplication itself is new. A further instruction is a row of :data:`FRAGMENTS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .types import BF16, F16, F32, Scalar
+
+
+@dataclass(frozen=True)
+class Digit:
+    """One digit of a lane or slot number: ``size`` values, each a step of (``row``, ``col``) in the matrix."""
+
+    size: int
+    row: int
+    col: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where lane l keeps element (row, column) of a fragment: digits of the lane and of the slot, fastest first."""
+
+    lane: tuple[Digit, ...]
+    slot: tuple[Digit, ...]
+
+    @property
+    def slots(self) -> int:
+        n = 1
+        for d in self.slot:
+            n *= d.size
+        return n
+
+    def element(self, lane: int, slot: int) -> tuple[int, int]:
+        """(row, column) of the element that ``lane`` keeps in ``slot``."""
+        row = col = 0
+        for number, digits in ((lane, self.lane), (slot, self.slot)):
+            for d in digits:
+                number, value = divmod(number, d.size)
+                row, col = row + value * d.row, col + value * d.col
+        return row, col
+
+    def offsets(self) -> Iterator[tuple[int, int]]:
+        """(row, column) of every slot of lane 0, in slot order."""
+        return (self.element(0, s) for s in range(self.slots))
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """One instruction: ``c[m, n] += a[m, k] * b[k, n]`` by a warp of ``warp`` lanes.
+
+    Products are exact in the accumulator's type; sums are taken in any order and may be truncated instead of rounded.
+    """
+
+    name: str
+    m: int
+    n: int
+    k: int
+    operand: Scalar
+    accumulator: Scalar
+    a: Layout
+    b: Layout
+    c: Layout
+    warp: int = 32
+
+
+def _m16n8k16(operand: Scalar) -> Fragment:
+    """PTX ISA 8.5, 9.7.14.5.8 (matrix fragments for mma.m16n8k16, floating point)."""
+    return Fragment(
+        f"m16n8k16_{operand.name}", 16, 8, 16, operand, F32,
+        a=Layout((Digit(4, 0, 2), Digit(8, 1, 0)), (Digit(2, 0, 1), Digit(2, 8, 0), Digit(2, 0, 8))),
+        b=Layout((Digit(4, 2, 0), Digit(8, 0, 1)), (Digit(2, 1, 0), Digit(2, 8, 0))),
+        c=Layout((Digit(4, 0, 2), Digit(8, 1, 0)), (Digit(2, 0, 1), Digit(2, 8, 0))),
+    )  # fmt: skip
+
+
+FRAGMENTS: dict[str, Fragment] = {f.name: f for f in (_m16n8k16(F16), _m16n8k16(BF16))}
+"""Instructions by the name that ``strategy`` of a reduction and the ``mma`` statement use."""
+
+MATRIX_ROW = 8
+"""Elements (of 16 bits) of a row of the 8 x 8 matrices that ``ldmatrix`` moves."""
+
+MATRIX = Layout((Digit(4, 0, 2), Digit(8, 1, 0)), (Digit(2, 0, 1),))
+"""How a warp holds one 8 x 8 matrix after ``ldmatrix`` (PTX ISA 8.5, 9.7.14.5.15); ``.trans`` swaps row and column."""
