@@ -33,6 +33,8 @@ ROWS: dict[str, str] = {
     "fast-math": "fast_math:FastMath",
     "licm": "licm:Licm",
     "cse": "cse:Cse",
+    "strength-reduce": "strength_reduce:StrengthReduce",
+    "narrow-index": "narrow_index:NarrowIndex",
     "simplify": "simplify:Simplify",
 }
 ENTRY_POINTS = "ktc.passes"
