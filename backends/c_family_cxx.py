@@ -213,6 +213,9 @@ class CxxDialect(Dialect):
     def barrier(self, scope: str, mask: Piece | None) -> str:
         if scope == "warp":
             return f"__syncwarp({mask.text if mask else ''});"
+        if scope == "grid":
+            self.need("grid_sync")
+            return "grid_sync();"
         return "__syncthreads();"
 
     def fence(self, scope: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from ktc.ir.nodes import (
     COMPARISONS,
+    VOTES,
     AddrOf,
     Binary,
     Call,
@@ -300,7 +301,7 @@ class Exprs:
         return self._binary(Binary("/", Binary("-", Binary("+", a, b), Const(1, t)), b), wrap)
 
     def _warp(self, e: WarpOp, wrap: bool) -> Piece:
-        value = self.condition(e.value) if e.kind in ("ballot", "any", "all") else self.exact(e.value)
+        value = self.condition(e.value) if e.kind in VOTES else self.exact(e.value)
         arg = self.piece(e.arg) if e.arg is not None else None
         return self.d.warp(e.kind, value, arg, self.piece(e.width), self.piece(e.mask), e.type)
 

@@ -68,6 +68,16 @@ template <int Pending>
 __device__ inline void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }"""
+MATCH_ALL = """\
+template <typename T>
+__device__ inline unsigned match_all(unsigned mask, T value) {
+  int all;
+  return __match_all_sync(mask, value, &all);
+}"""
+GRID_SYNC = """\
+#include <cooperative_groups.h>
+// All blocks: the launch must be a cooperative one.
+__device__ inline void grid_sync() { cooperative_groups::this_grid().sync(); }"""
 FAST_TANH = """\
 __device__ inline float fast_tanh(float x) {
   float y;
@@ -145,6 +155,8 @@ class CudaDialect(CxxDialect):
         "cp_async_wait": CP_ASYNC_WAIT,
         "ldmatrix": LDMATRIX,
         **{f"mma_{f.name}": _mma_helper(f) for f in FRAGMENTS.values()},
+        "match_all": MATCH_ALL,
+        "grid_sync": GRID_SYNC,
     }
 
     def prepare(self, kernel: Kernel) -> Kernel:
@@ -173,14 +185,18 @@ class CudaDialect(CxxDialect):
         return t
 
     def warp(self, kind: str, value: Piece, arg: Piece | None, width: Piece, mask: Piece, ty: Type) -> Piece:
-        name = {"shfl": "__shfl_sync", "shfl_up": "__shfl_up_sync", "shfl_down": "__shfl_down_sync"}.get(kind)
-        name = name or {"shfl_xor": "__shfl_xor_sync"}.get(kind, f"__{kind}_sync")
+        if kind == "active":
+            return Piece("__activemask()", POSTFIX, U32)
         args = [_mask(mask), value.text]
+        if kind == "match_all":
+            self.need("match_all")
+            return Piece(f"match_all({', '.join(args)})", POSTFIX, U32)
+        name = f"__{kind}_sync"
         if arg is not None:
             args.append(arg.text)
             if width.text != "32":
                 args.append(width.text)
-        ctype = Scalar("int", 32) if kind in ("any", "all") else U32 if kind == "ballot" else ty
+        ctype = Scalar("int", 32) if kind in ("any", "all") else ty
         return Piece(f"{name}({', '.join(args)})", POSTFIX, ctype)
 
     def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr) -> str:

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import ClassVar
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Expr, Sym
+from ktc.ir.nodes import MATCHES, VOTES, WARP_REDUCTIONS, Expr, Sym
 from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I16, I32, U16, U32, Scalar, Type
 
 from .base import Emitted
@@ -38,6 +38,24 @@ BALLOT_HELPER = """\
 // Votes of the 32-lane half that this lane belongs to.
 __device__ inline unsigned ballot32(int predicate, unsigned mask) {
   return static_cast<unsigned>(__ballot(predicate) >> (__lane_id() & 32)) & mask;
+}"""
+GRID_SYNC = """\
+#include <hip/hip_cooperative_groups.h>
+// All blocks: the launch must be a cooperative one.
+__device__ inline void grid_sync() { cooperative_groups::this_grid().sync(); }"""
+MATCH_ANY_HELPER = """\
+// The lanes of the mask whose value is this lane's.
+template <typename T>
+__device__ inline unsigned match_any32(T value, unsigned mask) {
+  unsigned same = 0;
+  for (int i = 0; i < 32; ++i) same |= static_cast<unsigned>(__shfl(value, i, 32) == value) << i;
+  return same & mask;
+}"""
+MATCH_ALL_HELPER = """\
+// The mask if all of its lanes have one value, else 0.
+template <typename T>
+__device__ inline unsigned match_all32(T value, unsigned mask) {
+  return match_any32(value, mask) == mask ? mask : 0;
 }"""
 SYNC_WARP_HELPER = """\
 __device__ inline void sync_warp() {
@@ -71,6 +89,29 @@ __device__ inline void store_vec_cs(T* p, const vec<T, N>& v) {
 }"""
 
 
+COMBINED = {
+    "add": "total + x", "min": "x < total ? x : total", "max": "x > total ? x : total", "and": "total & x",
+    "or": "total | x", "xor": "total ^ x",
+}  # fmt: skip
+
+
+def _reduce_helper(op: str) -> str:
+    """``reduce_add32``: an integer reduction over the lanes of a mask."""
+    return f"""\
+template <typename T>
+__device__ inline T reduce_{op}32(T value, unsigned mask) {{
+  T total = value;
+  bool seen = false;
+  for (int i = 0; i < 32; ++i) {{
+    const T x = __shfl(value, i, 32);
+    if (!(mask >> i & 1)) continue;
+    total = seen ? ({COMBINED[op]}) : x;
+    seen = true;
+  }}
+  return total;
+}}"""
+
+
 def _nearest_helper(stem: str, t: Scalar) -> str:
     """``add_rn_f32``: never contracted with a neighbouring product into a fused multiply-add."""
     name, cuda = CxxDialect.types[t], f"{DIRECTED_STEMS[stem][0 if t == F32 else 1]}_rn"
@@ -102,6 +143,10 @@ class HipDialect(CxxDialect):
         "store_vec_cs": STORE_CS_HELPER,
         **{f"{stem}_rn_{t}": _nearest_helper(stem, t) for stem in NEAREST for t in (F32, F64)},
         "ballot32": BALLOT_HELPER,
+        "match_any32": MATCH_ANY_HELPER,
+        "match_all32": MATCH_ALL_HELPER,
+        **{f"reduce_{op}32": _reduce_helper(op) for op in COMBINED},
+        "grid_sync": GRID_SYNC,
         "sync_warp": SYNC_WARP_HELPER,
     }
     reserved = CxxDialect.reserved | {"bf16", "ballot32", "sync_warp", "bf16_to_float", "float_to_bf16"}
@@ -163,8 +208,15 @@ class HipDialect(CxxDialect):
 
     def warp(self, kind: str, value: Piece, arg: Piece | None, width: Piece, mask: Piece, ty: Type) -> Piece:
         lanes = mask.text if mask.literal is None or mask.literal.value not in (0xFFFFFFFF, -1) else "0xffffffff"
-        if kind in ("ballot", "any", "all"):
+        if kind in MATCHES or kind in WARP_REDUCTIONS:
+            if kind == "match_all":
+                self.need("match_any32")
+            self.need(f"{kind}32")
+            return Piece(f"{kind}32({value.text}, {lanes})", POSTFIX, ty)
+        if kind in VOTES:
             self.need("ballot32")
+            if kind == "active":
+                return Piece("ballot32(1, 0xffffffff)", POSTFIX, U32)
             votes = f"ballot32({value.text}, {lanes})"
             if kind == "ballot":
                 return Piece(votes, POSTFIX, U32)

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ktc.ir.nodes import (
+    VOTES,
     Alloc,
     Assign,
     Barrier,
@@ -39,9 +40,8 @@ from ktc.ir.walk import assigned, declared, loads_in, stmt_exprs, used, used_in,
 
 from .numba_flow import synchronises
 from .numba_items import Branch, Item, LaneRead, LaneStore, Loop, MaskedLoop, Once, SetMask, Threads
+from .numba_types import unsupported
 from .numba_uniform import Uniformity
-
-VOTES = frozenset({"ballot", "any", "all"})
 
 
 @dataclass
@@ -115,6 +115,8 @@ class Planner:
             elif not synchronises(s):
                 open_.append(s)
             elif isinstance(s, Barrier):
+                if s.scope == "grid":
+                    raise unsupported("a barrier across blocks", s.loc)
                 flush()
             elif isinstance(s, Decl | Assign):
                 open_ = self._warp_op(s, open_, flush)

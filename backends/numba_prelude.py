@@ -8,6 +8,24 @@ from __future__ import annotations
 
 from .numba_narrow import NARROW
 
+REDUCTIONS = {
+    "add": "total + x",
+    "min": "min(total, x)", "max": "max(total, x)", "and": "total & x", "or": "total | x", "xor": "total ^ x",
+}  # fmt: skip
+REDUCTION = '''
+@njit(**OPTIONS)
+def reduce_{op}(lanes, t, mask):
+    """Reduction of 32-bit integers over the lanes of ``mask``."""
+    base = t & ~31
+    out, seen = lanes[t : t + 1].copy(), False
+    for i in range(min(32, lanes.size - base)):
+        if (mask >> i) & 1:
+            total, x = np.int64(out[0]), np.int64(lanes[base + i])
+            out[0] = {combined} if seen else x  # wraps as the lanes' type does
+            seen = True
+    return np.int64(out[0])
+'''
+
 HELPERS: dict[str, tuple[tuple[str, ...], str]] = NARROW | {
     # name: (helpers it needs, source)
     "trunc_div": ((), '''
@@ -201,6 +219,26 @@ def ballot(lanes, t, mask):
             out |= np.int64(1) << i
     return out
 '''),
+    "match_any": ((), '''
+@njit(**OPTIONS)
+def match_any(lanes, t, mask):
+    """The lanes of ``mask`` whose value is this lane's."""
+    base = t & ~31
+    out = np.int64(0)
+    for i in range(min(32, lanes.size - base)):
+        if lanes[base + i] == lanes[t] and (mask >> i) & 1:
+            out |= np.int64(1) << i
+    return out
+'''),
+    "match_all": (("match_any",), '''
+@njit(**OPTIONS)
+def match_all(lanes, t, mask):
+    """``mask`` if all of its lanes have one value, else 0."""
+    base = t & ~31
+    here = mask & ((np.int64(1) << min(32, lanes.size - base)) - 1)
+    return mask if match_any(lanes, t, mask) == here else np.int64(0)
+'''),
+    **{f"reduce_{op}": ((), REDUCTION.format(op=op, combined=combined)) for op, combined in REDUCTIONS.items()},
     "vote_any": (("ballot",), '''
 @njit(**OPTIONS)
 def vote_any(lanes, t, mask):

@@ -148,7 +148,7 @@ class SpmdPrinter:
         assert isinstance(s, LaneRead)
         op: WarpOp = s.op
         lanes = self.x.name(s.lanes)
-        if s.lanes.type.elem.is_int and op.kind.startswith("shfl"):  # type: ignore[attr-defined]
+        if s.lanes.type.elem.is_int and op.type == op.value.type:  # type: ignore[attr-defined]
             wrap = "u64({})" if scalar_of(s.lanes.type).name == "u64" else "i64({})"
         else:
             wrap = "{}"
@@ -156,8 +156,8 @@ class SpmdPrinter:
             assert op.arg is not None
             call = f"{self.x.need(op.kind)}({lanes}, t, {self.x.text(op.arg)}, {self.x.text(op.width)})"
         else:
-            fn = {"ballot": "ballot", "any": "vote_any", "all": "vote_all"}[op.kind]
-            call = f"{self.x.need(fn)}({lanes}, t, {self.x.text(op.mask)})"
+            mask = "0xFFFFFFFF" if op.kind == "active" else self.x.text(op.mask)
+            call = f"{self.x.need(LANE_FUNCTIONS.get(op.kind, op.kind))}({lanes}, t, {mask})"
         self.out.line(f"{self.x.ref(s.sym)} = {wrap.format(call)}")
 
     def _once(self, item: Once) -> None:
@@ -213,6 +213,10 @@ class SpmdPrinter:
     def _maskedloop(self, item: MaskedLoop) -> None:
         with self.out.block(f"while {self.x.name(item.mask)}.any():"):
             self._items(item.body)
+
+
+LANE_FUNCTIONS = {"any": "vote_any", "all": "vote_all", "active": "ballot"}
+"""Helpers of :mod:`numba_prelude` that are not called as the warp operation is."""
 
 
 def _is_dynamic(body: Body, sym: Sym) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktc.ir.nodes import Atomic, Sym
+from ktc.ir.nodes import MATCHES, VOTES, WARP_REDUCTIONS, Atomic, Sym
 from ktc.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Scalar, Type
 
 from . import opencl_helpers as text_of
@@ -41,10 +41,15 @@ class OpenCLCollectives(Dialect):
         lanes = "0xffffffff" if mask.literal is not None and mask.literal.value in (0xFFFFFFFF, -1) else mask.text
         if style in text_of.EXTENSIONS:
             self.generated["extensions"] = text_of.EXTENSIONS[style]
-        if kind in ("ballot", "any", "all"):
+        if kind == "active" and style == "ptx":
+            self.generated["warp_active"] = text_of.ACTIVE
+            return Piece("warp_active()", POSTFIX, U32)
+        if kind in MATCHES or kind in WARP_REDUCTIONS:
+            return self._over_mask(kind, value, lanes, ty)
+        if kind in VOTES:
             self.generated["warp_ballot"] = text_of.BALLOT[style]
             votes = f"warp_ballot({value.text}, {lanes})"
-            if kind == "ballot":
+            if kind in ("ballot", "active"):
                 return Piece(votes, POSTFIX, U32)
             return Piece(f"{votes} {'!= 0' if kind == 'any' else f'== {lanes}'}", 9, BOOL, op="==")
         assert arg is not None and isinstance(ty, Scalar)
@@ -57,6 +62,22 @@ class OpenCLCollectives(Dialect):
         moved = Piece(f"{name}({bits.text}, {arg.text}, {width.text}, {lanes})", POSTFIX, word)
         return self.bitcast(moved, ty) if ty.bits >= 32 else super().convert(moved, ty)
 
+    def _over_mask(self, kind: str, value: Piece, lanes: str, ty: Type) -> Piece:
+        """Matches and reductions: every lane looks at the others' values in turn."""
+        t = value.ctype
+        assert isinstance(t, Scalar)
+        name, word = ("warp_shfl64", U64) if t.bits == 64 else ("warp_shfl", U32)
+        self.generated["warp_shfl"] = text_of.shuffle("shfl", self.profile.shuffle)
+        if t.bits == 64:
+            self.generated[name] = text_of.wide_shuffle("shfl")
+        if kind in MATCHES:
+            helper = f"warp_{kind}{t.bits if t.bits == 64 else ''}"
+            self.generated[helper] = text_of.match(kind, helper, self.types[word], name)
+            return Piece(f"{helper}({self.bitcast(value, word).text}, {lanes})", POSTFIX, U32)
+        helper = f"warp_{kind}_{self.types[t]}"
+        self.generated[helper] = text_of.reduction(helper, self.types[t], WARP_REDUCTIONS[kind])
+        return Piece(f"{helper}({value.text}, {lanes})", POSTFIX, ty)
+
     def barrier(self, scope: str, mask: Piece | None) -> str:
         if scope == "warp":
             if self.profile.shuffle == "ptx":
@@ -64,6 +85,8 @@ class OpenCLCollectives(Dialect):
             if self.profile.shuffle == "subgroup":
                 return "sub_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
             self.refuse("WARP", "a warp barrier needs sub-groups", "use a block barrier, or a profile with sub-groups")
+        if scope == "grid":
+            self.refuse("GRID", "OpenCL has no barrier across work-groups", "split the kernel at the grid barrier")
         return "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
 
     def fence(self, scope: str) -> str:

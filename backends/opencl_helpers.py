@@ -124,6 +124,45 @@ static inline uint warp_ballot(int predicate, uint mask) {
     "subgroup": """\
 static inline uint warp_ballot(int predicate, uint mask) { return sub_group_ballot(predicate).x & mask; }""",
 }
+ACTIVE = """\
+static inline uint warp_active(void) {
+  uint r;
+  asm volatile("activemask.b32 %0;" : "=r"(r));
+  return r;
+}"""
+COMBINED = {
+    "add": "total + x", "min": "min(total, x)", "max": "max(total, x)", "and": "total & x", "or": "total | x",
+    "xor": "total ^ x",
+}  # fmt: skip
+
+
+def match(kind: str, name: str, word: str, shuffle: str) -> str:
+    """``warp_match_any``: the lanes of a mask that have this lane's bits; ``match_all``: the mask, or 0."""
+    result = "same & mask" if kind == "match_any" else "(same & mask) == mask ? mask : 0"
+    return (
+        f"static inline uint {name}({word} v, uint mask) {{\n"
+        "  uint same = 0;\n"
+        f"  for (uint i = 0; i < 32; ++i) same |= (uint)({shuffle}(v, i, 32, mask) == v) << i;\n"
+        f"  return {result};\n}}"
+    )
+
+
+def reduction(name: str, t: str, op: str) -> str:
+    """``warp_reduce_add_int``: a reduction of 32-bit integers over the lanes of a mask."""
+    return (
+        f"static inline {t} {name}({t} v, uint mask) {{\n"
+        f"  {t} total = v;\n"
+        "  int seen = 0;\n"
+        "  for (uint i = 0; i < 32; ++i) {\n"
+        f"    const {t} x = ({t})warp_shfl((uint)v, i, 32, mask);\n"
+        "    if (!(mask >> i & 1)) continue;\n"
+        f"    total = seen ? {COMBINED[op]} : x;\n"
+        "    seen = 1;\n"
+        "  }\n"
+        "  return total;\n}"
+    )
+
+
 EXTENSIONS = {
     "subgroup": """\
 #if __OPENCL_C_VERSION__ < 300

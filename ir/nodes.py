@@ -235,11 +235,26 @@ class Call(Expr):
         return self.ty
 
 
+SHUFFLES = frozenset({"shfl", "shfl_up", "shfl_down", "shfl_xor"})
+VOTES: dict[str, Scalar] = {"ballot": U32, "any": BOOL, "all": BOOL, "active": U32}
+MATCHES = frozenset({"match_any", "match_all"})
+WARP_REDUCTIONS = {f"reduce_{op}": op for op in ("add", "min", "max", "and", "or", "xor")}
+WARP_KINDS = (*sorted(SHUFFLES), *VOTES, *sorted(MATCHES), *WARP_REDUCTIONS)
+
+
 @dataclass(frozen=True)
 class WarpOp(Expr):
-    """Warp collective: shfl | shfl_up | shfl_down | shfl_xor | ballot | any | all. ``width`` is the logical segment.
+    """Warp collective. ``mask`` names the lanes that take part (u32); ``width`` is the logical segment of a shuffle.
 
-    ``arg`` is the source lane / delta / lane mask. ``mask`` is the participation mask (u32).
+    shuffles
+        shfl | shfl_up | shfl_down | shfl_xor: the value of another lane; ``arg`` is source lane / delta / lane mask.
+    votes
+        ballot | any | all over the predicate ``value``; ``active``: the lanes that are here now, whatever the mask says
+        (``value`` is true), as converged as the hardware happens to be.
+    matches
+        match_any: the lanes of ``mask`` whose ``value`` has the same bits; match_all: ``mask`` if all have, else 0.
+    reductions
+        reduce_add | reduce_min | ...: of ``value`` (a 32-bit integer) over the lanes of ``mask``.
     """
 
     kind: str
@@ -250,7 +265,7 @@ class WarpOp(Expr):
 
     @property
     def type(self) -> Type:
-        return {"ballot": U32, "any": BOOL, "all": BOOL}.get(self.kind, self.value.type)
+        return U32 if self.kind in MATCHES else VOTES.get(self.kind, self.value.type)
 
 
 @dataclass(frozen=True)
@@ -407,7 +422,7 @@ class Return(Stmt):
 
 @dataclass(frozen=True)
 class Barrier(Stmt):
-    """``scope`` block (``__syncthreads``) or warp (``__syncwarp(mask)``)."""
+    """``scope`` block (``__syncthreads``), warp (``__syncwarp(mask)``) or grid (all blocks: a cooperative launch)."""
 
     scope: str = "block"
     mask: Expr | None = None
@@ -550,6 +565,13 @@ class Reduce(Stmt):
 # ------------------------------------------------------------------------------------------------ small constructors
 
 
+def is_cooperative(body: Body) -> bool:
+    """Whether blocks wait for each other: all of them must be resident, so the launch must be a cooperative one."""
+    return any(
+        (isinstance(s, Barrier) and s.scope == "grid") or any(is_cooperative(inner) for inner in bodies(s)) for s in body
+    )
+
+
 def i32(value: int) -> Const:
     return Const(value, I32)
 
@@ -564,5 +586,5 @@ def bodies(s: Stmt) -> Iterator[Body]:
 
 
 __all__ = [name for name in globals() if not name.startswith("_") and name[0].isupper()] + [
-    "COMPARISONS", "LEVELS", "LOGICAL", "VOID", "accessed_type", "bodies", "fresh", "i32",
+    "COMPARISONS", "LEVELS", "LOGICAL", "VOID", "accessed_type", "bodies", "fresh", "i32", "is_cooperative",
 ]  # fmt: skip

@@ -268,7 +268,7 @@ class _Checker:
             yield from self.declare(a.sym, s.loc)
 
     def barrier(self, s: Barrier, at: _Context) -> Iterator[Problem]:
-        if s.scope != "block":
+        if s.scope == "warp":
             return
         if any(spread_over_threads(p) for p in at.pars):
             yield Problem("V-BARRIER", "a barrier inside a loop spread over threads", s.loc)

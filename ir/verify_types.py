@@ -8,6 +8,9 @@ from .fragments import FRAGMENTS
 from .nodes import (
     COMPARISONS,
     LOGICAL,
+    MATCHES,
+    WARP_KINDS,
+    WARP_REDUCTIONS,
     AddrOf,
     Alloc,
     Assign,
@@ -39,13 +42,12 @@ from .nodes import (
     While,
     accessed_type,
 )  # fmt: skip
-from .types import BOOL, Array, Ptr, Scalar, Type, Vec
+from .types import BOOL, I32, U32, Array, Ptr, Scalar, Type, Vec
 from .walk import walk_expr
 
 ARITHMETIC = frozenset("+-*/")
 INTEGER_ONLY = frozenset({"%", "<<", ">>", "&", "|", "^"})
 HW_LEVELS = frozenset({"thread", "block", "block_dim", "grid_dim"})
-WARP_KINDS = frozenset({"shfl", "shfl_up", "shfl_down", "shfl_xor", "ballot", "any", "all"})
 ATOMIC_OPS = frozenset({"add", "sub", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"})
 
 MATRIX_WIDTHS = (2, 4, 8)
@@ -89,6 +91,10 @@ def check_expr(e: Expr, written: Set[Sym]) -> Iterator[Complaint]:
                 yield "V-TYPE", f"no hardware index {x.level}.{x.axis}"
             case WarpOp() if x.kind not in WARP_KINDS:
                 yield "V-TYPE", f"unknown warp operation '{x.kind}'"
+            case WarpOp() if x.kind in WARP_REDUCTIONS and x.value.type not in (I32, U32):
+                yield "V-TYPE", f"{x.kind} takes a 32-bit integer, not {x.value.type}"
+            case WarpOp() if x.kind in MATCHES and (_bits(x.value.type) not in (32, 64) or x.value.type.is_float):  # type: ignore[attr-defined]
+                yield "V-TYPE", f"{x.kind} takes a 32- or 64-bit integer, not {x.value.type}"
             case Call(fn="min" | "max" | "cdiv") if len(x.args) == 2:
                 yield from same(f"the arguments of {x.fn}", x.args[0].type, x.args[1].type)
             case Cast(style="bit") if None not in (sizes := (_bits(x.to), _bits(x.x.type))) and len(set(sizes)) > 1:

@@ -13,6 +13,7 @@ from ..kernel import Kernel, Launch, Param
 from .cxx_ast import Function
 from .host import HostLaunch
 from .instances import choose_instance
+from .library import libraries_of
 from .limits import RECURSION_LIMIT
 from .lower import KernelLowering
 from .parser import CudaParser
@@ -109,8 +110,9 @@ def parse_unit(
     file = name or ("<text>" if is_text else path_or_text)
     text = path_or_text if is_text else read_source(path_or_text)
     source = preprocess(text, file, defines, include_dirs, find)
-    items = CudaParser().parse_unit(source.text, file)
-    return Unit(file, source, index_program(items))
+    libraries = libraries_of(source.text)
+    items = CudaParser(libraries).parse_unit(source.text, file)
+    return Unit(file, source, index_program([*(x for lib in libraries for x in lib.items), *items]))
 
 
 def _load(unit: Unit, kernel: str | None, template: dict[str, object]) -> Kernel:

@@ -47,25 +47,26 @@ class Calls(Inliner):
         special = self.special_call(qualifier, name, targs, callee, raw, node)
         if special is not None:
             return special
+        args = self.arguments(raw)  # once: they may have effects
         if qualifier:
             owner = self.try_type(QualName(callee.parts[:-1], False, coord=callee.coord))
             if isinstance(owner, RecordType):
-                found = self.static_method(owner, name, self.arguments(raw), node, targs)
+                found = self.static_method(owner, name, args, node, targs)
                 if found is not None:
                     return found
         elif self._enclosing_record() is not None:
-            found = self.method(self._enclosing_record(), name, self.arguments(raw), node, targs)  # type: ignore[arg-type]
+            found = self.method(self._enclosing_record(), name, args, node, targs)  # type: ignore[arg-type]
             if found is not None:
                 return found
         entities = pick(self.program.functions.get(name, []), qualifier, self.scope.namespace)
         entities = [e for e in entities if e.node.kind == "function"]
         if entities:
-            return self.call_entities(entities, targs, self.arguments(raw), node, self.file_scope())
+            return self.call_entities(entities, targs, args, node, self.file_scope())
         rows = lookup("::".join((*qualifier, name))) or (
             lookup(name) if qualifier in (("std",), ("cuda", "std"), ("cuda",)) else ()
         )
         if rows:
-            return self.builtin(rows, self.arguments(raw), node)
+            return self.builtin(rows, args, node)
         bad = self.program.bad_function(name)
         if bad is not None:
             raise bad

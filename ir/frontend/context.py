@@ -15,6 +15,7 @@ from ..nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
 from ..types import Type
 from ..walk import substitute_expr
 from .facts import Facts
+from .library import in_library
 from .limits import MAX_IR_STATEMENTS
 from .parser import to_loc
 from .preprocess import Preprocessed
@@ -105,7 +106,9 @@ class Context:
     # ------------------------------------------------------------------ errors
     def place(self, node: Any) -> Loc | None:
         coord = getattr(node, "coord", None)
-        return to_loc(coord, self.file) if coord is not None and not isinstance(coord, str) else self.loc
+        if coord is None or isinstance(coord, str) or in_library(coord.file):
+            return self.loc
+        return to_loc(coord, self.file)
 
     def fail(self, code: str, message: str, node: Any = None, hint: str = "") -> NoReturn:
         """Raise a KtcError at ``node``, or at the current statement."""

@@ -195,9 +195,26 @@ class Intrinsics(SpecialCalls):
 
     def _b_vote(self, row: Builtin, args: list[Value], node: Any) -> Value:
         if row.arg == "active":
-            return self._warp("ballot", Const(True, BOOL), None, i32(32), FULL_MASK)
+            return self._warp("active", Const(True, BOOL), None, i32(32), FULL_MASK)
+        mask = self.convert(self.rvalue(args[0], node), U32).expr if len(args) > 1 else FULL_MASK
+        vote = self._warp(row.arg, self.truth(self.rvalue(args[-1], node), node), None, i32(32), mask)
+        return vote if row.ret == vote.type else RVal(Cast(row.ret, vote.expr, "implicit"))  # type: ignore[arg-type]
+
+    def _b_match(self, row: Builtin, args: list[Value], node: Any) -> Value:
         mask = self.convert(self.rvalue(args[0], node), U32).expr
-        return self._warp(row.arg, self.truth(self.rvalue(args[1], node), node), None, i32(32), mask)
+        value = self.promote(self.rvalue(args[1], node)).expr
+        if isinstance(value.type, Scalar) and value.type.is_float:
+            value = bitcast(value, Scalar("uint", value.type.bits))
+        found = self._warp(f"match_{row.arg}", value, None, i32(32), mask)
+        if len(args) < 3:
+            return found
+        lanes = self.temp(found.expr, "same")
+        self.store(self._pointee(args[2], node), RVal(Binary("!=", lanes, Const(0, U32))), node)
+        return RVal(lanes)
+
+    def _b_redux(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        exprs, _ = self._converted(row, args, node)
+        return self._warp(f"reduce_{row.arg}", exprs[1], None, i32(32), exprs[0])
 
     def _b_load(self, row: Builtin, args: list[Value], node: Any) -> Value:
         import dataclasses

@@ -34,6 +34,7 @@ class NameParser(CParser):
     """Names. ``_templates`` are the names of class and function templates; pycparser's scopes know which are types."""
 
     _templates: set[str]
+    _namespace_aliases: dict[str, list[NamePart]]
     _no_gt: bool
 
     # ------------------------------------------------------------------ knowledge
@@ -54,6 +55,8 @@ class NameParser(CParser):
         start = self._peek()
         absolute = self._accept("COLONCOLON") is not None
         parts = [self._parse_name_part(qualified=absolute)]
+        if parts[0].name in self._namespace_aliases and self._peek_type() == "COLONCOLON":
+            parts = list(self._namespace_aliases[parts[0].name])
         while self._peek_type() == "COLONCOLON" and self._peek_type(2) in (
             "ID",
             "TYPEID",

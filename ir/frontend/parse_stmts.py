@@ -62,7 +62,7 @@ class StmtParser(ExprParser):
         if kind == "USING":
             return self._parse_using()
         if kind == "NAMESPACE":
-            self._skip_statement()  # an alias: names are found by their last component
+            self._parse_namespace()  # an alias
             return []
         if kind == "_STATIC_ASSERT":
             return self._parse_static_assert()
@@ -264,6 +264,9 @@ class StmtParser(ExprParser):
         if self._names_type(name):
             self._add_typedef_name(name.parts[-1].name, coord)
         return Using(name, False, coord=coord)
+
+    def _parse_namespace(self):
+        raise NotImplementedError
 
     def _parse_simple_declaration(self) -> list:
         raise NotImplementedError

@@ -6,15 +6,17 @@ relied upon are pinned by ``tests/ir/frontend/test_pycparser_contract.py``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from pycparser import c_ast
 from pycparser.c_parser import ParseError, _TokenStream
 
 from ..diagnostics import KtcError, Loc
-from .cxx_ast import Bad, Function, Namespace, Record, Template, TemplateParam
+from .cxx_ast import Bad, Function, NamePart, Namespace, Record, Template, TemplateParam
 from .cxx_types import TYPE_NAMES
 from .lexer import CudaLexer
+from .library import Library
 from .parse_decls import name_of
 from .parse_records import RecordParser
 
@@ -24,9 +26,11 @@ DEVICE_SPECS = frozenset({"__global__", "__device__"})
 class CudaParser(RecordParser):
     """Parses preprocessed CUDA C++ into pycparser's tree plus the nodes of ``cxx_ast``."""
 
-    def __init__(self) -> None:
+    def __init__(self, libraries: Sequence[Library] = ()) -> None:
         super().__init__(lexer=CudaLexer, dialect="c23")
-        self._templates: set[str] = set()
+        self._libraries = tuple(libraries)
+        self._templates: set[str] = set().union(*(lib.templates for lib in self._libraries))
+        self._namespace_aliases: dict[str, list[NamePart]] = {}
         self._member_types: set[str] = set()
         self._specialised: dict[str, list] = {}
         self._no_gt = False
@@ -36,6 +40,8 @@ class CudaParser(RecordParser):
     def parse_unit(self, text: str, filename: str) -> list[c_ast.Node]:
         """Top-level declarations of ``text``; what does not parse becomes a ``Bad`` node."""
         self._scope_stack = [dict.fromkeys(TYPE_NAMES, True)]
+        for library in self._libraries:
+            self._scope_stack[0].update(dict.fromkeys(library.types, True))
         self._typedef_checked_token = None
         self.clex.input(text, filename)
         self._tokens = _TokenStream(self.clex.token)
@@ -131,7 +137,7 @@ class CudaParser(RecordParser):
         while self._peek_type() not in ("LBRACE", "EQUALS", None):
             names.append(self._advance().value)
         if self._accept("EQUALS"):
-            self._parse_qual_name()
+            self._namespace_aliases["".join(names)] = self._parse_qual_name().parts
             self._expect("SEMI")
             return Namespace("", [], coord=self._tok_coord(tok))
         self._expect("LBRACE")

@@ -2,6 +2,7 @@
 template <typename T> __device__ auto ldexp(T x, int e) { return x * exp2((T)e); }
 template <typename T> __device__ auto ldexpf(T x, int e) { return x * exp2((T)e); }
 template <typename T> __device__ auto scalbnf(T x, int e) { return x * exp2((T)e); }
+__device__ unsigned int __fns(unsigned int mask, unsigned int base, int offset) { unsigned int found = 0xffffffffu; int left = offset < 0 ? -offset : offset; if (offset == 0) return (mask >> base) & 1u ? base : 0xffffffffu; for (int i = (int)base; left > 0 && i >= 0 && i < 32; i += offset < 0 ? -1 : 1) { if ((mask >> i) & 1u) { --left; if (left == 0) found = (unsigned int)i; } } return found; }
 __device__ int __float2int_rn(float x) { return (int)rintf(x); }
 __device__ int lrintf(float x) { return (int)rintf(x); }
 __device__ int __float2int_rd(float x) { return (int)floorf(x); }

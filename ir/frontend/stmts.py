@@ -12,6 +12,7 @@ from ..nodes import Const as ConstExpr
 from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, RangeFor, Record, Using
 from .cxx_types import CArray, RecordType, show
 from .declare import Declarations
+from .library import in_library
 from .parser import to_loc
 from .places import describe
 from .returns import Returns, items_of
@@ -45,7 +46,7 @@ class Stmts(Returns):
     def statement(self, node: Any, pragma: Any = None) -> None:
         """Emit ``node``, with its source comments on the first statement it makes."""
         coord = getattr(node, "coord", None)
-        if coord is not None and not isinstance(coord, str):
+        if coord is not None and not isinstance(coord, str) and not in_library(coord.file):
             self.loc = to_loc(coord, self.file)
         comments = self.take_comments(self.loc)
         at = len(self.out)

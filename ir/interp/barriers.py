@@ -20,6 +20,11 @@ def barrier(machine: Machine, s: Barrier, frame: Frame, act: Active) -> None:
     if state.geometry is None:
         raise Unsupported("a barrier in parallel form", s.loc)
     lanes = frame.lanes(act)
+    if s.scope == "grid":
+        _everyone_here(machine, frame, act, lanes)
+        if isinstance(state.order, BarrierOrder):
+            state.order.grid_barrier(lanes)
+        return
     if s.scope == "block":
         _all_here(machine, frame, act, lanes, state.geometry.threads)
         if isinstance(state.order, BarrierOrder):
@@ -45,6 +50,14 @@ def _all_here(machine: Machine, frame: Frame, act: Active, lanes: np.ndarray, th
         block = int(np.argmax(partial))
         message = f"{present[block]} of {expected[block]} live threads of the block reach this barrier"
         machine.state.report("barrier-divergence", message, frame, act, partial[lanes // threads])
+
+
+def _everyone_here(machine: Machine, frame: Frame, act: Active, lanes: np.ndarray) -> None:
+    """Every thread of the grid reaches a grid barrier: one that has left would be waited for."""
+    if len(lanes) < frame.n:
+        missing = np.broadcast_to(True, len(lanes))
+        message = f"{len(lanes)} of {frame.n} threads of the grid reach this barrier"
+        machine.state.report("barrier-divergence", message, frame, act, missing)
 
 
 def _mask_here(machine: Machine, s: Barrier, frame: Frame, act: Active, lanes: np.ndarray) -> None:

@@ -39,7 +39,7 @@ class Order(ABC):
 
 
 class BarrierOrder(Order):
-    """Threads of a block are ordered by block barriers, those of a warp by warp barriers too, blocks by nothing."""
+    """Threads of a block are ordered by block barriers, those of a warp by warp barriers too, blocks by grid barriers."""
 
     kind = "race"
 
@@ -48,6 +48,7 @@ class BarrierOrder(Order):
         total = geometry.threads * geometry.blocks
         self.block_sync = np.zeros(total, np.int64)  # time of the last block barrier each thread was in
         self.warp_sync = np.zeros(total, np.int64)
+        self.grid_sync = np.zeros(total, np.int64)
         self.first = 0
 
     def ids(self, frame, lanes):
@@ -58,6 +59,10 @@ class BarrierOrder(Order):
         self.block_sync[lanes + self.first] = self.now
         self.warp_sync[lanes + self.first] = self.now
 
+    def grid_barrier(self, lanes: np.ndarray) -> None:
+        self.block_barrier(lanes)
+        self.grid_sync[lanes + self.first] = self.now
+
     def warp_barrier(self, lanes: np.ndarray) -> None:
         self.now += 1
         self.warp_sync[lanes + self.first] = self.now
@@ -66,7 +71,7 @@ class BarrierOrder(Order):
         other_block = who // self.threads != ids // self.threads
         other_warp = (who % self.threads) // self.warp != (ids % self.threads) // self.warp
         unordered = (when >= self.block_sync[ids]) & (other_warp | (when >= self.warp_sync[ids]))
-        return (who != ids) & (other_block | unordered)
+        return (who != ids) & np.where(other_block, when >= self.grid_sync[ids], unordered)
 
     def describe(self, identity):
         return "block {}, thread {}".format(*divmod(identity, self.threads))

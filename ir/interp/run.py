@@ -11,10 +11,10 @@ import numpy as np
 from ..diagnostics import KtcError
 from ..fold import evaluate
 from ..kernel import Kernel, Param
-from ..nodes import Body, Expr, Stmt, bodies
+from ..nodes import Body, Expr, Stmt, bodies, is_cooperative
 from ..types import Ptr, Vec, scalar_of
 from ..walk import assigned
-from .domain import Domain, domain_named
+from .domain import Domain, Unsupported, domain_named
 from .findings import Finding, Findings
 from .frames import Frame
 from .memory import Buffer
@@ -27,6 +27,9 @@ FUEL = 300_000
 
 LANES = 1 << 16
 """Threads that run at once: whole blocks are batched up to this many."""
+
+COOPERATIVE_LANES = 1 << 20
+"""Threads of a launch with grid barriers: they all run at once (a GPU holds some 300,000)."""
 
 Args = Mapping[str, np.ndarray | int | float]
 
@@ -187,6 +190,10 @@ class _Job:
         g = state.geometry
         assert g is not None
         per_batch = max(1, LANES // max(g.threads, 1))
+        if is_cooperative(self.kernel.body):  # all blocks wait for each other
+            per_batch = max(g.blocks, 1)
+            if per_batch * g.threads > COOPERATIVE_LANES:
+                raise Unsupported(f"a grid barrier over more than {COOPERATIVE_LANES} threads", self.kernel.loc)
         for first in range(0, g.blocks if g.threads else 0, per_batch):
             count = min(per_batch, g.blocks - first)
             blocks = Frame(count, values=root.values)

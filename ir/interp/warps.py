@@ -1,4 +1,4 @@
-"""Warp collectives over logical warps of 32 lanes: shuffles, ballot, any, all.
+"""Warp collectives over logical warps of 32 lanes: shuffles, votes, matches, reductions.
 
 Lanes of a block are numbered x fastest; a logical warp is 32 consecutive ones, whatever the hardware's width (a backend
 with 64-wide waves must keep that meaning). A shuffle reads lane values as they are before the operation. Reading from a
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..nodes import WarpOp
+from ..nodes import SHUFFLES, VOTES, WARP_REDUCTIONS, WarpOp
 from ..types import scalar_of
 from .domain import Unsupported
 from .frames import Active, Frame, spread
@@ -43,13 +43,18 @@ def warp_op(ev: Evaluator, e: WarpOp, frame: Frame, act: Active):
     n, lanes = frame.count(act), frame.lanes(act)
     thread = (lanes + state.first_thread) % threads
     lane = thread % WARP
-    value = spread(ev(e.value, frame, act) if e.kind.startswith("shfl") else ev.truth(e.value, frame, act), n)
+    value = spread(ev.truth(e.value, frame, act) if e.kind in VOTES else ev(e.value, frame, act), n)
     mask = spread(ev(e.mask, frame, act), n).astype(np.int64) & 0xFFFFFFFF
     active = np.zeros(frame.n, bool)
     active[lanes] = True
+    if e.kind == "active":
+        return _bits_per_warp(lanes, lane, value, frame.n)[lanes - lane].astype(np.uint32)
     _check_mask(state, frame, act, lanes, thread, lane, mask, active)
-    if not e.kind.startswith("shfl"):
+    if e.kind in VOTES:
         return _vote(e.kind, value, mask, lanes, lane, frame.n)
+    if e.kind not in SHUFFLES:
+        return _over_mask(e.kind, value, mask & _bits_per_warp(lanes, lane, np.ones(n, bool), frame.n)[lanes - lane],
+                          lanes, lane, frame.n)  # fmt: skip
     assert e.arg is not None
     arg = spread(ev(e.arg, frame, act), n).astype(np.int64)
     width = spread(ev(e.width, frame, act), n).astype(np.int64)
@@ -96,6 +101,32 @@ def _bits_per_warp(lanes, lane, flags, n: int) -> np.ndarray:
     words = np.zeros(n, np.int64)
     np.bitwise_or.at(words, lanes - lane, flags.astype(np.int64) << lane)
     return words
+
+
+def _over_mask(kind: str, value, mask, lanes, lane, n: int):
+    """Matches and reductions: every lane looks at the values of the lanes in its ``mask``."""
+    full = np.zeros(n + WARP, value.dtype)
+    full[lanes] = value
+    combine = COMBINE.get(WARP_REDUCTIONS.get(kind, ""))
+    same, total = np.zeros(len(lanes), np.int64), None
+    for i in range(WARP):
+        other, named = full[lanes - lane + i], (mask >> i) & 1 == 1
+        if combine is None:
+            same |= np.where(named & (other == full[lanes]), np.int64(1) << i, 0)
+        elif total is None:
+            total, seen = other.copy(), named.copy()
+        else:
+            total = np.where(named, np.where(seen, combine(total, other), other), total)
+            seen |= named
+    if combine is not None:
+        return total
+    return np.where(same == mask, mask, 0).astype(np.uint32) if kind == "match_all" else same.astype(np.uint32)
+
+
+COMBINE = {
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}  # fmt: skip
 
 
 def _vote(kind: str, value, mask, lanes, lane, n: int):

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 
 from ..fold import common_type
-from ..nodes import LOGICAL, Binary, Cast, Const, Expr
+from ..nodes import LOGICAL, WARP_KINDS, Binary, Cast, Const, Expr
 from ..types import BOOL, I32, SCALARS, U32, VOID, Scalar, Type
 
 PRECEDENCE: dict[str, int] = {
@@ -24,7 +24,7 @@ PRECEDENCE: dict[str, int] = {
 UNARY, POSTFIX, ATOM = 12, 13, 14
 
 HW_LEVELS = {"thread": "threadIdx", "block": "blockIdx", "block_dim": "blockDim", "grid_dim": "gridDim"}
-WARP_OPS = ("shfl", "shfl_up", "shfl_down", "shfl_xor", "ballot", "any", "all")
+WARP_OPS = WARP_KINDS
 FULL_WARP = Const(32, I32)
 FULL_MASK = Const(0xFFFFFFFF, U32)
 CACHES = ("ldg", "cs", "cg", "ca", "lu", "cv", "wb", "wt")
