@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate, simplify
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Const, Expr, Knob, Load, Store, Sym, Var
+from ktc.ir.nodes import Const, Expr, Knob, Load, Store, Sym, Var, is_cooperative
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, I32, Ptr, scalar_of
 from ktc.ir.walk import all_exprs, map_expr, walk, walk_expr
 
@@ -135,6 +135,12 @@ def _cxx_call(emitted: Emitted, api: str, x_of: Callable) -> list[str]:
     elif api == "cuda":
         opt_in = "cudaFuncAttributeMaxDynamicSharedMemorySize"
         lines.append(f"cudaFuncSetAttribute({emitted.entry}, {opt_in}, {shared});")
+    if is_cooperative(emitted.kernel.body):  # all blocks must be resident
+        names_of_args = ", ".join(f"&{a}" for a in args.split(", ") if a)
+        entry = emitted.entry if api == "cuda" else f"reinterpret_cast<const void*>({emitted.entry})"
+        lines.append(f"void* args[] = {{{names_of_args}}};")
+        lines.append(f"{api}LaunchCooperativeKernel({entry}, grid, block, args, {shared}, stream);")
+        return lines
     lines.append(f"{emitted.entry}<<<grid, block, {shared}, stream>>>({args});")
     return lines
 

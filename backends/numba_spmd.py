@@ -58,10 +58,14 @@ class SpmdPrinter:
 
     def hardware(self) -> list[str]:
         """The launch quantities that the block function takes as arguments, in a fixed order."""
-        used = {hw_name(x) for e in all_exprs(self.body) for x in walk_expr(e) if isinstance(x, HwIndex)}
+        used = self._named()
         used |= {f"dim_{a}" for a in self.axes}
         order = [f"{k}_{a}" for k in ("block", "grid", "dim") for a in AXES]
         return [n for n in order if n in used]
+
+    def _named(self) -> set[str]:
+        """The hardware indices that the body mentions."""
+        return {hw_name(x) for e in all_exprs(self.body) for x in walk_expr(e) if isinstance(x, HwIndex)}
 
     def block_function(self, name: str, params: list[str], decorator: str) -> list[str]:
         """The text of the block function."""
@@ -71,6 +75,8 @@ class SpmdPrinter:
             out.line('"""One block: threads run in turn, from one barrier to the next."""')
             if self.plan.spread or self.plan.masks or self.plan.lanes:
                 out.line(f"threads = {' * '.join('dim_' + a for a in reversed(self.axes))}")
+            for name in sorted(self._named() & {f"thread_{a}" for a in AXES if a not in self.axes}):
+                out.line(f"{name} = 0")
             self._allocate()
             self._items(self.plan.items)
         return out.lines

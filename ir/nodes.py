@@ -568,7 +568,8 @@ class Reduce(Stmt):
 def is_cooperative(body: Body) -> bool:
     """Whether blocks wait for each other: all of them must be resident, so the launch must be a cooperative one."""
     return any(
-        (isinstance(s, Barrier) and s.scope == "grid") or any(is_cooperative(inner) for inner in bodies(s)) for s in body
+        (isinstance(s, Barrier) and s.scope == "grid") or any(is_cooperative(inner) for inner in bodies(s))
+        for s in body
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.nodes import is_cooperative
 from ktc.ir.types import Ptr, Scalar
 
 from ..base import CompileFailure, DeviceInfo, Emitted, Executable
@@ -44,6 +45,7 @@ class CudaExecutable:
         self.resources: Mapping[str, int] = attr
         self._signature = signature(code.kernel)
         self._raised = 0
+        self._cooperative = is_cooperative(code.kernel.body)
 
     def launch(self, args: Mapping[str, object]) -> None:
         """Launch on the current stream; errors of the launch itself raise KtcError E-LAUNCH-FAILED."""
@@ -62,7 +64,7 @@ class CudaExecutable:
                 attribute = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 cp.cuda.driver.funcSetAttribute(self._fn.ptr, attribute, g.shared)
                 self._raised = g.shared
-            self._fn(g.grid, g.block, packed, g.shared)
+            self._fn(g.grid, g.block, packed, g.shared, enable_cooperative_groups=self._cooperative)
         except cp.cuda.driver.CUDADriverError as e:
             raise KtcError(
                 "E-LAUNCH-FAILED",

@@ -39,7 +39,7 @@ class Order(ABC):
 
 
 class BarrierOrder(Order):
-    """Threads of a block are ordered by block barriers, those of a warp by warp barriers too, blocks by grid barriers."""
+    """Threads of a block are ordered by block barriers, of a warp by warp barriers too, blocks by grid barriers."""
 
     kind = "race"
 

@@ -90,10 +90,11 @@ __device__ inline coalesced_group coalesced_threads() { return coalesced_group{_
 // ---- tiles of a power of two up to a warp
 template <unsigned int Size, typename Parent = void>
 struct thread_block_tile {
-  static_assert(Size > 0 && Size <= 32 && (Size & (Size - 1)) == 0, "tiles of 1, 2, 4, 8, 16 or 32 threads are supported");
   static constexpr unsigned int numThreads = Size;
 
-  __device__ thread_block_tile() {}
+  __device__ thread_block_tile() {
+    static_assert(Size > 0 && Size <= 32 && (Size & (Size - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads here");
+  }
   template <typename Other> __device__ thread_block_tile(const thread_block_tile<Size, Other>& other) {
     static_assert(!__is_tile<Other>::value, "a tile of a tile converts to no other type of tile here: declare it auto");
   }
