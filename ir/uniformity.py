@@ -12,6 +12,7 @@ in the whole of a loop that threads leave at different times. A thread that retu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .kernel import Kernel
@@ -72,9 +73,10 @@ def uniformity(kernel: Kernel) -> Uniformity:
     return uniformity_of(kernel.body)
 
 
-def uniformity_of(body: Body) -> Uniformity:
-    """The facts for ``body``, taking every symbol it does not assign as uniform."""
+def uniformity_of(body: Body, varying: Iterable[Sym] = ()) -> Uniformity:
+    """The facts for ``body``, taking every symbol that it does not assign and that is not in ``varying`` as uniform."""
     flow = _Flow()
+    flow.varying.update(varying)
     while flow.changed:
         flow.changed = False
         flow.body(body, divergent=False)

@@ -11,15 +11,22 @@ checked. The distributions attached reproduce the source's mapping, so lowering 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Acc, Reduce
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel, Launch
+from ktc.ir.nodes import Acc, Body, Par, Reduce
 from ktc.ir.walk import walk
 
 from .base import Arg, Pass, Refused, Result, Site
 from .raising.block import Blocked
+from .raising.shape import Left
+
+if TYPE_CHECKING:
+    from .raising.check import Reference
+    from .raising.report import Region
 
 MAX_CANDIDATES = 16
 
@@ -28,7 +35,8 @@ class Raise(Pass):
     name = "raise"
     summary = "threads, strides and barriers to parallel loops and reductions, checked exactly"
     refusals = ("E-RAISE-DONE", "E-RAISE-LAUNCH", "E-RAISE-THREAD", "E-RAISE-CARRIED", "E-RAISE-BARRIER",
-                "E-RAISE-DEPENDENCE", "E-RAISE-GRID-REDUCTION", "E-RAISE-MIXED", "E-RAISE-CHECK")  # fmt: skip
+                "E-RAISE-DEPENDENCE", "E-RAISE-GRID-REDUCTION", "E-RAISE-MIXED", "E-RAISE-CHECK",
+                "E-RAISE-OPAQUE", "E-RAISE-WARP", "E-RAISE-DIVERGENT")  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
         if kernel.is_parallel:
@@ -37,10 +45,6 @@ class Raise(Pass):
         return [Site("raise", "the kernel's loops become explicit")] if isinstance(outcome, Result) else []
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        from .raising.check import differs
-        from .raising.coordinates import prepare
-        from .raising.grid import candidates
-
         if kernel.is_parallel:
             return Refused("E-RAISE-DONE", "the kernel is in parallel form already")
         if kernel.launch is None:
@@ -49,19 +53,69 @@ class Raise(Pass):
                 "the launch geometry is unknown",
                 hint="give [launch] in workload.toml, or keep <<<>>> in the file",
             )
-        body = prepare(kernel, kernel.launch)
-        why = ""
         try:
-            for guess in islice(candidates(body, kernel.launch), MAX_CANDIDATES):
-                raised = kernel.with_(body=guess)
-                why = differs(kernel, raised)
-                if not why:
-                    return Result(_flagged(raised), _notes(raised))
-        except Blocked as b:
-            if why:
-                return _unlike(why)
-            return Refused(b.code, b.why, (b.loc,) if b.loc else ())
+            return self._checked(kernel, kernel.launch)
+        except KtcError as error:
+            if not error.code.startswith("E-INTERP"):
+                raise
+            locs = (error.loc,) if error.loc else ()
+            return Refused("E-RAISE-CHECK", f"nothing could be checked: {error.message}", locs, error.hint)
+
+    def _checked(self, kernel: Kernel, launch: Launch) -> Result | Refused:
+        from .raising.check import Reference
+        from .raising.coordinates import prepare
+
+        body = prepare(kernel, launch)
+        reference = Reference(kernel)
+        why, blocked = "", None
+        forms = islice(_forms(kernel, body, launch), MAX_CANDIDATES)
+        while True:
+            try:
+                guess, regions = next(forms)
+            except StopIteration:
+                break
+            except (Blocked, Left) as b:
+                blocked = blocked or b
+                break
+            raised = kernel.with_(body=guess)
+            wrong = reference.differs(raised) or _lowers(reference, raised)
+            if not wrong:
+                return Result(_flagged(raised), _notes(raised, regions, reference))
+            why = why or wrong
+        if blocked is not None and not why:
+            return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else ())
         return _unlike(why)
+
+
+def _forms(kernel: Kernel, body: Body, launch: Launch) -> Iterator[tuple[Body, tuple[Region, ...]]]:
+    """Candidate parallel forms, likeliest first; the reason why there is none, if there is none."""
+    from .raising.general import guesses
+    from .raising.grid import candidates
+
+    blocked: Blocked | Left | None = None
+    try:
+        for guess in candidates(body, launch):
+            yield guess, ()
+    except Blocked as b:
+        blocked = b
+    try:
+        for g in guesses(kernel, body, launch):
+            yield g.body, g.regions
+    except Left as b:
+        raise (blocked or b) from None
+    if blocked is not None:
+        raise blocked
+
+
+def _lowers(reference: Reference, raised: Kernel) -> str:
+    """'' if ``raised`` can be lowered again as it is, to a program that does the same without races."""
+    from .lowering import LoweringError, materialise
+
+    try:
+        lowered = materialise(raised)
+    except LoweringError as error:
+        return f"it could not be lowered again: {error.message}"
+    return reference.differs(lowered, ("int",), 2)
 
 
 def _unlike(why: str) -> Refused:
@@ -75,9 +129,7 @@ def _flagged(kernel: Kernel) -> Kernel:
     return kernel.with_(flags=kernel.flags | {"reassociates"}) if floating else kernel
 
 
-def _notes(kernel: Kernel) -> tuple[str, ...]:
-    from ktc.ir.nodes import Par
-
+def _notes(kernel: Kernel, regions: tuple[Region, ...], reference: Reference) -> tuple[str, ...]:
     loops = [s for s in walk(kernel.body) if isinstance(s, Par | Reduce)]
     names = ", ".join(f"{type(s).__name__.lower()} {s.var.name}" for s in loops)
-    return (f"raised and checked exactly: {names}",)
+    return (f"raised and checked exactly: {names}", *map(str, regions))

@@ -55,20 +55,30 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
             run.clear()
 
     for k, s in enumerate(body):
-        if ordered and scope.in_par:
+        before = list(pending)
+        if ordered and (scope.in_par or not st.grid):  # one block: everything is inside it
             here = accesses(s, idle)
             if conflict(pending, here):
                 flush(k)
                 out.append(Barrier(loc=s.loc))
                 pending.clear()
+                before.clear()
             pending += here
         if _is_leaf(s, scope, st):
             run.append(s)
         else:
             flush(k)
             out.extend(_compound(s, scope, st))
+            if _ends_in_barrier(out[-1] if out else None):
+                pending = before  # every round ended with a barrier: only what preceded the loop is still open
     flush(len(body))
     return tuple(out)
+
+
+def _ends_in_barrier(s: Stmt | None) -> bool:
+    if not isinstance(s, For | While) or not s.body:
+        return False
+    return isinstance(s.body[-1], Barrier) and not any(isinstance(x, Break | Continue | Return) for x in walk(s.body))
 
 
 def _is_leaf(s: Stmt, scope: Scope, st: State) -> bool:

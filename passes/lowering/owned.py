@@ -3,11 +3,12 @@
 A private array of an iteration that inner loops index by their own variables alone (``x_row[i]``, ``acc[row, col]``)
 needs no memory: an element belongs to the thread that runs its iteration. It becomes one register per jam position of
 those loops. All loops that touch it must be distributed alike along each dimension, without a run-time loop (``seq``),
-since registers cannot be indexed by one.
+since registers cannot be indexed by one. Further indices (``acc[ty, tx, k]``) pick from what one thread owns.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -64,8 +65,9 @@ def register_arrays(body: Body) -> dict[Sym, tuple[Owner, ...]]:
         if buffer not in arrays or not any(_threaded(s) for s in around):
             continue
         at = around[-1].loc
-        loops = [_loop_of(i, around) for i in index]
-        if None in loops or len({id(s) for s in loops}) != len(loops):
+        loops = list(itertools.takewhile(lambda s: s is not None, (_loop_of(i, around) for i in index)))
+        alone = {id(s) for s in around if _threaded(s)} <= {id(s) for s in loops}  # no two threads have these indices
+        if len({id(s) for s in loops}) != len(loops) or not (loops and (alone or len(loops) == len(index))):
             raise LoweringError("E-LOWER-OWNER", f"'{buffer.name}' is read at elements another thread owns", at)
         mine = tuple(_owner(s) for s in loops if s is not None)
         if owners.setdefault(buffer, mine) != mine:
@@ -128,9 +130,9 @@ def reserve(body: Body, scope: Scope, st: State) -> Body:
             raise LoweringError("E-LOWER-OWNER", f"'{sym.name}' cannot be kept in registers for several rows at once")
         t = sym.type
         assert isinstance(t, Array)
-        kept = tuple(n for o in owners for n in _slots(o.dist) if st.decide.value(n) != 1)
+        kept = tuple(n for o in owners for n in _slots(o.dist) if st.decide.value(n) != 1) + t.shape[len(owners) :]
         regs = fresh(sym.name, Array(t.elem, kept) if kept else t.elem)
-        st.owned[sym] = regs
+        st.owned[sym] = (regs, len(owners))
         out.append(Alloc(regs) if kept else Decl(regs))
     return tuple(out)
 

@@ -56,7 +56,7 @@ class State:
         self.base: dict[Sym, Expr] = {}  # loop variable -> its value at jam 0, minus lo
         self.exact: dict[Sym, bool] = {}  # lane jam variable -> lanes never straddle the end
         self.storage: dict[Sym, tuple[Sym, tuple[Sym, ...]]] = {}  # private value -> (array, jam variables)
-        self.owned: dict[Sym, Sym] = {}  # logical row array -> per-thread array
+        self.owned: dict[Sym, tuple[Sym, int]] = {}  # logical array -> per-thread array, dimensions that threads own
         self.levels_of: dict[Sym, tuple[Jam, ...]] = {}  # loop variable -> its jams
         self.depth: dict[Sym, int] = {}  # private value -> number of jams in force at its declaration
         self.loops: dict[Sym, Lowered] = {}  # loops being lowered, outermost first
@@ -127,7 +127,7 @@ class State:
 
         def own(s: Stmt) -> Stmt:
             if isinstance(s, Store) and s.buffer in self.owned:
-                regs, slots = self.owned[s.buffer], self._slots(s.buffer, s.index)
+                regs, slots = self.owned[s.buffer][0], self._slots(s.buffer, s.index)
                 if not slots:
                     return Assign(regs, s.value, loc=s.loc, comments=s.comments)
                 return dataclasses.replace(s, buffer=regs, index=slots)
@@ -147,7 +147,7 @@ class State:
     def _own(self, x: Expr) -> Expr:
         """Accesses of owned row arrays, resolved while their index still names the loop variable."""
         if isinstance(x, Load) and x.buffer in self.owned:
-            regs, slots = self.owned[x.buffer], self._slots(x.buffer, x.index)
+            regs, slots = self.owned[x.buffer][0], self._slots(x.buffer, x.index)
             return dataclasses.replace(x, buffer=regs, index=slots) if slots else Var(regs)
         return x
 
@@ -173,13 +173,14 @@ class State:
 
     def _slots(self, buffer: Sym, index: tuple[Expr, ...]) -> tuple[Expr, ...]:
         slots: list[Expr] = []
-        for v in map(strip, index):
+        own = self.owned[buffer][1]
+        for v in map(strip, index[:own]):
             if not isinstance(v, Var) or v.sym not in self.levels_of:
                 raise LoweringError(
                     "E-LOWER-OWNER", f"'{buffer.name}' lives in registers, so only its own loop variables may index it"
                 )
             slots += [Var(j.var) for j in self.levels_of[v.sym]]
-        return tuple(slots)
+        return (*slots, *index[own:])
 
     def _private(self, buffer: Sym, index: tuple[Expr, ...]) -> dict:
         if buffer in self.storage:
@@ -220,7 +221,7 @@ class State:
     def owner_guard(self, s: Stmt, scope: Scope) -> Stmt:
         """An effect outside the loops that distribute over some thread axis is one thread's to execute."""
         idle = self.thread_axes - scope.axes
-        if not scope.in_par or not idle or not has_effect(s):
+        if not (scope.in_par or not self.grid) or not idle or not has_effect(s):
             return s
         cond = first_thread(idle)
         assert cond is not None

@@ -8,26 +8,85 @@ not.
 from __future__ import annotations
 
 import random
+import time
+from collections.abc import Sequence
 
 import numpy as np
 from ktc.ir.fold import evaluate
 from ktc.ir.inputs import numpy_dtype
-from ktc.ir.interp import equivalent
+from ktc.ir.interp import run
+from ktc.ir.interp.equivalence import compare
+from ktc.ir.interp.run import RunResult
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import Ptr, Scalar, scalar_of
 
 BUFFER_ELEMENTS = 1 << 15
 MAX_THREADS = 1 << 13
+CHECK_FUEL = 40_000
+CHOOSING_SECONDS = 3.0
 SIZES = (1, 2, 3, 5, 7, 8, 12, 16, 17, 32, 33, 48, 64, 100, 130, 257, 300)
 
 
 def differs(source: Kernel, guess: Kernel, *, instances: int = 4, seed: int = 7) -> str:
     """'' if the two agree on every instance, else what differs. 'no instance' if none could be made."""
-    sets = invented_arguments(source, instances, seed)
-    if not sets:
-        return "no small launch satisfies the kernel's assumptions"
-    mismatch = equivalent(source, guess, sets)
-    return "" if mismatch is None else str(mismatch)
+    return Reference(source, instances=instances, seed=seed).differs(guess)
+
+
+class Reference:
+    """A source kernel, the instances it is run on, and what it does there; guesses are compared with it.
+
+    Instances are chosen so that together they reach as much of the source as the invented sizes can: a guess that was
+    never exercised is not a checked one. ``unreached`` is what no instance reached.
+    """
+
+    def __init__(self, source: Kernel, *, instances: int = 4, seed: int = 7) -> None:
+        self.source = source
+        self._runs: dict[tuple[int, str], RunResult] = {}
+        self.sets: list[dict] = []
+        self.unreached: frozenset[int] = frozenset()
+        self.endless = False
+        self._choose(instances, seed)
+
+    def _choose(self, instances: int, seed: int) -> None:
+        """The first ``instances`` sets, then those that reach something new, as long as it stays cheap."""
+        began, missing = time.monotonic(), None
+        for args in invented_arguments(self.source, 3 * instances, seed):
+            if len(self.sets) >= instances and (not missing or time.monotonic() - began > CHOOSING_SECONDS):
+                break
+            result = run(self.source, args, domain="int", fuel=CHECK_FUEL)
+            if any(f.kind == "fuel" for f in result.findings):
+                self.endless = True
+                continue
+            here = frozenset(id(s) for s in result.unreached)
+            new = missing is None or not missing <= here
+            if new or len(self.sets) < instances:
+                self._runs[len(self.sets), "int"] = result
+                self.sets.append(args)
+                missing = here if missing is None else missing & here
+        self.unreached = missing or frozenset()
+
+    def _run(self, number: int, domain: str) -> RunResult:
+        key = number, domain
+        if key not in self._runs:
+            self._runs[key] = run(self.source, self.sets[number], domain=domain, fuel=CHECK_FUEL)
+        return self._runs[key]
+
+    def differs(self, guess: Kernel, domains: Sequence[str] = ("int", "field"), most: int | None = None) -> str:
+        """'' if ``guess`` leaves the same bits on every instance and has no defect that the source lacks."""
+        if not self.sets:
+            if self.endless:
+                return f"the source does not end within {CHECK_FUEL} statements on small sizes"
+            return "no small launch satisfies the kernel's assumptions"
+        for number, args in enumerate(self.sets[:most]):
+            for domain in domains:
+                first = self._run(number, domain)
+                second = run(guess, args, domain=domain, fuel=max(CHECK_FUEL // 10, 30 * first.steps))
+                known = {f.kind for f in first.findings}
+                new = next((f for f in second.findings if f.kind not in known), None)
+                difference = new or compare(first, second, domain, number)
+                if difference is not None:
+                    return str(difference)
+        return ""
 
 
 def invented_arguments(kernel: Kernel, instances: int, seed: int) -> list[dict[str, np.ndarray | int | float]]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ktc.ir.fold import cast, fold_node, mul, simplify
+from ktc.ir.fold import cast, fold_node, i32, mul, simplify
 from ktc.ir.kernel import Launch
-from ktc.ir.nodes import Binary, Body, Cast, Const, Decl, Expr, For, HwIndex, If, Level, Par, Sym, Var, fresh
+from ktc.ir.nodes import Body, Cast, Const, Decl, Expr, For, HwIndex, Level, Par, Sym, Var, fresh
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import assigned, keep, map_body, used, walk, without
+from ktc.ir.walk import assigned, keep, map_body, walk, without
 
 from .block import Blocked, raise_block
-from .coordinates import AXES, Coordinate, conjuncts, hw_indices, inline_thread_values
-from .loops import strided, upper_bound
+from .coordinates import AXES, Coordinate, hw_indices, inline_thread_values
+from .guards import stripped
+from .loops import strided
 
 
 def candidates(body: Body, launch: Launch) -> Iterator[Body]:
@@ -38,7 +39,7 @@ def _elements(body: Body, coords: dict[str, Coordinate], launch: Launch) -> Iter
         name = coords[h.axis].sym.name
         raise Blocked("E-RAISE-MIXED", f"{h.level}Idx.{h.axis} is used beside the global index '{name}'", None)
     bounds = {c.sym: [_zero(c.sym), _covered(c, launch)] for c in coords.values()}
-    body = _strip_guard(body, bounds)
+    body = stripped(body, bounds)
     others = {h.axis for h in hw_indices(body) if h.level == "thread"}
     if others:
         raise Blocked("E-RAISE-MIXED", f"threadIdx.{min(others)} is used beside global indices", None)
@@ -50,7 +51,7 @@ def _elements(body: Body, coords: dict[str, Coordinate], launch: Launch) -> Iter
         k = AXES.index(axis)
         dist = (Level("thread", launch.block[k], axis), Level("block", None, axis))
         body = (Par(sym, lo, hi, dist, body, tags=frozenset({f"loop:{sym.name}"})),)
-    yield _block_loops(body, launch)
+    yield block_loops(body, launch)
 
 
 def _zero(s: Sym) -> Expr:
@@ -65,56 +66,6 @@ def _covered(c: Coordinate, launch: Launch) -> Expr:
     return cast(simplify(mul(launch.block[k], launch.grid[k])), t)
 
 
-def _strip_guard(body: Body, bounds: dict[Sym, list[Expr]]) -> Body:
-    """Move the conditions that bound a coordinate from the guard around the rest of the body into ``bounds``."""
-    if not body or not isinstance(body[-1], If) or body[-1].orelse:
-        return body
-    guard = body[-1]
-    if not all(isinstance(s, Decl) for s in body[:-1]):
-        return body
-    local = {s.sym for s in body[:-1] if isinstance(s, Decl)}
-    kept: list[Expr] = []
-    for c in conjuncts(guard.cond):
-        if not _tighten(c, bounds, local):
-            kept.append(c)
-    cond: Expr | None = None
-    for c in kept:
-        cond = c if cond is None else Binary("&&", cond, c)
-    inner = (*body[:-1], *guard.then)
-    if cond is not None:
-        return (*body[:-1], If(cond, guard.then, loc=guard.loc, comments=guard.comments))
-    return _strip_guard(inner, bounds)
-
-
-def _tighten(c: Expr, bounds: dict[Sym, list[Expr]], local: set[Sym]) -> bool:
-    for sym, b in bounds.items():
-        if (used(c) - {sym}) & (set(bounds) | local):
-            continue
-        hi = upper_bound(c, sym)
-        if hi is not None and not b[2:]:
-            b[1] = hi
-            b.append(Const(True, I32))  # an upper bound has been taken
-            return True
-        lo = _lower_bound(c, sym)
-        if lo is not None and b[0] == _zero(sym):
-            b[0] = lo
-            return True
-    return False
-
-
-def _lower_bound(c: Expr, sym: Sym) -> Expr | None:
-    """``lo`` such that ``c`` is ``sym >= lo``."""
-    if not isinstance(c, Binary):
-        return None
-    mirrored = {">": "<=", ">=": "<", "<": ">=", "<=": ">"}.get(c.op)
-    t = sym.type
-    assert isinstance(t, Scalar)
-    if mirrored is None:
-        return None
-    negated = upper_bound(Binary(mirrored, c.a, c.b), sym)  # !(sym >= lo) is sym < lo
-    return None if negated is None else simplify(cast(negated, t))
-
-
 # -------------------------------------------------------------------------------------------------- one block a row
 
 
@@ -127,7 +78,7 @@ def _blocks(body: Body, launch: Launch) -> Iterator[Body]:
         if any(h.level == "thread" and h.axis == axis for h in hw_indices(body)):
             raise Blocked("E-RAISE-THREAD", f"threadIdx.{axis} is used in a way that is not understood", None)
     for inner in raise_block(body, launch):
-        yield _block_loops(inner, launch)
+        yield block_loops(inner, launch)
 
 
 def _grid_stride(body: Body, launch: Launch) -> Body | None:
@@ -143,9 +94,11 @@ def _grid_stride(body: Body, launch: Launch) -> Body | None:
     return None if out is None else (*body[:-1], *out)
 
 
-def _block_loops(body: Body, launch: Launch) -> Body:
+def block_loops(body: Body, launch: Launch) -> Body:
     """``par`` loops over the block axes that ``body`` still mentions, named after the source's variables."""
-    axes = sorted({h.axis for h in hw_indices(body) if h.level == "block"}, reverse=True)
+    mentioned = {h.axis for h in hw_indices(body) if h.level == "block"}
+    several = {a for a, n in zip(AXES, launch.grid) if simplify(n) != i32(1) and not _in_grid(body, a)}
+    axes = sorted(mentioned | several, reverse=True)
     named = {axis: _name_of_block(body, axis) for axis in axes}
     for axis in reversed(axes):  # x innermost is not required here: blocks are independent
         decl = named[axis]
@@ -157,6 +110,11 @@ def _block_loops(body: Body, launch: Launch) -> Body:
         tags = frozenset({f"loop:{sym.name}"})
         body = (Par(sym, _zero(sym), hi, (Level("block", None, axis),), body, tags=tags),)
     return body
+
+
+def _in_grid(body: Body, axis: str) -> bool:
+    """Whether a loop of ``body`` is spread over this axis of the grid already."""
+    return any(lv.kind == "block" and lv.axis == axis for s in walk(body) if isinstance(s, Par) for lv in s.dist)
 
 
 def _named(body: Body, block: HwIndex, v: Sym) -> Body:

@@ -1,0 +1,131 @@
+"""Split thread programs as parallel loops, with the values of each thread carried from loop to loop."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from ktc.ir.fold import i32
+from ktc.ir.nodes import Alloc, Body, Decl, Expr, HwIndex, If, Level, Par, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.types import I32
+from ktc.ir.walk import declared, rename, walk
+
+from .items import Control, Item, Plain, Segment, Team
+from .privates import Rows, expandable, prologue, recomputable, row_type, touched
+from .shape import Left, is_local_array, with_hardware
+
+
+@dataclass
+class Emitter:
+    """Writes one team's items; ``varying`` are the symbols that each thread has its own value of."""
+
+    team: Team
+    varying: frozenset[Sym]
+
+    def emit(self, items: list[Item], body: Body) -> Body:
+        """The items of ``body`` as loops.
+
+        Raises:
+            Left: when a value cannot be carried from one loop to the next.
+        """
+        segments: dict[int, tuple[Segment, int]] = {}
+        _collect(items, 0, segments)
+        varying = self.varying
+        source = tuple(s for seg, _ in segments.values() for s in seg.stmts)
+        again = recomputable(body + source, varying)
+        where: dict[Sym, set[int]] = {}
+        home: dict[Sym, int] = {}
+        private = (varying | {d for d in declared(source) if not hasattr(d.type, "space")}) - again.keys()
+        private |= {s.sym for s in walk(source) if isinstance(s, Alloc) and is_local_array(s.sym)}
+        for key, (seg, _) in segments.items():
+            bare = {s.sym for s in seg.stmts if isinstance(s, Decl | Alloc) and _bare(s)}
+            for sym in touched(tuple(s for s in seg.stmts if not _bare(s)), [a.value for a in seg.accs]):
+                if sym in private and (not hasattr(sym.type, "space") or is_local_array(sym)):
+                    where.setdefault(sym, set()).add(key)
+            for sym in {s.sym for s in walk(tuple(seg.stmts)) if isinstance(s, Decl | Alloc)}:
+                home.setdefault(sym, key)
+            for sym in bare:
+                home[sym] = key
+        rows: dict[Sym, Sym] = {}
+        self.shape = tuple(n for _, _, n in reversed(self.team.axes))
+        for sym, keys in where.items():
+            at = home.get(sym)
+            depth = segments[at][1] if at in segments else 0  # type: ignore[index]
+            if keys == {at} or (len(keys) == 1 and segments[next(iter(keys))][1] == depth):
+                continue
+            if not expandable(sym, source):
+                raise Left("E-RAISE-CARRIED", f"'{sym.name}' lives across a barrier and cannot be kept per thread",
+                           None)  # fmt: skip
+            rows[sym] = fresh(sym.name, row_type(sym, self.shape))
+        self.again, self.rows = again, rows
+        self.moved: dict[int, list[Stmt]] = {}
+        for sym, keys in where.items():
+            if sym not in rows and home.get(sym) not in keys:
+                decl = next((s for s in walk(source) if isinstance(s, Decl | Alloc) and s.sym == sym), None)
+                if decl is not None:
+                    self.moved.setdefault(next(iter(keys)), []).append(decl)
+        self.bare_dropped = {sym for sym in where if sym not in rows and home.get(sym) not in where[sym]}
+        front = tuple(Alloc(r) for r in rows.values())
+        return front + self._body(items)
+
+    def _body(self, items: list[Item]) -> Body:
+        out: list[Stmt] = []
+        for item in items:
+            if isinstance(item, Plain):
+                out.append(item.stmt)
+            elif isinstance(item, Control):
+                bodies = [self._body(p) for p in item.parts]
+                s = item.stmt
+                if isinstance(s, If):
+                    out.append(dataclasses.replace(s, then=bodies[0], orelse=bodies[1]))
+                else:
+                    out.append(dataclasses.replace(s, body=bodies[0]))
+            else:
+                out += self._loops(item)
+        return tuple(out)
+
+    def _loops(self, seg: Segment) -> Body:
+        stmts = tuple(s for s in seg.stmts if not (isinstance(s, Decl | Alloc) and s.sym in self.bare_dropped))
+        stmts = (*self.moved.get(id(seg), ()), *stmts)
+        if not stmts and not seg.accs:
+            return ()
+        first = prologue((*stmts, *(Decl(fresh("_", I32), a.value) for a in seg.accs)), self.again)
+        env = {d.sym: fresh(d.sym.name, d.sym.type) for d in (*first, *stmts) if isinstance(d, Decl)
+               and d.sym in self.again}  # fmt: skip
+        loop_vars = [fresh(name, I32) for _, name, _ in self.team.axes]
+        hw: dict[HwIndex, Expr] = {HwIndex("thread", a): Var(v) for (a, _, _), v in zip(self.team.axes, loop_vars)}
+        rows = Rows(tuple(Var(v) for v in reversed(loop_vars)), self.rows)
+        body = rename(with_hardware(rows.apply((*first, *stmts)), hw), env)
+        accs = [dataclasses.replace(a, value=_one_expr(rows, a.value, hw, env)) for a in seg.accs]
+        loc = next((s.loc for s in seg.stmts if s.loc), None)
+        for (axis, _, n), v in zip(self.team.axes, loop_vars):
+            dist = (Level("thread", n, axis),)
+            tags = frozenset({f"loop:{v.name}"})
+            if not accs:
+                body = (Par(v, i32(0), n, dist, body, loc=loc, tags=tags),)
+                continue
+            last = axis == self.team.axes[-1][0]
+            syms = [a.sym if last else fresh(a.sym.name, a.sym.type) for a in accs]
+            here = tuple(dataclasses.replace(a, sym=s) for a, s in zip(accs, syms))
+            body = (Reduce(here, v, i32(0), n, dist, body, loc=loc, tags=tags),)
+            accs = [dataclasses.replace(a, value=Var(s)) for a, s in zip(accs, syms)]
+        return body
+
+
+def _one_expr(rows: Rows, e: Expr, hw: dict[HwIndex, Expr], env: dict[Sym, Sym]) -> Expr:
+    s = rename(with_hardware(rows.apply((Decl(fresh("_", I32), e),)), hw), env)[0]
+    assert isinstance(s, Decl) and s.init is not None
+    return s.init
+
+
+def _bare(s: Stmt) -> bool:
+    return (isinstance(s, Decl) and s.init is None) or isinstance(s, Alloc)
+
+
+def _collect(items: list[Item], depth: int, out: dict[int, tuple[Segment, int]]) -> None:
+    for item in items:
+        if isinstance(item, Segment):
+            out[id(item)] = (item, depth)
+        elif isinstance(item, Control):
+            for n, p in enumerate(item.parts):
+                _collect(p, id(item) * 2 + n, out)

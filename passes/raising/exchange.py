@@ -1,0 +1,263 @@
+"""Regions in which threads exchange values, understood by what they do, not by how they are written.
+
+A region (shared stores, barriers, shuffles, shared atomics) is run by itself in the interpreter, on distinct exact
+values for what the threads bring in. What comes out is compared with a table of meanings: a reduction of one input
+over the whole team by any operator. The shape of the tree, its direction, masks, widths, unrolling and warp-synchronous
+tails do not matter. A guess that happens to fit is still checked with the whole kernel afterwards.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from ktc.ir.fold import cast, i32, is_const, product
+from ktc.ir.kernel import Launch
+from ktc.ir.nodes import (
+    Acc,
+    Alloc,
+    Assign,
+    Atomic,
+    Barrier,
+    Body,
+    Break,
+    Continue,
+    Decl,
+    Expr,
+    Fence,
+    For,
+    If,
+    Level,
+    Load,
+    Reduce,
+    Return,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    While,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import I32, Scalar, scalar_of
+from ktc.ir.uniformity import uniformity_of
+from ktc.ir.walk import all_exprs, assigned, declared, map_body, stmt_exprs, substitute, used_in, walk, walk_expr
+from ktc.passes.lowering.reduction import identity
+
+from .normal import bubbled, own_cells, split_effects, temporaries
+from .privates import recomputable
+from .probe import Probe
+from .report import Region
+from .shape import has_warp_op, is_shared
+
+MAX_ENDS = 14
+
+
+class Exchange:
+    """Finds and replaces the exchange regions of one kernel for one team."""
+
+    def __init__(self, launch: Launch, team: dict[str, Expr], numbers: dict[str, int]) -> None:
+        self.launch, self.team, self.numbers = launch, team, numbers
+        self.regions: list[Region] = []
+
+    def replaced(self, body: Body) -> Body:
+        """``body`` with every understood region as a ``reduce`` over the team, in thread form (for the splitter)."""
+        self.shared = {s.sym: s for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)}
+        self.probe = Probe(self.launch, frozenset(self.team), self.numbers, self.shared)
+        body = self._normal(body)
+        varying = uniformity_of(body, self.made).varying
+        self.private = varying
+        self.again = recomputable(body, varying)
+        self.constants = recomputable(body, set(declared(body)))
+        return self._list(body)
+
+    def _normal(self, body: Body) -> Body:
+        """Every list rewritten so that an exchange stands by itself: own cells as variables, effects split off."""
+        self.made: set[Sym] = set()
+
+        def one(body: Body) -> Body:
+            inside = []
+            for s in body:
+                if isinstance(s, If) and _communicates(s):
+                    s = dataclasses.replace(s, then=one(s.then), orelse=one(s.orelse))
+                elif isinstance(s, For | While) and _communicates(s):
+                    s = dataclasses.replace(s, body=one(s.body))
+                inside.append(s)
+            body = tuple(inside)
+            if not any(_exchanges(s) for s in body):
+                return body
+            body, more = split_effects(body)
+            body, own = own_cells(body, self.probe.injective)
+            body, temps = temporaries(body)
+            self.made |= more | own | temps
+            return bubbled(body)
+
+        return one(body)
+
+    # ----------------------------------------------------------------------------------------------------- matching
+
+    def _list(self, body: Body) -> Body:
+        out: list[Stmt] = []
+        k = 0
+        while k < len(body):
+            s = body[k]
+            found = self._match(body, k)
+            if found is not None:
+                reduce, body = found
+                out.append(reduce)
+                k = 0
+                continue
+            k += 1
+            if isinstance(s, If) and _communicates(s):
+                s = dataclasses.replace(s, then=self._list(s.then), orelse=self._list(s.orelse))
+            elif isinstance(s, For | While) and _communicates(s):
+                s = dataclasses.replace(s, body=self._list(s.body))
+            out.append(s)
+        return tuple(out)
+
+    def _match(self, body: Body, start: int) -> tuple[Stmt, Body] | None:
+        """The longest understood region of ``body`` that starts at ``start``: its reduction, and what follows."""
+        s = body[start]
+        if not _exchanges(s) or isinstance(s, Barrier | Fence):
+            return None
+        for end in self._ends(body, start):
+            found = self._understood(body, start, end)
+            if found is not None:
+                return found
+        return None
+
+    def _ends(self, body: Body, start: int) -> Iterator[int]:
+        ends = []
+        for k in range(start, len(body)):
+            if not _moves_only(body[k]):
+                break
+            if any(_communicates(s) for s in body[start : k + 1]):
+                ends.append(k + 1)
+        yield from list(reversed(ends))[:MAX_ENDS]
+
+    def _understood(self, body: Body, start: int, end: int) -> tuple[Stmt, Body] | None:
+        region, rest = body[start:end], body[end:]
+        private = self.private - self.again.keys()
+        mine = set(declared(region))
+        inputs = [v for v in _live_in(region) if v in private and v not in mine and isinstance(v.type, Scalar)]
+        if not inputs:
+            return None
+        read_later, here = used_in(rest), set(declared(body))
+        outside = {v for v in assigned(region) - mine if v in read_later or v not in here}
+        values = [v for v in (mine & read_later) | outside if isinstance(v.type, Scalar)]
+        values = sorted((v for v in values if v not in self.again or v in outside), key=lambda v: v.id)
+        cells = self._cells(region, rest)
+        if cells is None or not (values or cells):
+            return None
+        outcome = self.probe.summarise(region, inputs, values, cells, {**self.constants, **self.again})
+        if outcome is None:
+            return None
+        return self._replace(region, rest, values, cells, outcome, here)
+
+    def _cells(self, region: Body, rest: Body) -> list[tuple[Sym, tuple[Expr, ...]]] | None:
+        """Shared elements of the region that are read after it; None when not at constant places."""
+        arrays = {b for b in assigned(region) if is_shared(b)}
+        out: list[tuple[Sym, tuple[Expr, ...]]] = []
+        for s in rest:
+            for b in [b for b in arrays if self._overwrites(s, b)]:
+                arrays.discard(b)
+            for e in all_exprs((s,)):
+                if isinstance(e, Load) and e.buffer in arrays:
+                    if not all(is_const(i) for i in e.index):
+                        return None
+                    if (e.buffer, e.index) not in out:
+                        out.append((e.buffer, e.index))
+        return out
+
+    def _overwrites(self, s: Stmt, b: Sym) -> bool:
+        return isinstance(s, Store) and s.buffer == b and self.probe.injective(s.index)
+
+    def _replace(self, region: Body, rest: Body, values, cells, outcome, here) -> tuple[Stmt, Body]:
+        accs: dict[tuple[Sym, str], Acc] = {}
+
+        def reduced(fit: tuple[Sym, str], name: str) -> Sym:
+            if fit not in accs:
+                source, op = fit
+                t = source.type
+                accs[fit] = Acc(fresh(name, t), op, identity(op, scalar_of(t)), Var(source))
+            return accs[fit].sym
+
+        for v in values:
+            result = cast(Var(reduced(outcome[v], v.name)), v.type)
+            again = v in assigned(rest) or v not in here
+            rest = (Assign(v, result), *rest) if again else substitute(rest, {v: result})
+        for cell in cells:
+            fit = outcome[cell]
+            rest = self._read_instead(rest, cell, cast(Var(reduced(fit, fit[0].name)), scalar_of(cell[0].type)))
+        loc = next((s.loc for s in region if s.loc), None)
+        what = ", ".join(f"{a.op} of {a.value.sym.name}" for a in accs.values())  # type: ignore[attr-defined]
+        self.regions.append(Region("reduction", what, "found by running the exchange on exact values", loc))
+        var, total = fresh("t", I32), product(list(self.team.values()))
+        dist = tuple(Level("thread", n, a) for a, n in self.team.items())
+        return Reduce(tuple(accs.values()), var, i32(0), total, dist, (), loc=loc), rest
+
+    def _read_instead(self, rest: Body, cell: tuple[Sym, tuple[Expr, ...]], by: Expr) -> Body:
+        buffer, index = cell
+        cut = next((k for k, s in enumerate(rest) if self._overwrites(s, buffer)), len(rest))
+
+        def on(e: Expr) -> Expr:
+            return by if isinstance(e, Load) and e.buffer == buffer and e.index == index else e
+
+        return map_body(rest[:cut], lambda s: s, on) + rest[cut:]
+
+
+# -------------------------------------------------------------------------------------------------------- predicates
+
+
+def _communicates(s: Stmt) -> bool:
+    """Whether ``s`` can carry a value from one thread to another."""
+    if any(isinstance(x, Barrier) for x in walk((s,))) or has_warp_op(s):
+        return True
+    return any(isinstance(x, Atomic) and is_shared(x.buffer) for x in walk((s,)))
+
+
+def _exchanges(s: Stmt) -> bool:
+    if _communicates(s):
+        return True
+    return any(isinstance(x, Store) and is_shared(x.buffer) for x in walk((s,)))
+
+
+def _moves_only(s: Stmt) -> bool:
+    """Whether ``s`` touches registers and shared memory only and goes on to the next statement."""
+    for x in walk((s,)):
+        if isinstance(x, Store | Atomic) and getattr(x.buffer.type, "space", "local") not in ("shared", "local"):
+            return False
+        if isinstance(x, Return) or (isinstance(x, Break | Continue) and x is s):
+            return False
+        for e in stmt_exprs(x):
+            for y in walk_expr(e):
+                if isinstance(y, Load) and getattr(y.buffer.type, "space", "local") not in ("shared", "local"):
+                    return False
+    return True
+
+
+def _live_in(region: Body) -> list[Sym]:
+    """Scalars that ``region`` may read before it writes them, in order of first reading."""
+    out: dict[Sym, None] = {}
+
+    def reads(e: Expr, written: set[Sym]) -> None:
+        for x in walk_expr(e):
+            if isinstance(x, Var) and x.sym not in written:
+                out.setdefault(x.sym)
+
+    def go(body: Body, written: set[Sym]) -> set[Sym]:
+        for s in body:
+            for e in stmt_exprs(s):
+                reads(e, written)
+            if isinstance(s, Decl | Assign):
+                written = written | {s.sym}
+            elif isinstance(s, If):
+                written = go(s.then, written) & go(s.orelse, written)
+            elif isinstance(s, For | While):
+                go(s.body, written | ({s.var} if isinstance(s, For) else set()))
+        return written
+
+    go(region, set())
+    return list(out)
+
+
+__all__ = ["Exchange"]

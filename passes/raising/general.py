@@ -1,0 +1,105 @@
+"""Raising in general: candidates from the most understood to the least, for the exact check to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ktc.ir.fold import i32
+from ktc.ir.kernel import Kernel, Launch
+from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Var, fresh
+from ktc.ir.types import I32, Scalar
+from ktc.ir.walk import assigned, substitute, walk, without
+
+from .check import invented_arguments
+from .coordinates import AXES
+from .exchange import Exchange
+from .grid import block_loops
+from .report import Region, left_as_threads
+from .shape import Left, with_hardware
+from .threads import Team, ThreadLoops, thread_sizes
+from .tidy import tidied
+
+
+@dataclass(frozen=True)
+class Guess:
+    body: Body
+    regions: tuple[Region, ...]
+
+
+def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
+    """Parallel forms of a prepared body, likeliest first.
+
+    Raises:
+        Left: when none can be made (at the end).
+    """
+    sizes = thread_sizes(launch)
+    body, names = thread_names(body)
+    numbers = _numbers(kernel)
+    left: Left | None = None
+    for team in _teams(sizes):
+        for exchanging in (True, False):
+            try:
+                guess = _guess(body, launch, sizes, team, names, numbers, exchanging)
+                if guess is not None:
+                    yield guess
+            except Left as why:
+                left = left or why
+    if left is not None:
+        raise left
+
+
+def _teams(sizes: dict[str, Expr]) -> Iterator[tuple[str, ...]]:
+    yield tuple(sizes)
+    if len(sizes) > 1 and "x" in sizes:
+        yield ("x",)
+
+
+def _numbers(kernel: Kernel) -> dict[str, int]:
+    sets = invented_arguments(kernel, 1, 7)
+    return {k: v for k, v in sets[0].items() if isinstance(v, int)} if sets else {}
+
+
+def _guess(
+    body: Body,
+    launch: Launch,
+    sizes: dict[str, Expr],
+    team: tuple[str, ...],
+    names: dict[str, str],
+    numbers: dict[str, int],
+    exchanging: bool,
+) -> Guess | None:
+    outer = [a for a in sizes if a not in team]
+    loop_vars = {a: fresh(names[a], I32) for a in outer}
+    body = with_hardware(body, {HwIndex("thread", a): Var(v) for a, v in loop_vars.items()})
+    regions: tuple[Region, ...] = ()
+    if exchanging:
+        exchange = Exchange(launch, {a: sizes[a] for a in team}, numbers)
+        body = exchange.replaced(body)
+        regions = tuple(exchange.regions)
+        if not regions:
+            return None
+    out = ThreadLoops(Team(tuple((a, names[a], sizes[a]) for a in team)), launch).raised(body)
+    for a in outer:
+        v = loop_vars[a]
+        out = (Par(v, i32(0), sizes[a], (Level("thread", sizes[a], a),), out, tags=frozenset({f"loop:{v.name}"})),)
+    out = tidied(block_loops(out, launch))
+    return Guess(out, regions + left_as_threads(out))
+
+
+def thread_names(body: Body) -> tuple[Body, dict[str, str]]:
+    """``int tx = threadIdx.x`` dropped in favour of the index; the names the source uses for each axis."""
+    names = {a: f"t{a}" for a in AXES}
+    changed = assigned(body)
+    for s in [s for s in walk(body) if isinstance(s, Decl)]:
+        t = s.sym.type
+        if s.init is None or s.sym in changed or not (isinstance(t, Scalar) and t.is_int and t.bits >= 32):
+            continue
+        h = s.init.x if isinstance(s.init, Cast) else s.init
+        if isinstance(h, HwIndex) and h.level == "thread":
+            names[h.axis] = s.sym.name
+            body = substitute(without(body, s), {s.sym: s.init})
+    return body, names
+
+
+__all__ = ["Guess", "guesses", "thread_names"]

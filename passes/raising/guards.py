@@ -1,0 +1,61 @@
+"""Conditions around a loop nest's body that bound its loop variables."""
+
+from __future__ import annotations
+
+from ktc.ir.fold import cast, simplify
+from ktc.ir.nodes import Binary, Body, Const, Decl, Expr, If, Sym
+from ktc.ir.types import I32, Scalar
+from ktc.ir.walk import used
+
+from .coordinates import conjuncts
+from .loops import upper_bound
+
+
+def stripped(body: Body, bounds: dict[Sym, list[Expr]]) -> Body:
+    """Move the conditions that bound a variable from the guard around the rest of the body into ``bounds``."""
+    if not body or not isinstance(body[-1], If) or body[-1].orelse:
+        return body
+    guard = body[-1]
+    if not all(isinstance(s, Decl) for s in body[:-1]):
+        return body
+    local = {s.sym for s in body[:-1] if isinstance(s, Decl)}
+    kept: list[Expr] = []
+    for c in conjuncts(guard.cond):
+        if not _tighten(c, bounds, local):
+            kept.append(c)
+    cond: Expr | None = None
+    for c in kept:
+        cond = c if cond is None else Binary("&&", cond, c)
+    inner = (*body[:-1], *guard.then)
+    if cond is not None:
+        return (*body[:-1], If(cond, guard.then, loc=guard.loc, comments=guard.comments))
+    return stripped(inner, bounds)
+
+
+def _tighten(c: Expr, bounds: dict[Sym, list[Expr]], local: set[Sym]) -> bool:
+    for sym, b in bounds.items():
+        if (used(c) - {sym}) & (set(bounds) | local):
+            continue
+        hi = upper_bound(c, sym)
+        if hi is not None and not b[2:]:
+            b[1] = hi
+            b.append(Const(True, I32))  # an upper bound has been taken
+            return True
+        lo = _lower_bound(c, sym)
+        if lo is not None and b[0] == Const(0, sym.type):  # type: ignore[arg-type]
+            b[0] = lo
+            return True
+    return False
+
+
+def _lower_bound(c: Expr, sym: Sym) -> Expr | None:
+    """``lo`` such that ``c`` is ``sym >= lo``."""
+    if not isinstance(c, Binary):
+        return None
+    mirrored = {">": "<=", ">=": "<", "<": ">=", "<=": ">"}.get(c.op)
+    t = sym.type
+    assert isinstance(t, Scalar)
+    if mirrored is None:
+        return None
+    negated = upper_bound(Binary(mirrored, c.a, c.b), sym)  # !(sym >= lo) is sym < lo
+    return None if negated is None else simplify(cast(negated, t))

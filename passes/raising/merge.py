@@ -1,0 +1,202 @@
+"""Nested parallel loops that the body only uses together become the one loop they stand for.
+
+before                                                      after
+    par b in 0..grid @ [block.x]                                par i in 0..n @ [thread.x 256, block.x]
+      par t in 0..256 @ [thread.x 256]                            y[i] = x[i]
+        let i = b * 256 + t
+        if i < n: y[i] = x[i]
+
+Any two loops of a perfect nest will do, on whatever axes: ``w = fast + extent(fast) * slow``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from ktc.ir.analysis.affine import linear_form, mentions
+from ktc.ir.fold import add, cast, cdiv, i32, is_const, mul, simplify
+from ktc.ir.nodes import Body, Call, Cast, Decl, Expr, If, Level, Load, Par, Stmt, Sym, Var, WarpOp, fresh
+from ktc.ir.types import Scalar
+from ktc.ir.walk import (
+    assigned,
+    declared,
+    keep,
+    map_body,
+    map_expr,
+    stmt_exprs,
+    substitute,
+    used,
+    used_in,
+    walk,
+    walk_expr,
+)
+
+from .guards import stripped
+from .same import same
+
+
+def merged(body: Body) -> Body:
+    """Every perfect nest of ``body`` merged as far as its uses allow."""
+    return tuple(_nest(s) if isinstance(s, Par) else s for s in body)
+
+
+def _nest(s: Par) -> Stmt:
+    loops, inner = perfect_nest(s)
+    while True:
+        found = _merge_once(loops, inner)
+        if found is None:
+            break
+        loops, inner = found
+    bounds = {p.var: [p.lo, p.hi] for p in loops}
+    inner = stripped(inner, bounds)
+    loops = [dataclasses.replace(p, lo=bounds[p.var][0], hi=bounds[p.var][1]) for p in loops]
+    inner = merged(inner)
+    for p in reversed(loops):
+        inner = (dataclasses.replace(p, body=inner),)
+    out = inner[0]
+    return out
+
+
+def perfect_nest(s: Par) -> tuple[list[Par], Body]:
+    """The loops from ``s`` inwards, index declarations between them sunk into the body."""
+    loops: list[Par] = [s]
+    sunk: Body = ()
+    body: Body = s.body
+    while body and isinstance(body[-1], Par) and all(_sinkable(d, body) for d in body[:-1]):
+        sunk += body[:-1]
+        inner = body[-1]
+        if (used(inner.lo) | used(inner.hi)) & (set(declared(sunk)) | {p.var for p in loops}):
+            sunk = sunk[: len(sunk) - len(body[:-1])]
+            break
+        loops.append(inner)
+        body = inner.body
+    return loops, sunk + body
+
+
+def _sinkable(s: Stmt, body: Body) -> bool:
+    if not isinstance(s, Decl) or s.init is None or s.sym in assigned(body):
+        return False
+    t = s.sym.type
+    return (
+        isinstance(t, Scalar) and t.is_int and not any(isinstance(x, Load | WarpOp | Call) for x in walk_expr(s.init))
+    )
+
+
+def _merge_once(loops: list[Par], body: Body) -> tuple[list[Par], Body] | None:
+    for fast, slow in _pairs(loops):
+        n = fast.dist[-1].n if fast.dist else None
+        sized = [lv.n for lv in fast.dist]
+        if n is None or any(x is None for x in sized) or not (is_const(fast.lo, 0) and is_const(slow.lo, 0)):
+            continue
+        extent: Expr = i32(1)
+        for x in sized:
+            extent = mul(extent, x)  # type: ignore[arg-type]
+        if not same(extent, fast.hi):
+            continue
+        for candidate in (body, _inlined(body, {fast.var, slow.var})):
+            new = _rewritten(candidate, fast.var, slow.var, extent)
+            if new is not None:
+                w, inner = new
+                dist = (*fast.dist, *(_open(lv, slow) for lv in slow.dist))
+                one = Par(w, cast(i32(0), w.type), cast(mul(extent, slow.hi), w.type), dist, (), loc=slow.loc,  # type: ignore[arg-type]
+                          comments=(*slow.comments, *fast.comments), tags=frozenset({f"loop:{w.name}"}))  # fmt: skip
+                return [one if p is slow else p for p in loops if p is not fast], inner
+    return None
+
+
+def _open(lv: Level, slow: Par) -> Level:
+    """A block level that takes the whole range stays open: the grid follows from the range."""
+    return lv
+
+
+def _pairs(loops: list[Par]) -> Iterator[tuple[Par, Par]]:
+    """Likely partners first: an inner loop over threads with an outer one over blocks of the same axis."""
+    pairs = [(a, b) for a in loops for b in loops if a is not b and a.dist and b.dist]
+    ranks = {"vec": 0, "unroll": 1, "lane": 1, "thread": 2, "warp": 3, "seq": 4, "block": 5}
+    pairs = [
+        (a, b)
+        for a, b in pairs
+        if (ranks.get(a.dist[-1].kind, 9), a.dist[-1].axis) < (ranks.get(b.dist[0].kind, 9), b.dist[0].axis)
+    ]
+    pairs.sort(key=lambda p: p[0].dist[-1].axis != p[1].dist[0].axis)
+    yield from pairs
+
+
+def _rewritten(body: Body, fast: Sym, slow: Sym, extent: Expr) -> tuple[Sym, Body] | None:
+    """``body`` over ``w = fast + extent * slow`` alone; None if it uses the two in any other way."""
+    named = next((s for s in walk(body) if _is_coordinate(s, fast, slow, extent, body)), None)
+    w = fresh(named.sym.name, named.sym.type) if isinstance(named, Decl) else fresh("i", fast.type)
+    wt = w.type
+    assert isinstance(wt, Scalar)
+
+    def on(e: Expr) -> Expr:
+        t = e.type
+        if not isinstance(t, Scalar) or not t.is_int or not mentions(e, {fast, slow}):
+            return e
+        form = linear_form(e, {fast, slow})
+        if form is None or not (is_const(form.coeff(fast), 1) or slow in form.coeffs):
+            return e
+        a, b = form.coeff(fast), form.coeff(slow)
+        if fast not in form.coeffs or slow not in form.coeffs or not same(mul(a, cast(extent, a.type)), b):  # type: ignore[arg-type]
+            return e
+        return (
+            add(mul(cast(Var(w), t), cast(a, t)), form.rest)
+            if not is_const(form.rest, 0)
+            else mul(cast(Var(w), t), cast(a, t))
+        )
+
+    if named is not None:
+        assert isinstance(named, Decl)
+        body = map_body(body, lambda s: None if s is named else s)
+        body = substitute(body, {named.sym: Var(w)})
+    body = map_body(body, keep, lambda e: simplify_casts(on(e)))
+    if {fast, slow} & used_in(body):
+        return None
+    return (w, body) if w in used_in(body) else None
+
+
+def simplify_casts(e: Expr) -> Expr:
+    if isinstance(e, Cast) and isinstance(e.x, Cast) and isinstance(e.x.x, Var) and e.x.x.type == e.to:
+        t = e.to
+        if (
+            isinstance(t, Scalar)
+            and t.is_int
+            and isinstance(e.x.to, Scalar)
+            and e.x.to.is_int
+            and e.x.to.bits >= t.bits
+        ):
+            return e.x.x
+    return e
+
+
+def _is_coordinate(s: Stmt, fast: Sym, slow: Sym, extent: Expr, body: Body) -> bool:
+    if not isinstance(s, Decl) or s.init is None or s.sym in assigned(body):
+        return False
+    t = s.sym.type
+    if not (isinstance(t, Scalar) and t.is_int):
+        return False
+    form = linear_form(s.init, {fast, slow})
+    return (
+        form is not None
+        and set(form.coeffs) == {fast, slow}
+        and same(form.coeff(fast), i32(1))
+        and same(form.coeff(slow), extent)
+        and is_const(simplify(form.rest), 0)
+    )
+
+
+def _inlined(body: Body, over: set[Sym]) -> Body:
+    """Index constants that depend on ``over`` put in place of their names."""
+    changed = assigned(body)
+    while True:
+        d = next(
+            (s for s in walk(body) if isinstance(s, Decl) and s.init is not None and s.sym not in changed
+             and isinstance(s.sym.type, Scalar) and s.sym.type.is_int and used(s.init) & over
+             and not any(isinstance(x, Load | WarpOp) for x in walk_expr(s.init))), None)  # fmt: skip
+        if d is None or d.init is None:
+            return body
+        body = substitute(map_body(body, lambda s, d=d: None if s is d else s), {d.sym: d.init})  # type: ignore[misc]
+
+
+__all__ = ["If", "cdiv", "map_expr", "merged", "perfect_nest", "stmt_exprs"]

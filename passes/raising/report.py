@@ -1,0 +1,86 @@
+"""What raising says about each part of a kernel: raised as what and checked how, or left as threads, where and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktc.ir.diagnostics import Loc
+from ktc.ir.nodes import Body, Load, Par, Reduce, Stmt, Sym, bodies
+from ktc.ir.types import Array
+from ktc.ir.walk import all_exprs, assigned, used_in, walk
+
+from .shape import is_shared
+
+
+@dataclass(frozen=True)
+class Region:
+    """One part. ``kind``: loop | reduction | staged | left; ``how`` says how it was found, or why it was left."""
+
+    kind: str
+    what: str
+    how: str = ""
+    loc: Loc | None = None
+
+    @property
+    def is_left(self) -> bool:
+        return self.kind == "left"
+
+    def __str__(self) -> str:
+        place = f"{self.loc}: " if self.loc else ""
+        return f"{place}{self.kind}: {self.what}" + (f" ({self.how})" if self.how else "")
+
+
+def left_as_threads(body: Body) -> tuple[Region, ...]:
+    """The loops of ``body`` that still are loops over the threads of a fixed block, one entry a nest."""
+    exchanged = _exchanged(body)
+    out: dict[tuple[Loc | None, str], Region] = {}
+    for s in _outermost(body):
+        loops = [x for x in walk((s,)) if isinstance(x, Par | Reduce) and _is_fixed(x)]
+        shape = " x ".join(f"{p.var.name}" for p in loops if p in _nest(s))
+        why = _why(s, exchanged)
+        region = Region("left", f"a loop over the threads ({shape}) of a fixed block", why, s.loc)
+        out.setdefault((s.loc, why), region)
+    return tuple(out.values())
+
+
+def _is_fixed(s: Stmt) -> bool:
+    return isinstance(s, Par) and len(s.dist) == 1 and s.dist[0].kind == "thread"
+
+
+def _outermost(body: Body) -> list[Par]:
+    out: list[Par] = []
+    for s in body:
+        if isinstance(s, Par) and _is_fixed(s):
+            out.append(s)
+        else:
+            for b in bodies(s):
+                out += _outermost(b)
+    return out
+
+
+def _nest(s: Stmt) -> list[Par]:
+    out: list[Par] = []
+    while isinstance(s, Par) and _is_fixed(s):
+        out.append(s)
+        if len(s.body) != 1:
+            break
+        s = s.body[0]
+    return out
+
+
+def _exchanged(body: Body) -> set[Sym]:
+    """Shared arrays, and rows that carry private values from one thread loop to the next."""
+    return {b for b in used_in(body) | assigned(body) if isinstance(b.type, Array)}
+
+
+def _why(s: Par, exchanged: set[Sym]) -> str:
+    touched = (used_in((s,)) | assigned((s,))) & exchanged
+    shared = sorted({b.name for b in touched if is_shared(b)})
+    if shared:
+        names = ", ".join(f"'{n}'" for n in shared)
+        return f"threads exchange values through {names} in a way that is no reduction or copy known here"
+    rows = sorted({b.name for b in touched if not is_shared(b) and any(
+        isinstance(e, Load) and e.buffer == b for e in all_exprs((s,)))})  # fmt: skip
+    if rows:
+        return f"'{rows[0]}' of each thread lives across a barrier"
+    return "the thread index is used by itself, beside or without the block's"

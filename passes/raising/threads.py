@@ -1,0 +1,201 @@
+"""A thread program as loops over its threads: split where threads wait for each other, keep uniform control outside.
+
+before                                                 after
+    a[tid] = f(tid)                                        par t in 0..256 @ [thread.x 256]: a[t] = f(t)
+    for k: barrier; v += a[tid ^ k]; barrier; ...          for k: par t: v[t] += a[t ^ k]  ...
+    if (tid == 0) out = ...                                out = ...
+
+Whatever more is understood (a reduction, one global index, a staged tile) is improved afterwards or on the way; what
+stays a loop over threads has the meaning of the source, keeps the block shape fixed, and lowers to the same code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktc.ir.fold import evaluate, i32, simplify
+from ktc.ir.kernel import Launch
+from ktc.ir.nodes import (
+    Barrier,
+    Body,
+    Break,
+    Continue,
+    Expr,
+    Fence,
+    For,
+    HwIndex,
+    If,
+    Reduce,
+    Return,
+    Stmt,
+    Sym,
+    While,
+)  # fmt: skip
+from ktc.ir.uniformity import Uniformity, uniformity_of
+from ktc.ir.walk import all_exprs, assigned, declared, used_in, walk
+
+from .coordinates import AXES
+from .emit import Emitter
+from .items import Control, Item, Plain, Segment, Team
+from .shape import (
+    Left,
+    expr_with_hardware,
+    has_block_barrier,
+    has_warp_op,
+    is_local_array,
+    loads,
+    plain,
+    stores,
+    threads_in,
+    unsupported,
+    with_hardware,
+)  # fmt: skip
+
+
+@dataclass
+class ThreadLoops:
+    """Splits one body for one team."""
+
+    team: Team
+    launch: Launch
+
+    def raised(self, body: Body) -> Body:
+        """``body`` as loops over the team.
+
+        Raises:
+            Left: where it cannot be split.
+        """
+        bad = unsupported(body)
+        if bad is not None:
+            raise Left("E-RAISE-OPAQUE", "this statement has a meaning for a thread program only", bad.loc)
+        self.facts = self._facts(body)
+        items = self._split(body)
+        return Emitter(self.team, self.facts.varying).emit(items, body)
+
+    # -------------------------------------------------------------------------------------------------- splitting
+
+    def _facts(self, body: Body) -> Uniformity:
+        """Uniformity, with uniform variables that a thread loop would have to assign taken as each thread's own."""
+        own: set[Sym] = set()
+        while True:
+            facts = uniformity_of(body, own)
+            more = {s for s in self._assigned_in_segments(body, facts) if s not in facts.varying}
+            if not more:
+                return facts
+            own |= more
+
+    def _assigned_in_segments(self, body: Body, facts: Uniformity) -> set[Sym]:
+        out: set[Sym] = set()
+        for s in body:
+            if self._waits(s):
+                if isinstance(s, If | For | While):
+                    inner = (s.then + s.orelse) if isinstance(s, If) else s.body
+                    out |= self._assigned_in_segments(inner, facts)
+            elif not plain(s, facts):
+                out |= {a for a in assigned((s,)) if not hasattr(a.type, "space")} - set(declared((s,)))
+        return out
+
+    @staticmethod
+    def _waits(s: Stmt) -> bool:
+        return any(isinstance(x, Barrier | Fence | Reduce) for x in walk((s,))) or has_warp_op(s)
+
+    def _split(self, body: Body) -> list[Item]:
+        items: list[Item] = []
+        seg: list[Stmt] = []
+
+        def flush() -> None:
+            if seg:
+                items.append(Segment(list(seg)))
+                seg.clear()
+
+        for s in body:
+            if isinstance(s, Reduce):
+                items.append(Segment(list(seg), s.accs))
+                seg.clear()
+                continue
+            once = None if self._waits(s) else self._once(s)
+            if isinstance(s, Barrier | Fence):
+                flush()
+            elif once is not None:
+                if isinstance(s, Break | Continue | Return) or _clash(seg, once):
+                    flush()
+                items += [Plain(t) for t in once]
+            elif not self._waits(s):
+                seg.append(s)
+            elif isinstance(s, If | For | While):
+                self._must_agree(s)
+                flush()
+                parts = [s.then, s.orelse] if isinstance(s, If) else [s.body]
+                items.append(Control(s, [self._split(b) for b in parts]))
+            else:
+                raise Left("E-RAISE-WARP", "values move between the lanes of a warp in a way that is not understood",
+                           s.loc)  # fmt: skip
+        flush()
+        return items
+
+    def _must_agree(self, s: If | For | While) -> None:
+        control = (s.init, s.cond, s.step) if isinstance(s, For) else (s.cond,)
+        if (isinstance(s, For) and s.var in self.facts.varying) or not all(self.facts.is_uniform(e) for e in control):
+            what = "a barrier" if has_block_barrier(s) else "a warp operation"
+            raise Left("E-RAISE-DIVERGENT", f"{what} stands under control that differs between threads", s.loc)
+
+    def _once(self, s: Stmt) -> Body | None:
+        """``s`` as statements for the whole team, if all threads do the same or only one does anything."""
+        if plain(s, self.facts):
+            return (s,)
+        if not isinstance(s, If) or s.orelse:
+            return None
+        only = self._only_thread(s.cond)
+        if only is None:
+            return None
+        inner = with_hardware(s.then, only)
+        outer = {a for a in assigned(inner) if not hasattr(a.type, "space")} - set(declared(inner))
+        if outer or any(is_local_array(a) for a in assigned(inner)):
+            return None
+        if any(threads_in(e) for e in all_exprs(inner)) or used_in(inner) & (self.facts.varying - set(declared(inner))):
+            return None
+        if any(isinstance(x, Break | Continue | Return) for x in walk(inner)):
+            return None
+        return inner
+
+    def _only_thread(self, cond: Expr) -> dict[HwIndex, Expr] | None:
+        """The one thread of the team for which ``cond`` holds, if that depends on nothing else."""
+        sizes = [evaluate(n, {}) for _, _, n in self.team.axes]
+        if any(n is None for n in sizes) or not threads_in(cond) or used_in((If(cond, ()),)):
+            return None
+        hits: list[dict[HwIndex, Expr]] = []
+        total = 1
+        for n in sizes:
+            total *= int(n)  # type: ignore[arg-type]
+        for t in range(total):
+            env: dict[HwIndex, Expr] = {}
+            left = t
+            for (axis, _, _), n in zip(self.team.axes, sizes):
+                env[HwIndex("thread", axis)] = i32(left % n)  # type: ignore[operator]
+                left //= n  # type: ignore[operator]
+            v = evaluate(simplify(expr_with_hardware(cond, env)), {})
+            if v is None:
+                return None
+            if v:
+                hits.append(env)
+                if len(hits) > 1:
+                    return None
+        return hits[0] if hits else None
+
+
+def _clash(seg: list[Stmt], once: Body) -> bool:
+    """Whether ``once``, put in front of ``seg``, would see or do something else."""
+    before = tuple(seg)
+    wrote, read = set().union(*map(stores, before), set()), set().union(*map(loads, before), set())
+    w, r = set().union(*map(stores, once), set()), set().union(*map(loads, once), set())
+    if r & wrote or w & (wrote | read):
+        return True
+    return bool(assigned(once) & used_in(before) or used_in(once) & (set(declared(before)) | assigned(before)))
+
+
+def thread_sizes(launch: Launch) -> dict[str, Expr]:
+    """Extents of the thread axes with more than one thread."""
+    return {a: n for a, n in zip(AXES, launch.block) if simplify(n) != i32(1)}
+
+
+__all__ = ["Team", "ThreadLoops", "thread_sizes"]
