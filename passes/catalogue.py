@@ -25,6 +25,7 @@ ROWS: dict[str, str] = {
     "unroll": "unroll:Unroll",
     "unroll-and-jam": "unroll_and_jam:UnrollAndJam",
     "peel": "peel:Peel",
+    "tensorize": "tensorize:Tensorize",
     "row-cache": "row_cache:RowCache",
     "rows-mapping": "rows_mapping:RowsMapping",
     "reduce-strategy": "reduce_strategy:ReduceStrategy",

@@ -17,10 +17,12 @@ from ktc.ir.types import I32, Array, scalar_of
 from ktc.ir.walk import map_body, walk
 
 from .cleanup import tidy
+from .decide import Decider
 from .errors import LoweringError
-from .hardware import collect_geometry, host_parameters_used, launch_of, name_hardware, resolve_parts, thread_axes
+from .hardware import collect_geometry, host_parameters_used, launch_of, name_hardware, thread_axes
 from .lower import lower_body
 from .owned import reserve
+from .parts import resolve_parts, split_axes
 from .scope import Scope
 from .state import State
 
@@ -36,10 +38,13 @@ def materialise(kernel: Kernel) -> Kernel:
     """
     if not kernel.is_parallel:
         return kernel
+    kernel = kernel.with_(body=split_axes(kernel.body, Decider(kernel)))
     st = State(kernel, thread_axes(kernel.body))
     collect_geometry(kernel.body, st)
     scope = Scope()
-    body = tidy(name_hardware(resolve_parts(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st), st)))
+    body = tidy(
+        name_hardware(resolve_parts(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st), st.extents))
+    )
     body = _aligned(body, st.matrix_buffers)
     launch = launch_of(st, _dynamic_bytes(body))
     return kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch)

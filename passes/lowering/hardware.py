@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from ktc.ir.fold import cast, cdiv, fold_node, i32, product, simplify, sub
+from ktc.ir.fold import cast, cdiv, i32, product, simplify, sub
 from ktc.ir.kernel import Kernel, Launch
-from ktc.ir.nodes import Binary, Body, Cast, Decl, Expr, HwIndex, Par, Reduce, Sym, Var, fresh
+from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Par, Reduce, Sym, Var, fresh
 from ktc.ir.types import I32
 from ktc.ir.walk import all_exprs, keep, map_body, map_expr, used, walk
 
 from .errors import LoweringError
 from .levels import plan
+from .parts import parts_of
 from .state import State
 
 
@@ -72,45 +73,8 @@ def launch_of(st: State, shared: Expr | None) -> Launch:
 
 def _axis_size(axis: str, st: State) -> Expr:
     """Threads along ``axis``: the product of its parts' sizes where it is split."""
-    parts = parts_of(axis, st)
+    parts = parts_of(axis, st.extents)
     return simplify(product([st.extents[p] for p in parts])) if parts else st.extents.get(axis, i32(1))
-
-
-def parts_of(axis: str, st: State) -> list[str]:
-    """The parts ``x0``, ``x1``, ... (fastest first) that loops split a thread axis into; empty for a whole one.
-
-    Raises:
-        LoweringError: E-LOWER-SHAPE when some loop takes the axis whole, or a part is missing.
-    """
-    parts = sorted(a for a in st.extents if len(a) > 1 and a[0] == axis)
-    if parts and (axis in st.extents or parts != [f"{axis}{k}" for k in range(len(parts))]):
-        message = f"threadIdx.{axis} is split into {', '.join(parts)} by one loop and taken otherwise by another"
-        raise LoweringError("E-LOWER-SHAPE", message, hint="distribute every loop over the same parts")
-    return parts
-
-
-def resolve_parts(body: Body, st: State) -> Body:
-    """``body`` with parts of thread axes spelled by division: ``x1`` is ``threadIdx.x / size(x0) % size(x1)``."""
-    value: dict[HwIndex, Expr] = {}
-    for axis in "xyz":
-        parts = parts_of(axis, st)
-        rest: Expr = cast(HwIndex("thread", axis), I32)
-        for k, p in enumerate(parts):
-            last = k + 1 == len(parts)
-            value[HwIndex("thread", p)] = rest if last else fold_node(Binary("%", rest, cast(st.extents[p], I32)))
-            rest = fold_node(Binary("/", rest, cast(st.extents[p], I32)))
-    if not value:
-        return body
-    names = {h: fresh(f"t{h.axis}", I32) for h in value}
-
-    def on(e: Expr) -> Expr:
-        if isinstance(e, Cast) and isinstance(e.x, HwIndex) and e.x in names:
-            return Var(names[e.x])
-        return e
-
-    body = map_body(body, keep, on)
-    mentioned = {x.sym for x in all_exprs(body) if isinstance(x, Var)}
-    return (*(Decl(s, value[h], const=True) for h, s in names.items() if s in mentioned), *body)
 
 
 def _on_host(e: Expr, st: State) -> Expr:

@@ -1,0 +1,365 @@
+"""tensorize: a sum of products over two parallel loops becomes tensor-core instructions.
+
+before
+    par row in 0..128 @ [unroll 8, thread.y 16]
+      par col in 0..128 @ [thread.x 16, unroll 8]
+        for k in 0..32
+          acc[row, col] += f32(As[row, k]) * f32(Bs[k, col])
+after tensorize{loop=k warps=2,4}
+    par row in 0..128 @ [thread.x1 8, unroll 2, unroll 4, thread.x3 2]
+      par col in 0..128 @ [unroll 2, thread.x0 4, unroll 4, thread.x2 4]
+        reduce(+) sum = acc[row, col] over k in 0..32 @ [seq] strategy m16n8k16_f16
+          yield f32(As[row, k]) * f32(Bs[k, col])
+        acc[row, col] = sum
+
+*Which loops go where.* The loop over k becomes a reduction whose strategy names the instruction. Of the parallel loops
+around it, the innermost one that only the first factor's index knows gives the rows of the product, the one that only
+the second knows the columns. Their first levels are the digits of the instruction's accumulator layout
+(``ktc.ir.fragments``): parts x0 and x1 of the thread axis are lanes, the next ``unroll`` repeats the fragment in
+registers, then ``warps`` spread the tile over parts x2 (columns) and x3 (rows). A loop over one tile keeps its extent:
+the repetition is tile / (fragment * warps). A loop over the whole range keeps its block level and takes ``repeat``.
+
+*What stays.* The meaning: a reduction may be summed in any order, and the rest is a distribution like any other. So
+accumulators live in registers across an outer loop over k as any owned array does, prologue and epilogue (scale, bias,
+cast, masked store) are element-wise code over the same loops, and staging, padding, swizzling, pipelining and block
+order apply before and after. Interpreters and targets without the instruction run the loops as they are written.
+
+*What lowering adds* (``passes/lowering/fragments.py``): operand fragments, by matrix loads from shared memory where
+rows of eight elements are provably there, else element by element with zero outside the ranges; ``mma``; nothing else.
+It checks the distribution against the layout again, so this pass cannot misplace an element unnoticed.
+
+*What must hold.* Two factors of the instruction's operand type, converted and summed in its accumulator type; each
+indexed by k and one of the two loops; nothing between the loops but what every thread may run with its warp. The sum is
+reassociated, and its error bound is that of truncated alignment (``Domain.truncated``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.extents import extent
+from ktc.ir.fold import binary, cast, i32, is_const, mul, simplify
+from ktc.ir.fragments import FRAGMENTS, Fragment, Layout
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Acc,
+    Assign,
+    Binary,
+    Body,
+    Cast,
+    Decl,
+    Dist,
+    Expr,
+    For,
+    Level,
+    Load,
+    Par,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import F32, I32, Scalar
+from ktc.ir.walk import assigned, knobs_in, map_body, substitute_expr, used, walk
+
+from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
+from .knobs import size_argument
+from .loops import required
+from .places import LoopStmt, find_loops, place_of
+from .tile import counted
+
+WARPS = (1, 2, 4, 8)
+REPEATS = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Product:
+    """``target += a * b`` over ``loop``: the two loads, and the parallel loops around, outermost first."""
+
+    loop: For | Reduce
+    around: tuple[Par, ...]
+    init: Expr
+    value: Expr
+    a: Load
+    b: Load
+    rows: Par
+    cols: Par
+    body: Body  # declarations in front of the sum, inside the loop
+    update: Stmt | None  # the statement that took the sum; None for a reduction
+
+
+class Tensorize(Pass):
+    name = "tensorize"
+    summary = "sums of products over two parallel loops by tensor-core instructions (mma)"
+    params = (
+        ParamSpec("loop", "the loop that sums products", required=True),
+        ParamSpec("fragment", f"the instruction: {', '.join(FRAGMENTS)}; by default the operands'"),
+        ParamSpec("warps", "warps along rows and columns", default="$WM,$WN"),
+        ParamSpec("repeat", "fragments a warp holds along rows and columns of an untiled loop", default="$FM,$FN"),
+        ParamSpec("pairs", "yes: neighbouring columns of a lane go to memory as one vector", default="no"),
+    )
+    knobs = ("WM, WN: 1,2,4,8: warps along rows and columns", "FM, FN: 1,2,4,8: fragments a warp holds")
+    refusals = (
+        "E-PLACE", "E-TENSOR-FORM", "E-TENSOR-TYPE", "E-TENSOR-NEST", "E-TENSOR-OPERAND", "E-TENSOR-FRAGMENT",
+        "E-TENSOR-DIST", "E-ARG-RANGE",
+    )  # fmt: skip
+    flags = ("reassociates",)
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        out = []
+        for s in walk(kernel.body):
+            if isinstance(s, For | Reduce) and not isinstance(product_of(kernel, s), Refused):
+                out.append(Site(f"tensorize{{loop={place_of(kernel, s)}}}", "products on tensor cores"))
+        return out
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        bad = required(args, "loop")
+        if bad:
+            return bad
+        found = find_loops(kernel, args["loop"])
+        if isinstance(found, Refused):
+            return found
+        pairs = args.get("pairs", "no")
+        if pairs not in ("yes", "no"):
+            return Refused("E-ARG-RANGE", f"pairs is yes or no, not {pairs!r}")
+        for s in found:
+            p = product_of(kernel, s)
+            if isinstance(p, Refused):
+                return p
+            f = _fragment(p, args.get("fragment"))
+            if isinstance(f, Refused):
+                return f
+            done = _tensorized(kernel, p, f, args, pairs == "yes")
+            if isinstance(done, Refused):
+                return done
+            kernel = done
+        return Result(kernel.with_(flags=kernel.flags | {"reassociates"}), (f"{len(found)} product(s): {f.name}",))
+
+
+# ------------------------------------------------------------------------------------------------ recognising a product
+
+
+def product_of(kernel: Kernel, s: LoopStmt) -> Product | Refused:
+    """The product that ``s`` sums, or why it is none."""
+    locs = (s.loc,) if s.loc else ()
+    if isinstance(s, Par):
+        return Refused("E-TENSOR-FORM", f"'{s.var.name}' is parallel: name the loop that sums", locs)
+    around = next(path for path, x in _pars(kernel.body, ()) if x is s)
+    if isinstance(s, Reduce):
+        if len(s.accs) != 1 or s.accs[0].op != "+" or any(lv.kind != "seq" for lv in s.dist):
+            return Refused("E-TENSOR-FORM", f"'{s.var.name}' is no plain sum of one value", locs)
+        front, init, value, update = s.body, s.accs[0].init, s.accs[0].value, None
+    else:
+        shape = counted(s)
+        if isinstance(shape, Refused) or not is_const(shape[1], 1):
+            return Refused("E-TENSOR-FORM", f"'{s.var.name}' does not count up by one", locs)
+        *head, update = s.body
+        front = tuple(head)
+        match update:
+            case Assign(sym=x, value=Binary("+", Var(y), v)) if x == y:
+                init, value = Var(x), v
+            case Store(buffer=b, index=i, value=Binary("+", Load(c, j, 1), v)) if (b, i) == (c, j):
+                init, value = Load(b, i), v
+            case _:
+                return Refused("E-TENSOR-FORM", f"'{s.var.name}' does not end in 'sum += product'", locs)
+        if s.var in used(init):
+            return Refused("E-TENSOR-FORM", "the sum is not one value: its place moves with the loop", locs)
+    return _operands(kernel, s, around, front, init, value, update)
+
+
+def _pars(body: Body, around: tuple[Par, ...]) -> Iterator[tuple[tuple[Par, ...], Stmt]]:
+    from ktc.ir.nodes import bodies
+
+    for s in body:
+        yield around, s
+        for b in bodies(s):
+            yield from _pars(b, (*around, s) if isinstance(s, Par) else around)
+
+
+def _operands(
+    kernel: Kernel, s: For | Reduce, around: tuple[Par, ...], front: Body, init: Expr, value: Expr, update: Stmt | None
+) -> Product | Refused:
+    locs = (s.loc,) if s.loc else ()
+    env: dict[Sym, Expr] = {}
+    for d in front:
+        if not isinstance(d, Decl) or d.init is None or d.sym in assigned(s.body):
+            return Refused("E-TENSOR-FORM", f"'{s.var.name}' does more than sum a product", locs)
+        env[d.sym] = substitute_expr(d.init, env)
+    value = substitute_expr(value, env)
+    loads = [x for x in map(_factor, (value.a, value.b)) if x] if isinstance(value, Binary) and value.op == "*" else []
+    if len(loads) != 2 or value.type != F32:
+        why = "what is summed is not a product of two converted elements: (float)a[..] * (float)b[..]"
+        return Refused("E-TENSOR-TYPE", why, locs)
+    written = assigned(s.body) - ({init.buffer} if isinstance(init, Load) else set())
+    if {x.buffer for x in loads} & written:
+        return Refused("E-TENSOR-OPERAND", "the loop writes a factor", locs)
+    names = definitions(kernel.body)
+    loads = [dataclasses.replace(x, index=tuple(expand(i, names) for i in x.index)) for x in loads]
+    known = [set().union(*(used(i) for i in x.index)) for x in loads]
+    if any(s.var not in k for k in known):
+        return Refused("E-TENSOR-OPERAND", f"both factors must be indexed by '{s.var.name}'", locs)
+    inner = [p for p in around if any(lv.kind not in ("block", "cluster") for lv in p.dist) or not p.dist]
+    only = [[p for p in inner if p.var in mine and p.var not in other] for mine, other in (known, known[::-1])]
+    if not only[0] or not only[1]:
+        why = "each factor must be indexed by a parallel loop of its own: the rows and the columns of the product"
+        return Refused("E-TENSOR-NEST", why, locs, "raise first; a band over blocks alone is not enough")
+    sides = [x[-1] for x in only]
+    if around.index(sides[0]) > around.index(sides[1]):  # the innermost loop gives the columns
+        loads.reverse()
+        sides.reverse()
+    bounds = (s.lo, s.hi) if isinstance(s, Reduce) else (s.init, s.cond)
+    if any(used(e) & {p.var for p in sides} for e in bounds):
+        return Refused("E-TENSOR-NEST", f"the range of '{s.var.name}' depends on the loops around it", locs)
+    if any(p.var.type != I32 for p in sides) or s.var.type != I32:
+        return Refused("E-TENSOR-NEST", "the three loops must count in i32", locs)
+    return Product(s, around, init, value, loads[0], loads[1], sides[0], sides[1], front, update)
+
+
+def _factor(e: Expr) -> Load | None:
+    """The load of ``f32(a[i])``."""
+    return e.x if isinstance(e, Cast) and isinstance(e.x, Load) and isinstance(e.x.type, Scalar) else None
+
+
+def _fragment(p: Product, name: Arg | None) -> Fragment | Refused:
+    locs = (p.loop.loc,) if p.loop.loc else ()
+    types = {x.type for x in (p.a, p.b)}
+    fits = [f for f in FRAGMENTS.values() if types == {f.operand} and p.value.type == f.accumulator]
+    if name is not None:
+        fits = [f for f in fits if f.name == name]
+        if name not in FRAGMENTS:
+            return Refused("E-TENSOR-FRAGMENT", f"no fragment '{name}'", locs, f"there are: {', '.join(FRAGMENTS)}")
+    if not fits:
+        have = " and ".join(sorted(map(str, types)))
+        return Refused("E-TENSOR-TYPE", f"no instruction multiplies {have} into {p.value.type}", locs)
+    return fits[0]
+
+
+# ---------------------------------------------------------------------------------------------------------- the rewrite
+
+
+def _tensorized(kernel: Kernel, p: Product, f: Fragment, args: Mapping[str, Arg], pairs: bool) -> Kernel | Refused:
+    sizes: dict[str, list[Expr]] = {}
+    for key, default, domain, doc in (
+        ("warps", ("WM", "WN"), WARPS, "warps of a block along {}"),
+        ("repeat", ("FM", "FN"), REPEATS, "fragments a warp holds along {}"),
+    ):
+        given = args.get(key, tuple(KnobRef(n) for n in default))
+        if not isinstance(given, tuple) or len(given) != 2:
+            return Refused("E-ARG-RANGE", f"{key} takes two sizes: rows, columns")
+        tiled = [_tile(s) is not None for s in (p.rows, p.cols)]
+        sizes[key] = []
+        for k, (arg, what) in enumerate(zip(given, ("rows", "columns"))):
+            if key == "repeat" and tiled[k]:
+                sizes[key].append(i32(1))
+                continue
+            sized = size_argument(kernel, arg, domain, doc.format(what), "tensorize", 2)
+            if isinstance(sized, Refused):
+                return sized
+            kernel, n = sized
+            assert n is not None
+            sizes[key].append(n)
+    maps: dict[str, Dist] = {}
+    for k, (side, extent_, part) in enumerate(((p.rows, f.m, "x3"), (p.cols, f.n, "x2"))):
+        made = _levels(kernel, side, axis_levels(f.c, rows=k == 0, vec=pairs), extent_, part, sizes, k)
+        if isinstance(made, Refused):
+            return made
+        kernel, maps[side.var.name] = made
+    return kernel.with_(body=map_body(kernel.body, _spread(kernel, p, maps, f)))
+
+
+def axis_levels(layout: Layout, rows: bool, vec: bool) -> list[Level]:
+    """The levels that spread one dimension of the accumulator over lanes and registers, fastest first."""
+    digits = [("thread", f"x{i}", d) for i, d in enumerate(layout.lane)] + [("unroll", "", d) for d in layout.slot]
+    steps = [(d.row if rows else d.col, Level(kind, i32(d.size), axis)) for kind, axis, d in digits]
+    ordered = [lv for step, lv in sorted((x for x in steps if x[0]), key=lambda x: x[0])]
+    if vec and ordered[0].kind == "unroll":
+        ordered[0] = Level("vec", ordered[0].n)
+    return ordered
+
+
+def _tile(s: Par) -> Expr | None:
+    """The known extent of a loop over one tile; None for a loop that is spread over blocks itself."""
+    if any(lv.kind == "block" for lv in s.dist):
+        return None
+    return extent(s.lo, s.hi).cap
+
+
+def _levels(
+    kernel: Kernel, side: Par, first: list[Level], size: int, part: str, sizes: Mapping[str, list[Expr]], k: int
+) -> tuple[Kernel, Dist] | Refused:
+    warps, repeat = sizes["warps"][k], sizes["repeat"][k]
+    tile = _tile(side)
+    blocks = tuple(lv for lv in side.dist if lv.kind == "block")
+    if tile is None and not blocks:
+        locs = (side.loc,) if side.loc else ()
+        why = f"'{side.var.name}' runs over neither a tile of known size nor blocks"
+        return Refused("E-TENSOR-DIST", why, locs, "tile it, or give it a block level")
+    if tile is not None:
+        whole = simplify(mul(i32(size), warps))
+        fits = simplify(binary("==", binary("%", cast(tile, I32), whole), i32(0)))
+        if is_const(fits, 0):
+            locs = (side.loc,) if side.loc else ()
+            return Refused("E-TENSOR-DIST", f"a tile of '{side.var.name}' is no multiple of {size} rows a warp", locs)
+        if knobs_in(fits) and fits not in kernel.constraints:
+            kernel = kernel.with_(constraints=(*kernel.constraints, fits))
+        repeat = simplify(Binary("/", cast(tile, I32), whole))
+    return kernel, (*first, Level("unroll", repeat), Level("thread", warps, part), *blocks)
+
+
+def _spread(kernel: Kernel, p: Product, maps: Mapping[str, Dist], f: Fragment):
+    """Every loop over the same rows or columns takes the new map; the sum becomes a reduction."""
+    last = _last_declaration(kernel, p)
+
+    def on(s: Stmt) -> Stmt | Body | None:
+        if isinstance(s, Par) and s.var.name in maps and not _blocked(s):
+            return dataclasses.replace(s, dist=maps[s.var.name])
+        if isinstance(s, Reduce) and s.var == p.loop.var:
+            return dataclasses.replace(s, strategy=f.name)
+        if isinstance(s, For) and s.var == p.loop.var:
+            return _reduction(s, p, f, last)
+        if last is not None and isinstance(s, Decl) and s.sym == last.sym:
+            return None
+        return s
+
+    return on
+
+
+def _blocked(s: Par) -> bool:
+    return bool(s.dist) and all(lv.kind in ("block", "cluster") for lv in s.dist)
+
+
+def _last_declaration(kernel: Kernel, p: Product) -> Decl | None:
+    """The declaration right in front of the loop that starts the sum: the reduction can declare it itself."""
+    if not isinstance(p.update, Assign):
+        return None
+    for _, s in _pars(kernel.body, ()):
+        if isinstance(s, Par):
+            for before, after in zip(s.body, s.body[1:]):
+                if (
+                    after is p.loop
+                    and isinstance(before, Decl)
+                    and before.sym == p.update.sym
+                    and before.init is not None
+                ):
+                    return before
+    return None
+
+
+def _reduction(s: For, p: Product, f: Fragment, start: Decl | None) -> Body:
+    assert isinstance(s.cond, Binary)
+    dist = (Level("seq"),)
+    if start is not None and start.init is not None:
+        acc = Acc(start.sym, "+", start.init, p.value)
+        comments = (*start.comments, *s.comments)
+        return (Reduce((acc,), s.var, s.init, s.cond.b, dist, (), f.name, loc=s.loc, comments=comments),)
+    total = fresh("sum", F32)
+    reduce = Reduce(
+        (Acc(total, "+", p.init, p.value),), s.var, s.init, s.cond.b, dist, (), f.name, loc=s.loc, comments=s.comments
+    )
+    assert isinstance(p.update, Assign | Store)
+    return (reduce, dataclasses.replace(p.update, value=Var(total)))
