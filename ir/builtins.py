@@ -37,16 +37,19 @@ class Builtin:
         return sum(p.default is None for p in self.params)
 
 
-def lookup(name: str) -> tuple[Builtin, ...]:
-    """The rows of ``name`` (overloads), empty if it is no built-in."""
+def lookup(name: str, dialect: tuple[str, ...] = ()) -> tuple[Builtin, ...]:
+    """The rows of ``name`` (overloads), empty if it is no built-in. Tables of a ``dialect`` go before CUDA's."""
+    for file in dialect:
+        if name in (rows := table(os.path.join("frontend", file))):
+            return rows[name]
     return table().get(name, ())
 
 
 @cache
-def table() -> dict[str, tuple[Builtin, ...]]:
-    """The whole table, by spelling."""
+def table(file: str = "builtins.txt") -> dict[str, tuple[Builtin, ...]]:
+    """A whole table, by spelling."""
     rows: dict[str, list[Builtin]] = {}
-    path = os.path.join(os.path.dirname(__file__), "builtins.txt")
+    path = os.path.join(os.path.dirname(__file__), file)
     with open(path, encoding="utf-8") as f:
         for number, line in enumerate(f, 1):
             line = line.strip()
@@ -59,7 +62,7 @@ def table() -> dict[str, tuple[Builtin, ...]]:
                 parsed = tuple(_param(p.strip()) for p in params.split(",") if p.strip())
                 result = _type(ret.strip())
             except (ValueError, KeyError) as e:
-                raise ValueError(f"builtins.txt:{number}: malformed row: {line}") from e
+                raise ValueError(f"{file}:{number}: malformed row: {line}") from e
             for name in names.split(","):
                 rows.setdefault(name.strip(), []).append(Builtin(name.strip(), result, parsed, kind, arg.strip()))
     return {name: tuple(found) for name, found in rows.items()}

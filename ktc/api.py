@@ -148,6 +148,7 @@ def load(
     defines: Mapping[str, str] | None = None,
     include_dirs: Sequence[str] = (),
     workload: str | None = None,
+    dialect: str | None = None,
 ) -> Program:
     """A program from a ``.cu`` or ``.ktir`` file, a folder with a ``workload.toml``, or a library kernel's name.
 
@@ -157,9 +158,12 @@ def load(
         template: template arguments, ``{"T": "float"}``.
         variant: an instantiation that the workload names.
         defines, include_dirs: for the preprocessor.
+        dialect: cuda, hip or opencl, when file name and text do not say.
         workload: a workload file; by default the ``workload.toml`` beside the source.
     """
-    spec = SourceSpec(kernel, name, dict(template or {}), variant, dict(defines or {}), tuple(include_dirs), workload)
+    spec = SourceSpec(
+        kernel, name, dict(template or {}), variant, dict(defines or {}), tuple(include_dirs), workload, dialect
+    )
     k, w = resolve(spec)
     return Program(k, w, variant, original=k)
 

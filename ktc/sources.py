@@ -33,6 +33,7 @@ class SourceSpec:
     defines: Mapping[str, str] = field(default_factory=dict)
     include_dirs: Sequence[str] = ()
     workload: str | None = None
+    dialect: str | None = None
 
 
 def resolve(spec: SourceSpec) -> tuple[Kernel, Workload | None]:
@@ -167,4 +168,5 @@ def _parse_cuda(path_or_text: str, spec: SourceSpec) -> Kernel:
         template=dict(spec.template) or None,
         defines=dict(spec.defines) or None,
         include_dirs=tuple(spec.include_dirs),
+        dialect=spec.dialect,
     )

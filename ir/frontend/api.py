@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ..diagnostics import KtcError, Loc
 from ..kernel import Kernel, Launch, Param
 from .cxx_ast import Function
+from .dialects import dialect_named, dialect_of
 from .host import HostLaunch
 from .instances import choose_instance
 from .library import libraries_of
@@ -63,6 +64,7 @@ def load(
     template: Mapping[str, object] | None = None,
     defines: Mapping[str, object] | None = None,
     include_dirs: tuple[str, ...] = (),
+    dialect: str | None = None,
 ) -> Kernel:
     """Read one CUDA C++ kernel into SPMD form, with the launch found in the host code, if any.
 
@@ -73,13 +75,14 @@ def load(
         template: Template arguments by parameter name, as C++ spells them: ``{"T": "half", "N": 8}``.
         defines: Macros, as ``-D`` would give them.
         include_dirs: Folders that ``#include`` may read besides the file's own.
+        dialect: cuda, hip or opencl; by default what the file's name or text says.
 
     Raises:
         KtcError: ``E-SOURCE-*``, ``E-PP-*``, ``E-PARSE-*``, ``E-SEMA-*``, ``E-UNSUPPORTED-*``, ``E-KERNEL-*``,
             ``E-TEMPLATE-*`` with the place and what to do.
     """
     with deep_recursion(name or "<text>"):
-        unit = parse_unit(path_or_text, name, defines, tuple(include_dirs))
+        unit = parse_unit(path_or_text, name, defines, tuple(include_dirs), dialect=dialect)
         return _located(unit, lambda: _load(unit, kernel, dict(template or {})))
 
 
@@ -89,10 +92,11 @@ def list_kernels(
     name: str | None = None,
     defines: Mapping[str, object] | None = None,
     include_dirs: tuple[str, ...] = (),
+    dialect: str | None = None,
 ) -> list[KernelInfo]:
     """The ``__global__`` functions of a file, in source order."""
     with deep_recursion(path):
-        unit = parse_unit(path, name, defines, tuple(include_dirs))
+        unit = parse_unit(path, name, defines, tuple(include_dirs), dialect=dialect)
         sites = launch_sites(unit.lowering())
         return [_info(e, sites) for e in unit.program.kernels]
 
@@ -109,10 +113,11 @@ def parse_unit(
     is_text = "\n" in path_or_text or "{" in path_or_text
     file = name or ("<text>" if is_text else path_or_text)
     text = path_or_text if is_text else read_source(path_or_text)
-    source = preprocess(text, file, defines, include_dirs, find)
+    language = dialect_named(dialect) if dialect else dialect_of(file, text)
+    source = preprocess(text, file, defines, include_dirs, find, language)
     libraries = libraries_of(source.text)
-    items = CudaParser(libraries).parse_unit(source.text, file)
-    return Unit(file, source, index_program([*(x for lib in libraries for x in lib.items), *items]))
+    items = CudaParser(libraries, language).parse_unit(source.text, file)
+    return Unit(file, source, index_program([*(x for lib in libraries for x in lib.items), *items], language))
 
 
 def _load(unit: Unit, kernel: str | None, template: dict[str, object]) -> Kernel:

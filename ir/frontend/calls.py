@@ -11,7 +11,9 @@ from ..diagnostics import KtcError
 from .context import Scope
 from .cxx_ast import PackExpansion, QualName
 from .cxx_types import RecordType, show
+from .dialects import OPENCL
 from .inline import Inliner, params_of
+from .opencl import lanewise, opencl_call
 from .places import describe
 from .program import Entity, name_parts, pick
 from .templates import deduce, rank
@@ -47,6 +49,10 @@ class Calls(Inliner):
         special = self.special_call(qualifier, name, targs, callee, raw, node)
         if special is not None:
             return special
+        if self.program.dialect is OPENCL and name not in self.program.functions:
+            found = opencl_call(self, name, raw, node)
+            if found is not None:
+                return found
         args = self.arguments(raw)  # once: they may have effects
         if qualifier:
             owner = self.try_type(QualName(callee.parts[:-1], False, coord=callee.coord))
@@ -66,7 +72,9 @@ class Calls(Inliner):
             lookup(name) if qualifier in (("std",), ("cuda", "std"), ("cuda",)) else ()
         )
         if rows:
-            return self.builtin(rows, args, node)
+            return (
+                lanewise(self, rows, args, node) if self.program.dialect is OPENCL else self.builtin(rows, args, node)
+            )
         bad = self.program.bad_function(name)
         if bad is not None:
             raise bad

@@ -11,6 +11,8 @@ from ..types import BOOL, VOID, Scalar, Type, Vec
 from .calls import Calls
 from .cxx_ast import Construct, CxxCast
 from .cxx_types import DIM3, Pointer, RecordType, Reference, show
+from .dialects import OPENCL
+from .opencl import vector_literal
 from .values import (
     Dim3Val,
     ListVal,
@@ -26,6 +28,10 @@ class Construction(Calls):
     """Casts and initial values."""
 
     def _c_cast(self, node: c_ast.Cast) -> Value:
+        if self.program.dialect is OPENCL and isinstance(node.expr, c_ast.ExprList):
+            to = self.resolve(node.to_type)
+            if isinstance(to, Vec):
+                return vector_literal(self, to, node.expr.exprs, node)
         return self.cast(self.resolve(node.to_type), node.expr, "c", node)
 
     def _cxx_cast(self, node: CxxCast) -> Value:

@@ -22,6 +22,8 @@ from .preprocess import Preprocessed
 from .program import Program
 from .values import LazyVal, RecordVal, Value
 
+PRELUDES = ("prelude.cuh", "opencl.cuh")
+
 
 class Scope:
     """Names of one block. ``record`` is the object whose members are visible (inside a method)."""
@@ -106,8 +108,8 @@ class Context:
     # ------------------------------------------------------------------ errors
     def place(self, node: Any) -> Loc | None:
         coord = getattr(node, "coord", None)
-        if coord is None or isinstance(coord, str) or in_library(coord.file):
-            return self.loc
+        if coord is None or isinstance(coord, str) or in_library(coord.file) or coord.file in PRELUDES:
+            return self.loc  # inside a built-in's body the user's place is the call
         return to_loc(coord, self.file)
 
     def fail(self, code: str, message: str, node: Any = None, hint: str = "") -> NoReturn:

@@ -7,9 +7,10 @@ import struct
 from typing import Any
 
 from ..fold import common_type, fold_node
-from ..nodes import COMPARISONS, Binary, Cast, Const, Expr, Load, Select, Unary, Var, VecGet, VecMake, i32
-from ..types import BOOL, F32, F64, I32, I64, Scalar, Type, Vec
+from ..nodes import COMPARISONS, Binary, Cast, Const, Expr, HwIndex, Load, Select, Unary, Var, VecGet, VecMake, i32
+from ..types import BOOL, F32, F64, I32, I64, U32, U64, Scalar, Type, Vec
 from .cxx_types import show
+from .dialects import OPENCL
 from .resolve import TypeResolver
 from .values import RVal, VarPlace
 
@@ -23,12 +24,17 @@ class Converter(TypeResolver):
         if t == to:
             return v
         if isinstance(t, Scalar) and isinstance(to, Scalar):
+            if t.bits == 64 and to.is_int and to.bits == 32 and self.program.dialect is OPENCL:
+                short = narrowed(e)
+                if short is not None:
+                    return RVal(short if to == U32 else Cast(to, short, "implicit"))
             if isinstance(e, Const):
                 c = _const_as(e, to)
                 if c is not None:
                     return RVal(c)
             return RVal(Cast(to, e, style))
-        if isinstance(to, Vec) and isinstance(t, Scalar) and style != "implicit" and isinstance(to.n, int):
+        spreads = style != "implicit" or self.program.dialect is OPENCL
+        if isinstance(to, Vec) and isinstance(t, Scalar) and spreads and isinstance(to.n, int):
             lane = self.convert(v, to.elem, style, node).expr
             return RVal(VecMake(to, (self.reuse(lane),) * to.n))
         self.fail("E-SEMA-CONVERT", f"cannot convert '{show(t)}' to '{show(to)}'", node)
@@ -91,7 +97,9 @@ class Converter(TypeResolver):
                 self.fail("E-SEMA-OPERATOR", f"operator '{op}' needs integers, not '{show(v.type)}'", node)
 
     def _lanewise(self, op: str, a: RVal, b: RVal, node: Any) -> RVal:
-        """Vector operators exist for half2 and bfloat162 only; they work lane by lane."""
+        """Vector operators work lane by lane. CUDA has them for half2 and bfloat162 only."""
+        if self.program.dialect.vector_operators:
+            return self._vector_operator(op, a, b, node)
         if a.type != b.type or op in COMPARISONS or not isinstance(a.type, Vec) or a.type.elem.bits != 16:
             self.fail("E-SEMA-OPERATOR", f"no operator '{op}' for '{show(a.type)}' and '{show(b.type)}'", node,
                       hint="write it for each component")  # fmt: skip
@@ -100,6 +108,25 @@ class Converter(TypeResolver):
         for i in range(lanes_of(a.type)):
             lanes.append(self.arithmetic(op, RVal(lane_of(x, i)), RVal(lane_of(y, i)), node).expr)
         return RVal(VecMake(a.type, tuple(lanes)))
+
+    def _vector_operator(self, op: str, a: RVal, b: RVal, node: Any) -> RVal:
+        """HIP's and OpenCL's operators: a scalar operand is spread; OpenCL's comparisons give -1 or 0 in each lane."""
+        t = a.type if isinstance(a.type, Vec) else b.type
+        assert isinstance(t, Vec)
+        if isinstance(a.type, Vec) and isinstance(b.type, Vec) and lanes_of(a.type) != lanes_of(b.type):
+            self.fail("E-SEMA-OPERATOR", f"no operator '{op}' for '{show(a.type)}' and '{show(b.type)}'", node)
+        compares = op in COMPARISONS
+        if compares and self.program.dialect is not OPENCL:
+            self.fail("E-SEMA-OPERATOR", f"no operator '{op}' for '{show(a.type)}'", node, hint="compare components")
+        x, y = (self.vector(v) if isinstance(v.type, Vec) else self.reuse(self.convert(v, t.elem).expr) for v in (a, b))
+        lanes = []
+        for i in range(lanes_of(t)):
+            p, q = (RVal(lane_of(e, i) if isinstance(e.type, Vec) else e) for e in (x, y))
+            lane = self.arithmetic(op, p, q, node)
+            whole = Scalar("int", t.elem.bits)
+            truth = Select(lane.expr, Const(-1, whole), Const(0, whole))
+            lanes.append(truth if compares else self.convert(lane, t.elem).expr)
+        return RVal(VecMake(Vec(Scalar("int", t.elem.bits), t.n) if compares else t, tuple(lanes)))
 
     def vector(self, v: RVal) -> Expr:
         """A vector value whose lanes can be read several times."""
@@ -204,6 +231,18 @@ def lane_of(v: Expr, i: int) -> Expr:
     if isinstance(v, Var):
         return Load(v.sym, (i32(i),))
     return VecGet(v, i32(i))
+
+
+def narrowed(e: Expr) -> Expr | None:
+    """A 64-bit sum or product of widened indices, computed in 32 bits: equal modulo 2**32. None if it is not one."""
+    if isinstance(e, Cast) and e.to == U64 and isinstance(e.x, HwIndex):
+        return e.x
+    if isinstance(e, Const) and e.type in (U64, I64):
+        return Const(int(e.value) & 0xFFFFFFFF, U32)
+    if isinstance(e, Binary) and e.op in ("+", "-", "*"):
+        a, b = narrowed(e.a), narrowed(e.b)
+        return Binary(e.op, a, b) if a is not None and b is not None else None
+    return None
 
 
 def as_const(v: VarPlace) -> VarPlace:

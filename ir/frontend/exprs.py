@@ -14,6 +14,7 @@ from .assign import Assignments
 from .cxx_ast import Construct, CxxCast, Lambda, PackExpansion, QualName
 from .cxx_types import CArray, show
 from .lookup import HW
+from .opencl import components
 from .places import LANES, bitcast, describe
 from .values import (
     Dim3Val,
@@ -28,12 +29,13 @@ from .values import (
     RecordVal,
     RVal,
     SubVec,
+    SwizzlePlace,
     Value,
     VarPlace,
     ViewPlace,
 )  # fmt: skip
 
-_PLACES = (VarPlace, ElemPlace, LanePlace, SubVec, ViewPlace)
+_PLACES = (VarPlace, ElemPlace, LanePlace, SubVec, SwizzlePlace, ViewPlace)
 
 
 class Exprs(Assignments):
@@ -218,6 +220,12 @@ class Exprs(Assignments):
                 if not isinstance(base, RVal)
                 else self.load(LanePlace(base, i32(LANES[name]), t.elem))
             )
+        if isinstance(t, Vec) and self.program.dialect.vector_operators:
+            lanes = components(name, int(t.n))  # type: ignore[arg-type]
+            if lanes is not None:
+                one = LanePlace(base, i32(lanes[0]), t.elem)
+                place = one if len(lanes) == 1 else SwizzlePlace(base, lanes, Vec(t.elem, len(lanes)))
+                return self.load(place) if isinstance(base, RVal) else place
         self.fail("E-SEMA-MEMBER", f"'{show(t)}' has no member '{name}'", node)
 
     # ------------------------------------------------------------------ casts and construction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..builtins import Builtin, Param
+from ..builtins import Builtin, Param, lookup
 from ..fold import common_type
 from ..nodes import (
     Atomic,
@@ -166,7 +166,8 @@ class Intrinsics(SpecialCalls):
         self.fail("E-UNSUPPORTED-CALL", f"'{row.name}' is not supported", node, hint=row.arg)
 
     def _b_body(self, row: Builtin, args: list[Value], node: Any) -> Value:
-        entity = prelude_function(row.name)
+        own = row in lookup(row.name, self.program.dialect.tables) and row not in lookup(row.name)
+        entity = prelude_function(row.name, "opencl.cuh" if own else "prelude.cuh")
         return self.call_entities([entity], None, args, node, self.file_scope())
 
     def _b_barrier(self, row: Builtin, args: list[Value], node: Any) -> Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pycparser.c_lexer import CLexer, Token
 
 CXX_KEYWORDS = {
@@ -29,6 +31,7 @@ class CudaLexer(CLexer):
 
     def __init__(self, error_func, *, dialect="c23") -> None:
         super().__init__(self._illegal, dialect=dialect)
+        self.words: Mapping[str, tuple[str, str] | None] = {}
         self._pending: list[Token] = []
         self._keyword_map.update(CXX_KEYWORDS)
         for word in ("offsetof", "_Generic", "_BitInt", "typeof_unqual"):
@@ -47,6 +50,11 @@ class CudaLexer(CLexer):
             if tok is not None:
                 self._pending.append(tok)
             return self._pending.pop(0)
+        if tok is not None and tok.value in self.words:
+            new = self.words[tok.value]
+            if new is None:
+                return self.token()
+            tok.type, tok.value = new
         if tok is not None and tok.type == "ID" and tok.value in ALTERNATIVE:
             tok.type, tok.value = ALTERNATIVE[tok.value]
         return tok

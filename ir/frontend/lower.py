@@ -8,16 +8,16 @@ from ..diagnostics import KtcError
 from ..fold import evaluate
 from ..kernel import Kernel, Launch, Param
 from ..nodes import Alloc, Const, Expr, HwIndex, Stmt, Sym, Var, fresh, i32
-from ..types import Array, Ptr, Scalar, Type, Vec
+from ..types import I32, Array, Ptr, Scalar, Type, Vec
 from ..walk import all_exprs, rename, used_in
 from .context import Frame
-from .cxx_types import Pointer, Reference, show, size_of
+from .cxx_types import CArray, Pointer, Reference, show, size_of
 from .inline import params_of
 from .loops import Loops
 from .preprocess import Preprocessed
 from .program import Entity, Program
 from .resolve import qualifiers
-from .values import PtrVal, PtrVar, RVal, Value, VarPlace
+from .values import ArrayVal, PtrVal, PtrVar, RVal, Value, VarPlace
 
 
 class KernelLowering(Loops):
@@ -44,6 +44,7 @@ class KernelLowering(Loops):
         with self.scoped(namespace=entity.namespace) as scope, self.capture() as out:
             scope.names.update(bindings)
             self.frame = Frame(fn.name, True, None, facts)
+            self._local_parameters(entity, params)
             for p in params:
                 if not p.host:
                     scope.names[p.sym.name] = self._parameter_value(p, p.sym.name in facts.mutated)
@@ -63,11 +64,15 @@ class KernelLowering(Loops):
     def parameters(self, entity: Entity, bindings: dict[str, Value]) -> tuple[Param, ...]:
         """The kernel's own parameters."""
         out = []
+        local = [p for p in params_of(entity.node) if "local pointer" in (getattr(p, "funcspec", None) or [])]
         with self.scoped(namespace=entity.namespace) as scope:
             scope.names.update(bindings)
             for i, node in enumerate(params_of(entity.node)):
                 name = getattr(node, "name", None) or f"unnamed{i}"
                 t = self.resolve(node.type)
+                if node in local:
+                    out.append(Param(fresh(f"{name}_elems", I32), host=len(local) == 1))
+                    continue
                 if isinstance(t, Pointer):
                     if not isinstance(t.elem, Scalar | Vec):
                         self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' of type '{show(t)}' is not supported",
@@ -84,6 +89,22 @@ class KernelLowering(Loops):
                     self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' {kind} is not supported", node,
                               hint="pass its members as separate parameters")  # fmt: skip
         return tuple(out)
+
+    def _local_parameters(self, entity: Entity, params: tuple[Param, ...]) -> None:
+        """OpenCL's ``__local T *p`` arguments: dynamic shared memory of ``p_elems`` elements.
+
+        Of several, the kernel must know the sizes to find where each starts, so they become parameters of its own.
+        """
+        sizes = {p.sym.name: p.sym for p in params}
+        for node in params_of(entity.node):
+            if "local pointer" not in (getattr(node, "funcspec", None) or []):
+                continue
+            t = self.resolve(node.type)
+            if not isinstance(t, Pointer) or not isinstance(t.elem, Scalar | Vec):
+                self.fail("E-UNSUPPORTED-PARAM", f"parameter '{node.name}' of type '{show(t)}' is not supported", node)
+            sym = fresh(node.name, Array(t.elem, (Var(sizes[f"{node.name}_elems"]),), "shared"))
+            self.emit(Alloc(sym, dynamic=True, loc=self.place(node)))
+            self.scope.names[node.name] = ArrayVal(sym, (), CArray(t.elem, None))
 
     def _parameter_value(self, p: Param, mutated: bool) -> Value:
         from ..nodes import Decl

@@ -15,10 +15,14 @@ from pycparser.c_parser import ParseError, _TokenStream
 from ..diagnostics import KtcError, Loc
 from .cxx_ast import Bad, Function, NamePart, Namespace, Record, Template, TemplateParam
 from .cxx_types import TYPE_NAMES
+from .dialects import CUDA, OPENCL, Dialect
 from .lexer import CudaLexer
 from .library import Library
 from .parse_decls import name_of
 from .parse_records import RecordParser
+
+POINTS_TO = {"__shared__": "local pointer", "__constant__": "constant pointer"}
+"""What a qualifier before a pointer declaration says in OpenCL: where it points."""
 
 DEVICE_SPECS = frozenset({"__global__", "__device__"})
 
@@ -26,8 +30,10 @@ DEVICE_SPECS = frozenset({"__global__", "__device__"})
 class CudaParser(RecordParser):
     """Parses preprocessed CUDA C++ into pycparser's tree plus the nodes of ``cxx_ast``."""
 
-    def __init__(self, libraries: Sequence[Library] = ()) -> None:
+    def __init__(self, libraries: Sequence[Library] = (), dialect: Dialect = CUDA) -> None:
         super().__init__(lexer=CudaLexer, dialect="c23")
+        self.clex.words = dialect.words
+        self._dialect = dialect
         self._libraries = tuple(libraries)
         self._templates: set[str] = set().union(*(lib.templates for lib in self._libraries))
         self._namespace_aliases: dict[str, list[NamePart]] = {}
@@ -39,7 +45,7 @@ class CudaParser(RecordParser):
 
     def parse_unit(self, text: str, filename: str) -> list[c_ast.Node]:
         """Top-level declarations of ``text``; what does not parse becomes a ``Bad`` node."""
-        self._scope_stack = [dict.fromkeys(TYPE_NAMES, True)]
+        self._scope_stack = [dict.fromkeys((*TYPE_NAMES, *self._dialect.types), True)]
         for library in self._libraries:
             self._scope_stack[0].update(dict.fromkeys(library.types, True))
         self._typedef_checked_token = None
@@ -297,7 +303,14 @@ class CudaParser(RecordParser):
             if not self._accept("COMMA"):
                 return inits
 
-    # ------------------------------------------------------------------ records and enums
+    def _build_declarations(self, **given):
+        """OpenCL's address space of what a pointer points to is no property of the pointer variable."""
+        decls = super()._build_declarations(**given)
+        if self._dialect is OPENCL:
+            for d in decls:
+                if isinstance(getattr(d, "type", None), c_ast.PtrDecl) and d.funcspec:
+                    d.funcspec = [POINTS_TO.get(s, s) for s in d.funcspec if isinstance(s, str)]
+        return decls
 
 
 def to_loc(coord, file: str) -> Loc:

@@ -33,6 +33,7 @@ from .values import (
     RecordVal,
     RVal,
     SubVec,
+    SwizzlePlace,
     Value,
     VarPlace,
     ViewPlace,
@@ -57,6 +58,9 @@ class Places(Pointers):
             return RVal(
                 VecMake(v.type, tuple(Load(v.sym, (self._lane_index(v.lane, i),)) for i in range(int(v.type.n))))
             )  # type: ignore[arg-type]
+        if isinstance(v, SwizzlePlace):
+            lanes = [self.rvalue(LanePlace(v.base, i32(i), v.type.elem)).expr for i in v.lanes]
+            return RVal(VecMake(v.type, tuple(lanes)))
         if isinstance(v, ViewPlace):
             return RVal(bitcast(Var(v.sym), v.type))
         if isinstance(v, ArrayVal):
@@ -138,6 +142,10 @@ class Places(Pointers):
             for i in range(int(place.type.n)):  # type: ignore[arg-type]
                 lane = self.load(LanePlace(VarPlace(x.sym) if isinstance(x, Var) else RVal(x), i32(i), place.type.elem))
                 self.emit(Store(place.sym, (self._lane_index(place.lane, i),), lane.expr, loc=self.loc))  # type: ignore[attr-defined]
+        elif isinstance(place, SwizzlePlace):
+            x = self.temp(e, "v")
+            for i, k in enumerate(place.lanes):
+                self._store_lane(LanePlace(place.base, i32(k), place.type.elem), Load(x.sym, (i32(i),)), node)
         elif isinstance(place, LanePlace):
             self._store_lane(place, e, node)
         else:

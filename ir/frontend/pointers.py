@@ -33,6 +33,7 @@ from .values import (
     RecordVal,
     RVal,
     SubVec,
+    SwizzlePlace,
     Value,
     VarPlace,
     ViewPlace,
@@ -205,7 +206,9 @@ class Pointers(Converter):
         """Overridden where dynamic shared memory is declared."""
 
     def type_of(self, v: Value) -> Type:
-        if isinstance(v, RVal | VarPlace | ElemPlace | LanePlace | ArrayVal | RecordVal | SubVec | ViewPlace):
+        if isinstance(
+            v, RVal | VarPlace | ElemPlace | LanePlace | ArrayVal | RecordVal | SubVec | SwizzlePlace | ViewPlace
+        ):
             return v.type  # type: ignore[return-value]
         if isinstance(v, PtrVal | PtrToPlace):
             return Pointer(v.elem, getattr(v, "const", False))

@@ -1,4 +1,4 @@
-"""Built-ins defined in ``prelude.cuh``, parsed when first called."""
+"""Built-ins defined in ``prelude.cuh`` and ``opencl.cuh``, parsed when first called."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .program import Entity, Function
 
 
 @cache
-def _prelude_lines() -> dict[str, str]:
-    path = os.path.join(os.path.dirname(__file__), "prelude.cuh")
+def _prelude_lines(file: str) -> dict[str, str]:
+    path = os.path.join(os.path.dirname(__file__), file)
     out = {}
     with open(path, encoding="utf-8") as f:
         for line in f:
@@ -22,12 +22,12 @@ def _prelude_lines() -> dict[str, str]:
 
 
 @cache
-def prelude_function(name: str) -> Entity:
-    """The entity of a built-in that is defined in ``prelude.cuh``."""
+def prelude_function(name: str, file: str = "prelude.cuh") -> Entity:
+    """The entity of a built-in that is defined in ``file``."""
     from .cxx_ast import Template
     from .parser import CudaParser
 
-    item = CudaParser().parse_unit(_prelude_lines()[name], "prelude.cuh")[0]
+    item = CudaParser().parse_unit(_prelude_lines(file)[name], file)[0]
     if isinstance(item, Template):
         return Entity(name, item.decl[0], (), tuple(item.params))
     assert isinstance(item, Function)

@@ -17,15 +17,9 @@ from typing import TypeAlias
 import pcpp
 
 from ..diagnostics import KtcError, Loc
+from .dialects import CUDA, Dialect
 from .limits import MAX_INCLUDE_DEPTH, MAX_MACRO_GROWTH, MAX_SOURCE_BYTES
 from .source import Comments, read_source
-
-PREDEFINED = {
-    "__CUDACC__": "1", "__NVCC__": "1", "__CUDA_ARCH__": "900", "__cplusplus": "201703L", "CUDART_VERSION": "12080",
-    "CUDA_VERSION": "12080", "__CUDACC_VER_MAJOR__": "12", "__CUDACC_VER_MINOR__": "8", "__x86_64__": "1",
-    "__linux__": "1", "__LP64__": "1", "__CHAR_BIT__": "8",
-}  # fmt: skip
-"""Macros that a CUDA 12 compiler for sm_90 would define."""
 
 DEVICE_HEADERS = (
     "cuda",
@@ -142,6 +136,7 @@ def preprocess(
     defines: Mapping[str, object] | None = None,
     include_dirs: tuple[str, ...] = (),
     find: Finder | None = None,
+    dialect: Dialect = CUDA,
 ) -> Preprocessed:
     """Expand macros and allowed includes of ``text``, which was read from ``file``.
 
@@ -154,7 +149,7 @@ def preprocess(
     out.sources[file] = text
     roots = tuple(os.path.realpath(d) for d in (here, *include_dirs))
     pp = _Pcpp(roots, out, find)
-    for name, value in {**PREDEFINED, **(defines or {})}.items():
+    for name, value in {**dialect.macros, **(defines or {})}.items():
         pp.define(f"{name} {value}")
     pp.define("__has_include(x) 0")
     for d in (here, *include_dirs):

@@ -10,6 +10,7 @@ from pycparser import c_ast
 
 from ..diagnostics import KtcError
 from .cxx_ast import Alias, Bad, Function, Namespace, QualName, Record, Template, TemplateParam, Using
+from .dialects import CUDA, Dialect
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,7 @@ class Program:
     enums: dict[str, c_ast.Enum] = field(default_factory=dict)
     bad: list[Bad] = field(default_factory=list)
     using: set[str] = field(default_factory=set)
+    dialect: Dialect = CUDA
 
     @property
     def kernels(self) -> list[Entity]:
@@ -59,9 +61,9 @@ class Program:
         return next((b.error for b in self.bad if b.name == name), None)
 
 
-def index_program(items: list) -> Program:
+def index_program(items: list, dialect: Dialect = CUDA) -> Program:
     """Index top-level declarations."""
-    program = Program()
+    program = Program(dialect=dialect)
     for item in items:
         _add(program, item, (), None)
     return program

@@ -133,7 +133,7 @@ class TypeResolver(Context):
             return self.instantiate_record(records, args, name)
         if last in self.program.enums:
             return self.resolve(self.program.enums[last])
-        return TYPE_NAMES.get(last)
+        return self.program.dialect.types.get(last) or TYPE_NAMES.get(last)
 
     def _expand_alias(self, entity: Entity, args: list | None, node: Any) -> Type:
         with self.scoped(namespace=entity.namespace, root=self.global_scope()):

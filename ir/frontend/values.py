@@ -172,6 +172,15 @@ class SubVec(Value):
 
 
 @dataclass(frozen=True)
+class SwizzlePlace(Value):
+    """Several lanes of a vector place, in any order: ``v.wzyx``."""
+
+    base: Value
+    lanes: tuple[int, ...]
+    type: Any
+
+
+@dataclass(frozen=True)
 class ViewPlace(Value):
     """A variable whose bits are used as ``type``."""
 

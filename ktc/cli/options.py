@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ktc.ir.diagnostics import KtcError
@@ -29,6 +30,14 @@ Scenarios = Annotated[
 ]
 Seed = Annotated[int, Option("--seed", help="Seed of samplers and inputs.")]
 
+
+class Dialect(StrEnum):
+    auto = "auto"
+    cuda = "cuda"
+    hip = "hip"
+    opencl = "opencl"
+
+
 _Kernel = Annotated[
     str,
     Argument(
@@ -46,6 +55,8 @@ _Workload = Annotated[
     str, Option("--workload", metavar="FILE", help="Workload file, when it is not beside the source.")
 ]
 
+_Dialect = Annotated[Dialect, Option("--dialect", help="Language of the source, when its name and text do not say.")]
+
 _SOURCE_PARAMS: dict[str, tuple[Any, Any]] = {
     "kernel": (_Kernel, inspect.Parameter.empty),
     "name": (_Name, ""),
@@ -54,6 +65,7 @@ _SOURCE_PARAMS: dict[str, tuple[Any, Any]] = {
     "define": (_Define, []),
     "include": (_Include, []),
     "workload": (_Workload, ""),
+    "dialect": (_Dialect, Dialect.auto),
 }
 """What names a kernel on the command line: parameter -> (type with its option, default)."""
 
@@ -84,7 +96,14 @@ def with_program(command: Callable[..., None], *, optional: bool = False) -> Cal
 
 
 def load_program(
-    kernel: str, name: str, template: list[str], variant: str, define: list[str], include: list[str], workload: str
+    kernel: str,
+    name: str,
+    template: list[str],
+    variant: str,
+    define: list[str],
+    include: list[str],
+    workload: str,
+    dialect: Dialect = Dialect.auto,
 ) -> Program:
     """The program that the shared options name."""
     from ktc import api
@@ -97,6 +116,7 @@ def load_program(
         defines={k: v for k, _, v in (d.partition("=") for d in define)} or None,
         include_dirs=include,
         workload=workload or None,
+        dialect=None if dialect is Dialect.auto else dialect.value,
     )
 
 

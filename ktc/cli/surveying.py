@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ktc.ir.diagnostics import KtcError
 
-from .options import Json, usage
+from .options import Dialect, Json, usage
 from .output import note, print_json, progress, table
 from .parser import Argument, Option
 
@@ -17,13 +16,6 @@ if TYPE_CHECKING:
     from ktc.survey import Summary
 
 MAX_ROWS = 40
-
-
-class Dialect(StrEnum):
-    auto = "auto"
-    cuda = "cuda"
-    hip = "hip"
-    opencl = "opencl"
 
 
 def parse(

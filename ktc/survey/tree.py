@@ -11,16 +11,11 @@ from pathlib import Path, PurePath
 
 MAX_SCAN_BYTES = 8 << 20
 
-DIALECT_OF_SUFFIX = {".cu": "cuda", ".cuh": "cuda", ".hip": "hip", ".cl": "opencl"}
-"""Suffixes that name their dialect by themselves."""
-
 HEADERS = frozenset({".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".cuhpp"})
-UNITS = frozenset({".cu", ".cl", ".hip", ".cpp", ".cc", ".cxx", ".c++", ".c"})
+UNITS = frozenset({".cu", ".cl", ".ocl", ".hip", ".cpp", ".cc", ".cxx", ".c++", ".c"})
 SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "__pycache__", "node_modules"})
 
 _KERNEL = re.compile(rb"\b(__global__|__kernel|kernel\s+void)\b")
-_HIP = re.compile(rb"#\s*include\s*<hip/|\bhipLaunchKernelGGL\b|\bhipMalloc\b")
-_OPENCL = re.compile(rb"\b(__kernel|get_global_id|get_local_id)\b")
 _CUDA = re.compile(rb"\b__global__\b")
 _LAUNCH = re.compile(rb"<<<|\bhipLaunchKernelGGL\b")
 
@@ -103,19 +98,6 @@ def read_bytes(path: str) -> bytes:
 
 def _has_kernel(path: str) -> bool:
     data = read_bytes(path)
-    if PurePath(path).suffix.lower() == ".cl":
+    if PurePath(path).suffix.lower() in (".cl", ".ocl"):
         return bool(_KERNEL.search(data))
     return bool(_CUDA.search(data)) or (not is_header(path) and bool(_LAUNCH.search(data)))
-
-
-def dialect_of(path: str) -> str:
-    """cuda, hip or opencl, by suffix and, where that does not say, by the text."""
-    suffix = PurePath(path).suffix.lower()
-    named = DIALECT_OF_SUFFIX.get(suffix)
-    if named == "cuda" or named is None:
-        data = read_bytes(path)
-        if _HIP.search(data):
-            return "hip"
-        if named is None and not _CUDA.search(data) and _OPENCL.search(data):
-            return "opencl"
-    return named or "cuda"

@@ -135,6 +135,7 @@ class UnitSurvey:
 
     def _load(self, unit: Unit, found: Found, record: Record) -> Kernel:
         entity = _entity(unit, found)
+        record["dialect"] = unit.program.dialect.name
         with deep_recursion(self.path):
             sites = launch_sites(unit.lowering(), entity.name)
             record["launches"] = [str(s.loc) for s in sites]
