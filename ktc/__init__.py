@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api import Program, list_passes, load, loads
+    from .cursors import Cursor
     from .ir.diagnostics import KtcError, Loc
     from .ir.workload import Workload
 
@@ -24,12 +25,13 @@ _HOMES = {
     "loads": "ktc.api",
     "list_passes": "ktc.api",
     "Program": "ktc.api",
+    "Cursor": "ktc.cursors",
     "KtcError": "ktc.ir.diagnostics",
     "Loc": "ktc.ir.diagnostics",
     "Workload": "ktc.ir.workload",
 }
 
-__all__ = ["KtcError", "Loc", "Program", "Workload", "__version__", "list_passes", "load", "loads"]
+__all__ = ["Cursor", "KtcError", "Loc", "Program", "Workload", "__version__", "list_passes", "load", "loads"]
 
 
 def __getattr__(name: str) -> Any:

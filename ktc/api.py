@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .cursors import Cursor, find
 from .ir.diagnostics import KtcError
 from .sources import SourceSpec, resolve
 
@@ -52,6 +53,7 @@ class Program:
 
         if self.refused:
             return self
+        args = {k: self.at(v) if isinstance(v, Cursor) else v for k, v in args.items()}
         applied = apply_script(self.kernel, parse_script(_step_text(script, args) if args else script))
         notes = tuple(note for r in applied.results for note in getattr(r, "notes", ()))
         return dataclasses.replace(self, kernel=applied.kernel, notes=self.notes + notes, refused=applied.refused)
@@ -109,6 +111,34 @@ class Program:
         if pass_name and pass_name not in PASSES:
             raise unknown_pass(pass_name)
         return {name: PASSES[name].sites(self.kernel) for name in chosen}
+
+    def find(self, place: str) -> list[Cursor]:
+        """Cursors to everything that ``place`` names: ``k``, ``loop:k``, ``array:As``, ``stmt:12``.
+
+        Raises:
+            KtcError: E-PLACE, there is nothing of that name.
+        """
+        return find(self, place)
+
+    def loop(self, name: str) -> Cursor:
+        """A cursor to the loop called ``name`` (of several: the first).
+
+        Raises:
+            KtcError: E-PLACE.
+        """
+        return find(self, f"loop:{name}")[0]
+
+    def array(self, name: str) -> Cursor:
+        """A cursor to the array or buffer called ``name``.
+
+        Raises:
+            KtcError: E-PLACE.
+        """
+        return find(self, f"array:{name}")[0]
+
+    def at(self, cursor: Cursor) -> Cursor:
+        """``cursor``, made in an earlier program of the chain, in this one. It is false if the place is gone."""
+        return dataclasses.replace(cursor, program=self)
 
     def bind(self, **values: int) -> Program:
         """Knobs bound to values, the rest to their defaults; constraints checked."""

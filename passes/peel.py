@@ -119,13 +119,14 @@ def _split(s: For, first: int, last: int) -> Body:
     start = fold_node(Call("min", (inner_lo, hi), ty)) if first else lo
     end = fold_node(Call("max", (inner_hi, start), ty)) if last else hi
 
-    def part(a: Expr, b: Expr, body: Body) -> list[Stmt]:
-        fresh_one = refresh((dataclasses.replace(s, body=body, comments=()),))[0]
-        assert isinstance(fresh_one, For)
-        return [dataclasses.replace(fresh_one, init=a, cond=Binary("<", Var(fresh_one.var), b))]
+    def part(loop: Stmt, a: Expr, b: Expr) -> For:
+        assert isinstance(loop, For)
+        return dataclasses.replace(loop, init=a, cond=Binary("<", Var(loop.var), b), comments=())
 
-    out = [*(part(lo, start, s.body) if first else []), *part(start, end, _interior(s.body, s, inner_lo, inner_hi))]
-    out += part(end, hi, s.body) if last else []
+    interior = dataclasses.replace(s, body=_interior(s.body, s, inner_lo, inner_hi))
+    out = [part(refresh((s,))[0], lo, start)] if first else []
+    out.append(part(interior, start, end))
+    out += [part(refresh((s,))[0], end, hi)] if last else []
     out[0] = dataclasses.replace(out[0], comments=s.comments)
     return tuple(out)
 
