@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ktc.ir.diagnostics import Loc
-from ktc.ir.fold import cast, is_const
+from ktc.ir.fold import cast, is_const, sub
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
     Acc,
@@ -177,7 +177,7 @@ def _loop(s: For, loop: Strided, rest: Body, launch: Launch, env: dict[Sym, Sym]
         raise Blocked("E-RAISE-THREAD", f"the loop over '{s.var.name}' uses the thread index in its body", s.loc)
     if any(isinstance(x, Barrier) for x in walk(s.body)):
         raise Blocked("E-RAISE-BARRIER", f"the loop over '{s.var.name}' contains a barrier", s.loc)
-    why = independent(s.var, inner)
+    why = independent(s.var, inner, sub(loop.hi, loop.lo))
     if why:
         raise Blocked("E-RAISE-DEPENDENCE", f"iterations over '{s.var.name}' may depend on each other: {why}", s.loc)
     tags = frozenset({f"loop:{s.var.name}"})
@@ -255,7 +255,8 @@ def _results(region: Body, after: Body, partial: dict[Sym, Sym], ops: dict[Sym, 
         return None  # which result is which needs more than a guess
     op = ops[target]
     for b in shared:
-        out = _replace_reads(out, b, None, target, op)
+        end = next((k for k, s in enumerate(out) if b in assigned((s,))), len(out))  # the array's next use is another's
+        out = (*_replace_reads(out[:end], b, None, target, op), *out[end:])
     for p in private:
         out = substitute(out, {p: cast(Var(target), p.type)})  # type: ignore[arg-type]
     return out

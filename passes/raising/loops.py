@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.fold import cast, fold_node, i32, mul, simplify
+from ktc.ir.analysis.affine import linear_form, same_value
+from ktc.ir.fold import add, cast, fold_node, i32, mul, simplify
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
     Assign,
@@ -29,7 +29,7 @@ from ktc.ir.nodes import (
     Sym,
     Var,
 )  # fmt: skip
-from ktc.ir.types import Array, Ptr, Scalar
+from ktc.ir.types import I32, Array, Ptr, Scalar
 from ktc.ir.walk import declared, stmt_exprs, used, walk, walk_expr
 
 from .same import same
@@ -157,10 +157,11 @@ def _accumulation(s: Assign) -> Accumulation | None:
     return None
 
 
-def independent(var: Sym, body: Body) -> str:
+def independent(var: Sym, body: Body, extent: Expr | None = None) -> str:
     """'' if iterations over ``var`` touch disjoint elements of every buffer written; else the reason.
 
-    Every access of a written buffer must use one index expression, injective in ``var`` (affine, non-zero coefficient).
+    Every access of a written buffer must use one index expression, injective in ``var`` (affine, non-zero coefficient),
+    or several of coefficient 1 that lie whole multiples of ``extent``, the loop's trip count, apart (halves of a row).
     Atomics may collide. Distinct pointer parameters are taken not to overlap.
     """
     written: dict[Sym, list[tuple[Expr, ...]]] = {}
@@ -173,12 +174,28 @@ def independent(var: Sym, body: Body) -> str:
                 if isinstance(x, Load) and x.buffer in written:
                     written[x.buffer].append(x.index)
     for buffer, indices in written.items():
-        if any(i != indices[0] for i in indices):
+        if any(i != indices[0] for i in indices) and not _apart(var, indices, extent):
             return f"'{buffer.name}' is written and also touched at another index"
         form = linear_form(indices[0][-1], {var})
         if form is None or same(form.coeffs.get(var, i32(0)), i32(0)):
             return f"the index of '{buffer.name}' is not affine in '{var.name}'"
     return ""
+
+
+def _apart(var: Sym, indices: list[tuple[Expr, ...]], extent: Expr | None) -> bool:
+    """Whether any two different indices lie a whole number of ``extent`` apart, with unit stride along ``var``."""
+    if extent is None or any(len(i) != 1 for i in indices):
+        return False
+    forms = [linear_form(i, {var}) for (i,) in dict.fromkeys(indices)]
+    if any(f is None or not same_value(f.coeffs.get(var, i32(0)), i32(1)) for f in forms):
+        return False
+    rests = [f.rest for f in forms if f is not None]
+    multiples = [mul(i32(k), cast(extent, I32)) for k in (1, 2, 3)]
+
+    def apart(a: Expr, b: Expr) -> bool:
+        return any(same_value(a, add(b, m)) or same_value(b, add(a, m)) for m in multiples)
+
+    return all(apart(a, b) for k, a in enumerate(rests) for b in rests[k + 1 :])
 
 
 def _visible(b: Sym) -> bool:
