@@ -30,9 +30,12 @@ def _hinted_load(suffix: str, intrinsic: str) -> str:
     return f"""\
 template <int N, typename T>
 __device__ inline vec<T, N> load_vec_{suffix}(const T* p) {{
-  using bits = typename bits_of<sizeof(T) * N>::type;
-  const bits b = {intrinsic}(reinterpret_cast<const bits*>(p));
-  return *reinterpret_cast<const vec<T, N>*>(&b);
+  using bits = typename bits_of<sizeof(T) * N >= 16 ? 16 : sizeof(T) * N>::type;
+  vec<T, N> v;
+  #pragma unroll
+  for (int k = 0; k < static_cast<int>(sizeof(v) / sizeof(bits)); ++k)
+    reinterpret_cast<bits*>(&v)[k] = {intrinsic}(reinterpret_cast<const bits*>(p) + k);
+  return v;
 }}"""
 
 
@@ -40,8 +43,10 @@ def _hinted_store(suffix: str, intrinsic: str) -> str:
     return f"""\
 template <typename T, int N>
 __device__ inline void store_vec_{suffix}(T* p, const vec<T, N>& v) {{
-  using bits = typename bits_of<sizeof(T) * N>::type;
-  {intrinsic}(reinterpret_cast<bits*>(p), *reinterpret_cast<const bits*>(&v));
+  using bits = typename bits_of<sizeof(T) * N >= 16 ? 16 : sizeof(T) * N>::type;
+  #pragma unroll
+  for (int k = 0; k < static_cast<int>(sizeof(v) / sizeof(bits)); ++k)
+    {intrinsic}(reinterpret_cast<bits*>(p) + k, reinterpret_cast<const bits*>(&v)[k]);
 }}"""
 
 

@@ -77,15 +77,20 @@ template <> struct bits_of<16> { using type = uint4; };
 LOAD_CS_HELPER = """\
 template <int N, typename T>
 __device__ inline vec<T, N> load_vec_cs(const T* p) {
-  using bits = typename bits_of<sizeof(T) * N>::type;
-  const bits b = __builtin_nontemporal_load(reinterpret_cast<const bits*>(p));
-  return *reinterpret_cast<const vec<T, N>*>(&b);
+  using bits = typename bits_of<sizeof(T) * N >= 16 ? 16 : sizeof(T) * N>::type;
+  vec<T, N> v;
+  #pragma unroll
+  for (int k = 0; k < static_cast<int>(sizeof(v) / sizeof(bits)); ++k)
+    reinterpret_cast<bits*>(&v)[k] = __builtin_nontemporal_load(reinterpret_cast<const bits*>(p) + k);
+  return v;
 }"""
 STORE_CS_HELPER = """\
 template <typename T, int N>
 __device__ inline void store_vec_cs(T* p, const vec<T, N>& v) {
-  using bits = typename bits_of<sizeof(T) * N>::type;
-  __builtin_nontemporal_store(*reinterpret_cast<const bits*>(&v), reinterpret_cast<bits*>(p));
+  using bits = typename bits_of<sizeof(T) * N >= 16 ? 16 : sizeof(T) * N>::type;
+  #pragma unroll
+  for (int k = 0; k < static_cast<int>(sizeof(v) / sizeof(bits)); ++k)
+    __builtin_nontemporal_store(reinterpret_cast<const bits*>(&v)[k], reinterpret_cast<bits*>(p) + k);
 }"""
 
 

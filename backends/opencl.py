@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, KnobDecl, Param
 from ktc.ir.nodes import Alloc, Binary, Cast, Expr, HwIndex, Sym
 from ktc.ir.types import (
@@ -27,6 +28,7 @@ from ktc.ir.types import (
     Scalar,
     Type,
     Vec,
+    scalar_of,
 )
 
 from . import opencl_helpers as text_of
@@ -43,10 +45,15 @@ KEYWORDS = """kernel global local constant private read_only write_only half uin
 float2 float3 float4 float8 float16 int2 int4 size_t barrier half_to_float float_to_half bf16_to_float float_to_bf16"""
 
 
+ACCESS_BYTES = 16
+"""Alignment of wider vectors: they move by several accesses."""
+
+
 class OpenCLDialect(OpenCLCollectives):
     """OpenCL C."""
 
     language = "opencl"
+    knobs: tuple[KnobDecl, ...] = ()
     types: ClassVar = {
         F16: "f16", BF16: "bf16", F32: "float", F64: "double", I8: "char", I16: "short", I32: "int", I64: "long",
         U8: "uchar", U16: "ushort", U32: "uint", U64: "ulong", BOOL: "bool",
@@ -69,6 +76,7 @@ class OpenCLDialect(OpenCLCollectives):
     # ------------------------------------------------------------------------------------------------ preparation
 
     def prepare(self, kernel: Kernel) -> Kernel:
+        self.knobs = kernel.knobs
         kernel = widen_small_floats(
             kernel,
             has_operators=lambda t: False,
@@ -104,10 +112,18 @@ class OpenCLDialect(OpenCLCollectives):
         for name, t in self.vectors.items():
             elem, n = self.type_name(t.elem), self.extent(t.n)
             size = n if re.fullmatch(r"\w+", n) else f"({n})"
-            lines.append(
-                f"typedef struct {{ {elem} lane[{n}]; }} __attribute__((aligned(sizeof({elem}) * {size}))) {name};"
-            )
+            align = f"sizeof({elem}) * {size}"
+            if self._most_lanes(t) * scalar_of(t).bytes > ACCESS_BYTES:
+                align = f"{align} > {ACCESS_BYTES} ? {ACCESS_BYTES} : {align}"
+            lines.append(f"typedef struct {{ {elem} lane[{n}]; }} __attribute__((aligned({align}))) {name};")
         return lines
+
+    def _most_lanes(self, t: Vec) -> int:
+        """The most elements that ``t`` can have: a number, or the end of its knob's domain."""
+        if isinstance(t.n, int):
+            return t.n
+        knobs = {k.name: max(k.domain, default=k.default) if k.value is None else k.value for k in self.knobs}
+        return int(evaluate(t.n, knobs) or 0)
 
     # ------------------------------------------------------------------------------------------------ conversions
 

@@ -24,7 +24,7 @@ from ktc.ir.walk import stmt_exprs, substitute_expr, used, walk, walk_expr
 
 from .base import Arg, DistSpec, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from .knobs import POWERS, size_argument
-from .loops import Loop, find_loops, loops, narrowest_element, replace_loops, required
+from .loops import Loop, find_loops, loops, narrowest_element, replace_loops, required, with_launch_bounds
 
 DOMAINS = {
     "vec": (1, 2, 4, 8, 16),
@@ -133,6 +133,7 @@ def set_distribution(kernel: Kernel, found: list[Loop], spec: DistSpec, *, exact
         axis = (lv.axis or "x") if lv.kind in ("thread", "block", "cluster") else ""
         dist.append(Level(lv.kind, n, axis))
     levels: Dist = tuple(dist)
+    kernel, found = with_launch_bounds(kernel, found)
     kernel = replace_loops(kernel, found, lambda s: dataclasses.replace(s, dist=levels))  # type: ignore[arg-type, return-value]
     constraints = [c for c in _constraints(levels) if c not in kernel.constraints]
     params = frozenset(p.sym for p in kernel.params)
@@ -160,13 +161,17 @@ def assume(kernel: Kernel, facts: Iterable[Assume], owner: str) -> Kernel | Refu
 
 def _wish(lv: LevelSpec, found: list[Loop]) -> int | None:
     """Where an expert starts: 16-byte accesses, two of them in flight."""
-    return {"vec": 16 // min(narrowest_element(s) for s in found), "unroll": 2}.get(lv.kind)
+    return {"vec": _widest(found), "unroll": 2}.get(lv.kind)
+
+
+def _widest(found: list[Loop]) -> int:
+    """Lanes of the widest access that each of the loops can make."""
+    return min(16 // narrowest_element(s) for s in found)
 
 
 def _domain(lv: LevelSpec, found: list[Loop]) -> tuple[int, ...]:
     if lv.kind == "vec":
-        widest = 16 // min(narrowest_element(s) for s in found)
-        return tuple(v for v in DOMAINS["vec"] if v <= widest)
+        return tuple(v for v in DOMAINS["vec"] if v <= _widest(found))
     if lv.kind == "thread" and (lv.axis or "x") != "x":
         return (1, 2, 4, 8, 16, 32)
     return DOMAINS[lv.kind]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
+from ktc.ir.fold import simplify
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, Dist, Load, Par, Reduce, Stmt, Store, Sym
+from ktc.ir.nodes import Body, Dist, Expr, Load, Par, Reduce, Stmt, Store, Sym
 from ktc.ir.text import unique_names
 from ktc.ir.types import Ptr, scalar_of
-from ktc.ir.walk import map_body, stmt_exprs, walk, walk_expr
+from ktc.ir.walk import map_body, stmt_exprs, substitute_expr, used, walk, walk_expr
 
 from .base import Arg, Refused
+from .lowering.state import MAX_DEPTH, integer_constants
 
 Loop = Par | Reduce
 
@@ -49,18 +52,47 @@ def replace_loops(kernel: Kernel, targets: list[Loop], f: Callable[[Loop], Stmt 
     return kernel.with_(body=map_body(kernel.body, on))
 
 
+def with_launch_bounds(kernel: Kernel, found: list[Loop]) -> tuple[Kernel, list[Loop]]:
+    """``found`` with bounds that name local constants (``half = d / 2``) spelled over what the launcher knows.
+
+    Assumptions about the range can then be checked at launch. Bounds that depend on more stay as they are.
+    """
+    params = {p.sym for p in kernel.params}
+    constants = integer_constants(kernel.body)
+
+    def spelled(e: Expr) -> Expr:
+        out = e
+        for _ in range(MAX_DEPTH):
+            if used(out) <= params:
+                return simplify(out)
+            out = substitute_expr(out, constants)
+        return e
+
+    def on(s: Loop) -> Loop:
+        return dataclasses.replace(s, lo=spelled(s.lo), hi=spelled(s.hi))
+
+    if all((used(s.lo) | used(s.hi)) <= params for s in found):
+        return kernel, found
+    wanted = {s.var for s in found}
+    kernel = replace_loops(kernel, found, on)
+    return kernel, [s for s in loops(kernel) if s.var in wanted]
+
+
 def level_size(dist: Dist, kind: str) -> object:
     return next((lv.n for lv in dist if lv.kind == kind), None)
 
 
 def narrowest_element(loop: Loop) -> int:
-    """Bytes of the narrowest global element the loop touches: what bounds its vector width (16-byte accesses)."""
-    sizes = [4]
+    """Bytes of the narrowest global element the loop touches, 4 at most: it bounds the vector width.
+
+    A loop that touches none has 1: its lanes follow those of the loops it shares values with.
+    """
+    sizes: list[int] = []
     for s in walk((loop,)):
         buffers: list[Sym] = [s.buffer] if isinstance(s, Store) else []
         buffers += [x.buffer for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)]
         sizes += [scalar_of(b.type).bytes for b in buffers if isinstance(b.type, Ptr)]
-    return min(sizes)
+    return min(*sizes, 4) if sizes else 1
 
 
 def required(args: Mapping[str, Arg], *names: str) -> Refused | None:

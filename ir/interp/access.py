@@ -11,6 +11,9 @@ from .frames import Active, Frame, spread
 from .memory import Buffer
 from .state import State
 
+WIDEST_ACCESS = 16
+"""Bytes of the widest access: wider vectors move by several."""
+
 
 class Access:
     """Where each active lane touches ``buffer``: ``pos`` indexes ``buffer.data``, one entry or row of ``moved`` a lane.
@@ -49,11 +52,15 @@ class Access:
         self.state.report("out-of-bounds", message, self.frame, self.act, bad, buffer=b.sym.name, index=first)
 
     def _check_alignment(self, flat, width: int) -> None:
-        """Wide accesses move an aligned power-of-two size; pointer parameters may promise a base alignment."""
+        """Wide accesses move an aligned power-of-two size, in pieces of at most 16 bytes.
+
+        Pointer parameters may promise a base alignment.
+        """
         b = self.buffer
         size = self.moved * b.elem.bytes
         if width == 1 or not self.state.sanitize or size & (size - 1):
             return
+        size = min(size, WIDEST_ACCESS)
         bad = np.asarray((flat * b.elem.bytes) % size != 0)
         base_too_weak = b.owner is None and 0 < b.align < size
         if self.ok is not None:

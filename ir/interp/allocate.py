@@ -61,7 +61,8 @@ def _extent(machine: Machine, e: Expr, frame: Frame, act: Active) -> int:
 def _dynamic_dims(machine: Machine, sym: Sym, dims: tuple[int, ...], bytes_each: int) -> tuple[int, ...]:
     """Dynamic shared arrays follow one another in the launch's bytes; one without an extent takes what is left."""
     state = machine.state
-    assert state.geometry is not None
+    if state.geometry is None:  # parallel form: the launch is not derived yet
+        return dims
     start = -(-state.shared_used // bytes_each) * bytes_each
     total = state.geometry.dynamic_shared
     if not dims or dims == (0,):

@@ -46,7 +46,19 @@ class Decider:
             p = self._params.get(e.sym)
             if p is not None and n is not None and p.divisible_by % n == 0:
                 return True
+            if p is not None and self._part_divisible(e, p.divisible_by, by):
+                return True
         return any(d is not None and _same(d[0], e) and self._implies(d[1], by) for d in self._divisors)
+
+    def _part_divisible(self, e: Var, divisor: int, by: Expr) -> bool:
+        """``(e / c) % y == 0`` is assumed, c divides e, and y is a multiple of ``by``."""
+        for d in self._divisors:
+            if d is None or not isinstance(d[0], Binary) or d[0].op != "/" or strip(d[0].a) != e:
+                continue
+            c = self.value(d[0].b)
+            if c and divisor % c == 0 and self._implies(d[1], by):
+                return True
+        return False
 
     def _implies(self, known: Expr, wanted: Expr) -> bool:
         """``x % known == 0`` implies ``x % wanted == 0``."""

@@ -39,7 +39,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
-from ktc.ir.walk import all_exprs, assigned, declared, used_in, walk
+from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, used_in, walk, walk_expr
 
 from .levels import Jam
 from .scope import Scope, guard_of, nest
@@ -340,9 +340,10 @@ def _vector_stores(body: Body, dims: tuple[Jam, ...], scope: Scope, st: State) -
     before: list[Stmt] = []
     after: list[Stmt] = []
     out: list[Stmt] = []
+    delayed = _delayable(body, dims, scope, st)
     for k, s in enumerate(body):
-        jam = _vector_jam(s, scope, st) if isinstance(s, Store) and not is_private(s.buffer) else None
-        if jam is None or jam not in dims or jam != (lane or jam) or _read_later(s, body[k + 1 :]):  # type: ignore[arg-type]
+        jam = delayed.get(k)
+        if jam is None:
             out.append(s)
             continue
         lane = jam
@@ -355,7 +356,22 @@ def _vector_stores(body: Body, dims: tuple[Jam, ...], scope: Scope, st: State) -
     return lane, tuple(before), tuple(out), tuple(after)
 
 
-def _read_later(s: Store, rest: Body) -> bool:
-    """Whether delaying ``s`` to the end of its group would let a later statement miss it."""
-    touched = {b for b in used_in(rest) if not is_private(b) and isinstance(b.type, Array | Ptr)}
-    return any(_may_alias(s.buffer, b) for b in touched)
+def _delayable(body: Body, dims: tuple[Jam, ...], scope: Scope, st: State) -> dict[int, Jam]:
+    """Positions of the stores that may wait, in order, for the end of their group, all along one lane jam.
+
+    No later statement reads what they may have written, or writes it without waiting too.
+    """
+    found: dict[int, Jam] = {}
+    touched: set[Sym] = set()
+    lane: Jam | None = None
+    for k in range(len(body) - 1, -1, -1):
+        s = body[k]
+        jam = _vector_jam(s, scope, st) if isinstance(s, Store) and not is_private(s.buffer) else None
+        free = jam is not None and jam in dims and jam == (lane or jam)
+        if isinstance(s, Store) and jam is not None and free and not any(_may_alias(s.buffer, b) for b in touched):
+            found[k] = lane = jam
+            reads = {x.buffer for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)}
+        else:
+            reads = {b for b in used_in((s,)) | assigned((s,)) if isinstance(b.type, Array | Ptr)}
+        touched |= {b for b in reads if not is_private(b)}
+    return found

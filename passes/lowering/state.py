@@ -37,6 +37,9 @@ from .vary import Variation, is_private
 ACCESS_BYTES = 16
 """The widest single access."""
 
+VECTOR_BYTES = 64
+"""The widest vector of lanes: several accesses. A loop over narrow and wide elements has one lane count for both."""
+
 MAX_DEPTH = 16
 """Nesting of integer definitions followed when an index is analysed."""
 
@@ -49,7 +52,7 @@ class State:
         self.decide = Decider(kernel)
         self.variation = Variation()
         self.thread_axes = thread_axes
-        self.definitions = _integer_constants(kernel.body)
+        self.definitions = integer_constants(kernel.body, loads=True)
         self.alignment = {p.sym: p.align for p in kernel.params}
         self.alignment |= {s.sym: s.align for s in walk(kernel.body) if isinstance(s, Alloc)}
         self.index: dict[Sym, Expr] = {}  # loop variable -> base + jam terms
@@ -101,17 +104,17 @@ class State:
         return e
 
     def aligned(self, buffer: Sym, lanes: Expr) -> bool:
-        """Whether the base address allows ``lanes`` elements at once (16 bytes are the widest access)."""
+        """Whether the base address allows ``lanes`` elements at once, in accesses of up to 16 bytes."""
         align = self.alignment.get(buffer, 0)
         widest = self._largest(lanes) * scalar_of(buffer.type).bytes
-        return widest <= ACCESS_BYTES and align >= widest
+        return widest <= VECTOR_BYTES and align >= min(widest, ACCESS_BYTES)
 
     def _largest(self, lanes: Expr) -> int:
         """The most lanes ``lanes`` can mean: its value, or the end of its knob's domain while that is open."""
         n = self.decide.value(lanes)
         if n is not None:
             return n
-        return max((v for k in self.kernel.knobs if Knob(k.name) == lanes for v in k.domain), default=ACCESS_BYTES + 1)
+        return max((v for k in self.kernel.knobs if Knob(k.name) == lanes for v in k.domain), default=VECTOR_BYTES + 1)
 
     # ------------------------------------------------------------------------------------------------- rewriting
 
@@ -243,14 +246,18 @@ class State:
             )
 
 
-def _integer_constants(body: Body) -> dict[Sym, Expr]:
-    """Integer variables that keep their initial value, and that value."""
+def integer_constants(body: Body, loads: bool = False) -> dict[Sym, Expr]:
+    """Integer variables that keep their initial value, and that value; ``loads``: also what was read from memory."""
     changed = assigned(body)
     out: dict[Sym, Expr] = {}
     for s in walk(body):
         if isinstance(s, Decl) and s.init is not None and s.sym not in changed:
             t = s.sym.type
-            if isinstance(t, Scalar) and t.is_int and not any(isinstance(x, Load) for x in walk_expr(s.init)):
+            if (
+                isinstance(t, Scalar)
+                and t.is_int
+                and (loads or not any(isinstance(x, Load) for x in walk_expr(s.init)))
+            ):
                 out[s.sym] = s.init
     return out
 

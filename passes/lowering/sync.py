@@ -13,6 +13,7 @@ from ktc.ir.nodes import (
     Atomic,
     Body,
     Dist,
+    Eval,
     Expr,
     For,
     Knob,
@@ -60,7 +61,10 @@ def accesses(s: Stmt, axes: int, owner: tuple[Dist, ...] = (), env: dict[Sym, Ex
             return ("0", owner) if write else "*"
         return (owner, index_key(index))
 
+    values = {id(a.value) for a in s.accs} if isinstance(s, Reduce) else set()
     for e in stmt_exprs(s):
+        if id(e) in values:
+            continue  # evaluated by the iterations, below
         for x in walk_expr(e):
             if isinstance(x, Load) and _visible(x.buffer):
                 out.append(Access(x.buffer, False, who(x.index, False)))
@@ -74,9 +78,10 @@ def accesses(s: Stmt, axes: int, owner: tuple[Dist, ...] = (), env: dict[Sym, Ex
     if isinstance(s, Par | Reduce) and _thread_key(s.dist):
         inner_owner = (*owner, _thread_key(s.dist))
         inner_env = {**env, s.var: _placeholder(len(env))}
-    for b in bodies(s):
-        for c in b:
-            out += accesses(c, axes, inner_owner, inner_env)
+    inside: list[Stmt] = [c for b in bodies(s) for c in b]
+    inside += [Eval(a.value) for a in s.accs] if isinstance(s, Reduce) else []
+    for c in inside:
+        out += accesses(c, axes, inner_owner, inner_env)
     return out
 
 
