@@ -36,7 +36,96 @@ def torch_functions() -> dict[str, Callable[..., Any]]:
         pa, pb = ((e / s).transpose(0, 1).unsqueeze(-1) for e in (ea, eb))
         return (pa * a["v_a"].float() + pb * a["v_b"].float()).to(a["v_a"].dtype), torch.log(s) + m
 
-    return {f.__name__: f for f in (silu_and_mul, fused_add_rmsnorm, merge_attn_states)}
+    return {f.__name__: f for f in (silu_and_mul, fused_add_rmsnorm, merge_attn_states)} | _rows() | _vectors()
+
+
+def _rows() -> dict[str, Callable[..., Any]]:
+    """Row kernels and gates, as a PyTorch user writes them."""
+    import torch
+    from torch.nn import functional as F
+
+    def gelu_and_mul(a: Args) -> Any:
+        d = a["input"].shape[-1] // 2
+        x, y = a["input"][..., :d].float(), a["input"][..., d:].float()
+        return (F.gelu(x, approximate="tanh") * y).to(a["input"].dtype)
+
+    def rope(a: Args) -> Any:
+        x = a["x"]
+        half = x.shape[-1] // 2
+        t = a["cos_sin"][a["positions"].long()].unsqueeze(1)
+        c, s = t[..., :half], t[..., half:]
+        x1, x2 = x[..., :half].float(), x[..., half:].float()
+        x.copy_(torch.cat((x1 * c - x2 * s, x2 * c + x1 * s), -1).to(x.dtype))
+
+    def rmsnorm(a: Args) -> Any:
+        x = a["input"].float()
+        y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * a["weight"].float()
+        return y.to(a["input"].dtype)
+
+    def quant_int8(a: Args) -> Any:
+        x = a["input"].float()
+        s = x.abs().amax(-1, keepdim=True).clamp_min(1e-10) / 127.0
+        return torch.round(x * (1.0 / s)).clamp(-127, 127).to(torch.int8), s
+
+    def quant_fp8(a: Args) -> Any:
+        x = a["input"].float()
+        s = x.abs().amax(-1, keepdim=True).clamp_min(1e-10) / 448.0
+        return (x * (1.0 / s)).to(torch.float8_e4m3fn), s
+
+    def softmax(a: Args) -> Any:
+        return torch.softmax(a["input"], -1)
+
+    def layernorm(a: Args) -> Any:
+        x = a["input"]
+        return torch.native_layer_norm(x, x.shape[-1:], a["weight"], a["bias"], 1e-5)
+
+    def cross_entropy(a: Args) -> Any:
+        x = a["logits"].float()
+        return torch.logsumexp(x, -1) - x.gather(-1, a["target"].long().unsqueeze(-1)).squeeze(-1)
+
+    def column_sum(a: Args) -> Any:
+        return a["x"].sum(0, dtype=torch.float32)
+
+    def cumsum(a: Args) -> Any:
+        return torch.cumsum(a["x"], -1)
+
+    kernels = (
+        gelu_and_mul,
+        rope,
+        rmsnorm,
+        quant_int8,
+        quant_fp8,
+        softmax,
+        layernorm,
+        cross_entropy,
+        column_sum,
+        cumsum,
+    )
+    return {f.__name__: f for f in kernels}
+
+
+def _vectors() -> dict[str, Callable[..., Any]]:
+    """Kernels over plain vectors; PyTorch's sums are CUB's."""
+    import torch
+
+    def saxpy(a: Args) -> Any:
+        a["y"].copy_(2.5 * a["x"] + a["y"])
+
+    def axpby(a: Args) -> Any:
+        t = a["a"] * a["x"] + a["b"] * a["y"]
+        a["z"].copy_(t)
+        a["w"].copy_(torch.relu(t) + a["c"] * a["w"])
+
+    def sum(a: Args) -> Any:
+        a["out"].add_(a["x"].sum())
+
+    def dot(a: Args) -> Any:
+        a["out"].add_(torch.dot(a["x"], a["y"]))
+
+    def histogram(a: Args) -> Any:
+        return torch.histc(a["x"].half(), bins=256, min=0, max=255)
+
+    return {f.__name__: f for f in (saxpy, axpby, sum, dot, histogram)}
 
 
 Launch = tuple[str, tuple[int, int, int], tuple[int, int, int], tuple[str, ...]]

@@ -1,0 +1,246 @@
+"""Regenerates kernels/EXPERT.md: naive kernels, a script of passes and knobs, against what experts and compilers reach.
+
+    python tests/bench/expert.py [--tune BUDGET] [--kernels NAME ...] [--scenarios SUBSTRING ...] [--json rows.jsonl]
+
+Each row of ``expert_table.ENTRIES`` is one kernel. Contenders of a scenario: the source as it is (*naive*), the scripts
+committed beside it (``expert*.ktp``), with ``--tune`` also its templates at knobs found in this run, and its rivals
+(PyTorch, torch.compile). A script takes part only after ``differential`` has compared it with the source on this device
+at this size and at awkward ones. All contenders are timed interleaved by graph replay over buffers larger than the L2.
+``--write`` commits the winners: ``expert.ktp`` (largest scenario) and ``expert-SCENARIO.ktp`` beside the kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from expert_table import ENTRIES, Entry
+from graphs import Contender, race
+from tuning import Bench, Made
+
+ROOT = Path(__file__).parents[2]
+COLUMNS = ("kernel", "scenario", "floor", "naive", "torch", "torch.compile", "**ktc**", "of floor", "over naive",
+           "over torch", "over compile")  # fmt: skip
+COLUMNS = ("kernel", "scenario", "floor", "naive", "torch", "torch.compile", "**ktc**", "of floor", "over naive",
+           "over torch", "over compile")  # fmt: skip
+FINALISTS = 4
+"""Tuned configurations of a scenario that enter the interleaved race."""
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--tune", type=int, default=0, metavar="BUDGET", help="configurations a template and scenario")
+    p.add_argument("--kernels", nargs="*", default=[], help="names or folders; all by default")
+    p.add_argument("--scenarios", nargs="*", default=[], help="substrings of scenario names; all by default")
+    p.add_argument("--out", type=Path, default=ROOT / "kernels" / "EXPERT.md")
+    p.add_argument("--json", type=Path, help="append one line a scenario to this file")
+    p.add_argument("--write", type=Path, help="folder that winners are written below (the checkout's root, say)")
+    a = p.parse_args()
+    from serving import copy_bandwidth
+
+    bench, bandwidth = Bench(), copy_bandwidth()
+    print(f"copy bandwidth {bandwidth / 1e12:.3f} TB/s", flush=True)
+    rows: list[dict[str, Any]] = []
+    for entry in ENTRIES:
+        if a.kernels and entry.name not in a.kernels and entry.folder not in a.kernels:
+            continue
+        for row in contest(bench, entry, a, bandwidth):
+            rows.append(row)
+            print(line(row), flush=True)
+            if a.json:
+                with a.json.open("a") as f:
+                    f.write(json.dumps(row) + "\n")
+    a.out.write_text(table(rows, bandwidth))
+
+
+def contest(bench: Bench, entry: Entry, a: argparse.Namespace, bandwidth: float):
+    """One row a tuned or held-out scenario of ``entry``."""
+    from ktc.ir.workload import Workload
+    from serving import buffer_sets
+
+    work = Workload.load(ROOT / "kernels" / entry.folder)
+    committed = [s.read_text().strip() for s in sorted(work.path.parent.glob("expert*.ktp"))]
+    naive = bench.build(work, entry.variant, [""])[0]
+    largest = max((s for s in work.scenarios if s.tuned), key=lambda s: moved(work, entry, s.sizes))
+    for scenario in work.scenarios:
+        if not (scenario.tuned or scenario.heldout):
+            continue
+        if a.scenarios and not any(s in scenario.name for s in a.scenarios):
+            continue
+        sets = buffer_sets(work, scenario.sizes, entry.variant)
+        found = bench.build(work, entry.variant, _fitting(work, entry.variant, committed, scenario.sizes))
+        if a.tune and not scenario.heldout:
+            found = _tuned(bench, entry, work, scenario.sizes, sets, a.tune)[:FINALISTS] + found
+        found = [m for m in found if _verified(bench, work, entry.variant, naive, m, scenario.sizes)]
+        row = _race(entry, work, scenario, naive, found, sets)
+        count = moved(work, entry, scenario.sizes)
+        row |= {"floor": count / bandwidth if entry.unit == "bytes" else None, "work": count, "target": entry.target,
+                "unit": entry.unit}  # fmt: skip
+        if a.write and found and row["script"] and not scenario.heldout:
+            name = "expert.ktp" if scenario is largest else f"expert-{scenario.name}.ktp"
+            to = a.write / "kernels" / entry.folder / name
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_text(_pretty(row["script"]))
+        yield row
+
+
+def _fitting(work: Any, variant: str, scripts: list[str], sizes: Mapping[str, int]) -> list[str]:
+    """Scripts whose assumptions hold for ``sizes``: elsewhere the launcher would run the source."""
+    from ktc.search.verification.sizes import runnable
+    from tuning import lowered_kernel
+
+    return [s for s in dict.fromkeys(scripts) if runnable(lowered_kernel(work, variant, s), work, sizes)]
+
+
+def _tuned(bench: Bench, entry: Entry, work: Any, sizes: Any, sets: Any, budget: int) -> list[Made]:
+    scripts: list[str] = []
+    for template in entry.templates:
+        try:
+            scripts += bench.configurations(work, entry.variant, template, sizes, budget)
+        except Exception as e:
+            print(f"  {entry.name}: {template}: {type(e).__name__}: {e}", flush=True)
+    made = bench.build(work, entry.variant, scripts)
+    return bench.quick(made, sets)
+
+
+def _verified(bench: Bench, work: Any, variant: str, naive: Made, m: Made, sizes: Mapping[str, int]) -> bool:
+    """Whether the device agrees that ``m`` does what the source does: awkward sizes, then this one."""
+    from ktc.search.gate import differential
+
+    both = (naive.exe, m.exe)
+    for chosen in (None, [sizes]):
+        verdict = differential(
+            bench.runtime, naive.emitted, m.emitted, work, variant=variant or None, sizes=chosen, executables=both
+        )
+        if not verdict.ok and not (chosen is None and verdict.status == "UNKNOWN"):
+            print(f"  REJECTED {m.script}: {verdict.layer}: {verdict.detail}", flush=True)
+            return False
+    return True
+
+
+def _race(entry: Entry, work: Any, scenario: Any, naive: Made, found: list[Made], sets: Any) -> dict[str, Any]:
+    """Seconds of every contender, by name; ``ktc`` is the fastest script."""
+    from serving import as_tensors
+
+    contenders = [Contender("naive", launcher(naive), sets)]
+    scripts = [Contender(m.script, launcher(m), sets) for m in found]
+    contenders += scripts
+    tensors = [as_tensors(s) for s in sets]
+    contenders += [Contender(r, rival(r, scenario.sizes), tensors) for r in entry.rivals]
+    captured = []
+    for c in contenders:
+        try:
+            c.capture()
+            captured.append(c)
+        except Exception as e:
+            print(f"  {entry.name} {scenario.name}: {c.name}: {type(e).__name__}: {str(e)[:300]}", flush=True)
+    race(captured, capture=False)
+    times = {c.name: c.time for c in captured if c not in scripts}
+    best = min((c for c in scripts if c.samples), key=lambda c: c.time, default=None)
+    return {"kernel": entry.name, "scenario": scenario.name, "heldout": scenario.heldout, "times": times,
+            "ktc": best.time if best else None, "script": best.name if best else ""}  # fmt: skip
+
+
+def launcher(m: Made) -> Any:
+    """Launches ``m`` on PyTorch's current stream, which a graph capture follows."""
+    import cupy as cp
+    import torch
+
+    def launch(args: Mapping[str, Any]) -> None:
+        with cp.cuda.Stream.from_external(torch.cuda.current_stream()):
+            m.exe.launch(args)
+
+    return launch
+
+
+def rival(name: str, sizes: Mapping[str, int]) -> Any:
+    import torch
+    from rivals import torch_functions
+
+    name, _, how = name.partition(":")
+    f = torch_functions()[name]
+    if how == "compile":
+        torch._dynamo.reset()
+        f = torch.compile(f, dynamic=False)
+    return f
+
+
+def moved(work: Any, entry: Entry, sizes: Mapping[str, int]) -> float:
+    """Bytes that any implementation must move (inputs read once, outputs written once), or the entry's operations."""
+    from math import prod
+
+    from ktc.ir import intexpr
+    from ktc.ir.inputs import numpy_dtype
+
+    if entry.unit != "bytes":
+        return float(intexpr.evaluate(entry.unit, sizes))
+    total = 0
+    for arg in work.args:
+        if arg.role != "scalar":
+            size = prod(intexpr.evaluate(n, sizes) for n in arg.shape)
+            size *= numpy_dtype(work.dtype(arg, entry.variant or None)).itemsize
+            total += size * (2 if arg.role == "inout" else 1)
+    return float(total)
+
+
+def _pretty(script: str) -> str:
+    return script.replace(" | ", "\n| ") + "\n"
+
+
+# ------------------------------------------------------------------------------------------------------------- reports
+
+
+def _best(times: Mapping[str, float], suffix: bool) -> float | None:
+    return min((t for n, t in times.items() if n != "naive" and n.endswith(":compile") == suffix), default=None)
+
+
+def line(r: Mapping[str, Any]) -> str:
+    us = {n: f"{t * 1e6:.2f}" for n, t in r["times"].items()}
+    if r["ktc"] is None:
+        return f"{r['kernel']} {r['scenario']}: no script; {us}"
+    ratios = {n: f"{t / r['ktc']:.2f}x" for n, t in r["times"].items()}
+    of = f"{100 * r['floor'] / r['ktc']:.0f}% of the floor" if r["floor"] else f"{r['work'] / r['ktc'] / 1e12:.1f} T/s"
+    return f"{r['kernel']} {r['scenario']}: ktc {r['ktc'] * 1e6:.2f} us, {of}; {us} {ratios}\n    {r['script']}"
+
+
+def table(rows: list[dict[str, Any]], bandwidth: float) -> str:
+    import cupy as cp
+
+    device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    out = [
+        "# Expert speed from naive kernels",
+        "",
+        f"{device}, {datetime.date.today().isoformat()}. Device time per launch in µs: graph replay over buffers",
+        "larger than the L2, all contenders of a row interleaved in one process, medians. *Floor*: every input byte",
+        "read once and every output byte written once at the copy bandwidth measured in the same run",
+        f"({bandwidth / 1e12:.2f} TB/s); for matrix products the rate in Tflop/s. *ktc*: the fastest script beside the",
+        "kernel (`expert*.ktp`), verified on this device against the source in the same run. Regenerate with",
+        "`python tests/bench/expert.py`.",
+        "",
+        f"| {' | '.join(COLUMNS)} |",
+        "|" + "---|" * len(COLUMNS),
+    ]
+
+    def cell(t: float | None) -> str:
+        return "–" if t is None else f"{t * 1e6:.2f}"
+
+    for r in rows:
+        t, k = r["times"], r["ktc"]
+        eager, compiled = _best(t, False), _best(t, True)
+        over = ["–" if k is None or x is None else f"{x / k:.2f}x" for x in (t.get("naive"), eager, compiled)]
+        of = "–" if k is None else f"{100 * r['floor'] / k:.0f} %" if r["floor"] else f"{r['work'] / k / 1e12:.1f} T/s"
+        held = " (held out)" if r["heldout"] else ""
+        cells = [r["kernel"], r["scenario"] + held, cell(r["floor"]), cell(t.get("naive")), cell(eager), cell(compiled),
+                 f"**{cell(k)}**", of, *over]  # fmt: skip
+        out.append("| " + " | ".join(cells) + " |")
+    return "\n".join(out) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Finding good knobs for a script quickly: many configurations compiled in parallel, each timed briefly.
+
+The contest of ``expert.py`` needs winners within seconds, not the optimiser's ledgers and workers; what it finds is
+verified and raced afterwards.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class Made:
+    """A compiled configuration: the script with its knobs bound, the lowered kernel and its executable."""
+
+    script: str
+    kernel: Any
+    emitted: Any
+    exe: Any
+    seconds: float = float("inf")
+
+
+class Bench:
+    """One CUDA runtime, and everything compiled so far by its text."""
+
+    def __init__(self, jobs: int = 12) -> None:
+        from ktc.backends.runtimes import open_runtime
+
+        self.runtime = open_runtime("cuda")
+        self.pool = ThreadPoolExecutor(jobs)
+        self._known: dict[tuple[str, str], Any] = {}
+
+    def compile(self, emitted: Any) -> Any:
+        """The executable, or the exception that the compiler gave."""
+        key = (emitted.text, emitted.entry)
+        if key not in self._known:
+            try:
+                self._known[key] = self.runtime.compile(emitted)
+            except Exception as e:  # a refused configuration loses, it does not end the run
+                self._known[key] = e
+        return self._known[key]
+
+    def configurations(self, work: Any, variant: str, script: str, sizes: Mapping[str, int], budget: int) -> list[str]:
+        """Up to ``budget`` scripts with knobs bound that fit ``sizes`` and the device: default, then a sample."""
+        from ktc.passes.language import parse_script
+        from ktc.passes.lowering import materialise
+        from ktc.passes.pipeline import apply_script
+        from ktc.search.limits import space_of
+        from ktc.search.verification.sizes import scalars_of
+
+        applied = apply_script(work.load_kernel(variant or None), parse_script(script))
+        if applied.refused is not None:
+            raise ValueError(f"{work.kernel_name}: {applied.refused}")
+        lowered = materialise(applied.kernel)
+        values = {k: v for k, v in scalars_of(work, sizes).items() if isinstance(v, int)}
+        space = space_of(lowered, self.runtime.device, [{**values, **sizes}])
+        indices = list(range(space.size))
+        if space.size > budget:
+            indices = random.Random(space.size).sample(indices, budget)
+        default = space.find(space.default())
+        chosen = dict.fromkeys([default, *indices] if default >= 0 else indices)
+        return [bound(script, space.config(i)) for i in chosen]
+
+    def build(self, work: Any, variant: str, scripts: Sequence[str]) -> list[Made]:
+        """What compiles of ``scripts`` (knobs bound; '' is the kernel as it is)."""
+        from ktc.backends import emit
+
+        made = []
+        for script in scripts:
+            kernel = lowered_kernel(work, variant, script)
+            made.append(Made(script, kernel, emit(kernel, "cuda"), None))
+        for m, exe in zip(made, self.pool.map(lambda m: self.compile(m.emitted), made)):
+            m.exe = exe
+        return [m for m in made if not isinstance(m.exe, Exception)]
+
+    def quick(self, made: Sequence[Made], sets: list[dict[str, Any]], seconds: float = 0.02) -> list[Made]:
+        """``made`` by time, fastest first; what does not launch is left out."""
+        for m in made:
+            try:
+                m.seconds = self.runtime.time(m.exe, sets, budget_s=seconds).median
+            except Exception as e:
+                print(f"    {m.script}: {type(e).__name__}: {e}", flush=True)
+        return sorted((m for m in made if m.seconds < float("inf")), key=lambda m: m.seconds)
+
+
+def lowered_kernel(work: Any, variant: str, script: str) -> Any:
+    from ktc.ir.kernel import bind
+    from ktc.passes.language import parse_script
+    from ktc.passes.lowering import materialise
+    from ktc.passes.pipeline import apply_script
+
+    kernel = work.load_kernel(variant or None)
+    if script:
+        applied = apply_script(kernel, parse_script(script))
+        if applied.refused is not None:
+            raise ValueError(f"{work.kernel_name}: {applied.refused}")
+        kernel = bind(applied.kernel, {})
+    return materialise(kernel)
+
+
+def bound(script: str, knobs: Mapping[str, int]) -> str:
+    """``script`` with its knobs bound in the text and its constraints, which held, left out."""
+    text = script.partition(" where ")[0]
+    return re.sub(
+        r"\$(\w+)(:\([^)]*\)|:[\d,]+|=\d+)?", lambda m: f"${m[1]}={knobs[m[1]]}" if m[1] in knobs else m[0], text
+    )
