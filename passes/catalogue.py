@@ -25,6 +25,8 @@ ROWS: dict[str, str] = {
     "unroll": "unroll:Unroll",
     "unroll-and-jam": "unroll_and_jam:UnrollAndJam",
     "peel": "peel:Peel",
+    "register-tile": "register_tile:RegisterTile",
+    "stage-shared": "stage_shared:StageShared",
     "tensorize": "tensorize:Tensorize",
     "row-cache": "row_cache:RowCache",
     "rows-mapping": "rows_mapping:RowsMapping",

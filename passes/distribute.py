@@ -197,14 +197,14 @@ def assumptions(s: Loop, dist: Dist, exact: bool, params: Collection[Sym] | None
     every = [*([parts.cap] if parts.cap is not None else []), *parts.clips]
     out: list[Assume] = []
     if dist and dist[0].kind == "vec" and dist[0].n is not None and moves_vectors(s):
-        out += [a for e in every for a in _divided(e, dist[0].n, params)]
+        out += [a for e in every for a in divided(e, dist[0].n, params)]
     sizes = [lv.n for lv in dist if lv.n is not None]
     if dist and all(lv.n is not None for lv in dist):
         total = product([cast(n, I32) for n in sizes])  # type: ignore[arg-type]
         bound = parts.cap if parts.cap is not None else sub(s.hi, s.lo)
         out.append(Assume(fold_node(Binary(">=", total, cast(bound, I32))), "runtime_guard"))  # type: ignore[arg-type]
     if exact and sizes:
-        out += [a for e in every for a in _divided(e, product(sizes), params)]  # type: ignore[arg-type]
+        out += [a for e in every for a in divided(e, product(sizes), params)]  # type: ignore[arg-type]
     return out
 
 
@@ -222,19 +222,23 @@ def moves_vectors(s: Loop) -> bool:
     return isinstance(s, Reduce)
 
 
-def _divided(e: Expr, by: Expr, params: Collection[Sym] | None) -> list[Assume]:
+def divided(e: Expr, by: Expr, params: Collection[Sym] | None) -> list[Assume]:
     """What makes ``by`` divide ``e``. A multiple of a loop's index is whole when its static factor is."""
-    if params is None or not used(e) - set(params):
+    if params is None:
         return [_divides(e, by)]
     out: list[Assume] = []
     fixed: dict[tuple[Expr, ...], int] = {}
-    for factors, k in polynomial(e).items():
-        static = tuple(f for f in factors if is_static(f))
+    terms = polynomial(e)
+    for factors, k in terms.items():
+        if by in factors or (isinstance(by, Const) and k % int(by.value) == 0):
+            continue
         if any(used(f) - set(params) for f in factors):
+            static = tuple(f for f in factors if is_static(f))
             out.append(_divides(from_polynomial({static: k}, e.type), by))
         else:
             fixed[factors] = k
-    return [*out, _divides(from_polynomial(fixed, e.type), by)] if fixed else out
+    left = e if len(fixed) == len(terms) else from_polynomial(fixed, e.type)
+    return [*out, _divides(left, by)] if fixed else out
 
 
 def _divides(extent: Expr, by: Expr) -> Assume:

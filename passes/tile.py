@@ -10,6 +10,11 @@ and for one serial loop, tile{loops=k sizes=$TK}:
     for k in 0..n step s                            for k_tile in 0..n step s * $TK
       B                                               for k in k_tile..min(k_tile + s * $TK, n) step s
                                                         B
+With ``tail=cut`` whole tiles come first, in loops of known length, and what is left after them:
+    for k_tile in 0..n / $TK * $TK step $TK
+      for k in k_tile..k_tile + $TK
+    for k_tile in n / $TK * $TK..n step $TK
+      for k in k_tile..min(k_tile + $TK, n)
 
 Parallel iterations are independent, so any order is one; the tail is the ``min``. A block level moves to the tile loop,
 the other levels stay with the loop inside.
@@ -41,7 +46,7 @@ from ktc.ir.nodes import (
     i32,
 )  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, map_body, used, walk
+from ktc.ir.walk import assigned, map_body, refresh, rename, used, walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
@@ -56,6 +61,7 @@ class Tile(Pass):
     params = (
         ParamSpec("loops", "one loop, or perfectly nested parallel loops, outermost first", required=True),
         ParamSpec("sizes", "tile size per loop", default="$TILE"),
+        ParamSpec("tail", "guard, or cut (whole tiles first, then what is left: a serial loop)", default="guard"),
     )
     knobs = ("TILE: 4,8,16,32,64,128,256: iterations of a tile",)
     refusals = (
@@ -99,8 +105,13 @@ class Tile(Pass):
             kernel, n = sized
             assert n is not None
             extents.append(n)
+        tail = args.get("tail", "guard")
+        if tail not in ("guard", "cut"):
+            return Refused("E-ARG-RANGE", f"tail is guard or cut, not {tail!r}")
         if isinstance(band[0], For) and len(band) == 1:
-            return _tile_serial(kernel, band[0], extents[0])
+            return _tile_serial(kernel, band[0], extents[0], cut=tail == "cut")
+        if tail == "cut":
+            return Refused("E-TILE-BAND", "only a serial loop is cut", _locs(band), "parallel tiles are clipped")
         pars = [s for s in band if isinstance(s, Par)]
         if len(pars) != len(band):
             hint = "tile them one by one, or run raise first"
@@ -156,7 +167,7 @@ def _breaks(body: Body) -> bool:
     return any(isinstance(s, Break) or (isinstance(s, If) and (_breaks(s.then) or _breaks(s.orelse))) for s in body)
 
 
-def _tile_serial(kernel: Kernel, s: For, size: Expr) -> Result | Refused:
+def _tile_serial(kernel: Kernel, s: For, size: Expr, *, cut: bool) -> Result | Refused:
     shape = counted(s)
     if isinstance(shape, Refused):
         return shape
@@ -171,7 +182,16 @@ def _tile_serial(kernel: Kernel, s: For, size: Expr) -> Result | Refused:
         var=outer, init=s.init, cond=Binary("<", Var(outer), hi), step=Binary("+", Var(outer), stride), body=(inner,),
         loc=s.loc, comments=s.comments,
     )  # fmt: skip
-    return Result(_replace(kernel, s, tiles))
+    if not cut:
+        return Result(_replace(kernel, s, tiles))
+    if not ty.is_signed and not is_const(s.init, 0):
+        return Refused("E-TILE-FORM", f"'{s.var.name}' is unsigned and does not start at 0", _locs([s]))
+    whole = mul(fold_node(Binary("/", sub(hi, cast(s.init, ty)), stride)), stride)
+    start = add(cast(s.init, ty), whole)
+    full = dataclasses.replace(s, init=Var(outer), cond=Binary("<", Var(s.var), add(Var(outer), stride)), comments=())
+    first = dataclasses.replace(tiles, cond=Binary("<", Var(outer), start), body=(full,))
+    (last,) = rename((dataclasses.replace(tiles, init=start, comments=()),), {outer: fresh(outer.name, ty)})
+    return Result(_replace(kernel, s, (first, *refresh((last,)))))
 
 
 # ---------------------------------------------------------------------------------------------------- parallel bands
@@ -228,8 +248,8 @@ def split(dist: Dist, size: Expr) -> tuple[Dist, Dist]:
     return out or (Level("seq"),), rest or (Level("seq"),)
 
 
-def _replace(kernel: Kernel, old: For | Par, new: Stmt) -> Kernel:
-    def on(s: Stmt) -> Stmt:
+def _replace(kernel: Kernel, old: For | Par, new: Stmt | Body) -> Kernel:
+    def on(s: Stmt) -> Stmt | Body:
         return new if isinstance(s, For | Par) and s.var == old.var else s
 
     return kernel.with_(body=map_body(kernel.body, on))

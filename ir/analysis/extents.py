@@ -73,6 +73,14 @@ def difference(a: Expr, b: Expr) -> Expr:
     return from_polynomial({k: v for k, v in p.items() if v}, a.type)
 
 
+def total(a: Expr, b: Expr) -> Expr:
+    """``a + b`` with like terms joined."""
+    p = dict(polynomial(a))
+    for k, v in polynomial(b).items():
+        p[k] = p.get(k, 0) + v
+    return from_polynomial({k: v for k, v in p.items() if v}, a.type)
+
+
 def from_polynomial(p: Polynomial, t: object) -> Expr:
     """An expression of the type ``t`` for ``p``: positive terms first, every factor brought to ``t``."""
     assert isinstance(t, Scalar)

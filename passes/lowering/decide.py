@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Knob, Unary, Var
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Knob, Sym, Unary, Var
 
 
 class Decider:
@@ -16,6 +16,7 @@ class Decider:
     def __init__(self, kernel: Kernel) -> None:
         self.bound = {k.name: k.value for k in kernel.knobs if k.value is not None}
         self._divisors = [_divides(a.expr) for a in kernel.assumptions]
+        self.counters: dict[Sym, tuple[Expr, Expr]] = {}  # serial loop variable -> (first value, step)
         self._params = {p.sym: p for p in kernel.params}
 
     def value(self, e: Expr) -> int | None:
@@ -42,6 +43,10 @@ class Decider:
                 return self.divisible(e.a, by) and self.divisible(e.b, by)
             if e.op == "*":
                 return self.divisible(e.a, by) or self.divisible(e.b, by)
+        if isinstance(e, Call) and e.fn in ("min", "max"):
+            return all(self.divisible(a, by) for a in e.args)
+        if isinstance(e, Var) and e.sym in self.counters:
+            return all(self.divisible(x, by) for x in self.counters[e.sym])
         if isinstance(e, Var):
             p = self._params.get(e.sym)
             if p is not None and n is not None and p.divisible_by % n == 0:

@@ -9,6 +9,7 @@ from ktc.ir.nodes import (
     Alloc,
     Assign,
     Barrier,
+    Binary,
     Body,
     Break,
     Const,
@@ -28,7 +29,7 @@ from ktc.ir.nodes import (
     i32,
 )  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import commented, used, used_in, walk
+from ktc.ir.walk import assigned, commented, used, used_in, walk
 
 from .errors import LoweringError
 from .fragments import lower_mma
@@ -55,22 +56,21 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
             run.clear()
 
     for k, s in enumerate(body):
-        before = list(pending)
+        here: list[Access] = []
         if ordered and (scope.in_par or not st.grid):  # one block: everything is inside it
             here = accesses(s, idle)
             if conflict(pending, here):
                 flush(k)
                 out.append(Barrier(loc=s.loc))
                 pending.clear()
-                before.clear()
             pending += here
         if _is_leaf(s, scope, st):
             run.append(s)
         else:
             flush(k)
             out.extend(_compound(s, scope, st))
-            if _ends_in_barrier(out[-1] if out else None):
-                pending = before  # every round ended with a barrier: only what preceded the loop is still open
+            if here and _ends_in_barrier(out[-1] if out else None):  # what preceded the loop is still open
+                del pending[len(pending) - len(here) :]
     flush(len(body))
     return tuple(out)
 
@@ -130,6 +130,8 @@ def _compound(s: Stmt, scope: Scope, st: State) -> Body:
     if isinstance(s, For | If | While) and is_convergent((s,)):
         _stay_together(s, (s.init, s.cond, s.step) if isinstance(s, For) else (s.cond,), st)
     if isinstance(s, For):
+        if isinstance(s.step, Binary) and s.step.op == "+" and s.step.a == Var(s.var) and s.var not in assigned(s.body):
+            st.decide.counters[s.var] = (s.init, s.step.b)
         inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st)
         return (dataclasses.replace(s, init=st.expr(s.init), cond=st.expr(s.cond), step=st.expr(s.step), body=inner),)
     if isinstance(s, While):
@@ -170,6 +172,7 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
         st.exact[j.var] = j.kind == "vec" and st.decide.value(stride) == 1 and st.decide.divisible(extent, j.extent)
     exact_lanes = all(st.exact[j.var] for j in jams if j.kind == "vec")
     st.levels_of[s.var] = jams
+    st.starts[s.var] = s.lo
     base = s.var if not jams else fresh(s.var.name, t)
     bare = bool(jams) and not p.hw and not p.seqs and isinstance(lo, Const)  # nothing but lanes: no base to name
     at: Expr = cast(lo, t) if bare else Var(base)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.extents import total
 from ktc.ir.fold import cast, fold_node, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -57,6 +58,7 @@ class State:
         self.alignment |= {s.sym: s.align for s in walk(kernel.body) if isinstance(s, Alloc)}
         self.index: dict[Sym, Expr] = {}  # loop variable -> base + jam terms
         self.base: dict[Sym, Expr] = {}  # loop variable -> its value at jam 0, minus lo
+        self.starts: dict[Sym, Expr] = {}  # loop variable -> lo
         self.exact: dict[Sym, bool] = {}  # lane jam variable -> lanes never straddle the end
         self.storage: dict[Sym, tuple[Sym, tuple[Sym, ...]]] = {}  # private value -> (array, jam variables)
         self.owned: dict[Sym, tuple[Sym, int]] = {}  # logical array -> per-thread array, dimensions that threads own
@@ -93,7 +95,8 @@ class State:
             return False
         row = buffer.type.shape[-1] if isinstance(buffer.type, Array) else i32(0)
         whole_rows = not rows or self.decide.divisible(row, j.extent)
-        return whole_rows and self.decide.divisible(form.rest, j.extent) and self.aligned(buffer, j.extent)
+        first = total(form.rest, self.resolve(self.starts[j.owner]))  # what the address adds to a multiple of the lanes
+        return whole_rows and self.decide.divisible(first, j.extent) and self.aligned(buffer, j.extent)
 
     def resolve(self, e: Expr) -> Expr:
         """``e`` with integer constants replaced by their definitions, down to parameters and loop variables."""

@@ -1,0 +1,288 @@
+"""The footprint of a buffer in a region: the box of elements that its accesses touch, as a small dense array.
+
+``A[(row) * K + k]`` with ``row`` in a tile of 64 and ``k`` in a tile of 8 touches a 64 x 8 box whose rows are ``K``
+apart; the five taps ``a[y * nx + x]``, ``a[(y - 1) * nx + x]``... of a tile of 8 x 32 touch a 10 x 34 box. A flat index
+is *delinearised* by its own strides: loop variables with one coefficient share a dimension, and taps whose bases differ
+by whole strides differ by an offset in that dimension.
+
+Literature: Maslov, "Delinearization" (PLDI 1992); Grosser et al., "Optimistic delinearization of parametrically sized
+arrays" (ICS 2015).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ktc.ir.fold import add, cast, i32, is_const, mul, sub
+from ktc.ir.nodes import Expr, For, Par, Reduce, Sym, Var
+from ktc.ir.types import I32
+from ktc.ir.walk import used
+
+from .affine import Polynomial, linear_form, polynomial
+from .extents import Extent, difference, extent_of, from_polynomial
+
+Loop = For | Par | Reduce
+
+
+@dataclass(frozen=True)
+class Touch:
+    """One access: its flat index, and the loops of the region around it, outermost first."""
+
+    index: Expr
+    loops: tuple[Loop, ...]
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One dimension of the box: neighbours are ``stride`` elements apart, ``size`` of them (constants and knobs)."""
+
+    stride: Expr
+    size: Expr
+
+
+@dataclass(frozen=True)
+class Side:
+    """Where a tap lies along one dimension: from ``offset`` on, ``sum(step * trips)`` of its loops far."""
+
+    offset: int
+    movers: tuple[tuple[Loop, int], ...]  # loops and their steps along the dimension
+
+
+@dataclass(frozen=True)
+class Tap:
+    """One access in the box: its coordinates there, and its side per dimension."""
+
+    touch: Touch
+    coords: tuple[Expr, ...]
+    sides: tuple[Side, ...]
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """``buffer[base + sum(stride * t)]`` for ``t`` in the box: what the taps touch lies in it. Dimensions are ordered
+    from the largest stride to the smallest."""
+
+    base: Expr
+    dims: tuple[Dim, ...]
+    taps: tuple[Tap, ...]
+
+    def address(self, at: Sequence[Expr]) -> Expr:
+        """The flat index of the element at coordinates ``at``, in the type of the source's index."""
+        out = self.base
+        for d, t in zip(self.dims, at):
+            out = add(out, mul(t, d.stride))
+        return out
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Why a footprint cannot be computed, and the index at fault."""
+
+    why: str
+    index: Expr
+
+
+@dataclass(frozen=True)
+class _Raw:
+    """An access before dimensions are known: (loop, coefficient) pairs, and its address at the start of all loops."""
+
+    touch: Touch
+    moves: tuple[tuple[Loop, Polynomial], ...]
+    base: Polynomial
+
+
+def footprint(touches: Sequence[Touch], most: Callable[[Expr], int | None]) -> Footprint | Unknown:
+    """The box of ``touches``. ``most(e)`` is the largest value of a static expression, or None."""
+    raws: list[_Raw] = []
+    for t in touches:
+        raw = _raw(t)
+        if isinstance(raw, Unknown):
+            return raw
+        raws.append(raw)
+    strides = _strides(raws, most)
+    ref = raws[0].base
+    offsets: list[list[int]] = []
+    for r in raws:
+        found = _offsets(_minus(r.base, ref), strides)
+        if found is None:
+            return Unknown("its distance to the first access is not a whole number of rows", r.touch.index)
+        offsets.append(found)
+    if any(o[-1] for o in offsets) and strides[-1] != {(): 1}:
+        return Unknown("its distance to the first access is unknown", touches[0].index)
+    return _box(raws, strides, offsets, touches[0].index)
+
+
+def _raw(t: Touch) -> _Raw | Unknown:
+    movers = [s for s in t.loops if s.var in used(t.index)]
+    form = linear_form(t.index, [s.var for s in movers])
+    if form is None:
+        return Unknown("the index is not affine in the loops", t.index)
+    inner: set[Sym] = {s.var for s in t.loops}
+    base = polynomial(form.rest)
+    moves: list[tuple[Loop, Polynomial]] = []
+    for s in movers:
+        reach = extent_of(s)
+        lo = s.init if isinstance(s, For) else s.lo
+        if reach is None or reach.cap is None:
+            return Unknown(f"how far '{s.var.name}' runs is not known before launch", t.index)
+        if used(lo) & inner or any(used(c) & inner for c in reach.clips):
+            return Unknown(f"the range of '{s.var.name}' depends on another loop of the region", t.index)
+        c = polynomial(form.coeff(s.var))
+        if not c:
+            continue
+        moves.append((s, c))
+        base = _plus(base, _times(c, polynomial(lo)))
+    if any(used(f) & inner for factors in base for f in factors):
+        return Unknown("the index is not affine in the loops", t.index)
+    return _Raw(t, tuple(moves), base)
+
+
+# --------------------------------------------------------------------------------------------------------- dimensions
+
+
+def _strides(raws: Sequence[_Raw], most: Callable[[Expr], int | None]) -> list[Polynomial]:
+    """The strides of the box, largest first; the last one is 1."""
+    symbolic: list[Polynomial] = []
+    spans: dict[int, int] = {}  # constant coefficient -> most elements its loops span
+    for r in raws:
+        own: dict[int, int] = {}
+        for s, c in r.moves:
+            content = math.gcd(*c.values())
+            if set(c) == {()}:
+                reach = extent_of(s)
+                assert reach is not None and reach.cap is not None
+                own[content] = own.get(content, 0) + (most(reach.cap) or 1) - 1
+            else:
+                primitive = {k: v // content for k, v in c.items()}
+                if primitive not in symbolic:
+                    symbolic.append(primitive)
+        for c, n in own.items():
+            spans[c] = max(spans.get(c, 0), n)
+    symbolic.sort(key=lambda p: -max(len(f) for f in p))
+    constants = [1]
+    width = 1 + spans.get(1, 0)
+    for c in sorted(k for k in spans if k != 1):
+        if c % constants[-1] == 0 and c >= width * constants[-1]:
+            constants.append(c)
+            width = 1
+        width += spans[c] * (c // constants[-1])
+    return [*symbolic, *({(): c} for c in reversed(constants))]
+
+
+def _offsets(distance: Polynomial, strides: Sequence[Polynomial]) -> list[int] | None:
+    """``distance`` as whole numbers of strides; constants go to the nearest multiple of each constant stride."""
+    left, out = dict(distance), []
+    for s in strides:
+        lead = next(iter(s))
+        have = left.get(lead, 0)
+        n = round(have / s[lead]) if set(s) == {()} else have // s[lead]
+        left = _minus(left, {k: v * n for k, v in s.items()})
+        out.append(n)
+    return None if left else out
+
+
+def _box(raws: list[_Raw], strides: list[Polynomial], offsets: list[list[int]], at: Expr) -> Footprint | Unknown:
+    sides: list[list[Side]] = []
+    for r, offs in zip(raws, offsets):
+        mine: list[list[tuple[Loop, int]]] = [[] for _ in strides]
+        for loop, c in r.moves:
+            d = next(d for d, s in enumerate(strides) if _ratio(c, s))
+            step = _ratio(c, strides[d])
+            if step is None or step < 0:
+                return Unknown(f"it runs backwards along '{loop.var.name}'", r.touch.index)
+            mine[d].append((loop, step))
+        sides.append([Side(o, tuple(m)) for o, m in zip(offs, mine)])
+    kept = [d for d in range(len(strides)) if any(s[d].movers or s[d].offset for s in sides)] or [len(strides) - 1]
+    low = [min(s[d].offset for s in sides) for d in range(len(strides))]
+    dims = []
+    for d in kept:
+        size = _size([s[d] for s in sides], low[d])
+        if size is None:
+            return Unknown("its accesses span regions of different shapes", at)
+        dims.append(Dim(from_polynomial(strides[d], I32 if set(strides[d]) == {()} else at.type), size))
+    base = raws[0].base
+    for d, s in enumerate(strides):
+        base = _plus(base, {k: v * low[d] for k, v in s.items()})
+    taps = []
+    for r, mine_sides in zip(raws, sides):
+        moved = [Side(s.offset - low[d], s.movers) for d, s in enumerate(mine_sides)]
+        taps.append(Tap(r.touch, tuple(_coord(moved[d]) for d in kept), tuple(moved[d] for d in kept)))
+    return Footprint(from_polynomial(base, at.type), tuple(dims), tuple(taps))
+
+
+def _ratio(c: Polynomial, s: Polynomial) -> int | None:
+    """``n`` with ``c == n * s``; None if there is none."""
+    if set(c) != set(s):
+        return None
+    lead = next(iter(s))
+    n = c[lead] // s[lead]
+    return n if n and {k: v * n for k, v in s.items()} == dict(c) else None
+
+
+def _size(sides: Sequence[Side], low: int) -> Expr | None:
+    """Elements along a dimension: the reach of the tap that ends last."""
+    best: Expr | None = None
+    for s in sides:
+        end = i32(s.offset - low + 1)
+        for loop, step in s.movers:
+            cap = extent_of(loop).cap  # type: ignore[union-attr]
+            end = add(mul(sub(cast(cap, I32), i32(1)), i32(step)), end)  # type: ignore[arg-type]
+        gap = None if best is None else polynomial(difference(end, best))
+        if gap is None:
+            best = end
+        elif set(gap) <= {()}:
+            best = end if gap.get((), 0) > 0 else best
+        else:
+            return None
+    return None if best is None else from_polynomial(polynomial(best), I32)
+
+
+def _coord(s: Side) -> Expr:
+    """Coordinate of the access: how far each loop is from its start, in steps."""
+    out: Expr = i32(s.offset)
+    for loop, step in s.movers:
+        lo = loop.init if isinstance(loop, For) else loop.lo
+        out = add(mul(cast(difference(Var(loop.var), lo), I32), i32(step)), out)
+    return out
+
+
+def _plus(a: Polynomial, b: Polynomial) -> Polynomial:
+    return {k: v for k in {**a, **b} if (v := a.get(k, 0) + b.get(k, 0))}
+
+
+def _minus(a: Polynomial, b: Polynomial) -> Polynomial:
+    return _plus(a, {k: -v for k, v in b.items()})
+
+
+def _times(a: Polynomial, b: Polynomial) -> Polynomial:
+    return polynomial(mul(from_polynomial(a, I32), from_polynomial(b, I32)))
+
+
+# -------------------------------------------------------------------------------------------------------------- reach
+
+
+def within(side: Side, t: Expr, size: Expr) -> list[Expr]:
+    """Conditions under which coordinate ``t`` of a box of ``size`` is one that a tap with this side touches."""
+    from ktc.ir.nodes import Binary
+
+    out: list[Expr] = [Binary(">=", t, i32(side.offset))] if side.offset else []
+    choices: list[list[tuple[Expr, bool]]] = [[]]
+    for loop, step in side.movers:
+        reach = extent_of(loop)
+        assert reach is not None and reach.cap is not None
+        options = [(reach.cap, True), *((c, False) for c in reach.clips)]
+        choices = [[*c, (mul(sub(cast(e, I32), i32(1)), i32(step)), full)] for c in choices for e, full in options]
+    for chosen in choices:
+        end: Expr = i32(side.offset + 1)
+        for e, _ in chosen:
+            end = add(e, end)
+        end = from_polynomial(polynomial(end), I32)
+        if all(full for _, full in chosen) and is_const(difference(size, end), 0):
+            continue  # the box ends there anyway
+        out.append(Binary("<", t, end))
+    return out
+
+
+__all__ = ["Dim", "Extent", "Footprint", "Side", "Tap", "Touch", "Unknown", "footprint", "within"]

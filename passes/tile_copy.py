@@ -1,0 +1,246 @@
+"""The loops of a cooperative copy: which element each iteration moves, under which condition, spread over all threads.
+
+One flat loop over the elements of the box in the buffer's own order, so that neighbouring threads read neighbouring
+addresses whatever the tile's layout and the block's shape; its coordinates come by division and remainder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktc.ir.analysis.affine import polynomial, same_value
+from ktc.ir.analysis.extents import extent_of
+from ktc.ir.analysis.footprint import Footprint, Side, within
+from ktc.ir.fold import add, binary, both, cdiv, fold_node, i32, is_const, mul, product, simplify
+from ktc.ir.kernel import Assume, Kernel
+from ktc.ir.nodes import (
+    Binary,
+    Body,
+    Call,
+    Const,
+    Dist,
+    Expr,
+    For,
+    Level,
+    Load,
+    Par,
+    Reduce,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import I32, scalar_of
+from ktc.ir.walk import walk
+
+from .base import Refused
+from .distribute import divided
+
+AXIS = {"lane": "x", "warp": "y"}
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The box ``box`` of ``buffer`` goes to ``tile``, ``vec`` elements at once, inside the loops ``path``."""
+
+    buffer: Sym
+    tile: Sym
+    box: Footprint
+    vec: Expr
+    transpose: bool
+    path: tuple[Stmt, ...]
+
+
+def thread_levels(body: Body) -> tuple[Level, ...]:
+    """One level per thread axis in use, with its size: a loop with all of them runs over the whole block."""
+    sizes: dict[str, Expr] = {}
+    for s in walk(body):
+        for lv in s.dist if isinstance(s, Par | Reduce) else ():
+            if lv.kind in ("thread", "lane", "warp") and lv.n is not None:
+                sizes.setdefault(AXIS.get(lv.kind, lv.axis or "x"), lv.n)
+    return tuple(Level("thread", sizes[a], a) for a in "xyz" if a in sizes)
+
+
+def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Assume]] | Refused:
+    """The loops of ``c``, and the facts that its vectors rest on."""
+    sizes = [d.size for d in c.box.dims]
+    lanes = fresh(f"{c.buffer.name}_v", I32)
+    i = fresh(f"{c.buffer.name}_i", I32)
+    single = is_const(c.vec, 1)
+    facts: list[Assume] = []
+    if not single:
+        found = _vector_facts(c, kernel)
+        if isinstance(found, Refused):
+            return found
+        facts = found
+    inner = fold_node(Binary("/", sizes[-1], c.vec))
+    at = _coordinates(Var(i), [*sizes[:-1], inner])
+    start = at[-1] if single else mul(at[-1], c.vec)  # where the vector starts: its guard holds for all its lanes
+    last = start if single else add(start, Var(lanes))
+    t = scalar_of(c.buffer.type)
+    value: Expr = Load(c.buffer, (c.box.address([*at[:-1], last]),))
+    cond = _touched(c, [*at[:-1], start])
+    if cond is not None:
+        value = Select(cond, value, Const(0.0 if t.is_float else 0, t))
+    where = [*at[:-1], last]
+    store: Stmt = Store(c.tile, tuple(reversed(where)) if c.transpose else tuple(where), value)
+    if not single:
+        store = Par(var=lanes, lo=i32(0), hi=c.vec, dist=(Level("vec", c.vec),), body=(store,))
+    total = simplify(product([*sizes[:-1], inner]))
+    return (Par(var=i, lo=i32(0), hi=total, dist=_spread(total, threads), body=(store,)),), facts
+
+
+def _coordinates(i: Expr, sizes: list[Expr]) -> list[Expr]:
+    """``i`` as row-major coordinates in a box."""
+    out: list[Expr] = []
+    for k, n in enumerate(reversed(sizes)):
+        outermost = k == len(sizes) - 1
+        out.append(i if outermost else fold_node(Binary("%", i, n)))
+        i = fold_node(Binary("/", i, n))
+    return list(reversed(out))
+
+
+def _spread(total: Expr, threads: Dist) -> Dist:
+    if not threads:
+        return (Level("seq"),)
+    each = simplify(cdiv(total, product([lv.n for lv in threads if lv.n is not None])))
+    return threads if is_const(each, 1) else (*threads, Level("unroll", each))
+
+
+def _touched(c: Copy, at: list[Expr]) -> Expr | None:
+    """The condition under which some access reads the element at ``at``: the union of the taps' boxes."""
+    boxes = _merged([t.sides for t in c.box.taps], c.path)
+    out: Expr | None = None
+    for sides in boxes:
+        conds = [x for s, t, d in zip(sides, at, c.box.dims) for x in _reach(s, t, d.size)]
+        here: Expr | None = None
+        for x in conds:
+            here = both(here, x)
+        if here is None and not _idle(c):
+            return None
+        for x in _idle(c):
+            here = both(here, x)
+        out = here if out is None else Binary("||", out, here)  # type: ignore[arg-type]
+    return out
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A run of taps along one dimension that differ by one: from ``side`` on, ``more`` further."""
+
+    side: Side
+    more: int
+
+
+def _reach(s: _Span, t: Expr, size: Expr) -> list[Expr]:
+    ends = within(Side(s.side.offset + s.more, s.side.movers), t, size)
+    starts = within(s.side, t, size)
+    lower = [x for x in starts if isinstance(x, Binary) and x.op == ">="]
+    return [*lower, *(x for x in ends if not (isinstance(x, Binary) and x.op == ">="))]
+
+
+def _merged(taps: list[tuple[Side, ...]], path: tuple[Stmt, ...]) -> list[tuple[_Span, ...]]:
+    """Boxes that touch each other along one dimension become one; boxes inside others go.
+
+    Two boxes one step apart are one only when neither is empty.
+    """
+    boxes = [tuple(_Span(s, 0) for s in sides) for sides in dict.fromkeys(taps)]
+    if not all(_nonempty(m, path) for sides in taps for s in sides for m, _ in s.movers):
+        return boxes
+    for d in range(len(taps[0])):
+        groups: dict[object, list[_Span]] = {}
+        for b in boxes:
+            groups.setdefault((b[:d], b[d].side.movers, b[d + 1 :]), []).append(b[d])
+        boxes += [(*before, run, *after) for (before, _, after), spans in groups.items() for run in _runs(spans)]  # type: ignore[misc]
+    boxes = list(dict.fromkeys(boxes))
+    return [b for b in boxes if not any(o != b and _inside(b, o) for o in boxes)]
+
+
+def _runs(spans: list[_Span]) -> list[_Span]:
+    """Spans along one dimension, those that touch joined."""
+    out: list[_Span] = []
+    for s in sorted(spans, key=lambda s: s.side.offset):
+        gap = s.side.offset - out[-1].side.offset if out else 0
+        if out and gap <= out[-1].more + 1:
+            out[-1] = _Span(out[-1].side, max(out[-1].more, gap + s.more))
+        else:
+            out.append(s)
+    return out
+
+
+def _inside(a: tuple[_Span, ...], b: tuple[_Span, ...]) -> bool:
+    return all(
+        x.side.movers == y.side.movers
+        and y.side.offset <= x.side.offset
+        and x.side.offset + x.more <= y.side.offset + y.more
+        for x, y in zip(a, b)
+    )
+
+
+def _nonempty(loop: For | Par | Reduce, path: tuple[Stmt, ...]) -> bool:
+    """Whether ``loop`` runs at least once wherever the region does: a tile that exists has elements."""
+    reach = extent_of(loop)
+    if reach is None or reach.cap is None:
+        return False
+    return all(_left_of_a_tile(clip, path) for clip in reach.clips)
+
+
+def _left_of_a_tile(clip: Expr, path: tuple[Stmt, ...]) -> bool:
+    for s in path:
+        if isinstance(s, Par) and isinstance(s.hi, Call) and s.hi.fn == "cdiv" and is_const(s.lo, 0):
+            n, size = s.hi.args
+            if same_value(clip, Binary("-", n, Binary("*", Var(s.var), size))):
+                return True
+        limit = _limit(s) if isinstance(s, For) else None
+        if isinstance(s, For) and limit is not None and same_value(clip, Binary("-", limit, Var(s.var))):
+            return True
+    return False
+
+
+def _idle(c: Copy) -> list[Expr]:
+    """Loops around an access that do not move it, but might not run at all: their ranges must not be empty."""
+    out: list[Expr] = []
+    for tap in c.box.taps:
+        movers = {m.var for side in tap.sides for m, _ in side.movers}
+        for loop in tap.touch.loops:
+            if loop.var in movers or _nonempty(loop, c.path):
+                continue
+            lo, hi = (loop.init, _limit(loop)) if isinstance(loop, For) else (loop.lo, loop.hi)
+            if hi is not None and (x := binary("<", lo, hi)) not in out:
+                out.append(x)
+    return out
+
+
+def _limit(loop: For) -> Expr | None:
+    return loop.cond.b if isinstance(loop.cond, Binary) and loop.cond.op == "<" else None
+
+
+def _vector_facts(c: Copy, kernel: Kernel) -> list[Assume] | Refused:
+    """What makes each vector whole, aligned and guarded at once: rows, edges and the tile's start in whole vectors."""
+    if not is_const(c.box.dims[-1].stride, 1):
+        return Refused("E-STAGE-VEC", f"no loop of the region runs along the rows of '{c.buffer.name}'")
+    widest = 16 // scalar_of(c.buffer.type).bytes
+    if isinstance(c.vec, Const) and (c.vec.value > widest or int(c.vec.value) & (int(c.vec.value) - 1)):
+        return Refused("E-STAGE-VEC", f"no 16-byte access moves {c.vec.value} elements of '{c.buffer.name}'")
+    if any(t.sides[-1].offset or any(step != 1 for _, step in t.sides[-1].movers) for t in c.box.taps):
+        return Refused("E-STAGE-VEC", f"the rows of the footprint of '{c.buffer.name}' do not start at whole vectors")
+    params = frozenset(p.sym for p in kernel.params)
+    facts = divided(c.box.dims[-1].size, c.vec, params)
+    for d in c.box.dims[:-1]:
+        facts += divided(d.stride, c.vec, params)
+    for tap in c.box.taps:
+        for loop, _ in tap.sides[-1].movers:
+            for clip in extent_of(loop).clips:  # type: ignore[union-attr]
+                facts += divided(clip, c.vec, params)
+    loops = {s.var: s for s in c.path if isinstance(s, For)}
+    for factors, k in polynomial(c.box.base).items():
+        counted = [loops[f.sym] for f in factors if isinstance(f, Var) and f.sym in loops]
+        if len(factors) == 1 and counted and isinstance(counted[0].step, Binary):
+            for e in (counted[0].init, counted[0].step.b):
+                facts += divided(mul(e, i32(k)), c.vec, params)
+    return list(dict.fromkeys(facts))
+
+
+__all__ = ["Copy", "copy_nest", "thread_levels"]

@@ -1,0 +1,179 @@
+"""Tiles as loops: their own coordinates, the loops over one tile, and tiles computed whole.
+
+A band of loops over a tile (``row in t * T .. min(t * T + T, M)``) is brought to the tile's own coordinates
+(``row in 0..min(T, M - t * T)``), so that arrays of the tile are indexed by its loops alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+
+from ktc.ir.analysis.affine import same_value
+from ktc.ir.analysis.extents import extent
+from ktc.ir.fold import add, cast, fold_node, i32, is_const, product
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    AsyncCopy,
+    Binary,
+    Body,
+    Call,
+    Decl,
+    Eval,
+    Expr,
+    For,
+    If,
+    Load,
+    Par,
+    Raw,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    WarpOp,
+    bodies,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import I32, Array, Ptr, Scalar
+from ktc.ir.walk import map_body, refresh, stmt_exprs, substitute, walk, walk_expr
+
+Path = tuple[Stmt, ...]
+
+
+def paths(body: Body, above: Path = ()) -> Iterator[Path]:
+    """Every statement with those around it, outermost first and itself last."""
+    for s in body:
+        yield (*above, s)
+        for b in bodies(s):
+            yield from paths(b, (*above, s))
+
+
+def is_blocked(s: Stmt) -> bool:
+    """Whether ``s`` is a loop over blocks alone: what is inside happens once a block."""
+    return isinstance(s, Par) and bool(s.dist) and all(lv.kind in ("block", "cluster") for lv in s.dist)
+
+
+def trips(s: Par) -> Expr:
+    """Iterations of ``s``: the static cap, clipped by what the sizes leave."""
+    reach = extent(s.lo, s.hi)
+    every = [*([reach.cap] if reach.cap is not None else []), *reach.clips]
+    t = s.var.type
+    assert isinstance(t, Scalar)
+    out = cast(every[0], t)
+    for e in every[1:]:
+        out = fold_node(Call("min", (out, cast(e, t)), t))
+    return out
+
+
+def over_tile(band: Sequence[Par], body: Body) -> tuple[Body, tuple[Sym, ...]]:
+    """A copy of the loops ``band`` in the tile's coordinates around ``body``: (loops, their new variables)."""
+    names = tuple(fresh(s.var.name, s.var.type) for s in band)
+    env: dict[Sym, Expr] = {s.var: add(s.lo, Var(v)) for s, v in zip(band, names)}
+    inner = substitute(refresh(body), env)
+    for s, v in zip(reversed(band), reversed(names)):
+        zero = cast(i32(0), v.type)  # type: ignore[arg-type]
+        inner = (Par(var=v, lo=zero, hi=trips(s), dist=s.dist, body=inner, loc=s.loc),)
+    return inner, names
+
+
+# -------------------------------------------------------------------------------------------------------- whole tiles
+
+
+def whole_tiles(body: Body) -> Body:
+    """``body`` with loops over clipped tiles running over whole ones, where the extra iterations touch nothing.
+
+    An iteration beyond the edge may run when it only fills private arrays, from private arrays and from shared ones
+    that hold a value everywhere: nobody reads what it computes. The loop then needs no guards.
+    """
+    full = set(filled(body))
+
+    def on(s: Stmt) -> Stmt:
+        if not (isinstance(s, Par) and harmless(s.body, full)):
+            return s
+        return map_body((s,), _uncut)[0]
+
+    return tuple(on(s) for s in body)
+
+
+def _uncut(s: Stmt) -> Stmt:
+    if isinstance(s, Par) and is_const(s.lo, 0):
+        reach = extent(s.lo, s.hi)
+        if reach.cap is not None and reach.clips:
+            return dataclasses.replace(s, hi=cast(reach.cap, s.var.type))  # type: ignore[arg-type]
+    return s
+
+
+def leading_copies(body: Body) -> Body:
+    """The loops at the start of ``body`` that do nothing but copy buffers into shared memory."""
+    n = 0
+    while n < len(body) and is_copy(body[n]):
+        n += 1
+    return body[:n]
+
+
+def is_copy(s: Stmt) -> bool:
+    """Whether ``s`` is a nest of parallel loops around stores to shared memory of what global memory holds."""
+    if not isinstance(s, Par):
+        return False
+    for x in walk(s.body):
+        if isinstance(x, Store):
+            if not (isinstance(x.buffer.type, Array) and x.buffer.type.space == "shared"):
+                return False
+            loads = [e for v in (x.value, *x.index) for e in walk_expr(v) if isinstance(e, Load)]
+            if any(not isinstance(e.buffer.type, Ptr) for e in loads):
+                return False
+        elif not isinstance(x, Par | Decl | If | AsyncCopy):
+            return False
+    return True
+
+
+def filled(body: Body) -> Iterator[Sym]:
+    """Shared arrays that a loop of ``body`` writes everywhere: as many elements as the array has, unconditionally."""
+    for s in body:
+        inner, total = s, i32(1)
+        while isinstance(inner, Par) and len(inner.body) == 1:
+            reach = extent(inner.lo, inner.hi)
+            if reach.cap is None or reach.clips:
+                break
+            total, inner = product([total, cast(reach.cap, I32)]), inner.body[0]
+        if isinstance(inner, Store) and isinstance(inner.buffer.type, Array) and inner.buffer.type.space == "shared":
+            size = product([cast(n, I32) for n in inner.buffer.type.shape])
+            if _same_count(total, size):
+                yield inner.buffer
+
+
+def _same_count(a: Expr, b: Expr) -> bool:
+    """``a == b``, where ``a`` may be ``(n / v) * v``."""
+    if same_value(a, b):
+        return True
+    match a:
+        case Binary("*", Binary("/", n, v), w) if v == w:
+            return same_value(n, b)
+    return False
+
+
+def harmless(body: Body, readable: Collection[Sym]) -> bool:
+    """Whether ``body`` may run for iterations nobody asked for: it only fills private memory, and nothing traps."""
+    for s in walk(body):
+        if not isinstance(s, Decl | Assign | Store | Alloc | If | For | Par | Eval):
+            return False
+        if isinstance(s, Store) and not _private(s.buffer):
+            return False
+        if not all(_pure(x, readable) for e in stmt_exprs(s) for x in walk_expr(e)):
+            return False
+    return True
+
+
+def _pure(x: Expr, readable: Collection[Sym]) -> bool:
+    if isinstance(x, Load):
+        return _private(x.buffer) or x.buffer in readable
+    if isinstance(x, Binary) and x.op in ("/", "%") and isinstance(x.type, Scalar) and not x.type.is_float:
+        return is_const(x.b) and not is_const(x.b, 0)
+    if isinstance(x, Raw | WarpOp):
+        return False
+    return not isinstance(x, Call) or x.effects == "pure"
+
+
+def _private(b: Sym) -> bool:
+    return isinstance(b.type, Array) and b.type.space == "local"

@@ -1,0 +1,146 @@
+"""stage-shared: footprints, their copies at the edges, whole tiles, refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from checks import applied, arguments, body_of, differs, refused
+from ktc.ir.interp import run
+from ktc.ir.nodes import Barrier
+from ktc.ir.text import parse_kernel
+from ktc.ir.walk import map_body, walk
+from ktc.passes import stage_shared, tile_copy
+from ktc.passes.lowering import materialise
+from tile_sources import (
+    GEMM,
+    GEMM_ODD,
+    GEMM_SIZES,
+    REGISTERS,
+    SIMPLE,
+    SQUARES,
+    STAGED,
+    STAR,
+    STAR_SIZES,
+    TRANSPOSE,
+)  # fmt: skip
+
+PLAIN = f"{SIMPLE} | register-tile{{loop=k_tile}} | stage-shared{{array=A loop=k_tile}}"
+STAR_TILED = (
+    "tile{loops=y,x sizes=4,8} | distribute{loop=y map=[thread.y 2, unroll 2]}"
+    " | distribute{loop=x map=[thread.x 4, unroll 2]}"
+)
+STAR_STAGED = f"{STAR_TILED} | stage-shared{{array=a loop=x_tile}}"
+TURNED = (
+    "tile{loops=row,col sizes=8,8} | distribute{loop=row map=[seq]} | distribute{loop=col map=[thread.y 2, unroll 4]}"
+    " | distribute{loop=row map=[thread.x 4, unroll 2]} | stage-shared{array=in loop=col_tile}"
+)
+
+
+def test_before_and_after() -> None:
+    text = body_of(applied(GEMM, PLAIN))
+    assert (
+        text[text.index("      array A_s") : text.index("      par row_2")]
+        == """\
+      array A_s: shared f32[4, 4] align 16
+      for k_tile in 0..K step 4
+        par A_i in 0..16 @ [thread.x 4, thread.y 2, unroll 2]
+          A_s[A_i / 4, A_i % 4] = A_i / 4 < M - row_tile * 4 && A_i % 4 < K - k_tile ? A[K * row_tile * 4 + k_tile + A_i / 4 * K + A_i % 4] : 0.0
+        par row_1 in 0..min(4, M - row_tile * 4) @ [thread.y 2, unroll 2]
+          par col_1 in 0..min(8, N - col_tile * 8) @ [thread.x 4, unroll 2]
+            for k in k_tile..min(k_tile + 4, K)
+              acc[row_1, col_1] += A_s[row_1, k - k_tile] * B[k * N + (col_tile * 8 + col_1)]
+"""  # noqa: E501
+    )
+
+
+def test_a_nest_over_staged_arrays_runs_whole_tiles() -> None:
+    text = body_of(applied(GEMM, f"{PLAIN} | stage-shared{{array=B loop=k_tile}}"))
+    assert "par row_1 in 0..4 @" in text and "par row_2 in 0..min(4, M - row_tile * 4) @" in text
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        PLAIN,
+        f"{PLAIN} | stage-shared{{array=B loop=k_tile}}",
+        f"{PLAIN} | stage-shared{{array=B loop=k_tile transpose=yes}}",
+    ],
+)
+def test_meaning_stays_on_awkward_sizes(script: str) -> None:
+    assert differs(GEMM, applied(GEMM, script), GEMM_ODD) is None
+
+
+@pytest.mark.parametrize("script", [STAGED, f"{REGISTERS} | stage-shared{{array=B loop=k_tile vec=$V:1,2,4}}"])
+def test_meaning_stays_with_vectors(script: str) -> None:
+    knobs = {"V": 2} if "$V" in script else {}
+    assert differs(GEMM, applied(GEMM, script), GEMM_SIZES, knobs=knobs) is None
+
+
+def test_a_star_keeps_its_corners_unread() -> None:
+    k = applied(STAR, STAR_STAGED)
+    assert "array a_s: shared f32[6, 10]" in body_of(k)
+    assert differs(STAR, k, STAR_SIZES) is None
+    corners = body_of(k).count("||")
+    assert corners == 1  # rows and columns of the star; its corners belong to neither
+
+
+def test_a_transpose_through_shared_memory() -> None:
+    assert differs(TRANSPOSE, applied(TRANSPOSE, TURNED), SQUARES) is None
+
+
+def test_every_derived_barrier_is_needed() -> None:
+    """All but the last: that the loop over what is left has one round at most is not seen."""
+    lowered = materialise(applied(GEMM, STAGED))
+    barriers = [s for s in walk(lowered.body) if isinstance(s, Barrier)]
+    args = arguments(GEMM, 600, M=9, N=20, K=13)
+    assert run(lowered, args).ok and len(barriers) == 4
+    for b in barriers[:-1]:
+        fewer = lowered.with_(body=map_body(lowered.body, lambda s, b=b: None if s is b else s))
+        assert any(f.kind == "race" for f in run(fewer, args).findings), b
+
+
+HEAD = "kernel k(C: f32* restrict, A: f32 const* restrict, M: i32, K: i32)\n  par t in 0..cdiv(M, 8) @ [block.x]\n"
+ROWS = HEAD + "    par row in t * 8..min(t * 8 + 8, M) @ [thread.x 8]\n"
+AT = "stage-shared{array=A loop=t}"
+
+
+@pytest.mark.parametrize(
+    ("source", "script", "code"),
+    [
+        (ROWS + "      C[row] = A[row * row]\n", AT, "E-STAGE-FOOTPRINT"),
+        (ROWS + "      C[row] = A[row / 2]\n", AT, "E-STAGE-FOOTPRINT"),
+        (ROWS + "      for k in 0..K\n        C[row] = A[row * K + k]\n", AT, "E-STAGE-FOOTPRINT"),
+        (ROWS + "      C[row] = A[row] + A[row + K]\n", AT, "E-STAGE-FOOTPRINT"),
+        (ROWS + "      if row > 2\n        C[row] = A[row - 1]\n", AT, "E-STAGE-GUARD"),
+        (ROWS + "      C[row] = row > 0 ? A[row - 1] : 0.0\n", AT, "E-STAGE-GUARD"),
+        (ROWS + "      C[row] = A[row]\n", "stage-shared{array=C loop=t}", "E-STAGE-WRITTEN"),
+        ((ROWS + "      C[row] = A[row]\n").replace("restrict", ""), AT, "E-STAGE-WRITTEN"),
+        (ROWS + "      C[row] = A[row]\n", "stage-shared{array=A loop=row}", "E-STAGE-LOOP"),
+        (ROWS + "      for k in 0..K\n        C[row] = A[row]\n", "stage-shared{array=A loop=k}", "E-STAGE-LOOP"),
+        (ROWS + "      C[row] = 1.0\n", AT, "E-STAGE-NONE"),
+        (ROWS + "      C[row] = A[row + 1] + A[row]\n", "stage-shared{array=A loop=t vec=2}", "E-STAGE-VEC"),
+        (ROWS + "      C[row] = A[row]\n", "stage-shared{array=A loop=t vec=8}", "E-STAGE-VEC"),
+    ],
+)  # fmt: skip
+def test_refusals(source: str, script: str, code: str) -> None:
+    assert refused(parse_kernel(source), script).code == code
+
+
+def test_a_copy_without_its_guard_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the edge it would read what is not there: out of bounds at the end of the buffer."""
+    monkeypatch.setattr(tile_copy, "_touched", lambda c, at: None)
+    wrong = applied(STAR, STAR_STAGED)
+    assert differs(STAR, wrong, [{"h": 13, "w": 17}], elements=13 * 17) is not None
+
+
+def test_a_footprint_off_by_one_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = stage_shared.footprint
+
+    def wrong(touches, most):
+        box = right(touches, most)
+        shifted = [dataclasses.replace(t, coords=(t.coords[0], *reversed(t.coords[1:]))) for t in reversed(box.taps)]
+        return dataclasses.replace(box, taps=tuple(shifted))
+
+    monkeypatch.setattr(stage_shared, "footprint", wrong)
+    assert differs(STAR, applied(STAR, STAR_STAGED), STAR_SIZES) is not None
