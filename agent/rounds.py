@@ -124,10 +124,7 @@ def _facts(run: Run, scenario: Scenario) -> KernelFacts:
 
 def scalars(run: Run, scenario: Scenario) -> dict[str, int | float]:
     """Values of the scalar parameters, host ones too, in a scenario."""
-    from ktc.ir import intexpr
-
-    values = {a.name: a.value for a in run.work.args if a.role == "scalar" and a.value is not None}
-    return {k: intexpr.evaluate(v, scenario.sizes) if isinstance(v, str) else v for k, v in values.items()}
+    return run.work.scalars(scenario.sizes)
 
 
 def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate]) -> list[Candidate]:

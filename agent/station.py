@@ -136,8 +136,7 @@ class Station:
 
     def scalars(self, scenario: Scenario) -> dict[str, int | float]:
         """Values of the scalar parameters, host ones too."""
-        values = {a.name: a.value for a in self.work.args if a.role == "scalar" and a.value is not None}
-        return {k: intexpr.evaluate(v, scenario.sizes) if isinstance(v, str) else v for k, v in values.items()}
+        return self.work.scalars(scenario.sizes)
 
     def argument_bytes(self, scenario: Scenario) -> dict[str, tuple[str, int]]:
         """Array arguments: name -> (role, bytes), without making them."""

@@ -169,6 +169,13 @@ class Workload:
             made[a.name] = make_array(dtype, shape, init, bounds, a.name, seed, exact)
         return made
 
+    def scalars(self, sizes: Mapping[str, int]) -> dict[str, int | float]:
+        """Values of the scalar arguments, host ones too, at ``sizes``."""
+        from . import intexpr
+
+        values = {a.name: a.value for a in self.args if a.role == "scalar" and a.value is not None}
+        return {k: intexpr.evaluate(v, sizes) if isinstance(v, str) else v for k, v in values.items()}
+
     def reference(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray] | None:
         """Expected outputs in float64 for ``inputs`` as :meth:`make_inputs` gives them, or None without formulas.
 

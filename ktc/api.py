@@ -23,6 +23,7 @@ from .sources import SourceSpec, resolve
 
 if TYPE_CHECKING:
     from .backends.base import Emitted
+    from .facts import ProgramFacts
     from .ir.kernel import Kernel, KnobDecl
     from .ir.workload import Workload
     from .passes.base import Pass, Refused, Site
@@ -161,6 +162,12 @@ class Program:
         from .passes.lowering import materialise
 
         return materialise(self.ok.kernel) if self.ok.kernel.is_parallel else self.kernel
+
+    def facts(self, **sizes: int) -> ProgramFacts:
+        """What the analyses know: loops, accesses, registers, occupancy, dependences, bounds (:mod:`ktc.facts`)."""
+        from .facts import facts_of
+
+        return facts_of(self, sizes)
 
     def verify(self, **options: Any) -> Any:
         """The verification ladder, this program against its original: see :mod:`ktc.verification`."""

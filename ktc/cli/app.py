@@ -23,6 +23,7 @@ COMMANDS = {
     "parse": "surveying",
     "passes": "inspecting",
     "sites": "inspecting",
+    "facts": "analysing",
     "verify": "verifying",
     "replay": "reporting",
     "report": "reporting",

@@ -1,0 +1,116 @@
+"""What the analyses know about a program at given sizes: one document for people, planners and scripts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .ir.diagnostics import KtcError
+
+if TYPE_CHECKING:
+    from .api import Program
+    from .ir.analysis.facts import KernelFacts
+    from .ir.analysis.memory import Request
+    from .search.bounds import Bound
+    from .search.occupancy import Occupancy
+
+
+@dataclass(frozen=True)
+class ProgramFacts:
+    """``kernel``: loops, buffers, operations. ``requests``: what a warp's accesses cost. ``registers``: an estimate.
+
+    ``bounds``: the least time by device of the table; ``dependences``: edges of the dependence graph, as
+    ``(line, line, kind, buffer, distance)``.
+    """
+
+    sizes: Mapping[str, int]
+    kernel: KernelFacts
+    requests: tuple[Request, ...]
+    registers: int
+    shared_bytes: int
+    occupancy: Occupancy | None
+    bounds: Mapping[str, Bound]
+    dependences: tuple[tuple[int | None, int | None, str, str, tuple[int | None, ...]], ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capability: str = "9.0") -> ProgramFacts:
+    """The facts of ``program`` at ``sizes`` (by default the workload's largest tuned scenario).
+
+    Raises:
+        KtcError: the program was refused, or a size names no parameter.
+    """
+    from .ir.analysis.dependence_graph import dependence_graph
+    from .ir.analysis.facts import facts
+    from .ir.analysis.memory import requests
+    from .ir.analysis.pressure import register_estimate
+    from .ir.fold import evaluate
+    from .search.limits import shared_bytes
+    from .search.occupancy import occupancy
+
+    kernel = program.ok.bind().kernel
+    at = _sizes(program, sizes or {})
+    threads = program.bind().lowered()
+    found = facts(kernel, at)
+    registers = register_estimate(threads)
+    env = {**kernel.knob_values, **at}
+    block, shared = None, 0
+    if threads.launch is not None:
+        extents = [evaluate(e, env) for e in threads.launch.block]
+        block = extents[0] * extents[1] * extents[2] if all(isinstance(e, int) for e in extents) else None  # type: ignore[operator]
+        shared = int(evaluate(shared_bytes(threads, threads.launch), env) or 0)
+    graph = dependence_graph(kernel)
+    lines = {n: d["line"] for n, d in graph.nodes(data=True)}
+    edges = {(lines[u], lines[v], d["kind"], d["buffer"], d["distance"]) for u, v, d in graph.edges(data=True)}
+    return ProgramFacts(
+        at,
+        found,
+        tuple(requests(threads, at)),
+        registers,
+        shared,
+        occupancy(block, min(registers, 255), shared, capability) if block else None,
+        _bounds(found),
+        tuple(sorted(edges, key=repr)),
+    )
+
+
+def _sizes(program: Program, given: Mapping[str, int]) -> dict[str, int]:
+    """Scalar parameters by name: of the workload's largest scenario, where ``given`` does not say otherwise."""
+    values: dict[str, int] = {}
+    names = {p.sym.name for p in program.kernel.params}
+    known = set(names)
+    if program.workload is not None and program.workload.scenarios:
+        tuned = [s for s in program.workload.scenarios if s.tuned] or list(program.workload.scenarios)
+        largest = max(tuned, key=lambda s: _volume(s.sizes)).sizes
+        known |= set(largest)
+        at = {**largest, **{k: v for k, v in given.items() if k in largest}}
+        values = {k: v for k, v in program.workload.scalars(at).items() if isinstance(v, int)}
+    for name in given:
+        if name not in known:
+            hint = f"sizes and parameters: {', '.join(sorted(known))}"
+            raise KtcError("E-SIZE-NAME", f"the kernel has no size '{name}'", hint=hint, exit_code=2)
+    return {**values, **{k: v for k, v in given.items() if k in names}}
+
+
+def _volume(sizes: Mapping[str, int]) -> int:
+    out = 1
+    for v in sizes.values():
+        out *= max(1, int(v))
+    return out
+
+
+def _bounds(found: KernelFacts) -> dict[str, Bound]:
+    """The least time on each device of the table, by datasheet."""
+    from .backends.device_table import DEVICES, LAUNCH_FLOOR_S
+    from .search.bounds import Ceilings, Work, bound
+
+    work = Work(found.bytes, 0, found.flops + found.special)
+    floor = LAUNCH_FLOOR_S["cuda"]
+    return {
+        " ".join(row.names): bound(work, Ceilings(row.dram_bytes_per_s, row.f32_flops, floor, row.source))
+        for row in DEVICES
+    }

@@ -1,0 +1,41 @@
+"""``ktc facts``: the analyses as one document."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import ktc
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "ktc", "facts", *args], capture_output=True, text=True, timeout=60)
+
+
+def test_sgemm_is_bound_by_arithmetic_and_reads_its_inputs_often() -> None:
+    f = ktc.load("sgemm").apply("raise").facts(M=512, N=512, K=512)
+    assert f.kernel.flops == 2 * 512**3 + 3 * 512**2 and f.bounds["H200"].limiter == "compute"
+    assert f.kernel.reuse > 100 and f.occupancy is not None and f.occupancy.blocks > 0
+    by_buffer = {(r.buffer, r.mode): r for r in f.requests}
+    assert by_buffer["B", "read"].efficiency == 1.0 and by_buffer["A", "read"].efficiency == 0.125
+
+
+def test_the_command_prints_tables_and_json() -> None:
+    text = run("transpose", "--dependences")
+    assert text.returncode == 0, text.stderr
+    assert "sectors" in text.stdout and "occupancy" in text.stdout and "H200" in text.stdout
+    document = json.loads(run("transpose", "--json").stdout)
+    assert document["sizes"] == {"rows": 8192, "cols": 8192}
+    assert {r["buffer"] for r in document["requests"]} == {"in", "out"}
+
+
+def test_sizes_are_the_workloads_or_the_kernels() -> None:
+    assert ktc.load("silu_and_mul").facts(d=64).sizes["d"] == 64
+    assert ktc.load("silu_and_mul").facts(n=3).sizes["num_tokens"] == 3
+    with pytest.raises(ktc.KtcError) as caught:
+        ktc.load("silu_and_mul").facts(width=3)
+    assert caught.value.code == "E-SIZE-NAME" and caught.value.exit_code == 2
+    assert run("silu_and_mul", "--size", "d").returncode == 2
