@@ -33,7 +33,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import I32, scalar_of
-from ktc.ir.walk import walk
+from ktc.ir.walk import substitute_expr, walk
 
 from .base import Refused
 from .distribute import divided
@@ -60,7 +60,13 @@ def thread_levels(body: Body) -> tuple[Level, ...]:
         for lv in s.dist if isinstance(s, Par | Reduce) else ():
             if lv.kind in ("thread", "lane", "warp") and lv.n is not None:
                 sizes.setdefault(AXIS.get(lv.kind, lv.axis or "x"), lv.n)
-    return tuple(Level("thread", sizes[a], a) for a in "xyz" if a in sizes)
+    out: list[Level] = []
+    for axis in "xyz":
+        parts = [sizes[a] for a in sorted(sizes) if a[0] == axis and len(a) > 1]
+        size = sizes.get(axis, simplify(product(parts)) if parts else None)  # an axis in parts is taken whole
+        if size is not None:
+            out.append(Level("thread", size, axis))
+    return tuple(out)
 
 
 def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Assume]] | Refused:
@@ -230,10 +236,11 @@ def _vector_facts(c: Copy, kernel: Kernel) -> list[Assume] | Refused:
     facts = divided(c.box.dims[-1].size, c.vec, params)
     for d in c.box.dims[:-1]:
         facts += divided(d.stride, c.vec, params)
+    counting = _counting(c.path)
     for tap in c.box.taps:
         for loop, _ in tap.sides[-1].movers:
             for clip in extent_of(loop).clips:  # type: ignore[union-attr]
-                facts += divided(clip, c.vec, params)
+                facts += divided(substitute_expr(clip, counting), c.vec, params)
     loops = {s.var: s for s in c.path if isinstance(s, For)}
     for factors, k in polynomial(c.box.base).items():
         counted = [loops[f.sym] for f in factors if isinstance(f, Var) and f.sym in loops]
@@ -241,6 +248,15 @@ def _vector_facts(c: Copy, kernel: Kernel) -> list[Assume] | Refused:
             for e in (counted[0].init, counted[0].step.b):
                 facts += divided(mul(e, i32(k)), c.vec, params)
     return list(dict.fromkeys(facts))
+
+
+def _counting(path: tuple[Stmt, ...]) -> dict[Sym, Expr]:
+    """Each serial loop's index as its start and a number of its steps: what divides both divides every index."""
+    out: dict[Sym, Expr] = {}
+    for s in path:
+        if isinstance(s, For) and isinstance(s.step, Binary) and s.step.op == "+" and s.step.a == Var(s.var):
+            out[s.var] = add(s.init, mul(s.step.b, Var(fresh("round", s.var.type))))
+    return out
 
 
 __all__ = ["Copy", "copy_nest", "thread_levels"]

@@ -27,6 +27,7 @@ from ktc.ir.nodes import (
     Load,
     Par,
     Raw,
+    Reduce,
     Stmt,
     Store,
     Sym,
@@ -156,7 +157,7 @@ def _same_count(a: Expr, b: Expr) -> bool:
 def harmless(body: Body, readable: Collection[Sym]) -> bool:
     """Whether ``body`` may run for iterations nobody asked for: it only fills private memory, and nothing traps."""
     for s in walk(body):
-        if not isinstance(s, Decl | Assign | Store | Alloc | If | For | Par | Eval):
+        if not isinstance(s, Decl | Assign | Store | Alloc | If | For | Par | Reduce | Eval):
             return False
         if isinstance(s, Store) and not _private(s.buffer):
             return False

@@ -32,7 +32,7 @@ from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, commented, used, used_in, walk
 
 from .errors import LoweringError
-from .fragments import lower_mma
+from .fragments import lower_mma, sums_in_place
 from .levels import Lowered, Plan, is_mma, plan
 from .owned import reserve
 from .reduction import across_threads, combine, identity
@@ -49,6 +49,7 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
     out: list[Stmt] = []
     run: list[Stmt] = []
     pending: list[Access] = []
+    skipped = False
 
     def flush(k: int) -> None:
         if run:
@@ -64,8 +65,15 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
                 out.append(Barrier(loc=s.loc))
                 pending.clear()
             pending += here
-        if _is_leaf(s, scope, st):
+        if skipped:
+            skipped = False  # it went into the sum before it
+        elif _is_leaf(s, scope, st):
             run.append(s)
+        elif sums_in_place(s, body[k + 1 :], st):
+            assert isinstance(s, Reduce)
+            flush(k)
+            out.extend(lower_mma(s, scope, st, in_place=True))
+            skipped = True
         else:
             flush(k)
             out.extend(_compound(s, scope, st))

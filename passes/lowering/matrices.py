@@ -15,8 +15,8 @@ from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, HwIndex, Knob, Load, 
 from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import map_expr, substitute_expr, used
 
-from .fragments import Operand, at_indices
 from .levels import Jam
+from .operands import Operand, at_indices
 from .scope import nest
 from .state import State
 

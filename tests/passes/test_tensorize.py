@@ -240,15 +240,15 @@ def test_a_wrong_lane_map_is_caught(change: dict, monkeypatch: pytest.MonkeyPatc
 def test_a_lost_tail_of_k_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     k = applied(GEMM, "tensorize{loop=k warps=1,1 repeat=1,1}")
     monkeypatch.setattr(
-        fragments, "_bounds", lambda s, x, sides, scope, k, old=fragments._bounds: old(s, x, sides, scope, None)
+        fragments, "bounds_of", lambda s, x, sides, scope, k, old=fragments.bounds_of: old(s, x, sides, scope, None)
     )
     assert mismatch(materialise(k)) is not None
 
 
 def test_a_lost_edge_of_the_rows_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     k = applied(GEMM, "tensorize{loop=k warps=1,1 repeat=1,1}")
-    old = fragments._bounds
-    monkeypatch.setattr(fragments, "_bounds", lambda *args: dataclasses.replace(old(*args), side=None))
+    old = fragments.bounds_of
+    monkeypatch.setattr(fragments, "bounds_of", lambda *args: dataclasses.replace(old(*args), side=None))
     assert mismatch(materialise(k)) is not None
 
 
