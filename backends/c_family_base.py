@@ -63,6 +63,8 @@ class DialectBase:
         self.generic_vectors: set[tuple[Scalar, int]] = set()
         self.flat: set[Sym] = set()
         self.structs: dict[str, Struct] = {}
+        self.texture_objects: dict[Sym, str] = {}
+        """Parameters that are texture or surface objects: ``Texture`` or ``Surface``."""
         self.loc: Loc | None = None
 
     # ------------------------------------------------------------------------------------------------- diagnostics

@@ -50,9 +50,10 @@ class CxxDialect(Dialect):
         (t, n): f"{name}{n}"
         for t, name in (
             (F32, "float"), (I32, "int"), (U32, "uint"), (I16, "short"), (U16, "ushort"), (I8, "char"), (U8, "uchar"),
+            (F64, "double"), (I64, "longlong"), (U64, "ulonglong"),
         )
-        for n in (2, 4)
-    } | {(F64, 2): "double2", (I64, 2): "longlong2", (U64, 2): "ulonglong2"}  # fmt: skip
+        for n in (2, 3, 4)
+    }  # fmt: skip
     constant_keyword = "constexpr"
     aligned = "__align__({n})"
     headers: ClassVar[dict[str, str]] = {}
@@ -252,6 +253,8 @@ class CxxDialect(Dialect):
     def parameter(self, p: Param, name: str) -> str:
         t = p.sym.type
         if not isinstance(t, Ptr):
+            if p.sym in self.texture_objects:
+                return f"{self.language}{self.texture_objects[p.sym]}Object_t {name}"
             return f"{self.type_name(t)} {name}"
         const = "const " if t.const or p.readonly else ""
         volatile = "volatile " if t.volatile else ""

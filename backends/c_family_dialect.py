@@ -10,8 +10,10 @@ from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I32, Array, Opaq
 from .c_family_base import DialectBase, const_int
 from .c_family_piece import LIMIT, POSTFIX, UNARY, Piece, float_literal, integer_literal, literal_type
 from .spellings import is_known, spelling
+from .system_calls import expand, template
 
 LANES = "xyzw"
+SYSTEM_HINTS = {"tex": "read the data from a buffer", "sur": "write the data to a buffer"}
 
 
 class Dialect(DialectBase):
@@ -125,6 +127,8 @@ class Dialect(DialectBase):
     def call(self, fn: str, args: Sequence[Piece], ty: Type) -> Piece:
         """A canonical function on arguments of exact types, or a device function of the source."""
         t = args[0].ctype if args else ty
+        if (system := template(fn, self.language)) is not None:
+            return self.system_call(fn, system, [a.text for a in args], ty)
         found = spelling(fn, t, self.language) if isinstance(t, Scalar) else None
         if isinstance(t, Vec):
             found = spelling(fn, t.elem, self.language)
@@ -142,6 +146,16 @@ class Dialect(DialectBase):
             .format(*(a.text if "," in found else a.at(UNARY) for a in args))
         )
         return Piece(text, 13 if " / " in text and "(" not in found else POSTFIX, ty)
+
+    def system_call(self, fn: str, cell: str, args: list[str], ty: Type) -> Piece:
+        """A function of :mod:`system_calls`."""
+        if cell == "-":
+            self.refuse("SYSTEM", f"'{fn}' has no counterpart", SYSTEM_HINTS.get(fn[:3], "leave it out"))
+        head = cell.partition("(")[0].partition("<")[0]
+        if head in self.helpers:
+            self.need(head)
+        text = expand(cell, args, self.type_name(ty) if "{T}" in cell else "")
+        return Piece(text, UNARY if text.startswith("(") else POSTFIX, ty)
 
     def called_name(self, e: Call) -> str:
         """The function that ``e`` prints as a call of: no variable may hide it."""

@@ -27,6 +27,7 @@ from ktc.ir.nodes import (
     Member,
     Raw,
     Select,
+    Str,
     Sym,
     Unary,
     Var,
@@ -123,6 +124,9 @@ class Exprs:
     def _raw(self, e: Raw, wrap: bool) -> Piece:
         self.d.require("raw", "source text carried through")
         return Piece(e.text, POSTFIX if e.text.isidentifier() else 0, e.ty)
+
+    def _str(self, e: Str, wrap: bool) -> Piece:
+        return Piece(f'"{e.text}"', POSTFIX, e.type)
 
     def _member(self, e: Member, wrap: bool) -> Piece:
         return Piece(f"{self.piece(e.x).at(POSTFIX)}.{e.name}", POSTFIX, e.ty)
@@ -310,5 +314,5 @@ _PRINTERS: dict[type[Expr], Callable[..., Piece]] = {
     Const: Exprs._const, Var: Exprs._var, Knob: Exprs._knob, HwIndex: Exprs._hw, Unary: Exprs._unary,
     Binary: Exprs._binary, Select: Exprs._select, Cast: Exprs._cast, Load: Exprs._load, AddrOf: Exprs._addr_of,
     Member: Exprs._member, VecMake: Exprs._vec_make, VecGet: Exprs._vec_get, Call: Exprs._call, WarpOp: Exprs._warp,
-    Raw: Exprs._raw,
+    Raw: Exprs._raw, Str: Exprs._str,
 }  # fmt: skip

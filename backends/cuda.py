@@ -79,6 +79,12 @@ __device__ inline unsigned match_all(unsigned mask, T value) {
   int all;
   return __match_all_sync(mask, value, &all);
 }"""
+GLOBAL_TIMER = """\
+__device__ inline unsigned long long global_timer() {
+  unsigned long long ns;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+  return ns;
+}"""
 GRID_SYNC = """\
 #include <cooperative_groups.h>
 // All blocks: the launch must be a cooperative one.
@@ -162,6 +168,7 @@ class CudaDialect(CxxDialect):
         **{f"mma_{f.name}": _mma_helper(f) for f in FRAGMENTS.values()},
         "match_all": MATCH_ALL,
         "grid_sync": GRID_SYNC,
+        "global_timer": GLOBAL_TIMER,
     }
 
     def prepare(self, kernel: Kernel) -> Kernel:

@@ -20,6 +20,7 @@ from .c_family_base import const_int
 from .c_family_dialect import Dialect
 from .c_family_kernel import print_kernel
 from .profiles import profile_for
+from .system_calls import texture_objects
 
 DIALECTS = {
     "cuda": "ktc.backends.cuda:CudaDialect",
@@ -58,6 +59,7 @@ def emit(
     dialect: Dialect = _resolve(DIALECTS[chosen.backend])(chosen)
     dialect.loc = kernel.loc
     kernel = dialect.prepare(kernel)
+    dialect.texture_objects = texture_objects(kernel)
     text = _translation_unit(dialect, kernel, mode, provenance)
     return Emitted(text, kernel.name, chosen.backend, kernel, options=dialect.options())
 

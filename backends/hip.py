@@ -20,6 +20,7 @@ from .c_family_cxx_tables import LOAD_HELPER, STORE_HELPER, VEC_HELPER
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import POSTFIX, Piece
 from .spellings import DIRECTED_STEMS, NEAREST, nearest, spelling
+from .system_calls import SURFACES
 
 BF16_HELPER = """\
 // bfloat16 was renamed in ROCm 6.
@@ -100,6 +101,17 @@ COMBINED = {
 }  # fmt: skip
 
 
+def _surface_helper(shape: str) -> str:
+    """``surf2D_value``: a surface read that returns its value."""
+    return f"""\
+template <typename T, typename... At>
+__device__ inline T surf{shape}_value(hipSurfaceObject_t surface, At... at) {{
+  T value;
+  surf{shape}read(&value, surface, at...);
+  return value;
+}}"""
+
+
 def _reduce_helper(op: str) -> str:
     """``reduce_add32``: an integer reduction over the lanes of a mask."""
     return f"""\
@@ -152,6 +164,7 @@ class HipDialect(CxxDialect):
         "match_all32": MATCH_ALL_HELPER,
         **{f"reduce_{op}32": _reduce_helper(op) for op in COMBINED},
         "grid_sync": GRID_SYNC,
+        **{f"surf{shape}_value": _surface_helper(shape) for shape in SURFACES},
         "sync_warp": SYNC_WARP_HELPER,
     }
     reserved = CxxDialect.reserved | {"bf16", "ballot32", "sync_warp", "bf16_to_float", "float_to_bf16"}

@@ -115,7 +115,8 @@ class OpenCLDialect(OpenCLCollectives):
             align = f"sizeof({elem}) * {size}"
             if self._most_lanes(t) * scalar_of(t).bytes > ACCESS_BYTES:
                 align = f"{align} > {ACCESS_BYTES} ? {ACCESS_BYTES} : {align}"
-            lines.append(f"typedef struct {{ {elem} lane[{n}]; }} __attribute__((aligned({align}))) {name};")
+            attribute = f" __attribute__((aligned({align})))" if n != "3" else ""  # as CUDA's float3
+            lines.append(f"typedef struct {{ {elem} lane[{n}]; }}{attribute} {name};")
         return lines
 
     def _most_lanes(self, t: Vec) -> int:
@@ -202,6 +203,11 @@ class OpenCLDialect(OpenCLCollectives):
         if fn in ("isnan", "isinf", "isfinite", "signbit"):
             return Piece(found.text, found.prec, I32)
         return found
+
+    def system_call(self, fn: str, cell: str, args: list[str], ty: Type) -> Piece:
+        if fn == "printf":  # long has 64 bits, and there is no ll
+            args = [re.sub(r"%([-+ #0-9.]*)(?:ll|z|j|t)([diuoxX])", r"%\1l\2", args[0]), *args[1:]]
+        return super().system_call(fn, cell, args, ty)
 
     def function_hint(self, fn: str) -> str:
         return "OpenCL rounds to nearest: use the plain operator" if fn[-3:] in ("_rz", "_ru", "_rd") else ""

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .diagnostics import Loc
-from .types import BOOL, I32, U32, VOID, Array, Ptr, Scalar, Type, Vec, scalar_of
+from .types import BOOL, I8, I32, U32, VOID, Array, Ptr, Scalar, Type, Vec, scalar_of
 
 _ids = itertools.count(1)
 
@@ -279,6 +279,17 @@ class Raw(Expr):
     @property
     def type(self) -> Type:
         return self.ty
+
+
+@dataclass(frozen=True)
+class Str(Expr):
+    """A string literal, as an argument of ``printf``: ``text`` is what stands between the quotes, escapes and all."""
+
+    text: str
+
+    @property
+    def type(self) -> Type:
+        return Ptr(I8, "const", const=True)
 
 
 def accessed_type(buffer: Sym, n_indices: int) -> Type:

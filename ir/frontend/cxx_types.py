@@ -106,11 +106,12 @@ SCALAR_TYPES: dict[str, Type] = {
     "__nv_fp8_e5m2": E5M2, "size_t": U64, "ssize_t": I64, "ptrdiff_t": I64, "intptr_t": I64, "uintptr_t": U64,
     "int8_t": I8, "int16_t": I16, "int32_t": I32, "int64_t": I64, "uint8_t": U8, "uint16_t": U16, "uint32_t": U32,
     "uint64_t": U64, "uint": U32, "uchar": U8, "ushort": U16, "ulong": U64, "__int64": I64, "clock_t": I64,
-    "time_t": I64,
+    "time_t": I64, "cudaTextureObject_t": U64, "cudaSurfaceObject_t": U64, "CUtexObject": U64, "CUsurfObject": U64,
+    "hipTextureObject_t": U64, "hipSurfaceObject_t": U64,
 }  # fmt: skip
 
 OPAQUE_TYPES = (
-    "cudaStream_t", "cudaError_t", "cudaEvent_t", "cudaDeviceProp", "cudaTextureObject_t", "cudaSurfaceObject_t",
+    "cudaStream_t", "cudaError_t", "cudaEvent_t", "cudaDeviceProp",
     "FILE",
     "CUstream", "cudaMemcpyKind", "cudaFuncAttribute", "cudaLaunchConfig_t", "cudaLaunchAttribute", "cudaDataType_t",
 )  # fmt: skip

@@ -188,6 +188,9 @@ class Declarations(Arrays):
     def global_variable(self, entity: Entity, node: Any, args: list | None = None) -> Value:
         """A file-scope constant by value; writable device memory is not supported."""
         decl: c_ast.Decl = entity.node
+        texture = self.texture_reference(decl, node)
+        if texture is not None:
+            return texture
         storage = [*(decl.storage or []), *(s for s in (decl.funcspec or []) if isinstance(s, str))]
         if "__shared__" in storage:
             return self._dynamic(decl, self.resolve(decl.type), 0)

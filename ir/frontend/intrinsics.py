@@ -14,6 +14,7 @@ from ..nodes import (
     Cast,
     Const,
     Decl,
+    Eval,
     Expr,
     Fence,
     Select,
@@ -28,12 +29,13 @@ from ..types import BOOL, F32, F64, I32, U32, VOID, Scalar, Type, Vec, scalar_of
 from .cxx_types import Pointer, show
 from .pointers import bitcast, element
 from .prelude import prelude_function
-from .special import FULL_MASK, NO_VALUE, SpecialCalls
+from .special import FULL_MASK, NO_VALUE
 from .templates import rank
+from .textures import Textures
 from .values import ElemPlace, PtrToPlace, RVal, TypeVal, Value
 
 
-class Intrinsics(SpecialCalls):
+class Intrinsics(Textures):
     """Built-ins. Each kind of the table's third column has a method ``_b_<kind>``."""
 
     # ------------------------------------------------------------------ choosing a row
@@ -150,6 +152,15 @@ class Intrinsics(SpecialCalls):
     def _b_unary(self, row: Builtin, args: list[Value], node: Any) -> Value:
         exprs, _ = self._converted(row, args, node)
         return RVal(Unary(row.arg, exprs[0]))
+
+    def _b_system(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        """A function that acts: called once, here."""
+        exprs, letters = self._converted(row, args, node)
+        call = Call(row.arg, tuple(exprs), self._result(row, letters), "write")
+        if call.ty == VOID or id(node) in self.unused:
+            self.emit(Eval(call, loc=self.loc))
+            return NO_VALUE
+        return RVal(self.temp(call, row.arg))
 
     def _b_first(self, row: Builtin, args: list[Value], node: Any) -> Value:
         return args[0]

@@ -30,6 +30,7 @@ class KernelLowering(Loops):
         self._use_scope = self.scope
         self.hoisted: list[Alloc] = []
         self.tables: dict[str, Value] = {}
+        self.references = {}
         self.shared_bytes: Expr | None = None
         self.dynamic: dict[Sym, Type] = {}
 
@@ -59,6 +60,7 @@ class KernelLowering(Loops):
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]
         used = used_in(body)
         kept = tuple(p for p in params if not p.host or p.sym in used or _in_launch(p.sym, launch))
+        kept = (*kept, *self.texture_params())
         return Kernel(fn.name, kept, launch, body, loc=self.place(fn), comments=comments)
 
     def parameters(self, entity: Entity, bindings: dict[str, Value]) -> tuple[Param, ...]:

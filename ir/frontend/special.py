@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..nodes import (
-    Call,
-    Const,
-    Var,
-)  # fmt: skip
-from ..types import F32, F64, U32, Scalar
+from ..nodes import Call, Const, Eval, Expr, Str, Var
+from ..types import F32, F64, I32, U32, Scalar
 from . import constants
 from .cxx_types import Pointer, show, size_of
 from .places import bitcast
 from .records import Records
-from .values import NullVal, PtrToPlace, PtrVal, RVal, Value
+from .values import NullVal, OpaqueVal, PtrToPlace, PtrVal, RVal, Value
 
 
 class SpecialCalls(Records):
@@ -46,6 +42,8 @@ class SpecialCalls(Records):
             return NO_VALUE
         if name == "memcpy" and len(raw) == 3:
             return self._memcpy(raw, node)
+        if name == "printf" and raw and not self.program.functions.get(name):
+            return self._printf(raw, node)
         if name in ("sincosf", "sincos", "__sincosf") and len(raw) == 3:
             return self._sincos(name, raw, node)
         return None
@@ -66,6 +64,22 @@ class SpecialCalls(Records):
             places.append(self._pointee(p, node))
         self.store(places[0], self.load(places[1]), node)
         return NO_VALUE
+
+    def _printf(self, raw: list, node: Any) -> Value:
+        """``printf`` with C's promotions of the arguments: numbers and string literals."""
+        args: list[Expr] = []
+        for a in raw:
+            v = self.load(self.eval(a), a)
+            if isinstance(v, OpaqueVal) and v.name.startswith('"'):
+                args.append(Str(v.name[1:-1]))
+                continue
+            if not args or not isinstance(v, RVal) or not isinstance(v.type, Scalar):
+                what = "a format that is a literal" if not args else "numbers and literals"
+                self.fail("E-UNSUPPORTED-PRINTF", f"printf of anything but {what}", a, hint="print numbers only")
+            x = self.promote(v)
+            args.append(self.convert(x, F64, "implicit").expr if x.type.is_float else x.expr)  # type: ignore[attr-defined]
+        self.emit(Eval(Call("printf", tuple(args), I32, "write"), loc=self.loc))
+        return RVal(Const(len(args) - 1, I32))
 
     def _sincos(self, name: str, raw: list, node: Any) -> Value:
         fast = "fast_" if name.startswith("__") else ""

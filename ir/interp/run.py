@@ -12,8 +12,9 @@ from ..diagnostics import KtcError
 from ..fold import evaluate
 from ..kernel import Kernel, Param
 from ..nodes import Body, Expr, Stmt, bodies, is_cooperative
-from ..types import Ptr, Vec, scalar_of
+from ..types import U64, Ptr, Vec, scalar_of
 from ..walk import assigned
+from . import textures
 from .domain import Domain, Unsupported, domain_named
 from .findings import Finding, Findings
 from .frames import Frame
@@ -164,6 +165,8 @@ class _Job:
         value = self.args[name]
         if isinstance(sym.type, Ptr):
             state.buffers[sym] = self._buffer(state, p, np.asarray(value))
+        elif isinstance(value, np.ndarray) and value.ndim and sym.type == U64 and value.dtype != np.uint64:
+            root.values[sym] = np.uint64(textures.bind(state.textures, value))
         elif isinstance(value, np.ndarray) and value.ndim:
             raise bad_argument(f"parameter '{name}' is a scalar, not an array")
         else:

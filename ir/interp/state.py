@@ -53,6 +53,8 @@ class State:
     written: frozenset[Sym] = frozenset()
     buffers: dict[Sym, Buffer] = field(default_factory=dict)
     hardware: dict[tuple[str, str], Any] = field(default_factory=dict)
+    textures: list[np.ndarray] = field(default_factory=list)
+    """Arrays behind texture and surface objects, by handle (see ``textures.py``)."""
     first_thread: int = 0
     shared_used: int = 0
     stmt: Stmt | None = None

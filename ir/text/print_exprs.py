@@ -156,6 +156,9 @@ class ExprPrinter:
         args += [f"mask={self.expr(e.mask)}"] if e.mask != FULL_MASK else []
         return f"{e.kind}({', '.join(args)})", POSTFIX
 
+    def e_Str(self, e: n.Str) -> tuple[str, int]:
+        return f'"{e.text}"', ATOM
+
     def e_Raw(self, e: n.Raw) -> tuple[str, int]:
         return f"raw {self.atomic_type(e.ty)} {quote(e.text)} ({', '.join(map(self.name, e.uses))})", POSTFIX
 

@@ -182,6 +182,9 @@ class ExprReader(TypeReader):
         ty = self.type(result) if result is not None else result_type(fn, values)
         return n.Call(fn, values, ty, "pure" if effects is None else str(effects)[1:])
 
+    def x_string(self, t: Node) -> Expr:
+        return n.Str(str(t.children[0])[1:-1])
+
     def x_raw(self, t: Node) -> Expr:
         ty, text, uses = t.children
         return n.Raw(unquote(text), self.symbols(uses), self.type(ty))
