@@ -48,8 +48,8 @@ def table() -> dict[str, tuple[str, str, str]]:
         name, *cells = (c.strip() for c in line.split("|"))
         rows[name] = (cells[0], cells[1], cells[2])
     for row in TEXTURES.replace("\n", " ").split(","):
-        name, n = row.split()
-        rest = "".join(f", {{{i + 1}}}" for i in range(int(n)))
+        name, count = row.split()
+        rest = "".join(f", {{{i + 1}}}" for i in range(int(count)))
         cells = [f"{name}<{{T}}>({_object(lang, 'Texture', '{0}')}{rest})" for lang in ("cuda", "hip")]
         rows[name] = (cells[0], cells[1], "-")
     for shape, n in SURFACES.items():
@@ -61,10 +61,8 @@ def table() -> dict[str, tuple[str, str, str]]:
                 for lang in ("cuda", "hip"):
                     last = f", {lang}{spelled}" if spelled else ""
                     target = _object(lang, "Surface", f"{{{first - 1}}}")
-                    name = (
-                        f"surf{shape}read" if lang == "cuda" else f"surf{shape}_value"
-                    )  # HIP's reads through a pointer
-                    head = f"{name}<{{T}}>({target}" if kind == "read" else f"surf{shape}write({{0}}, {target}"
+                    read = f"surf{shape}read" if lang == "cuda" else f"surf{shape}_value"
+                    head = f"{read}<{{T}}>({target}" if kind == "read" else f"surf{shape}write({{0}}, {target}"
                     cells.append(f"{head}{rest}{last})")
                 rows[f"surf{shape}{kind}{suffix}"] = (cells[0], cells[1], "-")
     return rows

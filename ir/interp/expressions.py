@@ -204,7 +204,7 @@ class Evaluator:
                     self(a, frame, act)
             return np.int32(0)
         if e.fn == "trap":
-            self.state.report("trap", "the kernel traps", frame, act, np.bool_(True))
+            self.state.report("trap", "the kernel traps", frame, act, np.array(True))
             return np.int32(0)
         if not e.args or any(not isinstance(a.type, Scalar | Vec) for a in e.args):
             raise Unsupported(f"no meaning for the function '{e.fn}'", self.state.where())

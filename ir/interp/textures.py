@@ -56,7 +56,7 @@ def texture_call(ev: Evaluator, e: Call, frame: Frame, act: Active) -> Any:
         return np.zeros(0)
     if (handle != handle[0]).any() or not 0 <= handle[0] < len(state.textures):
         raise Unsupported("a texture object that is not one argument of the kernel", state.where())
-    lanes = int(t.n) if isinstance(t, Vec) else 1  # type: ignore[call-overload]
+    lanes = state.int_of(t.n) if isinstance(t, Vec) else 1
     array = state.textures[int(handle[0])]
     elem = scalar_of(t)
     texels = array if array.ndim > count else array.reshape(*array.shape[:-1], -1, lanes)

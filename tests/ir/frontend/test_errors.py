@@ -23,7 +23,7 @@ def body(code: str, prelude: str = "", params: str = "float* p, int n") -> str:
         (body("p[0] = n"), "E-PARSE-SYNTAX", ""),
         (body("p[0] = (n;"), "E-PARSE-SYNTAX", ""),
         (body("goto end; end: ;"), "E-UNSUPPORTED-GOTO", "loop"),
-        (body('printf("%d", n);'), "E-UNSUPPORTED-CALL", "printf"),
+        (body('printf("%p", p);'), "E-UNSUPPORTED-PRINTF", "numbers"),
         (body("if (p != nullptr) p[0] = 1;"), "E-UNSUPPORTED-NULL", "template"),
         (body("p[0] = f(n);", "__device__ int f(int x) { return x ? f(x - 1) : 0; }"), "E-UNSUPPORTED-RECURSION",
         "loop"),

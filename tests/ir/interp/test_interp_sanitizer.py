@@ -69,6 +69,9 @@ WRONG = {
         ROWS_SHUFFLE, rows(), "warp-divergence",
         ("    acc += shfl_xor(acc, m)\n", "    if tid % 32 < 16\n      acc += shfl_xor(acc, m)\n"),
     ),
+    "trap": (
+        ROWS_TREE, rows(), "trap", ("s[tid] = acc\n", "s[tid] = acc\n  if acc < 1e6\n    trap() !write -> void\n"),
+    ),
     "zero divisor": (ROWS_SHUFFLE, rows(), "division-by-zero", ("tid % 32 == 0", "32 % tid == 0")),
     "shuffle width": (ROWS_SHUFFLE, rows(), "shuffle-width", ("shfl_xor(acc, m)", "shfl_xor(acc, m, width=33)")),
     "misaligned wide access": (COPY_WIDE, copies(), "misaligned", ("x[i +: $V]", "x[i + 1 +: $V]")),
