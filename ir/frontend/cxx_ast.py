@@ -83,6 +83,22 @@ class Function(CxxNode):
 
     _fields = ("name", "decl", "body", "specs", "bounds", "inits", "kind", "owner")
 
+    @property
+    def body(self) -> Any:
+        """The body; one that was passed over is parsed now."""
+        if callable(self._body):
+            self._body = self._body()
+        return self._body
+
+    @body.setter
+    def body(self, value: Any) -> None:
+        self._body = value
+
+    @property
+    def passed_over(self) -> bool:
+        """Whether the body was not parsed yet: host code without a launch."""
+        return callable(self._body)
+
 
 class CtorInit(CxxNode):
     """Initialiser ``(a, b)`` or ``{a, b}`` of a declaration."""

@@ -1,10 +1,16 @@
-"""Tokens of CUDA C++: pycparser's lexer plus C++ keywords."""
+"""Tokens of CUDA C++: pycparser's lexer plus C++ keywords, and a fast path for the tokens that most text is made of.
+
+The fast path is one regular expression; whatever it does not match (literals with prefixes, attributes, directives,
+errors) is left to pycparser's own ``token()``, so that both give the same tokens.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from pycparser.c_lexer import CLexer, Token
+from pycparser.c_lexer import CLexer, Token, _fixed_tokens
+from pycparser.c_parser import _TokenStream
 
 CXX_KEYWORDS = {
     "__restrict__": "RESTRICT", "__restrict": "RESTRICT", "__inline__": "INLINE", "__inline": "INLINE",
@@ -24,6 +30,22 @@ CXX_KEYWORDS = {
 """C++ and CUDA keywords by token type; the rest are pycparser's C23 ones."""
 
 ALTERNATIVE = {"and": ("LAND", "&&"), "or": ("LOR", "||"), "not": ("LNOT", "!")}
+
+_OPERATORS = {t.literal: t.tok_type for t in _fixed_tokens}
+
+_PLAIN = sorted(_OPERATORS.keys() - {"[", "/", "/=", "."}, key=len, reverse=True)
+
+_FAST = re.compile(
+    rf"""[ \t\f\v]*+(?:
+        ((?:\n[ \t]*+)++)
+      | ([A-Za-z_]\w*+)(?!['"$])
+      | ((?:0|[1-9]\d*+)[uUlL]{{0,3}}+)(?![\w.'$])
+      | ((?:\d++\.\d*+|\.\d++)(?:[eE][+-]?\d++)?+[fF]?+|\d++[eE][+-]?\d++[fF]?+)(?![\w.'$])
+      | ({"|".join(map(re.escape, _PLAIN))}|/=?(?![/*=])|\[(?!\s*\[)|\.(?!\d))
+    )""",
+    re.VERBOSE | re.ASCII,
+)
+"""Line breaks, words, decimal integers, decimal floats, operators: groups 1 to 5."""
 
 
 class CudaLexer(CLexer):
@@ -57,4 +79,67 @@ class CudaLexer(CLexer):
             tok.type, tok.value = new
         if tok is not None and tok.type == "ID" and tok.value in ALTERNATIVE:
             tok.type, tok.value = ALTERNATIVE[tok.value]
+        return tok
+
+    def tokens(self) -> list[Token]:
+        """All tokens of the input."""
+        special = self._special()
+        text, out, match, operators = self._lexdata, [], _FAST.match, _OPERATORS
+        keywords, append = self._keyword_map, out.append
+        pos, line, start, file = self._pos, self._lineno, self._line_start, self._filename
+        while True:
+            m = match(text, pos) if not (self._in_attribute or self._pending or self._pending_tok) else None
+            if m is None:
+                self._pos, self._lineno, self._line_start = pos, line, start
+                tok = self.token()
+                if tok is None:
+                    return out
+                append(tok)
+                pos, line, start, file = self._pos, self._lineno, self._line_start, self._filename
+                continue
+            kind = m.lastindex
+            pos = m.end()
+            if kind == 1:
+                line += m[1].count("\n")
+                start = text.rfind("\n", 0, pos) + 1
+                continue
+            value = m[kind]
+            at = m.start(kind) - start + 1
+            if kind == 5:
+                append(Token(operators[value], value, line, at, file))
+            elif kind == 2:
+                if value in special:
+                    new = special[value]
+                    if new is not None:
+                        append(Token(new[0], new[1], line, at, file))
+                else:
+                    append(Token(keywords.get(value, "ID"), value, line, at, file))
+            else:
+                append(Token(_decimal(value) if kind == 3 else "FLOAT_CONST", value, line, at, file))
+
+    def _special(self) -> dict[str, tuple[str, str] | None]:
+        """Words that are not what they seem: the dialect's, and the operators that are spelled as words."""
+        return {**ALTERNATIVE, **self.words}
+
+
+def _decimal(text: str) -> str:
+    return "INT_CONST_OCT" if text[0] == "0" else "INT_CONST_DEC"
+
+
+class TokenList(_TokenStream):
+    """All tokens in one list, with ends beyond the last, so that looking ahead is an index."""
+
+    LOOKAHEAD = 8
+
+    def __init__(self, tokens: list[Token]) -> None:
+        super().__init__(lambda: None)
+        self._buffer = [*tokens, *[None] * self.LOOKAHEAD]
+
+    def peek(self, k: int = 1) -> Token | None:
+        return self._buffer[self._index + k - 1]
+
+    def next(self) -> Token | None:
+        tok = self._buffer[self._index]
+        if tok is not None:
+            self._index += 1
         return tok

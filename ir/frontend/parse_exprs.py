@@ -60,6 +60,19 @@ class ExprParser(DeclParser):
             return c_ast.TernaryOp(expr, iftrue, self._parse_assignment_expression(), self._tok_coord(tok))
         return expr
 
+    def _parse_cast_expression(self):
+        """Most operands are one name or literal with an operator or a closing bracket behind it."""
+        tok = self._peek()
+        kind = tok.type if tok is not None else None
+        if kind == "ID":
+            if self._peek_type(2) in _ENDS_OPERAND:
+                self._advance()
+                return c_ast.ID(tok.value, self._tok_coord(tok))
+            return self._parse_postfix_expression()
+        if kind in _LITERALS and self._peek_type(2) in _ENDS_OPERAND and kind != "NULLPTR":
+            return self._parse_constant()
+        return super()._parse_cast_expression()
+
     def _try_parse_paren_type_name(self):
         """``( type )`` if it certainly is one; an ``(int(x) + y)`` or ``(a * b)`` is not."""
         if self._peek_type() != "LPAREN":
@@ -104,7 +117,7 @@ class ExprParser(DeclParser):
         return super()._parse_unary_expression()
 
     def _parse_postfix_expression(self):
-        typed = self._try_parse_paren_type_name()
+        typed = self._try_parse_paren_type_name() if self._peek_type() == "LPAREN" else None
         expr = None
         if typed is not None:
             if self._peek_type() == "LBRACE":
@@ -217,6 +230,11 @@ class ExprParser(DeclParser):
         return c_ast.UnaryOp("fold" + op, PackExpansion(left, coord=coord), coord)
 
     def _parse_name_expression(self):
+        tok = self._peek()
+        nxt = self._peek_type(2)
+        if tok.type == "ID" and (nxt in _AFTER_NAME or (nxt == "LPAREN" and not self._is_type_in_scope(tok.value))):
+            self._advance()
+            return c_ast.ID(tok.value, self._tok_coord(tok))
         name = self._parse_qual_name()
         nxt = self._peek_type()
         functor = nxt == "LBRACE" and len(name.parts) > 1 and name.parts[-1].args is not None
@@ -287,6 +305,15 @@ class ExprParser(DeclParser):
 
 
 _PREFIX = ("PLUSPLUS", "MINUSMINUS", "AND", "TIMES", "PLUS", "MINUS", "NOT", "LNOT")
+
+_ENDS_OPERAND = frozenset({
+    "SEMI", "COMMA", "RPAREN", "RBRACKET", "RBRACE", "PLUS", "MINUS", "TIMES", "DIVIDE", "MOD", "LAND", "LOR", "EQ",
+    "NE", "LE", "GE", "GT", "AND", "OR", "XOR", "CONDOP", "COLON", "EQUALS", "PLUSEQUAL", "MINUSEQUAL", "TIMESEQUAL",
+    "DIVEQUAL", "RSHIFT",
+})  # fmt: skip
+"""Behind a name or literal, these leave it an operand of its own (``<`` may start template arguments)."""
+
+_AFTER_NAME = _ENDS_OPERAND | {"LBRACKET", "PERIOD", "ARROW", "PLUSPLUS", "MINUSMINUS"}
 
 _LITERALS = frozenset({
     "INT_CONST_DEC", "INT_CONST_OCT", "INT_CONST_HEX", "INT_CONST_BIN", "INT_CONST_CHAR", "FLOAT_CONST",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pycparser import c_ast
 from pycparser.c_lexer import Token
-from pycparser.c_parser import CParser
 
 from ..diagnostics import KtcError
 from .cxx_ast import NamedType, NamePart, PackExpansion, QualName
+from .parse_tokens import TokenParser
 
 TYPE_SUFFIXES = ("_t", "Type", "type", "_type")
 """Last components of unknown qualified names (``Traits<T>::value_type``) that are taken for types."""
@@ -30,7 +30,7 @@ _OPERANDS = frozenset({
 """After these, ``a < b > x`` with an undeclared ``a`` is two comparisons, not a template-id."""
 
 
-class NameParser(CParser):
+class NameParser(TokenParser):
     """Names. ``_templates`` are the names of class and function templates; pycparser's scopes know which are types."""
 
     _templates: set[str]

@@ -10,24 +10,22 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from pycparser import c_ast
-from pycparser.c_parser import ParseError, _TokenStream
+from pycparser.c_parser import ParseError
 
 from ..diagnostics import KtcError, Loc
-from .cxx_ast import Bad, Function, NamePart, Namespace, Record, Template, TemplateParam
+from .cxx_ast import Bad, NamePart, Namespace, Record, Template, TemplateParam
 from .cxx_types import TYPE_NAMES
 from .dialects import CUDA, OPENCL, Dialect
-from .lexer import CudaLexer
+from .lexer import CudaLexer, TokenList
 from .library import Library
 from .parse_decls import name_of
-from .parse_records import RecordParser
+from .parse_functions import DEVICE_SPECS, FunctionParser
 
 POINTS_TO = {"__shared__": "local pointer", "__constant__": "constant pointer"}
 """What a qualifier before a pointer declaration says in OpenCL: where it points."""
 
-DEVICE_SPECS = frozenset({"__global__", "__device__"})
 
-
-class CudaParser(RecordParser):
+class CudaParser(FunctionParser):
     """Parses preprocessed CUDA C++ into pycparser's tree plus the nodes of ``cxx_ast``."""
 
     def __init__(self, libraries: Sequence[Library] = (), dialect: Dialect = CUDA) -> None:
@@ -50,7 +48,7 @@ class CudaParser(RecordParser):
             self._scope_stack[0].update(dict.fromkeys(library.types, True))
         self._typedef_checked_token = None
         self.clex.input(text, filename)
-        self._tokens = _TokenStream(self.clex.token)
+        self._tokens = TokenList(self.clex.tokens())
         return self._parse_items(until=None)
 
     def _parse_error(self, msg: str, coord) -> NoReturn:
@@ -187,8 +185,6 @@ class CudaParser(RecordParser):
                 self._add_identifier(name, coord)
         return Template(params, decl, coord=coord)
 
-    _in_template = 0
-
     def _parse_using_or_declaration(self) -> list:
         if self._peek_type() == "USING":
             return [self._parse_using()]
@@ -243,65 +239,6 @@ class CudaParser(RecordParser):
             self._parse_pppragma_directive()
         self._expect("SEMI")
         return [*types, *self._build_declarations(spec=spec, decls=infos, typedef_namespace=True)]
-
-    def _parse_function(self, spec, decl, kind: str) -> Function:
-        name = name_of(decl) or ""
-        specialised = self._specialised.pop(name, None)
-        specs = [s for s in spec["function"] if isinstance(s, str)] + spec["storage"]
-        bounds = {s[0]: s[1] for s in spec["function"] if isinstance(s, tuple)}
-        owner, _, short = name.rpartition("::")
-        if self._in_template and self._in_template > len(self._record):
-            self._templates.add(short)
-        if not self._record:
-            for scope in self._scope_stack[:1]:
-                scope[short] = False
-        self._typedef_checked_token = None
-        node = self._build_declarations(spec=spec, decls=[{"decl": decl}])[0]
-        node.funcspec = specialised
-        while self._peek_type() in (
-            "CONST",
-            "NOEXCEPT",
-            "VOLATILE",
-            "AND",
-            "LAND",
-            "ID",
-            "CUDA",
-            "CUDA_ARGS",
-            "ATTRIBUTE_BEGIN",
-        ):
-            if self._peek_type() == "CUDA_ARGS":
-                self._parse_cuda_args(lambda new, k: bounds.update([new]) if isinstance(new, tuple) else None)
-            elif self._advance().type == "NOEXCEPT" and self._accept("LPAREN"):
-                self._skip_to_close()
-        if self._accept("ARROW"):
-            node.type.type = self._parse_type_name().type
-        saved = self._host_body
-        self._push_scope()
-        for p in node.type.args.params:
-            if getattr(p, "name", None):
-                self._add_identifier(p.name, p.coord)
-        inits = self._parse_member_inits() if self._accept("COLON") else []
-        body = None
-        if self._peek_type() == "LBRACE":
-            device = bool(DEVICE_SPECS & set(specs)) or "constexpr" in specs or self._record
-            self._host_body = not device
-            body = self._parse_compound_statement(new_scope=False)
-        else:
-            if self._accept("EQUALS") and self._advance().type == "DEFAULT":
-                body = c_ast.Compound([], decl.coord)
-            self._expect("SEMI")
-        self._host_body = saved
-        self._pop_scope()
-        return Function(short, node, body, specs, bounds, inits, kind, owner, coord=decl.coord)
-
-    def _parse_member_inits(self) -> list:
-        inits = []
-        while True:
-            name = self._parse_qual_name()
-            close = "RPAREN" if self._peek_type() == "LPAREN" else "RBRACE"
-            inits.append((name, self._parse_argument_list(close)))
-            if not self._accept("COMMA"):
-                return inits
 
     def _build_declarations(self, **given):
         """OpenCL's address space of what a pointer points to is no property of the pointer variable."""

@@ -38,7 +38,9 @@ def launch_sites(lowering: KernelLowering, kernel: str | None = None) -> list[La
     for entities in lowering.program.functions.values():
         for e in entities:
             fn = e.node
-            if isinstance(fn, Function) and fn.body is not None and not e.is_kernel and _has_launch(fn.body):
+            if not isinstance(fn, Function) or fn.passed_over or fn.body is None or e.is_kernel:
+                continue
+            if _has_launch(fn.body):
                 _walk_host(lowering, e, fn.body.block_items or [], {}, sites)
     return [s for s in sites if kernel is None or s.kernel == kernel]
 

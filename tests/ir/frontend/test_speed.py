@@ -1,0 +1,85 @@
+"""The fast paths give what the slow ones give, and time grows with the text, not with its square."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ktc.ir.frontend.api import load, parse_unit
+from ktc.ir.frontend.lexer import CudaLexer, TokenList
+
+PIECES = [
+    "a", "x1", "__shared__", "template", "and", "not", "0", "1", "42u", "0x1F", "0x1.8p3f", "1.5f", "1.", ".5e-3",
+    "1e5", "07", "08", "1ull", "1'000", "'a'", "L'b'", "u8'c'", '"s"', 'L"t"', '"\\q"', "'", '"', "<<<", ">>>", ">>=",
+    "::", "...", ".", "->", "++", "--", "&&", "/", "/=", "*", "[", "]", "[[", "]]", "[[nodiscard]]", "(", ")", "{", "}",
+    ";", "#pragma unroll 4\n", "#line 7 \"f.h\"\n", "#", "\n", " ", "\t", "@", "`", "$", "\\", "é",
+    "kernel", "//", "/*", "1..2",
+    "1.2.3", "a'b'", "1f", "0b101", "0b12", "1e", "1e+", ".e5",
+]  # fmt: skip
+
+
+def slowly(text: str) -> list:
+    lexer = CudaLexer(None)
+    lexer.input(text, "k.cu")
+    out = []
+    while (tok := lexer.token()) is not None:
+        out.append(tok)
+    return out
+
+
+def fast(text: str) -> list:
+    lexer = CudaLexer(None)
+    lexer.input(text, "k.cu")
+    return lexer.tokens()
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(["", " ", "\n"])), max_size=25))
+def test_the_fast_lexer_gives_pycparsers_tokens(pieces: list[tuple[str, str]]) -> None:
+    text = "".join(a + b for a, b in pieces)
+    assert fast(text) == slowly(text)
+
+
+def test_looking_beyond_the_end_is_no_error() -> None:
+    stream = TokenList(fast("a b"))
+    assert [stream.next().value, stream.next().value, stream.next(), stream.next()] == ["a", "b", None, None]  # type: ignore[union-attr]
+    assert stream.peek(3) is None
+
+
+HOST = """
+int ceil_div(int a, int b) { int r = a / b; if (r * b < a) r = r + 1; return r; }
+int broken(int a) { this is (not C++ at all; }
+int unused(int a) { return a; }
+__global__ void k(float *x, int n) { int i = blockIdx.x * 64 + threadIdx.x; if (i < n) x[i] = 0.f; }
+void run(float *x, int n) { k<<<ceil_div(n, 64), 64>>>(x, n); }
+"""
+
+
+def test_host_functions_wait_until_a_launch_asks_for_them() -> None:
+    unit = parse_unit(HOST, "k.cu", None, ())
+    waiting = {name for name, found in unit.program.functions.items() if found[0].node.passed_over}
+    assert waiting == {"ceil_div", "broken", "unused"}
+    launch = load(HOST, name="k.cu").launch
+    assert launch is not None and launch.grid[0] is not None
+    assert unit.program.functions["ceil_div"][0].node.body.block_items
+    assert not unit.program.functions["ceil_div"][0].node.passed_over
+
+
+def unrolled(lines: int) -> str:
+    body = "\n".join(f"  s += x[{k}] * w[{k % 64}];" for k in range(lines))
+    return f"__global__ void k(const float *x, const float *w, float *y) {{\n  float s = 0.f;\n{body}\n  y[0] = s;\n}}"
+
+
+@pytest.mark.slow
+def test_time_is_linear_in_the_length_of_a_kernel() -> None:
+    def seconds(lines: int) -> float:
+        start = time.process_time()
+        kernel = load(unrolled(lines), name="k.cu")
+        assert len(kernel.body) == lines + 2
+        return time.process_time() - start
+
+    seconds(100)
+    short, long = seconds(1000), seconds(8000)
+    assert long < 14 * short  # 8 times the text; the square would be 64 times
