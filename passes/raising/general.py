@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ktc.ir.fold import i32
+from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Var, fresh
 from ktc.ir.types import I32, Scalar
@@ -13,12 +13,14 @@ from ktc.ir.walk import assigned, substitute, walk, without
 
 from .check import invented_arguments
 from .coordinates import AXES
+from .destage import destaged
 from .exchange import Exchange
 from .grid import block_loops
+from .nests import closed_forms, guarded, joined
 from .report import Region, left_as_threads
 from .shape import Left, with_hardware
 from .threads import Team, ThreadLoops, thread_sizes
-from .tidy import tidied
+from .tidy import tidied, without_dead
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,39 @@ def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
     body, names = thread_names(body)
     numbers = _numbers(kernel)
     left: Left | None = None
+    block = [evaluate(n, numbers) for n in launch.block]
+    if None not in block:
+        counted = closed_forms(body)
+        plain, staged = destaged(counted, tuple(int(n) for n in block))  # type: ignore[arg-type]
+        if staged:
+            plain = guarded(joined(without_dead(plain)))
+            yield from _of_body(plain, launch, sizes, names, numbers, staged)
+    try:
+        yield from _of_body(body, launch, sizes, names, numbers, ())
+    except Left as why:
+        left = why
+    if left is not None:
+        raise left
+
+
+def _of_body(
+    body: Body,
+    launch: Launch,
+    sizes: dict[str, Expr],
+    names: dict[str, str],
+    numbers: dict[str, int],
+    found: tuple[Region, ...],
+) -> Iterator[Guess]:
+    left: Left | None = None
     for team in _teams(sizes):
         for exchanging in (True, False):
             try:
                 guess = _guess(body, launch, sizes, team, names, numbers, exchanging)
                 if guess is not None:
-                    yield guess
+                    yield Guess(guess.body, found + guess.regions)
             except Left as why:
                 left = left or why
-    if left is not None:
+    if left is not None and not found:
         raise left
 
 

@@ -41,14 +41,14 @@ def _tighten(c: Expr, bounds: dict[Sym, list[Expr]], local: set[Sym]) -> bool:
             b[1] = hi
             b.append(Const(True, I32))  # an upper bound has been taken
             return True
-        lo = _lower_bound(c, sym)
+        lo = lower_bound(c, sym)
         if lo is not None and b[0] == Const(0, sym.type):  # type: ignore[arg-type]
             b[0] = lo
             return True
     return False
 
 
-def _lower_bound(c: Expr, sym: Sym) -> Expr | None:
+def lower_bound(c: Expr, sym: Sym) -> Expr | None:
     """``lo`` such that ``c`` is ``sym >= lo``."""
     if not isinstance(c, Binary):
         return None

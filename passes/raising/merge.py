@@ -95,7 +95,7 @@ def _merge_once(loops: list[Par], body: Body) -> tuple[list[Par], Body] | None:
         if not same(extent, fast.hi):
             continue
         for candidate in (body, _inlined(body, {fast.var, slow.var})):
-            new = _rewritten(candidate, fast.var, slow.var, extent)
+            new = rewritten(candidate, fast.var, slow.var, extent)
             if new is not None:
                 w, inner = new
                 dist = (*fast.dist, *(_open(lv, slow) for lv in slow.dist))
@@ -123,10 +123,10 @@ def _pairs(loops: list[Par]) -> Iterator[tuple[Par, Par]]:
     yield from pairs
 
 
-def _rewritten(body: Body, fast: Sym, slow: Sym, extent: Expr) -> tuple[Sym, Body] | None:
+def rewritten(body: Body, fast: Sym, slow: Sym, extent: Expr, name: str = "i") -> tuple[Sym, Body] | None:
     """``body`` over ``w = fast + extent * slow`` alone; None if it uses the two in any other way."""
     named = next((s for s in walk(body) if _is_coordinate(s, fast, slow, extent, body)), None)
-    w = fresh(named.sym.name, named.sym.type) if isinstance(named, Decl) else fresh("i", fast.type)
+    w = fresh(named.sym.name, named.sym.type) if isinstance(named, Decl) else fresh(name, fast.type)
     wt = w.type
     assert isinstance(wt, Scalar)
 

@@ -18,6 +18,7 @@ from ktc.ir.nodes import (
     Decl,
     Expr,
     For,
+    If,
     Level,
     Load,
     Par,
@@ -34,6 +35,7 @@ from ktc.passes.lowering.reduction import identity
 
 from .loops import accumulations, upper_bound
 from .merge import merged
+from .nests import without_implied
 from .same import same
 
 
@@ -41,7 +43,7 @@ def tidied(body: Body) -> Body:
     body = without_dead(body)
     body = map_body(body, _plainer, _plain_index)
     body = map_body(body, _strided)
-    return merged(without_dead(body))
+    return without_dead(without_implied(merged(without_dead(body))))
 
 
 # -------------------------------------------------------------------------------------------------------- dead code
@@ -79,6 +81,8 @@ def _dead(s: Stmt, read: set[Sym], used_now: set[Sym]) -> bool:
         return s.sym not in used_now and s.sym not in read and not _effects(s)
     if isinstance(s, For | Par):
         return not s.body
+    if isinstance(s, If):
+        return not s.then and not s.orelse and not _effects(s)
     return False
 
 
