@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from ktc.ir.fold import i32
-from ktc.ir.nodes import Alloc, Body, Decl, Expr, HwIndex, If, Level, Par, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, HwIndex, If, Level, Par, Reduce, Stmt, Sym, Var, fresh
 from ktc.ir.types import I32
 from ktc.ir.walk import declared, rename, walk
 
@@ -36,6 +36,7 @@ class Emitter:
         where: dict[Sym, set[int]] = {}
         home: dict[Sym, int] = {}
         private = (varying | {d for d in declared(source) if not hasattr(d.type, "space")}) - again.keys()
+        private -= {s.var for s in walk(source) if isinstance(s, For)}
         private |= {s.sym for s in walk(source) if isinstance(s, Alloc) and is_local_array(s.sym)}
         for key, (seg, _) in segments.items():
             bare = {s.sym for s in seg.stmts if isinstance(s, Decl | Alloc) and _bare(s)}

@@ -17,8 +17,11 @@ from .destage import destaged
 from .exchange import Exchange
 from .grid import block_loops
 from .nests import closed_forms, guarded, joined
+from .ranges import Range, resolved
 from .report import Region, left_as_threads
+from .reshape import shapes
 from .shape import Left, with_hardware
+from .straight import straightened
 from .threads import Team, ThreadLoops, thread_sizes
 from .tidy import tidied, without_dead
 
@@ -30,49 +33,51 @@ class Guess:
 
 
 def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
-    """Parallel forms of a prepared body, likeliest first.
+    """Parallel forms of a prepared body, those with the fewest parts left as threads first.
 
     Raises:
-        Left: when none can be made (at the end).
+        Left: when none can be made.
     """
-    sizes = thread_sizes(launch)
     body, names = thread_names(body)
     numbers = _numbers(kernel)
+    found: list[Guess] = []
     left: Left | None = None
-    block = [evaluate(n, numbers) for n in launch.block]
-    if None not in block:
-        counted = closed_forms(body)
-        plain, staged = destaged(counted, tuple(int(n) for n in block))  # type: ignore[arg-type]
-        if staged:
-            plain = guarded(joined(without_dead(plain)))
-            yield from _of_body(plain, launch, sizes, names, numbers, staged)
-    try:
-        yield from _of_body(body, launch, sizes, names, numbers, ())
-    except Left as why:
-        left = why
-    if left is not None:
-        raise left
-
-
-def _of_body(
-    body: Body,
-    launch: Launch,
-    sizes: dict[str, Expr],
-    names: dict[str, str],
-    numbers: dict[str, int],
-    found: tuple[Region, ...],
-) -> Iterator[Guess]:
-    left: Left | None = None
-    for team in _teams(sizes):
-        for exchanging in (True, False):
-            try:
-                guess = _guess(body, launch, sizes, team, names, numbers, exchanging)
+    for variant in _variants(body, launch, numbers):
+        for team in _teams(thread_sizes(variant.launch)):
+            for exchanging in (True, False):
+                try:
+                    guess = _guess(variant, team, names, numbers, exchanging)
+                except Left as why:
+                    left = left or why
+                    continue
                 if guess is not None:
-                    yield Guess(guess.body, found + guess.regions)
-            except Left as why:
-                left = left or why
+                    found.append(guess)
+    found.sort(key=lambda g: sum(r.is_left for r in g.regions))
+    yield from found
     if left is not None and not found:
         raise left
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One reading of the thread program: its body and block shape, and what was understood on the way."""
+
+    body: Body
+    launch: Launch
+    found: tuple[Region, ...] = ()
+
+
+def _variants(body: Body, launch: Launch, numbers: dict[str, int]) -> Iterator[Variant]:
+    """The body with and without its staging, in its own block shape and in those that its index arithmetic suggests."""
+    block = [evaluate(n, numbers) for n in launch.block]
+    if None not in block:
+        sizes = (int(block[0] or 1), int(block[1] or 1), int(block[2] or 1))
+        ranges: dict[object, Range] = {HwIndex("thread", a): (0, n - 1) for a, n in zip(AXES, sizes)}
+        plain, staged = destaged(closed_forms(straightened(body)), sizes)
+        if staged:
+            plain = guarded(joined(resolved(without_dead(plain), ranges), ranges))
+            yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))
+    yield from (Variant(b, at) for b, at in shapes(body, launch))
 
 
 def _teams(sizes: dict[str, Expr]) -> Iterator[tuple[str, ...]]:
@@ -87,24 +92,20 @@ def _numbers(kernel: Kernel) -> dict[str, int]:
 
 
 def _guess(
-    body: Body,
-    launch: Launch,
-    sizes: dict[str, Expr],
-    team: tuple[str, ...],
-    names: dict[str, str],
-    numbers: dict[str, int],
-    exchanging: bool,
+    variant: Variant, team: tuple[str, ...], names: dict[str, str], numbers: dict[str, int], exchanging: bool
 ) -> Guess | None:
+    launch = variant.launch
+    sizes = thread_sizes(launch)
     outer = [a for a in sizes if a not in team]
     loop_vars = {a: fresh(names[a], I32) for a in outer}
-    body = with_hardware(body, {HwIndex("thread", a): Var(v) for a, v in loop_vars.items()})
-    regions: tuple[Region, ...] = ()
+    body = with_hardware(variant.body, {HwIndex("thread", a): Var(v) for a, v in loop_vars.items()})
+    regions = variant.found
     if exchanging:
         exchange = Exchange(launch, {a: sizes[a] for a in team}, numbers)
         body = exchange.replaced(body)
-        regions = tuple(exchange.regions)
-        if not regions:
+        if not exchange.regions:
             return None
+        regions += tuple(exchange.regions)
     out = ThreadLoops(Team(tuple((a, names[a], sizes[a]) for a in team)), launch).raised(body)
     for a in outer:
         v = loop_vars[a]

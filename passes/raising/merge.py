@@ -15,9 +15,27 @@ import dataclasses
 from collections.abc import Iterator
 
 from ktc.ir.analysis.affine import linear_form, mentions
-from ktc.ir.fold import add, cast, cdiv, i32, is_const, mul, simplify
-from ktc.ir.nodes import Body, Call, Cast, Decl, Expr, If, Level, Load, Par, Stmt, Sym, Var, WarpOp, fresh
-from ktc.ir.types import Scalar
+from ktc.ir.fold import add, cast, cdiv, evaluate, i32, is_const, mul, simplify
+from ktc.ir.nodes import (
+    Binary,
+    Body,
+    Call,
+    Cast,
+    Const,
+    Decl,
+    Expr,
+    For,
+    If,
+    Level,
+    Load,
+    Par,
+    Stmt,
+    Sym,
+    Var,
+    WarpOp,
+    fresh,
+)
+from ktc.ir.types import I32, U32, Scalar
 from ktc.ir.walk import (
     assigned,
     declared,
@@ -33,6 +51,7 @@ from ktc.ir.walk import (
 )
 
 from .guards import stripped
+from .loops import upper_bound
 from .same import same
 
 
@@ -42,12 +61,12 @@ def merged(body: Body) -> Body:
 
 
 def _nest(s: Par) -> Stmt:
-    loops, inner = perfect_nest(s)
-    while True:
-        found = _merge_once(loops, inner)
-        if found is None:
-            break
-        loops, inner = found
+    loops, inner = _merged_loops(*perfect_nest(s))
+    spread = _rounds_as_loop(inner)
+    if spread is not None:
+        more, body = _merged_loops([*loops, spread[0]], spread[1])
+        if len(more) <= len(loops):  # the rounds are part of an index
+            loops, inner = more, body
     bounds = {p.var: [p.lo, p.hi] for p in loops}
     inner = stripped(inner, bounds)
     loops = [dataclasses.replace(p, lo=bounds[p.var][0], hi=bounds[p.var][1]) for p in loops]
@@ -56,6 +75,36 @@ def _nest(s: Par) -> Stmt:
         inner = (dataclasses.replace(p, body=inner),)
     out = inner[0]
     return out
+
+
+def _merged_loops(loops: list[Par], body: Body) -> tuple[list[Par], Body]:
+    while True:
+        found = _merge_once(loops, body)
+        if found is None:
+            return loops, body
+        loops, body = found
+
+
+def _rounds_as_loop(body: Body) -> tuple[Par, Body] | None:
+    """A final counted loop of constant trip count as one more parallel loop of the nest (a guess that gets checked)."""
+    if not body or not isinstance(body[-1], For) or not all(_sinkable(d, body) for d in body[:-1]):
+        return None
+    s = body[-1]
+    hi, form = upper_bound(s.cond, s.var), linear_form(s.step, {s.var})
+    lo = evaluate(s.init, {})
+    if hi is None or form is None or not is_const(form.coeff(s.var), 1) or lo is None:
+        return None
+    end, step = evaluate(hi, {}), evaluate(form.rest, {})
+    if end is None or step is None or step <= 0 or end <= lo or s.var in assigned(s.body):
+        return None
+    n = -(-(int(end) - int(lo)) // int(step))
+    t = s.var.type
+    assert isinstance(t, Scalar)
+    v = fresh(s.var.name, I32)
+    value = add(Const(int(lo), t), mul(cast(Var(v), t), Const(int(step), t)))
+    inner = substitute(s.body, {s.var: value})
+    loop = Par(v, i32(0), i32(n), (Level("seq", i32(n)),), (), loc=s.loc, tags=frozenset({f"loop:{v.name}"}))
+    return loop, (*body[:-1], *inner)
 
 
 def perfect_nest(s: Par) -> tuple[list[Par], Body]:
@@ -94,8 +143,8 @@ def _merge_once(loops: list[Par], body: Body) -> tuple[list[Par], Body] | None:
             extent = mul(extent, x)  # type: ignore[arg-type]
         if not same(extent, fast.hi):
             continue
-        for candidate in (body, _inlined(body, {fast.var, slow.var})):
-            new = rewritten(candidate, fast.var, slow.var, extent)
+        for candidate, name in ((body, "i"), _inlined(body, fast.var, slow.var)):
+            new = rewritten(candidate, fast.var, slow.var, extent, name)
             if new is not None:
                 w, inner = new
                 dist = (*fast.dist, *(_open(lv, slow) for lv in slow.dist))
@@ -157,7 +206,12 @@ def rewritten(body: Body, fast: Sym, slow: Sym, extent: Expr, name: str = "i") -
 
 
 def simplify_casts(e: Expr) -> Expr:
-    if isinstance(e, Cast) and isinstance(e.x, Cast) and isinstance(e.x.x, Var) and e.x.x.type == e.to:
+    """``(i32)(u32)x`` is ``x``; ``(i32)(0u - 2u)`` is ``-2``."""
+    if isinstance(e, Cast) and isinstance(e.x, Binary) and e.to == I32 and e.x.type == U32:
+        v = evaluate(e.x, {})
+        if v is not None and all(isinstance(x, Const) for x in (e.x.a, e.x.b)):
+            return Const((int(v) + (1 << 31)) % (1 << 32) - (1 << 31), I32)
+    if isinstance(e, Cast) and isinstance(e.x, Cast) and e.x.x.type == e.to:
         t = e.to
         if (
             isinstance(t, Scalar)
@@ -186,16 +240,19 @@ def _is_coordinate(s: Stmt, fast: Sym, slow: Sym, extent: Expr, body: Body) -> b
     )
 
 
-def _inlined(body: Body, over: set[Sym]) -> Body:
-    """Index constants that depend on ``over`` put in place of their names."""
-    changed = assigned(body)
+def _inlined(body: Body, fast: Sym, slow: Sym) -> tuple[Body, str]:
+    """Index constants that depend on the two put in place of their names; the likeliest name for both together."""
+    changed, over, name = assigned(body), {fast, slow}, "i"
     while True:
         d = next(
             (s for s in walk(body) if isinstance(s, Decl) and s.init is not None and s.sym not in changed
              and isinstance(s.sym.type, Scalar) and s.sym.type.is_int and used(s.init) & over
              and not any(isinstance(x, Load | WarpOp) for x in walk_expr(s.init))), None)  # fmt: skip
         if d is None or d.init is None:
-            return body
+            return body, name
+        form = linear_form(d.init, over)
+        if form is not None and is_const(form.coeff(fast), 1):
+            name = d.sym.name
         body = substitute(map_body(body, lambda s, d=d: None if s is d else s), {d.sym: d.init})  # type: ignore[misc]
 
 

@@ -1,6 +1,6 @@
 """Loop nests made plain: counted pointers as functions of the loop, tile loops joined, guards moved outward.
 
-    for t in 0..cdiv(K, 16): for k in 0..16: acc += t * 16 + k < K ? f(t * 16 + k) : 0     ->     for k in 0..K: acc += f(k)
+for t in 0..cdiv(K, 16): for k in 0..16: acc += t * 16 + k < K ? f(t * 16 + k) : 0     ->     for k in 0..K: acc += f(k)
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import dataclasses
 from ktc.ir.analysis.affine import linear_form
 from ktc.ir.fold import add, binary, cast, cdiv, i32, is_const, mul, simplify, sub
 from ktc.ir.nodes import (
+    Acc,
     Assign,
     Atomic,
     Barrier,
@@ -53,10 +54,11 @@ from ktc.ir.walk import (
     walk_expr,
 )
 
-from .alike import alike, conjuncts_of
+from .alike import conjuncts_of
 from .guards import lower_bound
 from .loops import upper_bound
 from .merge import rewritten
+from .ranges import Range, resolved
 from .same import same
 
 # ------------------------------------------------------------------------------------------------- counted pointers
@@ -115,7 +117,8 @@ def guarded(body: Body) -> Body:
     if not body or not isinstance(body[-1], If) or body[-1].orelse or len(body) == 1:
         return body
     guard = body[-1]
-    front, back = list(body[:-1]), []
+    front: list[Stmt] = list(body[:-1])
+    back: list[Stmt] = []
     needed = used(guard.cond)
     while front and _private(front[-1]) and not (set(declared((front[-1],))) | assigned((front[-1],))) & needed:
         back.insert(0, front.pop())
@@ -147,12 +150,12 @@ def _private(s: Stmt) -> bool:
 # -------------------------------------------------------------------------------------------------------- tile loops
 
 
-def joined(body: Body) -> Body:
+def joined(body: Body, ranges: dict[object, Range]) -> Body:
     """Loops over tiles and the elements of a tile, used together only, as one loop."""
-    return map_body(body, _join)
+    return map_body(body, lambda s: _join(s, ranges))
 
 
-def _join(s: Stmt) -> Stmt:
+def _join(s: Stmt, ranges: dict[object, Range]) -> Stmt:
     if not isinstance(s, For) or len(s.body) != 1 or not isinstance(s.body[0], For):
         return s
     outer, inner = s, s.body[0]
@@ -171,6 +174,7 @@ def _join(s: Stmt) -> Stmt:
         tiles = hi_out
     elif _steps(outer, hi_in):
         content = substitute(content, {outer.var: mul(Var(outer.var), hi_in)})
+        content = resolved(content, {**ranges, outer.var: (0, None), inner.var: (0, None)})
         tiles = cdiv(hi_out, hi_in)
     else:
         return s
@@ -190,7 +194,7 @@ def _steps(s: For, by: Expr) -> bool:
 
 
 def _end(body: Body, w: Sym, tile: Expr, tiles: Expr) -> Expr:
-    """Where the joined loop ends: at the bound that the elements' guards give, if they all have one; else tile * tiles."""
+    """Where the joined loop ends: at the bound that the elements' guards give, if they have one; else tile * tiles."""
     t = w.type
     assert isinstance(t, Scalar)
     bounds = [b for e in all_exprs(body) if isinstance(e, Select) for c in conjuncts_of(e.cond)
@@ -233,9 +237,7 @@ def without_implied(body: Body, known: tuple[Expr, ...] = (), ranges: tuple[tupl
             here = (*ranges, (s.var, s.lo, s.hi))
             s = dataclasses.replace(s, body=without_implied(s.body, known, here))
             if isinstance(s, Reduce):
-                accs = tuple(dataclasses.replace(a, value=map_expr(a.value, lambda e, h=here: _select(e, known, h)))
-                             for a in s.accs)  # fmt: skip
-                s = dataclasses.replace(s, accs=accs)
+                s = dataclasses.replace(s, accs=tuple(_acc(a, known, here) for a in s.accs))
         elif isinstance(s, For):
             hi = upper_bound(s.cond, s.var)
             here = (*ranges, (s.var, s.init, hi)) if hi is not None and s.var not in assigned(s.body) else ranges
@@ -244,6 +246,10 @@ def without_implied(body: Body, known: tuple[Expr, ...] = (), ranges: tuple[tupl
             s = map_body((s,), keep, on)[0] if any(isinstance(e, Select) for e in all_exprs((s,))) else s
         out.append(s)
     return tuple(out)
+
+
+def _acc(a: Acc, known: tuple[Expr, ...], ranges: tuple[tuple[Sym, Expr, Expr], ...]) -> Acc:
+    return dataclasses.replace(a, value=map_expr(a.value, lambda e: _select(e, known, ranges)))
 
 
 def _select(e: Expr, known: tuple[Expr, ...], ranges: tuple[tuple[Sym, Expr, Expr], ...]) -> Expr:
@@ -278,4 +284,4 @@ def _implied(c: Expr, known: tuple[Expr, ...], ranges: tuple[tuple[Sym, Expr, Ex
     return False
 
 
-__all__ = ["HwIndex", "I32", "Cast", "closed_forms", "fresh", "guarded", "joined", "stmt_exprs", "without_implied"]
+__all__ = ["I32", "Cast", "HwIndex", "closed_forms", "fresh", "guarded", "joined", "stmt_exprs", "without_implied"]

@@ -1,6 +1,6 @@
 """Wide accesses as the scalar accesses they stand for, so that one element can be followed on its own.
 
-    float4 v = in4[i];  s[t*4] = v.x; ...      ->      s[t*4] = in[i]; s[t*4+1] = in[i+1]; ...
+float4 v = in4[i];  s[t*4] = v.x; ...      ->      s[t*4] = in[i]; s[t*4+1] = in[i+1]; ...
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def scalarised(body: Body) -> Body:
     }
     body = map_body(body, lambda s: _split(s, values))
     body = map_body(body, keep, lambda e: _lane(e, values))
-    return map_body(body, lambda s: None if isinstance(s, Decl) and s.sym in values and s.sym not in used_in(body) else s)
+    return map_body(
+        body, lambda s: None if isinstance(s, Decl) and s.sym in values and s.sym not in used_in(body) else s
+    )
 
 
 def _split(s: Stmt, values: dict[Sym, Expr]) -> Stmt | Body:

@@ -1,0 +1,133 @@
+"""Straight-line code made easier to follow: one name a value, conditional values as expressions.
+
+x = a; ...; x = b; ...            ->    x = a; ...; x1 = b; ...
+v = 0; if (c) v = e;              ->    v = c ? e : 0
+if (c) v = a; else v = b;         ->    v = c ? a : b
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ktc.ir.fold import fold_node
+from ktc.ir.nodes import (
+    Assign,
+    Body,
+    Const,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Par,
+    Reduce,
+    Select,
+    Stmt,
+    Sym,
+    Var,
+    While,
+    fresh,
+)
+from ktc.ir.types import Scalar
+from ktc.ir.walk import assigned, keep, map_body, rename, used, used_in, walk
+
+
+def straightened(body: Body) -> Body:
+    """Every list of ``body`` with conditional values as expressions and renamed reassignments."""
+    return _list(_propagated(body))
+
+
+def _propagated(body: Body) -> Body:
+    """Integer constants in place of the names that keep them."""
+    while True:
+        changed = assigned(body)
+        consts: dict[Sym, Expr] = {
+            s.sym: s.init for s in walk(body) if isinstance(s, Decl) and isinstance(s.init, Const)
+            and s.sym not in changed and isinstance(s.sym.type, Scalar) and s.sym.type.is_int
+        }  # fmt: skip
+        if not consts:
+            return body
+        body = map_body(body, lambda s, c=consts: None if isinstance(s, Decl) and s.sym in c else s)  # type: ignore[misc]
+        body = map_body(body, keep, lambda e, c=consts: fold_node(c.get(e.sym, e) if isinstance(e, Var) else e))  # type: ignore[misc]
+
+
+def _list(body: Body) -> Body:
+    body = tuple(_inside(s) for s in body)
+    return _propagated(_versions(_selects(body)))
+
+
+def _inside(s: Stmt) -> Stmt:
+    if isinstance(s, If):
+        return dataclasses.replace(s, then=_list(s.then), orelse=_list(s.orelse))
+    if isinstance(s, For | While | Par | Reduce):
+        return dataclasses.replace(s, body=_list(s.body))
+    return s
+
+
+def _selects(body: Body) -> Body:
+    out: list[Stmt] = []
+    for s in body:
+        new = _as_select(s, out)
+        if new is not None:
+            out[new[0] : new[0] + 1] = []
+            out.append(new[1])
+        else:
+            out.append(s)
+    return tuple(out)
+
+
+def _as_select(s: Stmt, before: list[Stmt]) -> tuple[int, Stmt] | None:
+    """(position of the declaration to drop, declaration with a conditional value) for ``if (c) v = a [else v = b]``."""
+    if not isinstance(s, If) or len(s.then) != 1 or len(s.orelse) > 1:
+        return None
+    a = s.then[0]
+    if not isinstance(a, Assign) or not isinstance(a.sym.type, Scalar) or a.sym in used(a.value) | used(s.cond):
+        return None
+    at = next((k for k in range(len(before) - 1, -1, -1) if _declares(before[k], a.sym)), None)
+    if at is None:
+        return None
+    d = before[at]
+    between = tuple(before[at + 1 :])
+    assert isinstance(d, Decl)
+    if a.sym in used_in(between) or a.sym in assigned(between):
+        return None
+    other: Expr | None = d.init
+    if s.orelse:
+        b = s.orelse[0]
+        if not isinstance(b, Assign) or b.sym != a.sym or a.sym in used(b.value):
+            return None
+        other = b.value
+    elif other is None or assigned(between) & used(other) or any(isinstance(x, Load) for x in _nodes(other)):
+        return None
+    return at, Decl(a.sym, Select(s.cond, a.value, other), loc=d.loc, comments=(*d.comments, *s.comments))
+
+
+def _declares(s: Stmt, v: Sym) -> bool:
+    return isinstance(s, Decl) and s.sym == v
+
+
+def _nodes(e: Expr):
+    from ktc.ir.walk import walk_expr
+
+    return walk_expr(e)
+
+
+def _versions(body: Body) -> Body:
+    """Scalars that this list declares and assigns again, under a new name from each such assignment on."""
+    mine = {s.sym for s in body if isinstance(s, Decl) and isinstance(s.sym.type, Scalar)}
+    again = {s.sym for s in body if isinstance(s, Assign)} & mine
+    other = {x for s in walk(body) for x in (getattr(s, "dst", None), *(o for _, o in getattr(s, "outputs", ())))}
+    again -= other  # type: ignore[arg-type]
+    if not again:
+        return body
+    out: list[Stmt] = []
+    now: dict[Sym, Sym] = {}
+    for s in body:
+        if isinstance(s, Assign) and s.sym in again:
+            value = map_body((s,), lambda t: t, lambda e: Var(now.get(e.sym, e.sym)) if isinstance(e, Var) else e)[0]
+            assert isinstance(value, Assign)
+            now[s.sym] = fresh(s.sym.name, s.sym.type)
+            out.append(Decl(now[s.sym], value.value, loc=s.loc, comments=s.comments))
+        else:
+            out += rename((s,), now) if now else (s,)
+    return tuple(out)

@@ -1,0 +1,79 @@
+"""Hand-tiled kernels raise to their plain loops: no shared memory, no threads, the same results, lowered again too."""
+
+from __future__ import annotations
+
+import pytest
+from ktc.ir.frontend.api import load
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Alloc, Barrier, For, HwIndex, Par
+from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.walk import all_exprs, walk
+from ktc.passes.base import Result
+from ktc.passes.lowering import materialise
+from ktc.passes.raise_ import Raise
+from ktc.passes.raising.check import Reference
+from staged_sources import BUMPED_GEMM, PADDED_TRANSPOSE, STAGED, TILED_GEMM
+
+
+def raised(source: str) -> tuple[Kernel, Result]:
+    kernel = load(source, name="source.cu")
+    outcome = Raise().apply(kernel, {})
+    assert isinstance(outcome, Result), outcome
+    return kernel, outcome
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_raises_to_the_plain_loops(name: str) -> None:
+    source, loops = STAGED[name]
+    kernel, outcome = raised(source)
+    body = outcome.kernel.body
+    assert not any(isinstance(s, Alloc | Barrier) for s in walk(body)), print_kernel(outcome.kernel)
+    assert not any(isinstance(e, HwIndex) for e in all_exprs(body))
+    assert tuple(s.var.name for s in walk(body) if isinstance(s, Par)) == loops, print_kernel(outcome.kernel)
+    assert any("staged:" in note for note in outcome.notes) and not any("left:" in note for note in outcome.notes)
+    reference = Reference(kernel, instances=6, seed=99)
+    assert reference.differs(outcome.kernel) == ""
+    assert reference.differs(materialise(outcome.kernel)) == ""
+
+
+def test_the_tile_loop_becomes_the_loop_over_k() -> None:
+    _, outcome = raised(TILED_GEMM)
+    loops = [s for s in walk(outcome.kernel.body) if isinstance(s, For)]
+    assert len(loops) == 1 and "for k in 0..K" in print_kernel(outcome.kernel)
+    assert "A[k + row * K] * B[k * N + col]" in print_kernel(outcome.kernel)
+
+
+@pytest.mark.parametrize(
+    "source, old, new",
+    [
+        (TILED_GEMM, "As[ty][k] * Bs[k][tx]", "As[ty][k] * Bs[tx][k]"),
+        (BUMPED_GEMM, "B += BS * N", "B += BS"),
+        (PADDED_TRANSPOSE, "tile[threadIdx.x][threadIdx.y + j];", "tile[threadIdx.y + j][threadIdx.x];"),
+    ],
+    ids=["wrong-tile", "wrong-stride", "no-transpose"],
+)
+def test_another_program_raises_to_another_program(source: str, old: str, new: str) -> None:
+    """What is raised follows the code, not the look of it: the changed source is not equal to the raised original."""
+    assert old in source
+    _, original = raised(source)
+    changed = load(source.replace(old, new), name="source.cu")
+    assert Reference(changed, instances=6).differs(original.kernel.with_(params=original.kernel.params)) != ""
+    outcome = Raise().apply(changed, {})
+    if isinstance(outcome, Result):
+        assert Reference(changed, instances=6, seed=5).differs(outcome.kernel) == ""
+
+
+def test_a_missing_barrier_is_not_hidden() -> None:
+    """The source races: whatever is made of it, the race of the source is not a reason to accept other results."""
+    source = TILED_GEMM.replace("    __syncthreads();\n    #pragma", "    #pragma")
+    kernel = load(source, name="source.cu")
+    outcome = Raise().apply(kernel, {})
+    if isinstance(outcome, Result):
+        assert Reference(kernel).differs(outcome.kernel) == ""
+
+
+def test_listing_parses_back() -> None:
+    for source, _ in STAGED.values():
+        _, outcome = raised(source)
+        again = parse_kernel(print_kernel(outcome.kernel))
+        assert print_kernel(again) == print_kernel(outcome.kernel)
