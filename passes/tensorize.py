@@ -127,6 +127,7 @@ class Tensorize(Pass):
         pairs = args.get("pairs", "no")
         if pairs not in ("yes", "no"):
             return Refused("E-ARG-RANGE", f"pairs is yes or no, not {pairs!r}")
+        notes = []
         for s in found:
             p = product_of(kernel, s)
             if isinstance(p, Refused):
@@ -138,7 +139,8 @@ class Tensorize(Pass):
             if isinstance(done, Refused):
                 return done
             kernel = done
-        return Result(kernel.with_(flags=kernel.flags | {"reassociates"}), (f"{len(found)} product(s): {f.name}",))
+            notes.append(f"{s.var.name}: {f.name}")
+        return Result(kernel.with_(flags=kernel.flags | {"reassociates"}), tuple(dict.fromkeys(notes)))
 
 
 # ------------------------------------------------------------------------------------------------ recognising a product

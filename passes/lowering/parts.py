@@ -110,7 +110,7 @@ def _joined(e: Binary, steps: Mapping[Sym, Expr], whole: Expr) -> Expr:
     if set(factors) != set(steps):
         return e
     first = factors[next(iter(steps))]
-    if any(simplify(mul(first, steps[v])) != simplify(f) for v, f in factors.items()):
+    if any(simplify(mul(first, steps[v])) != simplify(f) for v, f in factors.items() if v is not None):
         return e
     out: Expr = mul(whole, first)
     for t in terms:
