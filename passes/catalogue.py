@@ -27,6 +27,7 @@ ROWS: dict[str, str] = {
     "peel": "peel:Peel",
     "register-tile": "register_tile:RegisterTile",
     "stage-shared": "stage_shared:StageShared",
+    "swizzle-shared": "swizzle_shared:SwizzleShared",
     "tensorize": "tensorize:Tensorize",
     "row-cache": "row_cache:RowCache",
     "rows-mapping": "rows_mapping:RowsMapping",

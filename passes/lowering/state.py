@@ -13,6 +13,7 @@ from ktc.ir.nodes import (
     Alloc,
     Assign,
     Atomic,
+    Binary,
     Body,
     Decl,
     Expr,
@@ -87,7 +88,7 @@ class State:
         *rows, last = index
         if any(j.var in self.variation.of(self.resolve(i)) for i in rows):
             return False
-        form = linear_form(self.resolve(last), {j.owner})
+        form = linear_form(self.unturned(self.resolve(last), j), {j.owner})
         if form is None:
             return False
         c = form.coeffs.get(j.owner)
@@ -97,6 +98,14 @@ class State:
         whole_rows = not rows or self.decide.divisible(row, j.extent)
         first = total(form.rest, self.resolve(self.starts[j.owner]))  # what the address adds to a multiple of the lanes
         return whole_rows and self.decide.divisible(first, j.extent) and self.aligned(buffer, j.extent)
+
+    def unturned(self, e: Expr, j: Jam) -> Expr:
+        """``x`` of a swizzled column ``x ^ m``: whole vectors stay whole when ``m`` is a multiple of the lanes."""
+        while isinstance(e, Binary) and e.op == "^":
+            if j.var in self.variation.of(e.b) or not self.decide.divisible(e.b, j.extent):
+                break
+            e = e.a
+        return e
 
     def resolve(self, e: Expr) -> Expr:
         """``e`` with integer constants replaced by their definitions, down to parameters and loop variables."""
