@@ -26,6 +26,8 @@ class Order(ABC):
 
     kind: str
     now: int = 0
+    same_value: str = ""
+    """The kind of finding that writers of one value to one place are; '' for none."""
 
     @abstractmethod
     def ids(self, frame: Frame, lanes: np.ndarray) -> np.ndarray:
@@ -41,7 +43,7 @@ class Order(ABC):
 class BarrierOrder(Order):
     """Threads of a block are ordered by block barriers, of a warp by warp barriers too, blocks by grid barriers."""
 
-    kind = "race"
+    kind, same_value = "race", "redundant-store"
 
     def __init__(self, geometry: Geometry) -> None:
         self.threads, self.warp = geometry.threads, geometry.warp
@@ -199,7 +201,7 @@ class Shadow:
             self._same_statement(state, order, pos, ids, value)
 
     def _same_statement(self, state: State, order: Order, pos, ids, value) -> None:
-        """Several lanes of one statement storing to one scalar: a race unless they all store the same bits."""
+        """Several lanes of one statement storing to one scalar: a race, of a harmless kind if they store the same bits."""
         winner = self.writes.who[0][pos]
         clash = winner != ids
         if not clash.any():
@@ -207,11 +209,13 @@ class Shadow:
         last = dict(zip(pos.tolist(), range(len(pos))))
         chosen = np.fromiter((last[p] for p in pos[clash].tolist()), np.int64)
         differs = value[clash] != value[chosen]
-        partner = np.full(len(pos), -1, np.int64)
-        partner[np.flatnonzero(clash)[differs]] = winner[clash][differs]
-        self._report(state, order, pos, ids, partner, "write", "a write")
+        for kind, which in ((order.kind, differs), (order.same_value, ~differs)):
+            if kind:
+                partner = np.full(len(pos), -1, np.int64)
+                partner[np.flatnonzero(clash)[which]] = winner[clash][which]
+                self._report(state, order, pos, ids, partner, "write", "a write", kind)
 
-    def _report(self, state: State, order: Order, pos, ids, partner, how: str, other: str) -> None:
+    def _report(self, state: State, order: Order, pos, ids, partner, how: str, other: str, kind: str = "") -> None:
         bad = partner >= 0
         if not bad.any():
             return
@@ -221,4 +225,6 @@ class Shadow:
         who, whom = order.describe(int(ids[at])), order.describe(int(partner[at]))
         article = "an atomic" if how == "atomic" else f"a {how}"
         message = f"{buffer.sym.name}[{index}]: {article} by {who} and {other} by {whom} are not ordered"
-        state.findings.add(order.kind, message, state.stmt, buffer=buffer.sym.name, index=index, count=int(bad.sum()))
+        state.findings.add(
+            kind or order.kind, message, state.stmt, buffer=buffer.sym.name, index=index, count=int(bad.sum())
+        )

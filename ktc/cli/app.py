@@ -33,9 +33,12 @@ COMMANDS = {
 }
 """Command to the module that has the function of its name."""
 
+DEVELOPMENT = {"mutate": "mutating"}
+"""Commands for those who work on ktc itself: they run, and ``ktc --help`` leaves them out."""
+
 
 def command(name: str) -> Command:
-    return getattr(import_module(f".{COMMANDS[name]}", __package__), name)
+    return getattr(import_module(f".{(COMMANDS | DEVELOPMENT)[name]}", __package__), name)
 
 
 def run(args: list[str]) -> None:
@@ -52,7 +55,7 @@ def run(args: list[str]) -> None:
         from ktc import __version__
 
         print(f"ktc {__version__}")
-    elif args[0] in COMMANDS:
+    elif args[0] in COMMANDS | DEVELOPMENT:
         call(args[0], command(args[0]), args[1:])
     else:
         near = difflib.get_close_matches(args[0], COMMANDS, 1)

@@ -23,6 +23,9 @@ FATAL = {
 }
 """Kinds of defect that leave nothing to compare with, and what to do. The others are worth a note."""
 
+HARMLESS = frozenset({"redundant-store"})
+"""What an original may do, as much of the world's code does. A candidate may not begin to."""
+
 COUNT = 4
 """Instances that are looked at, the smallest ones among the telling."""
 
@@ -53,6 +56,8 @@ def defects(original: Kernel, workload: Workload, variant: str | None = None, se
     for instance in instances(original, original, workload, count=COUNT):
         result = _sanitized(oracle, instance)
         for f in result.findings if result else ():
+            if f.kind in HARMLESS:
+                continue
             key = (f.kind, f.buffer, str(f.loc))
             found.setdefault(key, Defect(f, from_finding(f, instance, "int")))
         if any(d.finding.kind == "fuel" for d in found.values()):

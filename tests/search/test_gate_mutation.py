@@ -129,7 +129,6 @@ SUBJECTS = {
 }
 
 EQUIVALENT = {
-    ("shuffles", "drop guard#0"): "after the butterfly all lanes hold the sum, and store the same",
     ("shuffles", "start one later#1"): "17, 8, 4, 2, 1 still reach every lane",
     ("tiles", "< to <=#0"): "one more tile, all of padding",
     ("tiles", "other identity#1"): "the other factor of the padding is zero",

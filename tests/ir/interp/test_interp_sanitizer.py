@@ -54,6 +54,9 @@ WRONG = {
     "barrier in the tree": (ROWS_TREE, rows(), "race", ("    barrier\n  let", "  let")),
     "barrier before the tile is overwritten": (MATMUL_TILED, product(), "race", ("    barrier\n  if", "  if")),
     "barrier after the tile is filled": (MATMUL_TILED, product(), "race", ("    barrier\n    for e", "    for e")),
+    "one store by every thread": (
+        ROWS_TREE, rows(), "redundant-store", ("  let r:", "  y[row] = 1.0\n  barrier\n  let r:"),
+    ),
     "plain update of a shared counter": (
         HISTOGRAM, CORRECT[-1][1], "race", ("atomic add bins[x[i]], 1", "bins[x[i]] += 1"),
     ),
@@ -143,11 +146,11 @@ kernel k(a: i32*, out: i32*)
     assert [f.kind for f in run(kernel(text), args).findings] == ["race"]
 
 
-def test_equal_stores_by_many_threads_are_no_race() -> None:
+def test_equal_stores_by_many_threads_are_told_from_races() -> None:
     text = "kernel k(out: i32*)\n  launch grid(1) block(32)\n  out[0] = 7\n"
     args = {"out": np.zeros(1, np.int32)}
-    assert run(kernel(text), args).ok
-    assert not run(kernel(text, ("= 7", "= i32(threadIdx.x)")), args).ok
+    assert [f.kind for f in run(kernel(text), args).findings] == ["redundant-store"]
+    assert [f.kind for f in run(kernel(text, ("= 7", "= i32(threadIdx.x)")), args).findings] == ["race"]
 
 
 def test_sequential_loops_over_one_par_are_no_dependence(monkeypatch) -> None:

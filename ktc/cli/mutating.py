@@ -1,0 +1,58 @@
+"""``ktc mutate``: a development command that measures the verification ladder with wrong programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from ktc.ir.diagnostics import KtcError
+
+from .options import Json, Seed
+from .output import print_json, progress
+from .parser import Option
+
+Sample = Annotated[int, Option("--sample", metavar="N", least=1, help="Stop after N distinct mutants.")]
+Jobs = Annotated[int, Option("--jobs", metavar="N", least=1, help="Processes.")]
+Log = Annotated[
+    str, Option("--log", metavar="FILE", help="Keep results there, line by line; an interrupted run goes on.")
+]
+Report = Annotated[str, Option("--report", metavar="FILE", help="Write the tables as Markdown.")]
+Only = Annotated[str, Option("--only", metavar="TEXT", help="Only operators whose name contains it.")]
+
+
+def mutate(
+    sample: Sample = 3000,
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    log: Log = "",
+    report: Report = "",
+    only: Only = "",
+    json_: Json = False,
+) -> None:
+    """Break good programs and printed texts on purpose; fail if the ladder accepts one, or rejects a good one.
+
+    \b
+    Examples:
+      ktc mutate --sample 200
+      ktc mutate --sample 30000 --jobs 16 --log runs.jsonl --report tests/MUTATION.md
+    """
+    from ktc.search.mutation import Plan, markdown, run_campaign, tally
+
+    plan = Plan(seed=seed, subjects=sample, only=only)
+    with progress("mutating", quiet=json_) as bar:
+        records = run_campaign(plan, jobs, Path(log) if log else None, bar.say, enough=sample)
+    found = tally(records)
+    if report:
+        command = f"ktc mutate --sample {sample} --seed {seed}"
+        Path(report).write_text(markdown(found, command), encoding="utf-8")
+    if json_:
+        print_json(found.to_json())
+    else:
+        print(f"{found.mutants} mutants of {found.subjects} pipelines: {dict(found.status)}")
+        print(f"killed by: {dict(found.by_layer.most_common())}")
+    wrong = [
+        f"accepted: {r['kernel']} {r['level']} {r['operator']}#{r['place']} of '{r['script']}'" for r in found.accepted
+    ]
+    wrong += [f"rejected: {r['kernel']} '{r['script']}': {r['detail']}" for r in found.false_rejects]
+    if wrong:
+        raise KtcError("E-MUTATE", "the ladder was wrong about\n  " + "\n  ".join(wrong[:20]))

@@ -1,0 +1,166 @@
+"""Running many trials: deterministic by seed, in processes, resumable."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ktc.backends import emit
+from ktc.backends.base import Emitted
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.verifier import verify as check_ir
+from ktc.search.verification import verify
+
+from .operators import Operator, apply, places
+from .program_operators import PROGRAM
+from .subjects import Subject, subject
+from .text_operators import C_LIKE, TextOperator, function_start, tokens
+from .trial import Trial, judge, judge_text, key_of, program_key, timed
+from .whole_kernel import WHOLE
+
+OPERATORS: tuple[Operator, ...] = (*PROGRAM, *WHOLE)
+TEXTS = ("cuda", "hip")
+"""Languages whose text is mutated and read back."""
+
+PER_SUBJECT = 24
+"""Program mutants of one good candidate; half as many of each of its printed texts."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``subjects`` good pipelines of a seed, from ``first`` on; ``only`` keeps operators whose name contains it."""
+
+    seed: int = 0
+    first: int = 0
+    subjects: int = 20
+    only: str = ""
+    per_subject: int = PER_SUBJECT
+
+
+Record = dict[str, Any]
+
+
+def run_campaign(
+    plan: Plan,
+    jobs: int = 1,
+    log: Path | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    enough: int | None = None,
+) -> list[Record]:
+    """The records of every trial, subjects first to last.
+
+    ``log`` is a JSON-lines file that is appended to as results come; subjects found in it are not run again.
+    ``enough`` stops after so many distinct mutants.
+    """  # fmt: skip
+    records = _known(log)
+    done = {r["subject"] for r in records if r["type"] == "subject"}
+    numbers = [n for n in range(plan.first, plan.first + plan.subjects) if n not in done]
+    keys = {r["key"] for r in records if r["type"] == "trial"}
+    for found in _run(plan, numbers, jobs):
+        records += found
+        keys |= {r["key"] for r in found if r["type"] == "trial"}
+        if log is not None:
+            with log.open("a", encoding="utf-8") as f:
+                f.writelines(json.dumps(r) + "\n" for r in found)
+        say(f"{len(keys)} mutants")
+        if enough is not None and len(keys) >= enough:
+            break
+    return records
+
+
+def _run(plan: Plan, numbers: list[int], jobs: int) -> Iterator[list[Record]]:
+    if jobs <= 1:
+        yield from (one_subject(plan, n) for n in numbers)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(one_subject, [plan] * len(numbers), numbers)
+
+
+def _known(log: Path | None) -> list[Record]:
+    if log is None or not log.exists():
+        return []
+    out = []
+    for line in log.read_text(encoding="utf-8").splitlines():
+        try:
+            out.append(json.loads(line))
+        except ValueError:
+            continue  # a line cut short by a kill
+    return out
+
+
+def one_subject(plan: Plan, number: int) -> list[Record]:
+    """All trials of one subject, after the check that the subject itself passes."""
+    start = time.perf_counter()
+    made = subject(plan.seed, number)
+    record: Record = {"type": "subject", "subject": number, "status": "none", "seconds": timed(start)}
+    if made is None or check_ir(made.candidate):
+        return [record]  # not lowered, or no launch of it fits a device
+    start = time.perf_counter()
+    verdict = verify(made.original, made.candidate, made.workload, variant=made.variant)
+    record |= {"kernel": made.kernel, "variant": made.variant, "script": made.trace, "status": verdict.status}
+    record |= {"layer": verdict.layer, "detail": verdict.reason[:400], "seconds": timed(start)}
+    if not verdict.ok:
+        return [record]
+    rng = random.Random(f"mutants {plan.seed} {number}")
+    trials = [*_program_trials(made, number, plan, rng), *_text_trials(made, number, plan, rng)]
+    return [*({"type": "trial", **t.to_json()} for t in trials), record]
+
+
+def _program_trials(made: Subject, number: int, plan: Plan, rng: random.Random) -> Iterator[Trial]:
+    chosen = [op for op in OPERATORS if plan.only in op.name]
+    rng.shuffle(chosen)
+    left = plan.per_subject
+    for op in chosen:
+        n = places(made.candidate, op)
+        if not n:
+            continue
+        place = rng.randrange(n)
+        mutant = apply(made.candidate, op, place)
+        start = time.perf_counter()
+        key = program_key(made, mutant)
+        status, layer, detail = judge(made, mutant)
+        yield Trial(number, made.kernel, made.variant, made.trace, "program", op.name, place, status, layer, detail,
+                    timed(start), key)  # fmt: skip
+        left -= 1
+        if not left:
+            return
+
+
+def _text_trials(made: Subject, number: int, plan: Plan, rng: random.Random) -> Iterator[Trial]:
+    for target in TEXTS:
+        chosen = [op for op in C_LIKE if plan.only in op.name]
+        try:
+            code = emit(made.candidate, target)
+            status, _, _ = judge_text(made, code)
+        except KtcError:
+            continue
+        if status != "equivalent":
+            continue  # this text is not one that can be read back: see the parse-back rung
+        rng.shuffle(chosen)
+        yield from _mutated_texts(made, number, code, chosen, plan.per_subject // 2, rng)
+
+
+def _mutated_texts(
+    made: Subject, number: int, code: Emitted, chosen: list[TextOperator], left: int, rng: random.Random
+) -> Iterator[Trial]:
+    span = tokens(code.text, function_start(code.text, code.entry))
+    for op in chosen:
+        found = list(op.change(span))
+        if not found:
+            continue
+        place = rng.randrange(len(found))
+        start = time.perf_counter()
+        status, layer, detail = judge_text(made, dataclasses.replace(code, text=found[place]))
+        key = key_of(made.kernel, str(made.variant), code.target, found[place].split("\n", 1)[1])
+        yield Trial(number, made.kernel, made.variant, made.trace, code.target, op.name, place, status, layer, detail,
+                    timed(start), key)  # fmt: skip
+        left -= 1
+        if not left:
+            return

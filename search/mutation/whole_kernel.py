@@ -1,0 +1,202 @@
+"""Mutations that no single node shows: launch geometry, guards, arrays, and one variable taken for another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from ktc.ir.fold import cdiv
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Barrier,
+    Binary,
+    Body,
+    Const,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    bodies,
+    fresh,
+    i32,
+)  # fmt: skip
+from ktc.ir.types import Array, Ptr, Scalar
+from ktc.ir.walk import assigned, keep, map_body, rename, stmt_exprs, walk, walk_expr
+
+from .operators import Operator
+from .program_operators import BLIND
+
+
+def _launches(kernel: Kernel, field: str, new: Callable[[Expr], Expr]) -> Iterator[Kernel]:
+    """Each axis of the grid or block that is not 1, changed."""
+    launch = kernel.launch
+    if launch is None:
+        return
+    extents: tuple[Expr, Expr, Expr] = getattr(launch, field)
+    for k, e in enumerate(extents):
+        if not (isinstance(e, Const) and e.value == 1):
+            changed = tuple(new(x) if i == k else x for i, x in enumerate(extents))
+            yield kernel.with_(launch=replace(launch, **{field: changed}))
+
+
+def one_block_fewer(kernel: Kernel) -> list[Kernel]:
+    """The block with the tail is not launched."""
+    return list(_launches(kernel, "grid", lambda e: Binary("-", e, Const(1, e.type))))  # type: ignore[arg-type]
+
+
+def half_grid(kernel: Kernel) -> list[Kernel]:
+    return list(_launches(kernel, "grid", lambda e: cdiv(e, Const(2, e.type))))  # type: ignore[arg-type]
+
+
+def half_block(kernel: Kernel) -> list[Kernel]:
+    return list(_launches(kernel, "block", lambda e: cdiv(e, Const(2, e.type))))  # type: ignore[arg-type]
+
+
+def swap_axes(kernel: Kernel) -> list[Kernel]:
+    """Grid axes x and y exchanged."""
+    launch = kernel.launch
+    if launch is None or launch.grid[0] == launch.grid[1]:
+        return []
+    x, y, z = launch.grid
+    return [kernel.with_(launch=replace(launch, grid=(y, x, z)))]
+
+
+def drop_assumption(kernel: Kernel) -> list[Kernel]:
+    """The launcher no longer checks a guard: the kernel runs for sizes it was not made for."""
+    facts = kernel.assumptions
+    return [
+        kernel.with_(assumptions=facts[:k] + facts[k + 1 :]) for k, a in enumerate(facts) if a.origin == "runtime_guard"
+    ]
+
+
+def _arrays(kernel: Kernel, space: str) -> list[Alloc]:
+    return [s for s in walk(kernel.body) if isinstance(s, Alloc) and _space(s.sym) == space]
+
+
+def _space(s: Sym) -> str:
+    return s.type.space if isinstance(s.type, Array) else ""
+
+
+def _retyped(kernel: Kernel, s: Alloc, **changes: object) -> Kernel:
+    """The array of ``s`` declared differently."""
+    t = replace(s.sym.type, **changes)  # type: ignore[type-var]
+    new = fresh(s.sym.name, t)  # type: ignore[arg-type]
+    return kernel.with_(body=rename(kernel.body, {s.sym: new}))
+
+
+def private_array(kernel: Kernel) -> list[Kernel]:
+    """A shared array that every thread has of its own."""
+    return [
+        _retyped(kernel.with_(body=map_body(kernel.body, lambda x, a=s: replace(x, dynamic=False) if x is a else x)), s, space="local")
+        for s in _arrays(kernel, "shared") if not s.dynamic
+    ]  # fmt: skip
+
+
+def shared_array(kernel: Kernel) -> list[Kernel]:
+    """A private array that the threads of a block share."""
+    return [_retyped(kernel, s, space="shared") for s in _arrays(kernel, "local")]
+
+
+def smaller_array(kernel: Kernel) -> list[Kernel]:
+    """An array with one element too few in its last dimension."""
+    out = []
+    for s in (*_arrays(kernel, "shared"), *_arrays(kernel, "local")):
+        t = s.sym.type
+        assert isinstance(t, Array)
+        if t.shape and not (isinstance(t.shape[-1], Const) and t.shape[-1].value <= 1):
+            out.append(_retyped(kernel, s, shape=(*t.shape[:-1], Binary("-", t.shape[-1], i32(1)))))
+    return out
+
+
+def read_only_path(kernel: Kernel) -> list[Kernel]:
+    """A load through the read-only cache of a buffer that the kernel writes."""
+    written = assigned(kernel.body)
+    found = []
+    hits = [e for s in walk(kernel.body) for top in stmt_exprs(s) for e in walk_expr(top)
+            if isinstance(e, Load) and e.buffer in written and isinstance(e.buffer.type, Ptr) and not e.cache]  # fmt: skip
+    for hit in {id(e): e for e in hits}.values():
+        found.append(
+            kernel.with_(body=map_body(kernel.body, keep, lambda e, h=hit: replace(e, cache="ldg") if e is h else e))
+        )
+    return [k for k in found if k.body is not kernel.body]
+
+
+def late_barrier(kernel: Kernel) -> list[Kernel]:
+    """A barrier and the statement after it exchanged."""
+
+    def variants(body: Body) -> Iterator[Body]:
+        for k, s in enumerate(body):
+            if isinstance(s, Barrier) and k + 1 < len(body) and not isinstance(body[k + 1], Barrier | Decl | Alloc):
+                yield (*body[:k], body[k + 1], s, *body[k + 2 :])
+            for name in ("then", "orelse", "body"):
+                inner = getattr(s, name, None)
+                for new in variants(inner) if inner else ():
+                    yield (*body[:k], replace(s, **{name: new}), *body[k + 1 :])  # type: ignore[type-var]
+
+    return [kernel.with_(body=b) for b in variants(kernel.body)]
+
+
+def other_variable(kernel: Kernel) -> list[Kernel]:
+    """One read of an integer variable replaced by another one of its type that is in scope."""
+    out: list[Kernel] = []
+    params = [p.sym for p in kernel.params if isinstance(p.sym.type, Scalar) and not p.host]
+
+    def visit(body: Body, scope: list[Sym], rebuild: Callable[[Body], Body]) -> None:
+        here = list(scope)
+        for k, s in enumerate(body):
+            inside = [*here, s.var] if isinstance(s, For) else here
+            for new in _swapped_reads(s, inside):
+                out.append(kernel.with_(body=rebuild((*body[:k], new, *body[k + 1 :]))))
+            for name in ("then", "orelse", "body"):
+                inner = getattr(s, name, None)
+                if inner:
+                    again = lambda b, k=k, s=s, name=name: rebuild((*body[:k], replace(s, **{name: b}), *body[k + 1 :]))  # type: ignore[type-var] # noqa: E731
+                    visit(inner, inside, again)
+            if isinstance(s, Decl) and isinstance(s.sym.type, Scalar):
+                here.append(s.sym)
+
+    visit(kernel.body, params, lambda b: b)
+    return out
+
+
+def _swapped_reads(s: Stmt, scope: list[Sym]) -> Iterator[Stmt]:
+    """``s`` with one variable in an index or a bound (not in nested bodies) replaced, deterministically."""
+    from ktc.ir.walk import map_stmt_exprs
+
+    if not isinstance(s, Store | Assign | Decl | If | For):
+        return
+    bound = {s.var} if isinstance(s, For) else set()
+    reads = {e.sym for top in stmt_exprs(s) for e in walk_expr(top) if isinstance(e, Var)} - bound
+    for r in sorted(reads, key=lambda x: x.id):
+        if not (isinstance(r.type, Scalar) and r.type.is_int):
+            continue
+        others = [x for x in scope if x != r and x.type == r.type and x not in bound]
+        if others:
+            other = others[-1 - (len(others) // 2)]
+            yield map_stmt_exprs(s, lambda e, r=r, o=other: Var(o) if isinstance(e, Var) and e.sym == r else e)
+
+
+TABLE: dict[str, tuple[str, Callable[[Kernel], list[Kernel]]]] = {
+    "one-block-fewer": ("launch", one_block_fewer),
+    "half-grid": ("launch", half_grid),
+    "half-block": ("launch", half_block),
+    "swap-axes": ("launch", swap_axes),
+    "drop-runtime-guard": ("launch", drop_assumption),
+    "private-array": ("memory", private_array),
+    "shared-array": ("memory", shared_array),
+    "smaller-array": ("memory", smaller_array),
+    "read-only-path": ("memory", read_only_path),
+    "late-barrier": ("sync", late_barrier),
+    "other-variable": ("index", other_variable),
+}
+
+WHOLE = tuple(Operator(name, family, "kernel", change, name in BLIND) for name, (family, change) in TABLE.items())
+
+__all__ = ["WHOLE", "bodies"]

@@ -1,0 +1,83 @@
+"""L1 for emitters: printed text is read back by the front-end, and must denote the kernel that was printed.
+
+The two need not be one tree: C's conversions are implicit, knobs are constants, sums associate. Both are brought to one
+normal form (:mod:`.normal_form`) by exact rewrites; equal forms prove the printer right for this program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import zip_longest
+
+from ktc.backends import emit
+from ktc.backends.base import Emitted
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Sym
+from ktc.ir.text import print_kernel
+from ktc.ir.walk import rename
+
+from .job import Outcome
+from .normal_form import normal
+from .verdict import Failure
+
+READABLE = ("cuda", "hip")
+"""Languages that the front-end reads."""
+
+
+def read_back(code: Emitted) -> Kernel:
+    """The kernel that the printed text denotes, launched and parametrised as the printed kernel is.
+
+    Raises:
+        KtcError: the front-end refuses the text; E-READ-BACK when its signature is not the printed kernel's.
+    """
+    from ktc.ir.frontend import load
+
+    read = load(code.text, name=f"<{code.target} text of {code.entry}>", kernel=code.entry)
+    printed = code.kernel
+    signature = [p for p in printed.params if not p.host]
+    if len(read.params) != len(signature):
+        message = f"the printed text takes {len(read.params)} parameters, the kernel {len(signature)}"
+        raise KtcError("E-READ-BACK", message, read.loc)
+    names: dict[Sym, Sym] = {}
+    params = []
+    theirs = iter(read.params)
+    for p in printed.params:
+        if not p.host:
+            other = next(theirs).sym
+            sym = Sym(p.sym.name, other.type, p.sym.id)
+            names[other] = sym
+            p = replace(p, sym=sym)
+        params.append(p)
+    return printed.with_(params=tuple(params), body=rename(read.body, names), knobs=printed.knobs, loc=read.loc)
+
+
+def parse_back(kernel: Kernel, target: str) -> Outcome:
+    """Print a lowered ``kernel``, knobs bound, read the text, compare. ``skip`` where the front-end cannot read it."""
+    try:
+        code = emit(kernel, target)
+    except KtcError as e:
+        return Outcome("skip", f"not printed for {target}: {e.message}")
+    try:
+        read = read_back(code)
+    except KtcError as e:
+        return Outcome("skip", f"the {target} text cannot be read back: {e.message}")
+    other = difference(code.kernel, read)
+    if not other:
+        return Outcome("pass", f"the {target} text denotes this program")
+    failure = Failure("parse-back", f"the {target} text denotes another program: {other}", statement=other)
+    return Outcome("fail", failure.message, failure)
+
+
+def difference(printed: Kernel, read: Kernel) -> str:
+    """Where the normal forms of two kernels part, as 'printed' against 'read'; '' if they are one."""
+    a, b = normal(printed), normal(read)
+    if a == b:
+        return ""
+    mine, theirs = (print_kernel(k).splitlines() for k in (a, b))
+    pairs = zip_longest(mine, theirs, fillvalue="")
+    x, y = next(((x, y) for x, y in pairs if x != y), ("types", "other types"))
+    return f"'{x.strip()}' is printed as '{y.strip()}'"
+
+
+__all__ = ["READABLE", "difference", "parse_back", "read_back"]

@@ -1,0 +1,263 @@
+"""Which integer arithmetic may wrap: intervals of indices for every argument that the workload promises.
+
+Instances small enough to interpret never reach 2^31 elements, so an index narrowed from 64 to 32 bits looks right on all
+of them. Here every index expression is evaluated in intervals instead, without wrapping: parameters take their declared
+ranges, hardware indices what the launch gives them, loop variables what their bounds give them, and guards narrow what
+they compare. A claim is made only where everything in an expression is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Atomic,
+    Binary,
+    Body,
+    Call,
+    Cast,
+    Const,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Knob,
+    Load,
+    Return,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Unary,
+    Var,
+    bodies,
+)  # fmt: skip
+from ktc.ir.types import Scalar
+from ktc.ir.walk import assigned, stmt_exprs, walk_expr
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Wrap:
+    """Integer arithmetic that leaves its type: the expression, the statement, and the values it may take."""
+
+    expr: Expr
+    stmt: Stmt
+    low: int
+    high: int
+
+
+@dataclass
+class _Scope:
+    """What is known of each symbol; ``wraps`` collects what leaves its type on the way."""
+
+    kernel: Kernel
+    known: dict[Sym, Interval]
+    names: Mapping[str, Interval]
+    launch: dict[tuple[str, str], Interval] = field(default_factory=dict)
+    wraps: list[tuple[Expr, Interval]] = field(default_factory=list)
+
+    def of(self, e: Expr) -> Interval | None:
+        if isinstance(e, Const):
+            return (int(e.value), int(e.value)) if not isinstance(e.value, float) else None
+        if isinstance(e, Var):
+            return self.known.get(e.sym) or self.names.get(e.sym.name)
+        if isinstance(e, Knob):
+            v = self.kernel.knob_values[e.name]
+            return v, v
+        if isinstance(e, HwIndex):
+            return self.launch.get((e.level, e.axis))
+        if isinstance(e, Cast):
+            return self._fitting(e, self.of(e.x)) if _integer(e.to) else None
+        if isinstance(e, Binary):
+            return self._binary(e)
+        if isinstance(e, Select):
+            a, b = self.of(e.a), self.of(e.b)
+            return (min(a[0], b[0]), max(a[1], b[1])) if a and b else None
+        if isinstance(e, Unary) and e.op == "-":
+            x = self.of(e.x)
+            return (-x[1], -x[0]) if x else None
+        if isinstance(e, Call) and e.fn in _CALLS:
+            args = [self.of(a) for a in e.args]
+            return _CALLS[e.fn](*args) if all(args) else None  # type: ignore[arg-type]
+        return None
+
+    def _binary(self, e: Binary) -> Interval | None:
+        a, b = self.of(e.a), self.of(e.b)
+        if a is None or b is None or not _integer(e.type):
+            return None
+        return self._fitting(e, _BINARY[e.op](a, b)) if e.op in _BINARY else None
+
+    def _fitting(self, e: Expr, v: Interval | None) -> Interval | None:
+        """``v`` if it fits the type of ``e``; noted and unknown where it does not."""
+        if v is None or _fits(v, e.type):
+            return v
+        self.wraps.append((e, v))
+        return None
+
+
+def _integer(t: object) -> bool:
+    return isinstance(t, Scalar) and t.is_int
+
+
+def _fits(v: Interval, t: object) -> bool:
+    assert isinstance(t, Scalar)
+    low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+    return low <= v[0] and v[1] <= high
+
+
+def _product(a: Interval, b: Interval) -> Interval:
+    corners = [x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _quotient(a: Interval, b: Interval) -> Interval | None:
+    if b[0] <= 0:
+        return None
+    corners = [int(x / y) if abs(x) < 1 << 52 else x // y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _remainder(a: Interval, b: Interval) -> Interval | None:
+    if b[0] <= 0 or a[0] < 0:
+        return None
+    return (a[0], a[1]) if a[1] < b[0] else (0, min(a[1], b[1] - 1))
+
+
+_BINARY = {
+    "+": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "-": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "*": _product,
+    "/": _quotient,
+    "%": _remainder,
+}
+_CALLS = {
+    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "cdiv": lambda a, b: (-(-a[0] // b[1]), -(-a[1] // b[0])) if b[0] > 0 else None,
+}
+
+
+def wraps(kernel: Kernel, names: Mapping[str, Interval]) -> list[Wrap]:
+    """Index, bound and guard arithmetic of a lowered kernel that may leave its type.
+
+    ``names`` gives the range of each integer parameter, host ones included.
+    """
+    scope = _Scope(kernel, {}, names)
+    if kernel.launch is not None:
+        for extent, index, sizes in (
+            ("block_dim", "thread", kernel.launch.block), ("grid_dim", "block", kernel.launch.grid),
+        ):  # fmt: skip
+            for axis, e in zip("xyz", sizes):
+                v = scope.of(e)
+                if v is not None:
+                    scope.launch[extent, axis], scope.launch[index, axis] = v, (0, max(v[1] - 1, 0))
+    changed = {s for s in assigned(kernel.body) if isinstance(s.type, Scalar)}
+    scope.wraps.clear()
+    return list(_visit(kernel.body, scope, changed))
+
+
+def _visit(body: Body, scope: _Scope, changed: set[Sym]) -> Iterator[Wrap]:
+    for s in body:
+        yield from _checked(s, scope)
+        if isinstance(s, Decl) and s.init is not None and _integer(s.sym.type) and s.sym not in changed:
+            v = scope.of(s.init)
+            if v is not None:
+                scope.known[s.sym] = v
+            yield from _noted(s, scope)
+        before = dict(scope.known)
+        if isinstance(s, For):
+            v = _loop_range(s, scope)
+            if v is not None:
+                scope.known[s.var] = v
+        if isinstance(s, If):
+            _narrow(s.cond, scope, True)
+            yield from _visit(s.then, scope, changed)
+            scope.known = dict(before)
+            yield from _visit(s.orelse, scope, changed)
+            scope.known = before
+            if len(s.then) == 1 and isinstance(s.then[0], Return):
+                _narrow(s.cond, scope, False)
+            continue
+        for inner in bodies(s):
+            yield from _visit(inner, scope, changed)
+        scope.known = before
+
+
+def _checked(s: Stmt, scope: _Scope) -> Iterator[Wrap]:
+    """Addresses, loop bounds and conditions directly in ``s``."""
+    tops: list[Expr] = []
+    if isinstance(s, Store | Atomic):
+        tops += s.index
+    if isinstance(s, For):
+        tops += [s.init, *(_sides(s.cond))]
+    if isinstance(s, If):
+        tops += [x for side in _conjuncts(s.cond) for x in _sides(side)]
+    tops += [i for top in stmt_exprs(s) for e in walk_expr(top) if isinstance(e, Load) for i in e.index]
+    for e in tops:
+        scope.of(e)
+    yield from _noted(s, scope)
+
+
+def _noted(s: Stmt, scope: _Scope) -> Iterator[Wrap]:
+    found, scope.wraps = scope.wraps, []
+    yield from (Wrap(e, s, low, high) for e, (low, high) in found)
+
+
+def _sides(e: Expr) -> tuple[Expr, ...]:
+    return (e.a, e.b) if isinstance(e, Binary) and e.type != e.a.type else ()
+
+
+def _conjuncts(e: Expr) -> Iterator[Expr]:
+    if isinstance(e, Binary) and e.op in ("&&", "||"):
+        yield from _conjuncts(e.a)
+        yield from _conjuncts(e.b)
+    else:
+        yield e
+
+
+def _loop_range(s: For, scope: _Scope) -> Interval | None:
+    """Values of the loop variable inside the body, of a loop that counts up to its bound."""
+    if not (isinstance(s.cond, Binary) and s.cond.op in ("<", "<=") and _variable(s.cond.a) == s.var):
+        return None
+    first, last = scope.of(s.init), scope.of(s.cond.b)
+    if first is None or last is None:
+        return None
+    return first[0], max(last[1] - (s.cond.op == "<"), first[0])
+
+
+def _variable(e: Expr) -> Sym | None:
+    while isinstance(e, Cast) and _integer(e.to):
+        e = e.x
+    return e.sym if isinstance(e, Var) else None
+
+
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def _narrow(cond: Expr, scope: _Scope, holds: bool) -> None:
+    """What a guard says about the variables that it compares."""
+    if isinstance(cond, Binary) and cond.op == ("&&" if holds else "||"):
+        _narrow(cond.a, scope, holds)
+        _narrow(cond.b, scope, holds)
+        return
+    if not isinstance(cond, Binary) or cond.op not in _NEGATED:
+        return
+    op = cond.op if holds else _NEGATED[cond.op]
+    sym, limit = _variable(cond.a), scope.of(cond.b)
+    if sym is None or limit is None or sym not in scope.known:
+        return
+    low, high = scope.known[sym]
+    if op in ("<", "<="):
+        high = min(high, limit[1] - (op == "<"))
+    else:
+        low = max(low, limit[0] + (op == ">"))
+    if low <= high:
+        scope.known[sym] = (low, high)
+
+
+__all__ = ["Wrap", "wraps"]

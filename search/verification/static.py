@@ -1,0 +1,98 @@
+"""L0: what can be said without running anything, and no instance of a size that can be run would show.
+
+* index arithmetic wraps for arguments that the workload promises, where the original's does not (:mod:`.ranges`);
+* a function is approximated though no pass said so (``fast_math``);
+* memory that the kernel writes is read through the read-only cache, which need not see the writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Call, Load
+from ktc.ir.text import print_expr, print_stmt
+from ktc.ir.types import Ptr
+from ktc.ir.walk import all_exprs, assigned
+from ktc.ir.workload import Workload
+
+from .job import Job, Outcome
+from .ranges import Interval, wraps
+from .sizes import scalars_of
+from .verdict import Failure
+
+APPROXIMATE = "fast_"
+"""Canonical names of approximations start so."""
+
+READ_ONLY = "ldg"
+
+
+def static(job: Job) -> Outcome:
+    """L0 on one candidate."""
+    for check in CHECKS:
+        failure = check(job)
+        if failure is not None:
+            return Outcome("fail", str(failure), failure)
+    return Outcome("pass", "no index wraps, no function approximated, no written memory cached")
+
+
+def wrapped_index(job: Job) -> Failure | None:
+    for what, names in _environments(job.workload):
+        if wraps(job.original, names):
+            continue  # what the original risks, its rewrite may
+        found = wraps(job.candidate, names)
+        if found:
+            w = found[0]
+            listing = print_stmt(w.stmt).strip().splitlines()[0]
+            message = f"{print_expr(w.expr)} of type {w.expr.type} reaches {w.high if w.high > 0 else w.low} {what}"
+            return Failure("overflow", message, loc=str(w.stmt.loc or ""), statement=listing)
+    return None
+
+
+def approximated(job: Job) -> Failure | None:
+    if "fast_math" in job.candidate.flags:
+        return None
+    known = _approximations(job.original)
+    new = sorted(_approximations(job.candidate) - known)
+    return Failure("approximate", f"{new[0]} is approximate, and no pass declares fast_math") if new else None
+
+
+def stale_read(job: Job) -> Failure | None:
+    known = {b.name for b in _cached_writes(job.original)}
+    for b in _cached_writes(job.candidate):
+        if b.name not in known:
+            return Failure(
+                "race", f"{b.name} is written by the kernel and read through the read-only cache", buffer=b.name
+            )
+    return None
+
+
+CHECKS: tuple[Callable[[Job], Failure | None], ...] = (wrapped_index, approximated, stale_read)
+
+
+def _environments(workload: Workload) -> Iterator[tuple[str, dict[str, Interval]]]:
+    """Ranges of the integer arguments: all that is promised, then each scenario."""
+    promised: dict[str, Interval] = {}
+    scalars = [a for a in workload.args if a.role == "scalar" and not a.dtype.startswith(("f", "b", "e"))]
+    for a in scalars:
+        if a.range is not None and all(isinstance(v, int) for v in a.range):
+            promised[a.name] = (a.range[0], a.range[1])
+    if len(promised) == len(scalars):
+        yield "for arguments within the declared ranges", promised
+    for s in workload.scenarios:
+        values = scalars_of(workload, s.sizes)
+        yield f"in the scenario {s.name}", {n: (v, v) for n, v in values.items() if isinstance(v, int)}
+
+
+def _approximations(kernel: Kernel) -> set[str]:
+    return {e.fn for e in all_exprs(kernel.body) if isinstance(e, Call) and e.fn.startswith(APPROXIMATE)}
+
+
+def _cached_writes(kernel: Kernel) -> Iterator:
+    written = assigned(kernel.body)
+    for e in all_exprs(kernel.body):
+        if isinstance(e, Load) and e.cache == READ_ONLY and e.buffer in written and isinstance(e.buffer.type, Ptr):
+            yield e.buffer
+
+
+__all__ = ["static"]

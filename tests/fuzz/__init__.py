@@ -1,0 +1,1 @@
+"""Random kernels under random scripts on every backend; ``python -m tests.fuzz --help``."""

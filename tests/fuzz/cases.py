@@ -1,0 +1,113 @@
+"""One fuzz case: a kernel, a script, knobs and sizes; and what is asked of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import evaluate
+from ktc.ir.frontend import load
+from ktc.ir.interp import equivalent
+from ktc.ir.inputs import numpy_dtype
+from ktc.ir.kernel import Kernel
+from ktc.ir.text import print_kernel
+from ktc.ir.types import Ptr, scalar_of
+from ktc.ir.verifier import verify as check_ir
+from ktc.passes.language import parse_script
+from ktc.passes.lowering import materialise
+from ktc.passes.pipeline import apply_script
+from ktc.search.mutation.scripts import Pick, random_knobs, random_script
+
+from .parallel_kernels import parallel_kernel
+from .spmd_kernels import spmd_source
+
+LOWERED = ("E-LOWER", "E-KNOB")
+"""Refusals that end a case in order."""
+
+TOO_WIDE = "V-LAUNCH"
+
+
+class Wrong(AssertionError):
+    """A rewritten kernel that does not mean what it was made from."""
+
+
+@dataclass(frozen=True)
+class Case:
+    before: Kernel
+    after: Kernel
+    sizes: dict[str, int]
+
+    def __str__(self) -> str:
+        knobs = " ".join(f"{k}={v}" for k, v in self.after.knob_values.items())
+        script = " | ".join(self.after.trace)
+        return f"{print_kernel(self.before)}\nscript: {script}\nknobs: {knobs}\nsizes: {self.sizes}\n"
+
+
+def draw(pick: Pick) -> Case:
+    """A random case."""
+    if pick((True, True, False)):
+        before = parallel_kernel(pick)
+        now = before
+    else:
+        before = load(spmd_source(pick))
+        now = before
+        if pick((True, True, True, False)):
+            now = apply_script(now, parse_script("raise")).kernel
+    now = random_script(now, pick, without=frozenset({"fast-math"}))
+    after = random_knobs(now, pick)
+    return Case(before, after, {"n": pick((1, 2, 3, 5)), "m": pick((1, 3, 8, 16, 33, 64, 100))})
+
+
+def arguments(kernel: Kernel, sizes: dict[str, int]) -> dict[str, object]:
+    """Small non-zero integers in every buffer, each large enough for what the generators make."""
+    rng = np.random.default_rng(sizes["n"] * 1000 + sizes["m"])
+    elements = sizes["n"] * max(sizes["m"], 64)
+    out: dict[str, object] = dict(sizes)
+    for p in kernel.params:
+        if isinstance(p.sym.type, Ptr):
+            dtype = numpy_dtype(scalar_of(p.sym.type).name)
+            count = sizes["n"] * sizes["m"] if p.sym.name in ("a", "b") else elements
+            values = rng.integers(1, 5, count) * rng.choice([-1, 1], count)
+            out[p.sym.name] = values.astype(dtype)
+    return out
+
+
+def check(case: Case, counts: Counter) -> Kernel | None:
+    """The lowered kernel, proved equal on the case's sizes in exact arithmetic; None where there is nothing to run.
+
+    Raises:
+        Wrong: with the case and what differs.
+    """
+    try:
+        lowered = materialise(case.after)
+    except KtcError as e:
+        if not e.code.startswith(LOWERED):
+            raise
+        counts["not lowered"] += 1
+        return None
+    problems = check_ir(lowered)
+    if any(p.code == TOO_WIDE for p in problems):
+        counts["no launch"] += 1
+        return None
+    if problems:
+        raise Wrong(f"{problems[0]}\n{case}")
+    facts = [evaluate(a.expr, {**case.sizes, **lowered.knob_values}) for a in lowered.assumptions]
+    if not all(f is None or f for f in facts):
+        counts["guarded out"] += 1
+        return None
+    try:
+        found = equivalent(case.before, lowered, [arguments(case.before, case.sizes)])
+    except KtcError as e:
+        if e.code != "E-INTERP-UNSUPPORTED":
+            raise
+        counts["not interpreted"] += 1
+        return None
+    if found is not None and found.finding is not None and found.finding.kind == "fuel":
+        counts["too long"] += 1
+        return None
+    if found is not None:
+        raise Wrong(f"{found}\n{case}\n{print_kernel(lowered)}")
+    counts["compared"] += 1
+    return lowered
