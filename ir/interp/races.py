@@ -201,7 +201,7 @@ class Shadow:
             self._same_statement(state, order, pos, ids, value)
 
     def _same_statement(self, state: State, order: Order, pos, ids, value) -> None:
-        """Several lanes of one statement storing to one scalar: a race, of a harmless kind if they store the same bits."""
+        """Several lanes of one statement storing to one scalar: a race, a harmless one if they store the same bits."""
         winner = self.writes.who[0][pos]
         clash = winner != ids
         if not clash.any():

@@ -224,6 +224,12 @@ class State:
                 "E-LOWER-JAM-SHARED", f"'{s.sym.name}' in shared memory would be needed once a jammed iteration", s.loc,
                 hint="keep vec and unroll levels to loops inside, or the row in registers",
             )  # fmt: skip
+        if scope.axes and t.space == "shared":
+            axis = f"threadIdx.{min(scope.axes)}"
+            raise LoweringError(
+                "E-LOWER-ROWS-SHARED", f"'{s.sym.name}' in shared memory belongs to one round of a loop over {axis}",
+                s.loc, hint="spread that loop over blocks only, or keep the row in registers",
+            )  # fmt: skip
         dims = scope.ordered(self.variation.of_sym.get(s.sym, frozenset()))
         if not dims or t.space != "local":
             return [s]

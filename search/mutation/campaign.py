@@ -17,6 +17,7 @@ from ktc.backends.base import Emitted
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.verifier import verify as check_ir
 from ktc.search.verification import verify
+from ktc.search.verification.parse_back import restructured
 
 from .operators import Operator, apply, places
 from .program_operators import PROGRAM
@@ -26,7 +27,7 @@ from .trial import Trial, judge, judge_text, key_of, program_key, timed
 from .whole_kernel import WHOLE
 
 OPERATORS: tuple[Operator, ...] = (*PROGRAM, *WHOLE)
-TEXTS = ("cuda", "hip")
+TEXTS = ("cuda", "hip", "opencl")
 """Languages whose text is mutated and read back."""
 
 PER_SUBJECT = 24
@@ -138,6 +139,8 @@ def _text_trials(made: Subject, number: int, plan: Plan, rng: random.Random) -> 
         chosen = [op for op in C_LIKE if plan.only in op.name]
         try:
             code = emit(made.candidate, target)
+            if restructured(code.kernel, target):
+                continue
             status, _, _ = judge_text(made, code)
         except KtcError:
             continue

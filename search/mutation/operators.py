@@ -15,8 +15,9 @@ class Operator:
     """One way to be wrong.
 
     ``kind`` says what ``change`` rewrites: ``stmt`` and ``expr`` one node of a lowered kernel (``change(node)`` gives a
-    new node, for statements also a tuple or None; the node itself where the operator does not fit), ``kernel`` the whole
-    (``change(kernel)`` gives every mutant). ``blind``: written before the checks it must trip, and never tuned to.
+    new node, for statements also a tuple or None; the node itself where the operator does not fit), ``kernel``
+    the whole (``change(kernel)`` gives every mutant). ``blind``: written before the checks it must trip, and never
+    tuned to.
     """
 
     name: str

@@ -93,6 +93,10 @@ def updates_itself(s: Assign) -> bool:
     return any(isinstance(x, Var) and x.sym == s.sym for x in walk_expr(s.value))
 
 
+def updates_memory(s: Store) -> bool:
+    return any(isinstance(x, Load) and x.buffer == s.buffer for x in walk_expr(s.value))
+
+
 def counts_up(s: For) -> bool:
     return isinstance(s.cond, Binary) and s.cond.op in ("<", "<=") and isinstance(s.step, Binary) and s.step.op == "+"
 
@@ -166,7 +170,8 @@ STATEMENTS: dict[str, tuple[str, Change]] = {
     "barrier-to-warp": ("sync", on(Barrier, set_to(scope="warp"), block_wide)),
     "barrier-in-branch": ("sync", on(Barrier, one_thread_only, block_wide)),
     "atomic-to-plain": ("sync", on(Atomic, plain, lambda s: s.op not in UNROUNDED and s.dst is None)),
-    "atomic-operation": ("sync", on(Atomic, lambda s: replace(s, op=OTHER_ATOMIC[s.op]), lambda s: s.op in OTHER_ATOMIC)),
+    "atomic-operation": (
+        "sync", on(Atomic, lambda s: replace(s, op=OTHER_ATOMIC[s.op]), lambda s: s.op in OTHER_ATOMIC)),
     "atomic-to-block": ("sync", on(Atomic, set_to(scope="block"), lambda s: s.scope != "block")),
     "drop-wait": ("sync", on(AsyncWait, lambda s: None)),
     "wait-too-little": (
@@ -193,7 +198,7 @@ STATEMENTS: dict[str, tuple[str, Change]] = {
         "values", on(Assign, lambda s: replace(s, value=through_half(s.value)),
                      lambda s: s.sym.type == F32 and updates_itself(s))),
     "drop-store": ("values", on(Store, lambda s: None)),
-    "store-twice": ("values", on(Store, lambda s: (s, s), lambda s: any(isinstance(x, Load) and x.buffer == s.buffer for x in walk_expr(s.value)))),
+    "store-twice": ("values", on(Store, lambda s: (s, s), updates_memory)),
 }  # fmt: skip
 
 EXPRESSIONS: dict[str, tuple[str, Change]] = {
@@ -233,10 +238,12 @@ EXPRESSIONS: dict[str, tuple[str, Change]] = {
     "first-arm": ("values", on(Select, lambda e: e.a, lambda e: e.a != e.b)),
     "second-arm": ("values", on(Select, lambda e: e.b, lambda e: e.a != e.b)),
     "drop-negation": ("values", on(Unary, lambda e: e.x, lambda e: e.op == "-")),
-    "other-shuffle": ("lanes", on(WarpOp, lambda e: replace(e, kind=OTHER_SHUFFLE[e.kind]), lambda e: e.kind in OTHER_SHUFFLE)),
+    "other-shuffle": (
+        "lanes", on(WarpOp, lambda e: replace(e, kind=OTHER_SHUFFLE[e.kind]), lambda e: e.kind in OTHER_SHUFFLE)),
     "half-delta": ("lanes", delta(halved)),
     "delta-plus-one": ("lanes", delta(lambda e: plus(e, 1))),
-    "half-width": ("lanes", on(WarpOp, lambda e: replace(e, width=halved(e.width)), lambda e: e.kind.startswith("shfl"))),
+    "half-width": (
+        "lanes", on(WarpOp, lambda e: replace(e, width=halved(e.width)), lambda e: e.kind.startswith("shfl"))),
     "narrow-mask": ("lanes", on(WarpOp, set_to(mask=Const(0xFFFF, U32)))),
     "drop-shuffle": ("lanes", on(WarpOp, lambda e: e.value, lambda e: e.kind.startswith("shfl"))),
     "other-lane": ("lanes", on(VecGet, lambda e: replace(e, lane=Const(int(e.lane.value) ^ 1, I32)), names_lane)),

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 TOKEN = re.compile(
-    r"(?P<space>\s+|//[^\n]*|#[^\n]*)|(?P<string>\"[^\"\n]*\")|(?P<number>0[xX][0-9a-fA-F]+[uUlL]*|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?[fFuUlL]*)"
+    r"(?P<space>\s+|//[^\n]*|#[^\n]*)|(?P<string>\"[^\"\n]*\")"
+    r"|(?P<number>0[xX][0-9a-fA-F]+[uUlL]*|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?[fFuUlL]*)"
     r"|(?P<word>[A-Za-z_]\w*)|(?P<op><<=|>>=|\+\+|--|->|::|\*\*|//|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)"
 )
 """Tokens of C-like text and of Python alike, comments with the white space."""
@@ -94,7 +95,8 @@ def unparenthesised(t: Tokens) -> Iterator[str]:
                 yield t.text[: t.spans[k][0]] + t.text[a:b] + t.text[t.spans[last][1] :]
 
 
-TYPES = {"int", "unsigned", "long", "short", "char", "float", "double", "half", "bool", "signed", "const", "uint", "ulong",
+TYPES = {"int", "unsigned", "long", "short", "char", "float", "double", "half", "bool", "signed", "const",
+         "uint", "ulong",
          "__half", "__nv_bfloat16", "void", "size_t", "ushort", "uchar"}  # fmt: skip
 
 
@@ -196,15 +198,10 @@ def swapped_arms(t: Tokens) -> Iterator[str]:
 def swapped_arguments(t: Tokens) -> Iterator[str]:
     """The first two single-token arguments of a call exchanged."""
     for k in range(len(t) - 5):
-        if (
-            t.kind(k) == "word"
-            and t[k + 1] == "("
-            and t[k + 3] == ","
-            and t.kind(k + 2) != "op"
-            and t.kind(k + 4) != "op"
-        ):
-            if t[k + 2] != t[k + 4] and t[k + 5] in (",", ")") and t[k] not in SYMMETRIC:
-                yield t.text[: t.spans[k + 2][0]] + f"{t[k + 4]}, {t[k + 2]}" + t.text[t.spans[k + 4][1] :]
+        call = t.kind(k) == "word" and t[k + 1] == "(" and t[k + 3] == "," and t[k + 5] in (",", ")")
+        single = call and "op" not in (t.kind(k + 2), t.kind(k + 4))
+        if single and t[k + 2] != t[k + 4] and t[k] not in SYMMETRIC:
+            yield t.text[: t.spans[k + 2][0]] + f"{t[k + 4]}, {t[k + 2]}" + t.text[t.spans[k + 4][1] :]
 
 
 SYMMETRIC = {"fmaxf", "fminf", "max", "min", "fmax", "fmin", "fma", "fmaf", "mul24", "mad"}
@@ -252,7 +249,8 @@ APPROXIMATE = {"expf": "__expf", "logf": "__logf", "sinf": "__sinf", "cosf": "__
 ROUNDING = {"__float2half": "__float2half_rz", "__float2half_rn": "__float2half_rz",
             "__float2bfloat16": "__float2bfloat16_rz", "rint": "trunc", "rintf": "truncf",
             "__double2float_rn": "__double2float_rz", "vstore_half_rte": "vstore_half_rtz"}  # fmt: skip
-SHUFFLES = {"__shfl_down_sync": "__shfl_up_sync", "__shfl_up_sync": "__shfl_down_sync", "__shfl_xor_sync": "__shfl_down_sync",
+SHUFFLES = {"__shfl_down_sync": "__shfl_up_sync", "__shfl_up_sync": "__shfl_down_sync",
+            "__shfl_xor_sync": "__shfl_down_sync",
             "__shfl_sync": "__shfl_xor_sync", "__shfl_xor": "__shfl_down", "__shfl_down": "__shfl_up"}  # fmt: skip
 MASKS = {"0xffffffff": "0xffff", "0xffffffffu": "0xffffu", "0xffffffffffffffffull": "0xffffull"}
 SYNCS = {"__syncthreads": "__syncwarp", "CLK_LOCAL_MEM_FENCE": "CLK_GLOBAL_MEM_FENCE"}

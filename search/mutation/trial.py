@@ -23,8 +23,8 @@ from .subjects import Subject
 class Trial:
     """``status``: killed | accepted | equivalent | unknown (not accepted either). ``layer`` decided it.
 
-    ``level`` is what was mutated: ``program`` or a language. ``detail`` is the failure, or the proof. ``key`` identifies
-    the mutant, so that one that two scripts lead to counts once.
+    ``level`` is what was mutated: ``program`` or a language. ``detail`` is the failure, or the proof. ``key``
+    identifies the mutant, so that one that two scripts lead to counts once.
     """
 
     subject: int

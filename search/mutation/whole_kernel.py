@@ -23,12 +23,11 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Var,
-    bodies,
     fresh,
     i32,
 )  # fmt: skip
 from ktc.ir.types import Array, Ptr, Scalar
-from ktc.ir.walk import assigned, keep, map_body, rename, stmt_exprs, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, keep, map_body, map_stmt_exprs, rename, stmt_exprs, walk, walk_expr
 
 from .operators import Operator
 from .program_operators import BLIND
@@ -93,10 +92,7 @@ def _retyped(kernel: Kernel, s: Alloc, **changes: object) -> Kernel:
 
 def private_array(kernel: Kernel) -> list[Kernel]:
     """A shared array that every thread has of its own."""
-    return [
-        _retyped(kernel.with_(body=map_body(kernel.body, lambda x, a=s: replace(x, dynamic=False) if x is a else x)), s, space="local")
-        for s in _arrays(kernel, "shared") if not s.dynamic
-    ]  # fmt: skip
+    return [_retyped(kernel, s, space="local") for s in _arrays(kernel, "shared") if not s.dynamic]
 
 
 def shared_array(kernel: Kernel) -> list[Kernel]:
@@ -118,14 +114,13 @@ def smaller_array(kernel: Kernel) -> list[Kernel]:
 def read_only_path(kernel: Kernel) -> list[Kernel]:
     """A load through the read-only cache of a buffer that the kernel writes."""
     written = assigned(kernel.body)
-    found = []
-    hits = [e for s in walk(kernel.body) for top in stmt_exprs(s) for e in walk_expr(top)
-            if isinstance(e, Load) and e.buffer in written and isinstance(e.buffer.type, Ptr) and not e.cache]  # fmt: skip
-    for hit in {id(e): e for e in hits}.values():
-        found.append(
-            kernel.with_(body=map_body(kernel.body, keep, lambda e, h=hit: replace(e, cache="ldg") if e is h else e))
-        )
-    return [k for k in found if k.body is not kernel.body]
+    reads = (e for e in all_exprs(kernel.body) if isinstance(e, Load) and isinstance(e.buffer.type, Ptr))
+    hits = {id(e): e for e in reads if e.buffer in written and not e.cache}
+    out = []
+    for hit in hits.values():
+        cached = map_body(kernel.body, keep, lambda e, h=hit: replace(e, cache="ldg") if e is h else e)
+        out.append(kernel.with_(body=cached))
+    return [k for k in out if k.body is not kernel.body]
 
 
 def late_barrier(kernel: Kernel) -> list[Kernel]:
@@ -145,31 +140,24 @@ def late_barrier(kernel: Kernel) -> list[Kernel]:
 
 def other_variable(kernel: Kernel) -> list[Kernel]:
     """One read of an integer variable replaced by another one of its type that is in scope."""
-    out: list[Kernel] = []
-    params = [p.sym for p in kernel.params if isinstance(p.sym.type, Scalar) and not p.host]
+    params = tuple(p.sym for p in kernel.params if isinstance(p.sym.type, Scalar) and not p.host)
+    return [kernel.with_(body=b) for b in _with_other_reads(kernel.body, params)]
 
-    def visit(body: Body, scope: list[Sym], rebuild: Callable[[Body], Body]) -> None:
-        here = list(scope)
-        for k, s in enumerate(body):
-            inside = [*here, s.var] if isinstance(s, For) else here
-            for new in _swapped_reads(s, inside):
-                out.append(kernel.with_(body=rebuild((*body[:k], new, *body[k + 1 :]))))
-            for name in ("then", "orelse", "body"):
-                inner = getattr(s, name, None)
-                if inner:
-                    again = lambda b, k=k, s=s, name=name: rebuild((*body[:k], replace(s, **{name: b}), *body[k + 1 :]))  # type: ignore[type-var] # noqa: E731
-                    visit(inner, inside, again)
-            if isinstance(s, Decl) and isinstance(s.sym.type, Scalar):
-                here.append(s.sym)
 
-    visit(kernel.body, params, lambda b: b)
-    return out
+def _with_other_reads(body: Body, scope: tuple[Sym, ...]) -> Iterator[Body]:
+    for k, s in enumerate(body):
+        inside = (*scope, s.var) if isinstance(s, For) else scope
+        for new in _swapped_reads(s, list(inside)):
+            yield (*body[:k], new, *body[k + 1 :])
+        for name in ("then", "orelse", "body"):
+            for inner in _with_other_reads(getattr(s, name, ()), inside):
+                yield (*body[:k], replace(s, **{name: inner}), *body[k + 1 :])  # type: ignore[type-var]
+        if isinstance(s, Decl) and isinstance(s.sym.type, Scalar):
+            scope = (*scope, s.sym)
 
 
 def _swapped_reads(s: Stmt, scope: list[Sym]) -> Iterator[Stmt]:
     """``s`` with one variable in an index or a bound (not in nested bodies) replaced, deterministically."""
-    from ktc.ir.walk import map_stmt_exprs
-
     if not isinstance(s, Store | Assign | Decl | If | For):
         return
     bound = {s.var} if isinstance(s, For) else set()
@@ -198,5 +186,3 @@ TABLE: dict[str, tuple[str, Callable[[Kernel], list[Kernel]]]] = {
 }
 
 WHOLE = tuple(Operator(name, family, "kernel", change, name in BLIND) for name, (family, change) in TABLE.items())
-
-__all__ = ["WHOLE", "bodies"]

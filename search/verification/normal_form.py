@@ -15,6 +15,7 @@ from ktc.ir.interp.rounding import round_to
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
+    Atomic,
     Barrier,
     Binary,
     Call,
@@ -36,7 +37,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.text import canonical
 from ktc.ir.text.naming import symbols
-from ktc.ir.types import U32, Array, Ptr, Scalar, Type, Vec
+from ktc.ir.types import I32, U32, Array, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import declared, map_body, rename
 
 from .sums import RING, as_signed, bounded, ordered
@@ -92,7 +93,7 @@ class _Shape:
         if isinstance(e, Knob):
             return i32(self.knobs[e.name])
         if isinstance(e, Load):
-            return replace(e, width=self.number(e.width), cache="")
+            return replace(e, width=self.number(e.width), cache="", index=tuple(map(_subscript, e.index)))
         if isinstance(e, Cast):
             return self.cast(replace(e, style="bit" if e.style == "bit" else "c"))
         if isinstance(e, Unary) and e.op == "-" and isinstance(e.x, Const):
@@ -103,14 +104,19 @@ class _Shape:
             a, b = e.args
             up = ordered(Binary("-", Binary("+", a, b), Const(1, e.ty)), self.place)  # type: ignore[arg-type]
             return fold_node(Binary("/", up, b))
-        return ordered(fold_node(e), self.place)
+        e = fold_node(e)
+        if isinstance(e, Binary) and _int(e.type) and e.type != I32 and bounded(e) is not None:
+            return _literal(Cast(e.type, ordered(fold_node(as_signed(e)), self.place), "c"))
+        return ordered(e, self.place)
 
     def stmt(self, s: Stmt) -> Stmt:
         s = replace(s, tags=frozenset())
         if isinstance(s, Decl):
             return replace(s, const=False)
         if isinstance(s, Store):
-            return replace(s, width=self.number(s.width), cache="")
+            return replace(s, width=self.number(s.width), cache="", index=tuple(map(_subscript, s.index)))
+        if isinstance(s, Atomic):
+            return replace(s, index=tuple(map(_subscript, s.index)))
         if isinstance(s, For):
             return replace(s, unroll=None)
         if isinstance(s, Alloc):
@@ -131,11 +137,14 @@ class _Shape:
         assert isinstance(to, Scalar) and isinstance(x.type, Scalar)
         if isinstance(x, Cast) and _int(x.x.type) and (x.to.bits >= to.bits or _preserves(x)):  # type: ignore[attr-defined]
             return self.cast(replace(e, x=x.x))
-        if isinstance(x, Binary) and x.op in RING and to.bits == x.type.bits:
+        if isinstance(x, Binary) and x.op in RING and to.bits <= x.type.bits:
             return ordered(Binary(x.op, self.cast(replace(e, x=x.a)), self.cast(replace(e, x=x.b))), self.place)
-        if isinstance(x, Binary) and x.type == U32 and to.bits > 32 and (bounded(x) or ALL_LANES) < 1 << 31:
-            return Cast(to, ordered(as_signed(x), self.place), "c")
         return _literal(e)
+
+
+def _subscript(e: Expr) -> Expr:
+    """An index without its last change of sign or width: where that changes its value, both are out of bounds."""
+    return e.x if isinstance(e, Cast) and e.style != "bit" and _int(e.x.type) and e.x.type.bits <= 64 else e
 
 
 def _int(t: object) -> bool:

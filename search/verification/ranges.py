@@ -1,9 +1,9 @@
 """Which integer arithmetic may wrap: intervals of indices for every argument that the workload promises.
 
-Instances small enough to interpret never reach 2^31 elements, so an index narrowed from 64 to 32 bits looks right on all
-of them. Here every index expression is evaluated in intervals instead, without wrapping: parameters take their declared
-ranges, hardware indices what the launch gives them, loop variables what their bounds give them, and guards narrow what
-they compare. A claim is made only where everything in an expression is known.
+Instances small enough to interpret never reach 2^31 elements, so an index narrowed from 64 to 32 bits looks right on
+all of them. Here every index expression is evaluated in intervals instead, without wrapping: parameters take their
+declared ranges, hardware indices what the launch gives them, loop variables what their bounds give
+them, and guards narrow what they compare. A claim is made only where everything in an expression is known.
 """
 
 from __future__ import annotations

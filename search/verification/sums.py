@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ktc.ir.nodes import Binary, Cast, Const, Expr, HwIndex, Sym
-from ktc.ir.types import I32, U32, Scalar
+from ktc.ir.types import I32, Scalar
 
 RING = frozenset({"+", "-", "*"})
 
@@ -91,23 +91,37 @@ def _wrapped(v: int, t: Scalar) -> int:
 
 
 def bounded(e: Expr) -> int | None:
-    """The largest value of a ``u32`` sum or product of block-level indices and literals; None if it has other parts."""
+    """The largest value of an expression of block-level indices and literals, all of it at least 0; None for others."""
     if isinstance(e, Const):
-        return int(e.value)
+        return int(e.value) if not isinstance(e.value, float) and e.value >= 0 else None
     if isinstance(e, HwIndex):
         return LARGEST.get((e.level, e.axis))
-    if isinstance(e, Binary) and e.op in "+*" and e.type == U32:
+    if isinstance(e, Cast) and e.style != "bit" and _int(e.to) and _int(e.x.type):
+        n = bounded(e.x)
+        return n if n is not None and n < 1 << (e.to.bits - 1) else None  # type: ignore[attr-defined]
+    if isinstance(e, Binary) and e.op in _LARGEST_OF:
         a, b = bounded(e.a), bounded(e.b)
-        return None if a is None or b is None else a + b if e.op == "+" else a * b
+        n = None if a is None or b is None else _LARGEST_OF[e.op](a, b, e.b)
+        return n if n is not None and n < 1 << 31 else None
     return None
 
 
+_LARGEST_OF: dict[str, Callable[[int, int, Expr], int | None]] = {
+    "+": lambda a, b, _: a + b,
+    "*": lambda a, b, _: a * b,
+    "/": lambda a, _, by: a if isinstance(by, Const) and by.value > 0 else None,
+    "%": lambda a, b, by: min(a, b) if isinstance(by, Const) and by.value > 0 else None,
+}
+
+
 def as_signed(e: Expr) -> Expr:
-    """A small ``u32`` sum of hardware indices in ``i32``, where it has the same value."""
+    """A :func:`bounded` expression in ``i32``, where it has the same value."""
     if isinstance(e, HwIndex):
         return Cast(I32, e, "c")
     if isinstance(e, Const):
         return Const(e.value, I32)
+    if isinstance(e, Cast):
+        return as_signed(e.x)
     assert isinstance(e, Binary)
     return Binary(e.op, as_signed(e.a), as_signed(e.b))
 

@@ -9,8 +9,8 @@ import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.frontend import load
-from ktc.ir.interp import equivalent
 from ktc.ir.inputs import numpy_dtype
+from ktc.ir.interp import equivalent
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import print_kernel
 from ktc.ir.types import Ptr, scalar_of
@@ -19,12 +19,15 @@ from ktc.passes.language import parse_script
 from ktc.passes.lowering import materialise
 from ktc.passes.pipeline import apply_script
 from ktc.search.mutation.scripts import Pick, random_knobs, random_script
+from ktc.search.verification.parse_back import parse_back
 
 from .parallel_kernels import parallel_kernel
 from .spmd_kernels import spmd_source
 
 LOWERED = ("E-LOWER", "E-KNOB")
 """Refusals that end a case in order."""
+
+TARGETS = ("cuda", "hip", "opencl")
 
 TOO_WIDE = "V-LAUNCH"
 
@@ -38,6 +41,7 @@ class Case:
     before: Kernel
     after: Kernel
     sizes: dict[str, int]
+    target: str = "cuda"
 
     def __str__(self) -> str:
         knobs = " ".join(f"{k}={v}" for k, v in self.after.knob_values.items())
@@ -56,8 +60,12 @@ def draw(pick: Pick) -> Case:
         if pick((True, True, True, False)):
             now = apply_script(now, parse_script("raise")).kernel
     now = random_script(now, pick, without=frozenset({"fast-math"}))
-    after = random_knobs(now, pick)
-    return Case(before, after, {"n": pick((1, 2, 3, 5)), "m": pick((1, 3, 8, 16, 33, 64, 100))})
+    try:
+        after = random_knobs(now, pick)
+    except KtcError:  # no knobs satisfy the script's constraints
+        after = before
+    sizes = {"n": pick((1, 2, 3, 5)), "m": pick((1, 3, 8, 16, 33, 64, 100))}
+    return Case(before, after, sizes, pick(TARGETS))
 
 
 def arguments(kernel: Kernel, sizes: dict[str, int]) -> dict[str, object]:
@@ -110,4 +118,8 @@ def check(case: Case, counts: Counter) -> Kernel | None:
     if found is not None:
         raise Wrong(f"{found}\n{case}\n{print_kernel(lowered)}")
     counts["compared"] += 1
+    text = parse_back(lowered, case.target)
+    counts[f"{case.target} text: {text.status}"] += 1
+    if text.status == "fail":
+        raise Wrong(f"{text.detail}\n{case}\n{print_kernel(lowered)}")
     return lowered

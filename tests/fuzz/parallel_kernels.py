@@ -149,8 +149,9 @@ class Maker:
             else self.pick((Var(j), Binary("-", i32(63), Var(j)), Binary("%", Binary("+", Var(j), i32(5)), i32(64))))
         )
         target = self.output(self.elem)
+        out = binary("+", binary("*", Var(row), i32(64)), Var(j))
         read = Par(j, i32(0), i32(64), dist if local else self.dist(),
-                   (Store(target, (binary("+", binary("*", Var(row), i32(64)), Var(j)),), self.stored(Load(buf, (at,)))),))  # fmt: skip
+                   (Store(target, (out,), self.stored(Load(buf, (at,)))),))  # fmt: skip
         return [Alloc(buf), write, read]
 
     # ----------------------------------------------------------------------------------------------- expressions

@@ -1,4 +1,4 @@
-"""Random CUDA C++ kernels of the shapes that people write, from parts: guards, strides, trees, shuffles, staged tiles."""
+"""Random CUDA C++ kernels of the shapes that people write, from parts: guards, strides, trees."""
 
 from __future__ import annotations
 
