@@ -66,5 +66,3 @@ kernel k(y: f32* restrict, n: i32 range 1..2147483600)
     assert wraps(parse_kernel(text.replace("if i < n", "if i <= 0")), names) == []
     assert wraps(parse_kernel(text), {"n": (1, 1 << 30)}) == []
     assert [w.high for w in wraps(parse_kernel(text.replace("i + 40", "i + 100")), names)] == [2147483599 + 100]
-
-
