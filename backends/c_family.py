@@ -184,6 +184,8 @@ class Statements:
     def _store(self, s: Store) -> list[str]:
         place = self.x.subscript(s.buffer, s.index)
         if s.width != 1:
+            if isinstance(s.value, Cast) and s.value.style == "bit" and not s.cache:
+                return [self.d.store_as(s.buffer, place, self.x.exact(s.value.x), s.value.x.type)]
             t = Vec(scalar_of(accessed_type(s.buffer, len(s.index))), s.width)
             return [self.d.store_vector(s.buffer, place, self.x.piece(s.value), t, self.x.width(s.width), s.cache)]
         t2 = self.d.loaded_type(s.buffer, accessed_type(s.buffer, len(s.index)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ktc.ir.kernel import Kernel, KnobDecl, Param
-from ktc.ir.nodes import Alloc, Atomic, Expr, Sym
+from ktc.ir.nodes import Alloc, Atomic, Const, Expr, Sym
 from ktc.ir.types import (
     BF16,
     BOOL,
@@ -29,11 +29,13 @@ from ktc.ir.types import (
     Scalar,
     Type,
     Vec,
+    scalar_of,
 )
 
 from .c_family_base import TemplateParts, const_int
 from .c_family_cxx_tables import ATOMIC_TYPES, ATOMICS, BITCASTS, CXX_NAMES, FROM_FLOAT, HALF_FROM_INT, TO_FLOAT
 from .c_family_dialect import LANES, Dialect
+from .c_family_layout import wrap
 from .c_family_piece import HW_UPPER, POSTFIX, Piece
 
 
@@ -113,6 +115,18 @@ class CxxDialect(Dialect):
         name = "store_vec" + self.hint_suffix(cache)
         self.need(name)
         return f"{name}(&{place}, {value.text});"
+
+    def load_as(self, buffer: Sym, place: str, t: Type) -> str:
+        volatile = "volatile " if getattr(buffer.type, "volatile", False) else ""
+        return f"*reinterpret_cast<const {volatile}{self.type_name(t)}*>(&{place})"
+
+    def store_as(self, buffer: Sym, place: str, value: Piece, t: Type) -> str:
+        volatile = "volatile " if getattr(buffer.type, "volatile", False) else ""
+        return f"*reinterpret_cast<{volatile}{self.type_name(t)}*>(&{place}) = {value.text};"
+
+    def reshape_bits(self, p: Piece, to: Type) -> Piece:
+        self.need("bit_cast")
+        return Piece(f"bit_cast<{self.type_name(to)}>({p.text})", POSTFIX, to)
 
     # ------------------------------------------------------------------------------------------------- cache hints
 
@@ -261,6 +275,21 @@ class CxxDialect(Dialect):
         restrict = " __restrict__" if t.restrict or p.noalias else ""
         return f"{const}{volatile}{self.type_name(t.elem)}*{restrict} {name}"
 
+    def is_argument(self, p: Param) -> bool:
+        return not p.host and not p.symbol
+
+    def file_scope(self, kernel: Kernel) -> list[str]:
+        lines = []
+        for p in (p for p in kernel.params if p.symbol):
+            assert isinstance(p.sym.type, Ptr)
+            elem = p.sym.type.elem
+            values = ", ".join(self.exprs.assigned(Const(v, scalar_of(elem)), elem) for v in p.init)
+            align = f"{self.aligned.format(n=p.align)} " if p.align else ""
+            init = f" = {{{values}}}" if p.init else ""
+            word = {"managed": "__device__ __managed__"}.get(p.symbol, f"__{p.symbol}__")
+            lines += wrap(f"{word} {align}{self.type_name(elem)} {self.exprs.names.of(p.sym)}[{p.extent}]{init};", "")
+        return lines
+
     def signature(self, kernel: Kernel) -> tuple[str, str]:
         bounds = ""
         if kernel.launch is not None and kernel.launch.max_threads is not None:
@@ -284,7 +313,7 @@ class CxxDialect(Dialect):
             return TemplateParts()
         names = ", ".join(f"int {k.name}" for k in knobs)
         values = ", ".join(str(kernel.knob_values[k.name]) for k in knobs)
-        types = ", ".join(self.parameter(p, "").rstrip() for p in kernel.params if not p.host)
+        types = ", ".join(self.parameter(p, "").rstrip() for p in kernel.params if self.is_argument(p))
         return TemplateParts(
             head=(f"template <{names}>",), tail=("", f"template __global__ void {kernel.name}<{values}>({types});")
         )

@@ -22,6 +22,14 @@ template <typename T, int N>
 __device__ inline void store_vec(T* p, const vec<T, N>& v) {
   *reinterpret_cast<vec<T, N>*>(p) = v;
 }"""
+BIT_CAST_HELPER = """\
+template <typename T, typename U>
+__device__ inline T bit_cast(const U& u) {
+  static_assert(sizeof(T) == sizeof(U), "");
+  T t;
+  memcpy(&t, &u, sizeof(T));
+  return t;
+}"""
 INFINITY_HELPER = """\
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
@@ -53,7 +61,7 @@ ATOMIC_TYPES = {
 """Overloads that exist (CUDA C++ Programming Guide 13.0, 10.14); signed 64-bit go through ``unsigned long long``."""
 
 
-CXX_NAMES = """vec load_vec store_vec bits_of dynamic_shared threadIdx blockIdx blockDim gridDim warpSize class new
-delete this template typename operator private public protected namespace using throw try catch asm and or not xor
+CXX_NAMES = """vec load_vec store_vec bits_of bit_cast dynamic_shared threadIdx blockIdx blockDim gridDim warpSize class
+new delete this template typename operator private public protected namespace using throw try catch asm and or not xor
 constexpr constinit consteval nullptr friend virtual explicit export mutable alignas alignof decltype noexcept wchar_t
 thread_local"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Binary, Call, Const, Expr, Sym
 from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I32, Array, Opaque, Ptr, Scalar, Struct, Type, Vec
 
@@ -19,6 +20,8 @@ SYSTEM_HINTS = {"tex": "read the data from a buffer", "sur": "write the data to 
 class Dialect(DialectBase):
     """Base of the three dialects."""
 
+    null = "nullptr"
+
     def require(self, what: str, construct: str) -> None:
         """Refuse ``construct`` where the language cannot carry ``what`` (source text, inline PTX)."""
         self.refuse(
@@ -26,6 +29,14 @@ class Dialect(DialectBase):
             f"{construct} is CUDA and cannot be carried over",
             "rewrite it with built-ins the front-end understands",
         )
+
+    def is_argument(self, p: Param) -> bool:
+        """Whether ``p`` is in the printed signature (host values are not, nor are variables at file scope)."""
+        return not p.host
+
+    def file_scope(self, kernel: Kernel) -> list[str]:
+        """Declarations of the kernel's variables at file scope."""
+        return []
 
     # ------------------------------------------------------------------------------------------------------- types
 
@@ -195,4 +206,15 @@ class Dialect(DialectBase):
         raise NotImplementedError
 
     def make_vector(self, t: Vec, args: Sequence[str]) -> str:
+        raise NotImplementedError
+
+    def load_as(self, buffer: Sym, place: str, t: Type) -> str:
+        """The memory at ``place`` read as a ``t``."""
+        raise NotImplementedError
+
+    def store_as(self, buffer: Sym, place: str, value: Piece, t: Type) -> str:
+        raise NotImplementedError
+
+    def reshape_bits(self, p: Piece, to: Type) -> Piece:
+        """The bits of a value as a type with another number of lanes."""
         raise NotImplementedError

@@ -134,6 +134,8 @@ class Exprs:
     # ----------------------------------------------------------------------------------------------- operators
 
     def _unary(self, e: Unary, wrap: bool) -> Piece:
+        if e.op == "!" and isinstance(e.x, Call) and e.x.fn == "is_null":
+            return self._is_null(e.x, "!=")
         if e.op == "!":
             return Piece("!" + self.condition(e.x).at(UNARY), UNARY, BOOL)
         wrap = wrap and is_int32(e.type)
@@ -225,7 +227,7 @@ class Exprs:
         if e.style == "bit":
             if (special := infinity_or_nan(e)) is not None:
                 return self.d.constant(special)
-            return self.d.bitcast(self.exact(e.x), e.to)
+            return self._bits(e)
         if e.to == e.x.type:
             return self.piece(e.x, wrap)
         p = self.piece(e.x, wrap and is_int32(e.x.type))
@@ -241,6 +243,15 @@ class Exprs:
         if p.literal is not None and e.style == "implicit":
             return self.coerce(p, e.to)
         return self.d.convert(p, e.to, e.style)
+
+    def _bits(self, e: Cast) -> Piece:
+        """A reinterpretation; memory is read as the other type right away."""
+        source = e.x.type
+        if same_shape(source, e.to):
+            return self.d.bitcast(self.exact(e.x), e.to)
+        if isinstance(e.x, Load) and not e.x.cache:
+            return Piece(self.d.load_as(e.x.buffer, self.subscript(e.x.buffer, e.x.index), e.to), UNARY, e.to)
+        return self.d.reshape_bits(self.exact(e.x), e.to)
 
     # ----------------------------------------------------------------------------------------------------- memory
 
@@ -294,7 +305,16 @@ class Exprs:
     def _call(self, e: Call, wrap: bool) -> Piece:
         if e.fn == "cdiv":
             return self._cdiv(e, wrap)
+        if e.fn == "is_null":
+            return self._is_null(e, "==")
         return self.d.call(e.fn, [self.exact(a) for a in e.args], e.ty)
+
+    def _is_null(self, e: Call, op: str) -> Piece:
+        address = e.args[0]
+        assert isinstance(address, AddrOf)
+        return self._infix(
+            op, Piece(self.names.of(address.buffer), POSTFIX, e.ty), Piece(self.d.null, POSTFIX, e.ty), BOOL
+        )
 
     def _cdiv(self, e: Call, wrap: bool) -> Piece:
         a, b = e.args
@@ -308,6 +328,11 @@ class Exprs:
         value = self.condition(e.value) if e.kind in VOTES else self.exact(e.value)
         arg = self.piece(e.arg) if e.arg is not None else None
         return self.d.warp(e.kind, value, arg, self.piece(e.width), self.piece(e.mask), e.type)
+
+
+def same_shape(a: Type, b: Type) -> bool:
+    """Whether a reinterpretation between ``a`` and ``b`` is one of scalars."""
+    return isinstance(a, Scalar) and isinstance(b, Scalar)
 
 
 _PRINTERS: dict[type[Expr], Callable[..., Piece]] = {

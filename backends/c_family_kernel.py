@@ -14,7 +14,10 @@ def print_kernel(printer: Statements, kernel: Kernel) -> list[str]:
     """The kernel function: signature, parameters wrapped to the column limit, body."""
     d = printer.d
     printer.x.knob_upper = {k.name: max(k.domain) for k in kernel.knobs if k.domain}
-    params = [d.parameter(p, printer.names.declare(p.sym)) for p in kernel.params if not p.host]
+    for p in kernel.params:
+        if p.symbol:
+            printer.names.declare(p.sym)  # keeps its own name: the host knows it by that
+    params = [d.parameter(p, printer.names.declare(p.sym)) for p in kernel.params if d.is_argument(p)]
     for p in kernel.params:
         if p.range[0] is not None and p.range[0] >= 0 and p.sym.type == I32:
             printer.x.upper[p.sym] = LIMIT if p.range[1] is None else min(p.range[1], LIMIT)

@@ -12,7 +12,7 @@ from ktc.ir.types import BF16, E4M3, E5M2, F16, U32, Scalar, Type
 
 from .c_family_base import const_int
 from .c_family_cxx import CxxDialect
-from .c_family_cxx_tables import INFINITY_HELPER, LOAD_HELPER, NAN_HELPER, STORE_HELPER, VEC_HELPER
+from .c_family_cxx_tables import BIT_CAST_HELPER, INFINITY_HELPER, LOAD_HELPER, NAN_HELPER, STORE_HELPER, VEC_HELPER
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import POSTFIX, Piece
 from .spellings import is_known, spelling
@@ -158,6 +158,7 @@ class CudaDialect(CxxDialect):
         "vec": VEC_HELPER,
         "load_vec": LOAD_HELPER,
         "store_vec": STORE_HELPER,
+        "bit_cast": BIT_CAST_HELPER,
         "bits_of": HINTED_HELPERS,
         **{f"load_vec_{s}": _hinted_load(s, i) for s, i in LOAD_HINTS.items()},
         **{f"store_vec_{s}": _hinted_store(s, i) for s, i in STORE_HINTS.items()},

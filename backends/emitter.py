@@ -73,6 +73,7 @@ def _translation_unit(d: Dialect, kernel: Kernel, mode: str, provenance: str | N
     d.generic_vectors = _generic_vectors(kernel)
     printer = Statements(d, kernel)
     function = print_kernel(printer, kernel)
+    declared = d.file_scope(kernel)
     used = _used_knobs(kernel, d.bounds(kernel))
     knobs = [k for k in kernel.knobs if k.name in used]
     parts = d.template(kernel, knobs) if mode == "template" else None
@@ -84,6 +85,7 @@ def _translation_unit(d: Dialect, kernel: Kernel, mode: str, provenance: str | N
     sections += [_struct(d, name) for name in d.structs]
     sections.append(list(parts.top) if parts else constants)
     sections.append(d.late_declarations())
+    sections.append(declared)
     sections.append([*(parts.head if parts else ()), *function, *(parts.tail if parts else ())])
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 

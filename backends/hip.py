@@ -16,7 +16,7 @@ from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I16, I32, U16, U
 
 from .base import Emitted
 from .c_family_cxx import CxxDialect
-from .c_family_cxx_tables import LOAD_HELPER, STORE_HELPER, VEC_HELPER
+from .c_family_cxx_tables import BIT_CAST_HELPER, LOAD_HELPER, STORE_HELPER, VEC_HELPER
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import POSTFIX, Piece
 from .spellings import DIRECTED_STEMS, NEAREST, nearest, spelling
@@ -155,6 +155,7 @@ class HipDialect(CxxDialect):
         "vec": VEC_HELPER,
         "load_vec": LOAD_HELPER,
         "store_vec": STORE_HELPER,
+        "bit_cast": BIT_CAST_HELPER,
         "bits_of": BITS_OF_HELPER,
         "load_vec_cs": LOAD_CS_HELPER,
         "store_vec_cs": STORE_CS_HELPER,

@@ -127,7 +127,7 @@ def _dims(extents: Sequence[Expr], x: Exprs) -> str:
 def _cxx_call(emitted: Emitted, api: str, x_of: Callable) -> list[str]:
     x, names = x_of(emitted.kernel)
     g = geometry(emitted.kernel)
-    args = ", ".join(names.of(p.sym) for p in emitted.kernel.params if not p.host)
+    args = ", ".join(names.of(p.sym) for p in emitted.kernel.params if not p.host and not p.symbol)
     lines = [f"const dim3 grid({_dims(g.grid, x)});", f"const dim3 block({_dims(g.block, x)});"]
     shared = x.text(g.shared)
     if shared.isdigit() and int(shared) <= 48 * 1024:
@@ -152,7 +152,7 @@ def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) ->
     kernel = emitted.kernel
     x, names = x_of(kernel)
     g = geometry(kernel)
-    params = [x.d.parameter(p, names.of(p.sym)).replace(" __restrict__", "") for p in kernel.params]
+    params = [x.d.parameter(p, names.of(p.sym)).replace(" __restrict__", "") for p in kernel.params if not p.symbol]
     head = f"{api}Error_t launch_{emitted.entry}({', '.join([*params, f'{api}Stream_t stream'])}) {{"
     checks = _guard(g, x, names)
     lines = []
@@ -201,6 +201,8 @@ def _torch(emitted: Emitted, original: Emitted | None) -> str:
     args: list[str] = []
     for p in kernel.params:
         n, t = p.sym.name, p.sym.type
+        if p.symbol:
+            continue  # the host sets it, as it did for the original
         if isinstance(t, Ptr):
             readonly = t.const or p.readonly
             schema.append(f"Tensor {n}" if readonly else f"Tensor({chr(97 + len(schema))}!) {n}")

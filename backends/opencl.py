@@ -66,6 +66,7 @@ class OpenCLDialect(OpenCLCollectives):
         for n in (2, 4)
     }  # fmt: skip
     helpers: ClassVar = text_of.HELPERS
+    null = "0"
     reserved = frozenset(KEYWORDS.split())
 
     def __init__(self, profile) -> None:
@@ -232,6 +233,20 @@ class OpenCLDialect(OpenCLCollectives):
 
     def store_vector(self, buffer: Sym, place: str, value: Piece, t: Vec, width: str, cache: str) -> str:
         return f"*({self.space_of(buffer)}{self.vector_name(t)}*)&{place} = {value.text};"
+
+    def load_as(self, buffer: Sym, place: str, t: Type) -> str:
+        volatile = "volatile " if getattr(buffer.type, "volatile", False) else ""
+        return f"*(const {volatile}{self.space_of(buffer)}{self.type_name(t)}*)&{place}"
+
+    def store_as(self, buffer: Sym, place: str, value: Piece, t: Type) -> str:
+        volatile = "volatile " if getattr(buffer.type, "volatile", False) else ""
+        return f"*({volatile}{self.space_of(buffer)}{self.type_name(t)}*)&{place} = {value.text};"
+
+    def reshape_bits(self, p: Piece, to: Type) -> Piece:
+        native = [isinstance(t, Scalar) or self.native_vector(t) for t in (p.ctype, to)]  # type: ignore[arg-type]
+        if not all(native) or any(scalar_of(t) in (F16, BF16, BOOL) for t in (p.ctype, to)):
+            self.refuse("TYPE", f"no reinterpretation of {p.ctype} as {to}")
+        return Piece(f"as_{self.type_name(to)}({p.text})", POSTFIX, to)
 
     # -------------------------------------------------------------------------------------------------- statements
 

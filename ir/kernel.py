@@ -18,6 +18,10 @@ class Param:
     ``grid = num_tokens``). Launch expressions and parallel loops may use it; lowering adds it to the emitted signature
     if the body does. ``align`` is the buffer's base alignment in bytes, ``divisible_by`` and ``range`` (inclusive) are
     facts about a scalar, ``readonly``/``noalias`` facts about a buffer.
+
+    ``symbol`` is set for a variable at file scope (``constant | device | managed``) of ``extent`` elements, with its
+    initial values if the source gives them. CUDA and HIP declare it at file scope again; everywhere else (other
+    languages, workloads, the interpreter) it is a buffer that is passed like any other.
     """
 
     sym: Sym
@@ -27,6 +31,9 @@ class Param:
     noalias: bool = False
     readonly: bool = False
     host: bool = False
+    symbol: str = ""
+    extent: int = 0
+    init: tuple[int | float | bool, ...] = ()
 
 
 @dataclass(frozen=True)

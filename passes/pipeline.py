@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import BOOL, Expr, Knob, Sym
+from ktc.ir.nodes import BOOL, Decl, Expr, Knob, Sym
 from ktc.ir.text import parse_expr, print_kernel
+from ktc.ir.types import Ptr
 from ktc.ir.verifier import Problem, verify
-from ktc.ir.walk import knobs_in
+from ktc.ir.walk import knobs_in, walk
 
 from .base import Pass, Refused, Result, Script, Site, Step
 from .catalogue import PASSES
@@ -69,6 +70,11 @@ def apply_step(kernel: Kernel, step: Step) -> Result | Refused:
     if missing:
         hint = f"{step.name} takes: {_signature(p)}"
         return Refused("E-ARG-MISSING", f"{step.name} needs {', '.join(missing)}", hint=hint)
+    pointer = next((s for s in walk(kernel.body) if isinstance(s, Decl) and isinstance(s.sym.type, Ptr)), None)
+    if pointer is not None:
+        why = f"'{pointer.sym.name}' points to memory that is not known here, so no change can be shown to be safe"
+        return Refused("E-POINTER-VALUE", why, () if pointer.loc is None else (pointer.loc,),
+                       "pass the buffer as a parameter of its own")  # fmt: skip
     result = p.apply(kernel, args)
     if isinstance(result, Refused):
         return result

@@ -10,16 +10,18 @@ from pycparser import c_ast
 from ..nodes import Alloc, Expr, Store, fresh, i32
 from ..types import Array, Scalar, Type, Vec
 from .cxx_ast import CtorInit
-from .cxx_types import CArray, show
-from .exprs import Exprs
+from .cxx_types import CArray, Pointer, RecordType, show
+from .pointer_vars import PointerVariables
 from .values import (
     ArrayVal,
     ElemPlace,
+    FlatArray,
+    PtrVal,
     Value,
 )  # fmt: skip
 
 
-class Arrays(Exprs):
+class Arrays(PointerVariables):
     """Array declarations and their initialisers."""
 
     def _shape(self, t: CArray, node: Any) -> tuple[tuple[int, ...], Type]:
@@ -45,20 +47,19 @@ class Arrays(Exprs):
             self._init_array(v, t, values, node)
         return v
 
-    def declare_array(self, name: str, t: CArray, node: Any) -> ArrayVal:
+    def declare_array(self, name: str, t: CArray, node: Any) -> Value:
         dims, elem = self._shape(t, node)
+        key = ("array", name, str(self.place(node)))
+        if isinstance(elem, RecordType | Pointer) or key in self.hints:
+            return self.in_array(name, t, "local", node, key=key)
         if not isinstance(elem, Scalar | Vec):
-            self.fail(
-                "E-UNSUPPORTED-ARRAY",
-                f"an array of '{show(elem)}' is not supported",
-                node,
-                hint="use one array per field",
-            )
+            self.fail("E-UNSUPPORTED-ARRAY", f"an array of '{show(elem)}' is not supported", node)
         sym = fresh(name, Array(elem, tuple(i32(d) for d in dims), "local"))
+        self.origin[sym] = key
         self.emit(Alloc(sym, loc=self.loc))
         return ArrayVal(sym, (), t)
 
-    def _init_array(self, v: ArrayVal, t: CArray, values: list, node: Any) -> None:
+    def _init_array(self, v: Value, t: CArray, values: list, node: Any) -> None:
         dims, elem = self._shape(t, node)
         total = 1
         for d in dims:
@@ -70,20 +71,31 @@ class Arrays(Exprs):
         flat: dict[tuple[int, ...], Any] = {}
         _flatten(values, dims, (), flat)
         for index in itertools.product(*(range(d) for d in dims)):
+            if isinstance(v, FlatArray):
+                place: Value = v
+                for i in index:
+                    place = self.subscript(place, i32(i), node)
+                args = [flat[index]] if index in flat else []
+                if isinstance(elem, RecordType):
+                    args = args[0].exprs if args and isinstance(args[0], c_ast.InitList) else args
+                    self.store(place, self.brace_record(elem, args, node), node)
+                else:
+                    self.store(place, self.initial_value(elem, args, True, node), node)
+                continue
             e = self.initial_value(elem, [flat[index]], True, node) if index in flat else self.zero(elem)
             value = self.convert(self.rvalue(e, node), elem, "implicit", node).expr
+            assert isinstance(v, ArrayVal)
             self.emit(Store(v.buffer, tuple(i32(i) for i in index), value, loc=self.loc))
 
     def copy_array(self, dst: Value, src: Value, node: Any) -> None:
         """Element by element."""
-        assert isinstance(dst, ArrayVal) and isinstance(dst.type, CArray)
-        dims, elem = self._shape(dst.type, node)
+        assert isinstance(dst, ArrayVal | FlatArray) and isinstance(dst.type, CArray)
+        dims, _ = self._shape(dst.type, node)
         for index in itertools.product(*(range(d) for d in dims)):
-            at = tuple(i32(i) for i in index)
-            source: Value = src
-            for i in at:
-                source = self.subscript(source, i, node)
-            self.store(ElemPlace(dst.buffer, dst.prefix + at, elem), self.load(source), node)
+            source, target = src, dst
+            for i in index:
+                source, target = self.subscript(source, i32(i), node), self.subscript(target, i32(i), node)  # type: ignore[assignment]
+            self.store(target, self.load(source), node)
 
     def declare_shared(self, node: c_ast.Decl, t: Type, storage: list[str]) -> Value:
         """``__shared__`` static or ``extern __shared__`` dynamic memory; the same dynamic name is the same memory."""
@@ -97,16 +109,14 @@ class Arrays(Exprs):
             sym = fresh(node.name, Array(t, (i32(1),), "shared"))
             self.emit_alloc(Alloc(sym, align=align, loc=self.loc))
             return ElemPlace(sym, (i32(0),), t)
-        if not isinstance(t, CArray):
-            self.fail(
-                "E-UNSUPPORTED-SHARED", f"shared memory of type '{show(t)}'", node, hint="use one array per field"
-            )
-        dims, elem = self._shape(t, node)
+        dims, elem = self._shape(t, node) if isinstance(t, CArray) else ((), t)
+        key = ("shared", node.name, str(self.place(node)))
+        if isinstance(elem, RecordType | Pointer) or key in self.hints:
+            return self.in_array(node.name, t, "shared", node, align, key)
         if not isinstance(elem, Scalar | Vec):
-            self.fail(
-                "E-UNSUPPORTED-SHARED", f"shared memory of type '{show(elem)}'", node, hint="use one array per field"
-            )
+            self.fail("E-UNSUPPORTED-SHARED", f"shared memory of type '{show(elem)}'", node)
         sym = fresh(node.name, Array(elem, tuple(i32(d) for d in dims), "shared"))
+        self.origin[sym] = key
         self.emit_alloc(Alloc(sym, align=align, loc=self.loc))
         return ArrayVal(sym, (), t)
 
@@ -122,16 +132,20 @@ class Arrays(Exprs):
     def _dynamic(self, node: c_ast.Decl, t: Type, align: int) -> Value:
         if node.name in self.shared:
             return self.shared[node.name]
-        if not isinstance(t, CArray) or not isinstance(t.elem, Scalar | Vec):
-            self.fail(
-                "E-UNSUPPORTED-SHARED",
-                f"dynamic shared memory of type '{show(t)}'",
-                node,
-                hint="declare an array of bytes or numbers",
-            )
-        sym = fresh(node.name, Array(t.elem, (self.dynamic_extent(t.elem),), "shared"))
+        if not isinstance(t, CArray):
+            self.fail("E-UNSUPPORTED-SHARED", f"dynamic shared memory of type '{show(t)}'", node,
+                      hint="declare an array")  # fmt: skip
+        key = ("dynamic", node.name)
+        plain = isinstance(t.elem, Scalar | Vec) and key not in self.hints
+        elem = t.elem if plain else self.hinted(key, self.unit(t.elem, node))
+        if not plain:
+            natural = self.layout(t.elem, node)[1]
+            align = max(align, natural if natural > elem.bytes else 0)  # type: ignore[attr-defined]
+        sym = fresh(node.name, Array(elem, (self.dynamic_extent(elem),), "shared"))
+        self.origin[sym] = key
         self.emit_alloc(Alloc(sym, dynamic=True, align=align, loc=self.loc))
-        self.shared[node.name] = ArrayVal(sym, (), CArray(t.elem, None))
+        whole = CArray(t.elem, None)
+        self.shared[node.name] = ArrayVal(sym, (), whole) if plain else FlatArray(PtrVal(sym, (), None, whole), whole)
         return self.shared[node.name]
 
     def dynamic_extent(self, elem: Type) -> Expr:
@@ -161,6 +175,13 @@ def init_args(init: Any) -> list:
     if isinstance(init, CtorInit):
         return list(init.args)
     return list(init.exprs) if isinstance(init, c_ast.InitList) else [init]
+
+
+def flattened(values: list, dims: tuple[int, ...]) -> dict[tuple[int, ...], Any]:
+    """Braced values of an array by index."""
+    out: dict[tuple[int, ...], Any] = {}
+    _flatten(values, dims, (), out)
+    return out
 
 
 def _flatten(values: list, dims: tuple[int, ...], prefix: tuple[int, ...], out: dict[tuple[int, ...], Any]) -> None:

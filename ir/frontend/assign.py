@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from pycparser import c_ast
@@ -10,6 +11,7 @@ from ..nodes import Const, i32
 from ..types import I32, Vec
 from .lookup import Lookup
 from .values import (
+    ChoicePtr,
     PtrVal,
     RecordVal,
     RVal,
@@ -27,13 +29,11 @@ class Assignments(Lookup):
             found = self.operator_call(op * 2, [old], node)
             if found is not None:
                 return found
-        if isinstance(old, PtrVal):
-            kept = old
-            if post and old.offset is not None:
-                import dataclasses
-
-                kept = dataclasses.replace(old, offset=self.temp(old.offset, "old"))
-            self.store(place, self.pointer_add(old, i32(1 if op == "+" else -1), node), node)
+        if isinstance(old, PtrVal | ChoicePtr):
+            kept: Value = old
+            if post and id(node) not in self.unused:
+                kept = self._kept(old)
+            self.store(place, self.binary(op, old, RVal(i32(1)), node), node)
             return kept if post else self.load(place)
         place = self.stable(place)
         x = self.rvalue(place, node)
@@ -42,6 +42,12 @@ class Assignments(Lookup):
         one = RVal(Const(1, I32))
         self.store(place, self._as_place_type(self.arithmetic(op, x, one, node), place), node)
         return x if post else place
+
+    def _kept(self, p: PtrVal | ChoicePtr) -> Value:
+        """The pointer as it is now."""
+        if isinstance(p, PtrVal):
+            return p if p.offset is None else dataclasses.replace(p, offset=self.temp(p.offset, "old"))
+        return ChoicePtr(self.temp(p.which, "old_in"), tuple(self._kept(c) for c in p.choices))  # type: ignore[misc]
 
     def _as_place_type(self, v: RVal, place: Value) -> RVal:
         return self.convert(v, self.type_of(place))

@@ -7,15 +7,17 @@ from typing import Any
 from pycparser import c_ast
 
 from ..nodes import Const, VecMake, i32
-from ..types import BOOL, VOID, Scalar, Type, Vec
+from ..types import BOOL, I64, U64, VOID, Scalar, Type, Vec
 from .calls import Calls
 from .cxx_ast import Construct, CxxCast
 from .cxx_types import DIM3, Pointer, RecordType, Reference, show
 from .dialects import OPENCL
 from .opencl import vector_literal
 from .values import (
+    ChoicePtr,
     Dim3Val,
     ListVal,
+    NullVal,
     PtrToPlace,
     PtrVal,
     RecordVal,
@@ -44,7 +46,6 @@ class Construction(Calls):
                 return self.recast_pointer(v, to, node)
             if isinstance(to, Reference):
                 return self.view_reference(v, to.elem, node)
-            self.fail("E-UNSUPPORTED-POINTER", "a pointer cannot be turned into an integer", node)
         return self.cast(to, node.expr, "static", node)
 
     def view_reference(self, v: Value, elem: Type, node: Any) -> Value:
@@ -67,6 +68,11 @@ class Construction(Calls):
         v = self.load(v, node)
         if isinstance(v, RecordVal) and v.type == to:
             return v
+        if isinstance(v, PtrVal | ChoicePtr | NullVal) and isinstance(to, Scalar):
+            if to == BOOL:
+                return RVal(self.truth_of(v, node))
+            if to in (U64, I64):
+                return self.convert(self.address_bits(v, node), to)
         if isinstance(to, RecordType):
             return self.construct_record(to, [v], node)
         x = self.rvalue(v, node)

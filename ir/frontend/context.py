@@ -12,7 +12,7 @@ from pycparser import c_ast
 from ..diagnostics import KtcError, Loc
 from ..fold import simplify
 from ..nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
-from ..types import Type
+from ..types import Scalar, Type
 from ..walk import substitute_expr
 from .facts import Facts
 from .library import in_library
@@ -23,6 +23,15 @@ from .program import Program
 from .values import LazyVal, RecordVal, Value
 
 PRELUDES = ("prelude.cuh", "opencl.cuh")
+
+
+class Retry(Exception):
+    """Lowering must start again, with the buffer declared at ``key`` made of ``unit`` elements in one dimension."""
+
+    def __init__(self, key: Any, unit: Scalar) -> None:
+        super().__init__(key, unit)
+        self.key = key
+        self.unit = unit
 
 
 class Scope:
@@ -85,6 +94,25 @@ class Context:
     block: Any
     statement: Any
     switch_as_ifs: Any
+    layout: Any
+    unit: Any
+    memory_record: Any
+    load_bits: Any
+    store_bits: Any
+    load_pointer: Any
+    pointer_from: Any
+    store_slot: Any
+    deref_choice: Any
+    load_choice: Any
+    store_pointer: Any
+    pointer_variable: Any
+    emit_alloc: Any
+    _lane_element: Any
+    store_choice: Any
+    copy_units: Any
+    is_null: Any
+    eval: Any
+    rvalue: Any
     _starts: list[list[Stmt]]
 
     def __init__(self, program: Program, source: Preprocessed, file: str) -> None:
@@ -104,6 +132,12 @@ class Context:
         self.unused: set[int] = set()
         """Ids of expression nodes whose value nobody uses (statements), so that ``i++`` needs no copy."""
         self._prelude: dict[str, Any] = {}
+        self.origin: dict[Sym, Any] = {}
+        """Where a buffer whose element type can be chosen is declared."""
+        self.hints: dict[Any, Scalar] = {}
+        """Element types that an earlier attempt found to be needed, by place of declaration."""
+        self.untyped: set[Any] = set()
+        """Declarations of ``void*`` buffers of which nothing is known yet."""
 
     # ------------------------------------------------------------------ errors
     def place(self, node: Any) -> Loc | None:
@@ -169,6 +203,10 @@ class Context:
         if found:
             self._commented.add((loc.file, loc.line))
         return found
+
+    def hinted(self, key: Any, unit: Scalar) -> Scalar:
+        """The element type of the buffer declared at ``key``: ``unit``, or what was found to be needed."""
+        return self.hints.get(key, unit)
 
     def tag(self, name: str) -> frozenset[str]:
         """A unique tag ``loop:name`` (``loop:name.2`` for the second such loop, ...)."""

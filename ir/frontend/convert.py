@@ -12,7 +12,7 @@ from ..types import BOOL, F32, F64, I32, I64, U32, U64, Scalar, Type, Vec
 from .cxx_types import show
 from .dialects import OPENCL
 from .resolve import TypeResolver
-from .values import RVal, VarPlace
+from .values import ChoicePtr, NullVal, PtrToPlace, PtrVal, RVal, VarPlace
 
 
 class Converter(TypeResolver):
@@ -29,7 +29,7 @@ class Converter(TypeResolver):
                 if short is not None:
                     return RVal(short if to == U32 else Cast(to, short, "implicit"))
             if isinstance(e, Const):
-                c = _const_as(e, to)
+                c = const_as(e, to)
                 if c is not None:
                     return RVal(c)
             return RVal(Cast(to, e, style))
@@ -49,7 +49,13 @@ class Converter(TypeResolver):
 
     def condition(self, node: Any) -> Expr:
         """An expression in a boolean context."""
-        return self.truth(self.rval(node), node)
+        return self.truth_of(self.load(self.eval(node), node), node)
+
+    def truth_of(self, v: Any, node: Any = None) -> Expr:
+        """A loaded value as a condition: a number is not zero, a pointer is not ``nullptr``."""
+        if isinstance(v, PtrVal | PtrToPlace | ChoicePtr | NullVal):
+            return self.unary("!", RVal(self.is_null(v, node)), node).expr
+        return self.truth(self.rvalue(v, node), node)
 
     def truth(self, v: RVal, node: Any = None) -> Expr:
         if v.type == BOOL:
@@ -173,6 +179,8 @@ class Converter(TypeResolver):
             return a
         if isinstance(a, Const) and isinstance(b, Const):
             return Const(a.value + b.value, I64)
+        if isinstance(a, Binary) and a.op == "+" and isinstance(a.b, Const) and a.type == I64 and isinstance(b, Const):
+            return Binary("+", a.a, Const(a.b.value + b.value, I64))
         wide = any(isinstance(x.type, Scalar) and x.type.bits == 64 and not isinstance(x, Const) for x in (a, b))
         first = Cast(I64, a, "implicit" if wide else "static") if a.type != I64 else a
         if isinstance(a, Const):
@@ -200,7 +208,7 @@ def _is_floaty(c: Const) -> bool:
     return isinstance(c.value, float)
 
 
-def _const_as(c: Const, to: Scalar) -> Const | None:
+def const_as(c: Const, to: Scalar) -> Const | None:
     """A literal converted exactly as C++ would, or None when a cast must stay."""
     if to == BOOL:
         return Const(bool(c.value), BOOL)

@@ -8,21 +8,21 @@ from typing import Any
 from pycparser import c_ast
 
 from ..nodes import Const, Decl, Sym, fresh, i32
-from ..types import I64, VOID, Scalar, Type, Vec
+from ..types import VOID, Scalar, Type, Vec
 from .arrays import Arrays, init_args
-from .cxx_ast import CtorInit
+from .cxx_ast import CtorInit, CxxCast
 from .cxx_types import DIM3, Auto, CArray, Pointer, RecordType, Reference, show, size_of
 from .places import cost, describe
 from .program import Entity
 from .resolve import qualifiers
 from .values import (
+    ChoicePtr,
     Dim3Val,
     FunctionVal,
     ListVal,
     NullVal,
     PtrToPlace,
     PtrVal,
-    PtrVar,
     RecordVal,
     RVal,
     Value,
@@ -66,9 +66,8 @@ class Declarations(Arrays):
                 if v is None:
                     self.fail("E-SEMA-AUTO", "auto needs one initialiser", node)
                 v = self.load(v, node)
-                if isinstance(v, RecordVal) and mutated:
-                    copy = {k: self.load(x) for k, x in v.fields.items()}
-                    return self.new_record(v.type, name, node, copy)  # type: ignore[arg-type]
+                if isinstance(v, RecordVal) and (mutated or is_lvalue(args[0])):
+                    return self.copied(v, name, node)
                 if isinstance(v, FunctionVal | RecordVal | Dim3Val | PtrToPlace | NullVal):
                     return v
                 t = self.type_of(v)
@@ -124,10 +123,16 @@ class Declarations(Arrays):
 
     def _pointer(self, node: c_ast.Decl, t: Pointer, v: Value | None, mutated: bool) -> Value:
         if v is None:
-            self.fail("E-UNSUPPORTED-POINTER", f"the pointer '{node.name}' has no initialiser", node,
-                      hint="declare it where its value is known")  # fmt: skip
+            return self.pointer_variable(node.name, t, None, node)
         if not isinstance(v, PtrToPlace):
             v = self.load(v, node)
+        if isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0:
+            v = NullVal()
+        if isinstance(v, NullVal | ChoicePtr) and mutated:
+            return self.pointer_variable(node.name, t, v, node)
+        if isinstance(v, ChoicePtr):
+            which = v.which if isinstance(v.which, Const) else self.temp(v.which, f"{node.name}_in")
+            return self.pinned_choice(node.name, which, v)
         if isinstance(v, PtrVal):
             if isinstance(t.elem, CArray) or t.elem == v.elem:
                 pass
@@ -141,16 +146,24 @@ class Declarations(Arrays):
                     hint="use reinterpret_cast",
                 )
             if mutated:
-                sym = fresh(node.name, I64)
-                start = self.convert(RVal(v.offset if v.offset is not None else Const(0, I64)), I64).expr
-                self.emit(Decl(sym, start, loc=self.loc))
-                return PtrVar(sym, v, self.frame)
-            if v.offset is not None and (cost(v.offset) > 8 or not self.is_constant_expr(v.offset)):
-                return dataclasses.replace(v, offset=self.temp(v.offset, f"{node.name}_offset"))
-            return v
+                return self.pointer_variable(node.name, t, v, node)
+            return self._pinned_offset(node.name, v)
         if isinstance(v, PtrToPlace | NullVal):
             return v
         self.fail("E-SEMA-CONVERT", f"cannot initialise a pointer with {describe(v)}", node)
+
+    def _pinned_offset(self, name: str, v: PtrVal) -> PtrVal:
+        if v.offset is not None and (cost(v.offset) > 8 or not self.is_constant_expr(v.offset)):
+            return dataclasses.replace(v, offset=self.temp(v.offset, f"{name}_offset"))
+        return v
+
+    def pinned_choice(self, name: str, which: Any, v: ChoicePtr) -> ChoicePtr:
+        """``v`` with its offsets as they are now."""
+        offsets: dict[Any, Any] = {None: None}
+        for c in v.choices:
+            if c.offset not in offsets:
+                offsets[c.offset] = self._pinned_offset(name, c).offset
+        return ChoicePtr(which, tuple(dataclasses.replace(c, offset=offsets[c.offset]) for c in v.choices))
 
     def _reference(self, node: c_ast.Decl, t: Reference, args: list) -> Value:
         if len(args) != 1:
@@ -170,7 +183,7 @@ class Declarations(Arrays):
         if len(args) == 1 and not isinstance(args[0], c_ast.InitList):
             v = self.load(self.eval(args[0]), node)
             if isinstance(v, RecordVal) and v.type == t:
-                return self.new_record(t, name, node, {k: self.load(x) for k, x in v.fields.items()})
+                return self.copied(v, name, node)
             if brace and isinstance(node, CtorInit):
                 return self.brace_record(t, [v], node, name)
             return self.construct_record(t, [v], node, name)
@@ -186,7 +199,7 @@ class Declarations(Arrays):
 
     # ------------------------------------------------------------------ file scope
     def global_variable(self, entity: Entity, node: Any, args: list | None = None) -> Value:
-        """A file-scope constant by value; writable device memory is not supported."""
+        """A file-scope constant by value, or dynamic shared memory."""
         decl: c_ast.Decl = entity.node
         texture = self.texture_reference(decl, node)
         if texture is not None:
@@ -194,10 +207,9 @@ class Declarations(Arrays):
         storage = [*(decl.storage or []), *(s for s in (decl.funcspec or []) if isinstance(s, str))]
         if "__shared__" in storage:
             return self._dynamic(decl, self.resolve(decl.type), 0)
-        const = "constexpr" in storage or "const" in qualifiers(decl.type)
-        if ("__device__" in storage or "__constant__" in storage) and not const:
-            self.fail("E-UNSUPPORTED-GLOBAL", f"'{decl.name}' is device memory at file scope", node,
-                      hint="pass it to the kernel as a parameter")  # fmt: skip
+        if not ("constexpr" in storage or "const" in qualifiers(decl.type)):
+            self.fail("E-SEMA-CONSTANT", f"'{decl.name}' is a host variable", node,
+                      hint="declare it __device__ or __constant__, or const")  # fmt: skip
         if decl.init is None:
             self.fail("E-SEMA-CONSTANT", f"'{decl.name}' has no value that is known here", node)
         with self.scoped(namespace=entity.namespace, root=self.global_scope()):
@@ -222,6 +234,13 @@ class Declarations(Arrays):
             if c is None:
                 self.fail("E-SEMA-CONSTANT", f"the value of '{decl.name}' is not known while reading the source", node)
             return RVal(c)
+
+
+def is_lvalue(node: Any) -> bool:
+    """Whether the expression names an object that may change later."""
+    while isinstance(node, c_ast.Cast | CxxCast):
+        node = node.expr
+    return isinstance(node, c_ast.ID | c_ast.ArrayRef | c_ast.StructRef | c_ast.UnaryOp | c_ast.TernaryOp | Value)
 
 
 __all__ = ["Declarations", "ListVal", "Sym"]

@@ -7,8 +7,8 @@ from typing import Any
 from pycparser import c_ast
 
 from ..fold import fold_node
-from ..nodes import Binary, Const, Decl, Expr, HwIndex, Load, Var, fresh, i32
-from ..types import BOOL, I64, U64, Array, Ptr, Scalar, Type, Vec
+from ..nodes import Binary, Cast, Const, Decl, Expr, HwIndex, Load, Var, fresh, i32
+from ..types import I64, U64, Array, Ptr, Scalar, Type, Vec
 from ..walk import walk_expr
 from .assign import Assignments
 from .cxx_ast import Construct, CxxCast, Lambda, PackExpansion, QualName
@@ -17,6 +17,8 @@ from .lookup import HW
 from .opencl import components
 from .places import LANES, bitcast, describe
 from .values import (
+    ChoicePlace,
+    ChoicePtr,
     Dim3Val,
     ElemPlace,
     FunctionVal,
@@ -36,6 +38,7 @@ from .values import (
 )  # fmt: skip
 
 _PLACES = (VarPlace, ElemPlace, LanePlace, SubVec, SwizzlePlace, ViewPlace)
+_POINTERS = (PtrVal, NullVal, PtrToPlace, ChoicePtr)
 
 
 class Exprs(Assignments):
@@ -84,10 +87,8 @@ class Exprs(Assignments):
             found = self.operator_call(op, [a, b], node)
             if found is not None:
                 return found
-        if isinstance(a, PtrVal) or isinstance(b, PtrVal):
+        if isinstance(a, _POINTERS) or isinstance(b, _POINTERS):
             return self._pointer_binary(op, a, b, node)
-        if isinstance(a, NullVal | PtrToPlace) or isinstance(b, NullVal | PtrToPlace):
-            self.fail("E-UNSUPPORTED-POINTER", f"operator '{op}' on these pointers is not supported", node)
         x, y = self.rvalue(a, node), self.rvalue(b, node)
         if isinstance(x.type, Vec) or isinstance(y.type, Vec):
             found = self.operator_call(op, [x, y], node)
@@ -96,8 +97,11 @@ class Exprs(Assignments):
         return self.arithmetic(op, x, y, node)
 
     def _pointer_binary(self, op: str, a: Value, b: Value, node: Any) -> Value:
-        if op == "+" and isinstance(a, RVal) and isinstance(b, PtrVal):
+        if op == "+" and isinstance(a, RVal) and isinstance(b, PtrVal | ChoicePtr):
             a, b = b, a
+        if op in ("+", "-") and isinstance(a, ChoicePtr) and isinstance(b, RVal):
+            moved = tuple(self._pointer_binary(op, c, b, node) for c in a.choices)
+            return ChoicePtr(a.which, moved)  # type: ignore[arg-type]
         if op in ("+", "-") and isinstance(a, PtrVal) and isinstance(b, RVal):
             e = self.promote(b).expr
             if op == "-":
@@ -107,20 +111,26 @@ class Exprs(Assignments):
         if isinstance(a, PtrVal) and isinstance(b, PtrVal) and a.buffer == b.buffer and a.prefix == b.prefix:
             x, y = (self.convert(RVal(p.offset or Const(0, I64)), I64).expr for p in (a, b))
             if op == "-":
-                num, _ = self._ratio(a, node)
+                num, _ = self.pointer_ratio(a, node)
                 diff: Expr = Binary("-", x, y)
                 return RVal(diff if num == 1 else Binary("/", diff, Const(num, I64)))
             if op in ("==", "!=", "<", "<=", ">", ">="):
                 return RVal(Binary(op, x, y))
-        if op in ("==", "!=") and (isinstance(a, NullVal) or isinstance(b, NullVal)):
-            p = a if isinstance(a, PtrVal) else b
-            assert isinstance(p, PtrVal)
-            if isinstance(p.buffer.type, Array):
-                return RVal(Const(op == "!=", BOOL))
-            self.fail("E-UNSUPPORTED-NULL",
-            f"'{p.buffer.name}' is compared with nullptr: optional buffers are not supported", node,
-                      hint="write a kernel with the buffer and one without, or use a template parameter")  # fmt: skip
-        self.fail("E-UNSUPPORTED-POINTER", f"operator '{op}' on pointers into different buffers", node)
+        null = (NullVal, RVal)  # nullptr, or a literal 0
+        if op in ("==", "!=") and (isinstance(a, null) or isinstance(b, null)):
+            p, other = (b, a) if isinstance(a, null) else (a, b)
+            if isinstance(other, NullVal) or (isinstance(other.expr, Const) and other.expr.value == 0):  # type: ignore[attr-defined]
+                absent = self.is_null(p, node)
+                return RVal(absent if op == "==" else self.unary("!", RVal(absent), node).expr)
+        if op in ("&&", "||"):
+            return RVal(Binary(op, self.truth_of(a, node), self.truth_of(b, node)))
+        if isinstance(a, PtrVal) and isinstance(b, PtrVal) and op in ("==", "!=", "<", "<=", ">", ">=", "-"):
+            x, y = (self.address_bits(p, node).expr for p in (a, b))
+            if op != "-":
+                return RVal(Binary(op, x, y))
+            size = self.layout(a.elem, node)[0]
+            return RVal(Binary("/", Binary("-", *(Cast(I64, e) for e in (x, y))), Const(size, I64)))
+        self.fail("E-UNSUPPORTED-POINTER", f"operator '{op}' on these pointers is not supported", node)
 
     def _unary(self, node: c_ast.UnaryOp) -> Value:
         op = node.op
@@ -133,6 +143,10 @@ class Exprs(Assignments):
                 return self.deref(v, None, node)
             if isinstance(v, PtrToPlace):
                 return self.view(v, None, node)
+            if isinstance(v, ChoicePtr):
+                return self.deref_choice(v, None, node)
+            if isinstance(v, RecordVal) and (found := self.operator_call("*", [v], node)) is not None:
+                return found
             self.fail("E-SEMA-POINTER", f"cannot dereference {describe(v)}", node)
         if op in ("++", "--", "p++", "p--"):
             return self._increment(node, op[-1], op[0] == "p")
@@ -152,6 +166,8 @@ class Exprs(Assignments):
             found = self.operator_call(op, [v], node)
             if found is not None:
                 return found
+        if op == "!" and isinstance(v, _POINTERS):
+            return RVal(self.is_null(v, node))
         return self.unary(op, self.rvalue(v, node), node)
 
     def _fold_pack(self, node: Any, op: str) -> Value:
@@ -194,6 +210,8 @@ class Exprs(Assignments):
                 base = self.deref(base, None, node)
             elif isinstance(base, PtrToPlace):
                 base = self.view(base, None, node)
+            elif isinstance(base, ChoicePtr):
+                base = self.deref_choice(base, None, node)
         return self.member(base, name, node)
 
     def hardware(self, level: str, axis: str) -> RVal:
@@ -214,6 +232,8 @@ class Exprs(Assignments):
         if isinstance(base, OpaqueVal):
             return OpaqueVal(f"{base.name}_{name}")
         t = self.type_of(base)
+        if isinstance(base, ChoicePlace):
+            return self.chosen(base.which, tuple(self.member(c, name, node) for c in base.choices), node)
         if isinstance(t, Vec) and name in LANES and LANES[name] < int(t.n):  # type: ignore[arg-type]
             return (
                 LanePlace(base, i32(LANES[name]), t.elem)

@@ -22,6 +22,8 @@ class Facts:
     views: dict[str, list[Any]] = field(default_factory=dict)
     loop_only: set[str] = field(default_factory=set)
     returns: int = 0
+    sources: dict[str, list[Any]] = field(default_factory=dict)
+    """What is assigned to a variable, or initialises it: expressions by name."""
 
     @staticmethod
     def empty() -> Facts:
@@ -68,6 +70,10 @@ def facts_of(body: Any, by_reference: dict[str, set[int]]) -> Facts:
         node = stack.pop()
         if isinstance(node, c_ast.Assignment):
             _note(facts, node.lvalue)
+            if node.op == "=" and isinstance(node.lvalue, c_ast.ID):
+                facts.sources.setdefault(node.lvalue.name, []).append(node.rvalue)
+        elif isinstance(node, c_ast.Decl) and node.init is not None and node.name:
+            facts.sources.setdefault(node.name, []).append(node.init)
         elif isinstance(node, c_ast.UnaryOp) and node.op in ("++", "--", "p++", "p--", "&"):
             _note(facts, node.expr)
         elif isinstance(node, c_ast.FuncCall):
@@ -97,13 +103,26 @@ def _note(facts: Facts, lvalue: Any) -> None:
     name = base_name(lvalue)
     if name is not None:
         # p[i] = x and *p = x change what p points to, not p; but a scalar under & is changed
-        through = lvalue
-        while isinstance(through, c_ast.Cast | CxxCast):
-            through = through.expr
-        if isinstance(through, c_ast.ArrayRef) or (isinstance(through, c_ast.UnaryOp) and through.op == "*"):
+        if _through_pointer(lvalue):
             facts.mutated.add("*" + name)
         else:
             facts.mutated.add(name)
+
+
+def _through_pointer(node: Any) -> bool:
+    """Whether the lvalue is what a pointer or array at its bottom points to, not that itself."""
+    while node is not None:
+        if isinstance(node, c_ast.ArrayRef) or (isinstance(node, c_ast.UnaryOp) and node.op == "*"):
+            return True
+        if isinstance(node, c_ast.StructRef):
+            if node.type == "->":
+                return True
+            node = node.name
+        elif isinstance(node, c_ast.Cast | CxxCast):
+            node = node.expr
+        else:
+            return False
+    return False
 
 
 def _assigned_in_init(init: Any) -> str | None:

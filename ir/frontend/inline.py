@@ -7,7 +7,7 @@ from typing import Any
 from pycparser import c_ast
 
 from ..nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
-from ..types import I64, VOID, Scalar, Type, Vec
+from ..types import VOID, Scalar, Type, Vec
 from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
 from .context import Frame, Scope
 from .cxx_ast import Function, Lambda, QualName
@@ -19,6 +19,8 @@ from .places import cost
 from .program import Entity
 from .values import (
     ArrayVal,
+    ChoicePtr,
+    FlatArray,
     FunctionVal,
     ListVal,
     NullVal,
@@ -56,6 +58,8 @@ class Inliner(Intrinsics):
         return self._by_reference
 
     _by_reference: dict[str, set[int]] | None = None
+    _aliases = False
+    """Whether the function being entered could change an argument while its parameter is in use."""
 
     def inline(self, e: Entity, bindings: dict[str, Value], args: list[Value], node: Any, scope: Scope,
                record: RecordVal | None = None) -> Value:  # fmt: skip
@@ -108,6 +112,7 @@ class Inliner(Intrinsics):
         self, fn: Function, facts: Facts, args: list[Value], node: Any, pending: list[tuple[Sym, Expr]]
     ) -> None:
         params = params_of(fn)
+        self._aliases = fn.kind != "function" or fn.name == "lambda" or any(_is_indirect(p) for p in params)
         if sum(_is_mutable_reference(p) for p in params) > 1:
             args = [self.pin(a) if _is_mutable_reference(p) else a for p, a in zip(params, args)] + args[len(params) :]
         for i, p in enumerate(params):
@@ -131,20 +136,26 @@ class Inliner(Intrinsics):
             v = self.initial_value(t.elem if isinstance(t, Reference) else t, list(v.items), True, node)
         if isinstance(t, Reference):
             same = t.elem == self.type_of(v) or not isinstance(t.elem, Scalar)
-            if isinstance(v, RecordVal | ArrayVal | FunctionVal | PtrVar) or (same and not isinstance(v, RVal)):
-                return self.stable(v)
+            if isinstance(v, RecordVal | ArrayVal | FlatArray | FunctionVal | PtrVar) or (
+                same and not isinstance(v, RVal)
+            ):
+                return self.pin(v)
             t = t.elem
         v = self.load(v, node)
         if isinstance(t, Auto):
             t = self.type_of(v)
         if isinstance(t, Pointer):
+            if isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0:
+                v = NullVal()
+            if isinstance(v, ChoicePtr | NullVal) and mutated:
+                return self.pointer_variable(name, t, v, node)
+            if isinstance(v, ChoicePtr) and not isinstance(v.which, Const):
+                return ChoicePtr(self.temp(v.which, f"{name}_in"), v.choices)
             if isinstance(v, PtrVal):
                 if t.elem != v.elem and t.elem != VOID and not isinstance(v.elem, CArray):
                     self.fail("E-SEMA-CONVERT", f"cannot pass '{show(self.type_of(v))}' as '{show(t)}'", node)
                 if mutated:
-                    sym = fresh(name, I64)
-                    self.emit(Decl(sym, self.convert(RVal(v.offset or Const(0, I64)), I64).expr, loc=self.loc))
-                    return PtrVar(sym, v, self.frame)
+                    return self.pointer_variable(name, t, v, node)
                 if v.offset is not None and cost(v.offset) > 12:
                     import dataclasses
 
@@ -152,7 +163,7 @@ class Inliner(Intrinsics):
             return v
         if isinstance(t, RecordType):
             if isinstance(v, RecordVal) and v.type == t:
-                return self.new_record(t, name, node, {k: self.load(x) for k, x in v.fields.items()}) if mutated else v
+                return self.copied(v, name, node) if mutated or v.at is not None or self._aliases else v
             return self.construct_record(t, [v], node)
         if isinstance(v, FunctionVal | RecordVal) and not isinstance(t, Scalar):
             return v
@@ -227,6 +238,11 @@ def _mentioned(x: Expr):
 
 def params_of(fn: Function) -> list:
     return [p for p in fn.decl.type.args.params if not isinstance(p, c_ast.EllipsisParam)] if fn.decl.type.args else []
+
+
+def _is_indirect(p: Any) -> bool:
+    """Whether the parameter can change what another one was made from."""
+    return _is_mutable_reference(p) or isinstance(p.type, c_ast.PtrDecl)
 
 
 def _is_mutable_reference(p: Any) -> bool:

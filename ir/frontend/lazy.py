@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from pycparser import c_ast
@@ -10,7 +11,10 @@ from ..nodes import Binary, Const, Decl, Expr, Select, Stmt, Var, fresh
 from ..types import BOOL, I64, Scalar, Type
 from .construct import Construction
 from .values import (
+    ChoicePtr,
+    NullVal,
     PtrVal,
+    RecordVal,
     RVal,
     Value,
 )  # fmt: skip
@@ -53,13 +57,36 @@ class LazyOperators(Construction):
             and not (pre_a or pre_b)
         ):
             x, y = (self.convert(RVal(p.offset or Const(0, I64)), I64).expr for p in (a, b))
-            import dataclasses
-
             return dataclasses.replace(a, offset=Select(cond, x, y))
+        if not (pre_a or pre_b) and (chosen := self._choice(cond, a, b, node)) is not None:
+            return chosen
         p, q = self.rvalue(a, node.iftrue), self.rvalue(b, node.iffalse)
         if not pre_a and not pre_b:
             return self.select(cond, p, q, node)
         return self._ternary_statement(cond, p, q, pre_a, pre_b, node)
+
+    def _choice(self, cond: Expr, a: Value, b: Value, node: Any) -> Value | None:
+        """``cond ? a : b`` of pointers or records."""
+        pointers = (PtrVal, ChoicePtr, NullVal)
+        if isinstance(a, RVal) and isinstance(a.expr, Const) and a.expr.value == 0 and isinstance(b, pointers):
+            a = NullVal()
+        if isinstance(b, RVal) and isinstance(b.expr, Const) and b.expr.value == 0 and isinstance(a, pointers):
+            b = NullVal()
+        if isinstance(a, pointers) and isinstance(b, pointers):
+            return self.choose_pointer(cond, a, b, node)
+        if isinstance(a, RecordVal) and isinstance(b, RecordVal) and a.type == b.type:
+            test = self.temp(cond, "cond")
+            out = self.new_record(a.type, "value", node, {}, default=False)  # type: ignore[arg-type]
+            from ..nodes import If
+
+            branches = []
+            for v in (a, b):
+                with self.controlled(), self.capture() as stmts:
+                    self.store(out, v, node)
+                branches.append(tuple(stmts))
+            self.emit(If(test, branches[0], branches[1], loc=self.loc))
+            return out
+        return None
 
     def _ternary_statement(self, cond: Expr, a: RVal, b: RVal, pre_a: list[Stmt], pre_b: list[Stmt], node: Any) -> RVal:
         from ..nodes import Assign, If

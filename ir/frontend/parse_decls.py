@@ -86,7 +86,7 @@ class DeclParser(NameParser):
         args = []
         if self._accept("LPAREN"):
             if tok.value in ("__attribute__", "__declspec"):
-                self._skip_to_close()
+                self._parse_attributes(add)
             else:
                 while self._peek_type() != "RPAREN":
                     args.append(self._parse_bracketed(self._parse_conditional_expression))
@@ -97,6 +97,21 @@ class DeclParser(NameParser):
             add(c_ast.Alignas(args[0], self._tok_coord(tok)), "alignment")
         elif tok.value in ("__launch_bounds__", "__cluster_dims__", "__maxnreg__"):
             add((tok.value, args), "function")
+
+    def _parse_attributes(self, add) -> None:
+        """``__attribute__((...))`` after its first bracket: packing and alignment count, the rest is skipped."""
+        depth = 1
+        while depth:
+            tok = self._advance()
+            depth += (tok.type == "LPAREN") - (tok.type == "RPAREN")
+            word = str(tok.value).strip("_")
+            if word == "packed":
+                add("packed", "alignment")
+            elif word in ("aligned", "align") and self._peek_type() == "LPAREN":
+                self._advance()
+                add(c_ast.Alignas(self._parse_bracketed(self._parse_conditional_expression), self._tok_coord(tok)),
+                    "alignment")  # fmt: skip
+                self._expect("RPAREN")
 
     def _skip_to_close(self) -> None:
         """Skip to the ``)`` that closes an already consumed ``(``."""

@@ -247,8 +247,18 @@ class NameParser(TokenParser):
             self._reset(mark)
 
     def _paren_is_cast(self) -> bool:
-        """At ``T (`` of a statement: a functional cast rather than ``T (name)``, which nobody writes."""
-        return True
+        """At ``T (`` of a statement: a functional cast rather than ``T (name)``, which nobody writes.
+
+        ``T (*name)[`` and ``T (&name)[`` declare.
+        """
+        at = 2 if self._peek_type() != "LPAREN" else 1
+        if self._peek_type(at) != "LPAREN" or self._peek_type(at + 1) not in ("TIMES", "AND"):
+            return True
+        at += 2
+        while self._peek_type(at) in ("CONST", "RESTRICT", "VOLATILE"):
+            at += 1
+        declares = self._peek_type(at + 1) == "RPAREN" and self._peek_type(at + 2) in ("LBRACKET", "LPAREN")
+        return not (self._peek_type(at) in ("ID", "TYPEID") and declares)
 
     def _parse_named_type(self) -> c_ast.Node:
         name = self._parse_qual_name()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pycparser import c_ast
 
 from ..diagnostics import KtcError
@@ -11,6 +13,20 @@ from .parse_stmts import StmtParser
 
 class RecordParser(StmtParser):
     """Records and enums. ``_record`` is the stack of class names being parsed."""
+
+    _packing = 0
+    """Depth of ``#pragma pack``: records inside may have misaligned members."""
+
+    def _note_pragma(self, text: str) -> None:
+        m = re.match(r"pack\s*\(\s*(push|pop)?\s*,?\s*(\d*)", text)
+        if m is None:
+            return
+        if m[1] == "push":
+            self._packing += 1
+        elif m[1] == "pop":
+            self._packing = max(0, self._packing - 1)
+        else:
+            self._packing = 1 if m[2] else 0
 
     def _parse_record(self):
         kind = _RECORDS[self._advance().type]
@@ -57,6 +73,9 @@ class RecordParser(StmtParser):
         self._record.pop()
         self._pop_scope()
         self._expect("RBRACE")
+        self._skip_attributes(align)
+        if self._packing:
+            align.append("packed")
         return Record(kind, name, bases, items, align, spec_args, coord=coord)
 
     def _skip_attributes(self, align: list) -> None:
@@ -102,13 +121,16 @@ class RecordParser(StmtParser):
         decl = self._parse_cxx_declarator(abstract=self._peek_type() == "COLON")
         if isinstance(decl, c_ast.FuncDecl):
             return [self._parse_function(spec, decl, "function")]
-        infos = [self._parse_declarator_init(decl)]
-        if self._peek_type() == "COLON":
-            self._unsupported("a bit-field", self._here(), "use a whole integer")
+        infos = [self._parse_bit_field(decl)]
         while self._accept("COMMA"):
-            infos.append(self._parse_init_declarator())
+            infos.append(self._parse_bit_field(self._parse_cxx_declarator(abstract=self._peek_type() == "COLON")))
         self._expect("SEMI")
         return [*types, *self._build_declarations(spec=spec, decls=infos, typedef_namespace=True)]
+
+    def _parse_bit_field(self, decl) -> dict:
+        """A member's declarator with its width, if it is a bit-field, and its initialiser."""
+        width = self._parse_conditional_expression() if self._accept("COLON") else None
+        return {**self._parse_declarator_init(decl), "bitsize": width}
 
     def _parse_member_specifiers(self):
         """Specifiers, stopping before a constructor's own name."""

@@ -112,7 +112,9 @@ class CudaParser(FunctionParser):
             self._advance()
             return []
         if kind in ("PPPRAGMA", "_PRAGMA"):
-            return [self._parse_pppragma_directive()]
+            pragma = self._parse_pppragma_directive()
+            self._note_pragma(str(pragma.string))
+            return [pragma]
         if kind == "ATTRIBUTE_BEGIN":
             self._parse_attribute_specifier_sequence()
             return self._parse_external_declaration()

@@ -19,15 +19,20 @@ from ..nodes import (
     fresh,
     i32,
 )
-from ..types import I64, U8, Type, Vec, scalar_of
+from ..types import U8, Type, Vec, scalar_of
 from ..walk import walk_expr
 from .pointers import Pointers, bitcast, cost, describe, element
 from .values import (
     ArrayVal,
+    BitPlace,
+    ChoicePlace,
+    ChoicePtr,
     Dim3Val,
     ElemPlace,
+    FlatArray,
     LanePlace,
     NullVal,
+    PtrSlot,
     PtrVal,
     PtrVar,
     RecordVal,
@@ -63,10 +68,19 @@ class Places(Pointers):
             return RVal(VecMake(v.type, tuple(lanes)))
         if isinstance(v, ViewPlace):
             return RVal(bitcast(Var(v.sym), v.type))
-        if isinstance(v, ArrayVal):
+        if isinstance(v, ArrayVal | FlatArray):
             return self.decay(v)
         if isinstance(v, PtrVar):
-            return dataclasses.replace(v.start, offset=Var(v.offset))
+            at = Var(v.offset)
+            if v.which is not None:
+                return ChoicePtr(Var(v.which), tuple(dataclasses.replace(c, offset=at) for c in v.choices))
+            return dataclasses.replace(v.start, offset=at)
+        if isinstance(v, BitPlace):
+            return self.load_bits(v)
+        if isinstance(v, PtrSlot):
+            return self.load_pointer(v, node)
+        if isinstance(v, ChoicePlace):
+            return self.load_choice(v, node)
         return v
 
     def rvalue(self, v: Value, node: Any = None) -> RVal:
@@ -119,13 +133,20 @@ class Places(Pointers):
         if isinstance(place, RecordVal):
             if not isinstance(v, RecordVal) or v.type != place.type:
                 self.fail("E-SEMA-ASSIGN", f"cannot assign {describe(v)} to {describe(place)}", node)
+            if self.copy_units(place, v, node):
+                return
+            if place.type.decl[0].node.kind == "union":  # type: ignore[attr-defined]
+                self.fail("E-UNSUPPORTED-UNION", "this union cannot be copied as a whole", node, hint="copy a member")
             for name in list(place.fields):
                 self.assign_field(place, name, self.load(v.fields[name], node), node)
             return
-        if isinstance(place, PtrVar):
-            self._store_pointer(place, v, node)
+        if isinstance(place, PtrSlot):
+            self.store_slot(place, v, node)
             return
-        if isinstance(place, RVal | PtrVal | ArrayVal | NullVal | Dim3Val):
+        if isinstance(place, PtrVar):
+            self.store_pointer(place, v, node)
+            return
+        if isinstance(place, RVal | PtrVal | ArrayVal | FlatArray | NullVal | Dim3Val):
             self.fail("E-SEMA-ASSIGN", "this cannot be assigned to", node)
         if isinstance(place, VarPlace) and place.const:
             self.fail("E-SEMA-ASSIGN", f"'{place.sym.name}' is const", node)
@@ -148,6 +169,10 @@ class Places(Pointers):
                 self._store_lane(LanePlace(place.base, i32(k), place.type.elem), Load(x.sym, (i32(i),)), node)
         elif isinstance(place, LanePlace):
             self._store_lane(place, e, node)
+        elif isinstance(place, BitPlace):
+            self.store_bits(place, RVal(e), node)
+        elif isinstance(place, ChoicePlace):
+            self.store_choice(place, RVal(e), node)
         else:
             self.fail("E-SEMA-ASSIGN", f"cannot assign to {describe(place)}", node)
 
@@ -163,17 +188,6 @@ class Places(Pointers):
             self.fail("E-UNSUPPORTED-LANE", "a component of a reinterpreted vector cannot be assigned", node,
                       hint="load the whole vector into a variable, change it, store it back")  # fmt: skip
 
-    def _store_pointer(self, place: PtrVar, v: Value, node: Any) -> None:
-        v = self.load(v, node)
-        moves = isinstance(v, PtrVal) and (v.buffer != place.start.buffer or v.prefix != place.start.prefix)
-        if moves and place.owner is self.frame and not self.frame.control:
-            place.start, moves = v, False  # type: ignore[assignment]
-        if not isinstance(v, PtrVal) or moves:
-            self.fail("E-UNSUPPORTED-POINTER", "this pointer would point into another buffer than before", node,
-                      hint="use an index into each buffer, or two variables")  # fmt: skip
-        offset = v.offset if v.offset is not None else Const(0, I64)
-        self.emit(Assign(place.offset, self.convert(RVal(offset), I64).expr, loc=self.loc))
-
     # ------------------------------------------------------------------ pointers
 
     # ------------------------------------------------------------------ types of values
@@ -184,6 +198,12 @@ class Places(Pointers):
             return dataclasses.replace(v, index=tuple(self.once(i) for i in v.index))
         if isinstance(v, LanePlace):
             return dataclasses.replace(v, base=self.stable(v.base), lane=self.once(v.lane))
+        if isinstance(v, BitPlace):
+            return dataclasses.replace(v, base=self.stable(v.base))
+        if isinstance(v, ChoicePlace):
+            return dataclasses.replace(v, choices=tuple(self.stable(c) for c in v.choices))
+        if isinstance(v, RecordVal) and v.at is not None and v.at.offset is not None:
+            return self.memory_record(dataclasses.replace(v.at, offset=self.once(v.at.offset)), None)
         return v
 
     def once(self, e: Expr) -> Expr:
@@ -196,6 +216,14 @@ class Places(Pointers):
             return dataclasses.replace(v, index=tuple(self._pinned(i) for i in v.index))
         if isinstance(v, LanePlace):
             return dataclasses.replace(v, base=self.pin(v.base), lane=self._pinned(v.lane))
+        if isinstance(v, BitPlace):
+            return dataclasses.replace(v, base=self.pin(v.base))
+        if isinstance(v, ChoicePlace):
+            return dataclasses.replace(v, which=self._pinned(v.which), choices=tuple(self.pin(c) for c in v.choices))
+        if isinstance(v, RecordVal) and v.at is not None and v.at.offset is not None:
+            return self.memory_record(dataclasses.replace(v.at, offset=self._pinned(v.at.offset)), None)
+        if isinstance(v, FlatArray) and v.start.offset is not None:
+            return dataclasses.replace(v, start=dataclasses.replace(v.start, offset=self._pinned(v.start.offset)))
         return v
 
     def _pinned(self, e: Expr) -> Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NoReturn
 
 from ..nodes import (
     Binary,
@@ -18,15 +18,21 @@ from ..nodes import (
     WarpOp,
     i32,
 )
-from ..types import Array, Ptr, Scalar, Type, Vec, scalar_of
-from .convert import Converter
-from .cxx_types import CArray, Pointer, RecordType, show, size_of
+from ..types import BOOL, I64, U8, U16, U32, U64, VOID, Array, Ptr, Scalar, Type, Vec, scalar_of
+from .context import Retry
+from .convert import Converter, const_as
+from .cxx_types import DIM3, NULLPTR_T, CArray, FunctionType, Pointer, RecordType, show, size_of
 from .values import (
     ArrayVal,
+    ChoicePlace,
+    ChoicePtr,
     Dim3Val,
     ElemPlace,
+    FlatArray,
+    FunctionVal,
     LanePlace,
     NullVal,
+    PtrSlot,
     PtrToPlace,
     PtrVal,
     PtrVar,
@@ -34,18 +40,23 @@ from .values import (
     RVal,
     SubVec,
     SwizzlePlace,
+    TypeVal,
     Value,
     VarPlace,
     ViewPlace,
 )  # fmt: skip
 
+UNSIGNED = {1: U8, 2: U16, 4: U32, 8: U64}
+
 
 class Pointers(Converter):
     """Pointers. Places themselves are read and written in ``places``."""
 
-    def decay(self, a: ArrayVal) -> PtrVal:
+    def decay(self, a: ArrayVal | FlatArray) -> PtrVal:
         """An array as a pointer to its first element."""
         assert isinstance(a.type, CArray)
+        if isinstance(a, FlatArray):
+            return dataclasses.replace(a.start, elem=a.type.elem)
         t = a.buffer.type
         dims = len(t.shape) if isinstance(t, Array) else 1
         elem = a.type.elem
@@ -59,42 +70,70 @@ class Pointers(Converter):
 
     def pointer_add(self, p: PtrVal, e: Expr, node: Any) -> PtrVal:
         """``p + e``."""
-        if isinstance(p.elem, CArray):
-            self.fail("E-UNSUPPORTED-POINTER", "arithmetic on a pointer to an array is not supported", node,
-                      hint="index the array instead")  # fmt: skip
-        num, den = self._ratio(p, node)
+        if isinstance(p.elem, CArray) and not is_flat(p.buffer):
+            self.need_flat(p.buffer, node)
+        num, den = self.pointer_ratio(p, node)
         if den > 1:
-            self.fail("E-UNSUPPORTED-POINTER", "arithmetic on a pointer to a part of the buffer's element", node,
-                      hint="declare the parameter with the smaller type")  # fmt: skip
+            self.need_unit(p.buffer, self.unit(p.elem, node), node)
         return dataclasses.replace(p, offset=self.add_offset(p.offset, self.scale_offset(e, num)))
 
-    def _ratio(self, p: PtrVal, node: Any) -> tuple[int, int]:
+    def pointer_ratio(self, p: PtrVal, node: Any) -> tuple[int, int]:
         """How many buffer elements make one pointee: (n, 1), or (1, n) when the pointee is smaller."""
-        if isinstance(p.elem, RecordType):
-            self.fail("E-UNSUPPORTED-STRUCT", f"memory of '{p.elem}' objects is not supported", node,
-                      hint="use one array per field")  # fmt: skip
-        a, b = size_of(p.elem), size_of(element(p.buffer))
-        if a is None or b is None:
+        own = element(p.buffer)
+        a, b = self.layout(p.elem, node)[0], size_of(own)
+        if b is None:
             self.fail("E-SEMA-POINTER", f"cannot access memory as '{show(p.elem)}'", node)
-        if a % b == 0:
+        if a % b == 0 and not (isinstance(own, Vec) and not isinstance(p.elem, Scalar | Vec)):
             return a // b, 1
-        if b % a == 0:
+        if b % a == 0 and isinstance(p.elem, Scalar | Vec):
             return 1, b // a
-        self.fail("E-SEMA-POINTER", f"'{show(p.elem)}' does not fit the buffer's '{show(element(p.buffer))}'", node)
+        self.need_unit(p.buffer, self.unit(p.elem, node), node)
+
+    def need_unit(self, buffer: Sym, unit: Scalar, node: Any) -> NoReturn:
+        """Lower again with ``buffer`` declared as an array of smaller scalars.
+
+        Raises:
+            Retry: that; or KtcError E-UNSUPPORTED-POINTER if the buffer's type cannot be chosen.
+        """
+        key, now = self.origin.get(buffer), scalar_of(buffer.type)
+        old = self.hints.get(key)
+        new = unit if unit.bytes < now.bytes else now
+        if key is None or (old is not None and new.bytes >= old.bytes):
+            self.fail("E-UNSUPPORTED-POINTER", f"memory of '{buffer.name}' is used as parts of its elements", node,
+                      hint="declare it with the smallest type it is used as")  # fmt: skip
+        raise Retry(key, new)
+
+    def need_flat(self, buffer: Sym, node: Any) -> NoReturn:
+        """Lower again with the array ``buffer`` declared in one dimension."""
+        key = self.origin.get(buffer)
+        if key is None or key in self.hints:
+            self.fail("E-UNSUPPORTED-POINTER", "arithmetic on a pointer to an array is not supported", node,
+                      hint="index the array instead")  # fmt: skip
+        raise Retry(key, scalar_of(buffer.type))
 
     def deref(self, p: PtrVal, e: Expr | None, node: Any) -> Value:
         """``p[e]`` (``*p`` when ``e`` is None)."""
         t = p.buffer.type
+        if p.elem == VOID:
+            self.fail("E-SEMA-POINTER", "cannot dereference a pointer to void", node)
+        if is_flat(p.buffer) and isinstance(p.elem, CArray | RecordType | Pointer):
+            q = p if e is None else self.pointer_add(p, e, node)
+            if isinstance(p.elem, CArray):
+                return FlatArray(q, p.elem)
+            if isinstance(p.elem, RecordType):
+                return self.memory_record(q, node)
+            return PtrSlot(self.deref(dataclasses.replace(q, elem=U64), None, node), p.elem)
+        if isinstance(p.elem, RecordType | Pointer):
+            self.need_flat(p.buffer, node)
         if isinstance(p.elem, CArray):
             return self.subscript_array(
                 ArrayVal(p.buffer, p.prefix, CArray(p.elem, None)), e if e is not None else i32(0), node
             )
-        num, den = self._ratio(p, node)
+        num, den = self.pointer_ratio(p, node)
         if den > 1:
             lane = e if e is not None else i32(0)
             if not (isinstance(element(p.buffer), Vec) and scalar_of(p.buffer.type) == p.elem):
-                self.fail("E-UNSUPPORTED-POINTER", f"'{show(p.elem)}' is a part of the buffer's element", node,
-                          hint="declare the buffer with the smaller type")  # fmt: skip
+                self.need_unit(p.buffer, self.unit(p.elem, node), node)
             whole = Binary("/", lane, Const(den, lane.type))  # type: ignore[arg-type]
             at = self.add_offset(p.offset, self.simple(whole))
             return ElemPlace(p.buffer, (*p.prefix, at, self.simple(Binary("%", lane, Const(den, lane.type)))), p.elem)  # type: ignore[arg-type]
@@ -107,7 +146,7 @@ class Pointers(Converter):
         elem = element(p.buffer)
         width = num if not isinstance(elem, Vec) else 1
         if num > 1 and isinstance(elem, Vec):
-            self.fail("E-UNSUPPORTED-POINTER", f"reading '{show(p.elem)}' from a buffer of '{show(elem)}'", node)
+            self.need_unit(p.buffer, elem.elem, node)
         return ElemPlace(p.buffer, full, p.elem, width)
 
     def simple(self, e: Expr) -> Expr:
@@ -132,7 +171,11 @@ class Pointers(Converter):
 
     def subscript(self, base: Value, e: Expr, node: Any) -> Value:
         """``base[e]``."""
-        base = base if isinstance(base, ArrayVal | PtrToPlace) else self.load(base, node)
+        base = base if isinstance(base, ArrayVal | FlatArray | PtrToPlace) else self.load(base, node)
+        if isinstance(base, FlatArray):
+            return self.deref(self.decay(base), e, node)
+        if isinstance(base, ChoicePtr):
+            return self.deref_choice(base, e, node)
         if isinstance(base, ArrayVal):
             return self.subscript_array(base, e, node)
         if isinstance(base, PtrVal):
@@ -175,20 +218,36 @@ class Pointers(Converter):
             if several and all(isinstance(i, Const) and i.value == 0 for i in v.index):
                 return PtrVal(v.buffer, (), None, v.type, flat=True)
             if len(v.index) > (len(t.shape) if isinstance(t, Array) else 1):
-                self.fail("E-UNSUPPORTED-POINTER", "the address of one component of a vector in memory", node,
-                          hint="use the address of the whole vector")  # fmt: skip
+                self.need_unit(v.buffer, scalar_of(t), node)
             return PtrVal(v.buffer, v.index[:-1], v.index[-1], v.type)
-        if isinstance(v, VarPlace | LanePlace | RecordVal | SubVec | ViewPlace):
+        if isinstance(v, RecordVal) and v.at is not None:
+            return v.at
+        if isinstance(v, LanePlace) and isinstance(v.base, ElemPlace):
+            return self.address(self._lane_element(v.base, v.lane) or v.base, node)
+        if isinstance(v, VarPlace | LanePlace | RecordVal | SubVec | ViewPlace | PtrVar | PtrVal):
             return PtrToPlace(v, self.type_of(v))
         if isinstance(v, ArrayVal):
-            return self.decay(v)
+            return dataclasses.replace(self.decay(v), elem=v.type) if is_flat(v.buffer) else self.decay(v)
+        if isinstance(v, FlatArray):
+            return dataclasses.replace(v.start, elem=v.type)
+        if isinstance(v, PtrSlot):
+            inner = self.address(v.place, node)
+            return dataclasses.replace(inner, elem=v.type) if isinstance(inner, PtrVal) else PtrToPlace(v, v.type)
+        if isinstance(v, ChoicePlace):
+            return ChoicePtr(v.which, tuple(self.address(c, node) for c in v.choices))  # type: ignore[misc]
         self.fail("E-SEMA-ADDRESS", f"cannot take the address of {describe(v)}", node)
 
     def recast_pointer(self, v: Value, to: Pointer, node: Any) -> Value:
         """``reinterpret_cast<to>(v)``."""
         v = self.load(v, node)
+        if isinstance(v, ChoicePtr):
+            return ChoicePtr(v.which, tuple(self.recast_pointer(c, to, node) for c in v.choices))  # type: ignore[misc]
+        if isinstance(v, RVal) and v.type in (U64, I64):
+            return self.pointer_from(v.expr, to, node)
         if isinstance(v, PtrVal):
             elem = to.elem
+            if self.origin.get(v.buffer) in self.untyped:
+                raise Retry(self.origin[v.buffer], self.unit(elem, node) if elem != VOID else U8)
             if isinstance(elem, Scalar | Vec):
                 self.retype_dynamic(v.buffer, elem)
                 if isinstance(v.elem, CArray):
@@ -206,17 +265,14 @@ class Pointers(Converter):
         """Overridden where dynamic shared memory is declared."""
 
     def type_of(self, v: Value) -> Type:
-        if isinstance(
-            v, RVal | VarPlace | ElemPlace | LanePlace | ArrayVal | RecordVal | SubVec | SwizzlePlace | ViewPlace
-        ):
+        if hasattr(v, "type") and not isinstance(v, TypeVal):
             return v.type  # type: ignore[return-value]
+        if isinstance(v, ChoicePtr):
+            return Pointer(v.choices[0].elem, v.choices[0].const)
         if isinstance(v, PtrVal | PtrToPlace):
             return Pointer(v.elem, getattr(v, "const", False))
         if isinstance(v, PtrVar):
             return Pointer(v.start.elem, v.start.const)
-        from .cxx_types import DIM3, NULLPTR_T, FunctionType
-        from .values import FunctionVal, TypeVal
-
         if isinstance(v, TypeVal):
             return v.type
         if isinstance(v, Dim3Val):
@@ -224,6 +280,12 @@ class Pointers(Converter):
         if isinstance(v, FunctionVal):
             return FunctionType(v.name)
         return NULLPTR_T
+
+
+def is_flat(buffer: Sym) -> bool:
+    """Whether one index reaches every element of the buffer."""
+    t = buffer.type
+    return isinstance(t, Ptr) or (isinstance(t, Array) and len(t.shape) == 1)
 
 
 def element(buffer: Sym) -> Type:
@@ -238,6 +300,10 @@ def bitcast(e: Expr, to: Type) -> Expr:
         return e
     if isinstance(e, Cast) and e.style == "bit":
         return bitcast(e.x, to)
+    if isinstance(e, Const) and e.ty.is_int and isinstance(to, Scalar) and to.is_int and to.bits == e.ty.bits:
+        return const_as(e, to) or Cast(to, e, "bit")
+    if BOOL in (e.type, to):
+        return Cast(to, e, "c")  # one byte that is 0 or 1
     return Cast(to, e, "bit")
 
 
@@ -260,7 +326,8 @@ def describe(v: Value) -> str:
         "RecordVal": "a struct",
         "NullVal": "nullptr", "TypeVal": "a type", "FunctionVal": "a function", "Dim3Val": "a dim3",
         "ListVal": "a list",
-        "OpaqueVal": "a host object", "PtrToPlace": "a pointer",
+        "OpaqueVal": "a host object", "PtrToPlace": "a pointer", "PtrSlot": "a pointer", "ChoicePtr": "a pointer",
+        "FlatArray": "an array",
     }  # fmt: skip
     if isinstance(v, RecordVal):
         return f"'{v.type}'"

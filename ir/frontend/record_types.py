@@ -7,15 +7,15 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ..types import Scalar, Type, Vec
+from ..types import Type
 from .cxx_ast import Alias, Record
-from .cxx_types import CArray, RecordType, show, size_of
-from .places import Places
+from .cxx_types import RecordType
+from .memory import Memory
 from .program import Entity
 from .values import LazyVal, RecordVal, TypeVal, Value
 
 
-class RecordTypes(Places):
+class RecordTypes(Memory):
     """Record types. ``RecordType.decl`` is (entity, template bindings)."""
 
     def instantiate_record(self, entities: list[Entity], args: list | None, node: Any) -> Type:
@@ -69,20 +69,18 @@ class RecordTypes(Places):
         for item in entity.node.items:
             yield item, entity, bound
 
-    def fields_of(self, t: RecordType, node: Any) -> list[tuple[str, Type, Any]]:
-        """(name, type, default initialiser) of the non-static fields."""
-        if t.decl[0].node.kind == "union":
-            self.fail(
-                "E-UNSUPPORTED-UNION",
-                f"'{t.name}' is a union",
-                node,
-                hint="use a conversion intrinsic, or separate variables",
-            )
-        out = []
+    def fields_of(self, t: RecordType, node: Any) -> list[tuple[str, Type, Any, Any]]:
+        """(name, type, default initialiser, declaration) of the non-static fields; ``@0``... are anonymous ones."""
+        out: list[tuple[str, Type, Any, Any]] = []
         for item, entity, bound in list(self._members(t)):
-            if isinstance(item, c_ast.Decl) and "static" not in (item.storage or []):
-                with self.record_scope(t, entity, bound):
-                    out.append((item.name, self.resolve(item.type), item.init))
+            with self.record_scope(t, entity, bound):
+                if isinstance(item, c_ast.Decl) and "static" not in (item.storage or []):
+                    out.append((item.name or "", self.resolve(item.type), item.init, item))
+                elif isinstance(item, Record) and not item.name and item.items is not None:
+                    name = f"@{len(out)}"
+                    member = c_ast.Decl(name, [], [], [], [], None, None, None)
+                    inner = RecordType(f"{t.name}{name}", t.args, (Entity(name, item, entity.namespace), dict(bound)))
+                    out.append((name, inner, None, member))
         return out
 
     def record_scope(self, t: RecordType, entity: Entity, bound: dict[str, Value], record: RecordVal | None = None):
@@ -107,21 +105,7 @@ class RecordTypes(Places):
         return _Bound()
 
     def record_size(self, t: RecordType, node: Any) -> int:
-        size, widest = 0, 1
-        for _, ft, _ in self.fields_of(t, node):
-            n = self.record_size(ft, node) if isinstance(ft, RecordType) else size_of(ft)
-            if n is None:
-                self.fail("E-SEMA-SIZEOF", f"the size of '{show(ft)}' is not known", node)
-            base = ft
-            while isinstance(base, CArray):
-                base = base.elem
-            a = n if isinstance(base, Vec) else (base.bytes if isinstance(base, Scalar) else 8)
-            align = min(a, 16) if not isinstance(ft, CArray) else min(size_of(base) or 1, 16)
-            size = -(-size // align) * align + n
-            widest = max(widest, align)
-        for a in t.decl[0].node.align:
-            widest = max(widest, self.const_int(a.alignment, "an alignment"))
-        return max(1, -(-size // widest) * widest)
+        return self.layout(t, node)[0]
 
     def _member_type(self, owner: Type, name: str, node: Any) -> Type | None:
         if not isinstance(owner, RecordType):

@@ -6,30 +6,67 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ..nodes import Const, Decl, fresh
+from ..nodes import Const, Decl, Var, fresh
 from ..types import VOID, Scalar, Type, Vec
 from .cxx_ast import Function, Template
 from .cxx_types import CArray, Pointer, RecordType, Reference
+from .pointers import UNSIGNED
 from .program import Entity
 from .record_types import RecordTypes
-from .values import ArrayVal, PtrVal, RecordVal, RVal, Value, VarPlace
+from .values import (
+    ArrayVal,
+    BitPlace,
+    ChoicePtr,
+    FlatArray,
+    NullVal,
+    PtrSlot,
+    PtrVal,
+    PtrVar,
+    RecordVal,
+    RVal,
+    Value,
+    VarPlace,
+)
 
 
 class Records(RecordTypes):
     """Record types and values. ``RecordType.decl`` is (entity, template bindings)."""
 
     # ------------------------------------------------------------------ values
-    def new_record(self, t: RecordType, name: str, node: Any, values: dict[str, Value] | None = None) -> RecordVal:
+    def new_record(self, t: RecordType, name: str, node: Any, values: dict[str, Value] | None = None,
+                   default: bool = True) -> RecordVal:  # fmt: skip
         """Variables for every field, named ``name_field``, initialised from ``values`` where given."""
+        if t.decl[0].node.kind == "union":
+            union = self.local_object(name, t, node)
+            assert isinstance(union, RecordVal)
+            for field, given in (values or {}).items():
+                self.store(union.fields[field], given, node)
+            return union
         record = RecordVal(t)
-        for field, ft, default in self.fields_of(t, node):
-            v = (values or {}).get(field)
-            if v is None and default is not None and not (values and field in values):
+        for field, ft, init, member in self.fields_of(t, node):
+            v: Value | None = (values or {}).get(field)
+            if not field:
+                continue  # unnamed padding bits
+            if v is None and default and init is not None:
                 entity, bound = t.decl
                 with self.record_scope(t, entity, bound):
-                    v = self.initial_value(ft, default.args if hasattr(default, "args") else [default], True, node)
-            record.fields[field] = self.new_field(f"{name}_{field}", ft, v, node)
+                    v = self.initial_value(ft, init.args if hasattr(init, "args") else [init], True, node)
+            place = self.new_field(f"{name}_{field.replace('@', 'part')}", ft, v, node)
+            if member.bitsize is not None and isinstance(place, VarPlace):
+                place = self._bit_field(place, ft, v, member, node)
+            record.fields[field] = place
+        self.lift_anonymous(record)
         return record
+
+    def _bit_field(self, place: VarPlace, ft: Type, v: Value | None, member: c_ast.Decl, node: Any) -> Value:
+        """A bit-field of a variable: a variable of its own, cut to its width whenever it is stored to."""
+        assert isinstance(ft, Scalar)
+        whole = fresh(place.sym.name, UNSIGNED[ft.bytes])
+        self.emit(Decl(whole, Const(0, whole.type), loc=self.loc))  # type: ignore[arg-type]
+        bits = BitPlace(VarPlace(whole), 0, self.const_int(member.bitsize, "the width of a bit-field"), ft)
+        if v is not None:
+            self.store(bits, RVal(Var(place.sym)), node)
+        return bits
 
     def new_field(self, name: str, ft: Type, v: Value | None, node: Any) -> Value:
         if isinstance(ft, RecordType):
@@ -38,12 +75,10 @@ class Records(RecordTypes):
         if isinstance(ft, Reference):
             return v if v is not None else RVal(Const(0, Scalar("int", 32)))
         if isinstance(ft, Pointer):
-            from .values import NullVal
-
             return self.load(v, node) if v is not None else NullVal()
         if isinstance(ft, CArray):
             array = self.declare_array(name, ft, node)
-            if isinstance(v, ArrayVal):
+            if isinstance(v, ArrayVal | FlatArray | PtrVal):
                 self.copy_array(array, v, node)
             return array
         sym = fresh(name, ft)
@@ -62,10 +97,13 @@ class Records(RecordTypes):
             args = [v]
         values: dict[str, Value] = {}
         fields = self.fields_of(t, node)
+        fields = [f for f in fields if f[0]]
+        if t.decl[0].node.kind == "union" and not any(isinstance(a, c_ast.NamedInitializer) for a in args):
+            fields = fields[:1]
         by_name = {f[0]: f for f in fields}
         named = [by_name.get(a.name[0].name) if isinstance(a, c_ast.NamedInitializer) else None for a in args]
         for position, a in zip(fields, args):
-            field, ft, _ = named[args.index(a)] or position
+            field, ft, _, _ = named[args.index(a)] or position
             if isinstance(a, c_ast.NamedInitializer):
                 a = a.expr
             if isinstance(a, Value):
@@ -75,7 +113,7 @@ class Records(RecordTypes):
             else:
                 values[field] = self.load(self.eval(a), node) if not isinstance(ft, Reference) else self.eval(a)
         if zero:
-            for field, ft, default in self.fields_of(t, node):
+            for field, ft, default, _ in fields:
                 if field not in values and default is None and isinstance(ft, Scalar | Vec):
                     values[field] = self.zero(ft, node)
         record = self.new_record(t, name or t.name.lower(), node, values)
@@ -88,9 +126,7 @@ class Records(RecordTypes):
     def construct_record(self, t: RecordType, args: list[Value], node: Any, name: str = "") -> Value:
         """Run the constructor that fits ``args``."""
         if len(args) == 1 and isinstance(args[0], RecordVal) and args[0].type == t:
-            return self.new_record(
-                t, name or t.name.lower(), node, {k: self.load(v) for k, v in args[0].fields.items()}
-            )
+            return self.copied(args[0], name or t.name.lower(), node)
         record = self.new_record(t, name or t.name.lower(), node)
         entity, bound = t.decl
         ctors = [i for i, _, _ in list(self._members(t)) if isinstance(i, Function | Template)]
@@ -134,6 +170,15 @@ class Records(RecordTypes):
     def static_method(self, t: RecordType, name: str, args: list[Value], node: Any, targs: list | None) -> Value | None:
         return self.method(RecordVal(t), name, args, node, targs)
 
+    def copied(self, v: RecordVal, name: str, node: Any) -> RecordVal:
+        """A new object with the value of ``v``."""
+        assert isinstance(v.type, RecordType)
+        if v.type.decl[0].node.kind == "union" or any(k.startswith("@") for k in v.fields):
+            out = self.new_record(v.type, name, node, default=False)
+            self.store(out, v, node)
+            return out
+        return self.new_record(v.type, name, node, {k: self.load(x, node) for k, x in v.fields.items()})
+
     def convert_record(self, v: RecordVal, node: Any) -> RVal | None:
         """A conversion operator's result."""
         t = v.type
@@ -147,17 +192,19 @@ class Records(RecordTypes):
         return self.rvalue(out, node) if out is not None else None
 
     def assign_field(self, record: RecordVal, name: str, v: Value, node: Any) -> None:
-        if (
-            isinstance(v, PtrVal)
-            or not isinstance(record.fields[name], Value)
-            or isinstance(record.fields[name], PtrVal)
+        field = record.fields[name]
+        if isinstance(field, ArrayVal | FlatArray):
+            self.copy_array(field, v, node)
+            return
+        if not isinstance(field, PtrSlot) and (
+            isinstance(v, PtrVal | ChoicePtr | NullVal) or isinstance(field, PtrVal | ChoicePtr | NullVal)
         ):
+            if isinstance(field, PtrVar):
+                self.store(field, v, node)
+                return
             if self.frame.control:
                 self.fail("E-UNSUPPORTED-POINTER", "a pointer member is assigned under control flow", node)
             record.fields[name] = v
-            return
-        if isinstance(v, PtrVal | ArrayVal) and isinstance(record.fields[name], ArrayVal):
-            self.copy_array(record.fields[name], v, node)
             return
         self.store(record.fields[name], v, node)
 
@@ -190,7 +237,7 @@ class Records(RecordTypes):
     def enumerator(self, name: str, node: Any) -> RVal:
         raise NotImplementedError
 
-    def declare_array(self, name: str, t: CArray, node: Any) -> ArrayVal:
+    def declare_array(self, name: str, t: CArray, node: Any) -> Value:
         raise NotImplementedError
 
     def copy_array(self, dst: Value, src: Value, node: Any) -> None:

@@ -81,7 +81,7 @@ class TypeResolver(Context):
         if isinstance(node, c_ast.Enum):
             return I32 if node.underlying_type is None else self.resolve(node.underlying_type)
         if isinstance(node, Record):
-            return RecordType(node.name or "struct", (), (Entity(node.name, node, ()), {}))
+            return RecordType(node.name or unnamed(node), (), (Entity(node.name, node, self.scope.namespace), {}))
         self.fail("E-SEMA-TYPE", f"this type is not supported ({type(node).__name__})", node)
 
     def named_type(self, name: QualName) -> Type:
@@ -294,6 +294,12 @@ class TypeResolver(Context):
 
     def _member_type(self, owner: Type, name: str, node: Any) -> Type | None:
         raise NotImplementedError
+
+
+def unnamed(record: Record) -> str:
+    """What an unnamed struct is called: two of them are different types."""
+    at = record.coord
+    return f"unnamed {record.kind} of line {at.line}:{at.column}" if at is not None else "unnamed"
 
 
 def qualifiers(node: Any) -> list[str]:

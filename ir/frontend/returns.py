@@ -11,13 +11,13 @@ from ..nodes import Const as ConstExpr
 from ..types import BOOL, VOID
 from .cxx_ast import Function, IfConstexpr, RangeFor
 from .cxx_types import Auto, RecordType, Reference
-from .declare import Declarations
 from .facts import contains
+from .globals import Globals
 from .places import describe
 from .values import NullVal, RecordVal, RVal, Value, VarPlace
 
 
-class Returns(Declarations):
+class Returns(Globals):
     """``return`` in all its places."""
 
     def _return(self, node: c_ast.Return, pragma: Any) -> None:

@@ -78,11 +78,14 @@ class PtrVar(Value):
     """A pointer variable that changes: ``offset`` is an integer variable, ``start.buffer`` the buffer at this point.
 
     ``owner`` is the frame that declared it: in that frame's straight-line code it may move to another buffer.
+    With ``which`` (an integer variable) it points into one of ``choices``, or nowhere (-1).
     """
 
     offset: Sym
     start: PtrVal
     owner: object = None
+    which: Sym | None = None
+    choices: tuple[PtrVal, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,12 +105,56 @@ class ArrayVal(Value):
     type: Type
 
 
+@dataclass(frozen=True)
+class FlatArray(Value):
+    """An array inside a flat buffer: ``start`` points to its first element, ``type`` is its C++ type."""
+
+    start: PtrVal
+    type: Any
+
+
+@dataclass(frozen=True)
+class PtrSlot(Value):
+    """A pointer that is kept in memory: ``place`` holds its 64 bits."""
+
+    place: Value
+    type: Any
+
+
+@dataclass(frozen=True)
+class BitPlace(Value):
+    """A bit-field: ``count`` bits of the integer place ``base`` from bit ``first``."""
+
+    base: Value
+    first: int
+    count: int
+    type: Any
+
+
+@dataclass(frozen=True)
+class ChoicePtr(Value):
+    """A pointer into one of several buffers: ``which`` (i32) says into which; -1 is ``nullptr``."""
+
+    which: Expr
+    choices: tuple[PtrVal, ...]
+
+
+@dataclass(frozen=True)
+class ChoicePlace(Value):
+    """What a :class:`ChoicePtr` points to: the place ``which`` of ``choices``."""
+
+    which: Expr
+    choices: tuple[Value, ...]
+    type: Type
+
+
 @dataclass
 class RecordVal(Value):
-    """An aggregate, kept as one value or place per field."""
+    """An aggregate, kept as one value or place per field. ``at`` points to it when it is in memory."""
 
     type: Type
     fields: dict[str, Value] = field(default_factory=dict)
+    at: PtrVal | None = None
 
     def __hash__(self) -> int:
         return id(self)

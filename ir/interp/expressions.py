@@ -10,6 +10,7 @@ import numpy as np
 from ..nodes import (
     COMPARISONS,
     LOGICAL,
+    AddrOf,
     Binary,
     Call,
     Cast,
@@ -32,6 +33,7 @@ from .access import access
 from .domain import Unsupported
 from .frames import Active, Frame, is_uniform, spread
 from .realmath import BOOLEAN
+from .reshape import reshape_bits
 from .state import State
 from .textures import is_texture_call, texture_call
 from .warps import warp_op
@@ -151,9 +153,9 @@ class Evaluator:
         x = self(e.x, frame, act)
         src, dst = scalar_of(e.x.type), scalar_of(e.to)
         if e.style == "bit":
-            if src.bits != dst.bits or isinstance(e.to, Vec) != isinstance(e.x.type, Vec):
-                raise Unsupported("a reinterpretation between types of different shape", self.state.where())
-            return self.state.domain.bitcast(x, src, dst)
+            if src.bits == dst.bits and isinstance(e.to, Vec) == isinstance(e.x.type, Vec):
+                return self.state.domain.bitcast(x, src, dst)
+            return reshape_bits(self.state.domain, x, src, dst, isinstance(e.to, Vec))
         return self.state.domain.cast(x, src, dst)
 
     # ------------------------------------------------------------------------------------- vectors and memory
@@ -206,6 +208,8 @@ class Evaluator:
         if e.fn == "trap":
             self.state.report("trap", "the kernel traps", frame, act, np.array(True))
             return np.int32(0)
+        if e.fn == "is_null" and isinstance(e.args[0], AddrOf):
+            return np.bool_(e.args[0].buffer not in self.state.buffers)
         if not e.args or any(not isinstance(a.type, Scalar | Vec) for a in e.args):
             raise Unsupported(f"no meaning for the function '{e.fn}'", self.state.where())
         args = [self(a, frame, act) for a in e.args]

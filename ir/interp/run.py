@@ -161,8 +161,13 @@ class _Job:
         if name not in self.args:
             if p.host:
                 return
+            if p.init:
+                state.buffers[sym] = self._buffer(state, p, np.asarray(p.init, self.domain.dtype(scalar_of(sym.type))))
+                return
             raise bad_argument(f"no value for parameter '{name}' of '{self.kernel.name}'")
         value = self.args[name]
+        if value is None and isinstance(sym.type, Ptr):
+            return  # nullptr
         if isinstance(sym.type, Ptr):
             state.buffers[sym] = self._buffer(state, p, np.asarray(value))
         elif isinstance(value, np.ndarray) and value.ndim and sym.type == U64 and value.dtype != np.uint64:
@@ -216,7 +221,7 @@ class _Job:
             buffer = state.buffers.get(p.sym)
             if buffer is None or p.sym not in state.written:
                 continue
-            shape = np.shape(self.args[p.sym.name])
+            shape = np.shape(self.args.get(p.sym.name, p.init))
             outputs[p.sym.name] = self.domain.decode_any(buffer.data[: buffer.size], buffer.elem).reshape(shape)
             if buffer.written is not None:
                 written[p.sym.name] = buffer.written[: buffer.size].reshape(shape)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from .. import nodes as n
 from ..kernel import Kernel, Launch, Param
 from ..nodes import Body, Expr, Stmt, Sym
-from ..types import Type
+from ..types import Type, scalar_of
 from ..walk import used
 from .naming import unique_names
 from .print_exprs import ExprPrinter, quote
@@ -213,9 +213,14 @@ class Printer(ExprPrinter):
             f"range {'' if lo is None else lo}..{'' if hi is None else hi}" if p.range != (None, None) else "",
             "noalias" if p.noalias else "",
             "readonly" if p.readonly else "",
+            f"symbol {p.symbol} {p.extent}{self._initial(p)}" if p.symbol else "",
         ]
         host = "host " if p.host else ""
         return " ".join([f"{host}{self.name(p.sym)}: {self.type(p.sym.type)}", *filter(None, facts)])
+
+    def _initial(self, p: Param) -> str:
+        t = scalar_of(p.sym.type)
+        return f" init ({', '.join(self.value(n.Const(v, t), t) for v in p.init)})" if p.init else ""
 
     def launch(self, launch: Launch) -> str:
         def dims(word: str, es: tuple[Expr, ...]) -> str:

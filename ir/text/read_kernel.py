@@ -6,9 +6,10 @@ import dataclasses
 from typing import Any
 
 from .. import nodes as n
+from ..fold import simplify
 from ..kernel import Assume, Kernel, KnobDecl, Launch, Param
 from ..nodes import Expr
-from ..types import BOOL
+from ..types import BOOL, scalar_of
 from .read_stmts import StmtReader
 from .read_types import Node, plain, unquote
 
@@ -38,8 +39,18 @@ class KernelReader(StmtReader):
         host, name, ty, *facts = t.children
         p = Param(self.declare(name, self.type(ty)), host=host is not None)
         for f in facts:
-            p = dataclasses.replace(p, **{str(f.data): self.fact(f)})
+            p = self.symbol_of(p, f) if f.data == "symbol" else dataclasses.replace(p, **{str(f.data): self.fact(f)})
         return p
+
+    def symbol_of(self, p: Param, t: Node) -> Param:
+        """``symbol constant 3 init (1.0, 2.0, 3.0)``: a variable at file scope."""
+        storage, extent, values = t.children
+        elem = scalar_of(p.sym.type)
+        consts = [simplify(self.value(c, elem)) for c in values.children] if values is not None else []
+        if not all(isinstance(c, n.Const) for c in consts):
+            self.fail(t, "an initial value is not a constant")
+        init = tuple(c.value for c in consts if isinstance(c, n.Const))
+        return dataclasses.replace(p, symbol=plain(storage), extent=self.sint(extent), init=init)
 
     def fact(self, t: Node) -> Any:
         if t.data in ("noalias", "readonly"):

@@ -1,0 +1,272 @@
+"""Objects in memory: structs by field, bit-fields, pointers kept in memory, places chosen at run time."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..nodes import AddrOf, Alloc, Binary, Call, Cast, Const, Decl, Expr, If, Select, Var, fresh, i32
+from ..types import BOOL, I32, U64, Array, Ptr, Scalar, Type, Vec, scalar_of
+from .cxx_types import CArray, FunctionType, Pointer, RecordType, show
+from .layout import UNSIGNED, Layouts
+from .pointers import cost, element
+from .values import (
+    BitPlace,
+    ChoicePlace,
+    ChoicePtr,
+    FlatArray,
+    NullVal,
+    PtrSlot,
+    PtrToPlace,
+    PtrVal,
+    RecordVal,
+    RVal,
+    Value,
+)
+
+MAX_COPY = 256
+"""Elements of an object without structure (a union) that are copied one by one."""
+
+
+class Memory(Layouts):
+    """Reads and writes of what is in memory."""
+
+    # ------------------------------------------------------------------ records
+    def memory_record(self, p: PtrVal, node: Any) -> RecordVal:
+        """The struct that ``p`` points to, as one place per field."""
+        t = p.elem
+        assert isinstance(t, RecordType)
+        self.pointer_ratio(p, node)
+        record = RecordVal(t, at=p)
+        for f in self.field_layout(t, node):
+            place = self.place_at(p, f.type, f.offset, node)
+            if f.bits is not None:
+                place = BitPlace(self._whole_unit(p, f.type, f.offset, node), *f.bits, f.type)
+            record.fields[f.name] = place
+        self.lift_anonymous(record)
+        return record
+
+    def lift_anonymous(self, record: RecordVal) -> None:
+        """Members of anonymous structs and unions are members of the enclosing one."""
+        for name in [n for n in record.fields if n.startswith("@")]:
+            inner = record.fields[name]
+            if isinstance(inner, RecordVal):
+                for k, v in inner.fields.items():
+                    record.fields.setdefault(k, v)
+
+    def place_at(self, p: PtrVal, t: Type, offset: int, node: Any) -> Value:
+        """The object of type ``t`` that lies ``offset`` bytes behind ``p``."""
+        unit = element(p.buffer)
+        if not isinstance(unit, Scalar) or offset % unit.bytes:
+            self.need_unit(p.buffer, UNSIGNED[max(1, offset & -offset)] if offset else scalar_of(unit), node)
+        assert isinstance(unit, Scalar)
+        q = dataclasses.replace(p, offset=self.add_offset(p.offset, Const(offset // unit.bytes, I32)), elem=t)
+        return FlatArray(q, t) if isinstance(t, CArray) else self.deref(q, None, node)
+
+    def _whole_unit(self, p: PtrVal, t: Type, offset: int, node: Any) -> Value:
+        assert isinstance(t, Scalar)
+        return self.place_at(p, UNSIGNED[t.bytes], offset, node)
+
+    def local_object(self, name: str, t: Type, node: Any) -> Value:
+        """A private variable that must have a layout: a union, an array of structs."""
+        return self.in_array(name, t, "local", node)
+
+    def in_array(self, name: str, t: Type, space: str, node: Any, align: int = 0, key: Any = None) -> Value:
+        """A new array in ``space`` that holds a ``t``, seen as that."""
+
+        unit = self.hinted(key, self.unit(t, node))
+        size, natural = self.layout(t, node)
+        sym = fresh(name, Array(unit, (i32(size // unit.bytes),), space))
+        self.origin[sym] = key
+        widest = max(align, natural)
+        alloc = Alloc(sym, align=widest if widest > unit.bytes else 0, loc=self.loc)
+        if space == "shared":
+            self.emit_alloc(alloc)
+        else:
+            self.emit(alloc)
+        return self.at_start_of(PtrVal(sym, (), None, t), t, node)
+
+    def at_start_of(self, p: PtrVal, t: Type, node: Any) -> Value:
+        return FlatArray(dataclasses.replace(p, elem=t), t) if isinstance(t, CArray) else self.deref(p, None, node)
+
+    def copy_units(self, dst: RecordVal, src: RecordVal, node: Any) -> bool:
+        """Copy an object in memory bit by bit; False if one of the two is not in memory or the units differ."""
+        if dst.at is None or src.at is None or element(dst.at.buffer) != element(src.at.buffer):
+            return False
+        num, _ = self.pointer_ratio(dst.at, node)
+        if num > MAX_COPY:
+            self.fail("E-UNSUPPORTED-STRUCT", f"copying '{dst.type}' ({num} elements) as a whole", node,
+                      hint="copy the members that are needed")  # fmt: skip
+        unit = element(dst.at.buffer)
+        for k in range(num):
+            to, source = (dataclasses.replace(p, elem=unit, offset=self.add_offset(p.offset, i32(k)))
+                          for p in (dst.at, src.at))  # fmt: skip
+            self.store(self.deref(to, None, node), self.load(self.deref(source, None, node)), node)
+        return True
+
+    # ------------------------------------------------------------------ bit-fields
+    def load_bits(self, p: BitPlace) -> RVal:
+        whole = self.rvalue(p.base)
+        t = whole.type
+        assert isinstance(t, Scalar) and isinstance(p.type, Scalar)
+        e = whole.expr
+        if p.type.is_signed:  # to the top, and back with the sign
+            signed = Scalar("int", t.bits)
+            top = Binary("<<", e, Const(t.bits - p.first - p.count, t))
+            e = Binary(">>", Cast(signed, top, "c"), Const(t.bits - p.count, signed))
+        else:
+            e = Binary(">>", e, Const(p.first, t)) if p.first else e
+            e = Binary("&", e, Const((1 << p.count) - 1, t))
+        return self.convert(RVal(e), p.type)
+
+    def store_bits(self, p: BitPlace, v: RVal, node: Any) -> None:
+        base = self.stable(p.base)
+        t = self.type_of(base)
+        assert isinstance(t, Scalar)
+        mask = (1 << p.count) - 1
+        new = self.convert(self.convert(v, p.type, "implicit", node), t).expr
+        kept = Binary("&", self.rvalue(base).expr, Const(~(mask << p.first) & ((1 << t.bits) - 1), t))
+        part: Expr = Binary("&", new, Const(mask, t))
+        if p.first:
+            part = Binary("<<", part, Const(p.first, t))
+        self.store(base, RVal(Binary("|", kept, part)), node)
+
+    # ------------------------------------------------------------------ pointers in memory
+    def load_pointer(self, p: PtrSlot, node: Any = None) -> Value:
+        return self.pointer_from(self.rvalue(p.place, node).expr, p.type, node)
+
+    def pointer_from(self, bits: Expr, to: Pointer, node: Any, name: str = "pointer", space: str = "global") -> PtrVal:
+        """A pointer variable of its own, initialised from an address."""
+        if isinstance(to.elem, FunctionType):
+            self.fail("E-UNSUPPORTED-POINTER", "a function pointer in memory", node, hint="use a template parameter")
+        elem = to.elem if isinstance(to.elem, Scalar | Vec) else self.unit(to.elem, node)
+        sym = fresh(name, Ptr(elem, space, to.const, volatile=to.volatile))
+        self.emit(Decl(sym, Cast(sym.type, bits, "c"), loc=self.loc))
+        return PtrVal(sym, (), None, to.elem, to.const)
+
+    def store_slot(self, p: PtrSlot, v: Value, node: Any) -> None:
+        self.store(p.place, self.address_bits(self.load(v, node), node), node)
+
+    def address_bits(self, v: Value, node: Any) -> RVal:
+        """A pointer as a 64-bit integer."""
+        if isinstance(v, NullVal):
+            return RVal(Const(0, U64))
+        if isinstance(v, PtrVal):
+            return RVal(Cast(U64, self.address_expr(v, node), "c"))
+        if isinstance(v, RVal):
+            return v
+        if isinstance(v, ChoicePtr):
+            out = Const(0, U64)
+            for k, c in reversed(list(enumerate(v.choices))):
+                out = Select(Binary("==", v.which, i32(k)), self.address_bits(c, node).expr, out)  # type: ignore[assignment]
+            return RVal(out)
+        self.fail("E-UNSUPPORTED-POINTER", "the address of a variable is used as a value", node,
+                  hint="put it into an array")  # fmt: skip
+
+    def address_expr(self, p: PtrVal, node: Any) -> AddrOf:
+        index = p.offset if p.offset is not None else i32(0)
+        t = p.buffer.type
+        full = (*p.prefix, index)
+        if p.flat and isinstance(t, Array):
+            full = self._unflatten(t, index)
+        elif isinstance(t, Array) and len(full) < len(t.shape):
+            full = (*full, *([i32(0)] * (len(t.shape) - len(full))))
+        return AddrOf(p.buffer, full)
+
+    # ------------------------------------------------------------------ several buffers
+    def deref_choice(self, p: ChoicePtr, e: Expr | None, node: Any) -> Value:
+        which = p.which if cost(p.which) <= 3 else self.temp(p.which, "which")
+        return self.chosen(which, tuple(self.deref(c, e, node) for c in p.choices), node)
+
+    def chosen(self, which: Expr, places: tuple[Value, ...], node: Any) -> Value:
+        """One of several places of one type."""
+        first = places[0]
+        if isinstance(first, RecordVal):
+            record = RecordVal(first.type)
+            for name in first.fields:
+                record.fields[name] = self.chosen(which, tuple(q.fields[name] for q in places), node)  # type: ignore[attr-defined]
+            return record
+        if isinstance(first, FlatArray):
+            inner = tuple(self.decay(q) for q in places)  # type: ignore[arg-type]
+            return ChoicePtr(which, inner)
+        return ChoicePlace(which, places, self.type_of(first))
+
+    def load_choice(self, p: ChoicePlace, node: Any = None) -> RVal:
+        values = [self.rvalue(c, node).expr for c in p.choices]
+        out = values[-1]
+        for k in range(len(values) - 2, -1, -1):
+            out = Select(Binary("==", p.which, i32(k)), values[k], out)
+        return RVal(out)
+
+    def store_choice(self, p: ChoicePlace, v: RVal, node: Any) -> None:
+        value = v if isinstance(v.expr, Var | Const) else RVal(self.temp(v.expr, "value"))
+        orelse: tuple = ()
+        for k in range(len(p.choices) - 1, -1, -1):
+            with self.capture() as out:
+                self.store(p.choices[k], value, node)
+            last = k == len(p.choices) - 1
+            orelse = tuple(out) if last else (If(Binary("==", p.which, i32(k)), tuple(out), orelse, loc=self.loc),)
+        for s in orelse:
+            self.emit(s)
+
+    def choose_pointer(self, cond: Expr, a: Value, b: Value, node: Any) -> Value | None:
+        """``cond ? a : b`` of pointers; None if one of them is no pointer into a buffer."""
+        left, right = as_choice(a), as_choice(b)
+        if left is None or right is None:
+            return None
+        choices = list(left.choices)
+        moved = []
+        for c in right.choices:
+            place = (c.buffer, c.prefix, c.offset)
+            same = [k for k, x in enumerate(choices) if (x.buffer, x.prefix, x.offset) == place]
+            moved.append(same[0] if same else len(choices))
+            if not same:
+                choices.append(c)
+        if not choices:
+            return NullVal()
+        which = self.simple(Select(cond, left.which, renumbered(right.which, moved)))
+        if any(c.elem != choices[0].elem for c in choices):
+            self.fail("E-SEMA-CONVERT", f"'?:' has pointers to '{show(choices[0].elem)}' and other types", node)
+        return ChoicePtr(which, tuple(choices))
+
+    def is_null(self, v: Value, node: Any) -> Expr:
+        """Whether a pointer is ``nullptr``."""
+
+        if isinstance(v, NullVal):
+            return Const(True, BOOL)
+        if isinstance(v, PtrToPlace):
+            return Const(False, BOOL)
+        if isinstance(v, ChoicePtr):
+            return Binary("==", v.which, i32(-1))
+        assert isinstance(v, PtrVal)
+        if isinstance(v.buffer.type, Array):
+            return Const(False, BOOL)
+        if v.offset is not None and not (isinstance(v.offset, Const) and v.offset.value == 0):
+            return Binary("==", self.address_bits(v, node).expr, Const(0, U64))
+        return Call("is_null", (AddrOf(v.buffer, (i32(0),)),), BOOL)
+
+
+def as_choice(v: Value) -> ChoicePtr | None:
+    """Any pointer as a choice of pointers."""
+    if isinstance(v, ChoicePtr):
+        return v
+    if isinstance(v, PtrVal):
+        return ChoicePtr(i32(0), (v,))
+    return ChoicePtr(i32(-1), ()) if isinstance(v, NullVal) else None
+
+
+def renumbered(which: Expr, to: list[int]) -> Expr:
+    """``to[which]``, with -1 staying -1."""
+    if isinstance(which, Const):
+        return which if which.value < 0 else i32(to[int(which.value)])
+    if to == list(range(len(to))):
+        return which
+    if isinstance(which, Select):
+        return Select(which.cond, renumbered(which.a, to), renumbered(which.b, to))
+    out: Expr = i32(-1)
+    for k, n in enumerate(to):
+        out = Select(Binary("==", which, i32(k)), i32(n), out)
+    return out
+
+
+__all__ = ["Memory", "as_choice", "renumbered"]

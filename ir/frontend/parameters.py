@@ -1,0 +1,132 @@
+"""A kernel's parameters: numbers, buffers, and structs, which are passed as one parameter per member."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..kernel import Param
+from ..nodes import Alloc, Decl, Store, Var, fresh, i32
+from ..types import I32, VOID, Array, Ptr, Scalar, Type, Vec
+from .cxx_types import CArray, FunctionType, Pointer, RecordType, Reference, show, size_of
+from .inline import params_of
+from .loops import Loops
+from .program import Entity
+from .values import ArrayVal, PtrVal, RecordVal, Value, VarPlace
+
+MAX_MEMBERS = 64
+"""Elements of an array member of a struct that is passed by value."""
+
+
+class Parameters(Loops):
+    """Parameters of the kernel being lowered."""
+
+    def parameters(self, entity: Entity, bindings: dict[str, Value]) -> tuple[Param, ...]:
+        """The kernel's own parameters, a struct's members as ``name_member``."""
+        out: list[Param] = []
+        local = [p for p in params_of(entity.node) if is_local(p)]
+        with self.scoped(namespace=entity.namespace) as scope:
+            scope.names.update(bindings)
+            for i, node in enumerate(params_of(entity.node)):
+                name = getattr(node, "name", None) or f"unnamed{i}"
+                if node in local:
+                    out.append(Param(fresh(f"{name}_elems", I32), host=len(local) == 1))
+                else:
+                    self._add(out, name, self.resolve(node.type), node)
+        return tuple(out)
+
+    def parameter(self, node: Any, given: dict[str, Param], mutated: bool) -> Value:
+        """What the parameter declared by ``node`` means in the body."""
+        t = self.resolve(node.type)
+        if is_local(node):
+            return self._local_memory(node, t, given)
+        return self.parameter_value(node.name, t, given, mutated, node)
+
+    def _local_memory(self, node: Any, t: Type, given: dict[str, Param]) -> Value:
+        """OpenCL's ``__local T *p`` argument: dynamic shared memory of ``p_elems`` elements.
+
+        Of several, the kernel must know the sizes to find where each starts, so they become parameters of its own.
+        """
+        if not isinstance(t, Pointer) or not isinstance(t.elem, Scalar | Vec):
+            self.fail("E-UNSUPPORTED-PARAM", f"parameter '{node.name}' of type '{show(t)}' is not supported", node)
+        sym = fresh(node.name, Array(t.elem, (Var(given[f"{node.name}_elems"].sym),), "shared"))
+        self.emit(Alloc(sym, dynamic=True, loc=self.place(node)))
+        return ArrayVal(sym, (), CArray(t.elem, None))
+
+    def _add(self, out: list[Param], name: str, t: Type, node: Any) -> None:
+        if isinstance(t, Pointer) and not isinstance(t.elem, FunctionType | Reference):
+            elem = t.elem if isinstance(t.elem, Scalar | Vec) else self.unit(t.elem, node)
+            align = size_of(elem) or 1 if isinstance(elem, Vec) else 0
+            if not isinstance(t.elem, Scalar | Vec) and t.elem != VOID:
+                natural = self.layout(t.elem, node)[1]
+                align = natural if natural > elem.bytes else 0  # type: ignore[union-attr]
+            ptr = Ptr(elem, "global", t.const, t.restrict, t.volatile)
+            out.append(Param(fresh(name, ptr), align=align, noalias=t.restrict, readonly=t.const))
+        elif isinstance(t, Scalar | Vec):
+            out.append(Param(fresh(name, t)))
+        elif isinstance(t, RecordType) and t.decl[0].node.kind != "union":
+            for f in self.field_layout(t, node):
+                self._add(out, f"{name}_{f.name.replace('@', 'part')}", f.type, node)
+        elif isinstance(t, CArray) and t.n is not None and self._elements(t) <= MAX_MEMBERS:
+            for k in range(t.n):
+                self._add(out, f"{name}_{k}", t.elem, node)
+        else:
+            kind = "a reference" if isinstance(t, Reference) else f"of type '{show(t)}'"
+            self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' {kind} is not supported", node,
+                      hint="pass its members as separate parameters")  # fmt: skip
+
+    def _elements(self, t: Type) -> int:
+        return (t.n or 0) * self._elements(t.elem) if isinstance(t, CArray) else 1
+
+    def _hinted_param(self, p: Param) -> Param:
+        """``p`` as an earlier attempt found that it must be declared."""
+        t, key = p.sym.type, ("param", p.sym.name)
+        if isinstance(t, Ptr):
+            if key in self.hints:
+                size = size_of(t.elem) or 1
+                sym = fresh(p.sym.name, dataclasses.replace(t, elem=self.hints[key]))
+                p = dataclasses.replace(p, sym=sym, align=p.align or (size if size > self.hints[key].bytes else 0))
+            self.origin[p.sym] = key
+        return p
+
+    def parameter_value(self, name: str, t: Type, given: dict[str, Param], mutated: bool, node: Any) -> Value:
+        """What the parameter's name means in the body."""
+        if isinstance(t, RecordType):
+            record = RecordVal(t)
+            for f in self.field_layout(t, node):
+                inner = f"{name}_{f.name.replace('@', 'part')}"
+                record.fields[f.name] = self.parameter_value(inner, f.type, given, False, node)
+            self.lift_anonymous(record)
+            return self.copied(record, name, node) if mutated else record
+        if isinstance(t, CArray):
+            return self._array_member(name, t, given, node)
+        sym = given[name].sym
+        if isinstance(t, Pointer):
+            start = PtrVal(sym, (), None, t.elem, t.const)
+            if t.elem == VOID and ("param", name) not in self.hints:
+                self.untyped.add(("param", name))
+            return self.pointer_variable(name, t, start, node) if mutated else start
+        if not mutated:
+            return VarPlace(sym)
+        copy = fresh(name, sym.type)
+        self.emit(Decl(copy, Var(sym), loc=self.loc))
+        return VarPlace(copy)
+
+    def _array_member(self, name: str, t: CArray, given: dict[str, Param], node: Any) -> Value:
+        """An array member: its elements are parameters, copied into a private array that can be indexed."""
+        if not isinstance(t.elem, Scalar | Vec):
+            self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' of type '{show(t)}' is not supported", node,
+                      hint="pass a pointer to the array")  # fmt: skip
+        array = fresh(name, Array(t.elem, (i32(t.n or 1),), "local"))
+        self.emit(Alloc(array, loc=self.loc))
+        for k in range(t.n or 0):
+            self.emit(Store(array, (i32(k),), Var(given[f"{name}_{k}"].sym), loc=self.loc))
+        return ArrayVal(array, (), t)
+
+
+def is_local(node: Any) -> bool:
+    """Whether the parameter is an OpenCL pointer to local memory."""
+    return "local pointer" in (getattr(node, "funcspec", None) or [])
+
+
+__all__ = ["Parameters"]

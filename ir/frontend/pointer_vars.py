@@ -1,0 +1,226 @@
+"""Pointer variables that change: an offset, and a number that says into which of several buffers they point.
+
+Which buffers those are is read off the function's syntax: whatever is assigned to the variable, through other pointer
+variables. A variable with one buffer needs the offset only. Where the buffers cannot be told the variable stays with
+the one it starts from, and an assignment of another is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NoReturn
+
+from pycparser import c_ast
+
+from ..diagnostics import KtcError
+from ..nodes import Assign, Binary, Const, Decl, Expr, Select, Sym, Var, fresh, i32
+from ..types import I32, I64, VOID
+from ..walk import walk_expr
+from .cxx_ast import CtorInit, CxxCast
+from .cxx_types import CArray, Pointer
+from .exprs import Exprs
+from .memory import as_choice, renumbered
+from .pointers import is_flat
+from .values import (
+    ArrayVal,
+    ChoicePtr,
+    FlatArray,
+    NullVal,
+    PtrSlot,
+    PtrToPlace,
+    PtrVal,
+    PtrVar,
+    RVal,
+    TypeVal,
+    Value,
+)
+
+MAX_CHOICES = 8
+
+
+class PointerVariables(Exprs):
+    """Declaring and assigning pointer variables."""
+
+    def pointer_variable(self, name: str, t: Pointer, v: Value | None, node: Any) -> Value:
+        """A variable ``t name = v`` that the function changes."""
+        choices, several = self._choices(name, v, node)
+        if not several:
+            elem = t.elem if t.elem != VOID or not choices else choices[0].elem
+            alone = dataclasses.replace(choices[0], elem=elem, offset=None) if choices else None
+            return self._moving(name, v if isinstance(v, PtrVal) else alone, node)
+        elem = v.choices[0].elem if isinstance(v, ChoicePtr) else getattr(v, "elem", t.elem)
+        elem = elem if t.elem == VOID else t.elem
+        start = [dataclasses.replace(c, elem=elem, offset=None) for c in choices]
+        var = PtrVar(fresh(name, I64), start[0], self.frame, fresh(f"{name}_in", I32), tuple(start))
+        assert var.which is not None
+        initial: dict[Sym, Expr] = {}
+        if v is not None:
+            with self.capture() as stores:
+                self.store(var, v, node)
+            for s in stores:
+                if isinstance(s, Assign):
+                    initial[s.sym] = s.value
+                else:
+                    self.emit(s)
+        for sym in (var.offset, var.which):
+            self.emit(Decl(sym, initial.get(sym, Const(0, sym.type)), loc=self.loc))  # type: ignore[arg-type]
+        return var
+
+    def _moving(self, name: str, v: Value | None, node: Any) -> Value:
+        """A variable that stays in one buffer."""
+        if not isinstance(v, PtrVal):
+            self.fail("E-UNSUPPORTED-POINTER", f"the pointer '{name}' has no initialiser", node,
+                      hint="declare it where its value is known")  # fmt: skip
+        sym = fresh(name, I64)
+        start = self.convert(RVal(v.offset if v.offset is not None else Const(0, I64)), I64).expr
+        self.emit(Decl(sym, start, loc=self.loc))
+        return PtrVar(sym, v, self.frame)
+
+    # ------------------------------------------------------------------ where it can point
+    def _choices(self, name: str, v: Value | None, node: Any) -> tuple[list[PtrVal], bool]:
+        """The buffers that the variable may point into, and whether it needs to know which (or whether to none)."""
+        found: list[Value] = [v] if v is not None else []
+        more = self._roots_of_name(name, {name})
+        if more is None:
+            if not isinstance(v, ChoicePtr):
+                return [], False
+            more = []
+        found += more
+        buffers: list[PtrVal] = []
+        nullable = False
+        for x in found:
+            choice = as_choice(x)
+            if choice is None:
+                return [], False
+            nullable = nullable or isinstance(x, NullVal)
+            for c in choice.choices:
+                same = [b for b in buffers if b.buffer == c.buffer]
+                if same and same[0].prefix != c.prefix and not is_flat(c.buffer):
+                    self.need_flat(c.buffer, node)
+                if not same:
+                    buffers.append(c)
+        return buffers, 1 - nullable < len(buffers) <= MAX_CHOICES
+
+    def _roots_of_name(self, name: str, seen: set[str]) -> list[Value] | None:
+        out: list[Value] = []
+        for source in self.frame.facts.sources.get(name, []):
+            found = self._roots(source, seen)
+            if found is None:
+                return None
+            out += found
+        return out
+
+    def _roots(self, e: Any, seen: set[str]) -> list[Value] | None:
+        """Pointers that the expression may give, less their offsets; None where that cannot be told."""
+        if isinstance(e, c_ast.Cast | CxxCast):
+            return self._roots(e.expr, seen)
+        if isinstance(e, CtorInit | c_ast.InitList):
+            args = e.args if isinstance(e, CtorInit) else e.exprs
+            return self._roots(args[0], seen) if len(args) == 1 else [NullVal()] if not args else None
+        if isinstance(e, c_ast.Constant):
+            return [NullVal()] if e.value in ("0", "nullptr") else []
+        if isinstance(e, c_ast.ID):
+            return self._roots_of_id(e, seen)
+        if isinstance(e, c_ast.BinaryOp) and e.op in ("+", "-"):
+            return self._roots_of_all([e.left, e.right], seen)
+        if isinstance(e, c_ast.TernaryOp):
+            return self._roots_of_all([e.iftrue, e.iffalse], seen)
+        if isinstance(e, c_ast.Assignment):
+            return self._roots(e.lvalue if e.op != "=" else e.rvalue, seen)
+        if isinstance(e, c_ast.UnaryOp) and e.op in ("p++", "p--", "++", "--"):
+            return self._roots(e.expr, seen)
+        if isinstance(e, c_ast.UnaryOp) and e.op == "&" and isinstance(e.expr, c_ast.ArrayRef):
+            return self._roots(e.expr.name, seen)
+        if isinstance(e, c_ast.ArrayRef) or (isinstance(e, c_ast.UnaryOp) and e.op in ("&", "*")):
+            return self._evaluated(e)
+        return self._evaluated(e) if isinstance(e, c_ast.StructRef) else None
+
+    def _roots_of_all(self, es: list, seen: set[str]) -> list[Value] | None:
+        out: list[Value] = []
+        for e in es:
+            found = self._roots(e, seen)
+            if found is None:
+                return None
+            out += found
+        return out
+
+    def _roots_of_id(self, e: c_ast.ID, seen: set[str]) -> list[Value] | None:
+        if e.name in seen:
+            return []
+        if e.name == "NULL":
+            return [NullVal()]
+        v = self.scope.find(e.name)
+        if v is None and e.name in self.frame.facts.sources:
+            return self._roots_of_name(e.name, seen | {e.name})
+        if v is None:
+            return self._evaluated(e)
+        if isinstance(v, PtrVar):
+            own = [ChoicePtr(i32(0), v.choices)] if v.choices else [v.start]
+            more = self._roots_of_name(e.name, seen | {e.name})
+            return None if more is None else [*own, *more]
+        return self._as_root(v)
+
+    def _evaluated(self, e: Any) -> list[Value] | None:
+        try:
+            with self.capture() as effects:
+                v = self.eval(e)
+        except KtcError:
+            return None
+        return None if effects and isinstance(v, PtrSlot | PtrVal) else self._as_root(v)
+
+    def _as_root(self, v: Value) -> list[Value] | None:
+        if isinstance(v, PtrVal | ChoicePtr | NullVal):
+            return [v]
+        if isinstance(v, ArrayVal | FlatArray):
+            return [self.decay(v)]
+        return None if isinstance(v, PtrSlot | PtrToPlace | TypeVal) else []
+
+    # ------------------------------------------------------------------ assignment
+    def store_pointer(self, place: PtrVar, v: Value, node: Any) -> None:
+        """``p = v``."""
+        v = self.load(v, node)
+        if isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0:
+            v = NullVal()
+        if place.which is None:
+            self._move(place, v, node)
+            return
+        choice = as_choice(v)
+        if choice is None:
+            self._refuse(node)
+        targets = [self._target(place, c, node) for c in choice.choices]
+        if None in targets:
+            self._refuse(node)
+        offset: Expr = Const(0, I64)
+        for k, c in reversed(list(enumerate(choice.choices))):
+            own = self.convert(RVal(c.offset if c.offset is not None else Const(0, I64)), I64).expr
+            last = k == len(choice.choices) - 1
+            offset = own if last or own == offset else Select(Binary("==", choice.which, i32(k)), own, offset)
+        which = self.simple(renumbered(choice.which, targets))  # type: ignore[arg-type]
+        if any(isinstance(x, Var) and x.sym == place.which for x in walk_expr(offset)):
+            offset = self.temp(offset, "moved")
+        if which != Var(place.which):
+            self.emit(Assign(place.which, which, loc=self.loc))
+        if choice.choices and offset != Var(place.offset):
+            self.emit(Assign(place.offset, offset, loc=self.loc))
+
+    def _target(self, place: PtrVar, c: PtrVal, node: Any) -> int | None:
+        if c.elem != place.start.elem and VOID not in (c.elem, place.start.elem) and not isinstance(c.elem, CArray):
+            self.fail("E-SEMA-CONVERT", "a pointer of another type is assigned", node, hint="use reinterpret_cast")
+        found = [k for k, x in enumerate(place.choices) if (x.buffer, x.prefix) == (c.buffer, c.prefix)]
+        return found[0] if found else None
+
+    def _move(self, place: PtrVar, v: Value, node: Any) -> None:
+        moves = isinstance(v, PtrVal) and (v.buffer != place.start.buffer or v.prefix != place.start.prefix)
+        if moves and place.owner is self.frame and not self.frame.control:
+            place.start, moves = v, False  # type: ignore[assignment]
+        if not isinstance(v, PtrVal) or moves:
+            self._refuse(node)
+        offset = v.offset if v.offset is not None else Const(0, I64)
+        self.emit(Assign(place.offset, self.convert(RVal(offset), I64).expr, loc=self.loc))
+
+    def _refuse(self, node: Any) -> NoReturn:
+        self.fail("E-UNSUPPORTED-POINTER", "this pointer would point into another buffer than before", node,
+                  hint="use an index into each buffer, or two variables")  # fmt: skip
+
+
+__all__ = ["PointerVariables"]

@@ -1,0 +1,86 @@
+"""Pointer variables that move between buffers, pointers kept in memory, comparisons, pointers to arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from ktc.backends.emitter import emit
+from ktc.ir.frontend import load
+from ktc.passes.base import Refused
+from ktc.passes.language import parse_script
+from ktc.passes.pipeline import apply_script
+
+
+def test_swapped_in_a_loop(execute):
+    text = """__global__ void k(float* a, float* b, int n) { float* p = a; float* q = b; int i = threadIdx.x;
+        for (int t = 0; t < n; ++t) { q[i] = p[i] * 2.f; float* tmp = p; p = q; q = tmp; } p[i] += 1.f; }"""
+    for n in range(4):
+        a, b = np.float32([1, 2]), np.float32([0, 0])
+        got = execute(text, {"a": a.copy(), "b": b.copy(), "n": n}, threads=2)
+        for _ in range(n):
+            b, a = a, a * 2
+            a, b = b, a
+            a, b = (b, a)
+        want = {True: got["a"], False: got["b"]}[n % 2 == 0]
+        np.testing.assert_array_equal(want, np.float32([1, 2]) * 2**n + 1)
+
+
+def test_chosen_at_run_time(execute):
+    text = """struct S { int v; int pad; };
+    __device__ void set(int* p, int v) { *p++ = v; *p = v + 1; }
+    __global__ void k(int* a, int* b, S* s, S* t, int c) { const int* from = c > 1 ? a + 1 : b; int* to;
+        if (c & 1) to = a; else { to = b; to += 2; }
+        set(to, from[0] + 10); (c ? s : t)->v = c; int* none = nullptr; if (c == 3) none = b;
+        if (none) *none = 99; (c > 1 ? a : b)[3] += 1000; }"""
+    for c in range(4):
+        a, b = [1, 2, 3, 4, 5], [10, 20, 30, 40, 50]
+        got = execute(text, {"a": np.int32(a), "b": np.int32(b), "s": np.zeros(2, np.int32),
+                             "t": np.zeros(2, np.int32), "c": c})  # fmt: skip
+        value = (a[1] if c > 1 else b[0]) + 10
+        at, k = (a, 0) if c & 1 else (b, 2)
+        at[k : k + 2] = [value, value + 1]
+        if c == 3:
+            b[0] = 99
+        (a if c > 1 else b)[3] += 1000
+        assert list(got["a"]) == a and list(got["b"]) == b
+        assert got["s" if c else "t"][0] == c
+
+
+def test_assigned_before_use_only(execute):
+    text = """__global__ void k(int* out, const int* a, int n) { const int *p, *end; p = a; end = a + n; int s = 0;
+        do { s += *p; } while (++p < end); out[0] = s; out[1] = p == end; }"""
+    args = {"out": np.zeros(2, np.int32), "a": np.arange(5, dtype=np.int32), "n": 5}
+    assert list(execute(text, args)["out"]) == [10, 1]
+
+
+def test_unknown_targets_are_refused(refuses):
+    text = "__global__ void k(int* a, int* b, int n) { int* p = a; for (int i = 0; i < n; ++i) p = *&b + i; *p = 1; }"
+    refuses(text.replace("*&b", "(n, b)"), "E-UNSUPPORTED-POINTER")
+
+
+def test_pointers_in_memory(cu):
+    """A table of pointers: typed in CUDA and OpenCL; no pass touches such a kernel, and its text reads back."""
+    text = """__global__ void k(float** rows, float* out, int n) {
+        float* r = rows[blockIdx.x]; out[n] = r[n] + rows[n][1]; }"""
+    k = cu(text)
+    printed = emit(k, "cuda").text
+    assert "float* pointer = (float*)rows[blockIdx.x];" in printed
+    again = emit(load(printed, name="k.cu"), "cuda").text
+    assert [r for r in again.splitlines() if r[:2] != "//"] == [r for r in printed.splitlines() if r[:2] != "//"]
+    refused = apply_script(k, parse_script("licm")).refused
+    assert isinstance(refused, Refused) and refused.code == "E-POINTER-VALUE"
+
+
+def test_pointers_to_rows_and_arrays(execute):
+    text = """__device__ int sum(const int (*rows)[3], int n) { int s = 0;
+        for (int i = 0; i < n; ++i) for (int j = 0; j < 3; ++j) s += rows[i][j]; return s; }
+    __global__ void k(int* out, const int (*m)[3]) { __shared__ int t[2][3]; int* row = t[1]; row[2] = 5;
+        t[0][0] = 1; t[0][1] = t[0][2] = t[1][0] = t[1][1] = 0; int (*p)[3] = t; ++p; (*p)[0] = 7;
+        out[0] = sum(m + 1, 2); out[1] = sum(t, 2); int* q = &t[0][0]; q += 3; out[2] = *q; }"""
+    m = np.arange(9, dtype=np.int32)
+    assert list(execute(text, {"out": np.zeros(3, np.int32), "m": m})["out"]) == [33, 13, 7]
+
+
+def test_addresses_as_numbers(cu):
+    k = cu("""__global__ void k(float* a, int* out) { out[0] = (unsigned long long)(a + 1) % 16 == 0;
+        out[1] = ((size_t)a & 15) == 0; }""")
+    assert "(unsigned long long)&a[1] % 16" in emit(k, "cuda").text
