@@ -63,7 +63,8 @@ class KernelLowering(Parameters):
         with self.scoped(namespace=entity.namespace) as scope, self.capture() as out:
             scope.names.update(bindings)
             self.frame = Frame(fn.name, True, None, facts)
-            given = {p.sym.name: self._hinted_param(p) for p in params}
+            params = tuple(map(self._hinted_param, params))
+            given = {p.sym.name: p for p in sorted(params, key=lambda p: not p.host)}
             for node in params_of(fn):
                 if getattr(node, "name", None):
                     scope.names[node.name] = self.parameter(node, given, node.name in facts.mutated)
@@ -77,7 +78,7 @@ class KernelLowering(Parameters):
         if launch is not None:
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]
         used = used_in(body)
-        params = (*given.values(), *self.globals.values())
+        params = (*params, *self.globals.values())
         kept = tuple(p for p in params if not p.host or p.sym in used or _in_launch(p.sym, launch))
         kept = (*kept, *self.texture_params())
         return Kernel(fn.name, kept, launch, body, loc=self.place(fn), comments=comments)
