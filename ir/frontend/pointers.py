@@ -39,7 +39,6 @@ from .values import (
     RecordVal,
     RVal,
     SubVec,
-    SwizzlePlace,
     TypeVal,
     Value,
     VarPlace,
