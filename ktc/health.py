@@ -99,6 +99,12 @@ def _tool(
     return check
 
 
+def _sandbox() -> tuple[str, str, str]:
+    from .search.sandbox import abi, describe
+
+    return ("ok" if abi() else "missing"), describe(), "" if abi() else "a Linux kernel of 5.13 or later"
+
+
 def _llm() -> tuple[str, str, str]:
     if importlib.util.find_spec("openai") is None:
         return "missing", "openai is not installed: the embedded planner is used", "pip install 'ktc[agent]'"
@@ -116,6 +122,7 @@ def _llm() -> tuple[str, str, str]:
 
 CHECKS: tuple[tuple[str, str, Callable[[], tuple[str, str, str]]], ...] = (
     ("system", "python", _python),
+    ("system", "sandbox of workers", _sandbox),
     ("device", "GPU through CuPy", _cupy),
     ("device", "OpenCL", _opencl),
     ("device", "CPU through numba", _numba),

@@ -6,12 +6,14 @@ goes to the log instead: the pipe is a private descriptor.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .sandbox import confine, writable_folders
 from .worker_limits import die_with, restrict
 
 Handler = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -23,6 +25,8 @@ def main(argv: list[str]) -> int:
     os.dup2(2, 1)
     os.set_inheritable(pipe, False)
     restrict(role)
+    with contextlib.suppress(OSError):  # a container may have Landlock and forbid it; the report says what holds
+        confine(writable_folders(Path(folder)))
     die_with(int(lifeline))
     serve(role, device, Path(folder), pipe)
     return 0
