@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
-from ktc.ir.analysis.affine import same_value
-from ktc.ir.analysis.extents import extent
+from ktc.ir.analysis.affine import polynomial, same_value
+from ktc.ir.analysis.extents import extent, from_polynomial
 from ktc.ir.fold import add, cast, fold_node, i32, is_const, product
 from ktc.ir.nodes import (
     Alloc,
@@ -19,6 +19,7 @@ from ktc.ir.nodes import (
     Binary,
     Body,
     Call,
+    Const,
     Decl,
     Eval,
     Expr,
@@ -145,13 +146,17 @@ def filled(body: Body) -> Iterator[Sym]:
 
 
 def _same_count(a: Expr, b: Expr) -> bool:
-    """``a == b``, where ``a`` may be ``(n / v) * v``."""
-    if same_value(a, b):
-        return True
-    match a:
-        case Binary("*", Binary("/", n, v), w) if v == w:
-            return same_value(n, b)
-    return False
+    """``a == b``, where ``a`` may hold ``n / v`` times ``v``: a copy by vectors rests on whole ones."""
+    whole: dict[tuple[Expr, ...], int] = {}
+    for factors, k in polynomial(a).items():
+        out: list[Expr] = []
+        for f in factors:
+            if isinstance(f, Binary) and f.op == "/" and isinstance(f.b, Const) and k % int(f.b.value) == 0:
+                k, f = k // int(f.b.value), f.a
+            out.append(f)
+        key = tuple(sorted(out, key=repr))
+        whole[key] = whole.get(key, 0) + k
+    return same_value(from_polynomial(whole, I32), b)
 
 
 def harmless(body: Body, readable: Collection[Sym]) -> bool:

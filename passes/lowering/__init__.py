@@ -16,7 +16,7 @@ from ktc.ir.walk import map_body
 
 from .cleanup import tidy
 from .decide import Decider
-from .dynamic import aligned_arrays, dynamic_bytes
+from .dynamic import aligned_arrays, beyond_static, dynamic_bytes
 from .errors import LoweringError
 from .hardware import collect_geometry, host_parameters_used, launch_of, name_hardware, thread_axes
 from .lower import lower_body
@@ -44,7 +44,7 @@ def materialise(kernel: Kernel) -> Kernel:
     body = tidy(
         name_hardware(resolve_parts(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st), st.extents))
     )
-    body = aligned_arrays(_aligned(body, st.matrix_buffers), st.decide)
+    body = aligned_arrays(beyond_static(_aligned(body, st.matrix_buffers), st.decide), st.decide)
     launch = launch_of(st, dynamic_bytes(body))
     return kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch)
 

@@ -3,19 +3,49 @@
 before                                              after (d not known to be a multiple of 8)
     array a: f16[d] dynamic; array b: f32[d] dynamic    array a: f16[cdiv(d, 8) * 8] dynamic; array b: ...
 
-The next array then starts aligned for any vector access, whatever the sizes.
+The next array then starts aligned for any vector access, whatever the sizes. A kernel whose arrays together pass what a
+block may declare statically asks the launch for all of them.
 """
 
 from __future__ import annotations
 
-from ktc.ir.fold import add, cast, cdiv, i32, mul, product
-from ktc.ir.nodes import Alloc, Body, Expr, Sym, fresh
-from ktc.ir.types import I32, Array, scalar_of
-from ktc.ir.walk import rename, walk
+import dataclasses
+
+from ktc.ir.fold import add, cast, cdiv, i32, mul, product, simplify
+from ktc.ir.nodes import Alloc, Body, Expr, Stmt, Sym, fresh
+from ktc.ir.types import I32, Array, Vec, scalar_of
+from ktc.ir.walk import map_body, rename, walk
 
 from .decide import Decider
 
 UNIT = 16
+
+STATIC_LIMIT = 48 * 1024
+"""Bytes of static shared memory of a block; more is the launch's to give (CUDA C++ Programming Guide)."""
+
+
+def beyond_static(body: Body, decide: Decider) -> Body:
+    """``body`` with its shared arrays dynamic when their known sizes exceed the static limit."""
+    arrays = [s for s in walk(body) if isinstance(s, Alloc) and _is_shared(s)]
+    sizes = [decide.value(_bytes(s.sym)) for s in arrays]
+    if sum(n for n in sizes if n is not None) <= STATIC_LIMIT or None in sizes:
+        return body
+
+    def on(s: Stmt) -> Stmt:
+        return dataclasses.replace(s, dynamic=True) if isinstance(s, Alloc) and _is_shared(s) else s
+
+    return map_body(body, on)
+
+
+def _is_shared(s: Alloc) -> bool:
+    return isinstance(s.sym.type, Array) and s.sym.type.space == "shared"
+
+
+def _bytes(s: Sym) -> Expr:
+    t = s.type
+    assert isinstance(t, Array)
+    lanes = i32(t.elem.n) if isinstance(t.elem, Vec) and isinstance(t.elem.n, int) else i32(1)
+    return product([*(cast(n, I32) for n in t.shape), lanes, i32(scalar_of(t).bytes)])
 
 
 def aligned_arrays(body: Body, decide: Decider) -> Body:
@@ -37,8 +67,6 @@ def dynamic_bytes(body: Body) -> Expr | None:
     total: Expr | None = None
     for s in walk(body):
         if isinstance(s, Alloc) and s.dynamic:
-            t = s.sym.type
-            assert isinstance(t, Array)
-            size = mul(product([cast(n, I32) for n in t.shape]), i32(scalar_of(t).bytes))
+            size = simplify(_bytes(s.sym))
             total = size if total is None else add(total, size)
     return total

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from checks import applied, body_of, refused
 from ktc.backends import emit
+from ktc.ir.fold import evaluate
 from ktc.ir.fragments import FRAGMENTS, Digit
 from ktc.ir.interp import equivalent, run
 from ktc.ir.kernel import Kernel, bind
-from ktc.ir.nodes import MatrixLoad, Mma
+from ktc.ir.nodes import Alloc, MatrixLoad, Mma
 from ktc.ir.text import parse_kernel
 from ktc.ir.verifier import verify
 from ktc.ir.walk import walk
@@ -265,3 +266,29 @@ def test_an_undone_swizzle_is_caught() -> None:
     maps = "".join(f" | distribute{{loop={v} map=[thread.x 128, unroll 8]}}" for v in "ij")
     k = applied(parse_kernel(wrong), "tensorize{loop=k warps=2,2}" + maps)
     assert mismatch(materialise(k), before=STAGED) is not None
+
+
+# ---------------------------------------------------------------------------------------------- with the staging passes
+
+SCRIPT = (
+    "tile{{loops=row,col sizes=$BM={bm},$BN={bn}}} | tile{{loops=k sizes=$BK={bk} tail=cut}} | register-tile{{loop=k_tile}}"
+    " | tensorize{{loop=k warps={wm},{wn} pairs=yes}}"
+    " | stage-shared{{array=A loop=k_tile vec=8}} | stage-shared{{array=B loop=k_tile vec=8}}"
+)
+
+
+def test_staged_by_passes_on_sizes_of_whole_vectors() -> None:
+    script = SCRIPT.format(bm=32, bn=32, bk=32, wm=1, wn=2) + " | swizzle-shared{array=A_s} | swizzle-shared{array=B_s}"
+    k = bind(applied(GEMM, script), {})
+    lowered = materialise(k)
+    assert {s.buffer.name for s in walk(lowered.body) if isinstance(s, MatrixLoad)} == {"A_s", "B_s"}
+    assert mismatch(lowered, sizes=((8, 8, 8), (33, 40, 72), (40, 24, 104))) is None
+
+
+def test_tiles_beyond_the_static_limit_are_the_launchs() -> None:
+    lowered = materialise(bind(applied(GEMM, SCRIPT.format(bm=128, bn=256, bk=128, wm=2, wn=4)), {}))
+    assert lowered.launch is not None and str(lowered.launch.dynamic_shared)
+    assert {s.sym.name for s in walk(lowered.body) if isinstance(s, Alloc) and s.dynamic} == {"A_s", "B_s"}
+    assert evaluate(lowered.launch.dynamic_shared, lowered.knob_values) == (128 + 256) * 128 * 2
+    small = materialise(bind(applied(GEMM, SCRIPT.format(bm=128, bn=128, bk=32, wm=2, wn=2)), {}))
+    assert small.launch is not None and small.launch.dynamic_shared is None
