@@ -290,13 +290,16 @@ class CxxDialect(Dialect):
             lines += wrap(f"{word} {align}{self.type_name(elem)} {self.exprs.names.of(p.sym)}[{p.extent}]{init};", "")
         return lines
 
+    def residency(self, blocks: Expr, threads: Expr) -> Expr:
+        """The second argument of ``__launch_bounds__`` for ``blocks`` resident blocks of ``threads``."""
+        return blocks
+
     def signature(self, kernel: Kernel) -> tuple[str, str]:
         bounds = ""
         if kernel.launch is not None and kernel.launch.max_threads is not None:
-            limits = [
-                kernel.launch.max_threads,
-                *([kernel.launch.min_blocks] if kernel.launch.min_blocks is not None else []),
-            ]
+            limits = [kernel.launch.max_threads]
+            if kernel.launch.min_blocks is not None:
+                limits.append(self.residency(kernel.launch.min_blocks, kernel.launch.max_threads))
             bounds = f"__launch_bounds__({', '.join(self.exprs.text(e) for e in limits)}) "
         return f"__global__ void {bounds}{kernel.name}(", ")"
 

@@ -10,6 +10,7 @@ import dataclasses
 from importlib.resources import files
 from typing import ClassVar
 
+from ktc.ir.fold import cdiv, i32, mul, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import MATCHES, VOTES, WARP_REDUCTIONS, Expr, Sym
 from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I16, I32, U16, U32, Scalar, Type
@@ -218,6 +219,10 @@ class HipDialect(CxxDialect):
         if cache == "cs" and builtin_type and getattr(buffer.type, "space", "local") in ("global", "generic"):
             return f"__builtin_nontemporal_store({value}, &{place});"
         return f"{place} = {value};"
+
+    def residency(self, blocks: Expr, threads: Expr) -> Expr:
+        """HIP counts wavefronts (of 64) on each of the four SIMD units of a compute unit."""
+        return simplify(cdiv(mul(blocks, threads), i32(4 * 64)))
 
     def load_vector(self, buffer: Sym, place: str, t, width: str, cache: str) -> str:
         return super().load_vector(buffer, place, t, width, "" if self.native_vector(t) else cache)
