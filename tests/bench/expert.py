@@ -15,14 +15,16 @@ import argparse
 import datetime
 import json
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+from agree import Judge
 from expert_table import ENTRIES, Entry
 from graphs import Contender, race
-from tuning import Bench, Made
+from tuning import Bench, Made, launcher
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = ("kernel", "scenario", "floor", "naive", "torch", "torch.compile", "**ktc**", "of floor", "over naive",
@@ -67,6 +69,7 @@ def contest(bench: Bench, entry: Entry, a: argparse.Namespace, bandwidth: float)
     work = Workload.load(ROOT / "kernels" / entry.folder)
     committed = [s.read_text().strip() for s in sorted(work.path.parent.glob("expert*.ktp"))]
     naive = bench.build(work, entry.variant, [""])[0]
+    known: dict[str, str] = {}
     largest = max((s for s in work.scenarios if s.tuned), key=lambda s: moved(work, entry, s.sizes))
     for scenario in work.scenarios:
         if not (scenario.tuned or scenario.heldout):
@@ -77,7 +80,9 @@ def contest(bench: Bench, entry: Entry, a: argparse.Namespace, bandwidth: float)
         found = bench.build(work, entry.variant, _fitting(work, entry.variant, committed, scenario.sizes))
         if a.tune and not scenario.heldout:
             found = _tuned(bench, entry, work, scenario.sizes, sets, a.tune)[:FINALISTS] + found
-        found = [m for m in found if _verified(bench, work, entry.variant, naive, m, scenario.sizes)]
+        judge = Judge(work, entry.variant, naive.exe, sets[0])
+        found = [m for m in found if _verified(bench, work, entry.variant, naive, m, judge, known)]
+        del judge
         row = _race(entry, work, scenario, naive, found, sets)
         count = moved(work, entry, scenario.sizes)
         row |= {"floor": count / bandwidth if entry.unit == "bytes" else None, "work": count, "target": entry.target,
@@ -105,23 +110,30 @@ def _tuned(bench: Bench, entry: Entry, work: Any, sizes: Any, sets: Any, budget:
             scripts += bench.configurations(work, entry.variant, template, sizes, budget)
         except Exception as e:
             print(f"  {entry.name}: {template}: {type(e).__name__}: {e}", flush=True)
+    began = time.perf_counter()
     made = bench.build(work, entry.variant, scripts)
-    return bench.quick(made, sets)
+    compiled = time.perf_counter()
+    found = bench.quick(made, sets)
+    timed = time.perf_counter() - compiled
+    best = ", ".join(f"{m.seconds * 1e6:.1f}" for m in found[:6])
+    print(f"  {len(scripts)} scripts: built in {compiled - began:.1f} s, timed in {timed:.1f} s: {best}", flush=True)
+    return found
 
 
-def _verified(bench: Bench, work: Any, variant: str, naive: Made, m: Made, sizes: Mapping[str, int]) -> bool:
-    """Whether the device agrees that ``m`` does what the source does: awkward sizes, then this one."""
+def _verified(bench: Bench, work: Any, variant: str, naive: Made, m: Made, judge: Judge, known: dict[str, str]) -> bool:
+    """Whether the device agrees that ``m`` does what the source does: at awkward sizes, then at this one."""
     from ktc.search.gate import differential
 
-    both = (naive.exe, m.exe)
-    for chosen in (None, [sizes]):
+    if m.script not in known:
+        both = (naive.exe, m.exe)
         verdict = differential(
-            bench.runtime, naive.emitted, m.emitted, work, variant=variant or None, sizes=chosen, executables=both
+            bench.runtime, naive.emitted, m.emitted, work, variant=variant or None, count=2, executables=both
         )
-        if not verdict.ok and not (chosen is None and verdict.status == "UNKNOWN"):
-            print(f"  REJECTED {m.script}: {verdict.layer}: {verdict.detail}", flush=True)
-            return False
-    return True
+        known[m.script] = "" if verdict.ok or verdict.status == "UNKNOWN" else f"{verdict.layer}: {verdict.reason}"
+    why = known[m.script] or judge.differs(m.exe)
+    if why:
+        print(f"  REJECTED {m.script}: {why}", flush=True)
+    return not why
 
 
 def _race(entry: Entry, work: Any, scenario: Any, naive: Made, found: list[Made], sets: Any) -> dict[str, Any]:
@@ -145,18 +157,6 @@ def _race(entry: Entry, work: Any, scenario: Any, naive: Made, found: list[Made]
     best = min((c for c in scripts if c.samples), key=lambda c: c.time, default=None)
     return {"kernel": entry.name, "scenario": scenario.name, "heldout": scenario.heldout, "times": times,
             "ktc": best.time if best else None, "script": best.name if best else ""}  # fmt: skip
-
-
-def launcher(m: Made) -> Any:
-    """Launches ``m`` on PyTorch's current stream, which a graph capture follows."""
-    import cupy as cp
-    import torch
-
-    def launch(args: Mapping[str, Any]) -> None:
-        with cp.cuda.Stream.from_external(torch.cuda.current_stream()):
-            m.exe.launch(args)
-
-    return launch
 
 
 def rival(name: str, sizes: Mapping[str, int]) -> Any:
