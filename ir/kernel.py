@@ -17,7 +17,8 @@ class Param:
     ``host=True`` marks a value that the launcher knows and the kernel's signature lacks (``num_tokens`` in
     ``grid = num_tokens``). Launch expressions and parallel loops may use it; lowering adds it to the emitted signature
     if the body does. ``align`` is the buffer's base alignment in bytes, ``divisible_by`` and ``range`` (inclusive) are
-    facts about a scalar, ``readonly``/``noalias`` facts about a buffer.
+    facts about a scalar, ``readonly``/``noalias`` facts about a buffer. ``scratch`` marks working memory that the
+    launcher provides: that many elements, zero before the first launch, and left by each launch fit for the next.
 
     ``symbol`` is set for a variable at file scope (``constant | device | managed``) of ``extent`` elements, with its
     initial values if the source gives them. CUDA and HIP declare it at file scope again; everywhere else (other
@@ -34,6 +35,7 @@ class Param:
     symbol: str = ""
     extent: int = 0
     init: tuple[int | float | bool, ...] = ()
+    scratch: Expr | None = None
 
 
 @dataclass(frozen=True)

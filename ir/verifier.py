@@ -116,7 +116,10 @@ class _Checker:
             lo, hi = p.range
             if p.divisible_by < 1 or p.align < 0 or (lo is not None and hi is not None and lo > hi):
                 yield Problem("V-PARAM", f"'{p.sym.name}' has a fact that cannot hold", k.loc)
-        for e in [*k.constraints, *(a.expr for a in k.assumptions), *self.launch_exprs()]:
+            if p.scratch is not None and not isinstance(p.sym.type, Ptr):
+                yield Problem("V-PARAM", f"'{p.sym.name}' is scratch memory, so it must be a pointer", k.loc)
+        sizes = [p.scratch for p in k.params if p.scratch is not None]
+        for e in [*sizes, *k.constraints, *(a.expr for a in k.assumptions), *self.launch_exprs()]:
             yield from self.expr(e, k.loc)
 
     def launch_exprs(self) -> Iterator[Expr]:

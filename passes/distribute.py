@@ -25,6 +25,7 @@ from ktc.ir.walk import stmt_exprs, substitute_expr, used, walk, walk_expr
 from .base import Arg, DistSpec, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from .knobs import POWERS, size_argument
 from .loops import Loop, find_loops, loops, narrowest_element, replace_loops, required, with_launch_bounds
+from .lowering.grid_reduce import is_last_act, spans_blocks
 
 DOMAINS = {
     "vec": (1, 2, 4, 8, 16),
@@ -93,11 +94,21 @@ class Distribute(Pass):
             refused = check_levels(loop, spec)
             if refused:
                 return refused
-        return set_distribution(kernel, found, spec, exact=tail == "exact", owner=self.name)
+        done = set_distribution(kernel, found, spec, exact=tail == "exact", owner=self.name)
+        return done if isinstance(done, Refused) else _waiting(done.kernel, {s.var for s in found}) or done
+
+
+def _waiting(kernel: Kernel, changed: set[Sym]) -> Refused | None:
+    """A reduction may span blocks where nothing else in the loops around it would have to wait for them."""
+    for s in loops(kernel):
+        if s.var in changed and isinstance(s, Reduce) and spans_blocks(s) and not is_last_act(kernel.body, s):
+            why = f"what else the loops around '{s.var.name}' do would have to wait for all blocks of the reduction"
+            return Refused("E-DIST-REDUCE-BLOCK", why, (s.loc,) if s.loc else (), "spread it over threads of one block")
+    return None
 
 
 def check_levels(loop: Loop, spec: DistSpec) -> Refused | None:
-    """Well-formed: only the last level open-ended, each hardware axis once, no block level in a reduction."""
+    """Well-formed: only the last level open-ended, each hardware axis once."""
     locs = (loop.loc,) if loop.loc else ()
     axes: set[tuple[str, str]] = set()
     for k, lv in enumerate(spec.levels):
@@ -105,8 +116,6 @@ def check_levels(loop: Loop, spec: DistSpec) -> Refused | None:
             return Refused(
                 "E-DIST-LEVELS", f"'{lv.kind}' needs a size here: only a last seq, thread or block level is open", locs
             )
-        if lv.kind == "block" and isinstance(loop, Reduce):
-            return Refused("E-DIST-REDUCE-BLOCK", "a reduction cannot be spread over blocks yet", locs)
         if lv.kind not in DOMAINS:
             return Refused("E-DIST-LEVELS", f"unknown level '{lv.kind}'", locs, hint=f"levels: {', '.join(DOMAINS)}")
         if lv.kind in ("thread", "lane", "warp", "block"):

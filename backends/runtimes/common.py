@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Alloc, Expr
 from ktc.ir.types import Array, Ptr, Scalar, scalar_of
 from ktc.ir.walk import walk
@@ -96,6 +96,34 @@ def scalar(value: object, t: Scalar) -> Any:
 
     kind = {"bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}[t.name]
     return np.asarray(value, kind)[()].view(f"u{t.bytes}")
+
+
+class Scratch:
+    """The working memory of one executable: made when first asked for, kept for later launches of that size."""
+
+    def __init__(self, kernel: Kernel, to_device: Callable[[np.ndarray], Any]) -> None:
+        self._kernel, self._to_device = kernel, to_device
+        self._params = [p for p in kernel.params if p.scratch is not None]
+        self._kept: dict[tuple[str, int], Any] = {}
+
+    def complete(self, args: Mapping[str, object]) -> Mapping[str, object]:
+        """``args`` with a buffer for each scratch parameter that they lack."""
+        missing = [p for p in self._params if p.sym.name not in args]
+        if not missing:
+            return args
+        env = {**self._kernel.knob_values, **{k: int(v) for k, v in args.items() if _is_integer(v)}}  # type: ignore[call-overload]
+        return {**args, **{p.sym.name: self._buffer(p, env) for p in missing}}
+
+    def _buffer(self, p: Param, env: Mapping[str, int]) -> Any:
+        assert p.scratch is not None
+        n = evaluate(p.scratch, env)
+        if n is None:
+            message = f"the size of the scratch parameter '{p.sym.name}' is not known"
+            raise KtcError("E-LAUNCH-UNKNOWN", message, self._kernel.loc)
+        key = (p.sym.name, int(n))
+        if key not in self._kept:
+            self._kept[key] = self._to_device(np.zeros(max(int(n), 1), NUMPY_SCALAR[scalar_of(p.sym.type).name]))
+        return self._kept[key]
 
 
 def need(args: Mapping[str, object], name: str) -> Any:

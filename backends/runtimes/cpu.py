@@ -20,7 +20,7 @@ from ktc.ir.types import Ptr
 from ..base import CompileFailure, DeviceInfo, Emitted, Executable
 from ..numba_types import STORAGE_DTYPE
 from .cache import cache_root, key_of, write_atomic
-from .common import Sampler, TimedRuntime, need
+from .common import Sampler, Scratch, TimedRuntime, need
 
 BATCH_SECONDS = 1e-3
 """A measurement covers at least this long, so that the clock's resolution and the call's overhead do not matter."""
@@ -35,8 +35,10 @@ class CpuExecutable:
         self.module = module
         self._call = getattr(module, code.entry)
         self._names = [p.sym.name for p in code.kernel.params]
+        self._scratch = Scratch(code.kernel, lambda array: array)
 
     def launch(self, args: Mapping[str, object]) -> None:
+        args = self._scratch.complete(args)
         self._call(*[need(args, n) for n in self._names])
 
 

@@ -16,7 +16,7 @@ from ktc.ir.types import Ptr, Scalar
 from ..base import CompileFailure, DeviceInfo, Emitted, Executable
 from ..device_table import peaks_of
 from .checksum import cuda_checksum
-from .common import NUMPY_SCALAR, Geometry, Sampler, TimedRuntime, geometry, need, scalar, signature
+from .common import NUMPY_SCALAR, Geometry, Sampler, Scratch, TimedRuntime, geometry, need, scalar, signature
 from .nvrtc import compile_cubin
 
 STATIC_SHARED_LIMIT = 48 * 1024
@@ -44,6 +44,7 @@ class CudaExecutable:
         attr = _attributes(cp, self._fn)
         self.resources: Mapping[str, int] = attr
         self._signature = signature(code.kernel)
+        self._scratch = Scratch(code.kernel, runtime.to_device)
         self._raised = 0
         self._cooperative = is_cooperative(code.kernel.body)
 
@@ -54,6 +55,7 @@ class CudaExecutable:
             self.launch_packed(g, self.pack(args))
 
     def pack(self, args: Mapping[str, object]) -> tuple:
+        args = self._scratch.complete(args)
         return tuple(_argument(need(args, n), t) for n, t in self._signature)
 
     def launch_packed(self, g: Geometry, packed: tuple) -> None:

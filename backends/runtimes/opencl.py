@@ -23,7 +23,7 @@ from ..base import CompileFailure, DeviceInfo, Emitted, Executable
 from ..device_table import peaks_of
 from .cache import Cache, cache_root, key_of, write_atomic
 from .checksum import OPENCL, opencl_checksum
-from .common import Geometry, Sampler, TimedRuntime, geometry, need, scalar, signature
+from .common import Geometry, Sampler, Scratch, TimedRuntime, geometry, need, scalar, signature
 
 BATCH_SECONDS = 200e-6
 
@@ -49,6 +49,7 @@ class ClExecutable:
             "max_threads": int(self._kernel.get_work_group_info(info.WORK_GROUP_SIZE, dev)),
         }
         self._signature = signature(code.kernel)
+        self._scratch = Scratch(code.kernel, runtime.to_device)
         self._dynamic = any(isinstance(s, Alloc) and s.dynamic for s in walk(code.kernel.body))
 
     def launch(self, args: Mapping[str, object]) -> None:
@@ -58,6 +59,7 @@ class ClExecutable:
             self.enqueue(g, self.pack(args))
 
     def pack(self, args: Mapping[str, object]) -> list[Any]:
+        args = self._scratch.complete(args)
         return [need(args, n).buffer if isinstance(t, Ptr) else scalar(need(args, n), t) for n, t in self._signature]
 
     def enqueue(self, g: Geometry, packed: list[Any]) -> Any:

@@ -11,6 +11,7 @@ from .access import access
 from .domain import Unsupported
 from .folding import fold_segments
 from .frames import Active, Frame, spread
+from .races import BarrierOrder
 
 if TYPE_CHECKING:
     from .statements import Machine
@@ -47,12 +48,15 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     compare = np.array(spread(ev(s.compare, frame, act), n)) if s.compare is not None else value
     pos = np.array(np.broadcast_to(place.pos, (n,)))
     place._order("atomic")
+    lanes = frame.lanes(act)
     ok = np.ones(n, bool) if place.ok is None else np.broadcast_to(place.ok, (n,))
     if buffer.written is not None and not buffer.written[pos[ok]].all():
         state.doubtful = True
     old = np.zeros(n, buffer.data.dtype)
     order = np.flatnonzero(ok)[np.argsort(pos[ok], kind="stable")]
     where, counts = np.unique(pos[order], return_counts=True)
+    if isinstance(state.order, BarrierOrder):
+        state.order.exchange(id(buffer), pos[order], np.broadcast_to(lanes, (n,))[order])
     if s.dst is None and s.op in _FOLDABLE:
         total = fold_segments(lambda a, b: _combine(machine, _FOLDABLE[s.op], a, b, None, t), value[order], counts)
         buffer.data[where] = _combine(machine, s.op, buffer.data[where], total, None, t)

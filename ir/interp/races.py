@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .frames import Frame
+from .publish import Published
 from .state import Geometry, State
 
 
@@ -50,6 +51,7 @@ class BarrierOrder(Order):
         total = geometry.threads * geometry.blocks
         self.block_sync = np.zeros(total, np.int64)  # time of the last block barrier each thread was in
         self.warp_sync = np.zeros(total, np.int64)
+        self.published = Published(geometry.threads, geometry.blocks)
         self.grid_sync = np.zeros(total, np.int64)
         self.first = 0
 
@@ -60,10 +62,20 @@ class BarrierOrder(Order):
         self.now += 1
         self.block_sync[lanes + self.first] = self.now
         self.warp_sync[lanes + self.first] = self.now
+        self.published.met(lanes + self.first)
 
     def grid_barrier(self, lanes: np.ndarray) -> None:
         self.block_barrier(lanes)
         self.grid_sync[lanes + self.first] = self.now
+
+    def fence(self, lanes: np.ndarray) -> None:
+        """A fence at device scope by the threads ``lanes``."""
+        self.now += 1
+        self.published.fence(lanes + self.first, self.now)
+
+    def exchange(self, buffer: int, elements: np.ndarray, lanes: np.ndarray) -> None:
+        """Atomic updates, in this order."""
+        self.published.exchange(buffer, elements, lanes + self.first, self.block_sync, self.now)
 
     def warp_barrier(self, lanes: np.ndarray) -> None:
         self.now += 1
@@ -72,6 +84,8 @@ class BarrierOrder(Order):
     def concurrent(self, who, when, ids):
         other_block = who // self.threads != ids // self.threads
         other_warp = (who % self.threads) // self.warp != (ids % self.threads) // self.warp
+        if self.published.any and other_block.any():
+            other_block &= ~self.published.before(who, when, ids)
         unordered = (when >= self.block_sync[ids]) & (other_warp | (when >= self.warp_sync[ids]))
         return (who != ids) & np.where(other_block, when >= self.grid_sync[ids], unordered)
 

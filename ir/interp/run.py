@@ -164,6 +164,9 @@ class _Job:
             if p.init:
                 state.buffers[sym] = self._buffer(state, p, np.asarray(p.init, self.domain.dtype(scalar_of(sym.type))))
                 return
+            if p.scratch is not None:
+                self._scratch(state, p, p.scratch)
+                return
             raise bad_argument(f"no value for parameter '{name}' of '{self.kernel.name}'")
         value = self.args[name]
         if value is None and isinstance(sym.type, Ptr):
@@ -176,6 +179,19 @@ class _Job:
             raise bad_argument(f"parameter '{name}' is a scalar, not an array")
         else:
             root.values[sym] = self.domain.const(value, scalar_of(sym.type))  # type: ignore[arg-type]
+
+    def _scratch(self, state: State, p: Param, size: Expr) -> None:
+        """Working memory as a launcher provides it: zeros."""
+        sizes = {n: int(v) for n, v in self.args.items() if isinstance(v, int | np.integer)}
+        count = evaluate(size, {**self.kernel.knob_values, **sizes})
+        if count is None:
+            raise bad_argument(f"the size of the scratch parameter '{p.sym.name}' is not known")
+        elem = scalar_of(p.sym.type)
+        data = self.domain.encode_any(np.zeros(max(int(count), 1), np.float32 if elem.is_float else np.int64), elem)
+        buffer = Buffer(p.sym, elem, 1, None, int(count), data, None, None)
+        if state.order is not None and p.sym in state.written:
+            buffer.shadow = Shadow(buffer.data.size)
+        state.buffers[p.sym] = buffer
 
     def _buffer(self, state: State, p: Param, array: np.ndarray) -> Buffer:
         t = p.sym.type
@@ -219,7 +235,7 @@ class _Job:
         written: dict[str, np.ndarray] = {}
         for p in self.kernel.params:
             buffer = state.buffers.get(p.sym)
-            if buffer is None or p.sym not in state.written:
+            if buffer is None or p.sym not in state.written or (p.scratch is not None and p.sym.name not in self.args):
                 continue
             shape = np.shape(self.args.get(p.sym.name, p.init))
             outputs[p.sym.name] = self.domain.decode_any(buffer.data[: buffer.size], buffer.elem).reshape(shape)

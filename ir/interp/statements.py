@@ -48,6 +48,7 @@ from .domain import Unsupported
 from .expressions import Evaluator
 from .frames import Active, Frame, is_uniform, merge, spread
 from .parallel import par, reduce
+from .races import BarrierOrder
 from .state import State
 from .tensor import matrix_load, mma
 
@@ -232,7 +233,10 @@ class Machine:
         return act
 
     def _fence(self, s: Fence, frame: Frame, act: Active, loop):
-        return act  # lockstep execution is sequentially consistent
+        order = self.state.order  # lockstep execution is sequentially consistent: only what is ordered changes
+        if s.scope != "block" and isinstance(order, BarrierOrder):
+            order.fence(frame.lanes(act))
+        return act
 
     def _async_copy(self, s: AsyncCopy, frame: Frame, act: Active, loop):
         self.copies.issue(self, s, frame, act)

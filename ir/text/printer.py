@@ -214,6 +214,7 @@ class Printer(ExprPrinter):
             "noalias" if p.noalias else "",
             "readonly" if p.readonly else "",
             f"symbol {p.symbol} {p.extent}{self._initial(p)}" if p.symbol else "",
+            f"scratch({self.exprs((p.scratch,))})" if p.scratch is not None else "",
         ]
         host = "host " if p.host else ""
         return " ".join([f"{host}{self.name(p.sym)}: {self.type(p.sym.type)}", *filter(None, facts)])

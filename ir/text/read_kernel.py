@@ -55,6 +55,8 @@ class KernelReader(StmtReader):
     def fact(self, t: Node) -> Any:
         if t.data in ("noalias", "readonly"):
             return True
+        if t.data == "scratch":
+            return self.value(t.children[0], n.I32)
         values = [None if c is None else self.sint(c) for c in t.children]
         return tuple(values) if t.data == "range" else values[0]
 

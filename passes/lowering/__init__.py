@@ -18,6 +18,7 @@ from .cleanup import tidy
 from .decide import Decider
 from .dynamic import aligned_arrays, beyond_static, dynamic_bytes
 from .errors import LoweringError
+from .grid_reduce import with_scratch
 from .hardware import collect_geometry, host_parameters_used, launch_of, name_hardware, thread_axes
 from .lower import lower_body
 from .owned import reserve
@@ -46,6 +47,7 @@ def materialise(kernel: Kernel) -> Kernel:
     )
     body = aligned_arrays(beyond_static(_aligned(body, st.matrix_buffers), st.decide), st.decide)
     launch = launch_of(st, dynamic_bytes(body))
+    kernel = with_scratch(kernel, st)
     return kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch)
 
 

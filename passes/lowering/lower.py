@@ -6,6 +6,7 @@ import dataclasses
 
 from ktc.ir.fold import add, cast, lt, mul, simplify, sub
 from ktc.ir.nodes import (
+    Acc,
     Alloc,
     Assign,
     Barrier,
@@ -33,6 +34,7 @@ from ktc.ir.walk import assigned, commented, used, used_in, walk
 
 from .errors import LoweringError
 from .fragments import lower_mma, sums_in_place
+from .grid_reduce import lower_grid_reduce, spans_blocks
 from .levels import Lowered, Plan, is_mma, plan
 from .owned import reserve
 from .reduction import across_threads, combine, identity
@@ -65,6 +67,12 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
                 out.append(Barrier(loc=s.loc))
                 pending.clear()
             pending += here
+        if isinstance(s, Reduce) and spans_blocks(s):
+            flush(k)
+            own = dataclasses.replace(s, accs=tuple(dataclasses.replace(a, init=_neutral(a)) for a in s.accs))
+            partial = lower_reduce(own, scope, st)
+            rest = body[k + 1 :]
+            return (*out, *lower_grid_reduce(s, rest, scope, st, lambda b, c: lower_body(b, c, st), partial))
         if skipped:
             skipped = False  # it went into the sum before it
         elif _is_leaf(s, scope, st):
@@ -267,16 +275,16 @@ def _strided(
 # -------------------------------------------------------------------------------------------------------- reductions
 
 
+def _neutral(a: Acc) -> Expr:
+    assert isinstance(a.sym.type, Scalar)
+    return identity(a.op, a.sym.type)
+
+
 def lower_reduce(s: Reduce, scope: Scope, st: State) -> Body:
     """Partial results per thread, then across threads, then the initial value."""
     if is_mma(s):
         return lower_mma(s, scope, st)
     p = plan(s, st.decide.value)
-    if any(h.level == "block" for h in p.hw):
-        raise LoweringError(
-            "E-LOWER-REDUCE-BLOCK", "a reduction across blocks needs a second kernel or atomics", s.loc,
-            hint="distribute the reduction over threads of one block",
-        )  # fmt: skip
     front: list[Stmt] = []
     contributions: list[Stmt] = []
     after: list[Stmt] = []
@@ -294,7 +302,7 @@ def lower_reduce(s: Reduce, scope: Scope, st: State) -> Body:
             front.append(start)
         contributions.append(Assign(a.sym, combine(a.op, Var(a.sym), cast(a.value, t)), loc=s.loc))
         together: list[Stmt] = []
-        for h in p.hw:
+        for h in (h for h in p.hw if h.level == "thread"):
             assert h.n is not None
             allocs, code = across_threads(s, a, a.sym, h.axis, h.n, st, scope.repeats or bool(dims))
             front += allocs

@@ -100,7 +100,7 @@ def is_convergent(body: Body) -> bool:
             return True
         if is_mma(s):
             return True
-        if isinstance(s, Reduce) and any(lv.kind in ("thread", "lane", "warp") for lv in s.dist):
+        if isinstance(s, Reduce) and any(lv.kind in ("thread", "lane", "warp", "block") for lv in s.dist):
             return True
         if any(isinstance(x, WarpOp) for e in stmt_exprs(s) for x in walk_expr(e)):
             return True

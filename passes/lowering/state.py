@@ -7,7 +7,7 @@ import dataclasses
 from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.extents import total
 from ktc.ir.fold import cast, fold_node, simplify
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (
     AddrOf,
     Alloc,
@@ -70,6 +70,7 @@ class State:
         self.threaded: set[Sym] = set()  # loop variables spread over threads
         self.extents: dict[str, Expr] = {}  # thread axis -> size
         self.grid: dict[str, Expr] = {}
+        self.scratch: list[Param] = []  # working memory asked for so far
 
     # ------------------------------------------------------------------------------------------------- questions
 

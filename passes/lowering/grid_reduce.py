@@ -1,0 +1,238 @@
+"""A reduction whose parts lie in several blocks: by one atomic a block, or by the last block that arrives.
+
+    reduce(+) s over i in 0..n @ [thread.x 256, block.x $B, seq]
+    out[0] = f(s)
+
+*Atomic*, where all that follows is ``atomic op buffer[...], s`` with the reduction's own operation: each block applies
+its part. *Ticket*, for anything else:
+
+    partials[block] = s                     # one element a block and result
+    fence; barrier
+    first thread: last = (ticket++ == blocks - 1)
+    barrier
+    if last:                                # exactly one block, after all others have fenced
+        fence
+        s = sum of partials; out[0] = f(s)  # what follows the reduction runs here, once
+
+Why it is right (the pattern of CUDA's ``threadFenceReduction``): a block's partial results are written before its
+barrier, its fence stands between them and its ticket, so whoever reads the last ticket and fences sees all of them
+(they are read past the first-level cache). The ticket wraps to zero by itself (``atomicInc``), so that the next launch
+finds the scratch memory as this one did. Results do not depend on the order of the blocks.
+
+Nothing may stand between this reduction and the end of the kernel, in the loops around it, that every block would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ktc.ir.fold import add, cast, i32, mul, product, simplify, sub
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Atomic,
+    Barrier,
+    Binary,
+    Body,
+    Decl,
+    Expr,
+    Fence,
+    For,
+    HwIndex,
+    If,
+    Load,
+    Par,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    bodies,
+    fresh,
+)
+from ktc.ir.types import I32, U32, Array, Ptr, Scalar
+from ktc.ir.walk import walk
+
+from .errors import LoweringError
+from .levels import HwTerm, Jam, plan
+from .reduction import across_threads, combine, identity
+from .scope import Scope, first_thread, nest
+from .state import State, has_effect
+
+ATOMIC_OPS = {"+": "add", "min": "min", "max": "max", "&": "and", "|": "or", "^": "xor"}
+AXES = "xyz"
+
+
+def spans_blocks(s: Stmt) -> bool:
+    return isinstance(s, Reduce) and any(lv.kind == "block" for lv in s.dist)
+
+
+def lower_grid_reduce(
+    s: Reduce, rest: Body, scope: Scope, st: State, lower: Callable[[Body, Scope], Body], partial: Body
+) -> Body:
+    """``s`` and all that follows it in its list. ``partial`` is the block's own part, left in the accumulators.
+
+    Raises:
+        LoweringError: E-LOWER-REDUCE-BLOCK.
+    """
+    _check_place(s, rest, scope, st)
+    inside = scope.inside(in_par=True)
+    if _only_atomics(s, rest):
+        return (*partial, *lower(rest, inside))
+    terms = plan(s, st.decide.value).hw
+    threads = [h for h in terms if h.level == "thread"]
+    block = next(h for h in terms if h.level == "block")
+    blocks = cast(HwIndex("grid_dim", block.axis), I32)
+    others = [a for a in AXES if a in st.grid and a != block.axis]
+    group = _linear([(cast(HwIndex("block", a), I32), cast(HwIndex("grid_dim", a), I32)) for a in others])
+    front: list[Stmt] = []
+    writes: list[Stmt] = []
+    reads: list[Stmt] = []
+    for a in s.accs:
+        slots = _Slots(a.sym, scope, st, block.axis, others, group)
+        t = a.sym.type
+        assert isinstance(t, Scalar)
+        store = Store(slots.buffer, (slots.at(cast(HwIndex("block", block.axis), I32)),), Var(a.sym))
+        writes += nest(slots.dims, (), st.rewrite((store,)))
+        reads += nest(slots.dims, (), st.rewrite((Assign(a.sym, identity(a.op, t)),)))
+        reads.append(_gather(slots, a.op, threads, blocks, st))
+        together: list[Stmt] = []
+        for h in threads:
+            assert h.n is not None
+            allocs, code = across_threads(s, a, a.sym, h.axis, h.n, st, bool(slots.dims) or len(s.accs) > 1)
+            front += allocs
+            together += code
+        if simplify(a.init) != identity(a.op, t):
+            together.append(Assign(a.sym, combine(a.op, cast(a.init, t), Var(a.sym))))
+        reads += nest(slots.dims, (), st.rewrite(tuple(together))) if together else ()
+    first = first_thread(frozenset(h.axis for h in threads))
+    if first is not None:
+        writes = [If(first, tuple(writes))]
+    last, arrive = _ticket(st, others, group, blocks)
+    final = If(
+        Binary("!=", Load(last, (i32(0),)), i32(0)), (Fence("device"), *reads, *lower(rest, inside)), loc=s.loc,
+        comments=("The last block to arrive combines the parts of all.",),
+    )  # fmt: skip
+    return (Alloc(last), *front, *partial, *writes, Fence("device"), Barrier(), *arrive, Barrier(), final)
+
+
+def _check_place(s: Reduce, rest: Body, scope: Scope, st: State) -> None:
+    def no(why: str, hint: str = "") -> LoweringError:
+        return LoweringError("E-LOWER-REDUCE-BLOCK", f"a reduction over blocks {why}", s.loc, hint)
+
+    if scope.repeats:
+        raise no("cannot stand in a loop that runs again", "give the loop around it a block level of its own")
+    if _uses_blocks(rest):
+        raise no("is followed by work for several blocks, which would have to wait for it", "split the kernel")
+    if not is_last_act(st.kernel.body, s):
+        raise no("must be the last thing its block does: what is beside it would run in every block")
+
+
+def _uses_blocks(body: Body) -> bool:
+    return any(lv.kind == "block" for s in walk(body) if isinstance(s, Par | Reduce) for lv in s.dist)
+
+
+def is_last_act(body: Body, s: Reduce) -> bool:
+    """Whether ``s`` is in ``body``, nothing with an effect comes before it, and nothing after the loops around it.
+
+    What follows it in its own list runs in one block, so it may not be spread over blocks.
+    """
+    for k, x in enumerate(body):
+        before = body[:k]
+        if x.var == s.var if isinstance(x, Reduce) else False:
+            return not any(has_effect(y) for y in before) and not _uses_blocks(body[k + 1 :])
+        if any(isinstance(y, Reduce) and y.var == s.var for y in walk((x,))):
+            alone = not any(has_effect(y) for y in before) and k + 1 == len(body)
+            return alone and isinstance(x, Par) and all(is_last_act(b, s) for b in bodies(x))
+    return False
+
+
+def _only_atomics(s: Reduce, rest: Body) -> bool:
+    """Whether ``rest`` does nothing but apply each result to memory by the reduction's own operation."""
+    left = {a.sym: a for a in s.accs}
+    for x in rest:
+        if not (isinstance(x, Atomic) and isinstance(x.value, Var) and x.dst is None):
+            return False
+        a = left.pop(x.value.sym, None)
+        if a is None or ATOMIC_OPS.get(a.op) != x.op or simplify(a.init) != identity(a.op, a.sym.type):  # type: ignore[arg-type]
+            return False
+    return not left
+
+
+class _Slots:
+    """Where the parts of one accumulator lie: [block][group of blocks][thread][jam], all in one scratch buffer."""
+
+    def __init__(self, acc: Sym, scope: Scope, st: State, axis: str, others: list[str], group: Expr) -> None:
+        here = frozenset(j.var for j in scope.jams)
+        self.acc, self.axis, self.group = acc, axis, group
+        self.dims: tuple[Jam, ...] = scope.ordered(st.variation.of_sym.get(acc, frozenset()) & here)
+        self.threads = [(a, st.extents[a]) for a in sorted(scope.axes) if a in st.extents]
+        self.others = others
+        groups = [st.grid[a] for a in others]
+        rest = [n for _, n in self.threads] + [j.extent for j in self.dims]
+        self.buffer = scratch(st, f"{acc.name}_parts", acc.type, product([st.grid[axis], *groups, *rest]))  # type: ignore[arg-type]
+
+    def at(self, block: Expr) -> Expr:
+        pairs: list[tuple[Expr, Expr]] = [(block, i32(0))]
+        pairs += [(cast(HwIndex("block", a), I32), cast(HwIndex("grid_dim", a), I32)) for a in self.others]
+        pairs += [(cast(HwIndex("thread", a), I32), cast(n, I32)) for a, n in self.threads]
+        pairs += [(Var(j.var), cast(j.extent, I32)) for j in self.dims]
+        return _linear(pairs)
+
+
+def _linear(pairs: list[tuple[Expr, Expr]]) -> Expr:
+    """Row-major position of (index, extent) pairs, slowest first."""
+    out: Expr = i32(0)
+    for index, extent in pairs:
+        out = add(mul(out, extent), index)
+    return simplify(out)
+
+
+def scratch(st: State, name: str, t: Scalar, count: Expr) -> Sym:
+    """A scratch parameter of ``count`` elements, under a name that no other parameter has."""
+    taken = {p.sym.name for p in (*st.kernel.params, *st.scratch)}
+    unique = next(n for n in (name, *(f"{name}{k}" for k in range(2, 99))) if n not in taken)
+    sym = fresh(unique, Ptr(t, "global", restrict=True))
+    st.scratch.append(Param(sym, align=16, scratch=simplify(count)))
+    return sym
+
+
+def _gather(slots: _Slots, op: str, threads: list[HwTerm], blocks: Expr, st: State) -> Stmt:
+    """Each thread of the reduction's first axis combines every n-th block's part; other axes add nothing."""
+    k = fresh("part", I32)
+    t = slots.acc.type
+    start: Expr = i32(0)
+    step: Expr = i32(1)
+    if threads:
+        assert threads[0].n is not None
+        start, step = cast(HwIndex("thread", threads[0].axis), I32), cast(threads[0].n, I32)
+    part = Load(slots.buffer, (slots.at(Var(k)),), cache="cg")
+    add_part = Assign(slots.acc, combine(op, Var(slots.acc), cast(part, t)))
+    body = nest(slots.dims, (), st.rewrite((add_part,)))
+    loop = For(k, start, Binary("<", Var(k), blocks), add(Var(k), step), tuple(body))
+    only = first_thread(frozenset(h.axis for h in threads[1:]))
+    return loop if only is None else If(only, (loop,))
+
+
+def _ticket(st: State, others: list[str], group: Expr, blocks: Expr) -> tuple[Sym, Body]:
+    """(shared flag, code): the block's first thread takes a ticket; the flag says whether it was the last one."""
+    tickets = scratch(st, "tickets", U32, product([st.grid[a] for a in others]) if others else i32(1))
+    last = fresh("last", Array(I32, (i32(1),), "shared"))
+    mine = fresh("ticket", U32)
+    highest = cast(sub(blocks, i32(1)), U32)
+    take = (
+        Decl(mine, None),
+        Atomic("inc", tickets, (group,), highest, dst=mine),
+        Store(last, (i32(0),), cast(Binary("==", Var(mine), highest), I32)),
+    )
+    everyone = first_thread(frozenset(st.extents))
+    return last, ((If(everyone, take),) if everyone is not None else take)
+
+
+def with_scratch(kernel: Kernel, st: State) -> Kernel:
+    """``kernel`` with the scratch parameters that lowering asked for; host values in their sizes stay host values."""
+    return kernel.with_(params=(*kernel.params, *st.scratch)) if st.scratch else kernel
+
+
+__all__ = ["ATOMIC_OPS", "is_last_act", "lower_grid_reduce", "scratch", "spans_blocks", "with_scratch"]
