@@ -1,5 +1,6 @@
 """The rules planner: the right family of scripts for each shape of nest, all of which apply; names play no part."""
 
+import dataclasses
 import re
 
 import pytest
@@ -10,7 +11,8 @@ from ktc.agent.rules import Rules, shape_of
 from ktc.backends.base import DeviceInfo
 from ktc.ir.analysis.facts import facts
 from ktc.ir.text import parse_kernel
-from ktc.passes.pipeline import sites
+from ktc.passes.language import parse_script
+from ktc.passes.pipeline import apply_script, sites
 
 GPU = DeviceInfo("cuda", "a GPU", "cuda-sm90", 132, 1024, 227 << 10)
 EXPECTED = {
@@ -72,9 +74,16 @@ def test_names_play_no_part(name):
     assert mine == [p.script for p in Rules().propose(b, 10)]
 
 
+def test_a_kernel_that_is_raised_in_part_gets_scripts_that_apply():
+    """A value carried from iteration to iteration stays in a serial loop; what is proposed around it is legal."""
+    _, o = observe(SHAPES["serial"], SIZES["serial"])
+    for p in Rules().propose(o, 10):
+        assert apply_script(o.kernel, parse_script(p.script)).refused is None, p.script
+
+
 def test_a_kernel_that_cannot_be_raised_gets_what_its_sites_offer():
     _, o = observe(SHAPES["serial"], SIZES["serial"])
-    assert o.raised is None
+    o = dataclasses.replace(o, raised=None)
     assert {p.script for p in Rules().propose(o, 10)} <= {s.step for s in o.sites}
 
 
