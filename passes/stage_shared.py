@@ -58,7 +58,7 @@ from .knobs import size_argument
 from .loops import required
 from .places import LoopStmt, find_loops, find_places, place_of
 from .tile_copy import Copy, copy_nest, thread_levels
-from .tiles import is_blocked, leading_copies, paths, whole_tiles
+from .tiles import is_blocked, paths, split_copies, whole_tiles
 
 YES_NO = {"yes": True, "no": False}
 
@@ -120,7 +120,7 @@ def _buffer(kernel: Kernel, place: Arg) -> Sym | Refused:
     pointers = {b for b in written if isinstance(b.type, Ptr)}
     if sym in written or any(isinstance(s, RawStmt) for s in walk(kernel.body)):
         return Refused("E-STAGE-WRITTEN", f"the kernel writes '{sym.name}': a copy of it could be stale")
-    if not sym.type.restrict and not all(b.type.restrict for b in pointers):  # type: ignore[union-attr]
+    if not sym.type.restrict and not all(isinstance(b.type, Ptr) and b.type.restrict for b in pointers):
         names = ", ".join(sorted(b.name for b in pointers))
         hint = "say __restrict__ in the source, or noalias in the workload"
         return Refused("E-STAGE-WRITTEN", f"what is written to {names} may alias '{sym.name}'", hint=hint)
@@ -167,8 +167,8 @@ def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], vec: Expr, trans
         if isinstance(settled, Refused):
             return settled
         rest = _reading(r, buffer, tile, transpose)
-        copies = len(leading_copies(rest))
-        body = whole_tiles((*rest[:copies], *nest, *rest[copies:]))
+        arrays, copies, use = split_copies(rest)
+        body = whole_tiles((*arrays, *copies, *nest, *use))
         alloc = () if known is not None else (Alloc(tile, align=16),)
         kernel = settled.with_(body=_placed(settled.body, r.loop, alloc, body))
         notes.append(f"{tile.name} of {len(shape)} dimensions")

@@ -156,10 +156,11 @@ def _merged(taps: list[tuple[Side, ...]], path: tuple[Stmt, ...]) -> list[tuple[
     if not all(_nonempty(m, path) for sides in taps for s in sides for m, _ in s.movers):
         return boxes
     for d in range(len(taps[0])):
-        groups: dict[object, list[_Span]] = {}
+        groups: dict[tuple[tuple[_Span, ...], object, tuple[_Span, ...]], list[_Span]] = {}
         for b in boxes:
             groups.setdefault((b[:d], b[d].side.movers, b[d + 1 :]), []).append(b[d])
-        boxes += [(*before, run, *after) for (before, _, after), spans in groups.items() for run in _runs(spans)]  # type: ignore[misc]
+        for (before, _, after), spans in groups.items():
+            boxes += [(*before, run, *after) for run in _runs(spans)]
     boxes = list(dict.fromkeys(boxes))
     return [b for b in boxes if not any(o != b and _inside(b, o) for o in boxes)]
 

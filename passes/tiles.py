@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from ktc.ir.analysis.affine import polynomial, same_value
 from ktc.ir.analysis.extents import extent, from_polynomial
-from ktc.ir.fold import add, cast, fold_node, i32, is_const, product
+from ktc.ir.fold import add, cast, fold_node, i32, is_const, mul, product
 from ktc.ir.nodes import (
     Alloc,
     Assign,
@@ -106,12 +106,15 @@ def _uncut(s: Stmt) -> Stmt:
     return s
 
 
-def leading_copies(body: Body) -> Body:
-    """The loops at the start of ``body`` that do nothing but copy buffers into shared memory."""
-    n = 0
+def split_copies(body: Body) -> tuple[Body, Body, Body]:
+    """(arrays, copies, the rest): the loops at the start of ``body`` that only copy buffers into shared memory."""
+    first = 0
+    while first < len(body) and isinstance(body[first], Alloc):
+        first += 1
+    n = first
     while n < len(body) and is_copy(body[n]):
         n += 1
-    return body[:n]
+    return body[:first], body[first:n], body[n:]
 
 
 def is_copy(s: Stmt) -> bool:
@@ -125,24 +128,44 @@ def is_copy(s: Stmt) -> bool:
             loads = [e for v in (x.value, *x.index) for e in walk_expr(v) if isinstance(e, Load)]
             if any(not isinstance(e.buffer.type, Ptr) for e in loads):
                 return False
-        elif not isinstance(x, Par | Decl | If | AsyncCopy):
+        elif not isinstance(x, Par | For | Decl | If | AsyncCopy):
             return False
     return True
 
 
 def filled(body: Body) -> Iterator[Sym]:
     """Shared arrays that a loop of ``body`` writes everywhere: as many elements as the array has, unconditionally."""
+    for target, total in copied(body):
+        if _same_count(total, product([cast(n, I32) for n in target.type.shape])):  # type: ignore[union-attr]
+            yield target
+
+
+def copied(body: Body) -> Iterator[tuple[Sym, Expr]]:
+    """(shared array, elements written to it) of each loop of ``body`` that writes one unconditionally."""
     for s in body:
-        inner, total = s, i32(1)
+        inner: Stmt = s
+        total: Expr = i32(1)
         while isinstance(inner, Par) and len(inner.body) == 1:
             reach = extent(inner.lo, inner.hi)
             if reach.cap is None or reach.clips:
                 break
             total, inner = product([total, cast(reach.cap, I32)]), inner.body[0]
-        if isinstance(inner, Store) and isinstance(inner.buffer.type, Array) and inner.buffer.type.space == "shared":
-            size = product([cast(n, I32) for n in inner.buffer.type.shape])
-            if _same_count(total, size):
-                yield inner.buffer
+        target, width = _written_by(inner)
+        if target is not None and isinstance(target.type, Array) and target.type.space == "shared":
+            yield target, mul(total, width)
+
+
+def _written_by(s: Stmt) -> tuple[Sym | None, Expr]:
+    """(array, elements) of one store or asynchronous copy, guarded ones (zeros in their place) included."""
+    if isinstance(s, Store):
+        return s.buffer, i32(1)
+    if isinstance(s, AsyncCopy):
+        return s.dst, i32(s.width) if isinstance(s.width, int) else s.width
+    if isinstance(s, If) and len(s.then) == 1 and isinstance(s.then[0], AsyncCopy) and s.orelse:
+        fills = [x for x in walk(s.orelse) if isinstance(x, Store)]
+        if all(x.buffer == s.then[0].dst for x in fills):
+            return _written_by(s.then[0])
+    return None, i32(1)
 
 
 def _same_count(a: Expr, b: Expr) -> bool:

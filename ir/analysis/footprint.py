@@ -158,17 +158,18 @@ def _strides(raws: Sequence[_Raw], most: Callable[[Expr], int | None]) -> list[P
                 primitive = {k: v // content for k, v in c.items()}
                 if primitive not in symbolic:
                     symbolic.append(primitive)
-        for c, n in own.items():
-            spans[c] = max(spans.get(c, 0), n)
+        for k, n in own.items():
+            spans[k] = max(spans.get(k, 0), n)
     symbolic.sort(key=lambda p: -max(len(f) for f in p))
     constants = [1]
     width = 1 + spans.get(1, 0)
-    for c in sorted(k for k in spans if k != 1):
-        if c % constants[-1] == 0 and c >= width * constants[-1]:
-            constants.append(c)
+    for step in sorted(k for k in spans if k != 1):
+        if step % constants[-1] == 0 and step >= width * constants[-1]:
+            constants.append(step)
             width = 1
-        width += spans[c] * (c // constants[-1])
-    return [*symbolic, *({(): c} for c in reversed(constants))]
+        width += spans[step] * (step // constants[-1])
+    numbers: list[Polynomial] = [{(): n} for n in reversed(constants)]
+    return [*symbolic, *numbers]
 
 
 def _offsets(distance: Polynomial, strides: Sequence[Polynomial]) -> list[int] | None:
@@ -225,7 +226,7 @@ def _size(sides: Sequence[Side], low: int) -> Expr | None:
     """Elements along a dimension: the reach of the tap that ends last."""
     best: Expr | None = None
     for s in sides:
-        end = i32(s.offset - low + 1)
+        end: Expr = i32(s.offset - low + 1)
         for loop, step in s.movers:
             cap = extent_of(loop).cap  # type: ignore[union-attr]
             end = add(mul(sub(cast(cap, I32), i32(1)), i32(step)), end)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from ktc.ir.nodes import (
     Acc,
     Alloc,
     Assign,
+    AsyncWait,
     Barrier,
     Binary,
     Body,
@@ -41,7 +42,7 @@ from .reduction import across_threads, combine, identity
 from .runs import emit_run
 from .scope import Guard, Scope, has_parallel, is_convergent, nest
 from .state import State
-from .sync import Access, accesses, carried_conflict, conflict, siblings_conflict
+from .sync import Access, accesses, carried_conflict, conflict, landed, siblings_conflict
 
 
 def lower_body(body: Body, scope: Scope, st: State) -> Body:
@@ -61,12 +62,12 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
     for k, s in enumerate(body):
         here: list[Access] = []
         if ordered and (scope.in_par or not st.grid):  # one block: everything is inside it
-            here = accesses(s, idle)
-            if conflict(pending, here):
+            here = accesses(s, idle, body)
+            if conflict(pending, here, at_once=True):
                 flush(k)
                 out.append(Barrier(loc=s.loc))
-                pending.clear()
-            pending += here
+                pending = [a for a in pending if a.in_flight]
+            pending = [*(landed(pending) if isinstance(s, AsyncWait) else pending), *here]
         if isinstance(s, Reduce) and spans_blocks(s):
             flush(k)
             own = dataclasses.replace(s, accs=tuple(dataclasses.replace(a, init=_neutral(a)) for a in s.accs))
@@ -86,7 +87,7 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
             flush(k)
             out.extend(_compound(s, scope, st))
             if here and _ends_in_barrier(out[-1] if out else None):  # what preceded the loop is still open
-                del pending[len(pending) - len(here) :]
+                pending = [*pending[: len(pending) - len(here)], *(a for a in here if a.in_flight)]
     flush(len(body))
     return tuple(out)
 

@@ -12,6 +12,7 @@ before (jams u: 2, v: V over i, guard on u)          after
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,9 +43,12 @@ from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, used_in, walk, walk_expr
 
 from .levels import Jam
-from .scope import Scope, guard_of, nest
+from .scope import Guard, Scope, guard_of, nest
 from .state import State
 from .vary import is_private
+
+MAX_HELD = 32
+"""Loaded elements a thread holds at once before it uses them; more would push out what it computes with."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,45 @@ def emit_run(run: Body, used_after: set[Sym], scope: Scope, st: State) -> Body:
         return _plain(run, used_after, scope, st)
     run = hoist_loads(extract_loads(run))
     st.variation.grow(run)
+    apart = _one_by_one(run, used_after, scope, st)
+    if apart:
+        rest = tuple(j for j in scope.jams if j not in apart)
+        fixed = frozenset(j.var for j in apart)
+        guards = tuple(Guard(g.cond, g.jams - fixed) for g in scope.guards)
+        return nest(apart, (), emit_run(run, used_after, scope.inside(jams=rest, guards=guards), st))
     groups = _group(run, scope, st)
     out: list[Stmt] = []
     for k, g in enumerate(groups):
         later = used_after | used_in(tuple(s for h in groups[k + 1 :] for s in h.body))
         out += _emit_vector_loads(g, scope, st) if g.vec else _emit_group(g, later, scope, st)
     return tuple(out)
+
+
+def _one_by_one(run: Body, used_after: set[Sym], scope: Scope, st: State) -> tuple[Jam, ...]:
+    """Outer unrolled levels to take one position after another, where loads of all positions would fill the registers.
+
+    Only for runs that leave nothing behind but what they store to memory.
+    """
+    if set(declared(run)) & used_after or any(isinstance(x, Assign) for x in walk(run)):
+        return ()
+    if not any(isinstance(x, Store) and not is_private(x.buffer) for x in walk(run)):
+        return ()
+    if any(isinstance(x, Store) and is_private(x.buffer) and x.buffer not in declared(run) for x in walk(run)):
+        return ()
+    sizes = {j.var: st.decide.value(j.extent) or 1 for j in scope.jams}
+
+    def held(jams: tuple[Jam, ...]) -> int:
+        here = {j.var for j in jams}
+        loads = [s for s in run if _is_memory_load(s)]
+        return sum(math.prod(sizes[v] for v in _dims(s, scope, st) & here) for s in loads)
+
+    out: tuple[Jam, ...] = ()
+    for j in scope.ordered(frozenset(sizes)):
+        left = tuple(x for x in scope.jams if x not in out)
+        if j.kind == "vec" or held(left) <= MAX_HELD:
+            break
+        out = (*out, j)
+    return out
 
 
 # ------------------------------------------------------------------------------------------------------ without jams

@@ -12,6 +12,7 @@ from ktc.ir.nodes import (
     AddrOf,
     Alloc,
     Assign,
+    AsyncCopy,
     Atomic,
     Binary,
     Body,
@@ -284,7 +285,7 @@ def integer_constants(body: Body, loads: bool = False) -> dict[Sym, Expr]:
 def has_effect(s: Stmt) -> bool:
     """Whether ``s`` writes memory that others can see."""
     for x in walk((s,)):
-        if isinstance(x, Store | Atomic) and not is_private(x.buffer):
+        if isinstance(x, AsyncCopy) or (isinstance(x, Store | Atomic) and not is_private(x.buffer)):
             return True
         if any(getattr(e, "effects", "pure") not in ("pure", "read") for ex in stmt_exprs(x) for e in walk_expr(ex)):
             return True

@@ -6,11 +6,16 @@ Inside one block-level iteration, a loop's access is *owned* when the same distr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ktc.ir.analysis.affine import polynomial
+from ktc.ir.fold import is_const
 from ktc.ir.nodes import (
     AddrOf,
+    AsyncCopy,
+    AsyncWait,
     Atomic,
+    Binary,
     Body,
     Dist,
     Eval,
@@ -26,14 +31,24 @@ from ktc.ir.nodes import (
     Var,
     While,
     bodies,
-)
+    i32,
+)  # fmt: skip
 from ktc.ir.types import Array, Ptr
-from ktc.ir.walk import map_expr, stmt_exprs, walk, walk_expr
+from ktc.ir.walk import assigned, declared, map_expr, stmt_exprs, used, walk, walk_expr
 
 from .decide import strip
 from .levels import is_mma
 
 THREAD_LEVELS = ("thread", "lane", "warp")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A loop over threads, as far as it decides who runs what (its end only where a level takes the rest)."""
+
+    dist: Dist
+    lo: Expr
+    hi: Expr | None
 
 
 @dataclass(frozen=True)
@@ -43,12 +58,27 @@ class Access:
     buffer: Sym
     write: bool
     owner: object
+    slot: Expr | None = None  # the first index, where it is a number or ``e % n``, with one value for the statement
+    in_flight: bool = False  # an asynchronous copy that nobody has waited for: a barrier does not complete it
 
 
-def accesses(s: Stmt, axes: int, owner: tuple[Dist, ...] = (), env: dict[Sym, Expr] | None = None) -> list[Access]:
-    """Accesses of shared and global memory by ``s``, with their owners; ``axes`` thread axes exist in the launch."""
-    env = env or {}
-    bound = sum(1 for dist in owner for lv in dist if lv.kind in THREAD_LEVELS)
+def accesses(s: Stmt, axes: int, around: Body = ()) -> list[Access]:
+    """Accesses of shared and global memory by ``s``, with their owners; ``axes`` thread axes exist in the launch.
+
+    ``around`` is the list that ``s`` stands in, whose assignments may change what its expressions mean.
+    """
+    out = _accesses(s, axes, (), {}, set(declared((s,))) | assigned((s,)) | assigned(around))
+    return landed(out) if any(isinstance(x, AsyncWait) for x in walk((s,))) else out
+
+
+def landed(found: list[Access]) -> list[Access]:
+    """``found`` after the thread has waited for its copies."""
+    return [replace(a, in_flight=False) for a in found]
+
+
+def _accesses(s: Stmt, axes: int, owner: tuple[Spread, ...], env: dict[Sym, Expr], changing: set[Sym]) -> list[Access]:
+    """``owner``: the loops over threads around ``s``; ``env``: their indices; ``changing``: what has several values."""
+    bound = sum(1 for spread in owner for lv in spread.dist if lv.kind in THREAD_LEVELS)
     out: list[Access] = []
 
     def index_key(index: tuple[Expr, ...]) -> object:
@@ -61,27 +91,35 @@ def accesses(s: Stmt, axes: int, owner: tuple[Dist, ...] = (), env: dict[Sym, Ex
             return ("0", owner) if write else "*"
         return (owner, index_key(index))
 
+    def slot(index: tuple[Expr, ...]) -> Expr | None:
+        first = strip(index[0])
+        told = is_const(first) or (isinstance(first, Binary) and first.op == "%" and not used(first) & changing)
+        return first if told and len(index) > 1 else None
+
     values = {id(a.value) for a in s.accs} if isinstance(s, Reduce) else set()
     for e in stmt_exprs(s):
         if id(e) in values:
             continue  # evaluated by the iterations, below
         for x in walk_expr(e):
             if isinstance(x, Load) and _visible(x.buffer):
-                out.append(Access(x.buffer, False, who(x.index, False)))
+                out.append(Access(x.buffer, False, who(x.index, False), slot(x.index)))
             elif isinstance(x, AddrOf) and _visible(x.buffer):
                 out.append(Access(x.buffer, True, object()))
     if isinstance(s, Store) and _visible(s.buffer):
-        out.append(Access(s.buffer, True, who(s.index, True)))
+        out.append(Access(s.buffer, True, who(s.index, True), slot(s.index)))
+    if isinstance(s, AsyncCopy):
+        out.append(Access(s.dst, True, who(s.dst_index, True), slot(s.dst_index), in_flight=True))
+        out.append(Access(s.src, False, who(s.src_index, False)))
     if isinstance(s, Atomic) and _visible(s.buffer):
         out.append(Access(s.buffer, True, who(s.index, True)))
     inner_owner, inner_env = owner, env
-    if isinstance(s, Par | Reduce) and _thread_key(s.dist):
-        inner_owner = (*owner, _thread_key(s.dist))
+    if isinstance(s, Par | Reduce) and any(lv.kind in THREAD_LEVELS for lv in s.dist):
+        inner_owner = (*owner, Spread(s.dist, s.lo, s.hi if any(lv.n is None for lv in s.dist) else None))
         inner_env = {**env, s.var: _placeholder(len(env))}
     inside: list[Stmt] = [c for b in bodies(s) for c in b]
     inside += [Eval(a.value) for a in s.accs] if isinstance(s, Reduce) else []
     for c in inside:
-        out += accesses(c, axes, inner_owner, inner_env)
+        out += _accesses(c, axes, inner_owner, inner_env, changing)
     return out
 
 
@@ -89,23 +127,42 @@ def _visible(b: Sym) -> bool:
     return isinstance(b.type, Ptr) or (isinstance(b.type, Array) and b.type.space == "shared")
 
 
-def _thread_key(dist: Dist) -> Dist:
-    return dist if any(lv.kind in THREAD_LEVELS for lv in dist) else ()
-
-
 def _placeholder(k: int) -> Expr:
     """A canonical variable standing for the k-th enclosing loop's index."""
     return Knob(f"#{k}")
 
 
-def conflict(before: list[Access], after: list[Access]) -> bool:
-    """Whether some element written on one side may be touched by another thread on the other side."""
+def conflict(before: list[Access], after: list[Access], *, at_once: bool = False) -> bool:
+    """Whether some element written on one side may be touched by another thread on the other side.
+
+    ``at_once``: both sides belong to one round of the loops around them, so that equal expressions have equal values
+    and buffers of a pipeline can be told apart.
+    """
     for a in before:
         for b in after:
             if a.buffer != b.buffer or not (a.write or b.write):
                 continue
-            if a.owner != b.owner or a.owner == "*":
+            if (a.owner != b.owner or a.owner == "*") and not (at_once and apart(a.slot, b.slot)):
                 return True
+    return False
+
+
+def apart(a: Expr | None, b: Expr | None) -> bool:
+    """Whether two numbers, or ``x % n`` and ``y % n``, differ: ``n`` does not divide ``x - y``, or it is ``n - 1``.
+
+    (``n - 1`` for an open ``n``: one less than a pipeline's stages, of which there are two at least.)
+    """
+    if is_const(a) and is_const(b):  # type: ignore[arg-type]
+        return a != b
+    if not (isinstance(a, Binary) and isinstance(b, Binary)) or a.b != b.b:
+        return False
+    n = polynomial(a.b)
+    for x, y in ((a.a, b.a), (b.a, a.a)):
+        d = polynomial(Binary("-", x, y))
+        if set(d) <= {()} and set(n) == {()}:
+            return d.get((), 0) % n[()] != 0
+        if d == polynomial(Binary("-", a.b, i32(1))):
+            return True
     return False
 
 
@@ -113,8 +170,8 @@ def siblings_conflict(body: Body, axes: int) -> bool:
     """Whether two statements of ``body``, or of a statement list inside it, need a barrier between them."""
     seen: list[Access] = []
     for s in body:
-        here = accesses(s, axes)
-        if conflict(seen, here):
+        here = accesses(s, axes, body)
+        if conflict(seen, here, at_once=True):
             return True
         seen += here
     for s in body:

@@ -257,7 +257,7 @@ def test_a_lost_barrier_before_matrix_loads_is_caught(monkeypatch: pytest.Monkey
     """Lowering that takes operands of a product for the thread's own, as it may for plain loops."""
     from ktc.passes.lowering import lower
 
-    monkeypatch.setattr(lower, "conflict", lambda before, after: False)
+    monkeypatch.setattr(lower, "conflict", lambda before, after, at_once=False: False)
     assert mismatch(materialise(tensorized_tiles()), before=STAGED) is not None
 
 

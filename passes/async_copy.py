@@ -1,0 +1,172 @@
+"""async-copy: global to shared memory without registers in between, waited for when the tile is needed.
+
+before                                             after async-copy{loop=k_tile}
+    for k_tile in 0..n step 8                          for k_tile in 0..n step 8
+      par A_i in 0..128 @ [thread.x 128]                 par A_i in 0..128 @ [thread.x 128]
+        par A_v in 0..4 @ [vec 4]                          if c
+          A_s[.. + A_v] = c ? A[.. + A_v] : 0.0              async_copy A_s[..], A[..] width 4
+      C                                                    else
+                                                             for v in 0..4: A_s[.. + v] = 0.0
+                                                         async_commit
+                                                         async_wait 0
+                                                         C
+
+Copies are 4, 8 or 16 bytes (``cp.async``; a plain copy where the target has none). The wait stands before the barrier
+that lowering derives between the copy and its readers: it makes a thread's own copies visible, the barrier everybody's.
+Alone it saves registers; ``multi-buffer`` after it makes copies and computation overlap.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from ktc.ir.analysis.affine import linear_form, mentions
+from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.fold import add, evaluate, i32, is_const, lt, simplify
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    Body,
+    Const,
+    Expr,
+    For,
+    If,
+    Load,
+    Par,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import I32, scalar_of
+from ktc.ir.walk import map_body, substitute_expr, walk
+
+from .base import Arg, ParamSpec, Pass, Refused, Result, Site
+from .loops import required
+from .places import find_loops, place_of
+from .tiles import split_copies
+
+SIZES = (4, 8, 16)
+"""Bytes of one asynchronous copy (PTX ISA, cp.async)."""
+
+
+class AsyncCopies(Pass):
+    name = "async-copy"
+    summary = "staged tiles arrive by asynchronous copies"
+    params = (ParamSpec("loop", "the loop that stages tiles; every loop of that name", required=True),)
+    refusals = ("E-PLACE", "E-ASYNC-COPIES", "E-ASYNC-FORM", "E-ASYNC-STRIDE", "E-ASYNC-SIZE")
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        loops = [s for s in walk(kernel.body) if isinstance(s, For) and not isinstance(_body(kernel, s), Refused)]
+        return [Site(f"async-copy{{loop={place_of(kernel, s)}}}", "copies without registers") for s in loops]
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        bad = required(args, "loop")
+        if bad:
+            return bad
+        found = find_loops(kernel, args["loop"])
+        if isinstance(found, Refused):
+            return found
+        new: dict[Sym, Body] = {}
+        for s in found:
+            body = _body(kernel, s)
+            if isinstance(body, Refused):
+                return body
+            new[s.var] = body
+
+        def on(s: Stmt) -> Stmt:
+            return dataclasses.replace(s, body=new[s.var]) if isinstance(s, For | Par) and s.var in new else s
+
+        return Result(kernel.with_(body=map_body(kernel.body, on)))
+
+
+def _body(kernel: Kernel, s: Stmt) -> Body | Refused:
+    """The body of ``s`` with its leading copies asynchronous."""
+    body: Body = s.body  # type: ignore[attr-defined]
+    arrays, copies, use = split_copies(body)
+    if not copies or any(isinstance(x, AsyncCopy) for x in walk(copies)):
+        hint = "run stage-shared first"
+        return Refused("E-ASYNC-COPIES", "the loop does not start with plain copies", (s.loc,) if s.loc else (), hint)
+    out: list[Stmt] = []
+    for nest in copies:
+        done = _nest(kernel, nest)
+        if isinstance(done, Refused):
+            return done
+        out.append(done)
+    return (*arrays, *out, AsyncCommit(), AsyncWait(), *use)
+
+
+def _nest(kernel: Kernel, s: Stmt) -> Stmt | Refused:
+    """A copy nest: loops around one store, the innermost perhaps over lanes."""
+    if not isinstance(s, Par) or len(s.body) != 1:
+        return Refused("E-ASYNC-FORM", "the copy is more than loops around one assignment")
+    (inner,) = s.body
+    if isinstance(inner, Store):
+        return _rebuilt(s, _single(kernel, inner, None, i32(1)))
+    lanes = isinstance(inner, Par) and [lv.kind for lv in inner.dist] == ["vec"] and is_const(inner.lo, 0)
+    if lanes and isinstance(inner, Par) and len(inner.body) == 1 and isinstance(inner.body[0], Store):
+        width = inner.dist[0].n
+        assert width is not None
+        return _rebuilt(s, _single(kernel, inner.body[0], inner.var, width))
+    done = _nest(kernel, inner)
+    return done if isinstance(done, Refused) else dataclasses.replace(s, body=(done,))
+
+
+def _rebuilt(s: Par, body: Body | Refused) -> Par | Refused:
+    return body if isinstance(body, Refused) else dataclasses.replace(s, body=body)
+
+
+def _single(kernel: Kernel, s: Store, lane: Sym | None, width: Expr) -> Body | Refused:
+    value, cond, other = s.value, None, None
+    if isinstance(value, Select) and isinstance(value.b, Const):
+        value, cond, other = value.a, value.cond, value.b
+    if not isinstance(value, Load) or value.width != 1 or len(value.index) != 1:
+        return Refused("E-ASYNC-FORM", "what is copied is not an element of a buffer as it is")
+    element = scalar_of(value.buffer.type)
+    if element != scalar_of(s.buffer.type):
+        return Refused("E-ASYNC-FORM", "the copy converts")
+    for n in _values(kernel, width):
+        if n * element.bytes not in SIZES:
+            why = f"{n} elements of {element.bytes} bytes: asynchronous copies move {', '.join(map(str, SIZES))} bytes"
+            return Refused("E-ASYNC-SIZE", why, hint="stage-shared{vec=...} with wider lanes")
+    names = definitions(kernel.body)
+    if lane is not None and not (_along(s.index, lane, names) and _along(value.index, lane, names)):
+        hint = "stage without transpose, or with vec=1"
+        return Refused("E-ASYNC-STRIDE", f"lanes are not neighbours in both '{s.buffer.name}' and the buffer", (), hint)
+    if cond is not None and lane is not None and mentions(expand(cond, names), {lane}):
+        return Refused("E-ASYNC-FORM", "the guard differs between lanes")
+    zero = {lane: i32(0)} if lane is not None else {}
+    at = tuple(simplify(substitute_expr(i, zero)) for i in s.index)
+    start = tuple(simplify(substitute_expr(i, zero)) for i in value.index)
+    n = width if not isinstance(width, Const) else int(width.value)
+    copy = AsyncCopy(s.buffer, at, value.buffer, start, n, value.cache, loc=s.loc)
+    if cond is None:
+        return (copy,)
+    assert other is not None
+    if lane is None:
+        return (If(cond, (copy,), (dataclasses.replace(s, value=other),)),)
+    v = fresh(lane.name, I32)
+    blank = Store(s.buffer, tuple(substitute_expr(i, {lane: Var(v)}) for i in s.index), other)
+    fill = For(v, i32(0), lt(Var(v), width), add(Var(v), i32(1)), (blank,), unroll=0)
+    return (If(cond, (copy,), (fill,)),)
+
+
+def _along(index: tuple[Expr, ...], lane: Sym, names: Mapping[Sym, Expr]) -> bool:
+    """Whether only the last index moves with the lanes, by one each."""
+    *rows, last = (expand(i, names) for i in index)
+    form = linear_form(last, (lane,))
+    return not any(mentions(r, {lane}) for r in rows) and form is not None and is_const(form.coeff(lane), 1)
+
+
+def _values(kernel: Kernel, e: Expr) -> list[int]:
+    """Every value of a size: a number's, or its knob's."""
+    knobs = [k for k in kernel.knobs if k.name == getattr(e, "name", None)]
+    if knobs:
+        return list(knobs[0].domain) if knobs[0].value is None else [knobs[0].value]
+    value = evaluate(e, {})
+    return [] if value is None else [int(value)]
