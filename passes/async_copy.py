@@ -122,7 +122,9 @@ def _rebuilt(s: Par, body: Body | Refused) -> Par | Refused:
 
 
 def _single(kernel: Kernel, s: Store, lane: Sym | None, width: Expr) -> Body | Refused:
-    value, cond, other = s.value, None, None
+    value: Expr = s.value
+    cond: Expr | None = None
+    other: Const | None = None
     if isinstance(value, Select) and isinstance(value.b, Const):
         value, cond, other = value.a, value.cond, value.b
     if not isinstance(value, Load) or value.width != 1 or len(value.index) != 1:
@@ -143,8 +145,8 @@ def _single(kernel: Kernel, s: Store, lane: Sym | None, width: Expr) -> Body | R
     zero = {lane: i32(0)} if lane is not None else {}
     at = tuple(simplify(substitute_expr(i, zero)) for i in s.index)
     start = tuple(simplify(substitute_expr(i, zero)) for i in value.index)
-    n = width if not isinstance(width, Const) else int(width.value)
-    copy = AsyncCopy(s.buffer, at, value.buffer, start, n, value.cache, loc=s.loc)
+    size: int | Expr = int(width.value) if isinstance(width, Const) else width
+    copy = AsyncCopy(s.buffer, at, value.buffer, start, size, value.cache, loc=s.loc)
     if cond is None:
         return (copy,)
     assert other is not None

@@ -129,7 +129,7 @@ def _pipeline(kernel: Kernel, s: For) -> _Pipeline | Refused:
     arrays = frozenset(_destinations(head))
     if not arrays:
         return Refused("E-BUFFER-COPIES", f"'{s.var.name}' does not start with a copy", locs, "run stage-shared first")
-    if any(len(a.type.shape) and a in _sliced(kernel) for a in arrays):  # type: ignore[union-attr]
+    if any(len(a.type.shape) and a in _sliced(kernel) for a in arrays):  # type: ignore[attr-defined]
         return Refused("E-BUFFER-FLOW", "an address of a staged array is taken", locs)
     if _destinations(rest) & arrays:
         return Refused("E-BUFFER-FLOW", "the round writes a staged array itself", locs)
@@ -174,7 +174,7 @@ def _leaking(parent: Stmt, loop: For, arrays: frozenset[Sym]) -> list[str]:
 
 def _pipelined(body: Body, p: _Pipeline, stages: Expr) -> Body:
     """``body`` with the loop of ``p`` as a pipeline, and the arrays in ``stages`` copies; others use the first."""
-    new = {a: fresh(a.name, Array(a.type.elem, (stages, *a.type.shape), "shared")) for a in p.arrays}  # type: ignore[union-attr]
+    new = {a: fresh(a.name, Array(a.type.elem, (stages, *a.type.shape), "shared")) for a in p.arrays}  # type: ignore[attr-defined]
     made = _loops(p, stages, new)
 
     def place(s: Stmt) -> Stmt | Body:

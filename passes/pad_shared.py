@@ -36,7 +36,7 @@ class PadShared(Pass):
     refusals = ("E-PLACE", "E-PAD-ARRAY", "E-PAD-ROWS")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        names = [s.sym.name for s in shared_arrays(kernel) if len(s.sym.type.shape) > 1]  # type: ignore[union-attr]
+        names = [s.sym.name for s in shared_arrays(kernel) if len(s.sym.type.shape) > 1]  # type: ignore[attr-defined]
         return [Site(f"pad-shared{{array={n} by=$PAD}}", "columns in different banks") for n in dict.fromkeys(names)]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:

@@ -26,9 +26,9 @@ def shared_array(kernel: Kernel, place: Arg, code: str) -> Alloc | Refused:
     if len(found) > 1 or not isinstance(alloc, Alloc) or getattr(alloc.sym.type, "space", "") != "shared":
         return Refused(code, f"'{place}' is not one array in shared memory")
     locs = (alloc.loc,) if alloc.loc else ()
-    if alloc.dynamic or not isinstance(alloc.sym.type.elem, Scalar):  # type: ignore[union-attr]
+    if alloc.dynamic or not isinstance(alloc.sym.type.elem, Scalar):  # type: ignore[attr-defined]
         return Refused(code, f"'{place}' is part of the launch's dynamic memory, or holds vectors", locs)
-    rank = len(alloc.sym.type.shape)  # type: ignore[union-attr]
+    rank = len(alloc.sym.type.shape)  # type: ignore[attr-defined]
     if not all(_plain(e, alloc.sym, rank) for e in all_exprs(kernel.body)):
         return Refused(code, f"an address inside '{place}' is taken", locs)
     opaque = [s for s in walk(kernel.body) if isinstance(s, RawStmt | InlineAsm) and alloc.sym in used_in((s,))]

@@ -136,7 +136,7 @@ def is_copy(s: Stmt) -> bool:
 def filled(body: Body) -> Iterator[Sym]:
     """Shared arrays that a loop of ``body`` writes everywhere: as many elements as the array has, unconditionally."""
     for target, total in copied(body):
-        if _same_count(total, product([cast(n, I32) for n in target.type.shape])):  # type: ignore[union-attr]
+        if _same_count(total, product([cast(n, I32) for n in target.type.shape])):  # type: ignore[attr-defined]
             yield target
 
 
