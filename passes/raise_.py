@@ -26,6 +26,7 @@ from .raising.shape import Left
 
 if TYPE_CHECKING:
     from .raising.check import Reference
+    from .raising.general import Guess
     from .raising.report import Region
 
 MAX_CANDIDATES = 16
@@ -71,43 +72,42 @@ class Raise(Pass):
         forms = islice(_forms(kernel, body, launch), MAX_CANDIDATES)
         while True:
             try:
-                guess, regions = next(forms)
+                guess = next(forms)
             except StopIteration:
                 break
             except (Blocked, Left) as b:
                 blocked = blocked or b
                 break
-            raised = kernel.with_(body=guess)
-            wrong = reference.differs(raised) or _lowers(reference, raised)
+            raised = kernel.with_(body=guess.body)
+            wrong = reference.differs(raised, guess.domains) or _lowers(reference, raised, guess.domains[:1])
             if not wrong:
-                return Result(_flagged(raised), _notes(raised, regions, reference))
+                return Result(_flagged(raised), _notes(raised, guess.regions))
             why = why or wrong
         if blocked is not None and not why:
             return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else ())
         return _unlike(why)
 
 
-def _forms(kernel: Kernel, body: Body, launch: Launch) -> Iterator[tuple[Body, tuple[Region, ...]]]:
+def _forms(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
     """Candidate parallel forms, likeliest first; the reason why there is none, if there is none."""
-    from .raising.general import guesses
+    from .raising.general import Guess, guesses
     from .raising.grid import candidates
 
     blocked: Blocked | Left | None = None
     try:
         for guess in candidates(body, launch):
-            yield guess, ()
+            yield Guess(guess, ())
     except Blocked as b:
         blocked = b
     try:
-        for g in guesses(kernel, body, launch):
-            yield g.body, g.regions
+        yield from guesses(kernel, body, launch)
     except Left as b:
         raise (blocked or b) from None
     if blocked is not None:
         raise blocked
 
 
-def _lowers(reference: Reference, raised: Kernel) -> str:
+def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...]) -> str:
     """'' if ``raised`` can be lowered again as it is, to a program that does the same without races."""
     from .lowering import LoweringError, materialise
 
@@ -115,7 +115,7 @@ def _lowers(reference: Reference, raised: Kernel) -> str:
         lowered = materialise(raised)
     except LoweringError as error:
         return f"it could not be lowered again: {error.message}"
-    return reference.differs(lowered, ("int",), 2)
+    return reference.differs(lowered, domains, 2)
 
 
 def _unlike(why: str) -> Refused:
@@ -129,7 +129,7 @@ def _flagged(kernel: Kernel) -> Kernel:
     return kernel.with_(flags=kernel.flags | {"reassociates"}) if floating else kernel
 
 
-def _notes(kernel: Kernel, regions: tuple[Region, ...], reference: Reference) -> tuple[str, ...]:
+def _notes(kernel: Kernel, regions: tuple[Region, ...]) -> tuple[str, ...]:
     loops = [s for s in walk(kernel.body) if isinstance(s, Par | Reduce)]
     names = ", ".join(f"{type(s).__name__.lower()} {s.var.name}" for s in loops)
     return (f"raised and checked exactly: {names}", *map(str, regions))

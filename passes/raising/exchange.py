@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from ktc.ir.fold import cast, i32, is_const, product
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
-    Acc,
     Alloc,
     Assign,
     Atomic,
@@ -40,10 +39,21 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import I32, Scalar, scalar_of
 from ktc.ir.uniformity import uniformity_of
-from ktc.ir.walk import all_exprs, assigned, declared, map_body, stmt_exprs, substitute, used_in, walk, walk_expr
-from ktc.passes.lowering.reduction import identity
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    declared,
+    map_body,
+    stmt_exprs,
+    substitute,
+    used,
+    used_in,
+    walk,
+    walk_expr,
+)
 
-from .normal import bubbled, own_cells, split_effects, temporaries
+from .meanings import Steps
+from .normal import bubbled, own_cells, rejoined, split_effects, temporaries
 from .privates import recomputable
 from .probe import Probe
 from .report import Region
@@ -58,6 +68,7 @@ class Exchange:
     def __init__(self, launch: Launch, team: dict[str, Expr], numbers: dict[str, int]) -> None:
         self.launch, self.team, self.numbers = launch, team, numbers
         self.regions: list[Region] = []
+        self.algebraic = False  # whether something holds by rational arithmetic only
 
     def replaced(self, body: Body) -> Body:
         """``body`` with every understood region as a ``reduce`` over the team, in thread form (for the splitter)."""
@@ -102,8 +113,8 @@ class Exchange:
             s = body[k]
             found = self._match(body, k)
             if found is not None:
-                reduce, body = found
-                out.append(reduce)
+                reductions, body = found
+                out += reductions
                 k = 0
                 continue
             k += 1
@@ -112,10 +123,10 @@ class Exchange:
             elif isinstance(s, For | While) and _communicates(s):
                 s = dataclasses.replace(s, body=self._list(s.body))
             out.append(s)
-        return tuple(out)
+        return rejoined(tuple(out), self.made)
 
-    def _match(self, body: Body, start: int) -> tuple[Stmt, Body] | None:
-        """The longest understood region of ``body`` that starts at ``start``: its reduction, and what follows."""
+    def _match(self, body: Body, start: int) -> tuple[Body, Body] | None:
+        """The longest understood region of ``body`` that starts at ``start``: its reductions, and what follows."""
         s = body[start]
         if not _exchanges(s) or isinstance(s, Barrier | Fence):
             return None
@@ -134,7 +145,7 @@ class Exchange:
                 ends.append(k + 1)
         yield from list(reversed(ends))[:MAX_ENDS]
 
-    def _understood(self, body: Body, start: int, end: int) -> tuple[Stmt, Body] | None:
+    def _understood(self, body: Body, start: int, end: int) -> tuple[Body, Body] | None:
         region, rest = body[start:end], body[end:]
         private = self.private - self.again.keys()
         mine = set(declared(region))
@@ -171,29 +182,27 @@ class Exchange:
     def _overwrites(self, s: Stmt, b: Sym) -> bool:
         return isinstance(s, Store) and s.buffer == b and self.probe.injective(s.index)
 
-    def _replace(self, region: Body, rest: Body, values, cells, outcome, here) -> tuple[Stmt, Body]:
-        accs: dict[tuple[Sym, str], Acc] = {}
-
-        def reduced(fit: tuple[Sym, str], name: str) -> Sym:
-            if fit not in accs:
-                source, op = fit
-                t = source.type
-                accs[fit] = Acc(fresh(name, t), op, identity(op, scalar_of(t)), Var(source))
-            return accs[fit].sym
-
+    def _replace(self, region: Body, rest: Body, values, cells, outcome, here) -> tuple[Body, Body]:
+        steps = Steps()
         for v in values:
-            result = cast(Var(reduced(outcome[v], v.name)), v.type)
+            result = cast(Var(outcome[v].steps(steps, v.name)), v.type)
             again = v in assigned(rest) or v not in here
             rest = (Assign(v, result), *rest) if again else substitute(rest, {v: result})
         for cell in cells:
-            fit = outcome[cell]
-            rest = self._read_instead(rest, cell, cast(Var(reduced(fit, fit[0].name)), scalar_of(cell[0].type)))
+            made = outcome[cell].steps(steps, cell[0].name)
+            rest = self._read_instead(rest, cell, cast(Var(made), scalar_of(cell[0].type)))
+        self.algebraic |= any(m.algebraic for m in outcome.values())
         loc = next((s.loc for s in region if s.loc), None)
-        what = ", ".join(f"{a.op} of {a.value.sym.name}" for a in accs.values())  # type: ignore[attr-defined]
-        self.regions.append(Region("reduction", what, "found by running the exchange on exact values", loc))
-        var, total = fresh("t", I32), product(list(self.team.values()))
+        names = ", ".join(f"{a.op} of {_name(a.value)}" for accs, _ in steps.groups for a in accs)
+        self.regions.append(Region("reduction", names, "found by running the exchange on exact values", loc))
+        out: list[Stmt] = []
         dist = tuple(Level("thread", n, a) for a, n in self.team.items())
-        return Reduce(tuple(accs.values()), var, i32(0), total, dist, (), loc=loc), rest
+        for accs, decls in steps.groups:
+            total = product(list(self.team.values()))
+            if accs:
+                out.append(Reduce(tuple(accs), fresh("t", I32), i32(0), total, dist, (), loc=loc))
+            out += decls
+        return tuple(out), rest
 
     def _read_instead(self, rest: Body, cell: tuple[Sym, tuple[Expr, ...]], by: Expr) -> Body:
         buffer, index = cell
@@ -258,6 +267,10 @@ def _live_in(region: Body) -> list[Sym]:
 
     go(region, set())
     return list(out)
+
+
+def _name(e: Expr) -> str:
+    return e.sym.name if isinstance(e, Var) else " and ".join(sorted(s.name for s in used(e)))
 
 
 __all__ = ["Exchange"]

@@ -21,15 +21,18 @@ from .ranges import Range, resolved
 from .report import Region, left_as_threads
 from .reshape import shapes
 from .shape import Left, with_hardware
-from .straight import straightened
+from .straight import counted, straightened
 from .threads import Team, ThreadLoops, thread_sizes
 from .tidy import tidied, without_dead
 
 
 @dataclass(frozen=True)
 class Guess:
+    """A parallel form, what is said of its parts, and the domains in which equality with the source can be expected."""
+
     body: Body
     regions: tuple[Region, ...]
+    domains: tuple[str, ...] = ("int", "field")
 
 
 def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
@@ -38,7 +41,7 @@ def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
     Raises:
         Left: when none can be made.
     """
-    body, names = thread_names(body)
+    body, names = thread_names(counted(body))
     numbers = _numbers(kernel)
     found: list[Guess] = []
     left: Left | None = None
@@ -97,8 +100,10 @@ def _guess(
     launch = variant.launch
     sizes = thread_sizes(launch)
     outer = [a for a in sizes if a not in team]
+    domains: tuple[str, ...] = ("int", "field")
+    shaped, names = thread_names(variant.body, names)
     loop_vars = {a: fresh(names[a], I32) for a in outer}
-    body = with_hardware(variant.body, {HwIndex("thread", a): Var(v) for a, v in loop_vars.items()})
+    body = with_hardware(shaped, {HwIndex("thread", a): Var(v) for a, v in loop_vars.items()})
     regions = variant.found
     if exchanging:
         exchange = Exchange(launch, {a: sizes[a] for a in team}, numbers)
@@ -106,17 +111,18 @@ def _guess(
         if not exchange.regions:
             return None
         regions += tuple(exchange.regions)
+        domains = ("field",) if exchange.algebraic else domains
     out = ThreadLoops(Team(tuple((a, names[a], sizes[a]) for a in team)), launch).raised(body)
     for a in outer:
         v = loop_vars[a]
         out = (Par(v, i32(0), sizes[a], (Level("thread", sizes[a], a),), out, tags=frozenset({f"loop:{v.name}"})),)
     out = tidied(block_loops(out, launch))
-    return Guess(out, regions + left_as_threads(out))
+    return Guess(out, regions + left_as_threads(out), domains)
 
 
-def thread_names(body: Body) -> tuple[Body, dict[str, str]]:
+def thread_names(body: Body, names: dict[str, str] | None = None) -> tuple[Body, dict[str, str]]:
     """``int tx = threadIdx.x`` dropped in favour of the index; the names the source uses for each axis."""
-    names = {a: f"t{a}" for a in AXES}
+    names = dict(names) if names is not None else {a: f"t{a}" for a in AXES}
     changed = assigned(body)
     for s in [s for s in walk(body) if isinstance(s, Decl)]:
         t = s.sym.type

@@ -72,6 +72,25 @@ def split_effects(body: Body) -> tuple[Body, set[Sym]]:
     return tuple(out), made
 
 
+def rejoined(body: Body, made: set[Sym]) -> Body:
+    """Conditionals that :func:`split_effects` took apart, together again where no exchange came between."""
+    out: list[Stmt] = []
+    for s in body:
+        last = out[-1] if out else None
+        if isinstance(s, If) and isinstance(last, If) and s.cond == last.cond and not s.orelse and not last.orelse:
+            mine = {a.sym for a in last.then if isinstance(a, Assign) and a.sym in made}
+            bare = [k for k, d in enumerate(out) if isinstance(d, Decl) and d.init is None and d.sym in mine]
+            if mine and len(bare) == len(mine) and not assigned(last.then) & used(s.cond):
+                then = tuple(
+                    Decl(a.sym, a.value, loc=a.loc) if isinstance(a, Assign) and a.sym in mine else a for a in last.then
+                )
+                out[-1] = dataclasses.replace(last, then=(*then, *s.then))
+                out = [d for k, d in enumerate(out) if k not in bare]
+                continue
+        out.append(s)
+    return tuple(out)
+
+
 def _assigned_instead(s: Stmt, syms: set[Sym]) -> Stmt | None:
     if isinstance(s, Decl) and s.sym in syms:
         return None if s.init is None else Assign(s.sym, s.init, loc=s.loc)
@@ -95,6 +114,8 @@ def own_cells(body: Body, injective: Callable[[Sequence[Expr]], bool]) -> tuple[
         if len(indices) != 1 or not rest:
             continue
         (index,) = indices
+        if _handed_over(prefix, b):
+            continue
         assert isinstance(b.type, Array)
         if not index or len(index) != len(b.type.shape) or not injective(tuple(_resolved(i, resolve) for i in index)):
             continue
@@ -104,6 +125,12 @@ def own_cells(body: Body, injective: Callable[[Sequence[Expr]], bool]) -> tuple[
         prefix = (*prefix[:first], Decl(own), *_own(prefix[first:], b, own))
         rest = (Store(b, index, Var(own)), *rest)
     return prefix + rest, made
+
+
+def _handed_over(prefix: Body, b: Sym) -> bool:
+    """Whether the one access of ``b`` is a store of a variable: it has a name already."""
+    touching = [s for s in prefix if b in used_in((s,)) | assigned((s,))]
+    return len(touching) == 1 and isinstance(touching[0], Store) and isinstance(touching[0].value, Var)
 
 
 def _resolved(e: Expr, env: dict[Sym, Expr]) -> Expr:

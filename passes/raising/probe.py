@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from ktc.ir.diagnostics import KtcError
@@ -27,27 +27,16 @@ from ktc.ir.nodes import (
     Var,
     fresh,
 )  # fmt: skip
-from ktc.ir.types import I32, Array, Ptr, Scalar, scalar_of
-from ktc.ir.walk import used, used_in, walk
+from ktc.ir.types import I32, Array, Ptr, Scalar, Vec, scalar_of
+from ktc.ir.walk import assigned, declared, used, used_in, walk
 
 from .coordinates import AXES
+from .meanings import Meaning, Trial, trials
 from .privates import prologue
 from .shape import expr_with_hardware, threads_in
 
 FUEL = 20_000
-FLOAT_OPS = ("+", "max", "min", "*")
-INT_OPS = (*FLOAT_OPS, "|", "&", "^")
-FOLDS: dict[str, Callable[[np.ndarray], np.integer]] = {
-    "+": np.sum,
-    "*": np.prod,
-    "min": np.min,
-    "max": np.max,
-    "&": np.bitwise_and.reduce,
-    "|": np.bitwise_or.reduce,
-    "^": np.bitwise_xor.reduce,
-}
 Cell = tuple[Sym, tuple[Expr, ...]]
-Fit = tuple[Sym, str]
 
 
 class Probe:
@@ -92,53 +81,54 @@ class Probe:
 
     def summarise(
         self, region: Body, inputs: list[Sym], values: list[Sym], cells: list[Cell], again: Mapping[Sym, Decl]
-    ) -> dict[object, Fit] | None:
-        """For each output (a variable, or a shared element), the input and operator it is the reduction by.
+    ) -> dict[object, Meaning] | None:
+        """For each output (a variable, or a shared element), what it is in terms of the inputs.
 
-        None when the region cannot be run, or some output is something else.
+        None when the region cannot be run, or some output is none of the meanings of the table.
         """
         if self.threads < 2:
             return None
-        kernel, data = self._kernel(region, inputs, values, cells, again)
+        kernel = self._kernel(region, inputs, values, cells, again)
         if kernel is None:
             return None
+        wanted: list[tuple[object, Scalar, str]] = [(v, scalar_of(v.type), f"out_{v.id}") for v in values]
+        wanted += [(c, scalar_of(c[0].type), f"cell_{k}") for k, c in enumerate(cells)]
+        left = dict.fromkeys(range(len(wanted)))
+        found: dict[object, Meaning] = {}
+        for trial in trials(inputs, self.threads):
+            outputs = self._run(kernel, trial, wanted)
+            if outputs is None:
+                return None
+            for k in list(left):
+                key, t, name = wanted[k]
+                meaning = next((m for m in trial.meanings if m.fits(trial, t, outputs[name])), None)
+                if meaning is not None:
+                    found[key] = meaning
+                    del left[k]
+            if not left:
+                return found
+        return None
+
+    def _run(self, kernel: Kernel, trial: Trial, wanted: list[tuple[object, Scalar, str]]) -> dict[str, int] | None:
+        """The first element of every output in the trial's domain."""
+        data: dict = {f"in_{s.id}": x.astype(numpy_dtype(scalar_of(s.type).name)) for s, x in trial.data.items()}
+        for p in kernel.params:
+            if p.sym.name not in data:
+                scalar = isinstance(p.sym.type, Scalar)
+                data[p.sym.name] = (
+                    self.numbers.get(p.sym.name, 0)
+                    if scalar
+                    else np.zeros(self.threads, numpy_dtype(scalar_of(p.sym.type).name))
+                )
         try:
-            result = run(kernel, data, domain="int", sanitize=False, fuel=FUEL)
+            result = run(kernel, data, domain=trial.domain, sanitize=False, fuel=FUEL)
         except KtcError:
             return None
         if any(f.kind == "fuel" for f in result.findings):
             return None
-        out: dict[object, Fit] = {}
-        wanted: list[tuple[object, Scalar, str]] = [(v, scalar_of(v.type), f"out_{v.id}") for v in values]
-        wanted += [(c, scalar_of(c[0].type), f"cell_{k}") for k, c in enumerate(cells)]
-        for key, t, name in wanted:
-            got = result.outputs[name].reshape(-1)[0]
-            fit = next((f for f in self._meanings(inputs, t) if self._is(f, data, got)), None)
-            if fit is None:
-                return None
-            out[key] = fit
-        return out
+        return {name: int(result.outputs[name].reshape(-1)[0]) for _, _, name in wanted}
 
-    @staticmethod
-    def _meanings(inputs: list[Sym], t: Scalar) -> list[Fit]:
-        return [
-            (p, op)
-            for p in inputs
-            if scalar_of(p.type).is_float == t.is_float
-            for op in (FLOAT_OPS if t.is_float else INT_OPS)
-        ]
-
-    def _is(self, fit: Fit, data: Mapping[str, np.ndarray], got: np.generic) -> bool:
-        source, op = fit
-        x = data[f"in_{source.id}"].astype(np.int64)
-        want = FOLDS[op](x)
-        if scalar_of(source.type).is_float:
-            return bool(want == np.int64(got))
-        return bool(want.astype(got.dtype) == got)
-
-    def _kernel(self, region: Body, inputs, values, cells, again) -> tuple[Kernel | None, dict]:
-        rng = np.random.default_rng(11)
-        data: dict = {}
+    def _kernel(self, region: Body, inputs, values, cells, again) -> Kernel | None:
         params: list[Param] = []
         front: list[Stmt] = []
         tid = self.thread()
@@ -147,29 +137,27 @@ class Probe:
             if b in self.shared:
                 front.append(self.shared[b])
             elif not any(isinstance(s, Alloc) and s.sym == b for s in walk(region)):
-                return None, {}
+                return None
         for p in inputs:
             t = scalar_of(p.type)
             buffer = fresh(f"in_{p.id}", Ptr(t, const=True))
             params.append(Param(buffer))
-            values_in = rng.permutation(max(1000, self.threads))[: self.threads] + 1
-            data[buffer.name] = values_in.astype(numpy_dtype(t.name))
             front.append(Decl(p, Load(buffer, (tid,))))
-        bare = [Decl(v) for v in values if v not in set(inputs) and not _declares(region, v)]
+        inner = set(declared(region)) | set(inputs)
+        outside = {v for v in assigned(region) if v not in inner and isinstance(v.type, Scalar | Vec)}
+        bare = [Decl(v) for v in sorted(outside, key=lambda v: v.id)]
         body = (*front, *bare, *region)
         lead = prologue(body, dict(again))
         tail: list[Stmt] = []
         for v in values:
             buffer = fresh(f"out_{v.id}", Ptr(scalar_of(v.type)))
             params.append(Param(buffer))
-            data[buffer.name] = np.zeros(self.threads, numpy_dtype(scalar_of(v.type).name))
             tail.append(Store(buffer, (tid,), Var(v)))
         tail.append(Barrier())
         first: list[Stmt] = []
         for k, (b, index) in enumerate(cells):
             buffer = fresh(f"cell_{k}", Ptr(scalar_of(b.type)))
             params.append(Param(buffer))
-            data[buffer.name] = np.zeros(1, numpy_dtype(scalar_of(b.type).name))
             first.append(Store(buffer, (i32(0),), Load(b, index)))
         if first:
             tail.append(If(fold_node(Binary("==", tid, i32(0))), tuple(first)))
@@ -178,16 +166,11 @@ class Probe:
         for v in sorted(used_in(whole), key=lambda s: s.id):
             if isinstance(v.type, Scalar) and v not in have and not _loop_variable(whole, v):
                 if not v.type.is_int:
-                    return None, {}
+                    return None
                 params.append(Param(v))
-                data[v.name] = self.numbers.get(v.name, 0)
         one = i32(1)
         launch = Launch((one, one, one), tuple(i32(n) for n in self.block), Const(self.dynamic, I32))  # type: ignore[arg-type]
-        return Kernel("region", tuple(params), launch, whole), data
-
-
-def _declares(region: Body, v: Sym) -> bool:
-    return any(isinstance(s, Decl) and s.sym == v for s in region)
+        return Kernel("region", tuple(params), launch, whole)
 
 
 def _loop_variable(body: Body, v: Sym) -> bool:

@@ -14,6 +14,7 @@ from ktc.ir.nodes import (
     Assign,
     Body,
     Const,
+    Continue,
     Decl,
     Expr,
     For,
@@ -27,9 +28,9 @@ from ktc.ir.nodes import (
     Var,
     While,
     fresh,
-)
+)  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, keep, map_body, rename, used, used_in, walk
+from ktc.ir.walk import assigned, declared, keep, map_body, rename, used, used_in, walk
 
 
 def straightened(body: Body) -> Body:
@@ -100,6 +101,45 @@ def _as_select(s: Stmt, before: list[Stmt]) -> tuple[int, Stmt] | None:
     elif other is None or assigned(between) & used(other) or any(isinstance(x, Load) for x in _nodes(other)):
         return None
     return at, Decl(a.sym, Select(s.cond, a.value, other), loc=d.loc, comments=(*d.comments, *s.comments))
+
+
+def counted(body: Body) -> Body:
+    """``i = a; while (i < n) { B; i += c; }`` as a counted loop, where nothing else touches ``i``."""
+    out: list[Stmt] = []
+    for k, s in enumerate(body):
+        if isinstance(s, If):
+            s = dataclasses.replace(s, then=counted(s.then), orelse=counted(s.orelse))
+        elif isinstance(s, For | While):
+            s = dataclasses.replace(s, body=counted(s.body))
+        loop = _counted(s, out, body[k + 1 :]) if isinstance(s, While) else None
+        if loop is None:
+            out.append(s)
+        else:
+            out = [d for d in out if not (isinstance(d, Decl) and d.sym == loop.var)]
+            out.append(loop)
+    return tuple(out)
+
+
+def _counted(s: While, before: list[Stmt], after: Body) -> For | None:
+    last = s.body[-1] if s.body else None
+    if s.post or not isinstance(last, Assign) or last.sym not in used(s.cond) or last.sym not in used(last.value):
+        return None
+    v, t = last.sym, last.sym.type
+    at = next((k for k, d in enumerate(before) if _declares(d, v)), None)
+    if at is None or not (isinstance(t, Scalar) and t.is_int):
+        return None
+    d, rest = before[at], tuple(before[at + 1 :])
+    assert isinstance(d, Decl)
+    if d.init is None or v in used_in(rest) | assigned(rest) | used_in(after) | assigned(s.body[:-1]):
+        return None
+    if used(d.init) & assigned(rest) or any(isinstance(x, Load) for x in _nodes(d.init)):
+        return None
+    inner = assigned(s.body) | set(declared(s.body))
+    if (used(last.value) - {v}) & inner or any(isinstance(x, Continue) for x in walk(s.body)):
+        return None
+    tags = frozenset({f"loop:{v.name}"})
+    comments = (*d.comments, *s.comments)
+    return For(v, d.init, s.cond, last.value, s.body[:-1], loc=s.loc, comments=comments, tags=tags)
 
 
 def _declares(s: Stmt, v: Sym) -> bool:

@@ -1,0 +1,198 @@
+"""What an exchange between threads can mean, as a table to compare its results with.
+
+Every trial gives the threads distinct (or deliberately tied) exact values and lists the meanings it can tell apart:
+
+* ``Reduced``  one input combined over all threads by + * min max & | ^;
+* ``Picked``   another input of the thread with the greatest (or least) value, ties going to the least or greatest;
+* ``Mean``, ``Moment``  of weighted partial means: what a Welford tree computes, as rational functions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from ktc.ir.fold import cast
+from ktc.ir.interp.field import P
+from ktc.ir.nodes import Acc, Binary, Body, Decl, Expr, Select, Sym, Var, fresh
+from ktc.ir.types import Scalar, scalar_of
+from ktc.passes.lowering.reduction import identity
+
+FLOAT_OPS = ("+", "max", "min", "*")
+INT_OPS = (*FLOAT_OPS, "|", "&", "^")
+FOLDS: dict[str, Callable[[np.ndarray], np.integer]] = {
+    "+": np.sum,
+    "*": np.prod,
+    "min": np.min,
+    "max": np.max,
+    "&": np.bitwise_and.reduce,
+    "|": np.bitwise_or.reduce,
+    "^": np.bitwise_xor.reduce,
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run: the domain, what each thread brings in, and the meanings that this data distinguishes."""
+
+    domain: str
+    data: Mapping[Sym, np.ndarray]
+    meanings: Sequence[Meaning]
+
+
+class Meaning(ABC):
+    """One row of the table."""
+
+    algebraic = False  # whether equality holds by rational arithmetic only
+
+    @abstractmethod
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        """Whether ``got``, of type ``t``, is this function of the trial's data."""
+
+    @abstractmethod
+    def steps(self, made: Steps, name: str) -> Sym:
+        """Adds what computes it to ``made``; the variable that then holds it."""
+
+
+@dataclass(frozen=True)
+class Reduced(Meaning):
+    source: Sym
+    op: str
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        if scalar_of(self.source.type).is_float != t.is_float:
+            return False
+        want = int(FOLDS[self.op](trial.data[self.source]))
+        return _wrapped(want, t) == _wrapped(got, t)
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        return made.reduce(self.op, Var(self.source), name)
+
+
+@dataclass(frozen=True)
+class Picked(Meaning):
+    value: Sym
+    op: str
+    index: Sym
+    tie: str
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        if t != scalar_of(self.index.type):
+            return False
+        v, i = trial.data[self.value], trial.data[self.index]
+        return int(FOLDS[self.tie](i[v == FOLDS[self.op](v)])) == got
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        best = made.reduce(self.op, Var(self.value), self.value.name)
+        t = scalar_of(self.index.type)
+        mine = Select(Binary("==", Var(self.value), Var(best)), Var(self.index), identity(self.tie, t))
+        return made.reduce(self.tie, mine, name, after=best)
+
+
+@dataclass(frozen=True)
+class Mean(Meaning):
+    count: Sym
+    mean: Sym
+    algebraic = True
+
+    def total(self, trial: Trial) -> tuple[int, int]:
+        n, m = trial.data[self.count], trial.data[self.mean]
+        return int(n.sum()), int((n * m).sum()) * pow(int(n.sum()), -1, P) % P
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        return t.is_float and self.total(trial)[1] == got % P
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        t = scalar_of(self.mean.type)
+        n = made.reduce("+", Var(self.count), self.count.name)
+        weight = cast(Var(self.count), t)
+        total = made.reduce("+", Binary("*", weight, Var(self.mean)), f"{self.mean.name}_sum")
+        return made.name(f"{name}_all", Binary("/", Var(total), cast(Var(n), t)))
+
+
+@dataclass(frozen=True)
+class Moment(Meaning):
+    of: Mean
+    second: Sym
+    algebraic = True
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        _, mean = self.of.total(trial)
+        n, m, q = (trial.data[s].tolist() for s in (self.of.count, self.of.mean, self.second))
+        want = sum(c + a * (b - mean) ** 2 for a, b, c in zip(n, m, q)) % P
+        return t.is_float and want == got % P
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        t = scalar_of(self.second.type)
+        mean = self.of.steps(made, self.of.mean.name)
+        d = Binary("-", Var(self.of.mean), Var(mean))
+        apart = Binary("*", Binary("*", d, d), cast(Var(self.of.count), t))
+        return made.reduce("+", Binary("+", Var(self.second), apart), name, after=mean)
+
+
+class Steps:
+    """Reductions and plain statements, in order, each made once."""
+
+    def __init__(self) -> None:
+        self.groups: list[tuple[list[Acc], list[Decl]]] = [([], [])]
+        self.known: dict[tuple[str, Expr], Sym] = {}
+        self.level: dict[Sym, int] = {}
+
+    def reduce(self, op: str, value: Expr, name: str, after: Sym | None = None) -> Sym:
+        """The reduction of ``value`` over all threads, once ``after`` is known."""
+        if (op, value) not in self.known:
+            t = scalar_of(value.type)
+            sym = fresh(name, t)
+            at = self.level[after] + 1 if after is not None else 0
+            while len(self.groups) <= at:
+                self.groups.append(([], []))
+            self.groups[at][0].append(Acc(sym, op, identity(op, t), value))
+            self.known[op, value] = sym
+            self.level[sym] = at
+        return self.known[op, value]
+
+    def name(self, name: str, value: Expr) -> Sym:
+        """A plain value of the reductions so far."""
+        if ("", value) not in self.known:
+            sym = fresh(name, value.type)
+            self.groups[0][1].append(Decl(sym, value, const=True))
+            self.known["", value] = sym
+            self.level[sym] = 0
+        return self.known["", value]
+
+    @property
+    def plain(self) -> Body:
+        return tuple(d for _, decls in self.groups for d in decls)
+
+
+def trials(inputs: list[Sym], threads: int) -> Iterator[Trial]:
+    """Data to run a region on, simplest meanings first."""
+    rng = np.random.default_rng(11)
+    distinct = {s: (rng.permutation(max(1000, threads))[:threads] + 1).astype(np.int64) for s in inputs}
+    yield Trial("int", distinct, [Reduced(s, op) for s in inputs for op in _ops(scalar_of(s.type))])
+    for v in inputs:
+        others = [s for s in inputs if s is not v]
+        if others:
+            tied = {**distinct, v: rng.integers(1, 4, threads).astype(np.int64)}
+            picks = [Picked(v, op, i, tie) for op in ("max", "min") for i in others for tie in ("min", "max")
+                     if not scalar_of(i.type).is_float]  # fmt: skip
+            yield Trial("int", tied, picks)
+    if len(inputs) >= 2:
+        small = {s: x % 97 + 1 for s, x in distinct.items()}
+        means = [Mean(n, m) for n in inputs for m in inputs if n is not m and scalar_of(m.type).is_float]
+        moments = [Moment(m, q) for m in means for q in inputs if q not in (m.count, m.mean)]
+        plain = [Reduced(s, "+") for s in inputs]
+        yield Trial("field", small, [*plain, *means, *moments])
+
+
+def _ops(t: Scalar) -> tuple[str, ...]:
+    return FLOAT_OPS if t.is_float else INT_OPS
+
+
+def _wrapped(v: int, t: Scalar) -> int:
+    return v % (1 << (64 if t.is_float else t.bits))
+
+
+__all__ = ["Meaning", "Steps", "Trial", "trials"]

@@ -1,0 +1,59 @@
+"""Block reductions in the ways people write them: each raises to ``reduce``, without barriers, shuffles, shared arrays."""
+
+from __future__ import annotations
+
+import pytest
+from ktc.ir.frontend.api import load
+from ktc.ir.nodes import Alloc, Barrier, HwIndex, Reduce, WarpOp
+from ktc.ir.text import print_kernel
+from ktc.ir.types import Array
+from ktc.ir.walk import all_exprs, walk
+from ktc.passes.base import Result
+from ktc.passes.lowering import materialise
+from ktc.passes.raise_ import Raise
+from ktc.passes.raising.check import Reference
+from reduction_sources import ARGMAX, REDUCTIONS, TREE_BACKWARDS, UNROLLED_WARP, WELFORD
+
+ALGEBRAIC = {"welford"}
+"""Equal as rational functions, not by reassociation alone: compared in the finite field."""
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_raises_to_a_reduction(name: str) -> None:
+    source, ops = REDUCTIONS[name]
+    kernel = load(source, name="source.cu")
+    outcome = Raise().apply(kernel, {})
+    assert isinstance(outcome, Result), outcome
+    body = outcome.kernel.body
+    listing = print_kernel(outcome.kernel)
+    arrays = [s.sym.type for s in walk(body) if isinstance(s, Alloc)]
+    assert not any(isinstance(t, Array) and t.space == "shared" for t in arrays), listing
+    assert not any(isinstance(s, Barrier) for s in walk(body))
+    assert not any(isinstance(e, WarpOp | HwIndex) for e in all_exprs(body))
+    assert {a.op for s in walk(body) if isinstance(s, Reduce) for a in s.accs} == ops, listing
+    assert not any("left:" in note for note in outcome.notes), outcome.notes
+    domains = ("field",) if name in ALGEBRAIC else ("int", "field")
+    reference = Reference(kernel, instances=5, seed=41)
+    assert reference.differs(outcome.kernel, domains) == ""
+    assert reference.differs(materialise(outcome.kernel), domains) == ""
+
+
+@pytest.mark.parametrize(
+    "source, old, new",
+    [
+        (TREE_BACKWARDS, "w > 0; w >>= 1", "w > 1; w >>= 1"),
+        (TREE_BACKWARDS, "s[t] += s[t + w]", "s[t] += s[t + w] + s[t]"),
+        (UNROLLED_WARP, "s[t] += s[t + 8];", ""),
+        (ARGMAX, "si[t + w] < si[t]", "si[t + w] < w"),
+        (WELFORD, "d * d * na * nb / nn", "d * d * na / nn"),
+    ],
+    ids=["short-tree", "doubled", "missing-step", "odd-ties", "wrong-weight"],
+)
+def test_a_broken_reduction_is_not_one(source: str, old: str, new: str) -> None:
+    """Seeded mistakes in the source: no reduction over the threads may be claimed for the broken value."""
+    assert old in source
+    kernel = load(source.replace(old, new), name="source.cu")
+    outcome = Raise().apply(kernel, {})
+    if isinstance(outcome, Result):
+        assert Reference(kernel, instances=6, seed=17).differs(outcome.kernel, ("field",)) == ""
+        assert any("left:" in note for note in outcome.notes), print_kernel(outcome.kernel)
