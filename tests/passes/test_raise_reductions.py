@@ -1,4 +1,4 @@
-"""Block reductions in the ways people write them: each raises to ``reduce``, without barriers, shuffles, shared arrays."""
+"""Block reductions as people write them: each raises to ``reduce``, with no barrier, shuffle or shared array."""
 
 from __future__ import annotations
 
