@@ -143,7 +143,7 @@ def _merge_once(loops: list[Par], body: Body) -> tuple[list[Par], Body] | None:
             extent = mul(extent, x)  # type: ignore[arg-type]
         if not same(extent, fast.hi):
             continue
-        for candidate, name in ((body, "i"), _inlined(body, fast.var, slow.var)):
+        for candidate, name in ((body, _plain_name(fast.var.name)), _inlined(body, fast.var, slow.var)):
             new = rewritten(candidate, fast.var, slow.var, extent, name)
             if new is not None:
                 w, inner = new
@@ -240,9 +240,14 @@ def _is_coordinate(s: Stmt, fast: Sym, slow: Sym, extent: Expr, body: Body) -> b
     )
 
 
+def _plain_name(name: str) -> str:
+    """A name for an index of the whole range: not one that says "thread"."""
+    return "i" if name in ("tx", "ty", "tz", "tid", "t") else name
+
+
 def _inlined(body: Body, fast: Sym, slow: Sym) -> tuple[Body, str]:
     """Index constants that depend on the two put in place of their names; the likeliest name for both together."""
-    changed, over, name = assigned(body), {fast, slow}, "i"
+    changed, over, name = assigned(body), {fast, slow}, _plain_name(fast.name)
     while True:
         d = next(
             (s for s in walk(body) if isinstance(s, Decl) and s.init is not None and s.sym not in changed

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.analysis.affine import linear_form
-from ktc.ir.fold import add, binary, cast, cdiv, i32, is_const, mul, simplify, sub
+from ktc.ir.fold import add, binary, cast, cdiv, evaluate, i32, is_const, mul, simplify, sub
 from ktc.ir.nodes import (
     Acc,
     Assign,
@@ -275,6 +275,8 @@ def _implied(c: Expr, known: tuple[Expr, ...], ranges: tuple[tuple[Sym, Expr, Ex
     if any(c == k for k in known):
         return True
     for v, lo, hi in ranges:
+        if _behind(c, v, hi):
+            return True
         ub = upper_bound(c, v)
         if ub is not None and (ub == hi or same(ub, hi)):
             return True
@@ -282,6 +284,22 @@ def _implied(c: Expr, known: tuple[Expr, ...], ranges: tuple[tuple[Sym, Expr, Ex
         if lb is not None and (lb == lo or same(lb, lo) or (is_const(lb) and is_const(lo) and lb.value <= lo.value)):  # type: ignore[attr-defined]
             return True
     return False
+
+
+def _behind(c: Expr, v: Sym, hi: Expr) -> bool:
+    """Whether ``c`` is ``v - k < hi`` with ``k >= 0``."""
+    if not isinstance(c, Binary) or c.op != "<" or v in used(c.b):
+        return False
+    form = linear_form(c.a, {v})
+    if form is None or not is_const(form.coeff(v), 1):
+        return False
+    k = evaluate(form.rest, {})
+    return k is not None and _signed(int(k)) <= 0 and same(c.b, hi)
+
+
+def _signed(k: int) -> int:
+    """A 32-bit constant that was computed unsigned."""
+    return k - (1 << 32) if k >> 31 == 1 else k
 
 
 __all__ = ["I32", "Cast", "HwIndex", "closed_forms", "fresh", "guarded", "joined", "stmt_exprs", "without_implied"]

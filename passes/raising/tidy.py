@@ -30,11 +30,11 @@ from ktc.ir.nodes import (
     Var,
 )  # fmt: skip
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import all_exprs, assigned, map_body, stmt_exprs, used, used_in, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, keep, map_body, stmt_exprs, used, used_in, walk, walk_expr
 from ktc.passes.lowering.reduction import identity
 
 from .loops import accumulations, upper_bound
-from .merge import merged
+from .merge import merged, simplify_casts
 from .nests import without_implied
 from .same import same
 
@@ -43,7 +43,8 @@ def tidied(body: Body) -> Body:
     body = without_dead(body)
     body = map_body(body, _plainer, _plain_index)
     body = map_body(body, _strided)
-    return without_dead(without_implied(merged(without_dead(body))))
+    body = map_body(merged(without_dead(body)), keep, simplify_casts)
+    return without_dead(without_implied(body))
 
 
 # -------------------------------------------------------------------------------------------------------- dead code

@@ -159,7 +159,7 @@ STAGED = {
     "gemm-bumped": (BUMPED_GEMM, ("j", "i")),
     "conv-halo": (HALO_CONVOLUTION, ("oy", "ox")),
     "conv-flat-halo": (FLAT_HALO, ("y", "x")),
-    "transpose-padded": (PADDED_TRANSPOSE, ("x", "i")),
+    "transpose-padded": (PADDED_TRANSPOSE, ("x", "y")),
     "transpose-vector": (VECTOR_TRANSPOSE, ("i", "orow")),
 }
 """Source, and the parallel loops of the plain kernel, outermost first."""
