@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
+import struct
+from collections.abc import Callable
 
-from ..nodes import Const
+from ..nodes import Binary, Cast, Const, Expr, Unary
 from ..types import BF16, F16, F32, F64, I32, I64, U32, U64, Scalar
 
 _F32_MAX = 3.4028234663852886e38
@@ -53,3 +56,37 @@ def limit(t: Scalar, member: str) -> Const | None:
         ints = {"max": top_i, "lowest": low_i, "min": low_i}
         return Const(ints[member], t) if member in ints else None
     return None
+
+
+def folded_float(e: Expr) -> Const | None:
+    """The value of a constant floating-point expression, each operation rounded to its type; None if it has none."""
+    if isinstance(e, Const):
+        return e
+    t = e.type
+    if not isinstance(t, Scalar) or (t not in (F32, F64) and not t.is_int):
+        return None
+    if isinstance(e, Unary) and e.op == "-" and (x := folded_float(e.x)) is not None and t.is_float:
+        return Const(-x.value, t)
+    if isinstance(e, Cast) and e.style != "bit" and (x := folded_float(e.x)) is not None:
+        if t.is_float:
+            return Const(_rounded(float(x.value), t), t)
+        exact = math.isfinite(x.value) and abs(x.value) < 2.0 ** (t.bits - 1) and (t.is_signed or x.value >= 0)
+        return Const(int(x.value), t) if exact else None
+    if isinstance(e, Binary) and e.op in _ARITHMETIC and t.is_float:
+        a, b = folded_float(e.a), folded_float(e.b)
+        if a is None or b is None or (e.op == "/" and b.value == 0):
+            return None
+        return Const(_rounded(_ARITHMETIC[e.op](float(a.value), float(b.value)), t), t)
+    return None
+
+
+_ARITHMETIC: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv
+}  # fmt: skip
+
+
+def _rounded(x: float, t: Scalar) -> float:
+    """``x`` rounded to ``t``; one double operation on floats rounds like one float operation (2 * 24 + 2 <= 53)."""
+    if t == F64 or not math.isfinite(x):
+        return x
+    return struct.unpack("f", struct.pack("f", x))[0] if abs(x) <= _F32_MAX else math.copysign(math.inf, x)

@@ -26,6 +26,11 @@ from .values import (
 )  # fmt: skip
 
 
+def braced(v: Any) -> list:
+    """The items of a braced list, evaluated or not."""
+    return list(v.items) if isinstance(v, ListVal) else list(v.exprs)
+
+
 class Construction(Calls):
     """Casts and initial values."""
 
@@ -95,7 +100,7 @@ class Construction(Calls):
             return self.construct_record(t, [self.eval(a) for a in args], node)
         if isinstance(t, Vec):
             n = int(t.n)  # type: ignore[arg-type]
-            if len(args) == 1 and not isinstance(args[0], c_ast.InitList):
+            if len(args) == 1 and not isinstance(args[0], c_ast.InitList | ListVal):
                 v = self.rval(args[0])
                 if v.type == t:
                     return v
@@ -107,8 +112,8 @@ class Construction(Calls):
             return self.zero(t, node)
         if len(args) > 1:
             self.fail("E-SEMA-INIT", f"too many values for a '{show(t)}'", node)
-        if isinstance(args[0], c_ast.InitList):
-            return self.initial_value(t, args[0].exprs, True, node)
+        if isinstance(args[0], c_ast.InitList | ListVal):
+            return self.initial_value(t, braced(args[0]), True, node)
         return self.cast(t, args[0], "implicit" if brace else "c", node)
 
     def zero(self, t: Type, node: Any = None) -> RVal:
@@ -120,4 +125,5 @@ class Construction(Calls):
         self.fail("E-SEMA-INIT", f"'{show(t)}' has no zero value", node)
 
     def _init_list(self, node: c_ast.InitList) -> Value:
-        return ListVal(tuple(node.exprs))
+        """A braced list as an argument: its items mean what they mean here, whatever they will initialise."""
+        return ListVal(tuple(e if isinstance(e, c_ast.NamedInitializer) else self.eval(e) for e in node.exprs))

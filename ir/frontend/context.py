@@ -86,6 +86,7 @@ class Context:
     load: Any
     initial_value: Any
     enumerator: Any
+    enumerator_value: Any
     expand_pack: Any
     global_variable: Any
     keep_before: Any

@@ -153,6 +153,8 @@ class Launch(CxxNode):
 
 
 class Lambda(CxxNode):
+    """``captures`` are (mode, name, initialiser): ``=`` by copy, ``&`` by reference, no name for all the rest."""
+
     _fields = ("captures", "params", "body")
 
 

@@ -147,12 +147,12 @@ class Declarations(Arrays):
                 )
             if mutated:
                 return self.pointer_variable(node.name, t, v, node)
-            return self._pinned_offset(node.name, v)
+            return self.pinned_offset(node.name, v)
         if isinstance(v, PtrToPlace | NullVal):
             return v
         self.fail("E-SEMA-CONVERT", f"cannot initialise a pointer with {describe(v)}", node)
 
-    def _pinned_offset(self, name: str, v: PtrVal) -> PtrVal:
+    def pinned_offset(self, name: str, v: PtrVal) -> PtrVal:
         if v.offset is not None and (cost(v.offset) > 8 or not self.is_constant_expr(v.offset)):
             return dataclasses.replace(v, offset=self.temp(v.offset, f"{name}_offset"))
         return v
@@ -162,7 +162,7 @@ class Declarations(Arrays):
         offsets: dict[Any, Any] = {None: None}
         for c in v.choices:
             if c.offset not in offsets:
-                offsets[c.offset] = self._pinned_offset(name, c).offset
+                offsets[c.offset] = self.pinned_offset(name, c).offset
         return ChoicePtr(which, tuple(dataclasses.replace(c, offset=offsets[c.offset]) for c in v.choices))
 
     def _reference(self, node: c_ast.Decl, t: Reference, args: list) -> Value:

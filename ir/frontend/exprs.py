@@ -10,7 +10,8 @@ from ..fold import fold_node
 from ..nodes import Binary, Cast, Const, Decl, Expr, HwIndex, Load, Var, fresh, i32
 from ..types import I64, U64, Array, Ptr, Scalar, Type, Vec
 from ..walk import walk_expr
-from .assign import Assignments
+from .captures import Captures
+from .context import Scope
 from .cxx_ast import Construct, CxxCast, Lambda, PackExpansion, QualName
 from .cxx_types import CArray, show
 from .lookup import HW
@@ -41,7 +42,7 @@ _PLACES = (VarPlace, ElemPlace, LanePlace, SubVec, SwizzlePlace, ViewPlace)
 _POINTERS = (PtrVal, NullVal, PtrToPlace, ChoicePtr)
 
 
-class Exprs(Assignments):
+class Exprs(Captures):
     """Expressions. ``eval`` gives a value or place, ``rval`` a scalar or vector value."""
 
     def rval(self, node: Any) -> RVal:
@@ -259,7 +260,8 @@ class Exprs(Assignments):
         return value
 
     def _lambda(self, node: Lambda) -> Value:
-        scope = self.scope
+        scope = Scope(self.scope)
+        scope.names.update(self.captured(node))
         return FunctionVal(lambda args, at: self.call_lambda(node, scope, args, at))
 
     def expand_pack(self, node: PackExpansion, at: Any) -> list[Value]:

@@ -13,9 +13,9 @@ from pycparser import c_ast
 
 from ..diagnostics import KtcError
 from ..kernel import Launch, Param
-from ..nodes import Cast, Const, Expr, Load, Sym, Var, fresh, i32
+from ..nodes import Assign, Body, Cast, Const, Decl, Expr, If, Load, Select, Sym, Var, fresh, i32
 from ..types import I32, Scalar, Type
-from ..walk import used, walk_expr
+from ..walk import assigned, substitute_expr, used, walk_expr
 from .arrays import init_args
 from .cxx_types import DIM3, Auto, Pointer, Reference
 from .inline import params_of
@@ -56,11 +56,26 @@ class HostLaunch:
             config = site.node.config
             grid, block = self._dim3(config[0]), self._dim3(config[1])
             shared = self._int(config[2]) if len(config) > 2 else None
+            grid, block = self._inlined(grid, effects), self._inlined(block, effects)
+            shared = self._inlined((shared,), effects)[0] if shared is not None else None
             effects.clear()
         if isinstance(shared, Const) and shared.value == 0:
             shared = None
         host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))
         return Launch(grid, block, shared), host
+
+    def _inlined(self, parts: Any, effects: list) -> Any:
+        """Expressions with the values put in that following host functions has given to their variables.
+
+        Raises:
+            KtcError: E-LAUNCH-EXPR if a part depends on a variable whose value cannot be told (one of a loop).
+        """
+        env = followed(tuple(effects), {})
+        known = {p.sym for p in self.params} | set(self.host.values())
+        out = tuple(substitute_expr(e, env) for e in parts)
+        if any(not used(e) <= known for e in out):
+            raise self._refuse(self.site.node, None)
+        return out
 
     def _used(self, s: Sym, grid, block, shared) -> bool:
         return any(s in used(e) for e in (*grid, *block, *([shared] if shared is not None else [])))
@@ -131,11 +146,11 @@ class HostLaunch:
 
     def _opaque(self, name: str, t: Type | None) -> Value:
         if t is None or isinstance(t, Auto) or (isinstance(t, Scalar) and not t.is_float):
-            if name not in self.host:
-                self.host[name] = fresh(name, t if isinstance(t, Scalar) else I32)
-            return VarPlace(self.host[name])
+            t = t if isinstance(t, Scalar) else I32
         if isinstance(t, Scalar):
-            self.host.setdefault(name, fresh(name, t))
+            if name not in self.host:
+                taken = {p.sym.name for p in self.params}
+                self.host[name] = fresh(f"{name}_host" if name in taken else name, t)
             return VarPlace(self.host[name])
         return OpaqueVal(name, t if not isinstance(t, Pointer) else None)
 
@@ -183,6 +198,28 @@ class HostLaunch:
         return KtcError("E-LAUNCH-EXPR", f"this launch dimension cannot be followed{why}",
         self.lowering.place(node) or self.site.loc,
                         hint="give [launch] grid and block in workload.toml")  # fmt: skip
+
+
+def followed(body: Body, env: dict[Sym, Expr]) -> dict[Sym, Expr]:
+    """Values of the variables after ``body``, over the symbols that were there before; branches become ``?:``."""
+    env = dict(env)
+    for s in body:
+        if isinstance(s, Decl) and s.init is not None:
+            env[s.sym] = substitute_expr(s.init, env)
+        elif isinstance(s, Assign):
+            env[s.sym] = substitute_expr(s.value, env)
+        elif isinstance(s, If):
+            cond = substitute_expr(s.cond, env)
+            yes, no = followed(s.then, env), followed(s.orelse, env)
+            for sym in assigned(body):
+                if sym in yes and sym in no:
+                    env[sym] = yes[sym] if yes[sym] == no[sym] else Select(cond, yes[sym], no[sym])
+                else:
+                    env.pop(sym, None)
+        else:
+            for sym in assigned((s,)):
+                env.pop(sym, None)
+    return env
 
 
 def _closed(e: Expr) -> bool:

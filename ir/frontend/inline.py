@@ -210,7 +210,7 @@ class Inliner(Intrinsics):
         return out
 
     def call_lambda(self, node: Lambda, scope: Scope, args: list[Value], at: Any) -> Value:
-        """A lambda's body at its call; captures see the variables themselves."""
+        """A lambda's body at its call, in the scope it was made in."""
         fn = Function(
             "lambda",
             c_ast.Decl("lambda", [], [], [], [], None, None, None),

@@ -108,7 +108,10 @@ class Lookup(LazyOperators):
         return TypeVal(t) if t is not None else None
 
     def enumerator(self, name: str, node: Any) -> RVal:
-        enum, position = self.program.enumerators[name]
+        return self.enumerator_value(*self.program.enumerators[name])
+
+    def enumerator_value(self, enum: c_ast.Enum, position: int) -> RVal:
+        """Its own value, or that of the last one before it that has one, counted on."""
         t = I32 if enum.underlying_type is None else self.resolve(enum.underlying_type)
         base, offset = 0, position
         for i in range(position, -1, -1):

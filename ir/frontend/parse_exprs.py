@@ -283,7 +283,9 @@ class ExprParser(DeclParser):
         self._expect("LBRACKET")
         captures = []
         while self._peek_type() != "RBRACKET":
-            captures.append(self._advance().value)
+            captures.append(self._parse_capture())
+            if not self._accept("COMMA"):
+                break
         self._expect("RBRACKET")
         self._push_scope()
         params = None
@@ -298,7 +300,21 @@ class ExprParser(DeclParser):
             self._parse_type_name()
         body = self._parse_bracketed(lambda: self._parse_compound_statement(new_scope=False))
         self._pop_scope()
-        return Lambda("".join(captures), params, body, coord=coord)
+        return Lambda(captures, params, body, coord=coord)
+
+    def _parse_capture(self) -> tuple:
+        """One capture as (mode, name, initialiser): mode ``=`` is by copy, ``&`` by reference; no name is all."""
+        mode = "&" if self._accept("AND") else "="
+        if mode == "=" and self._accept("EQUALS"):
+            return mode, None, None
+        if self._accept("TIMES"):
+            mode = "*"
+        if self._peek_type() in ("COMMA", "RBRACKET"):
+            return mode, None, None
+        name = self._advance().value
+        self._accept("ELLIPSIS")
+        init = self._parse_initializer() if self._accept("EQUALS") else None
+        return mode, name, init
 
     def _unsupported(self, what: str, coord, hint: str):
         raise NotImplementedError

@@ -121,8 +121,10 @@ class PointerVariables(Exprs):
             return [NullVal()] if e.value in ("0", "nullptr") else []
         if isinstance(e, c_ast.ID):
             return self._roots_of_id(e, seen)
-        if isinstance(e, c_ast.BinaryOp) and e.op in ("+", "-"):
-            return self._roots_of_all([e.left, e.right], seen)
+        if isinstance(e, c_ast.BinaryOp):
+            sides = [self._roots(x, seen) for x in (e.left, e.right)] if e.op in ("+", "-") else []
+            found = [x for s in sides for x in s or []]
+            return found if found or None not in sides else None
         if isinstance(e, c_ast.TernaryOp):
             return self._roots_of_all([e.iftrue, e.iffalse], seen)
         if isinstance(e, c_ast.Assignment):

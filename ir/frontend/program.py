@@ -113,7 +113,8 @@ def _member_names(p: Program, record: Record, ns: tuple[str, ...]) -> None:
     """Enumerators and nested records are found by their own name too."""
     for m in record.items:
         if isinstance(m, c_ast.Enum):
-            _add_enum(p, m)
+            if m.name:
+                p.enums.setdefault(m.name, m)
         elif isinstance(m, Record) and m.items is not None and m.name:
             p.records[m.name].append(Entity(m.name, m, (*ns, record.name)))
 

@@ -93,8 +93,12 @@ class RecordTypes(Memory):
                 scope.names.update(bound)
                 scope.names.setdefault(t.name, TypeVal(t))
                 for item in entity.node.items:
-                    if isinstance(item, Alias):
-                        scope.names[item.name] = TypeVal(outer.resolve(item.type))
+                    if isinstance(item, Alias | c_ast.Typedef):
+                        scope.names[item.name] = LazyVal(partial(outer.member_alias, t, entity, bound, item))
+                    elif isinstance(item, c_ast.Enum):
+                        for position, e in enumerate(item.values or []):
+                            member = partial(outer.member_enumerator, t, entity, bound, item, position)
+                            scope.names[e.name] = LazyVal(member)
                     elif isinstance(item, c_ast.Decl) and "static" in (item.storage or []) and item.init is not None:
                         scope.names[item.name] = LazyVal(partial(outer.static_member, t, item.name, None))
                 return scope
@@ -131,10 +135,22 @@ class RecordTypes(Memory):
                     args = item.init.args if hasattr(item.init, "args") else [item.init]
                     v = self.initial_value(self.resolve(item.type), args, True, node)
                     return v
-            if isinstance(item, c_ast.Enum) and any(e.name == name for e in item.values or []):
-                with self.record_scope(t, entity, bound):
-                    return self.enumerator(name, node)
+            if isinstance(item, c_ast.Enum):
+                for position, e in enumerate(item.values or []):
+                    if e.name == name:
+                        return self.member_enumerator(t, entity, bound, item, position)
         return None
+
+    def member_alias(self, t: RecordType, entity: Entity, bound: dict[str, Value], item: Any) -> Value:
+        """A type that the record names."""
+        with self.record_scope(t, entity, bound) as scope:
+            scope.names.pop(item.name, None)
+            return TypeVal(self.resolve(item.type))
+
+    def member_enumerator(self, t: RecordType, entity: Entity, bound: dict[str, Value], enum: c_ast.Enum, i: int):
+        """Enumerator ``i`` of the record's ``enum``."""
+        with self.record_scope(t, entity, bound):
+            return self.enumerator_value(enum, i)
 
 
 def template_key(v: Value) -> object:

@@ -18,6 +18,7 @@ from .values import (
     BitPlace,
     ChoicePtr,
     FlatArray,
+    ListVal,
     NullVal,
     PtrSlot,
     PtrVal,
@@ -106,7 +107,9 @@ class Records(RecordTypes):
             field, ft, _, _ = named[args.index(a)] or position
             if isinstance(a, c_ast.NamedInitializer):
                 a = a.expr
-            if isinstance(a, Value):
+            if isinstance(a, ListVal):
+                values[field] = self.initial_value(ft, list(a.items), True, node)
+            elif isinstance(a, Value):
                 values[field] = a
             elif isinstance(a, c_ast.InitList) and not isinstance(ft, CArray):
                 values[field] = self.initial_value(ft, a.exprs, True, node)

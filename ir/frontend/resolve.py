@@ -9,6 +9,7 @@ from pycparser import c_ast
 
 from ..nodes import Const, Expr
 from ..types import BOOL, I32, U64, VOID, Opaque, Scalar, Type, Vec
+from .constants import folded_float
 from .context import Context
 from .cxx_ast import AutoType, NamedType, PackExpansion, QualName, Record, RefDecl
 from .cxx_types import (
@@ -246,7 +247,7 @@ class TypeResolver(Context):
         """A constant expression's value."""
         with self.capture():
             v = self.rval(node)
-        c = self.constant(v.expr)
+        c = self.constant(v.expr) or folded_float(v.expr)
         if c is None:
             self.fail("E-SEMA-CONSTANT", f"{what} must be a constant known while reading the source", node,
                       hint="give the value with -D NAME=VALUE or --template NAME=VALUE")  # fmt: skip

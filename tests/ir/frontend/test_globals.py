@@ -16,7 +16,7 @@ namespace deep { struct S { int a; float b; }; __device__ S table[2]; }
 __global__ void k(float* out) {
     int i = threadIdx.x;
     atomicAdd(&counter, 2);
-    deep::table[1].b = 6.5f;
+    if (i == 0) deep::table[1].b = 6.5f;
     out[i] = w[i] * m[1][0] + m[2][1]; }
 """
 

@@ -85,3 +85,24 @@ def test_list_kernels(tmp_path):
         ("p",),
     )
     assert second.name == "b" and second.launches and second.loc.line == 3
+
+
+def test_a_host_function_with_branches_is_followed(cu):
+    """Its variables are replaced by their values: nothing in the launch is undefined, and 130 / 64 rounds up."""
+    from ktc.ir.fold import evaluate
+
+    text = """int up(int a, int b) { int r = a / b; if (r * b < a) r = r + 1; else { r += 0; } return r; }
+    template <class T> T ceil_div(T a, T b) { return (a + b - 1) / b; }
+    __global__ void k(float* x, int n) { x[0] = n; }
+    void run(float* x, int n, int size) { k<<<up(n, 64), ceil_div(size, 32)>>>(x, n); }"""
+    launch = cu(text).launch
+    assert [evaluate(e, {"n": n, "size": 33}) for n in (128, 130) for e in (launch.grid[0], launch.block[0])] == [
+        2, 2, 3, 2,
+    ]  # fmt: skip
+
+
+def test_loops_of_the_host_are_not_guessed(cu):
+    text = """int log2up(int n) { int r = 1; while (r < n) r *= 2; return r; }
+    __global__ void k(float* x, int n) { x[0] = n; }
+    void run(float* x, int n) { k<<<log2up(n), 32>>>(x, n); }"""
+    assert cu(text).launch is None

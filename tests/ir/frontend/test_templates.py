@@ -123,3 +123,42 @@ def test_default_template_arguments_and_enable_if(cu):
     template <typename T = float, int N = 2 * 3> __global__ void k(T* p) { p[0] = f(1) + 10 * f(1.f) + 100 * N; }""")
     assert k.param("p").sym.type.elem == F32
     assert k.body[0].value.value == 1 + 20 + 600
+
+
+def test_captures_by_copy_are_made_when_the_lambda_is(execute):
+    text = """struct S { int v; };
+    __global__ void k(int* out, int n) {
+        int x = 1, y = 2; S s = {5}; const int* p = out; int sum = 0;
+        auto all = [=] { return x * 100 + y * 10 + s.v; };
+        auto some = [x, &y] { return x * 10 + y; };
+        auto renamed = [z = x + 1, &sum] () { sum += z; return z; };
+        auto counter = [x] () mutable { return ++x; };
+        x = 7; y = 8; s.v = 9;
+        out[0] = all(); out[1] = some(); out[2] = renamed() + renamed(); out[3] = sum; out[4] = [&] { return x; }();
+        out[5] = counter(); out[6] = counter(); out[7] = x; }"""
+    import numpy as np
+
+    got = execute(text, {"out": np.zeros(8, np.int32), "n": 1})["out"]
+    assert list(got) == [125, 18, 4, 4, 7, 2, 3, 7]
+
+
+def test_enumerators_and_aliases_belong_to_their_class(execute):
+    text = """template <int N> struct A { typedef int T; enum { SIZE = N * 2, NEXT }; T v[SIZE];
+        __device__ int size() const { return SIZE + NEXT; } };
+    struct B { enum { SIZE = 50 }; using T = float; };
+    enum { SIZE = 7 };
+    __global__ void k(int* out) { A<2> a; A<5> b; B::T f = 1.5f; out[0] = a.size(); out[1] = b.size();
+        out[2] = B::SIZE; out[3] = SIZE; out[4] = A<3>::NEXT; out[5] = f * 2; out[6] = sizeof(a); }"""
+    import numpy as np
+
+    assert list(execute(text, {"out": np.zeros(7, np.int32)})["out"]) == [9, 21, 50, 7, 7, 3, 16]
+
+
+def test_braced_arguments_mean_what_they_mean_at_the_call(execute):
+    text = """struct P { float a; int n; };
+    __device__ float f(P p, int x) { return p.a * x + p.n; }
+    __global__ void k(float* out) { int x = 3; float y = 2; out[0] = f({y + x, x}, 10);
+        constexpr float c = -1.5f * 2 + 1 / 4.f; out[1] = c; }"""
+    import numpy as np
+
+    assert list(execute(text, {"out": np.zeros(2, np.float32)})["out"]) == [53, -2.75]
