@@ -10,6 +10,7 @@ from pycparser import c_ast
 from ..nodes import Const, Decl, Sym, fresh, i32
 from ..types import VOID, Scalar, Type, Vec
 from .arrays import Arrays, init_args
+from .constants import folded_float
 from .cxx_ast import CtorInit, CxxCast
 from .cxx_types import DIM3, Auto, CArray, Pointer, RecordType, Reference, show, size_of
 from .places import cost, describe
@@ -89,6 +90,7 @@ class Declarations(Arrays):
         e = None if value is None else self.convert(self.rvalue(value, node), t, "implicit", node).expr
         known = self.constant(e) if e is not None and not mutated else None
         if constexpr:
+            known = known or (folded_float(e) if e is not None else None)
             if known is None:
                 self.fail("E-SEMA-CONSTANT", f"'{node.name}' is constexpr but its value is not known here", node)
             return RVal(known)
@@ -184,7 +186,7 @@ class Declarations(Arrays):
             v = self.load(self.eval(args[0]), node)
             if isinstance(v, RecordVal) and v.type == t:
                 return self.copied(v, name, node)
-            if brace and isinstance(node, CtorInit):
+            if brace and isinstance(node, CtorInit | c_ast.InitList):
                 return self.brace_record(t, [v], node, name)
             return self.construct_record(t, [v], node, name)
         if len(args) == 1:
@@ -230,7 +232,7 @@ class Declarations(Arrays):
                 for s in extra:
                     self.emit(s)
                 return v
-            c = self.constant(v.expr)
+            c = self.constant(v.expr) or folded_float(v.expr)
             if c is None:
                 self.fail("E-SEMA-CONSTANT", f"the value of '{decl.name}' is not known while reading the source", node)
             return RVal(c)

@@ -1,0 +1,89 @@
+"""What a lambda keeps of the variables around it: copies are made when it is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pycparser import c_ast
+
+from ..nodes import Const, Decl, fresh
+from .assign import Assignments
+from .cxx_ast import Lambda
+from .facts import children
+from .values import (
+    BitPlace,
+    ChoicePlace,
+    ChoicePtr,
+    ElemPlace,
+    LanePlace,
+    PtrToPlace,
+    PtrVar,
+    RecordVal,
+    RVal,
+    SubVec,
+    Value,
+    VarPlace,
+    ViewPlace,
+)
+
+_VALUES = (VarPlace, ElemPlace, LanePlace, BitPlace, ChoicePlace, SubVec, ViewPlace)
+
+
+class Captures(Assignments):
+    """Lambda captures."""
+
+    def captured(self, node: Lambda) -> dict[str, Value]:
+        """The names that mean copies inside the lambda; all others mean the variables themselves."""
+        default = next((mode for mode, name, _ in node.captures if name is None), "&")
+        named = {name: (mode, init) for mode, name, init in node.captures if name is not None}
+        out: dict[str, Value] = {}
+        for name, (mode, init) in named.items():
+            if init is not None:
+                v = self.eval(init)
+                out[name] = self.pin(v) if mode == "&" else self._copy(name, v, node)
+            elif mode == "*" and name == "this":
+                this = self.scope.find("this")
+                if isinstance(this, PtrToPlace) and isinstance(this.place, RecordVal):
+                    copy = self.copied(this.place, "self", node)
+                    out |= {"this": PtrToPlace(copy, copy.type), **copy.fields}
+            elif mode == "=" and name != "this":
+                self._capture(out, name, node)
+        if default == "=":
+            for name in sorted(_mentioned(node.body) - set(named)):
+                self._capture(out, name, node)
+        return out
+
+    def _capture(self, out: dict[str, Value], name: str, node: Any) -> None:
+        v = self.scope.find(name) if name in self.frame.facts.mutated else None
+        if v is not None and not (isinstance(v, VarPlace) and v.const):
+            out[name] = self._copy(name, v, node)
+
+    def _copy(self, name: str, v: Value, node: Any) -> Value:
+        """A new variable with the value of ``v`` now; what cannot change is kept."""
+        if isinstance(v, RecordVal):
+            return self.copied(v, name, node)
+        if isinstance(v, PtrVar):
+            at = self.load(v, node)
+            which = self.temp(at.which, name) if isinstance(at, ChoicePtr) else None  # type: ignore[attr-defined]
+            return self.pinned_choice(name, which, at) if which is not None else self.pinned_offset(name, at)
+        if not isinstance(v, _VALUES) and not (isinstance(v, RVal) and not isinstance(v.expr, Const)):
+            return v
+        e = self.rvalue(v, node).expr
+        sym = fresh(name, e.type)
+        self.emit(Decl(sym, e, loc=self.loc))
+        return VarPlace(sym)
+
+    copied: Any
+    pinned_choice: Any
+    pinned_offset: Any
+
+
+def _mentioned(body: Any) -> set[str]:
+    names: set[str] = set()
+    stack = [body]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, c_ast.ID):
+            names.add(n.name)
+        stack.extend(children(n))
+    return names
