@@ -76,6 +76,54 @@ def _whole(loop: str) -> tuple[str, ...]:
     )
 
 
+def _sgemm(tm: int, tn: int, tk: int, row: str, col: str, pipe: str) -> str:
+    """A product in tiles of ``tm x tn``: A transposed into shared memory, a pipeline of two, registers in halves."""
+    ahead = {
+        "prefetch": "multi-buffer{loop=k_tile.1 stages=2} | prefetch{loop=k_tile.1}",
+        "async": "async-copy{loop=k_tile} | multi-buffer{loop=k_tile.1 stages=2}",
+    }[pipe]
+    return (
+        f"raise | tile{{loops=row,col sizes={tm},{tn}}}"
+        " | distribute{loop=row map=[seq]} | distribute{loop=col map=[seq]}"
+        f" | distribute{{loop=row map=[{row}]}} | distribute{{loop=col map=[{col}]}}"
+        f" | tile{{loops=k sizes={tk} tail=cut}} | register-tile{{loop=k_tile}}"
+        " | stage-shared{array=A loop=k_tile transpose=yes} | stage-shared{array=B loop=k_tile vec=4}"
+        f" | pad-shared{{array=A_s by=4}} | {ahead} | unroll{{loop=k factor={tk}}}"
+        " | launch-bounds{blocks=$M:(1,2,3,4)}"
+    )
+
+
+SGEMM = (
+    _sgemm(128, 256, 8, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 4", "prefetch"),
+    _sgemm(128, 128, 8, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "prefetch"),
+    _sgemm(128, 128, 16, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "async"),
+    _sgemm(64, 128, 16, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "async"),
+    _sgemm(64, 64, 16, "vec 4, thread.y 8, thread.z 2", "vec 4, thread.x 8, unroll 2", "prefetch"),
+)
+
+
+def _transpose(size: int, row: str, col: str, vec: int) -> str:
+    """Through a padded tile: read along its rows, written along its columns."""
+    return (
+        f"raise | tile{{loops=row,col sizes={size},{size}}} | distribute{{loop=row map=[seq]}}"
+        f" | distribute{{loop=col map=[{col}]}} | distribute{{loop=row map=[{row}]}}"
+        f" | stage-shared{{array=in loop=col_tile vec={vec}}} | pad-shared{{array=in_s by=$PAD:(1,4)}}"
+    )
+
+
+TRANSPOSE = (
+    _transpose(32, "thread.x 32", "thread.y 8, unroll 4", 1),
+    _transpose(64, "thread.x 32, unroll 2", "thread.y 8, unroll 8", 1),
+    _transpose(64, "thread.x 32, unroll 2", "thread.y 16, unroll 4", 4),
+    _transpose(64, "vec 4, thread.x 16", "thread.y 16, unroll 4", 4),
+    _transpose(64, "vec 2, thread.x 32", "thread.y 8, unroll 8", 4),
+    _transpose(32, "vec 4, thread.x 8", "thread.y 32", 4),
+)
+ALONG = "distribute{loop=%s map=[thread.x $TX:(32,64,128,256), block.x]}"
+ACROSS = "distribute{loop=%s map=[unroll $U:(1,2,4,8), thread.y $TY:(1,2,4,8), block.y]}"
+DEEP = "distribute{loop=%s map=[unroll $UZ:(1,2,4,8), block.z]}"
+
+
 ENTRIES: tuple[Entry, ...] = (
     Entry("serving/silu_and_mul", _gate("token_idx", "idx"), _both("silu_and_mul"), target=0.93),
     Entry("serving/gelu_and_mul", _gate("token", "i"), _both("gelu_and_mul"), target=0.93),
@@ -116,4 +164,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("basic/dot", _whole("tid"), _both("dot"), target=0.85),
     Entry("dense/saxpy", (f"raise | distribute{{loop=i map={FLAT}}}",), _both("saxpy"), target=0.93),
     Entry("basic/axpby", (f"raise | distribute{{loop=i map={FLAT}}}",), _both("axpby"), target=0.93),
+    Entry("dense/sgemm", SGEMM, ("sgemm",), target=0.85, unit="2 * m * n * k"),
+    Entry("dense/transpose", TRANSPOSE, _both("transpose"), target=0.93),
+    Entry("stencil/jacobi2d", (f"raise | {ALONG % 'x'} | {ACROSS % 'y'}",), target=0.85),
+    Entry("stencil/hotspot", (f"raise | {ALONG % 'col'} | {ACROSS % 'row'}",), target=0.85),
+    Entry("stencil/heat3d", (f"raise | {ALONG % 'x'} | {ACROSS % 'y'} | {DEEP % 'z'}",), target=0.85),
 )

@@ -125,7 +125,14 @@ def _vectors() -> dict[str, Callable[..., Any]]:
     def histogram(a: Args) -> Any:
         return torch.histc(a["x"].half(), bins=256, min=0, max=255)
 
-    return {f.__name__: f for f in (saxpy, axpby, sum, dot, histogram)}
+    def sgemm(a: Args) -> Any:  # cuBLAS in f32: no tensor cores
+        torch.backends.cuda.matmul.allow_tf32 = False
+        return torch.addmm(a["C"], a["A"], a["B"], beta=0.5, alpha=1.5, out=a["C"])
+
+    def transpose(a: Args) -> Any:
+        a["out"].copy_(a["in"].t())
+
+    return {f.__name__: f for f in (saxpy, axpby, sum, dot, histogram, sgemm, transpose)}
 
 
 Launch = tuple[str, tuple[int, int, int], tuple[int, int, int], tuple[str, ...]]
