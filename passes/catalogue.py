@@ -32,6 +32,7 @@ ROWS: dict[str, str] = {
     "multi-buffer": "multi_buffer:MultiBuffer",
     "async-copy": "async_copy:AsyncCopies",
     "prefetch": "prefetch:Prefetch",
+    "block-swizzle": "block_swizzle:BlockSwizzle",
     "tensorize": "tensorize:Tensorize",
     "row-cache": "row_cache:RowCache",
     "rows-mapping": "rows_mapping:RowsMapping",
