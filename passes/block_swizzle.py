@@ -8,9 +8,9 @@ before                                          after block-swizzle{loop=row_til
                                                       let col_tile: i32 = block % ($GROUP * C) / rows
                                                       B
 
-Bands of ``$GROUP`` rows of tiles are walked column by column. The map from ``block`` to (row, column) is one to one, and
-iterations are independent, so their order is free. Refused unless the two loops over blocks are a perfect nest whose
-ranges do not depend on each other.
+Bands of ``$GROUP`` rows of tiles are walked column by column. The map from ``block`` to (row, column) is one to one,
+and iterations are independent, so their order is free. Refused unless the two loops over blocks are a perfect nest
+whose ranges do not depend on each other.
 """
 
 from __future__ import annotations
