@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+def accelerated(arch: str, text: str) -> str:
+    """The architecture to compile ``text`` for: warpgroup instructions exist in ``sm_90a`` alone (PTX ISA 8.0)."""
+    return "sm_90a" if arch == "sm_90" and "wgmma." in text else arch
+
+
 @dataclass(frozen=True)
 class Emitted:
     """Printed code of one kernel: ``text`` is a complete translation unit, ``entry`` the kernel's name in it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fragments import FRAGMENTS
+from ktc.ir.fragments import FRAGMENTS, PANEL
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
@@ -38,6 +38,7 @@ from ktc.ir.nodes import (
     Stmt,
     Store,
     Sym,
+    TileMma,
     Var,
     While,
     accessed_type,
@@ -265,7 +266,7 @@ class Statements:
         return [self.d.barrier(s.scope, None if full else self.x.piece(s.mask))]  # type: ignore[arg-type]
 
     def _fence(self, s: Fence) -> list[str]:
-        return [self.d.fence(s.scope)]
+        return [self.d.async_fence() if s.scope == "async" else self.d.fence(s.scope)]
 
     def _atomic(self, s: Atomic) -> list[str]:
         t = scalar_of(accessed_type(s.buffer, len(s.index)))
@@ -298,6 +299,13 @@ class Statements:
         places = [self.x.subscript(e.buffer, e.index) if isinstance(e, Load) else self.x.text(e) for e in s.acc]
         a, b = (self._registers(e, s) for e in (s.a, s.b))
         return [self.d.mma(FRAGMENTS[s.fragment], places, a, b)]
+
+    def _tile_mma(self, s: TileMma) -> list[str]:
+        places = [self.x.subscript(e.buffer, e.index) if isinstance(e, Load) else self.x.text(e) for e in s.acc]
+        a, b = self.x.subscript(s.a, s.a_index), self.x.subscript(s.b, s.b_index)
+        assert isinstance(s.b.type, Array)
+        rows = self.x.piece(s.b.type.shape[-2]).at(BINARY_PREC["*"])
+        return [self.d.tile_mma(FRAGMENTS[s.fragment], places, a, b, s.depth, f"{rows} * {2 * PANEL}")]
 
     def _registers(self, e: Expr, s: Mma) -> str:
         """Where a fragment's elements start: a vector variable or consecutive elements of a private array."""
@@ -332,6 +340,7 @@ _STATEMENTS: dict[type[Stmt], Callable[..., list[str]]] = {
     Continue: Statements._word, Return: Statements._word, Barrier: Statements._barrier, Fence: Statements._fence,
     Atomic: Statements._atomic, AsyncCopy: Statements._async_copy, AsyncCommit: Statements._async_commit,
     AsyncWait: Statements._async_wait, MatrixLoad: Statements._matrix_load, Mma: Statements._mma,
+    TileMma: Statements._tile_mma,
     InlineAsm: Statements._asm, RawStmt: Statements._raw, Par: _no_parallel,
     Reduce: _no_parallel,
 }  # fmt: skip

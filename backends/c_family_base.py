@@ -84,6 +84,10 @@ class DialectBase:
     def fence(self, scope: str) -> str:
         raise NotImplementedError
 
+    def async_fence(self) -> str:
+        """Writes to shared memory become visible to instructions that read it by themselves."""
+        self.refuse("MMA", "no instruction reads shared memory by itself", "lower the kernel without tensorize")
+
     def atomic(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:
         """The call that performs ``s`` and yields the old value."""
         raise NotImplementedError
@@ -104,6 +108,10 @@ class DialectBase:
 
     def mma(self, fragment: Fragment, acc: Sequence[str], a: str, b: str) -> str:
         """The warp's multiply-accumulate; ``a`` and ``b`` are the places of the first operand registers."""
+        self.refuse("MMA", f"no tensor-core instruction {fragment.name}", "lower the kernel without tensorize")
+
+    def tile_mma(self, fragment: Fragment, acc: Sequence[str], a: str, b: str, depth: int, panel: str) -> str:
+        """The warpgroup's product of shared tiles at ``a`` and ``b``, whose panels are ``panel`` bytes apart."""
         self.refuse("MMA", f"no tensor-core instruction {fragment.name}", "lower the kernel without tensorize")
 
     def has_compound(self, t: Scalar) -> bool:

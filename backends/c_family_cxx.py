@@ -256,7 +256,8 @@ class CxxDialect(Dialect):
             return [
                 f"extern __shared__ {f'__align__({align}) ' if align else ''}{self.type_name(_element(s))} {name}[];"
             ]
-        lines = [f"extern __shared__ {self.aligned.format(n=16)} unsigned char dynamic_shared[];"]
+        widest = max(16, *(s.align for s, _, _ in allocs))
+        lines = [f"extern __shared__ {self.aligned.format(n=widest)} unsigned char dynamic_shared[];"]
         start = "dynamic_shared"
         for s, name, size in allocs:
             elem = self.type_name(_element(s))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ktc.ir.diagnostics import KtcError
 
-from .base import CompileFailure, Emitted
+from .base import CompileFailure, Emitted, accelerated
 
 TIMEOUT_S = 300
 
@@ -73,7 +73,7 @@ def _run(command: list[str], cwd: str, env: Mapping[str, str] | None = None) -> 
 
 def _cuda(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
     nvcc = _tool("nvcc", hint="install the CUDA toolkit, or run on a machine with CuPy (NVRTC)")
-    arch = arch or "sm_90"
+    arch = accelerated(arch or "sm_90", emitted.text)
     with tempfile.TemporaryDirectory(prefix="ktc-") as folder:
         source, target = Path(folder, "kernel.cu"), Path(folder, f"kernel.{output}")
         source.write_text(emitted.text, encoding="utf-8")

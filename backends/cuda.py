@@ -15,6 +15,7 @@ from .c_family_cxx import CxxDialect
 from .c_family_cxx_tables import BIT_CAST_HELPER, INFINITY_HELPER, LOAD_HELPER, NAN_HELPER, STORE_HELPER, VEC_HELPER
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import POSTFIX, Piece
+from .cuda_tensor import DESCRIPTOR, LDMATRIX, mma_helper, warpgroup_helper
 from .spellings import is_known, spelling
 
 HINTED_HELPERS = """\
@@ -97,54 +98,6 @@ __device__ inline float fast_tanh(float x) {
 }"""
 
 
-LDMATRIX = """\
-// A warp's load of 8 x 8 matrices of 16-bit elements; lane l passes the address of row l % 8 of matrix l / 8.
-template <int Matrices, bool Transposed>
-__device__ inline void ldmatrix(void* registers, const void* row) {
-  unsigned* r = static_cast<unsigned*>(registers);
-  const unsigned p = static_cast<unsigned>(__cvta_generic_to_shared(row));
-  if constexpr (Matrices == 4 && Transposed) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(p));
-  } else if constexpr (Matrices == 4) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(p));
-  } else if constexpr (Matrices == 2 && Transposed) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(r[0]), "=r"(r[1]) : "r"(p));
-  } else if constexpr (Matrices == 2) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(p));
-  } else if constexpr (Transposed) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(p));
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(p));
-  }
-}"""
-
-
-def _mma_helper(f: Fragment) -> str:
-    """The instruction of ``f`` on 32-bit registers that hold two operand elements each."""
-    slots = (f.c.slots, f.a.slots // 2, f.b.slots // 2)
-    starts = (0, slots[0], slots[0] + slots[1])
-    c, a, b = (", ".join(f"%{start + i}" for i in range(n)) for start, n in zip(starts, slots))
-    kind = PTX_TYPES[f.operand]
-    outputs = ", ".join(f'"+f"(c{i})' for i in range(slots[0]))
-    inputs = ", ".join(f'"r"({x}[{i}])' for x, n in (("x", slots[1]), ("y", slots[2])) for i in range(n))
-    shape, accumulators = f"m{f.m}n{f.n}k{f.k}", ", ".join(f"float& c{i}" for i in range(slots[0]))
-    return f"""\
-// c += a * b on the warp's {f.m} x {f.k} and {f.k} x {f.n} fragments.
-__device__ inline void mma_{f.name}({accumulators}, const void* a, const void* b) {{
-  const unsigned* x = static_cast<const unsigned*>(a);
-  const unsigned* y = static_cast<const unsigned*>(b);
-  asm volatile("mma.sync.aligned.{shape}.row.col.f32.{kind}.{kind}.f32 "
-               "{{{c}}}, {{{a}}}, {{{b}}}, {{{c}}};"
-               : {outputs} : {inputs});
-}}"""
-
-
-PTX_TYPES = {F16: "f16", BF16: "bf16"}
-
-
 class CudaDialect(CxxDialect):
     """CUDA C++ for NVRTC and nvcc."""
 
@@ -166,7 +119,8 @@ class CudaDialect(CxxDialect):
         "cp_async_commit": CP_ASYNC_COMMIT,
         "cp_async_wait": CP_ASYNC_WAIT,
         "ldmatrix": LDMATRIX,
-        **{f"mma_{f.name}": _mma_helper(f) for f in FRAGMENTS.values()},
+        "wgmma_descriptor": DESCRIPTOR,
+        **{f"mma_{f.name}": (warpgroup_helper if f.from_shared else mma_helper)(f) for f in FRAGMENTS.values()},
         "match_all": MATCH_ALL,
         "grid_sync": GRID_SYNC,
         "global_timer": GLOBAL_TIMER,
@@ -231,6 +185,20 @@ class CudaDialect(CxxDialect):
             return super().mma(fragment, acc, a, b)
         self.need(f"mma_{fragment.name}")
         return f"mma_{fragment.name}({', '.join(acc)}, &{a}, &{b});"
+
+    def tile_mma(self, fragment: Fragment, acc: Sequence[str], a: str, b: str, depth: int, panel: str) -> str:
+        if fragment.name not in self.profile.fragments:
+            return super().tile_mma(fragment, acc, a, b, depth, panel)
+        self.need("wgmma_descriptor")
+        self.need(f"mma_{fragment.name}")
+        return f"mma_{fragment.name}<{depth}, {panel}>({', '.join(acc)}, &{a}, &{b});"
+
+    def async_fence(self) -> str:
+        return (
+            'asm volatile("fence.proxy.async;" ::: "memory");'
+            if self.profile.arch == "sm_90"
+            else super().async_fence()
+        )
 
     def async_commit(self) -> str | None:
         if not self.profile.async_copy:

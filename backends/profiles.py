@@ -42,13 +42,15 @@ class Profile:
 
 _EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
 
+WARP_FRAGMENTS = frozenset(f.name for f in FRAGMENTS.values() if not f.from_shared)
+
 PROFILES: dict[str, Profile] = {
     p.name: p
     for p in (
         Profile("cuda-sm90", "cuda", shuffle="sync", fp8=True, async_copy=True, directed_rounding=True, inline_ptx=True,
                 fragments=frozenset(FRAGMENTS), shared_optin=227 * 1024, arch="sm_90"),
         Profile("cuda-sm80", "cuda", shuffle="sync", async_copy=True, directed_rounding=True, inline_ptx=True,
-                fragments=frozenset(FRAGMENTS), shared_optin=163 * 1024, arch="sm_80"),
+                fragments=WARP_FRAGMENTS, shared_optin=163 * 1024, arch="sm_80"),
         Profile("hip-gfx90a", "hip", shuffle="wave", bf16="bits", shared_limit=64 * 1024, shared_optin=64 * 1024,
                 arch="gfx90a"),
         Profile("hip-gfx942", "hip", shuffle="wave", bf16="bits", shared_limit=64 * 1024, shared_optin=64 * 1024,
@@ -93,7 +95,11 @@ def _other_gpu(name: str) -> Profile | None:
             name=name,
             arch=f"sm_{match[1]}{match[2]}",
             async_copy=number >= 80,
-            fragments=base.fragments if number >= 80 else frozenset(),
+            fragments=base.fragments
+            if number == 90
+            else PROFILES["cuda-sm80"].fragments
+            if number >= 80
+            else frozenset(),
         )
     if match := re.fullmatch(r"hip-(gfx[0-9a-f]+)", name):
         return replace(PROFILES["hip-gfx90a"], name=name, arch=match[1])

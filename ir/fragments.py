@@ -13,7 +13,6 @@ wants there, and only the multiplication itself is new. A further instruction is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .types import BF16, F16, F32, Scalar
@@ -51,16 +50,13 @@ class Layout:
                 row, col = row + value * d.row, col + value * d.col
         return row, col
 
-    def offsets(self) -> Iterator[tuple[int, int]]:
-        """(row, column) of every slot of lane 0, in slot order."""
-        return (self.element(0, s) for s in range(self.slots))
-
 
 @dataclass(frozen=True)
 class Fragment:
-    """One instruction: ``c[m, n] += a[m, k] * b[k, n]`` by a warp of ``warp`` lanes.
+    """One instruction: ``c[m, n] += a[m, k] * b[k, n]`` by ``warp`` lanes (a warp, or a warpgroup of four).
 
     Products are exact in the accumulator's type; sums are taken in any order and may be truncated instead of rounded.
+    ``a`` and ``b`` are None for an instruction that reads its operands from shared memory itself.
     """
 
     name: str
@@ -69,10 +65,14 @@ class Fragment:
     k: int
     operand: Scalar
     accumulator: Scalar
-    a: Layout
-    b: Layout
+    a: Layout | None
+    b: Layout | None
     c: Layout
     warp: int = 32
+
+    @property
+    def from_shared(self) -> bool:
+        return self.a is None
 
 
 def _m16n8k16(operand: Scalar) -> Fragment:
@@ -85,8 +85,22 @@ def _m16n8k16(operand: Scalar) -> Fragment:
     )  # fmt: skip
 
 
-FRAGMENTS: dict[str, Fragment] = {f.name: f for f in (_m16n8k16(F16), _m16n8k16(BF16))}
+def _warpgroup(n: int, operand: Scalar) -> Fragment:
+    """PTX ISA 8.5, 9.7.15.5.1 (register fragments for wgmma.m64nNk16): four warps, sixteen rows each."""
+    return Fragment(
+        f"m64n{n}k16_{operand.name}", 64, n, 16, operand, F32, a=None, b=None, warp=128,
+        c=Layout((Digit(4, 0, 2), Digit(8, 1, 0), Digit(4, 16, 0)),
+                 (Digit(2, 0, 1), Digit(2, 8, 0), Digit(n // 8, 0, 8))),
+    )  # fmt: skip
+
+
+FRAGMENTS: dict[str, Fragment] = {f.name: f for f in (
+    _m16n8k16(F16), _m16n8k16(BF16), *(_warpgroup(n, t) for t in (F16, BF16) for n in (64, 128, 256)),
+)}  # fmt: skip
 """Instructions by the name that ``strategy`` of a reduction and the ``mma`` statement use."""
+
+PANEL = 64
+"""Elements (of 16 bits) of a row of the shared tiles that warpgroup instructions read: 128 bytes, swizzled by row."""
 
 MATRIX_ROW = 8
 """Elements (of 16 bits) of a row of the 8 x 8 matrices that ``ldmatrix`` moves."""

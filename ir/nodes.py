@@ -441,7 +441,8 @@ class Barrier(Stmt):
 
 @dataclass(frozen=True)
 class Fence(Stmt):
-    """Memory fence at scope block | device | system."""
+    """Memory fence at scope block | device | system; ``async``: writes to shared memory, for instructions that read
+    it through the asynchronous proxy."""
 
     scope: str = "device"
 
@@ -513,6 +514,24 @@ class Mma(Stmt):
     acc: tuple[Expr, ...]
     a: Expr
     b: Expr
+
+
+@dataclass(frozen=True)
+class TileMma(Stmt):
+    """``acc += a * b`` by a warpgroup that reads both operands from shared tiles (``wgmma``); complete when it ends.
+
+    Both arrays have rows of 64 elements, columns permuted by row: element (r, c) lies at ``[r, c ^ r % 8 * 8]``.
+    ``a_index`` is the place of element (0, 0) of the fragment's rows by ``depth`` columns; ``b`` keeps panels of 64
+    columns, ``[c / 64, r, c % 64]``, and ``b_index`` is that of ``depth`` rows by the fragment's columns.
+    """
+
+    fragment: str
+    acc: tuple[Expr, ...]
+    a: Sym
+    a_index: tuple[Expr, ...]
+    b: Sym
+    b_index: tuple[Expr, ...]
+    depth: int
 
 
 @dataclass(frozen=True)

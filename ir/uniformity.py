@@ -40,6 +40,7 @@ from .nodes import (
     Stmt,
     Store,
     Sym,
+    TileMma,
     Var,
     WarpOp,
     While,
@@ -146,7 +147,7 @@ class _Flow:
                     self.mark(out, True)
             case MatrixLoad():
                 self.mark(s.dst, True)
-            case Mma():
+            case Mma() | TileMma():
                 for x in s.acc:
                     self.mark(x.sym if isinstance(x, Var) else getattr(x, "buffer", None), True)
             case RawStmt():

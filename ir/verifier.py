@@ -35,6 +35,7 @@ from .nodes import (
     Stmt,
     Store,
     Sym,
+    TileMma,
     While,
 )  # fmt: skip
 from .types import Array, Ptr, Type
@@ -294,6 +295,8 @@ def _touched(s: Stmt) -> Iterator[Sym]:
             yield from (s.dst, s.src)
         case MatrixLoad():
             yield from (s.dst, s.buffer)
+        case TileMma():
+            yield from (s.a, s.b)
         case InlineAsm():
             yield from (o for _, o in s.outputs)
         case RawStmt():

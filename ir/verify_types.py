@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from .fragments import FRAGMENTS
+from .fold import evaluate
+from .fragments import FRAGMENTS, PANEL, Fragment
 from .nodes import (
     COMPARISONS,
     LOGICAL,
@@ -35,6 +36,7 @@ from .nodes import (
     Stmt,
     Store,
     Sym,
+    TileMma,
     Unary,
     Var,
     VecMake,
@@ -143,6 +145,8 @@ def check_stmt_types(s: Stmt) -> Iterator[Complaint]:
             yield from _matrix_load(s)
         case Mma():
             yield from _mma(s)
+        case TileMma():
+            yield from _tile_mma(s)
         case Reduce():
             for a in s.accs:
                 yield from same(f"'{a.sym.name}' and its initial value", a.sym.type, a.init.type)
@@ -162,17 +166,39 @@ def _matrix_load(s: MatrixLoad) -> Iterator[Complaint]:
         yield "V-MMA", f"a lane receives {' or '.join(map(str, MATRIX_WIDTHS))} elements, not {s.width}"
 
 
-def _mma(s: Mma) -> Iterator[Complaint]:
+def _tile_mma(s: TileMma) -> Iterator[Complaint]:
     f = FRAGMENTS.get(s.fragment)
-    if f is None:
-        yield "V-MMA", f"no fragment '{s.fragment}'; there are {', '.join(FRAGMENTS)}"
+    if f is None or not f.from_shared:
+        yield "V-MMA", f"'{s.fragment}' is no fragment of a warpgroup that reads shared tiles"
         return
+    yield from _accumulators(s, f)
+    bad = [*access(s.a, s.a_index), *access(s.b, s.b_index)]
+    yield from bad
+    for sym, dims in ((s.a, 2), (s.b, 3)) if not bad else ():
+        t = sym.type
+        shared = isinstance(t, Array) and t.space == "shared" and t.elem == f.operand and len(t.shape) >= dims
+        if not shared or evaluate(t.shape[-1], {}) not in (PANEL, None):  # type: ignore[union-attr]
+            yield "V-MMA", f"'{sym.name}' is no shared tile of {f.operand} in rows of {PANEL}"
+    if s.depth < 1 or s.depth % f.k or s.depth > PANEL:
+        yield "V-MMA", f"{f.name} takes {f.k} to {PANEL} terms in steps of {f.k}, not {s.depth}"
+
+
+def _accumulators(s: Mma | TileMma, f: Fragment) -> Iterator[Complaint]:
     if len(s.acc) != f.c.slots:
         yield "V-MMA", f"{f.name} has {f.c.slots} accumulators a lane, not {len(s.acc)}"
     for x in s.acc:
         if not isinstance(x, Var | Load) or (isinstance(x, Load) and _space(x.buffer.type) != "local"):
             yield "V-MMA", "an accumulator must be a private variable or an element of a private array"
         yield from same(f"an accumulator of {f.name} and its type", f.accumulator, x.type)
+
+
+def _mma(s: Mma) -> Iterator[Complaint]:
+    f = FRAGMENTS.get(s.fragment)
+    if f is None or f.a is None or f.b is None:
+        known = ", ".join(name for name, g in FRAGMENTS.items() if not g.from_shared)
+        yield "V-MMA", f"no fragment '{s.fragment}' in registers; there are {known}"
+        return
+    yield from _accumulators(s, f)
     for what, x, layout in (("a", s.a, f.a), ("b", s.b, f.b)):
         if not isinstance(x.type, Vec) or x.type.elem != f.operand or x.type.n != layout.slots:
             yield "V-MMA", f"operand {what} of {f.name} is {layout.slots} elements of {f.operand} a lane"

@@ -29,6 +29,7 @@ from .nodes import (
     Stmt,
     Store,
     Sym,
+    TileMma,
     Var,
     fresh,
 )  # fmt: skip
@@ -190,7 +191,7 @@ def substitute_expr(e: Expr, env: Mapping[Sym, Expr]) -> Expr:
     return map_expr(e, lambda x: env.get(x.sym, x) if isinstance(x, Var) else x)
 
 
-_SYM_FIELDS = ("sym", "var", "buffer", "dst", "src")
+_SYM_FIELDS = ("sym", "var", "buffer", "dst", "src", "a", "b")
 
 
 def rename(body: Body, env: Mapping[Sym, Sym]) -> Body:
@@ -251,7 +252,7 @@ def assigned(body: Body) -> set[Sym]:
                 out.add(s.dst)
         elif isinstance(s, AsyncCopy | MatrixLoad):
             out.add(s.dst)
-        elif isinstance(s, Mma):
+        elif isinstance(s, Mma | TileMma):
             out |= {x.sym if isinstance(x, Var) else x.buffer for x in s.acc if isinstance(x, Var | Load)}
         elif isinstance(s, RawStmt):
             out.update(s.writes)
@@ -285,6 +286,8 @@ def used_in(body: Body) -> set[Sym]:
             out |= {s.dst, s.src}
         elif isinstance(s, MatrixLoad):
             out |= {s.dst, s.buffer}
+        elif isinstance(s, TileMma):
+            out |= {s.a, s.b}
         elif isinstance(s, RawStmt):
             out.update(s.reads)
     return out

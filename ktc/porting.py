@@ -125,7 +125,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     ),
     Construct("__threadfence", _is(n.Fence), "the same", "mem_fence; device scope needs OpenCL 2", "nothing"),
     Construct("cp.async", _is(n.AsyncCopy, n.AsyncCommit, n.AsyncWait), "a plain copy", "a plain copy", "a plain copy"),
-    Construct("tensor cores (mma, ldmatrix)", _is(n.Mma, n.MatrixLoad), "refused", "refused", "refused"),
+    Construct("tensor cores (mma, ldmatrix)", _is(n.Mma, n.MatrixLoad, n.TileMma), "refused", "refused", "refused"),
     Construct("fast intrinsics (__expf, ...)", _call("fast_"), "the same", "native_*", "the precise function"),
     Construct(
         "directed rounding (__fadd_rn, ...)",

@@ -41,9 +41,10 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Var,
+    VecMake,
     fresh,
 )  # fmt: skip
-from ktc.ir.types import I32, scalar_of
+from ktc.ir.types import I32, Vec, scalar_of
 from ktc.ir.walk import map_body, substitute_expr, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
@@ -152,6 +153,9 @@ def _single(kernel: Kernel, s: Store, lane: Sym | None, width: Expr) -> Body | R
     assert other is not None
     if lane is None:
         return (If(cond, (copy,), (dataclasses.replace(s, value=other),)),)
+    if isinstance(n, int) and n > 1:
+        blank_vector = VecMake(Vec(element, n), (other,) * n)
+        return (If(cond, (copy,), (Store(s.buffer, at, blank_vector, n),)),)
     v = fresh(lane.name, I32)
     blank = Store(s.buffer, tuple(substitute_expr(i, {lane: Var(v)}) for i in s.index), other)
     fill = For(v, i32(0), lt(Var(v), width), add(Var(v), i32(1)), (blank,), unroll=0)

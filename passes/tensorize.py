@@ -16,8 +16,9 @@ after tensorize{loop=k warps=2,4}
 around it, the innermost one that only the first factor's index knows gives the rows of the product, the one that only
 the second knows the columns. Their first levels are the digits of the instruction's accumulator layout
 (``ktc.ir.fragments``): parts x0 and x1 of the thread axis are lanes, the next ``unroll`` repeats the fragment in
-registers, then ``warps`` spread the tile over parts x2 (columns) and x3 (rows). A loop over one tile keeps its extent:
-the repetition is tile / (fragment * warps). A loop over the whole range keeps its block level and takes ``repeat``.
+registers, then ``warps`` (or warpgroups) spread the tile over the next parts, first columns, then rows. A loop over one
+tile keeps its extent: the repetition is tile / (fragment * warps). A loop over the whole range keeps its block level
+and takes ``repeat``.
 
 *What stays.* The meaning: a reduction may be summed in any order, and the rest is a distribution like any other. So
 accumulators live in registers across an outer loop over k as any owned array does, prologue and epilogue (scale, bias,
@@ -266,7 +267,8 @@ def _tensorized(kernel: Kernel, p: Product, f: Fragment, args: Mapping[str, Arg]
             assert n is not None
             sizes[key].append(n)
     maps: dict[str, Dist] = {}
-    for k, (side, extent_, part) in enumerate(((p.rows, f.m, "x3"), (p.cols, f.n, "x2"))):
+    first = len(f.c.lane)  # the parts of the thread axis beyond the lanes of one fragment
+    for k, (side, extent_, part) in enumerate(((p.rows, f.m, f"x{first + 1}"), (p.cols, f.n, f"x{first}"))):
         made = _levels(kernel, side, axis_levels(f.c, rows=k == 0, vec=pairs), extent_, part, sizes, k)
         if isinstance(made, Refused):
             return made

@@ -15,6 +15,7 @@ With ``tail=cut`` whole tiles come first, in loops of known length, and what is 
       for k in k_tile..k_tile + $TK
     for k_tile in n / $TK * $TK..n step $TK
       for k in k_tile..min(k_tile + $TK, n)
+and with ``tail=exact`` the first alone: the launcher checks that nothing is left.
 
 Parallel iterations are independent, so any order is one; the tail is the ``min``. A block level moves to the tile loop,
 the other levels stay with the loop inside.
@@ -26,8 +27,8 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
-from ktc.ir.fold import add, cast, cdiv, fold_node, is_const, mul, product, sub
-from ktc.ir.kernel import Kernel
+from ktc.ir.fold import add, binary, cast, cdiv, fold_node, is_const, mul, product, sub
+from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import (
     Binary,
     Body,
@@ -61,7 +62,11 @@ class Tile(Pass):
     params = (
         ParamSpec("loops", "one loop, or perfectly nested parallel loops, outermost first", required=True),
         ParamSpec("sizes", "tile size per loop", default="$TILE"),
-        ParamSpec("tail", "guard, or cut (whole tiles first, then what is left: a serial loop)", default="guard"),
+        ParamSpec(
+            "tail",
+            "guard; of a serial loop also cut (whole tiles, then what is left) or exact (assumed whole)",
+            default="guard",
+        ),
     )
     knobs = ("TILE: 4,8,16,32,64,128,256: iterations of a tile",)
     refusals = (
@@ -106,12 +111,12 @@ class Tile(Pass):
             assert n is not None
             extents.append(n)
         tail = args.get("tail", "guard")
-        if tail not in ("guard", "cut"):
-            return Refused("E-ARG-RANGE", f"tail is guard or cut, not {tail!r}")
+        if tail not in ("guard", "cut", "exact"):
+            return Refused("E-ARG-RANGE", f"tail is guard, cut or exact, not {tail!r}")
         if isinstance(band[0], For) and len(band) == 1:
-            return _tile_serial(kernel, band[0], extents[0], cut=tail == "cut")
-        if tail == "cut":
-            return Refused("E-TILE-BAND", "only a serial loop is cut", _locs(band), "parallel tiles are clipped")
+            return _tile_serial(kernel, band[0], extents[0], str(tail))
+        if tail != "guard":
+            return Refused("E-TILE-BAND", f"'{tail}' is for a serial loop", _locs(band), "parallel tiles are clipped")
         pars = [s for s in band if isinstance(s, Par)]
         if len(pars) != len(band):
             hint = "tile them one by one, or run raise first"
@@ -167,7 +172,7 @@ def _breaks(body: Body) -> bool:
     return any(isinstance(s, Break) or (isinstance(s, If) and (_breaks(s.then) or _breaks(s.orelse))) for s in body)
 
 
-def _tile_serial(kernel: Kernel, s: For, size: Expr, *, cut: bool) -> Result | Refused:
+def _tile_serial(kernel: Kernel, s: For, size: Expr, tail: str) -> Result | Refused:
     shape = counted(s)
     if isinstance(shape, Refused):
         return shape
@@ -182,13 +187,20 @@ def _tile_serial(kernel: Kernel, s: For, size: Expr, *, cut: bool) -> Result | R
         var=outer, init=s.init, cond=Binary("<", Var(outer), hi), step=Binary("+", Var(outer), stride), body=(inner,),
         loc=s.loc, comments=s.comments,
     )  # fmt: skip
-    if not cut:
+    if tail == "guard":
         return Result(_replace(kernel, s, tiles))
+    full = dataclasses.replace(s, init=Var(outer), cond=Binary("<", Var(s.var), add(Var(outer), stride)), comments=())
+    if tail == "exact":
+        extent = sub(hi, cast(s.init, ty))
+        if used(extent) - {p.sym for p in kernel.params}:
+            return Refused("E-TILE-FORM", f"the length of '{s.var.name}' is unknown at launch", _locs([s]))
+        fits = Assume(binary("==", binary("%", extent, stride), cast(i32(0), ty)), "runtime_guard")
+        tiled = _replace(kernel, s, dataclasses.replace(tiles, body=(full,)))
+        return Result(tiled.with_(assumptions=tuple(dict.fromkeys((*kernel.assumptions, fits)))))
     if not ty.is_signed and not is_const(s.init, 0):
         return Refused("E-TILE-FORM", f"'{s.var.name}' is unsigned and does not start at 0", _locs([s]))
     whole = mul(fold_node(Binary("/", sub(hi, cast(s.init, ty)), stride)), stride)
     start = add(cast(s.init, ty), whole)
-    full = dataclasses.replace(s, init=Var(outer), cond=Binary("<", Var(s.var), add(Var(outer), stride)), comments=())
     first = dataclasses.replace(tiles, cond=Binary("<", Var(outer), start), body=(full,))
     (last,) = rename((dataclasses.replace(tiles, init=start, comments=()),), {outer: fresh(outer.name, ty)})
     return Result(_replace(kernel, s, (first, *refresh((last,)))))

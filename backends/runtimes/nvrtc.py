@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ktc.ir.diagnostics import KtcError
 
-from ..base import CompileFailure
+from ..base import CompileFailure, accelerated
 from .cache import Cache, key_of
 
 _SONAMES = ("libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2")
@@ -95,7 +95,7 @@ def compile_cubin(text: str, entry: str, arch: str, options: tuple[str, ...] = (
     """
     headers = HIP_SHIM.read_text("utf-8") if hip else ""
     flags = (
-        f"-arch={arch}",
+        f"-arch={accelerated(arch, text)}",
         "-std=c++17",
         "-default-device",
         *(f"-I{d}" for d in include_dirs()),

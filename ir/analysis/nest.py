@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ktc.ir.analysis.affine import LinearForm, linear_form, mentions
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.fold import add, cdiv, evaluate, is_const, mul, simplify, sub
-from ktc.ir.fragments import MATRIX_ROW
+from ktc.ir.fragments import MATRIX_ROW, PANEL
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     AsyncCopy,
@@ -31,6 +31,7 @@ from ktc.ir.nodes import (
     Stmt,
     Store,
     Sym,
+    TileMma,
     Var,
     While,
     bodies,
@@ -196,6 +197,9 @@ def accesses(kernel: Kernel) -> list[Access]:
         elif isinstance(s, MatrixLoad):
             out.append(_access(s.dst, s.dst_index, "write", s.width, v))
             out.append(_access(s.buffer, s.index, "read", MATRIX_ROW, v))
+        elif isinstance(s, TileMma):
+            out.append(_access(s.a, s.a_index, "read", PANEL, v))
+            out.append(_access(s.b, s.b_index, "read", PANEL, v))
     return out
 
 

@@ -35,6 +35,7 @@ from ..nodes import (
     Stmt,
     Store,
     Sym,
+    TileMma,
     Var,
     While,
 )  # fmt: skip
@@ -50,7 +51,7 @@ from .frames import Active, Frame, is_uniform, merge, spread
 from .parallel import par, reduce
 from .races import BarrierOrder
 from .state import State
-from .tensor import matrix_load, mma
+from .tensor import matrix_load, mma, tile_mma
 
 _NONE = np.zeros(0, np.int64)
 
@@ -250,6 +251,10 @@ class Machine:
         mma(self, s, frame, act)
         return act
 
+    def _tile_mma(self, s: TileMma, frame: Frame, act: Active, loop):
+        tile_mma(self, s, frame, act)
+        return act
+
     def _async_commit(self, s: AsyncCommit, frame: Frame, act: Active, loop):
         self.copies.commit()
         return act
@@ -289,6 +294,7 @@ _EXECUTE: dict[type, Callable] = {
     AsyncWait: Machine._async_wait,
     MatrixLoad: Machine._matrix_load,
     Mma: Machine._mma,
+    TileMma: Machine._tile_mma,
     Par: Machine._par,
     Reduce: Machine._reduce,
 }

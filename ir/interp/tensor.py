@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..fragments import FRAGMENTS, MATRIX, MATRIX_ROW, Layout
-from ..nodes import Load, MatrixLoad, Mma, Var
+from ..fragments import FRAGMENTS, MATRIX, MATRIX_ROW, PANEL, Fragment, Layout
+from ..nodes import Expr, Load, MatrixLoad, Mma, Sym, TileMma, Var
 from .access import access
 from .domain import Unsupported
 from .frames import Active, Frame, spread
@@ -31,18 +31,18 @@ def _places(layout: Layout, warp: int) -> tuple[np.ndarray, np.ndarray]:
     return held[..., 0], held[..., 1]
 
 
-def _whole_warps(machine: Machine, frame: Frame, act: Active, what: str) -> bool:
-    """Whether the active lanes are whole warps; reports those that are not."""
+def _whole_warps(machine: Machine, frame: Frame, act: Active, what: str, size: int = WARP) -> bool:
+    """Whether the active lanes are whole warps (or warpgroups); reports those that are not."""
     state = machine.state
     if state.geometry is None:
         raise Unsupported(f"{what} in parallel form", state.where())
     lanes = frame.lanes(act)
-    warp = (lanes + state.first_thread) // WARP
+    warp = (lanes + state.first_thread) // size
     _, position, counts = np.unique(warp, return_inverse=True, return_counts=True)
-    partial = counts[position] != WARP
-    if partial.any() or state.geometry.threads % WARP:
+    partial = counts[position] != size
+    if partial.any() or state.geometry.threads % size:
         bad = partial if partial.any() else np.ones(len(lanes), bool)
-        state.report("warp-divergence", f"{what} needs every lane of a full warp", frame, act, bad)
+        state.report("warp-divergence", f"{what} needs every lane of its {size}", frame, act, bad)
         return False
     return True
 
@@ -69,28 +69,73 @@ def matrix_load(machine: Machine, s: MatrixLoad, frame: Frame, act: Active) -> N
 
 def mma(machine: Machine, s: Mma, frame: Frame, act: Active) -> None:
     """``acc += a * b``, one k after another."""
-    state, ev, domain = machine.state, machine.ev, machine.state.domain
-    f = FRAGMENTS[s.fragment]
+    ev, f = machine.ev, FRAGMENTS[s.fragment]
     if not _whole_warps(machine, frame, act, "mma"):
         return
     n = frame.count(act)
+    assert f.a is not None and f.b is not None
     a = _gather(ev(s.a, frame, act), n, f.a, (f.m, f.k))
     b = _gather(ev(s.b, frame, act), n, f.b, (f.k, f.n))
-    held = np.stack([spread(ev(x, frame, act), n) for x in s.acc], axis=1)
-    shape = (n // WARP, f.m, f.n)
-    total = _gather(held, n, f.c, (f.m, f.n)).reshape(-1)
-    terms = [total]
-    for k in range(f.k):
-        left = np.broadcast_to(a[:, :, k, None], shape).reshape(-1)
-        right = np.broadcast_to(b[:, k, None, :], shape).reshape(-1)
-        left, right = (domain.cast(x, f.operand, f.accumulator) for x in (left, right))
-        product = domain.arith("*", left, right, f.accumulator)
-        terms.append(product)
-        total = domain.arith("+", total, product, f.accumulator)
-    total = domain.truncated(total, terms, f.accumulator).reshape(shape)
-    row, col = _places(f.c, WARP)
-    results = total[:, row, col].reshape(n, f.c.slots)
-    for slot, x in enumerate(s.acc):
+    _accumulate(machine, s.acc, f, a, b, frame, act)
+
+
+def tile_mma(machine: Machine, s: TileMma, frame: Frame, act: Active) -> None:
+    """``wgmma``: as :func:`mma`, with operands gathered from shared memory through the permutation of its columns."""
+    f = FRAGMENTS[s.fragment]
+    if not _whole_warps(machine, frame, act, "a warpgroup's product", f.warp):
+        return
+    i, k = np.divmod(np.arange(f.m * s.depth), s.depth)
+    a = _tile(machine, s.a, s.a_index, i, k, (f.m, s.depth), f.warp, frame, act)
+    k, j = np.divmod(np.arange(s.depth * f.n), f.n)
+    b = _tile(machine, s.b, s.b_index, k, j, (s.depth, f.n), f.warp, frame, act)
+    _accumulate(machine, s.acc, f, a, b, frame, act)
+
+
+def _tile(
+    machine: Machine,
+    sym: Sym,
+    index: tuple[Expr, ...],
+    row,
+    col,
+    shape: tuple[int, int],
+    group: int,
+    frame: Frame,
+    act: Active,
+):
+    """The matrix (one a group) of elements (row, col) beside ``index``; the group's lanes share the reading."""
+    n, groups = frame.count(act), frame.count(act) // group
+    at = [spread(machine.ev(x, frame, act), n).astype(np.int64) for x in index]
+    parts = []
+    for first in range(0, len(row), group):
+        r, c = (np.tile(x[first : first + group], groups) for x in (row, col))
+        r, c = r + at[-2], c + at[-1]
+        place = [*at[:-2], r, (c % PANEL) ^ (r % MATRIX_ROW * MATRIX_ROW)]
+        if len(at) > 2:  # columns in panels
+            place[-3] = place[-3] + c // PANEL
+        parts.append(access(machine.state, sym, frame, act, place, 1).read().reshape(groups, group))
+    return np.concatenate(parts, axis=1).reshape(groups, *shape)
+
+
+def _accumulate(machine: Machine, acc: tuple[Expr, ...], f: Fragment, a, b, frame: Frame, act: Active) -> None:
+    """``acc += a @ b``, one k after another; a hardware step of ``f.k`` terms is truncated once."""
+    state, ev, domain = machine.state, machine.ev, machine.state.domain
+    n = frame.count(act)
+    held = np.stack([spread(ev(x, frame, act), n) for x in acc], axis=1)
+    shape = (n // f.warp, f.m, f.n)
+    total = _gather(held, n, f.c, (f.m, f.n), f.warp).reshape(-1)
+    for start in range(0, a.shape[2], f.k):
+        terms = [total]
+        for k in range(start, start + f.k):
+            left = np.broadcast_to(a[:, :, k, None], shape).reshape(-1)
+            right = np.broadcast_to(b[:, k, None, :], shape).reshape(-1)
+            left, right = (domain.cast(x, f.operand, f.accumulator) for x in (left, right))
+            product = domain.arith("*", left, right, f.accumulator)
+            terms.append(product)
+            total = domain.arith("+", total, product, f.accumulator)
+        total = domain.truncated(total, terms, f.accumulator)
+    row, col = _places(f.c, f.warp)
+    results = total.reshape(shape)[:, row, col].reshape(n, f.c.slots)
+    for slot, x in enumerate(acc):
         if isinstance(x, Var):
             machine.assign(x.sym, results[:, slot], frame, act)
         elif isinstance(x, Load):
@@ -98,10 +143,10 @@ def mma(machine: Machine, s: Mma, frame: Frame, act: Active) -> None:
             access(state, x.buffer, frame, act, index, 1).write(results[:, slot])
 
 
-def _gather(held, n: int, layout: Layout, shape: tuple[int, int]) -> np.ndarray:
+def _gather(held, n: int, layout: Layout, shape: tuple[int, int], warp: int = WARP) -> np.ndarray:
     """The matrices (one a warp) whose elements the lanes hold in slots."""
-    values = spread(held, n).reshape(n // WARP, WARP, layout.slots)
-    out = np.zeros((n // WARP, *shape), values.dtype)
-    row, col = _places(layout, WARP)
+    values = spread(held, n).reshape(n // warp, warp, layout.slots)
+    out = np.zeros((n // warp, *shape), values.dtype)
+    row, col = _places(layout, warp)
     out[:, row, col] = values
     return out

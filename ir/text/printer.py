@@ -156,6 +156,10 @@ class Printer(ExprPrinter):
     def s_Mma(self, s: n.Mma, depth: int) -> list[str]:
         return [f"mma {s.fragment} ({self.exprs(s.acc)}), {self.expr(s.a)}, {self.expr(s.b)}"]
 
+    def s_TileMma(self, s: n.TileMma, depth: int) -> list[str]:
+        operands = f"{self.access(s.a, s.a_index)}, {self.access(s.b, s.b_index)}"
+        return [f"tile_mma {s.fragment} ({self.exprs(s.acc)}), {operands} depth {s.depth}"]
+
     def s_InlineAsm(self, s: n.InlineAsm, depth: int) -> list[str]:
         outs = ", ".join(f"{quote(c)} {self.name(o)}" for c, o in s.outputs)
         ins = ", ".join(f"{quote(c)} {self.expr(e)}" for c, e in s.inputs)

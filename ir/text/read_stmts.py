@@ -140,6 +140,12 @@ class StmtReader(ExprReader):
         fragment, acc, a, b = t.children
         return n.Mma(plain(fragment), tuple(self.expr(e) for e in acc.children), self.expr(a), self.expr(b))
 
+    def s_tile_mma(self, t: Node) -> Stmt:
+        fragment, acc, a, b, depth = t.children
+        (a_sym, a_index, *_), (b_sym, b_index, *_) = self.access(a), self.access(b)
+        places = tuple(self.expr(e) for e in acc.children)
+        return n.TileMma(plain(fragment), places, a_sym, a_index, b_sym, b_index, self.sint(depth))
+
     def s_asm(self, t: Node) -> Stmt:
         volatile, text, *operands = t.children
         outs = tuple(

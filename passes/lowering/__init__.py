@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Body, Stmt, Sym
-from ktc.ir.walk import map_body
+from ktc.ir.nodes import Alloc, Barrier, Body, Fence, Stmt, Sym, TileMma
+from ktc.ir.walk import map_body, walk
 
 from .cleanup import tidy
 from .decide import Decider
@@ -45,19 +45,22 @@ def materialise(kernel: Kernel) -> Kernel:
     body = tidy(
         name_hardware(resolve_parts(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st), st.extents))
     )
-    body = aligned_arrays(beyond_static(_aligned(body, st.matrix_buffers), st.decide), st.decide)
+    body = aligned_arrays(beyond_static(_aligned(body, st.alignments), st.decide), st.decide)
     launch = launch_of(st, dynamic_bytes(body))
     kernel = with_scratch(kernel, st)
     return kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch)
 
 
-def _aligned(body: Body, buffers: set[Sym]) -> Body:
-    """``body`` with the arrays ``buffers`` 16-byte aligned."""
+def _aligned(body: Body, alignments: dict[Sym, int]) -> Body:
+    """``body`` with arrays aligned as asked; writes are seen by the asynchronous proxy before each barrier it needs."""
+    proxy = any(isinstance(s, TileMma) for s in walk(body))
 
-    def on(s: Stmt) -> Stmt:
-        return dataclasses.replace(s, align=max(s.align, 16)) if isinstance(s, Alloc) and s.sym in buffers else s
+    def on(s: Stmt) -> Stmt | Body:
+        if isinstance(s, Alloc) and s.sym in alignments:
+            return dataclasses.replace(s, align=max(s.align, alignments[s.sym]))
+        return (Fence("async"), s) if proxy and isinstance(s, Barrier) and s.scope == "block" else s
 
-    return map_body(body, on) if buffers else body
+    return map_body(body, on) if alignments else body
 
 
 __all__ = ["LoweringError", "materialise"]

@@ -51,6 +51,7 @@ from .operands import bounds_of, fill, operands
 from .scope import Scope, nest
 from .sides import Side, refusal, side_of
 from .state import State
+from .warpgroup import lower_tile
 
 
 def lower_mma(s: Reduce, scope: Scope, st: State, in_place: bool = False) -> Body:
@@ -61,7 +62,6 @@ def lower_mma(s: Reduce, scope: Scope, st: State, in_place: bool = False) -> Bod
     f = FRAGMENTS[s.strategy]
     acc = _accumulator(s, f)
     rows, cols = (side_of(s, f, st, rows=r) for r in (True, False))
-    a, b = operands(s, acc, f, rows, cols, st)
     here = frozenset(j.var for j in scope.jams)
     dims = scope.ordered(here)
     st.variation.seed(acc.sym, here)
@@ -74,10 +74,15 @@ def lower_mma(s: Reduce, scope: Scope, st: State, in_place: bool = False) -> Bod
     else:
         front += st.expand(Decl(acc.sym, None, loc=s.loc, comments=s.comments), dims)
         front += nest(dims, (), st.rewrite((Assign(acc.sym, acc.init, loc=s.loc),)))
-    step = fresh(s.var.name, I32)
     lo, hi = st.expr(s.lo), st.expr(s.hi)
-    k = add(lo, mul(Var(step), i32(f.k)))
     extent = difference(hi, lo)
+    array, at = st.storage[acc.sym]
+    places = tuple(Load(array, tuple(_slot_index(v, slot, f, rows, cols) for v in at)) for slot in range(f.c.slots))
+    if f.from_shared:
+        return (*front, lower_tile(s, f, rows, cols, places, extent, lo, st))
+    a, b = operands(s, acc, f, rows, cols, st)
+    step = fresh(s.var.name, I32)
+    k = add(lo, mul(Var(step), i32(f.k)))
     exact = st.decide.divisible(extent, i32(f.k))
     body: list[Stmt] = []
     sources: list[Expr] = []
@@ -86,8 +91,6 @@ def lower_mma(s: Reduce, scope: Scope, st: State, in_place: bool = False) -> Bod
         code, source = fill(name, f, x, (s.var, k), outside, st)
         body += code
         sources.append(source)
-    array, at = st.storage[acc.sym]
-    places = tuple(Load(array, tuple(_slot_index(v, slot, f, rows, cols) for v in at)) for slot in range(f.c.slots))
     repeats = tuple(j for j, _ in (*rows.outer, *cols.outer))
     body += nest(repeats, (), (Mma(s.strategy, places, sources[0], sources[1], loc=s.loc),))
     trips = simplify(Binary("/", extent if exact else add(extent, i32(f.k - 1)), i32(f.k)))

@@ -43,7 +43,7 @@ def matrix_loads(name: str, f: Fragment, x: Operand, k: tuple[Sym, Expr], st: St
     source = at_indices(x.load, values, st)
     if not _aligned(source, x, st):
         return None
-    st.matrix_buffers.add(x.load.buffer)
+    st.alignments.setdefault(x.load.buffer, 16)
     extents = tuple(_halved(j.extent) if j is pair else j.extent for j in outer)
     registers = fresh(name, Array(f.operand, (*extents, i32(width))))
     loops = tuple(Jam(fresh(j.var.name, I32), n, j.kind, j.owner) for j, n in zip(outer, extents))

@@ -46,6 +46,13 @@ class Operand:
 
 
 def operands(s: Reduce, acc: Acc, f: Fragment, rows: Side, cols: Side, st: State) -> tuple[Operand, Operand]:
+    """The factors as operands in registers."""
+    a, b = factors_of(s, acc, f, rows, cols, st)
+    assert f.a is not None and f.b is not None
+    return Operand(a, f.a, rows.var, s.var, rows), Operand(b, f.b, s.var, cols.var, cols)
+
+
+def factors_of(s: Reduce, acc: Acc, f: Fragment, rows: Side, cols: Side, st: State) -> tuple[Load, Load]:
     """The two loads of ``f32(a) * f32(b)``, the one that moves with the rows first."""
     env: dict[Sym, Expr] = {}
     for d in s.body:
@@ -67,7 +74,7 @@ def operands(s: Reduce, acc: Acc, f: Fragment, rows: Side, cols: Side, st: State
             raise refusal(s, f"'{load.buffer.name}' is not indexed by one of the two loops and '{s.var.name}'")
         if st.variation.of(load) - st.variation.of(Var(own.var)):
             raise refusal(s, f"the index of '{load.buffer.name}' varies with a loop that is no side of the product")
-    return Operand(loads[0], f.a, rows.var, s.var, rows), Operand(loads[1], f.b, s.var, cols.var, cols)
+    return loads[0], loads[1]
 
 
 def _mentions(load: Load, var: Sym) -> bool:

@@ -67,7 +67,7 @@ class State:
         self.levels_of: dict[Sym, tuple[Jam, ...]] = {}  # loop variable -> its jams
         self.depth: dict[Sym, int] = {}  # private value -> number of jams in force at its declaration
         self.loops: dict[Sym, Lowered] = {}  # loops being lowered, outermost first
-        self.matrix_buffers: set[Sym] = set()  # shared arrays that matrix loads read: 16-byte aligned
+        self.alignments: dict[Sym, int] = {}  # shared arrays that matrix instructions read: bytes of alignment
         self.threaded: set[Sym] = set()  # loop variables spread over threads
         self.extents: dict[str, Expr] = {}  # thread axis -> size
         self.grid: dict[str, Expr] = {}
