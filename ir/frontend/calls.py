@@ -98,9 +98,11 @@ class Calls(Inliner):
 
     def arguments(self, raw: list) -> list[Value]:
         out: list[Value] = []
+        self.count_work(1 + len(raw))
         for a in raw:
             if isinstance(a, PackExpansion):
-                out.extend(self.expand_pack(a, a))
+                out.extend(more := self.expand_pack(a, a))
+                self.count_work(len(more))
             else:
                 at = len(self.out)
                 v = self.eval(a)

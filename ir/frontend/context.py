@@ -16,7 +16,7 @@ from ..types import Scalar, Type
 from ..walk import substitute_expr
 from .facts import Facts
 from .library import in_library
-from .limits import MAX_IR_STATEMENTS
+from .limits import MAX_CALL_WORK, MAX_IR_STATEMENTS
 from .parser import to_loc
 from .preprocess import Preprocessed
 from .program import Program
@@ -130,6 +130,7 @@ class Context:
         self.tags: dict[str, int] = {}
         self._commented: set[tuple[str, int]] = set()
         self._emitted = 0
+        self._work = 0
         self.unused: set[int] = set()
         """Ids of expression nodes whose value nobody uses (statements), so that ``i++`` needs no copy."""
         self._prelude: dict[str, Any] = {}
@@ -151,6 +152,17 @@ class Context:
         """Raise a KtcError at ``node``, or at the current statement."""
         loc = self.place(node)
         raise KtcError(code, message, loc, hint=hint, source=self.source.sources.get(loc.file) if loc else None)
+
+    def count_work(self, n: int) -> None:
+        """Count ``n`` steps against the budget of a kernel.
+
+        Raises:
+            KtcError: E-SEMA-SIZE when it is spent.
+        """
+        self._work += n
+        if self._work > MAX_CALL_WORK:
+            self.fail("E-SEMA-SIZE", f"the kernel's calls expand to more than {MAX_CALL_WORK} steps",
+                      hint="a template or constexpr function may recurse without end")  # fmt: skip
 
     # ------------------------------------------------------------------ statements
     def emit(self, s: Stmt) -> None:

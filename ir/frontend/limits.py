@@ -10,8 +10,20 @@ MAX_INCLUDE_DEPTH = 32
 MAX_MACRO_GROWTH = 64
 """Preprocessed text may be at most this many times the size of what was read (plus a megabyte)."""
 
+MAX_RAW_STRINGS = 1000
+"""Raw string literals of one source: finding where each ends can take the rest of the text."""
+
+MAX_MACRO_TOKENS = 200_000
+"""Tokens that macros inside macros may expand to."""
+
+MAX_TEMPLATE_NESTING = 10
+"""Template arguments inside template arguments."""
+
 MAX_INLINE_DEPTH = 32
 """Depth of device functions calling device functions; deeper is taken for recursion."""
+
+MAX_CALL_WORK = 400_000
+"""Calls and their arguments, counted over a whole kernel: templates and constexpr functions can double without end."""
 
 MAX_IR_STATEMENTS = 200_000
 

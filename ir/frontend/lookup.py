@@ -22,6 +22,9 @@ from .values import (
     Value,
 )  # fmt: skip
 
+MAX_LITERAL = 200
+"""Characters of a number or character literal: 64 bits need 64 digits and separators at most."""
+
 HW = {"threadIdx": "thread", "blockIdx": "block", "blockDim": "block_dim", "gridDim": "grid_dim"}
 
 
@@ -35,16 +38,25 @@ class Lookup(LazyOperators):
         if kind == "nullptr_t":
             return NullVal()
         if kind == "char":
-            return RVal(Const(character(text), Scalar("int", 8), text))
+            return RVal(Const(self._literal(character, text, node), Scalar("int", 8), text))
         if kind == "string":
             return OpaqueVal(text)
         if "int" in kind:
-            return RVal(integer(text))
+            return RVal(self._literal(integer, text, node))
         digits = text.replace("'", "")
         f32 = digits[-1] in "fF" and not (digits[:2].lower() == "0x" and "p" not in digits.lower())
         value = float.fromhex(digits.rstrip("fFlL")) if digits[:2].lower() == "0x" else float(digits.rstrip("fFlL"))
         c = RVal(Const(value, F64, text))
         return RVal(Const(self.convert(c, F32).expr.value, F32, text)) if f32 else c  # type: ignore[attr-defined]
+
+    def _literal(self, read: Any, text: str, node: Any) -> Any:
+        """``read(text)``; a literal that has no value is refused."""
+        if len(text) > MAX_LITERAL:
+            self.fail("E-SEMA-VALUE", f"this literal is longer than {MAX_LITERAL} characters", node)
+        try:
+            return read(text)
+        except (ValueError, IndexError):
+            self.fail("E-SEMA-VALUE", f"{text} is no literal", node)
 
     def _id(self, node: c_ast.ID) -> Value:
         found = self.scope.find(node.name)

@@ -45,11 +45,13 @@ def opencl_call(low: Calls, name: str, raw: list, node: Any) -> Value | None:
         return RVal(Const(0, U64))
     if name == "get_work_dim":
         low.fail("E-UNSUPPORTED-CALL", "'get_work_dim' is not supported", node, hint="write the number of dimensions")
-    if m := _CONVERT.match(name):
+    if (m := _CONVERT.match(name)) and len(raw) == 1:
         return _conversion(low, m, raw, node)
-    if (m := _MEMORY.match(name)) and (m.group(2) or m.group(3)):
+    if (m := _MEMORY.match(name)) and (m.group(2) or m.group(3)) and len(raw) == (2 if m.group(1) == "load" else 3):
         return _memory(low, m, raw, node)
     if name in _GEOMETRY:
+        if len(raw) != (1 if name.endswith(("length", "normalize")) else 2):
+            low.fail("E-SEMA-OVERLOAD", f"'{name}' with {len(raw)} arguments", node)
         return _GEOMETRY[name](low, [low.rval(a) for a in raw], node)
     if name == "sincos" and len(raw) == 2:
         return _sincos(low, raw, node)
@@ -67,6 +69,7 @@ def lanewise(low: Calls, rows: tuple[Builtin, ...], args: list[Value], node: Any
     if not vectors:
         return low.builtin(rows, loaded, node)
     n = lanes_of(vectors[0])
+    _same_lanes(low, vectors, node)
     values = [RVal(low.vector(a)) if isinstance(a, RVal) and isinstance(a.type, Vec) else a for a in loaded]
     lanes = []
     for i in range(n):
@@ -82,6 +85,13 @@ def lanewise(low: Calls, rows: tuple[Builtin, ...], args: list[Value], node: Any
     elem = lanes[0].type
     assert isinstance(elem, Scalar)
     return RVal(VecMake(Vec(elem, n), tuple(lanes)))
+
+
+def _same_lanes(low: Calls, types: list[Type], node: Any) -> None:
+    """Refuse operands with different numbers of components."""
+    if len({lanes_of(t) if isinstance(t, Vec) else 1 for t in types}) > 1:
+        names = ", ".join(f"'{show(t)}'" for t in types)
+        low.fail("E-SEMA-CONVERT", f"{names} do not have the same number of components", node)
 
 
 # ---------------------------------------------------------------------------------------------------- work items
@@ -151,6 +161,7 @@ def _conversion(low: Calls, m: re.Match[str], raw: list, node: Any) -> Value:
         from .pointers import bitcast
 
         return v if v.type == to else RVal(bitcast(low.vector(v), to))
+    _same_lanes(low, [to, v.type], node)
     elem = to.elem if isinstance(to, Vec) else to
     source = v.type.elem if isinstance(v.type, Vec) else v.type
     assert isinstance(elem, Scalar) and isinstance(source, Scalar)
@@ -187,6 +198,8 @@ def _memory(low: Calls, m: re.Match[str], raw: list, node: Any) -> Value:
         assert isinstance(elem, Scalar)
         return lanes[0] if n == 1 else RVal(VecMake(Vec(elem, n), tuple(x.expr for x in lanes)))
     v = low.rval(raw[0])
+    if (lanes_of(v.type) if isinstance(v.type, Vec) else 1) != n:
+        low.fail("E-SEMA-CONVERT", f"'{m.group()}' of a '{show(v.type)}'", node)
     x = low.vector(v)
     for i, p in enumerate(places):
         lane = RVal(lane_of(x, i) if isinstance(v.type, Vec) else x)
@@ -205,6 +218,7 @@ def _lanes(low: Calls, v: RVal) -> list[Expr]:
 
 
 def _dot(low: Calls, args: list[RVal], node: Any) -> Value:
+    _same_lanes(low, [a.type for a in args], node)
     total: RVal | None = None
     for a, b in zip(_lanes(low, args[0]), _lanes(low, args[1])):
         term = low.arithmetic("*", RVal(a), RVal(b), node)
@@ -230,6 +244,8 @@ def _normalize(low: Calls, args: list[RVal], node: Any) -> Value:
 
 def _cross(low: Calls, args: list[RVal], node: Any) -> Value:
     a, b = _lanes(low, args[0]), _lanes(low, args[1])
+    if not len(a) == len(b) >= 3:
+        low.fail("E-SEMA-OVERLOAD", f"no 'cross' accepts ({', '.join(show(x.type) for x in args)})", node)
 
     def minor(i: int, j: int) -> Expr:
         left = low.arithmetic("*", RVal(a[i]), RVal(b[j]), node)

@@ -7,6 +7,7 @@ from pycparser.c_lexer import Token
 
 from ..diagnostics import KtcError
 from .cxx_ast import NamedType, NamePart, PackExpansion, QualName
+from .limits import MAX_TEMPLATE_NESTING
 from .parse_tokens import TokenParser
 
 TYPE_SUFFIXES = ("_t", "Type", "type", "_type")
@@ -36,6 +37,9 @@ class NameParser(TokenParser):
     _templates: set[str]
     _namespace_aliases: dict[str, list[NamePart]]
     _no_gt: bool
+    _template_depth = 0
+    _no_template_args: set[int]
+    """Positions of ``<`` that were found not to start template arguments, so that backtracking stays linear."""
 
     # ------------------------------------------------------------------ knowledge
     def _add_typedef_name(self, name, coord) -> None:
@@ -89,12 +93,15 @@ class NameParser(TokenParser):
         if self._is_launch():
             return None
         mark = self._mark()
+        if mark in self._no_template_args and not certain:
+            return None
         try:
             args = self._parse_template_args()
         except KtcError:
             if certain:
                 raise
             self._reset(mark)
+            self._no_template_args.add(mark)
             return None
         nxt = self._peek()
         if guess and (nxt is None or nxt.type in _OPERANDS):
@@ -103,10 +110,13 @@ class NameParser(TokenParser):
         return args
 
     def _parse_template_args(self) -> list:
-        self._expect("LT")
+        tok = self._expect("LT")
         args: list = []
         saved, self._no_gt = self._no_gt, True
+        self._template_depth += 1
         try:
+            if self._template_depth > MAX_TEMPLATE_NESTING:
+                self._parse_error("template arguments nest too deep", self._tok_coord(tok))
             while not self._at_gt():
                 args.append(self._parse_template_arg())
                 if self._accept("ELLIPSIS"):
@@ -115,6 +125,7 @@ class NameParser(TokenParser):
                     break
         finally:
             self._no_gt = saved
+            self._template_depth -= 1
         self._expect_gt()
         return args
 
@@ -142,6 +153,7 @@ class NameParser(TokenParser):
             second = Token(rest, tok.value[1:], tok.lineno, tok.column + 1, tok.filename)
             stream = self._tokens
             stream._buffer[stream._index : stream._index + 1] = [first, second]
+            self._no_template_args.clear()  # positions have moved
         self._expect("GT")
 
     def _is_launch(self) -> bool:

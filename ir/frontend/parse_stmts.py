@@ -42,9 +42,9 @@ class StmtParser(ExprParser):
             if tok.type in ("LBRACE", "LPAREN", "LBRACKET"):
                 depth += 1
             elif tok.type in ("RBRACE", "RPAREN", "RBRACKET"):
-                if depth == 0:
+                if depth == 0 and tok.type == "RBRACE":
                     return
-                depth -= 1
+                depth = max(0, depth - 1)  # a stray closing bracket is skipped
                 if depth == 0 and tok.type == "RBRACE":
                     self._advance()
                     if self._peek_type() == "SEMI":

@@ -37,6 +37,7 @@ class CudaParser(FunctionParser):
         self._namespace_aliases: dict[str, list[NamePart]] = {}
         self._member_types: set[str] = set()
         self._specialised: dict[str, list] = {}
+        self._no_template_args: set[int] = set()
         self._no_gt = False
         self._host_body = False
         self._record: list[str] = []

@@ -18,7 +18,7 @@ import pcpp
 
 from ..diagnostics import KtcError, Loc
 from .dialects import CUDA, Dialect
-from .limits import MAX_INCLUDE_DEPTH, MAX_MACRO_GROWTH, MAX_SOURCE_BYTES
+from .limits import MAX_INCLUDE_DEPTH, MAX_MACRO_GROWTH, MAX_MACRO_TOKENS, MAX_SOURCE_BYTES
 from .source import Comments, read_source
 
 DEVICE_HEADERS = (
@@ -67,7 +67,16 @@ class _Pcpp(pcpp.Preprocessor):
         self._roots = roots
         self._out = out
         self._read = 0
+        self._nested = 0
         self.errors: list[tuple[str, Loc]] = []
+
+    def expand_macros(self, tokens, expanding_from=[]):  # noqa: B006  pcpp's own signature
+        """pcpp's, with a budget for what macros inside macros expand to."""
+        if expanding_from:
+            self._nested += len(tokens)
+            if self._nested > MAX_MACRO_TOKENS:
+                raise KtcError("E-PP-EXPANSION", "macro expansion grows without limit", Loc(self.source or "", 1))
+        return super().expand_macros(tokens, expanding_from)
 
     def on_error(self, file, line, msg):
         self.errors.append((msg, Loc(file or self.source or "", line)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -256,6 +257,8 @@ class TypeResolver(Context):
     def const_int(self, node: Any, what: str) -> int:
         c = self.const_value(node, what).expr
         assert isinstance(c, Const)
+        if isinstance(c.value, float) and not math.isfinite(c.value):
+            self.fail("E-SEMA-CONSTANT", f"{what} must be an integer, not {c.value}", node)
         return int(c.value)
 
     def predicate(self, name: str, args: list, node: Any) -> bool | None:

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 
 from ..diagnostics import KtcError, Loc
-from .limits import MAX_SOURCE_BYTES
+from .limits import MAX_RAW_STRINGS, MAX_SOURCE_BYTES
 
 _TOKEN = re.compile(
     r"""(?P<line>//(?:[^\\\n]|\\.|\\\n)*) | (?P<block>/\*.*?\*/) | (?P<skip>R"(?P<d>[^(\s]*)\(.*?\)(?P=d)"
@@ -45,6 +45,8 @@ def read_source(path: str) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("latin-1")
+    if text.count('R"') > MAX_RAW_STRINGS:
+        raise KtcError("E-SOURCE-SIZE", f"{path} has more than {MAX_RAW_STRINGS} raw string literals")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
