@@ -104,7 +104,7 @@ class ClRuntime(TimedRuntime):
             raise KtcError(
                 "E-DEVICE-TARGET", f"the OpenCL runtime runs 'opencl' code, not '{code.target}'", exit_code=2
             )
-        options = " ".join(code.options)
+        options = " ".join((*code.options, *self._exact_division()))
         who = (self.device.name, self.device.extra["platform"], self.device.extra["driver"])
         cache, key = Cache("opencl"), key_of(code.text, options, *who)
         try:
@@ -120,6 +120,11 @@ class ClRuntime(TimedRuntime):
             return ClExecutable(self, code, program)
         except self.cl.Error as e:
             raise CompileFailure(str(e)) from None
+
+    def _exact_division(self) -> tuple[str, ...]:
+        """Division and square root rounded as CUDA does by default, where the device can (OpenCL: 2.5 ulp)."""
+        can = self.cl_device.single_fp_config & self.cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+        return ("-cl-fp32-correctly-rounded-divide-sqrt",) if can else ()
 
     def _from_binary(self, hit: tuple[bytes, dict] | None, options: str) -> Any | None:
         """The program of a cached binary, or None (no hit, or the driver no longer takes it)."""

@@ -83,6 +83,8 @@ class Function(CxxNode):
 
     _fields = ("name", "decl", "body", "specs", "bounds", "inits", "kind", "owner")
 
+    _body: Any
+
     @property
     def body(self) -> Any:
         """The body; one that was passed over is parsed now."""

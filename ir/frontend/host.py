@@ -19,6 +19,7 @@ from ..walk import assigned, substitute_expr, used, walk_expr
 from .arrays import init_args
 from .cxx_types import DIM3, Auto, Pointer, Reference
 from .inline import params_of
+from .launch_math import integer_form
 from .lower import KernelLowering
 from .sites import LaunchSite
 from .values import Dim3Val, LazyVal, OpaqueVal, RVal, Value, VarPlace
@@ -59,6 +60,8 @@ class HostLaunch:
             grid, block = self._inlined(grid, effects), self._inlined(block, effects)
             shared = self._inlined((shared,), effects)[0] if shared is not None else None
             effects.clear()
+        grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
+        shared = integer_form(shared) if shared is not None else None
         if isinstance(shared, Const) and shared.value == 0:
             shared = None
         host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))

@@ -51,6 +51,10 @@ _FAST = re.compile(
 class CudaLexer(CLexer):
     """pycparser's lexer in its C23 dialect with the keywords above; ``[[...]]`` attributes are kept as tokens."""
 
+    _pos: int
+    _lineno: int
+    _line_start: int
+
     def __init__(self, error_func, *, dialect="c23") -> None:
         super().__init__(self._illegal, dialect=dialect)
         self.words: Mapping[str, tuple[str, str] | None] = {}
@@ -84,7 +88,8 @@ class CudaLexer(CLexer):
     def tokens(self) -> list[Token]:
         """All tokens of the input."""
         special = self._special()
-        text, out, match, operators = self._lexdata, [], _FAST.match, _OPERATORS
+        text, match, operators = self._lexdata, _FAST.match, _OPERATORS
+        out: list[Token] = []
         keywords, append = self._keyword_map, out.append
         pos, line, start, file = self._pos, self._lineno, self._line_start, self._filename
         while True:
@@ -97,7 +102,7 @@ class CudaLexer(CLexer):
                 append(tok)
                 pos, line, start, file = self._pos, self._lineno, self._line_start, self._filename
                 continue
-            kind = m.lastindex
+            kind = m.lastindex or 0
             pos = m.end()
             if kind == 1:
                 line += m[1].count("\n")

@@ -7,7 +7,7 @@ by ``convert`` where the program converts it to 32 bits (``int i = get_global_id
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pycparser import c_ast
@@ -87,7 +87,7 @@ def lanewise(low: Calls, rows: tuple[Builtin, ...], args: list[Value], node: Any
     return RVal(VecMake(Vec(elem, n), tuple(lanes)))
 
 
-def _same_lanes(low: Calls, types: list[Type], node: Any) -> None:
+def _same_lanes(low: Calls, types: Sequence[Type], node: Any) -> None:
     """Refuse operands with different numbers of components."""
     if len({lanes_of(t) if isinstance(t, Vec) else 1 for t in types}) > 1:
         names = ", ".join(f"'{show(t)}'" for t in types)

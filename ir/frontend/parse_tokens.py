@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pycparser.c_lexer import Token
 from pycparser.c_parser import Coord, CParser
@@ -14,8 +14,9 @@ class TokenParser(CParser):
     """``_peek`` and friends. An identifier is classified (ID or TYPEID) whenever it is looked at, in today's scopes."""
 
     _tokens: TokenList
+    _scope_stack: list[dict[str, bool]]
 
-    def _peek(self, k: int = 1) -> Token | None:
+    def _peek(self, k: int = 1) -> Any:
         stream = self._tokens
         tok = stream._buffer[stream._index + k - 1]
         if tok is not None and tok is not self._typedef_checked_token and tok.type in _NAMES:

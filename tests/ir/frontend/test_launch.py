@@ -106,3 +106,21 @@ def test_loops_of_the_host_are_not_guessed(cu):
     __global__ void k(float* x, int n) { x[0] = n; }
     void run(float* x, int n) { k<<<log2up(n), 32>>>(x, n); }"""
     assert cu(text).launch is None
+
+
+@pytest.mark.parametrize(
+    "dims, n, expected",
+    [
+        ("(size_t)ceil((float)n / 32.0)", 1000, 32),
+        ("(unsigned)ceil((float)n / (float)block.x), 1", 1024, 4),
+        ("(int)ceil(n / 256.0f)", 257, 2),
+        ("ceil((double)n / (2.0 * 256))", 512, 1),
+        ("(size_t)(ceil((float)n) / ((float)32))", 1000, 31),
+        ("(int)floor(n * 2.0 / 256)", 1000, 7),
+    ],
+)
+def test_dimensions_computed_in_floating_point(dims: str, n: int, expected: int) -> None:
+    text = "__global__ void k(int *p, int n) { p[0] = n; }\n"
+    text += f"void f(int *p, int n) {{ dim3 block(256); dim3 grid({dims}); k<<<grid, block>>>(p, n); }}\n"
+    launch = load(text, name="k.cu").launch
+    assert launch is not None and evaluate(launch.grid[0], {"n": n}) == expected
