@@ -22,7 +22,7 @@ array, and every access is reached whenever the region is.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import definitions, expand
@@ -129,12 +129,12 @@ def _buffer(kernel: Kernel, place: Arg) -> Sym | Refused:
 
 @dataclass(frozen=True)
 class _Region:
-    """A loop whose body is to read the tile, the loops around it, and the footprint there."""
+    """A loop whose body is to read the tiles, the loops around it, and the footprints there, a tile each."""
 
     loop: For | Par
     path: tuple[Stmt, ...]
-    box: Footprint
-    indices: Mapping[tuple[Expr, ...], int]  # index of a load -> its tap
+    boxes: tuple[Footprint, ...]
+    taps: Mapping[tuple[Expr, ...], tuple[int, int]]  # index of a load -> its footprint and tap
 
 
 def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], vec: Expr, transpose: bool) -> Result | Refused:
@@ -152,26 +152,32 @@ def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], vec: Expr, trans
         regions.append(region)
     if not regions:
         return Refused("E-STAGE-NONE", f"'{buffer.name}' is not read there")
-    tiles: dict[tuple[Expr, ...], Sym] = {}
+    tiles: dict[object, Sym] = {}
     notes = []
     for r in regions:
-        shape = tuple(d.size for d in (reversed(r.box.dims) if transpose else r.box.dims))
-        known = tiles.get(shape)
-        tile = known or fresh(f"{buffer.name}_s", Array(scalar_of(buffer.type), shape, "shared"))
-        tiles[shape] = tile
-        made = copy_nest(Copy(buffer, tile, r.box, vec, transpose, r.path), kernel, thread_levels(kernel.body))
-        if isinstance(made, Refused):
-            return made
-        nest, facts = made
-        settled = assume(kernel, facts, "stage-shared")
-        if isinstance(settled, Refused):
-            return settled
-        rest = _reading(r, buffer, tile, transpose)
-        arrays, copies, use = split_copies(rest)
-        body = whole_tiles((*arrays, *copies, *nest, *use))
-        alloc = () if known is not None else (Alloc(tile, align=16),)
-        kernel = settled.with_(body=_placed(settled.body, r.loop, alloc, body))
-        notes.append(f"{tile.name} of {len(shape)} dimensions")
+        nests: list[Stmt] = []
+        allocs: list[Stmt] = []
+        mine: list[Sym] = []
+        for k, box in enumerate(r.boxes):
+            shape = tuple(d.size for d in (reversed(box.dims) if transpose else box.dims))
+            key = (id(r.path[-2]) if len(r.path) > 1 else 0, k, shape)  # loops side by side share their tile
+            if key not in tiles:
+                tiles[key] = fresh(f"{buffer.name}_s", Array(scalar_of(buffer.type), shape, "shared"))
+                allocs.append(Alloc(tiles[key], align=16))
+            mine.append(tiles[key])
+            made = copy_nest(Copy(buffer, tiles[key], box, vec, transpose, r.path), kernel, thread_levels(kernel.body))
+            if isinstance(made, Refused):
+                return made
+            nest, facts = made
+            settled = assume(kernel, facts, "stage-shared")
+            if isinstance(settled, Refused):
+                return settled
+            kernel = settled
+            nests += nest
+            notes.append(f"{tiles[key].name} of {len(shape)} dimensions")
+        arrays, copies, use = split_copies(_reading(r, buffer, mine, transpose))
+        body = whole_tiles((*arrays, *copies, *nests, *use))
+        kernel = kernel.with_(body=_placed(kernel.body, r.loop, tuple(allocs), body))
     return Result(kernel, tuple(dict.fromkeys(notes)))
 
 
@@ -216,10 +222,24 @@ def _region(kernel: Kernel, buffer: Sym, s: For | Par, path: tuple[Stmt, ...]) -
         touches.append((load, Touch(expand(load.index[0], names), loops)))
     if not touches:
         return Refused("E-STAGE-NONE", f"'{buffer.name}' is not read in '{s.var.name}'", locs)
-    box = footprint([t for _, t in touches], lambda e: _most(kernel, e))
-    if isinstance(box, Unknown):
-        return Refused("E-STAGE-FOOTPRINT", f"the footprint of '{buffer.name}' is not a box: {box.why}", locs)
-    return _Region(s, path, box, {load.index: k for k, (load, _) in enumerate(touches)})
+    groups: list[list[Touch]] = []
+    taps: dict[tuple[Expr, ...], tuple[int, int]] = {}
+    for load, touch in touches:
+        for k, group in enumerate(groups):  # noqa: B007 (used after the loop)
+            if not isinstance(footprint([*group, touch], lambda e: _most(kernel, e)), Unknown):
+                break
+        else:  # at an unknown distance from the others: a tile of its own
+            k, group = len(groups), []
+            groups.append(group)
+        taps[load.index] = (k, len(group))
+        group.append(touch)
+    boxes: list[Footprint] = []
+    for group in groups:
+        box = footprint(group, lambda e: _most(kernel, e))
+        if isinstance(box, Unknown):
+            return Refused("E-STAGE-FOOTPRINT", f"the footprint of '{buffer.name}' is not a box: {box.why}", locs)
+        boxes.append(box)
+    return _Region(s, path, tuple(boxes), taps)
 
 
 def _most(kernel: Kernel, e: Expr) -> int | None:
@@ -256,13 +276,14 @@ def _in_expr(e: Expr, buffer: Sym, lazy: bool) -> Iterator[tuple[Load | None, bo
         yield from _in_expr(c, buffer, lazy or skipped)
 
 
-def _reading(r: _Region, buffer: Sym, tile: Sym, transpose: bool) -> Body:
-    """The region's body with the tile in the buffer's place."""
+def _reading(r: _Region, buffer: Sym, tiles: Sequence[Sym], transpose: bool) -> Body:
+    """The region's body with the tiles in the buffer's place."""
 
     def on(e: Expr) -> Expr:
         if isinstance(e, Load) and e.buffer == buffer:
-            coords = r.box.taps[r.indices[e.index]].coords
-            return Load(tile, tuple(reversed(coords)) if transpose else coords)
+            k, tap = r.taps[e.index]
+            coords = r.boxes[k].taps[tap].coords
+            return Load(tiles[k], tuple(reversed(coords)) if transpose else coords)
         return e
 
     return map_body(r.loop.body, lambda s: s, on)

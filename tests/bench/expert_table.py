@@ -120,7 +120,7 @@ TRANSPOSE = (
     _transpose(32, "vec 4, thread.x 8", "thread.y 32", 4),
 )
 ALONG = "distribute{loop=%s map=[thread.x $TX:(32,64,128,256), block.x]}"
-ACROSS = "distribute{loop=%s map=[unroll $U:(1,2,4,8), thread.y $TY:(1,2,4,8), block.y]}"
+ACROSS = "distribute{loop=%s map=[unroll $U:(1,2,4,8), thread.y $TY:(1,2,4), block.y]}"
 DEEP = "distribute{loop=%s map=[unroll $UZ:(1,2,4,8), block.z]}"
 
 
