@@ -43,7 +43,11 @@ class Raise(Pass):
         if kernel.is_parallel:
             return []
         outcome = self.apply(kernel, {})
-        return [Site("raise", "the kernel's loops become explicit")] if isinstance(outcome, Result) else []
+        if not isinstance(outcome, Result):
+            return []
+        left = [n for n in outcome.notes if "left: " in n]
+        said = f"; {len(left)} parts stay loops over threads: {left[0]}" if left else ""
+        return [Site("raise", f"the kernel's loops become explicit{said}")]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
         if kernel.is_parallel:
@@ -83,6 +87,8 @@ class Raise(Pass):
             if not wrong:
                 return Result(_flagged(raised), _notes(raised, guess.regions))
             why = why or wrong
+            if reference.late:
+                break
         if blocked is not None and not why:
             return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else ())
         return _unlike(why)

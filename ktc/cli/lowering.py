@@ -52,6 +52,9 @@ def lower(
     ] = "",
     output: OutPath = "",
     json_: Json = False,
+    explain: Annotated[
+        bool, Option("--explain", help="Say what each pass found: raised as what, checked how, or left and why.")
+    ] = False,
 ) -> None:
     """Lower a kernel to CUDA, HIP, OpenCL or Python source.
 
@@ -75,7 +78,7 @@ def lower(
     put(result.text, output)
     if emit is Emit.template and output:
         put(json.dumps(emission.space(program), indent=2), f"{output}.space.json")
-    for text in result.notes:
+    for text in (*(program.notes if explain else ()), *result.notes):
         note(f"note: {text}")
 
 

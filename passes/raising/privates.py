@@ -128,4 +128,4 @@ def expandable(sym: Sym, body: Body) -> bool:
             return False
         if isinstance(s, For) and s.var == sym:
             return False
-    return not isinstance(sym.type, Vec) or isinstance(sym.type.n, int)
+    return not isinstance(sym.type, Vec)
