@@ -43,6 +43,9 @@ class Arrays(PointerVariables):
             if t.n is None:
                 t = CArray(t.elem, len(values))
         v = self.declare_array(node.name, t, node)
+        elem = self._shape(t, node)[1]
+        if values is None and isinstance(elem, RecordType) and self.default_constructed(elem):
+            values = []
         if values is not None:
             self._init_array(v, t, values, node)
         return v

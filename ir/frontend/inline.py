@@ -17,6 +17,7 @@ from .intrinsics import Intrinsics
 from .limits import MAX_INLINE_DEPTH
 from .places import cost
 from .program import Entity
+from .records import params_of
 from .values import (
     ArrayVal,
     ChoicePtr,
@@ -83,6 +84,9 @@ class Inliner(Intrinsics):
                 self.frame = Frame(e.name, False, ret, facts)
                 with self.capture() as setup:
                     self._bind_arguments(fn, facts, args, node, pending)
+                if fn.kind == "ctor":
+                    assert record is not None
+                    self._construct_bases(fn, record, node)
                 for name, init in fn.inits:
                     self._member_init(record, name, init, node)
                 value = self.function_body(fn)
@@ -92,11 +96,24 @@ class Inliner(Intrinsics):
             self.depth -= 1
         return self._finish_inline(pending, stmts, value)
 
+    def _construct_bases(self, fn: Function, record: RecordVal, node: Any) -> None:
+        """Base classes first: by the constructor that the initialisers ask for, or the default one."""
+        t = self.constructed.pop(id(fn), None)
+        if t is None:
+            return
+        given = {name.parts[-1].name: init for name, init in fn.inits}
+        if t.name in given:  # delegates to another constructor
+            self.run_constructor(t, record, [self.load(self.eval(a), node) for a in given[t.name]], node)
+            return
+        for base in self.bases_of(t):
+            args = [self.eval(a) for a in given.get(base.name, [])]
+            self.run_constructor(base, record, args, node)
+
     def _member_init(self, record: RecordVal | None, name: QualName, init: list, node: Any) -> None:
         assert record is not None
         field = name.parts[-1].name
         if field not in record.fields:
-            return  # a base class
+            return  # a base class: constructed before
         values = [self.eval(a) for a in init]
         if len(values) == 1:
             current = record.fields[field]
@@ -234,10 +251,6 @@ def _mentioned(x: Expr):
         yield x.sym
     elif hasattr(x, "buffer"):
         yield x.buffer
-
-
-def params_of(fn: Function) -> list:
-    return [p for p in fn.decl.type.args.params if not isinstance(p, c_ast.EllipsisParam)] if fn.decl.type.args else []
 
 
 def _is_indirect(p: Any) -> bool:

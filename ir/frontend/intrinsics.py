@@ -247,6 +247,8 @@ class Intrinsics(Textures):
 
     def _b_atomic(self, row: Builtin, args: list[Value], node: Any) -> Value:
         place = self._pointee(args[0], node)
+        if isinstance(place, ElemPlace) and place.type != _natural_elem(place):
+            self.need_type(place.buffer, place.type, node)
         if not isinstance(place, ElemPlace) or place.type != _natural_elem(place):
             self.fail("E-UNSUPPORTED-ATOMIC", "an atomic on reinterpreted or private memory", node,
                       hint="declare the buffer with the type the atomic works on")  # fmt: skip

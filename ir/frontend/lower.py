@@ -27,6 +27,7 @@ class KernelLowering(Parameters):
         super().__init__(program, source, file)
         self._facts = {}
         self._layouts = {}
+        self.constructed = {}
         self.globals: dict[str, Param] = {}
         self._starts: list[list[Stmt]] = []
         self._use_scope = self.scope

@@ -13,7 +13,7 @@ from pycparser import c_ast
 from pycparser.c_parser import ParseError
 
 from ..diagnostics import KtcError, Loc
-from .cxx_ast import Bad, NamePart, Namespace, Record, Template, TemplateParam
+from .cxx_ast import Bad, NamedType, NamePart, Namespace, Record, Template, TemplateParam
 from .cxx_types import TYPE_NAMES
 from .dialects import CUDA, OPENCL, Dialect
 from .lexer import CudaLexer, TokenList
@@ -232,6 +232,12 @@ class CudaParser(FunctionParser):
                     f"expected a declaration before '{tok.value if tok else 'end of file'}'", self._here()
                 )
             spec["type"] = [c_ast.IdentifierType(["void"], coord=coord)]
+        owner = _constructor_of(spec["type"][-1]) if top and self._peek_type() == "LPAREN" else None
+        if owner is not None:
+            decl = c_ast.TypeDecl(f"{owner}::{owner}", None, None, None, coord=coord)
+            spec["type"] = [c_ast.IdentifierType(["void"], coord=coord)]
+            decl = self._type_modify_decl(decl, self._parse_function_decl(decl))
+            return [self._parse_function(spec, decl, "ctor")]
         decl = self._parse_cxx_declarator(abstract=False)
         if isinstance(decl, c_ast.FuncDecl):
             return [*types, self._parse_function(spec, decl, "function")]
@@ -251,6 +257,12 @@ class CudaParser(FunctionParser):
                 if isinstance(getattr(d, "type", None), c_ast.PtrDecl) and d.funcspec:
                     d.funcspec = [POINTS_TO.get(s, s) for s in d.funcspec if isinstance(s, str)]
         return decls
+
+
+def _constructor_of(spec: c_ast.Node) -> str | None:
+    """The class ``C`` if a declaration starts with ``C::C`` or ``C<T>::C``: a constructor defined outside of it."""
+    parts = spec.name.parts if isinstance(spec, NamedType) else []
+    return parts[-1].name if len(parts) > 1 and parts[-1].name == parts[-2].name else None
 
 
 def to_loc(coord, file: str) -> Loc:

@@ -102,6 +102,14 @@ class Pointers(Converter):
                       hint="declare it with the smallest type it is used as")  # fmt: skip
         raise Retry(key, new)
 
+    def need_type(self, buffer: Sym, t: Type, node: Any) -> None:
+        """Lower again with ``buffer`` made of ``t``, of the elements' size, if that was not tried before."""
+        key = self.origin.get(buffer)
+        fits = isinstance(t, Scalar) and t.bytes == size_of(element(buffer))
+        if fits and key is not None and key not in self.hints:
+            assert isinstance(t, Scalar)
+            raise Retry(key, t)
+
     def need_flat(self, buffer: Sym, node: Any) -> NoReturn:
         """Lower again with the array ``buffer`` declared in one dimension."""
         key = self.origin.get(buffer)

@@ -72,6 +72,8 @@ class Records(RecordTypes):
     def new_field(self, name: str, ft: Type, v: Value | None, node: Any) -> Value:
         if isinstance(ft, RecordType):
             given = v.fields if isinstance(v, RecordVal) else None
+            if v is None and self.default_constructed(ft):
+                return self.construct_record(ft, [], node, name)
             return self.new_record(ft, name, node, {k: self.load(x) for k, x in given.items()} if given else None)
         if isinstance(ft, Reference):
             return v if v is not None else RVal(Const(0, Scalar("int", 32)))
@@ -131,16 +133,81 @@ class Records(RecordTypes):
         if len(args) == 1 and isinstance(args[0], RecordVal) and args[0].type == t:
             return self.copied(args[0], name or t.name.lower(), node)
         record = self.new_record(t, name or t.name.lower(), node)
-        entity, bound = t.decl
-        ctors = [i for i, _, _ in list(self._members(t)) if isinstance(i, Function | Template)]
-        found = [Entity("ctor", f, (*entity.namespace, t.name), p) for f, p in _functions(ctors) if f.kind == "ctor"]
-        if not found:
-            if args:
-                self.fail("E-SEMA-INIT", f"'{t.name}' has no constructor", node, hint="initialise it with { ... }")
-            return record
-        with self.record_scope(t, entity, bound, record) as scope:
-            self.call_entities(found, None, args, node, scope, record)
+        self.run_constructor(t, record, args, node)
         return record
+
+    def run_constructor(self, t: RecordType, record: RecordVal, args: list[Value], node: Any) -> None:
+        """The constructor of ``t`` that fits ``args``, on an object of ``t`` or of a class derived from it."""
+        entity, bound = t.decl
+        found = [
+            self.defined(Entity("ctor", f, (*entity.namespace, t.name), p), entity)
+            for f, p in _functions(entity.node.items)
+            if f.kind == "ctor"
+        ]
+        if not found:
+            same = len(args) == 1 and isinstance(args[0], RecordVal) and set(record.fields) >= set(args[0].fields)
+            if same:  # a base, copied from an object of its class
+                for field, v in args[0].fields.items():  # type: ignore[attr-defined]
+                    self.assign_field(record, field, self.load(v, node), node)
+            elif args:
+                self.fail("E-SEMA-INIT", f"'{t.name}' has no constructor", node, hint="initialise it with { ... }")
+            else:
+                for base in self.bases_of(t):
+                    self.run_constructor(base, record, [], node)
+            return
+        for e in found:
+            self.constructed[id(e.node)] = t
+        with self.record_scope(t, entity, bound, record) as scope:
+            self._bind_owner(found, entity, bound, scope)
+            self.call_entities(found, None, args, node, scope, record)
+
+    constructed: dict[int, RecordType]
+    """The class whose object the constructor being entered makes, by the constructor's syntax."""
+
+    def bases_of(self, t: RecordType) -> list[RecordType]:
+        """The direct base classes."""
+        entity, bound = t.decl
+        out = []
+        with self.scoped(namespace=(*entity.namespace, t.name), root=self.global_scope()) as scope:
+            scope.names.update(bound)
+            for base in entity.node.bases:
+                bt = self.resolve(base)
+                if isinstance(bt, RecordType):
+                    out.append(bt)
+        return out
+
+    def default_constructed(self, t: RecordType) -> bool:
+        """Whether an object of ``t`` without an initialiser gets its value from a constructor."""
+        ctors = [f for f, _ in _functions(t.decl[0].node.items) if f.kind == "ctor"]
+        if ctors:
+            return any(all(getattr(p, "init", None) is not None for p in params_of(f)) for f in ctors)
+        return any(self.default_constructed(b) for b in self.bases_of(t))
+
+    def defined(self, e: Entity, owner: Entity) -> Entity:
+        """A member function declared in its class, with the body that it is given outside."""
+        if e.node.body is not None:
+            return e
+        count = len(params_of(e.node))
+        found = [
+            d for d in self.program.functions.get(e.node.name, [])
+            if d.node.body is not None and d.node.owner.split("::")[-1] == owner.name
+            and len(params_of(d.node)) == count and d.node.kind == e.node.kind
+        ]  # fmt: skip
+        if len(found) > 1:
+            what = f"'{owner.name}::{e.node.name}' is overloaded and defined outside its class"
+            self.fail("E-UNSUPPORTED-MEMBER", what, e.node, hint="define it inside the class")  # fmt: skip
+        if not found:
+            return e
+        own = len(owner.params or ())
+        return Entity(e.name, found[0].node, e.namespace, (found[0].params or ())[own:] or None)
+
+    def _bind_owner(self, found: list[Entity], owner: Entity, bound: dict[str, Value], scope: Any) -> None:
+        """A definition outside the class has names of its own for the class's template parameters."""
+        for e in found:
+            for d in self.program.functions.get(e.node.name, []):
+                if d.node is e.node:
+                    for theirs, ours in zip(d.params or (), owner.params or ()):
+                        scope.names[theirs.name] = bound[ours.name]
 
     def method(
         self, record: RecordVal, name: str, args: list[Value], node: Any, targs: list | None = None
@@ -150,12 +217,13 @@ class Records(RecordTypes):
         assert isinstance(t, RecordType)
         for owner, bound, items in self._levels(t):
             found = [
-                Entity(name, f, (*owner.namespace, t.name), p)
+                self.defined(Entity(name, f, (*owner.namespace, t.name), p), owner)
                 for f, p in _functions(items)
                 if f.name == name and f.kind == "function"
             ]
             if found:
                 with self.record_scope(t, owner, bound, record) as scope:
+                    self._bind_owner(found, owner, bound, scope)
                     return self.call_entities(found, targs, args, node, scope, record)
         return None
 
@@ -245,6 +313,11 @@ class Records(RecordTypes):
 
     def copy_array(self, dst: Value, src: Value, node: Any) -> None:
         raise NotImplementedError
+
+
+def params_of(fn: Function) -> list:
+    """Declared parameters, less a trailing ``...``."""
+    return [p for p in fn.decl.type.args.params if not isinstance(p, c_ast.EllipsisParam)] if fn.decl.type.args else []
 
 
 def _functions(items: list):

@@ -194,3 +194,36 @@ def test_methods_operators_and_constructors(execute):
         for (int i = 0; i < 4; ++i) a.add(in[i]); total.sum = 1.f; total.n = 1; total += a; out[0] = total.mean(); }"""
     got = execute(text, {"out": np.zeros(1, np.float32), "in": np.float32([1, 2, 3, 8])})["out"]
     assert got[0] == 3.0
+
+
+def test_bases_and_members_are_constructed(execute):
+    """Bases by the initialiser list or by default, members by their default constructor, arrays element by element."""
+    text = """struct A { int x; __device__ A() : x(7) {} __device__ A(int v) : x(v) {} };
+    struct B : A { int y; __device__ B() : y(1) {} __device__ B(int v) : A(v + 1), y(v) {} };
+    struct C { A a; B b; int z = 4; };
+    struct D { int n; __device__ D(int v) : n(v) {} __device__ D() : D(30) {} };
+    __global__ void k(int* out) { B p; B q(5); C c; D d; A four[4]; out[0] = p.x * 10 + p.y; out[1] = q.x * 10 + q.y;
+        out[2] = c.a.x + c.b.x + c.b.y + c.z; out[3] = d.n; out[4] = four[0].x + four[3].x; }"""
+    assert list(execute(text, {"out": np.zeros(5, np.int32)})["out"]) == [71, 65, 19, 30, 14]
+
+
+def test_members_defined_outside_their_class(execute):
+    text = """template <class T> struct I { T lo, hi; __device__ I(T a, T b); __device__ T const& low() const;
+        __device__ void widen(T by); };
+    template <class U> __device__ I<U>::I(U a, U b) : lo(a), hi(b) {}
+    template <class T> inline __device__ T const& I<T>::low() const { return lo; }
+    template <class V> __device__ void I<V>::widen(V by) { lo -= by; hi += by; }
+    struct P { int v; __device__ int twice() const; };
+    __device__ int P::twice() const { return 2 * v; }
+    __global__ void k(float* out) { I<float> i(1.f, 2.f); i.widen(0.5f); out[0] = i.low(); out[1] = i.hi;
+        P p = {4}; out[2] = p.twice(); }"""
+    assert list(execute(text, {"out": np.zeros(3, np.float32)})["out"]) == [0.5, 2.5, 8]
+
+
+def test_atomics_on_members_and_reinterpreted_buffers(execute):
+    text = """struct S { int n; float f; }; __device__ S total;
+    __global__ void k(int* g, S* s) { atomicInc((unsigned*)&g[0], 2); g[1] = -5; atomicAdd(&s->f, 1.5f); s->n += 1;
+        atomicAdd(&total.f, 2.f); }"""
+    got = execute(text, {"g": np.uint32([2, 0]), "s": np.zeros(2, np.float32), "total": np.zeros(2, np.float32)})
+    assert list(got["g"].view("i4")) == [0, -5] and got["s"][1] == 1.5 and got["s"].view("i4")[0] == 1
+    assert got["total"][1] == 2
