@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from expert_hgemm import HGEMM
+
 ROW = "[vec $V, thread.x $T, unroll $U]"
 SWEEP = "[vec $V, thread.x $T, seq]"
 FLAT = "[vec $V, thread.x $T, unroll $U, block.x]"
@@ -125,6 +127,7 @@ DEEP = "distribute{loop=%s map=[unroll $UZ:(1,2,4,8), block.z]}"
 
 
 ENTRIES: tuple[Entry, ...] = (
+    Entry("dense/hgemm", HGEMM, ("hgemm",), target=0.60, unit="2 * m * n * k"),
     Entry("serving/silu_and_mul", _gate("token_idx", "idx"), _both("silu_and_mul"), target=0.93),
     Entry("serving/gelu_and_mul", _gate("token", "i"), _both("gelu_and_mul"), target=0.93),
     Entry(

@@ -36,7 +36,22 @@ def torch_functions() -> dict[str, Callable[..., Any]]:
         pa, pb = ((e / s).transpose(0, 1).unsqueeze(-1) for e in (ea, eb))
         return (pa * a["v_a"].float() + pb * a["v_b"].float()).to(a["v_a"].dtype), torch.log(s) + m
 
-    return {f.__name__: f for f in (silu_and_mul, fused_add_rmsnorm, merge_attn_states)} | _rows() | _vectors()
+    return (
+        {f.__name__: f for f in (silu_and_mul, fused_add_rmsnorm, merge_attn_states)}
+        | _rows()
+        | _vectors()
+        | _products()
+    )
+
+
+def _products() -> dict[str, Callable[..., Any]]:
+    """Matrix products on tensor cores: PyTorch's are cuBLAS's."""
+    import torch
+
+    def hgemm(a: Args) -> Any:
+        return torch.matmul(a["A"], a["B"], out=a["C"])
+
+    return {"hgemm": hgemm}
 
 
 def _rows() -> dict[str, Callable[..., Any]]:
