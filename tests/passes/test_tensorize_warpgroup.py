@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -164,3 +165,21 @@ def test_panels_that_readers_do_not_follow_are_caught(monkeypatch: pytest.Monkey
     monkeypatch.setattr(panel_shared, "binary", lambda op, a, b: b if op == "%" else real(op, a, b))
     with pytest.raises(Exception):  # noqa: B017 (out of bounds, or a wrong value)
         assert panels(applied(TILE, "panel-shared{array=tile width=8}")) is None
+
+
+# ------------------------------------------------------------------------------------------------ the library's scripts
+
+LIBRARY = Path(__file__).parents[2] / "kernels" / "dense" / "hgemm"
+
+
+@pytest.mark.parametrize(
+    ("script", "instruction", "shared"), [("expert", "wgmma.mma_async", 3), ("expert-mma", "mma.sync.aligned", 5)]
+)
+def test_scripts_of_hgemm(script: str, instruction: str, shared: int) -> None:
+    from ktc.ir.workload import Workload
+
+    naive = Workload.load(LIBRARY).load_kernel(None)
+    k = materialise(applied(naive, (LIBRARY / f"{script}.ktp").read_text()))
+    text = emit(k, "cuda").text
+    assert instruction in text and "cp_async<16>" in text and f"cp_async_wait<{shared - 2}>" in text
+    assert verify(k) == []
