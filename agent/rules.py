@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ktc.agent.ideas import RULES, Shape, shape_of
 from ktc.agent.planner import Observation, Outcome, Proposal
+from ktc.agent.products import tensor_products
 from ktc.search.printing import exchanges_lanes
 
 
@@ -25,6 +26,9 @@ class Rules:
     def _ideas(self, o: Observation) -> Iterator[Proposal]:
         yield from o.remembered
         if o.raised is not None:
+            for steps, why, gain in tensor_products(o.raised, o.device.profile):
+                if o.attempt(script := f"raise | {steps}") is None:
+                    yield Proposal(script, why, gain, self.name)
             for f in o.facts:
                 shape = shape_of(f)
                 after = _combining(shape, o)

@@ -50,3 +50,8 @@ def _affordable(kernel: Kernel, target: str) -> Kernel:
 def exchanges_lanes(profile: str) -> bool:
     """Whether threads of a warp can exchange registers; without it, reductions go through shared memory."""
     return bool(profile_for(profile).shuffle)
+
+
+def fragments_of(profile: str) -> frozenset[str]:
+    """The tensor-core instructions of a device, by the names of ``ktc.ir.fragments``."""
+    return profile_for(profile).fragments
