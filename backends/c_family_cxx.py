@@ -191,7 +191,9 @@ class CxxDialect(Dialect):
         source = p.ctype
         if source == to:
             return p
-        assert isinstance(source, Scalar) and isinstance(to, Scalar)
+        if not isinstance(source, Scalar) or not isinstance(to, Scalar):
+            self.need("bit_cast")
+            return Piece(f"bit_cast<{self.type_name(to)}>({p.text})", POSTFIX, to)
         if not source.is_float and not to.is_float:
             return super().convert(p, to)
         for t in (source, to):

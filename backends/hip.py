@@ -45,6 +45,16 @@ GRID_SYNC = """\
 #include <hip/hip_cooperative_groups.h>
 // All blocks: the launch must be a cooperative one.
 __device__ inline void grid_sync() { cooperative_groups::this_grid().sync(); }"""
+DP4A_HELPER = """\
+// Sums of the products of four bytes.
+__device__ inline int dp4a(int x, int y, int z) {
+  for (int i = 0; i < 32; i += 8) z += static_cast<signed char>(x >> i) * static_cast<signed char>(y >> i);
+  return z;
+}
+__device__ inline unsigned dp4a(unsigned x, unsigned y, unsigned z) {
+  for (int i = 0; i < 32; i += 8) z += (x >> i & 255) * (y >> i & 255);
+  return z;
+}"""
 MATCH_ANY_HELPER = """\
 // The lanes of the mask whose value is this lane's.
 template <typename T>
@@ -166,6 +176,7 @@ class HipDialect(CxxDialect):
         "match_all32": MATCH_ALL_HELPER,
         **{f"reduce_{op}32": _reduce_helper(op) for op in COMBINED},
         "grid_sync": GRID_SYNC,
+        "dp4a": DP4A_HELPER,
         **{f"surf{shape}_value": _surface_helper(shape) for shape in SURFACES},
         "sync_warp": SYNC_WARP_HELPER,
     }
@@ -200,6 +211,12 @@ class HipDialect(CxxDialect):
         if (source == F16 and to in (I16, U16)) or (to == F16 and source in (I16, U16)):
             return self.convert(self.convert(p, I32), to)
         return super().narrow_float(p, source, to)
+
+    def bitcast(self, p: Piece, to: Type) -> Piece:
+        if BF16 in (p.ctype, to) and p.ctype != to:  # a class in ROCm 5
+            self.need("bit_cast")
+            return Piece(f"bit_cast<{self.type_name(to)}>({p.text})", POSTFIX, to)
+        return super().bitcast(p, to)
 
     def load_hint(self, cache: str) -> str:
         return "__builtin_nontemporal_load" if cache == "cs" else ""
@@ -274,6 +291,8 @@ class HipDialect(CxxDialect):
     def atomic(self, s, place, value, compare, t):
         if t in (F16, BF16):
             self.refuse("ATOMIC", f"no atomic {s.op} on {t.name}", "accumulate in f32")
+        if s.scope == "system" and s.op in ("inc", "dec"):
+            self.refuse("ATOMIC", f"no atomic {s.op} at system scope", "use the device's scope")
         return super().atomic(s, place, value, compare, t).replace("_block(", "(", 1)
 
     def signature(self, kernel: Kernel) -> tuple[str, str]:

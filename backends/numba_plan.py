@@ -109,7 +109,8 @@ class Planner:
         for s in body:
             if mask is None and self._once(s):
                 reads = {x.buffer for e in stmt_exprs(s) for x in loads_in(e)}
-                if (reads and _written(open_)) or _mentions(open_, s.sym):  # type: ignore[attr-defined]
+                needs = {x for e in stmt_exprs(s) for x in used(e)} & assigned(tuple(open_))
+                if needs or (reads and _written(open_)) or _mentions(open_, s.sym):  # type: ignore[attr-defined]
                     flush()
                 out.append(Once(s))  # otherwise ahead of the open thread loop, so that it is not cut in two
             elif not synchronises(s):

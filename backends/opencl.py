@@ -158,7 +158,11 @@ class OpenCLDialect(OpenCLCollectives):
 
     def bitcast(self, p: Piece, to: Type) -> Piece:
         source = p.ctype
-        assert isinstance(source, Scalar) and isinstance(to, Scalar)
+        if not isinstance(source, Scalar) or not isinstance(to, Scalar):
+            if not all(isinstance(t, Scalar) or (isinstance(t, Vec) and self.native_vector(t)) for t in (source, to)):
+                self.refuse("TYPE", "a reinterpretation of this vector", "use shifts and masks")
+            name = self.types[to] if isinstance(to, Scalar) else self.vector_name(to)  # type: ignore[arg-type]
+            return Piece(f"as_{name}({p.text})", POSTFIX, to)
         if source == to or {source, to} <= {U16, F16, BF16}:
             return Piece(p.text, p.prec, to, p.upper)
         if not source.is_float and not to.is_float:

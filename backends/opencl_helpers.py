@@ -49,6 +49,18 @@ static inline uint byte_perm_(uint x, uint y, uint s) {
   for (int i = 0; i < 4; ++i) r |= (uint)(bytes >> (s >> 4 * i & 7) * 8 & 0xff) << 8 * i;
   return r;
 }"""
+MUL24 = """\
+static inline int __attribute__((overloadable)) mul24_(int x, int y) { return ((x << 8) >> 8) * ((y << 8) >> 8); }
+static inline uint __attribute__((overloadable)) mul24_(uint x, uint y) { return (x & 0xffffff) * (y & 0xffffff); }"""
+DP4A = """\
+static inline int __attribute__((overloadable)) dp4a_(int x, int y, int z) {
+  const char4 a = as_char4(x), b = as_char4(y);
+  return z + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+}
+static inline uint __attribute__((overloadable)) dp4a_(uint x, uint y, uint z) {
+  const uchar4 a = as_uchar4(x), b = as_uchar4(y);
+  return z + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+}"""
 INT64_ATOMICS = """\
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 #pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable"""
@@ -65,6 +77,8 @@ HELPERS: dict[str, str] = {
     "ffs_": FIND_FIRST_SET,
     "brev_": BIT_REVERSE,
     "byte_perm_": BYTE_PERM,
+    "mul24_": MUL24,
+    "dp4a_": DP4A,
 }
 
 # ------------------------------------------------------------------------------------------------- warp collectives

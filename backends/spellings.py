@@ -7,7 +7,7 @@ Sources: CUDA Math API 13.0 (single, double, half, integer intrinsics), OpenCL C
 
 from __future__ import annotations
 
-from ktc.ir.types import BF16, F16, F32, F64, Scalar
+from ktc.ir.types import BF16, F16, F32, F64, I32, I64, U32, U64, Scalar
 
 FLOAT = """
 exp        expf        exp        hexp     exp
@@ -53,6 +53,30 @@ copysign   copysignf   copysign   -        copysign
 hypot      hypotf      hypot      -        hypot
 fdim       fdimf       fdim       -        fdim
 fma        fmaf        fma        __hfma   fma
+asinh      asinhf      asinh      -        asinh
+acosh      acoshf      acosh      -        acosh
+atanh      atanhf      atanh      -        atanh
+sinpi      sinpif      sinpi      -        sinpi
+cospi      cospif      cospi      -        cospi
+lgamma     lgammaf     lgamma     -        lgamma
+tgamma     tgammaf     tgamma     -        tgamma
+erfinv     erfinvf     erfinv     -        -
+erfcinv    erfcinvf    erfcinv    -        -
+erfcx      erfcxf      erfcx      -        -
+normcdf    normcdff    normcdf    -        -
+normcdfinv normcdfinvf normcdfinv -        -
+rcbrt      rcbrtf      rcbrt      -        -
+logb       logbf       logb       -        logb
+ilogb      ilogbf      ilogb      -        ilogb
+ldexp      ldexpf      ldexp      -        ldexp
+nextafter  nextafterf  nextafter  -        nextafter
+rhypot     rhypotf     rhypot     -        -
+j0         j0f         j0         -        -
+j1         j1f         j1         -        -
+y0         y0f         y0         -        -
+y1         y1f         y1         -        -
+cyl_bessel_i0 cyl_bessel_i0f cyl_bessel_i0 - -
+cyl_bessel_i1 cyl_bessel_i1f cyl_bessel_i1 - -
 saturate   __saturatef -          __hsat   clamp({0},0.0f,1.0f)
 fast_exp   __expf      exp        hexp     native_exp
 fast_exp2  exp2f       exp2       hexp2    native_exp2
@@ -82,6 +106,11 @@ ffs       __ffs        __ffs      __ffsll        __ffsll        ffs_
 brev      __brev       __brev     __brevll       __brevll       brev_
 mulhi     __mulhi      __umulhi   __mul64hi      __umul64hi     mul_hi
 byte_perm __byte_perm  __byte_perm -             -              byte_perm_
+mul24     __mul24      __umul24   -              -              mul24_
+dp4a      __dp4a       __dp4a     -              -              dp4a_
+int2float_rz __int2float_rz __uint2float_rz __ll2float_rz __ull2float_rz convert_float_rtz
+int2float_ru __int2float_ru __uint2float_ru __ll2float_ru __ull2float_ru convert_float_rtp
+int2float_rd __int2float_rd __uint2float_rd __ll2float_rd __ull2float_rd convert_float_rtn
 """
 
 DIRECTED = """
@@ -120,7 +149,9 @@ HIP_OVERRIDES: dict[tuple[str, Scalar], str] = {
     ("fast_tanh", F32): "tanhf",
     ("min", F16): "-",
     ("max", F16): "-",
-}
+    ("dp4a", I32): "dp4a",
+    ("dp4a", U32): "dp4a",
+} | {(f"int2float_{mode}", t): "-" for mode in ("rz", "ru", "rd") for t in (I32, U32, I64, U64)}
 """Where HIP's headers (ROCm 5.2 and later) differ from CUDA's: ``-`` means computed in f32."""
 
 

@@ -66,11 +66,11 @@ class Calls(Inliner):
                 return found
         entities = pick(self.program.functions.get(name, []), qualifier, self.scope.namespace)
         entities = [e for e in entities if e.node.kind == "function"]
-        if entities:
-            return self.call_entities(entities, targs, args, node, self.file_scope())
         rows = lookup("::".join((*qualifier, name))) or (
             lookup(name) if qualifier in (("std",), ("cuda", "std"), ("cuda",)) else ()
         )
+        if entities and not (rows and not self._any_viable(entities, targs, args, node)):
+            return self.call_entities(entities, targs, args, node, self.file_scope())
         if rows:
             return (
                 lanewise(self, rows, args, node) if self.program.dialect is OPENCL else self.builtin(rows, args, node)
@@ -81,6 +81,11 @@ class Calls(Inliner):
         extra = f"; {', '.join(self.source.missing[:3])} was not found" if self.source.missing else ""
         self.fail("E-SEMA-CALL", f"unknown function '{'::'.join((*qualifier, name))}'{extra}", node,
                   hint="define it in the file, add the folder of its header, or rewrite the call")  # fmt: skip
+
+    def _any_viable(self, entities: list[Entity], targs: list | None, args: list[Value], node: Any) -> bool:
+        """Whether a function of the file accepts ``args``: if none does, a built-in overload of its name may."""
+        explicit = self.template_args(targs, node) if targs else []
+        return any(self._viable(e, explicit, args, node) is not None for e in entities)
 
     def _enclosing_record(self) -> RecordVal | None:
         scope: Scope | None = self.scope

@@ -48,17 +48,16 @@ class Inliner(Intrinsics):
     @property
     def by_reference(self) -> dict[str, set[int]]:
         """Argument positions that functions of the file take by non-const reference."""
-        if self._by_reference is None:
+        if self.program.by_reference is None:
             table: dict[str, set[int]] = {}
             for name, entities in self.program.functions.items():
                 for e in entities:
                     for i, p in enumerate(params_of(e.node)):
                         if _is_mutable_reference(p):
                             table.setdefault(name, set()).add(i)
-            self._by_reference = table
-        return self._by_reference
+            self.program.by_reference = table
+        return self.program.by_reference
 
-    _by_reference: dict[str, set[int]] | None = None
     _aliases = False
     """Whether the function being entered could change an argument while its parameter is in use."""
 

@@ -17,6 +17,7 @@ from ..nodes import (
     Eval,
     Expr,
     Fence,
+    HwIndex,
     Select,
     Unary,
     Var,
@@ -58,7 +59,7 @@ class Intrinsics(Textures):
         return getattr(self, f"_b_{best.kind}")(best, args, node)
 
     def _row_cost(self, row: Builtin, args: list[Value]) -> int | None:
-        if row.kind in ("ignore", "trap", "body", "first"):
+        if row.kind in ("ignore", "trap", "body", "simd", "first"):
             return 0
         if not row.required <= len(args) <= len(row.params):
             return None
@@ -149,6 +150,19 @@ class Intrinsics(Textures):
 
     _b_compare = _b_binary
 
+    def _b_round(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        """To an integer: round to one, then convert (saturating)."""
+        exprs, letters = self._converted(row, args, node)
+        to = self._result(row, letters)
+        return RVal(Cast(to, Call(row.arg, (exprs[0],), exprs[0].type), "c"))
+
+    def _b_mul24(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        """The product of 24-bit numbers: a plain one for hardware indices, which no device counts beyond 24 bits."""
+        exprs, letters = self._converted(row, args, node)
+        if all(isinstance(_uncast(e), HwIndex) for e in exprs):
+            return RVal(Binary("*", exprs[0], exprs[1]))
+        return RVal(Call("mul24", tuple(exprs), self._result(row, letters)))
+
     def _b_unary(self, row: Builtin, args: list[Value], node: Any) -> Value:
         exprs, _ = self._converted(row, args, node)
         return RVal(Unary(row.arg, exprs[0]))
@@ -180,6 +194,8 @@ class Intrinsics(Textures):
         own = row in lookup(row.name, self.program.dialect.tables) and row not in lookup(row.name)
         entity = prelude_function(row.name, "opencl.cuh" if own else "prelude.cuh")
         return self.call_entities([entity], None, args, node, self.file_scope())
+
+    _b_simd = _b_body
 
     def _b_barrier(self, row: Builtin, args: list[Value], node: Any) -> Value:
         mask = self.convert(self.rvalue(args[0], node), U32).expr if args else None
@@ -269,6 +285,12 @@ class Intrinsics(Textures):
 
     def special_types(self) -> None:
         raise NotImplementedError
+
+
+def _uncast(e: Expr) -> Expr:
+    while isinstance(e, Cast) and e.style == "implicit":
+        e = e.x
+    return e
 
 
 def _natural_elem(p: ElemPlace) -> Type:

@@ -1,12 +1,5 @@
 // Built-ins that are short functions of others. Each line is read only when its function is called.
-template <typename T> __device__ auto ldexp(T x, int e) { return x * exp2((T)e); }
-template <typename T> __device__ auto ldexpf(T x, int e) { return x * exp2((T)e); }
-template <typename T> __device__ auto scalbnf(T x, int e) { return x * exp2((T)e); }
 __device__ unsigned int __fns(unsigned int mask, unsigned int base, int offset) { unsigned int found = 0xffffffffu; int left = offset < 0 ? -offset : offset; if (offset == 0) return (mask >> base) & 1u ? base : 0xffffffffu; for (int i = (int)base; left > 0 && i >= 0 && i < 32; i += offset < 0 ? -1 : 1) { if ((mask >> i) & 1u) { --left; if (left == 0) found = (unsigned int)i; } } return found; }
-__device__ int __float2int_rn(float x) { return (int)rintf(x); }
-__device__ int lrintf(float x) { return (int)rintf(x); }
-__device__ int __float2int_rd(float x) { return (int)floorf(x); }
-__device__ int __float2int_ru(float x) { return (int)ceilf(x); }
 __device__ float2 __half22float2(half2 a) { return make_float2(__half2float(a.x), __half2float(a.y)); }
 __device__ float2 __bfloat1622float2(__nv_bfloat162 a) { return make_float2(__bfloat162float(a.x), __bfloat162float(a.y)); }
 __device__ half2 __float22half2_rn(float2 a) { return make_half2(__float2half(a.x), __float2half(a.y)); }
@@ -47,3 +40,65 @@ template <typename V> __device__ V h2log(V a) { return V(hlog(a.x), hlog(a.y)); 
 template <typename V> __device__ V h2sqrt(V a) { return V(hsqrt(a.x), hsqrt(a.y)); }
 template <typename V> __device__ V h2rsqrt(V a) { return V(hrsqrt(a.x), hrsqrt(a.y)); }
 template <typename V> __device__ V h2rcp(V a) { return V(hrcp(a.x), hrcp(a.y)); }
+__device__ bool isnormal(float x) { return isfinite(x) && fabsf(x) >= 1.17549435e-38f; }
+__device__ float norm3df(float a, float b, float c) { return sqrtf(a * a + b * b + c * c); }
+__device__ double norm3d(double a, double b, double c) { return sqrt(a * a + b * b + c * c); }
+__device__ float rnorm3df(float a, float b, float c) { return rsqrtf(a * a + b * b + c * c); }
+__device__ float norm4df(float a, float b, float c, float d) { return sqrtf(a * a + b * b + c * c + d * d); }
+template <typename T> __device__ T modf(T x, T* whole) { *whole = trunc(x); return isinf(x) ? copysign((T)0, x) : copysign(x - trunc(x), x); }
+__device__ float modff(float x, float* whole) { *whole = truncf(x); return isinf(x) ? copysignf(0.0f, x) : copysignf(x - truncf(x), x); }
+template <typename T> __device__ T frexp(T x, int* exponent) { const bool plain = isfinite(x) && x != (T)0; const int e = plain ? ilogb(x) + 1 : 0; *exponent = e; return plain ? ldexp(x, -e) : x; }
+__device__ float frexpf(float x, int* exponent) { const bool plain = isfinite(x) && x != 0.0f; const int e = plain ? ilogb(x) + 1 : 0; *exponent = e; return plain ? ldexpf(x, -e) : x; }
+__device__ int __double2hiint(double x) { return (int)(__double_as_longlong(x) >> 32); }
+__device__ int __double2loint(double x) { return (int)__double_as_longlong(x); }
+__device__ double __hiloint2double(int hi, int lo) { return __longlong_as_double((long long)(((unsigned long long)(unsigned int)hi << 32) | (unsigned int)lo)); }
+__device__ unsigned int __sad(int x, int y, unsigned int z) { return (unsigned int)(x > y ? (unsigned int)x - (unsigned int)y : (unsigned int)y - (unsigned int)x) + z; }
+__device__ unsigned int __usad(unsigned int x, unsigned int y, unsigned int z) { return (x > y ? x - y : y - x) + z; }
+__device__ int __rhadd(int x, int y) { return (int)(((long long)x + y + 1) >> 1); }
+__device__ unsigned int __uhadd(unsigned int x, unsigned int y) { return (unsigned int)(((unsigned long long)x + y) >> 1); }
+__device__ unsigned int __urhadd(unsigned int x, unsigned int y) { return (unsigned int)(((unsigned long long)x + y + 1) >> 1); }
+__device__ unsigned int __funnelshift_l(unsigned int lo, unsigned int hi, unsigned int shift) { return (unsigned int)(((((unsigned long long)hi << 32) | lo) << (shift & 31u)) >> 32); }
+__device__ unsigned int __funnelshift_r(unsigned int lo, unsigned int hi, unsigned int shift) { return (unsigned int)((((unsigned long long)hi << 32) | lo) >> (shift & 31u)); }
+__device__ unsigned int __funnelshift_lc(unsigned int lo, unsigned int hi, unsigned int shift) { return shift >= 32u ? lo : (unsigned int)(((((unsigned long long)hi << 32) | lo) << shift) >> 32); }
+__device__ unsigned int __funnelshift_rc(unsigned int lo, unsigned int hi, unsigned int shift) { return shift >= 32u ? hi : (unsigned int)((((unsigned long long)hi << 32) | lo) >> shift); }
+template <typename H> __device__ bool __hequ(H a, H b) { return __hisnan(a) || __hisnan(b) || __heq(a, b); }
+template <typename H> __device__ bool __hgtu(H a, H b) { return __hisnan(a) || __hisnan(b) || __hgt(a, b); }
+template <typename H> __device__ bool __hltu(H a, H b) { return __hisnan(a) || __hisnan(b) || __hlt(a, b); }
+template <typename H> __device__ H __hadd_sat(H a, H b) { return (H)__saturatef((float)__hadd(a, b)); }
+template <typename H> __device__ H __hsub_sat(H a, H b) { return (H)__saturatef((float)__hsub(a, b)); }
+template <typename H> __device__ H __hmul_sat(H a, H b) { return (H)__saturatef((float)__hmul(a, b)); }
+template <typename H> __device__ H __hfma_sat(H a, H b, H c) { return (H)__saturatef((float)__hfma(a, b, c)); }
+template <typename H> __device__ H __hfma_relu(H a, H b, H c) { const H r = __hfma(a, b, c); return __hisnan(r) || __hgt(r, (H)0.0f) ? r : (H)0.0f; }
+template <typename H> __device__ H __hmax_nan(H a, H b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmax(a, b); }
+template <typename H> __device__ H __hmin_nan(H a, H b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmin(a, b); }
+template <typename V> __device__ V h2sin(V a) { return V(hsin(a.x), hsin(a.y)); }
+template <typename V> __device__ V h2cos(V a) { return V(hcos(a.x), hcos(a.y)); }
+template <typename V> __device__ V h2exp2(V a) { return V(hexp2(a.x), hexp2(a.y)); }
+template <typename V> __device__ V h2exp10(V a) { return V(hexp10(a.x), hexp10(a.y)); }
+template <typename V> __device__ V h2log2(V a) { return V(hlog2(a.x), hlog2(a.y)); }
+template <typename V> __device__ V h2log10(V a) { return V(hlog10(a.x), hlog10(a.y)); }
+template <typename V> __device__ V h2floor(V a) { return V(hfloor(a.x), hfloor(a.y)); }
+template <typename V> __device__ V h2ceil(V a) { return V(hceil(a.x), hceil(a.y)); }
+template <typename V> __device__ V h2rint(V a) { return V(hrint(a.x), hrint(a.y)); }
+template <typename V> __device__ V h2trunc(V a) { return V(htrunc(a.x), htrunc(a.y)); }
+template <typename V> __device__ V h2tanh(V a) { return V(htanh(a.x), htanh(a.y)); }
+template <typename V> __device__ V __heq2(V a, V b) { return V(__heq(a.x, b.x) ? 1.0f : 0.0f, __heq(a.y, b.y) ? 1.0f : 0.0f); }
+template <typename V> __device__ bool __hbeq2(V a, V b) { return __heq(a.x, b.x) && __heq(a.y, b.y); }
+template <typename V> __device__ V __hne2(V a, V b) { return V(__hne(a.x, b.x) ? 1.0f : 0.0f, __hne(a.y, b.y) ? 1.0f : 0.0f); }
+template <typename V> __device__ bool __hbne2(V a, V b) { return __hne(a.x, b.x) && __hne(a.y, b.y); }
+template <typename V> __device__ V __hlt2(V a, V b) { return V(__hlt(a.x, b.x) ? 1.0f : 0.0f, __hlt(a.y, b.y) ? 1.0f : 0.0f); }
+template <typename V> __device__ bool __hblt2(V a, V b) { return __hlt(a.x, b.x) && __hlt(a.y, b.y); }
+template <typename V> __device__ V __hle2(V a, V b) { return V(__hle(a.x, b.x) ? 1.0f : 0.0f, __hle(a.y, b.y) ? 1.0f : 0.0f); }
+template <typename V> __device__ bool __hble2(V a, V b) { return __hle(a.x, b.x) && __hle(a.y, b.y); }
+template <typename V> __device__ V __hgt2(V a, V b) { return V(__hgt(a.x, b.x) ? 1.0f : 0.0f, __hgt(a.y, b.y) ? 1.0f : 0.0f); }
+template <typename V> __device__ bool __hbgt2(V a, V b) { return __hgt(a.x, b.x) && __hgt(a.y, b.y); }
+template <typename V> __device__ V __hge2(V a, V b) { return V(__hge(a.x, b.x) ? 1.0f : 0.0f, __hge(a.y, b.y) ? 1.0f : 0.0f); }
+template <typename V> __device__ bool __hbge2(V a, V b) { return __hge(a.x, b.x) && __hge(a.y, b.y); }
+template <typename V> __device__ V __hadd2_sat(V a, V b) { return V(__hadd_sat(a.x, b.x), __hadd_sat(a.y, b.y)); }
+template <typename V> __device__ V __hsub2_sat(V a, V b) { return V(__hsub_sat(a.x, b.x), __hsub_sat(a.y, b.y)); }
+template <typename V> __device__ V __hmul2_sat(V a, V b) { return V(__hmul_sat(a.x, b.x), __hmul_sat(a.y, b.y)); }
+template <typename V> __device__ V __hfma2_sat(V a, V b, V c) { return V(__hfma_sat(a.x, b.x, c.x), __hfma_sat(a.y, b.y, c.y)); }
+template <typename V> __device__ V __hfma2_relu(V a, V b, V c) { return V(__hfma_relu(a.x, b.x, c.x), __hfma_relu(a.y, b.y, c.y)); }
+template <typename V> __device__ V __hmax2_nan(V a, V b) { return V(__hmax_nan(a.x, b.x), __hmax_nan(a.y, b.y)); }
+template <typename V> __device__ V __hmin2_nan(V a, V b) { return V(__hmin_nan(a.x, b.x), __hmin_nan(a.y, b.y)); }
+template <typename V> __device__ V __hisnan2(V a) { return V(__hisnan(a.x) ? 1.0f : 0.0f, __hisnan(a.y) ? 1.0f : 0.0f); }

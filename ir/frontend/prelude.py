@@ -6,6 +6,8 @@ import os
 import re
 from functools import cache
 
+from . import simd
+from .library import PREFIX
 from .program import Entity, Function
 
 
@@ -27,7 +29,8 @@ def prelude_function(name: str, file: str = "prelude.cuh") -> Entity:
     from .cxx_ast import Template
     from .parser import CudaParser
 
-    item = CudaParser().parse_unit(_prelude_lines(file)[name], file)[0]
+    text = simd.text(name) or _prelude_lines(file)[name.removeprefix("std::")]
+    item = CudaParser().parse_unit(text, PREFIX + file)[0]
     if isinstance(item, Template):
         return Entity(name, item.decl[0], (), tuple(item.params))
     assert isinstance(item, Function)

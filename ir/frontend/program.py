@@ -43,6 +43,8 @@ class Program:
     enums: dict[str, c_ast.Enum] = field(default_factory=dict)
     bad: list[Bad] = field(default_factory=list)
     using: set[str] = field(default_factory=set)
+    by_reference: dict[str, set[int]] | None = None
+    """Argument positions that functions take by non-const reference, worked out once when first asked for."""
     dialect: Dialect = CUDA
 
     @property

@@ -23,6 +23,7 @@ import numpy as np
 from ..diagnostics import KtcError
 from ..types import Scalar
 from . import integers
+from .realmath import MIXED
 from .rounding import round_to
 
 
@@ -130,6 +131,8 @@ class Domain(ABC):
 
     def call(self, fn: str, args: list, t: Scalar):
         if t.is_float:
+            if fn in MIXED and self.exact:
+                raise Unsupported(f"no exact meaning for the function '{fn}'")
             return self.float_call(fn, args, t)
         if fn not in integers.FUNCTIONS:
             raise Unsupported(f"no meaning for the integer function '{fn}'")

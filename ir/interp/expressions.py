@@ -32,6 +32,7 @@ from ..walk import walk_expr
 from .access import access
 from .domain import Unsupported
 from .frames import Active, Frame, is_uniform, spread
+from .integers import from_float
 from .realmath import BOOLEAN
 from .reshape import reshape_bits
 from .state import State
@@ -216,6 +217,8 @@ class Evaluator:
         t = scalar_of(e.args[0].type)
         out = self.state.domain.call(e.fn, args, t)
         returned = scalar_of(e.ty)
+        if returned.is_int and t.is_float and e.fn not in BOOLEAN:
+            return from_float(out, returned)
         if out.dtype == np.bool_ and e.fn in BOOLEAN and returned.kind != "bool":
             return self.state.domain.cast(out, Scalar("bool", 8), returned)
         return out

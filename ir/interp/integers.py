@@ -119,6 +119,27 @@ def cdiv(a, b):
     return _quotient(a + b - np.asarray(b).dtype.type(1), b)
 
 
+def mul24(a, b):
+    """The product of the low 24 bits of each (sign-extended for signed types), modulo 2^32."""
+    dtype = np.asarray(a).dtype
+    low = [(np.asarray(x).astype(np.int64) & 0xFFFFFF) for x in (a, b)]
+    if dtype.kind == "i":
+        low = [(x ^ 0x800000) - 0x800000 for x in low]
+    return (low[0] * low[1]).astype(np.uint64).astype(np.uint32).astype(dtype)[()]
+
+
+def dp4a(a, b, c):
+    """The sum of the products of four bytes, added to ``c``; signed if ``a`` is."""
+    dtype = np.asarray(c).dtype
+    total = np.asarray(c).astype(np.int64)
+    for i in range(4):
+        x, y = ((np.asarray(v).astype(np.int64) >> (8 * i)) & 0xFF for v in (a, b))
+        if np.asarray(a).dtype.kind == "i":
+            x, y = ((v ^ 0x80) - 0x80 for v in (x, y))
+        total = total + x * y
+    return total.astype(np.uint64).astype(np.uint32).astype(dtype)[()]
+
+
 FUNCTIONS: dict[str, Callable] = {
     "min": np.minimum,
     "max": np.maximum,
@@ -130,6 +151,8 @@ FUNCTIONS: dict[str, Callable] = {
     "mulhi": mulhi,
     "byte_perm": byte_perm,
     "cdiv": cdiv,
+    "mul24": mul24,
+    "dp4a": dp4a,
 }
 
 

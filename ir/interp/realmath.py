@@ -34,6 +34,12 @@ REALS: dict[str, Callable] = {
     "erf": _each(math.erf, 1), "erfc": _each(math.erfc, 1),
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
     "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "sinpi": lambda x: np.sin(np.pi * np.fmod(x, 2.0)), "cospi": lambda x: np.cos(np.pi * np.fmod(x, 2.0)),
+    "lgamma": _each(math.lgamma, 1), "tgamma": _each(math.gamma, 1), "rcbrt": lambda x: 1.0 / np.cbrt(x),
+    "normcdf": _each(lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)), 1), "rhypot": lambda a, b: 1.0 / np.hypot(a, b),
+    "logb": lambda x: np.floor(np.log2(np.abs(x))), "ilogb": lambda x: np.frexp(x)[1] - 1.0,
+    "ldexp": lambda x, e: np.ldexp(x, np.asarray(e).astype(np.int64)),
     "abs": np.abs, "saturate": _saturate,
     "pow": np.power, "fmod": np.fmod, "remainder": _each(math.remainder, 2),
     "min": np.fmin, "max": np.fmax, "copysign": np.copysign, "hypot": np.hypot,
@@ -51,6 +57,9 @@ ALIASES: dict[str, str] = {
 """Fast and explicitly rounded-to-nearest versions compute the same real function; only their error bound differs."""
 
 OPERATORS: dict[str, str] = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+MIXED = frozenset({"ldexp", "ilogb"})
+"""Functions between floats and integers: an exact domain has no powers of two to scale by."""
 
 BOOLEAN = frozenset({"isnan", "isinf", "isfinite", "signbit"})
 
