@@ -28,8 +28,14 @@ SPELL = {
     "i64": "long long",
     "u64": "unsigned long long", "bool": "bool", "f16x2": "__half2", "bf16x2": "__nv_bfloat162", "f32x2": "float2",
 }  # fmt: skip
-DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64, "bool": np.bool_,
-          **{f"{k}{b}": np.dtype(f"{'u' if k == 'u' else ''}int{b}") for k in "iu" for b in (8, 16, 32, 64)}}  # fmt: skip
+DTYPES = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "bool": np.bool_,
+    **{f"{k}{b}": np.dtype(f"{'u' if k == 'u' else ''}int{b}") for k in "iu" for b in (8, 16, 32, 64)},
+}
 LETTERS = {"F": ("f32", "f64"), "H": ("f16", "bf16"), "A": ("i32", "f32", "u64"), "I": ("i32", "u64"), "T": ("f32",)}
 PAIRS = ("f16x2", "bf16x2")
 NO_VALUE = frozenset({"ignore", "trap", "first", "barrier", "fence", "store", "system"})
