@@ -164,21 +164,29 @@ def _entry(cubin: Path, name: str, args: list[str]) -> str | None:
 # ------------------------------------------------------------------------------------------------------------ run
 
 
-def run(out: Path, only: str, seconds: float) -> None:
+def run(out: Path, only: str, seconds: float, jobs: int) -> None:
     """Every prepared kernel in a process of its own; a line each and the totals."""
-    rows = []
+    from concurrent.futures import ThreadPoolExecutor
+
+    rows: list[dict[str, str]] = []
     start = time.monotonic()
-    for pickled in sorted(out.glob("*.pkl")):
-        if only in pickled.name and time.monotonic() - start < seconds:
-            command = [sys.executable, __file__, "one", str(pickled)]
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=40)
-                lines = [x for x in done.stdout.splitlines() if x.startswith("{")]
-                row = json.loads(lines[-1]) if lines else {"original": (done.stderr.strip() or "died")[-160:]}
-            except subprocess.TimeoutExpired:
-                row = {"original": "timeout"}
-            rows.append({"kernel": pickled.stem, **row})
-            print(json.dumps(rows[-1]), flush=True)
+
+    def job(pickled: Path) -> None:
+        if time.monotonic() - start > seconds:
+            return
+        try:
+            done = subprocess.run(
+                [sys.executable, __file__, "one", str(pickled)], capture_output=True, text=True, timeout=40
+            )
+            lines = [x for x in done.stdout.splitlines() if x.startswith("{")]
+            row = json.loads(lines[-1]) if lines else {"original": (done.stderr.strip() or "died")[-160:]}
+        except subprocess.TimeoutExpired:
+            row = {"original": "timeout"}
+        rows.append({"kernel": pickled.stem, **row})
+        print(json.dumps(rows[-1]), flush=True)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(job, sorted(p for p in out.glob("*.pkl") if only in p.name)))
     counted = [r for r in rows if r.get("original") == "runs"]
     print(f"{len(rows)} kernels; original runs, writes, repeats: {len(counted)}", flush=True)
     for target in ("cuda", "opencl"):
@@ -291,12 +299,13 @@ def main() -> None:
     arguments.add_argument("trees", nargs="*")
     arguments.add_argument("-I", dest="folders", action="append", default=[])
     arguments.add_argument("--only", default="")
+    arguments.add_argument("--jobs", type=int, default=1)
     arguments.add_argument("--seconds", type=float, default=1e9)
     o = arguments.parse_args()
     if o.what == "prepare":
         prepare(o.out, o.trees, o.folders)
     elif o.what == "run":
-        run(o.out, o.only, o.seconds)
+        run(o.out, o.only, o.seconds, o.jobs)
     else:
         print(json.dumps(one(o.out)))
 
