@@ -57,6 +57,12 @@ def _float_atomic(x: Any) -> bool:
     return isinstance(x, n.Atomic) and isinstance(x.value.type, t.Scalar) and x.value.type.is_float
 
 
+LIBM = frozenset({
+    "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "rsqrt", "cbrt", "sin", "cos", "tan", "sinh",
+    "cosh", "tanh", "asin", "acos", "atan", "atan2", "pow", "erf", "erfc", "lgamma", "tgamma", "hypot",
+})  # fmt: skip
+"""Functions whose last bits are the library's own; division and square root are rounded correctly everywhere."""
+
 CONSTRUCTS: tuple[Construct, ...] = (
     Construct(
         "__half buffers",
@@ -81,6 +87,13 @@ CONSTRUCTS: tuple[Construct, ...] = (
     ),
     Construct("double", _scalar_is("float", 64), "double", "double, needs cl_khr_fp64", "float64"),
     Construct("__shared__ array", _shared, "__shared__", "__local, hoisted to kernel scope", "a per-block array"),
+    Construct(
+        "dynamic shared memory",
+        lambda x: isinstance(x, n.Alloc) and x.dynamic,
+        "the same",
+        "a __local argument behind the others; the host gives its size",
+        "a per-block array",
+    ),
     Construct(
         "__syncthreads",
         lambda x: isinstance(x, n.Barrier) and x.scope == "block",
@@ -127,6 +140,13 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("cp.async", _is(n.AsyncCopy, n.AsyncCommit, n.AsyncWait), "a plain copy", "a plain copy", "a plain copy"),
     Construct("tensor cores (mma, ldmatrix)", _is(n.Mma, n.MatrixLoad, n.TileMma), "refused", "refused", "refused"),
     Construct("fast intrinsics (__expf, ...)", _call("fast_"), "the same", "native_*", "the precise function"),
+    Construct(
+        "math library (exp, ...)",
+        lambda x: isinstance(x, n.Call) and x.fn in LIBM,
+        "ROCm's library: last bits may differ",
+        "OpenCL's library: last bits may differ",
+        "the host's library: last bits may differ",
+    ),
     Construct(
         "directed rounding (__fadd_rn, ...)",
         lambda x: isinstance(x, n.Call) and x.fn.endswith(("_rn", "_rz", "_ru", "_rd")),

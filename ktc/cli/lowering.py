@@ -108,6 +108,7 @@ def port(
     ] = True,
     arch: Annotated[str, Option("--arch", help="Architecture to compile for: gfx90a, gfx1100, sm_90, ...")] = "",
     output: OutPath = "",
+    launcher: Annotated[str, Option("--launcher", metavar="FILE", help="Write host code that launches it there.")] = "",
     json_: Json = False,
 ) -> None:
     """Port a kernel to another language, with a report of what needed more than renaming.
@@ -115,6 +116,7 @@ def port(
     Examples:
       ktc port kernels/serving/fused_add_rmsnorm --to hip -o fused_add_rmsnorm.hip
       ktc port k.cu --to opencl --json
+      ktc port k.cl --to hip -o k.hip --launcher k_launch.cpp
     """
     from ktc import emission
 
@@ -125,7 +127,10 @@ def port(
     compiled = _try_compile(program, to.value, values, arch) if check and to is not Backend.numba else None
     if json_:
         return print_json({**result.to_json(), "constructs": rows, "compiles": compiled})
+    host = emission.emit(program, to.value, "launcher", values, arch or None).text if launcher else ""
     put(result.text, output)
+    if launcher:
+        put(host, launcher)
     text = table(["construct", "place", "in the port"], [(r["construct"], r["place"], r["becomes"]) for r in rows])
     note(text if rows else "every construct carries over under its own name")
     for line in result.notes:

@@ -16,6 +16,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 COMMANDS = (
     "lower", "passes", "sites", "verify", "tune", "optimize", "port", "replay", "report", "doctor", "kernels", "init",
+    "parse",
 )  # fmt: skip
 
 SCALE = """
@@ -207,6 +208,19 @@ def test_doctor_says_what_is_there_and_how_to_get_the_rest(ktc_run: Run) -> None
 
 def test_no_colour_where_it_is_not_wanted(ktc_run: Run) -> None:
     assert "\x1b[" not in ktc_run("kernels").stdout + ktc_run("lower", "nothing.cu").stderr
+
+
+def test_port_writes_kernel_and_launcher_from_any_language(ktc_run: Run, scale: str, tmp_path: Path) -> None:
+    done = ktc_run("port", scale, "--to", "hip", "--no-check", "-o", "k.hip", "--launcher", "k_launch.cpp")
+    assert done.returncode == 0, done.stderr
+    assert (
+        "hipLaunchKernelGGL" in (tmp_path / "k_launch.cpp").read_text()
+        or "<<<" in (tmp_path / "k_launch.cpp").read_text()
+    )
+    done = ktc_run("port", "k.hip", "--to", "opencl", "--no-check", "-o", "k.cl")
+    assert done.returncode == 0 and "__kernel void scale" in (tmp_path / "k.cl").read_text()
+    done = ktc_run("port", "k.cl", "--to", "cuda", "--no-check")
+    assert done.returncode == 0 and "__global__ void scale" in done.stdout
 
 
 def test_port_to_python_compiles_nothing(ktc_run: Run, scale: str) -> None:
