@@ -58,7 +58,7 @@ def main() -> None:
             if a.json:
                 with a.json.open("a") as f:
                     f.write(json.dumps(row) + "\n")
-    a.out.write_text(table(rows, bandwidth))
+        a.out.write_text(table(rows, bandwidth))
 
 
 def contest(bench: Bench, entry: Entry, a: argparse.Namespace, bandwidth: float):
@@ -108,8 +108,8 @@ def _tuned(bench: Bench, entry: Entry, work: Any, sizes: Any, sets: Any, budget:
     for template in entry.templates:
         try:
             scripts += bench.configurations(work, entry.variant, template, sizes, budget)
-        except Exception as e:
-            print(f"  {entry.name}: {template}: {type(e).__name__}: {e}", flush=True)
+        except Exception as e:  # refused here, or no tuple fits these sizes
+            print(f"  {entry.name}: {template}: {str(e)[:160]}", flush=True)
     began = time.perf_counter()
     made = bench.build(work, entry.variant, scripts)
     compiled = time.perf_counter()
