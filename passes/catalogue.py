@@ -36,6 +36,7 @@ ROWS: dict[str, str] = {
     "block-swizzle": "block_swizzle:BlockSwizzle",
     "tensorize": "tensorize:Tensorize",
     "row-cache": "row_cache:RowCache",
+    "online-reduction": "online_reduction:OnlineReduction",
     "rows-mapping": "rows_mapping:RowsMapping",
     "split-reduction": "split_reduction:SplitReduction",
     "reduce-strategy": "reduce_strategy:ReduceStrategy",

@@ -61,7 +61,9 @@ def kept_values(body: Body, found: list[Loop], loads_only: bool = False) -> list
     """What the loops ``found`` compute more than once; ``loads_only``: what they load more than once."""
     out: list[Kept] = []
     for block in sibling_lists(body):
-        views = [_view(s, k) for k, s in enumerate(block) if isinstance(s, Par | Reduce) and any(s is f for f in found)]
+        views = [
+            view_of(s, k) for k, s in enumerate(block) if isinstance(s, Par | Reduce) and any(s is f for f in found)
+        ]
         origins: dict[Expr, tuple[int, list[Sym]]] = {}
         for b, later in enumerate(views):
             for value in _again(block, views[:b], later, loads_only):
@@ -72,7 +74,7 @@ def kept_values(body: Body, found: list[Loop], loads_only: bool = False) -> list
     return out
 
 
-def _view(loop: Loop, at: int) -> View:
+def view_of(loop: Loop, at: int = 0) -> View:
     changed = assigned(loop.body)
     constants = {
         s.sym: s.init for s in loop.body if isinstance(s, Decl) and s.init is not None and s.sym not in changed
@@ -181,7 +183,7 @@ def _accs(loop: Loop) -> tuple[Acc, ...]:
 
 def replace_values(loop: Loop, rows: dict[Expr, Sym]) -> Loop:
     """``loop`` reading ``rows[value][i]`` where it computes a value (over its own variable); unread constants go."""
-    view = _view(loop, 0)
+    view = view_of(loop, 0)
 
     def swap(e: Expr) -> Expr | None:
         row = rows.get(view.value_of(e, loop.var))
@@ -192,7 +194,7 @@ def replace_values(loop: Loop, rows: dict[Expr, Sym]) -> Loop:
 
 def store_value(loop: Loop, value: Expr, row: Sym, name: str) -> Loop:
     """``loop`` storing ``value`` (over its variable) to ``row[i]`` where it first computes it, under a name."""
-    view = _view(loop, 0)
+    view = view_of(loop, 0)
     body = list(loop.body)
     for k, s in enumerate(body):
         if isinstance(s, Decl) and s.init is not None and view.value_of(s.init, loop.var) == value:
@@ -270,4 +272,4 @@ def _without_dead(loop: Loop) -> Loop:
         loop = dataclasses.replace(loop, body=body)
 
 
-__all__ = ["Kept", "kept_values", "replace_values", "sibling_lists", "store_value"]
+__all__ = ["Kept", "View", "kept_values", "replace_values", "sibling_lists", "store_value", "view_of"]

@@ -13,6 +13,8 @@ from expert_hgemm import HGEMM
 ROW = "[vec $V, thread.x $T, unroll $U]"
 SWEEP = "[vec $V, thread.x $T, seq]"
 FLAT = "[vec $V, thread.x $T, unroll $U, block.x]"
+ONLINE = f"raise | online-reduction{{loop=i map={ROW}}} | fast-math{{fns=exp,div}}"
+BOUNDS = "launch-bounds{blocks=$M:(2,3)}"
 FAST = "fast-math{fns=exp,div,tanh}"
 
 
@@ -151,7 +153,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("serving/fused_add_rmsnorm", _rows("i"), _both("fused_add_rmsnorm")),
     Entry("training/layernorm", _rows("i"), _both("layernorm")),
     Entry("training/softmax", _rows("i", FAST), _both("softmax")),
-    Entry("training/cross_entropy", _rows("i", FAST), _both("cross_entropy")),
+    Entry("training/cross_entropy", (*_rows("i", FAST), ONLINE, f"{ONLINE} | {BOUNDS}"), _both("cross_entropy")),
     Entry(
         "training/column_sum",
         (
