@@ -98,7 +98,9 @@ class OpenCLCollectives(Dialect):
             where = "memory_scope_device" if scope == "device" else "memory_scope_all_svm_devices"
             return f"atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, {where});"
         self.refuse(
-            "FENCE", f"a fence at {scope} scope needs OpenCL C 2.0", "split the kernel where blocks communicate"
+            "FENCE",
+            f"a fence at {scope} scope needs OpenCL C 2.0",
+            "where blocks share a sum, use reduce-strategy{strategy=atomic}; else split the kernel",
         )
 
     def atomic(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:

@@ -15,7 +15,7 @@ PARTS = tuple("0123456789")
 """A thread axis may be split: ``thread.x0 4`` and ``thread.x1 8`` are the fast and the slow part of ``threadIdx.x``."""
 
 REDUCE_OPS = frozenset({"+", "*", "min", "max", "&", "|", "^"})
-STRATEGIES = frozenset({"auto", "serial", "shuffle", "shared"})
+STRATEGIES = frozenset({"auto", "serial", "shuffle", "shared", "atomic", "ticket"})
 _AXIS_OF = {"lane": ("thread", "x"), "warp": ("thread", "y")}
 """Lanes run along x and warps along y when a loop is spread over both (see lowering)."""
 

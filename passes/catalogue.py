@@ -40,6 +40,8 @@ ROWS: dict[str, str] = {
     "rows-mapping": "rows_mapping:RowsMapping",
     "split-reduction": "split_reduction:SplitReduction",
     "reduce-strategy": "reduce_strategy:ReduceStrategy",
+    "privatize-atomics": "privatize_atomics:PrivatizeAtomics",
+    "warp-aggregate": "warp_aggregate:WarpAggregate",
     "persistent": "persistent:Persistent",
     "launch-bounds": "launch_bounds:LaunchBounds",
     "specialize": "specialize:Specialize",

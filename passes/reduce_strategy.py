@@ -5,6 +5,7 @@ before                                              after reduce-strategy{loop=i
 
 shuffle: lane exchanges inside warps, one shared slot per warp across them. shared: a tree in shared memory, for targets
 without warp operations. serial: every thread walks the whole range (no exchange; only for loops without thread levels).
+atomic, ticket: how the blocks of a reduction that spans several combine (see ``lowering/grid_reduce``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ktc.ir.nodes import Reduce
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .loops import find_loops, loops, replace_loops, required
 
-STRATEGIES = ("auto", "shuffle", "shared", "serial")
+STRATEGIES = ("auto", "shuffle", "shared", "serial", "atomic", "ticket")
 
 
 class ReduceStrategy(Pass):
@@ -26,7 +27,7 @@ class ReduceStrategy(Pass):
     summary = "combine a reduction's partial results by shuffles, a shared-memory tree, or not at all"
     params = (
         ParamSpec("loop", "the reduction's loop", required=True),
-        ParamSpec("strategy", "auto | shuffle | shared | serial", required=True),
+        ParamSpec("strategy", "auto | shuffle | shared | serial | atomic | ticket", required=True),
     )
     refusals = ("E-PLACE", "E-REDUCE-NONE", "E-REDUCE-STRATEGY", "E-REDUCE-SERIAL")
     flags = ("reassociates",)

@@ -4,7 +4,8 @@
     out[0] = f(s)
 
 *Atomic*, where all that follows is ``atomic op buffer[...], s`` with the reduction's own operation: each block applies
-its part. *Ticket*, for anything else:
+its part. Floating-point sums would then depend on the blocks' order, so they need ``strategy atomic`` for it.
+*Ticket*, for anything else:
 
     partials[block] = s                     # one element a block and result
     fence; barrier
@@ -78,7 +79,7 @@ def lower_grid_reduce(
     """
     _check_place(s, rest, scope, st)
     inside = scope.inside(in_par=True)
-    if _only_atomics(s, rest):
+    if _by_atomics(s, rest):
         return (*partial, *lower(rest, inside))
     terms = plan(s, st.decide.value).hw
     threads = [h for h in terms if h.level == "thread"]
@@ -146,6 +147,13 @@ def is_last_act(body: Body, s: Reduce) -> bool:
             alone = not any(has_effect(y) for y in before) and k + 1 == len(body)
             return alone and isinstance(x, Par) and all(is_last_act(b, s) for b in bodies(x))
     return False
+
+
+def _by_atomics(s: Reduce, rest: Body) -> bool:
+    ordered = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in s.accs)
+    if s.strategy == "ticket" or (ordered and s.strategy != "atomic"):
+        return False
+    return _only_atomics(s, rest)
 
 
 def _only_atomics(s: Reduce, rest: Body) -> bool:

@@ -76,7 +76,7 @@ def across_threads(s: Reduce, acc: Acc, var: Sym, axis: str, n: Expr, st: State,
         )  # fmt: skip
     size = st.decide.value(n)
     strategy = s.strategy
-    if strategy == "auto":
+    if strategy in ("auto", "atomic", "ticket"):  # the last two say how blocks combine
         strategy = "shuffle" if axis == "x" and (size is None or size % WARP == 0 or _pow2(size)) else "shared"
     if size == 1:
         return (), ()

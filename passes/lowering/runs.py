@@ -19,6 +19,7 @@ from typing import Any
 from ktc.ir.nodes import (
     Alloc,
     Assign,
+    Atomic,
     Binary,
     Body,
     Break,
@@ -145,7 +146,7 @@ def extract_loads(run: Body) -> Body:
     for s in run:
         if isinstance(s, Decl) and s.init is not None and guarded_load(s.init) is not None:
             out.append(s)
-        elif isinstance(s, Decl | Assign | Store | Eval):
+        elif isinstance(s, Decl | Assign | Store | Eval | Atomic):
             temps: list[Stmt] = []
             names: dict[Expr, Sym] = {}
 
@@ -185,7 +186,7 @@ def _map_unconditional(s: Stmt, f) -> Stmt:
 
     fields = {n: getattr(s, n) for n in ("init", "value") if isinstance(getattr(s, n, None), Expr)}
     changes: dict[str, Any] = {n: go(e) for n, e in fields.items()}
-    if isinstance(s, Store):
+    if isinstance(s, Store | Atomic):
         changes["index"] = tuple(go(x) for x in s.index)
     return dataclasses.replace(s, **changes)
 

@@ -165,6 +165,16 @@ ENTRIES: tuple[Entry, ...] = (
         _both("column_sum"),
         target=0.85,
     ),
+    Entry(
+        "basic/histogram",
+        (
+            "raise | tile{loops=i sizes=$CHUNK:(65536,262144,1048576)}"
+            " | distribute{loop=i map=[vec $V:(8,16), thread.x $T:(256,512,1024), seq]}"
+            " | privatize-atomics{array=count bins=256 copies=$C:(1,2,4,8)}",
+        ),
+        ("histogram",),
+        target=0.85,
+    ),
     Entry("basic/sum", _whole("tid"), _both("sum"), target=0.85),
     Entry("basic/dot", _whole("tid"), _both("dot"), target=0.85),
     Entry("dense/saxpy", (f"raise | distribute{{loop=i map={FLAT}}}",), _both("saxpy"), target=0.93),

@@ -81,8 +81,12 @@ def test_whole_sums_on_awkward_sizes(levels: str) -> None:
 
 
 def test_parts_go_by_atomics_or_by_the_last_block() -> None:
-    atomic = materialise(applied(BLOCKS, "split-reduction{loop=t map=[thread.x 32, block.x 3, seq]}"))
-    assert not any(p.scratch for p in atomic.params)
+    split = "split-reduction{loop=t map=[thread.x 32, block.x 3, seq]}"
+    for script in (f"{split} | reduce-strategy{{loop=i strategy=atomic}}", split):
+        atomic = materialise(applied(BLOCKS if "atomic" in script else WALK, script))
+        assert not any(p.scratch for p in atomic.params)
+    floats = materialise(applied(BLOCKS, split))  # the order of blocks would show
+    assert any(p.scratch for p in floats.params)
     ticket = materialise(applied(COLUMNS, "split-reduction{loop=i map=[thread.y 2, block.y 3, seq]}"))
     assert [p.sym.name for p in ticket.params if p.scratch is not None] == ["s_parts", "tickets"]
     assert canonical(parse_kernel(print_kernel(ticket))) == canonical(ticket)
