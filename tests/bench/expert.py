@@ -40,6 +40,7 @@ def main() -> None:
     p.add_argument("--tune", type=int, default=0, metavar="BUDGET", help="configurations a template and scenario")
     p.add_argument("--kernels", nargs="*", default=[], help="names or folders; all by default")
     p.add_argument("--scenarios", nargs="*", default=[], help="substrings of scenario names; all by default")
+    p.add_argument("--templates", nargs="*", default=[], help="substrings of the templates to tune; all by default")
     p.add_argument("--out", type=Path, default=ROOT / "kernels" / "EXPERT.md")
     p.add_argument("--json", type=Path, help="append one line a scenario to this file")
     p.add_argument("--write", type=Path, help="folder that winners are written below (the checkout's root, say)")
@@ -49,9 +50,8 @@ def main() -> None:
     bench, bandwidth = Bench(), copy_bandwidth()
     print(f"copy bandwidth {bandwidth / 1e12:.3f} TB/s", flush=True)
     rows: list[dict[str, Any]] = []
-    for entry in ENTRIES:
-        if a.kernels and entry.name not in a.kernels and entry.folder not in a.kernels:
-            continue
+    named = {e.name: e for e in ENTRIES} | {e.folder: e for e in ENTRIES}
+    for entry in (named[k] for k in a.kernels) if a.kernels else ENTRIES:
         for row in contest(bench, entry, a, bandwidth):
             rows.append(row)
             print(line(row), flush=True)
@@ -79,7 +79,8 @@ def contest(bench: Bench, entry: Entry, a: argparse.Namespace, bandwidth: float)
         sets = buffer_sets(work, scenario.sizes, entry.variant)
         found = bench.build(work, entry.variant, _fitting(work, entry.variant, committed, scenario.sizes))
         if a.tune and not scenario.heldout:
-            found = _tuned(bench, entry, work, scenario.sizes, sets, a.tune)[:FINALISTS] + found
+            templates = [t for t in entry.templates if not a.templates or any(s in t for s in a.templates)]
+            found = _tuned(bench, entry, work, templates, scenario.sizes, sets, a.tune)[:FINALISTS] + found
         judge = Judge(work, entry.variant, naive.exe, sets[0])
         found = [m for m in found if _verified(bench, work, entry.variant, naive, m, judge, known)]
         del judge
@@ -103,9 +104,11 @@ def _fitting(work: Any, variant: str, scripts: list[str], sizes: Mapping[str, in
     return [s for s in dict.fromkeys(scripts) if runnable(lowered_kernel(work, variant, s), work, sizes)]
 
 
-def _tuned(bench: Bench, entry: Entry, work: Any, sizes: Any, sets: Any, budget: int) -> list[Made]:
+def _tuned(
+    bench: Bench, entry: Entry, work: Any, templates: list[str], sizes: Any, sets: Any, budget: int
+) -> list[Made]:
     scripts: list[str] = []
-    for template in entry.templates:
+    for template in templates:
         try:
             scripts += bench.configurations(work, entry.variant, template, sizes, budget)
         except Exception as e:  # refused here, or no tuple fits these sizes
