@@ -48,11 +48,12 @@ from ktc.ir.nodes import (
     fresh,
 )
 from ktc.ir.types import I32, Array, Scalar
+from ktc.ir.uniformity import THREAD_LEVELS
 from ktc.ir.walk import map_body, rename, substitute_expr
 
 from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from .distribute import check_levels, set_distribution
-from .loops import find_loops, loops, required
+from .loops import Loop, find_loops, loops, required
 from .lowering.reduction import identity
 from .sweeps import sibling_lists, view_of
 
@@ -86,7 +87,9 @@ class OnlineReduction(Pass):
     flags = ("reassociates",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        names = dict.fromkeys(p.top.var.name for p in pairs(kernel.body))
+        every = loops(kernel)
+        found = [p for p in pairs(kernel.body) if not _others_on_threads(every, p)]
+        names = dict.fromkeys(p.top.var.name for p in found)
         text = "map=[vec $V, thread.x $T, unroll $U]"
         return [Site(f"online-reduction{{loop={n} {text}}}", "one read of rows of any length") for n in names]
 
@@ -115,6 +118,12 @@ class OnlineReduction(Pass):
         kernel = kernel.with_(body=body, flags=kernel.flags | {"reassociates"})
         done = set_distribution(kernel, [s for s in loops(kernel) if s.var in tops], spec, exact=False, owner=self.name)
         return done if isinstance(done, Refused) else Result(done.kernel, ("one sweep in tiles",))
+
+
+def _others_on_threads(every: list[Loop], p: Pair) -> bool:
+    """Whether loops beside the pair are spread over threads: they would have to follow its new distribution."""
+    beside = (s for s in every if s.var not in (p.top.var, p.total.var))
+    return any(lv.kind in THREAD_LEVELS for s in beside for lv in s.dist)
 
 
 def pairs(body: Body) -> Iterator[Pair]:
