@@ -125,6 +125,7 @@ TRANSPOSE = (
 )
 ALONG = "distribute{loop=%s map=[thread.x $TX:(32,64,128,256), block.x]}"
 ACROSS = "distribute{loop=%s map=[unroll $U:(1,2,4,8), thread.y $TY:(1,2,4), block.y]}"
+BARE = "distribute{loop=%s map=[block.%s]}"
 DEEP = "distribute{loop=%s map=[unroll $UZ:(1,2,4,8), block.z]}"
 
 
@@ -181,7 +182,11 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("basic/axpby", (f"raise | distribute{{loop=i map={FLAT}}}",), _both("axpby"), target=0.93),
     Entry("dense/sgemm", SGEMM, ("sgemm",), target=0.85, unit="2 * m * n * k"),
     Entry("dense/transpose", TRANSPOSE, _both("transpose"), target=0.93),
-    Entry("stencil/jacobi2d", (f"raise | {ALONG % 'x'} | {ACROSS % 'y'}",), target=0.85),
-    Entry("stencil/hotspot", (f"raise | {ALONG % 'col'} | {ACROSS % 'row'}",), target=0.85),
-    Entry("stencil/heat3d", (f"raise | {ALONG % 'x'} | {ACROSS % 'y'} | {DEEP % 'z'}",), target=0.85),
+    Entry("stencil/jacobi2d", (f"raise | {BARE % ('y', 'y')} | {ALONG % 'x'} | {ACROSS % 'y'}",), target=0.85),
+    Entry("stencil/hotspot", (f"raise | {BARE % ('row', 'y')} | {ALONG % 'col'} | {ACROSS % 'row'}",), target=0.85),
+    Entry(
+        "stencil/heat3d",
+        (f"raise | {BARE % ('z', 'z')} | {BARE % ('y', 'y')} | {ALONG % 'x'} | {ACROSS % 'y'} | {DEEP % 'z'}",),
+        target=0.85,
+    ),
 )
