@@ -126,8 +126,9 @@ def _single(kernel: Kernel, s: Store, lane: Sym | None, width: Expr) -> Body | R
     value: Expr = s.value
     cond: Expr | None = None
     other: Const | None = None
-    if isinstance(value, Select) and isinstance(value.b, Const):
-        value, cond, other = value.a, value.cond, value.b
+    guarded = s.value
+    if isinstance(guarded, Select) and isinstance(guarded.b, Const):
+        value, cond, other = guarded.a, guarded.cond, guarded.b
     if not isinstance(value, Load) or value.width != 1 or len(value.index) != 1:
         return Refused("E-ASYNC-FORM", "what is copied is not an element of a buffer as it is")
     element = scalar_of(value.buffer.type)

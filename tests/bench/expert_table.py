@@ -80,7 +80,7 @@ def _whole(loop: str) -> tuple[str, ...]:
     )
 
 
-def _sgemm(tm: int, tn: int, tk: int, row: str, col: str, pipe: str) -> str:
+def _sgemm(tm: int, tn: int, tk: int, row: str, col: str, pipe: str, blocks: int) -> str:
     """A product in tiles of ``tm x tn``: A transposed into shared memory, a pipeline of two, registers in halves."""
     ahead = {
         "prefetch": "multi-buffer{loop=k_tile.1 stages=2} | prefetch{loop=k_tile.1}",
@@ -93,16 +93,16 @@ def _sgemm(tm: int, tn: int, tk: int, row: str, col: str, pipe: str) -> str:
         f" | tile{{loops=k sizes={tk} tail=cut}} | register-tile{{loop=k_tile}}"
         " | stage-shared{array=A loop=k_tile transpose=yes} | stage-shared{array=B loop=k_tile vec=4}"
         f" | pad-shared{{array=A_s by=4}} | {ahead} | unroll{{loop=k factor={tk}}}"
-        " | launch-bounds{blocks=$M:(1,2,3,4)}"
+        f" | launch-bounds{{blocks={blocks}}}"
     )
 
 
 SGEMM = (
-    _sgemm(128, 256, 8, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 4", "prefetch"),
-    _sgemm(128, 128, 8, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "prefetch"),
-    _sgemm(128, 128, 16, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "async"),
-    _sgemm(64, 128, 16, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "async"),
-    _sgemm(64, 64, 16, "vec 4, thread.y 8, thread.z 2", "vec 4, thread.x 8, unroll 2", "prefetch"),
+    _sgemm(128, 256, 8, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 4", "prefetch", 1),
+    _sgemm(128, 128, 8, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "prefetch", 2),
+    _sgemm(128, 128, 16, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "async", 2),
+    _sgemm(64, 128, 16, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "async", 3),
+    _sgemm(64, 64, 16, "vec 4, thread.y 8, thread.z 2", "vec 4, thread.x 8, unroll 2", "prefetch", 4),
 )
 
 
