@@ -9,6 +9,7 @@ from ktc.ir.walk import used
 
 from .coordinates import conjuncts
 from .loops import upper_bound
+from .same import never_beyond
 
 
 def stripped(body: Body, bounds: dict[Sym, list[Expr]]) -> Body:
@@ -37,7 +38,7 @@ def _tighten(c: Expr, bounds: dict[Sym, list[Expr]], local: set[Sym]) -> bool:
         if (used(c) - {sym}) & (set(bounds) | local):
             continue
         hi = upper_bound(c, sym)
-        if hi is not None and not b[2:]:
+        if hi is not None and not b[2:] and never_beyond(hi, b[1]):
             b[1] = hi
             b.append(Const(True, I32))  # an upper bound has been taken
             return True
