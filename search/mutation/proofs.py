@@ -1,18 +1,94 @@
-"""Proofs that a surviving mutant means what the candidate means. Having passed the ladder is not one."""
+"""Proofs that a surviving mutant means what the candidate means. Having passed the ladder is not one.
+
+* the same normal form, launch and guards;
+* the one integer or boolean expression in which they differ has the same value under the facts that hold there, for all
+  sizes that the workload promises (z3);
+* a loop in whose step they differ runs at most once (z3);
+* the one warp exchange in which they differ leaves the same combination of lane values in every lane that is read
+  afterwards, by running it on 32 symbolic lanes (:mod:`.lanes`).
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import replace
+
 from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Body, Expr, For, Stmt
 from ktc.ir.text import canonical
+from ktc.ir.types import Scalar
+from ktc.search.verification import smt
 from ktc.search.verification.normal_form import normal
+
+from .lanes import same_exchange
+
+_HIDDEN = ("loc", "comments", "tags", "spelling")
 
 
 def equivalent(candidate: Kernel, mutant: Kernel) -> str:
     """Why the two are the same function of their inputs, on every launch; '' if that is not proved."""
-    if _launched_alike(candidate, mutant) and normal(candidate) == normal(mutant):
+    if canonical(candidate).launch != canonical(mutant).launch or candidate.assumptions != mutant.assumptions:
+        return ""
+    if normal(candidate) == normal(mutant):
         return "the same normal form"
+    if not smt.available():
+        return ""
+    return _bodies(candidate.body, mutant.body, smt.Context(candidate), ())
+
+
+def _bodies(a: Body, b: Body, context: smt.Context, after: Body) -> str:
+    """The proof about the first statement in which two bodies differ. ``after`` runs once the body has ended."""
+    if len(a) != len(b):
+        return ""
+    for k, (s, t) in enumerate(zip(a, b)):
+        if s == t:
+            context.after(s)
+            continue
+        if a[k + 1 :] != b[k + 1 :]:
+            return ""
+        return _statements(s, t, context, (*a[k + 1 :], *after))
     return ""
 
 
-def _launched_alike(a: Kernel, b: Kernel) -> bool:
-    return canonical(a).launch == canonical(b).launch and a.assumptions == b.assumptions
+def _statements(s: Stmt, t: Stmt, context: smt.Context, after: Body) -> str:
+    if type(s) is not type(t):
+        return ""
+    shown = [f.name for f in dataclasses.fields(s) if f.name not in _HIDDEN]
+    names = [name for name in shown if getattr(s, name) != getattr(t, name)]
+    if isinstance(s, For) and isinstance(t, For):
+        exchange = same_exchange((s,), (t,), after, context.kernel)
+        if exchange:
+            return exchange
+        if names == ["step"]:
+            once = context.at_most_once(s) and context.at_most_once(replace(t, var=s.var))
+            return "z3: the loop runs at most once" if once else ""
+    if len(names) != 1:
+        return ""
+    name, x, y = names[0], getattr(s, names[0]), getattr(t, names[0])
+    if name in ("then", "orelse", "body"):
+        context.enter(s, name)
+        return _bodies(x, y, context, () if isinstance(s, For) else after)
+    if isinstance(x, tuple):
+        pairs = [(p, q) for p, q in zip(x, y) if p != q] if len(x) == len(y) else []
+        return _expressions(*pairs[0], context) if len(pairs) == 1 and isinstance(pairs[0][0], Expr) else ""
+    return _expressions(x, y, context) if isinstance(x, Expr) and isinstance(y, Expr) else ""
+
+
+def _expressions(e: Expr, f: Expr, context: smt.Context) -> str:
+    """The smallest differing pair that is provably equal; conditions of lazy operators are not assumed."""
+    if type(e) is type(f):
+        differing = []
+        for d in dataclasses.fields(e):
+            x, y = getattr(e, d.name), getattr(f, d.name)
+            if d.name in _HIDDEN or x == y:
+                continue
+            if isinstance(x, tuple) and isinstance(y, tuple) and len(x) == len(y):
+                differing += [(p, q) for p, q in zip(x, y) if p != q]
+            else:
+                differing.append((x, y))
+        if len(differing) == 1 and all(isinstance(v, Expr) for v in differing[0]):
+            found = _expressions(*differing[0], context)
+            if found:
+                return found
+    whole = isinstance(e.type, Scalar) and (e.type.is_int or e.type.kind == "bool")
+    return "z3: one value under the facts that hold there" if whole and context.equal(e, f) else ""

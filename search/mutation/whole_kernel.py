@@ -17,6 +17,7 @@ from ktc.ir.nodes import (
     Decl,
     Expr,
     For,
+    HwIndex,
     If,
     Load,
     Stmt,
@@ -36,13 +37,16 @@ from .program_operators import BLIND
 def _launches(kernel: Kernel, field: str, new: Callable[[Expr], Expr]) -> Iterator[Kernel]:
     """Each axis of the grid or block that is not 1, changed."""
     launch = kernel.launch
-    if launch is None:
-        return
+    if launch is None or HwIndex(_EXTENT[field], "x") in all_exprs(kernel.body):
+        return  # the body strides by what the launch says: fewer threads do the same work
     extents: tuple[Expr, Expr, Expr] = getattr(launch, field)
     for k, e in enumerate(extents):
         if not (isinstance(e, Const) and e.value == 1):
             changed = tuple(new(x) if i == k else x for i, x in enumerate(extents))
             yield kernel.with_(launch=replace(launch, **{field: changed}))
+
+
+_EXTENT = {"grid": "grid_dim", "block": "block_dim"}
 
 
 def one_block_fewer(kernel: Kernel) -> list[Kernel]:

@@ -3,12 +3,13 @@
 With y the exact value (double), e the candidate's own running error bound (:mod:`ktc.ir.interp.bound`, which knows its
 accumulation depth and roundings) and h the result:
 
-    |h - y| <= e + 1e-9 |y|                       every element; NaN and infinities in the same places
-    rms(h - y) <= 4 max(rms(g - y), u rms(y) / 2)  over a buffer, g the original's result, u the output's round-off
-                                                   (more than 4 for a handful of elements, see FEW)
+    |h - y| <= min(e, u |y| + 4 (o - u |y|)) + 1e-9 |y|      every element; NaN and infinities in the same places
+    rms(h - y) <= 2 (1 + 4 / sqrt(n)) max(rms(g - y), u rms(y) / 2)      over a buffer of n elements
 
-The second rule catches what the first cannot: an accumulator silently narrowed comes with its own, looser, bound.
-Passes flagged ``fast_math`` are exempt from it, for they trade accuracy knowingly.
+o is the original's own bound, g its result, u the output's round-off. A narrowed accumulator comes with its own, looser,
+bound e: the original's stands against it, whose last rounding is counted once and what came before it four times, so
+that another order of summation fits. The second rule sees losses that no single element shows; few elements may differ
+by luck. Passes flagged ``fast_math`` are exempt from both but for e, for they trade accuracy knowingly.
 """
 
 from __future__ import annotations
@@ -18,9 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 from ktc.ir.interp.rounding import FLOAT_DTYPES, SMALLEST, UNIT_ROUNDOFF
 
-LOSS = 4.0
-"""How much larger the candidate's RMS error may be than the original's: another order of summation may cost a factor of
-two or three, a narrower accumulator costs thousands."""
+LOSS = 2.0
+"""How much larger the candidate's RMS error may be than the original's, over many elements."""
+
+LUCK = 4.0
+"""Over few: the ratio of two RMS errors of n elements scatters like 1 / sqrt(n)."""
+
+GROWTH = 4.0
+"""How much looser than the original's the bound before the last rounding may be: another order of summation."""
 
 FEW = {1: 637.0, 2: 31.6, 3: 11.9, 4: 7.3, 5: 5.5, 6: 4.5}
 """The same for buffers of that many elements, where chance decides: the root of the 0.999 quantile of Fisher's F with
@@ -64,6 +70,13 @@ def outside_bound(got: np.ndarray, exact: np.ndarray, bound: np.ndarray) -> Exce
     return Excess(tuple(int(i) for i in at), float(y[at]), float(h[at]), shown, float(allowed[at]))
 
 
+def no_looser(bound: np.ndarray, original: np.ndarray, exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The candidate's error bound, as far as it is not looser than the original's allows. Arrays of one shape."""
+    last = unit_roundoff(dtype) * np.abs(np.where(np.isfinite(exact), exact, 0.0))
+    before = np.maximum(original - last, 0.0)
+    return np.where(np.isfinite(original), np.minimum(bound, last + GROWTH * before), bound)
+
+
 def lost_accuracy(got: np.ndarray, original: np.ndarray, exact: np.ndarray) -> Excess | None:
     """Whether ``got`` is, over the whole buffer, clearly less accurate than ``original``."""
     h, g, y = (x.astype(np.float64) for x in (got, original, exact))
@@ -72,7 +85,8 @@ def lost_accuracy(got: np.ndarray, original: np.ndarray, exact: np.ndarray) -> E
         return None
     u = unit_roundoff(got.dtype)
     ours, theirs = _rms((h - y)[fine]), _rms((g - y)[fine])
-    allowed = FEW.get(int(fine.sum()), LOSS) * max(theirs, u * _rms(y[fine]) / 2)
+    few = FEW.get(int(fine.sum()), LOSS * (1 + LUCK / int(fine.sum()) ** 0.5))
+    allowed = few * max(theirs, u * _rms(y[fine]) / 2)
     return Excess((), theirs, ours, ours, allowed) if ours > allowed else None
 
 

@@ -1,0 +1,254 @@
+"""Index arithmetic and guards as formulas: equal for every size, or not. Needs z3 (the extra ``ktc[prove]``).
+
+Integers are unbounded here: that the arithmetic in question stays within its type is proved first. What is not integer
+arithmetic (a value that was loaded, a variable that changes) is an unknown, the same one for the same expression.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Knob,
+    Return,
+    Select,
+    Stmt,
+    Sym,
+    Unary,
+    Var,
+)  # fmt: skip
+from ktc.ir.types import Scalar
+from ktc.ir.walk import assigned, substitute_expr, walk_expr
+
+TIMEOUT_MS = 3000
+INDEX = {"thread": "block_dim", "block": "grid_dim"}
+
+
+def available() -> bool:
+    try:
+        import z3  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+@dataclass
+class Context:
+    """What holds where: facts about parameters and launch, then definitions and guards on the way to a statement."""
+
+    kernel: Kernel
+    facts: list[Any] = field(default_factory=list)
+    unknown: dict[Any, Any] = field(default_factory=dict)
+    changed: set[Sym] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.changed = {s for s in assigned(self.kernel.body) if isinstance(s.type, Scalar)}
+        for p in self.kernel.params:
+            if isinstance(p.sym.type, Scalar) and p.sym.type.is_int:
+                v, (low, high) = self.of(Var(p.sym)), p.range
+                self.facts += [v >= low] if low is not None else []
+                self.facts += [v <= high] if high is not None else []
+                self.facts += [v % p.divisible_by == 0] if p.divisible_by > 1 else []
+        launch = self.kernel.launch
+        if launch is not None:
+            for level, extents in (("block_dim", launch.block), ("grid_dim", launch.grid)):
+                for axis, e in zip("xyz", extents):
+                    self.facts.append(self.of(HwIndex(level, axis)) == self.of(e))
+        for a in self.kernel.assumptions:
+            self.facts.append(self.truth(a.expr))
+
+    def of(self, e: Expr) -> Any:
+        """An integer expression as a term."""
+        import z3
+
+        if isinstance(e, Const) and not isinstance(e.value, float):
+            return z3.IntVal(int(e.value))
+        if isinstance(e, Knob):
+            return z3.IntVal(self.kernel.knob_values[e.name])
+        if isinstance(e, Cast) and _int(e.to) and _int(e.x.type):
+            return self.of(e.x) if _widens(e) or self.fits(e.x, e.to) else self._fresh(e)
+        if isinstance(e, Binary) and e.op in _ARITHMETIC and _int(e.type):
+            return _ARITHMETIC[e.op](self.of(e.a), self.of(e.b))
+        if isinstance(e, Unary) and e.op == "-":
+            return -self.of(e.x)
+        if isinstance(e, Select):
+            return z3.If(self.truth(e.cond), self.of(e.a), self.of(e.b))
+        if isinstance(e, Call) and e.fn in _CALLS and _int(e.type):
+            return _CALLS[e.fn](*map(self.of, e.args))
+        if isinstance(e, HwIndex):
+            return self._index(e)
+        return self._fresh(e)
+
+    def truth(self, e: Expr) -> Any:
+        """A condition as a formula."""
+        import z3
+
+        if isinstance(e, Const):
+            return z3.BoolVal(bool(e.value))
+        if isinstance(e, Binary) and e.op in ("&&", "||"):
+            return (z3.And if e.op == "&&" else z3.Or)(self.truth(e.a), self.truth(e.b))
+        if isinstance(e, Unary) and e.op == "!":
+            return z3.Not(self.truth(e.x))
+        if isinstance(e, Binary) and e.op in _COMPARE and _int(e.a.type):
+            return _COMPARE[e.op](self.of(e.a), self.of(e.b))
+        return self._fresh(e) != 0
+
+    def enter(self, s: Stmt, branch: str) -> None:
+        """Facts inside a branch or loop body of ``s``."""
+        import z3
+
+        if isinstance(s, If):
+            self.facts.append(self.truth(s.cond) if branch == "then" else z3.Not(self.truth(s.cond)))
+        if isinstance(s, For) and branch == "body":
+            self.facts.append(self.truth(s.cond))
+            by = _increment(s)
+            if by is not None and _int(s.var.type):
+                rounds = z3.FreshInt("rounds")
+                self.facts += [
+                    rounds >= 0,
+                    self.of(Var(s.var)) == self.of(s.init) + rounds * self.of(by),
+                    self.of(by) > 0,
+                ]
+
+    def after(self, s: Stmt) -> None:
+        """Facts in the statements that follow ``s``."""
+        import z3
+
+        if isinstance(s, Decl) and s.init is not None and _int(s.sym.type) and s.sym not in self.changed:
+            self.facts.append(self.of(Var(s.sym)) == self.of(s.init))
+        if isinstance(s, If) and not s.orelse and len(s.then) == 1 and isinstance(s.then[0], Return):
+            self.facts.append(z3.Not(self.truth(s.cond)))
+
+    def _index(self, e: HwIndex) -> Any:
+        v, extent = self._fresh(e), INDEX.get(e.level)
+        bound = self._fresh(HwIndex(extent, e.axis)) if extent else None
+        for fact in [v >= 0, *([v < bound] if extent else [])]:
+            if not any(fact.eq(f) for f in self.facts):
+                self.facts.append(fact)
+        return v
+
+    def _fresh(self, e: Expr) -> Any:
+        import z3
+
+        if e not in self.unknown:
+            self.unknown[e] = z3.Int(f"u{len(self.unknown)}")
+        return self.unknown[e]
+
+    def proves(self, goal: Any) -> bool:
+        import z3
+
+        solver = z3.Solver()
+        solver.set("timeout", TIMEOUT_MS)
+        solver.add(*self.facts, z3.Not(goal))
+        return solver.check() == z3.unsat
+
+    def equal(self, a: Expr, b: Expr) -> bool:
+        """Whether two integer or boolean expressions have one value here."""
+        if a.type != b.type:
+            return False
+        mine = set(walk_expr(a))
+        new = [x for x in walk_expr(b) if x not in mine and isinstance(x, Binary) and _int(x.type)]
+        if not all(self.fits(x, x.type) for x in new):
+            return False
+        if _int(a.type):
+            return self.proves(self.of(a) == self.of(b))
+        is_bool = isinstance(a.type, Scalar) and a.type.kind == "bool"
+        return is_bool and self.proves(self.truth(a) == self.truth(b))
+
+    def fits(self, e: Expr, t: Any) -> bool:
+        """Whether the value of ``e`` is one of the type ``t`` here."""
+        low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+        v = self.of(e)
+        return self.proves(_and(v >= low, v <= high))
+
+    def at_most_once(self, s: For) -> bool:
+        """Whether the body of ``s`` runs at most once: after its first round the condition fails."""
+        import z3
+
+        if s.var in self.changed and any(x == s.var for x in assigned(s.body)):
+            return False
+        first = substitute_expr(s.cond, {s.var: s.init})
+        second = substitute_expr(s.cond, {s.var: substitute_expr(s.step, {s.var: s.init})})
+        return self.proves(z3.Implies(self.truth(first), z3.Not(self.truth(second))))
+
+
+def _and(*formulas: Any) -> Any:
+    import z3
+
+    return z3.And(*formulas)
+
+
+def _widens(e: Cast) -> bool:
+    a, b = e.x.type, e.to
+    assert isinstance(a, Scalar) and isinstance(b, Scalar)
+    if isinstance(e.x, HwIndex):
+        return b.bits >= 32  # below 2^31
+    return a == b or (b.bits > a.bits and (b.is_signed or not a.is_signed))
+
+
+def _int(t: object) -> bool:
+    return isinstance(t, Scalar) and t.is_int
+
+
+def _increment(s: For) -> Expr | None:
+    e = s.step
+    while isinstance(e, Cast):
+        e = e.x
+    return e.b if isinstance(e, Binary) and e.op == "+" and _strip(e.a) == Var(s.var) else None
+
+
+def _strip(e: Expr) -> Expr:
+    while isinstance(e, Cast):
+        e = e.x
+    return e
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    import z3
+
+    return z3.If(a >= 0, a / b, -(-a / b))
+
+
+_ARITHMETIC = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _quotient,
+    "%": lambda a, b: a - b * _quotient(a, b),
+}
+_COMPARE = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
+
+
+def _min(a: Any, b: Any) -> Any:
+    import z3
+
+    return z3.If(a < b, a, b)
+
+
+def _max(a: Any, b: Any) -> Any:
+    import z3
+
+    return z3.If(a > b, a, b)
+
+
+_CALLS = {"min": _min, "max": _max, "cdiv": lambda a, b: (a + b - 1) / b}
+
+__all__ = ["Context", "available"]
