@@ -13,10 +13,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import replace
 
-from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, Expr, For, Stmt
+from ktc.ir.kernel import Assume, Kernel
+from ktc.ir.nodes import Assign, Body, Call, Expr, For, Load, Stmt, Store, Var, WarpOp
 from ktc.ir.text import canonical
 from ktc.ir.types import Scalar
+from ktc.ir.walk import walk_expr
 from ktc.search.verification import smt
 from ktc.search.verification.normal_form import normal
 
@@ -27,8 +28,11 @@ _HIDDEN = ("loc", "comments", "tags", "spelling")
 
 def equivalent(candidate: Kernel, mutant: Kernel) -> str:
     """Why the two are the same function of their inputs, on every launch; '' if that is not proved."""
-    if canonical(candidate).launch != canonical(mutant).launch or candidate.assumptions != mutant.assumptions:
+    if canonical(candidate).launch != canonical(mutant).launch:
         return ""
+    dropped = [a for a in candidate.assumptions if a not in mutant.assumptions]
+    if dropped:
+        return "the dropped guard always holds" if smt.available() and _always(mutant, dropped) else ""
     if normal(candidate) == normal(mutant):
         return "the same normal form"
     if not smt.available():
@@ -38,6 +42,10 @@ def equivalent(candidate: Kernel, mutant: Kernel) -> str:
 
 def _bodies(a: Body, b: Body, context: smt.Context, after: Body) -> str:
     """The proof about the first statement in which two bodies differ. ``after`` runs once the body has ended."""
+    if len(b) == len(a) + 1:
+        k = next((k for k, (s, t) in enumerate(zip(a, b)) if s != t), len(a))
+        twice = k > 0 and b == (*a[:k], a[k - 1], *a[k:]) and _idempotent(a[k - 1])
+        return "max and min of a value twice are as once" if twice else ""
     if len(a) != len(b):
         return ""
     for k, (s, t) in enumerate(zip(a, b)):
@@ -72,6 +80,26 @@ def _statements(s: Stmt, t: Stmt, context: smt.Context, after: Body) -> str:
         pairs = [(p, q) for p, q in zip(x, y) if p != q] if len(x) == len(y) else []
         return _expressions(*pairs[0], context) if len(pairs) == 1 and isinstance(pairs[0][0], Expr) else ""
     return _expressions(x, y, context) if isinstance(x, Expr) and isinstance(y, Expr) else ""
+
+
+def _always(kernel: Kernel, dropped: list[Assume]) -> bool:
+    context = smt.Context(kernel)
+    return all(context.proves(context.truth(a.expr)) for a in dropped)
+
+
+def _idempotent(s: Stmt) -> bool:
+    """``x = max(x, e)`` where e does not read x: of a variable, or of memory that one thread owns between barriers."""
+    if isinstance(s, Assign):
+        target: Expr = Var(s.sym)
+    elif isinstance(s, Store):
+        target = Load(s.buffer, s.index)
+    else:
+        return False
+    e = s.value
+    if not (isinstance(e, Call) and e.fn in ("min", "max") and target in e.args):
+        return False
+    others = [x for arg in e.args if arg != target for x in walk_expr(arg)]
+    return target not in others and not any(isinstance(x, WarpOp) for x in others)
 
 
 def _expressions(e: Expr, f: Expr, context: smt.Context) -> str:

@@ -10,7 +10,7 @@ from ktc.ir.interp import Finding, Mismatch, RunResult, compare
 from ktc.ir.nodes import Stmt
 from ktc.ir.text import print_stmt
 
-from .instances import MAX_ELEMENTS, Instance, larger_instances
+from .instances import MAX_ELEMENTS, Instance, larger_instances, single_blocks
 from .job import Job, Outcome
 from .verdict import Failure
 
@@ -49,7 +49,8 @@ class _Progress:
 def exact(job: Job) -> Outcome:
     """No defect in the sanitizer, and the original's bits in the exact domains, on every instance the budget allows.
 
-    If a branch or loop of the candidate was never entered, a few larger instances are tried for its sake.
+    If a branch or loop of the candidate was never entered, or its grid never had a second block, a few larger instances
+    are tried for their sake.
     """
     if not job.instances:
         return Outcome("unknown", "no instance satisfies the assumptions and guards within the size limit")
@@ -64,11 +65,12 @@ def exact(job: Job) -> Outcome:
 
 
 def _ordered(job: Job, progress: _Progress) -> Iterator[Instance]:
-    """The usual instances, then larger ones while code remains that none has entered."""
+    """The usual instances, then larger ones while code remains that none has entered, or an axis of the grid on which
+    none had a second block."""
     yield from job.instances
-    if progress.unreached:
+    if progress.unreached or single_blocks(job.candidate, job.workload, progress.tried):
         for instance in larger_instances(job.original, job.candidate, job.workload, limit=LARGER * MAX_ELEMENTS):
-            if not progress.unreached:
+            if not (progress.unreached or single_blocks(job.candidate, job.workload, progress.tried)):
                 return
             progress.spent = 0
             yield instance

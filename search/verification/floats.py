@@ -26,12 +26,13 @@ def floats(job: Job) -> Outcome:
     """L3 in floating point: within the candidate's error bound, or bit-identical where rounding order cannot change."""
     chosen = _telling(job)
     identical = not may_round_differently(job.original, job.candidate)
-    for instance in chosen:
-        args = job.oracle.inputs(instance.sizes, exact=False)
+    wild = [(i, True) for i in chosen[: 1 + len(chosen) // 2]] if _spreadable(job) else []
+    for instance, spread in [*((i, False) for i in chosen), *wild]:
+        args = job.oracle.wild(instance.sizes) if spread else job.oracle.inputs(instance.sizes, exact=False)
         try:
-            want = job.oracle.run(instance.sizes, "float", exact=False)
+            want = job.oracle.run(instance.sizes, "float", exact=False, wild=spread)
             got = job.run(instance, args, "float", want)
-            failure = _bits(want, got, instance) if identical else _bounded(job, args, want, got, instance)
+            failure = _bits(want, got, instance) if identical else _bounded(job, args, want, got, instance, spread)
         except KtcError as e:
             if e.code != "E-INTERP-UNSUPPORTED":
                 raise
@@ -40,6 +41,15 @@ def floats(job: Job) -> Outcome:
             return Outcome("fail", str(failure), failure)
     how = "bit-identical" if identical else "within the error bound, no less accurate than the original"
     return Outcome("pass", f"{len(chosen)} instances {how}")
+
+
+def _spreadable(job: Job) -> bool:
+    """Whether float inputs may take any magnitude, and only the float types' own limits matter."""
+    floats = ("f16", "bf16", "f32", "f64")
+    return any(
+        a.role in ("in", "inout") and a.range is None and job.workload.dtype(a, job.oracle.variant) in floats
+        for a in job.workload.args
+    )
 
 
 def _telling(job: Job) -> list[Instance]:
@@ -82,8 +92,10 @@ def _bits(want: RunResult, got: RunResult, instance: Instance) -> Failure | None
     return None
 
 
-def _bounded(job: Job, args: Mapping, want: RunResult, got: RunResult, instance: Instance) -> Failure | None:
-    exact_values = job.oracle.run(instance.sizes, "float64", exact=False)
+def _bounded(
+    job: Job, args: Mapping, want: RunResult, got: RunResult, instance: Instance, wild: bool = False
+) -> Failure | None:
+    exact_values = job.oracle.run(instance.sizes, "float64", exact=False, wild=wild)
     bounds = run(job.candidate, args, domain="bound", sanitize=False, undefined=job.oracle.undefined)
     for name, x in want.outputs.items():
         h = got.outputs[name]
@@ -98,7 +110,7 @@ def _bounded(job: Job, args: Mapping, want: RunResult, got: RunResult, instance:
         y, e = exact_values.outputs[name], np.imag(bounds.outputs[name])
         y, e, h0, x0 = (np.where(stored, v, 0) for v in (y, e, h.astype(np.float64), x.astype(np.float64)))
         if "fast_math" not in job.candidate.flags:
-            theirs = job.oracle.run(instance.sizes, "bound", exact=False).outputs[name]
+            theirs = job.oracle.run(instance.sizes, "bound", exact=False, wild=wild).outputs[name]
             e = no_looser(e, np.where(stored, np.imag(theirs), 0), y, h.dtype)
         bad = outside_bound(h0.astype(h.dtype), y, e)
         if bad is None and "fast_math" not in job.candidate.flags:

@@ -64,6 +64,18 @@ def larger_instances(original: Kernel, candidate: Kernel, workload: Workload, *,
             value = value // 2 // maker.step[n] * maker.step[n]
 
 
+def single_blocks(kernel: Kernel, workload: Workload, tried: list[Instance]) -> set[int]:
+    """Axes of the grid that some scenario gives several blocks and no instance tried did."""
+
+    def wide(sizes: Mapping[str, int]) -> set[int]:
+        return {k for k, n in enumerate(geometry_of(kernel, scalars_of(workload, sizes)).grid) if n > 1}
+
+    if kernel.is_parallel:
+        return set()
+    usual = [wide(s.sizes) for s in workload.scenarios if runnable(kernel, workload, s.sizes)]
+    return set().union(*usual) - set().union(*(wide(i.sizes) for i in tried))
+
+
 class _Maker:
     """Makes instances of one pair of kernels, if they are feasible and small enough."""
 

@@ -18,6 +18,7 @@ from ktc.ir.nodes import (
     Atomic,
     Barrier,
     Binary,
+    Body,
     Call,
     Cast,
     Const,
@@ -38,7 +39,7 @@ from ktc.ir.nodes import (
 from ktc.ir.text import canonical
 from ktc.ir.text.naming import symbols
 from ktc.ir.types import I32, U32, Array, Ptr, Scalar, Type, Vec
-from ktc.ir.walk import declared, map_body, rename
+from ktc.ir.walk import assigned, declared, map_body, rename, substitute, walk
 
 from .sums import RING, as_signed, bounded, ordered
 
@@ -51,9 +52,30 @@ def normal(kernel: Kernel) -> Kernel:
     kernel = _typed(kernel)
     place = {s: k for k, s in enumerate((*(p.sym for p in kernel.params), *declared(kernel.body)))}
     shape = _Shape(kernel.knob_values, place)
-    body = map_body(kernel.body, shape.stmt, shape.expr)
+    body = _arrays_first(map_body(_literals_in_place(kernel.body), shape.stmt, shape.expr))
     params = tuple(replace(p, align=0, noalias=False, readonly=False) for p in kernel.params)
     return canonical(Kernel(kernel.name, params, None, body))
+
+
+def _arrays_first(body: Body) -> Body:
+    """Arrays declared in front, in the order of their first use: they have no contents where they are declared."""
+    arrays = {s.sym: s for s in walk(body) if isinstance(s, Alloc)}
+    used = [
+        s for s in dict.fromkeys(symbols(map_body(body, lambda s: None if isinstance(s, Alloc) else s))) if s in arrays
+    ]
+    return (*(arrays[s] for s in used), *map_body(body, lambda s: None if isinstance(s, Alloc) else s))
+
+
+def _literals_in_place(body: Body) -> Body:
+    """Variables that are a literal, replaced by it."""
+    changed = assigned(body)
+    known = {
+        s.sym: s.init
+        for s in walk(body)
+        if isinstance(s, Decl) and isinstance(s.init, Const) and s.sym not in changed and s.sym.type == s.init.ty
+    }
+    kept = map_body(body, lambda s: None if isinstance(s, Decl) and s.sym in known else s)
+    return substitute(kept, known)
 
 
 def _typed(kernel: Kernel) -> Kernel:
@@ -93,7 +115,7 @@ class _Shape:
         if isinstance(e, Knob):
             return i32(self.knobs[e.name])
         if isinstance(e, Load):
-            return replace(e, width=self.number(e.width), cache="", index=tuple(map(_subscript, e.index)))
+            return replace(e, width=self.number(e.width), cache="", index=tuple(map(self.subscript, e.index)))
         if isinstance(e, Cast):
             return self.cast(replace(e, style="bit" if e.style == "bit" else "c"))
         if isinstance(e, Unary) and e.op == "-" and isinstance(e.x, Const):
@@ -114,9 +136,9 @@ class _Shape:
         if isinstance(s, Decl):
             return replace(s, const=False)
         if isinstance(s, Store):
-            return replace(s, width=self.number(s.width), cache="", index=tuple(map(_subscript, s.index)))
+            return replace(s, width=self.number(s.width), cache="", index=tuple(map(self.subscript, s.index)))
         if isinstance(s, Atomic):
-            return replace(s, index=tuple(map(_subscript, s.index)))
+            return replace(s, index=tuple(map(self.subscript, s.index)))
         if isinstance(s, For):
             return replace(s, unroll=None)
         if isinstance(s, Alloc):
@@ -124,6 +146,11 @@ class _Shape:
         if isinstance(s, Barrier) and isinstance(s.mask, Const) and s.mask.value in (-1, ALL_LANES):
             return replace(s, mask=None)
         return s
+
+    def subscript(self, e: Expr) -> Expr:
+        """An index: 32 bits wide it is signed."""
+        e = _unsigned_last(e)
+        return self.cast(Cast(I32, e, "c")) if e.type == U32 else e
 
     def cast(self, e: Cast) -> Expr:
         """Literals converted now; conversions that only pass bits on merged; arithmetic in the type it ends in."""
@@ -142,7 +169,7 @@ class _Shape:
         return _literal(e)
 
 
-def _subscript(e: Expr) -> Expr:
+def _unsigned_last(e: Expr) -> Expr:
     """An index without its last change of sign or width: where that changes its value, both are out of bounds."""
     return e.x if isinstance(e, Cast) and e.style != "bit" and _int(e.x.type) and e.x.type.bits <= 64 else e
 

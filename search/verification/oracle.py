@@ -13,6 +13,11 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.text import canonical, print_kernel
 from ktc.ir.workload import Workload
 
+from .accuracy import is_float
+
+SPREAD = {2: (-6, 0, 3), 4: (-18, 0, 17)}
+"""Powers of two that inputs are spread by, by size: f16 has few."""
+
 KEPT = 256
 """Results kept in memory, least recently used first out."""
 
@@ -33,13 +38,30 @@ class Oracle:
     def inputs(self, sizes: Mapping[str, int], exact: bool) -> dict[str, np.ndarray | int | float]:
         return self.workload.make_inputs(sizes, self.variant, self.seed, exact)
 
-    def run(self, sizes: Mapping[str, int], domain: str, exact: bool) -> RunResult:
+    def wild(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray | int | float]:
+        """Ordinary inputs whose floats are spread over many magnitudes, by powers of two (exact)."""
+        args = self.inputs(sizes, exact=False)
+        for a in self.workload.args:
+            value = args[a.name]
+            if (
+                a.role in ("in", "inout")
+                and a.range is None
+                and isinstance(value, np.ndarray)
+                and is_float(value.dtype)
+            ):
+                rng = np.random.default_rng([self.seed, len(a.name), value.size])
+                spread = rng.choice(SPREAD[2 if value.dtype == np.float16 else 4], value.shape)
+                with np.errstate(all="ignore"):
+                    args[a.name] = (value.astype(np.float64) * np.exp2(spread)).astype(value.dtype)
+        return args
+
+    def run(self, sizes: Mapping[str, int], domain: str, exact: bool, wild: bool = False) -> RunResult:
         """The original in one domain, sanitized in the first exact one."""
-        key = (tuple(sizes.items()), domain, exact)
+        key = (tuple(sizes.items()), domain, exact, wild)
         if key in self._results:
             self._results.move_to_end(key)
             return self._results[key]
-        args = self.inputs(sizes, exact)
+        args = self.wild(sizes) if wild else self.inputs(sizes, exact)
         result = run(self.original, args, domain=domain, sanitize=domain == "int", undefined=self.undefined)
         self._results[key] = result
         if len(self._results) > KEPT:

@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Call, Load
+from ktc.ir.nodes import Atomic, Binary, Call, Load
 from ktc.ir.text import print_expr, print_stmt
 from ktc.ir.types import Ptr
-from ktc.ir.walk import all_exprs, assigned
+from ktc.ir.walk import all_exprs, assigned, walk
 from ktc.ir.workload import Workload
 
 from .job import Job, Outcome
@@ -40,6 +41,8 @@ def wrapped_index(job: Job) -> Failure | None:
     for what, names in _environments(job.workload):
         if wraps(job.original, names):
             continue  # what the original risks, its rewrite may
+        if not _guards_hold(job.candidate, names):
+            continue  # sizes for which the launcher runs the original
         found = wraps(job.candidate, names)
         if found:
             w = found[0]
@@ -67,7 +70,29 @@ def stale_read(job: Job) -> Failure | None:
     return None
 
 
-CHECKS: tuple[Callable[[Job], Failure | None], ...] = (wrapped_index, approximated, stale_read)
+def narrow_scope(job: Job) -> Failure | None:
+    """Atomics on a buffer that all blocks share, ordered within a block only."""
+    known = {s.buffer.name for s in walk(job.original.body) if isinstance(s, Atomic) and s.scope == "block"}
+    for s in walk(job.candidate.body):
+        if (
+            isinstance(s, Atomic)
+            and s.scope == "block"
+            and isinstance(s.buffer.type, Ptr)
+            and s.buffer.name not in known
+        ):
+            message = f"atomics on {s.buffer.name} are atomic within a block only, and blocks share it"
+            return Failure("race", message, buffer=s.buffer.name, loc=str(s.loc or ""))
+    return None
+
+
+def _guards_hold(kernel: Kernel, names: Mapping[str, Interval]) -> bool:
+    """Whether the bounds that a launcher checks hold at the largest sizes."""
+    largest = {n: high for n, (_, high) in names.items()} | kernel.knob_values
+    bounds = (a.expr for a in kernel.assumptions if isinstance(a.expr, Binary) and a.expr.op in ("<", "<="))
+    return all(evaluate(e, largest) not in (False, 0) for e in bounds)
+
+
+CHECKS: tuple[Callable[[Job], Failure | None], ...] = (wrapped_index, approximated, stale_read, narrow_scope)
 
 
 def _environments(workload: Workload) -> Iterator[tuple[str, dict[str, Interval]]]:
