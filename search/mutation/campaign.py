@@ -16,11 +16,12 @@ from ktc.backends import emit
 from ktc.backends.base import Emitted
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.verifier import verify as check_ir
-from ktc.search.verification import verify
+from ktc.search.verification import smt, verify
 from ktc.search.verification.parse_back import restructured
 
 from .operators import Operator, apply, places
 from .program_operators import PROGRAM
+from .proofs import equivalent
 from .subjects import Subject, subject
 from .text_operators import C_LIKE, TextOperator, function_start, tokens
 from .trial import Trial, judge, judge_text, key_of, program_key, timed
@@ -73,7 +74,19 @@ def run_campaign(
         say(f"{len(keys)} mutants")
         if enough is not None and len(keys) >= enough:
             break
-    return records
+    return [_proved(r, plan) for r in records] if smt.available() else records
+
+
+def _proved(r: Record, plan: Plan) -> Record:
+    """A survivor of a run without z3, judged again."""
+    if r["type"] != "trial" or r["status"] != "accepted" or r["level"] != "program":
+        return r
+    made = subject(plan.seed, r["subject"])
+    op = next((op for op in OPERATORS if op.name == r["operator"]), None)
+    if made is None or op is None or r["place"] >= places(made.candidate, op):
+        return r
+    proof = equivalent(made.candidate, apply(made.candidate, op, r["place"]))
+    return {**r, "status": "equivalent", "layer": "proof", "detail": proof} if proof else r
 
 
 def _run(plan: Plan, numbers: list[int], jobs: int) -> Iterator[list[Record]]:

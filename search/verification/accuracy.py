@@ -7,8 +7,8 @@ accumulation depth and roundings) and h the result:
     rms(h - y) <= 2 (1 + 4 / sqrt(n)) max(rms(g - y), u rms(y) / 2)      over a buffer of n elements
 
 o is the original's own bound, g its result, u the output's round-off. A narrowed accumulator comes with its own,
-looser, bound e: the original's stands against it, whose last rounding is counted once and what came before it four times, so
-that another order of summation fits. The second rule sees losses that no single element shows; few elements may differ
+looser, bound e: the original's stands against it, whose last rounding is counted once and what came before it four
+times, so that another order of summation fits. The second rule sees losses that no single element shows; few elements may differ
 by luck. Passes flagged ``fast_math`` are exempt from both but for e, for they trade accuracy knowingly.
 """
 

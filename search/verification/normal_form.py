@@ -60,10 +60,8 @@ def normal(kernel: Kernel) -> Kernel:
 def _arrays_first(body: Body) -> Body:
     """Arrays declared in front, in the order of their first use: they have no contents where they are declared."""
     arrays = {s.sym: s for s in walk(body) if isinstance(s, Alloc)}
-    used = [
-        s for s in dict.fromkeys(symbols(map_body(body, lambda s: None if isinstance(s, Alloc) else s))) if s in arrays
-    ]
-    return (*(arrays[s] for s in used), *map_body(body, lambda s: None if isinstance(s, Alloc) else s))
+    rest = map_body(body, lambda s: None if isinstance(s, Alloc) else s)
+    return (*(arrays[s] for s in dict.fromkeys(symbols(rest)) if s in arrays), *rest)
 
 
 def _literals_in_place(body: Body) -> Body:

@@ -43,12 +43,9 @@ class Oracle:
         args = self.inputs(sizes, exact=False)
         for a in self.workload.args:
             value = args[a.name]
-            if (
-                a.role in ("in", "inout")
-                and a.range is None
-                and isinstance(value, np.ndarray)
-                and is_float(value.dtype)
-            ):
+            if a.role not in ("in", "inout") or a.range is not None:
+                continue
+            if isinstance(value, np.ndarray) and is_float(value.dtype):
                 rng = np.random.default_rng([self.seed, len(a.name), value.size])
                 spread = rng.choice(SPREAD[2 if value.dtype == np.float16 else 4], value.shape)
                 with np.errstate(all="ignore"):
