@@ -36,7 +36,7 @@ def verify_program(
     Raises:
         KtcError: E-NO-WORKLOAD without one, E-VERIFY-SOURCE for a kernel whose origin is not at hand, unknown knobs.
     """
-    from .search.gate import Rung, Verdict, defects, verify
+    from .search.gate import Rung, Verdict, defects, verify, with_texts
 
     workload = need_workload(program, "verifying")
     original = program.original or program.kernel
@@ -49,6 +49,9 @@ def verify_program(
             return Verdict("REJECTED", "original", reason, (Rung("original", "fail", str(d.failure)),), 0.0, d.failure)
         say(f"the original: {d.failure}")
     verdict = verify(original, candidate, workload, variant=program.variant, seed=seed)
+    if verdict.ok:
+        say("front-end: the printed texts, read back")
+        verdict = with_texts(verdict, original, candidate, workload, variant=program.variant, seed=seed)
     if not verdict.ok or device == NO_DEVICE:
         return verdict
     return _on_device(bound, verdict, device, scenarios, seed, say)

@@ -3,6 +3,7 @@
 from .defects import Defect, check_original, defects
 from .differential import differential
 from .ladder import verify
+from .texts import with_texts
 from .verdict import Failure, Rung, Verdict
 
-__all__ = ["Defect", "Failure", "Rung", "Verdict", "check_original", "defects", "differential", "verify"]
+__all__ = ["Defect", "Failure", "Rung", "Verdict", "check_original", "defects", "differential", "verify", "with_texts"]

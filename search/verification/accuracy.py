@@ -8,8 +8,8 @@ accumulation depth and roundings) and h the result:
 
 o is the original's own bound, g its result, u the output's round-off. A narrowed accumulator comes with its own,
 looser, bound e: the original's stands against it, whose last rounding is counted once and what came before it four
-times, so that another order of summation fits. The second rule sees losses that no single element shows; few elements may differ
-by luck. Passes flagged ``fast_math`` are exempt from both but for e, for they trade accuracy knowingly.
+times, so that another order of summation fits. The second rule sees losses that no single element shows; few elements
+may differ by luck. Passes flagged ``fast_math`` are exempt from both but for e, for they trade accuracy knowingly.
 """
 
 from __future__ import annotations

@@ -1,0 +1,90 @@
+"""The mutation harness: its operators break programs, its proofs hold, and a sample finds no hole in the ladder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ktc.ir.text import canonical, parse_kernel
+from ktc.search.mutation import Plan, run_campaign, tally
+from ktc.search.mutation.campaign import OPERATORS
+from ktc.search.mutation.operators import apply, places
+from ktc.search.mutation.proofs import equivalent
+from ktc.search.mutation.text_operators import C_LIKE
+
+from ktc.__main__ import main
+
+TREE = """
+kernel k(out: f32*, x: f32 const*, n: i32 range 1..1000)
+  launch grid(1) block(64)
+  let tid: i32 = i32(threadIdx.x)
+  var sum: f32 = x[tid]
+  for offset = 16; offset > 0; offset / 2
+    sum += shfl_xor(sum, offset)
+  if tid % 32 == 0
+    out[tid / 32] = sum
+"""
+
+
+def test_there_are_operators_enough_and_half_are_blind() -> None:
+    blind = [op.blind for op in (*OPERATORS, *C_LIKE)]
+    assert len(blind) >= 30 and 0.4 < sum(blind) / len(blind) < 0.6
+    assert len({op.name for op in (*OPERATORS, *C_LIKE)}) == len(blind)
+
+
+def proof(old: str, new: str, text: str = TREE) -> str:
+    pytest.importorskip("z3")
+    assert old in text
+    return equivalent(canonical(parse_kernel(text)), canonical(parse_kernel(text.replace(old, new))))
+
+
+def test_lanes_that_are_read_decide() -> None:
+    assert "every lane" in proof("sum, offset)", "sum, offset + 1)")
+    assert "that are read" in proof("shfl_xor", "shfl_down")
+    assert not proof("shfl_xor", "shfl_up")
+    assert not proof("shfl_xor", "shfl_down", TREE.replace("% 32 == 0", "% 32 == 1"))
+    assert not proof("offset / 2", "offset / 4")
+
+
+def test_guards_are_compared_under_what_holds_there() -> None:
+    text = """
+kernel k(out: f32*, n: i32 range 8..4096 div 8)
+  launch grid(cdiv(n, 256)) block(256)
+  let i: i32 = i32(blockIdx.x) * 256 + i32(threadIdx.x)
+  if i < n
+    if i >= 0
+      out[i] = 1.0
+"""
+    text = text.replace(" div 8", "")
+    assert "z3" in proof("i >= 0", "i > 0 - 1", text)
+    assert not proof("i >= 0", "i > 0", text)
+    assert not proof("i < n", "i <= n", text)
+
+
+def test_an_operator_changes_one_place() -> None:
+    k = parse_kernel(TREE)
+    op = next(op for op in OPERATORS if op.name == "drop-shuffle")
+    assert places(k, op) == 1 and apply(k, op, 0) != k
+
+
+@pytest.mark.slow
+def test_a_sample_is_accepted_nowhere(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    plan = Plan(seed=1, subjects=3, per_subject=12)
+    found = tally(run_campaign(plan, log=log))
+    assert found.mutants > 20 and found.status["accepted"] == 0, found.accepted
+    assert not found.false_rejects
+    again = tally(run_campaign(plan, log=log))  # everything is in the log
+    assert again.mutants == found.mutants
+
+
+def test_the_command_reports_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["mutate", "--sample", "2", "--seed", "5", "--only", "drop-store", "--json"])
+    out = json.loads(capsys.readouterr().out)
+    assert (
+        code == 0
+        and out["accepted"] == 0
+        and out["mutants"]
+        == out["by_layer"].get("verifier", 0) + sum(n for layer, n in out["by_layer"].items() if layer != "verifier")
+    )
