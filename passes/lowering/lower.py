@@ -74,6 +74,8 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
             partial = lower_reduce(own, scope, st)
             rest = body[k + 1 :]
             return (*out, *lower_grid_reduce(s, rest, scope, st, lambda b, c: lower_body(b, c, st), partial))
+        if isinstance(s, Alloc):
+            st.one_a_block(s, scope)
         if skipped:
             skipped = False  # it went into the sum before it
         elif _is_leaf(s, scope, st):

@@ -217,6 +217,20 @@ class State:
         self.storage[s.sym] = (hoisted, ())
         return [Decl(hoisted, None, loc=s.loc)]
 
+    def one_a_block(self, s: Alloc, scope: Scope) -> None:
+        """Refuse a shared array of an iteration that shares its block with others.
+
+        Raises:
+            LoweringError: E-LOWER-ROWS-SHARED.
+        """
+        t = s.sym.type
+        if scope.axes and isinstance(t, Array) and t.space == "shared":
+            axis = f"threadIdx.{min(scope.axes)}"
+            raise LoweringError(
+                "E-LOWER-ROWS-SHARED", f"'{s.sym.name}' in shared memory belongs to one round of a loop over {axis}",
+                s.loc, hint="spread that loop over blocks only, or keep the row in registers",
+            )  # fmt: skip
+
     def allocate(self, s: Alloc, scope: Scope) -> list[Stmt]:
         """A private array, with one more leading dimension for each jam its contents vary along."""
         t = s.sym.type
@@ -225,12 +239,6 @@ class State:
             raise LoweringError(
                 "E-LOWER-JAM-SHARED", f"'{s.sym.name}' in shared memory would be needed once a jammed iteration", s.loc,
                 hint="keep vec and unroll levels to loops inside, or the row in registers",
-            )  # fmt: skip
-        if scope.axes and t.space == "shared":
-            axis = f"threadIdx.{min(scope.axes)}"
-            raise LoweringError(
-                "E-LOWER-ROWS-SHARED", f"'{s.sym.name}' in shared memory belongs to one round of a loop over {axis}",
-                s.loc, hint="spread that loop over blocks only, or keep the row in registers",
             )  # fmt: skip
         dims = scope.ordered(self.variation.of_sym.get(s.sym, frozenset()))
         if not dims or t.space != "local":

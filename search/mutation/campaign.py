@@ -37,13 +37,15 @@ PER_SUBJECT = 24
 
 @dataclass(frozen=True)
 class Plan:
-    """``subjects`` good pipelines of a seed, from ``first`` on; ``only`` keeps operators whose name contains it."""
+    """``subjects`` good pipelines of a seed, from ``first`` on; ``only`` keeps operators whose name contains it, and
+    ``kernel`` library kernels."""
 
     seed: int = 0
     first: int = 0
     subjects: int = 20
     only: str = ""
     per_subject: int = PER_SUBJECT
+    kernel: str = ""
 
 
 Record = dict[str, Any]
@@ -81,7 +83,7 @@ def _proved(r: Record, plan: Plan) -> Record:
     """A survivor of a run without z3, judged again."""
     if r["type"] != "trial" or r["status"] != "accepted" or r["level"] != "program":
         return r
-    made = subject(plan.seed, r["subject"])
+    made = subject(plan.seed, r["subject"], plan.kernel)
     op = next((op for op in OPERATORS if op.name == r["operator"]), None)
     if made is None or op is None or r["place"] >= places(made.candidate, op):
         return r
@@ -112,7 +114,7 @@ def _known(log: Path | None) -> list[Record]:
 def one_subject(plan: Plan, number: int) -> list[Record]:
     """All trials of one subject, after the check that the subject itself passes."""
     start = time.perf_counter()
-    made = subject(plan.seed, number)
+    made = subject(plan.seed, number, plan.kernel)
     record: Record = {"type": "subject", "subject": number, "status": "none", "seconds": timed(start)}
     if made is None or check_ir(made.candidate):
         return [record]  # not lowered, or no launch of it fits a device
@@ -122,9 +124,14 @@ def one_subject(plan: Plan, number: int) -> list[Record]:
     record |= {"layer": verdict.layer, "detail": verdict.reason[:400], "seconds": timed(start)}
     if not verdict.ok:
         return [record]
+    return [*({"type": "trial", **t.to_json()} for t in trials(made, number, plan)), record]
+
+
+def trials(made: Subject, number: int, plan: Plan) -> Iterator[Trial]:
+    """The mutants of one good candidate, and of its printed texts."""
     rng = random.Random(f"mutants {plan.seed} {number}")
-    trials = [*_program_trials(made, number, plan, rng), *_text_trials(made, number, plan, rng)]
-    return [*({"type": "trial", **t.to_json()} for t in trials), record]
+    yield from _program_trials(made, number, plan, rng)
+    yield from _text_trials(made, number, plan, rng)
 
 
 def _program_trials(made: Subject, number: int, plan: Plan, rng: random.Random) -> Iterator[Trial]:

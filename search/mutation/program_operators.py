@@ -234,7 +234,6 @@ EXPRESSIONS: dict[str, tuple[str, Change]] = {
     "drop-factor": ("values", on(Binary, lambda e: e.a, lambda e: e.op in "*/" and is_float(e))),
     "min-to-max": ("values", calls({"min": "max", "max": "min"})),
     "other-function": ("values", calls(OTHER_CALL)),
-    "unflagged-fast-math": ("values", calls(FASTER)),
     "first-arm": ("values", on(Select, lambda e: e.a, lambda e: e.a != e.b)),
     "second-arm": ("values", on(Select, lambda e: e.b, lambda e: e.a != e.b)),
     "drop-negation": ("values", on(Unary, lambda e: e.x, lambda e: e.op == "-")),

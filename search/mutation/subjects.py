@@ -59,10 +59,11 @@ def _loaded(name: str, variant: str | None) -> tuple[Kernel, Workload]:
     return workload.load_kernel(variant), workload
 
 
-def subject(seed: int, number: int) -> Subject | None:
-    """Subject ``number`` of a seed; None where the script's result cannot be lowered or is the kernel itself."""
+def subject(seed: int, number: int, kernel: str = "") -> Subject | None:
+    """Subject ``number`` of a seed, of the library kernels whose name contains ``kernel``; None where the script's
+    result cannot be lowered or is the kernel itself."""
     rng = random.Random(f"subject {seed} {number}")
-    name, variant = rng.choice(library())
+    name, variant = rng.choice([k for k in library() if kernel in k[0]])
     original, workload = _loaded(name, variant)
     now = original
     if rng.randrange(RAISED):

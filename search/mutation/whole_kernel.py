@@ -13,6 +13,7 @@ from ktc.ir.nodes import (
     Barrier,
     Binary,
     Body,
+    Call,
     Const,
     Decl,
     Expr,
@@ -31,7 +32,7 @@ from ktc.ir.types import Array, Ptr, Scalar
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, map_stmt_exprs, rename, stmt_exprs, walk, walk_expr
 
 from .operators import Operator
-from .program_operators import BLIND
+from .program_operators import BLIND, FASTER
 
 
 def _launches(kernel: Kernel, field: str, new: Callable[[Expr], Expr]) -> Iterator[Kernel]:
@@ -127,6 +128,18 @@ def read_only_path(kernel: Kernel) -> list[Kernel]:
     return [k for k in out if k.body is not kernel.body]
 
 
+def unflagged_fast_math(kernel: Kernel) -> list[Kernel]:
+    """A function approximated though no pass declares that."""
+    hits = {id(e): e for e in all_exprs(kernel.body) if isinstance(e, Call) and e.fn in FASTER}
+    if "fast_math" in kernel.flags:
+        return []
+    out = []
+    for hit in hits.values():
+        faster = map_body(kernel.body, keep, lambda e, h=hit: replace(e, fn=FASTER[e.fn]) if e is h else e)
+        out.append(kernel.with_(body=faster))
+    return [k for k in out if k.body is not kernel.body]
+
+
 def late_barrier(kernel: Kernel) -> list[Kernel]:
     """A barrier and the statement after it exchanged."""
 
@@ -185,6 +198,7 @@ TABLE: dict[str, tuple[str, Callable[[Kernel], list[Kernel]]]] = {
     "shared-array": ("memory", shared_array),
     "smaller-array": ("memory", smaller_array),
     "read-only-path": ("memory", read_only_path),
+    "unflagged-fast-math": ("values", unflagged_fast_math),
     "late-barrier": ("sync", late_barrier),
     "other-variable": ("index", other_variable),
 }

@@ -57,7 +57,8 @@ def _telling(job: Job) -> list[Instance]:
     found = [i for i in job.instances if id(i) in job.steps] or job.instances
     names = list(found[0].sizes) if found else []
     longest = [max(found, key=lambda i: (i.sizes[n], i.cost)) for n in names]
-    chosen = list({id(i): i for i in (*found[:3], *found[-1:], *longest)}.values())
+    busiest = sorted(found, key=lambda i: -job.steps.get(id(i), 0))[:2]  # those whose guards let something through
+    chosen = list({id(i): i for i in (*busiest[:1], *found[:3], *found[-1:], *busiest, *longest)}.values())
     total = 0
     kept: list[Instance] = []
     for i in chosen:

@@ -50,9 +50,10 @@ ALL_LANES = 0xFFFFFFFF
 def normal(kernel: Kernel) -> Kernel:
     """The body and parameters of ``kernel`` (lowered, knobs bound) in normal form, with canonical symbols."""
     kernel = _typed(kernel)
-    place = {s: k for k, s in enumerate((*(p.sym for p in kernel.params), *declared(kernel.body)))}
+    plain = _arrays_first(_literals_in_place(kernel.body))
+    place = {s: k for k, s in enumerate((*(p.sym for p in kernel.params), *declared(plain)))}
     shape = _Shape(kernel.knob_values, place)
-    body = _arrays_first(map_body(_literals_in_place(kernel.body), shape.stmt, shape.expr))
+    body = _literals_in_place(map_body(plain, shape.stmt, shape.expr))
     params = tuple(replace(p, align=0, noalias=False, readonly=False) for p in kernel.params)
     return canonical(Kernel(kernel.name, params, None, body))
 

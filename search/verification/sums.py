@@ -76,7 +76,7 @@ def _terms(e: Expr, t: Scalar) -> Counter[Product]:
 def _key(e: object, place: Mapping[Sym, int]) -> str:
     """A text of ``e`` that names symbols by their place of declaration."""
     if isinstance(e, Sym):
-        return f"s{place.get(e, -1)}"
+        return f"s{place.get(e, 9999):04d}"
     if isinstance(e, tuple):
         return "(" + ",".join(_key(x, place) for x in e) + ")"
     if isinstance(e, Expr):
