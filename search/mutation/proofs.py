@@ -70,6 +70,8 @@ def _statements(s: Stmt, t: Stmt, context: smt.Context, after: Body) -> str:
         if names == ["step"]:
             once = context.at_most_once(s) and context.at_most_once(replace(t, var=s.var))
             return "z3: the loop runs at most once" if once else ""
+        if names == ["cond"]:
+            context.count(s)
     if len(names) != 1:
         return ""
     name, x, y = names[0], getattr(s, names[0]), getattr(t, names[0])

@@ -21,12 +21,14 @@ from ktc.ir.nodes import (
     HwIndex,
     If,
     Knob,
+    Load,
     Return,
     Select,
     Stmt,
     Sym,
     Unary,
     Var,
+    WarpOp,
 )  # fmt: skip
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, substitute_expr, walk_expr
@@ -108,26 +110,46 @@ class Context:
         """Facts inside a branch or loop body of ``s``."""
         import z3
 
-        if isinstance(s, If):
+        if isinstance(s, If) and self.lasting(s.cond):
             self.facts.append(self.truth(s.cond) if branch == "then" else z3.Not(self.truth(s.cond)))
         if isinstance(s, For) and branch == "body":
-            self.facts.append(self.truth(s.cond))
-            by = _increment(s)
-            if by is not None and _int(s.var.type):
-                rounds = z3.FreshInt("rounds")
-                self.facts += [
-                    rounds >= 0,
-                    self.of(Var(s.var)) == self.of(s.init) + rounds * self.of(by),
-                    self.of(by) > 0,
-                ]
+            self.count(s)
+            if self.lasting(s.cond):
+                self.facts.append(self.truth(s.cond))
+
+    def lasting(self, e: Expr) -> bool:
+        """Whether what ``e`` says now is still so later: it reads no memory and no variable that changes."""
+        return not any(
+            (isinstance(x, Var) and x.sym in self.changed) or isinstance(x, Load | WarpOp) or _effect(x)
+            for x in walk_expr(e)
+        )
+
+    def count(self, s: For) -> None:
+        """The loop variable is its first value and some strides, as when the condition of ``s`` is asked."""
+        import z3
+
+        by = _increment(s)
+        if by is None or not _int(s.var.type) or not (self.lasting(s.init) and self.lasting(by)):
+            return
+        if self.proves(self.of(by) > 0):
+            rounds, first, stride = z3.FreshInt("rounds"), self.of(s.init), self.of(by)
+            self.facts += [rounds >= 0, self.of(Var(s.var)) == first + rounds * stride]
 
     def after(self, s: Stmt) -> None:
         """Facts in the statements that follow ``s``."""
         import z3
 
-        if isinstance(s, Decl) and s.init is not None and _int(s.sym.type) and s.sym not in self.changed:
+        named = isinstance(s, Decl) and s.init is not None and _int(s.sym.type) and s.sym not in self.changed
+        if named and self.lasting(s.init):  # type: ignore[union-attr, arg-type]
+            assert isinstance(s, Decl) and s.init is not None
             self.facts.append(self.of(Var(s.sym)) == self.of(s.init))
-        if isinstance(s, If) and not s.orelse and len(s.then) == 1 and isinstance(s.then[0], Return):
+        if (
+            isinstance(s, If)
+            and not s.orelse
+            and len(s.then) == 1
+            and isinstance(s.then[0], Return)
+            and self.lasting(s.cond)
+        ):
             self.facts.append(z3.Not(self.truth(s.cond)))
 
     def _index(self, e: HwIndex) -> Any:
@@ -181,6 +203,10 @@ class Context:
         first = substitute_expr(s.cond, {s.var: s.init})
         second = substitute_expr(s.cond, {s.var: substitute_expr(s.step, {s.var: s.init})})
         return self.proves(z3.Implies(self.truth(first), z3.Not(self.truth(second))))
+
+
+def _effect(e: Expr) -> bool:
+    return isinstance(e, Call) and e.effects != "pure"
 
 
 def _and(*formulas: Any) -> Any:
