@@ -137,11 +137,6 @@ def delta(new: Callable[[Expr], Expr]) -> Change:
     return on(WarpOp, lambda e: replace(e, arg=new(e.arg)), lambda e: e.arg is not None)
 
 
-def widens(e: Cast) -> bool:
-    """A conversion to 64 bits before index arithmetic; left out, the arithmetic wraps at 32."""
-    return e.to == Scalar("int", 64) and is_int(e.x) and e.x.type.bits == 64
-
-
 NEXT_AXIS = {"x": "y", "y": "x", "z": "x"}
 OTHER_LEVEL = {"thread": "block", "block": "thread", "block_dim": "grid_dim", "grid_dim": "block_dim"}
 OTHER_ATOMIC = {"add": "max", "sub": "add", "max": "min", "min": "max", "and": "or", "or": "and", "xor": "or"}

@@ -139,10 +139,10 @@ class Context:
         """Facts in the statements that follow ``s``."""
         import z3
 
-        named = isinstance(s, Decl) and s.init is not None and _int(s.sym.type) and s.sym not in self.changed
-        if named and self.lasting(s.init):  # type: ignore[union-attr, arg-type]
-            assert isinstance(s, Decl) and s.init is not None
-            self.facts.append(self.of(Var(s.sym)) == self.of(s.init))
+        if isinstance(s, Decl) and s.init is not None and _int(s.sym.type) and s.sym not in self.changed:
+            if self.lasting(s.init):
+                self.facts.append(self.of(Var(s.sym)) == self.of(s.init))
+            return
         if (
             isinstance(s, If)
             and not s.orelse
