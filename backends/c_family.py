@@ -44,7 +44,7 @@ from ktc.ir.nodes import (
     accessed_type,
 )
 from ktc.ir.types import Array, Scalar, Type, Vec, scalar_of
-from ktc.ir.walk import all_exprs, walk
+from ktc.ir.walk import all_exprs, used, walk
 
 from .c_family_base import const_int
 from .c_family_dialect import Dialect
@@ -142,6 +142,10 @@ class Statements:
                 found = [a for a in walk(self.kernel.body) if isinstance(a, Alloc) and a.dynamic]
                 for a in found:  # the last one's extent is the launch's business
                     extents = a.sym.type.shape if a is not found[-1] else ()  # type: ignore[attr-defined]
+                    for unknown in sorted({v.name for n in extents for v in used(n) if not self.names.has(v)}):
+                        message = f"the place after '{a.sym.name}' depends on '{unknown}', a host value"  # type: ignore[attr-defined]
+                        self.d.loc = a.loc or self.d.loc
+                        self.d.refuse("SHARED", message, "make it a parameter of the kernel")
                     size = " * ".join(self.x.piece(n).at(BINARY_PREC["*"]) for n in extents)
                     self.dynamic.append((a, self.names.declare(a.sym), size))
                     self.d.flat.add(a.sym)

@@ -38,5 +38,8 @@ class Names:
         self._of[sym] = name
         return name
 
+    def has(self, sym: Sym) -> bool:
+        return sym in self._of
+
     def of(self, sym: Sym) -> str:
         return self._of[sym]

@@ -8,7 +8,8 @@ from typing import Any
 from pycparser import c_ast
 
 from ..nodes import Alloc, Expr, Store, fresh, i32
-from ..types import Array, Scalar, Type, Vec
+from ..types import Array, Scalar, Type, Vec, scalar_of
+from .context import Retry
 from .cxx_ast import CtorInit
 from .cxx_types import CArray, Pointer, RecordType, show
 from .pointer_vars import PointerVariables
@@ -133,21 +134,32 @@ class Arrays(PointerVariables):
     hoisted: list[Alloc]
 
     def _dynamic(self, node: c_ast.Decl, t: Type, align: int) -> Value:
-        if node.name in self.shared:
-            return self.shared[node.name]
+        """The block's dynamic memory: every ``extern`` declaration of it, whatever its name, starts at its first byte.
+
+        Declarations of different element types make it an array of the smaller type, which both are views of.
+        """
         if not isinstance(t, CArray):
             self.fail("E-UNSUPPORTED-SHARED", f"dynamic shared memory of type '{show(t)}'", node,
                       hint="declare an array")  # fmt: skip
-        key = ("dynamic", node.name)
+        key = ("dynamic",)
+        whole = CArray(t.elem, None)
+        if node.name in self.shared and self.shared[node.name].type == whole:  # type: ignore[attr-defined]
+            return self.shared[node.name]
         plain = isinstance(t.elem, Scalar | Vec) and key not in self.hints
+        for first in self.shared.values():
+            sym = first.buffer if isinstance(first, ArrayVal) else first.start.buffer  # type: ignore[attr-defined]
+            if plain and isinstance(first, ArrayVal) and first.type.elem == t.elem:
+                return self.shared.setdefault(node.name, ArrayVal(sym, (), whole))
+            if key not in self.hints:
+                raise Retry(key, min(self.unit(t.elem, node), scalar_of(sym.type), key=lambda u: u.bytes))
+            return FlatArray(PtrVal(sym, (), None, whole), whole)
         elem = t.elem if plain else self.hinted(key, self.unit(t.elem, node))
         if not plain:
-            natural = self.layout(t.elem, node)[1]
+            natural = 16 if key in self.hints else self.layout(t.elem, node)[1]
             align = max(align, natural if natural > elem.bytes else 0)  # type: ignore[attr-defined]
         sym = fresh(node.name, Array(elem, (self.dynamic_extent(elem),), "shared"))
         self.origin[sym] = key
         self.emit_alloc(Alloc(sym, dynamic=True, align=align, loc=self.loc))
-        whole = CArray(t.elem, None)
         self.shared[node.name] = ArrayVal(sym, (), whole) if plain else FlatArray(PtrVal(sym, (), None, whole), whole)
         return self.shared[node.name]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from ktc.backends import emit
 from ktc.ir.nodes import Alloc, Load, Store
 from ktc.ir.types import F16, F32, I64, Array
 from ktc.ir.walk import all_exprs, walk
@@ -94,6 +96,21 @@ def test_dynamic_shared_bytes_become_floats(cu, execute):
     (alloc,) = [s for s in cu(text).body if isinstance(s, Alloc)]
     assert alloc.dynamic and alloc.align == 16 and isinstance(alloc.sym.type, Array) and alloc.sym.type.elem == F32
     assert list(execute(text, {"out": np.zeros(4, np.float32), "n": 4})["out"]) == [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("second, expected", [("float", 2.0), ("int", 0x40000000), ("unsigned char", 0)])
+def test_all_dynamic_shared_arrays_are_the_same_memory(cu, execute, second, expected):
+    """Each ``extern __shared__`` name starts at the first byte, in the kernel and in what it calls."""
+    text = f"""__device__ void fill(int i) {{ extern __shared__ float a[]; a[i] = i + 2.f; }}
+    __global__ void k(float* out, int n) {{
+        fill(threadIdx.x); __syncthreads();
+        if (n > 1) {{ extern __shared__ {second} b[]; if (threadIdx.x == 0) out[0] = b[0]; }} }}
+    void f(float* out, int n) {{ int threads = n * 2; k<<<1, threads, threads * sizeof(float)>>>(out, n); }}"""
+    kernel = cu(text)
+    (alloc,) = [s for s in walk(kernel.body) if isinstance(s, Alloc)]
+    assert alloc.dynamic
+    assert execute(text, {"out": np.zeros(1, np.float32), "n": 2})["out"][0] == expected
+    assert "extern __shared__" in emit(kernel, "cuda").text
 
 
 def test_private_arrays(execute):
