@@ -37,6 +37,10 @@ class Builtin:
         return sum(p.default is None for p in self.params)
 
 
+ANY_ARGUMENTS = frozenset({"ignore", "trap", "body", "simd", "first"})
+"""Kinds of rows that take whatever they are given."""
+
+
 def lookup(name: str, dialect: tuple[str, ...] = ()) -> tuple[Builtin, ...]:
     """The rows of ``name`` (overloads), empty if it is no built-in. Tables of a ``dialect`` go before CUDA's."""
     for file in dialect:

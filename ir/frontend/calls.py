@@ -6,8 +6,9 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ..builtins import lookup
+from ..builtins import ANY_ARGUMENTS, Builtin, lookup
 from ..diagnostics import KtcError
+from ..types import Scalar
 from .context import Scope
 from .cxx_ast import PackExpansion, QualName
 from .cxx_types import RecordType, show
@@ -16,7 +17,7 @@ from .inline import Inliner, params_of
 from .opencl import lanewise, opencl_call
 from .places import describe
 from .program import Entity, name_parts, pick
-from .templates import deduce, rank
+from .templates import EXACT, deduce, rank
 from .values import (
     FunctionVal,
     ListVal,
@@ -187,8 +188,11 @@ class Calls(Inliner):
                     )
                 )
         self.scope = saved
+        name = found[0].name
+        rows = () if targs or any(e.namespace for e in found) else lookup(name)
+        if rows and self._builtin_wins(rows, args, min((r[0] for r in ranked), default=None)):
+            return self.builtin(rows, args, node)
         if not ranked:
-            name = found[0].name
             types = ", ".join(show(self.type_of(a)) for a in args)
             self.fail("E-SEMA-OVERLOAD", f"no '{name}' accepts ({types})", node,
                       hint=f"candidates: {len(found)}; convert the arguments explicitly")  # fmt: skip
@@ -200,6 +204,21 @@ class Calls(Inliner):
         elif entity.node.body is None:
             entity = self._definition(entity, found, node)
         return self.inline(entity, bindings, args, node, scope, record)
+
+    def _builtin_wins(self, rows: tuple[Builtin, ...], args: list[Value], cost: int | None) -> bool:
+        """Whether the built-ins of that name, which the file's functions overload, have a better match.
+
+        Without a function that accepts the arguments they have; else only by numbers of one type, where a built-in
+        takes them as they are and each function (the best costs ``cost``) would convert.
+        """
+        if any(isinstance(a, ListVal) for a in args):
+            return False
+        if cost is None:
+            return self.best_row(rows, args)[0] is not None
+        types = {self.type_of(a) for a in args}
+        exact = len(types) == 1 and isinstance(types.pop(), Scalar) and cost > EXACT
+        row, least = self.best_row(rows, args) if exact else (None, 0)
+        return row is not None and least == EXACT and row.kind not in ANY_ARGUMENTS
 
     def _specialisation(
         self, entity: Entity, found: list[Entity], bindings: dict[str, Value], node: Any

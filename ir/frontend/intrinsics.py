@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..builtins import Builtin, Param, lookup
+from ..builtins import ANY_ARGUMENTS, Builtin, Param, lookup
 from ..fold import common_type
 from ..nodes import (
     Atomic,
@@ -43,11 +43,7 @@ class Intrinsics(Textures):
     def builtin(self, rows: tuple[Builtin, ...], args: list[Value], node: Any) -> Value:
         """Lower a call of the best row for ``args``."""
         args = [a if isinstance(a, PtrToPlace | TypeVal) else self.load(a, node) for a in args]
-        best, cost = None, None
-        for row in rows:
-            c = self._row_cost(row, args)
-            if c is not None and (cost is None or c < cost):
-                best, cost = row, c
+        best = self.best_row(rows, args)[0]
         if best is None:
             types = ", ".join(show(self.type_of(a)) for a in args)
             self.fail(
@@ -58,8 +54,17 @@ class Intrinsics(Textures):
             )
         return getattr(self, f"_b_{best.kind}")(best, args, node)
 
+    def best_row(self, rows: tuple[Builtin, ...], args: list[Value]) -> tuple[Builtin | None, int]:
+        """The cheapest row for ``args``, and what it costs."""
+        best, cost = None, 0
+        for row in rows:
+            c = self._row_cost(row, args)
+            if c is not None and (best is None or c < cost):
+                best, cost = row, c
+        return best, cost
+
     def _row_cost(self, row: Builtin, args: list[Value]) -> int | None:
-        if row.kind in ("ignore", "trap", "body", "simd", "first"):
+        if row.kind in ANY_ARGUMENTS:
             return 0
         if not row.required <= len(args) <= len(row.params):
             return None

@@ -43,6 +43,7 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )
+from ktc.ir.text import parse_kernel
 from ktc.ir.types import (
     BF16,
     BOOL,
@@ -464,3 +465,18 @@ def test_a_private_array_of_runtime_size_is_refused():
 
 def test_emission_is_deterministic():
     assert emit(silu_vec(), "cuda").text == emit(silu_vec(), "cuda").text
+
+
+def test_a_dynamic_array_after_one_of_a_host_sized_extent_is_refused_with_its_place():
+    text = """
+kernel two(y: f32*, host n: i32)
+  launch grid(1) block(32) shared(8 * n)
+  array a: shared f32[n] dynamic
+  array b: shared f32[n] dynamic
+  a[0] = 1.0
+  b[0] = 2.0
+  y[0] = a[0] + b[0]
+"""
+    with pytest.raises(KtcError, match="depends on 'n', a host value") as refused:
+        emit(parse_kernel(text), "cuda")
+    assert refused.value.code == "E-BACKEND-SHARED"

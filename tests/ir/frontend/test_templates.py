@@ -162,3 +162,19 @@ def test_braced_arguments_mean_what_they_mean_at_the_call(execute):
     import numpy as np
 
     assert list(execute(text, {"out": np.zeros(2, np.float32)})["out"]) == [53, -2.75]
+
+
+def test_functions_of_the_file_overload_built_ins(execute):
+    """A function of a built-in's name is one candidate more: built-ins are not hidden, nor beaten by conversions."""
+    text = """inline __device__ float3 make_float3(float s) { return make_float3(s, s, s); }
+    inline __device__ float3 make_float3(float4 a) { return make_float3(a.x, a.y, a.z); }
+    inline __device__ float2 floorf(float2 v) { return make_float2(floorf(v.x), floorf(v.y)); }
+    inline __device__ unsigned min(unsigned a, double b) { return 77u; }
+    inline __device__ double max(double a, double b) { return 99.0; }
+    inline __device__ float cosf(float x) { return 5.f; }
+    __global__ void k(float* out, float x, int i, unsigned u) {
+        float3 v = make_float3(x); float3 w = make_float3(x, i, 3); float2 f = floorf(make_float2(x, -x));
+        out[0] = v.z; out[1] = w.y; out[2] = f.x; out[3] = f.y;
+        out[4] = min(u, u + 1u); out[5] = max(i, 2 * i); out[6] = max(1.0, 2.0); out[7] = cosf(x); }"""
+    got = execute(text, {"out": np.zeros(8, np.float32), "x": 2.5, "i": 4, "u": 6})["out"]
+    assert list(got) == [2.5, 4, 2, -3, 6, 8, 99, 5]
