@@ -247,7 +247,7 @@ def _one_each(p: Par, r: Reduce) -> Whole | None:
     for a in r.accs:
         value, bound = _guarded(a, i)
         hi = bound if hi is None else hi
-        if bound is None or not same_value(bound, hi):
+        if bound is None or hi is None or not same_value(bound, hi):
             return None
         accs.append(dataclasses.replace(a, value=value))
     assert hi is not None

@@ -238,7 +238,8 @@ def _map_accs(loop: Loop, swap: Swap) -> Loop:
 def _mapped_stmt(s: Stmt, swap: Swap) -> Stmt:
     if any(True for _ in bodies(s)):
         return s
-    changes = {n: _map_down(e, swap) for n in ("init", "value") if isinstance(e := getattr(s, n, None), Expr)}
+    own = ((n, getattr(s, n, None)) for n in ("init", "value"))
+    changes: dict[str, Any] = {n: _map_down(e, swap) for n, e in own if isinstance(e, Expr)}
     return dataclasses.replace(s, **changes) if changes else s
 
 

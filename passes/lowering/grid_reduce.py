@@ -210,6 +210,7 @@ def _gather(slots: _Slots, op: str, threads: list[HwTerm], blocks: Expr, st: Sta
     """Each thread of the reduction's first axis combines every n-th block's part; other axes add nothing."""
     k = fresh("part", I32)
     t = slots.acc.type
+    assert isinstance(t, Scalar)
     start: Expr = i32(0)
     step: Expr = i32(1)
     if threads:

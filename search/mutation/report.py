@@ -10,8 +10,9 @@ from typing import Any
 from .campaign import OPERATORS
 from .text_operators import C_LIKE
 
-BLIND = {op.name for op in (*OPERATORS, *C_LIKE) if op.blind}
-FAMILY = {op.name: op.family for op in (*OPERATORS, *C_LIKE)}
+ALL: tuple[Any, ...] = (*OPERATORS, *C_LIKE)
+BLIND = {op.name for op in ALL if op.blind}
+FAMILY = {op.name: op.family for op in ALL}
 
 
 @dataclass

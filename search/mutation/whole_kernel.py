@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from ktc.ir.fold import cdiv
 from ktc.ir.kernel import Kernel
@@ -44,7 +45,8 @@ def _launches(kernel: Kernel, field: str, new: Callable[[Expr], Expr]) -> Iterat
     for k, e in enumerate(extents):
         if not (isinstance(e, Const) and e.value == 1):
             changed = tuple(new(x) if i == k else x for i, x in enumerate(extents))
-            yield kernel.with_(launch=replace(launch, **{field: changed}))
+            changes: dict[str, Any] = {field: changed}
+            yield kernel.with_(launch=replace(launch, **changes))
 
 
 _EXTENT = {"grid": "grid_dim", "block": "block_dim"}
@@ -123,7 +125,11 @@ def read_only_path(kernel: Kernel) -> list[Kernel]:
     hits = {id(e): e for e in reads if e.buffer in written and not e.cache}
     out = []
     for hit in hits.values():
-        cached = map_body(kernel.body, keep, lambda e, h=hit: replace(e, cache="ldg") if e is h else e)
+
+        def on(e: Expr, hit: Load = hit) -> Expr:
+            return replace(hit, cache="ldg") if e is hit else e
+
+        cached = map_body(kernel.body, keep, on)
         out.append(kernel.with_(body=cached))
     return [k for k in out if k.body is not kernel.body]
 
@@ -150,9 +156,14 @@ def late_barrier(kernel: Kernel) -> list[Kernel]:
             for name in ("then", "orelse", "body"):
                 inner = getattr(s, name, None)
                 for new in variants(inner) if inner else ():
-                    yield (*body[:k], replace(s, **{name: new}), *body[k + 1 :])  # type: ignore[type-var]
+                    yield (*body[:k], _with(s, name, new), *body[k + 1 :])
 
     return [kernel.with_(body=b) for b in variants(kernel.body)]
+
+
+def _with(s: Stmt, name: str, inner: Body) -> Stmt:
+    changes: dict[str, Any] = {name: inner}
+    return replace(s, **changes)
 
 
 def other_variable(kernel: Kernel) -> list[Kernel]:
@@ -168,7 +179,7 @@ def _with_other_reads(body: Body, scope: tuple[Sym, ...]) -> Iterator[Body]:
             yield (*body[:k], new, *body[k + 1 :])
         for name in ("then", "orelse", "body"):
             for inner in _with_other_reads(getattr(s, name, ()), inside):
-                yield (*body[:k], replace(s, **{name: inner}), *body[k + 1 :])  # type: ignore[type-var]
+                yield (*body[:k], _with(s, name, inner), *body[k + 1 :])
         if isinstance(s, Decl) and isinstance(s.sym.type, Scalar):
             scope = (*scope, s.sym)
 
@@ -185,7 +196,11 @@ def _swapped_reads(s: Stmt, scope: list[Sym]) -> Iterator[Stmt]:
         others = [x for x in scope if x != r and x.type == r.type and x not in bound]
         if others:
             other = others[-1 - (len(others) // 2)]
-            yield map_stmt_exprs(s, lambda e, r=r, o=other: Var(o) if isinstance(e, Var) and e.sym == r else e)
+
+            def on(e: Expr, read: Sym = r, other: Sym = other) -> Expr:
+                return Var(other) if isinstance(e, Var) and e.sym == read else e
+
+            yield map_stmt_exprs(s, on)
 
 
 TABLE: dict[str, tuple[str, Callable[[Kernel], list[Kernel]]]] = {

@@ -170,7 +170,8 @@ class _Shape:
 
 def _unsigned_last(e: Expr) -> Expr:
     """An index without its last change of sign or width: where that changes its value, both are out of bounds."""
-    return e.x if isinstance(e, Cast) and e.style != "bit" and _int(e.x.type) and e.x.type.bits <= 64 else e
+    wide = isinstance(e, Cast) and e.style != "bit" and isinstance(e.x.type, Scalar) and _int(e.x.type)
+    return e.x if wide and e.x.type.bits <= 64 else e  # type: ignore[attr-defined]
 
 
 def _int(t: object) -> bool:
