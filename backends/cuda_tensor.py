@@ -32,6 +32,7 @@ __device__ inline void ldmatrix(void* registers, const void* row) {
 
 def mma_helper(f: Fragment) -> str:
     """The instruction of ``f`` on 32-bit registers that hold two operand elements each."""
+    assert f.a is not None and f.b is not None
     slots = (f.c.slots, f.a.slots // 2, f.b.slots // 2)
     starts = (0, slots[0], slots[0] + slots[1])
     c, a, b = (", ".join(f"%{start + i}" for i in range(n)) for start, n in zip(starts, slots))

@@ -176,8 +176,8 @@ def _tile_mma(s: TileMma) -> Iterator[Complaint]:
     yield from bad
     for sym, dims in ((s.a, 2), (s.b, 3)) if not bad else ():
         t = sym.type
-        shared = isinstance(t, Array) and t.space == "shared" and t.elem == f.operand and len(t.shape) >= dims
-        if not shared or evaluate(t.shape[-1], {}) not in (PANEL, None):  # type: ignore[union-attr]
+        tile = t if isinstance(t, Array) and t.space == "shared" and t.elem == f.operand else None
+        if tile is None or len(tile.shape) < dims or evaluate(tile.shape[-1], {}) not in (PANEL, None):
             yield "V-MMA", f"'{sym.name}' is no shared tile of {f.operand} in rows of {PANEL}"
     if s.depth < 1 or s.depth % f.k or s.depth > PANEL:
         yield "V-MMA", f"{f.name} takes {f.k} to {PANEL} terms in steps of {f.k}, not {s.depth}"

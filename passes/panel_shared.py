@@ -53,9 +53,12 @@ class PanelShared(Pass):
 
     def sites(self, kernel: Kernel) -> list[Site]:
         arrays = [s.sym for s in walk(kernel.body) if isinstance(s, Alloc)]
+        bound = _bound(kernel)
         fits = [
-            a for a in arrays if _refused(kernel, a, 64) is None and evaluate(a.type.shape[-1], _bound(kernel)) != 64
-        ]  # type: ignore[attr-defined]
+            a
+            for a in arrays
+            if isinstance(a.type, Array) and _refused(kernel, a, 64) is None and evaluate(a.type.shape[-1], bound) != 64
+        ]
         return [
             Site(f"panel-shared{{array={a.name}}}", "rows of one panel, as tile instructions read them") for a in fits
         ]

@@ -66,7 +66,7 @@ def _tile(s: Reduce, load: Load, row: Sym, col: Sym, origin: dict[Sym, Expr], st
     if row is s.var:  # the second factor: columns in panels
         whole = column.a if isinstance(column, Binary) and column.op == "%" else None
         panels = Binary("/", whole, i32(PANEL)) if whole is not None else None
-        if panels is None or not outer or not same_value(outer[-1], panels) or not _is(column, PANEL):
+        if whole is None or panels is None or not outer or not same_value(outer[-1], panels) or not _is(column, PANEL):
             raise refusal(s, f"'{load.buffer.name}' is not kept in panels of {PANEL} columns", HINT)
         column = whole
         panel_free = not any({row, col} & used(i) for i in outer[:-1])

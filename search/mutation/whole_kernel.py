@@ -141,7 +141,11 @@ def unflagged_fast_math(kernel: Kernel) -> list[Kernel]:
         return []
     out = []
     for hit in hits.values():
-        faster = map_body(kernel.body, keep, lambda e, h=hit: replace(e, fn=FASTER[e.fn]) if e is h else e)
+
+        def on(e: Expr, hit: Call = hit) -> Expr:
+            return replace(hit, fn=FASTER[hit.fn]) if e is hit else e
+
+        faster = map_body(kernel.body, keep, on)
         out.append(kernel.with_(body=faster))
     return [k for k in out if k.body is not kernel.body]
 
