@@ -352,11 +352,13 @@ class Alloc(Stmt):
 
     In SPMD form a local array belongs to the thread. In parallel form it is a logical array of the enclosing iteration;
     lowering gives each thread the elements it owns. ``dynamic``: taken from the launch's dynamic shared memory.
+    ``volatile``: every access of the program is one of the machine (warp-synchronous code of before Volta).
     """
 
     sym: Sym
     dynamic: bool = False
     align: int = 0
+    volatile: bool = False
 
 
 @dataclass(frozen=True)

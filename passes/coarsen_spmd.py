@@ -285,7 +285,15 @@ class _Job:
                 close()
                 out.append(s)
             elif isinstance(s, Decl | Alloc) and s.sym in self.arrays:
-                out.append(Alloc(self.arrays[s.sym], align=getattr(s, "align", 0), loc=s.loc, comments=s.comments))
+                out.append(
+                    Alloc(
+                        self.arrays[s.sym],
+                        align=getattr(s, "align", 0),
+                        volatile=getattr(s, "volatile", False),
+                        loc=s.loc,
+                        comments=s.comments,
+                    )
+                )
                 if isinstance(s, Decl) and s.init is not None:
                     stretch.append(Assign(s.sym, s.init, loc=s.loc))
             elif isinstance(s, Alloc) and _is_shared(s.sym):

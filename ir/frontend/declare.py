@@ -43,6 +43,7 @@ class Declarations(Arrays):
         t = self.resolve(node.type)
         const = "const" in qualifiers(node.type) and not isinstance(node.type, c_ast.PtrDecl)
         if "__shared__" in storage:
+            self.saw_volatile |= "volatile" in qualifiers(node.type)
             self.scope.names[node.name] = self.declare_shared(node, t, storage)
             return
         if node.name in self.frame.facts.loop_only and node.init is None and isinstance(t, Scalar):
@@ -208,6 +209,7 @@ class Declarations(Arrays):
             return texture
         storage = [*(decl.storage or []), *(s for s in (decl.funcspec or []) if isinstance(s, str))]
         if "__shared__" in storage:
+            self.saw_volatile |= "volatile" in qualifiers(decl.type)
             return self._dynamic(decl, self.resolve(decl.type), 0)
         if not ("constexpr" in storage or "const" in qualifiers(decl.type)):
             self.fail("E-SEMA-CONSTANT", f"'{decl.name}' is a host variable", node,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MAX_SOURCE_BYTES = 8 << 20
+MAX_SOURCE_BYTES = 4 << 20
 """Bytes of one source after preprocessing."""
 
 MAX_INCLUDE_DEPTH = 32

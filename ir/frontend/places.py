@@ -150,6 +150,8 @@ class Places(Pointers):
             self.fail("E-SEMA-ASSIGN", "this cannot be assigned to", node)
         if isinstance(place, VarPlace) and place.const:
             self.fail("E-SEMA-ASSIGN", f"'{place.sym.name}' is const", node)
+        if not hasattr(place, "type"):
+            self.fail("E-SEMA-ASSIGN", f"cannot assign to {describe(place)}", node)
         e = self.convert(self.rvalue(v, node), place.type, "implicit", node).expr  # type: ignore[attr-defined]
         if isinstance(place, VarPlace):
             self.emit(Assign(place.sym, e, loc=self.loc))

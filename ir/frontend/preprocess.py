@@ -168,6 +168,9 @@ def preprocess(
     try:
         pp.parse(text, file)
         pp.write(sink)
+    except (IndexError, ValueError, TypeError, AttributeError, AssertionError):  # pcpp on a directive it cannot read
+        place = Loc(file, max(1, int(pp.linemacro or 1)))
+        raise KtcError("E-PP-DIRECTIVE", "a malformed preprocessor directive", place, source=text) from None
     except RecursionError:
         raise KtcError("E-PP-EXPANSION", "macro expansion nests too deep", Loc(file, 1), source=text) from None
     if pp.errors:

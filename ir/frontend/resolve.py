@@ -64,7 +64,9 @@ class TypeResolver(Context):
         if isinstance(node, c_ast.PtrDecl):
             inner = self.resolve(node.type)
             quals = node.quals or []
-            return Pointer(inner, is_const(node.type), "restrict" in quals, "volatile" in qualifiers(node.type))
+            volatile = "volatile" in qualifiers(node.type)
+            self.saw_volatile |= volatile
+            return Pointer(inner, is_const(node.type), "restrict" in quals, volatile)
         if isinstance(node, c_ast.ArrayDecl):
             return CArray(
                 self.resolve(node.type), None if node.dim is None else self.const_int(node.dim, "an array bound")

@@ -55,6 +55,11 @@ K = "__global__ void k(int *p) { p[0] = %s; }\n"
         (K % ("S<" * 60 + "int" + ">" * 60), "E-PARSE-SYNTAX"),
         ("".join(f"#define M{i} " + f"M{i + 1} " * 8 + "\n" for i in range(8)) + K % "M0", "E-PP-EXPANSION"),
         (K % ("9" * 10_000), "E-SEMA-VALUE"),
+        ("#define\n" + K % "1", "E-PP-DIRECTIVE"),
+        (
+            '__global__ void k(int *p) { auto f = [](int a) { return a; }; asm("mov.u32 %0, 1;" : "=r"(f)); }\n',
+            "E-SEMA-ASSIGN",
+        ),
         ("__global__ void k(int *p) { int a[(int)1e400]; p[0] = 1; }\n", "E-SEMA-CONSTANT"),
     ],
 )
