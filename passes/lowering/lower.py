@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.fold import add, cast, lt, mul, simplify, sub
+from ktc.ir.fold import add, cast, is_const, lt, mul, simplify, sub
 from ktc.ir.nodes import (
     Acc,
     Alloc,
@@ -88,16 +88,26 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
         else:
             flush(k)
             out.extend(_compound(s, scope, st))
-            if here and _ends_in_barrier(out[-1] if out else None):  # what preceded the loop is still open
+            if here and _ends_in_barrier(out[-1] if out else None, st):  # what preceded the loop is still open
                 pending = [*pending[: len(pending) - len(here)], *(a for a in here if a.in_flight)]
     flush(len(body))
     return tuple(out)
 
 
-def _ends_in_barrier(s: Stmt | None) -> bool:
+def _ends_in_barrier(s: Stmt | None, st: State) -> bool:
+    """Whether each round of the loop ends at a barrier, be it that of a counted loop that certainly runs."""
     if not isinstance(s, For | While) or not s.body:
         return False
-    return isinstance(s.body[-1], Barrier) and not any(isinstance(x, Break | Continue | Return) for x in walk(s.body))
+    last = s.body[-1]
+    at_barrier = isinstance(last, Barrier) or (_runs(last, st) and _ends_in_barrier(last, st))
+    return at_barrier and not any(isinstance(x, Break | Continue | Return) for x in walk(s.body))
+
+
+def _runs(s: Stmt, st: State) -> bool:
+    """Whether ``s`` counts from zero to a number known to be positive."""
+    if not isinstance(s, For) or not is_const(s.init, 0) or not isinstance(s.cond, Binary):
+        return False
+    return s.cond.op == "<" and s.cond.a == Var(s.var) and (st.decide.value(s.cond.b) or 0) > 0
 
 
 def _is_leaf(s: Stmt, scope: Scope, st: State) -> bool:
@@ -270,7 +280,7 @@ def _strided(
     outer = fresh(f"{base.name}_0", t)
     start = add(Var(outer), p.offset(t, "thread") if inside else cast(i32(0), t))
     plain = Plan(p.jams, tuple(counted), (), None, p.unit)
-    code = _bounded(plain, base, start, lowered(True), t) + back
+    code = _bounded(plain, base, start, lowered(True) + back, t)  # a round of the counted loops meets the next one too
     first = add(cast(lo, t), p.offset(t, "block") if inside else p.offset(t))
     return (For(outer, first, lt(Var(outer), hi), add(Var(outer), stride), code),)
 

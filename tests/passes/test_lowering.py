@@ -17,6 +17,7 @@ from ktc.ir.walk import map_body, walk
 from ktc.passes.base import DistSpec, KnobRef, LevelSpec, Refused, Result
 from ktc.passes.distribute import Distribute
 from ktc.passes.lowering import LoweringError, materialise
+from ktc.passes.persistent import Persistent
 from ktc.passes.row_cache import RowCache
 from ktc.passes.rows_mapping import RowsMapping
 from parallel_sources import ALL, JACOBI, RMS, ROWMAX, SGEMM, SILU
@@ -180,6 +181,71 @@ def test_rows_in_a_loop_reuse_their_slots_safely() -> None:
     lowered = materialise(kernel)
     assert sum(isinstance(s, Barrier) for s in walk(lowered.body)) == 2
     agree(base, lowered, arguments(kernel, d=70, n=5, eps=1.0))
+
+
+RELAY = """kernel relay(x: f32 const* restrict, y: f32* restrict, n: i32)
+  par r in 0..n @ [MAP]
+    array row: shared f32[16]
+    par i in 0..16 @ [thread.x 8, seq]
+      row[i] = x[r * 16 + i]
+    par j in 0..16 @ [thread.x 8, seq]
+      y[r * 16 + j] = row[READ]
+"""
+"""Rows passed through one shared array: whoever reads it must be done before the next row of the block is written."""
+
+ROUNDS = [
+    "seq 2, block.x",
+    "seq 2, block.x 2, seq",
+    "seq 2, seq 3, block.x",
+    "seq 2, block.x 1, seq 2, seq",
+    "seq 2, seq",
+]
+
+
+@pytest.mark.parametrize("levels", ROUNDS)
+def test_each_round_of_a_counted_loop_meets_the_next_one(levels: str) -> None:
+    """Two barriers, the second around the innermost back edge; without either one the sanitizer finds a race."""
+    base = parse_kernel(RELAY.replace("MAP", levels).replace("READ", "15 - j"))
+    lowered = materialise(base)
+    args = arguments(base, n=5)
+    agree(base, lowered, args)
+    assert sum(isinstance(s, Barrier) for s in walk(lowered.body)) == 2
+    for k in range(2):
+        found = run(without_barrier(lowered, k), args, domain="int").findings
+        assert any(f.kind == "race" for f in found), f"barrier {k} is idle:\n{print_kernel(lowered)}"
+
+
+def test_persistent_keeps_the_rounds_of_a_counted_loop_apart() -> None:
+    base = parse_kernel(RELAY.replace("MAP", "seq 2, block.x").replace("READ", "15 - j"))
+    kernel = apply(Persistent(), base, loop="r", blocks=2)
+    agree(base, materialise(kernel), arguments(base, n=7))
+
+
+@pytest.mark.parametrize("levels", ROUNDS)
+def test_rounds_that_touch_only_their_own_elements_meet_nowhere(levels: str) -> None:
+    base = parse_kernel(RELAY.replace("MAP", levels).replace("READ", "j"))
+    lowered = materialise(base)
+    assert not any(isinstance(s, Barrier) for s in walk(lowered.body))
+    agree(base, lowered, arguments(base, n=5))
+
+
+def test_a_barrier_at_the_end_of_the_inner_rounds_is_not_doubled_after_the_loop() -> None:
+    """What follows the loop finds its last round already behind a barrier."""
+    base = parse_kernel("""kernel back_again(x: f32 const* restrict, y: f32* restrict, z: f32* restrict)
+  par b in 0..2 @ [block.x]
+    par r in 0..6 @ [seq 2, seq]
+      array row: shared f32[16]
+      par i in 0..16 @ [thread.x 8, seq]
+        row[i] = x[b * 96 + r * 16 + i]
+      par j in 0..16 @ [thread.x 8, seq]
+        y[b * 96 + r * 16 + j] = row[15 - j]
+    par l in 0..96 @ [thread.x 8, seq]
+      z[b * 96 + l] = y[b * 96 + 95 - l]
+""")
+    lowered = materialise(base)
+    args = arguments(base)
+    agree(base, lowered, args)
+    assert sum(isinstance(s, Barrier) for s in walk(lowered.body)) == 2
 
 
 # -------------------------------------------------------------------------------------------------------------- output
