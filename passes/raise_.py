@@ -83,7 +83,11 @@ class Raise(Pass):
                 blocked = blocked or b
                 break
             raised = kernel.with_(body=guess.body)
-            wrong = reference.differs(raised, guess.domains) or _lowers(reference, raised, guess.domains[:1])
+            wrong = (
+                reference.differs(raised, guess.domains)
+                or _lowers(reference, raised, guess.domains[:1])
+                or reference.differs_afresh(raised, guess.domains)
+            )
             if not wrong:
                 return Result(_flagged(raised), _notes(raised, guess.regions))
             why = why or wrong

@@ -6,19 +6,21 @@ Where the end of a communication region is unclear, several candidates are produ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ktc.ir.diagnostics import Loc
-from ktc.ir.fold import cast, is_const, sub
+from ktc.ir.fold import cast, is_const, simplify, sub
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
     Acc,
     Alloc,
+    Assign,
     Barrier,
     Binary,
     Body,
     Call,
+    Const,
     Decl,
     Expr,
     For,
@@ -49,9 +51,14 @@ from ktc.ir.walk import (
     walk_expr,
 )
 from ktc.passes.lowering.decide import strip
+from ktc.passes.lowering.reduction import identity
 
 from .coordinates import depends_on_thread
-from .loops import Strided, accumulations, independent, strided
+from .loops import Accumulation, Strided, accumulations, independent, strided
+
+Starts = Mapping[Sym, Const]
+IDEMPOTENT = ("min", "max", "&", "|")
+"""Operators for which a start value combined once per thread is the same as combined once."""
 
 
 @dataclass
@@ -72,28 +79,28 @@ def raise_block(body: Body, launch: Launch) -> Iterator[Body]:
     yield from _rest(body, launch, {})
 
 
-def _rest(body: Body, launch: Launch, env: dict[Sym, Sym]) -> Iterator[Body]:
-    """Candidates for the remaining statements; ``env`` maps shared arrays and variables to reduced scalars."""
+def _rest(body: Body, launch: Launch, starts: Starts) -> Iterator[Body]:
+    """Candidates for the remaining statements; ``starts`` holds the constants that variables have at this point."""
     if not body:
         yield ()
         return
     s, rest = body[0], body[1:]
     if isinstance(s, Barrier) and s.scope == "block":
-        yield from _rest(rest, launch, env)
+        yield from _rest(rest, launch, starts)
         return
     if isinstance(s, Alloc) and _is_shared(s.sym):
-        for tail in _rest(rest, launch, env):
+        for tail in _rest(rest, launch, starts):
             yield (s, *tail) if s.sym in used_in(tail) else tail
         return
     if isinstance(s, For) and (loop := strided(s, launch)) is not None:
-        yield from _loop(s, loop, rest, launch, env)
+        yield from _loop(s, loop, rest, launch, starts)
         return
     if _first_thread_only(s):
         assert isinstance(s, If)
-        yield from _first_thread(s, rest, launch, env)
+        yield from _first_thread(s, rest, launch, starts)
         return
     if not _thread_dependent(s):
-        for tail in _rest(rest, launch, env):
+        for tail in _rest(rest, launch, _after(s, starts)):
             yield (s, *tail) if not _dead(s, tail) else commented(tail, s.comments)
         return
     raise Blocked("E-RAISE-THREAD", "this statement depends on the thread in a way that is not understood", s.loc)
@@ -130,17 +137,17 @@ def _first_thread_only(s: Stmt) -> bool:
     )
 
 
-def _first_thread(s: If, rest: Body, launch: Launch, env: dict[Sym, Sym]) -> Iterator[Body]:
+def _first_thread(s: If, rest: Body, launch: Launch, starts: Starts) -> Iterator[Body]:
     """Once per block: plain statements; ``shared = e`` that all read later is a scalar of the block."""
     if len(s.then) == 1 and isinstance(s.then[0], Store) and _is_shared(s.then[0].buffer):
         store = s.then[0]
         if all(is_const(i) for i in store.index):
             value = fresh(store.buffer.name, store.value.type)
             tail_in = _replace_reads(rest, store.buffer, store.index, value)
-            for tail in _rest(tail_in, launch, env):
+            for tail in _rest(tail_in, launch, starts):
                 yield (Decl(value, store.value, const=True, loc=s.loc), *tail)
             return
-    for tail in _rest(rest, launch, env):
+    for tail in _rest(rest, launch, _after(s, starts)):
         yield (*s.then, *tail)
 
 
@@ -166,7 +173,7 @@ def _replace_reads(body: Body, buffer: Sym, index: tuple[Expr, ...] | None, by: 
 # --------------------------------------------------------------------------------------------------------------- loops
 
 
-def _loop(s: For, loop: Strided, rest: Body, launch: Launch, env: dict[Sym, Sym]) -> Iterator[Body]:
+def _loop(s: For, loop: Strided, rest: Body, launch: Launch, starts: Starts) -> Iterator[Body]:
     split = accumulations(s.body)
     if split is None:
         raise Blocked(
@@ -183,12 +190,12 @@ def _loop(s: For, loop: Strided, rest: Body, launch: Launch, env: dict[Sym, Sym]
     tags = frozenset({f"loop:{s.var.name}"})
     if not sums:
         par = Par(s.var, loop.lo, loop.hi, loop.dist, inner, loc=s.loc, comments=s.comments, tags=tags)
-        for tail in _rest(rest, launch, env):
+        for tail in _rest(rest, launch, starts):
             yield (par, *tail)
         return
     if any(lv.kind == "block" for lv in loop.dist):
         raise Blocked("E-RAISE-GRID-REDUCTION", "a reduction across blocks stays as it is for now", s.loc)
-    accs = tuple(Acc(fresh(a.sym.name, a.sym.type), a.op, _IDENTITY(a.op, a.sym), a.value) for a in sums)
+    accs = tuple(Acc(fresh(a.sym.name, a.sym.type), a.op, _start(a, starts, s.loc), a.value) for a in sums)
     reduce = Reduce(accs, s.var, loop.lo, loop.hi, loop.dist, inner, loc=s.loc, comments=s.comments, tags=tags)
     partial = {a.sym: acc.sym for a, acc in zip(sums, accs)}
     for end in _region_ends(rest, set(partial)):
@@ -197,7 +204,7 @@ def _loop(s: For, loop: Strided, rest: Body, launch: Launch, env: dict[Sym, Sym]
         if replaced is None:
             continue
         try:
-            for tail in _rest(replaced, launch, env):
+            for tail in _rest(replaced, launch, starts):
                 yield (reduce, *tail)
         except Blocked:
             if end == 0:
@@ -206,10 +213,29 @@ def _loop(s: For, loop: Strided, rest: Body, launch: Launch, env: dict[Sym, Sym]
     return
 
 
-def _IDENTITY(op: str, sym: Sym) -> Expr:
-    from ktc.passes.lowering.reduction import identity
+def _after(s: Stmt, starts: Starts) -> Starts:
+    """The constants that variables have after ``s``."""
+    changed = assigned((s,))
+    out = {v: c for v, c in starts.items() if v not in changed}
+    value = s.init if isinstance(s, Decl) else s.value if isinstance(s, Assign) else None
+    if isinstance(s, Decl | Assign) and value is not None and isinstance(known := simplify(value), Const):
+        out[s.sym] = known
+    return out
 
-    return identity(op, sym.type)  # type: ignore[arg-type]
+
+def _start(a: Accumulation, starts: Starts, loc: Loc | None) -> Expr:
+    """What the reduction starts from, where every thread starts from the value that ``a.sym`` has before its loop.
+
+    Raises:
+        Blocked: when combining that value once is not the same as combining it once per thread.
+    """
+    one, known = identity(a.op, a.sym.type), starts.get(a.sym)  # type: ignore[arg-type]
+    if known == one:
+        return one
+    if a.op in IDEMPOTENT:
+        return Var(a.sym) if known is None else known
+    raise Blocked("E-RAISE-CARRIED", f"every thread starts '{a.sym.name}' from a value that is not known to be "
+                  f"{one.value}", loc)  # fmt: skip
 
 
 def _region_ends(rest: Body, partial: set[Sym]) -> Iterator[int]:

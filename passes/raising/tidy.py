@@ -209,7 +209,7 @@ def _strided_reduce(s: Reduce) -> Stmt:
         if not isinstance(v, Var) or v.sym not in by_sym or by_sym[v.sym].op != a.op or a.sym.type != v.sym.type:
             return s
         init, one = starts[v.sym].init, identity(a.op, a.sym.type)  # type: ignore[arg-type]
-        if init is None or (init != one and a.op not in ("min", "max")):
+        if init is None or (init != one and a.op not in ("min", "max")) or used(init) & {s.var, *starts}:
             return s
         accs.append(Acc(a.sym, a.op, init, by_sym[v.sym].value))
     if len(accs) != len(sums):
