@@ -118,6 +118,15 @@ class CudaRuntime(TimedRuntime):
             raise KtcError(
                 "E-DEVICE-TARGET", f"the CUDA runtime runs 'cuda' or 'hip' code, not '{code.target}'", exit_code=2
             )
+        at_file_scope = [p for p in code.kernel.params if p.symbol]
+        if at_file_scope:
+            names = ", ".join(p.sym.name for p in at_file_scope)
+            raise KtcError(
+                "E-LAUNCH-SYMBOL",
+                f"this runtime does not set variables at file scope before a launch: {names}",
+                code.kernel.loc,
+                hint="print the program and run it with its own host code, or pass them as parameters",
+            )
         cubin = compile_cubin(code.text, code.entry, self.arch, code.options, hip=code.target == "hip")
         try:
             return CudaExecutable(self, code, cubin.code, cubin.symbol)

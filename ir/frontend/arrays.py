@@ -148,7 +148,7 @@ class Arrays(PointerVariables):
         plain = isinstance(t.elem, Scalar | Vec) and key not in self.hints
         for first in self.shared.values():
             sym = first.buffer if isinstance(first, ArrayVal) else first.start.buffer  # type: ignore[attr-defined]
-            if plain and isinstance(first, ArrayVal) and first.type.elem == t.elem:
+            if plain and isinstance(first, ArrayVal) and isinstance(first.type, CArray) and first.type.elem == t.elem:
                 return self.shared.setdefault(node.name, ArrayVal(sym, (), whole))
             if key not in self.hints:
                 raise Retry(key, min(self.unit(t.elem, node), scalar_of(sym.type), key=lambda u: u.bytes))

@@ -10,7 +10,6 @@ import ktc
 from ktc import emission
 from ktc.sources import library_kernels
 
-
 LACKING = {("quant_fp8", "hip"): "E-BACKEND-TYPE", ("quant_fp8", "opencl"): "E-BACKEND-TYPE"}
 """What the default profile of a language has no type for: ROCm 5 and OpenCL C 1.2 know no 8-bit floats."""
 
