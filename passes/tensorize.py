@@ -161,6 +161,8 @@ def product_of(kernel: Kernel, s: LoopStmt) -> Product | Refused:
         shape = counted(s)
         if isinstance(shape, Refused) or not is_const(shape[1], 1):
             return Refused("E-TENSOR-FORM", f"'{s.var.name}' does not count up by one", locs)
+        if not s.body:
+            return Refused("E-TENSOR-FORM", f"'{s.var.name}' has an empty body", locs)
         *head, update = s.body
         front = tuple(head)
         match update:

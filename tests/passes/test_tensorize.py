@@ -13,10 +13,11 @@ from ktc.ir.fold import evaluate
 from ktc.ir.fragments import FRAGMENTS, Digit
 from ktc.ir.interp import equivalent, run
 from ktc.ir.kernel import Kernel, bind
-from ktc.ir.nodes import Alloc, MatrixLoad, Mma
+from ktc.ir.nodes import Alloc, For, MatrixLoad, Mma
 from ktc.ir.text import parse_kernel
 from ktc.ir.verifier import verify
-from ktc.ir.walk import walk
+from ktc.ir.walk import map_body, walk
+from ktc.passes.catalogue import PASSES
 from ktc.passes.lowering import LoweringError, fragments, materialise
 from ktc.search.printing import printed
 
@@ -208,6 +209,13 @@ NEST = "  par row in 0..M @ [thread.y 16, block.y]\n    par col in 0..N @ [threa
 )
 def test_refusals(body: str, script: str, code: str) -> None:
     assert refused(parse_kernel(HEAD + body), script).code == code
+
+
+def test_an_empty_loop_is_no_product() -> None:
+    k = parse_kernel(HEAD + NEST.format("acc += f32(A[row * K + k]) * f32(B[k * N + col])"))
+    empty = k.with_(body=map_body(k.body, lambda s: dataclasses.replace(s, body=()) if isinstance(s, For) else s))
+    assert PASSES["tensorize"].sites(k) and not PASSES["tensorize"].sites(empty)
+    assert refused(empty, "tensorize{loop=k}").code == "E-TENSOR-FORM"
 
 
 def test_lowering_checks_the_distribution_again() -> None:
