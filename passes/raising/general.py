@@ -45,7 +45,7 @@ def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
     numbers = _numbers(kernel)
     found: list[Guess] = []
     left: Left | None = None
-    for variant in _variants(body, launch, numbers):
+    for variant in _variants(body, launch):
         for team in _teams(thread_sizes(variant.launch)):
             for exchanging in (True, False):
                 try:
@@ -70,9 +70,9 @@ class Variant:
     found: tuple[Region, ...] = ()
 
 
-def _variants(body: Body, launch: Launch, numbers: dict[str, int]) -> Iterator[Variant]:
+def _variants(body: Body, launch: Launch) -> Iterator[Variant]:
     """The body with and without its staging, in its own block shape and in those that its index arithmetic suggests."""
-    block = [evaluate(n, numbers) for n in launch.block]
+    block = [evaluate(n, {}) for n in launch.block]  # ranges hold for every launch, not for an invented one
     if None not in block:
         sizes = (int(block[0] or 1), int(block[1] or 1), int(block[2] or 1))
         ranges: dict[object, Range] = {HwIndex("thread", a): (0, n - 1) for a, n in zip(AXES, sizes)}
