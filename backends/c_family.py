@@ -48,7 +48,7 @@ from ktc.ir.walk import all_exprs, used, walk
 
 from .c_family_base import const_int
 from .c_family_dialect import Dialect
-from .c_family_expr import Exprs
+from .c_family_expr import PLAIN, Exprs
 from .c_family_layout import COLUMNS, INDENT, comment_lines, wrap
 from .c_family_names import Names
 from .c_family_piece import BINARY_PREC, LIMIT
@@ -189,8 +189,8 @@ class Statements:
     def _store(self, s: Store) -> list[str]:
         place = self.x.subscript(s.buffer, s.index)
         if s.width != 1:
-            if isinstance(s.value, Cast) and s.value.style == "bit" and not s.cache:
-                return [self.d.store_as(s.buffer, place, self.x.exact(s.value.x), s.value.x.type)]
+            if isinstance(s.value, Cast) and s.value.style == "bit" and s.cache in PLAIN:
+                return [self.d.store_as(s.buffer, place, self.x.exact(s.value.x), s.value.x.type, s.cache)]
             t = Vec(scalar_of(accessed_type(s.buffer, len(s.index))), s.width)
             return [self.d.store_vector(s.buffer, place, self.x.piece(s.value), t, self.x.width(s.width), s.cache)]
         t2 = self.d.loaded_type(s.buffer, accessed_type(s.buffer, len(s.index)))
@@ -199,6 +199,8 @@ class Statements:
             compound = self._compound(s.value, t2, same)
             if compound:
                 return [f"{place} {compound};"]
+        if s.cache == "volatile":
+            place = self.d.volatile_place(s.buffer, place, t2)
         return [self.d.store(s.buffer, place, self.x.assigned(s.value, t2), t2, s.cache)]
 
     def _eval(self, s: Eval) -> list[str]:

@@ -116,12 +116,15 @@ class CxxDialect(Dialect):
         self.need(name)
         return f"{name}(&{place}, {value.text});"
 
-    def load_as(self, buffer: Sym, place: str, t: Type) -> str:
-        volatile = "volatile " if getattr(buffer.type, "volatile", False) else ""
+    def volatile_place(self, buffer: Sym, place: str, t: Type) -> str:
+        return f"*const_cast<volatile {self.type_name(t)}*>(&{place})"
+
+    def load_as(self, buffer: Sym, place: str, t: Type, cache: str = "") -> str:
+        volatile = "volatile " if cache or getattr(buffer.type, "volatile", False) else ""
         return f"*reinterpret_cast<const {volatile}{self.type_name(t)}*>(&{place})"
 
-    def store_as(self, buffer: Sym, place: str, value: Piece, t: Type) -> str:
-        volatile = "volatile " if getattr(buffer.type, "volatile", False) else ""
+    def store_as(self, buffer: Sym, place: str, value: Piece, t: Type, cache: str = "") -> str:
+        volatile = "volatile " if cache or getattr(buffer.type, "volatile", False) else ""
         return f"*reinterpret_cast<{volatile}{self.type_name(t)}*>(&{place}) = {value.text};"
 
     def reshape_bits(self, p: Piece, to: Type) -> Piece:

@@ -208,11 +208,15 @@ class Dialect(DialectBase):
     def make_vector(self, t: Vec, args: Sequence[str]) -> str:
         raise NotImplementedError
 
-    def load_as(self, buffer: Sym, place: str, t: Type) -> str:
+    def volatile_place(self, buffer: Sym, place: str, t: Type) -> str:
+        """``place`` as a volatile lvalue, for one access to a buffer that is not volatile itself."""
+        raise NotImplementedError
+
+    def load_as(self, buffer: Sym, place: str, t: Type, cache: str = "") -> str:
         """The memory at ``place`` read as a ``t``."""
         raise NotImplementedError
 
-    def store_as(self, buffer: Sym, place: str, value: Piece, t: Type) -> str:
+    def store_as(self, buffer: Sym, place: str, value: Piece, t: Type, cache: str = "") -> str:
         raise NotImplementedError
 
     def reshape_bits(self, p: Piece, to: Type) -> Piece:

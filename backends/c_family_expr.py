@@ -54,6 +54,9 @@ from .c_family_rules import (
     upper_bound,
 )
 
+PLAIN = ("", "volatile")
+"""Accesses without a cache hint."""
+
 
 class Exprs:
     """Prints expressions for one dialect, with the names of one kernel."""
@@ -249,8 +252,9 @@ class Exprs:
         source = e.x.type
         if same_shape(source, e.to):
             return self.d.bitcast(self.exact(e.x), e.to)
-        if isinstance(e.x, Load) and not e.x.cache:
-            return Piece(self.d.load_as(e.x.buffer, self.subscript(e.x.buffer, e.x.index), e.to), UNARY, e.to)
+        if isinstance(e.x, Load) and e.x.cache in PLAIN:
+            place = self.subscript(e.x.buffer, e.x.index)
+            return Piece(self.d.load_as(e.x.buffer, place, e.to, e.x.cache), UNARY, e.to)
         return self.d.reshape_bits(self.exact(e.x), e.to)
 
     # ----------------------------------------------------------------------------------------------------- memory
@@ -281,7 +285,10 @@ class Exprs:
             vec = e.type
             assert isinstance(vec, Vec)
             return Piece(self.d.load_vector(e.buffer, place, vec, self.width(e.width), e.cache), POSTFIX, vec)
-        return Piece(self.d.load(e.buffer, place, e.type, e.cache), POSTFIX, self.d.loaded_type(e.buffer, e.type))
+        t = self.d.loaded_type(e.buffer, e.type)
+        if e.cache == "volatile":
+            return Piece(self.d.volatile_place(e.buffer, place, t), UNARY, t)
+        return Piece(self.d.load(e.buffer, place, e.type, e.cache), POSTFIX, t)
 
     def _addr_of(self, e: AddrOf, wrap: bool) -> Piece:
         return Piece("&" + self.subscript(e.buffer, e.index), UNARY, e.type)

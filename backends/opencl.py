@@ -238,12 +238,15 @@ class OpenCLDialect(OpenCLCollectives):
     def store_vector(self, buffer: Sym, place: str, value: Piece, t: Vec, width: str, cache: str) -> str:
         return f"*({self.space_of(buffer)}{self.vector_name(t)}*)&{place} = {value.text};"
 
-    def load_as(self, buffer: Sym, place: str, t: Type) -> str:
-        volatile = "volatile " if getattr(buffer.type, "volatile", False) else ""
+    def volatile_place(self, buffer: Sym, place: str, t: Type) -> str:
+        return f"*(volatile {self.space_of(buffer)}{self.type_name(t)}*)&{place}"
+
+    def load_as(self, buffer: Sym, place: str, t: Type, cache: str = "") -> str:
+        volatile = "volatile " if cache or getattr(buffer.type, "volatile", False) else ""
         return f"*(const {volatile}{self.space_of(buffer)}{self.type_name(t)}*)&{place}"
 
-    def store_as(self, buffer: Sym, place: str, value: Piece, t: Type) -> str:
-        volatile = "volatile " if getattr(buffer.type, "volatile", False) else ""
+    def store_as(self, buffer: Sym, place: str, value: Piece, t: Type, cache: str = "") -> str:
+        volatile = "volatile " if cache or getattr(buffer.type, "volatile", False) else ""
         return f"*({volatile}{self.space_of(buffer)}{self.type_name(t)}*)&{place} = {value.text};"
 
     def reshape_bits(self, p: Piece, to: Type) -> Piece:

@@ -20,8 +20,9 @@ from ktc.ir.nodes import (
     Stmt,
     WarpOp,
 )  # fmt: skip
-from ktc.ir.types import Ptr
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
+
+from .purity import is_volatile
 
 PINNED = (AsyncCommit, AsyncWait, Barrier, Fence, InlineAsm, RawStmt)
 JUMPS = (Break, Continue, Return)
@@ -33,7 +34,7 @@ def pinned(body: Body) -> Stmt | None:
     Barriers and fences order other threads' accesses, warp operations are meeting points, opaque code may be either,
     and a volatile access counts as seen from outside.
     """
-    return next((s for s in walk(body) if isinstance(s, PINNED) or any(_acts(x) for x in _exprs(s))), None)
+    return next((s for s in walk(body) if _stays(s)), None)
 
 
 def jump(body: Body) -> Stmt | None:
@@ -46,6 +47,10 @@ def places(*stmts: Stmt | None) -> tuple[Loc, ...]:
     return tuple(s.loc for s in stmts if s is not None and s.loc is not None)
 
 
+def _stays(s: Stmt) -> bool:
+    return isinstance(s, PINNED) or is_volatile(s) or any(_acts(x) for x in _exprs(s))
+
+
 def _exprs(s: Stmt):
     return (x for e in stmt_exprs(s) for x in walk_expr(e))
 
@@ -55,5 +60,4 @@ def _acts(x: Expr) -> bool:
         return True
     if isinstance(x, Call):
         return x.effects not in ("pure", "read")
-    t = getattr(getattr(x, "buffer", None), "type", None)
-    return isinstance(t, Ptr) and t.volatile
+    return is_volatile(x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktc.ir.fold import is_const
-from ktc.ir.nodes import Binary, Call, Expr, Knob, Load, Raw, WarpOp
+from ktc.ir.nodes import Binary, Call, Expr, Knob, Load, Raw, Stmt, WarpOp
 from ktc.ir.types import Ptr, Scalar
 from ktc.ir.walk import walk_expr
 
@@ -21,12 +21,18 @@ def is_movable(e: Expr) -> bool:
     return is_removable(e) and not any(isinstance(x, Load) or _may_trap(x) for x in walk_expr(e))
 
 
+def is_volatile(x: Expr | Stmt) -> bool:
+    """Whether ``x`` is an access that must happen as often as the source says, where it says."""
+    t = getattr(getattr(x, "buffer", None), "type", None)
+    return getattr(x, "cache", "") == "volatile" or (isinstance(t, Ptr) and t.volatile)
+
+
 def _acts(x: Expr) -> bool:
     match x:
         case Call():
             return x.effects not in ("pure", "read")
         case Load():
-            return isinstance(x.buffer.type, Ptr) and x.buffer.type.volatile
+            return is_volatile(x)
         case WarpOp() | Raw():
             return True
     return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from pycparser import c_ast
@@ -13,6 +14,7 @@ from .cxx_ast import Construct, CxxCast
 from .cxx_types import DIM3, Pointer, RecordType, Reference, show
 from .dialects import OPENCL
 from .opencl import vector_literal
+from .pointers import as_volatile
 from .values import (
     ChoicePtr,
     Dim3Val,
@@ -44,7 +46,10 @@ class Construction(Calls):
     def _cxx_cast(self, node: CxxCast) -> Value:
         to = self.resolve(node.to_type)
         if node.kind == "const_cast":
-            return self.eval(node.expr)
+            v = self.eval(node.expr)
+            if isinstance(to, Pointer) and isinstance(p := self.load(v, node), PtrVal):
+                return dataclasses.replace(p, volatile=to.volatile)
+            return as_volatile(v, isinstance(to, Pointer | Reference) and to.volatile)
         if node.kind == "reinterpret_cast":
             v = self.eval(node.expr)
             if isinstance(to, Pointer):

@@ -45,6 +45,7 @@ class Reference(Type):
     elem: Type
     const: bool = False
     rvalue: bool = False
+    volatile: bool = False
 
     def __str__(self) -> str:
         return f"{'const ' if self.const else ''}{self.elem}&"

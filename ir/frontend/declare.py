@@ -14,6 +14,7 @@ from .constants import folded_float
 from .cxx_ast import CtorInit, CxxCast
 from .cxx_types import DIM3, Auto, CArray, Pointer, RecordType, Reference, show, size_of
 from .places import cost, describe
+from .pointers import as_volatile
 from .program import Entity
 from .resolve import qualifiers
 from .values import (
@@ -44,7 +45,8 @@ class Declarations(Arrays):
         const = "const" in qualifiers(node.type) and not isinstance(node.type, c_ast.PtrDecl)
         if "__shared__" in storage:
             self.saw_volatile |= "volatile" in qualifiers(node.type)
-            self.scope.names[node.name] = self.declare_shared(node, t, storage)
+            volatile = "volatile" in qualifiers(node.type)
+            self.scope.names[node.name] = as_volatile(self.declare_shared(node, t, storage), volatile)
             return
         if node.name in self.frame.facts.loop_only and node.init is None and isinstance(t, Scalar):
             self.scope.names[node.name] = VarPlace(fresh(node.name, t))  # every loop declares it
@@ -128,7 +130,7 @@ class Declarations(Arrays):
         if v is None:
             return self.pointer_variable(node.name, t, None, node)
         if not isinstance(v, PtrToPlace):
-            v = self.load(v, node)
+            v = as_volatile(self.load(v, node), t.volatile)
         if isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0:
             v = NullVal()
         if isinstance(v, NullVal | ChoicePtr) and mutated:
@@ -140,7 +142,7 @@ class Declarations(Arrays):
             if isinstance(t.elem, CArray) or t.elem == v.elem:
                 pass
             elif t.elem == VOID:
-                t = Pointer(v.elem)
+                t = Pointer(v.elem, volatile=v.volatile)
             else:
                 self.fail(
                     "E-SEMA-CONVERT",
@@ -176,7 +178,7 @@ class Declarations(Arrays):
             sym = fresh(node.name, v.expr.type)
             self.emit(Decl(sym, v.expr, const=True, loc=self.loc))
             return VarPlace(sym, const=True)
-        return self.pin(v)
+        return as_volatile(self.pin(v), t.volatile)
 
     def _record_variable(self, name: str, t: Type, args: list, brace: bool, node: Any, mutated: bool) -> Value:
         if t == DIM3:
@@ -210,7 +212,7 @@ class Declarations(Arrays):
         storage = [*(decl.storage or []), *(s for s in (decl.funcspec or []) if isinstance(s, str))]
         if "__shared__" in storage:
             self.saw_volatile |= "volatile" in qualifiers(decl.type)
-            return self._dynamic(decl, self.resolve(decl.type), 0)
+            return as_volatile(self._dynamic(decl, self.resolve(decl.type), 0), "volatile" in qualifiers(decl.type))
         if not ("constexpr" in storage or "const" in qualifiers(decl.type)):
             self.fail("E-SEMA-CONSTANT", f"'{decl.name}' is a host variable", node,
                       hint="declare it __device__ or __constant__, or const")  # fmt: skip

@@ -16,6 +16,7 @@ from .facts import Facts, facts_of
 from .intrinsics import Intrinsics
 from .limits import MAX_INLINE_DEPTH
 from .places import cost
+from .pointers import as_volatile
 from .program import Entity
 from .records import params_of
 from .values import (
@@ -155,12 +156,13 @@ class Inliner(Intrinsics):
             if isinstance(v, RecordVal | ArrayVal | FlatArray | FunctionVal | PtrVar) or (
                 same and not isinstance(v, RVal)
             ):
-                return self.pin(v)
+                return as_volatile(self.pin(v), t.volatile)
             t = t.elem
         v = self.load(v, node)
         if isinstance(t, Auto):
             t = self.type_of(v)
         if isinstance(t, Pointer):
+            v = as_volatile(v, t.volatile)
             if isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0:
                 v = NullVal()
             if isinstance(v, ChoicePtr | NullVal) and mutated:

@@ -142,7 +142,7 @@ class Memory(Layouts):
         elem = to.elem if isinstance(to.elem, Scalar | Vec) else self.unit(to.elem, node)
         sym = fresh(name, Ptr(elem, space, to.const, volatile=to.volatile))
         self.emit(Decl(sym, Cast(sym.type, bits, "c"), loc=self.loc))
-        return PtrVal(sym, (), None, to.elem, to.const)
+        return PtrVal(sym, (), None, to.elem, to.const, volatile=to.volatile)
 
     def store_slot(self, p: PtrSlot, v: Value, node: Any) -> None:
         self.store(p.place, self.address_bits(self.load(v, node), node), node)

@@ -102,7 +102,7 @@ class Parameters(Loops):
             return self._array_member(name, t, given, node)
         sym = given[name].sym
         if isinstance(t, Pointer):
-            start = PtrVal(sym, (), None, t.elem, t.const)
+            start = PtrVal(sym, (), None, t.elem, t.const, volatile=t.volatile)
             if t.elem == VOID and ("param", name) not in self.hints:
                 self.untyped.add(("param", name))
             return self.pointer_variable(name, t, start, node) if mutated else start

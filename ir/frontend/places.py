@@ -110,7 +110,7 @@ class Places(Pointers):
         if isinstance(base, ElemPlace):
             direct = self._lane_element(base, p.lane)
             if direct is not None:
-                return Load(direct.buffer, direct.index, cache=base.cache)
+                return Load(direct.buffer, direct.index, cache=direct.cache)
         if isinstance(base, RVal) and isinstance(base.expr, VecMake) and isinstance(p.lane, Const):
             return base.expr.args[int(p.lane.value)]
         return VecGet(self.rvalue(base).expr, p.lane)
@@ -121,8 +121,9 @@ class Places(Pointers):
         if not isinstance(base.type, Vec) or base.type.elem != elem:
             return None
         if base.width == 1 and element(base.buffer) == base.type:
-            return ElemPlace(base.buffer, (*base.index, lane), elem)
-        return ElemPlace(base.buffer, (*base.index[:-1], self.add_offset(base.index[-1], lane)), elem)
+            return ElemPlace(base.buffer, (*base.index, lane), elem, cache=base.cache)
+        index = (*base.index[:-1], self.add_offset(base.index[-1], lane))
+        return ElemPlace(base.buffer, index, elem, cache=base.cache)
 
     def _lane_index(self, lane: Expr, i: int) -> Expr:
         return i32(int(lane.value) + i) if isinstance(lane, Const) else self.add_offset(lane, i32(i))
@@ -185,7 +186,7 @@ class Places(Pointers):
         elif isinstance(base, SubVec):
             self.emit(Store(base.sym, (self.add_offset(base.lane, p.lane),), e, loc=self.loc))
         elif isinstance(base, ElemPlace) and (direct := self._lane_element(base, p.lane)) is not None:
-            self.emit(Store(direct.buffer, direct.index, e, loc=self.loc))
+            self.emit(Store(direct.buffer, direct.index, e, cache=direct.cache, loc=self.loc))
         else:
             self.fail("E-UNSUPPORTED-LANE", "a component of a reinterpreted vector cannot be assigned", node,
                       hint="load the whole vector into a variable, change it, store it back")  # fmt: skip

@@ -20,7 +20,7 @@ from .cxx_ast import CtorInit, CxxCast
 from .cxx_types import CArray, Pointer
 from .exprs import Exprs
 from .memory import as_choice, renumbered
-from .pointers import is_flat
+from .pointers import as_volatile, is_flat
 from .values import (
     ArrayVal,
     ChoicePtr,
@@ -44,10 +44,11 @@ class PointerVariables(Exprs):
     def pointer_variable(self, name: str, t: Pointer, v: Value | None, node: Any) -> Value:
         """A variable ``t name = v`` that the function changes."""
         choices, several = self._choices(name, v, node)
+        choices = [dataclasses.replace(c, volatile=t.volatile or c.volatile) for c in choices]
         if not several:
             elem = t.elem if t.elem != VOID or not choices else choices[0].elem
             alone = dataclasses.replace(choices[0], elem=elem, offset=None) if choices else None
-            return self._moving(name, v if isinstance(v, PtrVal) else alone, node)
+            return self._moving(name, as_volatile(v, t.volatile) if isinstance(v, PtrVal) else alone, node)
         elem = v.choices[0].elem if isinstance(v, ChoicePtr) else getattr(v, "elem", t.elem)
         elem = elem if t.elem == VOID else t.elem
         start = [dataclasses.replace(c, elem=elem, offset=None) for c in choices]
@@ -214,7 +215,7 @@ class PointerVariables(Exprs):
     def _move(self, place: PtrVar, v: Value, node: Any) -> None:
         moves = isinstance(v, PtrVal) and (v.buffer != place.start.buffer or v.prefix != place.start.prefix)
         if moves and place.owner is self.frame and not self.frame.control:
-            place.start, moves = v, False  # type: ignore[assignment]
+            place.start, moves = as_volatile(v, place.start.volatile), False  # type: ignore[assignment]
         if not isinstance(v, PtrVal) or moves:
             self._refuse(node)
         offset = v.offset if v.offset is not None else Const(0, I64)

@@ -63,9 +63,9 @@ class Pointers(Converter):
             inner: Type = elem
             while isinstance(inner, CArray):
                 inner = inner.elem
-            return PtrVal(a.buffer, a.prefix, None, elem)
+            return PtrVal(a.buffer, a.prefix, None, elem, volatile=a.volatile)
         prefix = a.prefix + (i32(0),) * (dims - 1 - len(a.prefix))
-        return PtrVal(a.buffer, prefix, None, elem)
+        return PtrVal(a.buffer, prefix, None, elem, volatile=a.volatile)
 
     def pointer_add(self, p: PtrVal, e: Expr, node: Any) -> PtrVal:
         """``p + e``."""
@@ -134,7 +134,7 @@ class Pointers(Converter):
             self.need_flat(p.buffer, node)
         if isinstance(p.elem, CArray):
             return self.subscript_array(
-                ArrayVal(p.buffer, p.prefix, CArray(p.elem, None)), e if e is not None else i32(0), node
+                ArrayVal(p.buffer, p.prefix, CArray(p.elem, None), p.volatile), e if e is not None else i32(0), node
             )
         num, den = self.pointer_ratio(p, node)
         if den > 1:
@@ -143,7 +143,8 @@ class Pointers(Converter):
                 self.need_unit(p.buffer, self.unit(p.elem, node), node)
             whole = Binary("/", lane, Const(den, lane.type))  # type: ignore[arg-type]
             at = self.add_offset(p.offset, self.simple(whole))
-            return ElemPlace(p.buffer, (*p.prefix, at, self.simple(Binary("%", lane, Const(den, lane.type)))), p.elem)  # type: ignore[arg-type]
+            lanes = (*p.prefix, at, self.simple(Binary("%", lane, Const(den, lane.type))))  # type: ignore[arg-type]
+            return ElemPlace(p.buffer, lanes, p.elem, cache=access_kind(p))
         index = p.offset if e is None else self.add_offset(p.offset, self.scale_offset(e, num))
         if index is None:
             index = i32(0)
@@ -154,7 +155,7 @@ class Pointers(Converter):
         width = num if not isinstance(elem, Vec) else 1
         if num > 1 and isinstance(elem, Vec):
             self.need_unit(p.buffer, elem.elem, node)
-        return ElemPlace(p.buffer, full, p.elem, width)
+        return ElemPlace(p.buffer, full, p.elem, width, access_kind(p))
 
     def simple(self, e: Expr) -> Expr:
         from .convert import fold_const
@@ -173,8 +174,8 @@ class Pointers(Converter):
         assert isinstance(a.type, CArray)
         elem = a.type.elem
         if isinstance(elem, CArray):
-            return ArrayVal(a.buffer, (*a.prefix, e), elem)
-        return self.deref(PtrVal(a.buffer, a.prefix, None, elem), e, node)
+            return ArrayVal(a.buffer, (*a.prefix, e), elem, a.volatile)
+        return self.deref(PtrVal(a.buffer, a.prefix, None, elem, volatile=a.volatile), e, node)
 
     def subscript(self, base: Value, e: Expr, node: Any) -> Value:
         """``base[e]``."""
@@ -223,10 +224,10 @@ class Pointers(Converter):
             t = v.buffer.type
             several = isinstance(t, Array) and len(t.shape) > 1
             if several and all(isinstance(i, Const) and i.value == 0 for i in v.index):
-                return PtrVal(v.buffer, (), None, v.type, flat=True)
+                return PtrVal(v.buffer, (), None, v.type, flat=True, volatile=v.cache == "volatile")
             if len(v.index) > (len(t.shape) if isinstance(t, Array) else 1):
                 self.need_unit(v.buffer, scalar_of(t), node)
-            return PtrVal(v.buffer, v.index[:-1], v.index[-1], v.type)
+            return PtrVal(v.buffer, v.index[:-1], v.index[-1], v.type, volatile=v.cache == "volatile")
         if isinstance(v, RecordVal) and v.at is not None:
             return v.at
         if isinstance(v, LanePlace) and isinstance(v.base, ElemPlace):
@@ -261,7 +262,7 @@ class Pointers(Converter):
                     v = dataclasses.replace(v, flat=True)
             if size_of(elem) is None and str(elem) == "void":
                 return v
-            return dataclasses.replace(v, elem=elem, const=to.const)
+            return dataclasses.replace(v, elem=elem, const=to.const, volatile=to.volatile)
         if isinstance(v, PtrToPlace):
             return PtrToPlace(v.place, to.elem)
         if isinstance(v, NullVal):
@@ -275,11 +276,11 @@ class Pointers(Converter):
         if hasattr(v, "type") and not isinstance(v, TypeVal):
             return v.type  # type: ignore[return-value]
         if isinstance(v, ChoicePtr):
-            return Pointer(v.choices[0].elem, v.choices[0].const)
+            return Pointer(v.choices[0].elem, v.choices[0].const, volatile=v.choices[0].volatile)
         if isinstance(v, PtrVal | PtrToPlace):
-            return Pointer(v.elem, getattr(v, "const", False))
+            return Pointer(v.elem, getattr(v, "const", False), volatile=getattr(v, "volatile", False))
         if isinstance(v, PtrVar):
-            return Pointer(v.start.elem, v.start.const)
+            return Pointer(v.start.elem, v.start.const, volatile=v.start.volatile)
         if isinstance(v, TypeVal):
             return v.type
         if isinstance(v, Dim3Val):
@@ -287,6 +288,30 @@ class Pointers(Converter):
         if isinstance(v, FunctionVal):
             return FunctionType(v.name)
         return NULLPTR_T
+
+
+def access_kind(p: PtrVal) -> str:
+    """``volatile`` for accesses through ``p`` that are, to memory that others see whose type does not say so."""
+    t = p.buffer.type
+    seen = (isinstance(t, Array) and t.space != "local") or (isinstance(t, Ptr) and not t.volatile)
+    return "volatile" if p.volatile and seen else ""
+
+
+def as_volatile(v: Value, volatile: bool) -> Value:
+    """``v``, a pointer or a place, for accesses that are volatile if ``volatile`` says so (and as before if not)."""
+    if not volatile:
+        return v
+    if isinstance(v, PtrVal):
+        return dataclasses.replace(v, volatile=True)
+    if isinstance(v, ChoicePtr):
+        return ChoicePtr(v.which, tuple(dataclasses.replace(c, volatile=True) for c in v.choices))
+    if isinstance(v, ElemPlace):
+        return dataclasses.replace(v, cache=access_kind(PtrVal(v.buffer, (), None, v.type, volatile=True)))
+    if isinstance(v, ArrayVal):
+        return dataclasses.replace(v, volatile=True)
+    if isinstance(v, FlatArray):
+        return dataclasses.replace(v, start=dataclasses.replace(v.start, volatile=True))
+    return v
 
 
 def is_flat(buffer: Sym) -> bool:

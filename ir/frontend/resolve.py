@@ -60,7 +60,9 @@ class TypeResolver(Context):
             return self.resolve(node.type)
         if isinstance(node, RefDecl):
             inner = self.resolve(node.type)
-            return inner if isinstance(inner, Reference) else Reference(inner, is_const(node.type), node.rvalue)
+            if isinstance(inner, Reference):
+                return inner
+            return Reference(inner, is_const(node.type), node.rvalue, "volatile" in qualifiers(node.type))
         if isinstance(node, c_ast.PtrDecl):
             inner = self.resolve(node.type)
             quals = node.quals or []

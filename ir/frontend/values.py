@@ -62,7 +62,8 @@ class PtrVal(Value):
     """A pointer: ``prefix`` indexes all dimensions of the buffer but the last, ``offset`` the last one.
 
     ``offset`` counts elements of the buffer (not of ``elem``) and is None for 0. ``elem`` is what the pointer points
-    to. ``flat``: the buffer has several dimensions and ``offset`` runs over all of them, row-major.
+    to. ``flat``: the buffer has several dimensions and ``offset`` runs over all of them, row-major. ``volatile``: what
+    it points to is, whatever the buffer was declared as.
     """
 
     buffer: Sym
@@ -71,6 +72,7 @@ class PtrVal(Value):
     elem: Type
     const: bool = False
     flat: bool = False
+    volatile: bool = False
 
 
 @dataclass(eq=False)
@@ -103,6 +105,7 @@ class ArrayVal(Value):
     buffer: Sym
     prefix: tuple[Expr, ...]
     type: Type
+    volatile: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ HW_LEVELS = {"thread": "threadIdx", "block": "blockIdx", "block_dim": "blockDim"
 WARP_OPS = WARP_KINDS
 FULL_WARP = Const(32, I32)
 FULL_MASK = Const(0xFFFFFFFF, U32)
-CACHES = ("ldg", "cs", "cg", "ca", "lu", "cv", "wb", "wt")
+CACHES = ("ldg", "cs", "cg", "ca", "lu", "cv", "wb", "wt", "volatile")
 EFFECTS = ("pure", "read", "write", "sync")
 SPACE_WORDS = {"global": "global", "shared": "shared", "local": "local", "const": "constant", "generic": "generic"}
 

@@ -43,6 +43,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, used_in, walk, walk_expr
 
+from ..purity import is_volatile
 from .levels import Jam
 from .scope import Guard, Scope, guard_of, nest
 from .state import State
@@ -271,7 +272,7 @@ def _dims(s: Stmt, scope: Scope, st: State) -> frozenset[Sym]:
 def _vector_jam(e: Load | Store, scope: Scope, st: State) -> Jam | None:
     """The lane jam along which ``e`` is one aligned, unit-stride access, if any."""
     t = e.buffer.type
-    if e.width != 1 or is_private(e.buffer) or (isinstance(t, Ptr) and t.volatile):
+    if e.width != 1 or is_private(e.buffer) or is_volatile(e):
         return None
     if not isinstance(t, Ptr) and not (isinstance(t, Array) and len(e.index) == len(t.shape)):
         return None
