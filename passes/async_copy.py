@@ -50,6 +50,7 @@ from ktc.ir.walk import map_body, substitute_expr, walk
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .loops import required
 from .places import find_loops, place_of
+from .purity import is_volatile
 from .tiles import split_copies
 
 SIZES = (4, 8, 16)
@@ -131,6 +132,8 @@ def _single(kernel: Kernel, s: Store, lane: Sym | None, width: Expr) -> Body | R
         value, cond, other = guarded.a, guarded.cond, guarded.b
     if not isinstance(value, Load) or value.width != 1 or len(value.index) != 1:
         return Refused("E-ASYNC-FORM", "what is copied is not an element of a buffer as it is")
+    if is_volatile(value) or is_volatile(s):
+        return Refused("E-ASYNC-FORM", "the access is volatile")
     element = scalar_of(value.buffer.type)
     if element != scalar_of(s.buffer.type):
         return Refused("E-ASYNC-FORM", "the copy converts")

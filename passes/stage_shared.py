@@ -50,13 +50,14 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Array, Ptr, scalar_of
-from ktc.ir.walk import assigned, map_body, stmt_exprs, walk
+from ktc.ir.walk import all_exprs, assigned, map_body, stmt_exprs, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .distribute import assume
 from .knobs import size_argument
 from .loops import required
 from .places import LoopStmt, find_loops, find_places, place_of
+from .purity import is_volatile
 from .tile_copy import Copy, copy_nest, thread_levels
 from .tiles import is_blocked, paths, split_copies, whole_tiles
 
@@ -116,6 +117,8 @@ def _buffer(kernel: Kernel, place: Arg) -> Sym | Refused:
     sym = found[0].sym
     if sym is None or not isinstance(sym.type, Ptr) or sym.type.volatile:
         return Refused("E-STAGE-ARRAY", f"'{place}' is not a buffer in global memory")
+    if any(x.buffer == sym and is_volatile(x) for x in all_exprs(kernel.body) if isinstance(x, Load)):
+        return Refused("E-STAGE-ARRAY", f"'{place}' is read through a volatile pointer")
     written = assigned(kernel.body)
     pointers = {b for b in written if isinstance(b.type, Ptr)}
     if sym in written or any(isinstance(s, RawStmt) for s in walk(kernel.body)):
