@@ -252,21 +252,20 @@ class CxxDialect(Dialect):
 
     def shared_array(self, s: Alloc, name: str, extents: str) -> list[str]:
         align = f"{self.aligned.format(n=s.align)} " if s.align else ""
-        return [f"__shared__ {align}{_volatile(s)}{self.type_name(_element(s))} {name}{extents};"]
+        return [f"__shared__ {align}{self.type_name(_element(s))} {name}{extents};"]
 
     def dynamic_arrays(self, allocs: Sequence[tuple[Alloc, str, str]]) -> list[str]:
         if len(allocs) == 1:
             s, name, _ = allocs[0]
             align = max(s.align, 16 if isinstance(_element(s), Vec) else 0)
             return [
-                f"extern __shared__ {f'__align__({align}) ' if align else ''}{_volatile(s)}"
-                f"{self.type_name(_element(s))} {name}[];"
+                f"extern __shared__ {f'__align__({align}) ' if align else ''}{self.type_name(_element(s))} {name}[];"
             ]
         widest = max(16, *(s.align for s, _, _ in allocs))
         lines = [f"extern __shared__ {self.aligned.format(n=widest)} unsigned char dynamic_shared[];"]
         start = "dynamic_shared"
         for s, name, size in allocs:
-            elem = _volatile(s) + self.type_name(_element(s))
+            elem = self.type_name(_element(s))
             lines.append(f"{elem}* {name} = reinterpret_cast<{elem}*>({start});")
             start = f"{name} + {size}"
         return lines
@@ -332,7 +331,3 @@ class CxxDialect(Dialect):
 def _element(s: Alloc) -> Type:
     assert isinstance(s.sym.type, Array)
     return s.sym.type.elem
-
-
-def _volatile(s: Alloc) -> str:
-    return "volatile " if s.volatile else ""

@@ -271,17 +271,17 @@ class OpenCLDialect(OpenCLCollectives):
 
     def shared_array(self, s: Alloc, name: str, extents: str) -> list[str]:
         align = f" __attribute__((aligned({s.align})))" if s.align else ""
-        return [f"__local {_volatile(s)}{self.type_name(scalar_or_vec(s))} {name}{extents}{align};"]
+        return [f"__local {self.type_name(scalar_or_vec(s))} {name}{extents}{align};"]
 
     def dynamic_arrays(self, allocs: Sequence[tuple[Alloc, str, str]]) -> list[str]:
         if len(allocs) == 1:
             s, name, _ = allocs[0]
-            self.dynamic = [f"__local {_volatile(s)}{self.type_name(scalar_or_vec(s))}* {name}"]
+            self.dynamic = [f"__local {self.type_name(scalar_or_vec(s))}* {name}"]
             return []
         self.dynamic = ["__local uchar* dynamic_shared"]
         lines, start = [], "dynamic_shared"
         for s, name, size in allocs:
-            elem = _volatile(s) + self.type_name(scalar_or_vec(s))
+            elem = self.type_name(scalar_or_vec(s))
             lines.append(f"__local {elem}* {name} = (__local {elem}*)({start});")
             start = f"{name} + {size}"
         return lines
@@ -335,7 +335,3 @@ def _bare(e: Expr) -> Expr:
     while isinstance(e, Cast) and e.style == "implicit" and isinstance(e.to, Scalar) and e.to.is_int:
         e = e.x
     return e
-
-
-def _volatile(s: Alloc) -> str:
-    return "volatile " if s.volatile else ""

@@ -33,8 +33,8 @@ def hoist_shared(body: Body) -> Body:
             shape = tuple(map_expr(n, lambda e: constants.get(e.sym, e) if isinstance(e, Var) else e) for n in t.shape)
             sym = Sym(s.sym.name, Array(t.elem, shape, t.space), s.sym.id)
             if t.space != "shared":
-                return Alloc(sym, s.dynamic, s.align, s.volatile, loc=s.loc, comments=s.comments)
-            hoisted.append(Alloc(sym, s.dynamic, s.align, s.volatile, loc=s.loc, comments=s.comments))
+                return Alloc(sym, s.dynamic, s.align, loc=s.loc, comments=s.comments)
+            hoisted.append(Alloc(sym, s.dynamic, s.align, loc=s.loc, comments=s.comments))
             renamed[s.sym] = sym
             return None
         return s

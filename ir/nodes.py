@@ -158,7 +158,10 @@ class Cast(Expr):
 
 @dataclass(frozen=True)
 class Load(Expr):
-    """``buffer[index...]``. ``cache``: '' | ldg (read-only) | cs (streaming) | cg | ca | lu."""
+    """``buffer[index...]``. ``cache``: '' | ldg (read-only) | cs (streaming) | cg | ca | lu | volatile.
+
+    ``volatile``: an access that stays one of the machine, where it is, though the buffer's type does not say so.
+    """
 
     buffer: Sym
     index: tuple[Expr, ...]
@@ -352,13 +355,11 @@ class Alloc(Stmt):
 
     In SPMD form a local array belongs to the thread. In parallel form it is a logical array of the enclosing iteration;
     lowering gives each thread the elements it owns. ``dynamic``: taken from the launch's dynamic shared memory.
-    ``volatile``: every access of the program is one of the machine (warp-synchronous code of before Volta).
     """
 
     sym: Sym
     dynamic: bool = False
     align: int = 0
-    volatile: bool = False
 
 
 @dataclass(frozen=True)

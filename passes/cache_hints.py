@@ -22,6 +22,7 @@ from ktc.ir.types import Ptr
 from ktc.ir.walk import all_exprs, map_body, rename, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
+from .purity import is_volatile
 
 LOAD_HINTS = ("ldg", "cs", "cg", "ca", "lu")
 STORE_HINTS = ("cs", "cg", "wb", "wt")
@@ -112,10 +113,14 @@ def _global(s: Sym) -> bool:
 
 
 def _accessed(kernel: Kernel, kind: type[Load] | type[Store]) -> list[Sym]:
-    """Global buffers with accesses of ``kind`` that say nothing about caching yet, in order of appearance."""
+    """Global buffers with accesses of ``kind`` that say nothing about caching yet, in order of appearance.
+
+    Not those with a volatile access: what changes under the kernel must not be read from a cache that does not see it.
+    """
     nodes: Iterable[Any] = all_exprs(kernel.body) if kind is Load else walk(kernel.body)
     hits = [x for x in nodes if isinstance(x, kind)]
-    return list(dict.fromkeys(x.buffer for x in hits if _global(x.buffer) and not x.cache))
+    changing = {x.buffer for x in hits if is_volatile(x)}
+    return list(dict.fromkeys(x.buffer for x in hits if _global(x.buffer) and not x.cache and x.buffer not in changing))
 
 
 def _written(kernel: Kernel) -> set[Sym]:

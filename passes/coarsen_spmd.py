@@ -289,7 +289,6 @@ class _Job:
                     Alloc(
                         self.arrays[s.sym],
                         align=getattr(s, "align", 0),
-                        volatile=getattr(s, "volatile", False),
                         loc=s.loc,
                         comments=s.comments,
                     )

@@ -9,20 +9,16 @@ from ktc.ir.nodes import (
     Barrier,
     Body,
     Break,
-    Call,
     Continue,
-    Expr,
     Fence,
     InlineAsm,
-    Raw,
     RawStmt,
     Return,
     Stmt,
-    WarpOp,
 )  # fmt: skip
-from ktc.ir.walk import stmt_exprs, walk, walk_expr
+from ktc.ir.walk import stmt_exprs, walk
 
-from .purity import is_volatile
+from .purity import is_removable, is_volatile
 
 PINNED = (AsyncCommit, AsyncWait, Barrier, Fence, InlineAsm, RawStmt)
 JUMPS = (Break, Continue, Return)
@@ -48,16 +44,4 @@ def places(*stmts: Stmt | None) -> tuple[Loc, ...]:
 
 
 def _stays(s: Stmt) -> bool:
-    return isinstance(s, PINNED) or is_volatile(s) or any(_acts(x) for x in _exprs(s))
-
-
-def _exprs(s: Stmt):
-    return (x for e in stmt_exprs(s) for x in walk_expr(e))
-
-
-def _acts(x: Expr) -> bool:
-    if isinstance(x, WarpOp | Raw):
-        return True
-    if isinstance(x, Call):
-        return x.effects not in ("pure", "read")
-    return is_volatile(x)
+    return isinstance(s, PINNED) or is_volatile(s) or not all(is_removable(e) for e in stmt_exprs(s))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktc.ir.fold import is_const
-from ktc.ir.nodes import Binary, Call, Expr, Knob, Load, Raw, Stmt, WarpOp
+from ktc.ir.nodes import AddrOf, Binary, Call, Expr, Knob, Load, Raw, Stmt, WarpOp
 from ktc.ir.types import Ptr, Scalar
 from ktc.ir.walk import walk_expr
 
@@ -31,7 +31,7 @@ def _acts(x: Expr) -> bool:
     match x:
         case Call():
             return x.effects not in ("pure", "read")
-        case Load():
+        case Load() | AddrOf():
             return is_volatile(x)
         case WarpOp() | Raw():
             return True

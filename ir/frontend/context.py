@@ -129,8 +129,6 @@ class Context:
         self.shared: dict[str, Value] = {}
         self.tags: dict[str, int] = {}
         self._commented: set[tuple[str, int]] = set()
-        self.saw_volatile = False
-        """Whether a pointer to volatile or a volatile shared array was named: then shared memory is volatile."""
         self._emitted = 0
         self._work = 0
         self.unused: set[int] = set()

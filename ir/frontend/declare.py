@@ -44,7 +44,6 @@ class Declarations(Arrays):
         t = self.resolve(node.type)
         const = "const" in qualifiers(node.type) and not isinstance(node.type, c_ast.PtrDecl)
         if "__shared__" in storage:
-            self.saw_volatile |= "volatile" in qualifiers(node.type)
             volatile = "volatile" in qualifiers(node.type)
             self.scope.names[node.name] = as_volatile(self.declare_shared(node, t, storage), volatile)
             return
@@ -211,7 +210,6 @@ class Declarations(Arrays):
             return texture
         storage = [*(decl.storage or []), *(s for s in (decl.funcspec or []) if isinstance(s, str))]
         if "__shared__" in storage:
-            self.saw_volatile |= "volatile" in qualifiers(decl.type)
             return as_volatile(self._dynamic(decl, self.resolve(decl.type), 0), "volatile" in qualifiers(decl.type))
         if not ("constexpr" in storage or "const" in qualifiers(decl.type)):
             self.fail("E-SEMA-CONSTANT", f"'{decl.name}' is a host variable", node,

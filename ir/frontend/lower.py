@@ -8,10 +8,10 @@ from ..diagnostics import KtcError
 from ..fold import evaluate
 from ..kernel import Kernel, Launch, Param
 from ..nodes import Alloc, Const, Expr, HwIndex, Stmt, Sym, i32
-from ..types import Array, Scalar, Type
-from ..walk import all_exprs, map_body, rename, used_in
+from ..types import Array, Type
+from ..walk import all_exprs, rename, used_in
 from .context import Frame, Retry
-from .cxx_types import show, size_of
+from .cxx_types import size_of
 from .inline import params_of
 from .parameters import Parameters
 from .preprocess import Preprocessed
@@ -70,15 +70,12 @@ class KernelLowering(Parameters):
                 if getattr(node, "name", None):
                     scope.names[node.name] = self.parameter(node, given, node.name in facts.mutated)
             comments = self.take_comments(self.loc)
-            self.saw_volatile = False  # of the body: a volatile parameter says so in its own type
             self._starts.append([])
             self.items(fn.body.block_items or [])
             self._starts.pop()
             bounds = self._bounds(fn.bounds.get("__launch_bounds__", []))
         body = (*self.hoisted, *out)
         body = self._retyped(body)
-        if self.saw_volatile:
-            body = map_body(body, self._volatile)
         if launch is not None:
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]
         used = used_in(body)
@@ -86,16 +83,6 @@ class KernelLowering(Parameters):
         kept = tuple(p for p in params if not p.host or p.sym in used or _in_launch(p.sym, launch))
         kept = (*kept, *self.texture_params())
         return Kernel(fn.name, kept, launch, body, loc=self.place(fn), comments=comments)
-
-    def _volatile(self, s: Stmt) -> Stmt:
-        """Shared memory of a kernel that looks at memory through volatile: all of it is."""
-        if not isinstance(s, Alloc) or not isinstance(s.sym.type, Array) or s.sym.type.space != "shared":
-            return s
-        elem = s.sym.type.elem
-        if not isinstance(elem, Scalar) or (elem.is_float and elem.bits < 32):
-            self.fail("E-UNSUPPORTED-VOLATILE", f"volatile with shared memory of '{show(elem)}' is not supported",
-                      hint="use arrays of plain numbers, or a barrier and no volatile")  # fmt: skip
-        return dataclasses.replace(s, volatile=True)
 
     def _bounds(self, args: list) -> dict[str, Expr]:
         names = ("max_threads", "min_blocks")

@@ -67,7 +67,6 @@ class TypeResolver(Context):
             inner = self.resolve(node.type)
             quals = node.quals or []
             volatile = "volatile" in qualifiers(node.type)
-            self.saw_volatile |= volatile
             return Pointer(inner, is_const(node.type), "restrict" in quals, volatile)
         if isinstance(node, c_ast.ArrayDecl):
             return CArray(

@@ -66,7 +66,6 @@ class Printer(ExprPrinter):
 
     def s_Alloc(self, s: n.Alloc, depth: int) -> list[str]:
         extra = (" dynamic" if s.dynamic else "") + (f" align {s.align}" if s.align else "")
-        extra += " is volatile" if s.volatile else ""
         return [f"array {self.name(s.sym)}: {self.type(s.sym.type)}{extra}"]
 
     def _assign(self, target: str, same: Expr, value: Expr, to: Type) -> str:

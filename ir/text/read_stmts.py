@@ -61,12 +61,11 @@ class StmtReader(ExprReader):
         return n.Decl(self.declare(name, declared), value, word == "let")
 
     def s_alloc(self, t: Node) -> Stmt:
-        name, ty, dynamic, align, volatile = t.children
+        name, ty, dynamic, align = t.children
         declared = self.type(ty)
         if not isinstance(declared, n.Array):
             self.fail(t, "'array' needs an array type, such as f32[16]", code="E-TEXT-TYPE")
-        size = 0 if align is None else self.sint(align)
-        return n.Alloc(self.declare(name, declared), dynamic is not None, size, volatile is not None)
+        return n.Alloc(self.declare(name, declared), dynamic is not None, 0 if align is None else self.sint(align))
 
     def s_assign(self, t: Node, op: str = "") -> Stmt:
         target, value = t.children[0], t.children[-1]

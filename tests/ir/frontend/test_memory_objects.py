@@ -146,37 +146,3 @@ def test_cache_hints(cu):
     assert {e.cache for e in all_exprs(k.body) if isinstance(e, Load)} == {"ldg", "cs"}
     (store,) = [s for s in k.body if isinstance(s, Store)]
     assert store.cache == "cs" and k.param("o").sym.type.elem == F32 != F16
-
-
-@pytest.mark.parametrize(
-    "declaration, body",
-    [
-        ("volatile __shared__ int s[64];", "s[threadIdx.x] = x[0]; while (s[0] != 1) s[0] = 1; x[0] = s[0];"),
-        ("__shared__ int s[64];", "volatile int *v = s; v[threadIdx.x] = x[0]; x[0] = v[1];"),
-        ("__shared__ int s[64];", "x[0] = spin(s);"),
-        ("extern __shared__ volatile int s[];", "s[threadIdx.x] = x[0]; x[0] = s[1];"),
-    ],
-)
-def test_volatile_shared_memory_stays_volatile(cu, declaration: str, body: str) -> None:
-    """Warp-synchronous code rests on it: without volatile a compiler keeps the value it has just stored."""
-    from ktc.ir.text import parse_kernel, print_kernel
-
-    from ktc.api import Program
-
-    text = "__device__ int spin(volatile int *p) { do { p[0] = 1; } while (p[0] != 1); return p[0]; }\n"
-    k = cu(f"{text}__global__ void k(int *x) {{ {declaration} {body} }}\nvoid h(int *x) {{ k<<<1, 64, 256>>>(x); }}")
-    assert print_kernel(parse_kernel(print_kernel(k))) == print_kernel(k)
-    assert "is volatile" in print_kernel(k)
-    program = Program(k, original=k)
-    assert "volatile int s[" in program.lower("cuda").text and "volatile int s[" in program.lower("hip").text
-    assert "volatile int" in program.lower("opencl").text
-    again = cu(program.lower("cuda").text + "void h(int *x) { k<<<1, 64, 256>>>(x); }")
-    assert "volatile int s[" in Program(again, original=again).lower("cuda").text
-
-
-def test_without_volatile_nothing_is(cu) -> None:
-    from ktc.api import Program
-
-    k = cu("__global__ void k(volatile int *x) { __shared__ int s[64]; s[threadIdx.x] = x[0]; x[0] = s[1]; }")
-    text = Program(k, original=k).lower("cuda").text
-    assert "volatile int* x" in text and "volatile int s" not in text

@@ -12,8 +12,11 @@ from ktc.ir.nodes import Const, Load, Store
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.types import F32
 from ktc.ir.walk import all_exprs, walk
+from ktc.passes.base import Result
+from ktc.passes.language import parse_script
 from ktc.passes.order import pinned
-from ktc.passes.purity import is_removable
+from ktc.passes.pipeline import apply_step, sites
+from ktc.passes.purity import is_removable, is_volatile
 
 LAST_WARP = """
 __device__ void last_warp(volatile float *v, int t) {
@@ -56,6 +59,18 @@ void host(float *out, int *flag, float4 *wide) { ways<<<1, 64>>>(out, flag, wide
 """
 
 
+SPIN = """
+__device__ int spin(volatile int *p) { do { p[0] = 1; } while (p[0] != 1); return p[0]; }
+__global__ void k(int *x, volatile int *y) {
+  extern __shared__ volatile int d[];
+  __shared__ int s[64];
+  d[threadIdx.x] = y[0];
+  x[0] = spin(s) + d[1];
+}
+void host(int *x, int *y) { k<<<1, 64, 256>>>(x, y); }
+"""
+
+
 def accesses(kernel: Kernel) -> list[tuple[str, str, str]]:
     """(buffer, load or store, marker) of every access."""
     nodes = [*all_exprs(kernel.body), *walk(kernel.body)]
@@ -75,7 +90,7 @@ def test_every_way_to_say_it() -> None:
     assert {x[0] for x in found if x[2]} == {"rows", "one", "plain", "flag", "pairs", "wide"}
 
 
-@pytest.mark.parametrize("source", [LAST_WARP, EVERY_WAY])
+@pytest.mark.parametrize("source", [LAST_WARP, EVERY_WAY, SPIN])
 @pytest.mark.parametrize("language", ["cuda", "hip", "opencl"])
 def test_what_is_printed_reads_back_with_the_same_accesses(source: str, language: str) -> None:
     kernel = load(source)
@@ -85,12 +100,20 @@ def test_what_is_printed_reads_back_with_the_same_accesses(source: str, language
     assert accesses(again) == accesses(kernel)
 
 
-@pytest.mark.parametrize("source", [LAST_WARP, EVERY_WAY])
+@pytest.mark.parametrize("source", [LAST_WARP, EVERY_WAY, SPIN])
 def test_text_round_trip(source: str) -> None:
     kernel = load(source)
     text = print_kernel(kernel)
     assert ".volatile[" in text
     assert print_kernel(parse_kernel(text)) == text
+
+
+def test_what_the_type_says_is_not_marked_and_plain_memory_stays_plain() -> None:
+    found = accesses(load(SPIN))
+    assert ("y", "Load", "") in found and ("x", "Store", "") in found
+    assert {x[0] for x in found if x[2]} == {"d", "s"}
+    text = emit(load(SPIN), "cuda").text
+    assert "volatile int* y" in text and "__shared__ int s[64]" in text
 
 
 def test_a_volatile_access_acts() -> None:
@@ -100,6 +123,40 @@ def test_a_volatile_access_acts() -> None:
     stores = [s for s in walk(kernel.body) if isinstance(s, Store) and s.buffer.name == "s"]
     alone = [Store(s.buffer, s.index, Const(0.0, F32), cache=s.cache) for s in stores]
     assert [pinned((s,)) is not None for s in alone] == [s.cache == "volatile" for s in stores]
+
+
+LOOPS = """
+__global__ void loops(float *x, volatile int *flag, int n) {
+  __shared__ float s[64];
+  volatile float *v = s, *g = x;
+  int t = threadIdx.x;
+  float acc = 0.f;
+  for (int i = 0; i < 8; i++) { v[t] = i; acc += v[t ^ 1]; acc += v[t ^ 1]; }
+  for (int j = 0; j < n; j++) acc += g[j];
+  for (int k = 0; k < 16; k++) { g[64] = acc; flag[0] = k; int unused = flag[1]; }
+  x[t] = acc;
+}
+void host(float *x, int *f, int n) { loops<<<1, 64>>>(x, f, n); }
+"""
+
+
+def test_no_pass_drops_or_hints_a_volatile_access() -> None:
+    kernel = load(LOOPS)
+
+    def volatile(k: Kernel) -> int:
+        return sum(is_volatile(x) for x in [*all_exprs(k.body), *walk(k.body)] if isinstance(x, Load | Store))
+
+    assert volatile(kernel) == 7
+    applied = 0
+    for name, found in sites(kernel).items():
+        assert name != "cache-hints" or not found, found
+        for site in found:
+            (step,) = parse_script(site.step).steps
+            after = apply_step(kernel, step)
+            if isinstance(after, Result):
+                applied += 1
+                assert volatile(after.kernel) >= 7, site.step
+    assert applied >= 4
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
