@@ -1,6 +1,6 @@
 """Hostile input for the front-end: grammar-aware programs, mutations and bombs, each bounded in time and memory.
 
-    python tests/fuzz_frontend.py --cases 100000 --seed 0 [--jobs N] [--only INDEX]
+    python tests/fuzz_frontend.py --cases 100000 --seed 0 [--jobs N] [--seconds S] [--only INDEX]
 
 A case passes when ``load`` gives a well-formed kernel or a KtcError with a code, within ``SECONDS`` of CPU time and
 ``MEGABYTES`` of address space, having opened no file outside its own folder (an audit hook sees every ``open``).
@@ -323,15 +323,17 @@ def work(seed: int, first: int, last: int) -> None:
         print(json.dumps(check(seed, index)), flush=True)
 
 
-def campaign(cases: int, seed: int, jobs: int, chunk: int = 200) -> dict[str, object]:
-    """All cases over ``jobs`` processes; a process that dies or hangs is a finding and the rest goes on."""
+def campaign(cases: int, seed: int, jobs: int, seconds: float = 1e9, chunk: int = 200) -> dict[str, object]:
+    """Cases over ``jobs`` processes, as many as ``seconds`` allow; a process that dies or hangs is a finding."""
     from concurrent.futures import ThreadPoolExecutor
 
     results: list[dict[str, object]] = []
 
+    over = time.monotonic() + seconds
+
     def run(first: int) -> None:
         last = min(first + chunk, cases)
-        while first < last:
+        while first < last and time.monotonic() < over:
             command = [sys.executable, __file__, "--worker", f"{first}:{last}", "--seed", str(seed)]
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as p:
                 assert p.stdout is not None
@@ -344,7 +346,7 @@ def campaign(cases: int, seed: int, jobs: int, chunk: int = 200) -> dict[str, ob
                         results.append(event)
                         first = event["index"] + 1
                 watchdog()
-            if first < last:
+            if first < last:  # it stopped inside a case
                 died = {"index": first, "kind": "?", "result": "died", "finding": f"process ended: {p.returncode}"}
                 results.append({**died, "seconds": 0.0})
                 first += 1
@@ -374,6 +376,7 @@ def main() -> int:
     arguments.add_argument("--cases", type=int, default=1000)
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    arguments.add_argument("--seconds", type=float, default=1e9)
     arguments.add_argument("--only", type=int)
     arguments.add_argument("--worker", help=argparse.SUPPRESS)
     o = arguments.parse_args()
@@ -386,7 +389,7 @@ def main() -> int:
         print(f"// {kind}, {file}\n{text[:4000]}")
         work(o.seed, o.only, o.only + 1)
         return 0
-    report = campaign(o.cases, o.seed, o.jobs)
+    report = campaign(o.cases, o.seed, o.jobs, o.seconds)
     print(json.dumps(report, indent=1))
     return 1 if report["findings"] else 0
 

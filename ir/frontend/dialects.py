@@ -31,7 +31,18 @@ class Dialect:
     vector_operators: bool = False
 
 
-_HOST = {"__x86_64__": "1", "__linux__": "1", "__LP64__": "1", "__CHAR_BIT__": "8", "__cplusplus": "201703L"}
+_HOST = {
+    "__x86_64__": "1",
+    "__linux__": "1",
+    "__LP64__": "1",
+    "__CHAR_BIT__": "8",
+    "__cplusplus": "201703L",
+    **{
+        f"{sign}INT{n}_C(x)": f"x ## {suffix}" if suffix else "x"
+        for n in (8, 16, 32, 64)
+        for sign, suffix in (("", "LL" if n == 64 else ""), ("U", "ULL" if n == 64 else "U" if n == 32 else ""))
+    },
+}
 
 CUDA = Dialect(
     "cuda",

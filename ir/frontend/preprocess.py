@@ -17,6 +17,8 @@ from typing import TypeAlias
 import pcpp
 
 from ..diagnostics import KtcError, Loc
+from .conditions import BadCondition, condition_value
+from .constants import NAMED
 from .dialects import CUDA, Dialect
 from .limits import MAX_INCLUDE_DEPTH, MAX_MACRO_GROWTH, MAX_MACRO_TOKENS, MAX_SOURCE_BYTES
 from .source import Comments, read_source
@@ -69,6 +71,15 @@ class _Pcpp(pcpp.Preprocessor):
         self._read = 0
         self._nested = 0
         self.errors: list[tuple[str, Loc]] = []
+        self.evaluator = self._evaluate
+
+    def _evaluate(self, tokens, functions=None, identifiers=None):
+        """Instead of pcpp's evaluator, which knows neither ``ULL`` nor C++'s words and digit separators."""
+        try:
+            return _Value(condition_value("".join(t.value for t in tokens), self.on_unknown_macro_in_expr))
+        except BadCondition as e:
+            self.on_error(tokens[0].source, tokens[0].lineno, str(e))
+            return _Value(0)
 
     def expand_macros(self, tokens, expanding_from=[]):  # noqa: B006  pcpp's own signature
         """pcpp's, with a budget for what macros inside macros expand to."""
@@ -113,16 +124,34 @@ class _Pcpp(pcpp.Preprocessor):
         self._out.sources[os.path.abspath(includepath)] = text
         return io.StringIO(text)
 
-    def on_directive_handle(self, directive, toks, ifpassthru, precedingtoks):
+    def on_unknown_macro_in_expr(self, ident):
+        """The limits of C's headers are macros to ``#if``; ``true`` is a word of C++; anything else is 0."""
+        known = NAMED.get(ident)
+        return int(known.value) if known is not None and isinstance(known.value, int) else int(ident == "true")
+
+    def on_directive_unknown(self, directive, toks, ifpassthru, precedingtoks):
+        """Only called where the conditions hold, unlike ``on_directive_handle``."""
         if directive.value == "error":
             text = "".join(t.value for t in toks).strip()
             self.on_error(directive.source, directive.lineno, f"#error {text}")
-            raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
-        if directive.value == "warning":
-            raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
+        if directive.value in ("error", "warning"):
+            return True
+        return None
+
+    def on_directive_handle(self, directive, toks, ifpassthru, precedingtoks):
         if directive.value == "pragma" and toks and toks[0].value != "once":
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndPassThrough)
         return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A result in the form in which pcpp asks for it."""
+
+    number: int
+
+    def value(self) -> int:
+        return self.number
 
 
 class _Bounded(io.StringIO):
