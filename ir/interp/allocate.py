@@ -43,7 +43,7 @@ def allocate(machine: Machine, sym: Sym, frame: Frame, act: Active, dynamic: boo
     buffer = Buffer(sym, elem, lanes, dims, size, data, owner, np.zeros(len(data), bool), space=t.space)
     iterations = state.geometry is None
     if state.sanitize and state.order is not None and (shared or iterations):
-        buffer.shadow = Shadow(len(data))
+        buffer.shadow = Shadow(len(data), local=shared)
     state.buffers[sym] = buffer
 
 

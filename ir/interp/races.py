@@ -37,6 +37,10 @@ class Order(ABC):
     @abstractmethod
     def concurrent(self, who: np.ndarray, when: np.ndarray, ids: np.ndarray) -> np.ndarray: ...
 
+    def settled(self, frame: Frame) -> int:
+        """Within one block (one ``par``), accesses at times before this are ordered before every access now."""
+        return 0
+
     @abstractmethod
     def describe(self, identity: int) -> str: ...
 
@@ -49,11 +53,15 @@ class BarrierOrder(Order):
     def __init__(self, geometry: Geometry) -> None:
         self.threads, self.warp = geometry.threads, geometry.warp
         total = geometry.threads * geometry.blocks
+        thread = np.arange(total) % max(geometry.threads, 1)
+        self.block_of = np.arange(total) // max(geometry.threads, 1)
+        self.warp_of = thread // geometry.warp  # within its block
         self.block_sync = np.zeros(total, np.int64)  # time of the last block barrier each thread was in
         self.warp_sync = np.zeros(total, np.int64)
         self.published = Published(geometry.threads, geometry.blocks)
         self.grid_sync = np.zeros(total, np.int64)
         self.first = 0
+        self._floor, self._floor_at = 0, (-1, 0, 0)
 
     def ids(self, frame, lanes):
         return lanes + self.first
@@ -82,12 +90,22 @@ class BarrierOrder(Order):
         self.warp_sync[lanes + self.first] = self.now
 
     def concurrent(self, who, when, ids):
-        other_block = who // self.threads != ids // self.threads
-        other_warp = (who % self.threads) // self.warp != (ids % self.threads) // self.warp
-        if self.published.any and other_block.any():
+        unordered = when >= self.block_sync[ids]
+        if unordered.any():
+            unordered &= (self.warp_of[who] != self.warp_of[ids]) | (when >= self.warp_sync[ids])
+        other_block = self.block_of[who] != self.block_of[ids]
+        if not other_block.any():
+            return unordered & (who != ids)
+        if self.published.any:
             other_block &= ~self.published.before(who, when, ids)
-        unordered = (when >= self.block_sync[ids]) & (other_warp | (when >= self.warp_sync[ids]))
         return (who != ids) & np.where(other_block, when >= self.grid_sync[ids], unordered)
+
+    def settled(self, frame: Frame) -> int:
+        first = self.first
+        if self._floor_at != (self.now, first, frame.n):
+            self._floor_at = (self.now, first, frame.n)
+            self._floor = int(self.block_sync[first : first + frame.n].min())
+        return self._floor
 
     def describe(self, identity):
         return "block {}, thread {}".format(*divmod(identity, self.threads))
@@ -156,6 +174,7 @@ class _Two:
         self.who = [np.full(n, -1, np.int64), np.full(n, -1, np.int64)]
         self.when = [np.zeros(n, np.int64), np.zeros(n, np.int64)]
         self.crowded = False  # whether the second slot was ever used
+        self.latest = -1  # time of the last access remembered
 
     def concurrent(self, order: Order, pos, ids):
         """For each access: the identity of a remembered concurrent one, or -1."""
@@ -163,15 +182,19 @@ class _Two:
         for who, when in list(zip(self.who, self.when))[: 2 if self.crowded else 1]:
             known = who[pos]
             hit = (known >= 0) & (known != ids)
-            if hit.any():
+            if hit.all():
+                hit = order.concurrent(known, when[pos], ids)
+            elif hit.any():
                 at = np.flatnonzero(hit)
                 hit[at] = order.concurrent(known[at], when[pos[at]], ids[at])
+            if hit.any():
                 partner = np.where(hit, known, partner)
         return partner
 
-    def remember(self, pos, ids, now: int, keep: np.ndarray) -> None:
+    def remember(self, pos, ids, now: int, keep: np.ndarray | None) -> None:
         """Note the accesses: as second member where ``keep`` (the remembered one is concurrent), else as first."""
-        if keep.any():
+        self.latest = now
+        if keep is not None and keep.any():
             self.crowded = True
             self.who[1][pos[keep]] = ids[keep]
             self.when[1][pos[keep]] = now
@@ -189,30 +212,39 @@ class _Two:
 
 
 class Shadow:
-    """The access history of one buffer of ``n`` scalars."""
+    """The access history of one buffer of ``n`` scalars; ``local``: each scalar belongs to one block."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, local: bool = False) -> None:
         self.writes, self.reads = _Two(n), _Two(n)
         self.plain = np.zeros(n, bool)  # whether the remembered writers wrote plainly (not atomically)
+        self.local = local
 
     def touch(self, state: State, frame: Frame, lanes, pos, how: str, value) -> None:
         """Check accesses of one statement against the history and each other, then record them."""
         order = state.order
         assert order is not None
         ids = order.ids(frame, lanes)
-        writer = self.writes.concurrent(order, pos, ids)
-        racing = writer if how != "atomic" else np.where(self.plain[pos], writer, -1)
+        writer = self._concurrent(self.writes, order, frame, pos, ids)
+        if writer is not None:
+            racing = writer if how != "atomic" else np.where(self.plain[pos], writer, -1)
+            self._report(state, order, pos, ids, racing, how, "a write")
+        reader = self._concurrent(self.reads, order, frame, pos, ids)
         if how == "read":
-            self._report(state, order, pos, ids, racing, "read", "a write")
-            keep = self.reads.concurrent(order, pos, ids) >= 0
-            self.reads.remember(pos, ids, order.now, keep)
+            self.reads.remember(pos, ids, order.now, None if reader is None else reader >= 0)
             return
-        self._report(state, order, pos, ids, racing, how, "a write")
-        self._report(state, order, pos, ids, self.reads.concurrent(order, pos, ids), how, "a read")
-        self.writes.remember(pos, ids, order.now, (writer >= 0) & (how == "atomic"))
+        if reader is not None:
+            self._report(state, order, pos, ids, reader, how, "a read")
+        kept = writer is not None and how == "atomic"
+        self.writes.remember(pos, ids, order.now, writer >= 0 if kept else None)
         self.plain[pos] = how != "atomic"
         if how == "write":
             self._same_statement(state, order, pos, ids, value)
+
+    def _concurrent(self, known: _Two, order: Order, frame: Frame, pos, ids) -> np.ndarray | None:
+        """A remembered concurrent access for each; None if there can be none, without looking."""
+        if known.latest < 0 or (self.local and known.latest < order.settled(frame)):
+            return None
+        return known.concurrent(order, pos, ids)
 
     def _same_statement(self, state: State, order: Order, pos, ids, value) -> None:
         """Several lanes of one statement storing to one scalar: a race, a harmless one if they store the same bits."""
