@@ -20,7 +20,7 @@ from .limits import MAX_CALL_WORK, MAX_IR_STATEMENTS
 from .parser import to_loc
 from .preprocess import Preprocessed
 from .program import Program
-from .values import LazyVal, RecordVal, Value
+from .values import LazyVal, RecordVal, RVal, TypeVal, Value
 
 PRELUDES = ("prelude.cuh", "opencl.cuh")
 
@@ -56,6 +56,16 @@ class Scope:
                 return scope.record.fields[name]
             scope = scope.parent
         return None
+
+    def types_and_constants(self) -> dict[str, Value]:
+        """The names here that mean a type or a constant: what a class defined here may use."""
+        outer = self.parent.types_and_constants() if self.parent is not None else {}
+        own = {
+            name: v
+            for name, v in self.names.items()
+            if isinstance(v, TypeVal | LazyVal) or (isinstance(v, RVal) and isinstance(v.expr, Const))
+        }
+        return {**outer, **own}
 
 
 @dataclass

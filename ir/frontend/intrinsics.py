@@ -28,12 +28,13 @@ from ..nodes import (
 )  # fmt: skip
 from ..types import BOOL, F32, F64, I32, U32, VOID, Scalar, Type, Vec, scalar_of
 from .cxx_types import Pointer, show
+from .library import in_library
 from .pointers import bitcast, element
 from .prelude import prelude_function
 from .special import FULL_MASK, NO_VALUE
 from .templates import rank
 from .textures import Textures
-from .values import ElemPlace, PtrToPlace, RVal, TypeVal, Value
+from .values import ElemPlace, PtrToPlace, RecordVal, RVal, TypeVal, Value
 
 
 class Intrinsics(Textures):
@@ -214,6 +215,15 @@ class Intrinsics(Textures):
         return NO_VALUE
 
     def _b_warp(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        """A shuffle. A library's own code may move objects: field by field, as the headers do it by words."""
+        if isinstance(value := args[1], RecordVal) and in_library(getattr(node.coord, "file", "")):
+            out = RecordVal(value.type)
+            for name, field in value.fields.items():
+                moved = self._b_warp(row, [args[0], self.load(field, node), *args[2:]], node)
+                out.fields[name] = (
+                    moved if isinstance(moved, RecordVal) else RVal(self.temp(self.rvalue(moved).expr, name))
+                )
+            return out
         exprs, _ = self._converted(row, args, node)
         mask, value, arg, width = exprs
         return self._warp(row.arg, value, arg, width, mask)

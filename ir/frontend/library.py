@@ -20,6 +20,8 @@ PREFIX = "<library>/"
 
 NAMESPACES: dict[str, tuple[str, ...]] = {
     "cooperative_groups": ("cooperative_groups",),
+    "cub": ("cub",),
+    "hipcub": ("cub",),
 }
 """Library files by the namespace that a source must mention to get them."""
 

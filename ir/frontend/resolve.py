@@ -86,7 +86,8 @@ class TypeResolver(Context):
         if isinstance(node, c_ast.Enum):
             return I32 if node.underlying_type is None else self.resolve(node.underlying_type)
         if isinstance(node, Record):
-            return RecordType(node.name or unnamed(node), (), (Entity(node.name, node, self.scope.namespace), {}))
+            entity = Entity(node.name, node, self.scope.namespace)
+            return RecordType(node.name or unnamed(node), (), (entity, self.scope.types_and_constants()))
         self.fail("E-SEMA-TYPE", f"this type is not supported ({type(node).__name__})", node)
 
     def named_type(self, name: QualName) -> Type:

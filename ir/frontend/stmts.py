@@ -117,9 +117,9 @@ class Stmts(Returns):
     def _record(self, node: Record, pragma: Any) -> None:
         from .program import Entity
 
-        self.scope.names[node.name] = TypeVal(
-            RecordType(node.name, (), (Entity(node.name, node, self.scope.namespace), {}))
-        )
+        entity = Entity(node.name, node, self.scope.namespace)
+        names = self.scope.types_and_constants()
+        self.scope.names[node.name] = TypeVal(RecordType(node.name, (), (entity, names)))
 
     def _asm(self, node: Asm, pragma: Any) -> None:
         from ..nodes import InlineAsm
