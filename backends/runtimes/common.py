@@ -83,9 +83,12 @@ def dynamic_bytes(kernel: Kernel, env: Mapping[str, int]) -> int:
     return total
 
 
-def signature(kernel: Kernel) -> list[tuple[str, Ptr | Scalar]]:
-    """Name and type of the device function's parameters, in order (host parameters are not among them)."""
-    return [(p.sym.name, p.sym.type) for p in kernel.params if not p.host]  # type: ignore[misc]
+def signature(kernel: Kernel, *, symbols: bool = True) -> list[tuple[str, Ptr | Scalar]]:
+    """Name and type of the device function's parameters, in order (host parameters are not among them).
+
+    ``symbols``: variables at file scope are parameters too, as in OpenCL.
+    """
+    return [(p.sym.name, p.sym.type) for p in kernel.params if not p.host and (symbols or not p.symbol)]  # type: ignore[misc]
 
 
 def scalar(value: object, t: Scalar) -> Any:

@@ -18,6 +18,7 @@ from ..device_table import peaks_of
 from .checksum import cuda_checksum
 from .common import NUMPY_SCALAR, Geometry, Sampler, Scratch, TimedRuntime, geometry, need, scalar, signature
 from .nvrtc import compile_cubin
+from .symbols import Symbols
 
 STATIC_SHARED_LIMIT = 48 * 1024
 """Bytes of shared memory a launch may ask for without raising the function's limit (CUDA C++ guide)."""
@@ -43,7 +44,10 @@ class CudaExecutable:
         self._fn = self._module.get_function(symbol)
         attr = _attributes(cp, self._fn)
         self.resources: Mapping[str, int] = attr
-        self._signature = signature(code.kernel)
+        self._signature = signature(code.kernel, symbols=False)
+        self._symbols = Symbols(
+            code.kernel, self._module.get_global_var, runtime.copy_bytes, cp.cuda.driver.CUDADriverError
+        )
         self._scratch = Scratch(code.kernel, runtime.to_device)
         self._raised = 0
         self._cooperative = is_cooperative(code.kernel.body)
@@ -53,9 +57,12 @@ class CudaExecutable:
         g = geometry(self.code.kernel, args)
         if not g.empty:
             self.launch_packed(g, self.pack(args))
+            self._symbols.get(args)
 
     def pack(self, args: Mapping[str, object]) -> tuple:
+        """The kernel's arguments; variables at file scope are set."""
         args = self._scratch.complete(args)
+        self._symbols.set(args)
         return tuple(_argument(need(args, n), t) for n, t in self._signature)
 
     def launch_packed(self, g: Geometry, packed: tuple) -> None:
@@ -146,6 +153,10 @@ class CudaRuntime(TimedRuntime):
     def copy_into(self, target: Any, source: Any) -> None:
         """Overwrite one device array with another of its shape."""
         target[...] = source
+
+    def copy_bytes(self, target: int, source: int, size: int) -> None:
+        """Copy between device addresses, in the stream."""
+        self.cp.cuda.runtime.memcpyAsync(target, source, size, 4, self.stream.ptr)  # cudaMemcpyDefault
 
     def checksum(self, array: Any) -> str:
         """A position-dependent checksum of the array's bits, computed on the device."""
