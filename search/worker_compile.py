@@ -26,8 +26,12 @@ class Compiler:
         out: dict[str, Any] = {"resources": {}}
         if code.target in ("cuda", "hip"):
             from ktc.backends.runtimes.nvrtc import compile_cubin
+            from ktc.backends.runtimes.symbols import file_scope
 
-            built = compile_cubin(code.text, code.entry, m["arch"], code.options, hip=code.target == "hip")
+            variables = file_scope(code.kernel)
+            built = compile_cubin(
+                code.text, code.entry, m["arch"], code.options, hip=code.target == "hip", variables=variables
+            )
             out |= {"log": built.log, "cached": built.cached, "bytes": len(built.code)}
         else:
             out["resources"] = dict(self._runtime(code.target).compile(code).resources)

@@ -18,7 +18,7 @@ from ..device_table import peaks_of
 from .checksum import cuda_checksum
 from .common import NUMPY_SCALAR, Geometry, Sampler, Scratch, TimedRuntime, geometry, need, scalar, signature
 from .nvrtc import compile_cubin
-from .symbols import Symbols
+from .symbols import Symbols, file_scope
 
 STATIC_SHARED_LIMIT = 48 * 1024
 """Bytes of shared memory a launch may ask for without raising the function's limit (CUDA C++ guide)."""
@@ -125,16 +125,14 @@ class CudaRuntime(TimedRuntime):
             raise KtcError(
                 "E-DEVICE-TARGET", f"the CUDA runtime runs 'cuda' or 'hip' code, not '{code.target}'", exit_code=2
             )
-        at_file_scope = [p for p in code.kernel.params if p.symbol]
-        if at_file_scope:
-            names = ", ".join(p.sym.name for p in at_file_scope)
-            raise KtcError(
-                "E-LAUNCH-SYMBOL",
-                f"this runtime does not set variables at file scope before a launch: {names}",
-                code.kernel.loc,
-                hint="print the program and run it with its own host code, or pass them as parameters",
-            )
-        cubin = compile_cubin(code.text, code.entry, self.arch, code.options, hip=code.target == "hip")
+        cubin = compile_cubin(
+            code.text,
+            code.entry,
+            self.arch,
+            code.options,
+            hip=code.target == "hip",
+            variables=file_scope(code.kernel),
+        )
         try:
             return CudaExecutable(self, code, cubin.code, cubin.symbol)
         except self.cp.cuda.driver.CUDADriverError as e:

@@ -88,10 +88,19 @@ def version() -> str:
     return f"{major.value}.{minor.value}"
 
 
-def compile_cubin(text: str, entry: str, arch: str, options: tuple[str, ...] = (), *, hip: bool = False) -> Cubin:
+def compile_cubin(
+    text: str,
+    entry: str,
+    arch: str,
+    options: tuple[str, ...] = (),
+    *,
+    hip: bool = False,
+    variables: tuple[str, ...] = (),
+) -> Cubin:
     """Compile for ``arch`` (``sm_90``), through the cache.
 
-    ``entry`` is the kernel's name or a template-id (``silu<8, 128>``). Raises CompileFailure with the compiler's log.
+    ``entry`` is the kernel's name or a template-id (``silu<8, 128>``). ``variables`` at file scope stay visible in the
+    module: NVRTC makes them local otherwise. Raises CompileFailure with the compiler's log.
     """
     headers = HIP_SHIM.read_text("utf-8") if hip else ""
     flags = (
@@ -101,11 +110,11 @@ def compile_cubin(text: str, entry: str, arch: str, options: tuple[str, ...] = (
         *(f"-I{d}" for d in include_dirs()),
         *nvrtc_options(options),
     )
-    cache, key = Cache("cubin"), key_of(text, entry, headers, version(), *flags)
+    cache, key = Cache("cubin"), key_of(text, entry, headers, version(), *flags, *variables)
     hit = cache.get(key)
     if hit is not None:
         return Cubin(hit[0], hit[1]["symbol"], hit[1]["log"], cached=True)
-    built = _compile(text, entry, flags, headers)
+    built = _compile(text, entry, flags, headers, variables)
     cache.put(key, built.code, {"symbol": built.symbol, "log": built.log, "arch": arch, "entry": entry})
     return built
 
@@ -127,7 +136,7 @@ def nvrtc_options(options: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(o for o in options if o.startswith(known))
 
 
-def _compile(text: str, entry: str, flags: tuple[str, ...], shim: str) -> Cubin:
+def _compile(text: str, entry: str, flags: tuple[str, ...], shim: str, variables: tuple[str, ...] = ()) -> Cubin:
     lib = library()
     names = HIP_HEADERS if shim else ()
     sources = (ctypes.c_char_p * max(len(names), 1))(*[shim.encode() for _ in names])
@@ -136,7 +145,8 @@ def _compile(text: str, entry: str, flags: tuple[str, ...], shim: str) -> Cubin:
     _check(lib, lib.nvrtcCreateProgram(ctypes.byref(prog), text.encode(), b"ktc.cu", len(names), sources, includes))
     try:
         # A name expression of an extern "C" kernel is its own name; of any other, the mangled one.
-        _check(lib, lib.nvrtcAddNameExpression(prog, entry.encode()))
+        for name in (entry, *(f"&{v}" for v in variables)):
+            _check(lib, lib.nvrtcAddNameExpression(prog, name.encode()))
         opts = (ctypes.c_char_p * len(flags))(*[f.encode() for f in flags])
         status = lib.nvrtcCompileProgram(prog, len(flags), opts)
         log = _text(lib, prog, "ProgramLog")

@@ -16,6 +16,11 @@ from ktc.ir.types import Ptr, Vec, scalar_of
 from .common import need
 
 
+def file_scope(kernel: Kernel) -> tuple[str, ...]:
+    """Names of the kernel's variables at file scope."""
+    return tuple(p.sym.name for p in kernel.params if p.symbol)
+
+
 class Symbols:
     """``address``: where the module has the variable of that name; ``copy``: (to, from, bytes), on the device."""
 
