@@ -87,7 +87,7 @@ class Arrays(PointerVariables):
                     self.store(place, self.initial_value(elem, args, True, node), node)
                 continue
             e = self.initial_value(elem, [flat[index]], True, node) if index in flat else self.zero(elem)
-            value = self.convert(self.rvalue(e, node), elem, "implicit", node).expr
+            value = self.convert(self.rvalue(e, node, elem), elem, "implicit", node).expr
             assert isinstance(v, ArrayVal)
             self.emit(Store(v.buffer, tuple(i32(i) for i in index), value, loc=self.loc))
 

@@ -17,7 +17,7 @@ from .inline import Inliner, params_of
 from .opencl import lanewise, opencl_call
 from .places import describe
 from .program import Entity, name_parts, pick
-from .templates import EXACT, deduce, rank
+from .templates import EXACT, deduce
 from .values import (
     FunctionVal,
     ListVal,
@@ -276,7 +276,7 @@ class Calls(Inliner):
                         break
                     if isinstance(a, ListVal):
                         continue
-                    c = rank(self.type_of(a), self.resolve(p.type))
+                    c = self.rank_user(self.type_of(a), self.resolve(p.type), node)
                     if c is None:
                         return None
                     total += c

@@ -70,6 +70,7 @@ class Captures(Assignments):
             return v
         e = self.rvalue(v, node).expr
         sym = fresh(name, e.type)
+        self.changing.add(sym)
         self.emit(Decl(sym, e, loc=self.loc))
         return VarPlace(sym)
 

@@ -74,7 +74,7 @@ class Construction(Calls):
         if isinstance(to, Reference):
             return v if to.elem == self.type_of(v) else self.view_reference(v, to.elem, node)
         if isinstance(to, Pointer):
-            return self.recast_pointer(v, to, node)
+            return self.recast_pointer(self.as_pointer(v, node, to), to, node)
         v = self.load(v, node)
         if isinstance(v, RecordVal) and v.type == to:
             return v
@@ -85,7 +85,7 @@ class Construction(Calls):
                 return self.convert(self.address_bits(v, node), to)
         if isinstance(to, RecordType):
             return self.construct_record(to, [v], node)
-        x = self.rvalue(v, node)
+        x = self.rvalue(v, node, to)
         if x.type == to:
             return x
         return self.convert(x, to, style, node)

@@ -122,6 +122,13 @@ class Context:
     store_choice: Any
     copy_units: Any
     is_null: Any
+    converted: Any
+    as_pointer: Any
+    upcast: Any
+    derives: Any
+    is_polymorphic: Any
+    base_pointer: Any
+    rank_user: Any
     eval: Any
     rvalue: Any
     _starts: list[list[Stmt]]
@@ -144,6 +151,8 @@ class Context:
         self.unused: set[int] = set()
         """Ids of expression nodes whose value nobody uses (statements), so that ``i++`` needs no copy."""
         self._prelude: dict[str, Any] = {}
+        self.changing: set[Sym] = set()
+        """Variables that may change after they are declared: what is computed from them now has to be kept."""
         self.origin: dict[Sym, Any] = {}
         """Where a buffer whose element type can be chosen is declared."""
         self.hints: dict[Any, Scalar] = {}

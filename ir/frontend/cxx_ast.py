@@ -109,7 +109,7 @@ class CtorInit(CxxNode):
 
 
 class TemplateParam(CxxNode):
-    """``kind`` is 'type' or 'value'; ``type`` is the declared type of a value parameter."""
+    """``kind`` is 'type', 'value' or 'template'; ``type`` is the declared type of a value parameter."""
 
     _fields = ("name", "kind", "type", "default", "pack")
 
@@ -194,3 +194,14 @@ class Bad(CxxNode):
     """A declaration or host statement that did not parse; ``error`` says why, ``name`` is the function if known."""
 
     _fields = ("error", "name", "is_device")
+
+
+def qualifiers(node: Any) -> list[str]:
+    while not isinstance(node, c_ast.TypeDecl | c_ast.PtrDecl):
+        node = node.type
+    return list(node.quals or [])
+
+
+def is_const(node: Any) -> bool:
+    """Whether the thing pointed or referred to is const."""
+    return "const" in qualifiers(node)

@@ -64,11 +64,15 @@ class CArray(Type):
 
 @dataclass(frozen=True)
 class RecordType(Type):
-    """An instance of a struct or class: ``decl`` is its definition, ``args`` its template arguments."""
+    """An instance of a struct or class: ``decl`` is its definition, ``args`` its template arguments.
+
+    ``owner`` is the class it is a member of: members of two instances of a class template are different types.
+    """
 
     name: str
     args: tuple[object, ...] = ()
     decl: Any = field(default=None, compare=False, repr=False)
+    owner: RecordType | None = None
 
     def __str__(self) -> str:
         return self.name + (f"<{', '.join(map(_argument, self.args))}>" if self.args else "")

@@ -11,12 +11,11 @@ from ..nodes import Const, Decl, Sym, fresh, i32
 from ..types import VOID, Scalar, Type, Vec
 from .arrays import Arrays, init_args
 from .constants import folded_float
-from .cxx_ast import CtorInit, CxxCast
+from .cxx_ast import CtorInit, CxxCast, qualifiers
 from .cxx_types import DIM3, Auto, CArray, Pointer, RecordType, Reference, show, size_of
 from .places import cost, describe
 from .pointers import as_volatile
 from .program import Entity
-from .resolve import qualifiers
 from .values import (
     ChoicePtr,
     Dim3Val,
@@ -89,7 +88,7 @@ class Declarations(Arrays):
     ) -> Value:
         if not isinstance(t, Scalar | Vec):
             self.fail("E-SEMA-TYPE", f"a variable of type '{show(t)}' is not supported", node)
-        e = None if value is None else self.convert(self.rvalue(value, node), t, "implicit", node).expr
+        e = None if value is None else self.convert(self.rvalue(value, node, t), t, "implicit", node).expr
         known = self.constant(e) if e is not None and not mutated else None
         if constexpr:
             known = known or (folded_float(e) if e is not None else None)
@@ -97,6 +96,8 @@ class Declarations(Arrays):
                 self.fail("E-SEMA-CONSTANT", f"'{node.name}' is constexpr but its value is not known here", node)
             return RVal(known)
         sym = fresh(node.name, self._viewed_type(node.name, t))
+        if mutated:
+            self.changing.add(sym)
         if sym.type != t:
             from .places import bitcast
 
@@ -129,7 +130,7 @@ class Declarations(Arrays):
         if v is None:
             return self.pointer_variable(node.name, t, None, node)
         if not isinstance(v, PtrToPlace):
-            v = as_volatile(self.load(v, node), t.volatile)
+            v = as_volatile(self.as_pointer(self.load(v, node), node, t), t.volatile)
         if isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0:
             v = NullVal()
         if isinstance(v, NullVal | ChoicePtr) and mutated:
@@ -137,6 +138,7 @@ class Declarations(Arrays):
         if isinstance(v, ChoicePtr):
             which = v.which if isinstance(v.which, Const) else self.temp(v.which, f"{node.name}_in")
             return self.pinned_choice(node.name, which, v)
+        v = self.base_pointer(v, t)
         if isinstance(v, PtrVal):
             if isinstance(t.elem, CArray) or t.elem == v.elem:
                 pass
@@ -177,6 +179,8 @@ class Declarations(Arrays):
             sym = fresh(node.name, v.expr.type)
             self.emit(Decl(sym, v.expr, const=True, loc=self.loc))
             return VarPlace(sym, const=True)
+        if isinstance(v, RecordVal) and isinstance(t.elem, RecordType):
+            v = self.upcast(v, t.elem)
         return as_volatile(self.pin(v), t.volatile)
 
     def _record_variable(self, name: str, t: Type, args: list, brace: bool, node: Any, mutated: bool) -> Value:

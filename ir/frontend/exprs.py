@@ -88,6 +88,7 @@ class Exprs(Captures):
             found = self.operator_call(op, [a, b], node)
             if found is not None:
                 return found
+            a, b = self._operand(a, b, node), self._operand(b, a, node)
         if isinstance(a, _POINTERS) or isinstance(b, _POINTERS):
             return self._pointer_binary(op, a, b, node)
         x, y = self.rvalue(a, node), self.rvalue(b, node)
@@ -96,6 +97,13 @@ class Exprs(Captures):
             if found is not None:
                 return found
         return self.arithmetic(op, x, y, node)
+
+    def _operand(self, v: Value, other: Value, node: Any) -> Value:
+        """An object as an operand of a built-in operator: a number or else a pointer."""
+        if not isinstance(v, RecordVal):
+            return v
+        found = self.converted(v, None, node)
+        return v if found is None else self.load(found, node)
 
     def _pointer_binary(self, op: str, a: Value, b: Value, node: Any) -> Value:
         if op == "+" and isinstance(a, RVal) and isinstance(b, PtrVal | ChoicePtr):
@@ -148,6 +156,8 @@ class Exprs(Captures):
                 return self.deref_choice(v, None, node)
             if isinstance(v, RecordVal) and (found := self.operator_call("*", [v], node)) is not None:
                 return found
+            if isinstance(v, RecordVal) and isinstance(p := self.as_pointer(v, node), PtrVal):
+                return self.deref(p, None, node)
             self.fail("E-SEMA-POINTER", f"cannot dereference {describe(v)}", node)
         if op in ("++", "--", "p++", "p--"):
             return self._increment(node, op[-1], op[0] == "p")
@@ -193,6 +203,7 @@ class Exprs(Captures):
             found = self.method(base, "operator[]", [self.eval(node.subscript)], node)
             if found is not None:
                 return found
+            base = self.as_pointer(base, node)
         i = self.promote(self.rval(node.subscript))
         if not isinstance(i.type, Scalar) or i.type.is_float:
             self.fail("E-SEMA-SUBSCRIPT", f"an index must be an integer, not '{show(i.type)}'", node.subscript)

@@ -9,6 +9,7 @@ from typing import Any
 from pycparser import c_ast
 
 from .cxx_ast import Asm, CxxCast, Function
+from .references import Positions, changed_by
 
 
 @dataclass
@@ -62,8 +63,8 @@ def children(node: Any):
     yield from (c for c in node if isinstance(c, c_ast.Node))
 
 
-def facts_of(body: Any, by_reference: dict[str, set[int]]) -> Facts:
-    """Facts of a function body. ``by_reference[f]`` are the argument positions that some ``f`` may modify."""
+def facts_of(body: Any, by_reference: Positions) -> Facts:
+    """Facts of a function body. ``by_reference`` says which arguments a call may change."""
     facts = Facts()
     stack = [body]
     while stack:
@@ -76,15 +77,6 @@ def facts_of(body: Any, by_reference: dict[str, set[int]]) -> Facts:
             facts.sources.setdefault(node.name, []).append(node.init)
         elif isinstance(node, c_ast.UnaryOp) and node.op in ("++", "--", "p++", "p--", "&"):
             _note(facts, node.expr)
-        elif isinstance(node, c_ast.FuncCall):
-            name = getattr(node.name, "name", None) if isinstance(node.name, c_ast.ID) else None
-            if name is None and hasattr(node.name, "parts"):
-                name = node.name.parts[-1].name
-            for i, a in enumerate(node.args.exprs if node.args else []):
-                if i in by_reference.get(name or "", ()):
-                    _note(facts, a)
-            if isinstance(node.name, c_ast.StructRef):  # a method may change its object
-                _note(facts, node.name.name)
         elif isinstance(node, CxxCast | c_ast.Cast):
             target = node.expr
             if isinstance(target, c_ast.UnaryOp) and target.op == "&" and isinstance(target.expr, c_ast.ID):
@@ -94,6 +86,8 @@ def facts_of(body: Any, by_reference: dict[str, set[int]]) -> Facts:
                 _note(facts, e)
         elif isinstance(node, c_ast.Return):
             facts.returns += 1
+        for changed in changed_by(node, by_reference):
+            _note(facts, changed)
         stack.extend(children(node))
     facts.loop_only = _loop_only(body)
     return facts

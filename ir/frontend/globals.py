@@ -11,10 +11,10 @@ from ..kernel import Param
 from ..nodes import Const, fresh
 from ..types import Ptr, Scalar, Type, Vec
 from .arrays import flattened, init_args
+from .cxx_ast import qualifiers
 from .cxx_types import CArray, show
 from .declare import Declarations
 from .program import Entity
-from .resolve import qualifiers
 from .values import PtrVal, RVal, Value
 
 STORAGE = {"__constant__": "constant", "__managed__": "managed", "__device__": "device"}

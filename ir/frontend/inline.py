@@ -19,6 +19,7 @@ from .places import cost
 from .pointers import as_volatile
 from .program import Entity
 from .records import params_of
+from .references import is_mutable_reference, reference_positions
 from .values import (
     ArrayVal,
     ChoicePtr,
@@ -50,13 +51,7 @@ class Inliner(Intrinsics):
     def by_reference(self) -> dict[str, set[int]]:
         """Argument positions that functions of the file take by non-const reference."""
         if self.program.by_reference is None:
-            table: dict[str, set[int]] = {}
-            for name, entities in self.program.functions.items():
-                for e in entities:
-                    for i, p in enumerate(params_of(e.node)):
-                        if _is_mutable_reference(p):
-                            table.setdefault(name, set()).add(i)
-            self.program.by_reference = table
+            self.program.by_reference = reference_positions(self.program)
         return self.program.by_reference
 
     _aliases = False
@@ -130,8 +125,8 @@ class Inliner(Intrinsics):
     ) -> None:
         params = params_of(fn)
         self._aliases = fn.kind != "function" or fn.name == "lambda" or any(_is_indirect(p) for p in params)
-        if sum(_is_mutable_reference(p) for p in params) > 1:
-            args = [self.pin(a) if _is_mutable_reference(p) else a for p, a in zip(params, args)] + args[len(params) :]
+        if sum(is_mutable_reference(p) for p in params) > 1:
+            args = [self.pin(a) if is_mutable_reference(p) else a for p, a in zip(params, args)] + args[len(params) :]
         for i, p in enumerate(params):
             name = getattr(p, "name", None)
             if "pack" in (getattr(p, "storage", None) or []):
@@ -156,13 +151,15 @@ class Inliner(Intrinsics):
             if isinstance(v, RecordVal | ArrayVal | FlatArray | FunctionVal | PtrVar) or (
                 same and not isinstance(v, RVal)
             ):
+                if isinstance(v, RecordVal) and isinstance(t.elem, RecordType):
+                    v = self.upcast(v, t.elem)
                 return as_volatile(self.pin(v), t.volatile)
             t = t.elem
         v = self.load(v, node)
         if isinstance(t, Auto):
             t = self.type_of(v)
         if isinstance(t, Pointer):
-            v = as_volatile(v, t.volatile)
+            v = as_volatile(self.base_pointer(self.as_pointer(v, node, t), t), t.volatile)
             if isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0:
                 v = NullVal()
             if isinstance(v, ChoicePtr | NullVal) and mutated:
@@ -185,9 +182,10 @@ class Inliner(Intrinsics):
             return self.construct_record(t, [v], node)
         if isinstance(v, FunctionVal | RecordVal) and not isinstance(t, Scalar):
             return v
-        e = self.convert(self.rvalue(v, node), t, "implicit", node).expr
+        e = self.convert(self.rvalue(v, node, t), t, "implicit", node).expr
         if mutated:
             sym = fresh(name, t)
+            self.changing.add(sym)
             self.emit(Decl(sym, e, loc=self.loc))
             return VarPlace(sym)
         if isinstance(e, Const):
@@ -256,14 +254,7 @@ def _mentioned(x: Expr):
 
 def _is_indirect(p: Any) -> bool:
     """Whether the parameter can change what another one was made from."""
-    return _is_mutable_reference(p) or isinstance(p.type, c_ast.PtrDecl)
-
-
-def _is_mutable_reference(p: Any) -> bool:
-    from .cxx_ast import RefDecl
-    from .resolve import is_const
-
-    return isinstance(p.type, RefDecl) and not is_const(p.type.type)
+    return is_mutable_reference(p) or isinstance(p.type, c_ast.PtrDecl)
 
 
 def _auto_type():

@@ -68,6 +68,9 @@ class Layouts(Places):
         return self._layouts[t]
 
     def _lay_out(self, t: RecordType, node: Any) -> tuple[list[Field], int, int]:
+        if self.is_polymorphic(t):
+            self.fail("E-UNSUPPORTED-VIRTUAL", f"'{t.name}' has virtual functions: it cannot be in memory here", node,
+                      hint="keep it in a variable, or make its functions plain ones")  # fmt: skip
         record = t.decl[0].node
         packed = "packed" in record.align
         union = record.kind == "union"

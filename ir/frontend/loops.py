@@ -13,6 +13,7 @@ from ..types import BOOL, Scalar
 from .facts import base_name, children, contains, mutates
 from .parser import to_loc
 from .places import describe
+from .references import changed_by
 from .stmts import _HANDLERS, items_of
 from .switch import Switches
 from .values import VarPlace
@@ -73,17 +74,8 @@ class Loops(Switches):
         stack = [body]
         while stack:
             n = stack.pop()
-            if isinstance(n, c_ast.FuncCall) and n.args:
-                callee = (
-                    n.name.name
-                    if isinstance(n.name, c_ast.ID)
-                    else n.name.parts[-1].name
-                    if hasattr(n.name, "parts")
-                    else ""
-                )
-                for i in self.by_reference.get(callee, ()):
-                    if i < len(n.args.exprs) and base_name(n.args.exprs[i]) == name:
-                        return True
+            if any(base_name(a) == name for a in changed_by(n, self.by_reference)):
+                return True
             stack.extend(children(n))
         return False
 

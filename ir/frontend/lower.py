@@ -11,12 +11,12 @@ from ..nodes import Alloc, Const, Expr, HwIndex, Stmt, Sym, i32
 from ..types import Array, Type
 from ..walk import all_exprs, rename, used_in
 from .context import Frame, Retry
+from .cxx_ast import qualifiers
 from .cxx_types import size_of
 from .inline import params_of
 from .parameters import Parameters
 from .preprocess import Preprocessed
 from .program import Entity, Program
-from .resolve import qualifiers
 from .values import ArrayVal, RVal, Value
 
 

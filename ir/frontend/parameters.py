@@ -109,6 +109,7 @@ class Parameters(Loops):
         if not mutated:
             return VarPlace(sym)
         copy = fresh(name, sym.type)
+        self.changing.add(copy)
         self.emit(Decl(copy, Var(sym), loc=self.loc))
         return VarPlace(copy)
 

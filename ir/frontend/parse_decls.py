@@ -147,13 +147,7 @@ class DeclParser(NameParser):
 
     def _parse_cxx_declarator(self, abstract: bool):
         """Pointers and references, then a name, a parenthesised declarator or nothing, then suffixes."""
-        layers = []
-        while self._peek_type() in _PTR:
-            tok = self._advance()
-            quals = []
-            while self._peek_type() in _QUALS:
-                quals.append(self._advance().value.strip("_"))
-            layers.append((tok, quals))
+        layers = self._parse_pointer_layers()
         self._accept("ELLIPSIS")
         kind = self._peek_type()
         coord = self._here()
@@ -168,7 +162,19 @@ class DeclParser(NameParser):
         else:
             tok = self._peek()
             self._parse_error(f"expected a name before '{tok.value if tok else 'end of file'}'", coord)
-        decl = self._parse_decl_suffixes(decl)
+        return self._with_layers(self._parse_decl_suffixes(decl), layers)
+
+    def _parse_pointer_layers(self) -> list:
+        layers = []
+        while self._peek_type() in _PTR:
+            tok = self._advance()
+            quals = []
+            while self._peek_type() in _QUALS:
+                quals.append(self._advance().value.strip("_"))
+            layers.append((tok, quals))
+        return layers
+
+    def _with_layers(self, decl, layers: list):
         ptr = None
         for tok, quals in layers:
             at = self._tok_coord(tok)
@@ -265,6 +271,14 @@ class DeclParser(NameParser):
             tok = self._peek()
             self._parse_error(f"expected a type before '{tok.value if tok else 'end of file'}'", self._here())
         return self._build_type_name(spec, self._parse_abstract_declarator_opt(), coord)
+
+    def _parse_conversion_type(self):
+        """The type behind ``operator``: specifiers and pointers; a bracket starts the parameter list."""
+        spec, _, coord = self._parse_specifiers(allow_storage_and_function=False)
+        if spec is None:
+            self._parse_error("expected a type after 'operator'", self._here())
+        decl = self._with_layers(c_ast.TypeDecl(None, None, None, None, coord=coord), self._parse_pointer_layers())
+        return self._build_type_name(spec, decl, coord)
 
     # ------------------------------------------------------------------ initialisers
     def _parse_init_declarator(self, id_only: bool = False):

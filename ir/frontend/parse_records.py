@@ -157,7 +157,7 @@ class RecordParser(StmtParser):
 
     def _parse_conversion(self, spec, coord) -> Function:
         self._expect("OPERATOR")
-        to = self._parse_type_name()
+        to = self._parse_conversion_type()
         decl = c_ast.TypeDecl("operator type", None, None, None, coord=coord)
         spec["type"] = [c_ast.IdentifierType(["void"], coord=coord)]
         decl = self._type_modify_decl(decl, self._parse_function_decl(decl))

@@ -199,7 +199,7 @@ class CudaParser(FunctionParser):
         tok = self._peek()
         coord = self._tok_coord(tok)
         if tok.type == "TEMPLATE":
-            self._unsupported("a template template parameter", coord, "pass a type instead")
+            return self._parse_template_template_param(coord)
         plain_type = tok.type == "CLASS" or (tok.type == "TYPENAME" and self._peek_type(3) != "COLONCOLON")
         if plain_type:
             self._advance()
@@ -217,6 +217,26 @@ class CudaParser(FunctionParser):
         default = self._parse_conditional_expression() if self._accept("EQUALS") else None
         self._add_identifier(name, coord)
         return TemplateParam(name, "value", typ, default, pack, coord=coord)
+
+    def _parse_template_template_param(self, coord) -> TemplateParam:
+        """``template <...> class Name``."""
+        self._expect("TEMPLATE")
+        self._expect("LT")
+        self._push_scope()
+        while not self._at_gt():
+            self._parse_template_param()
+            if not self._accept("COMMA"):
+                break
+        self._pop_scope()
+        self._expect_gt()
+        if self._accept("CLASS") is None:
+            self._expect("TYPENAME")
+        pack = self._accept("ELLIPSIS") is not None
+        name = self._advance().value if self._peek_type() in ("ID", "TYPEID") else ""
+        self._add_typedef_name(name, coord)
+        self._templates.add(name)
+        default = self._parse_type_name() if self._accept("EQUALS") else None
+        return TemplateParam(name, "template", None, default, pack, coord=coord)
 
     # ------------------------------------------------------------------ declarations and functions
     def _parse_simple_declaration(self, top: bool = False) -> list:

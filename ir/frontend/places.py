@@ -83,13 +83,13 @@ class Places(Pointers):
             return self.load_choice(v, node)
         return v
 
-    def rvalue(self, v: Value, node: Any = None) -> RVal:
-        """``v`` as a scalar or vector value."""
+    def rvalue(self, v: Value, node: Any = None, to: Type | None = None) -> RVal:
+        """``v`` as a scalar or vector value; an object converts to ``to`` where it can."""
         v = self.load(v, node)
         if isinstance(v, RVal):
             return v
         if isinstance(v, RecordVal):
-            converted = self.convert_record(v, node)
+            converted = self.convert_record(v, node, to)
             if converted is not None:
                 return converted
         self.fail("E-SEMA-VALUE", f"expected a number here, not {describe(v)}", node)
@@ -153,7 +153,7 @@ class Places(Pointers):
             self.fail("E-SEMA-ASSIGN", f"'{place.sym.name}' is const", node)
         if not hasattr(place, "type"):
             self.fail("E-SEMA-ASSIGN", f"cannot assign to {describe(place)}", node)
-        e = self.convert(self.rvalue(v, node), place.type, "implicit", node).expr  # type: ignore[attr-defined]
+        e = self.convert(self.rvalue(v, node, place.type), place.type, "implicit", node).expr  # type: ignore[attr-defined]
         if isinstance(place, VarPlace):
             self.emit(Assign(place.sym, e, loc=self.loc))
         elif isinstance(place, ViewPlace):
@@ -234,13 +234,16 @@ class Places(Pointers):
 
     def is_constant_expr(self, e: Expr) -> bool:
         """Whether ``e`` has the same value wherever it is evaluated in this function."""
-        names = self.frame.facts.mutated
-        return all(not (isinstance(x, Var) and x.sym.name in names) and not isinstance(x, Load) for x in walk_expr(e))
+        names, changing = self.frame.facts.mutated, self.changing
+        return not any(
+            isinstance(x, Load) or (isinstance(x, Var) and (x.sym in changing or x.sym.name in names))
+            for x in walk_expr(e)
+        )
 
     def assign_field(self, record: RecordVal, name: str, v: Value, node: Any) -> None:
         raise NotImplementedError
 
-    def convert_record(self, v: RecordVal, node: Any) -> RVal | None:
+    def convert_record(self, v: RecordVal, node: Any, to: Type | None = None) -> RVal | None:
         raise NotImplementedError
 
 

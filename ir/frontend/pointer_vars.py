@@ -54,6 +54,7 @@ class PointerVariables(Exprs):
         start = [dataclasses.replace(c, elem=elem, offset=None) for c in choices]
         var = PtrVar(fresh(name, I64), start[0], self.frame, fresh(f"{name}_in", I32), tuple(start))
         assert var.which is not None
+        self.changing |= {var.offset, var.which}
         initial: dict[Sym, Expr] = {}
         if v is not None:
             with self.capture() as stores:
@@ -73,6 +74,7 @@ class PointerVariables(Exprs):
             self.fail("E-UNSUPPORTED-POINTER", f"the pointer '{name}' has no initialiser", node,
                       hint="declare it where its value is known")  # fmt: skip
         sym = fresh(name, I64)
+        self.changing.add(sym)
         start = self.convert(RVal(v.offset if v.offset is not None else Const(0, I64)), I64).expr
         self.emit(Decl(sym, start, loc=self.loc))
         return PtrVar(sym, v, self.frame)

@@ -198,8 +198,8 @@ class Pointers(Converter):
         index = e if e is not None else i32(0)
         zero = isinstance(index, Const) and index.value == 0
         if isinstance(place, RecordVal):
-            if zero and p.elem == place.type:
-                return place
+            if zero and (p.elem == place.type or self.derives(place.type, p.elem)):
+                return self.upcast(place, p.elem)
         elif zero and self.type_of(place) == p.elem:
             return place
         if isinstance(place, ViewPlace):

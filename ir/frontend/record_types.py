@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from pycparser import c_ast
 
 from ..types import Type
-from .cxx_ast import Alias, Record
+from .cxx_ast import Alias, Record, Template
 from .cxx_types import RecordType
 from .memory import Memory
 from .program import Entity
-from .values import LazyVal, RecordVal, TypeVal, Value
+from .values import LazyVal, RecordVal, TemplateVal, TypeVal, Value
 
 
 class RecordTypes(Memory):
     """Record types. ``RecordType.decl`` is (entity, template bindings)."""
 
-    def instantiate_record(self, entities: list[Entity], args: list | None, node: Any) -> Type:
+    def instantiate_record(
+        self, entities: Sequence[Entity], args: list | None, node: Any, member: TemplateVal | None = None
+    ) -> Type:
+        """An instance of a class; ``member`` says of which class it is a member."""
+        outer = member.bound if member is not None else {}
+        owner = member.owner if member is not None else None
         primary = next((e for e in entities if e.spec_args is None), entities[0])
         if primary.params is None and primary.spec_args is None:
-            return RecordType(primary.name, (), (primary, {}))
+            return RecordType(primary.name, (), (primary, outer), owner)
         values = self.template_args(args or [], node)
         for e in entities:
             if e.spec_args is not None and (bound := self._match_spec(e, values, node)) is not None:
-                return RecordType(e.name, tuple(map(template_key, values)), (e, bound))
+                return RecordType(e.name, tuple(map(template_key, values)), (e, {**outer, **bound}), owner)
         if primary.params is None:
             self.fail("E-SEMA-TEMPLATE", f"no definition of '{primary.name}' for these template arguments", node)
-        with self.scoped(namespace=primary.namespace):
+        with self.scoped(namespace=primary.namespace) as scope:
+            scope.names.update(outer)
             self.bind_params(primary.params, values, node)
             bound = {p.name: self.scope.names[p.name] for p in primary.params}
         full = tuple(v for v in bound.values())
-        return RecordType(primary.name, tuple(map(template_key, full)), (primary, bound))
+        if any(e.spec_args is not None for e in entities):  # one of them may fit with the defaults filled in
+            for e in entities:
+                if e.spec_args is not None and (own := self._match_spec(e, list(full), node)) is not None:
+                    return RecordType(e.name, tuple(map(template_key, full)), (e, {**outer, **own}), owner)
+        return RecordType(primary.name, tuple(map(template_key, full)), (primary, {**outer, **bound}), owner)
 
     def _match_spec(self, e: Entity, values: list[Value], node: Any) -> dict[str, Value] | None:
         """Bindings of a (partial) specialisation for ``values``, None if it does not match."""
@@ -92,6 +103,8 @@ class RecordTypes(Memory):
                 scope = ctx.__enter__()
                 scope.names.update(bound)
                 scope.names.setdefault(t.name, TypeVal(t))
+                for name, member in member_classes(t, entity, bound).items():
+                    scope.names[name] = member
                 for item in entity.node.items:
                     if isinstance(item, Alias | c_ast.Typedef):
                         scope.names[item.name] = LazyVal(partial(outer.member_alias, t, entity, bound, item))
@@ -111,16 +124,29 @@ class RecordTypes(Memory):
     def record_size(self, t: RecordType, node: Any) -> int:
         return self.layout(t, node)[0]
 
-    def _member_type(self, owner: Type, name: str, node: Any) -> Type | None:
+    def _member_type(self, owner: Type, name: str, node: Any, args: list | None = None) -> Type | None:
         if not isinstance(owner, RecordType):
             return None
+        for level, bound, _ in self._levels(owner):
+            member = member_classes(owner, level, bound).get(name)
+            if member is not None:
+                return self.class_named(member, args, node)
         for item, entity, bound in list(self._members(owner)):
             if isinstance(item, Alias | c_ast.Typedef) and item.name == name:
                 with self.record_scope(owner, entity, bound):
                     return self.resolve(item.type)
-            if isinstance(item, Record) and item.name == name:
-                return RecordType(name, (), (Entity(name, item, (*entity.namespace, owner.name)), dict(bound)))
         return None
+
+    def class_named(self, template: TemplateVal, args: list | None, node: Any) -> Type:
+        """The instance of a member or parameter template for ``args``."""
+        first = template.entities[0]
+        if not isinstance(first.node, Record):
+            with self.scoped(namespace=first.namespace, root=self.global_scope()) as scope:
+                scope.names.update(template.bound)
+                values = self.outer(lambda: self.template_args(args or [], node))
+                self.bind_params(first.params or (), values, node)
+                return self.resolve(first.node.type)
+        return self.instantiate_record(template.entities, args, node, template)
 
     def static_member(self, t: RecordType, name: str, node: Any) -> Value | None:
         """A static constant or enumerator of the record."""
@@ -151,6 +177,20 @@ class RecordTypes(Memory):
         """Enumerator ``i`` of the record's ``enum``."""
         with self.record_scope(t, entity, bound):
             return self.enumerator_value(enum, i)
+
+
+def member_classes(t: RecordType, entity: Entity, bound: dict[str, Value]) -> dict[str, TemplateVal]:
+    """The classes, class templates and alias templates that are members of the class ``entity``, by name."""
+    found: dict[str, list[Entity]] = {}
+    namespace = (*entity.namespace, entity.name)
+    for item in entity.node.items:
+        params = tuple(item.params or ()) or None if isinstance(item, Template) else None
+        for d in item.decl if isinstance(item, Template) else (item,):
+            if isinstance(d, Record) and d.name and d.items is not None:
+                found.setdefault(d.name, []).append(Entity(d.name, d, namespace, params, d.spec_args))
+            elif isinstance(d, Alias) and params:
+                found.setdefault(d.name, []).append(Entity(d.name, d, namespace, params))
+    return {name: TemplateVal(name, tuple(es), bound, t) for name, es in found.items()}
 
 
 def template_key(v: Value) -> object:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from pycparser import c_ast
 
 from ..nodes import Const, Decl, Var, fresh
 from ..types import VOID, Scalar, Type, Vec
-from .cxx_ast import Function, Template
+from .conversions import Conversions, functions_of
+from .cxx_ast import Function
 from .cxx_types import CArray, Pointer, RecordType, Reference
 from .pointers import UNSIGNED
 from .program import Entity
-from .record_types import RecordTypes
 from .values import (
     ArrayVal,
     BitPlace,
@@ -30,7 +31,7 @@ from .values import (
 )
 
 
-class Records(RecordTypes):
+class Records(Conversions):
     """Record types and values. ``RecordType.decl`` is (entity, template bindings)."""
 
     # ------------------------------------------------------------------ values
@@ -85,7 +86,8 @@ class Records(RecordTypes):
                 self.copy_array(array, v, node)
             return array
         sym = fresh(name, ft)
-        init = None if v is None else self.convert(self.rvalue(v, node), ft, "implicit", node).expr
+        self.changing.add(sym)
+        init = None if v is None else self.convert(self.rvalue(v, node, ft), ft, "implicit", node).expr
         self.emit(Decl(sym, init, loc=self.loc))
         return VarPlace(sym)
 
@@ -130,8 +132,10 @@ class Records(RecordTypes):
 
     def construct_record(self, t: RecordType, args: list[Value], node: Any, name: str = "") -> Value:
         """Run the constructor that fits ``args``."""
-        if len(args) == 1 and isinstance(args[0], RecordVal) and args[0].type == t:
-            return self.copied(args[0], name or t.name.lower(), node)
+        if len(args) == 1 and isinstance(args[0], RecordVal):
+            whole = self.upcast(args[0], t)
+            if whole.type == t:
+                return self.copied(whole, name or t.name.lower(), node)
         record = self.new_record(t, name or t.name.lower(), node)
         self.run_constructor(t, record, args, node)
         return record
@@ -141,7 +145,7 @@ class Records(RecordTypes):
         entity, bound = t.decl
         found = [
             self.defined(Entity("ctor", f, (*entity.namespace, t.name), p), entity)
-            for f, p in _functions(entity.node.items)
+            for f, p in functions_of(entity.node.items)
             if f.kind == "ctor"
         ]
         if not found:
@@ -178,7 +182,7 @@ class Records(RecordTypes):
 
     def default_constructed(self, t: RecordType) -> bool:
         """Whether an object of ``t`` without an initialiser gets its value from a constructor."""
-        ctors = [f for f, _ in _functions(t.decl[0].node.items) if f.kind == "ctor"]
+        ctors = [f for f, _ in functions_of(t.decl[0].node.items) if f.kind == "ctor"]
         if ctors:
             return any(all(getattr(p, "init", None) is not None for p in params_of(f)) for f in ctors)
         return any(self.default_constructed(b) for b in self.bases_of(t))
@@ -215,28 +219,38 @@ class Records(RecordTypes):
         """Call a method; None if there is none of that name."""
         t = record.type
         assert isinstance(t, RecordType)
-        for owner, bound, items in self._levels(t):
+        if record.whole is not None and self._is_virtual(t, name):
+            record, t = RecordVal(record.whole, record.fields, record.at), record.whole  # type: ignore[assignment]
+        for level in self.lineage(t):
+            owner, bound = level.decl
             found = [
-                self.defined(Entity(name, f, (*owner.namespace, t.name), p), owner)
-                for f, p in _functions(items)
+                self.defined(Entity(name, f, (*owner.namespace, level.name), p), owner)
+                for f, p in functions_of(owner.node.items)
                 if f.name == name and f.kind == "function"
             ]
             if found:
-                with self.record_scope(t, owner, bound, record) as scope:
+                part = self.upcast(record, level)
+                with self.record_scope(level, owner, bound, part) as scope:
                     self._bind_owner(found, owner, bound, scope)
-                    return self.call_entities(found, targs, args, node, scope, record)
+                    return self.call_entities(found, targs, args, node, scope, part)
         return None
+
+    def _is_virtual(self, t: RecordType, name: str) -> bool:
+        return any(
+            f.name == name and "virtual" in f.specs for _, _, items in self._levels(t) for f, _ in functions_of(items)
+        )
+
+    def lineage(self, t: RecordType) -> Iterator[RecordType]:
+        """The class and its base classes, the nearest first."""
+        yield t
+        for base in self.bases_of(t):
+            yield from self.lineage(base)
 
     def _levels(self, t: RecordType):
         """(entity, bindings, items) of the record, then of its bases."""
-        entity, bound = t.decl
-        yield entity, bound, entity.node.items
-        for base in entity.node.bases:
-            with self.scoped(namespace=entity.namespace, root=self.global_scope()) as scope:
-                scope.names.update(bound)
-                bt = self.resolve(base)
-            if isinstance(bt, RecordType):
-                yield from self._levels(bt)
+        for level in self.lineage(t):
+            entity, bound = level.decl
+            yield entity, bound, entity.node.items
 
     def static_method(self, t: RecordType, name: str, args: list[Value], node: Any, targs: list | None) -> Value | None:
         return self.method(RecordVal(t), name, args, node, targs)
@@ -249,18 +263,6 @@ class Records(RecordTypes):
             self.store(out, v, node)
             return out
         return self.new_record(v.type, name, node, {k: self.load(x, node) for k, x in v.fields.items()})
-
-    def convert_record(self, v: RecordVal, node: Any) -> RVal | None:
-        """A conversion operator's result."""
-        t = v.type
-        assert isinstance(t, RecordType)
-        entity, bound = t.decl
-        found = [f for f, _ in _functions(entity.node.items) if f.kind == "conversion"]
-        if len(found) != 1:
-            return None
-        with self.record_scope(t, entity, bound, v) as scope:
-            out = self.call_entities([Entity("conversion", found[0], entity.namespace)], None, [], node, scope, v)
-        return self.rvalue(out, node) if out is not None else None
 
     def assign_field(self, record: RecordVal, name: str, v: Value, node: Any) -> None:
         field = record.fields[name]
@@ -318,17 +320,6 @@ class Records(RecordTypes):
 def params_of(fn: Function) -> list:
     """Declared parameters, less a trailing ``...``."""
     return [p for p in fn.decl.type.args.params if not isinstance(p, c_ast.EllipsisParam)] if fn.decl.type.args else []
-
-
-def _functions(items: list):
-    """(function, template parameters) among member items."""
-    for i in items:
-        if isinstance(i, Function):
-            yield i, None
-        elif isinstance(i, Template) and i.params is not None:
-            for f in i.decl:
-                if isinstance(f, Function):
-                    yield f, tuple(i.params)
 
 
 __all__ = ["VOID", "Records"]

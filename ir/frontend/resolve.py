@@ -12,7 +12,7 @@ from ..nodes import Const, Expr
 from ..types import BOOL, I32, U64, VOID, Opaque, Scalar, Type, Vec
 from .constants import folded_float
 from .context import Context
-from .cxx_ast import AutoType, NamedType, PackExpansion, QualName, Record, RefDecl
+from .cxx_ast import AutoType, NamedType, PackExpansion, QualName, Record, RefDecl, is_const, qualifiers
 from .cxx_types import (
     BASIC,
     DIM3,
@@ -28,7 +28,7 @@ from .cxx_types import (
     size_of,
 )  # fmt: skip
 from .program import Entity, pick
-from .values import PackVal, RVal, TypeVal, Value
+from .values import PackVal, RVal, TemplateVal, TypeVal, Value
 
 UNWRAP = frozenset({"remove_const_t", "remove_cv_t", "remove_reference_t", "remove_cvref_t", "decay_t", "remove_const",
                     "remove_cv", "remove_reference", "remove_cvref", "decay", "add_const_t",
@@ -120,6 +120,8 @@ class TypeResolver(Context):
             local = self.scope.find(last)
             if isinstance(local, TypeVal) and args is None:
                 return local.type
+            if isinstance(local, TemplateVal):
+                return self.class_named(local, args, name)
             if local is not None and not isinstance(local, PackVal | TypeVal):
                 return None
         if qualifier == ("std",) or (not qualifier and last in UNWRAP):
@@ -129,7 +131,7 @@ class TypeResolver(Context):
         if len(parts) > 1:
             owner = self.try_type(QualName(parts[:-1], False, coord=name.coord))
             if owner is not None:
-                return self._member_type(owner, last, name)
+                return self._member_type(owner, last, name, args)
             if str(qualifier[0]) == "std" and last == "type":
                 return self._std_type(parts[-2].name, parts[-2].args, name)
         for entity in pick(self.program.aliases.get(last, []), qualifier, self.scope.namespace):
@@ -207,6 +209,9 @@ class TypeResolver(Context):
                     self.fail("E-UNSUPPORTED-PACK", "only a plain parameter pack can be expanded here", a)
                 out.extend(pack.items)
                 continue
+            if (template := self.template_named(a)) is not None:
+                out.append(template)
+                continue
             if isinstance(a, c_ast.ID | QualName):
                 t = self.try_type(a)
                 if t is None and isinstance(a, c_ast.ID) and (f := self.function_value(a.name)) is not None:
@@ -219,6 +224,26 @@ class TypeResolver(Context):
                 out.append(self.const_value(a, "a template argument"))
         return out
 
+    def template_named(self, node: Any) -> TemplateVal | None:
+        """The class or alias template that a template argument names (without arguments of its own), or None."""
+        if isinstance(node, c_ast.Typename) and isinstance(node.type, c_ast.TypeDecl):
+            node = node.type.type
+        name = node.name if isinstance(node, NamedType) else node
+        if isinstance(name, c_ast.ID):
+            qualifier, last = (), name.name
+        elif isinstance(name, QualName) and all(p.args is None for p in name.parts):
+            qualifier, last = tuple(p.name for p in name.parts[:-1]), name.parts[-1].name
+        else:
+            return None
+        local = self.scope.find(last) if not qualifier else None
+        if local is not None:
+            return local if isinstance(local, TemplateVal) and local.entities[0].params else None
+        for table in (self.program.aliases, self.program.records):
+            found = pick(table.get(last, []), qualifier, self.scope.namespace)
+            if found and any(e.params for e in found):
+                return TemplateVal(last, tuple(found))
+        return None
+
     def bind_params(self, params, values: list[Value], node: Any, known: dict[str, Value] | None = None) -> None:
         """Bind template parameters in the current scope; missing ones take their defaults."""
         for i, p in enumerate(params):
@@ -230,15 +255,11 @@ class TypeResolver(Context):
             else:
                 v = (known or {}).get(p.name)
                 if v is None and p.default is not None:
-                    v = (
-                        TypeVal(self.resolve(p.default))
-                        if p.kind == "type"
-                        else self.const_value(p.default, "a default")
-                    )
+                    v = self.template_args([p.default], node)[0]
             if v is None:
                 self.fail("E-SEMA-TEMPLATE", f"template parameter '{p.name}' is not given and cannot be deduced", node,
                           hint=f"for example --template {p.name}={'float' if p.kind == 'type' else '256'}")  # fmt: skip
-            if (p.kind == "type") != isinstance(v, TypeVal):
+            if (p.kind == "type") != isinstance(v, TypeVal) or (p.kind == "template") != isinstance(v, TemplateVal):
                 self.fail("E-SEMA-TEMPLATE", f"template parameter '{p.name}' must be a {p.kind}", node)
             if isinstance(v, RVal) and p.type is not None:
                 t = self.resolve(p.type)
@@ -300,7 +321,10 @@ class TypeResolver(Context):
     def record_size(self, t: RecordType, node: Any) -> int:
         raise NotImplementedError
 
-    def _member_type(self, owner: Type, name: str, node: Any) -> Type | None:
+    def class_named(self, template: TemplateVal, args: list | None, node: Any) -> Type:
+        raise NotImplementedError
+
+    def _member_type(self, owner: Type, name: str, node: Any, args: list | None = None) -> Type | None:
         raise NotImplementedError
 
 
@@ -308,17 +332,6 @@ def unnamed(record: Record) -> str:
     """What an unnamed struct is called: two of them are different types."""
     at = record.coord
     return f"unnamed {record.kind} of line {at.line}:{at.column}" if at is not None else "unnamed"
-
-
-def qualifiers(node: Any) -> list[str]:
-    while not isinstance(node, c_ast.TypeDecl | c_ast.PtrDecl):
-        node = node.type
-    return list(node.quals or [])
-
-
-def is_const(node: Any) -> bool:
-    """Whether the thing pointed or referred to is const."""
-    return "const" in qualifiers(node)
 
 
 __all__ = ["DIM3", "Opaque", "TypeResolver", "Vec"]

@@ -10,7 +10,7 @@ from ..nodes import Assign, Break, Decl, If, Return, Unary, Var, fresh
 from ..nodes import Const as ConstExpr
 from ..types import BOOL, VOID
 from .cxx_ast import Function, IfConstexpr, RangeFor
-from .cxx_types import Auto, RecordType, Reference
+from .cxx_types import Auto, Pointer, RecordType, Reference
 from .facts import contains
 from .globals import Globals
 from .places import describe
@@ -52,10 +52,12 @@ class Returns(Globals):
             return v
         if isinstance(t, RecordType) and not isinstance(v, RecordVal):
             return self.construct_record(t, [v], node)
+        if isinstance(t, Pointer):
+            return self.as_pointer(v, node, t)
         if isinstance(v, RVal):
             return self.convert(v, t, "implicit", node)
         if isinstance(v, RecordVal) and not isinstance(t, RecordType):
-            return self.convert(self.rvalue(v, node), t, "implicit", node)
+            return self.convert(self.rvalue(v, node, t), t, "implicit", node)
         return v
 
     def _assign_result(self, value: Value, node: Any) -> None:

@@ -153,11 +153,15 @@ class ChoicePlace(Value):
 
 @dataclass
 class RecordVal(Value):
-    """An aggregate, kept as one value or place per field. ``at`` points to it when it is in memory."""
+    """An aggregate, kept as one value or place per field. ``at`` points to it when it is in memory.
+
+    ``whole`` is the class of the object that this is the base part of: what virtual calls look at.
+    """
 
     type: Type
     fields: dict[str, Value] = field(default_factory=dict)
     at: PtrVal | None = None
+    whole: Type | None = None
 
     def __hash__(self) -> int:
         return id(self)
@@ -187,6 +191,16 @@ class TypeVal(Value):
     """A name that is a type."""
 
     type: Type
+
+
+@dataclass(frozen=True)
+class TemplateVal(Value):
+    """A class or alias template by name: its definitions, and what the names of the class around it mean."""
+
+    name: str
+    entities: tuple[Any, ...]
+    bound: dict[str, Value] = field(default_factory=dict, compare=False, repr=False)
+    owner: Any = None
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ktc.backends import emit
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
 from ktc.ir.interp import run
+from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.text.naming import canonical
 from ktc.ir.verifier import verify
 
 
@@ -53,6 +56,24 @@ def compute(execute):
         text = f"{prelude}\n__global__ void k({out}* out{params}) {{ out[0] = {expr}; }}"
         args = {"out": np.zeros(1, dtype), **{n: v for n, (_, v) in variables.items()}}
         return execute(text, args)["out"][0]
+
+    return go
+
+
+def code(k) -> list[str]:
+    """The kernel as CUDA, without the comment that says where it is from."""
+    return [row for row in emit(k, "cuda").text.splitlines() if not row.startswith("//")]
+
+
+@pytest.fixture
+def round_trip(cu):
+    """The kernel, whose CUDA and text forms both read back to the same tree."""
+
+    def go(text: str, **kw):
+        k = cu(text, **kw)
+        assert canonical(parse_kernel(print_kernel(k))) == canonical(k)
+        assert code(load(emit(k, "cuda").text, name="again.cu")) == code(k)
+        return k
 
     return go
 

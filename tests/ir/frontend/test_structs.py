@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ktc.backends.emitter import emit
-from ktc.ir.frontend import load
-from ktc.ir.text import parse_kernel, print_kernel
-from ktc.ir.text.naming import canonical
 
 POINT = "struct Point { float x; int id; float w[2]; };\n"
 POINT_DTYPE = np.dtype([("x", "f4"), ("id", "i4"), ("w", "f4", 2)])
@@ -21,23 +17,6 @@ def points(n: int) -> np.ndarray:
 
 def as_units(a: np.ndarray, unit: str) -> np.ndarray:
     return a.copy().view(unit)
-
-
-def code(k) -> list[str]:
-    return [row for row in emit(k, "cuda").text.splitlines() if not row.startswith("//")]
-
-
-@pytest.fixture
-def round_trip(cu):
-    """The kernel, whose CUDA and text forms both read back to the same tree."""
-
-    def go(text: str, **kw):
-        k = cu(text, **kw)
-        assert canonical(parse_kernel(print_kernel(k))) == canonical(k)
-        assert code(load(emit(k, "cuda").text, name="again.cu")) == code(k)
-        return k
-
-    return go
 
 
 def test_fields_of_an_array_of_structs(execute, round_trip):

@@ -1,0 +1,121 @@
+"""Classes as kernels use them: conversion operators, member classes, base classes, template template parameters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+SHARED = """template <class T> struct Shared {
+    __device__ inline operator T*() { extern __shared__ int raw[]; return (T*)raw; }
+    __device__ inline operator const T*() const { extern __shared__ int raw[]; return (T*)raw; } };
+template <> struct Shared<double> {
+    __device__ operator double*() { extern __shared__ double wide[]; return (double*)wide; } };
+"""
+
+
+def test_an_object_converts_to_the_shared_array_it_stands_for(execute, round_trip):
+    text = (
+        SHARED
+        + """template <class T> __global__ void k(T* out, int n) {
+        T* s = Shared<T>(); const int i = threadIdx.x;
+        s[i] = out[i]; __syncthreads(); out[i] = s[n - 1 - i] + Shared<T>()[i]; }
+    template __global__ void k<float>(float*, int);
+    void f(float* o, double* d, int n) { k<float><<<1, 4, 4 * sizeof(float)>>>(o, n); }"""
+    )
+    a = np.array([1, 2, 4, 8], np.float32)
+    np.testing.assert_array_equal(execute(text, {"out": a.copy(), "n": 4})["out"], a[::-1] + a)
+    k = round_trip(text)
+    assert k.name == "k" and "double" not in str(k.body)
+    wide = text.replace("k<float><<<", "k<double><<<").replace("(o, n)", "(d, n)").replace("4 * sizeof(float)", "32")
+    np.testing.assert_array_equal(
+        execute(wide, {"out": a.astype(np.float64), "n": 4})["out"], a[::-1].astype(np.float64) + a
+    )
+
+
+def test_the_conversion_that_is_wanted_is_taken(execute):
+    text = """struct V { int n; __device__ operator int() const { return n; }
+        __device__ operator float() const { return n + 0.5f; }
+        __device__ explicit operator bool() const { return n > 2; } };
+    __device__ float twice(float x) { return 2 * x; }
+    __global__ void k(float* o, int* q) { V v{3}; o[0] = v; q[0] = v; o[1] = twice(v); q[1] = (int)v + 1;
+        if ((bool)v) q[2] = 7; float y = v; o[2] = y; }"""
+    got = execute(text, {"o": np.zeros(3, np.float32), "q": np.zeros(3, np.int32)})
+    assert got["o"].tolist() == [3.5, 7.0, 3.5] and got["q"].tolist() == [3, 4, 7]
+
+
+def test_member_classes_of_class_templates_are_types_of_their_own(execute, round_trip):
+    text = """template <int W, typename T> class Window {
+        template <bool CHECKED> struct Column { int offset; T last;
+            __device__ void clear() { offset = 0; last = CHECKED ? -1 : 1; } };
+        struct Step { __device__ void operator()(const T p, T& c) const { c += p * W; } };
+        enum { STRIDE = W + 1 };
+        template <bool C> __device__ void init(Column<C>& c, int i) { c.clear(); c.offset = i * STRIDE; }
+        template <class F> __device__ void each(T* p, const F& f) { for (int i = 1; i < W; i++) f(p[i - 1], p[i]); }
+       public:
+        template <bool C> __device__ void go(T* p, int n) {
+            Column<C> a; Column<!C> b; init(a, n); init(b, n + 1); each(p, Step());
+            p[W] = a.offset + b.offset; p[W + 1] = a.last; p[W + 2] = b.last; } };
+    template <int W> __global__ void k(int* p, int n) { Window<W, int> w;
+        if (n > 0) w.template go<true>(p, n); else w.template go<false>(p, n); }
+    void f(int* p, int n) { k<3><<<1, 1>>>(p, n); }"""
+    got = execute(text, {"p": np.arange(1, 7, dtype=np.int32), "n": 2})["p"]
+    assert got.tolist() == [1, 5, 18, 2 * 4 + 3 * 4, -1, 1]
+    got = execute(text, {"p": np.arange(1, 7, dtype=np.int32), "n": 0})["p"]
+    assert got.tolist() == [1, 5, 18, 4, 1, -1]
+    round_trip(text)
+
+
+def test_a_base_class_is_seen_through_its_own_methods(execute):
+    text = """struct A { int x; __device__ int get() const { return x; }
+        __device__ int both() const { return get() + x; } __device__ void set(int v) { x = v; } };
+    struct B : A { int y; __device__ int get() const { return 100; } };
+    __device__ int read(const A& a) { return a.get(); }
+    __device__ void write(A& a, int v) { a.set(v); }
+    __global__ void k(int* o) { B b; b.x = 3; b.y = 4; o[0] = read(b); o[1] = b.get(); write(b, 9); o[2] = b.x;
+        A& r = b; o[3] = r.get(); A* p = &b; o[4] = p->get(); A c = b; b.x = 1; o[5] = c.get(); o[6] = b.both(); }"""
+    assert execute(text, {"o": np.zeros(7, np.int32)})["o"].tolist() == [3, 100, 9, 9, 9, 9, 2]
+
+
+def test_class_templates_and_aliases_are_template_arguments(execute):
+    text = """template <class T> struct Add { __device__ T operator()(T a, T b) const { return a + b; } };
+    template <class T> struct Mul { __device__ T operator()(T a, T b) const { return a * b; } };
+    template <class T, template <class> class Op = Add> struct Fold {
+        template <int N> __device__ static T run(const T* p) {
+        Op<T> op; T t = p[0]; for (int i = 1; i < N; i++) t = op(t, p[i]); return t; } };
+    struct Traits { template <class T> using type = T; template <class U> struct rebind { using other = U; }; };
+    template <class TR> __device__ typename TR::template rebind<float>::other half_of(int x) { return x / 2.0f; }
+    __global__ void k(float* o, const int* p) { o[0] = Fold<int>::run<4>(p); o[1] = Fold<int, Mul>::template run<4>(p);
+        Traits::type<float> h = half_of<Traits>(p[2]); o[2] = h; }"""
+    got = execute(text, {"o": np.zeros(3, np.float32), "p": np.array([1, 2, 3, 4], np.int32)})["o"]
+    assert got.tolist() == [10, 24, 1.5]
+
+
+def test_what_is_computed_from_a_variable_is_kept_when_the_variable_changes_by_another_name(execute):
+    """By a reference, a callable's reference parameter, a reference parameter of the function itself, a method."""
+    text = """struct Inc { int by; __device__ void apply(int& x) const { x += by; } };
+    __device__ int late(const int* a, int& n) { const int* p = a + n; n = 0; return *p; }
+    template <class F> __device__ int with(const int* a, F f) {
+        int n = 1; const int* p = a + n; f(n); return *p * 10 + n; }
+    __global__ void k(const int* a, int* o) {
+        int x = 1; int& r = x; const int* p = a + x; r = 3; o[0] = *p;
+        int y = 2; o[1] = late(a, y) + y;
+        o[2] = with(a, [](int& n) { n = 3; });
+        int z = 1; const int* q = a + z; Inc{2}.apply(z); o[3] = *q * 10 + z; }"""
+    got = execute(text, {"a": np.array([5, 6, 7, 8], np.int32), "o": np.zeros(4, np.int32)})["o"]
+    assert got.tolist() == [6, 7, 63, 63]
+
+
+SHAPES = """struct Shape { int w; __device__ virtual int area() const { return 0; }
+        __device__ int twice() const { return 2 * area(); } };
+    struct Square : Shape { __device__ int area() const override { return w * w; } };
+"""
+
+
+def test_virtual_calls_go_to_the_objects_own_class(execute, refuses):
+    text = (
+        SHAPES
+        + """__device__ int of(const Shape& s) { return s.area() + s.twice(); }
+    __global__ void k(int* o) { Square q; q.w = 3; Shape s; s.w = 5; const Shape* p = &q;
+        o[0] = of(q); o[1] = of(s); o[2] = p->area(); Shape cut = q; o[3] = cut.area(); }"""
+    )
+    assert execute(text, {"o": np.zeros(4, np.int32)})["o"].tolist() == [27, 0, 9, 0]
+    refuses(SHAPES + "__global__ void k(Shape* s, int* o) { o[0] = s->area(); }", "E-UNSUPPORTED-VIRTUAL")
