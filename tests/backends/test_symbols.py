@@ -70,4 +70,3 @@ def test_only_languages_without_file_scope_pass_them():
     kernel = load(TEXT)
     assert [n for n, _ in signature(kernel, symbols=False)] == ["out", "n"]
     assert [n for n, _ in signature(kernel)] == ["out", "n", "table", "count"]
-
