@@ -287,7 +287,8 @@ class Statements:
 
     def _async_copy(self, s: AsyncCopy) -> list[str]:
         dst, src = self.x.subscript(s.dst, s.dst_index), self.x.subscript(s.src, s.src_index)
-        return [self.d.async_copy(dst, src, scalar_of(s.src.type), s.width)]
+        valid = self.x.text(s.valid) if s.valid is not None else None
+        return [self.d.async_copy(dst, src, scalar_of(s.src.type), s.width, valid)]
 
     def _async_commit(self, s: AsyncCommit) -> list[str]:
         line = self.d.async_commit()

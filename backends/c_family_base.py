@@ -92,8 +92,10 @@ class DialectBase:
         """The call that performs ``s`` and yields the old value."""
         raise NotImplementedError
 
-    def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr) -> str:
-        """A plain copy, where there is no asynchronous one: same meaning once waited for."""
+    def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr, valid: str | None = None) -> str:
+        """A plain copy, where there is no asynchronous one: same meaning once waited for.
+
+        ``valid``: the condition under which there is something to copy (only where copies are asynchronous)."""
         raise NotImplementedError
 
     def async_commit(self) -> str | None:

@@ -243,7 +243,7 @@ class CxxDialect(Dialect):
             scope
         ]
 
-    def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr) -> str:
+    def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr, valid: str | None = None) -> str:
         if const_int(width) == 1:
             return f"{dst} = {src};"
         for helper in ("vec", "load_vec", "store_vec"):

@@ -55,16 +55,20 @@ LOAD_HINTS = {"ldg": "__ldg", "cs": "__ldcs", "cg": "__ldcg", "ca": "__ldca", "l
 STORE_HINTS = {"cs": "__stcs", "cg": "__stcg", "wb": "__stwb", "wt": "__stwt"}
 
 CP_ASYNC = """\
-// Asynchronous copy of 4, 8 or 16 bytes from global to shared memory.
+// Asynchronous copy of 4, 8 or 16 bytes from global to shared memory; zeros, if there is nothing to read.
 template <int Bytes>
-__device__ inline void cp_async(void* dst, const void* src) {
+__device__ inline void cp_async(void* dst, const void* src, bool valid = true) {
   const unsigned d = static_cast<unsigned>(__cvta_generic_to_shared(dst));
-  if constexpr (Bytes == 2) {  // too small to be asynchronous
-    *static_cast<unsigned short*>(dst) = *static_cast<const unsigned short*>(src);
+  const int size = valid ? Bytes : 0;
+  if constexpr (Bytes == 1) {  // too small to be asynchronous
+    *static_cast<unsigned char*>(dst) = valid ? *static_cast<const unsigned char*>(src) : 0;
+  } else if constexpr (Bytes == 2) {
+    *static_cast<unsigned short*>(dst) = valid ? *static_cast<const unsigned short*>(src) : 0;
   } else if constexpr (Bytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(d), "l"(src) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(d), "l"(src), "r"(size) : "memory");
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(d), "l"(src), "n"(Bytes) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(d), "l"(src), "n"(Bytes), "r"(size)
+                 : "memory");
   }
 }"""
 CP_ASYNC_COMMIT = """\
@@ -166,13 +170,14 @@ class CudaDialect(CxxDialect):
         ctype = Scalar("int", 32) if kind in ("any", "all") else ty
         return Piece(f"{name}({', '.join(args)})", POSTFIX, ctype)
 
-    def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr) -> str:
+    def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr, valid: str | None = None) -> str:
         n = const_int(width)
-        if not self.profile.async_copy or (n is not None and n * elem.bytes not in (4, 8, 16)):
+        small = n is not None and n * elem.bytes not in (4, 8, 16)
+        if not self.profile.async_copy or (small and valid is None):
             return super().async_copy(dst, src, elem, width)
         self.need("cp_async")
         size = str(n * elem.bytes) if n is not None else f"sizeof({self.type_name(elem)}) * {self.extent(width)}"
-        return f"cp_async<{size}>(&{dst}, &{src});"
+        return f"cp_async<{size}>(&{dst}, &{src}{f', {valid}' if valid is not None else ''});"
 
     def matrix_load(self, dst: str, src: str, matrices: int, trans: bool) -> str:
         if not self.profile.fragments:

@@ -14,6 +14,7 @@ from ktc.ir.nodes import Const, Decl, Expr, Knob, Load, Store, VecGet, VecMake
 from ktc.ir.types import Array, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import all_exprs, knobs_in, stmt_exprs, walk, walk_expr
 
+from .async_copies import conditional_copies
 from .base import Emitted
 from .c_family import Statements
 from .c_family_base import const_int
@@ -50,6 +51,8 @@ def emit(
     if mode not in MODES:
         raise KtcError("E-BACKEND-MODE", f"no emission mode '{mode}'", hint="one of: source, template", exit_code=2)
     chosen = profile_for(target, profile)
+    if not chosen.async_copy:
+        kernel = conditional_copies(kernel)
     if chosen.backend in OTHER_EMITTERS:
         return _resolve(OTHER_EMITTERS[chosen.backend])(kernel, mode=mode, provenance=provenance)
     if kernel.is_parallel:

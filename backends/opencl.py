@@ -263,7 +263,7 @@ class OpenCLDialect(OpenCLCollectives):
     def alignas(self, n: int) -> str:
         return f"__attribute__((aligned({n})))"
 
-    def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr) -> str:
+    def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr, valid: str | None = None) -> str:
         if const_int(width) == 1:
             return f"{dst} = {src};"
         name = self.vector_name(Vec(elem, width))

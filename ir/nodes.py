@@ -466,7 +466,7 @@ class Atomic(Stmt):
 
 @dataclass(frozen=True)
 class AsyncCopy(Stmt):
-    """Asynchronous global -> shared copy of ``width`` elements."""
+    """Asynchronous global -> shared copy of ``width`` elements; zeros, and no access to ``src``, where not ``valid``."""
 
     dst: Sym
     dst_index: tuple[Expr, ...]
@@ -474,6 +474,7 @@ class AsyncCopy(Stmt):
     src_index: tuple[Expr, ...]
     width: int | Expr
     cache: str = ""
+    valid: Expr | None = None
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,8 @@ def check_stmt_types(s: Stmt) -> Iterator[Complaint]:
             yield from (*access(s.dst, s.dst_index), *access(s.src, s.src_index))
             if getattr(s.dst.type, "space", "") != "shared" or not _global(s.src.type):
                 yield "V-SPACE", f"an asynchronous copy from '{s.src.name}' to '{s.dst.name}' is not global to shared"
+            if s.valid is not None:
+                yield from same("the condition of an asynchronous copy and its type", BOOL, s.valid.type)
         case MatrixLoad():
             yield from _matrix_load(s)
         case Mma():

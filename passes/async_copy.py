@@ -4,14 +4,13 @@ before                                             after async-copy{loop=k_tile}
     for k_tile in 0..n step 8                          for k_tile in 0..n step 8
       par A_i in 0..128 @ [thread.x 128]                 par A_i in 0..128 @ [thread.x 128]
         par A_v in 0..4 @ [vec 4]                          if c
-          A_s[.. + A_v] = c ? A[.. + A_v] : 0.0              async_copy A_s[..], A[..] width 4
-      C                                                    else
-                                                             for v in 0..4: A_s[.. + v] = 0.0
-                                                         async_commit
-                                                         async_wait 0
-                                                         C
+          A_s[.. + A_v] = c ? A[.. + A_v] : 0.0          async_copy A_s[.. +: 4] = A[..] if c
+      C                                                async_commit
+                                                       async_wait 0
+                                                       C
 
-Copies are 4, 8 or 16 bytes (``cp.async``; a plain copy where the target has none). The wait stands before the barrier
+Copies are 4, 8 or 16 bytes (``cp.async``; a plain copy where the target has none). A copy with nothing to read writes
+zeros itself, without control flow; another value in their place takes a store. The wait stands before the barrier
 that lowering derives between the copy and its readers: it makes a thread's own copies visible, the barrier everybody's.
 Alone it saves registers; ``multi-buffer`` after it makes copies and computation overlap.
 """
@@ -155,6 +154,8 @@ def _single(kernel: Kernel, s: Store, lane: Sym | None, width: Expr) -> Body | R
     if cond is None:
         return (copy,)
     assert other is not None
+    if other.value == 0 and str(other.value)[0] != "-":  # a negative zero has other bits
+        return (dataclasses.replace(copy, valid=cond),)
     if lane is None:
         return (If(cond, (copy,), (dataclasses.replace(s, value=other),)),)
     if isinstance(n, int) and n > 1:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..nodes import AsyncCopy
 from .access import access
-from .frames import Active, Frame
+from .frames import Active, Frame, spread
 
 if TYPE_CHECKING:
     from .statements import Machine
@@ -23,9 +25,16 @@ class CopyQueue:
     def issue(self, machine: Machine, s: AsyncCopy, frame: Frame, act: Active) -> None:
         state, ev = machine.state, machine.ev
         width = state.int_of(s.width)
-        source = access(state, s.src, frame, act, [ev(i, frame, act) for i in s.src_index], width)
         target = access(state, s.dst, frame, act, [ev(i, frame, act) for i in s.dst_index], width)
+        lanes = frame.lanes(act)
+        valid = spread(ev.truth(s.valid, frame, act), len(lanes)) if s.valid is not None else np.ones(len(lanes), bool)
+        reading = act if valid.all() else lanes[valid]
+        source = access(state, s.src, frame, reading, [ev(i, frame, reading) for i in s.src_index], width)
         value = source.read()
+        if not valid.all():
+            read = spread(value, int(valid.sum()))
+            value = np.zeros((len(lanes), *read.shape[1:]), read.dtype)
+            value[valid] = read
         self._open.append(lambda: target.write(value))
 
     def commit(self) -> None:

@@ -139,9 +139,9 @@ class Printer(ExprPrinter):
         return [f"{self.name(s.dst)} = {text}" if s.dst is not None else text]
 
     def s_AsyncCopy(self, s: n.AsyncCopy, depth: int) -> list[str]:
-        return [
-            f"async_copy {self.access(s.dst, s.dst_index, s.width)} = {self.access(s.src, s.src_index, cache=s.cache)}"
-        ]
+        source = self.access(s.src, s.src_index, cache=s.cache)
+        valid = f" if {self.expr(s.valid)}" if s.valid is not None else ""
+        return [f"async_copy {self.access(s.dst, s.dst_index, s.width)} = {source}{valid}"]
 
     def s_AsyncCommit(self, s: n.AsyncCommit, depth: int) -> list[str]:
         return ["async_commit"]

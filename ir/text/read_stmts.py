@@ -121,7 +121,8 @@ class StmtReader(ExprReader):
     def s_async_copy(self, t: Node) -> Stmt:
         dst, dst_index, width, _ = self.access(t.children[0])
         src, src_index, _, cache = self.access(t.children[1])
-        return n.AsyncCopy(dst, dst_index, src, src_index, width, cache)
+        valid = None if t.children[2] is None else self.expr(t.children[2])
+        return n.AsyncCopy(dst, dst_index, src, src_index, width, cache, valid)
 
     def s_async_commit(self, t: Node) -> Stmt:
         return n.AsyncCommit()
