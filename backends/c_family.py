@@ -39,6 +39,7 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     TileMma,
+    TileMmaWait,
     Var,
     While,
     accessed_type,
@@ -312,7 +313,12 @@ class Statements:
         a, b = self.x.subscript(s.a, s.a_index), self.x.subscript(s.b, s.b_index)
         assert isinstance(s.b.type, Array)
         rows = self.x.piece(s.b.type.shape[-2]).at(BINARY_PREC["*"])
-        return [self.d.tile_mma(FRAGMENTS[s.fragment], places, a, b, s.depth, f"{rows} * {2 * PANEL}")]
+        keep = None if s.keep is None else self.x.text(s.keep)
+        panel = f"{rows} * {2 * PANEL}"
+        return [self.d.tile_mma(FRAGMENTS[s.fragment], places, (a, b), s.depth, panel, s.pending, keep)]
+
+    def _tile_mma_wait(self, s: TileMmaWait) -> list[str]:
+        return [self.d.tile_mma_wait(s.pending)]
 
     def _registers(self, e: Expr, s: Mma) -> str:
         """Where a fragment's elements start: a vector variable or consecutive elements of a private array."""
@@ -347,7 +353,7 @@ _STATEMENTS: dict[type[Stmt], Callable[..., list[str]]] = {
     Continue: Statements._word, Return: Statements._word, Barrier: Statements._barrier, Fence: Statements._fence,
     Atomic: Statements._atomic, AsyncCopy: Statements._async_copy, AsyncCommit: Statements._async_commit,
     AsyncWait: Statements._async_wait, MatrixLoad: Statements._matrix_load, Mma: Statements._mma,
-    TileMma: Statements._tile_mma,
+    TileMma: Statements._tile_mma, TileMmaWait: Statements._tile_mma_wait,
     InlineAsm: Statements._asm, RawStmt: Statements._raw, Par: _no_parallel,
     Reduce: _no_parallel,
 }  # fmt: skip

@@ -112,9 +112,15 @@ class DialectBase:
         """The warp's multiply-accumulate; ``a`` and ``b`` are the places of the first operand registers."""
         self.refuse("MMA", f"no tensor-core instruction {fragment.name}", "lower the kernel without tensorize")
 
-    def tile_mma(self, fragment: Fragment, acc: Sequence[str], a: str, b: str, depth: int, panel: str) -> str:
-        """The warpgroup's product of shared tiles at ``a`` and ``b``, whose panels are ``panel`` bytes apart."""
+    def tile_mma(
+        self, fragment: Fragment, acc: Sequence[str], tiles: tuple[str, str], depth: int, panel: str, pending: int,
+        keep: str | None,
+    ) -> str:  # fmt: skip
+        """The warpgroup's product of shared ``tiles``, the second's panels ``panel`` bytes apart; added if ``keep``."""
         self.refuse("MMA", f"no tensor-core instruction {fragment.name}", "lower the kernel without tensorize")
+
+    def tile_mma_wait(self, pending: int) -> str:
+        self.refuse("MMA", "no product of a warpgroup", "lower the kernel without tensorize")
 
     def has_compound(self, t: Scalar) -> bool:
         """Whether ``x += e`` exists for ``t``."""

@@ -15,7 +15,7 @@ from .c_family_cxx import CxxDialect
 from .c_family_cxx_tables import BIT_CAST_HELPER, INFINITY_HELPER, LOAD_HELPER, NAN_HELPER, STORE_HELPER, VEC_HELPER
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import POSTFIX, Piece
-from .cuda_tensor import DESCRIPTOR, LDMATRIX, mma_helper, warpgroup_helper
+from .cuda_tensor import DESCRIPTOR, LDMATRIX, WARPGROUP_WAIT, mma_helper, warpgroup_helper
 from .spellings import is_known, spelling
 
 HINTED_HELPERS = """\
@@ -124,6 +124,7 @@ class CudaDialect(CxxDialect):
         "cp_async_wait": CP_ASYNC_WAIT,
         "ldmatrix": LDMATRIX,
         "wgmma_descriptor": DESCRIPTOR,
+        "wgmma_wait": WARPGROUP_WAIT,
         **{f"mma_{f.name}": (warpgroup_helper if f.from_shared else mma_helper)(f) for f in FRAGMENTS.values()},
         "match_all": MATCH_ALL,
         "grid_sync": GRID_SYNC,
@@ -191,12 +192,21 @@ class CudaDialect(CxxDialect):
         self.need(f"mma_{fragment.name}")
         return f"mma_{fragment.name}({', '.join(acc)}, &{a}, &{b});"
 
-    def tile_mma(self, fragment: Fragment, acc: Sequence[str], a: str, b: str, depth: int, panel: str) -> str:
+    def tile_mma(
+        self, fragment: Fragment, acc: Sequence[str], tiles: tuple[str, str], depth: int, panel: str, pending: int,
+        keep: str | None,
+    ) -> str:  # fmt: skip
         if fragment.name not in self.profile.fragments:
-            return super().tile_mma(fragment, acc, a, b, depth, panel)
-        self.need("wgmma_descriptor")
-        self.need(f"mma_{fragment.name}")
-        return f"mma_{fragment.name}<{depth}, {panel}>({', '.join(acc)}, &{a}, &{b});"
+            return super().tile_mma(fragment, acc, tiles, depth, panel, pending, keep)
+        for helper in ("wgmma_descriptor", "wgmma_wait", f"mma_{fragment.name}"):
+            self.need(helper)
+        a, b = tiles
+        last = f", {keep}" if keep is not None else ""
+        return f"mma_{fragment.name}<{depth}, {panel}, {pending}>({', '.join(acc)}, &{a}, &{b}{last});"
+
+    def tile_mma_wait(self, pending: int) -> str:
+        self.need("wgmma_wait")
+        return f"wgmma_wait<{pending}>();"
 
     def async_fence(self) -> str:
         return (

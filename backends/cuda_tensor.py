@@ -63,6 +63,13 @@ __device__ inline unsigned long long wgmma_descriptor(const void* tile, unsigned
 }"""
 
 
+WARPGROUP_WAIT = """\
+template <int Pending>
+__device__ inline void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}"""
+
+
 def warpgroup_helper(f: Fragment) -> str:
     """All steps of one tile product: fence, one wgmma per ``f.k`` terms (a: rows along k, b: rows along n), wait."""
     n = f.c.slots
@@ -71,18 +78,20 @@ def warpgroup_helper(f: Fragment) -> str:
     registers = ", ".join(f"%{i}" for i in range(n))
     outputs = ", ".join(f'"+f"(c{i})' for i in range(n))
     return f"""\
-// c += a * b on a warpgroup's {f.m} x Depth and Depth x {f.n} tiles in shared memory.
-template <int Depth, int Panel>
+// c = keep ? c + a * b : a * b on a warpgroup's {f.m} x Depth and Depth x {f.n} tiles in shared memory.
+template <int Depth, int Panel, int Pending>
 __device__ inline void mma_{f.name}(
-    {parameters}, const void* a, const void* b) {{
+    {parameters}, const void* a, const void* b, bool keep = true) {{
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
   for (int k = 0; k < Depth; k += {f.k}) {{
     const unsigned long long x = wgmma_descriptor(static_cast<const char*>(a) + k * {f.operand.bytes}, 16);
     const unsigned long long y = wgmma_descriptor(static_cast<const char*>(b) + k * 128, Panel);
-    asm volatile("wgmma.mma_async.sync.aligned.m{f.m}n{f.n}k{f.k}.f32.{kind}.{kind} "
-                 "{{{registers}}}, %{n}, %{n + 1}, 1, 1, 1, 0, 1;"
-                 : {outputs} : "l"(x), "l"(y));
+    asm volatile("{{ .reg .pred keep; setp.ne.b32 keep, %{n + 2}, 0;\\n\\t"
+                 "wgmma.mma_async.sync.aligned.m{f.m}n{f.n}k{f.k}.f32.{kind}.{kind} "
+                 "{{{registers}}}, %{n}, %{n + 1}, keep, 1, 1, 0, 1; }}"
+                 : {outputs} : "l"(x), "l"(y), "r"(static_cast<int>(keep || k > 0)));
   }}
-  asm volatile("wgmma.commit_group.sync.aligned;\\n\\twgmma.wait_group.sync.aligned 0;" ::: "memory");
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  wgmma_wait<Pending>();
 }}"""

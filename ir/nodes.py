@@ -522,7 +522,10 @@ class Mma(Stmt):
 
 @dataclass(frozen=True)
 class TileMma(Stmt):
-    """``acc += a * b`` by a warpgroup that reads both operands from shared tiles (``wgmma``); complete when it ends.
+    """``acc += a * b`` by a warpgroup that reads both operands from shared tiles (``wgmma``).
+
+    It ends when at most ``pending`` products of the warpgroup are in flight. While one is, its accumulators hold
+    nothing and its tiles must not be written; ``TileMmaWait`` ends that. ``acc = a * b`` where not ``keep``.
 
     Both arrays have rows of 64 elements, columns permuted by row: element (r, c) lies at ``[r, c ^ r % 8 * 8]``.
     ``a_index`` is the place of element (0, 0) of the fragment's rows by ``depth`` columns; ``b`` keeps panels of 64
@@ -536,6 +539,15 @@ class TileMma(Stmt):
     b: Sym
     b_index: tuple[Expr, ...]
     depth: int
+    pending: int = 0
+    keep: Expr | None = None
+
+
+@dataclass(frozen=True)
+class TileMmaWait(Stmt):
+    """Wait until at most ``pending`` products of the warpgroup are in flight."""
+
+    pending: int = 0
 
 
 @dataclass(frozen=True)

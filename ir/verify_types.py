@@ -183,6 +183,10 @@ def _tile_mma(s: TileMma) -> Iterator[Complaint]:
             yield "V-MMA", f"'{sym.name}' is no shared tile of {f.operand} in rows of {PANEL}"
     if s.depth < 1 or s.depth % f.k or s.depth > PANEL:
         yield "V-MMA", f"{f.name} takes {f.k} to {PANEL} terms in steps of {f.k}, not {s.depth}"
+    if s.keep is not None:
+        yield from same("the condition of a sum of products and its type", BOOL, s.keep.type)
+    if s.pending < 0:
+        yield "V-MMA", f"{s.pending} products cannot be in flight"
 
 
 def _accumulators(s: Mma | TileMma, f: Fragment) -> Iterator[Complaint]:

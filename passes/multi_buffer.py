@@ -14,7 +14,8 @@ The copies are the loops at the start of the body. What they write is read in th
 it in another buffer. With asynchronous copies (``async-copy`` first), the commit stays with the copies, and the wait,
 now for all but the newest ``S - 2`` groups, goes to the end of the round, in front of the barrier that lowering derives
 there; a group is committed in every round, so that groups can be counted. One barrier a round is left: within one, the
-buffer that is filled and the one that is read are different.
+buffer that is filled and the one that is read are different. With ``slack=1`` the copies run a round less ahead: the
+buffer that a round has read is filled two rounds later, not in the next, so that work on it may outlast the round.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class MultiBuffer(Pass):
     params = (
         ParamSpec("loop", "the serial loop that stages tiles", required=True),
         ParamSpec("stages", "buffers per array, 2 or more", default="$STAGES"),
+        ParamSpec("slack", "rounds that a buffer rests between its use and the next copy into it", default="0"),
     )
     knobs = ("STAGES: 2,3,4,5: tiles in flight, the one in use included",)
     refusals = ("E-PLACE", "E-BUFFER-LOOP", "E-BUFFER-COPIES", "E-BUFFER-FLOW", "E-BUFFER-STAGES", "E-TILE-FORM")
@@ -85,9 +87,13 @@ class MultiBuffer(Pass):
             return found
         stages = args.get("stages", KnobRef("STAGES"))
         low = stages.domain if isinstance(stages, KnobRef) and stages.domain else (stages,)
-        if any(isinstance(n, int) and n < 2 for n in low):
-            return Refused("E-BUFFER-STAGES", "a pipeline has two stages or more")
-        sized = size_argument(kernel, stages, DOMAIN, "tiles in flight", self.name, wish=3)
+        slack = args.get("slack", 0)
+        if not isinstance(slack, int) or slack < 0:
+            return Refused("E-BUFFER-STAGES", f"slack is a number of rounds, not {slack!r}")
+        if any(isinstance(n, int) and n < 2 + slack for n in low):
+            why = "a pipeline has two stages or more"
+            return Refused("E-BUFFER-STAGES", why if not slack else f"{why}, and one for each round of slack")
+        sized = size_argument(kernel, stages, tuple(n for n in DOMAIN if n >= 2 + slack), "tiles in flight", self.name, wish=3)
         if isinstance(sized, Refused):
             return sized
         kernel, n = sized
@@ -100,7 +106,7 @@ class MultiBuffer(Pass):
                 return why
             hint = f"say {args['loop']}.1: the loop over whole tiles"
             return Refused("E-BUFFER-LOOP", f"'{args['loop']}' is not one serial loop that stages tiles", hint=hint)
-        return Result(kernel.with_(body=_pipelined(kernel.body, plans[0], n)))
+        return Result(kernel.with_(body=_pipelined(kernel.body, plans[0], n, slack)))
 
 
 @dataclass(frozen=True)
@@ -172,10 +178,10 @@ def _leaking(parent: Stmt, loop: For, arrays: frozenset[Sym]) -> list[str]:
     return out
 
 
-def _pipelined(body: Body, p: _Pipeline, stages: Expr) -> Body:
+def _pipelined(body: Body, p: _Pipeline, stages: Expr, slack: int) -> Body:
     """``body`` with the loop of ``p`` as a pipeline, and the arrays in ``stages`` copies; others use the first."""
     new = {a: fresh(a.name, Array(a.type.elem, (stages, *a.type.shape), "shared")) for a in p.arrays}  # type: ignore[attr-defined]
-    made = _loops(p, stages, new)
+    made = _loops(p, stages, new, slack)
 
     def place(s: Stmt) -> Stmt | Body:
         if isinstance(s, For) and s.var == p.loop.var:
@@ -205,11 +211,11 @@ def _at(body: Body, new: Mapping[Sym, Sym], slot: Expr) -> Body:
     return map_body(body, on, read)
 
 
-def _loops(p: _Pipeline, stages: Expr, new: Mapping[Sym, Sym]) -> Body:
+def _loops(p: _Pipeline, stages: Expr, new: Mapping[Sym, Sym], slack: int) -> Body:
     s, t = p.loop, p.loop.var.type
     assert isinstance(t, Scalar)
-    ahead = simplify(sub(stages, i32(1)))
-    wait: Body = (AsyncWait(pending=simplify(sub(stages, i32(2)))),) if p.asynchronous else ()
+    ahead = simplify(sub(stages, i32(1 + slack)))
+    wait: Body = (AsyncWait(pending=simplify(sub(stages, i32(2 + slack)))),) if p.asynchronous else ()
 
     def copies(at: Expr, slot: Expr) -> Body:
         """Fill ``slot`` with the tile of round ``at``, if there is such a round."""

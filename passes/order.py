@@ -15,12 +15,13 @@ from ktc.ir.nodes import (
     RawStmt,
     Return,
     Stmt,
+    TileMmaWait,
 )  # fmt: skip
 from ktc.ir.walk import stmt_exprs, walk
 
 from .purity import is_removable, is_volatile
 
-PINNED = (AsyncCommit, AsyncWait, Barrier, Fence, InlineAsm, RawStmt)
+PINNED = (AsyncCommit, AsyncWait, Barrier, Fence, InlineAsm, RawStmt, TileMmaWait)
 JUMPS = (Break, Continue, Return)
 
 

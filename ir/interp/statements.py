@@ -36,6 +36,7 @@ from ..nodes import (
     Store,
     Sym,
     TileMma,
+    TileMmaWait,
     Var,
     While,
 )  # fmt: skip
@@ -71,6 +72,7 @@ class Machine:
         self.state = state
         self.ev = Evaluator(state)
         self.copies = CopyQueue()
+        self.products: list[Callable[[], None]] = []
 
     def body(self, body: Body, frame: Frame, act: Active, loop: Loop | None = None) -> Active:
         state = self.state
@@ -252,7 +254,16 @@ class Machine:
         return act
 
     def _tile_mma(self, s: TileMma, frame: Frame, act: Active, loop):
-        tile_mma(self, s, frame, act)
+        self.products.append(tile_mma(self, s, frame, act))
+        return self._products_left(s.pending, act)
+
+    def _tile_mma_wait(self, s: TileMmaWait, frame: Frame, act: Active, loop):
+        return self._products_left(s.pending, act)
+
+    def _products_left(self, pending: int, act: Active) -> Active:
+        """Products read their tiles as late as they may: one that is overwritten too early is seen."""
+        while len(self.products) > pending:
+            self.products.pop(0)()
         return act
 
     def _async_commit(self, s: AsyncCommit, frame: Frame, act: Active, loop):
@@ -295,6 +306,7 @@ _EXECUTE: dict[type, Callable] = {
     MatrixLoad: Machine._matrix_load,
     Mma: Machine._mma,
     TileMma: Machine._tile_mma,
+    TileMmaWait: Machine._tile_mma_wait,
     Par: Machine._par,
     Reduce: Machine._reduce,
 }

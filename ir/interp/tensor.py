@@ -7,6 +7,7 @@ product in every domain, as it does on the device.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -79,22 +80,32 @@ def mma(machine: Machine, s: Mma, frame: Frame, act: Active) -> None:
     _accumulate(machine, s.acc, f, a, b, frame, act)
 
 
-def tile_mma(machine: Machine, s: TileMma, frame: Frame, act: Active) -> None:
-    """``wgmma``: as :func:`mma`, with operands gathered from shared memory through the permutation of its columns."""
+def tile_mma(machine: Machine, s: TileMma, frame: Frame, act: Active) -> Callable[[], None]:
+    """``wgmma``: as :func:`mma`, with operands gathered from shared memory through the permutation of its columns.
+
+    Places are those of now; what is returned reads the tiles and changes the accumulators.
+    """
     f = FRAGMENTS[s.fragment]
     if not _whole_warps(machine, frame, act, "a warpgroup's product", f.warp):
-        return
-    i, k = np.divmod(np.arange(f.m * s.depth), s.depth)
-    a = _tile(machine, s.a, s.a_index, i, k, (f.m, s.depth), f.warp, frame, act)
-    k, j = np.divmod(np.arange(s.depth * f.n), f.n)
-    b = _tile(machine, s.b, s.b_index, k, j, (s.depth, f.n), f.warp, frame, act)
-    _accumulate(machine, s.acc, f, a, b, frame, act)
+        return lambda: None
+    n = frame.count(act)
+    at = [[spread(machine.ev(x, frame, act), n).astype(np.int64) for x in index] for index in (s.a_index, s.b_index)]
+    keep = spread(machine.ev.truth(s.keep, frame, act), n) if s.keep is not None else np.ones(n, bool)
+
+    def product() -> None:
+        i, k = np.divmod(np.arange(f.m * s.depth), s.depth)
+        a = _tile(machine, s.a, at[0], i, k, (f.m, s.depth), f.warp, frame, act)
+        k, j = np.divmod(np.arange(s.depth * f.n), f.n)
+        b = _tile(machine, s.b, at[1], k, j, (s.depth, f.n), f.warp, frame, act)
+        _accumulate(machine, s.acc, f, a, b, frame, act, keep)
+
+    return product
 
 
 def _tile(
     machine: Machine,
     sym: Sym,
-    index: tuple[Expr, ...],
+    at: list[np.ndarray],
     row,
     col,
     shape: tuple[int, int],
@@ -102,9 +113,8 @@ def _tile(
     frame: Frame,
     act: Active,
 ):
-    """The matrix (one a group) of elements (row, col) beside ``index``; the group's lanes share the reading."""
-    n, groups = frame.count(act), frame.count(act) // group
-    at = [spread(machine.ev(x, frame, act), n).astype(np.int64) for x in index]
+    """The matrix (one a group) of elements (row, col) beside ``at``; the group's lanes share the reading."""
+    groups = frame.count(act) // group
     parts = []
     for first in range(0, len(row), group):
         r, c = (np.tile(x[first : first + group], groups) for x in (row, col))
@@ -116,11 +126,15 @@ def _tile(
     return np.concatenate(parts, axis=1).reshape(groups, *shape)
 
 
-def _accumulate(machine: Machine, acc: tuple[Expr, ...], f: Fragment, a, b, frame: Frame, act: Active) -> None:
+def _accumulate(
+    machine: Machine, acc: tuple[Expr, ...], f: Fragment, a, b, frame: Frame, act: Active, keep=None
+) -> None:
     """``acc += a @ b``, one k after another; a hardware step of ``f.k`` terms is truncated once."""
     state, ev, domain = machine.state, machine.ev, machine.state.domain
     n = frame.count(act)
     held = np.stack([spread(ev(x, frame, act), n) for x in acc], axis=1)
+    if keep is not None and not keep.all():
+        held = np.where(keep[:, None], held, domain.const(0.0, f.accumulator))
     shape = (n // f.warp, f.m, f.n)
     total = _gather(held, n, f.c, (f.m, f.n), f.warp).reshape(-1)
     for start in range(0, a.shape[2], f.k):

@@ -158,7 +158,12 @@ class Printer(ExprPrinter):
 
     def s_TileMma(self, s: n.TileMma, depth: int) -> list[str]:
         operands = f"{self.access(s.a, s.a_index)}, {self.access(s.b, s.b_index)}"
-        return [f"tile_mma {s.fragment} ({self.exprs(s.acc)}), {operands} depth {s.depth}"]
+        flight = f" pending {s.pending}" if s.pending else ""
+        keep = f" keep {self.expr(s.keep)}" if s.keep is not None else ""
+        return [f"tile_mma {s.fragment} ({self.exprs(s.acc)}), {operands} depth {s.depth}{flight}{keep}"]
+
+    def s_TileMmaWait(self, s: n.TileMmaWait, depth: int) -> list[str]:
+        return [f"tile_mma_wait {s.pending}"]
 
     def s_InlineAsm(self, s: n.InlineAsm, depth: int) -> list[str]:
         outs = ", ".join(f"{quote(c)} {self.name(o)}" for c, o in s.outputs)

@@ -142,10 +142,15 @@ class StmtReader(ExprReader):
         return n.Mma(plain(fragment), tuple(self.expr(e) for e in acc.children), self.expr(a), self.expr(b))
 
     def s_tile_mma(self, t: Node) -> Stmt:
-        fragment, acc, a, b, depth = t.children
+        fragment, acc, a, b, depth, pending, keep = t.children
         (a_sym, a_index, *_), (b_sym, b_index, *_) = self.access(a), self.access(b)
         places = tuple(self.expr(e) for e in acc.children)
-        return n.TileMma(plain(fragment), places, a_sym, a_index, b_sym, b_index, self.sint(depth))
+        flight = 0 if pending is None else self.sint(pending)
+        added = None if keep is None else self.expr(keep)
+        return n.TileMma(plain(fragment), places, a_sym, a_index, b_sym, b_index, self.sint(depth), flight, added)
+
+    def s_tile_mma_wait(self, t: Node) -> Stmt:
+        return n.TileMmaWait(self.sint(t.children[0]))
 
     def s_asm(self, t: Node) -> Stmt:
         volatile, text, *operands = t.children

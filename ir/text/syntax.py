@@ -35,7 +35,7 @@ KEYWORDS = (
     frozenset(
         "kernel host launch knob where assume flags trace pass let var array if elif else for while do par reduce yield"  # noqa: SIM905
         " break continue return barrier fence atomic async_copy async_commit async_wait asm raw true false inf nan void"
-        " matrix_load mma tile_mma struct opaque member lane".split()
+        " matrix_load mma tile_mma tile_mma_wait struct opaque member lane".split()
     )
     | frozenset(HW_LEVELS.values())
     | frozenset(SCALARS)

@@ -21,6 +21,7 @@ from .errors import LoweringError
 from .grid_reduce import with_scratch
 from .hardware import collect_geometry, host_parameters_used, launch_of, name_hardware, thread_axes
 from .lower import lower_body
+from .overlap import overlapped
 from .owned import reserve
 from .parts import resolve_parts, split_axes
 from .scope import Scope
@@ -45,6 +46,7 @@ def materialise(kernel: Kernel) -> Kernel:
     body = tidy(
         name_hardware(resolve_parts(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st), st.extents))
     )
+    body = overlapped(body, st.decide)
     body = aligned_arrays(beyond_static(_aligned(body, st.alignments), st.decide), st.decide)
     launch = launch_of(st, dynamic_bytes(body))
     kernel = with_scratch(kernel, st)

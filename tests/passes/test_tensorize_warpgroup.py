@@ -11,7 +11,7 @@ from checks import applied, refused
 from ktc.backends import emit
 from ktc.ir.interp import equivalent
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import AsyncWait, Barrier, Fence, Stmt, TileMma
+from ktc.ir.nodes import AsyncWait, Barrier, Fence, Stmt, TileMma, TileMmaWait
 from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.ir.verifier import verify
 from ktc.ir.walk import map_body, walk
@@ -111,6 +111,52 @@ def test_the_buffer_being_filled_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
     real = multi_buffer._at
     monkeypatch.setattr(multi_buffer, "_at", lambda body, new, slot: real(body, new, multi_buffer.i32(0)))
     assert mismatch(lowered(PIPELINE % (64, 1) + LAYOUT), sizes=((64, 64, 192),)) is not None
+
+
+# ------------------------------------------------------------------------------------------------- products in flight
+
+REST = (PIPELINE % (128, 2)).replace("stages=2", "stages=4 slack=1") + LAYOUT
+
+
+def test_a_product_runs_into_the_next_round_where_its_buffers_rest() -> None:
+    k = lowered(REST)
+    flat = list(walk(k.body))
+    (tile,) = [s for s in flat if isinstance(s, TileMma)]
+    assert tile.pending == 1 and tile.keep is not None and TileMmaWait(0) in flat
+    assert verify(k) == []
+    assert canonical(parse_kernel(print_kernel(k))) == canonical(k)
+    text = emit(k, "cuda-sm90").text
+    assert "k_tile != 0);" in text and "wgmma_wait<0>();" in text
+
+
+def test_meaning_with_products_in_flight_and_without_any() -> None:
+    assert mismatch(lowered(REST), sizes=((64, 64, 0), (72, 72, 448))) is None
+
+
+@pytest.mark.parametrize("stages", ["stages=4", "stages=3"])
+def test_a_product_is_waited_for_where_the_next_round_fills_its_buffer(stages: str) -> None:
+    k = lowered(REST.replace("stages=4 slack=1", stages))
+    assert [s.pending for s in walk(k.body) if isinstance(s, TileMma)] == [0]
+
+
+def test_a_product_in_flight_over_a_buffer_being_filled_is_caught() -> None:
+    def hasty(s: Stmt) -> Stmt | tuple[Stmt, ...]:
+        return dataclasses.replace(s, pending=1) if isinstance(s, TileMma) else s
+
+    k = lowered((PIPELINE % (64, 1)).replace("stages=2", "stages=3") + LAYOUT)
+    body = (*map_body(k.body, hasty),)
+    assert mismatch(k.with_(body=body), sizes=((64, 64, 320),)) is not None
+
+
+def test_sums_used_before_the_wait_are_caught() -> None:
+    k = lowered(REST)
+    body = map_body(k.body, lambda s: None if isinstance(s, TileMmaWait) else s)
+    assert mismatch(k.with_(body=body), sizes=((64, 64, 192),)) is not None
+
+
+def test_slack_takes_a_buffer() -> None:
+    bad = refused(GEMM, (PIPELINE % (64, 1)).replace("stages=2", "stages=2 slack=1"))
+    assert bad.code == "E-BUFFER-STAGES"
 
 
 # -------------------------------------------------------------------------------------------------------- panel-shared
