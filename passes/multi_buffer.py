@@ -93,7 +93,9 @@ class MultiBuffer(Pass):
         if any(isinstance(n, int) and n < 2 + slack for n in low):
             why = "a pipeline has two stages or more"
             return Refused("E-BUFFER-STAGES", why if not slack else f"{why}, and one for each round of slack")
-        sized = size_argument(kernel, stages, tuple(n for n in DOMAIN if n >= 2 + slack), "tiles in flight", self.name, wish=3)
+        sized = size_argument(
+            kernel, stages, tuple(n for n in DOMAIN if n >= 2 + slack), "tiles in flight", self.name, wish=3
+        )
         if isinstance(sized, Refused):
             return sized
         kernel, n = sized

@@ -145,8 +145,11 @@ def _zeroes(s: Stmt, acc: Sym, decide: Decider) -> bool:
     variables: list[tuple[Sym, int]] = []
     while isinstance(s, For) and is_const(s.init, 0) and len(s.body) == 1 and isinstance(s.cond, Binary):
         n = decide.value(s.cond.b)
-        if s.cond.op != "<" or s.cond.a != Var(s.var) or n is None or polynomial(s.step) != polynomial(
-            Binary("+", Var(s.var), i32(1))
+        if (
+            s.cond.op != "<"
+            or s.cond.a != Var(s.var)
+            or n is None
+            or polynomial(s.step) != polynomial(Binary("+", Var(s.var), i32(1)))
         ):
             return False
         variables.append((s.var, n))
