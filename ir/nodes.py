@@ -466,7 +466,7 @@ class Atomic(Stmt):
 
 @dataclass(frozen=True)
 class AsyncCopy(Stmt):
-    """Asynchronous global -> shared copy of ``width`` elements; zeros, and no access to ``src``, where not ``valid``."""
+    """Asynchronous global -> shared copy of ``width`` elements; where not ``valid`` zeros, and ``src`` is not read."""
 
     dst: Sym
     dst_index: tuple[Expr, ...]
