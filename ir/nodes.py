@@ -314,11 +314,15 @@ LEVELS = ("vec", "unroll", "seq", "lane", "warp", "thread", "block", "cluster")
 
 @dataclass(frozen=True)
 class Level:
-    """One level of a distribution. ``n is None`` (last level only): this level takes the rest of the range."""
+    """One level of a distribution. ``n is None`` (last level only): this level takes the rest of the range.
+
+    ``cut`` (an ``unroll`` level): where all of its iterations are in range they run without guards of their own.
+    """
 
     kind: str
     n: Expr | None = None
     axis: str = ""
+    cut: bool = False
 
 
 Dist = tuple[Level, ...]

@@ -5,7 +5,12 @@ before                                          after distribute{loop=i map=[vec
 
 Iterations are independent, so every complete factorisation is legal; what it needs is stated as constraints on the
 knobs (16-byte accesses, 1024 threads) and assumptions on the sizes (whole vectors; the range covered), which the
-launcher checks.
+launcher checks. ``align=32`` counts the iterations of a loop that starts at 1 from 0 instead, and skips those before
+its start: the rows of a stencil's interior then start where whole memory transactions do.
+
+The last tile may be beyond the range. ``tail=guard`` asks each iteration; ``tail=cut`` asks once for all iterations of
+an ``unroll`` level whether they are in range, and runs them without conditions if so; ``tail=exact`` assumes that they
+are, which the launcher checks.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.extents import extent, from_polynomial, is_static
 from ktc.ir.fold import binary, cast, fold_node, i32, is_const, product, simplify, sub
 from ktc.ir.kernel import Assume, Kernel
-from ktc.ir.nodes import Binary, Const, Dist, Expr, Level, Load, Reduce, Store, Sym
+from ktc.ir.nodes import Binary, Const, Dist, Expr, If, Level, Load, Par, Reduce, Store, Sym, Var
 from ktc.ir.types import I32, Ptr
 from ktc.ir.walk import stmt_exprs, substitute_expr, used, walk, walk_expr
 
@@ -47,6 +52,8 @@ DOCS = {
 }
 MAX_THREADS = 1024
 
+TAILS = ("guard", "cut", "exact")
+
 
 class Distribute(Pass):
     name = "distribute"
@@ -54,12 +61,15 @@ class Distribute(Pass):
     params = (
         ParamSpec("loop", "the loop's name; every loop of that name gets the map", required=True),
         ParamSpec("map", "levels, fastest first: [vec $V, thread.x $T, unroll $U, seq]", required=True),
-        ParamSpec("tail", "guard (predicate the tail) or exact (assume whole tiles)", default="guard"),
+        ParamSpec(
+            "tail", "guard (predicate the tail), cut (unrolled rounds apart that are whole), exact", default="guard"
+        ),
+        ParamSpec("align", "count from a multiple of this and skip what is before the loop's start", default="1"),
     )
     knobs = tuple(f"{k}: {','.join(map(str, d))}" for k, d in DOMAINS.items())
     refusals = (
         "E-PLACE", "E-PLACE-SPMD", "E-DIST-LEVELS", "E-DIST-AXIS", "E-DIST-REDUCE-BLOCK", "E-DIST-COVER",
-        "E-ARG-MISSING",
+        "E-DIST-ALIGN", "E-ARG-MISSING",
     )  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
@@ -88,14 +98,44 @@ class Distribute(Pass):
         if not isinstance(spec, DistSpec):
             return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [vec $V, thread.x $T, seq]")
         tail = args.get("tail", "guard")
-        if tail not in ("guard", "exact"):
-            return Refused("E-ARG-RANGE", f"tail is guard or exact, not {tail!r}")
+        if tail not in TAILS:
+            return Refused("E-ARG-RANGE", f"tail is {', '.join(TAILS)}, not {tail!r}")
         for loop in found:
             refused = check_levels(loop, spec)
             if refused:
                 return refused
-        done = set_distribution(kernel, found, spec, exact=tail == "exact", owner=self.name)
+        align = args.get("align", 1)
+        if align != 1:
+            aligned = _aligned(kernel, found, align)
+            if isinstance(aligned, Refused):
+                return aligned
+            kernel, found = aligned
+        done = set_distribution(kernel, found, spec, tail=str(tail), owner=self.name)
         return done if isinstance(done, Refused) else _waiting(done.kernel, {s.var for s in found}) or done
+
+
+def _aligned(kernel: Kernel, found: list[Loop], align: Arg) -> tuple[Kernel, list[Loop]] | Refused:
+    """The loops from the last multiple of ``align`` before their start, their bodies guarded by the old one."""
+    if not isinstance(align, int) or align < 1:
+        return Refused("E-DIST-ALIGN", f"align is a number of iterations, 1 or more, not {align!r}")
+    for s in found:
+        if isinstance(s, Reduce):
+            locs = (s.loc,) if s.loc else ()
+            return Refused("E-DIST-ALIGN", f"'{s.var.name}' is a reduction, whose iterations cannot be skipped", locs)
+        if not isinstance(s.lo, Const) or s.lo.value < 0:
+            return Refused(
+                "E-DIST-ALIGN", f"where '{s.var.name}' starts is not a known number", (s.loc,) if s.loc else ()
+            )
+
+    def on(s: Loop) -> Loop:
+        assert isinstance(s.lo, Const) and isinstance(s, Par)
+        start = dataclasses.replace(s.lo, value=int(s.lo.value) // align * align, spelling="")
+        if start == s.lo:
+            return s
+        return dataclasses.replace(s, lo=start, body=(If(Binary(">=", Var(s.var), s.lo), s.body),))
+
+    kernel = replace_loops(kernel, found, on)
+    return kernel, [s for s in loops(kernel) if s.var in {f.var for f in found}]
 
 
 def _waiting(kernel: Kernel, changed: set[Sym]) -> Refused | None:
@@ -131,7 +171,9 @@ def check_levels(loop: Loop, spec: DistSpec) -> Refused | None:
     return None
 
 
-def set_distribution(kernel: Kernel, found: list[Loop], spec: DistSpec, *, exact: bool, owner: str) -> Result | Refused:
+def set_distribution(
+    kernel: Kernel, found: list[Loop], spec: DistSpec, *, owner: str, tail: str = "guard"
+) -> Result | Refused:
     """Give ``spec`` to each loop, with the constraints and assumptions it needs."""
     dist: list[Level] = []
     for lv in spec.levels:
@@ -140,13 +182,13 @@ def set_distribution(kernel: Kernel, found: list[Loop], spec: DistSpec, *, exact
             return sized
         kernel, n = sized
         axis = (lv.axis or "x") if lv.kind in ("thread", "block", "cluster") else ""
-        dist.append(Level(lv.kind, n, axis))
+        dist.append(Level(lv.kind, n, axis, cut=tail == "cut" and lv.kind == "unroll"))
     levels: Dist = tuple(dist)
     kernel, found = with_launch_bounds(kernel, found)
     kernel = replace_loops(kernel, found, lambda s: dataclasses.replace(s, dist=levels))  # type: ignore[arg-type, return-value]
     constraints = [c for c in _constraints(levels) if c not in kernel.constraints]
     params = frozenset(p.sym for p in kernel.params)
-    facts = [a for s in found for a in assumptions(s, levels, exact, params)]
+    facts = [a for s in found for a in assumptions(s, levels, tail == "exact", params)]
     settled = assume(kernel.with_(constraints=(*kernel.constraints, *constraints)), facts, owner)
     if isinstance(settled, Refused):
         return settled

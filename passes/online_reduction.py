@@ -116,7 +116,7 @@ class OnlineReduction(Pass):
             return refused
         body, tops = _online(kernel, pair, spec)
         kernel = kernel.with_(body=body, flags=kernel.flags | {"reassociates"})
-        done = set_distribution(kernel, [s for s in loops(kernel) if s.var in tops], spec, exact=False, owner=self.name)
+        done = set_distribution(kernel, [s for s in loops(kernel) if s.var in tops], spec, owner=self.name)
         return done if isinstance(done, Refused) else Result(done.kernel, ("one sweep in tiles",))
 
 

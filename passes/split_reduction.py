@@ -109,7 +109,7 @@ class SplitReduction(Pass):
         if any(lv.kind == "block" for lv in spec.levels) and not is_last_act(kernel.body, target):
             why = "more follows in the loops around it, which would have to wait for all blocks"
             return Refused("E-SPLIT-PLACE", why, locs, "split the sum over threads of one block, or fission the kernel")
-        done = set_distribution(kernel, [target], spec, exact=False, owner=self.name)
+        done = set_distribution(kernel, [target], spec, owner=self.name)
         if isinstance(done, Refused):
             return done
         floating = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in target.accs)

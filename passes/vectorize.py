@@ -48,9 +48,7 @@ class Vectorize(Pass):
         width = args.get("width", KnobRef("V"))
         if not isinstance(width, int | KnobRef):
             return Refused("E-ARG-TYPE", "width is a number or a knob")
-        return set_distribution(
-            kernel, found, DistSpec((LevelSpec("vec", width), *spec.levels)), exact=False, owner=self.name
-        )
+        return set_distribution(kernel, found, DistSpec((LevelSpec("vec", width), *spec.levels)), owner=self.name)
 
 
 def _can(dist: tuple[Level, ...]) -> bool:

@@ -179,10 +179,12 @@ class Printer(ExprPrinter):
 
     def dist(self, dist: n.Dist) -> str:
         """``@ [vec $V, thread.x 128, seq]``, or nothing."""
-        levels = [
-            f"{d.kind}{'.' + d.axis if d.axis else ''}{'' if d.n is None else ' ' + self.expr(d.n)}" for d in dist
-        ]
-        return f" @ [{', '.join(levels)}]" if dist else ""
+        return f" @ [{', '.join(map(self.level, dist))}]" if dist else ""
+
+    def level(self, d: n.Level) -> str:
+        axis = f".{d.axis}" if d.axis else ""
+        size = "" if d.n is None else f" {self.expr(d.n)}"
+        return f"{d.kind}{axis}{size}{' cut' if d.cut else ''}"
 
     def _type_note(self, t: Type) -> str:
         return "" if t == n.I32 else f": {self.type(t)}"

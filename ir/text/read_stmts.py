@@ -221,12 +221,11 @@ class StmtReader(ExprReader):
         return name, var_type, self.value(lo, var_type), self.value(hi, var_type), levels
 
     def level(self, t: Node) -> n.Level:
-        kind, axis, size = t.children
+        kind, axis, size, cut = t.children
         if plain(kind) not in n.LEVELS:
             self.fail(kind, f"'{kind}' is not a level", f"one of: {', '.join(n.LEVELS)}")
-        return n.Level(
-            plain(kind), None if size is None else self.expr(size), "" if axis is None else plain(axis.children[0])
-        )
+        name = "" if axis is None else plain(axis.children[0])
+        return n.Level(plain(kind), None if size is None else self.expr(size), name, cut is not None)
 
     def s_par(self, t: Node) -> Stmt:
         name, ty, lo, hi, dist = self.domain(t.children[0])

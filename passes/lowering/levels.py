@@ -28,6 +28,7 @@ class Jam:
     extent: Expr
     kind: str
     owner: Sym  # the loop variable of the par it belongs to
+    cut: bool = False  # whole rounds without guards, the rest with them
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def plan(s: Par | Reduce, value: object) -> Plan:
                 raise LoweringError("E-LOWER-LEVEL", f"'{lv.kind}' of '{s.var.name}' needs a size", s.loc)
             if value(n) != 1:  # type: ignore[operator]
                 name = "v" if lv.kind == "vec" else "u"
-                jams.append((Jam(fresh(name, I32), n, lv.kind, s.var), stride))
+                jams.append((Jam(fresh(name, I32), n, lv.kind, s.var, lv.cut), stride))
         elif lv.kind == "seq":
             if n is None or value(n) != 1:  # type: ignore[operator]
                 seqs.append(SeqLevel(n, stride))

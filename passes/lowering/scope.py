@@ -23,7 +23,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import I32
-from ktc.ir.walk import rename, stmt_exprs, walk, walk_expr
+from ktc.ir.walk import refresh, rename, stmt_exprs, substitute_expr, used, walk, walk_expr
 
 from .levels import Jam, is_mma
 
@@ -71,8 +71,18 @@ def guard_of(guards: tuple[Guard, ...], within: frozenset[Sym], beyond: frozense
 def nest(dims: tuple[Jam, ...], guards: tuple[Guard, ...], inner: Body) -> Body:
     """``inner`` inside unrolled loops over ``dims`` (outermost first), each guard as far out as it can be decided.
 
-    Loop variables are renamed so that every nest has its own.
+    Loop variables are renamed so that every nest has its own. Where a jam is *cut*, a nest without its guards comes
+    first, for the rounds that are whole: a guard that holds for the last iteration (``base + u < end``) holds for all.
     """
+    cut = {j.var: fold_node(Binary("-", cast(j.extent, I32), i32(1))) for j in dims if j.cut}
+    settled = tuple(g for g in guards if g.jams & cut.keys() and g.jams <= {j.var for j in dims})
+    whole: Expr | None = None
+    for g in settled:
+        whole = both(whole, substitute_expr(g.cond, cut))
+    if whole is not None and not used(whole) & {j.var for j in dims}:
+        plain = tuple(dataclasses.replace(j, cut=False) for j in dims)
+        rest = tuple(g for g in guards if g not in settled)
+        return (If(whole, nest(plain, rest, inner), nest(plain, guards, refresh(inner))),)
     body = inner
     for k in range(len(dims), -1, -1):
         here = frozenset(j.var for j in dims[:k])
