@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from pycparser import c_ast
+
 PREFIX = "<library>/"
 """How the file of a library function is called in coordinates: messages name the user's call instead."""
 
@@ -30,11 +32,15 @@ _FOLDER = os.path.join(os.path.dirname(__file__), "library")
 
 @dataclass(frozen=True)
 class Library:
-    """A parsed library: its declarations, and the names that the parser must know as types and templates."""
+    """A parsed library: its declarations, and the names that the parser must know as types and templates.
+
+    ``types`` lists the types of each namespace, by the namespace's own name; ``aliases`` are other names of namespaces.
+    """
 
     items: tuple[Any, ...]
-    types: frozenset[str]
+    types: dict[str, frozenset[str]]
     templates: frozenset[str]
+    aliases: dict[str, Any]
 
 
 def libraries_of(text: str) -> list[Library]:
@@ -58,21 +64,21 @@ def _library(name: str) -> Library:
         text = f.read()
     parser = CudaParser()
     items = parser.parse_unit(re.sub(r"//[^\n]*", "", text), f"{PREFIX}{name}.cuh")
-    return Library(tuple(items), frozenset(_types(items)), frozenset(parser._templates))
+    types: dict[str, frozenset[str]] = {}
+    _collect(items, "", types)
+    return Library(tuple(items), types, frozenset(parser._templates), dict(parser._namespace_aliases))
 
 
-def _types(items: Iterable[Any]) -> set[str]:
-    """Names of records and aliases at any namespace depth."""
+def _collect(items: Iterable[Any], namespace: str, types: dict[str, frozenset[str]]) -> None:
+    """Names of records, enumerations and aliases by the namespace they are in."""
     from .cxx_ast import Alias, Bad, Namespace, Record, Template
 
-    found: set[str] = set()
     for item in items:
         if isinstance(item, Namespace):
-            found |= _types(item.items)
+            _collect(item.items, item.name, types)
         elif isinstance(item, Template):
-            found |= _types(item.decl)
-        elif isinstance(item, Record | Alias) and item.name:
-            found.add(item.name)
+            _collect(item.decl, namespace, types)
+        elif isinstance(item, Record | Alias | c_ast.Enum | c_ast.Typedef) and item.name:
+            types[namespace] = types.get(namespace, frozenset()) | {item.name}
         elif isinstance(item, Bad):
             raise item.error
-    return found

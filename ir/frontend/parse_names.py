@@ -36,6 +36,8 @@ class NameParser(TokenParser):
 
     _templates: set[str]
     _namespace_aliases: dict[str, list[NamePart]]
+    _library_types: dict[str, frozenset[str]]
+    """The types of each library namespace."""
     _no_gt: bool
     _template_depth = 0
     _no_template_args: set[int]
@@ -194,6 +196,8 @@ class NameParser(TokenParser):
         last = name.parts[-1].name
         if len(name.parts) == 1:
             return self._is_type_in_scope(last)
+        if last in self._library_types.get(name.parts[-2].name, ()):
+            return True
         if name.parts[0].name == "std" and last.endswith("_v"):
             return False
         if name.parts[0].name == "std" and last in STD_TYPES:

@@ -246,6 +246,8 @@ class StmtParser(ExprParser):
         if self._accept("NAMESPACE"):
             name = self._parse_qual_name()
             self._expect("SEMI")
+            for known in self._library_types.get(name.parts[-1].name, ()):
+                self._add_typedef_name(known, coord)
             return Using(name, True, coord=coord)
         if self._peek_type() in ("ID", "TYPEID") and self._peek_type(2) in ("EQUALS", "ATTRIBUTE_BEGIN"):
             name_tok = self._advance()

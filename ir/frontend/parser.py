@@ -35,6 +35,11 @@ class CudaParser(FunctionParser):
         self._libraries = tuple(libraries)
         self._templates: set[str] = set().union(*(lib.templates for lib in self._libraries))
         self._namespace_aliases: dict[str, list[NamePart]] = {}
+        self._library_types: dict[str, frozenset[str]] = {}
+        for library in self._libraries:
+            self._namespace_aliases.update(library.aliases)
+            for namespace, types in library.types.items():
+                self._library_types[namespace] = self._library_types.get(namespace, frozenset()) | types
         self._member_types: set[str] = set()
         self._specialised: dict[str, list] = {}
         self._no_template_args: set[int] = set()
@@ -45,8 +50,7 @@ class CudaParser(FunctionParser):
     def parse_unit(self, text: str, filename: str) -> list[c_ast.Node]:
         """Top-level declarations of ``text``; what does not parse becomes a ``Bad`` node."""
         self._scope_stack = [dict.fromkeys((*TYPE_NAMES, *self._dialect.types), True)]
-        for library in self._libraries:
-            self._scope_stack[0].update(dict.fromkeys(library.types, True))
+        self._scope_stack[0].update(dict.fromkeys(self._library_types.get("", ()), True))
         self._typedef_checked_token = None
         self.clex.input(text, filename)
         self._tokens = TokenList(self.clex.tokens())
