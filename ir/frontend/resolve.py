@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from pycparser import c_ast
 
+from ..fold import common_type
 from ..nodes import Const, Expr
 from ..types import BOOL, I32, U64, VOID, Opaque, Scalar, Type, Vec
 from .constants import folded_float
@@ -129,11 +131,11 @@ class TypeResolver(Context):
             if found is not None:
                 return found
         if len(parts) > 1:
+            if qualifier[0] == "std" and len(parts) == 3 and last == "type":
+                return self._std_type(parts[-2].name, parts[-2].args, name)
             owner = self.try_type(QualName(parts[:-1], False, coord=name.coord))
             if owner is not None:
                 return self._member_type(owner, last, name, args)
-            if str(qualifier[0]) == "std" and last == "type":
-                return self._std_type(parts[-2].name, parts[-2].args, name)
         for entity in pick(self.program.aliases.get(last, []), qualifier, self.scope.namespace):
             return self._expand_alias(entity, args, name)
         records = pick(self.program.records.get(last, []), qualifier, self.scope.namespace)
@@ -184,6 +186,12 @@ class TypeResolver(Context):
         if last in ("make_unsigned_t", "make_signed_t") and args:
             t = self.arg_type(args[0])
             return Scalar("uint" if "un" in last else "int", t.bits) if isinstance(t, Scalar) else None
+        if last in ("common_type_t", "common_type") and args:
+            types = [self.arg_type(a) for a in args]
+            types = [t.elem if isinstance(t, Reference) else t for t in types]
+            if all(t == types[0] for t in types):
+                return types[0]
+            return reduce(common_type, types) if all(isinstance(t, Scalar) for t in types) else None  # type: ignore[arg-type]
         return NULLPTR_T if last == "nullptr_t" else None
 
     def arg_type(self, node: Any) -> Type:

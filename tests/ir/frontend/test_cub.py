@@ -170,3 +170,24 @@ def test_opencl_needs_sub_groups_for_it() -> None:
         emit(kernel_of(EVERYTHING, 64), "opencl")
     assert e.value.code == "E-BACKEND-WARP"
     assert "sub_group_shuffle" in emit(kernel_of(EVERYTHING, 64), "opencl", profile="opencl-cl30-subgroups").text
+
+
+def test_a_functor_with_a_common_type() -> None:
+    out = go(
+        "struct Larger { template <typename A, typename B> __device__ typename std::common_type<A, B>::type "
+        "operator()(A&& a, B&& b) const { return a > b ? a : b; } }; using R = cub::BlockReduce<int, 64>; "
+        "SHARED(R, temp); int best = R(temp).Reduce(v, Larger{}); if (t == 0) out[0] = best;"
+    )
+    assert out[0] == X[:64].max()
+
+
+def test_a_function_of_the_same_name_does_not_hide_the_library() -> None:
+    text = (
+        "#include <cub/cub.cuh>\n__device__ void BlockReduce(float& x) { "
+        "using BlockReduce = cub::BlockReduce<float, 64>; "
+        "__shared__ typename BlockReduce::TempStorage temp; x = BlockReduce(temp).Sum(x); }\n"
+        "__global__ void k(float* x) { float v = x[threadIdx.x]; BlockReduce(v); if (threadIdx.x == 0) x[0] = v; }\n"
+        "void host(float* x) { k<<<1, 64>>>(x); }\n"
+    )
+    result = run(load(text), {"x": np.ones(64, np.float32)})
+    assert result.outputs["x"][0] == 64
