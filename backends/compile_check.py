@@ -150,8 +150,9 @@ def amdgcn_resources(assembly: str) -> dict[str, int]:
 
 def _opencl(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
     try:
-        import pyopencl as cl
+        from .runtimes.opencl import import_pyopencl
 
+        cl = import_pyopencl()
         devices = [d for p in cl.get_platforms() for d in p.get_devices()]
     except Exception as e:  # no module, no loader, no platform: one answer
         raise KtcError(
@@ -165,15 +166,34 @@ def _opencl(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
     ]
     if not chosen:
         raise KtcError("E-TOOL-MISSING", f"no OpenCL device matches '{arch or 'any'}'", exit_code=3)
-    options = list(emitted.options)
-    log = ""
+    if "-cl-std=CL3.0" in emitted.options:
+        chosen = [d for d in chosen if not d.opencl_c_version.startswith("OpenCL C 1.") and "subgroup" in d.extensions]
+        if not chosen:
+            hint = "pip install intel-opencl-rt brings a CPU device that has"
+            raise KtcError(
+                "E-TOOL-MISSING", "no OpenCL device here has OpenCL C 3 and sub-groups", hint=hint, exit_code=3
+            )
+    log, took, lacks = "", [], None
     for device in chosen:
+        who = f"{device.platform.name}, {device.name}"
         try:
-            program = cl.Program(cl.Context([device]), emitted.text).build(options=options)
+            program = cl.Program(cl.Context([device]), emitted.text).build(options=list(emitted.options))
         except cl.Error as e:
-            raise CompileFailure(f"{device.platform.name}, {device.name}:\n{e}") from None
+            failure = CompileFailure(f"{who}:\n{e}")
+            if not _library_gap(str(e)):
+                raise failure from None
+            lacks = failure
+            continue
+        took.append(device.name)
         log += program.get_build_info(device, cl.program_build_info.LOG) or ""
-    return CompileReport("opencl", ", ".join(d.name for d in chosen), {}, log)
+    if lacks is not None and not took:
+        raise lacks
+    return CompileReport("opencl", ", ".join(took), {}, log)
+
+
+def _library_gap(log: str) -> bool:
+    """Whether the text compiled, but the device's library of built-in functions has a hole (PoCL: buffer images)."""
+    return "Cannot find symbol" in log and "error:" not in log
 
 
 _CHECKS = {"cuda": _cuda, "hip": _hip, "opencl": _opencl}

@@ -37,9 +37,11 @@ from .c_family_dialect import LANES, Dialect
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import HW_UPPER, LIMIT, POSTFIX, Piece
 from .c_family_returns import predicate_returns, stray_return
-from .opencl_collectives import SPACES, OpenCLCollectives
+from .opencl_collectives import SPACES
+from .opencl_images import ImageCalls
 from .opencl_prepare import hoist_shared
 from .spellings import nearest, spelling
+from .system_calls import texture_object
 
 KEYWORDS = """kernel global local constant private read_only write_only half uint ushort uchar ulong f16 bf16 event_t
 float2 float3 float4 float8 float16 int2 int4 size_t barrier half_to_float float_to_half bf16_to_float float_to_bf16"""
@@ -49,7 +51,7 @@ ACCESS_BYTES = 16
 """Alignment of wider vectors: they move by several accesses."""
 
 
-class OpenCLDialect(OpenCLCollectives):
+class OpenCLDialect(ImageCalls):
     """OpenCL C."""
 
     language = "opencl"
@@ -67,7 +69,7 @@ class OpenCLDialect(OpenCLCollectives):
     }  # fmt: skip
     helpers: ClassVar = text_of.HELPERS
     null = "0"
-    reserved = frozenset(KEYWORDS.split())
+    reserved: frozenset[str] = frozenset(KEYWORDS.split())
 
     def __init__(self, profile) -> None:
         super().__init__(profile)
@@ -78,6 +80,7 @@ class OpenCLDialect(OpenCLCollectives):
 
     def prepare(self, kernel: Kernel) -> Kernel:
         self.knobs = kernel.knobs
+        self.find_images(kernel)
         kernel = widen_small_floats(
             kernel,
             has_operators=lambda t: False,
@@ -194,6 +197,8 @@ class OpenCLDialect(OpenCLCollectives):
         return None
 
     def call(self, fn: str, args: Sequence[Piece], ty: Type) -> Piece:
+        if texture_object(fn) is not None:
+            return self.image_call(fn, args, ty)
         if args and args[0].ctype in (I64, U64) and fn in ("ffs", "brev", "byte_perm"):
             self.refuse("FUNCTION", f"no 64-bit '{fn}'", "split the value into two words")
         if (op := nearest(fn)) and isinstance(ty, Scalar):
@@ -290,6 +295,8 @@ class OpenCLDialect(OpenCLCollectives):
 
     def parameter(self, p: Param, name: str) -> str:
         t = p.sym.type
+        if p.sym in self.images:
+            return self.images[p.sym].declaration(name)
         if not isinstance(t, Ptr):  # no bool parameters (OpenCL C 6.9): one byte, as in CUDA
             return f"{'uchar' if t == BOOL else self.type_name(t)} {name}"
         const = "const " if (t.const or p.readonly) and t.space != "const" else ""

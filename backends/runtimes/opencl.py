@@ -21,6 +21,7 @@ from ktc.ir.walk import walk
 
 from ..base import CompileFailure, DeviceInfo, Emitted, Executable
 from ..device_table import peaks_of
+from ..system_calls import texture_objects
 from .cache import Cache, cache_root, key_of, write_atomic
 from .checksum import OPENCL, opencl_checksum
 from .common import Geometry, Sampler, Scratch, TimedRuntime, geometry, need, scalar, signature
@@ -41,6 +42,10 @@ class ClExecutable:
     def __init__(self, runtime: ClRuntime, code: Emitted, program: Any) -> None:
         cl = runtime.cl
         self.code, self._runtime = code, runtime
+        if objects := texture_objects(code.kernel):
+            names = ", ".join(sym.name for sym in objects)
+            raise KtcError("E-LAUNCH-TEXTURE", f"the OpenCL runtime does not make images: {names}", code.kernel.loc,
+                           "call the kernel from a host program that passes an image and a sampler")  # fmt: skip
         self._kernel = getattr(program, code.entry)
         info, dev = cl.kernel_work_group_info, runtime.cl_device
         self.resources: Mapping[str, int] = {

@@ -82,7 +82,8 @@ def _show(summary: Summary) -> None:
     rows: list[tuple[str, object]] = [("files", totals["files"]), ("kernels", kernels)]
     rows += [(key, _percent(totals[key], kernels)) for key in ("parsed", "lowered")]
     for name, counts in totals["backends"].items():
-        rows += [(f"{name} {what}", _percent(n, kernels)) for what, n in counts.items()]
+        rows += [(f"{name} {what}", _percent(counts[what], kernels)) for what in ("printed", "compiled")]
+        rows += [(f"  as {profile}", _percent(n, kernels)) for profile, n in counts.get("profiles", {}).items()]
     rows.append(("parsed with assumptions", totals["assumed"]))
     print(table(["", ""], rows).lstrip("\n -"))
     refusals = summary.refusals()

@@ -16,11 +16,28 @@ from ktc.ir.kernel import Kernel
 _TOOLS = {"cuda": "nvcc", "hip": "hipcc", "opencl": "clinfo"}
 
 
-def printed(kernel: Kernel, backend: str) -> Emitted:
-    """``kernel`` as source for ``backend``."""
+PROFILES = {"opencl": ("opencl-cl12", "opencl-cl30-subgroups")}
+"""The profiles of a language that a kernel is tried with, the plainest first."""
+
+
+def printed(kernel: Kernel, backend: str) -> tuple[Emitted, str]:
+    """``kernel`` as source for ``backend``, and the plainest profile that has all it needs.
+
+    Raises:
+        KtcError: what the plainest lacks, when all of them lack something.
+    """
     from ktc.api import Program
 
-    return Program(kernel, original=kernel).lower(backend)
+    first: KtcError | None = None
+    for profile in PROFILES.get(backend, (backend,)):
+        try:
+            return Program(kernel, original=kernel).lower(profile), profile
+        except KtcError as e:
+            first = first or e
+            if not e.code.startswith("E-BACKEND-"):
+                break
+    assert first is not None
+    raise first
 
 
 def compiled(emitted: Emitted) -> str:

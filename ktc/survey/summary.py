@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from .compiling import PROFILES
 from .options import SurveyOptions
 from .pool import FileResult, OnDone, run_files
 from .tree import Tree, is_header
@@ -34,10 +35,12 @@ class Summary:
         out["backends"] = {b: self._backend(b) for b in self.options.backends}
         return out
 
-    def _backend(self, name: str) -> dict[str, int | None]:
+    def _backend(self, name: str) -> dict[str, Any]:
         outcomes = [k["backends"].get(name, {}) for k in self.kernels]
         compiled = sum(o.get("compiled") is True for o in outcomes) if self.options.compile else None
-        return {"printed": sum(bool(o.get("printed")) for o in outcomes), "compiled": compiled}
+        out: dict[str, Any] = {"printed": sum(bool(o.get("printed")) for o in outcomes), "compiled": compiled}
+        profiles = Counter(o["profile"] for o in outcomes if o.get("printed"))
+        return out | ({"profiles": dict(sorted(profiles.items()))} if name in PROFILES else {})
 
     def refusals(self) -> dict[str, int]:
         """Code to number of kernels, most frequent first. A kernel counts once: where it stopped."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import traceback
 from collections.abc import Callable, Iterator
@@ -20,20 +19,12 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.text.printer import print_type
 
 from . import compiling
+from .assumptions import ASSUMED_TYPE, Assumptions, Builds
 from .options import SurveyOptions
 from .scan import Found, kernels_in
 from .tree import Tree
 
 Record: TypeAlias = dict[str, Any]
-
-ASSUMED_VALUE, ASSUMED_TYPE = "16", "float"
-"""What a macro that nothing in the tree defines is taken for, when a kernel uses it as a number or as a type."""
-
-MAX_ASSUMED = 16
-_UNKNOWN = re.compile(r"unknown (name|type) '([A-Za-z_]\w*)'")
-
-_LIBRARY = re.compile(r"cuda|CU|cu[A-Z]|curand|cufft|nv|__|std|thrust|cg\b|cooperative|thread_|hip|cl_|wmma")
-"""Beginnings of names that belong to a library: never taken for a macro of the project."""
 
 
 @dataclass
@@ -47,8 +38,9 @@ class Parsed:
 class UnitSurvey:
     """The kernels of one file. Parsing is shared by its kernels; macros are assumed kernel by kernel."""
 
-    def __init__(self, path: str, tree: Tree, options: SurveyOptions) -> None:
+    def __init__(self, path: str, tree: Tree, options: SurveyOptions, builds: Builds) -> None:
         self.path, self.tree, self.options = path, tree, options
+        self._assumptions = Assumptions(path, builds)
         self._parsed: dict[tuple[tuple[str, str], ...], Parsed | KtcError] = {}
 
     def records(self, start: int, begin: Callable[[Found], None]) -> Iterator[Record]:
@@ -69,8 +61,22 @@ class UnitSurvey:
                 self._kernel(kernel, record)
             yield record
 
+    def _build_given(self) -> dict[str, str]:
+        """What must be defined before the text can be read at all: macros that an ``#error`` asks for."""
+        given: dict[str, str] = {}
+        while self.options.assume:
+            try:
+                self._parse(given)
+                break
+            except KtcError as e:
+                more = self._assumptions.for_error(e, "", given) if e.code == "E-PP-DIRECTIVE" else None
+                if not more:
+                    break
+                given |= more
+        return given
+
     def _kernels(self) -> list[Found]:
-        base = self._parse({})
+        base = self._parse(self._build_given())
         with deadline(self.options.timeout_s):
             return kernels_in(base.unit.source.text, self.path)
 
@@ -101,7 +107,8 @@ class UnitSurvey:
         return KtcError(r["code"], r["message"], Loc(file, int(rest)) if rest.isdigit() else None, hint=r["hint"])
 
     def _kernel(self, found: Found, record: Record) -> None:
-        assumed: dict[str, str] = {}
+        assumed = dict(self._build_given())
+        record["assumed"] = dict(assumed)
         blamed: KtcError | None = None
         while True:
             parsed = self._parse(assumed)
@@ -109,7 +116,8 @@ class UnitSurvey:
                 kernel = self._load(parsed.unit, found, record)
                 break
             except KtcError as e:
-                more = self._assumption(e, parsed.unit, assumed) if self.options.assume else None
+                text = parsed.unit.source.text
+                more = self._assumptions.for_error(e, text, assumed) if self.options.assume else None
                 if more is None:
                     raise blamed or e from None
                 if ASSUMED_TYPE in more.values():
@@ -119,19 +127,6 @@ class UnitSurvey:
         record["parsed"] = True
         record["params"] = [f"{print_type(p.sym.type)} {p.sym.name}" for p in kernel.params if not p.host]
         self._lower(kernel, record)
-
-    def _assumption(self, error: KtcError, unit: Unit, assumed: dict[str, str]) -> dict[str, str] | None:
-        """A macro to define so that ``error`` goes away: an unknown plain name that no text declares."""
-        m = _UNKNOWN.search(error.message)
-        if m is None or m.group(2) in assumed or len(assumed) >= MAX_ASSUMED:
-            return None
-        kind, name = m.groups()
-        if _LIBRARY.match(name):
-            return None
-        declared = rf"[A-Za-z_]\w*(?:\s+|\s*[*&>]+\s*){name}\s*[=;,)\[{{(:]|\b(?:struct|class|union|enum)\s+{name}\b"
-        if any(m.group().split()[0] not in ("return", "else", "case") for m in re.finditer(declared, unit.source.text)):
-            return None
-        return {name: ASSUMED_VALUE if kind == "name" else ASSUMED_TYPE}
 
     def _load(self, unit: Unit, found: Found, record: Record) -> Kernel:
         entity = _entity(unit, found)
@@ -169,7 +164,7 @@ class UnitSurvey:
             outcome: Record = {"printed": False, "compiled": None}
             record["backends"][name] = outcome
             with refusals_into(outcome, "refusal", self.options.timeout_s):
-                text = compiling.printed(kernel, name)
+                text, outcome["profile"] = compiling.printed(kernel, name)
                 outcome["printed"] = True
                 if name == self.options.backends[0]:
                     record["lowered"] = True

@@ -11,6 +11,7 @@ import resource
 import sys
 from typing import Any
 
+from .assumptions import Builds
 from .options import SurveyOptions
 from .scan import Found
 from .tree import Tree
@@ -28,13 +29,14 @@ def main() -> None:
     limit = options.memory_mb << 20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     tree = Tree(options.root)
+    builds = Builds(tree)
     for line in sys.stdin:
         task = json.loads(line)
-        _one(task["path"], task["start"], tree, options, send)
+        _one(task["path"], task["start"], tree, options, builds, send)
         send({"event": "done"})
 
 
-def _one(path: str, start: int, tree: Tree, options: SurveyOptions, send: Any) -> None:
+def _one(path: str, start: int, tree: Tree, options: SurveyOptions, builds: Builds, send: Any) -> None:
     from .unit import UnitSurvey, refusals_into
 
     def begin(k: Found) -> None:
@@ -42,7 +44,7 @@ def _one(path: str, start: int, tree: Tree, options: SurveyOptions, send: Any) -
 
     trouble: dict[str, Any] = {}
     with refusals_into(trouble, "refusal", 20 * options.timeout_s):
-        for record in UnitSurvey(path, tree, options).records(start, begin):
+        for record in UnitSurvey(path, tree, options, builds).records(start, begin):
             send({"event": "kernel", "record": record})
     if trouble:
         send({"event": "trouble", "refusal": trouble["refusal"]})

@@ -161,3 +161,35 @@ def test_the_command(tmp_path: Path) -> None:
     assert stats.returncode == 0 and "parsed" in stats.stdout and "100.0 %" in stats.stdout
     wrong = subprocess.run([*ktc, str(tmp_path)], capture_output=True, text=True, timeout=60)
     assert wrong.returncode == 2 and "--stats" in wrong.stderr
+
+
+NEEDS = """#if LEVELS < 2
+#error (need LEVELS)
+#endif
+__global__ void k(float *x) { __shared__ float s[tile * 2]; s[threadIdx.x] = pi_2 * tile; x[0] = s[LEVELS]; }
+"""
+
+
+def test_build_files_and_tuning_scripts_say_what_macros_are(tmp_path: Path) -> None:
+    files = {
+        "a/k.cu": NEEDS,
+        "a/Makefile": "CFLAGS = -O3 -DLEVELS=4 -DNAME=$(X)\n",
+        "tune.py": 'tune_params["tile"] = [8, 16]\n',
+    }
+    found = kernel(run(put(tmp_path, files)), "k")
+    assert found["parsed"] and found["assumed"] == {"LEVELS": "4", "tile": "8", "pi_2": "16"}
+    strict = run(tmp_path, assume=False)
+    assert strict["totals"]["parsed"] == 0 and strict["refusals"] == {"E-PP-DIRECTIVE": 1}
+
+
+def test_names_that_the_text_declares_are_no_macros(tmp_path: Path) -> None:
+    text = "class Odd; extern Odd thing; __global__ void k(int *p) { p[0] = thing * 2; }\n"
+    assert not kernel(run(put(tmp_path, {"k.cu": text})), "k")["assumed"]
+
+
+def test_opencl_takes_the_plainest_profile_that_can(tmp_path: Path) -> None:
+    vote = "__global__ void vote(int *p) { p[threadIdx.x] = __shfl_xor_sync(~0u, p[threadIdx.x], 1); }\n"
+    result = run(put(tmp_path, {"k.cu": SCALE + vote}), backends=("cuda", "opencl"))
+    assert kernel(result, "scale")["backends"]["opencl"]["profile"] == "opencl-cl12"
+    assert kernel(result, "vote")["backends"]["opencl"]["profile"] == "opencl-cl30-subgroups"
+    assert result["totals"]["backends"]["opencl"]["profiles"] == {"opencl-cl12": 1, "opencl-cl30-subgroups": 1}
