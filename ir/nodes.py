@@ -440,10 +440,15 @@ class Return(Stmt):
 
 @dataclass(frozen=True)
 class Barrier(Stmt):
-    """``scope`` block (``__syncthreads``), warp (``__syncwarp(mask)``) or grid (all blocks: a cooperative launch)."""
+    """``scope`` block (``__syncthreads``), warp (``__syncwarp(mask)``) or grid (all blocks: a cooperative launch).
+
+    ``memory``: whose accesses it orders, all | shared | global | none. OpenCL's barriers may order less than all; code
+    is emitted as if they ordered all, so only the sanitizer tells the difference.
+    """
 
     scope: str = "block"
     mask: Expr | None = None
+    memory: str = "all"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pycparser import c_ast
 
 from ..nodes import Alloc, Expr, Store, fresh, i32
 from ..types import Array, Scalar, Type, Vec, scalar_of
+from .construct import braced
 from .context import Retry
 from .cxx_ast import CtorInit
 from .cxx_types import CArray, Pointer, RecordType, show
@@ -17,6 +18,7 @@ from .values import (
     ArrayVal,
     ElemPlace,
     FlatArray,
+    ListVal,
     PtrVal,
     Value,
 )  # fmt: skip
@@ -48,7 +50,7 @@ class Arrays(PointerVariables):
         if values is None and isinstance(elem, RecordType) and self.default_constructed(elem):
             values = []
         if values is not None:
-            self._init_array(v, t, values, node)
+            self.fill_array(v, t, values, node)
         return v
 
     def declare_array(self, name: str, t: CArray, node: Any) -> Value:
@@ -63,7 +65,7 @@ class Arrays(PointerVariables):
         self.emit(Alloc(sym, loc=self.loc))
         return ArrayVal(sym, (), t)
 
-    def _init_array(self, v: Value, t: CArray, values: list, node: Any) -> None:
+    def fill_array(self, v: Value, t: CArray, values: list, node: Any) -> None:
         dims, elem = self._shape(t, node)
         total = 1
         for d in dims:
@@ -205,10 +207,10 @@ def _flatten(values: list, dims: tuple[int, ...], prefix: tuple[int, ...], out: 
         for i, v in enumerate(values):
             out[(*prefix, i)] = v
         return
-    if values and not any(isinstance(v, c_ast.InitList) for v in values):
+    if values and not any(isinstance(v, c_ast.InitList | ListVal) for v in values):
         inner = 1
         for d in dims[1:]:
             inner *= d
         values = [c_ast.InitList(values[i : i + inner]) for i in range(0, len(values), inner)]
     for i, v in enumerate(values):
-        _flatten(v.exprs, dims[1:], (*prefix, i), out)
+        _flatten(braced(v), dims[1:], (*prefix, i), out)

@@ -207,7 +207,8 @@ class Intrinsics(Textures):
         mask = self.convert(self.rvalue(args[0], node), U32).expr if args else None
         if isinstance(mask, Const) and mask.value == 0xFFFFFFFF:
             mask = None
-        self.emit(Barrier(row.arg, mask, loc=self.loc))
+        scope, _, memory = row.arg.partition(" ")
+        self.emit(Barrier(scope, mask, memory or "all", loc=self.loc))
         return NO_VALUE
 
     def _b_fence(self, row: Builtin, args: list[Value], node: Any) -> Value:

@@ -1,10 +1,8 @@
 // OpenCL C's built-ins that are short functions of CUDA's. Each line is read only when its function is called.
-__device__ void barrier(int flags) { __syncthreads(); }
-__device__ void work_group_barrier(int flags) { __syncthreads(); }
 __device__ void mem_fence(int flags) { if (flags == 1) __threadfence_block(); else __threadfence(); }
 __device__ void read_mem_fence(int flags) { if (flags == 1) __threadfence_block(); else __threadfence(); }
 __device__ void write_mem_fence(int flags) { if (flags == 1) __threadfence_block(); else __threadfence(); }
-template <typename T> __device__ int async_work_group_copy(T *d, const T *s, unsigned long n, int e) { for (unsigned i = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; i < n; i += blockDim.x * blockDim.y * blockDim.z) d[i] = s[i]; return e; }
+template <typename T> __device__ int async_work_group_copy(T *d, const T *s, unsigned long n, int e) { __ktc_meet(); unsigned all = blockDim.x * blockDim.y * blockDim.z, me = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; for (unsigned i = me + 1 < all ? me + 1 : 0; i < n; i += all) d[i] = s[i]; return e; }
 template <typename T> __device__ void wait_group_events(int n, T *e) { __syncthreads(); }
 template <typename T> __device__ T native_recip(T x) { return (T)1 / x; }
 template <typename T> __device__ T half_recip(T x) { return (T)1 / x; }

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from pycparser import c_ast
 
 from ..builtins import Builtin, lookup
-from ..nodes import Binary, Call, Cast, Const, Expr, HwIndex, VecMake, i32
+from ..nodes import Barrier, Binary, Call, Cast, Const, Expr, HwIndex, VecMake, i32
 from ..types import F16, F32, U64, Scalar, Type, Vec
 from .convert import lane_of, lanes_of
 from .cxx_types import show
 from .dialects import OPENCL_VECTORS
-from .values import PtrToPlace, PtrVal, RVal, Value
+from .values import NullVal, PtrToPlace, PtrVal, RVal, Value
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -53,6 +53,8 @@ def opencl_call(low: Calls, name: str, raw: list, node: Any) -> Value | None:
         if len(raw) != (1 if name.endswith(("length", "normalize")) else 2):
             low.fail("E-SEMA-OVERLOAD", f"'{name}' with {len(raw)} arguments", node)
         return _GEOMETRY[name](low, [low.rval(a) for a in raw], node)
+    if name in ("barrier", "work_group_barrier") and len(raw) == 1:
+        return _barrier(low, raw[0])
     if name == "sincos" and len(raw) == 2:
         return _sincos(low, raw, node)
     rows = lookup(name, low.program.dialect.tables)
@@ -95,6 +97,16 @@ def _same_lanes(low: Calls, types: Sequence[Type], node: Any) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- work items
+
+_ORDERED = ("none", "shared", "global", "all")
+"""What a barrier orders, by its flags: CLK_LOCAL_MEM_FENCE is 1, CLK_GLOBAL_MEM_FENCE is 2."""
+
+
+def _barrier(low: Calls, flags: Any) -> Value:
+    known = low.constant(low.rval(flags).expr)
+    memory = "all" if known is None else _ORDERED[int(known.value) & 3]
+    low.emit(Barrier("block", None, memory, loc=low.loc))
+    return NullVal()
 
 
 def _work_item(low: Calls, name: str, raw: list, node: Any) -> Expr:

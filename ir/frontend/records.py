@@ -82,8 +82,13 @@ class Records(Conversions):
             return self.load(v, node) if v is not None else NullVal()
         if isinstance(ft, CArray):
             array = self.declare_array(name, ft, node)
-            if isinstance(v, ArrayVal | FlatArray | PtrVal):
+            if isinstance(v, ListVal):
+                self.fill_array(array, ft, list(v.items), node)
+            elif isinstance(v, ArrayVal | FlatArray | PtrVal):
                 self.copy_array(array, v, node)
+            elif v is not None:
+                self.fail("E-UNSUPPORTED-INIT", f"the array '{name}' is initialised without braces of its own", node,
+                          hint="give the array its own { ... }")  # fmt: skip
             return array
         sym = fresh(name, ft)
         self.changing.add(sym)
@@ -111,18 +116,24 @@ class Records(Conversions):
             field, ft, _, _ = named[args.index(a)] or position
             if isinstance(a, c_ast.NamedInitializer):
                 a = a.expr
-            if isinstance(a, ListVal):
+            if isinstance(ft, CArray) and isinstance(a, ListVal | c_ast.InitList):
+                values[field] = ListVal(tuple(a.items if isinstance(a, ListVal) else a.exprs))
+            elif isinstance(a, ListVal):
                 values[field] = self.initial_value(ft, list(a.items), True, node)
             elif isinstance(a, Value):
                 values[field] = a
-            elif isinstance(a, c_ast.InitList) and not isinstance(ft, CArray):
+            elif isinstance(a, c_ast.InitList):
                 values[field] = self.initial_value(ft, a.exprs, True, node)
             else:
                 values[field] = self.load(self.eval(a), node) if not isinstance(ft, Reference) else self.eval(a)
         if zero:
             for field, ft, default, _ in fields:
-                if field not in values and default is None and isinstance(ft, Scalar | Vec):
+                if field in values or default is not None:
+                    continue
+                if isinstance(ft, Scalar | Vec):
                     values[field] = self.zero(ft, node)
+                elif isinstance(ft, CArray) and args:
+                    values[field] = ListVal(())
         record = self.new_record(t, name or t.name.lower(), node, values)
         if not args:
             ctor = [i for i, _, _ in list(self._members(t)) if isinstance(i, Function) and i.kind == "ctor"]
@@ -314,6 +325,9 @@ class Records(Conversions):
         raise NotImplementedError
 
     def copy_array(self, dst: Value, src: Value, node: Any) -> None:
+        raise NotImplementedError
+
+    def fill_array(self, v: Value, t: CArray, values: list, node: Any) -> None:
         raise NotImplementedError
 
 

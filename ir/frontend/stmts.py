@@ -7,8 +7,9 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ..nodes import Break, Continue, Decl, If, Stmt, Var, fresh
+from ..nodes import Break, Continue, Decl, Eval, If, Load, Stmt, Var, fresh
 from ..nodes import Const as ConstExpr
+from ..walk import walk_expr
 from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, RangeFor, Record, Using
 from .cxx_types import CArray, RecordType, show
 from .declare import Declarations
@@ -16,7 +17,7 @@ from .library import in_library
 from .parser import to_loc
 from .places import describe
 from .returns import Returns, items_of
-from .values import RecordVal, RVal, TypeVal, VarPlace
+from .values import RecordVal, RVal, TypeVal, Value, VarPlace
 
 
 class Stmts(Returns):
@@ -43,6 +44,13 @@ class Stmts(Returns):
             if isinstance(node, c_ast.Return | c_ast.Break | c_ast.Continue):
                 return
 
+    def _discard(self, value: Value, node: Any) -> None:
+        """Keep what a call whose result is not used reads: it may race, or lie outside the buffer."""
+        if not isinstance(node, c_ast.FuncCall) or not isinstance(value, RVal):
+            return
+        if any(isinstance(e, Load) for e in walk_expr(value.expr)):
+            self.emit(Eval(value.expr, loc=self.loc))
+
     def statement(self, node: Any, pragma: Any = None) -> None:
         """Emit ``node``, with its source comments on the first statement it makes."""
         coord = getattr(node, "coord", None)
@@ -55,7 +63,7 @@ class Stmts(Returns):
             handler(self, node, pragma)
         else:
             self.unused.add(id(node))
-            self.eval(node)
+            self._discard(self.eval(node), node)
         if comments and len(self.out) > at:
             first = self.out[at]
             self.out[at] = dataclasses.replace(first, comments=comments + first.comments)

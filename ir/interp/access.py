@@ -80,7 +80,7 @@ class Access:
         value = b.data[self.pos]
         if b.written is not None and not self.state.doubtful and not b.written[self.pos].all():
             self.state.doubtful = True
-        self._order("read")
+        self.note("read")
         if self.is_vector:
             value = value.reshape(1, -1) if np.ndim(self.pos) == 1 else value
         return value
@@ -98,25 +98,28 @@ class Access:
         if self.ok is not None:
             keep = np.broadcast_to(self.ok, (n,))
             pos, value = pos[keep], value[keep]
-        self._order("atomic" if atomic else "write", value)
+        self.note("atomic" if atomic else "write", value)
         b.data[pos] = value
         if b.written is not None:
             b.written[pos] = True
 
-    def _order(self, how: str, value=None) -> None:
+    def note(self, how: str, value=None, only: np.ndarray | None = None) -> None:
+        """Tell the race detector (see :meth:`.races.Shadow.touch`) of the access, or of the lanes ``only`` of it."""
         b = self.buffer
         if b.shadow is None or self.state.order is None or self.frame is b.owner:
             return
         n = self.frame.count(self.act)
         pos = np.broadcast_to(self.pos, (n, self.moved) if self.is_vector else (n,))
         lanes = self.frame.lanes(self.act)
-        if self.ok is not None:
-            keep = np.broadcast_to(self.ok, (n,))
+        if self.ok is not None or only is not None:
+            keep = np.broadcast_to(True if self.ok is None else self.ok, (n,))
+            keep = keep if only is None else keep & only
             pos, lanes = pos[keep], lanes[keep]
         if pos.ndim == 2:
             lanes = np.repeat(lanes, pos.shape[1])
             pos = pos.reshape(-1)
-        b.shadow.touch(self.state, self.frame, lanes, pos, how, None if value is None else np.reshape(value, -1))
+        old = None if value is None else b.data[pos]
+        b.shadow.touch(self.state, self.frame, lanes, pos, how, None if value is None else np.reshape(value, -1), old)
 
 
 def access(state: State, sym: Sym, frame: Frame, act: Active, index: list, width: int) -> Access:

@@ -12,7 +12,7 @@ from ..types import Array, Vec, scalar_of
 from .domain import Unsupported
 from .frames import Active, Frame
 from .memory import Buffer
-from .races import Shadow
+from .shadow import Shadow
 
 if TYPE_CHECKING:
     from .statements import Machine

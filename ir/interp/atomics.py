@@ -47,7 +47,8 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     value = np.array(spread(ev(s.value, frame, act), n))
     compare = np.array(spread(ev(s.compare, frame, act), n)) if s.compare is not None else value
     pos = np.array(np.broadcast_to(place.pos, (n,)))
-    place._order("atomic")
+    if s.op != "cas":
+        place.note("atomic")
     lanes = frame.lanes(act)
     ok = np.ones(n, bool) if place.ok is None else np.broadcast_to(place.ok, (n,))
     if buffer.written is not None and not buffer.written[pos[ok]].all():
@@ -66,6 +67,10 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
             sel = order[rank == r]
             old[sel] = buffer.data[pos[sel]]
             buffer.data[pos[sel]] = _combine(machine, s.op, old[sel], value[sel], compare[sel], t)
+    if s.op == "cas":  # one that fails writes nothing
+        changes = state.domain.compare("==", old, compare, t) & ok
+        place.note("peek", only=~changes)
+        place.note("atomic", only=changes)
     if buffer.written is not None:
         buffer.written[where] = True
     if s.dst is not None:

@@ -28,7 +28,7 @@ def barrier(machine: Machine, s: Barrier, frame: Frame, act: Active) -> None:
     if s.scope == "block":
         _all_here(machine, frame, act, lanes, state.geometry.threads)
         if isinstance(state.order, BarrierOrder):
-            state.order.block_barrier(lanes)
+            state.order.block_barrier(lanes, s.memory)
         return
     _mask_here(machine, s, frame, act, lanes)
     if isinstance(state.order, BarrierOrder):

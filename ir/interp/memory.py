@@ -12,7 +12,7 @@ from ..types import Scalar
 from .frames import Frame
 
 if TYPE_CHECKING:
-    from .races import Shadow
+    from .shadow import Shadow
 
 
 @dataclass

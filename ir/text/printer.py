@@ -125,6 +125,8 @@ class Printer(ExprPrinter):
     def s_Barrier(self, s: n.Barrier, depth: int) -> list[str]:
         if s.mask is not None:
             return [f"barrier {s.scope} mask {self.expr(s.mask)}"]
+        if s.memory != "all":
+            return [f"barrier {s.scope} memory {s.memory}"]
         return ["barrier" if s.scope == "block" else f"barrier {s.scope}"]
 
     def s_Fence(self, s: n.Fence, depth: int) -> list[str]:

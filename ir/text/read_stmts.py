@@ -112,8 +112,12 @@ class StmtReader(ExprReader):
         return n.Return()
 
     def s_barrier(self, t: Node) -> Stmt:
-        scope, mask = t.children
-        return n.Barrier("block" if scope is None else plain(scope), None if mask is None else self.expr(mask))
+        scope, mask, memory = t.children
+        return n.Barrier(
+            "block" if scope is None else plain(scope),
+            None if mask is None else self.expr(mask),
+            "all" if memory is None else plain(memory),
+        )
 
     def s_fence(self, t: Node) -> Stmt:
         return n.Fence(plain(t.children[0]))

@@ -142,8 +142,9 @@ class _Shape:
             return replace(s, unroll=None)
         if isinstance(s, Alloc):
             return replace(s, align=0)
-        if isinstance(s, Barrier) and isinstance(s.mask, Const) and s.mask.value in (-1, ALL_LANES):
-            return replace(s, mask=None)
+        if isinstance(s, Barrier):
+            whole = isinstance(s.mask, Const) and s.mask.value in (-1, ALL_LANES)
+            return replace(s, mask=None if whole else s.mask, memory="all")  # text orders all memory
         return s
 
     def subscript(self, e: Expr) -> Expr:

@@ -276,4 +276,5 @@ __device__ void memcpy_async(const Group& group, T* destination, const T* source
 }
 template <typename Group> __device__ void wait(const Group& group) { group.sync(); }
 template <unsigned int Stages, typename Group> __device__ void wait_prior(const Group& group) { group.sync(); }
+template <typename G> __device__ void synchronize(const G& group) { group.sync(); }
 }  // namespace cooperative_groups

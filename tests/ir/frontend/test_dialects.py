@@ -178,3 +178,46 @@ def test_the_language_is_told_by_name_then_by_text() -> None:
     assert dialect_of("<text>", OPENCL).name == "opencl"
     with pytest.raises(KtcError, match="no dialect 'metal'"):
         load(OPENCL, dialect="metal")
+
+
+SHARE = """kernel void k(local int *s, global int *g) {
+  int i = get_local_id(0);
+  s[i] = i; g[i] = i;
+  barrier(FLAGS);
+  g[64 + i] = USED[63 - i];
+}"""
+
+
+@pytest.mark.parametrize("used, enough", [("s", "CLK_LOCAL_MEM_FENCE"), ("g", "CLK_GLOBAL_MEM_FENCE")])
+def test_a_barrier_orders_the_memory_that_its_flags_name(used: str, enough: str) -> None:
+    args = {"g": np.zeros(128, np.int32), "s_elems": 64}
+    for flags in ("CLK_LOCAL_MEM_FENCE", "CLK_GLOBAL_MEM_FENCE", "CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE", "0"):
+        kernel = opencl(SHARE.replace("FLAGS", flags).replace("USED", used), blocks=1)
+        found = [f.kind for f in run(kernel, args).findings]
+        assert found == ([] if enough in flags else ["race"]), flags
+
+
+def test_asynchronous_copies_belong_to_the_group() -> None:
+    text = """kernel void k(global int *g, local int *s) {
+      int i = get_local_id(0);
+      s[i] = 0;
+      event_t e = 0;
+      BEFORE
+      e = async_work_group_copy(s, g, get_local_size(0), 0);
+      wait_group_events(1, &e);
+      g[64 + i] = s[i];
+    }"""
+    args = {"g": np.arange(128, dtype=np.int32), "s_elems": 64}
+    fine = opencl(text.replace("BEFORE", "barrier(CLK_LOCAL_MEM_FENCE);"), blocks=1)
+    assert outputs(fine, args)["g"].tolist() == [*range(64), *range(64)]
+    assert "race" in {f.kind for f in run(opencl(text.replace("BEFORE", ""), blocks=1), args).findings}
+    some = load(text.replace("BEFORE", "barrier(CLK_LOCAL_MEM_FENCE); if (i < 5)"), name="k.cl")
+    assert [p.code for p in verify(some)] == ["V-BARRIER"]
+    assert "barrier-divergence" in {f.kind for f in run(some.with_(launch=fine.launch), args).findings}
+
+
+def test_a_call_whose_result_is_unused_still_reads() -> None:
+    text = """int get(global int *p) { return p[get_local_id(0)]; }
+    kernel void k(global int *p) { get(p); p[get_local_id(0) + 1] = 3; }"""
+    kernel = opencl(text, blocks=1)
+    assert "race" in {f.kind for f in run(kernel, {"p": np.zeros(65, np.int32)}).findings}

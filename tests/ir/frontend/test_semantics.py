@@ -157,3 +157,12 @@ def test_references_keep_the_element_they_were_bound_to(execute):
     __global__ void k(int* out) { int i = 0; int& r = out[i]; i = 2; r = 7; next(out[i], i); out[1] = i;
     out[3] = bump(i, i); out[4] = i; }"""
     assert list(execute(text, {"out": np.zeros(5, np.int32)})["out"]) == [7, 3, 13, 3, 8]
+
+
+def test_block_wide_votes(execute):
+    text = """__global__ void k(int* p) {
+      int i = threadIdx.x;
+      p[i] = __syncthreads_count(i % 3 == 0) * 100 + __syncthreads_or(i == 40) * 10 + __syncthreads_and(i < 63);
+      while (__syncthreads_or(p[i] < 2300)) p[i] += 50;
+    }"""
+    assert execute(text, {"p": np.zeros(64, np.int32)}, threads=64)["p"].tolist() == [2310] * 64

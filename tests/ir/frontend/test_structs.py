@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend import load
 
 POINT = "struct Point { float x; int id; float w[2]; };\n"
 POINT_DTYPE = np.dtype([("x", "f4"), ("id", "i4"), ("w", "f4", 2)])
@@ -206,3 +208,21 @@ def test_atomics_on_members_and_reinterpreted_buffers(execute):
     got = execute(text, {"g": np.uint32([2, 0]), "s": np.zeros(2, np.float32), "total": np.zeros(2, np.float32)})
     assert list(got["g"].view("i4")) == [0, -5] and got["s"][1] == 1.5 and got["s"].view("i4")[0] == 1
     assert got["total"][1] == 2
+
+
+def test_arrays_inside_structs_take_their_initial_values(execute):
+    text = """struct S { unsigned char f[1]; long long g[4]; int h; };
+    __global__ void k(long long* out) {
+      S s = {{1}, {2, 3, 4, 5}, 6}, t = {{7}, {8, 9}}, u = s;
+      out[0] = s.f[0]; out[1] = s.g[3]; out[2] = s.h; out[3] = t.g[1]; out[4] = t.g[3]; out[5] = u.g[2]; out[6] = t.h;
+    }"""
+    got = execute(text, {"out": np.full(7, -1, np.int64)})["out"]
+    assert got.tolist() == [1, 5, 6, 9, 0, 4, 0]
+
+
+def test_an_array_member_without_braces_of_its_own_is_refused():
+    text = """struct S { int g[2]; int h; };
+    __global__ void k(int* out) { S s = {1, 2, 3}; out[0] = s.g[0] + s.h; }"""
+    with pytest.raises(KtcError) as e:
+        load(text)
+    assert e.value.code == "E-UNSUPPORTED-INIT" and e.value.loc is not None

@@ -201,3 +201,73 @@ def test_equivalent_points_at_the_first_difference() -> None:
     assert wrong is not None and wrong.instance == 1 and wrong.buffer == "y" and wrong.index == (0, 0)
     defect = equivalent(kernel(ROWS_TREE), kernel(ROWS_SHUFFLE, ("barrier\n", "pass\n")), instances)
     assert defect is not None and defect.finding is not None and defect.finding.kind == "race"
+
+
+def test_storing_again_what_another_thread_stored_is_redundant_and_another_value_is_a_race() -> None:
+    text = """\
+kernel k(out: i32*)
+  launch grid(1) block(64)
+  for i = 0; i < 3; i + 1
+    if i < 2 || threadIdx.x == 5_u32
+      out[0] = 7
+"""
+    args = {"out": np.zeros(1, np.int32)}
+    assert {f.kind for f in run(kernel(text), args).findings} == {"redundant-store"}
+    assert "race" in {f.kind for f in run(kernel(text, ("= 7", "= i")), args).findings}
+
+
+def test_a_compare_and_swap_that_fails_reads_only() -> None:
+    text = """\
+kernel k(out: i32*, lock: i32*)
+  launch grid(1) block(32)
+  var old: i32
+  old = atomic cas lock[0], 1 compare 0
+  if old == 0
+    out[0] = lock[0]
+"""
+    args = {"out": np.zeros(1, np.int32), "lock": np.zeros(1, np.int32)}
+    assert run(kernel(text), args).ok
+    everyone = kernel(text, ("if old == 0", "if old >= 0"), ("out[0] = lock[0]", "lock[0] = 2"))
+    assert "race" in {f.kind for f in run(everyone, args).findings}
+    assert "race" in {f.kind for f in run(kernel(text, ("if old == 0", "if old == 1")), args).findings}
+
+
+@pytest.mark.parametrize("array, ordered", [("s", ("all", "shared")), ("g", ("all", "global"))])
+def test_barriers_order_the_memory_they_name(array: str, ordered: tuple[str, ...]) -> None:
+    text = f"""\
+kernel k(out: i32*, g: i32*)
+  launch grid(1) block(32)
+  array s: shared i32[32]
+  {array}[threadIdx.x] = 1
+  barrier block memory MEMORY
+  out[threadIdx.x] = {array}[31_u32 - threadIdx.x]
+"""
+    args = {"out": np.zeros(32, np.int32), "g": np.zeros(32, np.int32)}
+    for memory in ("all", "shared", "global", "none"):
+        found = [f.kind for f in run(kernel(text, ("MEMORY", memory)), args).findings]
+        assert found == ([] if memory in ordered else ["race"])
+
+
+def test_an_index_that_nothing_wrote_is_reported_though_both_poisons_miss_the_buffer() -> None:
+    text = """\
+kernel k(out: i32*)
+  launch grid(1) block(1)
+  var i: i32
+  var j: i32
+  array a: i32[3]
+  a[0] = 1
+  a[i] = 4
+  out[0] = a[j]
+"""
+    kinds = [f.kind for f in run(kernel(text), {"out": np.zeros(1, np.int32)}).findings]
+    assert "uninitialised" in kinds and "out-of-bounds" in kinds
+
+
+def test_vector_arguments() -> None:
+    text = """\
+kernel k(out: i32*, v: i32x4)
+  launch grid(1) block(4)
+  out[threadIdx.x] = v[0] + v[3]
+"""
+    args = {"out": np.zeros(4, np.int32), "v": np.array([1, 2, 3, 40], np.int32)}
+    assert run(kernel(text), args).outputs["out"].tolist() == [41] * 4

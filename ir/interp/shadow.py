@@ -1,0 +1,147 @@
+"""Shadow memory: who touched each scalar of a buffer last, and what is reported when an access is not ordered after it.
+
+For every scalar it remembers two representative writers and two readers. Two are enough in practice: when
+a new access is ordered after a remembered one it replaces it (happens-before is transitive), and when it is not, it is
+itself the partner of a race or a second member of a set of concurrent readers or atomics.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .frames import Frame
+from .races import Order
+from .state import State
+
+
+class _Two:
+    """Two remembered accesses per scalar: identity (-1: none) and time."""
+
+    def __init__(self, n: int) -> None:
+        self.who = [np.full(n, -1, np.int64), np.full(n, -1, np.int64)]
+        self.when = [np.zeros(n, np.int64), np.zeros(n, np.int64)]
+        self.crowded = False  # whether the second slot was ever used
+        self.latest = -1  # time of the last access remembered
+
+    def concurrent(self, order: Order, pos, ids, local: bool):
+        """For each access: the identity of a remembered concurrent one, or -1."""
+        partner = np.full(len(pos), -1, np.int64)
+        for who, when in list(zip(self.who, self.when))[: 2 if self.crowded else 1]:
+            known = who[pos]
+            hit = (known >= 0) & (known != ids)
+            if hit.all():
+                hit = order.concurrent(known, when[pos], ids, local)
+            elif hit.any():
+                at = np.flatnonzero(hit)
+                hit[at] = order.concurrent(known[at], when[pos[at]], ids[at], local)
+            if hit.any():
+                partner = np.where(hit, known, partner)
+        return partner
+
+    def remember(self, pos, ids, now: int, keep: np.ndarray | None) -> None:
+        """Note the accesses: as second member where ``keep`` (the remembered one is concurrent), else as first."""
+        self.latest = now
+        if keep is not None and keep.any():
+            self.crowded = True
+            self.who[1][pos[keep]] = ids[keep]
+            self.when[1][pos[keep]] = now
+            fresh = ~keep
+            pos, ids = pos[fresh], ids[fresh]
+        self.who[0][pos] = ids
+        self.when[0][pos] = now
+        if self.crowded:
+            self.who[1][pos] = -1
+        clash = self.who[0][pos] != ids  # several lanes in this very statement
+        if clash.any():
+            self.crowded = True
+            self.who[1][pos[clash]] = ids[clash]
+            self.when[1][pos[clash]] = now
+
+
+class Shadow:
+    """The access history of one buffer of ``n`` scalars; ``local``: each scalar belongs to one block."""
+
+    def __init__(self, n: int, local: bool = False) -> None:
+        self.writes, self.reads = _Two(n), _Two(n)
+        self.peeks: _Two | None = None  # reads by atomics that changed nothing (a compare-and-swap that failed)
+        self.plain = np.zeros(n, bool)  # whether the remembered writers wrote plainly (not atomically)
+        self.local = local
+
+    def touch(self, state: State, frame: Frame, lanes, pos, how: str, value=None, old=None) -> None:
+        """Check accesses of one statement against the history and each other, then record them.
+
+        ``how``: read | write | atomic | peek (an atomic that leaves the element as it is). For writes, ``value`` is
+        what they store and ``old`` what is there.
+        """
+        order = state.order
+        assert order is not None
+        ids = order.ids(frame, lanes)
+        writer = self._concurrent(self.writes, order, frame, pos, ids)
+        if writer is not None:
+            racing = writer if how in ("read", "write") else np.where(self.plain[pos], writer, -1)
+            if how == "write":
+                racing = self._again(state, order, pos, ids, racing, value, old)
+            self._report(state, order, pos, ids, racing, how, "a write")
+        if how == "peek":
+            self.peeks = self.peeks or _Two(len(self.plain))
+            beside = self._concurrent(self.peeks, order, frame, pos, ids)
+            self.peeks.remember(pos, ids, order.now, None if beside is None else beside >= 0)
+            return
+        reader = self._concurrent(self.reads, order, frame, pos, ids)
+        if how == "read":
+            self.reads.remember(pos, ids, order.now, None if reader is None else reader >= 0)
+            return
+        if reader is not None:
+            self._report(state, order, pos, ids, reader, how, "a read")
+        if how == "write" and self.peeks is not None:
+            peek = self._concurrent(self.peeks, order, frame, pos, ids)
+            if peek is not None:
+                self._report(state, order, pos, ids, peek, how, "an atomic read")
+        kept = writer is not None and how == "atomic"
+        self.writes.remember(pos, ids, order.now, writer >= 0 if kept else None)
+        self.plain[pos] = how != "atomic"
+        if how == "write":
+            self._same_statement(state, order, pos, ids, value)
+
+    def _concurrent(self, known: _Two, order: Order, frame: Frame, pos, ids) -> np.ndarray | None:
+        """A remembered concurrent access for each; None if there can be none, without looking."""
+        if known.latest < 0 or (self.local and known.latest < order.settled(frame)):
+            return None
+        return known.concurrent(order, pos, ids, self.local)
+
+    def _again(self, state: State, order: Order, pos, ids, racing, value, old):
+        """``racing`` without writers that left what is there (or raced with who did): storing it again is harmless."""
+        again = (racing >= 0) & self.plain[pos] & (value == old)
+        if not order.same_value or not again.any():
+            return racing
+        self._report(state, order, pos, ids, np.where(again, racing, -1), "write", "a write", order.same_value)
+        return np.where(again, -1, racing)
+
+    def _same_statement(self, state: State, order: Order, pos, ids, value) -> None:
+        """Several lanes of one statement storing to one scalar: a race, a harmless one if they store the same bits."""
+        winner = self.writes.who[0][pos]
+        clash = winner != ids
+        if not clash.any():
+            return
+        last = dict(zip(pos.tolist(), range(len(pos))))
+        chosen = np.fromiter((last[p] for p in pos[clash].tolist()), np.int64)
+        differs = value[clash] != value[chosen]
+        for kind, which in ((order.kind, differs), (order.same_value, ~differs)):
+            if kind:
+                partner = np.full(len(pos), -1, np.int64)
+                partner[np.flatnonzero(clash)[which]] = winner[clash][which]
+                self._report(state, order, pos, ids, partner, "write", "a write", kind)
+
+    def _report(self, state: State, order: Order, pos, ids, partner, how: str, other: str, kind: str = "") -> None:
+        bad = partner >= 0
+        if not bad.any():
+            return
+        at = int(np.argmax(bad))
+        buffer = next(b for b in state.buffers.values() if b.shadow is self)
+        index = int(pos[at]) % max(buffer.size, 1)
+        who, whom = order.describe(int(ids[at])), order.describe(int(partner[at]))
+        article = {"atomic": "an atomic", "peek": "an atomic read"}.get(how, f"a {how}")
+        message = f"{buffer.sym.name}[{index}]: {article} by {who} and {other} by {whom} are not ordered"
+        state.findings.add(
+            kind or order.kind, message, state.stmt, buffer=buffer.sym.name, index=index, count=int(bad.sum())
+        )
