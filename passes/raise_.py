@@ -69,6 +69,7 @@ class Raise(Pass):
     def _checked(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         from .raising.check import Reference
         from .raising.coordinates import prepare
+        from .raising.report import threads_left, unchecked
 
         body = prepare(kernel, launch)
         reference = Reference(kernel)
@@ -84,12 +85,13 @@ class Raise(Pass):
                 break
             raised = kernel.with_(body=guess.body)
             wrong = (
-                reference.differs(raised, guess.domains)
+                threads_left(guess.body)
+                or reference.differs(raised, guess.domains)
                 or _lowers(reference, raised, guess.domains[:1])
                 or reference.differs_afresh(raised, guess.domains)
             )
             if not wrong:
-                return Result(_flagged(raised), _notes(raised, guess.regions))
+                return Result(_flagged(raised), _notes(raised, (*guess.regions, *unchecked(reference.never_run))))
             why = why or wrong
             if reference.late:
                 break

@@ -11,11 +11,11 @@ from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Var, fresh
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, substitute, walk, without
 
-from .check import invented_arguments
 from .coordinates import AXES
 from .destage import destaged
 from .exchange import Exchange
 from .grid import block_loops
+from .invent import invented_arguments
 from .nests import closed_forms, guarded, joined
 from .ranges import Range, resolved
 from .report import Region, left_as_threads

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ktc.ir.fold import cast, simplify
-from ktc.ir.nodes import Binary, Body, Const, Decl, Expr, If, Sym
+from ktc.ir.nodes import Binary, Body, Call, Const, Decl, Expr, If, Sym
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import used
 
@@ -12,8 +14,11 @@ from .loops import upper_bound
 from .same import never_beyond
 
 
-def stripped(body: Body, bounds: dict[Sym, list[Expr]]) -> Body:
-    """Move the conditions that bound a variable from the guard around the rest of the body into ``bounds``."""
+def stripped(body: Body, bounds: dict[Sym, list[Expr]], outer: Collection[Sym] = ()) -> Body:
+    """Move the conditions that bound a variable from the guard around the rest of the body into ``bounds``.
+
+    ``outer`` are loop variables around the nest: they are never negative.
+    """
     if not body or not isinstance(body[-1], If) or body[-1].orelse:
         return body
     guard = body[-1]
@@ -22,7 +27,7 @@ def stripped(body: Body, bounds: dict[Sym, list[Expr]]) -> Body:
     local = {s.sym for s in body[:-1] if isinstance(s, Decl)}
     kept: list[Expr] = []
     for c in conjuncts(guard.cond):
-        if not _tighten(c, bounds, local):
+        if not _tighten(c, bounds, local, outer):
             kept.append(c)
     cond: Expr | None = None
     for c in kept:
@@ -30,21 +35,21 @@ def stripped(body: Body, bounds: dict[Sym, list[Expr]]) -> Body:
     inner = (*body[:-1], *guard.then)
     if cond is not None:
         return (*body[:-1], If(cond, guard.then, loc=guard.loc, comments=guard.comments))
-    return stripped(inner, bounds)
+    return stripped(inner, bounds, outer)
 
 
-def _tighten(c: Expr, bounds: dict[Sym, list[Expr]], local: set[Sym]) -> bool:
+def _tighten(c: Expr, bounds: dict[Sym, list[Expr]], local: set[Sym], outer: Collection[Sym]) -> bool:
     for sym, b in bounds.items():
         if (used(c) - {sym}) & (set(bounds) | local):
             continue
         hi = upper_bound(c, sym)
-        if hi is not None and not b[2:] and never_beyond(hi, b[1]):
+        if hi is not None and not b[2:] and never_beyond(hi, b[1], outer):
             b[1] = hi
             b.append(Const(True, I32))  # an upper bound has been taken
             return True
         lo = lower_bound(c, sym)
         if lo is not None and b[0] == Const(0, sym.type):  # type: ignore[arg-type]
-            b[0] = lo
+            b[0] = lo if never_beyond(b[0], lo, outer) else Call("max", (lo, b[0]), lo.type)
             return True
     return False
 

@@ -55,12 +55,12 @@ from .loops import upper_bound
 from .same import same
 
 
-def merged(body: Body) -> Body:
-    """Every perfect nest of ``body`` merged as far as its uses allow."""
-    return tuple(_nest(s) if isinstance(s, Par) else s for s in body)
+def merged(body: Body, outer: frozenset[Sym] = frozenset()) -> Body:
+    """Every perfect nest of ``body`` merged as far as its uses allow; ``outer`` are the loop variables around it."""
+    return tuple(_nest(s, outer) if isinstance(s, Par) else s for s in body)
 
 
-def _nest(s: Par) -> Stmt:
+def _nest(s: Par, outer: frozenset[Sym]) -> Stmt:
     loops, inner = _merged_loops(*perfect_nest(s))
     spread = _rounds_as_loop(inner)
     if spread is not None:
@@ -68,9 +68,9 @@ def _nest(s: Par) -> Stmt:
         if len(more) <= len(loops):  # the rounds are part of an index
             loops, inner = more, body
     bounds = {p.var: [p.lo, p.hi] for p in loops}
-    inner = stripped(inner, bounds)
+    inner = stripped(inner, bounds, outer)
     loops = [dataclasses.replace(p, lo=bounds[p.var][0], hi=bounds[p.var][1]) for p in loops]
-    inner = merged(inner)
+    inner = merged(inner, outer | {p.var for p in loops})
     for p in reversed(loops):
         inner = (dataclasses.replace(p, body=inner),)
     out = inner[0]

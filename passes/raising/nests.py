@@ -215,6 +215,7 @@ def _covers(tiles: Expr, tile: Expr, n: Expr) -> bool:
 def without_implied(body: Body, known: tuple[Expr, ...] = (), ranges: tuple[tuple[Sym, Expr, Expr], ...] = ()) -> Body:
     """Conditions that loop bounds and enclosing conditions already ensure, taken out."""
     out: list[Stmt] = []
+    known = _lasting(known, body)
     for s in body:
 
         def on(e: Expr) -> Expr:
@@ -246,6 +247,12 @@ def without_implied(body: Body, known: tuple[Expr, ...] = (), ranges: tuple[tupl
             s = map_body((s,), keep, on)[0] if any(isinstance(e, Select) for e in all_exprs((s,))) else s
         out.append(s)
     return tuple(out)
+
+
+def _lasting(known: tuple[Expr, ...], body: Body) -> tuple[Expr, ...]:
+    """Those of ``known`` that nothing in ``body`` can change."""
+    changed = assigned(body)
+    return tuple(k for k in known if not used(k) & changed)
 
 
 def _acc(a: Acc, known: tuple[Expr, ...], ranges: tuple[tuple[Sym, Expr, Expr], ...]) -> Acc:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ktc.ir.diagnostics import Loc
-from ktc.ir.nodes import Body, Load, Par, Reduce, Stmt, Sym, bodies
+from ktc.ir.nodes import Barrier, Body, Load, Par, Reduce, Return, Stmt, Sym, bodies
 from ktc.ir.types import Array
 from ktc.ir.walk import all_exprs, assigned, used_in, walk
 
@@ -14,7 +15,7 @@ from .shape import is_shared
 
 @dataclass(frozen=True)
 class Region:
-    """One part. ``kind``: loop | reduction | staged | left; ``how`` says how it was found, or why it was left."""
+    """One part. ``kind``: loop | reduction | staged | left | unchecked; ``how``: how found, or why left."""
 
     kind: str
     what: str
@@ -28,6 +29,22 @@ class Region:
     def __str__(self) -> str:
         place = f"{self.loc}: " if self.loc else ""
         return f"{place}{self.kind}: {self.what}" + (f" ({self.how})" if self.how else "")
+
+
+def threads_left(body: Body) -> str:
+    """'' if ``body`` means something in parallel form; else what only threads can do."""
+    for s in walk(body):
+        if isinstance(s, Barrier):
+            return f"{s.loc}: a barrier is left among the loops"
+        if isinstance(s, Par | Reduce) and any(isinstance(x, Return) for x in walk(s.body)):
+            return f"{s.loc}: an early return is left inside a parallel loop"
+    return ""
+
+
+def unchecked(never_run: Iterable[Stmt]) -> tuple[Region, ...]:
+    """Parts that no launch of the check entered: their values were not compared."""
+    what = "no small launch enters this branch: it was not compared"
+    return tuple(Region("unchecked", what, loc=s.loc) for s in never_run)
 
 
 def left_as_threads(body: Body) -> tuple[Region, ...]:

@@ -6,14 +6,16 @@ Used to *guess*: a wrong guess is caught by the exact check that every raise end
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ktc.ir.fold import evaluate
-from ktc.ir.nodes import Const, Expr, HwIndex, Knob, Var
-from ktc.ir.types import I32
+from ktc.ir.nodes import Const, Expr, HwIndex, Knob, Sym, Var
+from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import map_expr, walk_expr
 
 POINTS = 8
+FAR = 1_000_003
+"""A size far beyond the others."""
 
 
 def same(a: Expr, b: Expr) -> bool:
@@ -28,16 +30,39 @@ def same(a: Expr, b: Expr) -> bool:
     return True
 
 
-def never_beyond(a: Expr, b: Expr) -> bool:
-    """Whether ``a <= b`` at random points, small and large: the launch covers what a guard lets through."""
-    names = sorted({_name(x) for e in (a, b) for x in walk_expr(e) if isinstance(x, Var | Knob | HwIndex)})
+def never_beyond(a: Expr, b: Expr, counted: Collection[Sym] = ()) -> bool:
+    """Whether ``a <= b`` wherever tried: the launch covers what a guard lets through.
+
+    Values are small and large, each name in turn far from the others, and negative unless the name is ``counted`` (a
+    loop variable) or unsigned: a bound that has nothing to do with the launch does not pass.
+    """
+    leaves = {_name(x): x for e in (a, b) for x in walk_expr(e) if isinstance(x, Var | Knob | HwIndex)}
+    below = {n for n, x in leaves.items() if isinstance(x, Var) and x.sym not in counted and _signed(x.sym.type)}
     rng = random.Random(21)
     for k in range(8 * POINTS):
-        env = {n: rng.randrange(1, 4000 if k % 2 else 70) for n in names}
-        x, y = _value(a, env), _value(b, env)
-        if x is None or y is None or x > y:
+        env = {n: rng.randrange(1, 4000 if k % 2 else 70) for n in leaves}
+        if not _at_most(a, b, env):
             return False
+    for name in leaves:
+        for far in (1, 2, 1 << 13, FAR, FAR + 1) + ((0, -1, -FAR) if name in below else ()):
+            for near in (1, 2, 3, 7):
+                env = dict.fromkeys(leaves, near) | {name: far}
+                if not _at_most(a, b, env):
+                    return False
     return True
+
+
+def _at_most(a: Expr, b: Expr, env: Mapping[str, int]) -> bool:
+    x, y = _value(a, env), _value(b, env)
+    if x is None or y is None:
+        return False
+    if y <= 0 and isinstance(a.type, Scalar) and a.type.kind == "uint" and x >= 1 << (a.type.bits - 1):
+        x -= 1 << a.type.bits  # a negative size read as unsigned: there is nothing to launch
+    return x <= y
+
+
+def _signed(t: object) -> bool:
+    return isinstance(t, Scalar) and t.is_signed
 
 
 def _value(e: Expr, env: Mapping[str, int]) -> int | float | None:

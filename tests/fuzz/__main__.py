@@ -14,17 +14,22 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 CHUNK = 200
+LOST: list[int] = []
+"""The chunk on which this process lost its device, if it did."""
 
 
-def chunk(seed: int, cases: int) -> tuple[Counter, str]:
+def chunk(seed: int, cases: int, backends: tuple[str, ...], every: int) -> tuple[Counter, str]:
     """``cases`` cases of one seed: how they ended, and the smallest failing one ('' if none failed)."""
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis import seed as seeded
     from hypothesis import strategies as st
 
     from .cases import check, draw
+    from .devices import Lost
 
     counts: Counter = Counter()
+    if LOST:
+        return Counter({"not run: an earlier case of this process broke the device": cases}), ""
 
     @seeded(seed)
     @settings(
@@ -34,10 +39,13 @@ def chunk(seed: int, cases: int) -> tuple[Counter, str]:
     @given(st.data())
     def one(data: st.DataObject) -> None:
         counts["drawn"] += 1
-        check(draw(lambda options: data.draw(st.sampled_from(tuple(options)))), counts)
+        check(draw(lambda options: data.draw(st.sampled_from(tuple(options)))), counts, backends, every)
 
     try:
         one()
+    except Lost as e:
+        LOST.append(seed)
+        return counts, f"seed {seed}: the device was lost: {e}"
     except BaseException as e:
         text = f"seed {seed}: {type(e).__name__}: {e}"
         return counts, text if type(e).__name__ == "Wrong" else text + "\n" + traceback.format_exc()[-3000:]
@@ -49,14 +57,18 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--chunk", type=int, default=CHUNK, help="cases a seed")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no chunk after so long")
+    parser.add_argument("--backends", default="", help="numba,opencl:Portable,cuda,hip,opencl:NVIDIA")
+    parser.add_argument("--every", type=int, default=1, help="of how many compared cases one is run on the backends")
     args = parser.parse_args()
+    backends = tuple(b for b in args.backends.split(",") if b)
     started, total, failures = time.monotonic(), Counter(), []
-    seeds = [args.seed * 100_000 + k for k in range(-(-args.cases // CHUNK))]
+    seeds = [args.seed * 100_000 + k for k in range(-(-args.cases // args.chunk))]
     with ProcessPoolExecutor(args.jobs) as pool:
         waiting, running = iter(seeds), set()
         for s in waiting:
-            running.add(pool.submit(chunk, s, min(CHUNK, args.cases)))
+            running.add(pool.submit(chunk, s, min(args.chunk, args.cases), backends, args.every))
             if len(running) < 2 * args.jobs:
                 continue
             running = _collect(running, total, failures)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ from ktc.passes.pipeline import apply_script
 from ktc.search.mutation.scripts import Pick, random_knobs, random_script
 from ktc.search.verification.parse_back import parse_back, read_back
 
+from .devices import check_on
 from .parallel_kernels import parallel_kernel
 from .spmd_kernels import spmd_source
 
@@ -83,8 +85,10 @@ def arguments(kernel: Kernel, sizes: dict[str, int]) -> dict[str, object]:
     return out
 
 
-def check(case: Case, counts: Counter) -> Kernel | None:
+def check(case: Case, counts: Counter, backends: Sequence[str] = (), every: int = 1) -> Kernel | None:
     """The lowered kernel, proved equal on the case's sizes in exact arithmetic; None where there is nothing to run.
+
+    Every ``every``-th case is compiled and run by each of ``backends`` too.
 
     Raises:
         Wrong: with the case and what differs.
@@ -119,6 +123,11 @@ def check(case: Case, counts: Counter) -> Kernel | None:
     if found is not None:
         raise Wrong(f"{found}\n{case}\n{print_kernel(lowered)}")
     counts["compared"] += 1
+    if counts["compared"] % every == 0:
+        for backend in backends:
+            why = check_on(backend, case.before, lowered, arguments(case.before, case.sizes), counts)
+            if why:
+                raise Wrong(f"{why}\n{case}\n{print_kernel(lowered)}")
     text = parse_back(lowered, case.target)
     counts[f"{case.target} text: {text.status}"] += 1
     if text.status == "fail":  # another form: it has to compute the same, as in the verification ladder

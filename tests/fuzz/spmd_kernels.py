@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .spmd_idioms import idiom_source
+
 Pick = Callable[[Sequence[Any]], Any]
 
 ELEMENT = """
@@ -106,7 +108,9 @@ def spmd_source(pick: Pick) -> str:
     """CUDA C++ with one kernel ``fuzz(a, b, out0, m, n)`` and its launch."""
     elem, block = pick(("float", "int")), pick((32, 64, 128))
     fill = {"T": elem, "B": block, "value": expression(pick, pick((0, 1, 2)), elem)}
-    kind = pick(("guarded", "rows", "reduced"))
+    kind = pick(("guarded", "rows", "reduced", "idiom", "idiom"))
+    if kind == "idiom":
+        return idiom_source(pick, elem, block, fill["value"])
     if kind == "reduced":
         op = pick(tuple(JOINS))
         step, join, zero = (t.format(**fill) for t in JOINS[op])

@@ -1,0 +1,187 @@
+"""Argument sets that raising invents from a kernel's signature: small sizes, its assumptions respected."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from ktc.ir.fold import evaluate
+from ktc.ir.inputs import numpy_dtype
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import COMPARISONS, Binary, Const
+from ktc.ir.types import Ptr, Scalar, scalar_of
+from ktc.ir.walk import all_exprs, used
+
+Arguments = dict[str, np.ndarray | int | float]
+
+BUFFER_ELEMENTS = 1 << 15
+MAX_THREADS, MAX_FIXED = 1 << 13, 1 << 18
+"""Threads of a launch; of one whose size no argument changes."""
+
+MAX_VOLUME = 1 << 17
+SIZES = (1, 2, 3, 5, 7, 8, 12, 16, 17, 32, 33, 48, 64, 96, 100, 128, 130, 256, 257, 300)
+UNITS = (1, 1, 4, 1, 32, 1, 16)
+"""Every so often all sizes are multiples of one of these: sources that cover whole tiles only."""
+
+CAPS = (1 << 30, 1 << 30, 64, 17, 8, 3)
+"""Largest size as more and more sets turn out too big: kernels of many sizes."""
+
+TILE, LARGEST, LARGEST_INT = 64, 1 << 15, (1 << 31) - 100
+
+
+def invented_arguments(kernel: Kernel, instances: int, seed: int, sizes: Sequence[int] = SIZES) -> list[Arguments]:
+    """Argument sets with small sizes whose launch stays below ``MAX_THREADS`` threads and whose assumptions hold.
+
+    A launch that stays large whatever the sizes are is taken as it is, up to ``MAX_FIXED`` threads.
+    """
+    rng = random.Random(seed)
+    out: list[Arguments] = []
+    for most in (MAX_THREADS, MAX_FIXED):
+        tries = 40 * instances
+        for k in range(tries):
+            if len(out) == instances:
+                break
+            unit, cap = UNITS[k % len(UNITS)], CAPS[0 if out else k * len(CAPS) // tries]
+            scalars = _scalars(kernel, rng, unit, [s for s in sizes if s <= cap])
+            threads = _threads(kernel, scalars)
+            if 0 < threads <= most and _acceptable(kernel, scalars):
+                out.append({**scalars, **_buffers(kernel, seed + len(out), k % 2 == 1, threads)})
+        if out:
+            break
+    return out
+
+
+def extreme_arguments(kernel: Kernel, seed: int, sizes: Sequence[int] = SIZES) -> Iterator[Arguments]:
+    """Sizes at odds with each other, and values below zero: what a launch or a guard may take for granted.
+
+    A launch far smaller than the data, one far larger, negative numbers wherever the launch does not depend on them.
+    """
+    launch = kernel.launch
+    assert launch is not None
+    rng = random.Random(seed)
+    geometry = {s.name for e in (*launch.grid, *launch.block) for s in used(e)}
+    inside = {p.sym.name for p in kernel.params} - geometry
+    for few, many in ((geometry, inside), (inside, geometry)):
+        for cap in sorted(sizes, reverse=True)[::3]:
+            scalars = {
+                p.sym.name: _scalar(p, rng, 1, [1] if p.sym.name in few else [s for s in sizes if s <= cap][-2:] or [1])
+                for p in kernel.params
+                if isinstance(p.sym.type, Scalar) and p.sym.name in few | many
+            }
+            threads = _threads(kernel, scalars)
+            if 0 < threads <= MAX_THREADS and _acceptable(kernel, scalars):
+                yield {**scalars, **_buffers(kernel, seed, False, threads)}
+                break
+    below = {p.sym.name for p in kernel.params if _may_be_negative(p)} & inside
+    for low in (-1, -7, -40) if below else ():
+        for base in invented_arguments(kernel, 1, seed - low, sizes):
+            yield {**base, **{n: type(base[n])(low) for n in below}}  # type: ignore[operator]
+    if any(_is_signed_buffer(p) for p in kernel.params):
+        for base in invented_arguments(kernel, 1, seed + 50, sizes):
+            yield {**base, **_signed_buffers(kernel, base, seed)}
+
+
+def _may_be_negative(p: Param) -> bool:
+    t = p.sym.type
+    return isinstance(t, Scalar) and t.is_signed and (p.range[0] is None or p.range[0] < 0) and p.divisible_by == 1
+
+
+def _is_signed_buffer(p: Param) -> bool:
+    return isinstance(p.sym.type, Ptr) and scalar_of(p.sym.type).is_signed
+
+
+def _signed_buffers(kernel: Kernel, base: Arguments, seed: int) -> Arguments:
+    rng = np.random.default_rng(seed)
+    return {
+        p.sym.name: rng.integers(-5, 6, np.size(base[p.sym.name])).astype(np.asarray(base[p.sym.name]).dtype)
+        for p in kernel.params
+        if _is_signed_buffer(p)
+    }
+
+
+def constants(kernel: Kernel) -> dict[str, list[float]]:
+    """Constants that stand in ``kernel`` and their negatives, as far as inputs go, by kind.
+
+    ``float``: any of floating point; ``int``: those that something is compared with.
+    """
+    stand = [e for e in all_exprs(kernel.body) if isinstance(e, Const) and scalar_of(e.type).is_float]
+    inputs = {e.value for e in stand}
+    compared = [e for e in all_exprs(kernel.body) if isinstance(e, Binary) and e.op in COMPARISONS]
+    whole = {side.value for e in compared for side in (e.a, e.b) if isinstance(side, Const) and side.ty.is_int}
+    out = {}
+    for kind, found, most in (("float", inputs, LARGEST), ("int", whole, LARGEST_INT)):
+        values = {float(v) for v in found} | {-float(v) for v in found}
+        if near := sorted(v for v in values if 0 < abs(v) <= most):
+            out[kind] = near
+    return out
+
+
+def values_around(kernel: Kernel, limits: dict[str, list[float]], args: Arguments, seed: int) -> Arguments:
+    """Buffers of which each tile lies below, at or above one of ``limits``."""
+    rng = np.random.default_rng(seed)
+    out: Arguments = {}
+    for p in kernel.params:
+        if not isinstance(p.sym.type, Ptr):
+            continue
+        t, size = scalar_of(p.sym.type), np.size(args[p.sym.name])
+        near = limits.get("float" if t.is_float else "int")
+        if near and (t.is_float or t.bits >= 32):
+            tiles = rng.choice(np.trunc(near), -(-size // TILE))
+            tiles = tiles + rng.choice((-TILE, 0, TILE), tiles.size)
+            values = np.repeat(tiles, TILE)[:size] + rng.integers(-5, 6, size)
+            out[p.sym.name] = (values if t.is_float else values.astype(np.int64)).astype(numpy_dtype(t.name))
+    return out
+
+
+def _scalars(kernel: Kernel, rng: random.Random, unit: int, sizes: Sequence[int]) -> dict[str, int | float]:
+    return {p.sym.name: _scalar(p, rng, unit, sizes) for p in kernel.params if isinstance(p.sym.type, Scalar)}
+
+
+def _scalar(p: Param, rng: random.Random, unit: int, all_sizes: Sequence[int]) -> int | float:
+    t = p.sym.type
+    assert isinstance(t, Scalar)
+    if t.is_float:
+        return rng.choice((1.0, 2.0, 3.0))
+    lo, hi = p.range
+    step = max(1, p.divisible_by)
+    sizes = [s for s in all_sizes if s % unit == 0]
+    choices = [s * step for s in sizes if (lo is None or s * step >= lo) and (hi is None or s * step <= hi)]
+    if t.kind == "bool":
+        return rng.randrange(2)
+    return rng.choice(choices) if choices else (lo or step)
+
+
+def _threads(kernel: Kernel, scalars: dict[str, int | float]) -> int:
+    """Threads of the launch; 0 if there is none."""
+    env = {**scalars, **kernel.knob_values}
+    launch = kernel.launch
+    assert launch is not None
+    total = 1
+    for e in (*launch.grid, *launch.block):
+        n = evaluate(e, env)  # type: ignore[arg-type]
+        if n is None or n < 1:
+            return 0
+        total *= int(n)
+    return total
+
+
+def _acceptable(kernel: Kernel, scalars: dict[str, int | float]) -> bool:
+    env = {**scalars, **kernel.knob_values}
+    volume = 1
+    for v in scalars.values():
+        volume *= max(1, v) if isinstance(v, int) else 1
+    return volume <= MAX_VOLUME and all(evaluate(a.expr, env) in (True, None) for a in kernel.assumptions)  # type: ignore[arg-type]
+
+
+def _buffers(kernel: Kernel, seed: int, permuted: bool, threads: int) -> dict[str, np.ndarray]:
+    elements = max(BUFFER_ELEMENTS, 4 * threads)
+    rng = np.random.default_rng(seed)
+    out = {}
+    for p in kernel.params:
+        if isinstance(p.sym.type, Ptr):
+            t = scalar_of(p.sym.type)
+            distinct = permuted and t.is_int and t.bits >= 32  # may be places to scatter to
+            values = rng.permutation(elements) if distinct else rng.integers(1, 6, elements)
+            out[p.sym.name] = values.astype(numpy_dtype(scalar_of(p.sym.type).name))
+    return out

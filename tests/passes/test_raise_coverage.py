@@ -1,0 +1,123 @@
+"""A raised loop does what the launch's threads did, no more: guards, launches and sizes that have nothing in common."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ktc.ir.frontend.api import load
+from ktc.ir.interp import run
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Par, Reduce, Return
+from ktc.ir.text import print_expr, print_kernel
+from ktc.ir.walk import rename, walk
+from ktc.passes.base import Result
+from ktc.passes.lowering import materialise
+from ktc.passes.raise_ import Raise
+from ktc.passes.raising.check import Reference
+
+SCALE = """
+__global__ void scale(const float* x, float* y, int n, int k) {
+  TYPE i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (GUARD) y[i] = 2 * x[i];
+}
+void launch(const float* x, float* y, int n, int k, int blocks) { scale<<<GRID, 128>>>(x, y, n, k); }
+"""
+
+
+def source(guard: str, grid: str, type_: str = "int") -> Kernel:
+    return load(SCALE.replace("GUARD", guard).replace("GRID", grid).replace("TYPE", type_), name="source.cu")
+
+
+def raised(kernel: Kernel) -> Kernel:
+    outcome = Raise().apply(kernel, {})
+    assert isinstance(outcome, Result), outcome
+    return outcome.kernel
+
+
+@pytest.mark.parametrize(
+    "guard, grid, sizes",
+    [
+        ("i < n", "blocks", {"n": 900, "k": 1, "blocks": 2}),
+        ("i < n", "40", {"n": 6000, "k": 1}),
+        ("i < n - k", "(n + 127) / 128", {"n": 100, "k": -700}),
+        ("i < n + k", "(n + 127) / 128", {"n": 100, "k": 800}),
+        ("i >= k && i < n", "(n + 127) / 128", {"n": 300, "k": -3}),
+        ("i >= k && i < n", "(n + 127) / 128", {"n": 300, "k": 129}),
+        ("i > k - 9 && i < n", "(n + 127) / 128", {"n": 300, "k": 2}),
+    ],
+)
+def test_no_thread_is_made_up(guard: str, grid: str, sizes: dict[str, int]) -> None:
+    kernel = source(guard, grid)
+    x = np.arange(1, 8001, dtype=np.float32)
+    args = {**sizes, "x": x, "y": np.zeros_like(x)}
+    want = run(kernel, args)
+    assert want.ok and want.outputs["y"].any()
+    form = raised(kernel)
+    for other in (form, materialise(form)):
+        got = run(other, args)
+        assert got.ok, (got.findings, print_kernel(other))
+        np.testing.assert_array_equal(got.outputs["y"], want.outputs["y"], print_kernel(other))
+
+
+@pytest.mark.parametrize("index", ["int", "unsigned", "size_t"])
+def test_a_launch_that_covers_the_guard_gives_the_plain_range(index: str) -> None:
+    (loop,) = (s for s in walk(raised(source("i < n", "(n + 127) / 128", index)).body) if isinstance(s, Par))
+    assert print_expr(loop.lo) in ("0", "0_u32", "0_u64") and "blocks" not in print_expr(loop.hi)
+    assert "n" in print_expr(loop.hi) and "128" not in print_expr(loop.hi)
+
+
+def test_the_check_itself_sees_a_range_beyond_the_launch() -> None:
+    """Whatever guesses: a loop over all n elements is not what ``blocks`` blocks do."""
+    kernel = source("i < n", "blocks")
+    wrong = raised(source("i < n", "(n + 127) / 128"))
+    again = dict(zip([p.sym.name for p in kernel.params], kernel.params))
+    body = load_body_with(wrong, again)
+    assert "y[" in Reference(kernel).differs(body, ("int",))
+
+
+def load_body_with(wrong: Kernel, params: dict) -> Kernel:
+    """``wrong`` with the parameters of another kernel, by name."""
+    names = {p.sym: params[p.sym.name].sym for p in wrong.params if p.sym.name in params}
+    return wrong.with_(params=tuple(params.values()), body=rename(wrong.body, names))
+
+
+EARLY = """
+__global__ void limited(const int* a, int* b, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n)
+    for (int j = 0; j < 4; ++j) {
+      if (a[i] > 1000000) return;
+      b[i] += a[i] + j;
+    }
+}
+void launch(const int* a, int* b, int n) { limited<<<(n + 63) / 64, 64>>>(a, b, n); }
+"""
+
+
+def test_an_early_return_that_no_check_reaches_is_not_left_in_a_loop() -> None:
+    outcome = Raise().apply(load(EARLY, name="source.cu"), {})
+    if isinstance(outcome, Result):
+        loops = [s for s in walk(outcome.kernel.body) if isinstance(s, Par | Reduce)]
+        assert not any(isinstance(x, Return) for s in loops for x in walk(s.body)), print_kernel(outcome.kernel)
+    else:
+        assert "return" in outcome.why
+
+
+RARE = """
+__global__ void rare(const int* a, int* b, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) {
+    int v = a[i];
+    if (v > 1000000) v = -1;
+    if (v * v == 7) v = n;
+    b[i] = v;
+  }
+}
+void launch(const int* a, int* b, int n) { rare<<<(n + 63) / 64, 64>>>(a, b, n); }
+"""
+
+
+def test_what_no_check_entered_is_said() -> None:
+    outcome = Raise().apply(load(RARE, name="source.cu"), {})
+    assert isinstance(outcome, Result)
+    assert any("unchecked" in note and "source.cu:7" in note for note in outcome.notes), outcome.notes
