@@ -75,7 +75,7 @@ class Construction(Calls):
             return v if to.elem == self.type_of(v) else self.view_reference(v, to.elem, node)
         if isinstance(to, Pointer):
             return self.recast_pointer(self.as_pointer(v, node, to), to, node)
-        v = self.load(v, node)
+        place, v = v, self.load(v, node)
         if isinstance(v, RecordVal) and v.type == to:
             return v
         if isinstance(v, PtrVal | ChoicePtr | NullVal) and isinstance(to, Scalar):
@@ -84,7 +84,7 @@ class Construction(Calls):
             if to in (U64, I64):
                 return self.convert(self.address_bits(v, node), to)
         if isinstance(to, RecordType):
-            return self.construct_record(to, [v], node)
+            return self.construct_record(to, [place], node)
         x = self.rvalue(v, node, to)
         if x.type == to:
             return x

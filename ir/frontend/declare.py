@@ -189,12 +189,13 @@ class Declarations(Arrays):
             return v if isinstance(v, Dim3Val) else self.initial_value(t, args, brace, node)
         assert isinstance(t, RecordType)
         if len(args) == 1 and not isinstance(args[0], c_ast.InitList):
-            v = self.load(self.eval(args[0]), node)
+            place = self.eval(args[0])  # a constructor may keep its address
+            v = self.load(place, node)
             if isinstance(v, RecordVal) and v.type == t:
                 return self.copied(v, name, node)
             if brace and isinstance(node, CtorInit | c_ast.InitList):
                 return self.brace_record(t, [v], node, name)
-            return self.construct_record(t, [v], node, name)
+            return self.construct_record(t, [place], node, name)
         if len(args) == 1:
             args = args[0].exprs
         if not brace and args:

@@ -98,7 +98,7 @@ class Inliner(Intrinsics):
             return
         given = {name.parts[-1].name: init for name, init in fn.inits}
         if t.name in given:  # delegates to another constructor
-            self.run_constructor(t, record, [self.load(self.eval(a), node) for a in given[t.name]], node)
+            self.run_constructor(t, record, [self.eval(a) for a in given[t.name]], node)
             return
         for base in self.bases_of(t):
             args = [self.eval(a) for a in given.get(base.name, [])]
@@ -155,7 +155,7 @@ class Inliner(Intrinsics):
                     v = self.upcast(v, t.elem)
                 return as_volatile(self.pin(v), t.volatile)
             t = t.elem
-        v = self.load(v, node)
+        place, v = v, self.load(v, node)
         if isinstance(t, Auto):
             t = self.type_of(v)
         if isinstance(t, Pointer):
@@ -179,7 +179,7 @@ class Inliner(Intrinsics):
         if isinstance(t, RecordType):
             if isinstance(v, RecordVal) and v.type == t:
                 return self.copied(v, name, node) if mutated or v.at is not None or self._aliases else v
-            return self.construct_record(t, [v], node)
+            return self.construct_record(t, [place], node)
         if isinstance(v, FunctionVal | RecordVal) and not isinstance(t, Scalar):
             return v
         e = self.convert(self.rvalue(v, node, t), t, "implicit", node).expr
@@ -191,6 +191,8 @@ class Inliner(Intrinsics):
         if isinstance(e, Const):
             return RVal(e)
         sym = fresh(name, t)
+        if (known := self.constant(e)) is not None:
+            self.const_of[sym] = known
         pending.append((sym, e))
         return VarPlace(sym, const=True)
 

@@ -24,6 +24,7 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
     "cooperative_groups": ("cooperative_groups",),
     "cub": ("cub",),
     "hipcub": ("cub",),
+    "cuda": ("cuda",),
 }
 """Library files by the namespace that a source must mention to get them."""
 
@@ -46,7 +47,7 @@ class Library:
 def libraries_of(text: str) -> list[Library]:
     """The libraries that the preprocessed ``text`` mentions, in the table's order."""
     wanted = dict.fromkeys(
-        name for namespace, names in NAMESPACES.items() if re.search(rf"\b{namespace}\b", text) for name in names
+        name for namespace, names in NAMESPACES.items() if re.search(rf"\b{namespace}\s*(::|;)", text) for name in names
     )
     return [_library(name) for name in wanted]
 
@@ -59,11 +60,15 @@ def in_library(file: str | None) -> bool:
 @cache
 def _library(name: str) -> Library:
     from .parser import CudaParser
+    from .preprocess import preprocess
 
     with open(os.path.join(_FOLDER, f"{name}.cuh"), encoding="utf-8") as f:
         text = f.read()
+    text = re.sub(r"//[^\n]*", "", text)
+    if "#define" in text:
+        text = preprocess(text, f"{PREFIX}{name}.cuh").text
     parser = CudaParser()
-    items = parser.parse_unit(re.sub(r"//[^\n]*", "", text), f"{PREFIX}{name}.cuh")
+    items = parser.parse_unit(text, f"{PREFIX}{name}.cuh")
     types: dict[str, frozenset[str]] = {}
     _collect(items, "", types)
     return Library(tuple(items), types, frozenset(parser._templates), dict(parser._namespace_aliases))

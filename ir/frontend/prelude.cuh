@@ -102,6 +102,6 @@ template <typename V> __device__ V __hfma2_relu(V a, V b, V c) { return V(__hfma
 template <typename V> __device__ V __hmax2_nan(V a, V b) { return V(__hmax_nan(a.x, b.x), __hmax_nan(a.y, b.y)); }
 template <typename V> __device__ V __hmin2_nan(V a, V b) { return V(__hmin_nan(a.x, b.x), __hmin_nan(a.y, b.y)); }
 template <typename V> __device__ V __hisnan2(V a) { return V(__hisnan(a.x) ? 1.0f : 0.0f, __hisnan(a.y) ? 1.0f : 0.0f); }
-__device__ int __syncthreads_count(int p) { __shared__ int votes; __syncthreads(); if (threadIdx.x + threadIdx.y + threadIdx.z == 0) votes = 0; __syncthreads(); if (p) atomicAdd(&votes, 1); __syncthreads(); return votes; }
-__device__ int __syncthreads_or(int p) { return __syncthreads_count(p) != 0; }
-__device__ int __syncthreads_and(int p) { return __syncthreads_count(!p) == 0; }
+__device__ int __syncthreads_count(int predicate) { __shared__ unsigned int total; __syncthreads(); if (threadIdx.x + threadIdx.y + threadIdx.z == 0) total = 0u; __syncthreads(); if (predicate) atomicAdd(&total, 1u); __syncthreads(); const int found = (int)total; return found; }
+__device__ int __syncthreads_and(int predicate) { return __syncthreads_count(!predicate) == 0; }
+__device__ int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) != 0; }

@@ -1,0 +1,105 @@
+"""libcu++ on the device: pipelines, barriers, atomics with a scope; block votes; asynchronous copies by intrinsics."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from ktc.backends import check_compile, emit
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend import load
+from ktc.ir.interp import run
+from ktc.ir.nodes import AsyncCopy, Atomic
+from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.walk import walk
+
+X = np.arange(256, dtype=np.float32)
+PIPE = "cuda::pipeline<cuda::thread_scope_thread> pipe = cuda::make_pipeline(); "
+COPY = PIPE + (
+    "const auto four = cuda::aligned_size_t<alignof(float4)>(sizeof(float4)); pipe.producer_acquire(); "
+    "cuda::memcpy_async(&s[t * 4], &x[t * 4], four, pipe); pipe.producer_commit(); {} "
+    "__syncthreads(); out[t] = s[255 - t];"
+)
+BLOCK = (
+    "auto block = cooperative_groups::this_thread_block(); __shared__ cuda::barrier<cuda::thread_scope_block> bar; "
+    "if (t == 0) init(&bar, 64); __syncthreads(); "
+    "cuda::memcpy_async(block, s, x, cuda::aligned_size_t<16>{sizeof(float) * 256}, bar); "
+)
+
+
+def kernel_of(body: str):
+    text = "#include <cuda/pipeline>\n#include <cooperative_groups.h>\n"
+    text += "__global__ void k(float* out, const float* x, int* n) "
+    text += f"{{ __shared__ alignas(16) float s[256]; const int t = threadIdx.x; {body} }}\n"
+    return load(text + "void host(float* out, const float* x, int* n) { k<<<1, 64>>>(out, x, n); }\n", name="k.cu")
+
+
+def go(body: str):
+    kernel = kernel_of(body)
+    assert print_kernel(parse_kernel(print_kernel(kernel))) == print_kernel(kernel)
+    result = run(kernel, {"out": np.zeros(64, np.float32), "x": X, "n": np.zeros(4, np.int32)})
+    return result, kernel
+
+
+@pytest.mark.parametrize("wait", ["pipe.consumer_wait();", "cuda::pipeline_consumer_wait_prior<0>(pipe);"])
+def test_a_pipeline_of_one_thread_is_the_asynchronous_copy(wait: str) -> None:
+    result, kernel = go(COPY.format(wait))
+    assert result.findings == [] and list(result.outputs["out"]) == list(X[::-1][:64])
+    (copy,) = [s for s in walk(kernel.body) if isinstance(s, AsyncCopy)]
+    assert copy.width == 4
+
+
+def test_a_copy_that_is_not_waited_for_has_not_happened() -> None:
+    result, _ = go(COPY.format(""))
+    assert result.findings and list(result.outputs["out"]) != list(X[::-1][:64])
+
+
+def test_what_fills_with_zeros() -> None:
+    result, _ = go(
+        "__pipeline_memcpy_async(&s[t], &x[t], 4, t < 40 ? 0 : 4); __pipeline_commit(); __pipeline_wait_prior(0); "
+        "__syncthreads(); out[t] = s[t];"
+    )
+    assert list(result.outputs["out"]) == [*X[:40], *[0] * 24]
+    with pytest.raises(KtcError) as e:
+        kernel_of("__pipeline_memcpy_async(&s[t * 2], &x[t * 2], 8, t < 4 ? 0 : 4);")
+    assert e.value.code == "E-UNSUPPORTED-CALL"
+
+
+@pytest.mark.parametrize("meet", ["auto token = bar.arrive(); bar.wait(std::move(token));", "bar.arrive_and_wait();"])
+def test_a_barrier_of_the_block(meet: str) -> None:
+    result, _ = go(f"{BLOCK} {meet} out[t] = s[255 - t];")
+    assert result.findings == [] and list(result.outputs["out"]) == list(X[::-1][:64])
+
+
+def test_atomics_with_a_scope() -> None:
+    result, kernel = go(
+        "cuda::atomic_ref<int, cuda::thread_scope_block> a(n[0]); cuda::atomic_ref<int> b(n[1]); "
+        "a.fetch_add(2, cuda::memory_order_relaxed); b.fetch_max(t); int want = 0; "
+        "cuda::atomic_ref<int, cuda::thread_scope_device>(n[2]).compare_exchange_strong(want, 7); "
+        "out[t] = want == 0 || want == 7;"
+    )
+    assert list(result.outputs["n"]) == [128, 63, 7, 0] and result.outputs["out"].all()
+    assert [s.scope for s in walk(kernel.body) if isinstance(s, Atomic)] == ["block", "system", "device"]
+
+
+def test_votes_of_the_block() -> None:
+    result, _ = go(
+        "int count = __syncthreads_count(x[t] > 20.0f); int all = __syncthreads_and(x[t] >= 0.0f); "
+        "int any = __syncthreads_or(t == 99); out[t] = count * 100 + all * 10 + any;"
+    )
+    assert list(result.outputs["out"]) == [4310] * 64
+
+
+def test_an_object_keeps_the_place_that_its_constructor_was_given() -> None:
+    result, _ = go(
+        "struct At { int* p; __device__ At(int& x) : p(&x) {} __device__ void up() { atomicAdd(p, 1); } }; "
+        "At one(n[3]); one.up(); At(n[2]).up();"
+    )
+    assert list(result.outputs["n"]) == [0, 0, 64, 64]
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_nvcc_takes_it() -> None:
+    ptx = check_compile(emit(kernel_of(COPY.format("pipe.consumer_wait();") + BLOCK), "cuda"), output="ptx").artifact
+    assert b"cp.async.cg.shared.global" in ptx
