@@ -44,11 +44,10 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import I32, Vec, scalar_of
-from ktc.ir.walk import map_body, substitute_expr, walk
+from ktc.ir.walk import substitute_expr, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
-from .loops import required
-from .places import find_loops, place_of
+from .places import LoopStmt, place_of, rewrite_loops
 from .purity import is_volatile
 from .tiles import split_copies
 
@@ -67,23 +66,11 @@ class AsyncCopies(Pass):
         return [Site(f"async-copy{{loop={place_of(kernel, s)}}}", "copies without registers") for s in loops]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
-        found = find_loops(kernel, args["loop"])
-        if isinstance(found, Refused):
-            return found
-        new: dict[Sym, Body] = {}
-        for s in found:
+        def copied(s: LoopStmt) -> Stmt | Refused:
             body = _body(kernel, s)
-            if isinstance(body, Refused):
-                return body
-            new[s.var] = body
+            return body if isinstance(body, Refused) else dataclasses.replace(s, body=body)
 
-        def on(s: Stmt) -> Stmt:
-            return dataclasses.replace(s, body=new[s.var]) if isinstance(s, For | Par) and s.var in new else s
-
-        return Result(kernel.with_(body=map_body(kernel.body, on)))
+        return rewrite_loops(kernel, args, copied)
 
 
 def _body(kernel: Kernel, s: Stmt) -> Body | Refused:

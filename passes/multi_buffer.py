@@ -51,8 +51,7 @@ from ktc.ir.walk import keep, map_body, refresh, substitute, used_in, walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
-from .loops import required
-from .places import find_loops, place_of
+from .places import named_loops, place_of
 from .tile import counted
 from .tiles import copied, is_blocked, is_copy, paths
 
@@ -79,10 +78,7 @@ class MultiBuffer(Pass):
         return out
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
-        found = find_loops(kernel, args["loop"])
+        found = named_loops(kernel, args)
         if isinstance(found, Refused):
             return found
         stages = args.get("stages", KnobRef("STAGES"))

@@ -7,17 +7,18 @@ places survive earlier steps of a script.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Decl, For, Par, Reduce, Stmt, Sym
+from ktc.ir.nodes import Alloc, Body, Decl, For, Par, Reduce, Stmt, Sym
 from ktc.ir.text import unique_names
 from ktc.ir.types import Array, Ptr
-from ktc.ir.walk import walk
+from ktc.ir.walk import map_body, walk
 
-from .base import Arg, Refused
+from .base import Arg, Refused, Result
+from .loops import required
 
 LoopStmt: TypeAlias = For | Par | Reduce
 
@@ -110,3 +111,28 @@ def find_loops(kernel: Kernel, place: Arg | None) -> list[LoopStmt] | Refused:
         return found
     out = [p.stmt for p in found if isinstance(p.stmt, LoopStmt)]
     return out or Refused("E-PLACE", f"'{place}' is not a loop", hint="name one, such as loop:k")
+
+
+def named_loops(kernel: Kernel, args: Mapping[str, Arg]) -> list[LoopStmt] | Refused:
+    """The loops that a step's ``loop`` argument names."""
+    return required(args, "loop") or find_loops(kernel, args["loop"])
+
+
+def rewrite_loops(
+    kernel: Kernel, args: Mapping[str, Arg], make: Callable[[LoopStmt], Stmt | Body | Refused]
+) -> Result | Refused:
+    """``kernel`` with every loop that ``args`` name replaced by what ``make`` gives for it, or the first refusal."""
+    found = named_loops(kernel, args)
+    if isinstance(found, Refused):
+        return found
+    new: dict[Sym, Stmt | Body] = {}
+    for s in found:
+        made = make(s)
+        if isinstance(made, Refused):
+            return made
+        new[s.var] = made
+
+    def on(s: Stmt) -> Stmt | Body:
+        return new[s.var] if isinstance(s, LoopStmt) and s.var in new else s
+
+    return Result(kernel.with_(body=map_body(kernel.body, on)))

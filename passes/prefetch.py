@@ -23,13 +23,12 @@ from collections.abc import Mapping
 from ktc.ir.analysis.extents import extent
 from ktc.ir.fold import is_const
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Body, For, If, Load, Par, Stmt, Store, Sym, Var, fresh
+from ktc.ir.nodes import Alloc, Body, For, If, Load, Par, Stmt, Store, Var, fresh
 from ktc.ir.types import Array, scalar_of
-from ktc.ir.walk import assigned, map_body, refresh, used, walk
+from ktc.ir.walk import assigned, refresh, used, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
-from .loops import required
-from .places import find_loops, place_of
+from .places import place_of, rewrite_loops
 from .tiles import is_blocked, is_copy, paths
 
 
@@ -44,23 +43,7 @@ class Prefetch(Pass):
         return [Site(f"prefetch{{loop={place_of(kernel, s)}}}", "global latency behind the computation") for s in loops]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
-        found = find_loops(kernel, args["loop"])
-        if isinstance(found, Refused):
-            return found
-        new: dict[Sym, Body] = {}
-        for s in found:
-            made = _split(kernel, s)
-            if isinstance(made, Refused):
-                return made
-            new[s.var] = made
-
-        def on(s: Stmt) -> Stmt | Body:
-            return new[s.var] if isinstance(s, For) and s.var in new else s
-
-        return Result(kernel.with_(body=map_body(kernel.body, on)))
+        return rewrite_loops(kernel, args, lambda s: _split(kernel, s))
 
 
 def _split(kernel: Kernel, s: Stmt) -> Body | Refused:

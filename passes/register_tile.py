@@ -50,8 +50,7 @@ from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_body, substitute, substitute_expr, used, used_in, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
-from .loops import required
-from .places import find_loops, place_of
+from .places import named_loops, place_of
 from .tile import counted
 from .tiles import is_blocked, over_tile, paths, whole_tiles
 
@@ -75,10 +74,7 @@ class RegisterTile(Pass):
         return out
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
-        found = find_loops(kernel, args["loop"])
+        found = named_loops(kernel, args)
         if isinstance(found, Refused):
             return found
         serial = [s for s in found if isinstance(s, For)]

@@ -5,10 +5,26 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import AddrOf, Alloc, AsyncCopy, Atomic, Body, Expr, InlineAsm, Load, RawStmt, Stmt, Store, Sym
+from ktc.ir.nodes import (
+    AddrOf,
+    Alloc,
+    AsyncCopy,
+    Atomic,
+    Body,
+    Expr,
+    InlineAsm,
+    Load,
+    MatrixLoad,
+    RawStmt,
+    Stmt,
+    Store,
+    Sym,
+    TileMma,
+)  # fmt: skip
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import all_exprs, map_body, used_in, walk
+from ktc.ir.walk import all_exprs, assigned, map_body, used_in, walk
 
 from .base import Arg, Refused
 from .places import find_places
@@ -16,8 +32,11 @@ from .places import find_places
 Index = tuple[Expr, ...]
 
 
-def shared_array(kernel: Kernel, place: Arg, code: str) -> Alloc | Refused:
-    """The shared array that ``place`` names, if every use of it is an access by its own indices."""
+def shared_array(kernel: Kernel, place: Arg, code: str, opaque: str = "") -> Alloc | Refused:
+    """The shared array that ``place`` names, if every use of it is an access by its own indices.
+
+    ``code`` is that of refusals, ``opaque`` that of refusals for a use that is not followed (``code`` by default).
+    """
     name = place if isinstance(place, str) and ":" in place else f"array:{place}"
     found = find_places(kernel, name)
     if isinstance(found, Refused):
@@ -25,16 +44,46 @@ def shared_array(kernel: Kernel, place: Arg, code: str) -> Alloc | Refused:
     alloc = found[0].stmt
     if len(found) > 1 or not isinstance(alloc, Alloc) or getattr(alloc.sym.type, "space", "") != "shared":
         return Refused(code, f"'{place}' is not one array in shared memory")
-    locs = (alloc.loc,) if alloc.loc else ()
+    return followed(kernel, alloc, code, opaque or code) or alloc
+
+
+def followed(kernel: Kernel, alloc: Alloc, code: str, opaque: str) -> Refused | None:
+    """Why some use of a shared array is more than an access by its own indices; None if none is."""
+    place, locs = alloc.sym.name, (alloc.loc,) if alloc.loc else ()
     if alloc.dynamic or not isinstance(alloc.sym.type.elem, Scalar):  # type: ignore[attr-defined]
         return Refused(code, f"'{place}' is part of the launch's dynamic memory, or holds vectors", locs)
     rank = len(alloc.sym.type.shape)  # type: ignore[attr-defined]
     if not all(_plain(e, alloc.sym, rank) for e in all_exprs(kernel.body)):
-        return Refused(code, f"an address inside '{place}' is taken", locs)
-    opaque = [s for s in walk(kernel.body) if isinstance(s, RawStmt | InlineAsm) and alloc.sym in used_in((s,))]
-    if opaque:
-        return Refused(code, f"text that is not understood uses '{place}'", locs)
-    return alloc
+        return Refused(opaque, f"an address inside '{place}' is taken", locs)
+    uses = [s for s in walk(kernel.body) if alloc.sym in used_in((s,)) | assigned((s,))]
+    if any(isinstance(s, RawStmt | InlineAsm) for s in uses):
+        return Refused(opaque, f"text that is not understood uses '{place}'", locs)
+    if any(isinstance(s, MatrixLoad | TileMma) for s in uses):
+        return Refused(opaque, f"tensor-core instructions read '{place}' already", locs, "do it before lowering")
+    return None
+
+
+def accesses_of(kernel: Kernel, array: Sym) -> list[tuple[int | None, Index]]:
+    """(elements moved at once, index) of every access of ``array``; None for a number that is open."""
+    found: list[tuple[int | Expr, Index]] = [
+        (e.width, e.index) for e in all_exprs(kernel.body) if isinstance(e, Load) and e.buffer == array
+    ]
+    for s in walk(kernel.body):
+        if isinstance(s, Store) and s.buffer == array:
+            found.append((s.width, s.index))
+        elif isinstance(s, Atomic) and s.buffer == array:
+            found.append((1, s.index))
+        elif isinstance(s, AsyncCopy) and s.dst == array:
+            found.append((s.width, s.dst_index))
+    return [(known(kernel, w), index) for w, index in found]
+
+
+def known(kernel: Kernel, e: int | Expr) -> int | None:
+    """The value of a size, if numbers and bound knobs give it."""
+    if isinstance(e, int):
+        return e
+    value = evaluate(e, {k.name: k.value for k in kernel.knobs if k.value is not None})
+    return None if value is None else int(value)
 
 
 def _plain(e: Expr, array: Sym, rank: int) -> bool:

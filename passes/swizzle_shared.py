@@ -17,32 +17,16 @@ assembly, no access wider than a unit.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from ktc.ir.fold import binary, evaluate, fold_node, i32, mul
+from ktc.ir.fold import binary, cast, fold_node, i32, mul
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import (
-    AddrOf,
-    Alloc,
-    AsyncCopy,
-    Atomic,
-    Binary,
-    Expr,
-    InlineAsm,
-    Load,
-    MatrixLoad,
-    RawStmt,
-    Stmt,
-    Store,
-    Sym,
-)  # fmt: skip
-from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import all_exprs, map_body, used_in, walk
+from ktc.ir.nodes import Alloc, Binary
+from ktc.ir.types import I32, Array, Scalar
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .loops import required
-from .places import find_places
+from .shared_arrays import Index, accesses_of, followed, known, shared_array, shared_arrays, with_array
 
 LINE = 128
 """Bytes after which banks repeat: 32 banks of 4 bytes (CUDA C++ Programming Guide, shared memory)."""
@@ -60,97 +44,58 @@ class SwizzleShared(Pass):
     refusals = ("E-PLACE", "E-SWIZZLE-ARRAY", "E-SWIZZLE-SHAPE", "E-SWIZZLE-UNIT", "E-SWIZZLE-OPAQUE")
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        out = []
-        for s in walk(kernel.body):
-            if isinstance(s, Alloc) and not isinstance(_mask(kernel, s.sym, None), Refused):
-                step = f"swizzle-shared{{array={s.sym.name}}}"
-                out.append(Site(step, "columns of the tile without bank conflicts"))
-        return out
+        fits = [s.sym.name for s in shared_arrays(kernel) if not isinstance(_mask(kernel, s, None), Refused)]
+        return [Site(f"swizzle-shared{{array={n}}}", "columns of the tile without bank conflicts") for n in fits]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
         bad = required(args, "array")
         if bad:
             return bad
-        place = args["array"]
-        found = find_places(kernel, place if isinstance(place, str) and ":" in place else f"array:{place}")
-        if isinstance(found, Refused):
-            return found
-        sym = found[0].sym
-        assert sym is not None
         unit = args.get("unit")
         if unit is not None and (not isinstance(unit, int) or unit < 1 or unit & (unit - 1)):
             return Refused("E-SWIZZLE-UNIT", f"a unit is a power of two of elements, not {unit!r}")
-        mask = _mask(kernel, sym, unit)
+        alloc = shared_array(kernel, args["array"], "E-SWIZZLE-ARRAY", "E-SWIZZLE-OPAQUE")
+        if isinstance(alloc, Refused):
+            return alloc
+        mask = _mask(kernel, alloc, unit)
         if isinstance(mask, Refused):
             return mask
         rows, groups, width = mask
-        too_wide = next((w for w in _widths(kernel, sym) if w is None or w > width), 0)
-        if too_wide != 0:
-            why = f"an access moves {too_wide or 'an open number of'} elements of '{sym.name}', a unit has {width}"
-            return Refused("E-SWIZZLE-UNIT", why)
-        body = map_body(kernel.body, lambda s: _stmt(s, sym, mask), lambda e: _expr(e, sym, mask))
-        return Result(kernel.with_(body=body), (f"{sym.name}: {groups} units of {width} exchanged by row / {rows}",))
+        note = f"{alloc.sym.name}: {groups} units of {width} exchanged by row / {rows}"
+        return Result(with_array(kernel, alloc.sym, alloc.sym, lambda index: _permuted(index, mask)), (note,))
 
 
 Mask = tuple[int, int, int]
 """Rows that share a line of banks, units that are exchanged, elements of a unit."""
 
 
-def _mask(kernel: Kernel, sym: Sym, unit: int | None) -> Mask | Refused:
-    t = sym.type
-    if not (isinstance(t, Array) and t.space == "shared" and isinstance(t.elem, Scalar)):
-        return Refused("E-SWIZZLE-ARRAY", f"'{sym.name}' is not a shared array of numbers")
-    if any(s.sym == sym and s.dynamic and s.sym.type.shape == () for s in walk(kernel.body) if isinstance(s, Alloc)):  # type: ignore[attr-defined]
-        return Refused("E-SWIZZLE-SHAPE", f"'{sym.name}' has no shape")
+def _mask(kernel: Kernel, alloc: Alloc, unit: int | None) -> Mask | Refused:
+    t = alloc.sym.type
+    assert isinstance(t, Array) and isinstance(t.elem, Scalar)
+    name = alloc.sym.name
+    bad = followed(kernel, alloc, "E-SWIZZLE-ARRAY", "E-SWIZZLE-OPAQUE")
+    if bad is not None:
+        return bad
     if len(t.shape) < 2:
-        return Refused("E-SWIZZLE-SHAPE", f"'{sym.name}' has no rows: it needs two dimensions")
-    values = {k.name: k.value for k in kernel.knobs if k.value is not None}
-    columns = evaluate(t.shape[-1], values)
+        return Refused("E-SWIZZLE-SHAPE", f"'{name}' has no rows: it needs two dimensions")
+    columns = known(kernel, t.shape[-1])
     if columns is None:
-        return Refused("E-SWIZZLE-SHAPE", f"the row length of '{sym.name}' is open", hint="bind its knob first")
+        return Refused("E-SWIZZLE-SHAPE", f"the row length of '{name}' is open", hint="bind its knob first")
     width = unit or UNIT // t.elem.bytes
-    row_bytes = int(columns) * t.elem.bytes
+    row_bytes = columns * t.elem.bytes
     groups = min(LINE, row_bytes) // (width * t.elem.bytes)
-    if groups < 2 or groups & (groups - 1) or int(columns) % (groups * width):
+    if groups < 2 or groups & (groups - 1) or columns % (groups * width):
         return Refused("E-SWIZZLE-SHAPE", f"a row of {columns} elements does not hold a power of two of whole units")
-    if any(isinstance(s, RawStmt | InlineAsm) and sym in used_in((s,)) for s in walk(kernel.body)) or any(
-        isinstance(e, AddrOf) and e.buffer == sym for e in all_exprs(kernel.body)
-    ):
-        return Refused("E-SWIZZLE-OPAQUE", f"'{sym.name}' is used in a way that is not followed")
-    if any(isinstance(s, MatrixLoad) and s.buffer == sym for s in walk(kernel.body)):
-        return Refused(
-            "E-SWIZZLE-OPAQUE", f"'{sym.name}' is read by matrix loads already", hint="swizzle before lowering"
-        )
+    for n, _ in accesses_of(kernel, alloc.sym):
+        if n is None or n > width:
+            why = f"an access moves {n or 'an open number of'} elements of '{name}', a unit has {width}"
+            return Refused("E-SWIZZLE-UNIT", why)
     return max(1, LINE // row_bytes), groups, width
 
 
-def _widths(kernel: Kernel, sym: Sym) -> Iterator[int | None]:
-    """Elements moved at once by each access; None where that is open."""
-    values = {k.name: k.value for k in kernel.knobs if k.value is not None}
-    moved: list[int | Expr] = [e.width for e in all_exprs(kernel.body) if isinstance(e, Load) and e.buffer == sym]
-    moved += [s.width for s in walk(kernel.body) if isinstance(s, Store) and s.buffer == sym]
-    moved += [s.width for s in walk(kernel.body) if isinstance(s, AsyncCopy) and s.dst == sym]
-    for w in moved:
-        yield w if isinstance(w, int) else (None if (v := evaluate(w, values)) is None else int(v))
-
-
-def _permuted(index: tuple[Expr, ...], mask: Mask) -> tuple[Expr, ...]:
+def _permuted(index: Index, mask: Mask) -> Index:
     rows, groups, width = mask
-    *_, row, column = index
-    line = row if rows == 1 else binary("/", row, i32(rows))
+    *outer, row, column = index
+    line = cast(row, I32) if rows == 1 else binary("/", cast(row, I32), i32(rows))
     turn = mul(fold_node(Binary("%", line, i32(groups))), i32(width))
-    return (*index[:-1], fold_node(Binary("^", column, turn)))
-
-
-def _expr(e: Expr, sym: Sym, mask: Mask) -> Expr:
-    if isinstance(e, Load) and e.buffer == sym:
-        return dataclasses.replace(e, index=_permuted(e.index, mask))
-    return e
-
-
-def _stmt(s: Stmt, sym: Sym, mask: Mask) -> Stmt:
-    if isinstance(s, Store | Atomic) and s.buffer == sym:
-        return dataclasses.replace(s, index=_permuted(s.index, mask))
-    if isinstance(s, AsyncCopy) and s.dst == sym:
-        return dataclasses.replace(s, dst_index=_permuted(s.dst_index, mask))
-    return s
+    return (*outer, row, fold_node(Binary("^", cast(column, I32), turn)))

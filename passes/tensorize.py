@@ -70,8 +70,7 @@ from ktc.ir.walk import assigned, knobs_in, map_body, substitute_expr, used, wal
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
-from .loops import required
-from .places import LoopStmt, find_loops, place_of
+from .places import LoopStmt, named_loops, place_of
 from .tile import counted
 
 WARPS = (1, 2, 4, 8)
@@ -119,10 +118,7 @@ class Tensorize(Pass):
         return out
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
-        found = find_loops(kernel, args["loop"])
+        found = named_loops(kernel, args)
         if isinstance(found, Refused):
             return found
         pairs = args.get("pairs", "no")

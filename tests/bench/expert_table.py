@@ -182,6 +182,8 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("basic/axpby", (f"raise | distribute{{loop=i map={FLAT}}}",), _both("axpby"), target=0.93),
     Entry("dense/sgemm", SGEMM, ("sgemm",), target=0.85, unit="2 * m * n * k"),
     Entry("dense/transpose", TRANSPOSE, _both("transpose"), target=0.93),
+    Entry("dense/sgemm_tiled", SGEMM, ("sgemm",), target=0.85, unit="2 * m * n * k"),
+    Entry("dense/transpose_tiled", (), _both("transpose"), target=0.93),
     Entry("stencil/jacobi2d", (f"raise | {BARE % ('y', 'y')} | {ALONG % 'x'} | {ACROSS % 'y'}",), target=0.85),
     Entry("stencil/hotspot", (f"raise | {BARE % ('row', 'y')} | {ALONG % 'col'} | {ACROSS % 'row'}",), target=0.85),
     Entry(

@@ -6,6 +6,7 @@ An independent, smaller version of the harness inside ktc, so that its numbers h
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import ceil
 from statistics import median
 from typing import Any
 
@@ -13,7 +14,10 @@ ROTATE_BYTES = 256 << 20
 """Buffer sets rotate through at least this much memory: several times the L2 of today's devices."""
 
 LAUNCHES = 24
-"""Launches captured per graph, at least."""
+"""Launches captured per graph, at least, unless they are slow."""
+
+GRAPH_SECONDS = 10e-3
+"""A graph that runs for longer than this is long enough for the resolution of events."""
 
 
 class Contender:
@@ -33,14 +37,18 @@ class Contender:
         for s in self.sets[:2]:
             self.launch(s)
             self.launch(s)
+        a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        a.record()
+        self.launch(self.sets[0])
+        b.record()
         torch.cuda.synchronize()
-        self.graph = torch.cuda.CUDAGraph()
+        enough = ceil(GRAPH_SECONDS / max(a.elapsed_time(b) * 1e-3, 1e-6))
         rounds = max(1, LAUNCHES // len(self.sets))
+        self.launches = min(rounds * len(self.sets), enough)
+        self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            for _ in range(rounds):
-                for s in self.sets:
-                    self._keep.append(self.launch(s))
-        self.launches = rounds * len(self.sets)
+            for k in range(self.launches):
+                self._keep.append(self.launch(self.sets[k % len(self.sets)]))
         self.graph.replay()
         torch.cuda.synchronize()
 

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from checks import applied, body_of, differs, refused
 from ktc.backends import emit
+from ktc.ir.nodes import Store
 from ktc.ir.text import parse_kernel
+from ktc.ir.verifier import verify
+from ktc.ir.walk import map_body
 from ktc.passes import swizzle_shared
 from ktc.passes.lowering import materialise
 
@@ -89,5 +94,27 @@ def test_refusals(body: str, script: str, code: str) -> None:
 
 def test_a_wrong_version_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Permuting what is written and not what is read."""
-    monkeypatch.setattr(swizzle_shared, "_expr", lambda e, sym, mask: e)
+
+    def written(kernel, old, new, index):
+        def on(s):
+            return dataclasses.replace(s, index=index(s.index)) if isinstance(s, Store) and s.buffer == old else s
+
+        return kernel.with_(body=map_body(kernel.body, on))
+
+    monkeypatch.setattr(swizzle_shared, "with_array", written)
     assert differs(TRANSPOSE, applied(TRANSPOSE, "swizzle-shared{array=tile}"), SIZES) is not None
+
+
+def test_indices_of_another_type_are_counted_in_ours() -> None:
+    """Thread indices are unsigned in source form."""
+    kernel = parse_kernel("""\
+kernel t(out: f32* restrict, in: f32 const* restrict)
+  launch grid(1) block(32, 8)
+  array tile: shared f32[8, 32]
+  tile[threadIdx.y, threadIdx.x] = in[threadIdx.y * 32_u32 + threadIdx.x]
+  barrier
+  out[threadIdx.x * 8_u32 + threadIdx.y] = tile[threadIdx.y, threadIdx.x]
+""")
+    for script in ("swizzle-shared{array=tile}", "panel-shared{array=tile width=16}"):
+        after = applied(kernel, script)
+        assert verify(after) == [] and differs(kernel, after, [{}]) is None

@@ -11,7 +11,7 @@ from checks import applied, refused
 from ktc.backends import emit
 from ktc.ir.interp import equivalent
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import AsyncWait, Barrier, Fence, Stmt, TileMma, TileMmaWait
+from ktc.ir.nodes import AsyncWait, Barrier, Fence, Load, Stmt, TileMma, TileMmaWait
 from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.ir.verifier import verify
 from ktc.ir.walk import map_body, walk
@@ -92,7 +92,13 @@ def test_a_wrong_permutation_is_refused_or_caught(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_copy_that_is_not_permuted_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(swizzle_shared, "_stmt", lambda s, sym, mask: s)
+    def read(kernel, old, new, index):
+        def on(e):
+            return dataclasses.replace(e, index=index(e.index)) if isinstance(e, Load) and e.buffer == old else e
+
+        return kernel.with_(body=map_body(kernel.body, lambda s: s, on))
+
+    monkeypatch.setattr(swizzle_shared, "with_array", read)
     assert mismatch(lowered(PIPELINE % (64, 1) + LAYOUT)) is not None
 
 
