@@ -2,19 +2,20 @@
 
 before                                              after privatize-atomics{array=count bins=256 copies=$C}
     par t in 0..tiles @ [block.x]                       par t in 0..tiles @ [block.x]
-      par i in the tile @ [vec 16, thread.x 256, seq]     array own: shared u32[$C, 257]
+      par i in the tile @ [vec 16, thread.x 256, seq]     array own: shared u32[256, $C]
         atomic add count[x[i]], 1                         par k in 0..256 * $C @ [thread.x 256, seq]
-                                                            own[k / 256, k % 256] = 0
+                                                            own[k / $C, k % $C] = 0
                                                           par i in the tile @ [vec 16, thread.x 256, seq]
-                                                            atomic add own[i / 16 % $C, x[i]], 1
+                                                            atomic add own[x[i], i / 16 % $C], 1
                                                           par k in 0..256 @ [thread.x 256, seq]
-                                                            let sum = own[0, k] + own[1, k] + ...
+                                                            let sum = own[k, k % $C] + own[k, (k + 1) % $C] + ...
                                                             if sum != 0
                                                               atomic add count[k], sum
 
-Neighbouring lanes use different copies, which lie in different banks (rows are one element longer than ``bins``).
-Elements from ``bins`` on go to the array directly, so any ``bins`` is right. The operation must be associative and
-commutative, and its old value not wanted; floating-point sums change their order.
+Neighbouring lanes use different copies. Copies of an element lie side by side, so that with 32 of them each lane of a
+warp has a bank of its own, whatever elements the warp updates; the final sums start at different copies for the same
+reason. Elements from ``bins`` on go to the array directly, so any ``bins`` is right. The operation must be associative
+and commutative, and its old value not wanted; floating-point sums change their order.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from .lowering.grid_reduce import ATOMIC_OPS
 from .lowering.reduction import combine, identity
 
 REDUCTIONS = {atomic: op for op, atomic in ATOMIC_OPS.items()}
-COPIES = (1, 2, 4, 8)
+COPIES = (1, 2, 4, 8, 16, 32)
 
 
 class PrivatizeAtomics(Pass):
@@ -66,7 +67,7 @@ class PrivatizeAtomics(Pass):
         ParamSpec("bins", "how many of its elements a block keeps", required=True),
         ParamSpec("copies", "copies a block keeps of them", default="$C"),
     )
-    knobs = ("C: 1,2,4,8: copies a block",)
+    knobs = ("C: 1,2,4,8,16,32: copies a block",)
     refusals = ("E-PRIVATIZE-NONE", "E-PRIVATIZE-USED", "E-PRIVATIZE-READ", "E-PRIVATIZE-PLACE", "E-ARG-MISSING",
                 "E-ARG-TYPE", "E-ARG-RANGE")  # fmt: skip
     flags = ("reassociates",)
@@ -147,22 +148,24 @@ def _privatized(kernel: Kernel, p: Place, bins: int, copies: Expr) -> Result:
     t = scalar_of(p.atomic.buffer.type)
     assert isinstance(t, Scalar)
     op = REDUCTIONS[p.atomic.op]
-    own = fresh(f"{p.atomic.buffer.name}_own", Array(t, (copies, i32(bins + 1)), "shared"))
+    own = fresh(f"{p.atomic.buffer.name}_own", Array(t, (i32(bins), copies), "shared"))
     dist = (p.threads, Level("seq"))
     neutral = identity(op, t)
     k, m, c, total = fresh("k", I32), fresh("k", I32), fresh("c", I32), fresh("total", t)
-    cell = (Binary("/", Var(k), i32(bins)), Binary("%", Var(k), i32(bins)))
+    cell = (fold_node(Binary("/", Var(k), copies)), fold_node(Binary("%", Var(k), copies)))
     clear = Par(k, i32(0), mul(i32(bins), copies), dist, (Store(own, cell, neutral),))
+    turned = fold_node(Binary("%", add(Var(m), Var(c)), copies))
     merge: Body = (
-        Decl(total, Load(own, (i32(0), Var(m)))),
+        Decl(total, neutral),
         For(
-            c, i32(1), Binary("<", Var(c), copies), add(Var(c), i32(1)),
-            (Assign(total, combine(op, Var(total), Load(own, (Var(c), Var(m))))),),
+            c, i32(0), Binary("<", Var(c), copies), add(Var(c), i32(1)),
+            (Assign(total, combine(op, Var(total), Load(own, (Var(m), turned)))),),
         ),
         If(Binary("!=", Var(total), neutral), (Atomic(p.atomic.op, p.atomic.buffer, (Var(m),), Var(total)),)),
     )  # fmt: skip
     flush = Par(m, i32(0), i32(bins), dist, merge, comments=("The block's counts, once.",))
-    mine = Binary("%", fold_node(Binary("/", cast(Var(p.loop.var), I32), _lanes(p.loop))), copies)
+    vector = fold_node(Binary("/", cast(Var(p.loop.var), U32, "static"), cast(_lanes(p.loop), U32)))
+    mine = fold_node(Binary("%", vector, cast(copies, U32)))
 
     def on(s: Stmt) -> Stmt | Body:
         if s is p.atomic or (isinstance(s, Atomic) and s.buffer == p.atomic.buffer):
@@ -183,7 +186,7 @@ def _lanes(loop: Par) -> Expr:
 
 def _update(s: Atomic, own: Sym, mine: Expr, bins: int, neutral: Expr) -> Body:
     index = s.index[0]
-    local = Atomic(s.op, own, (mine, cast(index, I32)), s.value, loc=s.loc, comments=s.comments)
+    local = Atomic(s.op, own, (cast(index, I32), mine), s.value, loc=s.loc, comments=s.comments)
     if _most(index) < bins:
         return (local,)
     inside = Binary("<", cast(index, U32), cast(i32(bins), U32))

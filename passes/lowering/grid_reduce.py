@@ -98,15 +98,14 @@ def lower_grid_reduce(
         writes += nest(slots.dims, (), st.rewrite((store,)))
         reads += nest(slots.dims, (), st.rewrite((Assign(a.sym, identity(a.op, t)),)))
         reads.append(_gather(slots, a.op, threads, blocks, st))
-        together: list[Stmt] = []
         for h in threads:
             assert h.n is not None
-            allocs, code = across_threads(s, a, a.sym, h.axis, h.n, st, bool(slots.dims) or len(s.accs) > 1)
+            allocs, code = across_threads(s, a, a.sym, h.axis, h.n, st, len(s.accs) > 1, slots.dims)
             front += allocs
-            together += code
+            reads += code
         if simplify(a.init) != identity(a.op, t):
-            together.append(Assign(a.sym, combine(a.op, cast(a.init, t), Var(a.sym))))
-        reads += nest(slots.dims, (), st.rewrite(tuple(together))) if together else ()
+            with_start = Assign(a.sym, combine(a.op, cast(a.init, t), Var(a.sym)))
+            reads += nest(slots.dims, (), st.rewrite((with_start,)))
     first = first_thread(frozenset(h.axis for h in threads))
     if first is not None:
         writes = [If(first, tuple(writes))]

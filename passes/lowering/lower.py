@@ -198,7 +198,8 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     jams = tuple(sorted((j for j, _ in p.jams), key=lambda j: j.kind == "vec"))
     extent = sub(hi, cast(lo, t))
     for j, stride in p.jams:
-        st.exact[j.var] = j.kind == "vec" and st.decide.value(stride) == 1 and st.decide.divisible(extent, j.extent)
+        whole = st.decide.divisible(st.resolve(extent), j.extent)
+        st.exact[j.var] = j.kind == "vec" and st.decide.value(stride) == 1 and whole
     exact_lanes = all(st.exact[j.var] for j in jams if j.kind == "vec")
     st.levels_of[s.var] = jams
     st.starts[s.var] = s.lo
@@ -314,14 +315,13 @@ def lower_reduce(s: Reduce, scope: Scope, st: State) -> Body:
         else:
             front.append(start)
         contributions.append(Assign(a.sym, combine(a.op, Var(a.sym), cast(a.value, t)), loc=s.loc))
-        together: list[Stmt] = []
         for h in (h for h in p.hw if h.level == "thread"):
             assert h.n is not None
-            allocs, code = across_threads(s, a, a.sym, h.axis, h.n, st, scope.repeats or bool(dims))
+            allocs, code = across_threads(s, a, a.sym, h.axis, h.n, st, scope.repeats, dims)
             front += allocs
-            together += code
+            after += code
         if simplify(a.init) != identity(a.op, t):
-            together.append(Assign(a.sym, combine(a.op, cast(a.init, t), Var(a.sym)), loc=s.loc))
-        after += nest(dims, (), st.rewrite(tuple(together))) if together else ()
+            with_start = Assign(a.sym, combine(a.op, cast(a.init, t), Var(a.sym)), loc=s.loc)
+            after += nest(dims, (), st.rewrite((with_start,)))
     loops = lower_par(s, (*s.body, *contributions), scope, st)
     return (*front, *loops, *after)

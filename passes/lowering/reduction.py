@@ -34,6 +34,8 @@ from ktc.ir.nodes import (
 from ktc.ir.types import I32, U32, Array, Scalar
 
 from .errors import LoweringError
+from .levels import Jam
+from .scope import nest
 from .state import State
 
 WARP = 32
@@ -60,11 +62,13 @@ def combine(op: str, a: Expr, b: Expr) -> Expr:
     return Binary(op, a, b)
 
 
-def across_threads(s: Reduce, acc: Acc, var: Sym, axis: str, n: Expr, st: State, repeats: bool) -> tuple[Body, Body]:
+def across_threads(
+    s: Reduce, acc: Acc, var: Sym, axis: str, n: Expr, st: State, repeats: bool, dims: tuple[Jam, ...] = ()
+) -> tuple[Body, Body]:
     """Statements that make ``var`` of every thread along ``axis`` (``n`` of them) the combined value.
 
-    Returns (allocations, statements). ``repeats``: the code runs again with the same slots, so readers must be done
-    first.
+    Returns (allocations, statements). ``dims``: the jams that ``var`` has values for; all of them go together, so that
+    they share barriers. ``repeats``: the code runs again with the same slots, so readers must be done first.
 
     Raises:
         LoweringError: E-LOWER-REDUCE-SHAPE when the thread count does not suit the strategy.
@@ -88,8 +92,13 @@ def across_threads(s: Reduce, acc: Acc, var: Sym, axis: str, n: Expr, st: State,
                 s.loc,
                 hint="use reduce-strategy{strategy=shared}, or a power-of-two thread count",
             )
-        return _shuffle(acc, var, n, size, st, repeats)
-    return _shared(s, acc, var, axis, n, size, st, repeats)
+        return _shuffle(acc, var, n, size, st, repeats, dims)
+    return _shared(acc, var, axis, n, size, st, repeats, dims)
+
+
+def _each(dims: tuple[Jam, ...], st: State, *body: Stmt) -> Body:
+    """``body`` for every value that the thread holds."""
+    return nest(dims, (), st.rewrite(body))
 
 
 def _pow2(n: int) -> bool:
@@ -105,8 +114,23 @@ def _other_axes(axis: str, st: State) -> list[tuple[str, Expr]]:
     return [(a, n) for a, n in sorted(st.extents.items()) if a != axis and st.decide.value(n) != 1]
 
 
-def _shuffle(acc: Acc, var: Sym, n: Expr, size: int | None, st: State, repeats: bool) -> tuple[Body, Body]:
-    t = var.type
+def _slots(
+    name: str, var: Sym, axis: str, n: Expr, st: State, dims: tuple[Jam, ...]
+) -> tuple[Sym, tuple[Expr, ...], int]:
+    """A shared array of ``n`` values a reduction, the thread's place in it, and which index is that along ``axis``.
+
+    One reduction for each value that a thread holds, and for each place on the launch's other axes. The axes lie as
+    threads are numbered, x innermost, so that the lanes of a warp meet different banks.
+    """
+    axes = sorted([*_other_axes(axis, st), (axis, n)], reverse=True)
+    array = fresh(name, Array(var.type, (*(j.extent for j in dims), *(m for _, m in axes)), "shared"))
+    at = (*(Var(j.var) for j in dims), *(_tid(a) for a, _ in axes))
+    return array, at, len(dims) + [a for a, _ in axes].index(axis)
+
+
+def _shuffle(
+    acc: Acc, var: Sym, n: Expr, size: int | None, st: State, repeats: bool, dims: tuple[Jam, ...]
+) -> tuple[Body, Body]:
     lanes = i32(min(size, WARP)) if size is not None else fold_node(Call("min", (n, i32(WARP)), I32))
     offset = fresh("offset", I32)
     exchange = WarpOp("shfl_xor", Var(var), Var(offset), i32(WARP), FULL_MASK)
@@ -116,48 +140,58 @@ def _shuffle(acc: Acc, var: Sym, n: Expr, size: int | None, st: State, repeats: 
         (Assign(var, combine(acc.op, Var(var), exchange)),), unroll=0,
     )  # fmt: skip
     if size is not None and size <= WARP:
-        return (), (within,)
-    others = _other_axes("x", st)
+        return (), _each(dims, st, within)
     warps = fold_node(Binary("/", n, i32(WARP)))
-    slots = fresh(f"{var.name}_warp", Array(t, (*(m for _, m in others), warps), "shared"))
-    at = tuple(_tid(a) for a, _ in others)
+    slots, place, k = _slots(f"{var.name}_warp", var, "x", warps, st, dims)
     lane = fold_node(Binary("%", _tid("x"), i32(WARP)))
     warp = fold_node(Binary("/", _tid("x"), i32(WARP)))
     w = fresh("w", I32)
+
+    def at(i: Expr) -> tuple[Expr, ...]:
+        return (*place[:k], i, *place[k + 1 :])
+
     across: list[Stmt] = [
-        If(Binary("==", lane, i32(0)), (Store(slots, (*at, warp), Var(var)),)),
+        If(Binary("==", lane, i32(0)), _each(dims, st, Store(slots, at(warp), Var(var)))),
         Barrier(),
-        Assign(var, Load(slots, (*at, i32(0)))),
-        For(
-            w, i32(1), Binary("<", Var(w), warps), Binary("+", Var(w), i32(1)),
-            (Assign(var, combine(acc.op, Var(var), Load(slots, (*at, Var(w))))),), unroll=0,
+        *_each(
+            dims, st,
+            Assign(var, Load(slots, at(i32(0)))),
+            For(
+                w, i32(1), Binary("<", Var(w), warps), Binary("+", Var(w), i32(1)),
+                (Assign(var, combine(acc.op, Var(var), Load(slots, at(Var(w))))),), unroll=0,
+            ),
         ),
     ]  # fmt: skip
     if repeats:
         across.append(Barrier())
     if size is not None:
-        return (Alloc(slots),), (within, *across)
-    return (Alloc(slots),), (within, If(Binary(">", n, i32(WARP)), tuple(across)))
+        return (Alloc(slots),), (*_each(dims, st, within), *across)
+    return (Alloc(slots),), (*_each(dims, st, within), If(Binary(">", n, i32(WARP)), tuple(across)))
 
 
 def _shared(
-    s: Reduce, acc: Acc, var: Sym, axis: str, n: Expr, size: int | None, st: State, repeats: bool
+    acc: Acc, var: Sym, axis: str, n: Expr, size: int | None, st: State, repeats: bool, dims: tuple[Jam, ...]
 ) -> tuple[Body, Body]:
-    others = _other_axes(axis, st)
-    slots = fresh(f"{var.name}_shared", Array(var.type, (*(m for _, m in others), n), "shared"))
-    at = tuple(_tid(a) for a, _ in others)
-    tid = _tid(axis)
+    slots, place, d = _slots(f"{var.name}_shared", var, axis, n, st, dims)
+    tid = place[d]
+
+    def at(i: Expr) -> tuple[Expr, ...]:
+        return (*place[:d], i, *place[d + 1 :])
+
     k = fresh("offset", I32)
     power = size is not None and _pow2(size)
     start: Expr = fold_node(Binary("/", n, i32(2))) if power else _ceil_pow2_half(n, size)
-    mine = Load(slots, (*at, tid))
-    theirs = Load(slots, (*at, add(tid, Var(k))))
+    mine = Load(slots, place)
+    theirs = Load(slots, at(add(tid, Var(k))))
     active: Expr = Binary("<", tid, Var(k))
     if not power:
         active = both(active, Binary("<", add(tid, Var(k)), cast(n, I32)))  # type: ignore[assignment]
-    step = (If(active, (Store(slots, (*at, tid), combine(acc.op, mine, theirs)),)), Barrier())
+    step = (If(active, _each(dims, st, Store(slots, place, combine(acc.op, mine, theirs)))), Barrier())
     tree = For(k, start, Binary(">", Var(k), i32(0)), Binary("/", Var(k), i32(2)), step, unroll=0 if size else None)
-    body: list[Stmt] = [Store(slots, (*at, tid), Var(var)), Barrier(), tree, Assign(var, Load(slots, (*at, i32(0))))]
+    body: list[Stmt] = [
+        *_each(dims, st, Store(slots, place, Var(var))), Barrier(), tree,
+        *_each(dims, st, Assign(var, Load(slots, at(i32(0))))),
+    ]  # fmt: skip
     if repeats:
         body.append(Barrier())
     return (Alloc(slots),), tuple(body)

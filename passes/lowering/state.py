@@ -166,7 +166,24 @@ class State:
         if isinstance(x, Load) and x.buffer in self.owned:
             regs, slots = self.owned[x.buffer][0], self._slots(x.buffer, x.index)
             return dataclasses.replace(x, buffer=regs, index=slots) if slots else Var(regs)
+        if isinstance(x, Binary) and x.op == "/":
+            return self._number_of_vector(x)
         return x
+
+    def _number_of_vector(self, x: Binary) -> Expr:
+        """``unsigned(i) / lanes`` is the same for all lanes of a vector: written without the lane.
+
+        A multiple of a power of two stays one when it wraps to unsigned, so this holds for any start that is one.
+        """
+        i, t = strip(x.a), x.a.type
+        if not (isinstance(i, Var) and i.sym in self.index and isinstance(t, Scalar) and t.is_int and not t.is_signed):
+            return x
+        lanes = next((j for j in self.levels_of[i.sym] if self.exact[j.var] and self.decide.equal(j.extent, x.b)), None)
+        start = self.starts[i.sym]
+        if lanes is None or self._largest(x.b).bit_count() != 1 or not self.decide.divisible(start, lanes.extent):
+            return x
+        whole = map_expr(self.index[i.sym], lambda e: i32(0) if isinstance(e, Var) and e.sym == lanes.var else e)
+        return dataclasses.replace(x, a=cast(simplify(whole), t, "static"))
 
     def _node(self, x: Expr) -> Expr:
         if isinstance(x, Var):
