@@ -35,6 +35,7 @@ from ktc.ir.nodes import (
     RawStmt,
     Reduce,
     Return,
+    Scan,
     Stmt,
     Store,
     Sym,
@@ -355,5 +356,5 @@ _STATEMENTS: dict[type[Stmt], Callable[..., list[str]]] = {
     AsyncWait: Statements._async_wait, MatrixLoad: Statements._matrix_load, Mma: Statements._mma,
     TileMma: Statements._tile_mma, TileMmaWait: Statements._tile_mma_wait,
     InlineAsm: Statements._asm, RawStmt: Statements._raw, Par: _no_parallel,
-    Reduce: _no_parallel,
+    Reduce: _no_parallel, Scan: _no_parallel,
 }  # fmt: skip

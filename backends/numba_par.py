@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ktc.ir.fold import mul
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Body, Decl, Expr, HwIndex, Par, Reduce, Stmt, Sym, WarpOp, i32
+from ktc.ir.nodes import Alloc, Body, Decl, Expr, HwIndex, Par, Reduce, Scan, Stmt, Sym, WarpOp, i32
 from ktc.ir.types import Array, Scalar, Vec
 from ktc.ir.walk import all_exprs, declared, used_in, walk
 
@@ -42,6 +42,8 @@ class ParallelPrinter(StmtPrinter):
             self._par(s)
         elif isinstance(s, Reduce):
             self._reduce(s)
+        elif isinstance(s, Scan):
+            self._scan(s)
         elif isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array | Vec) and s.sym not in self.allocated:
             self.allocate(s.sym)
             super().stmt(s)
@@ -63,6 +65,17 @@ class ParallelPrinter(StmtPrinter):
             self.body(s.body)
             for a in s.accs:
                 self._accumulate(a.sym, a.op, self.x.text(a.value, 12))
+
+    def _scan(self, s: Scan) -> None:
+        a = s.acc
+        self.line(f"{self.x.ref(a.sym)} = {self.x.text(a.init)}")
+        with self.block(f"for {self.x.ref(s.var)} in {self._range(s.lo, s.hi)}:"):
+            self.body(s.body)
+            if s.exclusive:
+                self.body(s.then)
+            self._accumulate(a.sym, a.op, self.x.text(a.value, 12))
+            if not s.exclusive:
+                self.body(s.then)
 
     def _accumulate(self, sym: Sym, op: str, value: str) -> None:
         t, ref = sym.type, self.x.ref(sym)

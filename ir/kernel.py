@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .diagnostics import KtcError, Loc
-from .nodes import Body, Const, Expr, Par, Reduce, Stmt, Sym, bodies
+from .nodes import Body, Const, Expr, Par, Reduce, Scan, Stmt, Sym, bodies
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class Kernel:
 
     @property
     def is_parallel(self) -> bool:
-        """Whether any ``par`` or ``reduce`` is left (not yet lowered)."""
-        return any(isinstance(s, Par | Reduce) for s in walk_body(self.body))
+        """Whether any ``par``, ``reduce`` or ``scan`` is left (not yet lowered)."""
+        return any(isinstance(s, Par | Reduce | Scan) for s in walk_body(self.body))
 
     def param(self, name: str) -> Param:
         for p in self.params:

@@ -617,6 +617,27 @@ class Reduce(Stmt):
     strategy: str = "auto"
 
 
+@dataclass(frozen=True)
+class Scan(Stmt):
+    """A loop whose running result is used in every iteration (a prefix sum).
+
+    In order of ``var``: ``body`` runs, ``acc.value`` is accumulated into ``acc.sym`` (in any association), then
+    ``then`` runs, which sees it as the inclusive prefix; if ``exclusive``, as it was before this iteration's value.
+    Nothing that ``then`` writes may be read by another iteration. Declares ``acc.sym`` in the enclosing scope: after
+    it, the total. ``strategy``: auto (lanes exchange values) | shared (threads do, through shared memory).
+    """
+
+    acc: Acc
+    var: Sym
+    lo: Expr
+    hi: Expr
+    dist: Dist
+    body: Body
+    then: Body
+    exclusive: bool = False
+    strategy: str = "auto"
+
+
 # ------------------------------------------------------------------------------------------------ small constructors
 
 
@@ -639,6 +660,9 @@ def bodies(s: Stmt) -> Iterator[Body]:
         yield s.orelse
     elif isinstance(s, For | While | Par | Reduce):
         yield s.body
+    elif isinstance(s, Scan):
+        yield s.body
+        yield s.then
 
 
 __all__ = [name for name in globals() if not name.startswith("_") and name[0].isupper()] + [

@@ -37,6 +37,7 @@ from .nodes import (
     Raw,
     RawStmt,
     Reduce,
+    Scan,
     Stmt,
     Store,
     Sym,
@@ -133,6 +134,13 @@ class _Flow:
                 self.body(s.body, divergent or _over_threads(s.dist) or self.varies(s.lo, s.hi))
             case Reduce():
                 self.reduce(s, divergent)
+            case Scan():
+                spread = _over_threads(s.dist)
+                own = divergent or spread or self.varies(s.lo, s.hi, s.acc.init)
+                self.mark(s.var, spread or self.varies(s.lo))
+                self.body(s.body, own)
+                self.mark(s.acc.sym, own or self.varies(s.acc.value))
+                self.body(s.then, own)
             case Decl():
                 self.mark(s.sym, s.init is not None and self.varies(s.init))
             case Assign():

@@ -32,6 +32,7 @@ from .nodes import (
     RawStmt,
     Reduce,
     Return,
+    Scan,
     Stmt,
     Store,
     Sym,
@@ -85,7 +86,7 @@ class _Context:
     """What encloses a statement."""
 
     loops: int = 0  # For and While since the last par
-    pars: tuple[Par | Reduce, ...] = ()
+    pars: tuple[Par | Reduce | Scan, ...] = ()
 
 
 class _Checker:
@@ -191,7 +192,7 @@ class _Checker:
         self.scopes.pop()
 
     def stmt(self, s: Stmt, at: _Context) -> Iterator[Problem]:
-        structural = isinstance(s, For | Par | Reduce | While)
+        structural = isinstance(s, For | Par | Reduce | Scan | While)
         if not structural:
             for e in stmt_exprs(s):
                 yield from self.expr(e, s.loc)
@@ -214,7 +215,7 @@ class _Checker:
                 yield from self.body(s.orelse, at)
             case For() | While():
                 yield from self.loop(s, at)
-            case Par() | Reduce():
+            case Par() | Reduce() | Scan():
                 yield from self.parallel(s, at)
             case Break() | Continue() if at.loops == 0:
                 yield Problem("V-LOOP", f"{type(s).__name__.lower()} outside a loop", s.loc)
@@ -253,11 +254,11 @@ class _Checker:
             yield from self.expr(s.cond, s.loc)
         self.scopes.pop()
 
-    def parallel(self, s: Par | Reduce, at: _Context) -> Iterator[Problem]:
+    def parallel(self, s: Par | Reduce | Scan, at: _Context) -> Iterator[Problem]:
         for code, message in check_distribution(s, at.pars):
             yield Problem(code, message, s.loc)
         outer = [s.lo, s.hi, *(lv.n for lv in s.dist if lv.n is not None)]
-        accs = s.accs if isinstance(s, Reduce) else ()
+        accs = s.accs if isinstance(s, Reduce) else (s.acc,) if isinstance(s, Scan) else ()
         for e in [*outer, *(a.init for a in accs)]:
             yield from self.expr(e, s.loc)
         self.scopes.append(set())
@@ -267,6 +268,13 @@ class _Checker:
             yield from self.stmt(inside, inner)
         for a in accs:
             yield from self.expr(a.value, s.loc)
+        if isinstance(s, Scan):
+            yield from self.declare(s.acc.sym, s.loc)
+            for inside in s.then:
+                yield from self.stmt(inside, inner)
+            self.scopes.pop()
+            self.scopes[-1].add(s.acc.sym)
+            return
         self.scopes.pop()
         for a in accs:
             yield from self.declare(a.sym, s.loc)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .fragments import FRAGMENTS
-from .nodes import LEVELS, Const, Level, Par, Reduce
+from .nodes import LEVELS, Const, Level, Par, Reduce, Scan
 from .uniformity import THREAD_LEVELS
 
 AXES = {"thread": "xyz", "block": "xyz", "cluster": "xyz"}
@@ -16,18 +16,19 @@ PARTS = tuple("0123456789")
 
 REDUCE_OPS = frozenset({"+", "*", "min", "max", "&", "|", "^"})
 STRATEGIES = frozenset({"auto", "serial", "shuffle", "shared", "atomic", "ticket"})
+SCAN_STRATEGIES = frozenset({"auto", "shared"})
 _AXIS_OF = {"lane": ("thread", "x"), "warp": ("thread", "y")}
 """Lanes run along x and warps along y when a loop is spread over both (see lowering)."""
 
 Complaint = tuple[str, str]
 
 
-def spread_over_threads(s: Par | Reduce) -> bool:
+def spread_over_threads(s: Par | Reduce | Scan) -> bool:
     """Whether different threads of a block run different iterations of ``s``."""
     return any(lv.kind in THREAD_LEVELS for lv in s.dist)
 
 
-def check_distribution(s: Par | Reduce, outer: Sequence[Par | Reduce]) -> Iterator[Complaint]:
+def check_distribution(s: Par | Reduce | Scan, outer: Sequence[Par | Reduce | Scan]) -> Iterator[Complaint]:
     """Problems of the distribution of ``s`` inside the loops ``outer``, as (code, message)."""
     name = s.var.name
     for position, lv in enumerate(s.dist):
@@ -42,6 +43,10 @@ def check_distribution(s: Par | Reduce, outer: Sequence[Par | Reduce]) -> Iterat
         if lv.kind == "vec" and position:
             yield "V-DIST", f"'{name}': vec must be the fastest level"
     yield from _clashes(s, outer)
+    if isinstance(s, Scan) and s.acc.op not in REDUCE_OPS:
+        yield "V-REDUCE", f"'{s.acc.sym.name}': '{s.acc.op}' is not a reduction"
+    if isinstance(s, Scan) and s.strategy not in SCAN_STRATEGIES:
+        yield "V-REDUCE", f"'{name}': unknown strategy '{s.strategy}'"
     if isinstance(s, Reduce):
         for a in s.accs:
             if a.op not in REDUCE_OPS:
@@ -58,7 +63,7 @@ def _known_axis(lv: Level) -> bool:
     return axis in AXES.get(lv.kind, "") and (not number or (lv.kind == "thread" and number in PARTS))
 
 
-def _clashes(s: Par | Reduce, outer: Sequence[Par | Reduce]) -> Iterator[Complaint]:
+def _clashes(s: Par | Reduce | Scan, outer: Sequence[Par | Reduce | Scan]) -> Iterator[Complaint]:
     used = {axis: p.var.name for p in outer for axis in map(_axis, p.dist) if axis}
     own: set[tuple[str, str]] = set()
     for axis in filter(None, map(_axis, s.dist)):

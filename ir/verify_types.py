@@ -32,6 +32,7 @@ from .nodes import (
     Mma,
     Raw,
     Reduce,
+    Scan,
     Select,
     Stmt,
     Store,
@@ -153,6 +154,10 @@ def check_stmt_types(s: Stmt) -> Iterator[Complaint]:
             for a in s.accs:
                 yield from same(f"'{a.sym.name}' and its initial value", a.sym.type, a.init.type)
                 yield from same(f"'{a.sym.name}' and what is accumulated", a.sym.type, a.value.type)
+        case Scan():
+            name = s.acc.sym.name
+            yield from same(f"'{name}' and its initial value", s.acc.sym.type, s.acc.init.type)
+            yield from same(f"'{name}' and what is accumulated", s.acc.sym.type, s.acc.value.type)
 
 
 def _matrix_load(s: MatrixLoad) -> Iterator[Complaint]:

@@ -26,6 +26,7 @@ from .nodes import (
     Raw,
     RawStmt,
     Reduce,
+    Scan,
     Stmt,
     Store,
     Sym,
@@ -210,6 +211,8 @@ def rename(body: Body, env: Mapping[Sym, Sym]) -> Body:
         changes: dict[str, Any] = {n: sym(getattr(s, n)) for n in _SYM_FIELDS if isinstance(getattr(s, n, None), Sym)}
         if isinstance(s, Reduce):
             changes["accs"] = tuple(dataclasses.replace(a, sym=sym(a.sym)) for a in s.accs)
+        if isinstance(s, Scan):
+            changes["acc"] = dataclasses.replace(s.acc, sym=sym(s.acc.sym))
         if isinstance(s, RawStmt):
             changes |= {"reads": tuple(map(sym, s.reads)), "writes": tuple(map(sym, s.writes))}
         if isinstance(s, InlineAsm):
@@ -229,6 +232,9 @@ def declared(body: Body) -> Iterator[Sym]:
         elif isinstance(s, Reduce):
             yield s.var
             yield from (a.sym for a in s.accs)
+        elif isinstance(s, Scan):
+            yield s.var
+            yield s.acc.sym
         elif isinstance(s, Atomic) and s.dst is not None:
             pass  # assigned, declared before
 

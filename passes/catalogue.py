@@ -39,6 +39,7 @@ ROWS: dict[str, str] = {
     "online-reduction": "online_reduction:OnlineReduction",
     "rows-mapping": "rows_mapping:RowsMapping",
     "split-reduction": "split_reduction:SplitReduction",
+    "scan": "scan:ScanPass",
     "reduce-strategy": "reduce_strategy:ReduceStrategy",
     "privatize-atomics": "privatize_atomics:PrivatizeAtomics",
     "warp-aggregate": "warp_aggregate:WarpAggregate",

@@ -9,7 +9,7 @@ from ktc.backends.base import Emitted
 from ktc.backends.profiles import profile_for
 from ktc.ir.fragments import FRAGMENTS
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Reduce, Stmt
+from ktc.ir.nodes import Reduce, Scan, Stmt
 from ktc.ir.walk import map_body
 
 READS_PARALLEL = frozenset({"numba"})
@@ -38,7 +38,7 @@ def _affordable(kernel: Kernel, target: str) -> Kernel:
     profile = profile_for(target)
 
     def chosen(s: Stmt) -> Stmt:
-        if isinstance(s, Reduce) and s.strategy == "auto" and not exchanges_lanes(target):
+        if isinstance(s, Reduce | Scan) and s.strategy == "auto" and not exchanges_lanes(target):
             return replace(s, strategy="shared")
         if isinstance(s, Reduce) and s.strategy in FRAGMENTS and s.strategy not in profile.fragments:
             return replace(s, strategy="serial")

@@ -17,6 +17,7 @@ from ktc.ir.nodes import (
     Load,
     Par,
     Reduce,
+    Scan,
     Stmt,
     Store,
     Sym,
@@ -32,7 +33,7 @@ from .affine import mentions
 from .defs import definitions, expand
 from .nest import loop_step
 
-Loop: TypeAlias = For | Par | Reduce
+Loop: TypeAlias = For | Par | Reduce | Scan
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class _Order:
 
 def _loops(body: Body) -> Iterator[Loop]:
     for s in body:
-        if isinstance(s, For | Par | Reduce):
+        if isinstance(s, For | Par | Reduce | Scan):
             yield s
         for b in bodies(s):
             yield from _loops(b)
@@ -110,7 +111,7 @@ def _touches(
 ) -> Iterator[Touch]:
     for s in body:
         inner, inner_env = ranges, env
-        if isinstance(s, For | Par | Reduce):
+        if isinstance(s, For | Par | Reduce | Scan):
             r, value = _range(s, env)
             inner, inner_env = (*ranges, r), {**env, s.var: value}
         elif isinstance(s, While):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..nodes import Acc, Expr, Par, Reduce, Sym
+from ..nodes import Acc, Expr, Par, Reduce, Scan, Sym
 from ..types import scalar_of
 from .domain import Unsupported
 from .folding import fold_segments
@@ -63,6 +63,26 @@ def reduce(machine: Machine, s: Reduce, frame: Frame, act: Active) -> None:
             total[touched] = _combine(machine, acc, total[touched], partial)
     for total, acc in zip(totals, s.accs):
         frame.declare(acc.sym, total, act)
+
+
+def scan(machine: Machine, s: Scan, frame: Frame, act: Active) -> None:
+    """Prefixes are taken position by position, those of all outer lanes at once."""
+    n, acc = frame.count(act), s.acc
+    total = np.array(spread(machine.ev(acc.init, frame, act), n))
+    for child, owner in _children(machine, s.var, s.lo, s.hi, frame, act):
+        machine.body(s.body, child, None)
+        values = np.array(spread(machine.ev(acc.value, child, None), child.n))
+        seen = np.empty_like(values)
+        lanes, starts, counts = np.unique(owner, return_index=True, return_counts=True)
+        for k in range(int(counts.max()) if len(counts) else 0):
+            here = counts > k
+            at, to = starts[here] + k, lanes[here]
+            before = total[to]
+            total[to] = _combine(machine, acc, before, values[at])
+            seen[at] = before if s.exclusive else total[to]
+        child.declare(acc.sym, seen, None)
+        machine.body(s.then, child, None)
+    frame.declare(acc.sym, total, act)
 
 
 def _combine(machine: Machine, acc: Acc, a, b):

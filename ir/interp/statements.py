@@ -32,6 +32,7 @@ from ..nodes import (
     Par,
     Reduce,
     Return,
+    Scan,
     Stmt,
     Store,
     Sym,
@@ -49,7 +50,7 @@ from .barriers import barrier
 from .domain import Unsupported
 from .expressions import Evaluator
 from .frames import Active, Frame, is_uniform, merge, spread
-from .parallel import par, reduce
+from .parallel import par, reduce, scan
 from .races import BarrierOrder
 from .state import State
 from .tensor import matrix_load, mma, tile_mma
@@ -284,6 +285,10 @@ class Machine:
         reduce(self, s, frame, act)
         return act
 
+    def _scan(self, s: Scan, frame: Frame, act: Active, loop):
+        scan(self, s, frame, act)
+        return act
+
 
 _EXECUTE: dict[type, Callable] = {
     Decl: Machine._decl,
@@ -309,4 +314,5 @@ _EXECUTE: dict[type, Callable] = {
     TileMmaWait: Machine._tile_mma_wait,
     Par: Machine._par,
     Reduce: Machine._reduce,
+    Scan: Machine._scan,
 }

@@ -191,7 +191,7 @@ class Printer(ExprPrinter):
     def _type_note(self, t: Type) -> str:
         return "" if t == n.I32 else f": {self.type(t)}"
 
-    def _domain(self, s: n.Par | n.Reduce) -> str:
+    def _domain(self, s: n.Par | n.Reduce | n.Scan) -> str:
         ty = s.var.type
         span = f"{self.value(s.lo, ty)}..{self.value(s.hi, ty)}"
         return f"{self.name(s.var)}{self._type_note(ty)} in {span}{self.dist(s.dist)}"
@@ -207,6 +207,17 @@ class Printer(ExprPrinter):
         values = ", ".join(self.value(a.value, a.sym.type) for a in s.accs)
         inner = self.body(s.body, depth + 1) if s.body else []
         return [f"reduce{accs} over {self._domain(s)}{strategy}", *inner, f"{INDENT * (depth + 1)}yield {values}"]
+
+    def s_Scan(self, s: n.Scan, depth: int) -> list[str]:
+        a = s.acc
+        init = self.value(a.init, a.sym.type)
+        value = self.value(a.value, a.sym.type)
+        inner = self.body(s.body, depth + 1) if s.body else []
+        kind = "exscan" if s.exclusive else "scan"
+        head = f"{kind}({a.op}) {self.name(a.sym)}: {self.type(a.sym.type)} = {init} over {self._domain(s)}"
+        head += f" strategy {s.strategy}" if s.strategy != "auto" else ""
+        after = self.body(s.then, depth + 1) if s.then else []
+        return [head, *inner, f"{INDENT * (depth + 1)}yield {value}", *after]
 
     # ------------------------------------------------------------------------------------------------------ kernel
 

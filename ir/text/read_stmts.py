@@ -255,6 +255,27 @@ class StmtReader(ExprReader):
         out = [n.Acc(self.declare(name, ty), op, init, v) for (op, name, ty, init), v in zip(heads, values)]
         return n.Reduce(tuple(out), i, lo, hi, dist, body, "auto" if strategy is None else plain(strategy))
 
+    def s_scan(self, t: Node) -> Stmt:
+        kind, acc, domain, strategy, *inner = t.children
+        op, name, ty, init = acc.children
+        declared = self.type(ty)
+        start = self.value(init, declared)
+        var, var_type, lo, hi, dist = self.domain(domain)
+        at = next(k for k, c in enumerate(inner) if isinstance(c, Tree) and c.data == "yield_")
+        if len(inner[at].children) != 1:
+            self.fail(inner[at], "a scan yields one value")
+        with self.scope():
+            i = self.declare(var, var_type)
+            with self.scope():
+                body = self.stmts(inner[:at])
+                value = self.value(inner[at].children[0], declared)
+                total = self.declare(name, declared)
+                then = self.stmts(inner[at + 1 :])
+        self.scopes[-1][plain(name)] = total
+        made = n.Acc(total, str(op.children[0]), start, value)
+        how = "auto" if strategy is None else plain(strategy)
+        return n.Scan(made, i, lo, hi, dist, body, then, str(kind.children[0]) == "exscan", how)
+
 
 def comments_above(text: str) -> dict[int, tuple[str, ...]]:
     """Line number of each line of code that has ``#`` lines right above it -> those lines' texts."""

@@ -24,6 +24,7 @@ from .lower import lower_body
 from .overlap import overlapped
 from .owned import reserve
 from .parts import resolve_parts, split_axes
+from .scans import lower_scans
 from .scope import Scope
 from .state import State
 
@@ -39,7 +40,7 @@ def materialise(kernel: Kernel) -> Kernel:
     """
     if not kernel.is_parallel:
         return kernel
-    kernel = kernel.with_(body=split_axes(kernel.body, Decider(kernel)))
+    kernel = kernel.with_(body=split_axes(lower_scans(kernel.body), Decider(kernel)))
     st = State(kernel, thread_axes(kernel.body))
     collect_geometry(kernel.body, st)
     scope = Scope()

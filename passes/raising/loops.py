@@ -104,7 +104,7 @@ def accumulations(body: Body) -> tuple[Body, list[Accumulation]] | None:
     rest = []
     for s in body:
         if isinstance(s, Assign) and s.sym not in mine:
-            a = _accumulation(s)
+            a = accumulation(s)
             if a is None:
                 return None
             found.append(a)
@@ -138,7 +138,8 @@ def _late_values(body: Body, found: list[Accumulation]) -> bool:
     return False
 
 
-def _accumulation(s: Assign) -> Accumulation | None:
+def accumulation(s: Assign) -> Accumulation | None:
+    """``s`` as an update of its variable by one operation."""
     v = s.value
     if isinstance(v, Binary) and v.op in "+*&|^":
         if v.a == Var(s.sym):
@@ -202,4 +203,4 @@ def _visible(b: Sym) -> bool:
     return isinstance(b.type, Ptr) or (isinstance(b.type, Array) and b.type.space == "shared")
 
 
-__all__ = ["Accumulation", "Strided", "accumulations", "independent", "strided", "upper_bound"]
+__all__ = ["Accumulation", "Strided", "accumulation", "accumulations", "independent", "strided", "upper_bound"]

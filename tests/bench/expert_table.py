@@ -167,11 +167,20 @@ ENTRIES: tuple[Entry, ...] = (
         target=0.85,
     ),
     Entry(
+        "basic/cumsum",
+        (
+            "raise | distribute{loop=r map=[block.x]}"
+            " | scan{loop=i map=[vec $V:(2,4), thread.x $T:(128,256,512,1024), unroll $U:(1,2,4,8), seq]}",
+        ),
+        _both("cumsum"),
+        target=0.85,
+    ),
+    Entry(
         "basic/histogram",
         (
             "raise | tile{loops=i sizes=$CHUNK:(65536,262144,1048576)}"
             " | distribute{loop=i map=[vec $V:(8,16), thread.x $T:(256,512,1024), seq]}"
-            " | privatize-atomics{array=count bins=256 copies=$C:(1,2,4,8)}",
+            " | privatize-atomics{array=count bins=256 copies=$C:(1,4,16,32)}",
         ),
         ("histogram",),
         target=0.85,
