@@ -175,15 +175,11 @@ def set_distribution(
     kernel: Kernel, found: list[Loop], spec: DistSpec, *, owner: str, tail: str = "guard"
 ) -> Result | Refused:
     """Give ``spec`` to each loop, with the constraints and assumptions it needs."""
-    dist: list[Level] = []
-    for lv in spec.levels:
-        sized = size_argument(kernel, lv.n, _domain(lv, found), DOCS[lv.kind], owner, _wish(lv, found))
-        if isinstance(sized, Refused):
-            return sized
-        kernel, n = sized
-        axis = (lv.axis or "x") if lv.kind in ("thread", "block", "cluster") else ""
-        dist.append(Level(lv.kind, n, axis, cut=tail == "cut" and lv.kind == "unroll"))
-    levels: Dist = tuple(dist)
+    sized = sized_levels(kernel, found, spec, owner)
+    if isinstance(sized, Refused):
+        return sized
+    kernel, dist = sized
+    levels = tuple(dataclasses.replace(lv, cut=tail == "cut" and lv.kind == "unroll") for lv in dist)
     kernel, found = with_launch_bounds(kernel, found)
     kernel = replace_loops(kernel, found, lambda s: dataclasses.replace(s, dist=levels))  # type: ignore[arg-type, return-value]
     constraints = [c for c in _constraints(levels) if c not in kernel.constraints]
@@ -194,6 +190,19 @@ def set_distribution(
         return settled
     kernel = settled
     return Result(kernel, tuple(f"{s.var.name}: {len(levels)} levels" for s in found))
+
+
+def sized_levels(kernel: Kernel, found: list[Loop], spec: DistSpec, owner: str) -> tuple[Kernel, Dist] | Refused:
+    """The levels of ``spec`` for the loops ``found``, and the kernel with the knobs they name declared."""
+    dist: list[Level] = []
+    for lv in spec.levels:
+        sized = size_argument(kernel, lv.n, _domain(lv, found), DOCS[lv.kind], owner, _wish(lv, found))
+        if isinstance(sized, Refused):
+            return sized
+        kernel, n = sized
+        axis = (lv.axis or "x") if lv.kind in ("thread", "block", "cluster") else ""
+        dist.append(Level(lv.kind, n, axis))
+    return kernel, tuple(dist)
 
 
 def assume(kernel: Kernel, facts: Iterable[Assume], owner: str) -> Kernel | Refused:
@@ -296,4 +305,4 @@ def _divides(extent: Expr, by: Expr) -> Assume:
     return Assume(binary("==", binary("%", extent, by), i32(0)), "runtime_guard")
 
 
-__all__ = ["Distribute", "check_levels", "set_distribution"]
+__all__ = ["Distribute", "check_levels", "set_distribution", "sized_levels"]

@@ -14,6 +14,8 @@ Each element is read once, whatever the length of the row: a tile stays in regis
 algebra is that of Milakov and Gimelshein (arXiv 1805.02867), with tiles for elements: s always is the sum of
 exp(x - m) over what was seen, for exp(x - m) exp(m - top) = exp(x - top). While nothing but -inf was seen, zero stands
 in for the maximum, so that no inf - inf arises that the source would not have.
+
+``own=thread`` gives every thread a maximum and a sum of its own, which meet once at the end (``online_threads``).
 """
 
 from __future__ import annotations
@@ -38,12 +40,15 @@ from ktc.ir.nodes import (
     For,
     If,
     Knob,
+    Level,
     Load,
+    Par,
     Reduce,
     Select,
     Stmt,
     Store,
     Sym,
+    Unary,
     Var,
     fresh,
 )
@@ -52,9 +57,10 @@ from ktc.ir.uniformity import THREAD_LEVELS
 from ktc.ir.walk import map_body, rename, substitute_expr
 
 from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
-from .distribute import check_levels, set_distribution
+from .distribute import assume, assumptions, check_levels, set_distribution, sized_levels
 from .loops import Loop, find_loops, loops, required
 from .lowering.reduction import identity
+from .online_threads import own_sums
 from .sweeps import sibling_lists, view_of
 
 EXPONENTIALS = ("exp", "fast_exp")
@@ -81,6 +87,7 @@ class OnlineReduction(Pass):
         ParamSpec(
             "map", "the distribution of a tile, every level with a size", default="[vec $V, thread.x $T, unroll $U]"
         ),
+        ParamSpec("own", "block (one maximum for all threads, tile by tile) | thread (one each)", default="block"),
     )
     knobs = ("V: 1,2,4,8,16: lanes", "T: 32..1024: threads", "U: 1,2,4,8: vectors a thread keeps of a tile")
     refusals = ("E-PLACE", "E-ONLINE-NONE", "E-ONLINE-MAP", "E-DIST-LEVELS", "E-DIST-AXIS")
@@ -114,10 +121,36 @@ class OnlineReduction(Pass):
         refused = check_levels(pair.top, spec)
         if refused:
             return refused
+        if args.get("own", "block") not in ("block", "thread"):
+            return Refused("E-ONLINE-MAP", f"own is block or thread, not {args['own']!r}", locs)
+        if args.get("own") == "thread":
+            return _by_threads(kernel, pair, spec)
         body, tops = _online(kernel, pair, spec)
         kernel = kernel.with_(body=body, flags=kernel.flags | {"reassociates"})
         done = set_distribution(kernel, [s for s in loops(kernel) if s.var in tops], spec, owner=self.name)
         return done if isinstance(done, Refused) else Result(done.kernel, ("one sweep in tiles",))
+
+
+def _by_threads(kernel: Kernel, p: Pair, spec: DistSpec) -> Result | Refused:
+    """Each thread's own maximum and sum."""
+    kinds = [lv.kind for lv in spec.levels]
+    locs = (p.top.loc,) if p.top.loc else ()
+    if kinds != [k for k in ("vec", "thread", "unroll") if k in kinds] or "thread" not in kinds:
+        return Refused(
+            "E-ONLINE-MAP", "a thread's own sums want the levels vec, thread.x and unroll, in this order", locs
+        )
+    sized = sized_levels(kernel, [p.top], spec, OnlineReduction.name)
+    if isinstance(sized, Refused):
+        return sized
+    kernel, dist = sized
+    n = {lv.kind: lv.n for lv in dist}
+    assert n["thread"] is not None
+    low = p.total.accs[0]
+    made, whole = own_sums(p.top, low.sym, p.fn, n.get("vec") or i32(1), n["thread"], n.get("unroll") or i32(1))
+    body = _replaced(kernel, p, (*made, Decl(low.sym, Var(whole)), *_nothing_seen(p), *p.between))
+    facts = assumptions(p.top, (*dist, Level("seq")), False, frozenset(x.sym for x in kernel.params))
+    settled = assume(kernel.with_(body=body, flags=kernel.flags | {"reassociates"}), facts, OnlineReduction.name)
+    return settled if isinstance(settled, Refused) else Result(settled, ("one sweep, sums of each thread",))
 
 
 def _others_on_threads(every: list[Loop], p: Pair) -> bool:
@@ -129,14 +162,15 @@ def _others_on_threads(every: list[Loop], p: Pair) -> bool:
 def pairs(body: Body) -> Iterator[Pair]:
     """Every recognised pair of sibling reductions."""
     for block in sibling_lists(body):
+        view = view_of(Par(fresh("", I32), i32(0), i32(1), (), block))
         sums = [k for k, s in enumerate(block) if isinstance(s, Reduce)]
         for a, b in pairwise(sums):
-            pair = _pair(block[a], block[a + 1 : b], block[b])
+            pair = _pair(block[a], block[a + 1 : b], block[b], view.constants)
             if pair is not None:
                 yield pair
 
 
-def _pair(top: Stmt, between: Body, total: Stmt) -> Pair | None:
+def _pair(top: Stmt, between: Body, total: Stmt, constants: Mapping[Sym, Expr]) -> Pair | None:
     assert isinstance(top, Reduce) and isinstance(total, Reduce)
     if len(top.accs) != 1 or len(total.accs) != 1 or (top.accs[0].op, total.accs[0].op) != ("max", "+"):
         return None
@@ -145,7 +179,7 @@ def _pair(top: Stmt, between: Body, total: Stmt) -> Pair | None:
     if any(not isinstance(s, Decl) or s.init is None for s in (*top.body, *between, *total.body)):
         return None
     high, low = top.accs[0], total.accs[0]
-    if any(simplify(a.init) != identity(a.op, a.sym.type) for a in (high, low)):  # type: ignore[arg-type]
+    if not all(_starts_empty(a, constants) for a in (high, low)):
         return None
     e = view_of(total).value_of(low.value, top.var)
     names = {s.sym: s.init for s in between if isinstance(s, Decl) and s.init is not None}
@@ -155,6 +189,14 @@ def _pair(top: Stmt, between: Body, total: Stmt) -> Pair | None:
     value = view_of(top).value_of(high.value, top.var)
     fits = e.args[0].a == value and e.args[0].b == Var(high.sym) and high.sym.type == low.sym.type
     return Pair(top, total, between, e.fn) if fits else None
+
+
+def _starts_empty(a: Acc, constants: Mapping[Sym, Expr]) -> bool:
+    start, t = simplify(substitute_expr(a.init, constants)), a.sym.type
+    assert isinstance(t, Scalar)
+    if isinstance(start, Unary) and start.op == "-" and isinstance(start.x, Const):
+        start = Const(-start.x.value, t)
+    return start == identity(a.op, t)
 
 
 def _online(kernel: Kernel, p: Pair, spec: DistSpec) -> tuple[Body, set[Sym]]:
@@ -194,15 +236,24 @@ def _online(kernel: Kernel, p: Pair, spec: DistSpec) -> tuple[Body, set[Sym]]:
     trips = cdiv(cast(p.top.hi, v), tile)
     sweep = For(c, Const(0, v), Binary("<", Var(c), trips), add(Var(c), Const(1, v)), tiles, loc=p.top.loc,
                 comments=p.top.comments)  # fmt: skip
-    everywhere = Binary("==", Var(high.sym), nothing)  # then the source has exp(-inf + inf)
-    unseen = Assign(
-        low.sym, Select(everywhere, Binary("+", Var(low.sym), Binary("-", Var(high.sym), Var(high.sym))), Var(low.sym))
-    )
-    empty = Binary("<", Const(0, v), cast(p.top.hi, v))
-
     new: Body = (
-        Alloc(row), Decl(high.sym, nothing), Decl(low.sym, identity("+", t)), sweep, If(empty, (unseen,)), *p.between,
+        Alloc(row), Decl(high.sym, nothing), Decl(low.sym, identity("+", t)), sweep, *_nothing_seen(p), *p.between,
     )  # fmt: skip
+    return _replaced(kernel, p, new), {first, second}
+
+
+def _nothing_seen(p: Pair) -> Body:
+    """Where nothing but -inf was seen, the source has exp(-inf + inf)."""
+    high, low = p.top.accs[0].sym, p.total.accs[0].sym
+    t, v = high.type, p.top.var.type
+    assert isinstance(t, Scalar) and isinstance(v, Scalar)
+    everywhere = Binary("==", Var(high), identity("max", t))
+    unseen = Assign(low, Select(everywhere, Binary("+", Var(low), Binary("-", Var(high), Var(high))), Var(low)))
+    return (If(Binary("<", Const(0, v), cast(p.top.hi, v)), (unseen,)),)
+
+
+def _replaced(kernel: Kernel, p: Pair, new: Body) -> Body:
+    """The kernel's body with ``new`` for the pair and what is between."""
 
     def on(s: Stmt) -> Stmt | Body | None:
         if isinstance(s, Reduce) and s.var == p.top.var:
@@ -211,7 +262,7 @@ def _online(kernel: Kernel, p: Pair, spec: DistSpec) -> tuple[Body, set[Sym]]:
             return None
         return None if any(s is b for b in p.between) else s
 
-    return map_body(kernel.body, on), {first, second}
+    return map_body(kernel.body, on)
 
 
 def _scaled(total: Sym, factor: Expr, part: Sym) -> Expr:

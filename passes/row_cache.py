@@ -10,7 +10,8 @@ before                                              after row-cache{loop=i where
 
 In registers each thread keeps the elements it owns, so the loops need one common distribution without a run-time
 ``seq`` level. In shared memory any distribution will do. ``keep=loaded`` keeps what was loaded, which may be narrower
-than what is computed from it, and so takes less room.
+than what is computed from it, and so takes less room. ``ahead=yes`` also loads in the first sweep what only a later one
+reads (the weights of a normalisation): all of a row's loads are then in flight at once, before the first barrier.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ktc.ir.walk import map_body, substitute_expr, walk_expr
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .loops import Loop, find_loops, loops, required
-from .sweeps import Kept, kept_values, replace_values, store_value
+from .sweeps import Kept, kept_values, load_ahead, replace_values, store_value, values_ahead
 
 
 class RowCache(Pass):
@@ -35,6 +36,7 @@ class RowCache(Pass):
         ParamSpec("loop", "the name of the sweeps' loop", required=True),
         ParamSpec("where", "registers | shared", default="registers"),
         ParamSpec("keep", "computed (the largest common values) | loaded (the elements read)", default="computed"),
+        ParamSpec("ahead", "yes: the first sweep also loads what only later ones read", default="no"),
     )
     refusals = ("E-PLACE", "E-ROWCACHE-NONE", "E-ROWCACHE-SEQ", "E-ROWCACHE-OWNER", "E-ROWCACHE-WHERE")
 
@@ -58,11 +60,15 @@ class RowCache(Pass):
             return Refused("E-ROWCACHE-WHERE", f"where is registers or shared, not {where!r}")
         if keep not in ("computed", "loaded"):
             return Refused("E-ROWCACHE-WHERE", f"keep is computed or loaded, not {keep!r}")
+        if args.get("ahead", "no") not in ("no", "yes"):
+            return Refused("E-ROWCACHE-WHERE", f"ahead is yes or no, not {args['ahead']!r}")
         found = find_loops(kernel, args["loop"])
         if isinstance(found, Refused):
             return found
         locs = tuple(s.loc for s in found if s.loc)
         values = kept_values(kernel.body, found, loads_only=keep == "loaded")
+        if args.get("ahead") == "yes":
+            values += values_ahead(kernel.body, found)
         if not values:
             return Refused("E-ROWCACHE-NONE", "no value of one sweep is computed again in a later one", locs)
         if where == "registers":
@@ -91,7 +97,7 @@ def keep_rows(body: Body, found: list[Loop], values: list[Kept], space: str) -> 
         loop: Loop = s
         mine = [(k, row) for k, row in rows.items() if k.origin == s.var]
         for k, row in mine:
-            loop = store_value(loop, k.value, row, _name(k))
+            loop = (load_ahead if k.ahead else store_value)(loop, k.value, row, _name(k))
         here = {substitute_expr(k.value, {k.origin: Var(s.var)}): row for k, row in rows.items() if s.var in k.later}
         if here:
             loop = replace_values(loop, here)

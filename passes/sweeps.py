@@ -25,11 +25,15 @@ from .purity import is_removable
 
 @dataclass(frozen=True)
 class Kept:
-    """``value``, over the variable of loop ``origin``, is computed there and again in the loops ``later``."""
+    """``value``, over the variable of loop ``origin``, is computed there and again in the loops ``later``.
+
+    ``ahead``: only the later loops compute it so far, but ``origin`` can as well.
+    """
 
     value: Expr
     origin: Sym
     later: tuple[Sym, ...]
+    ahead: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,35 @@ def kept_values(body: Body, found: list[Loop], loads_only: bool = False) -> list
                 origins.setdefault(at, (first, []))[1].append(later.loop.var)
         out += [Kept(value, views[k].loop.var, tuple(where)) for value, (k, where) in origins.items()]
     return out
+
+
+def values_ahead(body: Body, found: list[Loop]) -> list[Kept]:
+    """What only a later one of the loops ``found`` loads, and the first one may load already.
+
+    Every iteration of the first has its counterpart in the later one, which loads the value in any case; nothing that
+    the value depends on is written or declared from the first loop on.
+    """
+    out: list[Kept] = []
+    for block in sibling_lists(body):
+        views = [
+            view_of(s, k) for k, s in enumerate(block) if isinstance(s, Par | Reduce) and any(s is f for f in found)
+        ]
+        for k, later in enumerate(views[1:], 1):
+            first = views[0]
+            between = block[first.at : later.at]
+            fixed = (assigned((*between, later.loop)) | set(declared(between))) - {first.loop.var}
+            if not (_from_zero(first) and _from_zero(later) and same_value(first.loop.hi, later.loop.hi)):
+                continue
+            for e in _candidates(later, loads_only=True):
+                value = later.value_of(e, first.loop.var)
+                known = any(_computes(block, v, later, later.value_of(e, later.loop.var), True) for v in views[:k])
+                if not known and not used(value) & fixed and all(value != x.value for x in out):
+                    out.append(Kept(value, first.loop.var, (later.loop.var,), ahead=True))
+    return out
+
+
+def _from_zero(v: View) -> bool:
+    return is_const(v.loop.lo, 0)
 
 
 def view_of(loop: Loop, at: int = 0) -> View:
@@ -192,6 +225,13 @@ def replace_values(loop: Loop, rows: dict[Expr, Sym]) -> Loop:
     return _without_dead(_mapped(loop, swap))
 
 
+def load_ahead(loop: Loop, value: Expr, row: Sym, name: str) -> Loop:
+    """``loop`` that also loads ``value`` (over its variable) into ``row[i]``."""
+    sym = fresh(name, value.type)
+    front = (Decl(sym, value, const=True, loc=loop.loc), Store(row, (Var(loop.var),), Var(sym)))
+    return dataclasses.replace(loop, body=(*loop.body, *front))
+
+
 def store_value(loop: Loop, value: Expr, row: Sym, name: str) -> Loop:
     """``loop`` storing ``value`` (over its variable) to ``row[i]`` where it first computes it, under a name."""
     view = view_of(loop, 0)
@@ -273,4 +313,14 @@ def _without_dead(loop: Loop) -> Loop:
         loop = dataclasses.replace(loop, body=body)
 
 
-__all__ = ["Kept", "View", "kept_values", "replace_values", "sibling_lists", "store_value", "view_of"]
+__all__ = [
+    "Kept",
+    "View",
+    "kept_values",
+    "load_ahead",
+    "replace_values",
+    "sibling_lists",
+    "store_value",
+    "values_ahead",
+    "view_of",
+]

@@ -53,15 +53,24 @@ def test_before_and_after() -> None:
     )
 
 
+def test_own_sums_meet_once_a_row() -> None:
+    k = applied(LSE, "online-reduction{loop=i map=[vec 2, thread.x 32, unroll 2] own=thread}")
+    text = body_of(k)
+    assert text.count("thread.x 32]") == 3 and "over t_1 in 0..32" in text
+    assert "par v_1 in 0..min(2, d - i_at) @ [vec 2]" in text
+
+
+@pytest.mark.parametrize("own", ["block", "thread"])
 @pytest.mark.parametrize("levels", ["thread.x 32, unroll 2", "thread.x 64, unroll 1", "vec 2, thread.x 16, unroll 2"])
-def test_meaning_stays_on_awkward_sizes(levels: str) -> None:
-    k = applied(LSE, f"online-reduction{{loop=i map=[{levels}]}}")
+def test_meaning_stays_on_awkward_sizes(levels: str, own: str) -> None:
+    k = applied(LSE, f"online-reduction{{loop=i map=[{levels}] own={own}}}")
     assert differs(LSE, k, [s for s in SIZES if "vec" not in levels or s["d"] % 2 == 0]) is None
 
 
+@pytest.mark.parametrize("own", ["block", "thread"])
 @pytest.mark.parametrize("row", [[-np.inf] * 70, [-np.inf] * 40 + [1.0] * 30, [1.0] * 40 + [-np.inf] * 30, [np.inf, 1.0] * 35, [np.nan] + [0.5] * 69, []])  # fmt: skip
-def test_infinities_and_nan_give_what_the_source_gives(row: list[float]) -> None:
-    k = materialise(applied(LSE, "online-reduction{loop=i map=[thread.x 32, unroll 1]}"))
+def test_infinities_and_nan_give_what_the_source_gives(row: list[float], own: str) -> None:
+    k = materialise(applied(LSE, f"online-reduction{{loop=i map=[thread.x 32, unroll 1] own={own}}}"))
     args = {"x": np.array(row or [0.0], np.float32), "out": np.zeros(1, np.float32), "d": len(row), "n": 1}
     want, got = (run(p, args, domain="float").outputs["out"] for p in (materialise(LSE), k))
     np.testing.assert_allclose(got, want, rtol=1e-6)
@@ -74,6 +83,8 @@ def test_infinities_and_nan_give_what_the_source_gives(row: list[float]) -> None
         ("exp(x[r * d + i_1] - m)", "exp(x[r * d + i_1] + m)", "online-reduction{loop=i}", "E-ONLINE-NONE"),
         ("exp(x[r * d + i_1] - m)", "exp(x[r * d + i_1 + 1] - m)", "online-reduction{loop=i}", "E-ONLINE-NONE"),
         ("", "", "online-reduction{loop=i map=[thread.x 32, seq]}", "E-ONLINE-MAP"),
+        ("", "", "online-reduction{loop=i map=[unroll 2, thread.x 32] own=thread}", "E-ONLINE-MAP"),
+        ("", "", "online-reduction{loop=i own=warp}", "E-ONLINE-MAP"),
         ("", "", "online-reduction{loop=j}", "E-PLACE"),
     ],
 )

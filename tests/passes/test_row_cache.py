@@ -49,6 +49,45 @@ def test_keeping_what_was_loaded_takes_one_row() -> None:
     assert text.count("x_row[i") == 3
 
 
+NORM_TEXT = """\
+kernel norm(out: f32* restrict, x: f32 const* restrict, w: f32 const* restrict, d: i32, host n: i32)
+  par r in 0..n @ [block.x]
+    reduce(+) s: f32 = 0.0 over i in 0..d @ [thread.x 32, unroll 4]
+      yield x[r * d + i]
+    par i in 0..d @ [thread.x 32, unroll 4]
+      out[r * d + i] = (x[r * d + i] - s) * w[i]
+"""
+NORM = parse_kernel(NORM_TEXT)
+
+
+def test_what_a_later_sweep_reads_is_loaded_ahead() -> None:
+    k = applied(NORM, "row-cache{loop=i keep=loaded ahead=yes}")
+    assert (
+        body_of(k)
+        == """\
+  par r in 0..n @ [block.x]
+    array x_row: f32[d] align 16
+    array w_row: f32[d] align 16
+    reduce(+) s: f32 = 0.0 over i in 0..d @ [thread.x 32, unroll 4]
+      let x_1: f32 = x[r * d + i]
+      x_row[i] = x_1
+      let w_1: f32 = w[i]
+      w_row[i] = w_1
+      yield x_1
+    par i_1 in 0..d @ [thread.x 32, unroll 4]
+      out[r * d + i_1] = (x_row[i_1] - s) * w_row[i_1]
+"""
+    )
+    assert differs(NORM, k, SIZES) is None
+
+
+def test_what_is_written_or_depends_on_the_first_sweep_is_not_loaded_ahead() -> None:
+    for other in ("out[i]", "w[i + i32(s)]"):
+        assert "w[i]" in NORM_TEXT
+        k = applied(parse_kernel(NORM_TEXT.replace("w[i]", other)), "row-cache{loop=i keep=loaded ahead=yes}")
+        assert "w_row" not in body_of(k) and "out_row" not in body_of(k)
+
+
 @pytest.mark.parametrize("script", ["row-cache{loop=i}", "row-cache{loop=i keep=loaded}"])
 @pytest.mark.parametrize("where", ["", "where=shared"])
 @pytest.mark.parametrize("levels", ["thread.x 32, unroll 4", "vec 2, thread.x 16, unroll 4", "vec 4, thread.x 64, seq"])
