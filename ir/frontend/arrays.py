@@ -169,16 +169,26 @@ class Arrays(PointerVariables):
         raise NotImplementedError
 
     def _constant_table(self, decl: c_ast.Decl, t: CArray) -> Value:
-        if decl.name not in self.tables:
+        return self._table(id(decl), decl, t, decl.init)
+
+    def static_table(self, owner: RecordType, decl: c_ast.Decl, init: Any) -> Value:
+        """A static array member of the class ``owner``."""
+        t = self.resolve(decl.type)
+        assert isinstance(t, CArray)
+        return self._table((id(decl), owner), decl, t, init)
+
+    def _table(self, key: Any, decl: c_ast.Decl, t: CArray, init: Any) -> Value:
+        """A constant array, as one private array that is filled before everything else."""
+        if key not in self.tables:
             saved, self.loc = self.loc, self.place(decl)
             with self.capture() as out:
-                copy = c_ast.Decl(decl.name, decl.quals, decl.align, [], [], decl.type, decl.init, None, decl.coord)
-                self.tables[decl.name] = self._local_array(copy, t)
+                copy = c_ast.Decl(decl.name, decl.quals, decl.align, [], [], decl.type, init, None, decl.coord)
+                self.tables[key] = self._local_array(copy, t)
             self.hoisted.extend(out)  # type: ignore[arg-type]
             self.loc = saved
-        return self.tables[decl.name]
+        return self.tables[key]
 
-    tables: dict[str, Value]
+    tables: dict[Any, Value]
 
 
 MAX_INIT = 4096

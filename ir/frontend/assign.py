@@ -7,7 +7,7 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ..nodes import Const, i32
+from ..nodes import Const, Select, i32
 from ..types import I32, Vec
 from .lookup import Lookup
 from .values import (
@@ -22,8 +22,26 @@ from .values import (
 class Assignments(Lookup):
     """Operators that change a place."""
 
+    def lvalue(self, node: Any) -> Value:
+        """The place that ``node`` denotes: ``c ? a : b`` is one of two places here, not a value."""
+        if isinstance(node, c_ast.ExprList):
+            self.unused.update(id(e) for e in node.exprs[:-1])
+            for e in node.exprs[:-1]:
+                self.eval(e)
+            return self.lvalue(node.exprs[-1])
+        if not isinstance(node, c_ast.TernaryOp):
+            return self.eval(node)
+        cond = self.condition(node.cond)
+        known = self.constant(cond)
+        if known is not None:
+            return self.lvalue(node.iftrue if known.value else node.iffalse)
+        places = (self.lvalue(node.iftrue), self.lvalue(node.iffalse))
+        if self.type_of(places[0]) != self.type_of(places[1]):
+            self.fail("E-SEMA-ASSIGN", "the branches of this '?:' are places of different types", node)
+        return self.chosen(self.temp(Select(cond, i32(0), i32(1)), "which"), places, node)
+
     def _increment(self, node: Any, op: str, post: bool) -> Value:
-        place = self.eval(node.expr)
+        place = self.lvalue(node.expr)
         old = self.load(place, node)
         if isinstance(old, RecordVal):
             found = self.operator_call(op * 2, [old], node)
@@ -55,12 +73,12 @@ class Assignments(Lookup):
     def _assign(self, node: c_ast.Assignment) -> Value:
         if node.op == "=":
             if isinstance(node.rvalue, c_ast.InitList):
-                place = self.eval(node.lvalue)
+                place = self.lvalue(node.lvalue)
                 v = self.initial_value(self.type_of(place), node.rvalue.exprs, True, node)
             else:
                 v = self.load(self.eval(node.rvalue), node.rvalue)
                 at = len(self.out)
-                place = self.eval(node.lvalue)
+                place = self.lvalue(node.lvalue)
                 v = self.keep_before(v, at)
             if (
                 isinstance(node.lvalue, c_ast.StructRef)
@@ -74,7 +92,7 @@ class Assignments(Lookup):
             return place
         op = node.op[:-1]
         rhs = self.load(self.eval(node.rvalue), node.rvalue)
-        place = self.stable(self.eval(node.lvalue))
+        place = self.stable(self.lvalue(node.lvalue))
         old = self.load(place, node)
         if isinstance(old, RecordVal) or isinstance(rhs, RecordVal) or isinstance(self.type_of(old), Vec):
             found = self.operator_call(node.op, [place, rhs], node)

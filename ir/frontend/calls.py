@@ -11,7 +11,7 @@ from ..diagnostics import KtcError
 from ..types import Scalar
 from .context import Scope
 from .cxx_ast import PackExpansion, QualName
-from .cxx_types import RecordType, show
+from .cxx_types import RecordType, decayed, show
 from .dialects import OPENCL
 from .inline import Inliner, params_of
 from .opencl import lanewise, opencl_call
@@ -267,7 +267,7 @@ class Calls(Inliner):
                     given = {p.name for p, _ in zip(e.params, explicit or [])}
                     for p, a in zip(plain, args):
                         free = {n: q for n, q in names.items() if n not in given}
-                        if not deduce(p, self.type_of(a), free, known):
+                        if not deduce(p, self.type_of(a), free, known, self.alias_named):
                             return None
                     self.bind_params(e.params, list(explicit or []), node, known)
                 total = 0
@@ -276,7 +276,7 @@ class Calls(Inliner):
                         break
                     if isinstance(a, ListVal):
                         continue
-                    c = self.rank_user(self.type_of(a), self.resolve(p.type), node)
+                    c = self.rank_user(self.type_of(a), decayed(self.resolve(p.type)), node)
                     if c is None:
                         return None
                     total += c
@@ -287,5 +287,11 @@ class Calls(Inliner):
                 if error.code.startswith("E-SEMA"):
                     return None
                 raise
+
+    def alias_named(self, name: QualName) -> Entity | None:
+        """The alias template of that name."""
+        qualifier, last, _ = name_parts(name)
+        found = pick(self.program.aliases.get(last, []), qualifier, self.scope.namespace)
+        return found[0] if found and found[0].params else None
 
     # ------------------------------------------------------------------ inlining

@@ -184,6 +184,21 @@ class PackExpansion(CxxNode):
     _fields = ("expr",)
 
 
+class Fold(CxxNode):
+    """``(pack op ...)`` (``right``) or ``(... op pack)``; ``init`` is the other operand of a binary fold or None.
+
+    A pack and an initial value are told apart by which of them names a pack.
+    """
+
+    _fields = ("op", "pack", "init", "right")
+
+
+class InScope(CxxNode):
+    """An expression where ``names`` (a dict) have these meanings: one element of an expanded pack."""
+
+    _fields = ("expr", "names")
+
+
 class Record(CxxNode):
     """``struct``/``class``/``union`` with a body. ``items`` are declarations, FuncDefs, Templates and Aliases."""
 

@@ -149,6 +149,11 @@ _SPELLING = {
 }  # fmt: skip
 
 
+def decayed(t: Type) -> Type:
+    """The type of a parameter that is declared as ``t``: an array is a pointer to its first element."""
+    return Pointer(t.elem) if isinstance(t, CArray) else t
+
+
 def show(t: object) -> str:
     """A C++ spelling of a type, for messages."""
     if isinstance(t, Scalar):

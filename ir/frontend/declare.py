@@ -54,6 +54,7 @@ class Declarations(Arrays):
     def declare_local(self, node: c_ast.Decl, t: Type, const: bool, constexpr: bool) -> Value:
         name, init = node.name, node.init
         mutated = name in self.frame.facts.mutated
+        name = name.strip()
         if isinstance(t, CArray):
             return self._local_array(node, t)
         if isinstance(t, Auto | Reference | Pointer) or init is not None:
@@ -95,7 +96,7 @@ class Declarations(Arrays):
             if known is None:
                 self.fail("E-SEMA-CONSTANT", f"'{node.name}' is constexpr but its value is not known here", node)
             return RVal(known)
-        sym = fresh(node.name, self._viewed_type(node.name, t))
+        sym = fresh(node.name.strip(), self._viewed_type(node.name, t))
         if mutated:
             self.changing.add(sym)
         if sym.type != t:
@@ -128,13 +129,13 @@ class Declarations(Arrays):
 
     def _pointer(self, node: c_ast.Decl, t: Pointer, v: Value | None, mutated: bool) -> Value:
         if v is None:
-            return self.pointer_variable(node.name, t, None, node)
+            return self.pointer_variable(node.name.strip(), t, None, node)
         if not isinstance(v, PtrToPlace):
             v = as_volatile(self.as_pointer(self.load(v, node), node, t), t.volatile)
         if isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0:
             v = NullVal()
         if isinstance(v, NullVal | ChoicePtr) and mutated:
-            return self.pointer_variable(node.name, t, v, node)
+            return self.pointer_variable(node.name.strip(), t, v, node)
         if isinstance(v, ChoicePtr):
             which = v.which if isinstance(v.which, Const) else self.temp(v.which, f"{node.name}_in")
             return self.pinned_choice(node.name, which, v)
@@ -152,7 +153,7 @@ class Declarations(Arrays):
                     hint="use reinterpret_cast",
                 )
             if mutated:
-                return self.pointer_variable(node.name, t, v, node)
+                return self.pointer_variable(node.name.strip(), t, v, node)
             return self.pinned_offset(node.name, v)
         if isinstance(v, PtrToPlace | NullVal):
             return v

@@ -8,11 +8,11 @@ from pycparser import c_ast
 
 from ..fold import fold_node
 from ..nodes import Binary, Cast, Const, Decl, Expr, HwIndex, Load, Var, fresh, i32
-from ..types import I64, U64, Array, Ptr, Scalar, Type, Vec
+from ..types import BOOL, I64, U64, Array, Ptr, Scalar, Type, Vec
 from ..walk import walk_expr
 from .captures import Captures
 from .context import Scope
-from .cxx_ast import Construct, CxxCast, Lambda, PackExpansion, QualName
+from .cxx_ast import Construct, CxxCast, Fold, InScope, Lambda, PackExpansion, QualName
 from .cxx_types import CArray, show
 from .lookup import HW
 from .opencl import components
@@ -170,8 +170,6 @@ class Exprs(Captures):
             pack = self.scope.find(node.expr.name)
             if isinstance(pack, PackVal):
                 return RVal(Const(len(pack.items), U64))
-        if op.startswith("fold"):
-            return self._fold_pack(node, op[4:])
         v = self.load(self.eval(node.expr), node.expr)
         if isinstance(v, RecordVal):
             found = self.operator_call(op, [v], node)
@@ -181,13 +179,35 @@ class Exprs(Captures):
             return RVal(self.is_null(v, node))
         return self.unary(op, self.rvalue(v, node), node)
 
-    def _fold_pack(self, node: Any, op: str) -> Value:
-        items = self.expand_pack(node.expr, node)
+    def _fold(self, node: Fold) -> Value:
+        """A fold expression: the operator between the elements of a pack."""
+        pack, init, right = node.pack, node.init, node.right
+        if init is not None and not self.packs_in(pack):  # (init op ... op pack)
+            pack, init, right = PackExpansion(init, coord=node.coord), pack.expr, False
+        if node.op in (",", "&&", "||"):
+            items: list[Any] = [item for item, _ in self.pack_elements(pack, node)]
+        else:
+            items = self.expand_pack(pack, node)
+        if init is not None:
+            items = [*items, init] if right else [init, *items]
         if not items:
-            self.fail("E-UNSUPPORTED-PACK", "a fold over an empty pack", node)
-        total = self.load(items[0])
-        for v in items[1:]:
-            total = self.binary(op, total, self.load(v), node)
+            known = EMPTY_FOLDS.get(node.op)
+            if known is None:
+                self.fail("E-SEMA-FOLD", f"a fold with '{node.op}' over an empty pack has no value", node)
+            return known
+        return self._fold_items(node, items, right and node.op not in (",", "&&", "||"))
+
+    def _fold_items(self, node: Fold, items: list, right: bool) -> Value:
+        if node.op in (",", "&&", "||"):  # operands are evaluated one by one, the last two perhaps not
+            tree = items[0]
+            for x in items[1:]:
+                pair = (tree, x)
+                tree = c_ast.ExprList(list(pair)) if node.op == "," else c_ast.BinaryOp(node.op, *pair, node.coord)
+            return self.eval(tree)
+        values = [self.load(self.eval(x), node) for x in items]
+        total = values.pop() if right else values.pop(0)
+        for v in reversed(values) if right else values:
+            total = self.binary(node.op, v, total, node) if right else self.binary(node.op, total, v, node)
         return total
 
     def _operand_type(self, node: Any) -> Type:
@@ -275,29 +295,48 @@ class Exprs(Captures):
         scope.names.update(self.captured(node))
         return FunctionVal(lambda args, at: self.call_lambda(node, scope, args, at))
 
-    def expand_pack(self, node: PackExpansion, at: Any) -> list[Value]:
-        """Values of ``pattern...``: the pattern once for each element of the packs it names."""
+    def packs_in(self, node: PackExpansion) -> dict[str, PackVal]:
+        """The parameter packs that a pattern names."""
         from .facts import children
 
         names: set[str] = set()
         stack = [node.expr]
         while stack:
             n = stack.pop()
-            if isinstance(n, c_ast.ID) and isinstance(self.scope.find(n.name), PackVal):
+            if isinstance(n, c_ast.ID):
                 names.add(n.name)
-            if isinstance(n, QualName):
-                names.update(p.name for p in n.parts if isinstance(self.scope.find(p.name), PackVal))
+            elif isinstance(n, QualName):
+                names.update(p.name for p in n.parts)
+                stack.extend(a for p in n.parts for a in p.args or () if isinstance(a, c_ast.Node))
             stack.extend(children(n))
-        if not names:
+        found = {n: self.scope.find(n) for n in names}
+        return {n: v for n, v in found.items() if isinstance(v, PackVal)}
+
+    def pack_elements(self, node: PackExpansion, at: Any) -> list[tuple[Any, dict[str, Value]]]:
+        """The pattern for each element of the packs it names, as an expression that can be evaluated later."""
+        packs = self.packs_in(node)
+        if not packs:
             self.fail("E-UNSUPPORTED-PACK", "nothing to expand here", at)
-        packs = {n: self.scope.find(n) for n in names}
-        out = []
-        for i in range(len(next(iter(packs.values())).items)):  # type: ignore[union-attr]
-            with self.scoped() as scope:
-                for n, p in packs.items():
-                    scope.names[n] = p.items[i]  # type: ignore[union-attr]
-                out.append(self.eval(node.expr))
-        return out
+        count = len(next(iter(packs.values())).items)
+        names = [{n: p.items[i] for n, p in packs.items()} for i in range(count)]
+        return [(InScope(node.expr, bound, coord=node.coord), bound) for bound in names]
+
+    def _in_scope(self, node: InScope) -> Value:
+        if id(node) in self.unused:
+            self.unused.add(id(node.expr))
+        with self.scoped() as scope:
+            scope.names.update(node.names)
+            return self.eval(node.expr)
+
+    def expand_pack(self, node: PackExpansion, at: Any) -> list[Value]:
+        """Values of ``pattern...``: the pattern once for each element of the packs it names."""
+        return [self.eval(item) for item, _ in self.pack_elements(node, at)]
+
+
+EMPTY_FOLDS: dict[str, Value] = {
+    "&&": RVal(Const(True, BOOL)), "||": RVal(Const(False, BOOL)), ",": NullVal()
+}  # fmt: skip
+"""What a fold over an empty pack is."""
 
 
 def _can_change(e: Expr) -> bool:
@@ -313,7 +352,7 @@ _HANDLERS = {
     c_ast.TernaryOp: Exprs._ternary, c_ast.UnaryOp: Exprs._unary, c_ast.Assignment: Exprs._assign,
     c_ast.ArrayRef: Exprs._subscript, c_ast.StructRef: Exprs._member, c_ast.Cast: Exprs._c_cast,
     CxxCast: Exprs._cxx_cast, Construct: Exprs._construct, c_ast.FuncCall: Exprs.call, c_ast.InitList: Exprs._init_list,
-    c_ast.ExprList: Exprs._comma, Lambda: Exprs._lambda,
+    c_ast.ExprList: Exprs._comma, Lambda: Exprs._lambda, Fold: Exprs._fold, InScope: Exprs._in_scope,
 }  # fmt: skip
 
 __all__ = ["HW", "Exprs", "bitcast", "fold_node"]

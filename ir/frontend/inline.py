@@ -11,7 +11,7 @@ from ..types import VOID, Scalar, Type, Vec
 from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
 from .context import Frame, Scope
 from .cxx_ast import Function, Lambda, QualName
-from .cxx_types import Auto, CArray, Pointer, RecordType, Reference, show
+from .cxx_types import Auto, CArray, Pointer, RecordType, Reference, decayed, show
 from .facts import Facts, facts_of
 from .intrinsics import Intrinsics
 from .limits import MAX_INLINE_DEPTH
@@ -132,7 +132,7 @@ class Inliner(Intrinsics):
             if "pack" in (getattr(p, "storage", None) or []):
                 self.scope.names[str(name)] = PackVal(tuple(args[i:]))
                 return
-            t = self.resolve(p.type)
+            t = decayed(self.resolve(p.type))
             if i < len(args):
                 v = args[i]
             else:

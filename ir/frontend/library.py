@@ -25,6 +25,7 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
     "cub": ("cub",),
     "hipcub": ("cub",),
     "cuda": ("cuda",),
+    "std": ("std",),
 }
 """Library files by the namespace that a source must mention to get them."""
 

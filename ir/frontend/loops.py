@@ -99,7 +99,7 @@ class Loops(Switches):
             return False
         args = value.args if hasattr(value, "brace") else [value]
         init = self.convert(self.rvalue(self.initial_value(t, args, True, node), node), t).expr
-        sym = fresh(name, t)
+        sym = fresh(name.strip(), t)
         self.scope.names[name] = VarPlace(sym)
         with self.capture() as pre:
             cond = self.condition(node.cond)
@@ -112,7 +112,7 @@ class Loops(Switches):
             self._while(node.cond, node.stmt, node.next, loc, post=False)
             return True
         body = self._body(node.stmt, None)
-        self.emit(For(sym, init, cond, step, body, unroll, loc=loc, tags=self.tag(name)))
+        self.emit(For(sym, init, cond, step, body, unroll, loc=loc, tags=self.tag(name.strip())))
         return True
 
     def _step(self, node: Any, sym: Sym) -> Any:
@@ -165,14 +165,14 @@ class Loops(Switches):
 
         with self.controlled(), self.capture() as pre:
             test = self.condition(cond) if cond is not None else Const(True, BOOL)
-        if post and pre and contains(body, (c_ast.Continue,), (c_ast.For, c_ast.While)):
-            self.fail(
-                "E-UNSUPPORTED-LOOP",
-                "continue in a do-while whose condition has side effects",
-                cond,
-                hint="use a while loop",
-            )
-        stmts = self._body(body, advance if step is not None else None)
+        leaves = post and pre and contains(body, (c_ast.Continue,), (c_ast.For, c_ast.While, c_ast.DoWhile))
+
+        def recheck() -> None:  # what continue does in such a do-while
+            with self.controlled():
+                again = self.condition(cond)
+            self.emit(If(Unary("!", again), (Break(loc=loc),), loc=loc))
+
+        stmts = self._body(body, recheck if leaves else advance if step is not None else None)
         with self.controlled(), self.capture() as after:
             advance()
         leave = If(Unary("!", test), (Break(loc=loc),), loc=loc)
@@ -191,12 +191,12 @@ class Loops(Switches):
         if step is not None:
             name = base_name(getattr(step, "lvalue", None) or getattr(step, "expr", None))
             if name:
-                return name
+                return name.strip()
         stack = [cond] if cond is not None else []
         while stack:
             n = stack.pop(0)
             if isinstance(n, c_ast.ID):
-                return n.name
+                return n.name.strip()
             stack.extend(children(n))
         return "while"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from ..diagnostics import KtcError
 from ..fold import evaluate
@@ -32,7 +33,7 @@ class KernelLowering(Parameters):
         self._starts: list[list[Stmt]] = []
         self._use_scope = self.scope
         self.hoisted: list[Alloc] = []
-        self.tables: dict[str, Value] = {}
+        self.tables: dict[Any, Value] = {}
         self.references = {}
         self.shared_bytes: Expr | None = None
         self.dynamic: dict[Sym, Type] = {}

@@ -6,19 +6,19 @@ import dataclasses
 from typing import Any
 
 from ..kernel import Param
-from ..nodes import Alloc, Decl, Store, Var, fresh, i32
+from ..nodes import Alloc, Decl, Var, fresh, i32
 from ..types import I32, VOID, Array, Ptr, Scalar, Type, Vec
-from .cxx_types import CArray, FunctionType, Pointer, RecordType, Reference, show, size_of
+from .cxx_types import CArray, FunctionType, Pointer, RecordType, Reference, decayed, show, size_of
 from .inline import params_of
-from .loops import Loops
 from .program import Entity
+from .range_for import RangeLoops
 from .values import ArrayVal, PtrVal, RecordVal, Value, VarPlace
 
 MAX_MEMBERS = 64
 """Elements of an array member of a struct that is passed by value."""
 
 
-class Parameters(Loops):
+class Parameters(RangeLoops):
     """Parameters of the kernel being lowered."""
 
     def parameters(self, entity: Entity, bindings: dict[str, Value]) -> tuple[Param, ...]:
@@ -32,12 +32,12 @@ class Parameters(Loops):
                 if node in local:
                     out.append(Param(fresh(f"{name}_elems", I32), host=len(local) == 1))
                 else:
-                    self._add(out, name, self.resolve(node.type), node)
+                    self._add(out, name, decayed(self.resolve(node.type)), node)
         return tuple(out)
 
     def parameter(self, node: Any, given: dict[str, Param], mutated: bool) -> Value:
         """What the parameter declared by ``node`` means in the body."""
-        t = self.resolve(node.type)
+        t = decayed(self.resolve(node.type))
         if is_local(node):
             return self._local_memory(node, t, given)
         return self.parameter_value(node.name, t, given, mutated, node)
@@ -115,14 +115,16 @@ class Parameters(Loops):
 
     def _array_member(self, name: str, t: CArray, given: dict[str, Param], node: Any) -> Value:
         """An array member: its elements are parameters, copied into a private array that can be indexed."""
-        if not isinstance(t.elem, Scalar | Vec):
-            self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' of type '{show(t)}' is not supported", node,
-                      hint="pass a pointer to the array")  # fmt: skip
-        array = fresh(name, Array(t.elem, (i32(t.n or 1),), "local"))
-        self.emit(Alloc(array, loc=self.loc))
-        for k in range(t.n or 0):
-            self.emit(Store(array, (i32(k),), Var(given[f"{name}_{k}"].sym), loc=self.loc))
-        return ArrayVal(array, (), t)
+        array = self.declare_array(name, t, node)
+        self._fill(array, name, t, given, node)
+        return array
+
+    def _fill(self, place: Value, name: str, t: Type, given: dict[str, Param], node: Any) -> None:
+        if isinstance(t, CArray):
+            for k in range(t.n or 0):
+                self._fill(self.subscript(place, i32(k), node), f"{name}_{k}", t.elem, given, node)
+            return
+        self.store(place, self.load(self.parameter_value(name, t, given, False, node), node), node)
 
 
 def is_local(node: Any) -> bool:

@@ -18,11 +18,14 @@ class DeclParser(NameParser):
     """Declarations. CUDA's qualifiers travel in ``Decl.funcspec``; ``__launch_bounds__`` there as a (name,
     args) pair."""
 
+    _need_type = False
+
     # ------------------------------------------------------------------ specifiers
     def _parse_specifiers(self, *, allow_storage_and_function):
         spec: Any = None
         saw_type = False
         first = None
+        need_type, self._need_type = self._need_type, False
 
         def add(new, kind):
             nonlocal spec
@@ -72,7 +75,7 @@ class DeclParser(NameParser):
                 add(self._parse_named_type(), "type")
                 saw_type = True
             elif kind in ("TYPEID", "ID", "COLONCOLON"):
-                if kind == "ID" and not self._starts_declaration():
+                if kind == "ID" and not need_type and not self._starts_declaration():
                     break
                 add(self._parse_named_type(), "type")
                 saw_type = True
@@ -248,6 +251,7 @@ class DeclParser(NameParser):
         return c_ast.FuncDecl(args, None, base_decl.coord)
 
     def _parse_parameter_declaration_body(self):
+        self._need_type = True  # a parameter starts with its type, known or not
         spec, _, coord = self._parse_declaration_specifiers(allow_no_type=False)
         decl = None
         pack = self._peek_type() == "ELLIPSIS"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pycparser import c_ast
 
 from ..diagnostics import KtcError
-from .cxx_ast import Construct, CxxCast, Lambda, Launch, NamedType, PackExpansion, QualName
+from .cxx_ast import Construct, CxxCast, Fold, Lambda, Launch, NamedType, PackExpansion, QualName
 from .parse_decls import DeclParser
 from .parse_names import BASIC_TYPES
 
@@ -203,9 +203,10 @@ class ExprParser(DeclParser):
                 self._unsupported("a statement expression '({ ... })'", coord, "write it as a function")
             if self._peek_type() == "ELLIPSIS":
                 return self._parse_fold(coord)
+            fold = self._try_binary_fold(coord)
+            if fold is not None:
+                return fold
             expr = self._parse_bracketed(self._parse_expression)
-            if self._peek_type() in PRECEDENCE and self._peek_type(2) == "ELLIPSIS":
-                return self._parse_fold(coord, expr)
             self._expect("RPAREN")
             return expr
         if kind == "THIS":
@@ -217,17 +218,45 @@ class ExprParser(DeclParser):
             return super()._parse_primary_expression()
         self._parse_error(f"expected an expression before '{tok.value}'", coord)
 
-    def _parse_fold(self, coord, left=None):
-        """``(... op pack)`` or ``(pack op ...)``."""
-        if left is None:
-            self._advance()
-            op = self._advance().value
-            left = self._parse_bracketed(self._parse_cast_expression)
-        else:
-            op = self._advance().value
-            self._advance()
+    def _parse_fold(self, coord):
+        """``(... op pack)``."""
+        self._advance()
+        op = self._advance().value
+        pack = self._parse_bracketed(self._parse_cast_expression)
         self._expect("RPAREN")
-        return c_ast.UnaryOp("fold" + op, PackExpansion(left, coord=coord), coord)
+        return Fold(op, PackExpansion(pack, coord=coord), None, False, coord=coord)
+
+    def _try_binary_fold(self, coord):
+        """``(pack op ...)``, ``(pack op ... op init)`` or ``(init op ... op pack)``; None (nothing read) if not one."""
+        if not self._fold_ahead():
+            return None
+        left = self._parse_bracketed(self._parse_cast_expression)
+        op = self._advance().value
+        self._expect("ELLIPSIS")
+        if self._accept("RPAREN"):
+            return Fold(op, PackExpansion(left, coord=coord), None, True, coord=coord)
+        self._advance()  # the same operator
+        right = self._parse_bracketed(self._parse_cast_expression)
+        self._expect("RPAREN")
+        return Fold(op, PackExpansion(left, coord=coord), right, True, coord=coord)
+
+    def _fold_ahead(self) -> bool:
+        """Whether the bracket that is open holds ``op ...`` at its own depth."""
+        buffer, at, depth = self._tokens._buffer, self._mark(), 0
+        while (tok := buffer[at]) is not None:
+            if tok.type in ("LPAREN", "LBRACKET", "LBRACE"):
+                depth += 1
+            elif tok.type in ("RPAREN", "RBRACKET", "RBRACE"):
+                if depth == 0:
+                    return False
+                depth -= 1
+            elif tok.type == "SEMI":
+                return False
+            elif tok.type == "ELLIPSIS" and depth == 0:
+                before = buffer[at - 1]
+                return before is not None and before.type in (*PRECEDENCE, "COMMA")
+            at += 1
+        return False
 
     def _parse_name_expression(self):
         tok = self._peek()

@@ -21,7 +21,7 @@ DEVICE_SPECS = frozenset({"__global__", "__device__"})
 class FunctionParser(RecordParser):
     """Functions, after their specifiers and declarator."""
 
-    _dialect: Dialect
+    _language: Dialect
     _record: list[str]
     _in_template = 0
 
@@ -64,7 +64,7 @@ class FunctionParser(RecordParser):
         inits = self._parse_member_inits() if self._accept("COLON") else []
         body = None
         if self._peek_type() == "LBRACE":
-            device = bool(DEVICE_SPECS & set(specs)) or "constexpr" in specs or self._record or self._dialect is OPENCL
+            device = bool(DEVICE_SPECS & set(specs)) or "constexpr" in specs or self._record or self._language is OPENCL
             self._host_body = not device
             body = None if device or self._in_template else self._skipped_body(node)
             if body is None:

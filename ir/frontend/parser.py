@@ -31,7 +31,7 @@ class CudaParser(FunctionParser):
     def __init__(self, libraries: Sequence[Library] = (), dialect: Dialect = CUDA) -> None:
         super().__init__(lexer=CudaLexer, dialect="c23")
         self.clex.words = dialect.words
-        self._dialect = dialect
+        self._language = dialect
         self._libraries = tuple(libraries)
         self._templates: set[str] = set().union(*(lib.templates for lib in self._libraries))
         self._namespace_aliases: dict[str, list[NamePart]] = {}
@@ -49,7 +49,7 @@ class CudaParser(FunctionParser):
 
     def parse_unit(self, text: str, filename: str) -> list[c_ast.Node]:
         """Top-level declarations of ``text``; what does not parse becomes a ``Bad`` node."""
-        self._scope_stack = [dict.fromkeys((*TYPE_NAMES, *self._dialect.types), True)]
+        self._scope_stack = [dict.fromkeys((*TYPE_NAMES, *self._language.types), True)]
         self._scope_stack[0].update(dict.fromkeys(self._library_types.get("", ()), True))
         self._typedef_checked_token = None
         self.clex.input(text, filename)
@@ -276,7 +276,7 @@ class CudaParser(FunctionParser):
     def _build_declarations(self, **given):
         """OpenCL's address space of what a pointer points to is no property of the pointer variable."""
         decls = super()._build_declarations(**given)
-        if self._dialect is OPENCL:
+        if self._language is OPENCL:
             for d in decls:
                 if isinstance(getattr(d, "type", None), c_ast.PtrDecl) and d.funcspec:
                     d.funcspec = [POINTS_TO.get(s, s) for s in d.funcspec if isinstance(s, str)]

@@ -112,7 +112,7 @@ class RecordTypes(Memory):
                         for position, e in enumerate(item.values or []):
                             member = partial(outer.member_enumerator, t, entity, bound, item, position)
                             scope.names[e.name] = LazyVal(member)
-                    elif isinstance(item, c_ast.Decl) and "static" in (item.storage or []) and item.init is not None:
+                    elif isinstance(item, c_ast.Decl) and "static" in (item.storage or []):
                         scope.names[item.name] = LazyVal(partial(outer.static_member, t, item.name, None))
                 return scope
 
@@ -151,14 +151,18 @@ class RecordTypes(Memory):
     def static_member(self, t: RecordType, name: str, node: Any) -> Value | None:
         """A static constant or enumerator of the record."""
         for item, entity, bound in list(self._members(t)):
-            if (
-                isinstance(item, c_ast.Decl)
-                and item.name == name
-                and "static" in (item.storage or [])
-                and item.init is not None
-            ):
-                with self.record_scope(t, entity, bound):
-                    args = item.init.args if hasattr(item.init, "args") else [item.init]
+            if isinstance(item, c_ast.Decl) and item.name == name and "static" in (item.storage or []):
+                init, own = item.init, {}
+                if init is None:
+                    init, own = self._outside(entity, bound, name)
+                if init is None:
+                    return None
+                with self.record_scope(t, entity, bound) as scope:
+                    scope.names.update(own)
+                    scope.names.pop(name, None)
+                    if isinstance(item.type, c_ast.ArrayDecl):
+                        return self.static_table(t, item, init)
+                    args = init.args if hasattr(init, "args") else [init]
                     v = self.initial_value(self.resolve(item.type), args, True, node)
                     return v
             if isinstance(item, c_ast.Enum):
@@ -166,6 +170,14 @@ class RecordTypes(Memory):
                     if e.name == name:
                         return self.member_enumerator(t, entity, bound, item, position)
         return None
+
+    def _outside(self, entity: Entity, bound: dict[str, Value], name: str) -> tuple[Any, dict[str, Value]]:
+        """The initialiser that a static member is given outside its class, and that definition's parameters."""
+        for d in self.program.variables.get(f"{entity.name}::{name}", []):
+            if d.node.init is not None:
+                ours = [p.name for p in entity.params or ()]
+                return d.node.init, {p.name: bound[o] for p, o in zip(d.params or (), ours)}
+        return None, {}
 
     def member_alias(self, t: RecordType, entity: Entity, bound: dict[str, Value], item: Any) -> Value:
         """A type that the record names."""

@@ -7,13 +7,13 @@ from typing import Any
 from ..nodes import Call, Const, Eval, Expr, Str, Var
 from ..types import F32, F64, I32, U32, Scalar
 from . import constants
-from .cxx_types import Pointer, show, size_of
+from .block_copy import BlockCopies
+from .cxx_types import show
 from .places import bitcast
-from .records import Records
-from .values import NullVal, OpaqueVal, PtrToPlace, PtrVal, RVal, Value
+from .values import NullVal, OpaqueVal, PtrVal, RVal, Value
 
 
-class SpecialCalls(Records):
+class SpecialCalls(BlockCopies):
     """Calls that no row of the table can describe."""
 
     def special_call(
@@ -40,30 +40,13 @@ class SpecialCalls(Records):
             self.store(left, self.load(right), node)
             self.store(right, old, node)
             return NO_VALUE
-        if name == "memcpy" and len(raw) == 3:
-            return self._memcpy(raw, node)
+        if name in ("memcpy", "memset", "memmove") and len(raw) == 3 and not self.program.functions.get(name):
+            return self.copy_memory(raw, node) if name != "memset" else self.fill_memory(raw, node)
         if name == "printf" and raw and not self.program.functions.get(name):
             return self._printf(raw, node)
         if name in ("sincosf", "sincos", "__sincosf") and len(raw) == 3:
             return self._sincos(name, raw, node)
         return None
-
-    def _memcpy(self, raw: list, node: Any) -> Value:
-        """``memcpy`` between a variable and memory: a reinterpreting load or store of the variable's size."""
-        dst, src = (self.load(self.eval(a), a) for a in raw[:2])
-        n = self.const_int(raw[2], "the size of memcpy")
-        whole = dst if isinstance(dst, PtrToPlace) else src
-        if not isinstance(whole, PtrToPlace) or size_of(self.type_of(whole.place)) != n:
-            self.fail(
-                "E-UNSUPPORTED-CALL", "memcpy other than to or from one whole variable", node, hint="write a loop"
-            )
-        t = self.type_of(whole.place)
-        places = []
-        for p in (dst, src):
-            p = self.recast_pointer(p, Pointer(t), node)
-            places.append(self._pointee(p, node))
-        self.store(places[0], self.load(places[1]), node)
-        return NO_VALUE
 
     def _printf(self, raw: list, node: Any) -> Value:
         """``printf`` with C's promotions of the arguments: numbers and string literals."""
@@ -90,9 +73,6 @@ class SpecialCalls(Records):
             place = self.deref(p, None, node) if isinstance(p, PtrVal) else self.view(p, None, node)  # type: ignore[arg-type]
             self.store(place, RVal(Call(fast + fn, (x,), x.type)), node)
         return NO_VALUE
-
-    def _pointee(self, v: Value, node: Any) -> Value:
-        return self.deref(v, None, node) if isinstance(v, PtrVal) else self.view(v, None, node)  # type: ignore[arg-type]
 
 
 FULL_MASK = Const(0xFFFFFFFF, U32, "0xffffffff")

@@ -10,7 +10,7 @@ from pycparser import c_ast
 from ..nodes import Break, Continue, Decl, Eval, If, Load, Stmt, Var, fresh
 from ..nodes import Const as ConstExpr
 from ..walk import walk_expr
-from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, RangeFor, Record, Using
+from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, Record, Using
 from .cxx_types import CArray, RecordType, show
 from .declare import Declarations
 from .library import in_library
@@ -172,16 +172,13 @@ class Stmts(Returns):
     def _switch(self, node: c_ast.Switch, pragma: Any) -> None:
         self.statement(self.switch_as_ifs(node))
 
-    def _range_for(self, node: RangeFor, pragma: Any) -> None:
-        self.fail("E-UNSUPPORTED-RANGE-FOR", "a range-based for loop", node, hint="write it with an index")
-
 
 _HANDLERS: dict[type, Any] = {
     c_ast.If: Stmts._if, IfConstexpr: Stmts._if_constexpr, c_ast.Compound: Stmts._compound, c_ast.Break: Stmts._break,
     c_ast.Continue: Stmts._continue, c_ast.Return: Stmts._return, c_ast.EmptyStatement: Stmts._nothing,
     c_ast.StaticAssert: Stmts._static_assert, Alias: Stmts._alias, c_ast.Typedef: Stmts._alias, Record: Stmts._record,
     Asm: Stmts._asm, Bindings: Stmts._bindings, Bad: Stmts._bad, c_ast.Goto: Stmts._goto, c_ast.Label: Stmts._goto,
-    c_ast.Switch: Stmts._switch, RangeFor: Stmts._range_for, Using: Stmts._nothing, c_ast.Pragma: Stmts._nothing,
+    c_ast.Switch: Stmts._switch, Using: Stmts._nothing, c_ast.Pragma: Stmts._nothing,
     c_ast.Decl: Declarations.declare, c_ast.Enum: Stmts._nothing,
 }  # fmt: skip
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from pycparser import c_ast
 
 from ..types import BOOL, VOID, Scalar, Type, Vec
-from .cxx_ast import NamedType, RefDecl, TemplateParam
+from .cxx_ast import NamedType, QualName, RefDecl, TemplateParam
 from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference
-from .values import RVal, TypeVal, Value
+from .values import RVal, TemplateVal, TypeVal, Value
 
 EXACT, QUALIFIED, PROMOTION, CONVERSION, USER = 0, 1, 2, 4, 8
 """Costs of converting one argument; the overload with the smallest sum wins."""
@@ -52,31 +53,41 @@ def rank(arg: Type, param: Type) -> int | None:
     return None
 
 
-def deduce(node: Any, arg: Type, params: dict[str, TemplateParam], found: dict[str, Value]) -> bool:
+FindAlias: TypeAlias = Callable[[QualName], Any] | None
+"""The alias template that a name means, or None."""
+
+
+def deduce(
+    node: Any, arg: Type, params: dict[str, TemplateParam], found: dict[str, Value], alias: FindAlias = None
+) -> bool:
     """Match the syntax of a parameter's type against an argument's type, filling ``found``.
 
     Returns False on a contradiction; a type that mentions no parameter matches anything here (ranking checks it).
     """
     if isinstance(node, c_ast.Decl | c_ast.Typename):
-        return deduce(node.type, arg, params, found)
+        return deduce(node.type, arg, params, found, alias)
     if isinstance(node, c_ast.TypeDecl):
-        return deduce(node.type, arg, params, found)
+        return deduce(node.type, arg, params, found, alias)
     if isinstance(node, RefDecl):
-        return deduce(node.type, arg.elem if isinstance(arg, Reference) else arg, params, found)
+        return deduce(node.type, arg.elem if isinstance(arg, Reference) else arg, params, found, alias)
     if isinstance(node, c_ast.PtrDecl):
         if isinstance(arg, CArray):
             arg = Pointer(arg.elem)
-        return deduce(node.type, arg.elem, params, found) if isinstance(arg, Pointer) else not _mentions(node, params)
+        return (
+            deduce(node.type, arg.elem, params, found, alias)
+            if isinstance(arg, Pointer)
+            else not _mentions(node, params)
+        )
     if isinstance(node, c_ast.ArrayDecl):
         if isinstance(arg, Pointer):
-            return deduce(node.type, arg.elem, params, found)
+            return deduce(node.type, arg.elem, params, found, alias)
         if not isinstance(arg, CArray):
             return not _mentions(node, params)
         if isinstance(node.dim, c_ast.ID) and node.dim.name in params and arg.n is not None:
             from ..nodes import i32
 
             found.setdefault(node.dim.name, RVal(i32(arg.n)))
-        return deduce(node.type, arg.elem, params, found)
+        return deduce(node.type, arg.elem, params, found, alias)
     if isinstance(node, NamedType):
         last = node.name.parts[-1]
         if len(node.name.parts) == 1 and last.args is None and last.name in params:
@@ -85,16 +96,42 @@ def deduce(node: Any, arg: Type, params: dict[str, TemplateParam], found: dict[s
             old = found.setdefault(last.name, TypeVal(arg))
             return isinstance(old, TypeVal) and (old.type == arg or _same_pointer(old.type, arg))
         if last.args is not None and isinstance(arg, RecordType) and arg.name == last.name:
-            for a, actual in zip(last.args, arg.args):
-                if isinstance(a, c_ast.ID) and a.name in params:
-                    found.setdefault(a.name, actual)  # type: ignore[arg-type]
-                elif (
-                    isinstance(a, c_ast.Typename)
-                    and isinstance(actual, TypeVal)
-                    and not deduce(a, actual.type, params, found)
-                ):
-                    return False
+            return _deduce_args(last.args, arg.args, params, found, alias)
+        meaning = alias(node.name) if alias is not None and last.args is not None else None
+        if meaning is not None:
+            own: dict[str, Value] = {}
+            theirs = {p.name: p for p in meaning.params}
+            if not deduce(meaning.node.type, arg, theirs, own, alias):
+                return False
+            given = [(a, own[p.name]) for p, a in zip(meaning.params, last.args) if p.name in own]
+            return _deduce_args([a for a, _ in given], [v for _, v in given], params, found, alias)
+        if last.args is not None and last.name in params and isinstance(arg, RecordType):
+            found.setdefault(last.name, TemplateVal(arg.name, (arg.decl[0],), arg.decl[1], arg.owner))
+            return _deduce_args(last.args, arg.args, params, found, alias)
     return True
+
+
+def _deduce_args(
+    patterns: list, actual: Sequence[Any], params: dict[str, TemplateParam], found: dict[str, Value], alias: FindAlias
+) -> bool:
+    """Match template arguments one by one."""
+    for a, v in zip(patterns, actual):
+        name = _plain_name(a)
+        if name is not None and name in params:
+            if found.setdefault(name, v) != v:
+                return False
+        elif isinstance(a, c_ast.Typename) and isinstance(v, TypeVal) and not deduce(a, v.type, params, found, alias):
+            return False
+    return True
+
+
+def _plain_name(a: Any) -> str | None:
+    """The name that a template argument is, if it is nothing but one."""
+    if isinstance(a, c_ast.Typename) and isinstance(a.type, c_ast.TypeDecl):
+        a = a.type.type
+    if isinstance(a, NamedType) and len(a.name.parts) == 1 and a.name.parts[0].args is None:
+        return a.name.parts[0].name
+    return a.name if isinstance(a, c_ast.ID) else None
 
 
 def _same_pointer(a: Type, b: Type) -> bool:

@@ -17,6 +17,7 @@ SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "__pycache__", "node_modules
 
 _KERNEL = re.compile(rb"\b(__global__|__kernel|kernel\s+void)\b")
 _CUDA = re.compile(rb"\b__global__\b")
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 _LAUNCH = re.compile(rb"<<<|\bhipLaunchKernelGGL\b")
 
 
@@ -42,9 +43,21 @@ class Tree:
 
     @cached_property
     def with_kernels(self) -> list[str]:
-        """Files that define or declare a kernel, and units that launch one: units first, then headers."""
-        found = [f for f in self.files if _has_kernel(f)]
+        """Files that define or declare a kernel, units that launch one, and units that include one of those: a kernel
+        may use what its includer defined before. Units first, then headers."""
+        found = {f for f in self.files if _has_kernel(f)}
+        found |= {f for f in self._includers({os.path.basename(f) for f in found}) if not is_header(f)}
         return sorted(found, key=lambda f: (is_header(f), f))
+
+    def _includers(self, names: set[str]) -> set[str]:
+        """Files that include, through others too, a file of one of these names."""
+        includes = {f: {os.path.basename(n) for n in _INCLUDE.findall(read_bytes(f).decode("latin-1"))}
+                    for f in self.files}  # fmt: skip
+        found: set[str] = set()
+        while more := {f for f, named in includes.items() if f not in found and named & names}:
+            found |= more
+            names = {os.path.basename(f) for f in more}
+        return found
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:

@@ -193,3 +193,18 @@ def test_opencl_takes_the_plainest_profile_that_can(tmp_path: Path) -> None:
     assert kernel(result, "scale")["backends"]["opencl"]["profile"] == "opencl-cl12"
     assert kernel(result, "vote")["backends"]["opencl"]["profile"] == "opencl-cl30-subgroups"
     assert result["totals"]["backends"]["opencl"]["profiles"] == {"opencl-cl12": 1, "opencl-cl30-subgroups": 1}
+
+
+def test_a_unit_that_includes_a_kernel_gives_it_the_types_defined_before(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        {
+            "color.cuh": "__global__ void fill(Color *c, Color v) { c[threadIdx.x] = v; }\n",
+            "all.cuh": '#include "color.cuh"\n',
+            "main.cpp": 'typedef unsigned Color;\n#include "all.cuh"\n',
+            "other.cpp": "int main() { return 0; }\n",
+        },
+    )
+    found = run(tmp_path)
+    assert kernel(found, "fill")["params"] == ["u32* c", "u32 v"] and kernel(found, "fill")["unit"] == "main.cpp"
+    assert "other.cpp" not in {f["file"] for f in found["files"]}

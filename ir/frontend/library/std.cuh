@@ -1,0 +1,42 @@
+// The parts of the standard library that device code uses as types: tags, pairs, small arrays, function objects.
+namespace std {
+
+template <class T, T V> struct integral_constant {
+  static constexpr T value = V;
+  using value_type = T;
+  using type = integral_constant<T, V>;
+  __device__ constexpr operator T() const { return V; }
+  __device__ constexpr T operator()() const { return V; }
+};
+template <bool B> using bool_constant = integral_constant<bool, B>;
+using true_type = integral_constant<bool, true>;
+using false_type = integral_constant<bool, false>;
+
+template <class A, class B> struct pair {
+  using first_type = A;
+  using second_type = B;
+  A first;
+  B second;
+};
+template <class A, class B> __device__ pair<A, B> make_pair(A a, B b) { return {a, b}; }
+
+template <class T, unsigned long N> struct array {
+  using value_type = T;
+  T elements[N];
+  __device__ T& operator[](unsigned long i) { return elements[i]; }
+  __device__ constexpr unsigned long size() const { return N; }
+  __device__ T* data() { return elements; }
+  __device__ T* begin() { return elements; }
+  __device__ T* end() { return elements + N; }
+  __device__ T& front() { return elements[0]; }
+  __device__ T& back() { return elements[N - 1]; }
+  __device__ void fill(T v) { for (unsigned long i = 0; i < N; ++i) elements[i] = v; }
+};
+
+template <class T = void> struct plus { __device__ T operator()(T a, T b) const { return a + b; } };
+template <class T = void> struct minus { __device__ T operator()(T a, T b) const { return a - b; } };
+template <class T = void> struct multiplies { __device__ T operator()(T a, T b) const { return a * b; } };
+template <class T = void> struct less { __device__ bool operator()(T a, T b) const { return a < b; } };
+template <class T = void> struct greater { __device__ bool operator()(T a, T b) const { return a > b; } };
+
+}  // namespace std
