@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ktc.ir.field_words import ARITY
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Binary, Call, Const, Expr, Sym
 from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I32, Array, Opaque, Ptr, Scalar, Struct, Type, Vec
@@ -147,7 +148,9 @@ class Dialect(DialectBase):
             if is_known(fn):
                 self.refuse("FUNCTION", f"no function '{fn}' on {t}", self.function_hint(fn))
             return self.foreign_call(fn, args, ty)
-        if found in self.helpers:
+        if found in ARITY:
+            self.need("field")
+        elif found in self.helpers:
             self.need(found)
         if "{" not in found:
             return Piece(f"{found}({', '.join(a.text for a in args)})", POSTFIX, self.result_type(fn, found, ty))

@@ -20,6 +20,7 @@ from .c_family import Statements
 from .c_family_base import const_int
 from .c_family_dialect import Dialect
 from .c_family_kernel import print_kernel
+from .field_text import field_text
 from .profiles import profile_for
 from .system_calls import texture_objects
 
@@ -85,6 +86,8 @@ def _translation_unit(d: Dialect, kernel: Kernel, mode: str, provenance: str | N
         sections.append(includes)
     constants = [d.knob_constant(k.name, kernel.knob_values[k.name]) + _doc(k.doc) for k in knobs]
     sections += [helper.splitlines() for name, helper in d.helper_texts() if name in d.needed]
+    if "field" in d.needed:
+        sections.append(field_text(d.language).splitlines())
     sections += [_struct(d, name) for name in d.structs]
     sections.append(list(parts.top) if parts else constants)
     sections.append(d.late_declarations())

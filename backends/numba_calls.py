@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ktc.ir.field_words import ARITY
 from ktc.ir.nodes import Call
 from ktc.ir.types import Scalar
 
@@ -54,6 +55,8 @@ INT_CALLS: dict[str, tuple[str, str]] = {
     "min": ("min({0}, {1})", ""), "max": ("max({0}, {1})", ""), "abs": ("abs({0})", ""),
     "popc": ("popc({0})", "popc"), "ffs": ("ffs({0})", "ffs"), "brev": ("brev({0})", "brev"),
     "cdiv": ("ceil_div({0}, {1})", "ceil_div"), "byte_perm": ("byte_perm({0}, {1}, {2})", "byte_perm"),
+} | {
+    name: (f"{name}({', '.join(f'{{{k}}}' for k in range(n))})", "field") for name, n in ARITY.items()
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ the ones it uses, dependencies first. Every helper is branch-light so that LLVM 
 
 from __future__ import annotations
 
+from .field_text import NUMBA_TEXT
 from .numba_narrow import NARROW
 
 REDUCTIONS = {
@@ -27,6 +28,7 @@ def reduce_{op}(lanes, t, mask):
 '''
 
 HELPERS: dict[str, tuple[tuple[str, ...], str]] = NARROW | {
+    "field": ((), NUMBA_TEXT),
     # name: (helpers it needs, source)
     "trunc_div": ((), '''
 @njit(**OPTIONS)

@@ -7,6 +7,7 @@ Sources: CUDA Math API 13.0 (single, double, half, integer intrinsics), OpenCL C
 
 from __future__ import annotations
 
+from ktc.ir.field_words import ARITY
 from ktc.ir.types import BF16, F16, F32, F64, I32, I64, U32, U64, Scalar
 
 FLOAT = """
@@ -139,7 +140,8 @@ def _rows(table: str) -> dict[str, tuple[str, ...]]:
     return {cells[0]: tuple(cells[1:]) for line in table.strip().splitlines() if (cells := line.split())}
 
 
-_FLOAT, _INT, DIRECTED_STEMS = _rows(FLOAT), _rows(INT), _rows(DIRECTED)
+_FLOAT, DIRECTED_STEMS = _rows(FLOAT), _rows(DIRECTED)
+_INT = _rows(INT) | {name: (name,) * 5 for name in ARITY}
 _FLOAT_COLUMN = {F32: 0, F64: 1, F16: 2, BF16: 2}
 _INT_COLUMN = {("int", 32): 0, ("uint", 32): 1, ("int", 64): 2, ("uint", 64): 3}
 

@@ -10,8 +10,11 @@ from .ir.diagnostics import KtcError
 
 if TYPE_CHECKING:
     from .api import Program
+    from .backends.base import DeviceInfo, Emitted
+    from .ir.kernel import Kernel
     from .ir.workload import Workload
     from .search.gate import Verdict
+    from .search.worker_protocol import Reply
 
 NO_DEVICE = "none"
 """The ``device`` that asks for the ladder alone."""
@@ -24,6 +27,7 @@ def verify_program(
     device: str | None = None,
     scenarios: Sequence[str] = (),
     seed: int = 0,
+    twin: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Verdict:
     """Verify ``program`` with its knobs at ``values`` (the rest at their defaults) against the kernel it came from.
@@ -31,6 +35,7 @@ def verify_program(
     Args:
         device: where to run both kernels side by side; ``none`` leaves that rung out, None picks the best there is.
         scenarios: sizes for the device's rung; by default a few small awkward ones.
+        twin: on the device, compare the programs' twins in exact arithmetic too, to the bit, at the scenarios' sizes.
         say: told about each stage.
 
     Raises:
@@ -54,7 +59,7 @@ def verify_program(
         verdict = with_texts(verdict, original, candidate, workload, variant=program.variant, seed=seed)
     if not verdict.ok or device == NO_DEVICE:
         return verdict
-    return _on_device(bound, verdict, device, scenarios, seed, say)
+    return _on_device(bound, verdict, device, scenarios, seed, twin, say)
 
 
 def _on_device(
@@ -63,11 +68,12 @@ def _on_device(
     device: str | None,
     scenarios: Sequence[str],
     seed: int,
+    twin: bool,
     say: Callable[[str], None],
 ) -> Verdict:
     """The device's rung on top of a passed ladder, in a process of its own: what hangs or crashes there ends as a
     verdict."""
-    from .search.gate import Rung, Verdict
+    from .search.gate import Rung
     from .search.workers import open_executor
 
     assert bound.workload is not None and bound.original is not None
@@ -79,9 +85,32 @@ def _on_device(
         sizes = [bound.workload.scenario(s).sizes for s in scenarios] or None
         texts = start.lower(info.profile), bound.lower(info.profile)
         path = str(bound.workload.path)
-        reply = executor.verify(*texts, path, variant=bound.variant, sizes=sizes, seed=seed)
+        verdict = _on_top(verdict, executor.verify(*texts, path, variant=bound.variant, sizes=sizes, seed=seed), info)
+        if twin and verdict.ok:
+            say(f"{info.backend}: their twins in exact arithmetic")
+            try:
+                texts = _twin_text(start.kernel, info), _twin_text(bound.kernel, info)
+                reply = executor.verify(*texts, path, variant=bound.variant, sizes=sizes, seed=seed, twin=True)
+                verdict = _on_top(verdict, reply, info)
+            except KtcError as e:  # what has no twin, or none that this device compiles, is left to the other rungs
+                rung = Rung("twin", "skip", f"{e.code}: {e.message}")
+                verdict = dataclasses.replace(verdict, rungs=(*verdict.rungs, rung))
     finally:
         executor.close()
+    return verdict
+
+
+def _twin_text(kernel: Kernel, info: DeviceInfo) -> Emitted:
+    from .backends.emitter import emit
+    from .search.gate import twin
+
+    return emit(twin(kernel), info.profile)
+
+
+def _on_top(verdict: Verdict, reply: Reply, info: DeviceInfo) -> Verdict:
+    """``verdict`` with what the device's process answered."""
+    from .search.gate import Rung, Verdict
+
     message = str(reply.data.get("message", reply.status)).strip()
     if reply.status == "compile-error":
         raise KtcError("E-COMPILE", f"the {info.backend} compiler refuses the output:\n{message}")
@@ -94,7 +123,8 @@ def _on_device(
     else:
         found = Verdict("REJECTED", "device", f"{reply.status}: {message}")
         rungs = (Rung("device", "fail", found.reason),)
-    worst = found if not found.ok else verdict
+    undecided = found.layer == "twin" and found.status == "UNKNOWN"
+    worst = verdict if found.ok or undecided else found
     return dataclasses.replace(worst, rungs=(*verdict.rungs, *rungs), seconds=verdict.seconds + found.seconds)
 
 

@@ -96,16 +96,18 @@ class Measurer:
         return {"outputs": {n: save_array(a, self.folder) for n, a in got.items()}}
 
     def verify(self, m: Mapping[str, Any]) -> dict[str, Any]:
-        """Original against candidate on this device, by :func:`ktc.search.gate.differential`."""
+        """Original against candidate on this device, by :func:`ktc.search.gate.differential` (or as twins)."""
         from ktc.ir.workload import Workload
 
-        from .gate import differential
+        from .gate import differential, twin_differential
 
         (a, exe_a), (b, exe_b) = self._executable(m["original"]), self._executable(m["code"])
-        verdict = differential(
-            self.runtime, a, b, Workload.load(m["workload"]), variant=m["variant"], sizes=m["sizes"], count=m["count"],
-            seed=m["seed"], executables=(exe_a, exe_b),
-        )  # fmt: skip
+        same: dict[str, Any] = {"variant": m["variant"], "sizes": m["sizes"], "seed": m["seed"]}
+        pair, workload = (exe_a, exe_b), Workload.load(m["workload"])
+        if m.get("twin"):
+            verdict = twin_differential(self.runtime, a, b, workload, executables=pair, **same)
+        else:
+            verdict = differential(self.runtime, a, b, workload, count=m["count"], executables=pair, **same)
         return {"verdict": json.loads(json.dumps(dataclasses.asdict(verdict), default=str)), "accepted": verdict.ok}
 
     def time(self, m: Mapping[str, Any]) -> dict[str, Any]:

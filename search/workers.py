@@ -75,7 +75,7 @@ class Executor(Protocol):
 
     def verify(
         self, original: Emitted, candidate: Emitted, workload: str, *, variant: str | None = None,
-        sizes: Iterable[Mapping[str, int]] | None = None, count: int = 4, seed: int = 0,
+        sizes: Iterable[Mapping[str, int]] | None = None, count: int = 4, seed: int = 0, twin: bool = False,
     ) -> Reply: ...  # fmt: skip
 
     def time(
@@ -171,13 +171,16 @@ class LocalExecutor:
 
     def verify(
         self, original: Emitted, candidate: Emitted, workload: str, *, variant: str | None = None,
-        sizes: Iterable[Mapping[str, int]] | None = None, count: int = 4, seed: int = 0,
+        sizes: Iterable[Mapping[str, int]] | None = None, count: int = 4, seed: int = 0, twin: bool = False,
     ) -> Reply:  # fmt: skip
-        """The differential gate in the measuring process; ``data['accepted']`` and ``data['verdict']``."""
+        """The differential gate in the measuring process; ``data['accepted']`` and ``data['verdict']``.
+
+        ``twin``: the texts are twins, compared to the bit (:mod:`ktc.search.verification.twin`).
+        """
         request = {
             "do": "verify", "original": code_to_json(original), "code": code_to_json(candidate), "workload": workload,
             "variant": variant, "sizes": None if sizes is None else [dict(s) for s in sizes], "count": count,
-            "seed": seed,
+            "seed": seed, "twin": twin,
         }  # fmt: skip
         return self._on_device(request, self.deadlines.verify)
 

@@ -134,6 +134,10 @@ class Domain(ABC):
             if fn in MIXED and self.exact:
                 raise Unsupported(f"no exact meaning for the function '{fn}'")
             return self.float_call(fn, args, t)
+        if fn.startswith("field_"):
+            from .field_calls import FIELD_CALLS
+
+            return FIELD_CALLS[fn](*args)
         if fn not in integers.FUNCTIONS:
             raise Unsupported(f"no meaning for the integer function '{fn}'")
         return integers.FUNCTIONS[fn](*args)

@@ -20,14 +20,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..field_words import P, Q
 from ..types import Scalar
 from . import integers
 from .domain import Domain
 from .keyed import HUGE, dyadic, keyed
 from .realmath import OPERATORS, plain_name
 
-P = 2147483579
-Q = 1073741789
 _G = 4  # a square, not 1: it generates the subgroup of order Q, because Q is prime
 _MOD = {0: np.uint64(P), 1: np.uint64(Q)}
 _NO_Q = np.uint64(Q)

@@ -5,10 +5,11 @@ Equal arguments give equal results, different ones give unrelated results, so a 
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 import numpy as np
+
+from ..field_words import seed_of
 
 
 def mix(x):
@@ -21,7 +22,12 @@ def mix(x):
 
 def keyed(name: str, *args) -> np.ndarray:
     """A 64-bit hash of the function's name and its arguments, element by element."""
-    h: Any = np.uint64(zlib.crc32(name.encode()) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF)
+    return hashed(np.uint64(seed_of(name)), *args)
+
+
+def hashed(seed, *args) -> np.ndarray:
+    """A 64-bit hash of the arguments, one after another."""
+    h: Any = seed
     with np.errstate(over="ignore"):
         for a in args:
             h = mix(np.asarray(a).astype(np.uint64) + h * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))

@@ -97,8 +97,8 @@ class Shadow:
             peek = self._concurrent(self.peeks, order, frame, pos, ids)
             if peek is not None:
                 self._report(state, order, pos, ids, peek, how, "an atomic read")
-        kept = writer is not None and how == "atomic"
-        self.writes.remember(pos, ids, order.now, writer >= 0 if kept else None)
+        beside = writer >= 0 if writer is not None and how == "atomic" else None
+        self.writes.remember(pos, ids, order.now, beside)
         self.plain[pos] = how != "atomic"
         if how == "write":
             self._same_statement(state, order, pos, ids, value)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ktc.api import Program
 
 Json = Annotated[bool, Option("--json", help="Machine-readable output: one JSON document on standard output.")]
+Twin = Annotated[
+    bool,
+    Option("--twin", help="Compare in exact modular arithmetic on the device too, at the scenarios' full sizes."),
+]
 Passes = Annotated[
     str,
     Option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
 
-from .options import Device, Json, Passes, Scenarios, Seed, Sets, apply_script, knob_values, with_program
+from .options import Device, Json, Passes, Scenarios, Seed, Sets, Twin, apply_script, knob_values, with_program
 from .output import print_json, progress, styled, table
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def verify(
     device: Device = "",
     scenario: Scenarios = [],  # noqa: B006
     seed: Seed = 0,
+    twin: Twin = False,
     json_: Json = False,
 ) -> None:
     """Check a script against the original kernel: interpreter, exact arithmetic, sanitizers, the device.
@@ -29,12 +30,13 @@ def verify(
     Examples:
       ktc verify kernels/serving/silu_and_mul -p raise
       ktc verify k.cu -p @best.ktp --set V=8 --device opencl
+      ktc verify kernels/dense/sgemm -p raise --twin --scenario large-4096
     """
     program = apply_script(program, passes)
     values = knob_values(sets)
     with progress("verifying", quiet=json_) as bar:
         verdict = program.verify(
-            values=values, device=device or None, scenarios=tuple(scenario), seed=seed, say=bar.say
+            values=values, device=device or None, scenarios=tuple(scenario), seed=seed, twin=twin, say=bar.say
         )
     if json_:
         print_json(verdict.to_json())
