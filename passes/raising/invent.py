@@ -171,7 +171,7 @@ def _acceptable(kernel: Kernel, scalars: dict[str, int | float]) -> bool:
     volume = 1
     for v in scalars.values():
         volume *= max(1, v) if isinstance(v, int) else 1
-    return volume <= MAX_VOLUME and all(evaluate(a.expr, env) in (True, None) for a in kernel.assumptions)  # type: ignore[arg-type]
+    return volume <= MAX_VOLUME and all(evaluate(a.expr, env) in (True, None) for a in kernel.assumptions)  # type: ignore[arg-type, operator]
 
 
 def _buffers(kernel: Kernel, seed: int, permuted: bool, threads: int) -> dict[str, np.ndarray]:
