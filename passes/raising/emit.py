@@ -6,9 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 
 from ktc.ir.fold import i32
-from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, HwIndex, If, Level, Par, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, HwIndex, If, Level, Par, Reduce, Scan, Stmt, Sym, Var, fresh
 from ktc.ir.types import I32
-from ktc.ir.walk import declared, rename, walk
+from ktc.ir.walk import declared, rename, substitute, walk
 
 from .items import Control, Item, Plain, Segment, Team
 from .privates import Rows, expandable, prologue, recomputable, row_type, touched
@@ -31,7 +31,7 @@ class Emitter:
         segments: dict[int, tuple[Segment, int]] = {}
         _collect(items, 0, segments)
         varying = self.varying
-        source = tuple(s for seg, _ in segments.values() for s in seg.stmts)
+        source = tuple(s for seg, _ in segments.values() for s in seg.all)
         again = recomputable(body + source, varying)
         where: dict[Sym, set[int]] = {}
         home: dict[Sym, int] = {}
@@ -39,11 +39,11 @@ class Emitter:
         private -= {s.var for s in walk(source) if isinstance(s, For)}
         private |= {s.sym for s in walk(source) if isinstance(s, Alloc) and is_local_array(s.sym)}
         for key, (seg, _) in segments.items():
-            bare = {s.sym for s in seg.stmts if isinstance(s, Decl | Alloc) and _bare(s)}
-            for sym in touched(tuple(s for s in seg.stmts if not _bare(s)), [a.value for a in seg.accs]):
+            bare = {s.sym for s in seg.all if isinstance(s, Decl | Alloc) and _bare(s)}
+            for sym in touched(tuple(s for s in seg.all if not _bare(s)), seg.values):
                 if sym in private and (not hasattr(sym.type, "space") or is_local_array(sym)):
                     where.setdefault(sym, set()).add(key)
-            for sym in {s.sym for s in walk(tuple(seg.stmts)) if isinstance(s, Decl | Alloc)}:
+            for sym in {s.sym for s in walk(tuple(seg.all)) if isinstance(s, Decl | Alloc)}:
                 home.setdefault(sym, key)
             for sym in bare:
                 home[sym] = key
@@ -88,6 +88,8 @@ class Emitter:
     def _loops(self, seg: Segment) -> Body:
         stmts = tuple(s for s in seg.stmts if not (isinstance(s, Decl | Alloc) and s.sym in self.bare_dropped))
         stmts = (*self.moved.get(id(seg), ()), *stmts)
+        if seg.scan is not None:
+            return self._running(seg, seg.scan, stmts)
         if not stmts and not seg.accs:
             return ()
         first = prologue((*stmts, *(Decl(fresh("_", I32), a.value) for a in seg.accs)), self.again)
@@ -111,6 +113,23 @@ class Emitter:
             body = (Reduce(here, v, i32(0), n, dist, body, loc=loc, tags=tags),)
             accs = [dataclasses.replace(a, value=Var(s)) for a, s in zip(accs, syms)]
         return body
+
+    def _running(self, seg: Segment, scan: Scan, stmts: Body) -> Body:
+        """A scan over the team, of one axis; what follows sees the running value."""
+        ((axis, name, n),) = self.team.axes
+        v = fresh(name, I32)
+        hw: dict[HwIndex, Expr] = {HwIndex("thread", axis): Var(v)}
+        after = tuple(s for s in seg.after if not (isinstance(s, Decl | Alloc) and s.sym in self.bare_dropped))
+        first = prologue((*stmts, *after, Decl(fresh("_", I32), scan.acc.value)), self.again)
+        env = {d.sym: fresh(d.sym.name, d.sym.type) for d in (*first, *stmts, *after) if isinstance(d, Decl)
+               and d.sym in self.again}  # fmt: skip
+        rows = Rows((Var(v),), self.rows)
+        body, then = (rename(with_hardware(rows.apply(b), hw), env) for b in ((*first, *stmts), after))
+        seen = {s.sym: Var(scan.acc.sym) for s in then if isinstance(s, Decl) and s.init == Var(scan.acc.sym)}
+        then = substitute(tuple(s for s in then if not (isinstance(s, Decl) and s.sym in seen)), seen)
+        acc = dataclasses.replace(scan.acc, value=_one_expr(rows, scan.acc.value, hw, env))
+        tags = frozenset({f"loop:{v.name}"})
+        return (dataclasses.replace(scan, acc=acc, var=v, hi=n, body=body, then=then, tags=tags),)
 
 
 def _one_expr(rows: Rows, e: Expr, hw: dict[HwIndex, Expr], env: dict[Sym, Sym]) -> Expr:

@@ -34,6 +34,7 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Var,
+    WarpOp,
     While,
     fresh,
 )  # fmt: skip
@@ -52,7 +53,7 @@ from ktc.ir.walk import (
     walk_expr,
 )
 
-from .meanings import Steps
+from .meanings import Prefix, Steps
 from .normal import bubbled, own_cells, rejoined, split_effects, temporaries
 from .privates import recomputable
 from .probe import Probe
@@ -160,12 +161,12 @@ class Exchange:
         if cells is None or not (values or cells):
             return None
         outcome = self.probe.summarise(region, inputs, values, cells, {**self.constants, **self.again})
-        if outcome is None:
+        if outcome is None or (any(isinstance(m, Prefix) for m in outcome.values()) and set(self.team) != {"x"}):
             return None
         return self._replace(region, rest, values, cells, outcome, here)
 
     def _cells(self, region: Body, rest: Body) -> list[tuple[Sym, tuple[Expr, ...]]] | None:
-        """Shared elements of the region that are read after it; None when not at constant places."""
+        """Shared elements of the region that are read after it; None when not at places known at its end."""
         arrays = {b for b in assigned(region) if is_shared(b)}
         out: list[tuple[Sym, tuple[Expr, ...]]] = []
         for s in rest:
@@ -173,36 +174,53 @@ class Exchange:
                 arrays.discard(b)
             for e in all_exprs((s,)):
                 if isinstance(e, Load) and e.buffer in arrays:
-                    if not all(is_const(i) for i in e.index):
+                    if not self._known_place(e.index, region, rest):
                         return None
                     if (e.buffer, e.index) not in out:
                         out.append((e.buffer, e.index))
         return out
+
+    def _known_place(self, index: tuple[Expr, ...], region: Body, rest: Body) -> bool:
+        """Whether each thread knows ``index`` when ``region`` ends and it stays so."""
+        if all(is_const(i) for i in index):
+            return True
+        if any(isinstance(x, Load | WarpOp) for i in index for x in walk_expr(i)):
+            return False
+        top = {s.sym for s in region if isinstance(s, Decl)}
+        known = (self.again.keys() | self.constants.keys() | top) - assigned(rest)
+        return all(v in known for i in index for v in used(i))
 
     def _overwrites(self, s: Stmt, b: Sym) -> bool:
         return isinstance(s, Store) and s.buffer == b and self.probe.injective(s.index)
 
     def _replace(self, region: Body, rest: Body, values, cells, outcome, here) -> tuple[Body, Body]:
         steps = Steps()
+        for key in (*cells, *values):
+            if isinstance(outcome[key], Prefix):
+                outcome[key].steps(steps, _called(key))
+        for cell in cells:
+            made = outcome[cell].steps(steps, cell[0].name)
+            rest = self._read_instead(rest, cell, cast(Var(made), scalar_of(cell[0].type)))
         for v in values:
             result = cast(Var(outcome[v].steps(steps, v.name)), v.type)
             again = v in assigned(rest) or v not in here
             rest = (Assign(v, result), *rest) if again else substitute(rest, {v: result})
-        for cell in cells:
-            made = outcome[cell].steps(steps, cell[0].name)
-            rest = self._read_instead(rest, cell, cast(Var(made), scalar_of(cell[0].type)))
         self.algebraic |= any(m.algebraic for m in outcome.values())
         loc = next((s.loc for s in region if s.loc), None)
-        names = ", ".join(f"{a.op} of {_name(a.value)}" for accs, _ in steps.groups for a in accs)
-        self.regions.append(Region("reduction", names, "found by running the exchange on exact values", loc))
-        out: list[Stmt] = []
         dist = tuple(Level("thread", n, a) for a, n in self.team.items())
+        scans = list(steps.running(product(list(self.team.values())), (*dist, Level("seq")), loc))
+        how = "found by running the exchange on exact values"
+        reduced = [f"{a.op} of {_name(a.value)}" for accs, _ in steps.groups for a in accs]
+        for kind, names in (("reduction", reduced), ("scan", [f"{s.acc.op} of {_name(s.acc.value)}" for s in scans])):
+            if names:
+                self.regions.append(Region(kind, ", ".join(names), how, loc))
+        out: list[Stmt] = []
         for accs, decls in steps.groups:
             total = product(list(self.team.values()))
             if accs:
                 out.append(Reduce(tuple(accs), fresh("t", I32), i32(0), total, dist, (), loc=loc))
             out += decls
-        return tuple(out), rest
+        return (*out, *scans), rest
 
     def _read_instead(self, rest: Body, cell: tuple[Sym, tuple[Expr, ...]], by: Expr) -> Body:
         buffer, index = cell
@@ -267,6 +285,10 @@ def _live_in(region: Body) -> list[Sym]:
 
     go(region, set())
     return list(out)
+
+
+def _called(key: Sym | tuple[Sym, tuple[Expr, ...]]) -> str:
+    return key.name if isinstance(key, Sym) else key[0].name
 
 
 def _name(e: Expr) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ktc.ir.nodes import Acc, Expr, For, If, Stmt, While
+from ktc.ir.nodes import Acc, Expr, For, If, Scan, Stmt, While
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,25 @@ class Team:
 
 @dataclass
 class Segment:
-    """Statements without communication, run by every thread; with ``accs``, their values are reduced over the team."""
+    """Statements without communication, run by every thread.
+
+    With ``accs``, their values are then reduced over the team; with ``scan``, every thread goes on with ``after``, which
+    sees the running value.
+    """
 
     stmts: list[Stmt]
     accs: tuple[Acc, ...] = ()
+    scan: Scan | None = None
+    after: list[Stmt] = field(default_factory=list)
+
+    @property
+    def all(self) -> list[Stmt]:
+        return [*self.stmts, *self.after]
+
+    @property
+    def values(self) -> list[Expr]:
+        """What is reduced or scanned."""
+        return [a.value for a in self.accs] + ([self.scan.acc.value] if self.scan is not None else [])
 
 
 @dataclass

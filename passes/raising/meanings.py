@@ -3,22 +3,26 @@
 Every trial gives the threads distinct (or deliberately tied) exact values and lists the meanings it can tell apart:
 
 * ``Reduced``  one input combined over all threads by + * min max & | ^;
+* ``Prefix``   one input, or two a thread side by side, combined over the threads before, with or without one's own;
+* ``Fixed``    a small number, whatever the threads bring in;
 * ``Picked``   another input of the thread with the greatest (or least) value, ties going to the least or greatest;
 * ``Mean``, ``Moment``  of weighted partial means: what a Welford tree computes, as rational functions.
 """
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import cast
 from ktc.ir.interp.field import P
-from ktc.ir.nodes import Acc, Binary, Body, Decl, Expr, Select, Sym, Var, fresh
-from ktc.ir.types import Scalar, scalar_of
-from ktc.passes.lowering.reduction import identity
+from ktc.ir.nodes import Acc, Binary, Body, Const, Decl, Dist, Expr, Scan, Select, Stmt, Sym, Var, fresh, i32
+from ktc.ir.types import I32, Scalar, scalar_of
+from ktc.passes.lowering.reduction import combine, identity
 
 FLOAT_OPS = ("+", "max", "min", "*")
 INT_OPS = (*FLOAT_OPS, "|", "&", "^")
@@ -31,6 +35,13 @@ FOLDS: dict[str, Callable[[np.ndarray], np.integer]] = {
     "|": np.bitwise_or.reduce,
     "^": np.bitwise_xor.reduce,
 }
+RUNNING: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "+": np.cumsum,
+    "*": np.cumprod,
+    "min": np.minimum.accumulate,
+    "max": np.maximum.accumulate,
+}
+MOST_PAIRED = 4
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,10 @@ class Meaning(ABC):
     def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
         """Whether ``got``, of type ``t``, is this function of the trial's data."""
 
+    def holds(self, trial: Trial, t: Scalar, got: np.ndarray) -> bool:
+        """``fits`` for what each thread ends up with; a meaning that all share is looked up at the first."""
+        return self.fits(trial, t, int(got[0]))
+
     @abstractmethod
     def steps(self, made: Steps, name: str) -> Sym:
         """Adds what computes it to ``made``; the variable that then holds it."""
@@ -69,6 +84,41 @@ class Reduced(Meaning):
 
     def steps(self, made: Steps, name: str) -> Sym:
         return made.reduce(self.op, Var(self.source), name)
+
+
+@dataclass(frozen=True)
+class Prefix(Meaning):
+    """``op`` over all ``sources`` of the threads before, then the first ``own`` of the thread's own."""
+
+    sources: tuple[Sym, ...]
+    op: str
+    own: int
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        return False  # not one value for all
+
+    def holds(self, trial: Trial, t: Scalar, got: np.ndarray) -> bool:
+        data = [trial.data[s] for s in self.sources]
+        if got.size != data[0].size or any(scalar_of(s.type) != t for s in self.sources):
+            return False
+        running = RUNNING[self.op](np.stack(data, axis=1).reshape(-1))
+        at = np.arange(got.size) * len(data) + self.own - 1
+        first = 1 if self.own == 0 else 0  # what stands before everything is the identity, or never used
+        return all(_wrapped(int(a), t) == _wrapped(int(b), t) for a, b in zip(running[at[first:]], got[first:]))
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        return made.scan(self, name)
+
+
+@dataclass(frozen=True)
+class Fixed(Meaning):
+    value: int
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        return got == self.value
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        return made.name(name, Const(self.value, I32))
 
 
 @dataclass(frozen=True)
@@ -139,9 +189,19 @@ class Steps:
         self.groups: list[tuple[list[Acc], list[Decl]]] = [([], [])]
         self.known: dict[tuple[str, Expr], Sym] = {}
         self.level: dict[Sym, int] = {}
+        self.scans: dict[tuple[str, tuple[Sym, ...]], tuple[Sym, dict[int, Sym]]] = {}
+
+    def scan(self, what: Prefix, name: str) -> Sym:
+        """The running value of ``what.sources``: one scan for all that is asked of it."""
+        t = scalar_of(what.sources[0].type)
+        _, asked = self.scans.setdefault((what.op, what.sources), (fresh(name, t), {}))
+        return asked.setdefault(what.own, fresh(name, t))
 
     def reduce(self, op: str, value: Expr, name: str, after: Sym | None = None) -> Sym:
         """The reduction of ``value`` over all threads, once ``after`` is known."""
+        running = self.scans.get((op, (value.sym,))) if isinstance(value, Var) else None
+        if running is not None:
+            return running[0]  # after the loop, the total
         if (op, value) not in self.known:
             t = scalar_of(value.type)
             sym = fresh(name, t)
@@ -152,6 +212,19 @@ class Steps:
             self.known[op, value] = sym
             self.level[sym] = at
         return self.known[op, value]
+
+    def running(self, total: Expr, dist: Dist, loc: Loc | None) -> Iterator[Scan]:
+        """The scans over all threads; their ``then`` names what each thread sees."""
+        for (op, sources), (sym, asked) in self.scans.items():
+            t = scalar_of(sym.type)
+            exclusive = any(own < len(sources) for own in asked)
+            then: list[Stmt] = []
+            for own, seen in asked.items():
+                before = [Var(sym), *(Var(s) for s in sources[:own])] if exclusive else [Var(sym)]
+                then.append(Decl(seen, functools.reduce(lambda a, b, op=op: combine(op, a, b), before), const=True))  # type: ignore[misc]
+            value = functools.reduce(lambda a, b, op=op: combine(op, a, b), [Var(s) for s in sources])  # type: ignore[misc]
+            acc = Acc(sym, op, identity(op, t), value)
+            yield Scan(acc, fresh("t", I32), i32(0), total, dist, (), tuple(then), exclusive, loc=loc)
 
     def name(self, name: str, value: Expr) -> Sym:
         """A plain value of the reductions so far."""
@@ -171,7 +244,9 @@ def trials(inputs: list[Sym], threads: int) -> Iterator[Trial]:
     """Data to run a region on, simplest meanings first."""
     rng = np.random.default_rng(11)
     distinct = {s: (rng.permutation(max(1000, threads))[:threads] + 1).astype(np.int64) for s in inputs}
-    yield Trial("int", distinct, [Reduced(s, op) for s in inputs for op in _ops(scalar_of(s.type))])
+    running = [Prefix(group, op, own) for group in _groups(inputs) for op in ("+", "max", "min", "*")
+               for own in range(len(group) + 1)]  # fmt: skip
+    yield Trial("int", distinct, [*(Reduced(s, op) for s in inputs for op in _ops(scalar_of(s.type))), *running])
     for v in inputs:
         others = [s for s in inputs if s is not v]
         if others:
@@ -185,6 +260,12 @@ def trials(inputs: list[Sym], threads: int) -> Iterator[Trial]:
         moments = [Moment(m, q) for m in means for q in inputs if q not in (m.count, m.mean)]
         plain = [Reduced(s, "+") for s in inputs]
         yield Trial("field", small, [*plain, *means, *moments])
+
+
+def _groups(inputs: list[Sym]) -> list[tuple[Sym, ...]]:
+    """Inputs that one scan may run over: each, and ordered pairs of one type."""
+    pairs = [(a, b) for a in inputs for b in inputs if a is not b and a.type == b.type]
+    return [*((s,) for s in inputs), *(pairs if len(inputs) <= MOST_PAIRED else ())]
 
 
 def _ops(t: Scalar) -> tuple[str, ...]:

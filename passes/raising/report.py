@@ -15,7 +15,7 @@ from .shape import is_shared
 
 @dataclass(frozen=True)
 class Region:
-    """One part. ``kind``: loop | reduction | staged | left | unchecked; ``how``: how found, or why left."""
+    """One part. ``kind``: loop | reduction | scan | staged | left | unchecked; ``how``: how found, or why left."""
 
     kind: str
     what: str

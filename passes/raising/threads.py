@@ -20,6 +20,7 @@ from ktc.ir.nodes import (
     Body,
     Break,
     Continue,
+    Decl,
     Expr,
     Fence,
     For,
@@ -27,6 +28,7 @@ from ktc.ir.nodes import (
     If,
     Reduce,
     Return,
+    Scan,
     Stmt,
     Sym,
     While,
@@ -76,7 +78,7 @@ class ThreadLoops:
 
     def _facts(self, body: Body) -> Uniformity:
         """Uniformity, with uniform variables that a thread loop would have to assign taken as each thread's own."""
-        own: set[Sym] = set()
+        own = {d.sym for s in walk(body) if isinstance(s, Scan) for d in s.then if isinstance(d, Decl)}
         while True:
             facts = uniformity_of(body, own)
             more = {s for s in self._assigned_in_segments(body, facts) if s not in facts.varying}
@@ -97,23 +99,41 @@ class ThreadLoops:
 
     @staticmethod
     def _waits(s: Stmt) -> bool:
-        return any(isinstance(x, Barrier | Fence | Reduce) for x in walk((s,))) or has_warp_op(s)
+        return any(isinstance(x, Barrier | Fence | Reduce | Scan) for x in walk((s,))) or has_warp_op(s)
 
     def _split(self, body: Body) -> list[Item]:
         items: list[Item] = []
         seg: list[Stmt] = []
 
+        running: list[Segment] = []  # the scan whose ``after`` is being collected
+
         def flush() -> None:
-            if seg:
+            if running:
+                running.pop().after.extend(seg)
+            elif seg:
                 items.append(Segment(list(seg)))
-                seg.clear()
+            seg.clear()
 
         for s in body:
             if isinstance(s, Reduce):
+                if running:
+                    flush()
                 items.append(Segment(list(seg), s.accs))
                 seg.clear()
                 continue
+            if isinstance(s, Scan):
+                if running:
+                    flush()
+                running.append(Segment(list(seg), scan=s, after=list(s.then)))
+                items.append(running[0])
+                seg.clear()
+                continue
             once = None if self._waits(s) else self._once(s)
+            if running and once is not None and _pure(once, running[0], seg):
+                items[-1:-1] = [Plain(t) for t in once]
+                continue
+            if running and (once is not None or _total(running[0]) in used_in((s,))):
+                flush()
             if isinstance(s, Barrier | Fence):
                 flush()
             elif once is not None:
@@ -191,6 +211,18 @@ def _clash(seg: list[Stmt], once: Body) -> bool:
     if r & wrote or w & (wrote | read):
         return True
     return bool(assigned(once) & used_in(before) or used_in(once) & (set(declared(before)) | assigned(before)))
+
+
+def _total(seg: Segment) -> Sym:
+    assert seg.scan is not None
+    return seg.scan.acc.sym
+
+
+def _pure(once: Body, seg: Segment, later: list[Stmt]) -> bool:
+    """Whether ``once`` only names values that can be had before ``seg`` too."""
+    made = set(declared(tuple(seg.all))) | assigned((*seg.all, *later)) | {_total(seg)}
+    named = all(isinstance(s, Decl) and s.init is not None and not loads(s) for s in once)
+    return named and not used_in(once) & made
 
 
 def thread_sizes(launch: Launch) -> dict[str, Expr]:
