@@ -16,11 +16,9 @@ from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
     Alloc,
     Assign,
-    Atomic,
     Barrier,
     Body,
-    Break,
-    Continue,
+    Const,
     Decl,
     Expr,
     Fence,
@@ -29,7 +27,6 @@ from ktc.ir.nodes import (
     Level,
     Load,
     Reduce,
-    Return,
     Stmt,
     Store,
     Sym,
@@ -45,7 +42,6 @@ from ktc.ir.walk import (
     assigned,
     declared,
     map_body,
-    stmt_exprs,
     substitute,
     used,
     used_in,
@@ -57,8 +53,9 @@ from .meanings import Prefix, Steps
 from .normal import bubbled, own_cells, rejoined, split_effects, temporaries
 from .privates import recomputable
 from .probe import Probe
+from .regions import communicates, copies, exchanges, live_in, moves_only
 from .report import Region
-from .shape import has_warp_op, is_shared
+from .shape import is_shared
 
 MAX_ENDS = 14
 
@@ -80,6 +77,7 @@ class Exchange:
         self.private = varying
         self.again = recomputable(body, varying)
         self.constants = recomputable(body, set(declared(body)))
+        self.probe.starts = {s.sym: s.init for s in walk(body) if isinstance(s, Decl) and isinstance(s.init, Const)}
         return self._list(body)
 
     def _normal(self, body: Body) -> Body:
@@ -89,13 +87,13 @@ class Exchange:
         def one(body: Body) -> Body:
             inside = []
             for s in body:
-                if isinstance(s, If) and _communicates(s):
+                if isinstance(s, If) and communicates(s):
                     s = dataclasses.replace(s, then=one(s.then), orelse=one(s.orelse))
-                elif isinstance(s, For | While) and _communicates(s):
+                elif isinstance(s, For | While) and communicates(s):
                     s = dataclasses.replace(s, body=one(s.body))
                 inside.append(s)
             body = tuple(inside)
-            if not any(_exchanges(s) for s in body):
+            if not any(exchanges(s) for s in body):
                 return body
             body, more = split_effects(body)
             body, own = own_cells(body, self.probe.injective)
@@ -119,9 +117,9 @@ class Exchange:
                 k = 0
                 continue
             k += 1
-            if isinstance(s, If) and _communicates(s):
+            if isinstance(s, If) and communicates(s):
                 s = dataclasses.replace(s, then=self._list(s.then), orelse=self._list(s.orelse))
-            elif isinstance(s, For | While) and _communicates(s):
+            elif isinstance(s, For | While) and communicates(s):
                 s = dataclasses.replace(s, body=self._list(s.body))
             out.append(s)
         return rejoined(tuple(out), self.made)
@@ -129,7 +127,7 @@ class Exchange:
     def _match(self, body: Body, start: int) -> tuple[Body, Body] | None:
         """The longest understood region of ``body`` that starts at ``start``: its reductions, and what follows."""
         s = body[start]
-        if not _exchanges(s) or isinstance(s, Barrier | Fence):
+        if not exchanges(s) or isinstance(s, Barrier | Fence):
             return None
         for end in self._ends(body, start):
             found = self._understood(body, start, end)
@@ -140,9 +138,9 @@ class Exchange:
     def _ends(self, body: Body, start: int) -> Iterator[int]:
         ends = []
         for k in range(start, len(body)):
-            if not _moves_only(body[k]):
+            if not moves_only(body[k]):
                 break
-            if any(_communicates(s) for s in body[start : k + 1]):
+            if any(communicates(s) for s in body[start : k + 1]):
                 ends.append(k + 1)
         yield from list(reversed(ends))[:MAX_ENDS]
 
@@ -150,7 +148,10 @@ class Exchange:
         region, rest = body[start:end], body[end:]
         private = self.private - self.again.keys()
         mine = set(declared(region))
-        inputs = [v for v in _live_in(region) if v in private and v not in mine and isinstance(v.type, Scalar)]
+        front = copies(body[:start], region)
+        inputs = [
+            v for v in live_in((*front, *region)) if v in private and v not in mine and isinstance(v.type, Scalar)
+        ]
         if not inputs:
             return None
         read_later, here = used_in(rest), set(declared(body))
@@ -160,7 +161,7 @@ class Exchange:
         cells = self._cells(region, rest)
         if cells is None or not (values or cells):
             return None
-        outcome = self.probe.summarise(region, inputs, values, cells, {**self.constants, **self.again})
+        outcome = self.probe.summarise((*front, *region), inputs, values, cells, {**self.constants, **self.again})
         if outcome is None or (any(isinstance(m, Prefix) for m in outcome.values()) and set(self.team) != {"x"}):
             return None
         return self._replace(region, rest, values, cells, outcome, here)
@@ -186,7 +187,7 @@ class Exchange:
             return True
         if any(isinstance(x, Load | WarpOp) for i in index for x in walk_expr(i)):
             return False
-        top = {s.sym for s in region if isinstance(s, Decl)}
+        top = {s.sym for s in region if isinstance(s, Decl)} | (assigned(region) & self.probe.starts.keys())
         known = (self.again.keys() | self.constants.keys() | top) - assigned(rest)
         return all(v in known for i in index for v in used(i))
 
@@ -230,61 +231,6 @@ class Exchange:
             return by if isinstance(e, Load) and e.buffer == buffer and e.index == index else e
 
         return map_body(rest[:cut], lambda s: s, on) + rest[cut:]
-
-
-# -------------------------------------------------------------------------------------------------------- predicates
-
-
-def _communicates(s: Stmt) -> bool:
-    """Whether ``s`` can carry a value from one thread to another."""
-    if any(isinstance(x, Barrier) for x in walk((s,))) or has_warp_op(s):
-        return True
-    return any(isinstance(x, Atomic) and is_shared(x.buffer) for x in walk((s,)))
-
-
-def _exchanges(s: Stmt) -> bool:
-    if _communicates(s):
-        return True
-    return any(isinstance(x, Store) and is_shared(x.buffer) for x in walk((s,)))
-
-
-def _moves_only(s: Stmt) -> bool:
-    """Whether ``s`` touches registers and shared memory only and goes on to the next statement."""
-    for x in walk((s,)):
-        if isinstance(x, Store | Atomic) and getattr(x.buffer.type, "space", "local") not in ("shared", "local"):
-            return False
-        if isinstance(x, Return) or (isinstance(x, Break | Continue) and x is s):
-            return False
-        for e in stmt_exprs(x):
-            for y in walk_expr(e):
-                if isinstance(y, Load) and getattr(y.buffer.type, "space", "local") not in ("shared", "local"):
-                    return False
-    return True
-
-
-def _live_in(region: Body) -> list[Sym]:
-    """Scalars that ``region`` may read before it writes them, in order of first reading."""
-    out: dict[Sym, None] = {}
-
-    def reads(e: Expr, written: set[Sym]) -> None:
-        for x in walk_expr(e):
-            if isinstance(x, Var) and x.sym not in written:
-                out.setdefault(x.sym)
-
-    def go(body: Body, written: set[Sym]) -> set[Sym]:
-        for s in body:
-            for e in stmt_exprs(s):
-                reads(e, written)
-            if isinstance(s, Decl | Assign):
-                written = written | {s.sym}
-            elif isinstance(s, If):
-                written = go(s.then, written) & go(s.orelse, written)
-            elif isinstance(s, For | While):
-                go(s.body, written | ({s.var} if isinstance(s, For) else set()))
-        return written
-
-    go(region, set())
-    return list(out)
 
 
 def _called(key: Sym | tuple[Sym, tuple[Expr, ...]]) -> str:

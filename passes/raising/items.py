@@ -22,8 +22,8 @@ class Team:
 class Segment:
     """Statements without communication, run by every thread.
 
-    With ``accs``, their values are then reduced over the team; with ``scan``, every thread goes on with ``after``, which
-    sees the running value.
+    With ``accs``, their values are then reduced over the team; with ``scan``, every thread goes on with ``after``,
+    which sees the running value.
     """
 
     stmts: list[Stmt]

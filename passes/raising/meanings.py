@@ -243,10 +243,12 @@ class Steps:
 def trials(inputs: list[Sym], threads: int) -> Iterator[Trial]:
     """Data to run a region on, simplest meanings first."""
     rng = np.random.default_rng(11)
-    distinct = {s: (rng.permutation(max(1000, threads))[:threads] + 1).astype(np.int64) for s in inputs}
+    odd = max(1000, threads)  # a product of even numbers soon is zero, whatever they are
+    distinct = {s: (2 * rng.permutation(odd)[:threads] + 1).astype(np.int64) for s in inputs}
     running = [Prefix(group, op, own) for group in _groups(inputs) for op in ("+", "max", "min", "*")
                for own in range(len(group) + 1)]  # fmt: skip
-    yield Trial("int", distinct, [*(Reduced(s, op) for s in inputs for op in _ops(scalar_of(s.type))), *running])
+    reduced = [Reduced(s, op) for s in inputs for op in _ops(scalar_of(s.type))]
+    yield Trial("int", distinct, [*running, *reduced])  # a running value is known by more than one number
     for v in inputs:
         others = [s for s in inputs if s is not v]
         if others:

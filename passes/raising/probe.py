@@ -12,6 +12,7 @@ from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import (
     Alloc,
+    Assign,
     Barrier,
     Body,
     Const,
@@ -23,10 +24,11 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Var,
+    WarpOp,
     fresh,
 )  # fmt: skip
 from ktc.ir.types import I32, Array, Ptr, Scalar, Vec, scalar_of
-from ktc.ir.walk import assigned, declared, used, used_in, walk
+from ktc.ir.walk import assigned, declared, stmt_exprs, used, used_in, walk, walk_expr
 
 from .coordinates import AXES
 from .meanings import Fixed, Meaning, Trial, trials
@@ -45,6 +47,7 @@ class Probe:
         self, launch: Launch, team: frozenset[str], numbers: Mapping[str, int], shared: Mapping[Sym, Stmt]
     ) -> None:
         self.shared, self.numbers = shared, numbers
+        self.starts: Mapping[Sym, Expr] = {}  # what variables made before a region begin with
         sizes = [evaluate(n, numbers) for n in launch.block]
         self.block = tuple(int(n or 1) if a in team else 1 for a, n in zip(AXES, sizes))
         self.threads = int(np.prod(self.block))
@@ -117,6 +120,8 @@ class Probe:
             return None
         for k in left:
             key, t, name = wanted[k]
+            if not isinstance(key, Sym) or not _from_numbers(key, kernel.body):
+                return None
             values = {int(v) for v in (*a[name], *b[name])}
             if not t.is_int or len(values) != 1 or not 0 <= min(values) <= MOST_FIXED:
                 return None
@@ -159,7 +164,7 @@ class Probe:
             front.append(Decl(p, Load(buffer, (tid,))))
         inner = set(declared(region)) | set(inputs)
         outside = {v for v in assigned(region) if v not in inner and isinstance(v.type, Scalar | Vec)}
-        bare = [Decl(v) for v in sorted(outside, key=lambda v: v.id)]
+        bare = [Decl(v, self.starts.get(v)) for v in sorted(outside, key=lambda v: v.id)]
         body = (*front, *bare, *region)
         tail: list[Stmt] = []
         for v in values:
@@ -182,6 +187,12 @@ class Probe:
         one = i32(1)
         launch = Launch((one, one, one), tuple(i32(n) for n in self.block), Const(self.dynamic, I32))  # type: ignore[arg-type]
         return Kernel("region", tuple(params), launch, whole)
+
+
+def _from_numbers(v: Sym, body: Body) -> bool:
+    """Whether everything that is put into ``v`` is arithmetic on other variables."""
+    made = [e for s in walk(body) if isinstance(s, Decl | Assign) and s.sym == v for e in stmt_exprs(s)]
+    return not any(isinstance(x, Load | WarpOp) for e in made for x in walk_expr(e))
 
 
 def _loop_variable(body: Body, v: Sym) -> bool:

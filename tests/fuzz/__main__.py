@@ -87,6 +87,8 @@ def _collect(running: set, total: Counter, failures: list[str]) -> set:
     if failure:
         failures.append(failure)
         print(f"---- {failure}", flush=True)
+    if total["drawn"] // 5000 > (total["drawn"] - counts["drawn"]) // 5000:
+        print(json.dumps({**total, "failures": len(failures)}), file=sys.stderr, flush=True)
     return running - {done}
 
 

@@ -132,7 +132,13 @@ def check(case: Case, counts: Counter, backends: Sequence[str] = (), every: int 
     counts[f"{case.target} text: {text.status}"] += 1
     if text.status == "fail":  # another form: it has to compute the same, as in the verification ladder
         read = read_back(emit(lowered, case.target))
-        found = equivalent(case.before, read, [arguments(case.before, case.sizes)])
+        args = [arguments(case.before, case.sizes)]
+        try:
+            found = equivalent(case.before, read, args)
+        except KtcError as e:  # a constant spelled by its bits has no meaning in the exact domains
+            if e.code != "E-INTERP-UNSUPPORTED":
+                raise
+            found = equivalent(case.before, read, args, ("float",))
         if found is not None:
             raise Wrong(f"{text.detail}\nwhat was read back differs: {found}\n{case}\n{print_kernel(lowered)}")
         counts[f"{case.target} text: equal when run"] += 1
