@@ -11,7 +11,6 @@ Every trial gives the threads distinct (or deliberately tied) exact values and l
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -220,9 +219,9 @@ class Steps:
             exclusive = any(own < len(sources) for own in asked)
             then: list[Stmt] = []
             for own, seen in asked.items():
-                before = [Var(sym), *(Var(s) for s in sources[:own])] if exclusive else [Var(sym)]
-                then.append(Decl(seen, functools.reduce(lambda a, b, op=op: combine(op, a, b), before), const=True))  # type: ignore[misc]
-            value = functools.reduce(lambda a, b, op=op: combine(op, a, b), [Var(s) for s in sources])  # type: ignore[misc]
+                before = [sym, *sources[:own]] if exclusive else [sym]
+                then.append(Decl(seen, _folded(op, before), const=True))
+            value = _folded(op, sources)
             acc = Acc(sym, op, identity(op, t), value)
             yield Scan(acc, fresh("t", I32), i32(0), total, dist, (), tuple(then), exclusive, loc=loc)
 
@@ -238,6 +237,13 @@ class Steps:
     @property
     def plain(self) -> Body:
         return tuple(d for _, decls in self.groups for d in decls)
+
+
+def _folded(op: str, syms: Sequence[Sym]) -> Expr:
+    out: Expr = Var(syms[0])
+    for s in syms[1:]:
+        out = combine(op, out, Var(s))
+    return out
 
 
 def trials(inputs: list[Sym], threads: int) -> Iterator[Trial]:
