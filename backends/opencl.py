@@ -74,13 +74,17 @@ class OpenCLDialect(ImageCalls):
     def __init__(self, profile) -> None:
         super().__init__(profile)
         self.vectors: dict[str, Vec] = {}
+        self.late: dict[str, str] = {}
+        """Functions on the vector types that are declared behind the other helpers."""
         self.dynamic: list[str] = []
 
     # ------------------------------------------------------------------------------------------------ preparation
 
     def prepare(self, kernel: Kernel) -> Kernel:
         self.knobs = kernel.knobs
-        self.find_images(kernel)
+        if kernel.name in self.reserved:  # a kernel that is called ``kernel``
+            kernel = kernel.with_(name=f"{kernel.name}_")
+        kernel = self.find_images(kernel)
         kernel = widen_small_floats(
             kernel,
             has_operators=lambda t: False,
@@ -121,6 +125,8 @@ class OpenCLDialect(ImageCalls):
                 align = f"{align} > {ACCESS_BYTES} ? {ACCESS_BYTES} : {align}"
             attribute = f" __attribute__((aligned({align})))" if n != "3" else ""  # as CUDA's float3
             lines.append(f"typedef struct {{ {elem} lane[{n}]; }}{attribute} {name};")
+        for text in self.late.values():
+            lines += ["", *text.splitlines()]
         return lines
 
     def _most_lanes(self, t: Vec) -> int:
@@ -256,9 +262,15 @@ class OpenCLDialect(ImageCalls):
 
     def reshape_bits(self, p: Piece, to: Type) -> Piece:
         native = [isinstance(t, Scalar) or self.native_vector(t) for t in (p.ctype, to)]  # type: ignore[arg-type]
-        if not all(native) or any(scalar_of(t) in (F16, BF16, BOOL) for t in (p.ctype, to)):
+        kinds = {scalar_of(t) for t in (p.ctype, to)}  # type: ignore[arg-type]
+        if BOOL in kinds:
             self.refuse("TYPE", f"no reinterpretation of {p.ctype} as {to}")
-        return Piece(f"as_{self.type_name(to)}({p.text})", POSTFIX, to)
+        if all(native) and not kinds & {F16, BF16}:
+            return Piece(f"as_{self.type_name(to)}({p.text})", POSTFIX, to)
+        names = [self.type_name(t) for t in (p.ctype, to)]  # type: ignore[arg-type]
+        helper = f"{names[1]}_from_{names[0]}"
+        self.late[helper] = text_of.same_bits(helper, *names)
+        return Piece(f"{helper}({p.text})", POSTFIX, to)
 
     # -------------------------------------------------------------------------------------------------- statements
 

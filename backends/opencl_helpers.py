@@ -193,6 +193,16 @@ def uncontracted(name: str, t: str, op: str) -> str:
     return f"{head}\n#pragma OPENCL FP_CONTRACT OFF\n  return x {op} y;\n}}"
 
 
+def same_bits(name: str, source: str, to: str) -> str:
+    """``int4_from_bf16x8``: one type's bits as another of its size, which as_type does for built-in types alone."""
+    return (
+        f"static inline {to} {name}({source} from) {{\n"
+        f"  union {{ {source} from; {to} to; }} bits;\n"
+        "  bits.from = from;\n"
+        "  return bits.to;\n}"
+    )
+
+
 # -------------------------------------------------------------------------------------------- compare-and-swap loops
 
 

@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.diagnostics import Loc
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Call, Expr, Stmt, Sym, Var
+from ktc.ir.nodes import Call, Decl, Expr, Stmt, Sym, Var
 from ktc.ir.types import F16, F32, I32, U32, VOID, Scalar, Type, Vec, scalar_of
-from ktc.ir.walk import stmt_exprs, walk, walk_expr
+from ktc.ir.walk import map_body, stmt_exprs, substitute, walk, walk_expr
 
 from .c_family_piece import POSTFIX, Piece
 from .opencl_collectives import OpenCLCollectives
@@ -76,6 +77,18 @@ def images_of(kernel: Kernel, read_write: bool, refuse: Refuse) -> dict[Sym, Ima
         if isinstance(e, Var) and e.sym in uses and id(e) not in objects:
             refuse(f"the object '{e.sym.name}' is used as a number", "an image is no value in OpenCL", s.loc)
     return {sym: _image(sym, set(fns), read_write, refuse, kernel.loc) for sym, fns in uses.items()}
+
+
+def forward_objects(kernel: Kernel) -> Kernel:
+    """``kernel`` without the variables that only hold a texture or surface parameter: images have no copies."""
+    named = definitions(kernel.body)
+    whole = {sym: expand(Var(sym), named) for sym in named}
+    objects = {e.args[place[1]] for _, e in _expressions(kernel)
+               if isinstance(e, Call) and (place := texture_object(e.fn)) is not None}  # fmt: skip
+    params = {p.sym for p in kernel.params} & {x.sym for o in objects if isinstance(x := expand(o, named), Var)}
+    env = {sym: x for sym, x in whole.items() if isinstance(x, Var) and x.sym in params}
+    body = map_body(kernel.body, lambda s: None if isinstance(s, Decl) and s.sym in env else s) if env else kernel.body
+    return kernel.with_(body=substitute(body, env)) if env else kernel
 
 
 def _expressions(kernel: Kernel) -> Iterable[tuple[Stmt, Expr]]:
@@ -194,8 +207,9 @@ class ImageCalls(OpenCLCollectives):
 
     images: Mapping[Sym, Image]
 
-    def find_images(self, kernel: Kernel) -> None:
+    def find_images(self, kernel: Kernel) -> Kernel:
         """Decide what the texture and surface parameters become. Raises KtcError E-BACKEND-IMAGE."""
+        kernel = forward_objects(kernel)
 
         def refuse(message: str, hint: str, loc: Loc | None) -> None:
             self.loc = loc or self.loc
@@ -206,6 +220,7 @@ class ImageCalls(OpenCLCollectives):
             self.reserved = self.reserved | {f"{sym.name}_sampler" for sym in self.images}
         if any(i.type == "image3d_t" and i.access != "read_only" for i in self.images.values()):
             self.generated["image3d"] = "#pragma OPENCL EXTENSION cl_khr_3d_image_writes : enable"
+        return kernel
 
     def image_call(self, fn: str, args: Sequence[Piece], ty: Type) -> Piece:
         """A texture fetch, a surface read or a surface write."""

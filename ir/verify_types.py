@@ -277,6 +277,8 @@ def _global(t: Type) -> bool:
 
 
 def _bits(t: Type) -> int | None:
+    if isinstance(t, Vec) and isinstance(t.n, int):
+        return t.elem.bits * t.n
     return t.bits if isinstance(t, Scalar) else None
 
 

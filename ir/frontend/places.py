@@ -16,6 +16,7 @@ from ..nodes import (
     Var,
     VecGet,
     VecMake,
+    accessed_type,
     fresh,
     i32,
 )
@@ -94,9 +95,9 @@ class Places(Pointers):
                 return converted
         self.fail("E-SEMA-VALUE", f"expected a number here, not {describe(v)}", node)
 
-    def _natural(self, buffer: Sym, width: int) -> Type:
-        elem = scalar_of(buffer.type) if width > 1 else element(buffer)
-        return Vec(elem, width) if width > 1 else elem  # type: ignore[arg-type]
+    def _natural(self, buffer: Sym, width: int, indices: int) -> Type:
+        """What an access of that many indices and that width is of: an element, a lane of it, or several."""
+        return Vec(scalar_of(buffer.type), width) if width > 1 else accessed_type(buffer, indices)
 
     def _load_elem(self, p: ElemPlace) -> Expr:
         return bitcast(Load(p.buffer, p.index, p.width, p.cache), p.type)
@@ -159,7 +160,7 @@ class Places(Pointers):
         elif isinstance(place, ViewPlace):
             self.emit(Assign(place.sym, bitcast(e, place.sym.type), loc=self.loc))
         elif isinstance(place, ElemPlace):
-            value = bitcast(e, self._natural(place.buffer, place.width))
+            value = bitcast(e, self._natural(place.buffer, place.width, len(place.index)))
             self.emit(Store(place.buffer, place.index, value, place.width, place.cache, loc=self.loc))
         elif isinstance(place, SubVec):
             x = self.vector(RVal(e))

@@ -340,3 +340,30 @@ def test_double_to_half_rounds_once():
 def test_every_device_here_builds_the_text(make, mode):
     device()
     assert check_compile(emit(make(), "opencl", mode)).tool == "opencl"
+
+
+def test_vectors_of_any_elements_are_reinterpreted_through_memory():
+    """Eight bf16 read as four words, a pair of halves as a word: no as_type takes those."""
+    from ktc.ir.frontend import load
+
+    text = """struct alignas(16) P { __nv_bfloat16 v[8]; };
+    __global__ void k(const __nv_bfloat16* a, int4* o) {
+      P p = *reinterpret_cast<const P*>(a + 8 * threadIdx.x);
+      __half2 h = __floats2half2_rn(1.f, 2.f);
+      int4 b = *reinterpret_cast<int4*>(p.v);
+      b.x += *reinterpret_cast<unsigned*>(&h);
+      o[threadIdx.x] = b;
+    }"""
+    kernel = load(text, name="k.cu").with_(launch=Launch((i32(1),) * 3, (i32(4), i32(1), i32(1)), i32(0)))
+    a = np.arange(32, dtype=np.uint16)
+    wanted = a.view(np.int32).reshape(4, 4).copy()
+    wanted[:, 0] += 0x40003C00
+    got = run(kernel, [a, np.zeros((4, 4), np.int32)], 1, 4)[1]
+    assert (got == wanted).all()
+
+
+def test_a_kernel_that_is_called_kernel_gets_another_name():
+    from ktc.ir.frontend import load
+
+    code = emit(load("__global__ void kernel(float* out) { out[threadIdx.x] = 1; }", name="k.cu"), "opencl")
+    assert code.entry == "kernel_" and "__kernel void kernel_(" in code.text

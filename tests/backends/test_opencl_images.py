@@ -163,3 +163,11 @@ def test_an_image_that_is_read_and_written_needs_opencl_3() -> None:
     body = "surf2Dwrite(surf2Dread<float>(s, i * 4, 0) + 1, s, i * 4, 1);"
     text = emit(kernel_of(body, "float* out, cudaSurfaceObject_t s"), "opencl-cl30-subgroups").text
     assert "read_write image2d_t s" in text and "CLK_IMAGE_MEM_FENCE" in text
+
+
+def test_a_variable_that_only_holds_an_object_is_the_object() -> None:
+    body = (
+        "cudaTextureObject_t u = t; cudaTextureObject_t v = u; out[i] = tex2D<float>(v, i, 1) + tex2D<float>(t, 0, 0);"
+    )
+    text = emit(kernel_of(body, "float* out, cudaTextureObject_t t"), "opencl").text
+    assert text.count("read_imagef(t, t_sampler, ") == 2 and "ulong" not in text

@@ -7,7 +7,8 @@ The original is the author's device code (macros expanded, host functions left o
 the re-emission in CUDA and the OpenCL port.
 Launches are the file's own where they can be followed, scalars are small integers, buffers are filled by seed. A kernel
 counts when its original runs, writes something, and gives the same bits twice (races and float atomics do not).
-Each kernel runs in a process of its own, so that a fault or a hang costs one line.
+Each kernel runs in a process of its own, so that a fault or a hang costs one line. Buffers lie between guard zones of
+zeros: some originals read a row before the first and discard it (srad_v2), which must not decide who faults.
 """
 
 from __future__ import annotations
@@ -241,7 +242,7 @@ def one(pickled: Path) -> dict[str, str]:
             args = inputs(kernel, seed, 1 << 25, small)
 
         def launch_original(args: Any = args, g: Any = g) -> dict[str, Any]:
-            on = {k: cupy.asarray(v) for k, v in args.items() if isinstance(v, np.ndarray)}
+            on = {k: _guarded(cupy.asarray, v) for k, v in args.items() if isinstance(v, np.ndarray)}
             packed = []
             for name, t in signature(kernel):
                 packed.append(on[name] if name in on else getattr(np, _numpy(t))(args[name]))
@@ -259,7 +260,7 @@ def one(pickled: Path) -> dict[str, str]:
             try:
                 runtime = open_runtime(target)
                 exe = runtime.compile(code)
-                on = {k: runtime.to_device(v) if isinstance(v, np.ndarray) else v for k, v in args.items()}
+                on = {k: _guarded(runtime.to_device, v) if isinstance(v, np.ndarray) else v for k, v in args.items()}
                 exe.launch(on)
                 runtime.synchronize()
                 got = {k: runtime.to_host(on[k], v) for k, v in args.items() if k in first}
@@ -269,6 +270,24 @@ def one(pickled: Path) -> dict[str, str]:
             if row.get(target, "identical") == "identical":
                 row[target] = verdict
     return row
+
+
+GUARD = 1 << 18
+"""Bytes of zeros before and after a buffer; a multiple of what sub-buffers must be aligned to."""
+
+
+def _guarded(to_device: Any, array: Any) -> Any:
+    """``array`` on a device, inside an allocation that goes on for ``GUARD`` bytes on both sides."""
+    import numpy as np
+
+    flat = np.ascontiguousarray(array).reshape(-1)
+    zeros = np.zeros(GUARD // flat.itemsize, flat.dtype)
+    whole = to_device(np.concatenate([zeros, flat, zeros]))
+    if hasattr(whole, "buffer"):
+        whole.parent, whole.buffer = whole.buffer, whole.buffer.get_sub_region(GUARD, flat.nbytes)
+        whole.nbytes = flat.nbytes
+        return whole
+    return whole[len(zeros) : len(zeros) + flat.size]
 
 
 def _numpy(t: Any) -> str:

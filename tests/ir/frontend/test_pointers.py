@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from ktc.backends.emitter import emit
 from ktc.ir.frontend import load
+from ktc.ir.text import print_kernel
+from ktc.ir.verifier import verify
 from ktc.passes.base import Refused
 from ktc.passes.language import parse_script
 from ktc.passes.pipeline import apply_script
@@ -84,3 +86,21 @@ def test_addresses_as_numbers(cu):
     k = cu("""__global__ void k(float* a, int* out) { out[0] = (unsigned long long)(a + 1) % 16 == 0;
         out[1] = ((size_t)a & 15) == 0; }""")
     assert "(unsigned long long)&a[1] % 16" in emit(k, "cuda").text
+
+
+def test_a_store_to_one_lane_through_a_pointer_to_scalars() -> None:
+    """The value keeps the lane's type; a reinterpretation as the whole vector would have another size."""
+    k = load("__global__ void k(float2* o) { float* q = (float*)o; q[threadIdx.x + 1] += 2.0f; }", name="k.cu")
+    assert verify(k) == []
+    assert "as.bit" not in print_kernel(k)
+
+
+def test_a_reinterpretation_of_another_size_is_no_ir() -> None:
+    from ktc.ir.nodes import Cast, Load, Store
+    from ktc.ir.types import F32, Vec
+
+    k = load("__global__ void k(float* o) { o[0] = o[1]; }", name="k.cu")
+    (s,) = k.body
+    assert isinstance(s, Store) and isinstance(s.value, Load)
+    wrong = k.with_(body=(Store(s.buffer, s.index, Cast(Vec(F32, 2), s.value, "bit"), 2),))
+    assert "V-TYPE" in {f.code for f in verify(wrong)}
