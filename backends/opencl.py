@@ -47,6 +47,7 @@ KEYWORDS = """kernel global local constant private read_only write_only half uin
 float2 float3 float4 float8 float16 int2 int4 size_t barrier half_to_float float_to_half bf16_to_float float_to_bf16"""
 
 
+CLOCKS = ("clock", "clock64")
 ACCESS_BYTES = 16
 """Alignment of wider vectors: they move by several accesses."""
 
@@ -221,6 +222,9 @@ class OpenCLDialect(ImageCalls):
         return found
 
     def system_call(self, fn: str, cell: str, args: list[str], ty: Type) -> Piece:
+        if fn in CLOCKS and self.profile.shuffle in text_of.CLOCK:
+            self.generated["clock_now"] = text_of.CLOCK[self.profile.shuffle]
+            return self.convert(Piece("clock_now()", POSTFIX, U64), ty, "c")
         if fn == "printf":  # long has 64 bits, and there is no ll
             args = [re.sub(r"%([-+ #0-9.]*)(?:ll|z|j|t)([diuoxX])", r"%\1l\2", args[0]), *args[1:]]
         return super().system_call(fn, cell, args, ty)

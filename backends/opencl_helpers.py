@@ -144,6 +144,18 @@ static inline uint warp_active(void) {
   asm volatile("activemask.b32 %0;" : "=r"(r));
   return r;
 }"""
+CLOCK = {
+    "ptx": """\
+static inline ulong clock_now(void) {
+  ulong r;
+  asm volatile("mov.u64 %0, %clock64;" : "=l"(r)::"memory");
+  return r;
+}""",
+    "subgroup": """\
+#pragma OPENCL EXTENSION cl_khr_kernel_clock : enable
+static inline ulong clock_now(void) { return clock_read_work_group(); }""",
+}
+"""The counter of the unit that runs the block: a multiprocessor's in CUDA."""
 COMBINED = {
     "add": "total + x", "min": "min(total, x)", "max": "max(total, x)", "and": "total & x", "or": "total | x",
     "xor": "total ^ x",

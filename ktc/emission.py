@@ -81,6 +81,29 @@ def _compiled(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
         raise KtcError("E-COMPILE", f"the {emitted.target} compiler refuses the output:\n{e.log.strip()}") from e
 
 
+PORT_PROFILES = {"opencl": ("opencl-cl12", "opencl-cl30-subgroups")}
+"""The profiles of a language that a kernel is tried with, the plainest first."""
+
+
+def plainest_profile(program: Program, target: str, values: Mapping[str, int]) -> str:
+    """The plainest profile of ``target`` that has all that ``program`` needs: sub-groups for its warps, for example.
+
+    Raises:
+        KtcError: what the plainest lacks, when all of them lack something.
+    """
+    first: KtcError | None = None
+    for profile in PORT_PROFILES.get(target, (target,)):
+        try:
+            program.lower(profile, **values)
+            return profile
+        except KtcError as e:
+            first = first or e
+            if not e.code.startswith("E-BACKEND-"):
+                break
+    assert first is not None
+    raise first
+
+
 def port_report(program: Program, target: str) -> list[dict[str, str]]:
     """What of the kernel that gets printed needs more than renaming in ``target``."""
     from .porting import report
@@ -98,7 +121,7 @@ def _template(program: Program, target: str, values: dict[str, int], arch: str |
 
 def _printed(program: Program, target: str, mode: str, values: dict[str, int]) -> Output:
     e = program.lower(target, mode, **values)
-    return Output(e.text, target, mode, e.entry, e.kernel.knob_values, e.options, e.notes)
+    return Output(e.text, e.target, mode, e.entry, e.kernel.knob_values, e.options, e.notes)
 
 
 def _ir(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:

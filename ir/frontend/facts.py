@@ -49,18 +49,18 @@ def base_name(node: Any) -> str | None:
 
 def children(node: Any):
     """Child nodes, tuples in CUDA nodes included."""
-    if isinstance(node, Asm):
-        for _, e in (*node.outputs, *node.inputs):
-            if e is not None:
-                yield e
-        return
-    if isinstance(node, Function):
-        if node.body is not None:
-            yield node.body
-        for _, args in node.inits:
-            yield from args
-        return
-    yield from (c for c in node if isinstance(c, c_ast.Node))
+    kind = type(node)
+    if kind in _LEAVES:
+        return ()
+    if kind is Asm:
+        return [e for _, e in (*node.outputs, *node.inputs) if e is not None]
+    if kind is Function:
+        return [*([node.body] if node.body is not None else []), *(a for _, args in node.inits for a in args)]
+    return [c for c in node if isinstance(c, c_ast.Node)]
+
+
+_LEAVES = frozenset({c_ast.ID, c_ast.Constant, c_ast.IdentifierType, c_ast.Break, c_ast.Continue})
+"""Nodes without children: half of a program."""
 
 
 def facts_of(body: Any, by_reference: Positions) -> Facts:

@@ -54,6 +54,8 @@ class Places(Pointers):
     # ------------------------------------------------------------------ reading
     def load(self, v: Value, node: Any = None) -> Value:
         """Lvalue to rvalue: an ``RVal``, or an aggregate or pointer value."""
+        if type(v) is RVal:  # most are
+            return v
         if isinstance(v, VarPlace):
             return RVal(Var(v.sym))
         if isinstance(v, ElemPlace):

@@ -122,18 +122,20 @@ def port(
 
     program = apply_script(program, passes)
     values = knob_values(sets)
-    result = emission.emit(program, to.value, "source", values, arch or None)
+    profile = emission.plainest_profile(program, to.value, values)
+    result = emission.emit(program, profile, "source", values, arch or None)
     rows = emission.port_report(program, to.value)
-    compiled = _try_compile(program, to.value, values, arch) if check and to is not Backend.numba else None
+    compiled = _try_compile(program, profile, values, arch) if check and to is not Backend.numba else None
     if json_:
-        return print_json({**result.to_json(), "constructs": rows, "compiles": compiled})
-    host = emission.emit(program, to.value, "launcher", values, arch or None).text if launcher else ""
+        return print_json({**result.to_json(), "profile": profile, "constructs": rows, "compiles": compiled})
+    host = emission.emit(program, profile, "launcher", values, arch or None).text if launcher else ""
     put(result.text, output)
     if launcher:
         put(host, launcher)
     text = table(["construct", "place", "in the port"], [(r["construct"], r["place"], r["becomes"]) for r in rows])
     note(text if rows else "every construct carries over under its own name")
-    for line in result.notes:
+    plainest = emission.PORT_PROFILES.get(to.value, (profile,))[0]
+    for line in (*result.notes, *([f"for devices of the profile {profile}"] if profile != plainest else [])):
         note(f"note: {line}")
     if compiled:
         note(str(compiled["says"]))

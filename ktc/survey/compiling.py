@@ -10,14 +10,11 @@ from pathlib import Path
 
 from ktc.backends import check_compile
 from ktc.backends.base import CompileFailure, Emitted
+from ktc.emission import plainest_profile
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 
 _TOOLS = {"cuda": "nvcc", "hip": "hipcc", "opencl": "clinfo"}
-
-
-PROFILES = {"opencl": ("opencl-cl12", "opencl-cl30-subgroups")}
-"""The profiles of a language that a kernel is tried with, the plainest first."""
 
 
 def printed(kernel: Kernel, backend: str) -> tuple[Emitted, str]:
@@ -28,16 +25,9 @@ def printed(kernel: Kernel, backend: str) -> tuple[Emitted, str]:
     """
     from ktc.api import Program
 
-    first: KtcError | None = None
-    for profile in PROFILES.get(backend, (backend,)):
-        try:
-            return Program(kernel, original=kernel).lower(profile), profile
-        except KtcError as e:
-            first = first or e
-            if not e.code.startswith("E-BACKEND-"):
-                break
-    assert first is not None
-    raise first
+    program = Program(kernel, original=kernel)
+    profile = plainest_profile(program, backend, {})
+    return program.lower(profile), profile
 
 
 def compiled(emitted: Emitted) -> str:

@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from .compiling import PROFILES
+from ktc.emission import PORT_PROFILES
+
 from .options import SurveyOptions
 from .pool import FileResult, OnDone, run_files
 from .tree import Tree, is_header
@@ -40,7 +41,7 @@ class Summary:
         compiled = sum(o.get("compiled") is True for o in outcomes) if self.options.compile else None
         out: dict[str, Any] = {"printed": sum(bool(o.get("printed")) for o in outcomes), "compiled": compiled}
         profiles = Counter(o["profile"] for o in outcomes if o.get("printed"))
-        return out | ({"profiles": dict(sorted(profiles.items()))} if name in PROFILES else {})
+        return out | ({"profiles": dict(sorted(profiles.items()))} if name in PORT_PROFILES else {})
 
     def refusals(self) -> dict[str, int]:
         """Code to number of kernels, most frequent first. A kernel counts once: where it stopped."""

@@ -367,3 +367,13 @@ def test_a_kernel_that_is_called_kernel_gets_another_name():
 
     code = emit(load("__global__ void kernel(float* out) { out[threadIdx.x] = 1; }", name="k.cu"), "opencl")
     assert code.entry == "kernel_" and "__kernel void kernel_(" in code.text
+
+
+def test_clocks_of_the_profiles_that_have_one():
+    from ktc.ir.frontend import load
+
+    kernel = load("__global__ void k(long long* out) { out[threadIdx.x] = clock64(); }", name="k.cu")
+    assert "clock_read_work_group()" in emit(kernel, "opencl-cl30-subgroups").text
+    assert "%clock64" in emit(kernel, "opencl-nvidia").text
+    with pytest.raises(KtcError, match="'clock64' has no counterpart"):
+        emit(kernel, "opencl")

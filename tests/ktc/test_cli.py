@@ -228,6 +228,14 @@ def test_port_to_python_compiles_nothing(ktc_run: Run, scale: str) -> None:
     assert "njit" in data["text"] and data["compiles"] is None
 
 
+def test_a_port_takes_the_plainest_profile_that_can(ktc_run: Run, tmp_path: Path) -> None:
+    vote = "__global__ void vote(int *p) { p[threadIdx.x] = __shfl_xor_sync(~0u, p[threadIdx.x], 1); }\n"
+    (tmp_path / "vote.cu").write_text(vote)
+    done = ktc_run("port", "vote.cu", "--to", "opencl", "--no-check")
+    assert done.returncode == 0 and "sub_group_shuffle" in done.stdout
+    assert "opencl-cl30-subgroups" in done.stderr
+
+
 def test_comments_of_loops_survive_the_way_through_parallel_form(ktc_run: Run) -> None:
     text = ktc_run("lower", "fused_add_rmsnorm", "-p", "raise").stdout
     sums, norm = text.index("// Sum of squares of the row."), text.index("// Normalise the sum itself")
