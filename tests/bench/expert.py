@@ -29,8 +29,6 @@ from tuning import Bench, Made, launcher
 ROOT = Path(__file__).parents[2]
 COLUMNS = ("kernel", "scenario", "floor", "naive", "torch", "torch.compile", "**ktc**", "of floor", "over naive",
            "over torch", "over compile")  # fmt: skip
-COLUMNS = ("kernel", "scenario", "floor", "naive", "torch", "torch.compile", "**ktc**", "of floor", "over naive",
-           "over torch", "over compile")  # fmt: skip
 FINALISTS = 4
 """Tuned configurations of a scenario that enter the interleaved race."""
 
@@ -44,12 +42,17 @@ def main() -> None:
     p.add_argument("--out", type=Path, default=ROOT / "kernels" / "EXPERT.md")
     p.add_argument("--json", type=Path, help="append one line a scenario to this file")
     p.add_argument("--write", type=Path, help="folder that winners are written below (the checkout's root, say)")
+    p.add_argument("--table", type=Path, nargs="*", help="only write the table of rows that --json wrote")
     a = p.parse_args()
+    if a.table:
+        rows = [json.loads(x) for path in a.table for x in path.read_text().splitlines()]
+        a.out.write_text(table(rows))
+        return
     from serving import copy_bandwidth
 
     bench, bandwidth = Bench(), copy_bandwidth()
     print(f"copy bandwidth {bandwidth / 1e12:.3f} TB/s", flush=True)
-    rows: list[dict[str, Any]] = []
+    rows = []
     named = {e.name: e for e in ENTRIES} | {e.folder: e for e in ENTRIES}
     for entry in (named[k] for k in a.kernels) if a.kernels else ENTRIES:
         for row in contest(bench, entry, a, bandwidth):
@@ -58,7 +61,7 @@ def main() -> None:
             if a.json:
                 with a.json.open("a") as f:
                     f.write(json.dumps(row) + "\n")
-        a.out.write_text(table(rows, bandwidth))
+        a.out.write_text(table(rows))
 
 
 def contest(bench: Bench, entry: Entry, a: argparse.Namespace, bandwidth: float):
@@ -87,7 +90,7 @@ def contest(bench: Bench, entry: Entry, a: argparse.Namespace, bandwidth: float)
         row = _race(entry, work, scenario, naive, found, sets)
         count = moved(work, entry, scenario.sizes)
         row |= {"floor": count / bandwidth if entry.unit == "bytes" else None, "work": count, "target": entry.target,
-                "unit": entry.unit}  # fmt: skip
+                "unit": entry.unit, "device": device(), "bandwidth": bandwidth}  # fmt: skip
         if a.write and found and row["script"] and not scenario.heldout:
             name = "expert.ktp" if scenario is largest else f"expert-{scenario.name}.ktp"
             to = a.write / "kernels" / entry.folder / name
@@ -175,7 +178,11 @@ def rival(name: str, sizes: Mapping[str, int]) -> Any:
 
 
 def moved(work: Any, entry: Entry, sizes: Mapping[str, int]) -> float:
-    """Bytes that any implementation must move (inputs read once, outputs written once), or the entry's operations."""
+    """Bytes that any implementation must move, or the entry's operations.
+
+    An array is read once if the source loads from it or updates it atomically, and written once if it stores to it:
+    an ``inout`` array whose border alone keeps its old values is not read.
+    """
     from math import prod
 
     from ktc.ir import intexpr
@@ -183,13 +190,25 @@ def moved(work: Any, entry: Entry, sizes: Mapping[str, int]) -> float:
 
     if entry.unit != "bytes":
         return float(intexpr.evaluate(entry.unit, sizes))
+    reads, writes = _accessed(work, entry.variant)
     total = 0
     for arg in work.args:
         if arg.role != "scalar":
             size = prod(intexpr.evaluate(n, sizes) for n in arg.shape)
             size *= numpy_dtype(work.dtype(arg, entry.variant or None)).itemsize
-            total += size * (2 if arg.role == "inout" else 1)
+            total += size * ((arg.name in reads) + (arg.name in writes))
     return float(total)
+
+
+def _accessed(work: Any, variant: str) -> tuple[set[str], set[str]]:
+    """Names of the arrays that the source reads, and of those that it writes."""
+    from ktc.ir.nodes import Atomic, Load
+    from ktc.ir.walk import all_exprs, assigned, walk
+
+    body = work.load_kernel(variant or None).body
+    reads = {e.buffer.name for e in all_exprs(body) if isinstance(e, Load)}
+    reads |= {s.buffer.name for s in walk(body) if isinstance(s, Atomic)}
+    return reads, {s.name for s in assigned(body)}
 
 
 def _pretty(script: str) -> str:
@@ -212,19 +231,24 @@ def line(r: Mapping[str, Any]) -> str:
     return f"{r['kernel']} {r['scenario']}: ktc {r['ktc'] * 1e6:.2f} us, {of}; {us} {ratios}\n    {r['script']}"
 
 
-def table(rows: list[dict[str, Any]], bandwidth: float) -> str:
+def device() -> str:
     import cupy as cp
 
-    device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    return cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    names = ", ".join(dict.fromkeys(r["device"] for r in rows))
+    rates = sorted({round(r["bandwidth"] / 1e12, 2) for r in rows})
     out = [
         "# Expert speed from naive kernels",
         "",
-        f"{device}, {datetime.date.today().isoformat()}. Device time per launch in µs: graph replay over buffers",
-        "larger than the L2, all contenders of a row interleaved in one process, medians. *Floor*: every input byte",
-        "read once and every output byte written once at the copy bandwidth measured in the same run",
-        f"({bandwidth / 1e12:.2f} TB/s); for matrix products the rate in Tflop/s. *ktc*: the fastest script beside the",
-        "kernel (`expert*.ktp`), verified on this device against the source in the same run. Regenerate with",
-        "`python tests/bench/expert.py`.",
+        f"{names}, {datetime.date.today().isoformat()}. Device time per launch in µs: graph replay over buffers",
+        "larger than the L2, all contenders of a row interleaved in one process, medians. *Floor*: every byte that the",
+        "source reads read once and every byte it writes written once, at the copy bandwidth measured in the same run",
+        f"({', '.join(f'{x:.2f}' for x in rates)} TB/s); for matrix products the rate in Tflop/s. *ktc*: the fastest",
+        "script beside the kernel (`expert*.ktp`), verified on this device against the source in the same run.",
+        "Regenerate with `python tests/bench/expert.py`.",
         "",
         f"| {' | '.join(COLUMNS)} |",
         "|" + "---|" * len(COLUMNS),

@@ -148,6 +148,16 @@ ENTRIES: tuple[Entry, ...] = (
         _both("rope"),
         target=0.93,
     ),
+    Entry(
+        "serving/merge_attn_states",
+        (
+            "raise | distribute{loop=token_idx map=[block.z]}"
+            " | distribute{loop=head_idx map=[thread.y $ROWS:(2,4,8,16), block.x]}"
+            " | distribute{loop=token_idx map=[block.y]}"
+            " | distribute{loop=i map=[vec $V:(4,8), thread.x $LANES:(8,16,32,64)]} | fast-math{fns=exp,log,div}",
+        ),
+        _both("merge_attn_states"),
+    ),
     Entry("serving/quant_int8", _rows("i"), _both("quant_int8"), target=0.93),
     Entry("serving/quant_fp8", _rows("i"), _both("quant_fp8"), target=0.93),
     Entry("serving/rmsnorm", _rows("i"), _both("rmsnorm")),
