@@ -175,6 +175,8 @@ def row_reduction(s: Shape, units: int) -> Iterator[Idea]:
     if len(s.cols) > len({c.parent for c in s.cols}):
         keep = f"{each['registers']} | row-cache{{loop={loop} where=registers}}{at_most(s, 'V * T * U')}"
         yield keep, "each thread keeps its part of the row in registers between the sweeps", 2.0
+        ahead = f"{each['registers']} | row-cache{{loop={loop} keep=loaded ahead=yes}}{at_most(s, 'V * T * U')}"
+        yield ahead, "what the row's last sweep reads is loaded before the first barrier", 2.0
         keep = f"{each['shared']} | row-cache{{loop={loop} where=shared}}"
         yield keep, "long rows: kept in shared memory between the sweeps", 1.6
     yield each["registers"] + at_most(s, "V * T * U"), "wide accesses, the row in flight at once", 1.5

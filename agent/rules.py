@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ktc.agent.carried import carried
 from ktc.agent.ideas import RULES, Shape, shape_of
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.products import tensor_products
@@ -27,6 +28,9 @@ class Rules:
         yield from o.remembered
         if o.raised is not None:
             for steps, why, gain in tensor_products(o.raised, o.device.profile):
+                if o.attempt(script := f"raise | {steps}") is None:
+                    yield Proposal(script, why, gain, self.name)
+            for steps, why, gain in carried(o.raised, max(1, o.device.compute_units)):
                 if o.attempt(script := f"raise | {steps}") is None:
                     yield Proposal(script, why, gain, self.name)
             for f in o.facts:

@@ -187,13 +187,13 @@ def _lanes(loop: Par) -> Expr:
 def _update(s: Atomic, own: Sym, mine: Expr, bins: int, neutral: Expr) -> Body:
     index = s.index[0]
     local = Atomic(s.op, own, (cast(index, I32), mine), s.value, loc=s.loc, comments=s.comments)
-    if _most(index) < bins:
+    if most_of(index) < bins:
         return (local,)
     inside = Binary("<", cast(index, U32), cast(i32(bins), U32))
     return (If(inside, (local,), (s,), loc=s.loc),)
 
 
-def _most(index: Expr) -> int:
+def most_of(index: Expr) -> int:
     """The largest value the index can have, by its narrowest unsigned type."""
     e, most = index, 1 << 62
     while True:

@@ -120,6 +120,9 @@ def recognised(loop: For) -> Scan | Refused:
     if any(s.sym in changed for s in inner) or used(update.value) & (mine - {s.sym for s in inner}):
         return Refused("E-SCAN-ORDER", f"what '{sym.name}' is updated by is itself changed in the iteration", locs)
     rest = (*(s for s in before if not any(s is d for d in inner)), *after)
+    if sym not in used_in(rest):
+        why = f"nothing in '{loop.var.name}' uses '{sym.name}' on the way: it is a sum, not a scan"
+        return Refused("E-SCAN-NONE", why, locs, "split-reduction spreads sums")
     plain = all(isinstance(s, Decl | Store) for s in rest) and not _loads_between(rest, inner)
     why = independent(loop.var, loop.body)
     if why or not plain:

@@ -110,3 +110,38 @@ def test_roles_of_loops():
     assert [r.levels for r in shape.rows] == [("block.x",)]
     assert shape.col_names == ("i",) and len(shape.cols) == 2 and shape.has_reduction and not shape.short
     assert shape.free_block_axis == "y"
+
+
+CARRIED = {
+    "scan": (
+        "  par r in 0..n @ [thread.x 128, block.x]\n    var s: f32 = 0.0\n    for i in 0..m\n"
+        "      s += x[r * m + i]\n      out[r * m + i] = s\n",
+        "distribute{loop=r map=[block.x]} | scan{loop=i map=",
+    ),
+    "columns": (
+        "  par j in 0..m @ [thread.x 128, block.x]\n    var s: f32 = 0.0\n    for i in 0..n\n"
+        "      s += x[i * m + j]\n    out[j] = s\n",
+        "| split-reduction{loop=i map=[unroll $U:(4,8), thread.y",
+    ),
+    "counts": (
+        "  par i in 0..n @ [thread.x 128, block.x]\n    atomic add out[i32(x[i]) & 255], 1.0\n",
+        "| privatize-atomics{array=out bins=256 copies=$C:(1,32)}",
+    ),
+    "online": (
+        "  par r in 0..n @ [block.x]\n    reduce(max) m1: f32 = -inf over i in 0..m @ [thread.x 128, seq]\n"
+        "      yield x[r * m + i]\n    reduce(+) s: f32 = 0.0 over i in 0..m @ [thread.x 128, seq]\n"
+        "      yield exp(x[r * m + i] - m1)\n    out[r] = log(s) + m1\n",
+        "online-reduction{loop=i map=[vec $V, thread.x $T, unroll $U] own=thread}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_carried_and_shared_values_have_ideas_of_their_own(name):
+    from ktc.agent.carried import carried
+
+    body, wanted = CARRIED[name]
+    k = parse_kernel("kernel k(out: f32* restrict, x: f32 const* restrict, n: i32, m: i32)\n" + body)
+    ideas = [steps for steps, _, _ in carried(k, 132)]
+    assert any(wanted in steps for steps in ideas), ideas
+    assert all(apply_script(k, parse_script(steps)).refused is None for steps in ideas)

@@ -101,7 +101,7 @@ def test_refusals(body: str, script: str, code: str) -> None:
 
 
 def test_a_missing_guard_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(privatize_atomics, "_most", lambda index: 0)
+    monkeypatch.setattr(privatize_atomics, "most_of", lambda index: 0)
     wrong = applied(TILES, "privatize-atomics{array=count bins=8 copies=1}")
     assert differs(TILES, wrong, [{"n": 100}]) is not None
 

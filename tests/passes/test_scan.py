@@ -100,6 +100,7 @@ PLAIN = "      s += x[i]\n      o[r * n + i] = s\n"
     [
         ("block.x", PLAIN, "scan{loop=j}", "E-PLACE"),
         ("block.x", "      o[r * n + i] = x[i]\n", "scan{loop=i}", "E-SCAN-NONE"),
+        ("block.x", "      s += x[i]\n    o[r] = s\n", "scan{loop=i}", "E-SCAN-NONE"),
         ("block.x", "      s = s * 2.0 + x[i]\n      o[r * n + i] = s\n", "scan{loop=i}", "E-SCAN-NONE"),
         (
             "block.x",

@@ -1,0 +1,123 @@
+"""Ideas for values that iterations carry or share: running sums, sums over rows or everything, counts, online maxima.
+
+Each pass says itself where it applies; this module knows what has to come before it (the loops around a scan over
+blocks alone, a tile for each block that counts) and which distributions experts start from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, For, Par, Scan, Stmt, bodies
+from ktc.ir.types import Scalar
+from ktc.ir.uniformity import THREAD_LEVELS
+from ktc.ir.walk import used, walk
+from ktc.passes.catalogue import PASSES
+from ktc.passes.privatize_atomics import most_of
+from ktc.passes.scan import recognised
+
+Idea = tuple[str, str, float]
+"""Steps after ``raise``, the reason, the speed-up an expert would expect over naive code."""
+
+BYTE = 256
+
+
+def carried(raised: Kernel, units: int) -> Iterator[Idea]:
+    """What applies to ``raised`` on a device of ``units`` compute units, most promising first."""
+    for ideas in (scans, online, whole_sums, column_sums, counts):
+        yield from ideas(raised, units)
+
+
+def scans(raised: Kernel, units: int) -> Iterator[Idea]:
+    """Running values: a block per row."""
+    for loop in _serial(raised):
+        if isinstance(recognised(loop), Scan):
+            aside = "".join(f"distribute{{loop={p.var.name} map=[{b}]}} | " for p, b in _blocks_alone(raised, loop))
+            i = loop.var.name
+            where = "the running value by all threads of a block"
+            yield f"{aside}scan{{loop={i} map=[vec $V, thread.x $T, unroll $U, seq]}}", f"{where}, vectors", 20.0
+            yield f"{aside}scan{{loop={i} map=[thread.x $T, seq]}}", where, 10.0
+
+
+def online(raised: Kernel, units: int) -> Iterator[Idea]:
+    """Maximum and sum of exponentials: one read of the row."""
+    for site in PASSES["online-reduction"].sites(raised):
+        own = site.step.removesuffix("}") + " own=thread}"
+        yield own, "each element read once, sums of each thread meet once a row", 3.0
+        yield site.step, "each element read once, tile by tile", 2.5
+
+
+def whole_sums(raised: Kernel, units: int) -> Iterator[Idea]:
+    """A sum a block joined by atomics is one sum: as many blocks as fill the device, several vectors in flight."""
+    blocks = ",".join(str(units * k) for k in (1, 2, 4, 8))
+    for site in PASSES["split-reduction"].sites(raised):
+        if "block.x $PARTS" in site.step:
+            loop = site.step.partition("loop=")[2].partition(" ")[0]
+            levels = f"[vec $V, thread.x $T, unroll $U:(2,4,8), block.x $PARTS:({blocks}), seq]"
+            yield f"split-reduction{{loop={loop} map={levels}}}", "one sum by resident blocks", 4.0
+            yield site.step, "one sum, a part a block", 2.0
+
+
+def column_sums(raised: Kernel, units: int) -> Iterator[Idea]:
+    """A serial sum in each of many threads: the threads of a column share it, and blocks where columns are few."""
+    for site in PASSES["split-reduction"].sites(raised):
+        name = site.step.partition("loop=")[2].partition(" ")[0]
+        loop = next((s for s in _serial(raised) if s.var.name == name), None)
+        along = [p for p in _around(raised, loop) if _levels(p, "thread")] if loop is not None else []
+        if len(along) != 1:
+            continue
+        j, axis = along[0].var.name, _axis(along[0])
+        across = f"distribute{{loop={j} map=[vec $V, thread.x $TX:(2,4,8,16,32,64), block.{axis}]}}"
+        rows = f"split-reduction{{loop={name} map=[unroll $U:(4,8), thread.y $TY:(4,8,16,32,64)"
+        free = next((a for a in "yz" if a != axis), "y")
+        parts = f"block.{free} $PARTS:(8,16,32,43,64,88,128)"
+        yield f"{across} | {rows}, {parts}, seq]}}", "each column's sum by threads and blocks", 20.0
+        yield f"{across} | {rows}, seq]}}", "each column's sum by the threads of a block", 10.0
+
+
+def counts(raised: Kernel, units: int) -> Iterator[Idea]:
+    """Atomics: on one element, a reduction; on elements that the data choose, counts of each block's own."""
+    yield from ((s.step, s.doc, 10.0) for s in PASSES["warp-aggregate"].sites(raised))
+    for p in (s for s in walk(raised.body) if isinstance(s, Par) and _levels(s, "thread") and _levels(s, "block")):
+        atomics = [s for s in p.body if isinstance(s, Atomic)]
+        if len(atomics) != 1 or used(atomics[0].index[0]) <= {p.var}:
+            continue
+        i, array = p.var.name, atomics[0].buffer.name
+        bins = min(BYTE, most_of(atomics[0].index[0]) + 1)
+        tile = f"tile{{loops={i} sizes=$CHUNK:(2048,16384,262144,1048576)}}"
+        spread = f"distribute{{loop={i} map=[vec $V, thread.x $T, seq]}}"
+        for copies, why in (("$C:(1,32)", "a bank a lane"), ("$C:(1,4)", "few copies")):
+            private = f"privatize-atomics{{array={array} bins={bins} copies={copies}}}"
+            yield f"{tile} | {spread} | {private}", f"each block counts in shared memory, {why}", 50.0
+
+
+# ---------------------------------------------------------------------------------------------------------- the loops
+
+
+def _serial(k: Kernel) -> list[For]:
+    return [s for s in walk(k.body) if isinstance(s, For) and isinstance(s.var.type, Scalar)]
+
+
+def _around(k: Kernel, inner: Stmt | None) -> list[Par]:
+    """Parallel loops around ``inner``, outermost first."""
+    return [
+        s for s in walk(k.body) if isinstance(s, Par) and any(x is inner for b in bodies(s) for x in walk(b))
+    ]  # fmt: skip
+
+
+def _levels(p: Par, kind: str) -> bool:
+    kinds = THREAD_LEVELS if kind == "thread" else (kind,)
+    return any(lv.kind in kinds for lv in p.dist)
+
+
+def _axis(p: Par) -> str:
+    return next((lv.axis or "x" for lv in p.dist if lv.kind == "block"), "x")
+
+
+def _blocks_alone(k: Kernel, inner: Stmt) -> list[tuple[Par, str]]:
+    """Loops around ``inner`` that are spread over threads, each with a block axis for all of it."""
+    return [(p, f"block.{_axis(p)}") for p in _around(k, inner) if _levels(p, "thread")]
+
+
+__all__ = ["carried"]
