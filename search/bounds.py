@@ -21,7 +21,7 @@ from ktc.backends.base import DeviceInfo, Runtime
 from ktc.backends.device_table import LAUNCH_FLOOR_S, peaks_of
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Body, Call, Expr, For, If, Par, Reduce, Unary, While
+from ktc.ir.nodes import Binary, Body, Call, Expr, For, If, Par, Reduce, Scan, Unary, While
 from ktc.ir.types import Scalar
 from ktc.ir.walk import stmt_exprs, walk_expr
 from ktc.ir.workload import Workload
@@ -116,8 +116,10 @@ def _body(body: Body, env: Mapping[str, int]) -> float | None:
             total += own + max(x for x in sides if x is not None)
         elif isinstance(s, While):
             return None if _body(s.body, env) != 0 else total
-        elif isinstance(s, For | Par | Reduce):
-            inner, trips = _body(s.body, env), _trips(s, env)
+        elif isinstance(s, For | Par | Reduce | Scan):
+            inner, trips = _body((*s.body, *s.then) if isinstance(s, Scan) else s.body, env), _trips(s, env)
+            if isinstance(s, Scan) and inner is not None:
+                inner += _is_float(s.acc.value) + _expr(s.acc.value)
             if isinstance(s, Reduce) and inner is not None:
                 inner += sum(_is_float(a.value) + _expr(a.value) for a in s.accs)
             if inner == 0:
@@ -130,9 +132,9 @@ def _body(body: Body, env: Mapping[str, int]) -> float | None:
     return total
 
 
-def _trips(s: For | Par | Reduce, env: Mapping[str, int]) -> float | None:
+def _trips(s: For | Par | Reduce | Scan, env: Mapping[str, int]) -> float | None:
     """Iterations; a loop that starts at a thread's own index and strides is counted from its stride."""
-    if isinstance(s, Par | Reduce):
+    if isinstance(s, Par | Reduce | Scan):
         lo, hi = evaluate(s.lo, env), evaluate(s.hi, env)
         return None if lo is None or hi is None else float(max(0, hi - lo))
     if not isinstance(s.cond, Binary) or not isinstance(s.step, Binary) or s.step.op != "+":

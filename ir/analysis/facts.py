@@ -30,6 +30,8 @@ from ktc.ir.nodes import (
     Raw,
     RawStmt,
     Reduce,
+    Scan,
+    Stmt,
     Unary,
     Var,
     WarpOp,
@@ -49,12 +51,12 @@ class LoopFacts:
     """
 
     name: str
-    kind: str  # par | reduce | for | while
+    kind: str  # par | reduce | scan | for | while
     trip: int | None
     depth: int
     parent: str
     levels: tuple[str, ...]
-    ops: tuple[str, ...]  # operators of a reduce
+    ops: tuple[str, ...]  # operators of a reduce or scan
     unit: int  # global accesses inside that move by one element per iteration
     strided: int  # by another stride
     broadcast: int  # not at all
@@ -195,6 +197,7 @@ class _Counter:
             n["opaque"] += isinstance(s, RawStmt | InlineAsm)
             if isinstance(s, Reduce):
                 n["flops"] += times * len(s.accs)
+            n["flops"] += times if isinstance(s, Scan) else 0
             if isinstance(s, Alloc) and isinstance(s.sym.type, Array) and s.sym.type.space == "shared":
                 n["shared_bytes"] += self._array_bytes(s.sym.type)
             for e in stmt_exprs(s):
@@ -226,7 +229,7 @@ def _operations(x: Expr, times: int, n: Counter[str]) -> None:
 
 
 def _loops(kernel: Kernel, all_accesses: list[Access], count: _Counter) -> tuple[LoopFacts, ...]:
-    nested = [v for v in visits(kernel) if isinstance(v.stmt, Par | Reduce | For | While)]
+    nested = [v for v in visits(kernel) if isinstance(v.stmt, Par | Reduce | Scan | For | While)]
     chains = [tuple(a for a in v.axes if a.kind not in ("thread", "block")) for v in nested]
     outer = {id(a.stmt) for chain in chains for a in chain[:-1]}
     out = []
@@ -242,7 +245,7 @@ def _loops(kernel: Kernel, all_accesses: list[Access], count: _Counter) -> tuple
                 depth=len(chain) - 1,
                 parent=chain[-2].name if len(chain) > 1 else "",
                 levels=tuple(_level(x) for x in axis.dist),
-                ops=tuple(a.op for a in axis.stmt.accs) if isinstance(axis.stmt, Reduce) else (),
+                ops=_ops(axis.stmt),
                 unit=n["unit"],
                 strided=n["strided"] + n["reverse"],
                 broadcast=n["broadcast"],
@@ -252,6 +255,12 @@ def _loops(kernel: Kernel, all_accesses: list[Access], count: _Counter) -> tuple
             )
         )
     return tuple(out)
+
+
+def _ops(s: Stmt | None) -> tuple[str, ...]:
+    if isinstance(s, Scan):
+        return (s.acc.op,)
+    return tuple(a.op for a in s.accs) if isinstance(s, Reduce) else ()
 
 
 def _level(level: Level) -> str:

@@ -28,6 +28,7 @@ from ktc.ir.nodes import (
     MatrixLoad,
     Par,
     Reduce,
+    Scan,
     Stmt,
     Store,
     Sym,
@@ -45,7 +46,7 @@ HW_AXES = tuple(HwIndex(level, axis) for level in ("block", "thread") for axis i
 
 @dataclass(frozen=True)
 class Axis:
-    """One dimension of the iteration space. ``kind``: par | reduce | for | while | thread | block.
+    """One dimension of the iteration space. ``kind``: par | reduce | scan | for | while | thread | block.
 
     ``index`` is what addresses mention, ``trip`` the iteration count (None: not a counted loop).
     """
@@ -126,8 +127,8 @@ def visits(kernel: Kernel) -> Iterator[Visit]:
 def _visit(body: Body, axes: tuple[Axis, ...], env: Mapping[Sym, Expr]) -> Iterator[Visit]:
     for s in body:
         inner_axes, inner_env = axes, env
-        if isinstance(s, Par | Reduce):
-            kind = "par" if isinstance(s, Par) else "reduce"
+        if isinstance(s, Par | Reduce | Scan):
+            kind = type(s).__name__.lower()
             trip = simplify(sub(substitute_expr(s.hi, env), substitute_expr(s.lo, env)))
             inner_axes = (*axes, Axis(_name(s.var, axes), kind, s.var, trip, s.dist, s))
         elif isinstance(s, For):
@@ -136,7 +137,7 @@ def _visit(body: Body, axes: tuple[Axis, ...], env: Mapping[Sym, Expr]) -> Itera
             inner_env = {**env, s.var: value}
         elif isinstance(s, While):
             inner_axes = (*axes, Axis(_name(None, axes), "while", fresh("while", I32), None, (), s))
-        yield Visit(s, inner_axes if isinstance(s, Par | Reduce | For | While) else axes, inner_env)
+        yield Visit(s, inner_axes if isinstance(s, Par | Reduce | Scan | For | While) else axes, inner_env)
         for b in bodies(s):
             yield from _visit(b, inner_axes, inner_env)
 

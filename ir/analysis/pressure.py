@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, For, Reduce, Stmt, Sym, While, bodies
+from ktc.ir.nodes import Body, For, Reduce, Scan, Stmt, Sym, While, bodies
 from ktc.ir.types import Array, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import assigned, declared, stmt_exprs, used, walk
 
@@ -32,7 +32,7 @@ def _most(body: Body, after: frozenset[Sym], env: Mapping[str, int]) -> int:
     worst = _words(alive, env)
     for s in reversed(body):
         inside = set(alive)
-        if isinstance(s, For | While | Reduce):  # what a loop uses from outside lives through all of it
+        if isinstance(s, For | While | Reduce | Scan):  # what a loop uses from outside lives through all of it
             inside |= _mentioned((s,)) - set(declared((s,)))
         for b in bodies(s):
             worst = max(worst, _most(b, frozenset(inside), env))
