@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from ktc.ir.kernel import Kernel
@@ -78,6 +78,10 @@ class Timing:
     high: float
     samples: int
     cold: bool = True
+
+    def shared(self, n: int) -> Timing:
+        """The time of one of ``n`` equal parts of the launch."""
+        return replace(self, median=self.median / n, low=self.low / n, high=self.high / n)
 
 
 class Runtime(Protocol):

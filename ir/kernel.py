@@ -71,6 +71,20 @@ class Assume:
 
 
 @dataclass(frozen=True)
+class Repeat:
+    """The host launches the kernel again and again and swaps two buffers in between, as iterative stencils do.
+
+    ``swap`` names the buffer that is read and the one that is written. One launch does the work of ``sweeps`` launches
+    of the source: ``temporal-block`` raises it. ``launches``: how often the interpreter launches the kernel in a run,
+    so that a kernel of one sweep can be compared with one of several.
+    """
+
+    swap: tuple[str, str]
+    sweeps: int = 1
+    launches: int = 1
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One ``__global__`` function in SPMD or parallel form.
 
@@ -87,6 +101,7 @@ class Kernel:
     assumptions: tuple[Assume, ...] = ()
     trace: tuple[str, ...] = field(default=(), compare=False)
     flags: frozenset[str] = frozenset()
+    repeat: Repeat | None = None
     loc: Loc | None = field(default=None, compare=False, repr=False)
     comments: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
@@ -106,6 +121,11 @@ class Kernel:
             if k.name == name:
                 return k
         raise KeyError(name)
+
+    @property
+    def sweeps(self) -> int:
+        """Launches of the source that one launch of this kernel stands for."""
+        return self.repeat.sweeps if self.repeat else 1
 
     @property
     def knob_values(self) -> dict[str, int]:
@@ -164,4 +184,4 @@ def stmt_of(kernel: Kernel, tag: str) -> Stmt | None:
     return next((s for s in walk_body(kernel.body) if tag in s.tags), None)
 
 
-__all__ = ["Assume", "Const", "Kernel", "KnobDecl", "Launch", "Param", "bind", "stmt_of", "walk_body"]
+__all__ = ["Assume", "Const", "Kernel", "KnobDecl", "Launch", "Param", "Repeat", "bind", "stmt_of", "walk_body"]

@@ -75,7 +75,8 @@ class LaunchSpec:
 
 @dataclass(frozen=True)
 class Workload:
-    """A parsed workload file. ``path`` is the file, ``source`` the kernel's source next to it."""
+    """A parsed workload file. ``path`` is the file, ``source`` the kernel's source next to it. ``swap``: the host
+    launches the kernel again and again and swaps these two buffers in between."""
 
     path: Path
     source: Path
@@ -88,6 +89,7 @@ class Workload:
     formulas: tuple[tuple[str, str], ...] = ()
     check: Mapping[str, Any] = field(default_factory=dict)
     defines: Mapping[str, str] = field(default_factory=dict)
+    swap: tuple[str, str] | None = None
 
     @staticmethod
     def load(path: str | Path) -> Workload:

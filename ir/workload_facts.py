@@ -6,7 +6,7 @@ import dataclasses
 
 from . import intexpr
 from .diagnostics import KtcError, Loc
-from .kernel import Assume, Kernel, Launch, Param
+from .kernel import Assume, Kernel, Launch, Param, Repeat
 from .nodes import Expr, Var, fresh, i32
 from .reference import names
 from .types import I32, SCALARS, Ptr, Scalar
@@ -39,7 +39,8 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
     params += [Param(sym, host=True) for sym in new]
     launch = _launch(workload.launch, symbols) if workload.launch else kernel.launch
     facts = tuple(Assume(intexpr.to_ir(text, symbols)) for text in workload.assume)
-    return kernel.with_(params=tuple(params), launch=launch, assumptions=(*kernel.assumptions, *facts))
+    repeat = Repeat(workload.swap) if workload.swap else None
+    return kernel.with_(params=tuple(params), launch=launch, assumptions=(*kernel.assumptions, *facts), repeat=repeat)
 
 
 def _host_param(spec: ArgSpec, dtype: str, workload: Workload) -> Param:

@@ -14,11 +14,12 @@ from .inputs import INITS
 from .workload import ROLES, ArgSpec, LaunchSpec, Scenario, Workload
 
 _KEYS = {
-    "": ("kernel", "variants", "args", "launch", "assume", "scenario", "reference", "check"),
+    "": ("kernel", "variants", "args", "launch", "assume", "scenario", "reference", "check", "repeat"),
     "kernel": ("source", "name", "template", "defines"),
     "args": ("name", "dtype", "shape", "role", "init", "value", "range", "align", "divisible_by"),
     "launch": ("grid", "block", "shared"),
     "assume": ("facts",),
+    "repeat": ("swap",),
     "scenario": ("name", "sizes", "weight", "heldout"),
 }
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
@@ -107,6 +108,7 @@ def _build(f: _File, doc: dict[str, Any]) -> Workload:
         formulas=formulas,
         check=_table(f, doc, "check", optional=True),
         defines=_strings(f, head.get("defines", {}), "kernel", "defines"),
+        swap=_swap(f, doc, args),
     )
 
 
@@ -164,6 +166,25 @@ def _launch(f: _File, doc: Mapping[str, Any]) -> LaunchSpec | None:
         if not 1 <= len(shape[key]) <= 3:
             raise f.fail(f"{key} has one to three expressions", "launch", 0, key, hint='grid = ["n"]')
     return LaunchSpec(shape["grid"], shape["block"], str(table.get("shared", "0")))
+
+
+def _swap(f: _File, doc: Mapping[str, Any], args: tuple[ArgSpec, ...]) -> tuple[str, str] | None:
+    """The buffers that the host swaps between launches: what is read, and what is written."""
+    if "repeat" not in doc:
+        return None
+    table = _table(f, doc, "repeat")
+    _only(f, table, "repeat")
+    names = _texts(f, table.get("swap", []), "repeat", 0, "swap")
+    specs = [next((a for a in args if a.name == n and a.role != "scalar"), None) for n in names]
+    if len(names) != 2 or names[0] == names[1] or None in specs:
+        hint = 'swap = ["a", "b"]: the buffer that a launch reads and the one that it writes'
+        raise f.fail("swap names two buffers among the arguments", "repeat", 0, "swap", hint)
+    read, written = (a for a in specs if a is not None)
+    if read.role != "in" or written.role == "in":
+        raise f.fail(f"'{read.name}' has to be an input and '{written.name}' an output", "repeat", 0, "swap")
+    if (read.dtype, read.shape) != (written.dtype, written.shape):
+        raise f.fail(f"'{read.name}' and '{written.name}' differ in type or shape", "repeat", 0, "swap")
+    return read.name, written.name
 
 
 def _formula(f: _File, name: str, text: Any) -> str:

@@ -33,6 +33,7 @@ ROWS: dict[str, str] = {
     "multi-buffer": "multi_buffer:MultiBuffer",
     "async-copy": "async_copy:AsyncCopies",
     "prefetch": "prefetch:Prefetch",
+    "temporal-block": "temporal_block:TemporalBlock",
     "block-swizzle": "block_swizzle:BlockSwizzle",
     "tensorize": "tensorize:Tensorize",
     "row-cache": "row_cache:RowCache",

@@ -15,10 +15,12 @@ from ktc.backends import emit
 from ktc.backends.base import Emitted, Executable, Runtime
 from ktc.backends.runtimes import open_runtime
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Repeat
 from ktc.ir.text import parse_kernel
 
 from .agreement import disagreement
 from .timing import rotation
+from .verification.sweeps import in_step, launch_in_step
 from .worker_protocol import code_from_json, device_to_json, inputs_from_json, save_array, timing_to_json
 
 CANARY = """
@@ -111,20 +113,27 @@ class Measurer:
         return {"verdict": json.loads(json.dumps(dataclasses.asdict(verdict), default=str)), "accepted": verdict.ok}
 
     def time(self, m: Mapping[str, Any]) -> dict[str, Any]:
-        """Time ``code``, interleaved with ``baseline`` if there is one, over buffers that rotate past the cache."""
-        _, exe = self._executable(m["code"])
+        """Time ``code``, interleaved with ``baseline`` if there is one, over buffers that rotate past the cache.
+
+        A launch that does several sweeps counts with the time of one.
+        """
+        code, exe = self._executable(m["code"])
+        sweeps = code.kernel.sweeps
         on_device = self._resident(m["inputs"], m["cold"])
         before = self._fingerprint(exe, on_device)
         sets = on_device.reset(self.runtime)
         out: dict[str, Any] = {"resources": dict(exe.resources), "copies": len(sets), "bytes": on_device.bytes}
         if m.get("baseline"):
-            _, base = self._executable(m["baseline"])
-            out["disagreement"] = self._disagreement(base, exe, on_device)  # and a broken baseline fails here
+            source, base = self._executable(m["baseline"])
+            repeat = (in_step(source.kernel, code.kernel) or source.kernel).repeat
+            out["disagreement"] = self._disagreement(base, exe, on_device, repeat)  # and a broken baseline fails here
+            sweeps = sweeps // source.kernel.sweeps
             on_device.reset(self.runtime)
             first, second, ratio = self.runtime.time_pair((base, sets), (exe, sets), budget_s=m["budget_s"])
-            out |= {"baseline": timing_to_json(first), "timing": timing_to_json(second), "ratio": list(ratio)}
+            timing = timing_to_json(second.shared(sweeps))
+            out |= {"baseline": timing_to_json(first), "timing": timing, "ratio": [r * sweeps for r in ratio]}
         else:
-            out["timing"] = timing_to_json(self.runtime.time(exe, sets, budget_s=m["budget_s"]))
+            out["timing"] = timing_to_json(self.runtime.time(exe, sets, budget_s=m["budget_s"]).shared(sweeps))
         self.runtime.synchronize()
         if self._fingerprint(exe, on_device) != before:
             return {"status": "wrong", "message": "the results change from one launch to the next"}
@@ -169,14 +178,17 @@ class Measurer:
         self._sets.move_to_end(key)
         return self._sets[key]
 
-    def _disagreement(self, base: Executable, exe: Executable, data: Resident) -> str:
-        """How the outputs of ``exe`` on the timed inputs differ from those of ``base``; '' if they agree."""
+    def _disagreement(self, base: Executable, exe: Executable, data: Resident, repeat: Repeat | None) -> str:
+        """How the outputs of ``exe`` on the timed inputs differ from those of ``base``, launched as ``repeat`` says; ''
+        if they agree."""
         kept = []
-        for e in (base, exe):
+        for e, how in ((base, repeat), (exe, None)):
             args = data.reset(self.runtime, 1)[0]
-            e.launch(args)
+            spare = self.runtime.to_device(data.host[how.swap[0]]) if how is not None and how.launches > 1 else None
+            at = launch_in_step(e, args, how, spare)
             self.runtime.synchronize()
-            kept.append({n: self.runtime.to_host(args[n], data.host[n]) for n in data.outputs})
+            held = {**args, how.swap[1]: spare} if how is not None and spare is not None and at == how.swap[0] else args
+            kept.append({n: self.runtime.to_host(held[n], data.host[n]) for n in data.outputs})
         found = (disagreement(n, kept[0][n], kept[1][n]) for n in data.outputs)
         return next((f for f in found if f), "")
 

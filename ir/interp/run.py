@@ -140,24 +140,45 @@ class _Job:
         env = environment(kernel, self.args)
         state = State(self.domain, env, Findings(), self.fuel, self.sanitize, seed, written=written)
         root = Frame(1)
-        parallel = kernel.is_parallel
-        if not parallel:
+        if not kernel.is_parallel:
             state.geometry = geometry_of(kernel, self.args, self.warp)
-        if self.sanitize:
-            state.order = IterationOrder() if state.geometry is None else BarrierOrder(state.geometry)
+        self._order(state)
         for p in kernel.params:
             self._bind(state, root, p)
         try:
-            if parallel:
-                assert state.order is None or isinstance(state.order, IterationOrder)
-                if isinstance(state.order, IterationOrder):
-                    state.order.enter(root)
-                Machine(state).body(kernel.body, root, None)
-            else:
-                self._spmd(state, root)
+            for k in range(kernel.repeat.launches if kernel.repeat else 1):
+                if k:
+                    self._relaunch(state)
+                self._launch(state, Frame(1, values=dict(root.values)))
         except OutOfFuel:
             state.findings.add("fuel", f"did not end within {self.fuel} statements", state.stmt)
         return self._result(state), state.doubtful
+
+    def _order(self, state: State) -> None:
+        """A new launch: nothing in it is ordered yet."""
+        if self.sanitize:
+            state.order = IterationOrder() if state.geometry is None else BarrierOrder(state.geometry)
+
+    def _launch(self, state: State, root: Frame) -> None:
+        if state.geometry is not None:
+            self._spmd(state, root)
+            return
+        assert state.order is None or isinstance(state.order, IterationOrder)
+        if isinstance(state.order, IterationOrder):
+            state.order.enter(root)
+        Machine(state).body(self.kernel.body, root, None)
+
+    def _relaunch(self, state: State) -> None:
+        """What the host does between two launches: it swaps the two buffers. The last launch is not swapped."""
+        assert self.kernel.repeat is not None
+        a, b = (state.buffers[self.kernel.param(name).sym] for name in self.kernel.repeat.swap)
+        if a.data.size != b.data.size:
+            raise bad_argument(f"'{a.sym.name}' and '{b.sym.name}' are swapped and differ in size")
+        a.data, b.data, a.written, b.written = b.data, a.data, b.written, a.written
+        self._order(state)
+        for buffer in state.buffers.values():
+            if buffer.shadow is not None:
+                buffer.shadow = Shadow(buffer.data.size)
 
     def _bind(self, state: State, root: Frame, p: Param) -> None:
         sym, name = p.sym, p.sym.name

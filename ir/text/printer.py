@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .. import nodes as n
-from ..kernel import Kernel, Launch, Param
+from ..kernel import Kernel, Launch, Param, Repeat
 from ..nodes import Body, Expr, Stmt, Sym
 from ..types import Type, scalar_of
 from ..walk import used
@@ -260,6 +260,11 @@ class Printer(ExprPrinter):
             text += f" {word}({self.expr(e)})" if e is not None else ""
         return text
 
+    def repeat(self, r: Repeat) -> str:
+        counts = {"sweeps": r.sweeps, "launches": r.launches}
+        more = "".join(f" {word} {n}" for word, n in counts.items() if n != 1)
+        return f"repeat swap {', '.join(map(spell_name, r.swap))}{more}"
+
     def header(self, k: Kernel) -> list[str]:
         """Launch, knobs, constraints, assumptions, flags and trace, one a line."""
         lines = [self.launch(k.launch)] if k.launch else []
@@ -272,4 +277,5 @@ class Printer(ExprPrinter):
         for a in k.assumptions:
             lines.append(f"assume {self.expr(a.expr)}" + (f" origin {a.origin}" if a.origin != "user" else ""))
         lines += [f"flags {', '.join(sorted(map(spell_name, k.flags)))}"] if k.flags else []
+        lines += [self.repeat(k.repeat)] if k.repeat else []
         return lines + [f"trace {quote(t)}" for t in k.trace]

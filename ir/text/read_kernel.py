@@ -7,13 +7,13 @@ from typing import Any
 
 from .. import nodes as n
 from ..fold import simplify
-from ..kernel import Assume, Kernel, KnobDecl, Launch, Param
+from ..kernel import Assume, Kernel, KnobDecl, Launch, Param, Repeat
 from ..nodes import Expr
 from ..types import BOOL, scalar_of
 from .read_stmts import StmtReader
 from .read_types import Node, plain, unquote
 
-_HEADERS = ("launch", "knob_decl", "where", "assume", "flags", "trace")
+_HEADERS = ("launch", "knob_decl", "where", "assume", "flags", "repeat", "trace")
 
 
 class KernelReader(StmtReader):
@@ -32,7 +32,8 @@ class KernelReader(StmtReader):
         return Kernel(
             plain(name), params, parts["launch"][0] if parts["launch"] else None, body, tuple(parts["knob_decl"]),
             tuple(parts["where"]), tuple(parts["assume"]), tuple(parts["trace"]),
-            frozenset(f for fs in parts["flags"] for f in fs), self.loc(name), self.comments.get(name.line, ()),
+            frozenset(f for fs in parts["flags"] for f in fs), next(iter(parts["repeat"]), None),
+            self.loc(name), self.comments.get(name.line, ()),
         )  # fmt: skip
 
     def param(self, t: Node) -> Param:
@@ -93,6 +94,11 @@ class KernelReader(StmtReader):
 
     def h_flags(self, t: Node) -> list[str]:
         return [plain(c) for c in t.children]
+
+    def h_repeat(self, t: Node) -> Repeat:
+        read, written, sweeps, launches = t.children
+        counts = (1 if c is None else int(str(c)) for c in (sweeps, launches))
+        return Repeat((plain(read), plain(written)), *counts)
 
     def h_trace(self, t: Node) -> str:
         return unquote(t.children[0])

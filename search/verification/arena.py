@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from ktc.backends.base import Executable, Runtime
 from ktc.ir.interp.equivalence import bits_differ
+from ktc.ir.kernel import Repeat
 from ktc.ir.workload import Workload
+
+from .sweeps import launch_in_step
 
 ZONE_BYTES = 512
 ZONE = 0x41
@@ -31,9 +34,14 @@ class Launched:
 
 
 def launch_checked(
-    runtime: Runtime, exe: Executable, workload: Workload, inputs: Mapping[str, Any], poison: int
+    runtime: Runtime,
+    exe: Executable,
+    workload: Workload,
+    inputs: Mapping[str, Any],
+    poison: int,
+    repeat: Repeat | None = None,
 ) -> Launched:
-    """One launch on fresh allocations. ``poison`` is the byte that pure outputs are filled with."""
+    """One launch (or as many as ``repeat`` says) on fresh allocations. ``poison`` fills pure outputs."""
     front = runtime.device.backend in _OFFSETS
     roles = {a.name: a.role for a in workload.args}
     host: dict[str, np.ndarray] = {}
@@ -48,7 +56,14 @@ def launch_checked(
         device[name] = runtime.to_device(host[name])
         start = _zone(value) if front else 0
         args[name] = device[name][start : start + value.size] if front else device[name]
-    exe.launch(args)
+    spare: Any = None
+    whole: Any = None
+    if repeat is not None and repeat.launches > 1:
+        read = repeat.swap[0]
+        whole = runtime.to_device(host[read])
+        start = _zone(inputs[read]) if front else 0
+        spare = whole[start : start + inputs[read].size] if front else whole
+    at = launch_in_step(exe, args, repeat, spare)
     runtime.synchronize()
     outputs, trespass = {}, ""
     for name, before in host.items():
@@ -59,6 +74,12 @@ def launch_checked(
         trespass = trespass or _trespass(name, before, after, inside, roles.get(name, "in") == "in")
         if roles.get(name) in ("out", "inout"):
             outputs[name] = after[inside].reshape(value.shape)
+    if spare is not None and repeat is not None and at == repeat.swap[0]:
+        read, written = repeat.swap
+        after = runtime.to_host(whole, host[read]).reshape(-1)
+        inside = slice(start := _zone(inputs[read]) if front else 0, start + inputs[read].size)
+        trespass = trespass or _trespass(read, host[read], after, inside, False)
+        outputs[written] = after[inside].reshape(inputs[read].shape)
     return Launched(outputs, trespass)
 
 

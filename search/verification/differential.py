@@ -38,6 +38,7 @@ from .accuracy import Excess, is_float, lost_accuracy, outside_bound, unit_round
 from .arena import POISONS, launch_checked
 from .instances import MAX_ELEMENTS, instances
 from .sizes import runnable
+from .sweeps import in_step, launches_of, swapped
 from .verdict import Failure, Rung, Verdict
 
 EXACT_CALLS = frozenset({"min", "max", "abs", "fma", "floor", "ceil", "trunc", "rint", "round", "copysign", "cdiv"})
@@ -83,7 +84,10 @@ def differential(
     if not chosen:
         return Verdict("UNKNOWN", "device", "no sizes satisfy the candidate's guards", seconds=_since(began))
     exe = executables or (runtime.compile(original), runtime.compile(candidate))
-    kernels = (original.kernel, candidate.kernel)
+    first = in_step(original.kernel, candidate.kernel)
+    if first is None:
+        return Verdict("UNKNOWN", "device", "the two do different numbers of sweeps a launch", seconds=_since(began))
+    kernels = (first, candidate.kernel)
     failure = None
     for s in chosen:
         for exact in (True, False):
@@ -107,7 +111,7 @@ def _check(
     inputs: Mapping[str, Any],
     exact: bool,
 ) -> Failure | None:
-    want = [launch_checked(runtime, exe[0], workload, inputs, p) for p in POISONS]
+    want = [launch_checked(runtime, exe[0], workload, inputs, p, kernels[0].repeat) for p in POISONS]
     got = [launch_checked(runtime, exe[1], workload, inputs, p) for p in POISONS]
     where = dict(sizes)
     trespass = next((g.trespass for g in got if g.trespass), "")
@@ -148,7 +152,7 @@ class _Judge:
         self, kernels: tuple[Kernel, Kernel], workload: Workload, inputs: Mapping[str, Any], exact: bool
     ) -> None:
         self.kernels, self.workload, self.inputs = kernels, workload, inputs
-        self.to_the_bit = exact and all(rounds_nothing(k) for k in kernels)
+        self.to_the_bit = exact and launches_of(kernels[0]) == 1 and all(rounds_nothing(k) for k in kernels)
         self._bounds: dict[str, tuple[np.ndarray, np.ndarray]] | None = None
         self._reference: dict[str, np.ndarray] | None = None
         self._interpreted = _elements(inputs) <= MAX_ELEMENTS
@@ -193,8 +197,18 @@ class _Judge:
     def _large(self) -> dict[str, np.ndarray]:
         if self._reference is None:
             affordable = _elements(self.inputs) <= REFERENCE_ELEMENTS
-            self._reference = (self.workload.reference(self.inputs) or {}) if affordable else {}
+            self._reference = self._repeated() if affordable else {}
         return self._reference
+
+    def _repeated(self) -> dict[str, np.ndarray]:
+        """The workload's reference, applied once a launch of the original."""
+        values, out = dict(self.inputs), self.workload.reference(self.inputs) or {}
+        repeat = self.kernels[0].repeat
+        for _ in range(launches_of(self.kernels[0]) - 1 if out and repeat else 0):
+            assert repeat is not None
+            values = swapped(values, out, repeat)
+            out = self.workload.reference(values) or {}
+        return out
 
 
 def _relative_bound(want: np.ndarray, y: np.ndarray) -> np.ndarray:

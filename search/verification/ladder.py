@@ -16,6 +16,7 @@ from .instances import instances
 from .job import Job
 from .layers import LAYERS
 from .oracle import oracle_for, text_of
+from .sweeps import in_step
 from .verdict import Failure, Rung, Verdict
 
 
@@ -75,6 +76,12 @@ def _climb(
     except LoweringError as e:
         rung = Rung("lowering", "unknown", str(e.message), time.perf_counter() - began)
         return Verdict("UNKNOWN", "lowering", e.message, (rung,), time.perf_counter() - began)
+    same = in_step(original, candidate)
+    if same is None:
+        reason = f"a launch of the candidate does {candidate.sweeps} sweeps, one of the original {original.sweeps}"
+        wrong = Failure("sweeps", f"{reason}, and nothing says that the host repeats it")
+        return Verdict("REJECTED", "sweeps", reason, (Rung("sweeps", "fail", reason),), 0.0, wrong)
+    original = same
     oracle = oracle_for(original, workload, variant, seed)
     job = Job(original, candidate, oracle, instances(original, candidate, workload, count=count), workload)
     rungs: list[Rung] = []
