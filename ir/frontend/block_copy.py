@@ -65,7 +65,10 @@ class BlockCopies(Records):
         return self._pointee(self.recast_pointer(p, Pointer(t), node), node)
 
     def _pointee(self, p: Value, node: Any) -> Value:
-        return self.deref(p, None, node) if isinstance(p, PtrVal) else self.view(p, None, node)  # type: ignore[arg-type]
+        if not isinstance(p, PtrVal | PtrToPlace):
+            self.fail("E-UNSUPPORTED-POINTER", "this pointer may point into one of several buffers", node,
+                      hint="make the access in each branch")  # fmt: skip
+        return self.deref(p, None, node) if isinstance(p, PtrVal) else self.view(p, None, node)
 
     def _fill_variable(self, to: PtrToPlace, byte: int, size: Any, node: Any) -> None:
         place = to.place

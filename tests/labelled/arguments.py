@@ -59,7 +59,7 @@ def candidates(text: str, extents: tuple[int, ...]) -> list[int]:
     wide = [n for n in extents if n > 1]
     products = {a * b for a, b in itertools.combinations(wide, 2)} | {int(np.prod(wide, dtype=np.int64))}
     close = {n + d for n in (*found, *wide) for d in (-1, 1)}
-    apart = {abs(a - b) for a, b in itertools.combinations((*found, *wide), 2)}
+    apart = {n for a, b in itertools.combinations((*found, *wide), 2) for n in (abs(a - b), a + b)}
     ordered = [*sorted(found), *wide, *sorted(products), *sorted(close), *sorted(apart), 0, 1, 2]
     return [n for n in dict.fromkeys(ordered) if 0 <= n < 1 << 22]
 

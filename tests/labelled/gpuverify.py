@@ -149,7 +149,7 @@ def instances(case: Case, kernel: Kernel) -> Iterator[Instance]:
     chosen = arguments.assignments(plain, values, seed=1)
     fixed = _kernel_args(case, plain)
     buffers_to_fill = [p for p in arguments.pointers(kernel) if not (p.init and case.path.endswith(".cl"))]
-    tries = 12 * INSTANCES if plain and not fixed else INSTANCES if buffers_to_fill else 1
+    tries = 12 * INSTANCES if len(plain) > len(fixed) else INSTANCES if buffers_to_fill else 1
     for k, scalars in enumerate(itertools.islice(chosen, tries)):
         pattern = list(arguments.PATTERNS)[k % len(arguments.PATTERNS)]
         elements = {p.sym.name: 1024 for p in local}
@@ -161,10 +161,14 @@ def instances(case: Case, kernel: Kernel) -> Iterator[Instance]:
 
 
 def _kernel_args(case: Case, params: list[Param]) -> dict[str, int]:
-    """Number arguments that the flags fix: one hexadecimal word after the kernel's name, its members packed."""
+    """Number arguments with only one value: preconditions say ``x == 12``, or the flags give a hexadecimal word after
+    the kernel's name, its members packed."""
+    text = _code(case.data["text"])
+    equal = {m.group(1): int(m.group(2), 0) for m in re.finditer(r"__requires\(\s*(\w+)\s*==\s*(\w+)\s*\)", text)
+             if re.fullmatch(r"\d+|0x[0-9a-fA-F]+", m.group(2))}  # fmt: skip
     words = case.data["flags"].get("kernel-args", "").split(",")[1:]
     if not words:
-        return {}
+        return {p.sym.name: equal[p.sym.name] for p in params if p.sym.name in equal}
     packed = b"".join(int(w, 16).to_bytes((len(w) - 2) // 2, "little") for w in words if w.startswith("0x"))
     out: dict[str, int] = {}
     for p in params:

@@ -221,3 +221,13 @@ def test_a_call_whose_result_is_unused_still_reads() -> None:
     kernel void k(global int *p) { get(p); p[get_local_id(0) + 1] = 3; }"""
     kernel = opencl(text, blocks=1)
     assert "race" in {f.kind for f in run(kernel, {"p": np.zeros(65, np.int32)}).findings}
+
+
+def test_an_atomic_through_a_pointer_to_one_of_two_buffers_is_refused() -> None:
+    text = """kernel void k(local int *a, local int *b, global int *q, int c) {
+      local int *p;
+      if (c) p = b + 3; else p = a + 12;
+      q[get_local_id(0)] = atomic_inc(p); }"""
+    with pytest.raises(KtcError) as e:
+        load(text, name="k.cl")
+    assert e.value.code == "E-UNSUPPORTED-POINTER" and e.value.loc is not None and e.value.loc.line == 4
