@@ -12,7 +12,7 @@ _SQRT, _TOP = (P + 1) // 4, (P - 1) // 2
 
 _C = """\
 // Numbers as residues modulo two primes P (low half) and Q (high half; Q stands for none).
-FN U64 field_power(U64 base, U64 e, U64 modulus) {
+SLOW U64 field_power(U64 base, U64 e, U64 modulus) {
   U64 r = 1;
   for (; e; e >>= 1) {
     if (e & 1) r = r * base % modulus;
@@ -30,7 +30,7 @@ FN U64 field_p(U64 x) { return x & 0xffffffff@; }
 FN U64 field_q(U64 x) { return x >> 32; }
 FN U64 field_both(U64 p, U64 q, bool both) { return p | (both ? q : $Q@) << 32; }
 FN bool field_known(U64 a, U64 b) { return field_q(a) != $Q && field_q(b) != $Q; }
-FN U64 field_add(U64 a, U64 b) {
+SLOW U64 field_add(U64 a, U64 b) {
   const U64 p = field_p(a) + field_p(b), q = field_q(a) + field_q(b);
   return field_both(p < $P@ ? p : p - $P@, q < $Q@ ? q : q - $Q@, field_known(a, b));
 }
@@ -39,31 +39,43 @@ FN U64 field_neg(U64 x) {
   return field_both(p ? $P@ - p : 0, q ? $Q@ - q : 0, q != $Q@);
 }
 FN U64 field_sub(U64 a, U64 b) { return field_add(a, field_neg(b)); }
-FN U64 field_mul(U64 a, U64 b) {
+SLOW U64 field_mul(U64 a, U64 b) {
   return field_both(field_p(a) * field_p(b) % $P@, field_q(a) * field_q(b) % $Q@, field_known(a, b));
 }
-FN U64 field_rcp(U64 x) {
+SLOW U64 field_rcp(U64 x) {
   const U64 p = field_power(field_p(x), $P@ - 2, $P@), q = field_q(x);
   return q == $Q@ ? p | q << 32 : field_both(p, field_power(q, $Q@ - 2, $Q@), true);
 }
 FN U64 field_div(U64 a, U64 b) { return field_mul(a, field_rcp(b)); }
-FN U64 field_exp(U64 x) {
+SLOW U64 field_exp(U64 x) {
   const U64 q = field_q(x);
   return field_power(4, q == $Q@ ? field_next($SEED@, x) % $Q@ : q, $P@) | $Q@ << 32;
 }
-FN U64 field_sqrt(U64 x) { return field_power(field_p(x), $SQRT@, $P@) | $Q@ << 32; }
+SLOW U64 field_sqrt(U64 x) { return field_power(field_p(x), $SQRT@, $P@) | $Q@ << 32; }
 FN I64 field_order(U64 x) { return field_p(x) > $TOP@ ? (I64)field_p(x) - (I64)$P@ : (I64)field_p(x); }
-FN U64 field_of_u64(U64 x) { return x % $P@ | x % $Q@ << 32; }
-FN U64 field_of(I64 x) { return x < 0 ? field_neg(field_of_u64(0 - (U64)x)) : field_of_u64((U64)x); }
-FN U64 field_hash1(U64 seed, U64 x) { return field_next(seed, x) % $P@ | $Q@ << 32; }
-FN U64 field_hash2(U64 seed, U64 x, U64 y) { return field_next(field_next(seed, x), y) % $P@ | $Q@ << 32; }
-FN U64 field_hash3(U64 seed, U64 x, U64 y, U64 z) {
+SLOW U64 field_of_u64(U64 x) { return x % $P@ | x % $Q@ << 32; }
+SLOW U64 field_of(I64 x) { return x < 0 ? field_neg(field_of_u64(0 - (U64)x)) : field_of_u64((U64)x); }
+SLOW U64 field_hash1(U64 seed, U64 x) { return field_next(seed, x) % $P@ | $Q@ << 32; }
+SLOW U64 field_hash2(U64 seed, U64 x, U64 y) { return field_next(field_next(seed, x), y) % $P@ | $Q@ << 32; }
+SLOW U64 field_hash3(U64 seed, U64 x, U64 y, U64 z) {
   return field_next(field_next(field_next(seed, x), y), z) % $P@ | $Q@ << 32;
 }"""
 
 _WORDS = {
-    "cuda": {"FN": "__device__ inline", "U64": "unsigned long long", "I64": "long long", "@": "ULL"},
-    "opencl": {"FN": "static inline", "U64": "ulong", "I64": "long", "@": "UL"},
+    "cuda": {
+        "FN": "__device__ inline",
+        "SLOW": "__device__ __noinline__",
+        "U64": "unsigned long long",
+        "I64": "long long",
+        "@": "ULL",
+    },
+    "opencl": {
+        "FN": "static inline",
+        "SLOW": "__attribute__((noinline)) static",
+        "U64": "ulong",
+        "I64": "long",
+        "@": "UL",
+    },
 }
 
 

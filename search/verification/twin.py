@@ -30,6 +30,7 @@ from ktc.ir.nodes import (
     Const,
     Decl,
     Expr,
+    For,
     If,
     InlineAsm,
     Load,
@@ -133,6 +134,8 @@ class _Twin:
             return self.atomic(s)
         if isinstance(s, AsyncCopy) and is_word(scalar_of(s.src.type)):
             return self.copy(s)
+        if isinstance(s, For) and s.unroll is not None:
+            s = dataclasses.replace(s, unroll=1)  # a hint to the compiler: copies of long bodies take it minutes
         if isinstance(s, If) or hasattr(s, "cond"):
             s = self._with_bool_condition(s)
         return self._rebuilt(s)
