@@ -3,13 +3,14 @@
 A domain stores each scalar type in a numpy dtype and gives meaning to operators, conversions and functions. Integers
 and bools are the machine's in every domain (indices and control flow are real); only floats differ:
 
-========== ===================================================================================================
-``float``   device semantics: every operation rounds to its type
-``float64`` every float is a double: the reference for accuracy
-``int``     floats are elements of the ring Z/2^64: exact, invariant under reassociation
-``field``   floats are pairs of residues modulo two primes: exact, with division
-``bound``   double value plus a running a-priori bound of its rounding error
-========== ===================================================================================================
+============= ================================================================================================
+``float``     device semantics: every operation rounds to its type
+``float64``   every float is a double: the reference for accuracy
+``int``       floats are elements of the ring Z/2^64: exact, invariant under reassociation
+``field``     floats are pairs of residues modulo two primes: exact, with division
+``bound``     double value plus a running a-priori bound of its rounding error
+``roundings`` double value plus how often it was rounded to a narrower type
+============= ================================================================================================
 """
 
 from __future__ import annotations
@@ -163,9 +164,10 @@ def domain_named(name: str) -> Domain:
     from .device import DeviceDomain, DoubleDomain
     from .field import FieldDomain
     from .ring import RingDomain
+    from .roundings import RoundingsDomain
 
     known: dict[str, type[Domain]] = {
-        d.name: d for d in (DeviceDomain, DoubleDomain, RingDomain, FieldDomain, BoundDomain)
+        d.name: d for d in (DeviceDomain, DoubleDomain, RingDomain, FieldDomain, BoundDomain, RoundingsDomain)
     }
     if name not in known:
         raise KtcError("E-INTERP-DOMAIN", f"no value domain '{name}'", hint=f"one of {', '.join(known)}", exit_code=2)

@@ -10,7 +10,7 @@ from ..nodes import Stmt
 KINDS = {
     "out-of-bounds": "an access outside the buffer, or outside one dimension of an array",
     "race": "two threads touch one element between barriers, at least one writes, not both atomically",
-    "redundant-store": "threads store one value to one place between barriers: a race that happens to be harmless",
+    "redundant-store": "one value is stored to one place twice: by two threads between barriers, or by one, unread",
     "dependent-iterations": "two iterations of one par loop touch one element, at least one writes",
     "barrier-divergence": "a barrier that some live threads of the block do not reach together",
     "warp-divergence": "a warp operation whose mask names lanes that are elsewhere, or misses one that is here",

@@ -280,13 +280,12 @@ class _Job:
 
 
 def _unreached(body: Body, reached: set[int]) -> Iterator[Stmt]:
-    """The first statement of each outermost nested body that never ran."""
+    """The first statement of each nested body that never ran, those inside one that never ran included."""
     for s in body:
         for inner in bodies(s):
             if inner and id(inner[0]) not in reached:
                 yield inner[0]
-            else:
-                yield from _unreached(inner, reached)
+            yield from _unreached(inner, reached)
 
 
 def _hardware(g: Geometry, first_block: int, blocks: int) -> dict[tuple[str, str], object]:

@@ -66,6 +66,7 @@ class Shadow:
         self.peeks: _Two | None = None  # reads by atomics that changed nothing (a compare-and-swap that failed)
         self.plain = np.zeros(n, bool)  # whether the remembered writers wrote plainly (not atomically)
         self.local = local
+        self.fresh = np.zeros(0 if local else n, bool)  # stored to, and not read since
 
     def touch(self, state: State, frame: Frame, lanes, pos, how: str, value=None, old=None) -> None:
         """Check accesses of one statement against the history and each other, then record them.
@@ -82,6 +83,10 @@ class Shadow:
             if how == "write":
                 racing = self._again(state, order, pos, ids, racing, value, old)
             self._report(state, order, pos, ids, racing, how, "a write")
+        if not self.local:
+            if how == "write":
+                self._repeated(state, order, pos, ids, value == old)
+            self.fresh[pos] = how == "write"
         if how == "peek":
             self.peeks = self.peeks or _Two(len(self.plain))
             beside = self._concurrent(self.peeks, order, frame, pos, ids)
@@ -132,6 +137,12 @@ class Shadow:
                 partner[np.flatnonzero(clash)[which]] = winner[clash][which]
                 self._report(state, order, pos, ids, partner, "write", "a write", kind)
 
+    def _repeated(self, state: State, order: Order, pos, ids, same) -> None:
+        """Threads that store once more what they stored last, and nobody has read: work that is done twice."""
+        again = self.fresh[pos] & same & (self.writes.who[0][pos] == ids)
+        if order.same_value and again.any():
+            self._report(state, order, pos, ids, np.where(again, ids, -1), "write", "a write", order.same_value)
+
     def _report(self, state: State, order: Order, pos, ids, partner, how: str, other: str, kind: str = "") -> None:
         bad = partner >= 0
         if not bad.any():
@@ -142,6 +153,8 @@ class Shadow:
         who, whom = order.describe(int(ids[at])), order.describe(int(partner[at]))
         article = {"atomic": "an atomic", "peek": "an atomic read"}.get(how, f"a {how}")
         message = f"{buffer.sym.name}[{index}]: {article} by {who} and {other} by {whom} are not ordered"
+        if who == whom:
+            message = f"{buffer.sym.name}[{index}] is stored twice by {who}, the same bits, and never read in between"
         state.findings.add(
             kind or order.kind, message, state.stmt, buffer=buffer.sym.name, index=index, count=int(bad.sum())
         )

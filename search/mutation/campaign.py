@@ -21,8 +21,7 @@ from ktc.search.verification.parse_back import restructured
 
 from .operators import Operator, apply, places
 from .program_operators import PROGRAM
-from .proofs import equivalent
-from .subjects import Subject, subject
+from .subjects import Subject, replayed, subject
 from .text_operators import C_LIKE, TextOperator, function_start, tokens
 from .trial import Trial, judge, judge_text, key_of, program_key, timed
 from .whole_kernel import WHOLE
@@ -76,19 +75,25 @@ def run_campaign(
         say(f"{len(keys)} mutants")
         if enough is not None and len(keys) >= enough:
             break
-    return [_proved(r, plan) for r in records] if smt.available() else records
+    return [_judged_again(r) for r in records] if log is not None and smt.available() else records
 
 
-def _proved(r: Record, plan: Plan) -> Record:
-    """A survivor of a run without z3, judged again."""
+def _judged_again(r: Record) -> Record:
+    """A survivor that a log knows, judged by the ladder and the proofs of today."""
     if r["type"] != "trial" or r["status"] != "accepted" or r["level"] != "program":
         return r
-    made = subject(plan.seed, r["subject"], plan.kernel)
     op = next((op for op in OPERATORS if op.name == r["operator"]), None)
-    if made is None or op is None or r["place"] >= places(made.candidate, op):
+    try:
+        made = replayed(r["kernel"], r["variant"], r["script"])
+    except KtcError:
         return r
-    proof = equivalent(made.candidate, apply(made.candidate, op, r["place"]))
-    return {**r, "status": "equivalent", "layer": "proof", "detail": proof} if proof else r
+    if op is None or r["place"] >= places(made.candidate, op):
+        return r
+    mutant = apply(made.candidate, op, r["place"])
+    if program_key(made, mutant) != r["key"]:
+        return r
+    status, layer, detail = judge(made, mutant)
+    return {**r, "status": status, "layer": layer, "detail": detail}
 
 
 def _run(plan: Plan, numbers: list[int], jobs: int) -> Iterator[list[Record]]:

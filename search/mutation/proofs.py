@@ -1,11 +1,12 @@
 """Proofs that a surviving mutant means what the candidate means. Having passed the ladder is not one.
 
 * the same normal form, launch and guards;
-* the one integer or boolean expression in which they differ has the same value under the facts that hold there, for all
-  sizes that the workload promises (z3);
-* a loop in whose step they differ runs at most once (z3);
-* the one warp exchange in which they differ leaves the same combination of lane values in every lane that is read
-  afterwards, by running it on 32 symbolic lanes (:mod:`.lanes`).
+* on symbols, all threads of a block leave the same terms behind (:mod:`.symbolic`);
+* the one integer or boolean expression in which they differ has the same value under the facts that hold there, for
+  all sizes that the workload promises (z3);
+* what one does and the other does not (a guarded statement, an iteration, threads) has no effect (:mod:`.effects`);
+* the identity of a maximum that a later maximum covers (:mod:`.absorbed`);
+* a barrier between whose neighbours no two accesses conflict (:mod:`.barriers`).
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import dataclasses
 from dataclasses import replace
 
 from ktc.ir.kernel import Assume, Kernel
-from ktc.ir.nodes import Assign, Body, Call, Expr, For, Load, Stmt, Store, Var, WarpOp
+from ktc.ir.nodes import Barrier, Body, Decl, Expr, For, If, Stmt
 from ktc.ir.text import canonical
 from ktc.ir.types import Scalar
-from ktc.ir.walk import walk_expr
 from ktc.search.verification import smt
 from ktc.search.verification.normal_form import normal
 
-from .lanes import same_exchange
+from .absorbed import absorbed
+from .barriers import needless
+from .effects import Quiet, branch, fewer_threads, no_effect, other_iterations
+from .symbolic import same_effect
 
 _HIDDEN = ("loc", "comments", "tags", "spelling")
 
@@ -29,7 +32,8 @@ _HIDDEN = ("loc", "comments", "tags", "spelling")
 def equivalent(candidate: Kernel, mutant: Kernel) -> str:
     """Why the two are the same function of their inputs, on every launch; '' if that is not proved."""
     if canonical(candidate).launch != canonical(mutant).launch:
-        return ""
+        same_body = candidate.body == mutant.body and candidate.assumptions == mutant.assumptions
+        return fewer_threads(candidate, mutant) if same_body and smt.available() else ""
     dropped = [a for a in candidate.assumptions if a not in mutant.assumptions]
     if dropped:
         return "the dropped guard always holds" if smt.available() and _always(mutant, dropped) else ""
@@ -37,71 +41,118 @@ def equivalent(candidate: Kernel, mutant: Kernel) -> str:
         return "the same normal form"
     if not smt.available():
         return ""
-    return _bodies(candidate.body, mutant.body, smt.Context(candidate), ())
+    return _Search(candidate, mutant).bodies(candidate.body, mutant.body, smt.Context(candidate), ())
 
 
-def _bodies(a: Body, b: Body, context: smt.Context, after: Body) -> str:
-    """The proof about the first statement in which two bodies differ. ``after`` runs once the body has ended."""
-    if len(b) == len(a) + 1:
-        k = next((k for k, (s, t) in enumerate(zip(a, b)) if s != t), len(a))
-        twice = k > 0 and b == (*a[:k], a[k - 1], *a[k:]) and _idempotent(a[k - 1])
-        return "max and min of a value twice are as once" if twice else ""
-    if len(a) != len(b):
+@dataclasses.dataclass
+class _Search:
+    """Descends to where two kernels differ, and tries there first."""
+
+    candidate: Kernel
+    mutant: Kernel
+
+    def bodies(self, a: Body, b: Body, context: smt.Context, after: Body | None) -> str:
+        """The proof about two bodies in one place. ``after`` runs once they have ended; None if that is not known."""
+        found = self._inside(a, b, context, after)
+        if found:
+            return found
+        k = next((k for k, (s, t) in enumerate(zip(a, b)) if s != t), min(len(a), len(b)))
+        ending = next((n for n, (s, t) in enumerate(zip(a[:k:-1], b[:k:-1])) if s != t), min(len(a), len(b)) - k - 1)
+        first, last = max(k - 1, 0), max(ending, 0)
+        window = same_effect(a[first : len(a) - last], b[first : len(b) - last], self.candidate, None, part=True)
+        return window or same_effect(a, b, self.candidate, after)
+
+    def _inside(self, a: Body, b: Body, context: smt.Context, after: Body | None) -> str:
+        if len(a) != len(b):
+            return self._missing(a, b, context)
+        for k, (s, t) in enumerate(zip(a, b)):
+            if s == t:
+                context.after(s)
+                continue
+            if a[k + 1 :] != b[k + 1 :]:
+                return ""
+            rest = None if after is None else (*a[k + 1 :], *after)
+            return self._statements(s, t, context, rest, (*a[k + 1 :],))
         return ""
-    for k, (s, t) in enumerate(zip(a, b)):
-        if s == t:
-            context.after(s)
-            continue
-        if a[k + 1 :] != b[k + 1 :]:
+
+    def _missing(self, a: Body, b: Body, context: smt.Context) -> str:
+        """One statement was left out, or the guard around its body was."""
+        k = next((k for k, (s, t) in enumerate(zip(a, b)) if s != t), min(len(a), len(b)))
+        if k >= len(a):
             return ""
-        return _statements(s, t, context, (*a[k + 1 :], *after))
-    return ""
-
-
-def _statements(s: Stmt, t: Stmt, context: smt.Context, after: Body) -> str:
-    if type(s) is not type(t):
+        for s in a[:k]:
+            context.after(s)
+        s = a[k]
+        if b == (*a[:k], *a[k + 1 :]) and no_effect((s,), branch(context), Quiet(loads=True)):
+            return "z3: the statement that is left out does nothing"
+        if isinstance(s, Barrier) and b == (*a[:k], *a[k + 1 :]) and needless(a, k, self.candidate):
+            return "no two accesses that the barrier keeps apart meet without it"
+        if isinstance(s, If) and b == (*a[:k], *s.then, *a[k + 1 :]):
+            return self._unguarded(s, context, _undefined(a[:k]))
         return ""
-    shown = [f.name for f in dataclasses.fields(s) if f.name not in _HIDDEN]
-    names = [name for name in shown if getattr(s, name) != getattr(t, name)]
-    if isinstance(s, For) and isinstance(t, For):
-        exchange = same_exchange((s,), (t,), after, context.kernel)
-        if exchange:
-            return exchange
-        if names == ["step"]:
-            once = context.at_most_once(s) and context.at_most_once(replace(t, var=s.var))
-            return "z3: the loop runs at most once" if once else ""
-        if names == ["cond"]:
+
+    def _unguarded(self, s: If, context: smt.Context, undefined: set) -> str:
+        inner = branch(context)
+        if context.lasting(s.cond):
+            import z3
+
+            inner.facts.append(z3.Not(inner.truth(s.cond)))
+        if no_effect(s.then, inner, Quiet()):
+            return "z3: the guard holds wherever its body does anything"
+        if no_effect(s.then, inner, Quiet(own=undefined)):
+            return "z3: where the guard does not hold, only what was undefined changes"
+        return ""
+
+    def _statements(self, s: Stmt, t: Stmt, context: smt.Context, after: Body | None, rest: Body) -> str:
+        if type(s) is not type(t):
+            if isinstance(s, If) and s.then == (t,):
+                return self._unguarded(s, context, set())
+            return ""
+        shown = [f.name for f in dataclasses.fields(s) if f.name not in _HIDDEN]
+        names = [name for name in shown if getattr(s, name) != getattr(t, name)]
+        if isinstance(s, Decl) and isinstance(t, Decl) and names == ["init"]:
+            covered = absorbed(s, t, rest)
+            if covered:
+                return covered
+        if isinstance(s, For) and isinstance(t, For):
+            if names == ["step"] and context.at_most_once(s) and context.at_most_once(replace(t, var=s.var)):
+                return "z3: the loop runs at most once"
+            if names in (["step"], ["init"], ["cond"]):
+                idle = other_iterations(s, t, branch(context), names)
+                if idle:
+                    return idle
             context.count(s)
-    if len(names) != 1:
-        return ""
-    name, x, y = names[0], getattr(s, names[0]), getattr(t, names[0])
-    if name in ("then", "orelse", "body"):
-        context.enter(s, name)
-        return _bodies(x, y, context, () if isinstance(s, For) else after)
-    if isinstance(x, tuple):
-        pairs = [(p, q) for p, q in zip(x, y) if p != q] if len(x) == len(y) else []
-        return _expressions(*pairs[0], context) if len(pairs) == 1 and isinstance(pairs[0][0], Expr) else ""
-    return _expressions(x, y, context) if isinstance(x, Expr) and isinstance(y, Expr) else ""
+            if names == ["step"]:
+                context.facts.append(context.truth(s.cond))
+        if isinstance(s, If) and isinstance(t, If) and names == ["cond"] and not s.orelse:
+            inner = branch(context)
+            inner.facts.append(inner.truth(s.cond) != inner.truth(t.cond))
+            if context.lasting(s.cond) and context.lasting(t.cond) and no_effect(s.then, inner, Quiet()):
+                return "z3: where the guards differ nothing happens"
+        if len(names) != 1:
+            return ""
+        name, x, y = names[0], getattr(s, names[0]), getattr(t, names[0])
+        if name in ("then", "orelse", "body"):
+            context.enter(s, name)
+            return self.bodies(x, y, context, None if isinstance(s, For) else after)
+        if isinstance(x, tuple):
+            pairs = [(p, q) for p, q in zip(x, y) if p != q] if len(x) == len(y) else []
+            return _expressions(*pairs[0], context) if len(pairs) == 1 and isinstance(pairs[0][0], Expr) else ""
+        return _expressions(x, y, context) if isinstance(x, Expr) and isinstance(y, Expr) else ""
+
+
+def _undefined(before: Body) -> set:
+    """Variables and arrays that ``before`` declares and does not write."""
+    from ktc.ir.nodes import Alloc
+    from ktc.ir.walk import assigned
+
+    declared = {s.sym for s in before if isinstance(s, Alloc) or (isinstance(s, Decl) and s.init is None)}
+    return declared - assigned(before)
 
 
 def _always(kernel: Kernel, dropped: list[Assume]) -> bool:
     context = smt.Context(kernel)
     return all(context.proves(context.truth(a.expr)) for a in dropped)
-
-
-def _idempotent(s: Stmt) -> bool:
-    """``x = max(x, e)`` where e does not read x: of a variable, or of memory that one thread owns between barriers."""
-    if isinstance(s, Assign):
-        target: Expr = Var(s.sym)
-    elif isinstance(s, Store):
-        target = Load(s.buffer, s.index)
-    else:
-        return False
-    e = s.value
-    if not (isinstance(e, Call) and e.fn in ("min", "max") and target in e.args):
-        return False
-    others = [x for arg in e.args if arg != target for x in walk_expr(arg)]
-    return target not in others and not any(isinstance(x, WarpOp) for x in others)
 
 
 def _expressions(e: Expr, f: Expr, context: smt.Context) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Kernel, bind
 from ktc.ir.text import canonical
 from ktc.ir.workload import Workload
 from ktc.passes.lowering import materialise
@@ -79,6 +80,24 @@ def subject(seed: int, number: int, kernel: str = "") -> Subject | None:
     if canonical(candidate) == canonical(original) or _nodes(candidate) > LARGEST:
         return None
     return Subject(name, variant, workload, original, candidate)
+
+
+def replayed(kernel: str, variant: str | None, trace: str) -> Subject:
+    """The subject whose ``trace`` this is, whatever the catalogue would draw today.
+
+    Raises:
+        KtcError: the script or its knobs do not apply any more.
+    """
+    from ktc.passes.language import parse_script
+    from ktc.passes.pipeline import apply_script
+
+    original, workload = _loaded(kernel, variant)
+    knobs = re.search(r" ?\[((?:\$?\w+=\d+ ?)+)\]$", trace)
+    script = trace[: knobs.start()] if knobs else trace
+    now = apply_script(original, parse_script(script)).kernel if script else original
+    if knobs:
+        now = bind(now, {name: int(v) for name, v in (pair.split("=") for pair in knobs[1].split())})
+    return Subject(kernel, variant, workload, original, materialise(now))
 
 
 def _nodes(kernel: Kernel) -> int:

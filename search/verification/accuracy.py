@@ -54,20 +54,32 @@ class Excess:
 
 def outside_bound(got: np.ndarray, exact: np.ndarray, bound: np.ndarray) -> Excess | None:
     """The element of ``got`` that exceeds its bound the most. Arrays of one shape, ``exact`` and ``bound`` double."""
+    ratio, error, allowed = _shares(got, exact, bound)
+    if not ratio.size or not ratio.max() > 1:
+        return None
+    at = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+    shown = float("inf") if np.isinf(ratio[at]) else float(error[at])
+    return Excess(tuple(int(i) for i in at), float(exact[at]), float(got[at]), shown, float(allowed[at]))
+
+
+def worst_ratio(got: np.ndarray, exact: np.ndarray, bound: np.ndarray) -> float:
+    """The largest share of its bound that an element's error takes: observed over allowed."""
+    ratio = _shares(got, exact, bound)[0]
+    return float(ratio.max()) if ratio.size else 0.0
+
+
+def _shares(got: np.ndarray, exact: np.ndarray, bound: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(error / allowed, error, allowed) of every element; infinite where a NaN or an infinity is out of place."""
     h, y = got.astype(np.float64), exact.astype(np.float64)
-    largest = _largest(got.dtype)
-    overflow = np.abs(y) + bound >= largest  # the device may round to infinity here
+    overflow = np.abs(y) + bound >= _largest(got.dtype)  # the device may round to infinity here
     special = ~np.isfinite(y) | ~np.isfinite(h)
     wrong_special = special & ~overflow & ~((np.isnan(y) & np.isnan(h)) | (y == h))
     with np.errstate(invalid="ignore"):
         error = np.where(special, 0.0, np.abs(h - y))
     allowed = bound + 1e-9 * np.abs(np.where(np.isfinite(y), y, 0.0))
-    ratio = np.where(wrong_special, np.inf, error / np.maximum(allowed, np.finfo(np.float64).tiny))
-    if not ratio.size or not ratio.max() > 1:
-        return None
-    at = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
-    shown = float("inf") if wrong_special[at] else float(error[at])
-    return Excess(tuple(int(i) for i in at), float(y[at]), float(h[at]), shown, float(allowed[at]))
+    with np.errstate(invalid="ignore"):
+        share = np.where(np.isinf(allowed), 0.0, error / np.maximum(allowed, np.finfo(np.float64).tiny))
+    return np.where(wrong_special, np.inf, share), error, allowed
 
 
 def no_looser(bound: np.ndarray, original: np.ndarray, exact: np.ndarray, dtype: np.dtype) -> np.ndarray:

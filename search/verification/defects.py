@@ -82,11 +82,11 @@ def check_original(original: Kernel, workload: Workload, variant: str | None = N
 
 def _sanitized(oracle: Oracle, instance: Instance) -> RunResult | None:
     try:
-        return oracle.run(instance.sizes, "int", exact=True)
+        return oracle.run(instance.sizes, "int", "exact")
     except KtcError as e:
         if e.code != "E-INTERP-UNSUPPORTED":
             raise
-    args = oracle.inputs(instance.sizes, exact=True)
+    args = oracle.inputs(instance.sizes, "exact")
     try:
         return run(oracle.original, args, domain="float", undefined=oracle.undefined)
     except KtcError as e:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.interp import Finding, Mismatch, RunResult, compare
+from ktc.ir.interp import FUEL, Finding, Mismatch, RunResult, compare
 from ktc.ir.nodes import Stmt
 from ktc.ir.text import print_stmt
 
@@ -33,6 +33,8 @@ class _Progress:
     ratio: float = 1.0
     unreached: dict[int, Stmt] | None = None
     unsupported: dict[str, str] = field(default_factory=dict)
+    larger: bool = False
+    """Extra instances are being tried, as far as they are not too long for the original already."""
 
     def affordable(self, foreseen: int) -> bool:
         return len(self.tried) < LEAST or self.spent + foreseen * self.ratio <= STEPS
@@ -72,17 +74,19 @@ def _ordered(job: Job, progress: _Progress) -> Iterator[Instance]:
         for instance in larger_instances(job.original, job.candidate, job.workload, limit=LARGER * MAX_ELEMENTS):
             if not (progress.unreached or single_blocks(job.candidate, job.workload, progress.tried)):
                 return
-            progress.spent = 0
+            progress.spent, progress.larger = 0, True
             yield instance
 
 
 def _once(job: Job, instance: Instance, progress: _Progress) -> Failure | None:
     """One instance in every exact domain; sanitized in the first one that is supported."""
-    args = job.oracle.inputs(instance.sizes, exact=True)
+    args = job.oracle.inputs(instance.sizes, "exact")
     first = True
     for domain in job.domains:
         try:
-            want = job.oracle.run(instance.sizes, domain, exact=True)
+            want = job.oracle.run(instance.sizes, domain, "exact", STEPS if progress.larger else FUEL)
+            if progress.larger and any(f.kind == "fuel" for f in want.findings):
+                return None
             if first and not progress.affordable(want.steps):
                 return None
             got = job.run(instance, args, domain, want, sanitize=first)
@@ -119,9 +123,9 @@ def _summary(job: Job, progress: _Progress) -> str:
 def _sanitized(job: Job, why: str) -> Outcome:
     """L2 alone, on ordinary floats, for programs the exact domains cannot follow (they look at bit patterns)."""
     for instance in job.instances:
-        args = job.oracle.inputs(instance.sizes, exact=True)
+        args = job.oracle.inputs(instance.sizes, "exact")
         try:
-            want = job.oracle.run(instance.sizes, "float", exact=True)
+            want = job.oracle.run(instance.sizes, "float", "exact")
             got = job.run(instance, args, "float", want, sanitize=True)
         except KtcError as e:
             if e.code != "E-INTERP-UNSUPPORTED":

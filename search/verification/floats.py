@@ -1,46 +1,152 @@
-"""L3 in floating point: bit-identical where nothing may change rounding, else within the error bound."""
+"""L3 in floating point: bit-identical where nothing may change rounding, else within the error bound.
+
+Instances are run on several kinds of data (:data:`ktc.search.verification.oracle.DATA`), and in the domain that counts
+roundings: an output may not be rounded to a narrower type more often than the original rounds it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import RunResult, run
 from ktc.ir.interp.equivalence import bits_differ
+from ktc.ir.interp.roundings import counts
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Reduce
-from ktc.ir.types import scalar_of
-from ktc.ir.walk import walk
+from ktc.ir.nodes import Atomic, Binary, Call, Cast, Reduce
+from ktc.ir.types import Scalar, scalar_of
+from ktc.ir.walk import all_exprs, walk
 
-from .accuracy import is_float, lost_accuracy, no_looser, outside_bound
-from .instances import Instance
+from .accuracy import is_float, lost_accuracy, no_looser, outside_bound, worst_ratio
+from .instances import Instance, wide_rows
 from .job import Job, Outcome
 from .verdict import Failure
 
 STEPS = 12_000
 """Statements of the candidate over the instances of this layer, as far as the exact layer has counted them."""
 
+COUNTED = 2
+"""Instances on which roundings are counted."""
+
+
+@dataclass
+class _Sweep:
+    """One candidate's runs; ``ratio`` is the largest share of an error bound that an element has used so far."""
+
+    job: Job
+    identical: bool
+    ratio: float = 0.0
+
+    def failure(self, instance: Instance, data: str) -> Failure | None:
+        args = self.job.oracle.inputs(instance.sizes, data)
+        want = self.job.oracle.run(instance.sizes, "float", data)
+        got = self.job.run(instance, args, "float", want)
+        if self.identical:
+            return _bits(want, got, instance)
+        return self._bounded(args, want, got, instance, data)
+
+    def _bounded(self, args: Mapping, want: RunResult, got: RunResult, instance: Instance, data: str) -> Failure | None:
+        job = self.job
+        exact_values = job.oracle.run(instance.sizes, "float64", data)
+        bounds = run(job.candidate, args, domain="bound", sanitize=False, undefined=job.oracle.undefined)
+        for name, x in want.outputs.items():
+            h = got.outputs[name]
+            stored = want.written.get(name, np.ones(x.shape, bool))
+            if not is_float(x.dtype):
+                wrong = _first(bits_differ(x, h) & stored, x, h, name, "", instance)
+                if wrong:
+                    return wrong
+                continue
+            y, e = exact_values.outputs[name], np.imag(bounds.outputs[name])
+            y, e, h0, x0 = (np.where(stored, v, 0) for v in (y, e, h.astype(np.float64), x.astype(np.float64)))
+            if "fast_math" not in job.candidate.flags:
+                theirs = job.oracle.run(instance.sizes, "bound", data).outputs[name]
+                e = no_looser(e, np.where(stored, np.imag(theirs), 0), y, h.dtype)
+            bad = outside_bound(h0.astype(h.dtype), y, e)
+            if bad is None and "fast_math" not in job.candidate.flags:
+                bad = lost_accuracy(h0.astype(h.dtype), x0.astype(x.dtype), y)
+            if bad:
+                message = f"{name}{list(bad.index) if bad.index else ''}: {bad}"
+                a, b = f"{bad.expected!r}", f"{bad.got!r}"
+                return Failure("inaccurate", message, dict(instance.sizes), "float", name, bad.index, a, b)
+            self.ratio = max(self.ratio, worst_ratio(h0.astype(h.dtype), y, e))
+        return None
+
+    def rounded_more(self, instance: Instance) -> Failure | None:
+        """An output that was rounded to a narrower type more often than in the original."""
+        job, sizes = self.job, instance.sizes
+        try:
+            want = job.oracle.run(sizes, "roundings", "plain")
+            got = job.run(instance, job.oracle.inputs(sizes, "plain"), "roundings", want)
+        except KtcError as e:
+            if e.code != "E-INTERP-UNSUPPORTED":
+                raise
+            return None
+        for name, x in want.outputs.items():
+            if not np.iscomplexobj(x):
+                continue
+            mine, theirs = counts(got.outputs[name]), counts(x)
+            more = (mine > theirs) & want.written.get(name, np.ones(x.shape, bool))
+            if more.any():
+                at = tuple(int(i) for i in np.unravel_index(int(np.argmax(more)), more.shape))
+                a, b = str(int(theirs[at])), str(int(mine[at]))
+                message = (
+                    f"{name}{list(at)} is rounded to a narrower type {b} times on its way, {a} times in the original"
+                )
+                return Failure("inaccurate", message, dict(sizes), "roundings", name, at, a, b)
+        return None
+
 
 def floats(job: Job) -> Outcome:
     """L3 in floating point: within the candidate's error bound, or bit-identical where rounding order cannot change."""
     chosen = _telling(job)
-    identical = not may_round_differently(job.original, job.candidate)
-    wild = [(i, True) for i in chosen[: 1 + len(chosen) // 2]] if _spreadable(job) else []
-    for instance, spread in [*((i, False) for i in chosen), *wild]:
-        args = job.oracle.wild(instance.sizes) if spread else job.oracle.inputs(instance.sizes, exact=False)
-        try:
-            want = job.oracle.run(instance.sizes, "float", exact=False, wild=spread)
-            got = job.run(instance, args, "float", want)
-            failure = _bits(want, got, instance) if identical else _bounded(job, args, want, got, instance, spread)
-        except KtcError as e:
-            if e.code != "E-INTERP-UNSUPPORTED":
-                raise
-            return Outcome("skip", e.message)
+    sweep = _Sweep(job, not may_round_differently(job.original, job.candidate))
+    runs = [(i, "plain") for i in chosen]
+    if _spreadable(job):
+        runs += [(i, "wild") for i in chosen[: 1 + len(chosen) // 2]]
+        if decides(job.original):
+            wide = wide_rows(job.original, job.candidate, job.workload)
+            runs += [(wide, "peaks"), (wide, "plain")] if wide else []
+            runs += [(i, "peaks") for i in chosen[:1]]
+    try:
+        for instance, data in runs:
+            failure = sweep.failure(instance, data)
+            if failure:
+                return Outcome("fail", str(failure), failure)
+    except KtcError as e:
+        if e.code != "E-INTERP-UNSUPPORTED":
+            raise
+        return Outcome("skip", e.message)
+    for instance in chosen[:COUNTED] if _narrows(job.candidate) else ():
+        failure = sweep.rounded_more(instance)
         if failure:
             return Outcome("fail", str(failure), failure)
-    how = "bit-identical" if identical else "within the error bound, no less accurate than the original"
-    return Outcome("pass", f"{len(chosen)} instances {how}")
+    if sweep.identical:
+        return Outcome("pass", f"{len(chosen)} instances bit-identical")
+    how = f"within {sweep.ratio:.2f} of the error bound, no less accurate than the original"
+    return Outcome("pass", f"{len(chosen)} instances {how}", ratio=round(sweep.ratio, 4))
+
+
+def decides(kernel: Kernel) -> bool:
+    """Whether results hang on which float is larger: a maximum, or a comparison."""
+    return any(
+        (isinstance(e, Call) and e.fn in ("min", "max") and _float(e.args[0].type))
+        or (isinstance(e, Binary) and e.op in ("<", "<=", ">", ">=") and _float(e.a.type))
+        for e in all_exprs(kernel.body)
+    ) or any(isinstance(s, Reduce) and any(a.op in ("min", "max") for a in s.accs) for s in walk(kernel.body))
+
+
+def _narrows(kernel: Kernel) -> bool:
+    return any(
+        isinstance(e, Cast) and _float(e.to) and _float(e.x.type) and scalar_of(e.to).bits < scalar_of(e.x.type).bits
+        for e in all_exprs(kernel.body)
+    )
+
+
+def _float(t: object) -> bool:
+    return isinstance(t, Scalar) and t.is_float
 
 
 def _spreadable(job: Job) -> bool:
@@ -85,47 +191,19 @@ def _bits(want: RunResult, got: RunResult, instance: Instance) -> Failure | None
         differs = bits_differ(x, got.outputs[name]) & stored
         if is_float(x.dtype):
             differs &= ~(np.isnan(x.astype(np.float64)) & np.isnan(got.outputs[name].astype(np.float64)))
-        if differs.any():
-            at = tuple(int(i) for i in np.unravel_index(int(np.argmax(differs)), differs.shape))
-            a, b = str(x[at]), str(got.outputs[name][at])
-            message = f"{name}{list(at)} is {b}, expected {a} to the bit: nothing here may change rounding"
-            return Failure("mismatch", message, dict(instance.sizes), "float", name, at, a, b)
+        why = " to the bit: nothing here may change rounding"
+        wrong = _first(differs, x, got.outputs[name], name, why, instance)
+        if wrong:
+            return wrong
     return None
 
 
-def _bounded(
-    job: Job, args: Mapping, want: RunResult, got: RunResult, instance: Instance, wild: bool = False
+def _first(
+    differs: np.ndarray, want: np.ndarray, got: np.ndarray, name: str, why: str, instance: Instance
 ) -> Failure | None:
-    exact_values = job.oracle.run(instance.sizes, "float64", exact=False, wild=wild)
-    bounds = run(job.candidate, args, domain="bound", sanitize=False, undefined=job.oracle.undefined)
-    for name, x in want.outputs.items():
-        h = got.outputs[name]
-        stored = want.written.get(name, np.ones(x.shape, bool))
-        if not is_float(x.dtype):
-            differs = bits_differ(x, h) & stored
-            if differs.any():
-                at = tuple(int(i) for i in np.unravel_index(int(np.argmax(differs)), differs.shape))
-                message = f"{name}{list(at)} is {h[at]}, expected {x[at]}"
-                return Failure("mismatch", message, dict(instance.sizes), "float", name, at, str(x[at]), str(h[at]))
-            continue
-        y, e = exact_values.outputs[name], np.imag(bounds.outputs[name])
-        y, e, h0, x0 = (np.where(stored, v, 0) for v in (y, e, h.astype(np.float64), x.astype(np.float64)))
-        if "fast_math" not in job.candidate.flags:
-            theirs = job.oracle.run(instance.sizes, "bound", exact=False, wild=wild).outputs[name]
-            e = no_looser(e, np.where(stored, np.imag(theirs), 0), y, h.dtype)
-        bad = outside_bound(h0.astype(h.dtype), y, e)
-        if bad is None and "fast_math" not in job.candidate.flags:
-            bad = lost_accuracy(h0.astype(h.dtype), x0.astype(x.dtype), y)
-        if bad:
-            message = f"{name}{list(bad.index) if bad.index else ''}: {bad}"
-            return Failure(
-                "inaccurate",
-                message,
-                dict(instance.sizes),
-                "float",
-                name,
-                bad.index,
-                f"{bad.expected!r}",
-                f"{bad.got!r}",
-            )
-    return None
+    if not differs.any():
+        return None
+    at = tuple(int(i) for i in np.unravel_index(int(np.argmax(differs)), differs.shape))
+    a, b = str(want[at]), str(got[at])
+    message = f"{name}{list(at)} is {b}, expected {a}{why}"
+    return Failure("mismatch", message, dict(instance.sizes), "float", name, at, a, b)

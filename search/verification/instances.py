@@ -14,12 +14,19 @@ from dataclasses import dataclass
 from ktc.ir import intexpr
 from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
+from ktc.ir.reference import names as names_in
 from ktc.ir.workload import Workload
 
-from .sizes import by_interest, candidates, innermost, runnable, scalars_of, step_of, tiles
+from .sizes import BEYOND, by_interest, candidates, innermost, multiple, runnable, scalars_of, step_of, tiles
 
 MAX_ELEMENTS = 48_000
 """Array elements plus threads of one instance."""
+
+FEW, LONGEST = 3, 1 << 17
+"""Of the larger instances: the other sizes, in steps, and where the search for the largest that fits starts."""
+
+WIDE, MOST_THREADS, MOST_ROWS = 4, 1024, 320
+"""How much costlier the instance with wide rows may be than a usual one, and how large it grows."""
 
 
 @dataclass(frozen=True)
@@ -50,18 +57,39 @@ def instances(
 
 
 def larger_instances(original: Kernel, candidate: Kernel, workload: Workload, *, limit: int) -> Iterator[Instance]:
-    """For each size, the most production-like instance of cost up to ``limit``: that size as large as it fits, the
-    others small. For code that only long rows reach."""
+    """For each size, an instance of cost up to ``limit`` with that size as large as it fits, the others small, but not
+    so small that a halo is all there is. For code that only long rows reach."""
     maker = _Maker((original, candidate), workload, limit)
     base = maker.base()
     for n in maker.names if base else ():
-        value = max(int(s.sizes[n]) for s in workload.scenarios)
+        few = {m: FEW * maker.step[m] for m in maker.names if m != n}
+        base = base | few if maker.make({**base, **few}) is not None else base
+        value = max(LONGEST, *(int(s.sizes[n]) for s in workload.scenarios))
         while value >= maker.step[n]:
             made = maker.make({**base, n: value})
             if made is not None:
                 yield made
                 break
             value = value // 2 // maker.step[n] * maker.step[n]
+
+
+def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> Instance | None:
+    """Rows as long as a block of the candidate is wide, and as many as fit: every thread gets some row's peak."""
+    maker = _Maker((original, candidate), workload, WIDE * MAX_ELEMENTS)
+    base = maker.base()
+    inputs = [a for a in workload.args if a.role in ("in", "inout") and a.shape]
+    if not base or not inputs or candidate.is_parallel:
+        return None
+    largest = max(inputs, key=lambda a: len(a.shape))
+    rows = [n for n in maker.names if n in names_in(largest.shape[-1])]
+    outer = [n for n in maker.names if n not in rows and any(n in names_in(e) for e in largest.shape)]
+    threads = geometry_of(candidate, scalars_of(workload, workload.scenarios[0].sizes)).threads
+    wide = {n: multiple(min(threads, MOST_THREADS) + BEYOND, maker.step[n]) for n in rows[:1]}
+    for count in (MOST_ROWS >> k for k in range(8)):
+        made = maker.make({**base, **wide, **{n: multiple(count, maker.step[n]) for n in outer[:1]}})
+        if made is not None:
+            return made
+    return None
 
 
 def single_blocks(kernel: Kernel, workload: Workload, tried: list[Instance]) -> set[int]:

@@ -17,11 +17,15 @@ from .verdict import Failure
 
 @dataclass(frozen=True)
 class Outcome:
-    """pass | fail | skip | unknown, with one line, and the failure of a ``fail``."""
+    """pass | fail | skip | unknown, with one line, and the failure of a ``fail``.
+
+    ``ratio``: the largest error observed, as a share of what its bound allows; None where bits had to be equal.
+    """
 
     status: str
     detail: str
     failure: Failure | None = None
+    ratio: float | None = None
 
 
 @dataclass

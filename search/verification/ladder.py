@@ -12,12 +12,16 @@ from ktc.ir.workload import Workload
 from ktc.passes.lowering import LoweringError, materialise
 
 from . import cache
-from .instances import instances
+from .exact import LARGER
+from .instances import MAX_ELEMENTS, instances
 from .job import Job
 from .layers import LAYERS
 from .oracle import oracle_for, text_of
 from .sweeps import in_step
 from .verdict import Failure, Rung, Verdict
+
+FEW = 4
+"""Instances of a launch that is too large for the usual limit."""
 
 
 def verify(
@@ -83,13 +87,16 @@ def _climb(
         return Verdict("REJECTED", "sweeps", reason, (Rung("sweeps", "fail", reason),), 0.0, wrong)
     original = same
     oracle = oracle_for(original, workload, variant, seed)
-    job = Job(original, candidate, oracle, instances(original, candidate, workload, count=count), workload)
+    chosen = instances(original, candidate, workload, count=count)
+    if not chosen:  # a launch that is large whatever the sizes
+        chosen = instances(original, candidate, workload, count=FEW, limit=LARGER * MAX_ELEMENTS)
+    job = Job(original, candidate, oracle, chosen, workload)
     rungs: list[Rung] = []
     failure: Failure | None = None
     for name in layers:
         start = time.perf_counter()
         outcome = LAYERS[name](job)
-        rungs.append(Rung(name, outcome.status, outcome.detail, time.perf_counter() - start))
+        rungs.append(Rung(name, outcome.status, outcome.detail, time.perf_counter() - start, outcome.ratio))
         failure = outcome.failure
         if outcome.status == "fail":
             break

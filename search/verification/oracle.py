@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from ktc.ir.interp import RunResult, run
+from ktc.ir.interp import FUEL, RunResult, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import canonical, print_kernel
 from ktc.ir.workload import Workload
@@ -17,6 +17,38 @@ from .accuracy import is_float
 
 SPREAD = {2: (-6, 0, 3), 4: (-18, 0, 17)}
 """Powers of two that inputs are spread by, by size: f16 has few."""
+
+PEAK = {2: 1000.0, 4: 1e5}
+"""How far a peak stands out, by size: exp of it overflows."""
+
+Inputs = dict[str, np.ndarray | int | float]
+
+
+def _spread(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    """Over many magnitudes, by powers of two (exact)."""
+    return x * np.exp2(rng.choice(SPREAD[2 if dtype == np.float16 else 4], x.shape))
+
+
+def _peaks(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    """One element in every row stands out, each row's somewhere else: whoever leaves it out of a maximum is seen.
+
+    Every fourth row has its peak downwards.
+    """
+    rows = x.reshape(-1, x.shape[-1]) if x.ndim > 1 else x.reshape(1, -1)
+    n = rows.shape[1]
+    stride = max(round(0.618 * n), 1)
+    while np.gcd(stride, n) != 1:
+        stride += 1
+    at = (n - 1 + stride * np.arange(len(rows))) % n
+    height = PEAK[2 if dtype == np.float16 else 4]
+    rows[np.arange(len(rows)), at] = np.where(np.arange(len(rows)) % 4 == 3, -height, height)
+    return rows.reshape(x.shape)
+
+
+DATA: dict[str, Callable[[np.ndarray, np.dtype, np.random.Generator], np.ndarray] | None] = {
+    "exact": None, "plain": None, "wild": _spread, "peaks": _peaks,
+}  # fmt: skip
+"""Kinds of input data: small integers; what the workload says; and what is done to that where no range is given."""
 
 KEPT = 256
 """Results kept in memory, least recently used first out."""
@@ -35,31 +67,28 @@ class Oracle:
         self.undefined = frozenset(a.name for a in workload.args if a.role == "out")
         self._results: OrderedDict[Any, RunResult] = OrderedDict()
 
-    def inputs(self, sizes: Mapping[str, int], exact: bool) -> dict[str, np.ndarray | int | float]:
-        return self.workload.make_inputs(sizes, self.variant, self.seed, exact)
-
-    def wild(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray | int | float]:
-        """Ordinary inputs whose floats are spread over many magnitudes, by powers of two (exact)."""
-        args = self.inputs(sizes, exact=False)
+    def inputs(self, sizes: Mapping[str, int], data: str) -> Inputs:
+        """Arguments of one kind of data (:data:`DATA`)."""
+        args = self.workload.make_inputs(sizes, self.variant, self.seed, exact=data == "exact")
+        change = DATA[data]
         for a in self.workload.args:
             value = args[a.name]
-            if a.role not in ("in", "inout") or a.range is not None:
+            if change is None or a.role not in ("in", "inout") or a.range is not None:
                 continue
-            if isinstance(value, np.ndarray) and is_float(value.dtype):
+            if isinstance(value, np.ndarray) and is_float(value.dtype) and value.size:
                 rng = np.random.default_rng([self.seed, len(a.name), value.size])
-                spread = rng.choice(SPREAD[2 if value.dtype == np.float16 else 4], value.shape)
                 with np.errstate(all="ignore"):
-                    args[a.name] = (value.astype(np.float64) * np.exp2(spread)).astype(value.dtype)
+                    args[a.name] = change(value.astype(np.float64), value.dtype, rng).astype(value.dtype)
         return args
 
-    def run(self, sizes: Mapping[str, int], domain: str, exact: bool, wild: bool = False) -> RunResult:
-        """The original in one domain, sanitized in the first exact one."""
-        key = (tuple(sizes.items()), domain, exact, wild)
+    def run(self, sizes: Mapping[str, int], domain: str, data: str, fuel: int = FUEL) -> RunResult:
+        """The original in one domain, sanitized in the first exact one; ``fuel`` limits the statements."""
+        key = (tuple(sizes.items()), domain, data, fuel)
         if key in self._results:
             self._results.move_to_end(key)
             return self._results[key]
-        args = self.wild(sizes) if wild else self.inputs(sizes, exact)
-        result = run(self.original, args, domain=domain, sanitize=domain == "int", undefined=self.undefined)
+        args = self.inputs(sizes, data)
+        result = run(self.original, args, domain=domain, sanitize=domain == "int", fuel=fuel, undefined=self.undefined)
         self._results[key] = result
         if len(self._results) > KEPT:
             self._results.popitem(last=False)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    Assign,
     Atomic,
     Binary,
     Body,
@@ -60,12 +61,14 @@ class _Scope:
     names: Mapping[str, Interval]
     launch: dict[tuple[str, str], Interval] = field(default_factory=dict)
     wraps: list[tuple[Expr, Interval]] = field(default_factory=list)
+    changing: dict[Sym, Interval | None] = field(default_factory=dict)
+    """Variables that are assigned: all values they are given, None where that is not known."""
 
     def of(self, e: Expr) -> Interval | None:
         if isinstance(e, Const):
             return (int(e.value), int(e.value)) if not isinstance(e.value, float) else None
         if isinstance(e, Var):
-            return self.known.get(e.sym) or self.names.get(e.sym.name)
+            return self.known.get(e.sym) or self.changing.get(e.sym) or self.names.get(e.sym.name)
         if isinstance(e, Knob):
             v = self.kernel.knob_values[e.name]
             return v, v
@@ -91,6 +94,12 @@ class _Scope:
         if a is None or b is None or not _integer(e.type):
             return None
         return self._fitting(e, _BINARY[e.op](a, b)) if e.op in _BINARY else None
+
+    def gains(self, sym: Sym, value: Expr) -> None:
+        """``sym`` is assigned ``value``."""
+        v = None if any(isinstance(x, Var) and x.sym == sym for x in walk_expr(value)) else self.of(value)
+        old = self.changing.get(sym, v)
+        self.changing[sym] = (min(old[0], v[0]), max(old[1], v[1])) if old is not None and v is not None else None
 
     def _fitting(self, e: Expr, v: Interval | None) -> Interval | None:
         """``v`` if it fits the type of ``e``; noted and unknown where it does not."""
@@ -142,12 +151,10 @@ _CALLS = {
 }
 
 
-def wraps(kernel: Kernel, names: Mapping[str, Interval]) -> list[Wrap]:
-    """Index, bound and guard arithmetic of a lowered kernel that may leave its type.
-
-    ``names`` gives the range of each integer parameter, host ones included.
-    """
-    scope = _Scope(kernel, {}, names)
+def _analysed(
+    kernel: Kernel, names: Mapping[str, Interval], changing: Mapping[Sym, Interval | None]
+) -> tuple[list[Wrap], _Scope]:
+    scope = _Scope(kernel, {}, names, changing=dict(changing))
     if kernel.launch is not None:
         for extent, index, sizes in (
             ("block_dim", "thread", kernel.launch.block), ("grid_dim", "block", kernel.launch.grid),
@@ -158,7 +165,22 @@ def wraps(kernel: Kernel, names: Mapping[str, Interval]) -> list[Wrap]:
                     scope.launch[extent, axis], scope.launch[index, axis] = v, (0, max(v[1] - 1, 0))
     changed = {s for s in assigned(kernel.body) if isinstance(s.type, Scalar)}
     scope.wraps.clear()
-    return list(_visit(kernel.body, scope, changed))
+    return list(_visit(kernel.body, scope, changed)), scope
+
+
+def wraps(kernel: Kernel, names: Mapping[str, Interval]) -> list[Wrap]:
+    """Index, bound and guard arithmetic of a lowered kernel that may leave its type.
+
+    ``names`` gives the range of each integer parameter, host ones included.
+    """
+    return _analysed(kernel, names, {})[0]
+
+
+def values(kernel: Kernel, names: Mapping[str, Interval]) -> dict[Sym, Interval]:
+    """All values of the integer variables that are assigned more than at their declaration, where that is known."""
+    first = _analysed(kernel, names, {})[1].changing
+    again = _analysed(kernel, names, {k: v for k, v in first.items() if v is not None})[1].changing
+    return {k: v for k, v in again.items() if v is not None and v == first.get(k)}
 
 
 def _visit(body: Body, scope: _Scope, changed: set[Sym]) -> Iterator[Wrap]:
@@ -168,6 +190,11 @@ def _visit(body: Body, scope: _Scope, changed: set[Sym]) -> Iterator[Wrap]:
             v = scope.of(s.init)
             if v is not None:
                 scope.known[s.sym] = v
+            yield from _noted(s, scope)
+        if isinstance(s, Assign | Decl) and _integer(s.sym.type) and s.sym in changed:
+            value = s.value if isinstance(s, Assign) else s.init
+            if value is not None:
+                scope.gains(s.sym, value)
             yield from _noted(s, scope)
         before = dict(scope.known)
         if isinstance(s, For):

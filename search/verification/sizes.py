@@ -11,7 +11,7 @@ from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const
 from ktc.ir.reference import names as names_in
-from ktc.ir.walk import all_exprs
+from ktc.ir.walk import all_exprs, walk_expr
 from ktc.ir.workload import Workload
 
 FIXED = (1, 2, 3, 5, 7, 8, 13, 16, 31, 32, 33, 64, 97, 128, 257)
@@ -54,7 +54,9 @@ def tiles(kernel: Kernel, workload: Workload) -> set[int]:
             factors += [b for b in geometry_of(kernel, scalars_of(workload, s.sizes)).block if b > 1]
         except KtcError:
             continue
-    literals = {int(e.value) for e in all_exprs(kernel.body) if isinstance(e, Const) and not e.ty.is_float}
+    extents = () if kernel.launch is None else (*kernel.launch.grid, *kernel.launch.block)
+    places = (*all_exprs(kernel.body), *(x for e in extents for x in walk_expr(e)))
+    literals = {int(e.value) for e in places if isinstance(e, Const) and not e.ty.is_float}
     factors += [v for v in sorted(literals) if 1 < v <= 16]  # vector widths and unroll factors, once bound
     products = {1}
     for f in dict.fromkeys(factors):

@@ -33,6 +33,8 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, substitute_expr, walk_expr
 
+from .ranges import values
+
 TIMEOUT_MS = 3000
 INDEX = {"thread": "block_dim", "block": "grid_dim"}
 
@@ -69,6 +71,9 @@ class Context:
                     self.facts.append(self.of(HwIndex(level, axis)) == self.of(e))
         for a in self.kernel.assumptions:
             self.facts.append(self.truth(a.expr))
+        promised = {p.sym.name: p.range for p in self.kernel.params if None not in p.range}
+        for sym, (low, high) in values(self.kernel, promised).items():  # type: ignore[arg-type]
+            self.facts += [self.of(Var(sym)) >= low, self.of(Var(sym)) <= high]
 
     def of(self, e: Expr) -> Any:
         """An integer expression as a term."""
@@ -80,6 +85,8 @@ class Context:
             return z3.IntVal(self.kernel.knob_values[e.name])
         if isinstance(e, Cast) and _int(e.to) and _int(e.x.type):
             return self.of(e.x) if _widens(e) or self.fits(e.x, e.to) else self._fresh(e)
+        if isinstance(e, Binary) and e.op in _SHIFTS and isinstance(e.b, Const) and _int(e.type):
+            return _SHIFTS[e.op](self.of(e.a), 1 << int(e.b.value))
         if isinstance(e, Binary) and e.op in _ARITHMETIC and _int(e.type):
             return _ARITHMETIC[e.op](self.of(e.a), self.of(e.b))
         if isinstance(e, Unary) and e.op == "-":
@@ -128,7 +135,7 @@ class Context:
         """The loop variable is its first value and some strides, as when the condition of ``s`` is asked."""
         import z3
 
-        by = _increment(s)
+        by = increment(s)
         if by is None or not _int(s.var.type) or not (self.lasting(s.init) and self.lasting(by)):
             return
         if self.proves(self.of(by) > 0):
@@ -227,7 +234,7 @@ def _int(t: object) -> bool:
     return isinstance(t, Scalar) and t.is_int
 
 
-def _increment(s: For) -> Expr | None:
+def increment(s: For) -> Expr | None:
     e = s.step
     while isinstance(e, Cast):
         e = e.x
@@ -253,6 +260,7 @@ _ARITHMETIC = {
     "/": _quotient,
     "%": lambda a, b: a - b * _quotient(a, b),
 }
+_SHIFTS = {">>": lambda a, n: a / n, "<<": lambda a, n: a * n}
 _COMPARE = {
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
@@ -277,4 +285,4 @@ def _max(a: Any, b: Any) -> Any:
 
 _CALLS = {"min": _min, "max": _max, "cdiv": lambda a, b: (a + b - 1) / b}
 
-__all__ = ["Context", "available"]
+__all__ = ["Context", "available", "increment"]

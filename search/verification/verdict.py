@@ -16,12 +16,16 @@ STATUSES = {
 
 @dataclass(frozen=True)
 class Rung:
-    """One layer's answer. ``status`` is pass | fail | skip | unknown; ``seconds`` its cost."""
+    """One layer's answer. ``status`` is pass | fail | skip | unknown; ``seconds`` its cost.
+
+    ``error_ratio`` is the largest floating-point error observed over the bound that held for it; None where none did.
+    """
 
     name: str
     status: str
     detail: str
     seconds: float = 0.0
+    error_ratio: float | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import math
@@ -291,3 +292,41 @@ def test_larger_instances_are_tried_for_code_that_was_not_entered() -> None:
         COPY,
     )
     assert dead.ok and "1 branches never entered, the first before 'y[j] = 0.0_f16'" in dead.reason
+
+
+def test_a_maximum_that_cancels_has_to_be_the_maximum() -> None:
+    """exp(x - m) / sum(exp(x - m)) is the same for every m, until exp overflows."""
+    fewer = SOFTMAX_TWO_SWEEPS.replace(
+        "over i in 0..d @ [lane 32, seq]\n      yield x[", "over i in 0..d - 1 @ [lane 32, seq]\n      yield x["
+    )
+    assert fewer != SOFTMAX_TWO_SWEEPS
+    verdict = verify(kernel(SOFTMAX_TWO_SWEEPS), reordered(kernel(fewer)), SOFTMAX)
+    assert verdict.status == "REJECTED", verdict
+
+
+def test_a_rounding_that_the_original_does_not_do() -> None:
+    plain = COPY_PLAIN.replace("f16", "f32")
+    work = dataclasses.replace(
+        COPY, args=tuple(dataclasses.replace(a, dtype=a.dtype.replace("f16", "f32")) for a in COPY.args)
+    )
+    through = kernel(plain.replace("= x[i]", "= f32(bf16(x[i]))"))
+    loose = through.with_(flags=through.flags | {"reassociates", "fast_math"})
+    verdict = verify(kernel(plain), loose, work)
+    assert verdict.status == "REJECTED" and "narrower type" in verdict.reason, verdict
+    same = kernel(COPY_PLAIN.replace("= x[i]", "= f16(f32(x[i]))"))
+    assert verify(kernel(COPY_PLAIN), same, COPY).ok
+
+
+def test_the_report_has_the_share_of_the_bound_that_errors_take() -> None:
+    a, b, workload = PAIRS["tree to shuffles"]
+    verdict = verify(kernel(a), reordered(kernel(b)), workload)
+    rung = verdict.rungs[-1]
+    assert rung.error_ratio is not None and 0 < rung.error_ratio <= 1
+    assert json.loads(json.dumps(verdict.to_json()))["rungs"][-1]["error_ratio"] == rung.error_ratio
+
+
+def test_work_done_twice_by_one_thread() -> None:
+    twice = kernel(COPY_PLAIN.replace("    y[i] = x[i]\n", "    y[i] = x[i]\n    y[i] = x[i]\n"))
+    verdict = verify(kernel(COPY_PLAIN), twice, COPY)
+    assert verdict.status == "REJECTED" and verdict.failure and verdict.failure.kind == "redundant-store", verdict
+    assert "stored twice" in verdict.reason

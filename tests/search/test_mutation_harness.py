@@ -24,6 +24,7 @@ from ktc.__main__ import main
 TREE = """
 kernel k(out: f32*, x: f32 const*, n: i32 range 1..1000)
   launch grid(1) block(64)
+  flags reassociates
   let tid: i32 = i32(threadIdx.x)
   var sum: f32 = x[tid]
   for offset = 16; offset > 0; offset / 2
@@ -46,11 +47,100 @@ def proof(old: str, new: str, text: str = TREE) -> str:
 
 
 def test_lanes_that_are_read_decide() -> None:
-    assert "every lane" in proof("sum, offset)", "sum, offset + 1)")
-    assert "that are read" in proof("shfl_xor", "shfl_down")
+    assert "64 symbolic threads" in proof("sum, offset)", "sum, offset + 1)")
+    assert "64 symbolic threads" in proof("shfl_xor", "shfl_down")
     assert not proof("shfl_xor", "shfl_up")
     assert not proof("shfl_xor", "shfl_down", TREE.replace("% 32 == 0", "% 32 == 1"))
     assert not proof("offset / 2", "offset / 4")
+    assert not proof("sum, offset)", "sum, offset + 1)", TREE.replace("  flags reassociates\n", ""))
+
+
+def test_any_lane_may_write_what_all_hold() -> None:
+    assert "symbolic threads" in proof("tid % 32 == 0", "tid % 33 == 0")
+    assert not proof("tid % 32 == 0", "tid % 64 == 0")
+    assert not proof("shfl_xor(sum, offset)", "shfl_xor(sum, offset) + sum")
+
+
+PEAK = """
+kernel k(out: f32*, x: f16 const*, n: i32 range 1..1000)
+  launch grid(1) block(64)
+  array warp: shared f32[2]
+  let tid: i32 = i32(threadIdx.x)
+  var m: f32 = -inf
+  for i = tid; i < n; i + 64
+    m = max(m, abs(f32(x[i])))
+  for offset = 16; offset > 0; offset / 2
+    m = max(m, shfl_xor(m, offset))
+  if tid % 32 == 0
+    warp[tid / 32] = m
+  barrier
+  m = max(warp[0], warp[1])
+  m = max(0.0, m)
+  if tid == 0
+    out[0] = m
+"""
+
+
+def test_idempotent_and_covered_maxima() -> None:
+    step = "    m = max(m, shfl_xor(m, offset))\n"
+    assert "terms" in proof(step, step + step, PEAK)
+    assert "later max" in proof("= -inf", "= 0.0", PEAK)
+    assert not proof("= -inf", "= 1.0", PEAK)
+    assert not proof("= -inf", "= 0.0", PEAK.replace("  m = max(0.0, m)\n", ""))
+    assert not proof("= -inf", "= 0.0", PEAK.replace("max(m, abs(f32(x[i])))", "m + abs(f32(x[i]))"))
+
+
+def test_a_half_stays_a_half() -> None:
+    assert "terms" in proof("= max(warp[0], warp[1])", "= max(f32(f16(warp[0])), warp[1])", PEAK)
+    single = PEAK.replace("x: f16", "x: f32").replace("abs(f32(x[i]))", "abs(x[i])")
+    assert not proof("= max(warp[0], warp[1])", "= max(f32(f16(warp[0])), warp[1])", single)
+
+
+SWEEP = """
+kernel k(out: f32*, x: f32 const*, n: i32 range 1..1000)
+  launch grid(cdiv(n, 64)) block(64)
+  let b: i32 = i32(blockIdx.x) * 64
+  for u = 0; u < 4; u + 1
+    let i: i32 = b + u * 16 + i32(threadIdx.x)
+    if i < n && i32(threadIdx.x) < 16
+      out[i] = x[i]
+"""
+
+
+def test_what_has_no_effect_may_go() -> None:
+    assert "left out do nothing" in proof("block(64)", "block(32)", SWEEP)
+    assert not proof("block(64)", "block(8)", SWEEP)
+    assert not proof("u < 4", "u <= 4", SWEEP)
+    halves = SWEEP.replace("u * 16", "u * 1000")
+    assert "do nothing" in proof("u < 4", "u < 2", halves)
+    assert not proof("u < 4", "u < 1", SWEEP)
+
+
+STAGES = """
+kernel k(out: f32*, x: f32 const*, n: i32 range 1..1000)
+  launch grid(1) block(64)
+  array a: shared f32[64]
+  array b: shared f32[64]
+  let tid: i32 = i32(threadIdx.x)
+  for r = 0; r < n; r + 1
+    a[tid] = x[tid]
+    barrier
+    let y: f32 = a[63 - tid]
+    barrier
+    b[tid] = y
+    barrier
+    out[tid] = b[63 - tid]
+    barrier
+"""
+
+
+def test_a_barrier_between_other_barriers() -> None:
+    middle = "    let y: f32 = a[63 - tid]\n    barrier\n"
+    assert "no two accesses" in proof(middle, middle.replace("    barrier\n", ""), STAGES)
+    first = "    a[tid] = x[tid]\n    barrier\n"
+    assert not proof(first, first.replace("    barrier\n", ""), STAGES)
+    again = STAGES.replace("b[tid] = y", "a[tid] = y").replace("b[63 - tid]", "a[63 - tid]")
+    assert not proof(middle, middle.replace("    barrier\n", ""), again)
 
 
 def test_guards_are_compared_under_what_holds_there() -> None:

@@ -1,0 +1,114 @@
+"""The ``roundings`` domain: how often a value was rounded to a narrower type on its way, along the longest path.
+
+A value is ``v + m*1j``: v in double (each conversion rounds to its type, so that branches follow the device), and m
+packs the count of roundings with the narrow type that is known to hold the value exactly. A conversion to a type that
+holds the value already is no rounding: an f16 element that was widened, compared, shuffled and narrowed again has been
+rounded as often as it was when it was loaded. Integers carry no count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import integers
+from .domain import Domain, Unsupported
+from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
+from .rounding import FLOAT_DTYPES, round_to
+
+CODES = {name: k + 1 for k, name in enumerate(sorted(FLOAT_DTYPES))}
+EVERY = 7
+"""The code of a value that every type holds: zero, one, infinity."""
+
+SHIFT = 8
+_ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod}
+_KEEPING = frozenset({"abs", "copysign"})
+
+
+def _v(x):
+    return np.real(x)
+
+
+def _pair(v, count, code):
+    """``count`` roundings so far, of a value that the type ``code`` holds (0: none is known to)."""
+    v = np.asarray(v, np.float64)
+    m = np.asarray(count, np.float64) * SHIFT + code
+    out = np.empty(np.broadcast(v, m).shape, np.complex128)
+    out.real, out.imag = v, m
+    return out[()]
+
+
+def counts(x: np.ndarray) -> np.ndarray:
+    """The numbers of roundings of decoded values."""
+    return np.imag(x) // SHIFT
+
+
+def _count(*xs):
+    found = counts(xs[0])
+    for x in xs[1:]:
+        found = np.maximum(found, counts(x))
+    return found
+
+
+def _code(x):
+    return np.imag(x) % SHIFT
+
+
+def _common(a, b):
+    """The type that holds two values, if one is known."""
+    x, y = _code(a), _code(b)
+    return np.where(x == EVERY, y, np.where((y == EVERY) | (x == y), x, 0))
+
+
+class RoundingsDomain(Domain):
+    name = "roundings"
+
+    def float_dtype(self, t):
+        return np.dtype(np.complex128)
+
+    def encode(self, array, t):
+        return _pair(np.asarray(array).astype(np.float64), 0, CODES[t.name])
+
+    def decode(self, storage, t):
+        return storage
+
+    def float_const(self, value, t):
+        v = float(round_to(np.float64(value), t))
+        return _pair(v, 0, EVERY if v in (0.0, 1.0) or not np.isfinite(v) else CODES[t.name])
+
+    def float_arith(self, op, a, b, t):
+        return _pair(_ARITHMETIC[op](_v(a), _v(b)), _count(a, b), CODES[t.name])
+
+    def float_compare(self, op, a, b, t):
+        return integers.COMPARE[op](_v(a), _v(b))
+
+    def float_negate(self, x, t):
+        return _pair(-_v(x), counts(x), _code(x))
+
+    def float_cast(self, x, src, dst):
+        if not dst.is_float:
+            return integers.from_float(_v(x), dst)
+        if not src.is_float:
+            return _pair(round_to(np.asarray(x).astype(np.float64), dst), 0, CODES[dst.name])
+        if src.bits < dst.bits:
+            return x
+        held = (_code(x) == CODES[dst.name]) | (_code(x) == EVERY)
+        code = np.where(held, _code(x), CODES[dst.name])
+        return _pair(round_to(_v(x), dst).astype(np.float64), counts(x) + ~held, code)
+
+    def float_call(self, fn, args, t):
+        plain = plain_name(fn)
+        if plain in OPERATORS:
+            return self.float_arith(OPERATORS[plain], args[0], args[1], t)
+        if plain == "fma":
+            return _pair(_v(args[0]) * _v(args[1]) + _v(args[2]), _count(*args), CODES[t.name])
+        if plain not in REALS:
+            raise Unsupported(f"no count of roundings for the function '{fn}'")
+        v = REALS[plain](*(_v(a) for a in args))
+        if plain in BOOLEAN:
+            return np.asarray(v)[()]
+        if plain in ("min", "max"):
+            return _pair(v, _count(*args), _common(*args))
+        return _pair(v, _count(*args), _code(args[0]) if plain in _KEEPING else CODES[t.name])
+
+
+__all__ = ["RoundingsDomain", "counts"]

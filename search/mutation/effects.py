@@ -1,0 +1,180 @@
+"""Whether code has no effect where it stands: every statement that would be felt cannot be reached (z3).
+
+That is how a doubled guard is seen to be one: the iteration that a loop runs too many does nothing, the guard that was
+dropped held anyway, the threads that are no longer launched had nothing to do.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Barrier,
+    Binary,
+    Body,
+    Cast,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Load,
+    Return,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    WarpOp,
+)  # fmt: skip
+from ktc.ir.types import Array, Ptr
+from ktc.ir.walk import all_exprs, stmt_exprs, walk_expr
+from ktc.search.verification import smt
+
+
+@dataclass
+class Quiet:
+    """What may happen unseen: ``own`` are variables and arrays that nobody outside knows; ``barriers``: of a block of
+    which no thread does anything else; ``loads``: of code that is left out, while code that is added may not read
+    where it must not."""
+
+    own: set[Sym] = field(default_factory=set)
+    barriers: bool = False
+    loads: bool = False
+
+
+def branch(context: smt.Context) -> smt.Context:
+    """A context that may learn more without the first one knowing."""
+    other = copy.copy(context)
+    other.facts = list(context.facts)
+    return other
+
+
+def impossible(context: smt.Context) -> bool:
+    """Whether nothing satisfies the facts: this place is never reached."""
+    import z3
+
+    return context.proves(z3.BoolVal(False))
+
+
+def no_effect(body: Body, context: smt.Context, quiet: Quiet) -> bool:
+    """Whether nothing that ``body`` does under the facts of ``context`` is felt; ``context`` learns on the way."""
+    for s in body:
+        if isinstance(s, Decl | Alloc):
+            quiet.own.add(s.sym)
+        if not _quiet(s, context, quiet):
+            return False
+        context.after(s)
+    return True
+
+
+def _quiet(s: Stmt, context: smt.Context, quiet: Quiet) -> bool:
+    felt = _felt(s, quiet)
+    if felt and impossible(context):
+        return True
+    if felt:
+        return False
+    if isinstance(s, If):
+        for name in ("then", "orelse"):
+            inner = branch(context)
+            inner.enter(s, name)
+            if not no_effect(getattr(s, name), inner, quiet):
+                return False
+    if isinstance(s, For):
+        inner = branch(context)
+        inner.enter(s, "body")
+        return no_effect(s.body, inner, quiet)
+    return True
+
+
+def _felt(s: Stmt, quiet: Quiet) -> bool:
+    """Whether ``s`` itself, its bodies apart, does something that others may notice."""
+    reads = [e for top in stmt_exprs(s) for e in walk_expr(top)]
+    if any(isinstance(e, WarpOp) for e in reads):
+        return True
+    if not quiet.loads and any(isinstance(e, Load) and isinstance(e.buffer.type, Ptr) for e in reads):
+        return True
+    if isinstance(s, Assign):
+        return s.sym not in quiet.own
+    if isinstance(s, Store):
+        return s.buffer not in quiet.own or _shared(s.buffer)
+    if isinstance(s, Barrier):
+        return not (quiet.barriers and s.scope != "grid")
+    return not isinstance(s, Decl | Alloc | If | For | Return)
+
+
+def _shared(sym: Sym) -> bool:
+    return isinstance(sym.type, Array) and sym.type.space == "shared"
+
+
+def fewer_threads(a: Kernel, b: Kernel) -> str:
+    """Why ``b``, which differs from ``a`` in its launch alone, does the same with another number of threads."""
+    if a.launch is None or b.launch is None:
+        return ""
+    before, after = ((*k.launch.grid, *k.launch.block) for k in (a, b) if k.launch is not None)
+    changed = [i for i, (x, y) in enumerate(zip(before, after)) if x != y]
+    if len(changed) != 1:
+        return ""
+    i = changed[0]
+    context = smt.Context(a)
+    old, new = context.of(before[i]), context.of(after[i])
+    if context.proves(old == new):
+        return "z3: the same launch"
+    if not context.proves(old >= new):
+        return ""
+    level, axis = ("block", "xyz"[i]) if i < 3 else ("thread", "xyz"[i - 3])
+    extent = HwIndex("grid_dim" if i < 3 else "block_dim", axis)
+    if any(e == extent for e in all_exprs(a.body)):
+        return ""
+    context.facts.append(context.of(HwIndex(level, axis)) >= new)
+    idle = no_effect(a.body, context, Quiet(barriers=level == "block", loads=True))
+    return "z3: the threads that are left out do nothing" if idle else ""
+
+
+def other_iterations(s: For, t: For, context: smt.Context, names: list[str]) -> str:
+    """Why a loop with another first value, bound or step has the same effect: what it does more or less is nothing."""
+    import z3
+
+    if names == ["cond"] and _monotone(s, context) and _monotone(t, context):
+        facts: list[Callable[[smt.Context], Any]] = [lambda c: c.truth(s.cond) != c.truth(t.cond)]
+    elif names == ["step"] and _monotone(s, context) and _monotone(t, context):
+        facts = [lambda c: z3.And(c.of(Var(s.var)) != c.of(s.init), c.truth(s.cond))]
+    elif names == ["init"] and _by_one(s):
+        facts = [lambda c: z3.And(c.of(Var(s.var)) >= c.of(s.init), c.of(Var(s.var)) < c.of(t.init), c.truth(s.cond))]
+        if not context.proves(context.of(t.init) >= context.of(s.init)):
+            return ""
+    else:
+        return ""
+    for fact in facts:
+        inner = branch(context)
+        if names != ["cond"]:
+            inner.facts.append(inner.of(Var(s.var)) >= inner.of(s.init))
+        else:
+            inner.count(s)
+        inner.facts.append(fact(inner))
+        if not no_effect(s.body, inner, Quiet()):
+            return ""
+    return "z3: the iterations in which they differ do nothing"
+
+
+def _by_one(s: For) -> bool:
+    step = smt.increment(s)
+    return step is not None and getattr(step, "value", None) == 1
+
+
+def _monotone(s: For, context: smt.Context) -> bool:
+    """Whether the condition, once false, stays so: the variable grows, and the bound does not change."""
+    step = smt.increment(s)
+    if step is None or not isinstance(s.cond, Binary) or s.cond.op not in ("<", "<="):
+        return False
+    left: Expr = s.cond.a
+    while isinstance(left, Cast):
+        left = left.x
+    if left != Var(s.var) or not (context.lasting(s.cond.b) and context.lasting(step)):
+        return False
+    return context.proves(context.of(step) > 0)

@@ -1,0 +1,210 @@
+"""Symbolic values, hash-consed: equal terms are equal values, whatever the inputs.
+
+A term is a number that stands for a node in one table. Building a node applies identities that hold for every value:
+integer arithmetic on known operands, maxima as sets, ``c ? a : a``, conversions that change nothing, the sign in front
+of a product. Sums become multisets where the program may reassociate (``loose``); otherwise only ``a + b = b + a``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from ktc.ir.types import Scalar
+
+Term = int
+Node = tuple[Any, ...]
+
+HELD = {"f16": ("f16",), "bf16": ("bf16",), "e4m3": ("e4m3", "f16", "bf16"), "e5m2": ("e5m2", "f16", "bf16")}
+"""Types that hold every value of a narrow one (and f32, f64)."""
+
+PREDICATES = frozenset({"isinf", "isnan", "isfinite", "signbit", "!"})
+
+
+class Terms:
+    """One table. ``format_of`` says which narrow type holds an opaque value, '' for none, '*' for every."""
+
+    def __init__(self, loose: bool) -> None:
+        self.loose = loose
+        self._nodes: list[Node] = []
+        self._known: dict[Node, Term] = {}
+        self._formats: dict[Term, str] = {}
+
+    def node(self, t: Term) -> Node:
+        return self._nodes[t]
+
+    def make(self, *node: Any) -> Term:
+        t = self._known.get(node)
+        if t is None:
+            t = self._known[node] = len(self._nodes)
+            self._nodes.append(node)
+        return t
+
+    def opaque(self, fmt: str, *what: Any) -> Term:
+        t = self.make("opaque", *what)
+        self._formats[t] = fmt
+        return t
+
+    def const(self, value: Any, kind: str) -> Term:
+        return self.make("const", repr(value), kind)
+
+    def number(self, t: Term) -> float | None:
+        n = self._nodes[t]
+        return float(n[1]) if n[0] == "const" and n[1] not in ("True", "False") else None
+
+    # ------------------------------------------------------------------------------------------------- operators
+
+    def add(self, a: Term, b: Term, kind: str) -> Term:
+        if not self.loose:
+            return self.make("+", kind, *sorted((a, b)))
+        total: Counter[Term] = Counter()
+        for t in (a, b):
+            n = self._nodes[t]
+            if n[0] == "sum" and n[1] == kind:
+                total.update(dict(n[2]))
+            elif n[0] == "neg":
+                total[n[1]] -= 1
+            else:
+                total[t] += 1
+        items = tuple(sorted((t, k) for t, k in total.items() if k))
+        if len(items) == 1 and items[0][1] == 1:
+            return items[0][0]
+        if items and items[0][1] < 0:
+            return self.negate(self.make("sum", kind, tuple((t, -k) for t, k in items)))
+        return self.make("sum", kind, items)
+
+    def negate(self, a: Term) -> Term:
+        n = self._nodes[a]
+        if n[0] == "const":
+            return self.const(-float(n[1]), n[2])
+        return n[1] if n[0] == "neg" else self.make("neg", a)
+
+    def subtract(self, a: Term, b: Term, kind: str) -> Term:
+        if self.loose:
+            return self.add(a, self.negate(b), kind)
+        return self.make("-", kind, a, b) if a <= b else self.negate(self.make("-", kind, b, a))
+
+    def multiply(self, a: Term, b: Term, kind: str) -> Term:
+        signs, factors = 0, []
+        for t in (a, b):
+            n = self._nodes[t]
+            signs += n[0] == "neg"
+            factors.append(n[1] if n[0] == "neg" else t)
+        product = self.make("*", kind, *sorted(factors))
+        return self.negate(product) if signs % 2 else product
+
+    def extreme(self, fn: str, a: Term, b: Term) -> Term:
+        """Maxima and minima: sets without the identity, and without numbers that another member exceeds anyway."""
+        members: set[Term] = set()
+        for t in (a, b):
+            n = self._nodes[t]
+            members |= set(n[1]) if n[0] == fn else {t}
+        numbers = {t: v for t in members if (v := self.number(t)) is not None}
+        if numbers:
+            best = (max if fn == "max" else min)(numbers, key=lambda t: numbers[t])
+            members -= set(numbers) - {best}
+            below = numbers[best] <= 0 and any(self._nodes[t][:2] == ("call", "abs") for t in members)
+            identity = numbers[best] == (float("-inf") if fn == "max" else float("inf"))
+            if len(members) > 1 and (identity or (fn == "max" and below)):
+                members.discard(best)
+        return next(iter(members)) if len(members) == 1 else self.make(fn, tuple(sorted(members)))
+
+    def choose(self, c: Term, a: Term, b: Term) -> Term:
+        n = self._nodes[c]
+        if n[0] == "const":
+            return a if n[1] not in ("False", "0") else b
+        a, b = self._under(c, a, 1), self._under(c, b, 2)
+        if a == b:
+            return a
+        if (self._nodes[a][:2], self._nodes[b][:2]) == (("const", "True"), ("const", "False")):
+            return c
+        if a == c and self._nodes[b][:2] == ("const", "False"):
+            return c
+        if b == c and self._nodes[a][:2] == ("const", "True"):
+            return c
+        return self.make("ite", c, a, b)
+
+    def _under(self, c: Term, t: Term, branch: int) -> Term:
+        """``t`` where ``c`` is decided."""
+        n = self._nodes[t]
+        while n[0] == "ite" and n[1] == c:
+            t = n[1 + branch]
+            n = self._nodes[t]
+        return t
+
+    def given(self, t: Term, condition: Term) -> Term:
+        """``t`` where ``condition`` holds."""
+        true, false = self._decided(condition)
+        n = self._nodes[t]
+        while n[0] == "ite" and (n[1] in true or n[1] in false):
+            t = n[2] if n[1] in true else n[3]
+            n = self._nodes[t]
+        return t
+
+    def _decided(self, condition: Term) -> tuple[set[Term], set[Term]]:
+        true, false, todo = set(), set(), [condition]
+        while todo:
+            c = todo.pop()
+            true.add(c)
+            n = self._nodes[c]
+            if n[0] == "ite" and self._nodes[n[3]][:2] == ("const", "False"):
+                todo += n[1:3]
+            if n[:2] == ("call", "!"):
+                false.add(n[2])
+        return true, false
+
+    def predicate(self, fn: str, a: Term) -> Term:
+        """``fn`` of a value, pushed into its cases."""
+        n = self._nodes[a]
+        if n[0] == "ite":
+            return self.choose(n[1], self.predicate(fn, n[2]), self.predicate(fn, n[3]))
+        value = self.number(a)
+        if fn == "!" and n[0] == "const":
+            return self.const(n[1] in ("False", "0"), "bool")
+        if value is not None and fn in _DECIDE:
+            return self.const(_DECIDE[fn](value), "bool")
+        return self.make("call", fn, a)
+
+    # ------------------------------------------------------------------------------------------------ conversions
+
+    def convert(self, a: Term, src: Scalar, dst: Scalar) -> Term:
+        """A float to another float type: nothing happens where the new type holds the value."""
+        if dst.bits > src.bits or self.holds(a, dst.name):
+            return a
+        t = self.make("cast", dst.name, a)
+        self._formats[t] = dst.name
+        return t
+
+    def holds(self, a: Term, fmt: str) -> bool:
+        found = self.format(a)
+        return found == "*" or fmt in HELD.get(found, ())
+
+    def format(self, a: Term) -> str:
+        """The narrow type that holds the value of ``a``: '' for none known, '*' for all."""
+        n = self._nodes[a]
+        if a in self._formats:
+            return self._formats[a]
+        if n[0] == "const":
+            return "*" if n[1] in ("0.0", "1.0", "inf", "-inf", "nan") else ""
+        if n[0] in ("max", "min"):
+            return common([self.format(t) for t in n[1]])
+        if n[0] == "ite":
+            return common([self.format(t) for t in n[2:]])
+        if n[0] == "neg" or n[:2] == ("call", "abs"):
+            return self.format(n[-1])
+        return ""
+
+
+def common(formats: list[str]) -> str:
+    known = {f for f in formats if f != "*"}
+    return "*" if not known else next(iter(known)) if len(known) == 1 else ""
+
+
+_DECIDE: dict[str, Callable[[float], bool]] = {
+    "isinf": lambda v: v in (float("inf"), float("-inf")),
+    "isnan": lambda v: v != v,
+    "isfinite": lambda v: v == v and abs(v) != float("inf"),
+}
+
+__all__ = ["PREDICATES", "Term", "Terms", "common"]
