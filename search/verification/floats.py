@@ -65,7 +65,7 @@ class _Sweep:
                 theirs = job.oracle.run(instance.sizes, "bound", data).outputs[name]
                 e = no_looser(e, np.where(stored, np.imag(theirs), 0), y, h.dtype)
             bad = outside_bound(h0.astype(h.dtype), y, e)
-            if bad is None and "fast_math" not in job.candidate.flags:
+            if bad is None and data != "peaks" and "fast_math" not in job.candidate.flags:
                 bad = lost_accuracy(h0.astype(h.dtype), x0.astype(x.dtype), y)
             if bad:
                 message = f"{name}{list(bad.index) if bad.index else ''}: {bad}"

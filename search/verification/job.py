@@ -45,7 +45,7 @@ class Job:
     ) -> RunResult:
         """The candidate in one domain; endless if it takes a hundred times the original's statements, and many."""
         endless = any(f.kind == "fuel" for f in want.findings)
-        fuel = FUEL // 15 if endless else max(FUEL // 15, 100 * want.steps)
+        fuel = FUEL // 15 if endless else max(FUEL // 5, 100 * want.steps)
         undefined = self.oracle.undefined
         result = run(self.candidate, args, domain=domain, sanitize=sanitize, fuel=fuel, undefined=undefined)
         self.steps[id(instance)] = result.steps
