@@ -8,7 +8,7 @@ from typing import Any
 from pycparser import c_ast
 
 from ..nodes import Alloc, Expr, Store, fresh, i32
-from ..types import Array, Scalar, Type, Vec, scalar_of
+from ..types import I8, Array, Scalar, Type, Vec, scalar_of
 from .construct import braced
 from .context import Retry
 from .cxx_ast import CtorInit
@@ -40,12 +40,11 @@ class Arrays(PointerVariables):
     def _local_array(self, node: c_ast.Decl, t: CArray) -> Value:
         values = None
         if node.init is not None:
-            values = init_args(node.init)
-            if len(values) == 1 and isinstance(values[0], c_ast.InitList):
-                values = values[0].exprs
+            values = array_values(node.init)
             if t.n is None:
                 t = CArray(t.elem, len(values))
-        v = self.declare_array(node.name, t, node)
+        align = max((self.const_int(a.alignment, "an alignment") for a in node.align or []), default=0)
+        v = self.declare_array(node.name, t, node, align)
         elem = self._shape(t, node)[1]
         if values is None and isinstance(elem, RecordType) and self.default_constructed(elem):
             values = []
@@ -53,16 +52,16 @@ class Arrays(PointerVariables):
             self.fill_array(v, t, values, node)
         return v
 
-    def declare_array(self, name: str, t: CArray, node: Any) -> Value:
+    def declare_array(self, name: str, t: CArray, node: Any, align: int = 0) -> Value:
         dims, elem = self._shape(t, node)
         key = ("array", name, str(self.place(node)))
         if isinstance(elem, RecordType | Pointer) or key in self.hints:
-            return self.in_array(name, t, "local", node, key=key)
+            return self.in_array(name, t, "local", node, align, key)
         if not isinstance(elem, Scalar | Vec):
             self.fail("E-UNSUPPORTED-ARRAY", f"an array of '{show(elem)}' is not supported", node)
         sym = fresh(name, Array(elem, tuple(i32(d) for d in dims), "local"))
         self.origin[sym] = key
-        self.emit(Alloc(sym, loc=self.loc))
+        self.emit(Alloc(sym, align=align, loc=self.loc))
         return ArrayVal(sym, (), t)
 
     def fill_array(self, v: Value, t: CArray, values: list, node: Any) -> None:
@@ -171,6 +170,18 @@ class Arrays(PointerVariables):
     def _constant_table(self, decl: c_ast.Decl, t: CArray) -> Value:
         return self._table(id(decl), decl, t, decl.init)
 
+    def string_table(self, text: str, node: Any) -> Value:
+        """A string literal as an array of characters."""
+        key = ("string", text)
+        if key not in self.tables:
+            values = characters(text)
+            with self.capture() as out:
+                array = self.declare_array("text", CArray(I8, len(values)), node)
+                self.fill_array(array, array.type, values, node)  # type: ignore[attr-defined]
+            self.hoisted.extend(out)  # type: ignore[arg-type]
+            self.tables[key] = array
+        return self.tables[key]
+
     def static_table(self, owner: RecordType, decl: c_ast.Decl, init: Any) -> Value:
         """A static array member of the class ``owner``."""
         t = self.resolve(decl.type)
@@ -193,6 +204,29 @@ class Arrays(PointerVariables):
 
 MAX_INIT = 4096
 """Elements of an initialised private array that are stored one by one."""
+
+
+def array_values(init: Any) -> list:
+    """The values that an array is initialised with: of ``{...}``, or the characters of a literal."""
+    values = init_args(init)
+    if len(values) == 1 and isinstance(values[0], c_ast.InitList):
+        values = values[0].exprs
+    if len(values) == 1 and isinstance(values[0], c_ast.Constant) and values[0].type == "string":
+        values = characters(values[0].value)
+    return values
+
+
+def characters(text: str) -> list[Any]:
+    """The characters of a string literal, the closing zero among them, as literals."""
+    body = "".join(text[i + 1 : j] for i, j in _quoted(text))
+    codes = [ord(c) for c in body.encode("utf-8").decode("unicode_escape")]
+    return [c_ast.Constant("int", str(c if c < 128 else c - 256)) for c in (*codes, 0)]
+
+
+def _quoted(text: str) -> list[tuple[int, int]]:
+    """Where the literals of ``"a" "b"`` start and end."""
+    marks = [i for i, c in enumerate(text) if c == '"' and (i == 0 or text[i - 1] != "\\")]
+    return list(zip(marks[::2], marks[1::2]))
 
 
 def init_args(init: Any) -> list:

@@ -10,7 +10,7 @@ from ..builtins import ANY_ARGUMENTS, Builtin, lookup
 from ..diagnostics import KtcError
 from ..types import Scalar
 from .context import Scope
-from .cxx_ast import PackExpansion, QualName
+from .cxx_ast import AutoType, PackExpansion, QualName
 from .cxx_types import RecordType, decayed, show
 from .dialects import OPENCL
 from .inline import Inliner, params_of
@@ -280,8 +280,9 @@ class Calls(Inliner):
                     if c is None:
                         return None
                     total += c
-                if e.params is not None:
-                    self.resolve(e.node.decl.type.type)  # SFINAE on the result type
+                result = e.node.decl.type.type
+                if e.params is not None and not isinstance(getattr(result, "type", None), AutoType):
+                    self.resolve(result)  # SFINAE on the result type
                 return total, dict(inner.names)
             except KtcError as error:
                 if error.code.startswith("E-SEMA"):

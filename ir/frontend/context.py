@@ -125,6 +125,7 @@ class Context:
     converted: Any
     as_pointer: Any
     upcast: Any
+    string_table: Any
     derives: Any
     is_polymorphic: Any
     base_pointer: Any

@@ -22,6 +22,7 @@ from .values import (
     FunctionVal,
     ListVal,
     NullVal,
+    OpaqueVal,
     PtrToPlace,
     PtrVal,
     RecordVal,
@@ -134,6 +135,8 @@ class Declarations(Arrays):
             v = as_volatile(self.as_pointer(self.load(v, node), node, t), t.volatile)
         if isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0:
             v = NullVal()
+        if isinstance(v, OpaqueVal) and v.name.startswith('"'):
+            v = self.decay(self.string_table(v.name, node))
         if isinstance(v, NullVal | ChoicePtr) and mutated:
             return self.pointer_variable(node.name.strip(), t, v, node)
         if isinstance(v, ChoicePtr):

@@ -10,7 +10,7 @@ from pycparser import c_ast
 from ..kernel import Param
 from ..nodes import Const, fresh
 from ..types import Ptr, Scalar, Type, Vec
-from .arrays import flattened, init_args
+from .arrays import array_values, flattened
 from .cxx_ast import qualifiers
 from .cxx_types import CArray, show
 from .declare import Declarations
@@ -47,7 +47,7 @@ class Globals(Declarations):
             if decl.init is None:
                 self.fail("E-UNSUPPORTED-GLOBAL", f"the size of '{name}' is not known in this file", node,
                           hint="declare it with its size")  # fmt: skip
-            t = CArray(t.elem, len(init_args(decl.init)))
+            t = CArray(t.elem, len(array_values(decl.init)))
         inner = t
         while isinstance(inner, CArray):
             inner = inner.elem
@@ -61,6 +61,8 @@ class Globals(Declarations):
             sym = fresh(name, Ptr(elem, "const" if constant else "global", constant))
             init = self._initial_values(decl, t, inner, entity, node) if decl.init is not None else ()
             self.origin[sym] = key
+            given = max((self.const_int(a.alignment, "an alignment") for a in decl.align or []), default=0)
+            natural = max(natural, given)
             self.globals[name] = Param(sym, align=natural if natural > own else 0, readonly=constant, symbol=storage,
                                        extent=size // each, init=init)  # fmt: skip
         sym = self.globals[name].sym
@@ -74,9 +76,7 @@ class Globals(Declarations):
         while isinstance(t, CArray):
             dims.append(t.n or 0)
             t = t.elem
-        values = init_args(decl.init)
-        if len(values) == 1 and isinstance(values[0], c_ast.InitList):
-            values = values[0].exprs
+        values = array_values(decl.init)
         flat: dict[tuple[int, ...], Any] = flattened(values, tuple(dims)) if dims else {(): values[0]}
         out: list[int | float | bool] = []
         with self.scoped(namespace=entity.namespace, root=self.global_scope()):

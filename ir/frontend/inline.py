@@ -10,7 +10,7 @@ from ..nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
 from ..types import VOID, Scalar, Type, Vec
 from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
 from .context import Frame, Scope
-from .cxx_ast import Function, Lambda, QualName
+from .cxx_ast import AutoType, Function, Lambda, QualName
 from .cxx_types import Auto, CArray, Pointer, RecordType, Reference, decayed, show
 from .facts import Facts, facts_of
 from .intrinsics import Intrinsics
@@ -75,10 +75,13 @@ class Inliner(Intrinsics):
                     from .values import PtrToPlace
 
                     inner.names["this"] = PtrToPlace(record, record.type)
-                ret = None if fn.kind == "ctor" else self.resolve(fn.decl.type.type)
+                late = isinstance(getattr(fn.decl.type.type, "type", None), AutoType)  # may name the parameters
+                ret = None if fn.kind == "ctor" or late else self.resolve(fn.decl.type.type)
                 self.frame = Frame(e.name, False, ret, facts)
                 with self.capture() as setup:
                     self._bind_arguments(fn, facts, args, node, pending)
+                if late:
+                    self.frame.ret = self.resolve(fn.decl.type.type)
                 if fn.kind == "ctor":
                     assert record is not None
                     self._construct_bases(fn, record, node)

@@ -26,7 +26,7 @@ from ..nodes import (
     fresh,
     i32,
 )  # fmt: skip
-from ..types import BOOL, F32, F64, I32, U32, VOID, Scalar, Type, Vec, scalar_of
+from ..types import BOOL, F32, F64, I32, U32, VOID, Ptr, Scalar, Type, Vec, scalar_of
 from .async_calls import AsyncCalls
 from .cxx_types import Pointer, show
 from .library import in_library
@@ -281,6 +281,9 @@ class Intrinsics(AsyncCalls):
         place = self._pointee(args[0], node)
         if isinstance(place, ElemPlace) and place.type != _natural_elem(place):
             self.need_type(place.buffer, place.type, node)
+        if isinstance(place, ElemPlace) and place.type != _natural_elem(place) and isinstance(place.buffer.type, Ptr):
+            bits = self.address_bits(self.address(place, node), node).expr
+            place = self.deref(self.pointer_from(bits, Pointer(place.type), node), None, node)
         if not isinstance(place, ElemPlace) or place.type != _natural_elem(place):
             self.fail("E-UNSUPPORTED-ATOMIC", "an atomic on reinterpreted or private memory", node,
                       hint="declare the buffer with the type the atomic works on")  # fmt: skip

@@ -58,6 +58,8 @@ class LazyOperators(Construction):
         ):
             x, y = (self.convert(RVal(p.offset or Const(0, I64)), I64).expr for p in (a, b))
             return dataclasses.replace(a, offset=Select(cond, x, y))
+        if isinstance(a, RecordVal) and isinstance(b, RecordVal) and a.type == b.type:
+            return self._chosen_record(cond, (a, pre_a), (b, pre_b), node)
         if not (pre_a or pre_b) and (chosen := self._choice(cond, a, b, node)) is not None:
             return chosen
         p, q = self.rvalue(a, node.iftrue), self.rvalue(b, node.iffalse)
@@ -74,19 +76,23 @@ class LazyOperators(Construction):
             b = NullVal()
         if isinstance(a, pointers) and isinstance(b, pointers):
             return self.choose_pointer(cond, a, b, node)
-        if isinstance(a, RecordVal) and isinstance(b, RecordVal) and a.type == b.type:
-            test = self.temp(cond, "cond")
-            out = self.new_record(a.type, "value", node, {}, default=False)  # type: ignore[arg-type]
-            from ..nodes import If
-
-            branches = []
-            for v in (a, b):
-                with self.controlled(), self.capture() as stmts:
-                    self.store(out, v, node)
-                branches.append(tuple(stmts))
-            self.emit(If(test, branches[0], branches[1], loc=self.loc))
-            return out
         return None
+
+    def _chosen_record(
+        self, cond: Expr, a: tuple[RecordVal, list[Stmt]], b: tuple[RecordVal, list[Stmt]], node: Any
+    ) -> RecordVal:
+        """``cond ? a : b`` of objects: a new one that is set in each branch, after the statements of its operand."""
+        from ..nodes import If
+
+        test = self.temp(cond, "cond")
+        out: RecordVal = self.new_record(a[0].type, "value", node, {}, default=False)  # type: ignore[arg-type]
+        branches = []
+        for v, before in (a, b):
+            with self.controlled(), self.capture() as stmts:
+                self.store(out, v, node)
+            branches.append((*before, *stmts))
+        self.emit(If(test, branches[0], branches[1], loc=self.loc))
+        return out
 
     def _ternary_statement(self, cond: Expr, a: RVal, b: RVal, pre_a: list[Stmt], pre_b: list[Stmt], node: Any) -> RVal:
         from ..nodes import Assign, If

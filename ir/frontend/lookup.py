@@ -98,6 +98,13 @@ class Lookup(LazyOperators):
                 member = self.static_member(owner, name, node)
                 if member is not None:
                     return member
+                object_ = self._enclosing_record()
+                if (
+                    object_ is not None
+                    and name in object_.fields
+                    and (owner == object_.type or self.derives(object_.type, owner))
+                ):
+                    return object_.fields[name]
         value = self.global_name(qualifier, name, node, args)
         if value is not None:
             return value

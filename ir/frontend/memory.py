@@ -22,6 +22,7 @@ from .values import (
     RecordVal,
     RVal,
     Value,
+    VarPlace,
 )
 
 MAX_COPY = 256
@@ -145,7 +146,13 @@ class Memory(Layouts):
         return PtrVal(sym, (), None, to.elem, to.const, volatile=to.volatile)
 
     def store_slot(self, p: PtrSlot, v: Value, node: Any) -> None:
-        self.store(p.place, self.address_bits(self.load(v, node), node), node)
+        v = self.load(v, node)
+        parts = v.choices if isinstance(v, ChoicePtr) else (v,)
+        private = any(isinstance(q, PtrVal) and isinstance(q.buffer.type, Array) for q in parts)
+        if isinstance(p.place, VarPlace) and private:
+            what = "a pointer that is also set from memory is set to an array of the kernel"
+            self.fail("E-UNSUPPORTED-POINTER", what, node, hint="use two variables")
+        self.store(p.place, self.address_bits(v, node), node)
 
     def address_bits(self, v: Value, node: Any) -> RVal:
         """A pointer as a 64-bit integer."""

@@ -19,6 +19,8 @@ class DeclParser(NameParser):
     args) pair."""
 
     _need_type = False
+    _pack = False
+    """Whether the declarator just read had ``...``."""
 
     # ------------------------------------------------------------------ specifiers
     def _parse_specifiers(self, *, allow_storage_and_function):
@@ -151,7 +153,7 @@ class DeclParser(NameParser):
     def _parse_cxx_declarator(self, abstract: bool):
         """Pointers and references, then a name, a parenthesised declarator or nothing, then suffixes."""
         layers = self._parse_pointer_layers()
-        self._accept("ELLIPSIS")
+        self._pack = self._accept("ELLIPSIS") is not None or self._pack
         kind = self._peek_type()
         coord = self._here()
         if kind == "LPAREN" and self._peek_type(2) in _PTR:
@@ -254,9 +256,10 @@ class DeclParser(NameParser):
         self._need_type = True  # a parameter starts with its type, known or not
         spec, _, coord = self._parse_declaration_specifiers(allow_no_type=False)
         decl = None
-        pack = self._peek_type() == "ELLIPSIS"
+        self._pack = False
         if self._starts_declarator() or self._peek_type() == "LBRACKET":
             decl = self._parse_cxx_declarator(abstract=True)
+        pack = self._pack
         if decl is None or name_of(decl) is None:
             node = self._build_type_name(spec, decl, coord)
             if self._accept("EQUALS"):

@@ -33,7 +33,7 @@ class FunctionParser(RecordParser):
         owner, _, short = name.rpartition("::")
         if self._in_template and self._in_template > len(self._record):
             self._templates.add(short)
-        if not self._record:
+        if not self._record and not owner:
             for scope in self._scope_stack[:1]:
                 scope[short] = False
         self._typedef_checked_token = None

@@ -95,8 +95,7 @@ class RecordParser(StmtParser):
             self._advance()
             return []
         if kind == "FRIEND":
-            self._skip_external(KtcError("", ""))
-            return []
+            return self._parse_friend()
         if kind == "SEMI":
             self._advance()
             return []
@@ -126,6 +125,23 @@ class RecordParser(StmtParser):
             infos.append(self._parse_bit_field(self._parse_cxx_declarator(abstract=self._peek_type() == "COLON")))
         self._expect("SEMI")
         return [*types, *self._build_declarations(spec=spec, decls=infos, typedef_namespace=True)]
+
+    def _parse_friend(self) -> list:
+        """A friend function with a body is a function beside the class; other friends say nothing here."""
+        self._advance()
+        mark, depth = self._mark(), len(self._scope_stack)
+        try:
+            if self._peek_type() not in ("CLASS", "STRUCT", "TEMPLATE"):
+                spec, _, _ = self._parse_declaration_specifiers(allow_no_type=True)
+                decl = self._parse_cxx_declarator(abstract=False)
+                if isinstance(decl, c_ast.FuncDecl):
+                    fn = self._parse_function(spec, decl, "friend")
+                    return [fn] if fn.body is not None else []
+        except KtcError:
+            del self._scope_stack[depth:]
+        self._reset(mark)
+        self._skip_external(KtcError("", ""))
+        return []
 
     def _parse_bit_field(self, decl) -> dict:
         """A member's declarator with its width, if it is a bit-field, and its initialiser."""

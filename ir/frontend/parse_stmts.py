@@ -118,9 +118,13 @@ class StmtParser(ExprParser):
             return self._parse_if()
         if kind == "FOR":
             return self._parse_for()
+        if kind == "SWITCH":
+            return self._parse_switch()
         if kind == "WHILE":
             self._advance()
             self._expect("LPAREN")
+            if self._starts_declaration():
+                return self._parse_declaring_while(tok)
             cond = self._parse_bracketed(self._parse_expression)
             self._expect("RPAREN")
             return c_ast.While(cond, self._parse_pragmacomp_or_statement(), self._tok_coord(tok))
@@ -139,6 +143,38 @@ class StmtParser(ExprParser):
             decls = self._parse_simple_declaration()
             return c_ast.Compound(decls, self._tok_coord(tok))
         return super()._parse_statement()
+
+    def _parse_switch(self):
+        tok = self._expect("SWITCH")
+        coord = self._tok_coord(tok)
+        self._expect("LPAREN")
+        saved, self._no_gt = self._no_gt, False
+        self._push_scope()
+        init = self._parse_condition_declaration() if self._starts_declaration() else None
+        if init is not None and self._peek_type() == "RPAREN":
+            cond = c_ast.ID(init[-1].name, init[-1].coord)
+        else:
+            cond = self._parse_expression()
+        self._expect("RPAREN")
+        self._no_gt = saved
+        body = self._parse_pragmacomp_or_statement()
+        self._pop_scope()
+        stmt = c_ast.Switch(cond, body, coord)
+        from pycparser.ast_transforms import fix_switch_cases
+
+        fixed = fix_switch_cases(stmt)
+        return fixed if init is None else c_ast.Compound([*init, fixed], coord)
+
+    def _parse_declaring_while(self, tok):
+        """``while (T x = e) body``: a loop that declares, tests and leaves."""
+        coord = self._tok_coord(tok)
+        self._push_scope()
+        decls = self._parse_condition_declaration()
+        self._expect("RPAREN")
+        body = self._parse_pragmacomp_or_statement()
+        self._pop_scope()
+        leave = c_ast.If(c_ast.UnaryOp("!", c_ast.ID(decls[-1].name, coord), coord), c_ast.Break(coord), None, coord)
+        return c_ast.While(c_ast.Constant("bool", "true", coord), c_ast.Compound([*decls, leave, body], coord), coord)
 
     def _parse_if(self):
         tok = self._expect("IF")

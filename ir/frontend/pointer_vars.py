@@ -14,8 +14,9 @@ from pycparser import c_ast
 
 from ..diagnostics import KtcError
 from ..nodes import Assign, Binary, Const, Decl, Expr, Select, Sym, Var, fresh, i32
-from ..types import I32, I64, VOID
+from ..types import I32, I64, U64, VOID, Array
 from ..walk import walk_expr
+from .context import Retry
 from .cxx_ast import CtorInit, CxxCast
 from .cxx_types import CArray, Pointer
 from .exprs import Exprs
@@ -33,6 +34,7 @@ from .values import (
     RVal,
     TypeVal,
     Value,
+    VarPlace,
 )
 
 MAX_CHOICES = 8
@@ -43,12 +45,19 @@ class PointerVariables(Exprs):
 
     def pointer_variable(self, name: str, t: Pointer, v: Value | None, node: Any) -> Value:
         """A variable ``t name = v`` that the function changes."""
+        key = ("address", name, str(self.place(node)))
+        if key in self.hints or self._in_memory(name, v):
+            return self._address_variable(name, t, v, node)
         choices, several = self._choices(name, v, node)
+        if v is None and not choices:
+            return self._address_variable(name, t, v, node)
         choices = [dataclasses.replace(c, volatile=t.volatile or c.volatile) for c in choices]
         if not several:
             elem = t.elem if t.elem != VOID or not choices else choices[0].elem
             alone = dataclasses.replace(choices[0], elem=elem, offset=None) if choices else None
-            return self._moving(name, as_volatile(v, t.volatile) if isinstance(v, PtrVal) else alone, node)
+            var = self._moving(name, as_volatile(v, t.volatile) if isinstance(v, PtrVal) else alone, node)
+            var.key = key
+            return var
         elem = v.choices[0].elem if isinstance(v, ChoicePtr) else getattr(v, "elem", t.elem)
         elem = elem if t.elem == VOID else t.elem
         start = [dataclasses.replace(c, elem=elem, offset=None) for c in choices]
@@ -68,7 +77,55 @@ class PointerVariables(Exprs):
             self.emit(Decl(sym, initial.get(sym, Const(0, sym.type)), loc=self.loc))  # type: ignore[arg-type]
         return var
 
-    def _moving(self, name: str, v: Value | None, node: Any) -> Value:
+    def _in_memory(self, name: str, v: Value | None) -> bool:
+        """Whether the variable takes pointers that are kept in memory (``p = p->next``): then nothing says which buffer
+        they point into, and the variable holds an address."""
+        if isinstance(v, ChoicePtr) or (isinstance(v, PtrVal) and isinstance(v.buffer.type, Array)):
+            return False
+        return any(self._from_memory(e) for e in self._sources(name, set()))
+
+    def _sources(self, name: str, seen: set[str]) -> list[Any]:
+        """What is assigned to the variable, and to those that it is assigned from."""
+        out: list[Any] = []
+        for e in self.frame.facts.sources.get(name, []) if name not in seen else ():
+            out.append(e)
+            if isinstance(e, c_ast.ID):
+                out += self._sources(e.name, {*seen, name})
+        return out
+
+    def _from_memory(self, e: Any) -> bool:
+        while isinstance(e, c_ast.Cast | CxxCast | c_ast.BinaryOp):
+            e = e.left if isinstance(e, c_ast.BinaryOp) else e.expr
+        if isinstance(e, c_ast.UnaryOp) and e.op == "&" and isinstance(e.expr, c_ast.ArrayRef):
+            return self._from_memory(e.expr.name)
+        if isinstance(e, c_ast.TernaryOp):
+            return self._from_memory(e.iftrue) or self._from_memory(e.iffalse)
+        if isinstance(e, c_ast.StructRef) and e.type == "->":
+            return not self._is_value(e)
+        if isinstance(e, c_ast.StructRef | c_ast.ArrayRef) or (isinstance(e, c_ast.UnaryOp) and e.op == "*"):
+            v = self._quietly(e)
+            return isinstance(v, PtrSlot)
+        return False
+
+    def _is_value(self, e: Any) -> bool:
+        """Whether the pointer expression is a value here: a member of an object that is no memory."""
+        v = self._quietly(e)
+        return v is not None and not isinstance(v, PtrSlot)
+
+    def _quietly(self, e: Any) -> Value | None:
+        try:
+            return self.unevaluated(e)
+        except KtcError:
+            return None
+
+    def _address_variable(self, name: str, t: Pointer, v: Value | None, node: Any) -> Value:
+        sym = fresh(name, U64)
+        self.changing.add(sym)
+        init = Const(0, U64) if v is None else self.address_bits(v, node).expr
+        self.emit(Decl(sym, init, loc=self.loc))
+        return PtrSlot(VarPlace(sym), t)
+
+    def _moving(self, name: str, v: Value | None, node: Any) -> PtrVar:
         """A variable that stays in one buffer."""
         if not isinstance(v, PtrVal):
             self.fail("E-UNSUPPORTED-POINTER", f"the pointer '{name}' has no initialiser", node,
@@ -219,6 +276,9 @@ class PointerVariables(Exprs):
         if moves and place.owner is self.frame and not self.frame.control:
             place.start, moves = as_volatile(v, place.start.volatile), False  # type: ignore[assignment]
         if not isinstance(v, PtrVal) or moves:
+            in_memory = (place.start, v) if isinstance(v, PtrVal) else (place.start,)
+            if place.key is not None and not any(isinstance(p.buffer.type, Array) for p in in_memory):
+                raise Retry(place.key, U64)
             self._refuse(node)
         offset = v.offset if v.offset is not None else Const(0, I64)
         self.emit(Assign(place.offset, self.convert(RVal(offset), I64).expr, loc=self.loc))

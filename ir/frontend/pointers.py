@@ -32,6 +32,7 @@ from .values import (
     FunctionVal,
     LanePlace,
     NullVal,
+    OpaqueVal,
     PtrSlot,
     PtrToPlace,
     PtrVal,
@@ -180,6 +181,8 @@ class Pointers(Converter):
     def subscript(self, base: Value, e: Expr, node: Any) -> Value:
         """``base[e]``."""
         base = base if isinstance(base, ArrayVal | FlatArray | PtrToPlace) else self.load(base, node)
+        if isinstance(base, OpaqueVal) and base.name.startswith('"'):
+            base = self.string_table(base.name, node)
         if isinstance(base, FlatArray):
             return self.deref(self.decay(base), e, node)
         if isinstance(base, ChoicePtr):
@@ -200,6 +203,8 @@ class Pointers(Converter):
         if isinstance(place, RecordVal):
             if zero and (p.elem == place.type or self.derives(place.type, p.elem)):
                 return self.upcast(place, p.elem)
+            if zero and place.whole is not None and (place.whole == p.elem or self.derives(place.whole, p.elem)):
+                return self.upcast(RecordVal(place.whole, place.fields, place.at), p.elem)
         elif zero and self.type_of(place) == p.elem:
             return place
         if isinstance(place, ViewPlace):

@@ -43,6 +43,8 @@ class Program:
     enums: dict[str, c_ast.Enum] = field(default_factory=dict)
     bad: list[Bad] = field(default_factory=list)
     using: set[str] = field(default_factory=set)
+    brought_in: list[tuple[tuple[str, ...], QualName]] = field(default_factory=list)
+    """``using a::b`` in a namespace: what it names is a member of that namespace too."""
     by_reference: dict[str, set[int]] | None = None
     """Argument positions that functions take by non-const reference, worked out once when first asked for."""
     dialect: Dialect = CUDA
@@ -68,6 +70,11 @@ def index_program(items: list, dialect: Dialect = CUDA) -> Program:
     program = Program(dialect=dialect)
     for item in items:
         _add(program, item, (), None)
+    for ns, name in program.brought_in:
+        qualifier, last, _ = name_parts(name)
+        for table in (program.functions, program.records, program.aliases, program.variables):
+            for e in pick(table.get(last, []), qualifier, ns) if qualifier else ():
+                table[last].append(Entity(last, e.node, ns, e.params, e.spec_args))
     return program
 
 
@@ -89,11 +96,13 @@ def _add(p: Program, item: Any, ns: tuple[str, ...], params: tuple[TemplateParam
     elif isinstance(item, Record):
         if item.items is not None:
             p.records[item.name].append(Entity(item.name, item, ns, params or None, item.spec_args))
-            _member_names(p, item, ns)
+            _member_names(p, item, ns, params)
     elif isinstance(item, Alias):
         p.aliases[item.name].append(Entity(item.name, item, ns, params or None))
     elif isinstance(item, Using):
         p.using.add(item.name.text)
+        if not item.namespace and ns:
+            p.brought_in.append((ns, item.name))
     elif isinstance(item, c_ast.Typedef):
         p.aliases[item.name].append(Entity(item.name, item, ns))
     elif isinstance(item, c_ast.Enum):
@@ -111,9 +120,14 @@ def _add_enum(p: Program, enum: c_ast.Enum) -> None:
         p.enumerators.setdefault(e.name, (enum, i))
 
 
-def _member_names(p: Program, record: Record, ns: tuple[str, ...]) -> None:
-    """Enumerators and nested records are found by their own name too."""
+def _member_names(
+    p: Program, record: Record, ns: tuple[str, ...], params: tuple[TemplateParam, ...] | None = None
+) -> None:
+    """Enumerators and nested records are found by their own name too, friends beside the class."""
     for m in record.items:
+        if isinstance(m, Function) and m.kind == "friend":
+            friend = Function(m.name, m.decl, m.body, m.specs, m.bounds, m.inits, "function", "", coord=m.coord)
+            p.functions[m.name].append(Entity(m.name, friend, ns, params or None))
         if isinstance(m, c_ast.Enum):
             if m.name:
                 p.enums.setdefault(m.name, m)

@@ -9,11 +9,11 @@ from typing import Any
 from pycparser import c_ast
 
 from ..types import Type
-from .cxx_ast import Alias, Record, Template
+from .cxx_ast import Alias, PackExpansion, Record, Template
 from .cxx_types import RecordType
 from .memory import Memory
 from .program import Entity
-from .values import LazyVal, RecordVal, TemplateVal, TypeVal, Value
+from .values import LazyVal, PackVal, RecordVal, TemplateVal, TypeVal, Value
 
 
 class RecordTypes(Memory):
@@ -47,11 +47,20 @@ class RecordTypes(Memory):
 
     def _match_spec(self, e: Entity, values: list[Value], node: Any) -> dict[str, Value] | None:
         """Bindings of a (partial) specialisation for ``values``, None if it does not match."""
-        from .templates import deduce
+        from .templates import deduce, plain_name
 
         params = {p.name: p for p in e.params or ()}
         found: dict[str, Value] = {}
-        for a, v in zip(e.spec_args or [], values):
+        values = [x for v in values for x in (v.items if isinstance(v, PackVal) else (v,))]
+        patterns = list(e.spec_args or [])
+        if patterns and isinstance(patterns[-1], PackExpansion):
+            name = plain_name(patterns.pop().expr)
+            if name is None or name not in params or len(values) < len(patterns):
+                return None
+            found[name] = PackVal(tuple(values[len(patterns) :]))
+        elif len(patterns) != len(values):
+            return None
+        for a, v in zip(patterns, values):
             if isinstance(a, c_ast.ID) and a.name in params:
                 found[a.name] = v
             elif isinstance(v, TypeVal) and isinstance(a, c_ast.Typename):

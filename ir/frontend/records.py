@@ -10,7 +10,7 @@ from pycparser import c_ast
 from ..nodes import Const, Decl, Var, fresh
 from ..types import VOID, Scalar, Type, Vec
 from .conversions import Conversions, functions_of
-from .cxx_ast import Function
+from .cxx_ast import Function, NamedType
 from .cxx_types import CArray, Pointer, RecordType, Reference
 from .pointers import UNSIGNED
 from .program import Entity
@@ -209,8 +209,12 @@ class Records(Conversions):
             and len(params_of(d.node)) == count and d.node.kind == e.node.kind
         ]  # fmt: skip
         if len(found) > 1:
-            what = f"'{owner.name}::{e.node.name}' is overloaded and defined outside its class"
-            self.fail("E-UNSUPPORTED-MEMBER", what, e.node, hint="define it inside the class")  # fmt: skip
+            ours = [p.name for p in owner.params or ()]
+            found = [d for d in found if signature(d.node, dict(zip((p.name for p in d.params or ()), ours)))
+                     == signature(e.node, {})]  # fmt: skip
+        if len(found) > 1:
+            what = f"'{owner.name}::{e.node.name}' has several definitions outside its class"
+            self.fail("E-UNSUPPORTED-MEMBER", what, e.node, hint="define it inside the class")
         if not found:
             return e
         own = len(owner.params or ())
@@ -329,6 +333,30 @@ class Records(Conversions):
 
     def fill_array(self, v: Value, t: CArray, values: list, node: Any) -> None:
         raise NotImplementedError
+
+
+def signature(fn: Function, names: dict[str, str]) -> tuple:
+    """The types of a function's parameters as they are written, with template parameters renamed by ``names``."""
+    return tuple(_written(p.type, names, top=True) for p in params_of(fn))
+
+
+def _written(node: Any, names: dict[str, str], top: bool = False) -> tuple:
+    if isinstance(node, c_ast.TypeDecl):
+        return (() if top else tuple(sorted(node.quals or []))), _written(node.type, names)
+    if isinstance(node, c_ast.Typename | c_ast.Decl):
+        return _written(node.type, names)
+    if isinstance(node, c_ast.PtrDecl | c_ast.ArrayDecl):
+        kind = "array" if isinstance(node, c_ast.ArrayDecl) and not top else "pointer"
+        return type(node).__name__ if hasattr(node, "rvalue") else kind, _written(node.type, names)
+    if isinstance(node, c_ast.IdentifierType):
+        return tuple(sorted(node.names))
+    if isinstance(node, NamedType):
+        last = node.name.parts[-1]
+        args = tuple(_written(a, names) for a in last.args or ())
+        return (names.get(last.name, last.name), *args)
+    if isinstance(node, c_ast.ID):
+        return (names.get(node.name, node.name),)
+    return (str(getattr(node, "value", type(node).__name__)),)
 
 
 def params_of(fn: Function) -> list:

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from pycparser import c_ast
 
 from ..types import BOOL, VOID, Scalar, Type, Vec
-from .cxx_ast import NamedType, QualName, RefDecl, TemplateParam
+from .cxx_ast import NamedType, PackExpansion, QualName, RefDecl, TemplateParam
 from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference
-from .values import RVal, TemplateVal, TypeVal, Value
+from .values import PackVal, RVal, TemplateVal, TypeVal, Value
 
 EXACT, QUALIFIED, PROMOTION, CONVERSION, USER = 0, 1, 2, 4, 8
 """Costs of converting one argument; the overload with the smallest sum wins."""
@@ -115,8 +115,14 @@ def _deduce_args(
     patterns: list, actual: Sequence[Any], params: dict[str, TemplateParam], found: dict[str, Value], alias: FindAlias
 ) -> bool:
     """Match template arguments one by one."""
-    for a, v in zip(patterns, actual):
-        name = _plain_name(a)
+    actual = [x for v in actual for x in (v.items if isinstance(v, PackVal) else (v,))]
+    for i, (a, v) in enumerate(zip(patterns, actual)):
+        if isinstance(a, PackExpansion):
+            name = plain_name(a.expr)
+            if name is None or name not in params:
+                return False
+            return found.setdefault(name, PackVal(tuple(actual[i:]))) == PackVal(tuple(actual[i:]))
+        name = plain_name(a)
         if name is not None and name in params:
             if found.setdefault(name, v) != v:
                 return False
@@ -125,7 +131,7 @@ def _deduce_args(
     return True
 
 
-def _plain_name(a: Any) -> str | None:
+def plain_name(a: Any) -> str | None:
     """The name that a template argument is, if it is nothing but one."""
     if isinstance(a, c_ast.Typename) and isinstance(a.type, c_ast.TypeDecl):
         a = a.type.type

@@ -88,6 +88,8 @@ class PtrVar(Value):
     owner: object = None
     which: Sym | None = None
     choices: tuple[PtrVal, ...] = ()
+    key: Any = None
+    """Says to a later attempt at lowering that this variable must hold an address."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,102 @@
+"""Friends, definitions outside classes, packs, strings, conditions that declare, pointers that come from memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def ints(execute, body: str, before: str = "", n: int = 5) -> list[int]:
+    text = before + "__global__ void k(int* o, int n) {" + body + "}"
+    return execute(text, {"o": np.zeros(8, np.int32), "n": n})["o"].tolist()
+
+
+VEC = """class Vec { public: float x, y;
+    __device__ Vec() : x(0), y(0) {} __device__ Vec(float a, float b); __device__ explicit Vec(float s) : Vec(s, s) {}
+    __device__ Vec operator+(const Vec& o) const { return Vec(x + o.x, y + o.y); }
+    __device__ float dot(const Vec& o) const; __device__ float dot(float s) const;
+    friend __device__ Vec operator*(float s, const Vec& v) { return Vec(s * v.x, s * v.y); } friend class Other; };
+__device__ Vec::Vec(float a, float b) : x(a), y(b) {}
+__device__ float Vec::dot(const Vec& o) const { return x * o.x + y * o.y; }
+__device__ float Vec::dot(float s) const { return s * (x + y); }
+__device__ Vec operator-(const Vec& a, const Vec& b) { return Vec(a.x - b.x, a.y - b.y); }
+"""
+
+
+def test_friends_and_overloads_defined_outside_their_class(execute, round_trip):
+    text = (
+        VEC
+        + """__global__ void k(Vec* v, float* o, int n) { Vec a(1, 2), b = Vec(2.0f); Vec c = 2.0f * (a + b) - a;
+        v[0] = c; o[0] = a.dot(b); o[1] = a.dot(2.0f); v[1] = n > 2 ? a + b : Vec(); v[2] = n > 9 ? a : Vec(7, n); }"""
+    )
+    got = execute(text, {"v": np.zeros(6, np.float32), "o": np.zeros(2, np.float32), "n": 5})
+    assert got["v"].tolist() == [5, 6, 3, 4, 7, 5] and got["o"].tolist() == [6, 6]
+    round_trip(text)
+
+
+def test_partial_specialisations_take_packs_apart(execute):
+    before = """template <class... T> struct Tup; template <> struct Tup<> { __device__ int sum() const { return 0; } };
+    template <class H, class... T> struct Tup<H, T...> { H h; Tup<T...> t;
+        __device__ int sum() const { return h + t.sum(); } };
+    template <int... I> struct Seq {};
+    template <int... I> __device__ int dot(const int* p, Seq<I...>) { return ((p[I] * I) + ...); }
+    template <class F, class... A> __device__ auto call(F f, A&&... a) { return f(static_cast<A&&>(a)...); }
+    template <class T> __device__ auto next(T a) -> decltype(a + 1) { return a + 1; }
+    """
+    body = """Tup<int, float> t{1, {2.f, {}}}; o[1] = 5; o[3] = 6; o[0] = t.sum(); o[2] = dot(o, Seq<1, 3>{});
+        o[4] = call([](int a, int b) { return a - b; }, 7, 2); o[5] = next((short)2); o[6] = sizeof(next((short)2));"""
+    assert ints(execute, body, before) == [3, 5, 23, 6, 5, 3, 4, 0]
+
+
+def test_a_base_class_template_reaches_the_class_that_derives_from_it(execute):
+    before = """template <class D> struct Base {
+        __device__ int run(int x) { return static_cast<D*>(this)->impl(x) + 1; } };
+    struct Der : Base<Der> { int k; __device__ int impl(int x) { return x * k; } };
+    template <class T> struct Two : public T {
+        int extra; __device__ int go() { return this->impl(2) + extra + T::k; } };
+    """
+    body = "Der d; d.k = 3; o[0] = d.run(4); Two<Der> t; t.k = 1; t.extra = 5; o[1] = t.go(); o[2] = t.run(6);"
+    assert ints(execute, body, before)[:3] == [13, 8, 7]
+
+
+def test_string_literals_are_arrays_of_characters(execute):
+    before = 'static __device__ const char hex[] = "0123456789abcdef"; constexpr char ab[] = "a\\n" "b";\n'
+    body = """const char h[] = "abc\\x41"; const char* p = "hi"; o[0] = h[1]; o[1] = h[3]; o[2] = sizeof(h);
+        o[3] = p[1];
+        o[4] = "hello"[n - 1]; o[5] = hex[10]; o[6] = ab[1] + ab[2]; o[7] = p[2];"""
+    want = [ord("b"), 0x41, 5, ord("i"), ord("o"), ord("a"), ord("\n") + ord("b"), 0]
+    assert ints(execute, body, before) == want
+
+
+def test_conditions_that_declare(execute):
+    before = "__device__ int x_of(int n) { return n - 2; }\n"
+    body = """if (int x = n * 2; x > 4) o[0] = x; else o[0] = -x; if (auto y = x_of(n)) o[1] = y;
+        switch (int y = n & 3; y) { case 1: o[2] = y + 10; break; default: o[2] = 7; }
+        while (int z = n--) { if (z == 3) continue; o[3] += z; if (z < 2) break; } o[4] = n;"""
+    assert ints(execute, body, before)[:5] == [10, 3, 11, 12, 0]
+
+
+def test_using_brings_names_into_a_namespace(execute):
+    before = """namespace { constexpr int W = 4; __device__ int times(int x) { return x * W; } }
+    namespace a { namespace b { __device__ int h(int x) { return times(x); } struct S { int q; }; }
+    using b::S; using b::h; }
+    """
+    assert ints(execute, "a::S s{3}; o[0] = a::h(s.q);", before)[0] == 12
+
+
+def test_lists_are_followed_through_memory(cu, round_trip, refuses):
+    text = """struct Node { int v; int pad; Node* next; };
+    __global__ void k(Node* head, int* o, Node** roots) { int s = 0;
+        for (Node* n = head; n != nullptr; n = n->next) s += n->v;
+        Node* p = roots[threadIdx.x]; while (p) { s += p->v; p = p->next; } Node* q; if (s) q = head; else q = head->next;
+        o[0] = s + q->v; }"""
+    k = round_trip(text)
+    assert [p.sym.name for p in k.params] == ["head", "o", "roots"]
+    local = """struct Node { int v; int pad; Node* next; };
+    __global__ void k(Node* h, int* o) { Node a[2]; Node* n = h; n = n->next; n = a; o[0] = n->v; }"""
+    refuses(local, "E-UNSUPPORTED-POINTER")
+
+
+def test_atomics_on_memory_of_another_type(round_trip):
+    text = """__global__ void k(float* f) { unsigned* flag = (unsigned*)(f + 2); atomicAdd(flag, 1u);
+        atomicMax((int*)&f[3], 9); atomicAdd(f, 1.0f); }"""
+    assert [type(s).__name__ for s in round_trip(text).body if type(s).__name__ == "Atomic"] == ["Atomic"] * 3
