@@ -25,7 +25,11 @@ class Symbols:
     """``address``: where the module has the variable of that name; ``copy``: (to, from, bytes), on the device."""
 
     def __init__(
-        self, kernel: Kernel, address: Callable[[str], int], copy: Callable[[int, int, int], None], failure: type
+        self,
+        kernel: Kernel,
+        address: Callable[[str], int],
+        copy: Callable[[int, int, int], None],
+        failure: type[Exception],
     ) -> None:
         self._copy = copy
         self._places: list[tuple[Param, int]] = []
@@ -54,7 +58,7 @@ def _span(p: Param, args: Mapping[str, object]) -> tuple[int, int]:
     buffer: Any = need(args, p.sym.name)
     assert isinstance(p.sym.type, Ptr)
     lanes = p.sym.type.elem.n if isinstance(p.sym.type.elem, Vec) else 1
-    size = p.extent * scalar_of(p.sym.type).bytes * int(lanes)  # type: ignore[call-overload]
+    size = p.extent * scalar_of(p.sym.type).bytes * int(lanes)  # type: ignore[call-overload, arg-type]
     if buffer.nbytes != size:
         message = f"'{p.sym.name}' is a variable of {size} bytes; its argument has {buffer.nbytes}"
         raise KtcError("E-LAUNCH-ARGS", message, hint="give the whole variable")

@@ -125,6 +125,11 @@ class Context:
     converted: Any
     as_pointer: Any
     upcast: Any
+    _levels: Any
+    defined: Any
+    _bind_owner: Any
+    bases_of: Any
+    static_table: Any
     string_table: Any
     derives: Any
     is_polymorphic: Any

@@ -17,6 +17,8 @@ from .values import PtrToPlace, PtrVal, RecordVal, RVal, Value
 class Conversions(RecordTypes):
     """Conversions of objects. ``to`` is the type that is wanted, None where a number or a pointer will do."""
 
+    call_entities: Any
+
     def converted(self, v: RecordVal, to: Type | None, node: Any) -> Value | None:
         """The result of the conversion operator of ``v`` that fits ``to`` best, or None."""
         t = v.type

@@ -136,7 +136,7 @@ class Declarations(Arrays):
         if isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0:
             v = NullVal()
         if isinstance(v, OpaqueVal) and v.name.startswith('"'):
-            v = self.decay(self.string_table(v.name, node))
+            v = self.load(self.string_table(v.name, node))
         if isinstance(v, NullVal | ChoicePtr) and mutated:
             return self.pointer_variable(node.name.strip(), t, v, node)
         if isinstance(v, ChoicePtr):

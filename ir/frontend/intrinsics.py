@@ -226,8 +226,8 @@ class Intrinsics(AsyncCalls):
                 )
             return out
         exprs, _ = self._converted(row, args, node)
-        mask, value, arg, width = exprs
-        return self._warp(row.arg, value, arg, width, mask)
+        mask, moves, arg, width = exprs
+        return self._warp(row.arg, moves, arg, width, mask)
 
     def _b_oldwarp(self, row: Builtin, args: list[Value], node: Any) -> Value:
         exprs, _ = self._converted(row, args, node)

@@ -112,8 +112,7 @@ class RecordTypes(Memory):
                 scope = ctx.__enter__()
                 scope.names.update(bound)
                 scope.names.setdefault(t.name, TypeVal(t))
-                for name, member in member_classes(t, entity, bound).items():
-                    scope.names[name] = member
+                scope.names.update(member_classes(t, entity, bound))
                 for item in entity.node.items:
                     if isinstance(item, Alias | c_ast.Typedef):
                         scope.names[item.name] = LazyVal(partial(outer.member_alias, t, entity, bound, item))
@@ -161,7 +160,8 @@ class RecordTypes(Memory):
         """A static constant or enumerator of the record."""
         for item, entity, bound in list(self._members(t)):
             if isinstance(item, c_ast.Decl) and item.name == name and "static" in (item.storage or []):
-                init, own = item.init, {}
+                init = item.init
+                own: dict[str, Value] = {}
                 if init is None:
                     init, own = self._outside(entity, bound, name)
                 if init is None:

@@ -91,9 +91,7 @@ def changed_by(node: Any, table: Positions) -> Iterator[Any]:
         name = callee.name if isinstance(callee, c_ast.ID) else callee.parts[-1].name
     else:
         name = ANY
-    known = table.get(name)
-    if known is None:
-        known = () if lookup(name) else table.get(ANY, ())
+    known = table.get(name, () if lookup(name) else table.get(ANY, ()))
     yield from _at(node.args.exprs, known)
 
 

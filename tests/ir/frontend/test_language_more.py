@@ -87,7 +87,8 @@ def test_lists_are_followed_through_memory(cu, round_trip, refuses):
     text = """struct Node { int v; int pad; Node* next; };
     __global__ void k(Node* head, int* o, Node** roots) { int s = 0;
         for (Node* n = head; n != nullptr; n = n->next) s += n->v;
-        Node* p = roots[threadIdx.x]; while (p) { s += p->v; p = p->next; } Node* q; if (s) q = head; else q = head->next;
+        Node* p = roots[threadIdx.x]; while (p) { s += p->v; p = p->next; }
+        Node* q; if (s) q = head; else q = head->next;
         o[0] = s + q->v; }"""
     k = round_trip(text)
     assert [p.sym.name for p in k.params] == ["head", "o", "roots"]
