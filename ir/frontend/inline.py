@@ -121,6 +121,9 @@ class Inliner(Intrinsics):
             ) else record.fields.__setitem__(field, v)
         elif values:
             t = record.fields[field].type  # type: ignore[attr-defined]
+            if isinstance(t, CArray):
+                self.fill_array(record.fields[field], t, values, node)
+                return
             self.store(record.fields[field], self.construct_record(t, values, node), node)
 
     def _bind_arguments(

@@ -101,3 +101,9 @@ def test_atomics_on_memory_of_another_type(round_trip):
     text = """__global__ void k(float* f) { unsigned* flag = (unsigned*)(f + 2); atomicAdd(flag, 1u);
         atomicMax((int*)&f[3], 9); atomicAdd(f, 1.0f); }"""
     assert [type(s).__name__ for s in round_trip(text).body if type(s).__name__ == "Atomic"] == ["Atomic"] * 3
+
+
+def test_array_members_are_initialised_by_constructors(execute):
+    before = """struct V { int d[3]; int n; __device__ V(int a, int b) : d{a, b, a + b}, n(3) {} };
+    """
+    assert ints(execute, "V v(4, n); o[0] = v.d[0] + 10 * v.d[1] + 100 * v.d[2] + v.n;", before)[0] == 4 + 50 + 900 + 3
