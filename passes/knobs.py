@@ -35,6 +35,8 @@ def declare_knob(
             return Refused("E-KNOB-DOMAIN", f"${ref.name}={value} is not in {list(domain)}")
         merged = dataclasses.replace(old, domain=domain, default=_default(domain, old.default), value=value)
         return kernel.with_(knobs=tuple(merged if k is old else k for k in kernel.knobs))
+    if not domain:
+        return Refused("E-KNOB-EMPTY", f"no value of ${ref.name} fits")
     decl = KnobDecl(ref.name, domain, _default(domain, wish), doc, owner, ref.value)
     return kernel.with_(knobs=(*kernel.knobs, decl))
 

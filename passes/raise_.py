@@ -6,7 +6,10 @@ before                                                   after
     smem[threadIdx.x] = sum; ...tree...; use(smem[0])          use(sum)
 
 A guess (``raising``) followed by an exact comparison with the source in the interpreter: nothing is raised that was not
-checked. The distributions attached reproduce the source's mapping, so lowering again gives the same work assignment.
+checked. One thing is taken on trust: pointer parameters of different names do not overlap where one of them is written
+(loops over independent iterations have no order, so an in-place launch may be raised only from a kernel that takes the
+one buffer once). The distributions attached reproduce the source's mapping, so lowering again gives the same work
+assignment.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class UnitAudit(UnitSurvey):
         record["unchecked"] = sum("unchecked: " in n for n in outcome.notes)
         record["status"], record["why"] = ("in part", left[0]) if left else ("whole", "")
         v = audit(source, outcome.kernel, count=s["instances"], seed=s["seed"], seconds=s["seconds"])
-        record |= {"clean": v.clean, "defective": v.defective, "late": v.late, "wrong": v.wrong}
+        record |= {"clean": v.clean, "outside": v.outside, "defective": v.defective, "late": v.late, "wrong": v.wrong}
 
 
 def one(task: tuple[str, str, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -123,7 +123,8 @@ def _count(r: dict[str, Any], totals: Counter[str], seen: set[Any]) -> None:
     if status:
         totals[status] += 1
     if status in ("whole", "in part"):
-        totals["audited" if r.get("clean") else "raised, no clean run to audit on"] += 1
+        how = "audited" if r.get("clean") else "audited beyond its buffers only" if r.get("outside") else "not audited"
+        totals[how] += 1
         totals["wrong"] += bool(r.get("wrong"))
         totals["with branches that no check entered"] += bool(r.get("unchecked"))
         totals["clean runs"] += r.get("clean", 0)

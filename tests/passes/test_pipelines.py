@@ -101,6 +101,7 @@ def test_one_barrier_a_round() -> None:
     [
         ("multi-buffer{loop=k_tile stages=1}", "E-BUFFER-STAGES"),
         ("multi-buffer{loop=k_tile stages=$S:1,2}", "E-BUFFER-STAGES"),
+        ("multi-buffer{loop=k_tile slack=9}", "E-KNOB-EMPTY"),
         ("multi-buffer{loop=k}", "E-BUFFER-LOOP"),
         ("prefetch{loop=k_tile}", "E-PREFETCH-FORM"),
         ("prefetch{loop=k}", "E-PREFETCH-LOOP"),
