@@ -28,8 +28,8 @@ from collections.abc import Mapping
 
 from ktc.ir.fold import add, binary, both, cast, cdiv, i32, lt, mul, simplify, sub
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Body, Decl, Dist, Expr, If, Level, Load, Par, Stmt, Store, Sym, Var, fresh
-from ktc.ir.types import Array, scalar_of
+from ktc.ir.nodes import Alloc, Binary, Body, Decl, Dist, Expr, If, Level, Load, Par, Stmt, Store, Sym, Var, fresh
+from ktc.ir.types import BOOL, Array, Scalar, scalar_of
 from ktc.ir.walk import map_expr, map_stmt_exprs, refresh, substitute, used, used_in
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
@@ -114,6 +114,7 @@ class _Blocked:
         self.rooms = [fresh(f"{sweep.read.name}_{k}", Array(elem, self.shape, "shared")) for k in range(min(steps, 2))]
         self.tiles = [fresh(f"{v.name}_tile", v.type) for v in sweep.vars]
         self.starts = [fresh(f"{v.name}0", v.type) for v in sweep.vars]
+        self.whole = fresh("whole", BOOL)
 
     def body(self) -> Body:
         s = self.sweep
@@ -121,6 +122,7 @@ class _Blocked:
         for v, t, start, lo, n, m in zip(s.vars, self.tiles, self.starts, s.lows, self.tile, self.margin):
             at = sub(add(cast(lo, v.type), mul(Var(t), cast(n, v.type))), cast(i32(m), v.type))  # type: ignore[arg-type]
             inside.append(Decl(start, at, const=True))
+        inside.append(Decl(self.whole, self.interior(), const=True))
         inside.append(self.stage(0))
         inside += [self.stage(t) for t in range(1, self.steps + 1)]
         out: Body = tuple(inside)
@@ -156,10 +158,21 @@ class _Blocked:
             store = Store(target, tuple(Var(i) for i in local), kept)
             reached = s.reached_at([Var(x) for x in here])
             if t == 0:
-                return (If(reached, (store,)),)
+                return (If(Binary("||", Var(self.whole), reached), (store,)),)
             outside = (If(reached, (store,)),) if s.leaves_range else ()
         inside = self.computed(t, local, here, target)
-        return (If(self.needed(t, local), (If(where, inside, outside),)),)
+        return (If(self.needed(t, local), (If(Binary("||", Var(self.whole), where), inside, outside),)),)
+
+    def interior(self) -> Expr:
+        """Whether the whole room is in the sweep's range: one question per block, before those per element."""
+        out: Expr | None = None
+        for start, lo, hi, n in zip(self.starts, self.sweep.lows, self.sweep.highs, self.shape):
+            t = start.type
+            assert isinstance(t, Scalar)
+            out = both(out, binary(">=", Var(start), cast(lo, t)))
+            out = both(out, binary("<=", Var(start), sub(cast(hi, t), cast(n, t))))
+        assert out is not None
+        return out
 
     def needed(self, t: int, local: list[Sym]) -> Expr:
         """The region that later sweeps need of sweep ``t``: it shrinks by a halo a sweep."""

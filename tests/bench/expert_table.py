@@ -123,10 +123,10 @@ TRANSPOSE = (
     _transpose(64, "vec 2, thread.x 32", "thread.y 8, unroll 8", 4),
     _transpose(32, "vec 4, thread.x 8", "thread.y 32", 4),
 )
-ALONG = "distribute{loop=%s map=[thread.x $TX:(32,64,128,256), block.x]}"
-ACROSS = "distribute{loop=%s map=[unroll $U:(1,2,4,8), thread.y $TY:(1,2,4), block.y]}"
+ALONG = "distribute{loop=%s map=[thread.x $TX:(64,128,256), block.x] align=32}"
+ACROSS = "distribute{loop=%s map=[unroll $U:(2,3,4,6), seq $S:(1,2), thread.y $TY:(1,2,4), block.y] tail=cut}"
 BARE = "distribute{loop=%s map=[block.%s]}"
-DEEP = "distribute{loop=%s map=[unroll $UZ:(1,2,4,8), block.z]}"
+DEEP = "distribute{loop=%s map=[unroll $UZ:(2,3,4), block.z] tail=cut}"
 
 
 ENTRIES: tuple[Entry, ...] = (

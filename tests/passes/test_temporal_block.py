@@ -86,28 +86,29 @@ def test_before_and_after() -> None:
     array a_0: shared f32[10] align 16
     array a_1: shared f32[10] align 16
     let i0: i32 = 1 + i_tile * 4 - 3
+    let whole: bool = i0 >= 1 && i0 <= n - 11
     par i_t in 0..10 @ [thread.x 256, seq]
       let i: i32 = i0 + i_t
-      if i >= 0 && i < n - 2 || i >= 2 && i < n
+      if whole || (i >= 0 && i < n - 2 || i >= 2 && i < n)
         a_0[i_t] = a[i]
     par i_t_1 in 0..10 @ [thread.x 256, seq]
       let i_1: i32 = i0 + i_t_1
       if i_t_1 >= 1 && i_t_1 < 9
-        if i_1 >= 1 && i_1 < n - 1
+        if whole || i_1 >= 1 && i_1 < n - 1
           a_1[i_t_1] = a_0[i_t_1 + -1] + a_0[i_t_1 + 1] * 2.0
         elif i_1 >= 0 && i_1 < n - 2 || i_1 >= 2 && i_1 < n
           a_1[i_t_1] = b[i_1]
     par i_t_2 in 0..10 @ [thread.x 256, seq]
       let i_2: i32 = i0 + i_t_2
       if i_t_2 >= 2 && i_t_2 < 8
-        if i_2 >= 1 && i_2 < n - 1
+        if whole || i_2 >= 1 && i_2 < n - 1
           a_0[i_t_2] = a_1[i_t_2 + -1] + a_1[i_t_2 + 1] * 2.0
         elif i_2 >= 0 && i_2 < n - 2 || i_2 >= 2 && i_2 < n
           a_0[i_t_2] = a[i_2]
     par i_t_3 in 0..10 @ [thread.x 256, seq]
       let i_3: i32 = i0 + i_t_3
       if i_t_3 >= 3 && i_t_3 < 7
-        if i_3 >= 1 && i_3 < n - 1
+        if whole || i_3 >= 1 && i_3 < n - 1
           b[i_3] = a_0[i_t_3 + -1] + a_0[i_t_3 + 1] * 2.0
 """
     )
