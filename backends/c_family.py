@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fragments import FRAGMENTS, PANEL
+from ktc.ir.fragments import FRAGMENTS, INSTRUCTIONS, PANEL
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
@@ -307,7 +307,7 @@ class Statements:
     def _mma(self, s: Mma) -> list[str]:
         places = [self.x.subscript(e.buffer, e.index) if isinstance(e, Load) else self.x.text(e) for e in s.acc]
         a, b = (self._registers(e, s) for e in (s.a, s.b))
-        return [self.d.mma(FRAGMENTS[s.fragment], places, a, b)]
+        return [self.d.mma(INSTRUCTIONS[s.fragment], places, a, b)]
 
     def _tile_mma(self, s: TileMma) -> list[str]:
         places = [self.x.subscript(e.buffer, e.index) if isinstance(e, Load) else self.x.text(e) for e in s.acc]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ktc.ir.fragments import FRAGMENTS, Fragment
+from ktc.ir.fragments import INSTRUCTIONS, Fragment
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr, Sym
 from ktc.ir.types import BF16, E4M3, E5M2, F16, U32, Scalar, Type
@@ -125,7 +125,7 @@ class CudaDialect(CxxDialect):
         "ldmatrix": LDMATRIX,
         "wgmma_descriptor": DESCRIPTOR,
         "wgmma_wait": WARPGROUP_WAIT,
-        **{f"mma_{f.name}": (warpgroup_helper if f.from_shared else mma_helper)(f) for f in FRAGMENTS.values()},
+        **{f"mma_{f.name}": (warpgroup_helper if f.from_shared else mma_helper)(f) for f in INSTRUCTIONS.values()},
         "match_all": MATCH_ALL,
         "grid_sync": GRID_SYNC,
         "global_timer": GLOBAL_TIMER,

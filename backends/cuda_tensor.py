@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktc.ir.fragments import Fragment
-from ktc.ir.types import BF16, F16
+from ktc.ir.types import BF16, F16, F32, F64, I8, I32, U8
 
 LDMATRIX = """\
 // A warp's load of 8 x 8 matrices of 16-bit elements; lane l passes the address of row l % 8 of matrix l / 8.
@@ -31,27 +31,33 @@ __device__ inline void ldmatrix(void* registers, const void* row) {
 
 
 def mma_helper(f: Fragment) -> str:
-    """The instruction of ``f`` on 32-bit registers that hold two operand elements each."""
+    """The instruction of ``f`` on registers of 32 bits that hold operand elements together, or of one double each."""
     assert f.a is not None and f.b is not None
-    slots = (f.c.slots, f.a.slots // 2, f.b.slots // 2)
+    register, unsigned = ("d", "double") if f.operand == F64 else ("r", "unsigned")
+    bytes_ = 8 if f.operand == F64 else 4
+    held = {F32: ("f", "float"), F64: ("d", "double"), I32: ("r", "int")}
+    constraint, accumulator = held[f.accumulator]
+    slots = (f.c.slots, f.a.slots * f.operand.bytes // bytes_, f.b.slots * f.operand.bytes // bytes_)
     starts = (0, slots[0], slots[0] + slots[1])
     c, a, b = (", ".join(f"%{start + i}" for i in range(n)) for start, n in zip(starts, slots))
     kind = PTX_TYPES[f.operand]
-    outputs = ", ".join(f'"+f"(c{i})' for i in range(slots[0]))
-    inputs = ", ".join(f'"r"({x}[{i}])' for x, n in (("x", slots[1]), ("y", slots[2])) for i in range(n))
-    shape, accumulators = f"m{f.m}n{f.n}k{f.k}", ", ".join(f"float& c{i}" for i in range(slots[0]))
+    total = PTX_ACCUMULATORS[f.accumulator]
+    outputs = ", ".join(f'"+{constraint}"(c{i})' for i in range(slots[0]))
+    inputs = ", ".join(f'"{register}"({x}[{i}])' for x, n in (("x", slots[1]), ("y", slots[2])) for i in range(n))
+    shape, accumulators = f"m{f.m}n{f.n}k{f.k}", ", ".join(f"{accumulator}& c{i}" for i in range(slots[0]))
     return f"""\
 // c += a * b on the warp's {f.m} x {f.k} and {f.k} x {f.n} fragments.
 __device__ inline void mma_{f.name}({accumulators}, const void* a, const void* b) {{
-  const unsigned* x = static_cast<const unsigned*>(a);
-  const unsigned* y = static_cast<const unsigned*>(b);
-  asm volatile("mma.sync.aligned.{shape}.row.col.f32.{kind}.{kind}.f32 "
+  const {unsigned}* x = static_cast<const {unsigned}*>(a);
+  const {unsigned}* y = static_cast<const {unsigned}*>(b);
+  asm volatile("mma.sync.aligned.{shape}.row.col.{total}.{kind}.{kind}.{total} "
                "{{{c}}}, {{{a}}}, {{{b}}}, {{{c}}};"
                : {outputs} : {inputs});
 }}"""
 
 
-PTX_TYPES = {F16: "f16", BF16: "bf16"}
+PTX_TYPES = {F16: "f16", BF16: "bf16", F32: "tf32", F64: "f64", I8: "s8", U8: "u8"}
+PTX_ACCUMULATORS = {F32: "f32", F64: "f64", I32: "s32"}
 
 DESCRIPTOR = """\
 // Descriptor of a shared tile of 128-byte rows, swizzled; "panel" is the distance from 64 columns to the next.

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fragments import FRAGMENTS
+from ktc.ir.fragments import INSTRUCTIONS
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Profile:
 
 _EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
 
-WARP_FRAGMENTS = frozenset(f.name for f in FRAGMENTS.values() if not f.from_shared)
+WARP_FRAGMENTS = frozenset(f.name for f in INSTRUCTIONS.values() if not f.from_shared)
 
 PROFILES: dict[str, Profile] = {
     p.name: p
     for p in (
         Profile("cuda-sm90", "cuda", shuffle="sync", fp8=True, async_copy=True, directed_rounding=True, inline_ptx=True,
-                fragments=frozenset(FRAGMENTS), shared_optin=227 * 1024, arch="sm_90"),
+                fragments=frozenset(INSTRUCTIONS), shared_optin=227 * 1024, arch="sm_90"),
         Profile("cuda-sm80", "cuda", shuffle="sync", async_copy=True, directed_rounding=True, inline_ptx=True,
                 fragments=WARP_FRAGMENTS, shared_optin=163 * 1024, arch="sm_80"),
         Profile("hip-gfx90a", "hip", shuffle="wave", bf16="bits", shared_limit=64 * 1024, shared_optin=64 * 1024,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .types import BF16, F16, F32, Scalar
+from .types import BF16, F16, F32, F64, I8, I32, U8, Scalar
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,11 @@ class Fragment:
     warp: int = 32
 
     @property
+    def truncates(self) -> bool:
+        """Whether sums may be truncated instead of rounded: not those of integers and doubles."""
+        return self.accumulator == F32
+
+    @property
     def from_shared(self) -> bool:
         return self.a is None
 
@@ -98,6 +103,38 @@ FRAGMENTS: dict[str, Fragment] = {f.name: f for f in (
     _m16n8k16(F16), _m16n8k16(BF16), *(_warpgroup(n, t) for t in (F16, BF16) for n in (64, 128, 256)),
 )}  # fmt: skip
 """Instructions by the name that ``strategy`` of a reduction and the ``mma`` statement use."""
+
+_GROUP, _PAIR = Digit(8, 1, 0), Digit(2, 0, 1)
+
+
+def _bytes(operand: Scalar) -> Fragment:
+    """PTX ISA 8.5, 9.7.14.5.9 (matrix fragments for mma.m16n8k16, integers of 8 bits)."""
+    return Fragment(
+        f"m16n8k16_{operand.name}", 16, 8, 16, operand, I32,
+        a=Layout((Digit(4, 0, 4), _GROUP), (Digit(4, 0, 1), Digit(2, 8, 0))),
+        b=Layout((Digit(4, 4, 0), Digit(8, 0, 1)), (Digit(4, 1, 0),)),
+        c=Layout((Digit(4, 0, 2), _GROUP), (_PAIR, Digit(2, 8, 0))),
+    )  # fmt: skip
+
+
+_TF32 = Fragment(
+    "m16n8k8_tf32", 16, 8, 8, F32, F32,
+    a=Layout((Digit(4, 0, 1), _GROUP), (Digit(2, 8, 0), Digit(2, 0, 4))),
+    b=Layout((Digit(4, 1, 0), Digit(8, 0, 1)), (Digit(2, 4, 0),)),
+    c=Layout((Digit(4, 0, 2), _GROUP), (_PAIR, Digit(2, 8, 0))),
+)  # fmt: skip
+"""PTX ISA 8.5, 9.7.14.5.7: operands are f32 whose last 13 bits are not read."""
+
+_F64 = Fragment(
+    "m8n8k4_f64", 8, 8, 4, F64, F64,
+    a=Layout((Digit(4, 0, 1), _GROUP), (Digit(1, 0, 0),)),
+    b=Layout((Digit(4, 1, 0), Digit(8, 0, 1)), (Digit(1, 0, 0),)),
+    c=Layout((Digit(4, 0, 2), _GROUP), (_PAIR,)),
+)  # fmt: skip
+"""PTX ISA 8.5, 9.7.14.5.2."""
+
+INSTRUCTIONS: dict[str, Fragment] = {**FRAGMENTS, **{f.name: f for f in (_bytes(I8), _bytes(U8), _TF32, _F64)}}
+"""All that an ``mma`` statement may name: a source asks for them, no pass does (tf32 drops bits of its operands)."""
 
 PANEL = 64
 """Elements (of 16 bits) of a row of the shared tiles that warpgroup instructions read: 128 bytes, swizzled by row."""

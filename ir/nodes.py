@@ -517,7 +517,7 @@ class MatrixLoad(Stmt):
 
 @dataclass(frozen=True)
 class Mma(Stmt):
-    """Warp-wide ``acc += a * b`` on matrix fragments (``fragments.FRAGMENTS[fragment]``); all lanes take part.
+    """Warp-wide ``acc += a * b`` on matrix fragments (``fragments.INSTRUCTIONS[fragment]``); all lanes take part.
 
     ``acc`` are the lane's accumulators in slot order, each a private variable or element of a private array; ``a`` and
     ``b`` its operand elements, vectors in slot order.

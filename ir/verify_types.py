@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from .fold import evaluate
-from .fragments import FRAGMENTS, PANEL, Fragment
+from .fragments import FRAGMENTS, INSTRUCTIONS, PANEL, Fragment
 from .nodes import (
     COMPARISONS,
     LOGICAL,
@@ -204,14 +204,16 @@ def _accumulators(s: Mma | TileMma, f: Fragment) -> Iterator[Complaint]:
 
 
 def _mma(s: Mma) -> Iterator[Complaint]:
-    f = FRAGMENTS.get(s.fragment)
+    f = INSTRUCTIONS.get(s.fragment)
     if f is None or f.a is None or f.b is None:
-        known = ", ".join(name for name, g in FRAGMENTS.items() if not g.from_shared)
+        known = ", ".join(name for name, g in INSTRUCTIONS.items() if not g.from_shared)
         yield "V-MMA", f"no fragment '{s.fragment}' in registers; there are {known}"
         return
     yield from _accumulators(s, f)
     for what, x, layout in (("a", s.a, f.a), ("b", s.b, f.b)):
-        if not isinstance(x.type, Vec) or x.type.elem != f.operand or x.type.n != layout.slots:
+        t = x.type
+        n, elem = (t.n, t.elem) if isinstance(t, Vec) else (1, t)
+        if elem != f.operand or n != layout.slots:
             yield "V-MMA", f"operand {what} of {f.name} is {layout.slots} elements of {f.operand} a lane"
 
 

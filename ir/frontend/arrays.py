@@ -43,8 +43,7 @@ class Arrays(PointerVariables):
             values = array_values(node.init)
             if t.n is None:
                 t = CArray(t.elem, len(values))
-        align = max((self.const_int(a.alignment, "an alignment") for a in node.align or []), default=0)
-        v = self.declare_array(node.name, t, node, align)
+        v = self.declare_array(node.name, t, node, self._alignment(node))
         elem = self._shape(t, node)[1]
         if values is None and isinstance(elem, RecordType) and self.default_constructed(elem):
             values = []
@@ -63,6 +62,10 @@ class Arrays(PointerVariables):
         self.origin[sym] = key
         self.emit(Alloc(sym, align=align, loc=self.loc))
         return ArrayVal(sym, (), t)
+
+    def _alignment(self, node: Any) -> int:
+        """What ``alignas`` asks for, 0 without one."""
+        return max((self.const_int(a.alignment, "an alignment") for a in getattr(node, "align", None) or []), default=0)
 
     def fill_array(self, v: Value, t: CArray, values: list, node: Any) -> None:
         dims, elem = self._shape(t, node)
@@ -104,9 +107,7 @@ class Arrays(PointerVariables):
 
     def declare_shared(self, node: c_ast.Decl, t: Type, storage: list[str]) -> Value:
         """``__shared__`` static or ``extern __shared__`` dynamic memory; the same dynamic name is the same memory."""
-        align = 0
-        for a in node.align or []:
-            align = max(align, self.const_int(a.alignment, "an alignment"))
+        align = self._alignment(node)
         dynamic = "extern" in storage
         if dynamic:
             return self._dynamic(node, t, align)

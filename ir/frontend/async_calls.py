@@ -10,7 +10,7 @@ from ..types import BOOL, U32, U64, Ptr, Scalar, Type, Vec, scalar_of
 from .cxx_types import Pointer, show
 from .special import NO_VALUE
 from .textures import Textures
-from .values import ElemPlace, PtrVal, Value
+from .values import ChoicePtr, ElemPlace, PtrVal, Value
 
 SIZES = (4, 8, 16)
 """Bytes that one asynchronous copy of the machine moves (PTX ISA, ``cp.async``)."""
@@ -39,10 +39,21 @@ class AsyncCalls(Textures):
     def _async_copy(self, args: list[Value], node: Any) -> None:
         to, source = (self.load(a, node) for a in args[:2])
         size = self._known_size(args[2], "the size of an asynchronous copy", node)
-        if not isinstance(to, PtrVal) or not isinstance(source, PtrVal) or size not in SIZES:
+        if not isinstance(to, PtrVal) or not isinstance(source, PtrVal | ChoicePtr) or size not in SIZES:
             self.fail("E-UNSUPPORTED-CALL", f"an asynchronous copy of {size} bytes between these pointers", node,
                       hint="copy 4, 8 or 16 bytes from global into shared memory")  # fmt: skip
         valid = self._not_zeroed(args[3], size, node) if len(args) > 3 else None
+        if isinstance(source, ChoicePtr):
+            if valid is not None:
+                self.fail("E-UNSUPPORTED-CALL", "an asynchronous copy with zeros from one of several buffers", node,
+                          hint="copy from each under its own condition")  # fmt: skip
+            words = Pointer(Vec(U32, size // 4) if size > 4 else U32)
+            chosen = self.recast_pointer(source, words, node)
+            place = (
+                self.deref_choice(chosen, None, node) if isinstance(chosen, ChoicePtr) else self._pointee(chosen, node)
+            )
+            self.store(self._pointee(self.recast_pointer(to, words, node), node), self.load(place, node), node)
+            return  # done at once: the machine's copies name one buffer here
         unit = _unit(to, source, size)
         n = size // unit.bytes
         seen: Type = Vec(unit, n) if n > 1 else unit

@@ -27,17 +27,17 @@ from ..nodes import (
     i32,
 )  # fmt: skip
 from ..types import BOOL, F32, F64, I32, U32, VOID, Ptr, Scalar, Type, Vec, scalar_of
-from .async_calls import AsyncCalls
 from .cxx_types import Pointer, show
 from .library import in_library
 from .pointers import bitcast, element
 from .prelude import prelude_function
 from .special import FULL_MASK, NO_VALUE
 from .templates import rank
+from .tensor_calls import TensorCalls
 from .values import ElemPlace, PtrToPlace, RecordVal, RVal, TypeVal, Value
 
 
-class Intrinsics(AsyncCalls):
+class Intrinsics(TensorCalls):
     """Built-ins. Each kind of the table's third column has a method ``_b_<kind>``."""
 
     # ------------------------------------------------------------------ choosing a row

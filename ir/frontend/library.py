@@ -26,6 +26,8 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
     "hipcub": ("cub",),
     "cuda": ("cuda",),
     "std": ("std",),
+    "wmma": ("wmma",),
+    "nvcuda": ("wmma",),
 }
 """Library files by the namespace that a source must mention to get them."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..fragments import FRAGMENTS, MATRIX, MATRIX_ROW, PANEL, Fragment, Layout
+from ..fragments import FRAGMENTS, INSTRUCTIONS, MATRIX, MATRIX_ROW, PANEL, Fragment, Layout
 from ..nodes import Expr, Load, MatrixLoad, Mma, Sym, TileMma, Var
 from .access import access
 from .domain import Unsupported
@@ -70,7 +70,7 @@ def matrix_load(machine: Machine, s: MatrixLoad, frame: Frame, act: Active) -> N
 
 def mma(machine: Machine, s: Mma, frame: Frame, act: Active) -> None:
     """``acc += a * b``, one k after another."""
-    ev, f = machine.ev, FRAGMENTS[s.fragment]
+    ev, f = machine.ev, INSTRUCTIONS[s.fragment]
     if not _whole_warps(machine, frame, act, "mma"):
         return
     n = frame.count(act)
@@ -146,7 +146,8 @@ def _accumulate(
             product = domain.arith("*", left, right, f.accumulator)
             terms.append(product)
             total = domain.arith("+", total, product, f.accumulator)
-        total = domain.truncated(total, terms, f.accumulator)
+        if f.truncates:
+            total = domain.truncated(total, terms, f.accumulator)
     row, col = _places(f.c, f.warp)
     results = total.reshape(shape)[:, row, col].reshape(n, f.c.slots)
     for slot, x in enumerate(acc):

@@ -66,6 +66,14 @@ def test_what_fills_with_zeros() -> None:
     assert e.value.code == "E-UNSUPPORTED-CALL"
 
 
+def test_a_copy_from_one_of_two_buffers_is_done_at_once() -> None:
+    result, _ = go(
+        "const float* from = t < 32 ? x + 64 : out; __pipeline_memcpy_async(&s[t], from + t, 4); __pipeline_commit(); "
+        "__pipeline_wait_prior(0); __syncthreads(); out[t] = s[t];"
+    )
+    assert result.findings == [] and list(result.outputs["out"]) == [*X[64:96], *[0] * 32]
+
+
 @pytest.mark.parametrize("meet", ["auto token = bar.arrive(); bar.wait(std::move(token));", "bar.arrive_and_wait();"])
 def test_a_barrier_of_the_block(meet: str) -> None:
     result, _ = go(f"{BLOCK} {meet} out[t] = s[255 - t];")
