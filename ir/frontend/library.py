@@ -28,8 +28,15 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
     "std": ("std",),
     "wmma": ("wmma",),
     "nvcuda": ("wmma",),
+    "thrust": ("thrust",),
 }
 """Library files by the namespace that a source must mention to get them."""
+
+WORDS: dict[str, str] = {
+    r"cu(Float|Double)?Complex|cufft(Double)?(Complex|Real)|cuC(real|imag|onj|add|sub|mul|div|abs|fma)f?": "cucomplex",
+    r"cuda(Extent|Pos|PitchedPtr)": "runtime",
+}
+"""Library files without a namespace, by the names that bring them in."""
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "library")
 
@@ -52,6 +59,7 @@ def libraries_of(text: str) -> list[Library]:
     wanted = dict.fromkeys(
         name for namespace, names in NAMESPACES.items() if re.search(rf"\b{namespace}\s*(::|;)", text) for name in names
     )
+    wanted |= dict.fromkeys(name for words, name in WORDS.items() if re.search(rf"\b({words})\b", text))
     return [_library(name) for name in wanted]
 
 
