@@ -25,7 +25,8 @@ def values(body: str, kind: str, dtype=np.float32) -> np.ndarray:
     [
         ("cuCaddf(x[0], x[1])", A + B), ("cuCsubf(x[0], x[1])", A - B), ("cuCmulf(x[0], x[1])", A * B),
         ("cuCdivf(x[0], x[1])", A / B), ("cuConjf(x[0])", A.conjugate()), ("cuCfmaf(x[0], x[1], x[2])", A * B + C),
-        ("make_cuFloatComplex(cuCabsf(x[0]), cuCimagf(x[1]))", abs(A) + 4j), ("make_cuComplex(7.f, cuCrealf(x[2]))", 7 + 3j),
+        ("make_cuFloatComplex(cuCabsf(x[0]), cuCimagf(x[1]))", abs(A) + 4j),
+        ("make_cuComplex(7.f, cuCrealf(x[2]))", 7 + 3j),
     ],
 )  # fmt: skip
 def test_single_precision(expression: str, want: complex) -> None:
@@ -34,8 +35,10 @@ def test_single_precision(expression: str, want: complex) -> None:
 
 def test_double_precision() -> None:
     out = values(
-        "x[3] = cuCdiv(cuCmul(x[0], x[1]), x[2]); x[4] = make_cuDoubleComplex(cuCabs(x[1]), 0);", "cuDoubleComplex", np.float64
-    )  # fmt: skip
+        "x[3] = cuCdiv(cuCmul(x[0], x[1]), x[2]); x[4] = make_cuDoubleComplex(cuCabs(x[1]), 0);",
+        "cuDoubleComplex",
+        np.float64,
+    )
     assert out[3] == pytest.approx(A * B / C, rel=1e-14) and out[4] == pytest.approx(abs(B), rel=1e-14)
 
 
@@ -54,7 +57,7 @@ def test_an_extent_is_a_parameter_like_any_structure() -> None:
         "__global__ void k(int* out, cudaExtent size) { out[threadIdx.x] = size.width * size.depth + threadIdx.x; }\n"
     )
     kernel = load(text + "void host(int* out, cudaExtent e) { k<<<1, 4>>>(out, e); }\n", name="k.cu")
-    names = [p.name for p in kernel.params]
+    names = [p.sym.name for p in kernel.params]
     given = {n: 5 if "width" in n else 7 for n in names if n != "out"}
     assert len(given) >= 2
     assert list(run(kernel, {"out": np.zeros(4, np.int32), **given}).outputs["out"]) == [35, 36, 37, 38]
