@@ -20,14 +20,15 @@ class TensorCalls(AsyncCalls):
         acc, a, b = (self._held(x, node) for x in args)
         operand = scalar_of(a.buffer.type)
         fits = [f for f in INSTRUCTIONS.values() if f.name.startswith(row.arg + "_") and f.operand == operand]
-        if not fits or fits[0].a is None or fits[0].b is None:
+        if not fits:
             self.fail("E-UNSUPPORTED-MMA", f"no {row.arg} product of {operand} operands", node)
         f = fits[0]
+        assert f.a is not None and f.b is not None
         places = tuple(self.deref(acc, i32(i), node) for i in range(f.c.slots))
         held = tuple(Load(p.buffer, p.index) for p in places if isinstance(p, ElemPlace))
         left, right = (
             Load(p.buffer, (*p.prefix, p.offset if p.offset is not None else i32(0)), width=layout.slots)
-            for p, layout in ((a, f.a), (b, f.b))
+            for p, layout in zip((a, b), (f.a, f.b))
         )
         self.emit(Mma(f.name, held, left, right, loc=self.loc))
         return NO_VALUE
