@@ -22,7 +22,7 @@ from .preprocess import Preprocessed
 from .program import Program
 from .values import LazyVal, RecordVal, RVal, TypeVal, Value
 
-PRELUDES = ("prelude.cuh", "opencl.cuh")
+PRELUDES = ("prelude.cuh", "opencl.cuh", "ptx.cuh")
 
 
 class Retry(Exception):

@@ -9,6 +9,7 @@ from pycparser import c_ast
 
 from ..nodes import Break, Continue, Decl, Eval, If, Load, Stmt, Var, fresh
 from ..nodes import Const as ConstExpr
+from ..types import U32
 from ..walk import walk_expr
 from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, Record, Using
 from .cxx_types import CArray, RecordType, show
@@ -16,6 +17,8 @@ from .declare import Declarations
 from .library import in_library
 from .parser import to_loc
 from .places import describe
+from .prelude import prelude_function
+from .ptx import FILE, understood
 from .returns import Returns, items_of
 from .values import RecordVal, RVal, TypeVal, Value, VarPlace
 
@@ -132,6 +135,8 @@ class Stmts(Returns):
     def _asm(self, node: Asm, pragma: Any) -> None:
         from ..nodes import InlineAsm
 
+        if self._instruction(node):
+            return
         outputs, back = [], []
         for constraint, e in node.outputs:
             place = self.eval(e)
@@ -153,6 +158,29 @@ class Stmts(Returns):
         self.emit(InlineAsm(node.text, tuple(outputs), tuple(inputs), node.volatile, loc=self.loc))
         for place, sym in back:
             self.store(place, RVal(Var(sym)), node)
+
+    def _instruction(self, node: Asm) -> bool:
+        """One exact instruction on integers or floats of its own kind, lowered as what it computes."""
+        found = understood(node.text, len(node.outputs))
+        if found is None:
+            return False
+        kinds = "f" if found.function.endswith("f32") else "rlni"
+        operands = [*node.outputs, *node.inputs]
+        if any(constraint.lstrip("=+") not in kinds for constraint, _ in operands):
+            return False
+        numbers = [n for n in found.operands if isinstance(n, int)]
+        if any(n >= len(operands) or (n < len(node.outputs) and "+" not in operands[n][0]) for n in numbers):
+            return False
+        place = self.stable(self.eval(node.outputs[0][1])) if node.outputs else None
+        values = {n: self.load(place if n == 0 and place is not None else self.eval(operands[n][1])) for n in numbers}
+        if not all(isinstance(v, RVal) for v in values.values()):
+            return False
+        args = [values[n] if isinstance(n, int) else RVal(ConstExpr(int(n, 0), U32)) for n in found.operands]
+        entity = prelude_function(found.function, FILE)
+        result = self.call_entities([entity], None, args, node, self.file_scope())
+        if place is not None:
+            self.store(place, result, node)
+        return True
 
     def _bindings(self, node: Bindings, pragma: Any) -> None:
         v = self.load(self.eval(node.init), node)
