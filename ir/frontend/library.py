@@ -38,6 +38,14 @@ WORDS: dict[str, str] = {
 }
 """Library files without a namespace, by the names that bring them in."""
 
+NOT_BUILT: dict[str, str] = {
+    r"curand\w*": "cuRAND's generators are not built here: write the generator in the kernel, or pass numbers in",
+    r"(hip)?cub::\w+": "this part of cub is not built here: write it out with shuffles and shared memory",
+    r"(nvcuda::)?wmma::(experimental|precision)::\w+": "sub-byte fragments are not built here",
+    r"cuda(Graph|Stream|Event|Mem|Array)\w*": "a handle of the host API has no meaning in a kernel here",
+}
+"""Types of libraries that are known and refused, with what to do instead."""
+
 _FOLDER = os.path.join(os.path.dirname(__file__), "library")
 
 
@@ -61,6 +69,11 @@ def libraries_of(text: str) -> list[Library]:
     )
     wanted |= dict.fromkeys(name for words, name in WORDS.items() if re.search(rf"\b({words})\b", text))
     return [_library(name) for name in wanted]
+
+
+def why_not_built(name: str) -> str:
+    """What to do about the type ``name`` of a library, '' if it is none of those known."""
+    return next((hint for words, hint in NOT_BUILT.items() if re.fullmatch(words, name)), "")
 
 
 def in_library(file: str | None) -> bool:

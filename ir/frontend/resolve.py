@@ -29,6 +29,7 @@ from .cxx_types import (
     show,
     size_of,
 )  # fmt: skip
+from .library import why_not_built
 from .program import Entity, pick
 from .values import PackVal, RVal, TemplateVal, TypeVal, Value
 
@@ -107,7 +108,8 @@ class TypeResolver(Context):
             else ""
         )
         self.fail("E-SEMA-TYPE", f"unknown type '{name.text}'{missing}", name,
-                  hint=f"define it, add an include folder, or give it with -D {name.parts[-1].name}=float")  # fmt: skip
+                  hint=why_not_built(name.text)
+                  or f"define it, add an include folder, or give it with -D {name.parts[-1].name}=float")  # fmt: skip
 
     def try_type(self, name: QualName | c_ast.ID) -> Type | None:
         """Like :meth:`named_type`, but None when the name is no type."""

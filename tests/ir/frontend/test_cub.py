@@ -146,6 +146,7 @@ def test_exchanges() -> None:
 def test_what_is_not_built_is_refused_by_name() -> None:
     with pytest.raises(KtcError) as e:
         kernel_of("using S = cub::BlockRadixSort<int, 64, 4>; SHARED(S, a); int items[4]; S(a).Sort(items);", 64)
+    assert "not built here" in e.value.hint
     assert "BlockRadixSort" in str(e.value) and e.value.code.startswith("E-") and e.value.loc is not None
 
 
