@@ -7,6 +7,7 @@ from pycparser.c_lexer import Token
 
 from ..diagnostics import KtcError
 from .cxx_ast import NamedType, NamePart, PackExpansion, QualName
+from .library import why_not_built
 from .limits import MAX_TEMPLATE_NESTING
 from .parse_tokens import TokenParser
 
@@ -196,7 +197,7 @@ class NameParser(TokenParser):
         last = name.parts[-1].name
         if len(name.parts) == 1:
             return self._is_type_in_scope(last)
-        if last in self._library_types.get(name.parts[-2].name, ()):
+        if last in self._library_types.get(name.parts[-2].name, ()) or why_not_built(name.text):
             return True
         if name.parts[0].name == "std" and last.endswith("_v"):
             return False
