@@ -40,7 +40,7 @@ WORDS: dict[str, str] = {
 
 NOT_BUILT: dict[str, str] = {
     r"curand\w*": "cuRAND's generators are not built here: write the generator in the kernel, or pass numbers in",
-    r"(hip)?cub::(Block|Warp|Device|Grid|Agent)\w+": "this part of cub is not built here: write it out with shuffles and shared memory",
+    r"(hip)?cub::(Block|Warp|Device|Grid|Agent)\w+": "this part of cub is not built here: use shared memory",
     r"(nvcuda::)?wmma::(experimental|precision)::\w+": "sub-byte fragments are not built here",
     r"cuda(Graph|Stream|Event|Mem|Array)\w*": "a handle of the host API has no meaning in a kernel here",
 }
