@@ -13,8 +13,8 @@ from pycparser import c_ast
 
 from ..diagnostics import KtcError
 from ..kernel import Launch, Param
-from ..nodes import Assign, Body, Cast, Const, Decl, Expr, If, Load, Select, Sym, Var, fresh, i32
-from ..types import I32, Scalar, Type
+from ..nodes import Assign, Body, Cast, Const, Decl, Expr, If, Load, Select, Sym, Var, VecMake, fresh, i32
+from ..types import I32, U32, Scalar, Type, Vec
 from ..walk import assigned, substitute_expr, used, walk_expr
 from .arrays import init_args
 from .cxx_types import DIM3, Auto, Pointer, Reference
@@ -118,7 +118,7 @@ class HostLaunch:
             t: Type = low.resolve(decl.type) if isinstance(decl, c_ast.Decl) and decl.type is not None else Auto()
         except KtcError:
             t = Auto()
-        if t == DIM3:
+        if t == DIM3 or (isinstance(t, Vec) and t.n == 3 and t.elem in (I32, U32) and init is not None):
             whole = self._dim3_value(init)
             parts = [self.site.env.get(f"{name}.{axis}") for axis in "xyz"]
             return Dim3Val(*(self._int(p) if p is not None else e for p, e in zip(parts, (whole.x, whole.y, whole.z))))
@@ -126,6 +126,8 @@ class HostLaunch:
             return self._opaque(name, t)
         try:
             args = init_args(init)
+            if len(args) > 1:
+                return self._opaque(name, t)
             v = low.load(low.eval(args[0])) if args else low.zero(t)
             if isinstance(v, RVal) and isinstance(t, Scalar):
                 v = RVal(_no_width_noise(low.convert(v, t).expr))
@@ -180,7 +182,9 @@ class HostLaunch:
             raise self._refuse(node, error) from None
         if isinstance(v, Dim3Val):
             return Dim3Val(*(_no_width_noise(e) for e in (v.x, v.y, v.z)))
-        if isinstance(v, RVal):
+        if isinstance(v, RVal) and isinstance(v.expr, VecMake):  # a uint3
+            return Dim3Val(*([*v.expr.args, i32(1), i32(1)])[:3])
+        if isinstance(v, RVal) and isinstance(v.expr.type, Scalar):
             return Dim3Val(self._int(node), i32(1), i32(1))
         if isinstance(v, OpaqueVal):
             return Dim3Val(*(Var(self.host.setdefault(f"{v.name}_{a}", fresh(f"{v.name}_{a}", I32))) for a in "xyz"))

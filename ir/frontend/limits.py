@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 MAX_SOURCE_BYTES = 4 << 20
-"""Bytes of one source after preprocessing."""
+"""Bytes of one source, and of all that it includes."""
+
+MAX_EXPANDED_BYTES = 8 << 20
+"""Bytes of one source after preprocessing: about half a minute of work."""
 
 MAX_INCLUDE_DEPTH = 32
 

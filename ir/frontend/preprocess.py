@@ -20,7 +20,7 @@ from ..diagnostics import KtcError, Loc
 from .conditions import BadCondition, condition_value
 from .constants import NAMED
 from .dialects import CUDA, Dialect
-from .limits import MAX_INCLUDE_DEPTH, MAX_MACRO_GROWTH, MAX_MACRO_TOKENS, MAX_SOURCE_BYTES
+from .limits import MAX_EXPANDED_BYTES, MAX_INCLUDE_DEPTH, MAX_MACRO_GROWTH, MAX_MACRO_TOKENS, MAX_SOURCE_BYTES
 from .source import Comments, read_source
 
 DEVICE_HEADERS = (
@@ -159,12 +159,13 @@ class _Bounded(io.StringIO):
 
     def __init__(self, limit: int, file: str) -> None:
         super().__init__()
-        self._left, self._file = limit, file
+        self._left, self._limit, self._file = limit, limit, file
 
     def write(self, s: str) -> int:
         self._left -= len(s)
         if self._left < 0:
-            raise KtcError("E-PP-EXPANSION", "macro expansion grows without limit", Loc(self._file, 1))
+            message = f"the source is larger than {self._limit >> 20} MiB after macro expansion"
+            raise KtcError("E-PP-EXPANSION", message, Loc(self._file, 1), "split it, or give fewer headers with -I")
         return super().write(s)
 
 
@@ -193,7 +194,7 @@ def preprocess(
     for d in (here, *include_dirs):
         pp.add_path(d)
     pp.rewrite_paths = [(f"^{re.escape(os.path.abspath(file))}$", lambda m: file)]  # report the path as it was given
-    sink = _Bounded(MAX_MACRO_GROWTH * len(text) + (1 << 20), file)
+    sink = _Bounded(min(MAX_MACRO_GROWTH * len(text) + (1 << 20), MAX_EXPANDED_BYTES), file)
     try:
         pp.parse(text, file)
         pp.write(sink)

@@ -9,7 +9,7 @@ from pycparser import c_ast
 
 from ..diagnostics import KtcError, Loc
 from .arrays import init_args
-from .cxx_ast import Function, Lambda, NamedType
+from .cxx_ast import Function, Lambda, NamedType, QualName
 from .cxx_ast import Launch as LaunchNode
 from .facts import children, mutates
 from .lower import KernelLowering
@@ -91,7 +91,7 @@ def _find_launches(
     lowering: KernelLowering, e: Entity, item: Any, env: dict[str, Any], sites: list[LaunchSite]
 ) -> None:
     if isinstance(item, LaunchNode):
-        _, name, _ = name_parts(item.callee) if not isinstance(item.callee, c_ast.StructRef) else ((), "", None)
+        name = name_parts(item.callee)[1] if isinstance(item.callee, c_ast.ID | QualName) else ""
         sites.append(LaunchSite(e, item, lowering.place(item), name, dict(env)))
         return
     if isinstance(item, c_ast.Compound):

@@ -82,6 +82,13 @@ def test_the_wanted_kernel_did_not_parse(refuses):
     refuses(text, "E-KERNEL-UNKNOWN", kernel="nope")
 
 
+def test_text_that_macros_make_huge_is_refused(refuses):
+    error = refuses(
+        "#define A " + "x" * 300_000 + "\n" + body("p[0] = " + " + ".join(["A"] * 40) + ";"), "E-PP-EXPANSION"
+    )
+    assert "8 MiB after macro expansion" in error.message
+
+
 def test_files(tmp_path):
     with pytest.raises(KtcError) as caught:
         load(str(tmp_path / "none.cu"))
