@@ -142,6 +142,8 @@ class Declarations(Arrays):
         if isinstance(v, ChoicePtr):
             which = v.which if isinstance(v.which, Const) else self.temp(v.which, f"{node.name}_in")
             return self.pinned_choice(node.name, which, v)
+        if isinstance(v, FunctionVal):
+            return self.function_pointer(v, t, mutated, node.name, node)
         v = self.base_pointer(v, t)
         if isinstance(v, PtrVal):
             if isinstance(t.elem, CArray) or t.elem == v.elem:

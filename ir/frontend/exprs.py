@@ -148,6 +148,8 @@ class Exprs(Captures):
         if op == "*":
             v = self.eval(node.expr)
             v = v if isinstance(v, PtrToPlace) else self.load(v, node)
+            if isinstance(v, FunctionVal):
+                return v
             if isinstance(v, PtrVal):
                 return self.deref(v, None, node)
             if isinstance(v, PtrToPlace):

@@ -11,7 +11,7 @@ from ..types import VOID, Scalar, Type, Vec
 from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
 from .context import Frame, Scope
 from .cxx_ast import AutoType, Function, Lambda, QualName
-from .cxx_types import Auto, CArray, Pointer, RecordType, Reference, decayed, show
+from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference, decayed, show
 from .facts import Facts, facts_of
 from .intrinsics import Intrinsics
 from .limits import MAX_INLINE_DEPTH
@@ -164,6 +164,8 @@ class Inliner(Intrinsics):
         place, v = v, self.load(v, node)
         if isinstance(t, Auto):
             t = self.type_of(v)
+        if isinstance(v, FunctionVal) and isinstance(t, Pointer):
+            return self.function_pointer(v, t, mutated, name, node)
         if isinstance(t, Pointer):
             v = as_volatile(self.base_pointer(self.as_pointer(v, node, t), t), t.volatile)
             if isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0:
@@ -201,6 +203,13 @@ class Inliner(Intrinsics):
             self.const_of[sym] = known
         pending.append((sym, e))
         return VarPlace(sym, const=True)
+
+    def function_pointer(self, v: FunctionVal, t: Pointer, mutated: bool, name: str, node: Any) -> Value:
+        """A pointer to a function that is known here and stays the same: the function itself."""
+        if mutated or not isinstance(t.elem, FunctionType):
+            self.fail("E-UNSUPPORTED-POINTER", f"the function pointer '{name}' changes", node,
+                      hint="choose with an if, or pass the function as a template argument")  # fmt: skip
+        return v
 
     def _finish_inline(self, pending: list[tuple[Sym, Expr]], stmts: list[Stmt], value: Value | None) -> Value:
         """Emit the inlined statements; parameters used once in a pure result are substituted, others are declared."""

@@ -233,6 +233,8 @@ class Pointers(Converter):
             if len(v.index) > (len(t.shape) if isinstance(t, Array) else 1):
                 self.need_unit(v.buffer, scalar_of(t), node)
             return PtrVal(v.buffer, v.index[:-1], v.index[-1], v.type, volatile=v.cache == "volatile")
+        if isinstance(v, FunctionVal):
+            return v  # a function is a pointer to itself
         if isinstance(v, RecordVal) and v.at is not None:
             return v.at
         if isinstance(v, LanePlace) and isinstance(v.base, ElemPlace):

@@ -27,6 +27,8 @@ def rank(arg: Type, param: Type) -> int | None:
         arg = arg.elem
     if arg == param:
         return EXACT
+    if isinstance(param, Pointer) and isinstance(param.elem, FunctionType) and isinstance(arg, FunctionType):
+        return EXACT
     if isinstance(param, Pointer):
         if isinstance(arg, CArray):
             arg = Pointer(arg.elem)

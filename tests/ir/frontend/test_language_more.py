@@ -107,3 +107,15 @@ def test_array_members_are_initialised_by_constructors(execute):
     before = """struct V { int d[3]; int n; __device__ V(int a, int b) : d{a, b, a + b}, n(3) {} };
     """
     assert ints(execute, "V v(4, n); o[0] = v.d[0] + 10 * v.d[1] + 100 * v.d[2] + v.n;", before)[0] == 4 + 50 + 900 + 3
+
+
+def test_pointers_to_functions_that_are_known(execute, refuses):
+    before = """typedef int (*Op)(int, int); __device__ int add(int a, int b) { return a + b; }
+    __device__ int mul(int a, int b) { return a * b; } __device__ int both(Op f, int x) { return f(x, x); }
+    template <int (*F)(int, int)> __device__ int fixed(int x) { return F(x, 2); }
+    """
+    body = """o[0] = both(add, 3) + both(&mul, 4) + fixed<add>(5); int (*g)(int, int) = mul; const Op h = add;
+        o[1] = g(2, 3) + (*h)(3, 4);"""
+    assert ints(execute, body, before)[:2] == [29, 13]
+    changing = before + "__global__ void k(int* o, int n) { Op f = add; if (n) f = mul; o[0] = f(1, 2); }"
+    refuses(changing, "E-UNSUPPORTED-POINTER")
