@@ -60,6 +60,7 @@ def _times(a: Expr, b: Expr) -> Expr:
 def _fold(n: Expr, d: Expr, up: bool) -> Expr:
     if d == _ONE:
         return n
-    whole = Call("cdiv", (n, d), I32) if up else Binary("/", n, Cast(n.type, d, "implicit") if d.type != n.type else d)
+    d = Cast(n.type, d, "implicit") if d.type != n.type else d
+    whole = Call("cdiv", (n, d), I32) if up else Binary("/", n, d)
     value = evaluate(whole, {})
     return Const(int(value), I32) if value is not None else whole

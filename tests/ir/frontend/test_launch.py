@@ -127,3 +127,9 @@ def test_dimensions_computed_in_floating_point(dims: str, n: int, expected: int)
     text += f"void f(int *p, int n) {{ dim3 block(256); dim3 grid({dims}); k<<<grid, block>>>(p, n); }}\n"
     launch = load(text, name="k.cu").launch
     assert launch is not None and evaluate(launch.grid[0], {"n": n}) == expected
+
+
+def test_a_rounded_up_quotient_of_signed_and_unsigned_numbers_is_well_formed(cu):
+    k = cu("""__global__ void k(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 1; }
+    void f(float* x, int n, unsigned b) { k<<<(int)ceil((double)n / (double)b), b>>>(x, n); }""")
+    assert k.launch is not None and evaluate(k.launch.grid[0], {"n": 100, "b": 32}) == 4
