@@ -183,7 +183,8 @@ def _entity(unit: Unit, found: Found) -> Entity:
         KtcError: why it did not parse; E-SURVEY-LOST when the parser did not notice it at all (a bug in ktc).
     """
     same = [e for e in unit.program.kernels if e.name == found.name]
-    special = [e for es in unit.program.functions.values() for e in es if e.is_kernel and e.name == found.name]
+    entities = (e for es in unit.program.functions.values() for e in es)
+    special = [e for e in entities if e.is_kernel and e.name == found.name and e.node.body is not None]
     if same or special:
         return min(
             same or special, key=lambda e: (e.node.coord.file != found.file, abs(e.node.coord.line - found.line))
