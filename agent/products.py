@@ -14,7 +14,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For
 from ktc.ir.walk import walk
 from ktc.passes.base import Refused
-from ktc.passes.tensorize import Product, product_of
+from ktc.passes.products import Product, product_of
 from ktc.search.printing import fragments_of
 
 GAIN = 20.0

@@ -210,7 +210,7 @@ class CudaDialect(CxxDialect):
 
     def async_fence(self) -> str:
         return (
-            'asm volatile("fence.proxy.async;" ::: "memory");'
+            'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
             if self.profile.arch == "sm_90"
             else super().async_fence()
         )
