@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 
-def _pipeline(tm: str, tn: str, tk: int, tail: str, tensorize: str, stages: str) -> str:
+def _pipeline(tm: str, tn: str, tk: int, tail: str, tensorize: str, stages: str, rest: str = "") -> str:
     whole = "k_tile.1" if tail == "cut" else "k_tile"
     return (
         f"raise | tile{{loops=row,col sizes={tm},{tn}}} | tile{{loops=k sizes={tk} tail={tail}}}"
         f" | register-tile{{loop=k_tile}} | tensorize{{loop=k {tensorize} pairs=yes}}"
         " | stage-shared{array=A loop=k_tile vec=8} | stage-shared{array=B loop=k_tile vec=8}"
-        f" | async-copy{{loop={whole}}} | multi-buffer{{loop={whole} stages={stages}}}"
+        f" | async-copy{{loop={whole}}} | multi-buffer{{loop={whole} stages={stages}{rest}}}"
     )
 
 
@@ -19,19 +19,21 @@ def _by_warps(tm: int, tn: int, tk: int, warps: str, stages: str, tail: str = "c
 
 
 def _by_warpgroups(tm: int, tn: int, n: int, warps: str, stages: str) -> str:
-    script = _pipeline(str(tm), str(tn), 64, "exact", f"fragment=m64n{n}k16_f16 warps={warps}", stages)
+    fragment = f"fragment=m64n{n}k16_f16 warps={warps}"
+    script = _pipeline(str(tm), str(tn), 64, "exact", fragment, stages, " slack=1")  # products stay in flight
     return script + " | panel-shared{array=B_s} | swizzle-shared{array=A_s} | swizzle-shared{array=B_s}"
 
 
 BY_WARPS = (
     _by_warps(128, 128, 32, "2,2", "$STAGES:(3,4,5)"),
     _by_warps(128, 256, 64, "2,4", "$STAGES:(3,4)", "exact"),
+    _by_warps(64, 128, 64, "2,2", "$STAGES:(3,4)", "exact"),
     _by_warps(64, 64, 64, "2,2", "$STAGES:(3,4)", "exact"),
 )
 BY_WARPGROUPS = (
-    _by_warpgroups(128, 256, 128, "2,2", "$STAGES:(3,4)"),
+    _by_warpgroups(256, 128, 128, "4,1", "$STAGES:(3,4)"),
     _by_warpgroups(128, 256, 256, "2,1", "$STAGES:(3,4)"),
-    _by_warpgroups(128, 128, 128, "2,1", "$STAGES:(3,4)"),
+    _by_warpgroups(128, 128, 128, "2,1", "$STAGES:(3,4,5)"),
     _by_warpgroups(64, 128, 128, "1,1", "$STAGES:(4,5)"),
 )
 HGEMM = (*BY_WARPS, *BY_WARPGROUPS)
