@@ -87,8 +87,8 @@ class MultiBuffer(Pass):
         if not isinstance(slack, int) or slack < 0:
             return Refused("E-BUFFER-STAGES", f"slack is a number of rounds, not {slack!r}")
         if any(isinstance(n, int) and n < 2 + slack for n in low):
-            why = "a pipeline has two stages or more"
-            return Refused("E-BUFFER-STAGES", why if not slack else f"{why}, and one for each round of slack")
+            more = ", and one for each round of slack" if slack else ""
+            return Refused("E-BUFFER-STAGES", f"a pipeline has two stages or more{more}")
         sized = size_argument(
             kernel, stages, tuple(n for n in DOMAIN if n >= 2 + slack), "tiles in flight", self.name, wish=3
         )

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 from ktc.ir.analysis.affine import polynomial, same_value
 from ktc.ir.fold import add, binary, is_const
@@ -58,9 +59,10 @@ def overlapped(body: Body, decide: Decider) -> Body:
     """``body`` with every product in flight for a round more, where that is safe."""
     out: list[Stmt] = []
     for s in body:
-        for name in ("body", "then", "orelse"):
-            if hasattr(s, name):
-                s = dataclasses.replace(s, **{name: overlapped(getattr(s, name), decide)})
+        inner: dict[str, Any] = {
+            name: overlapped(getattr(s, name), decide) for name in ("body", "then", "orelse") if hasattr(s, name)
+        }
+        s = dataclasses.replace(s, **inner)
         start = _start(out, s, decide) if isinstance(s, For) else None
         if start is None:
             out.append(s)
