@@ -16,7 +16,9 @@ from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.ir.verifier import verify
 from ktc.ir.walk import map_body, walk
 from ktc.passes import multi_buffer, panel_shared, swizzle_shared
+from ktc.passes.language import parse_script
 from ktc.passes.lowering import LoweringError, materialise
+from ktc.passes.pipeline import apply_script
 from test_tensorize import GEMM, arguments
 
 PIPELINE = (
@@ -232,7 +234,9 @@ def test_scripts_of_hgemm(script: str, instruction: str, pending: int) -> None:
     from ktc.ir.workload import Workload
 
     naive = Workload.load(LIBRARY).load_kernel(None)
-    k = materialise(applied(naive, (LIBRARY / f"{script}.ktp").read_text()))
+    done = apply_script(naive, parse_script((LIBRARY / f"{script}.ktp").read_text()))
+    assert done.refused is None
+    k = materialise(done.kernel)
     text = emit(k, "cuda").text
     assert instruction in text and "cp_async<16>" in text and f"cp_async_wait<{pending}>" in text
     assert verify(k) == []
