@@ -229,7 +229,8 @@ class Builder:
             return self.s_eval(d)
         a, b = self.pick(self.pointers()), self.pick(self.pointers())
         return n.AsyncCopy(dst=a, dst_index=(self.number(1, I32),), src=b, src_index=(self.number(1, I64),),
-                           width=self.count(), cache=self.pick(("", "cg")))  # fmt: skip
+                           width=self.count(), cache=self.pick(("", "cg")),
+                           valid=self.converted(1, BOOL) if self.flag() else None)  # fmt: skip
 
     def s_asm(self, d):
         outs = self.some(lambda: ("=r", self.pick(self.scope)), 2)
