@@ -299,11 +299,12 @@ def test_a_product_rounded_to_nearest_is_not_fused_into_the_sum():
     assert np.array_equal(out, values * values - np.float32(1))
 
 
-def staged(width) -> Kernel:
+def staged(width, valid=None) -> Kernel:
     """Copy a tile to shared memory asynchronously, wait, and read it backwards."""
     x, y, s = fresh("x", Ptr(F32)), fresh("y", Ptr(F32)), fresh("s", Array(F32, (i32(128),), "shared"))
     at = Binary("*", TID, i32(4))
-    body = [Alloc(s, align=16), AsyncCopy(s, (at,), x, (at,), width), AsyncCommit(), AsyncWait(0), Barrier()]
+    copy = AsyncCopy(s, (at,), x, (at,), width, valid=valid)
+    body = [Alloc(s, align=16), copy, AsyncCommit(), AsyncWait(0), Barrier()]
     for k in range(4):
         here = Binary("+", at, i32(k))
         body.append(Store(y, (here,), Load(s, (Binary("-", i32(127), here),))))
@@ -316,6 +317,17 @@ def test_asynchronous_copies_are_plain_ones(width):
     x = np.arange(128, dtype=np.float32)
     (_, out) = run(staged(width), [x, x * 0], 1, 32)
     assert np.array_equal(out, x[::-1])
+
+
+@pytest.mark.parametrize("width", [4, Knob("W")])
+def test_zeros_arrive_where_there_is_nothing_to_copy(width):
+    x = np.arange(1, 129, dtype=np.float32)
+    kernel = staged(width, Binary("<", TID, i32(20)))
+    (_, out) = run(kernel, [x, x * 0], 1, 32)
+    assert np.array_equal(out, np.where(np.arange(128) < 80, x, 0)[::-1])
+    text = emit(kernel, "cuda").text
+    assert "if (" not in text.partition("__global__")[2] and "tid < 20);" in text.replace("threadIdx.x", "tid")
+    assert "else" in emit(kernel, "cuda-sm75").text
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
