@@ -26,7 +26,7 @@ from ktc.ir.nodes import (
     While,
 )  # fmt: skip
 from ktc.ir.types import Array
-from ktc.ir.walk import walk_expr
+from ktc.ir.walk import all_exprs, assigned, declared, walk_expr
 
 Levels = frozenset[Sym]
 NONE: Levels = frozenset()
@@ -80,13 +80,15 @@ class Variation:
             elif isinstance(s, If):
                 c = control | self.of(s.cond)
                 changed |= self._once(s.then, c) | self._once(s.orelse, c)
+                changed |= self._carried((*s.then, *s.orelse), c)
             elif isinstance(s, For):
                 changed |= self._add(s.var, control | self.of(s.init))
                 c = control | self.of(s.cond) | self.of(s.step)
                 changed |= self._add(s.var, c)
-                changed |= self._once(s.body, c)
+                changed |= self._once(s.body, c) | self._carried(s.body, c)
             elif isinstance(s, While):
-                changed |= self._once(s.body, control | self.of(s.cond))
+                c = control | self.of(s.cond)
+                changed |= self._once(s.body, c) | self._carried(s.body, c)
             elif isinstance(s, Par):
                 changed |= self._once(s.body, control | self.of(s.lo) | self.of(s.hi))
             elif isinstance(s, Reduce):
@@ -103,6 +105,16 @@ class Variation:
                 for w in s.writes:
                     changed |= self._add(w, control | reads)
         return changed
+
+    def _carried(self, body: Body, control: Levels) -> bool:
+        """Under control that varies, ``body`` is repeated for every level that anything in it varies along: what it
+        assigns and was there before has to be each repetition's own."""
+        if not control:
+            return False
+        whole = control | self._all(tuple(all_exprs(body)))
+        before = assigned(body) - set(declared(body))
+        added = [self._add(v, whole) for v in before if is_private(v)]
+        return any(added)
 
     def _all(self, es: tuple[Expr, ...]) -> Levels:
         out = NONE

@@ -22,6 +22,7 @@ from ktc.ir.text import print_kernel
 from ktc.passes.base import Result
 from ktc.passes.raise_ import Raise
 
+from ktc.survey.assumptions import Builds
 from ktc.survey.options import SurveyOptions
 from ktc.survey.tree import Tree
 from ktc.survey.unit import UnitSurvey, refusals_into
@@ -63,7 +64,8 @@ def one(task: tuple[str, str, dict[str, Any]]) -> list[dict[str, Any]]:
     trouble: dict[str, Any] = {}
     try:
         with refusals_into(trouble, "refusal", 30 * options.timeout_s):
-            unit = UnitAudit(path, Tree(root), options)
+            tree = Tree(root)
+            unit = UnitAudit(path, tree, options, Builds(tree))
             unit.settings = settings
             for record in unit.records(0, lambda k: None):
                 out.append(record)
