@@ -92,11 +92,13 @@ class RecordTypes(Memory):
     def fields_of(self, t: RecordType, node: Any) -> list[tuple[str, Type, Any, Any]]:
         """(name, type, default initialiser, declaration) of the non-static fields; ``@0``... are anonymous ones."""
         out: list[tuple[str, Type, Any, Any]] = []
-        for item, entity, bound in list(self._members(t)):
+        members = list(self._members(t))
+        named = {id(_innermost(item.type)) for item, _, _ in members if isinstance(item, c_ast.Decl)}
+        for item, entity, bound in members:
             with self.record_scope(t, entity, bound):
                 if isinstance(item, c_ast.Decl) and "static" not in (item.storage or []):
                     out.append((item.name or "", self.resolve(item.type), item.init, item))
-                elif isinstance(item, Record) and not item.name and item.items is not None:
+                elif isinstance(item, Record) and not item.name and item.items is not None and id(item) not in named:
                     name = f"@{len(out)}"
                     member = c_ast.Decl(name, [], [], [], [], None, None, None)
                     inner = RecordType(f"{t.name}{name}", t.args, (Entity(name, item, entity.namespace), dict(bound)))
@@ -216,3 +218,10 @@ def member_classes(t: RecordType, entity: Entity, bound: dict[str, Value]) -> di
 
 def template_key(v: Value) -> object:
     return v
+
+
+def _innermost(node: Any) -> Any:
+    """What a declarator is made of: ``struct { .. }`` in ``struct { .. } *x[2]``."""
+    while not isinstance(node, Record) and getattr(node, "type", None) is not None:
+        node = node.type
+    return node

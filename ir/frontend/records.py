@@ -132,8 +132,10 @@ class Records(Conversions):
                     continue
                 if isinstance(ft, Scalar | Vec):
                     values[field] = self.zero(ft, node)
-                elif isinstance(ft, CArray) and args:
+                elif isinstance(ft, CArray):
                     values[field] = ListVal(())
+                elif isinstance(ft, RecordType):
+                    values[field] = self.brace_record(ft, [], node)
         record = self.new_record(t, name or t.name.lower(), node, values)
         if not args:
             ctor = [i for i, _, _ in list(self._members(t)) if isinstance(i, Function) and i.kind == "ctor"]
