@@ -54,15 +54,12 @@ def test_double_buffering_before_and_after() -> None:
 def test_asynchronous_copies_before_and_after() -> None:
     text = loop_of(body_of(applied(GEMM, f"{PLAIN} | {ASYNC}")))
     assert (
-        text[text.index("          if") : text.index("        par row_1")]
+        text[text.index("          async_copy") : text.index("        par row_1")]
         == """\
-          if A_i / 4 < M - row_tile * 4 && A_i % 4 < K - k_tile
-            async_copy A_s[A_i / 4, A_i % 4] = A[K * row_tile * 4 + k_tile + A_i / 4 * K + A_i % 4]
-          else
-            A_s[A_i / 4, A_i % 4] = 0.0
+          async_copy A_s[A_i / 4, A_i % 4] = A[K * row_tile * 4 + k_tile + A_i / 4 * K + A_i % 4] if A_i / 4 < M - row_tile * 4 && A_i % 4 < K - k_tile
         async_commit
         async_wait 0
-"""
+"""  # noqa: E501
     )
 
 
@@ -153,11 +150,11 @@ kernel k(C: f32* restrict, A: f32 const* restrict, K: i32)
 def test_a_wait_for_too_little_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = multi_buffer._loops
 
-    def wrong(p, stages, new):
+    def wrong(p, stages, new, slack):
         def later(s):
             return dataclasses.replace(s, pending=2) if isinstance(s, AsyncWait) else s
 
-        return map_body(whole(p, stages, new), later)
+        return map_body(whole(p, stages, new, slack), later)
 
     monkeypatch.setattr(multi_buffer, "_loops", wrong)
     k = applied(GEMM, f"{STAGED} | {ASYNC} | multi-buffer{{loop=k_tile.1 stages=2}}")
@@ -192,7 +189,7 @@ def test_a_copy_that_forgets_its_guard_is_caught(monkeypatch: pytest.MonkeyPatch
 
     def wrong(kernel, s, lane, width):
         made = right(kernel, s, lane, width)
-        return made[0].then if isinstance(made, tuple) else made
+        return tuple(dataclasses.replace(c, valid=None) for c in made) if isinstance(made, tuple) else made
 
     monkeypatch.setattr(async_copy, "_single", wrong)
     k = applied(GEMM, f"{PLAIN} | {ASYNC}")
