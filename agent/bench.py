@@ -21,11 +21,11 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.bounds import Work, bound, ceilings, count_flops
-from ktc.search.gate import Verdict, verify
 from ktc.search.ledger import Ledger, StudyKey
 from ktc.search.recipe import ktc_version
 from ktc.search.space import Space
 from ktc.search.tune import tune
+from ktc.search.verification import Verdict, verify
 
 if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo, Timing

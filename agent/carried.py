@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, For, Par, Scan, Stmt, bodies
+from ktc.ir.nodes import Atomic, For, Par, Reduce, Scan, Stmt, bodies
 from ktc.ir.types import Scalar
 from ktc.ir.uniformity import THREAD_LEVELS
 from ktc.ir.walk import used, walk
 from ktc.passes.catalogue import PASSES
+from ktc.passes.language import parse_script
+from ktc.passes.pipeline import apply_script
 from ktc.passes.privatize_atomics import most_of
-from ktc.passes.scan import recognised
+from ktc.passes.recurrences import recognised
 
 Idea = tuple[str, str, float]
 """Steps after ``raise``, the reason, the speed-up an expert would expect over naive code."""
@@ -55,6 +57,10 @@ def whole_sums(raised: Kernel, units: int) -> Iterator[Idea]:
         if "block.x $PARTS" in site.step:
             loop = site.step.partition("loop=")[2].partition(" ")[0]
             levels = f"[vec $V, thread.x $T, unroll $U:(2,4,8), block.x $PARTS:({blocks}), seq]"
+            tiles = "[vec $V, thread.x $T, unroll $U:(2,4,8), seq $S:(1,2,4), block.x]"
+            for name in _reductions(raised, site.step):
+                joined = f"split-reduction{{loop={loop} map={tiles}}} | reduce-strategy{{loop={name} strategy=atomic}}"
+                yield joined, "one sum, joined by atomics as the source's are", 5.0
             yield f"split-reduction{{loop={loop} map={levels}}}", "one sum by resident blocks", 4.0
             yield site.step, "one sum, a part a block", 2.0
 
@@ -104,6 +110,12 @@ def _around(k: Kernel, inner: Stmt | None) -> list[Par]:
     return [
         s for s in walk(k.body) if isinstance(s, Par) and any(x is inner for b in bodies(s) for x in walk(b))
     ]  # fmt: skip
+
+
+def _reductions(raised: Kernel, step: str) -> list[str]:
+    """The loops of the reductions over blocks that ``step`` makes, where atomics take their results."""
+    done = apply_script(raised, parse_script(step)).kernel
+    return [s.var.name for s in done.body if isinstance(s, Reduce) and any(isinstance(x, Atomic) for x in done.body)]
 
 
 def _levels(p: Par, kind: str) -> bool:

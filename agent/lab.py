@@ -13,7 +13,7 @@ from ktc.agent.build import Candidate
 from ktc.agent.report import Timed
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Scenario
-from ktc.search.gate import Verdict
+from ktc.search.verification import Verdict
 
 if TYPE_CHECKING:
     from ktc.search.result import Trial

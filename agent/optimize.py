@@ -22,7 +22,7 @@ from ktc.agent.rounds import search
 from ktc.agent.state import Progress, Run
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario, Workload
-from ktc.search.gate import check_original
+from ktc.search.verification import check_original
 
 CPU_BYTES = 64 << 20
 """On a CPU, scenarios that move more than this are left out (and the report says so): they would take minutes."""
@@ -73,7 +73,8 @@ def optimize(
         lab = Bench(work, original, variant=variant, device=device, ledger=out / LEDGER, seed=seed)
     try:
         run = Run(work, original, lab, mind, budget, progress or _silent, memory, Builder(original))
-        run.notes += [*([said] if said else []), *doubts]
+        instead = lab.device.extra.get("instead", "")
+        run.notes += [*([said] if said else []), *doubts, *([instead] if instead else [])]
         run.raise_kernel()
         results = _every_scenario(run, scenarios)
         report = _report(run, results, chosen, variant)

@@ -13,7 +13,7 @@ from ktc.agent.planner import Outcome, Planner, Proposal
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.workload import Scenario, Workload
-from ktc.search.gate import Verdict
+from ktc.search.verification import Verdict
 
 Progress = Callable[[Mapping[str, object]], None]
 """Called with ``{"event": ..., "elapsed": s, ...}``; see :func:`ktc.agent.optimize.optimize` for the events."""

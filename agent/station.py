@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -28,6 +29,9 @@ CPU_PATIENCE = Deadlines(compile=12.0, run=20.0, verify=30.0)
 """What takes longer to compile or to run is not worth waiting for: others of its template do not. A CPU's compiler
 works on the cores that measure."""
 
+EVERYWHERE = "numba"
+"""The backend that is always there."""
+
 MEASURE_S, DUEL_S = 0.15, 0.8
 """Seconds of timing for a measurement while tuning, and for a duel of the finals."""
 
@@ -50,8 +54,7 @@ class Station:
         executor: Executor | None = None,
     ) -> None:
         self.work, self.original, self.variant, self.seed = work, original, variant, seed
-        self.executor = executor or open_executor(device, deadlines=PATIENCE)
-        self.device = self.executor.device
+        self.executor, self.device = _opened(original, device) if executor is None else (executor, executor.device)
         if isinstance(self.executor, LocalExecutor) and executor is None and is_cpu(self.device):
             self.executor.deadlines = CPU_PATIENCE
         self._compiling: dict[str, Future[Reply]] = {}
@@ -146,6 +149,28 @@ class Station:
                 n = math.prod(intexpr.evaluate(s, scenario.sizes) for s in a.shape)
                 out[a.name] = (a.role, n * SCALARS[self.work.dtype(a, self.variant)].bytes)
         return out
+
+
+def _opened(original: Kernel, device: str | None) -> tuple[Executor, DeviceInfo]:
+    """The executor for ``device``. Where none is named, the best one that the original can be printed for: an OpenCL
+    device may lack warp operations that the CPU backend has; ``extra['instead']`` then says why."""
+    executor = open_executor(device, deadlines=PATIENCE)
+    why = "" if device else _unprintable(original, executor.device)
+    if not why or executor.device.backend == EVERYWHERE or _unprintable(original, None):
+        return executor, executor.device
+    executor.close()
+    other = open_executor(EVERYWHERE, deadlines=PATIENCE)
+    note = f"{other.device.backend} instead of {executor.device.backend}: {why}"
+    return other, dataclasses.replace(other.device, extra={**other.device.extra, "instead": note})
+
+
+def _unprintable(kernel: Kernel, device: DeviceInfo | None) -> str:
+    """Why ``kernel`` has no text for ``device`` (None: the CPU backend); '' if it has."""
+    try:
+        printed(kernel, device.profile if device is not None else EVERYWHERE)
+    except KtcError as e:
+        return e.message
+    return ""
 
 
 def is_cpu(d: DeviceInfo) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def accelerated(arch: str, text: str) -> str:
     """The architecture to compile ``text`` for: warpgroup instructions exist in ``sm_90a`` alone (PTX ISA 8.0)."""
-    return "sm_90a" if arch == "sm_90" and "wgmma." in text else arch
+    return "sm_90a" if arch == "sm_90" and any(word in text for word in ("wgmma.", "setmaxnreg.")) else arch
 
 
 @dataclass(frozen=True)

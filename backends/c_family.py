@@ -18,6 +18,7 @@ from ktc.ir.nodes import (
     Binary,
     Body,
     Break,
+    BulkCopy,
     Call,
     Cast,
     Continue,
@@ -26,12 +27,15 @@ from ktc.ir.nodes import (
     Expr,
     Fence,
     For,
+    GroupCopy,
+    GroupWait,
     If,
     InlineAsm,
     Load,
     MatrixLoad,
     Mma,
     Par,
+    Produce,
     RawStmt,
     Reduce,
     Return,
@@ -54,6 +58,7 @@ from .c_family_expr import PLAIN, Exprs
 from .c_family_layout import COLUMNS, INDENT, comment_lines, wrap
 from .c_family_names import Names
 from .c_family_piece import BINARY_PREC, LIMIT
+from .c_family_roles import Roles
 from .c_family_rules import is_constant, is_int32
 
 ONE_LINERS = (Return, Break, Continue, Assign, Store, Eval)
@@ -70,6 +75,7 @@ class Statements:
         self.x = Exprs(dialect, self.names)
         dialect.exprs = self.x
         self.dynamic: list[tuple[Alloc, str, str]] = []
+        self.roles = Roles(self)
 
     # -------------------------------------------------------------------------------------------------- blocks
 
@@ -80,21 +86,29 @@ class Statements:
         for k, s in enumerate(body):
             self.d.loc = s.loc or self.d.loc
             pad = INDENT * depth
+            if s is self.roles.loop:
+                out += [pad + line for line in self.roles.split()]
             merged = self._declared_atomic(body, k)
             if merged is None:
                 continue
             out += [pad + line for c in s.comments for line in comment_lines(c)]
             for line in self.statement(merged, depth):
                 out += wrap(line, pad)
+            if s is self.roles.loop:
+                out += [pad + line for line in self.roles.after()]
         self.names.pop()
         return out
 
     def _declared_atomic(self, body: Body, k: int) -> Stmt | None:
-        """``int old; old = atomicAdd(...)`` prints as one declaration: the Decl goes, the Atomic declares."""
+        """``int old; old = atomicAdd(...)`` prints as one declaration: the Decl goes, the Atomic declares.
+
+        So does the event of a copy by the block."""
         s = body[k]
         if isinstance(s, Decl) and s.init is None and k + 1 < len(body):
             after = body[k + 1]
-            if isinstance(after, Atomic) and after.dst == s.sym:
+            if (isinstance(after, Atomic) and after.dst == s.sym) or (
+                isinstance(after, GroupCopy) and after.event == s.sym
+            ):
                 self._declares = s.sym
                 return None
         return s
@@ -240,7 +254,7 @@ class Statements:
             self.x.upper[s.var] = LIMIT
         cond = self.x.condition(s.cond).text
         head = f"for ({self.d.type_name(t)} {name} = {init}; {cond}; {self.step(s, name)})"
-        body = self.body(s.body, 1)
+        body = self.roles.round(s) if s.body and isinstance(s.body[0], Produce) else self.body(s.body, 1)
         self.names.pop()
         return [*self.unroll(s.unroll), *([head + " {", *body, "}"] if body else [head + " {}"])]
 
@@ -270,6 +284,8 @@ class Statements:
     # ---------------------------------------------------------------------------------- synchronisation and the rest
 
     def _barrier(self, s: Barrier) -> list[str]:
+        if self.roles.loop is not None and s.scope in ("block", "grid"):
+            return [self.d.part_barrier(s.scope, self.x.text(self.roles.threads))]
         full = s.mask is None or const_int(s.mask) == 0xFFFFFFFF
         return [self.d.barrier(s.scope, None if full else self.x.piece(s.mask))]  # type: ignore[arg-type]
 
@@ -299,6 +315,28 @@ class Statements:
     def _async_wait(self, s: AsyncWait) -> list[str]:
         line = self.d.async_wait(self.x.width(s.pending))
         return [line] if line else []
+
+    def _group_copy(self, s: GroupCopy) -> list[str]:
+        dst, src = self.x.subscript(s.dst, s.dst_index), self.x.subscript(s.src, s.src_index)
+        numbers = [self.x.text(e) for e in (s.count, s.stride) if e is not None]
+        after = self.x.text(s.after) if s.after is not None else None
+        call = self.d.group_copy(dst, src, numbers, after)
+        if self._declares == s.event:
+            self._declares = None
+            return [f"{self.d.type_name(s.event.type)} {self.names.declare(s.event)} = {call};"]
+        return [f"{self.names.of(s.event)} = {call};"]
+
+    def _group_wait(self, s: GroupWait) -> list[str]:
+        e = s.event
+        place = self.names.of(e.sym) if isinstance(e, Var) else None
+        if isinstance(e, Load):
+            place = self.x.subscript(e.buffer, e.index)
+        if place is None:
+            self.d.refuse("EVENT", "an event that is waited for is no variable", "keep it in a variable of its own")
+        return [self.d.group_wait(place)]
+
+    def _bulk_copy(self, s: BulkCopy) -> list[str]:
+        return self.roles.bulk_copy(s)
 
     def _matrix_load(self, s: MatrixLoad) -> list[str]:
         dst, src = self.x.subscript(s.dst, s.dst_index), self.x.subscript(s.buffer, s.index)
@@ -334,8 +372,11 @@ class Statements:
         text = s.text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
         outs = ", ".join(f'"{c}"({self.names.of(o)})' for c, o in s.outputs)
         ins = ", ".join(f'"{c}"({self.x.text(e)})' for c, e in s.inputs)
-        tail = f" : {outs}" if outs or ins else ""
-        return [f'asm{" volatile" if s.volatile else ""}("{text}"{tail}{f" : {ins}" if ins else ""});']
+        groups = [outs, ins, '"memory"' if s.memory else ""]
+        while groups and not groups[-1]:
+            groups.pop()
+        tail = "".join(f" : {g}" if g else " :" for g in groups)
+        return [f'asm{" volatile" if s.volatile else ""}("{text}"{tail});']
 
     def _raw(self, s: RawStmt) -> list[str]:
         self.d.require("raw", "source text carried through")
@@ -353,7 +394,9 @@ _STATEMENTS: dict[type[Stmt], Callable[..., list[str]]] = {
     Eval: Statements._eval, If: Statements._if, For: Statements._for, While: Statements._while, Break: Statements._word,
     Continue: Statements._word, Return: Statements._word, Barrier: Statements._barrier, Fence: Statements._fence,
     Atomic: Statements._atomic, AsyncCopy: Statements._async_copy, AsyncCommit: Statements._async_commit,
-    AsyncWait: Statements._async_wait, MatrixLoad: Statements._matrix_load, Mma: Statements._mma,
+    AsyncWait: Statements._async_wait, GroupCopy: Statements._group_copy, GroupWait: Statements._group_wait,
+    BulkCopy: Statements._bulk_copy,
+    MatrixLoad: Statements._matrix_load, Mma: Statements._mma,
     TileMma: Statements._tile_mma, TileMmaWait: Statements._tile_mma_wait,
     InlineAsm: Statements._asm, RawStmt: Statements._raw, Par: _no_parallel,
     Reduce: _no_parallel, Scan: _no_parallel,

@@ -60,6 +60,8 @@ class DialectBase:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.needed: set[str] = set()
+        self.tensor_maps: list[str] = []
+        """Names of the descriptors that the kernel takes after its parameters."""
         self.generic_vectors: set[tuple[Scalar, int]] = set()
         self.flat: set[Sym] = set()
         self.structs: dict[str, Struct] = {}
@@ -96,6 +98,14 @@ class DialectBase:
         """A plain copy, where there is no asynchronous one: same meaning once waited for.
 
         ``valid``: the condition under which there is something to copy (only where copies are asynchronous)."""
+        raise NotImplementedError
+
+    def group_copy(self, dst: str, src: str, numbers: Sequence[str], after: str | None) -> str:
+        """A copy by the block as a whole, as an expression that gives its event. ``numbers``: count, then stride."""
+        raise NotImplementedError
+
+    def group_wait(self, event: str) -> str:
+        """The wait for the event kept at the place ``event``."""
         raise NotImplementedError
 
     def async_commit(self) -> str | None:

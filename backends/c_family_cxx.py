@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ktc.ir.kernel import Kernel, KnobDecl, Param
-from ktc.ir.nodes import Alloc, Atomic, Const, Expr, Sym
+from ktc.ir.fold import add
+from ktc.ir.kernel import Kernel, KnobDecl, Param, producer_threads
+from ktc.ir.nodes import Alloc, Atomic, Const, Expr, Sym, i32
 from ktc.ir.types import (
     BF16,
     BOOL,
@@ -197,6 +198,9 @@ class CxxDialect(Dialect):
         if not isinstance(source, Scalar) or not isinstance(to, Scalar):
             self.need("bit_cast")
             return Piece(f"bit_cast<{self.type_name(to)}>({p.text})", POSTFIX, to)
+        if source.bits == to.bits == 8 and (E4M3 in (source, to) or E5M2 in (source, to)):
+            self.need("bit_cast")
+            return Piece(f"bit_cast<{self.type_name(to)}>({p.text})", POSTFIX, to)
         if not source.is_float and not to.is_float:
             return super().convert(p, to)
         for t in (source, to):
@@ -303,11 +307,16 @@ class CxxDialect(Dialect):
     def signature(self, kernel: Kernel) -> tuple[str, str]:
         bounds = ""
         if kernel.launch is not None and kernel.launch.max_threads is not None:
-            limits = [kernel.launch.max_threads]
+            beside = producer_threads(kernel)
+            limits = [add(kernel.launch.max_threads, i32(beside)) if beside else kernel.launch.max_threads]
+            if beside and kernel.launch.min_blocks is None:
+                limits.append(i32(1))  # ptxas may settle for far too few registers without a number of blocks
             if kernel.launch.min_blocks is not None:
                 limits.append(self.residency(kernel.launch.min_blocks, kernel.launch.max_threads))
             bounds = f"__launch_bounds__({', '.join(self.exprs.text(e) for e in limits)}) "
-        return f"__global__ void {bounds}{kernel.name}(", ")"
+        cluster = kernel.launch.cluster if kernel.launch is not None else None
+        together = f"__cluster_dims__({', '.join(self.exprs.text(e) for e in cluster)}) " if cluster else ""
+        return f"__global__ void {together}{bounds}{kernel.name}(", ")"
 
     def includes(self) -> list[str]:
         names = (name for key, name in self.headers.items() if f"include {key}" in self.needed)
@@ -322,7 +331,8 @@ class CxxDialect(Dialect):
             return TemplateParts()
         names = ", ".join(f"int {k.name}" for k in knobs)
         values = ", ".join(str(kernel.knob_values[k.name]) for k in knobs)
-        types = ", ".join(self.parameter(p, "").rstrip() for p in kernel.params if self.is_argument(p))
+        kept = [self.parameter(p, "").rstrip() for p in kernel.params if self.is_argument(p)]
+        types = ", ".join([*kept, *("const tensor_map" for _ in self.tensor_maps)])
         return TemplateParts(
             head=(f"template <{names}>",), tail=("", f"template __global__ void {kernel.name}<{values}>({types});")
         )

@@ -31,6 +31,18 @@ class Dialect(DialectBase):
             "rewrite it with built-ins the front-end understands",
         )
 
+    def bulk(self, cluster: int) -> None:
+        """Refuse copies by a producer where there is no copy engine."""
+        self.refuse("BULK", "copies by a producer need the copy engine of Hopper GPUs", "multi-buffer by=threads")
+
+    def registers(self, how: str, count: int) -> list[str]:
+        """Raise (inc) or lower (dec) the registers that each thread of a warpgroup may use."""
+        return []
+
+    def part_barrier(self, scope: str, threads: str) -> str:
+        """A barrier among the threads of the block, which are not all that a launch starts."""
+        self.refuse("PRODUCE", f"a {scope} barrier in a kernel with a producer")
+
     def is_argument(self, p: Param) -> bool:
         """Whether ``p`` is in the printed signature (host values are not, nor are variables at file scope)."""
         return not p.host

@@ -314,6 +314,9 @@ class Exprs:
             return self._cdiv(e, wrap)
         if e.fn == "is_null":
             return self._is_null(e, "==")
+        if e.fn == "shared_address":
+            self.d.require("ptx", "an address in shared memory")
+            return Piece(f"__cvta_generic_to_shared({self.piece(e.args[0]).text})", POSTFIX, e.ty)
         return self.d.call(e.fn, [self.exact(a) for a in e.args], e.ty)
 
     def _is_null(self, e: Call, op: str) -> Piece:

@@ -21,9 +21,11 @@ def print_kernel(printer: Statements, kernel: Kernel) -> list[str]:
     for p in kernel.params:
         if p.range[0] is not None and p.range[0] >= 0 and p.sym.type == I32:
             printer.x.upper[p.sym] = LIMIT if p.range[1] is None else min(p.range[1], LIMIT)
+    printer.roles.declare_maps()
     body = printer.body(kernel.body, 1)
     params += d.extra_parameters()
     head, tail = d.signature(kernel)
     *attributes, head = head.split("\n")
     lines = [line for c in kernel.comments for line in comment_lines(c)]
+    body += printer.roles.last()
     return [*lines, *attributes, *wrap(f"{head}{', '.join(params)}{tail} {{", ""), *body, "}"]

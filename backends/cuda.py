@@ -10,6 +10,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr, Sym
 from ktc.ir.types import BF16, E4M3, E5M2, F16, U32, Scalar, Type
 
+from . import cuda_bulk
 from .c_family_base import const_int
 from .c_family_cxx import CxxDialect
 from .c_family_cxx_tables import BIT_CAST_HELPER, INFINITY_HELPER, LOAD_HELPER, NAN_HELPER, STORE_HELPER, VEC_HELPER
@@ -126,6 +127,7 @@ class CudaDialect(CxxDialect):
         "wgmma_descriptor": DESCRIPTOR,
         "wgmma_wait": WARPGROUP_WAIT,
         **{f"mma_{f.name}": (warpgroup_helper if f.from_shared else mma_helper)(f) for f in INSTRUCTIONS.values()},
+        **cuda_bulk.HELPERS,
         "match_all": MATCH_ALL,
         "grid_sync": GRID_SYNC,
         "global_timer": GLOBAL_TIMER,
@@ -140,6 +142,26 @@ class CudaDialect(CxxDialect):
 
     def require(self, what: str, construct: str) -> None:
         """CUDA carries its own source text and PTX."""
+
+    def bulk(self, cluster: int) -> None:
+        if not self.profile.bulk_copy:
+            super().bulk(cluster)
+        for helper in cuda_bulk.HELPERS:
+            if helper != "cluster" or cluster > 1:
+                self.need(helper)
+
+    def registers(self, how: str, count: int) -> list[str]:
+        if self.profile.arch != "sm_90":
+            return []
+        return [f'asm volatile("setmaxnreg.{how}.sync.aligned.u32 %0;" ::"n"({count}));']
+
+    def part_barrier(self, scope: str, threads: str) -> str:
+        if scope != "block":
+            return super().part_barrier(scope, threads)
+        return f'asm volatile("bar.sync 1, %0;" ::"n"({threads}) : "memory");'
+
+    def extra_parameters(self) -> list[str]:
+        return [f"const __grid_constant__ tensor_map {name}" for name in self.tensor_maps]
 
     def load_hint(self, cache: str) -> str:
         return LOAD_HINTS.get(cache, "")

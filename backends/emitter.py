@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import importlib
 
+from ktc.ir.bulk import launched_block
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.frozen import values_of
+from ktc.ir.group_copies import by_threads
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const, Decl, Expr, Knob, Load, Store, VecGet, VecMake
 from ktc.ir.types import Array, Ptr, Scalar, Type, Vec
@@ -54,6 +57,8 @@ def emit(
     chosen = profile_for(target, profile)
     if not chosen.async_copy:
         kernel = conditional_copies(kernel)
+    if not chosen.group_copy:
+        kernel = by_threads(kernel)
     if chosen.backend in OTHER_EMITTERS:
         return _resolve(OTHER_EMITTERS[chosen.backend])(kernel, mode=mode, provenance=provenance)
     if kernel.is_parallel:
@@ -133,7 +138,7 @@ def _used_knobs(kernel: Kernel, bounds: list[Expr]) -> set[str]:
         if isinstance(e, Knob):
             used.add(e.name)
     for s in walk(kernel.body):
-        for value in vars(s).values():
+        for _, value in values_of(s):
             used |= _knobs_of_type(getattr(value, "type", None)) if hasattr(value, "id") else set()
             if isinstance(value, Expr):
                 used |= knobs_in(value)
@@ -208,7 +213,7 @@ def search_space(kernel: Kernel) -> dict:
         if launch is None
         else {
             "grid": [text(e) for e in launch.grid],
-            "block": [text(e) for e in launch.block],
+            "block": [text(e) for e in launched_block(kernel)],
             "dynamic_shared": text(launch.dynamic_shared),
         },
         "script": " | ".join(kernel.trace),

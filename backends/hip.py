@@ -15,6 +15,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import MATCHES, VOTES, WARP_REDUCTIONS, Expr, Sym
 from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I16, I32, U16, U32, Scalar, Type
 
+from . import fp8
 from .base import Emitted
 from .c_family_cxx import CxxDialect
 from .c_family_cxx_tables import BIT_CAST_HELPER, LOAD_HELPER, STORE_HELPER, VEC_HELPER
@@ -158,11 +159,12 @@ class HipDialect(CxxDialect):
     """HIP C++ for hipcc, hiprtc and clang."""
 
     language = "hip"
-    types: ClassVar = CxxDialect.types | {BF16: "bf16"}
+    types: ClassVar = CxxDialect.types | {BF16: "bf16", E4M3: "e4m3", E5M2: "e5m2"}
     headers: ClassVar = {"f16": "hip/hip_fp16.h"}
     aligned = "__attribute__((aligned({n})))"
     helpers: ClassVar = {
         "include bf16": BF16_HELPER,
+        **fp8.helpers("hip"),
         "vec": VEC_HELPER,
         "load_vec": LOAD_HELPER,
         "store_vec": STORE_HELPER,
@@ -180,7 +182,11 @@ class HipDialect(CxxDialect):
         **{f"surf{shape}_value": _surface_helper(shape) for shape in SURFACES},
         "sync_warp": SYNC_WARP_HELPER,
     }
-    reserved = CxxDialect.reserved | {"bf16", "ballot32", "sync_warp", "bf16_to_float", "float_to_bf16"}
+    reserved = (
+        CxxDialect.reserved
+        | {"bf16", "ballot32", "sync_warp", "bf16_to_float", "float_to_bf16"}
+        | {*fp8.helpers("hip")}
+    )
 
     def prepare(self, kernel: Kernel) -> Kernel:
         return widen_small_floats(
@@ -192,12 +198,15 @@ class HipDialect(CxxDialect):
     def includes(self) -> list[str]:
         return ["#include <hip/hip_runtime.h>", *super().includes()]
 
-    def type_name(self, t: Type) -> str:
-        if t in (E4M3, E5M2):
-            self.refuse("TYPE", f"{t} needs a header that ROCm 5 lacks", "store it as u8 and convert in the kernel")
-        return super().type_name(t)
+    def note_scalar(self, t: Scalar) -> None:
+        if t in fp8.FP8:
+            return self.need(t.name)
+        super().note_scalar(t)
 
     def narrow_float(self, p: Piece, source: Scalar, to: Scalar) -> Piece | None:
+        narrow = fp8.convert(self, p, source, to)
+        if narrow is not None:
+            return narrow
         if source == BF16:
             self.note_scalar(source)
             wide = Piece(f"bf16_to_float({p.text})", POSTFIX, F32)
@@ -213,6 +222,9 @@ class HipDialect(CxxDialect):
         return super().narrow_float(p, source, to)
 
     def bitcast(self, p: Piece, to: Type) -> Piece:
+        if isinstance(to, Scalar) and (same := fp8.bits(p, p.ctype, to)) is not None:
+            self.note_scalar(to)
+            return same
         if BF16 in (p.ctype, to) and p.ctype != to:  # a class in ROCm 5
             self.need("bit_cast")
             return Piece(f"bit_cast<{self.type_name(to)}>({p.text})", POSTFIX, to)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ktc.ir.bulk import launched_block, tensor_maps
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate, simplify
 from ktc.ir.kernel import Kernel, Param
@@ -25,6 +26,9 @@ from .hip import HipDialect
 from .launcher_python import cupy_launcher, python_text
 from .opencl import OpenCLDialect
 from .profiles import profile_for
+
+MATRIX_ALIGNMENT = 16
+"""Bytes, of a matrix that bulk copies read (CUDA driver API, cuTensorMapEncodeTiled)."""
 
 __all__ = ["KINDS", "Geometry", "emit_launcher", "geometry", "python_text"]
 
@@ -65,11 +69,27 @@ def geometry(kernel: Kernel) -> Geometry:
     launch = kernel.launch
     return Geometry(
         tuple(map(bound, launch.grid)),  # type: ignore[arg-type]
-        tuple(map(bound, launch.block)),  # type: ignore[arg-type]
+        tuple(map(bound, launched_block(kernel))),  # type: ignore[arg-type]
         bound(launch.dynamic_shared) if launch.dynamic_shared is not None else Const(0, I32),
         tuple(facts),
         tuple(_aligned_buffers(kernel)),
     )
+
+
+TENSOR_TYPES = {F16: "CU_TENSOR_MAP_DATA_TYPE_FLOAT16", BF16: "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16"}
+
+MAKE_TENSOR_MAP = """\
+// Describes a matrix for bulk copies of boxes of 64 columns (link with -lcuda); one without elements is never read.
+static bool make_tensor_map(tensor_map* result, const void* matrix, cuuint64_t rows, cuuint64_t columns,
+                            cuuint64_t pitch, cuuint32_t box_rows, CUtensorMapDataType type) {
+  const cuuint64_t extents[2] = {columns, rows}, strides[1] = {pitch * 2};
+  const cuuint32_t box[2] = {64, box_rows}, ones[2] = {1, 1};
+  if (rows == 0 || columns == 0) return true;
+  return cuTensorMapEncodeTiled(reinterpret_cast<CUtensorMap*>(result), type, 2, const_cast<void*>(matrix), extents,
+                                strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+"""
 
 
 def _aligned_buffers(kernel: Kernel) -> list[tuple[Param, int]]:
@@ -80,6 +100,8 @@ def _aligned_buffers(kernel: Kernel) -> list[tuple[Param, int]]:
     for a in accesses:
         width = a.width if isinstance(a.width, int) else evaluate(a.width, kernel.knob_values)
         needs[a.buffer] = max(needs.get(a.buffer, 0), scalar_of(a.buffer.type).bytes * int(width or 1))
+    for m in tensor_maps(kernel):
+        needs[m.src] = MATRIX_ALIGNMENT
     found = [(p, min(p.align, needs.get(p.sym, 0))) for p in kernel.params]
     return [(p, n) for p, n in found if n > scalar_of(p.sym.type).bytes]
 
@@ -129,6 +151,13 @@ def _cxx_call(emitted: Emitted, api: str, x_of: Callable) -> list[str]:
     g = geometry(emitted.kernel)
     args = ", ".join(names.of(p.sym) for p in emitted.kernel.params if not p.host and not p.symbol)
     lines = [f"const dim3 grid({_dims(g.grid, x)});", f"const dim3 block({_dims(g.block, x)});"]
+    for k, m in enumerate(tensor_maps(emitted.kernel)):
+        rows, columns, pitch = (x.piece(e).at(6) for e in (*m.extent, m.pitch))
+        sizes = f"{rows}, {columns}, {pitch}, {m.rows}, {TENSOR_TYPES[scalar_of(m.src.type)]}"
+        lines.append(f"tensor_map map{k} = {{}};")
+        described = f"make_tensor_map(&map{k}, {names.of(m.src)}, {sizes})"
+        lines.append(f"if (!{described}) return cudaErrorInvalidValue;")
+        args += f", map{k}"
     shared = x.text(g.shared)
     if shared.isdigit() and int(shared) <= 48 * 1024:
         pass
@@ -166,6 +195,8 @@ def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) ->
     lines += [*_cxx_call(emitted, api, x_of), f"return {api}GetLastError();"]
     body = [out for line in lines for out in wrap(line, "  ")]
     includes = ["#include <cstdint>", ""] if g.aligned else []
+    if tensor_maps(kernel):
+        includes = ["#include <cuda.h>", *includes, *MAKE_TENSOR_MAP.splitlines(), ""]
     what = "; runs the original kernel where an assumption does not hold" if checks and original else ""
     return "\n".join([*includes, f"// Launches {emitted.entry}{what}.", *wrap(head, ""), *body, "}"]) + "\n"
 
@@ -229,7 +260,8 @@ def _torch(emitted: Emitted, original: Emitted | None) -> str:
 
 # ------------------------------------------------------------------------------------------------------------ OpenCL
 
-CL_TYPES = {"float": "cl_float", "double": "cl_double", "f16": "cl_half", "bf16": "cl_ushort"}
+CL_TYPES = {"float": "cl_float", "double": "cl_double", "f16": "cl_half", "bf16": "cl_ushort", "e4m3": "cl_uchar",
+            "e5m2": "cl_uchar"}  # fmt: skip
 
 
 def _opencl(emitted: Emitted, original: Emitted | None) -> str:

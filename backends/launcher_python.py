@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 
+from ktc.ir.bulk import tensor_maps
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, Ptr, Scalar
@@ -60,6 +61,9 @@ def cupy_launcher(emitted: Emitted, original: Emitted | None) -> str:
     if emitted.target != "cuda":
         raise KtcError("E-LAUNCH-KIND", f"CuPy launches CUDA text, not {emitted.target}", exit_code=2)
     kernel = emitted.kernel
+    if tensor_maps(kernel):
+        message = "CuPy passes no descriptors of matrices by value"
+        raise KtcError("E-LAUNCH-KIND", message, hint="the cuda or torch launcher, or multi-buffer by=threads")
     g = geometry(kernel)
     names = [python_name(p.sym.name) for p in kernel.params]
     checks = [python_text(f, 4) for f in g.facts] + [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktc.ir.field_words import ARITY
-from ktc.ir.nodes import Call
+from ktc.ir.nodes import AddrOf, Call
 from ktc.ir.types import Scalar
 
 from .numba_types import unsupported
@@ -62,6 +62,8 @@ INT_CALLS: dict[str, tuple[str, str]] = {
 
 def print_call(p: ExprPrinter, e: Call) -> Text:
     """``e`` as text. Raises KtcError for a function with no CPU meaning."""
+    if e.fn == "is_null" and isinstance(e.args[0], AddrOf):
+        return (f"({p.ref(e.args[0].buffer)} is None)", 15)
     operand = e.args[0].type if e.args else e.ty
     if not isinstance(operand, Scalar):
         raise unsupported(f"{e.fn}() of vectors")

@@ -58,15 +58,15 @@ def e5m2_to_f32(b):
     "f32_to_e5m2": ((), '''
 @njit(**OPTIONS)
 def f32_to_e5m2(x):
-    """f32 -> fp8 e5m2 bits, round to nearest even, overflow to infinity."""
+    """f32 -> fp8 e5m2 bits, round to nearest even, saturating to +-57344 (CUDA's default)."""
     bits = np.float32(x).view(np.uint32)
     sign = (bits >> 24) & 0x80
     mag = np.int64(bits & 0x7FFFFFFF)
     if mag > 0x7F800000:
-        return np.uint8(sign | 0x7E)
+        return np.uint8(0x7F)
     if mag >= 0x38800000:
         code = (mag - 0x38000000 + 0xFFFFF + ((mag >> 21) & 1)) >> 21
-        return np.uint8(sign | min(code, 0x7C))
+        return np.uint8(sign | min(code, 0x7B))
     return np.uint8(sign | np.int64(np.rint(abs(np.float64(x)) * 65536.0)))  # subnormals are multiples of 2**-16
 '''),
     "e4m3_to_f32": ((), '''
@@ -90,7 +90,7 @@ def f32_to_e4m3(x):
     sign = (bits >> 24) & 0x80
     mag = np.int64(bits & 0x7FFFFFFF)
     if mag > 0x7F800000:
-        return np.uint8(sign | 0x7F)
+        return np.uint8(0x7F)
     if mag >= 0x3C800000:  # 2**-6, the smallest normal
         code = (mag - 0x3C000000 + 0x7FFFF + ((mag >> 20) & 1)) >> 20
         return np.uint8(sign | min(code, 0x7E))

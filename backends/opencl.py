@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ktc.ir.fold import evaluate
+from ktc.ir.group_copies import by_threads
 from ktc.ir.kernel import Kernel, KnobDecl, Param
-from ktc.ir.nodes import Alloc, Binary, Cast, Expr, HwIndex, Sym
+from ktc.ir.nodes import Alloc, Binary, Cast, Expr, GroupCopy, HwIndex, Return, Sym, accessed_type
 from ktc.ir.types import (
     BF16,
     BOOL,
+    E4M3,
+    E5M2,
+    EVENT,
     F16,
     F32,
     F64,
@@ -30,18 +34,24 @@ from ktc.ir.types import (
     Vec,
     scalar_of,
 )
+from ktc.ir.uniform_control import control_of
+from ktc.ir.walk import walk
 
+from . import fp8
 from . import opencl_helpers as text_of
 from .c_family_base import TemplateParts, const_int
 from .c_family_dialect import LANES, Dialect
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import HW_UPPER, LIMIT, POSTFIX, Piece
-from .c_family_returns import predicate_returns, stray_return
+from .c_family_returns import Unsuited, has_barrier, predicate_returns, stray_return
 from .opencl_collectives import SPACES
 from .opencl_images import ImageCalls
 from .opencl_prepare import hoist_shared
 from .spellings import nearest, spelling
 from .system_calls import texture_object
+
+BITS = (F16, BF16, *fp8.FP8)
+"""Floats that are kept as their bits."""
 
 KEYWORDS = """kernel global local constant private read_only write_only half uint ushort uchar ulong f16 bf16 event_t
 float2 float3 float4 float8 float16 int2 int4 size_t barrier half_to_float float_to_half bf16_to_float float_to_bf16"""
@@ -58,8 +68,10 @@ class OpenCLDialect(ImageCalls):
     language = "opencl"
     knobs: tuple[KnobDecl, ...] = ()
     types: ClassVar = {
-        F16: "f16", BF16: "bf16", F32: "float", F64: "double", I8: "char", I16: "short", I32: "int", I64: "long",
+        F16: "f16", BF16: "bf16", E4M3: "e4m3", E5M2: "e5m2", F32: "float", F64: "double", I8: "char", I16: "short",
+        I32: "int", I64: "long",
         U8: "uchar", U16: "ushort", U32: "uint", U64: "ulong", BOOL: "bool",
+        EVENT: "event_t",
     }  # fmt: skip
     suffixes: ClassVar = {"u32": "u", "i64": "L", "u64": "UL"}
     native_vectors: ClassVar = {
@@ -70,7 +82,7 @@ class OpenCLDialect(ImageCalls):
     }  # fmt: skip
     helpers: ClassVar = text_of.HELPERS
     null = "0"
-    reserved: frozenset[str] = frozenset(KEYWORDS.split())
+    reserved: frozenset[str] = frozenset(KEYWORDS.split()) | frozenset(fp8.helpers("opencl"))
 
     def __init__(self, profile) -> None:
         super().__init__(profile)
@@ -86,22 +98,37 @@ class OpenCLDialect(ImageCalls):
         if kernel.name in self.reserved:  # a kernel that is called ``kernel``
             kernel = kernel.with_(name=f"{kernel.name}_")
         kernel = self.find_images(kernel)
+        if not all(self._copies(s) for s in walk(kernel.body) if isinstance(s, GroupCopy)):
+            kernel = by_threads(kernel)
         kernel = widen_small_floats(
             kernel,
             has_operators=lambda t: False,
             has_function=lambda fn, t: spelling(fn, F32, "opencl") is None and fn != "shfl",
         )
-        body = predicate_returns(kernel.body)
-        stray = stray_return(body)
+        body, stray = kernel.body, None
+        if has_barrier(body) and any(isinstance(s, Return) for s in walk(body)):
+            facts = control_of(kernel)
+            try:
+                body = predicate_returns(body, facts)
+                stray = stray_return(body, facts)
+            except Unsuited as e:
+                stray = e.args[0]
         if stray is not None:
             self.loc = stray.loc
             self.refuse("RETURN", "a return before a barrier that other threads reach", "raise the kernel first")
         return kernel.with_(body=hoist_shared(body))
 
+    def _copies(self, s: GroupCopy) -> bool:
+        """Whether the language has a copy of such elements: of its own numbers and vectors, not of stored bits."""
+        t = accessed_type(s.dst, len(s.dst_index))
+        if isinstance(t, Vec):
+            return bool(self.native_vector(t))
+        return t not in (F16, BF16, BOOL)
+
     # ------------------------------------------------------------------------------------------------------- types
 
     def note_scalar(self, t: Scalar) -> None:
-        if t in (F16, BF16):
+        if t in BITS:
             self.need(t.name)
 
     def vector_name(self, t: Vec) -> str:
@@ -148,6 +175,9 @@ class OpenCLDialect(ImageCalls):
         source = p.ctype
         if not isinstance(source, Scalar) or not isinstance(to, Scalar):
             return super().convert(p, to)
+        narrow = fp8.convert(self, p, source, to)
+        if narrow is not None:
+            return narrow
         if source in (F16, BF16):
             name = "half_to_float" if source == F16 else "bf16_to_float"
             self._use(name, source)
@@ -175,6 +205,9 @@ class OpenCLDialect(ImageCalls):
             return Piece(f"as_{name}({p.text})", POSTFIX, to)
         if source == to or {source, to} <= {U16, F16, BF16}:
             return Piece(p.text, p.prec, to, p.upper)
+        if (same := fp8.bits(p, source, to)) is not None:
+            self.note_scalar(to)
+            return same
         if not source.is_float and not to.is_float:
             return super().convert(p, to)
         if source in (F16, BF16) or to in (F16, BF16):
@@ -206,7 +239,10 @@ class OpenCLDialect(ImageCalls):
     def call(self, fn: str, args: Sequence[Piece], ty: Type) -> Piece:
         if texture_object(fn) is not None:
             return self.image_call(fn, args, ty)
-        if args and args[0].ctype in (I64, U64) and fn in ("ffs", "brev", "byte_perm"):
+        if args and args[0].ctype in (I64, U64) and fn in text_of.WIDE_BITS:
+            self.generated[f"{fn}l_"] = text_of.WIDE_BITS[fn]
+            return Piece(f"{fn}l_({args[0].text})", POSTFIX, I32 if fn == "ffs" else U64)
+        if args and args[0].ctype in (I64, U64) and fn == "byte_perm":
             self.refuse("FUNCTION", f"no 64-bit '{fn}'", "split the value into two words")
         if (op := nearest(fn)) and isinstance(ty, Scalar):
             name, t = f"{fn}_{ty}", self.type_name(ty)
@@ -269,7 +305,7 @@ class OpenCLDialect(ImageCalls):
         kinds = {scalar_of(t) for t in (p.ctype, to)}  # type: ignore[arg-type]
         if BOOL in kinds:
             self.refuse("TYPE", f"no reinterpretation of {p.ctype} as {to}")
-        if all(native) and not kinds & {F16, BF16}:
+        if all(native) and not kinds & set(BITS):
             return Piece(f"as_{self.type_name(to)}({p.text})", POSTFIX, to)
         names = [self.type_name(t) for t in (p.ctype, to)]  # type: ignore[arg-type]
         helper = f"{names[1]}_from_{names[0]}"
@@ -279,7 +315,7 @@ class OpenCLDialect(ImageCalls):
     # -------------------------------------------------------------------------------------------------- statements
 
     def has_compound(self, t: Scalar) -> bool:
-        return t not in (F16, BF16)
+        return t not in BITS
 
     def alignas(self, n: int) -> str:
         return f"__attribute__((aligned({n})))"
@@ -289,6 +325,13 @@ class OpenCLDialect(ImageCalls):
             return f"{dst} = {src};"
         name = self.vector_name(Vec(elem, width))
         return f"*(__local {name}*)&{dst} = *(const __global {name}*)&{src};"
+
+    def group_copy(self, dst: str, src: str, numbers: Sequence[str], after: str | None) -> str:
+        name = "async_work_group_strided_copy" if len(numbers) > 1 else "async_work_group_copy"
+        return f"{name}(&{dst}, &{src}, {', '.join(numbers)}, {after or '0'})"
+
+    def group_wait(self, event: str) -> str:
+        return f"wait_group_events(1, &{event});"
 
     def shared_array(self, s: Alloc, name: str, extents: str) -> list[str]:
         align = f" __attribute__((aligned({s.align})))" if s.align else ""

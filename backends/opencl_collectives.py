@@ -52,7 +52,9 @@ class OpenCLCollectives(Dialect):
             if kind in ("ballot", "active"):
                 return Piece(votes, POSTFIX, U32)
             return Piece(f"{votes} {'!= 0' if kind == 'any' else f'== {lanes}'}", 9, BOOL, op="==")
-        assert arg is not None and isinstance(ty, Scalar)
+        if not isinstance(ty, Scalar):
+            self.refuse("WARP", f"a shuffle of '{ty}'", "shuffle its components")
+        assert arg is not None
         self.generated[f"warp_{kind}"] = text_of.shuffle(kind, style)
         name, word = f"warp_{kind}", U32
         if ty.bits == 64:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from .fp8 import helpers as fp8_helpers
+
 F16 = """\
 typedef ushort f16;  // the bits of a half"""
 HALF_TO_FLOAT = """\
@@ -42,6 +44,19 @@ static inline uint brev_(uint x) {
   x = (x >> 8 & 0x00ff00ff) | (x & 0x00ff00ff) << 8;
   return x >> 16 | x << 16;
 }"""
+WIDE_BITS = {
+    "ffs": "static inline int ffsl_(ulong x) { return 64 - (int)clz(x & -x); }",
+    "brev": """\
+static inline ulong brevl_(ulong x) {
+  x = (x >> 1 & 0x5555555555555555) | (x & 0x5555555555555555) << 1;
+  x = (x >> 2 & 0x3333333333333333) | (x & 0x3333333333333333) << 2;
+  x = (x >> 4 & 0x0f0f0f0f0f0f0f0f) | (x & 0x0f0f0f0f0f0f0f0f) << 4;
+  x = (x >> 8 & 0x00ff00ff00ff00ff) | (x & 0x00ff00ff00ff00ff) << 8;
+  x = (x >> 16 & 0x0000ffff0000ffff) | (x & 0x0000ffff0000ffff) << 16;
+  return x >> 32 | x << 32;
+}""",
+}
+"""Of 64 bits, by function: the helper is called the function's name and ``l_``."""
 BYTE_PERM = """\
 static inline uint byte_perm_(uint x, uint y, uint s) {
   const ulong bytes = (ulong)y << 32 | x;
@@ -74,6 +89,7 @@ HELPERS: dict[str, str] = {
     "bf16": BF16,
     "bf16_to_float": BF16_TO_FLOAT,
     "float_to_bf16": FLOAT_TO_BF16,
+    **fp8_helpers("opencl"),
     "ffs_": FIND_FIRST_SET,
     "brev_": BIT_REVERSE,
     "byte_perm_": BYTE_PERM,

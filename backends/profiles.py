@@ -25,9 +25,10 @@ class Profile:
     shuffle: str = ""
     f16: str = "native"
     bf16: str = "native"
-    fp8: bool = False
     f64: bool = True
     async_copy: bool = False
+    group_copy: bool = False
+    bulk_copy: bool = False
     device_fence: bool = True
     float_atomics: bool = True
     directed_rounding: bool = False
@@ -47,8 +48,8 @@ WARP_FRAGMENTS = frozenset(f.name for f in INSTRUCTIONS.values() if not f.from_s
 PROFILES: dict[str, Profile] = {
     p.name: p
     for p in (
-        Profile("cuda-sm90", "cuda", shuffle="sync", fp8=True, async_copy=True, directed_rounding=True, inline_ptx=True,
-                fragments=frozenset(INSTRUCTIONS), shared_optin=227 * 1024, arch="sm_90"),
+        Profile("cuda-sm90", "cuda", shuffle="sync", async_copy=True, bulk_copy=True, directed_rounding=True,
+                inline_ptx=True, fragments=frozenset(INSTRUCTIONS), shared_optin=227 * 1024, arch="sm_90"),
         Profile("cuda-sm80", "cuda", shuffle="sync", async_copy=True, directed_rounding=True, inline_ptx=True,
                 fragments=WARP_FRAGMENTS, shared_optin=163 * 1024, arch="sm_80"),
         Profile("hip-gfx90a", "hip", shuffle="wave", bf16="bits", shared_limit=64 * 1024, shared_optin=64 * 1024,
@@ -57,11 +58,14 @@ PROFILES: dict[str, Profile] = {
                 arch="gfx942"),
         Profile("hip-gfx1100", "hip", shuffle="wave", bf16="bits", shared_limit=64 * 1024, shared_optin=64 * 1024,
                 arch="gfx1100"),
-        Profile("opencl-cl12", "opencl", warp=1, f16="bits", bf16="bits", device_fence=False, float_atomics=False,
+        Profile("opencl-cl12", "opencl", group_copy=True, warp=1, f16="bits", bf16="bits",
+                device_fence=False, float_atomics=False,
                 shared_limit=32 * 1024, shared_optin=32 * 1024, options=("-cl-std=CL1.2",)),
-        Profile("opencl-cl30-subgroups", "opencl", shuffle="subgroup", f16="bits", bf16="bits", float_atomics=False,
+        Profile("opencl-cl30-subgroups", "opencl", group_copy=True, shuffle="subgroup", f16="bits", bf16="bits",
+                float_atomics=False,
                 shared_limit=32 * 1024, shared_optin=32 * 1024, options=("-cl-std=CL3.0",)),
-        Profile("opencl-nvidia", "opencl", shuffle="ptx", f16="bits", bf16="bits", float_atomics=False, inline_ptx=True,
+        Profile("opencl-nvidia", "opencl", group_copy=True, shuffle="ptx", f16="bits", bf16="bits",
+                float_atomics=False, inline_ptx=True,
                 shared_limit=48 * 1024, shared_optin=48 * 1024, options=("-cl-std=CL1.2", _EXACT)),
         Profile("numba", "numba", shuffle="lanes", f16="bits", bf16="bits", shared_limit=1 << 20, shared_optin=1 << 20),
     )
@@ -95,6 +99,7 @@ def _other_gpu(name: str) -> Profile | None:
             name=name,
             arch=f"sm_{match[1]}{match[2]}",
             async_copy=number >= 80,
+            bulk_copy=number >= 90,
             fragments=base.fragments
             if number == 90
             else PROFILES["cuda-sm80"].fragments

@@ -19,6 +19,7 @@ trap        | __trap()                   | __builtin_trap()                     
 clock       | clock()                    | (long long)clock()                                    | -
 clock64     | clock64()                  | clock64()                                       | -
 globaltimer | global_timer()             | wall_clock64()                                  | -
+graph_condition | cudaGraphSetConditional({0}, {1}) | -                                  | -
 """
 
 TEXTURES = """

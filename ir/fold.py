@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from .nodes import BOOL, COMPARISONS, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var, i32
-from .types import Scalar
+from .nodes import COMPARISONS, KNOB_MARK, Binary, Call, Cast, Const, Expr, Knob, Select, Unary, Var, i32
+from .types import BOOL, I32, SCALARS, Scalar
 from .walk import map_expr
 
 
@@ -50,11 +50,12 @@ INT_FUNCS: dict[str, Callable[..., int]] = {
 
 
 def evaluate(e: Expr, env: Mapping[str, int]) -> int | bool | None:
-    """Value of an integer expression; knobs and variables are looked up by *name* in ``env``. None if unknown."""
+    """Value of an integer expression; variables are looked up by *name* in ``env``, knobs by their marked name, else by
+    their plain one. None if unknown."""
     if isinstance(e, Const):
         return e.value if not isinstance(e.value, float) else None
     if isinstance(e, Knob):
-        return env.get(e.name)
+        return env.get(KNOB_MARK + e.name, env.get(e.name))
     if isinstance(e, Var):
         return env.get(e.sym.name)
     if isinstance(e, Cast) and isinstance(e.to, Scalar) and not e.to.is_float:
@@ -177,13 +178,14 @@ def binary(op: str, a: Expr, b: Expr) -> Expr:
 
 def common_type(a: Scalar, b: Scalar) -> Scalar:
     """C's usual arithmetic conversions for two scalars (after integer promotion)."""
-    from .types import I32, SCALARS
-
+    if a is b and a.bits >= 32:
+        return a
     if a.is_float or b.is_float:
         if a.is_float and b.is_float:
             return a if a.bits >= b.bits else b
         return a if a.is_float else b
-    a, b = (I32 if t.bits < 32 or t.kind == "bool" else t for t in (a, b))
+    a = I32 if a.bits < 32 or a.kind == "bool" else a
+    b = I32 if b.bits < 32 or b.kind == "bool" else b
     if a == b:
         return a
     if a.bits != b.bits:

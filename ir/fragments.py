@@ -100,7 +100,7 @@ def _warpgroup(n: int, operand: Scalar) -> Fragment:
 
 
 FRAGMENTS: dict[str, Fragment] = {f.name: f for f in (
-    _m16n8k16(F16), _m16n8k16(BF16), *(_warpgroup(n, t) for t in (F16, BF16) for n in (64, 128, 256)),
+    _m16n8k16(F16), _m16n8k16(BF16), *(_warpgroup(n, t) for t in (F16, BF16) for n in (64, 128, 192, 256)),
 )}  # fmt: skip
 """Instructions by the name that ``strategy`` of a reduction and the ``mma`` statement use."""
 
@@ -138,6 +138,9 @@ INSTRUCTIONS: dict[str, Fragment] = {**FRAGMENTS, **{f.name: f for f in (_bytes(
 
 PANEL = 64
 """Elements (of 16 bits) of a row of the shared tiles that warpgroup instructions read: 128 bytes, swizzled by row."""
+
+BOX_ROWS = 256
+"""Rows of one bulk copy, at most (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
 
 MATRIX_ROW = 8
 """Elements (of 16 bits) of a row of the 8 x 8 matrices that ``ldmatrix`` moves."""

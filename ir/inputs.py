@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 BLOCK = 4194301  # the largest prime below 2^22
 
+ASCENDING = frozenset({"arange", "offsets"})
+"""Contents whose order is their meaning: never repeated."""
+
 _PLAIN = {
     "f16": "float16", "f32": "float32", "f64": "float64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "bool": "bool",
@@ -57,7 +60,7 @@ def make_array(
     np_dtype = numpy_dtype(dtype)
     size = int(np.prod(shape, dtype=np.int64))
     rng = np.random.default_rng([seed, zlib.crc32(key.encode())])
-    count = min(size, BLOCK)
+    count = size if init in ASCENDING else min(size, BLOCK)
     floating = dtype[0] in "be" or dtype[0] == "f"
     if dtype == "bool":
         floating = False
@@ -137,6 +140,16 @@ def _poison(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     return np.full(n, np.nan, dtype=np.float32) if floating else np.full(n, 0x5A, dtype=np.int64)
 
 
+def _offsets(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
+    """Where the parts of something begin, and the end of the last: ascending from ``bounds[0]`` to ``bounds[1]``."""
+    import numpy as np
+
+    lo, hi = bounds or (0, n)
+    values = np.sort(rng.integers(int(lo), int(hi) + 1, n))
+    values[:1], values[-1:] = lo, hi
+    return values
+
+
 def _arange(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     import numpy as np
 
@@ -152,6 +165,7 @@ INITS: dict[str, Callable[[Any, int, Any, bool], Any]] = {
     "specials": _specials,
     "zeros": _zeros,
     "arange": _arange,
+    "offsets": _offsets,
     "poison": _poison,
 }
 """How an argument can be filled: name -> (generator, count, bounds, is float) -> values."""

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 from . import fold
 from .diagnostics import KtcError
-from .nodes import BOOL, Binary, Call, Const, Expr, Select, Unary, i32
+from .nodes import Binary, Call, Const, Expr, Select, Unary, i32
 from .reference import FormulaError, names, parse
-from .types import I64, Scalar
+from .types import BOOL, I64, Scalar
 
 _BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "/", ast.Mod: "%", ast.LShift: "<<",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .diagnostics import KtcError, Loc
-from .nodes import Body, Const, Expr, Par, Reduce, Scan, Stmt, Sym, bodies
+from .nodes import KNOB_MARK, Body, Const, Expr, Par, Produce, Reduce, Scan, Stmt, Sym, bodies
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,33 @@ class Kernel:
         return self.repeat.sweeps if self.repeat else 1
 
     @property
+    def launches(self) -> int:
+        """Launches that stand for one run of this kernel when it is compared with another."""
+        return self.repeat.launches if self.repeat else 1
+
+    @property
     def knob_values(self) -> dict[str, int]:
         """Every knob's bound value, or its default while open."""
         return {k.name: k.default if k.value is None else k.value for k in self.knobs}
 
+    def environment(self, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """For :func:`ktc.ir.fold.evaluate`: parameters by name as ``values`` has them, and this kernel's knobs. A knob
+        may be called as a parameter is (``T``): each keeps its own value."""
+        knobs = self.knob_values
+        return {**knobs, **(values or {}), **{KNOB_MARK + k: v for k, v in knobs.items()}}
+
     def with_(self, **changes: object) -> Kernel:
         """A copy with fields replaced."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+
+PRODUCER_THREADS = 128
+"""Threads that a launch adds to each block for a producer: a warpgroup, which can hand over its registers."""
+
+
+def producer_threads(kernel: Kernel) -> int:
+    """Threads along x that a launch adds to each block: those of a :class:`Produce`, which run nothing else."""
+    return PRODUCER_THREADS if any(isinstance(s, Produce) for s in walk_body(kernel.body)) else 0
 
 
 def walk_body(body: Body):
@@ -184,4 +205,7 @@ def stmt_of(kernel: Kernel, tag: str) -> Stmt | None:
     return next((s for s in walk_body(kernel.body) if tag in s.tags), None)
 
 
-__all__ = ["Assume", "Const", "Kernel", "KnobDecl", "Launch", "Param", "Repeat", "bind", "stmt_of", "walk_body"]
+__all__ = [
+    "PRODUCER_THREADS", "Assume", "Const", "Kernel", "KnobDecl", "Launch", "Param", "Repeat", "bind",
+    "producer_threads", "stmt_of", "walk_body",
+]  # fmt: skip

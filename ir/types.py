@@ -23,7 +23,10 @@ class Type:
 
 @dataclass(frozen=True)
 class Scalar(Type):
-    """A number: ``kind`` is float | bfloat | e4m3 | e5m2 | int | uint | bool, ``bits`` its storage width."""
+    """A number: ``kind`` is float | bfloat | e4m3 | e5m2 | int | uint | bool, ``bits`` its storage width.
+
+    The one exception, :data:`EVENT`, names asynchronous copies of a block: no arithmetic, no conversion.
+    """
 
     kind: str
     bits: int
@@ -44,7 +47,7 @@ class Scalar(Type):
 
     @property
     def is_signed(self) -> bool:
-        return self.kind != "uint" and self.kind != "bool"
+        return self.kind not in ("uint", "bool", "event")
 
     @property
     def bytes(self) -> int:
@@ -62,6 +65,7 @@ _PREFIX = {
     "int": "i{bits}",
     "uint": "u{bits}",
     "bool": "bool",
+    "event": "copyevent",
 }
 
 F16, F32, F64 = Scalar("float", 16), Scalar("float", 32), Scalar("float", 64)
@@ -69,9 +73,11 @@ BF16, E4M3, E5M2 = Scalar("bfloat", 16), Scalar("e4m3", 8), Scalar("e5m2", 8)
 I8, I16, I32, I64 = (Scalar("int", b) for b in (8, 16, 32, 64))
 U8, U16, U32, U64 = (Scalar("uint", b) for b in (8, 16, 32, 64))
 BOOL = Scalar("bool", 8)
+EVENT = Scalar("event", 32)
+"""OpenCL's ``event_t``: what a ``GroupCopy`` gives and a ``GroupWait`` takes; 0 is no event."""
 
 SCALARS: dict[str, Scalar] = {
-    t.name: t for t in (F16, F32, F64, BF16, E4M3, E5M2, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)
+    t.name: t for t in (F16, F32, F64, BF16, E4M3, E5M2, I8, I16, I32, I64, U8, U16, U32, U64, BOOL, EVENT)
 }
 
 

@@ -8,6 +8,8 @@ threads one value; of an array private to the thread it depends on what was stor
 Control is divergent under a thread-dependent condition, in the rest of a loop body after a divergent ``continue``, and
 in the whole of a loop that threads leave at different times. A thread that returned takes no further part in barriers
 (CUDA, Volta and later), so a divergent ``return`` does not make what follows divergent.
+
+The facts here hold for a symbol wherever it stands. :mod:`.uniform_control` follows values from statement to statement.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from .nodes import (
     Dist,
     Expr,
     For,
+    GroupCopy,
     HwIndex,
     If,
     InlineAsm,
@@ -34,6 +37,7 @@ from .nodes import (
     MatrixLoad,
     Mma,
     Par,
+    Produce,
     Raw,
     RawStmt,
     Reduce,
@@ -77,15 +81,12 @@ def uniformity(kernel: Kernel) -> Uniformity:
 
 def uniformity_of(body: Body, varying: Iterable[Sym] = ()) -> Uniformity:
     """The facts for ``body``, taking every symbol that it does not assign and that is not in ``varying`` as uniform."""
-    flow = _Flow()
+    flow = Flow()
     flow.varying.update(varying)
-    while flow.changed:
-        flow.changed = False
-        flow.body(body, divergent=False)
-    return Uniformity(frozenset(flow.varying), frozenset(flow.divergent))
+    return flow.facts(body)
 
 
-class _Flow:
+class Flow:
     """One monotone pass over the tree at a time: the sets only grow."""
 
     def __init__(self) -> None:
@@ -94,6 +95,21 @@ class _Flow:
         self.left_early: set[int] = set()  # loops that threads break out of at different times
         self.changed = True
 
+    def facts(self, body: Body) -> Uniformity:
+        """The least fixed point for ``body``."""
+        while self.changed:
+            self.changed = False
+            self.start()
+            self.body(body, divergent=False)
+        return Uniformity(frozenset(self.varying), frozenset(self.divergent))
+
+    def start(self) -> None:
+        """A pass begins."""
+
+    def define(self, s: Sym, condition: bool) -> None:
+        """``s`` gets a new value, thread-dependent or not."""
+        self.mark(s, condition)
+
     def mark(self, s: Sym | None, condition: bool) -> None:
         if condition and s is not None and s not in self.varying:
             self.varying.add(s)
@@ -101,6 +117,10 @@ class _Flow:
 
     def varies(self, *es: Expr) -> bool:
         return any(_varies(e, self.varying) for e in es)
+
+    def diverges(self, cond: Expr) -> bool:
+        """Whether threads may decide ``cond`` differently."""
+        return self.varies(cond)
 
     def body(self, body: Body, divergent: bool) -> tuple[bool, bool]:
         """Visit in order; returns whether a divergent continue or break may leave ``body``."""
@@ -121,14 +141,14 @@ class _Flow:
             case Break():
                 return False, divergent
             case If():
-                inside = divergent or self.varies(s.cond)
-                a, b = self.body(s.then, inside), self.body(s.orelse, inside)
-                return a[0] or b[0], a[1] or b[1]
+                return self.branch(s, divergent or self.diverges(s.cond))
             case For():
-                self.mark(s.var, self.varies(s.init, s.step))
+                self.define(s.var, self.varies(s.init, s.step))
                 self.loop(s, s.cond, divergent)
             case While():
                 self.loop(s, s.cond, divergent)
+            case Produce():
+                self.body(s.body, divergent)
             case Par():
                 self.mark(s.var, _over_threads(s.dist) or self.varies(s.lo))
                 self.body(s.body, divergent or _over_threads(s.dist) or self.varies(s.lo, s.hi))
@@ -142,14 +162,16 @@ class _Flow:
                 self.mark(s.acc.sym, own or self.varies(s.acc.value))
                 self.body(s.then, own)
             case Decl():
-                self.mark(s.sym, s.init is not None and self.varies(s.init))
+                self.define(s.sym, s.init is not None and self.varies(s.init))
             case Assign():
-                self.mark(s.sym, divergent or self.varies(s.value))
+                self.define(s.sym, divergent or self.varies(s.value))
             case Store():
-                private = not _shared_by_block(s.buffer.type)
+                private = not shared_by_block(s.buffer.type)
                 self.mark(s.buffer, private and (divergent or self.varies(s.value, *s.index)))
             case Atomic():
                 self.mark(s.dst, True)
+            case GroupCopy():
+                self.mark(s.event, divergent)
             case InlineAsm():
                 for _, out in s.outputs:
                     self.mark(out, True)
@@ -160,11 +182,15 @@ class _Flow:
                     self.mark(x.sym if isinstance(x, Var) else getattr(x, "buffer", None), True)
             case RawStmt():
                 for out in s.writes:
-                    self.mark(out, not _shared_by_block(out.type))
+                    self.mark(out, not shared_by_block(out.type))
         return False, False
 
+    def branch(self, s: If, inside: bool) -> tuple[bool, bool]:
+        a, b = self.body(s.then, inside), self.body(s.orelse, inside)
+        return a[0] or b[0], a[1] or b[1]
+
     def loop(self, s: For | While, cond: Expr, divergent: bool) -> None:
-        inside = divergent or self.varies(cond) or id(s) in self.left_early
+        inside = divergent or self.diverges(cond) or id(s) in self.left_early
         _, breaks = self.body(s.body, inside)
         if breaks and id(s) not in self.left_early:
             self.left_early.add(id(s))
@@ -184,7 +210,7 @@ def _over_threads(dist: Dist) -> bool:
     return any(lv.kind in THREAD_LEVELS for lv in dist)
 
 
-def _shared_by_block(t: Type) -> bool:
+def shared_by_block(t: Type) -> bool:
     """Whether all threads of a block see one object: memory other than registers and private arrays."""
     if isinstance(t, Ptr):
         return t.space != "local"
@@ -192,23 +218,22 @@ def _shared_by_block(t: Type) -> bool:
 
 
 def _varies(e: Expr, varying: frozenset[Sym] | set[Sym]) -> bool:
-    for x in walk_expr(e):
-        match x:
-            case Var():
-                if x.sym in varying:
-                    return True
-            case HwIndex():
-                if x.level == "thread":
-                    return True
-            case Load():
-                if x.buffer in varying:
-                    return True
-            case WarpOp():
-                return True
-            case Raw():
-                if "threadIdx" in x.text or any(u in varying for u in x.uses):
-                    return True
-            case Call():
-                if x.effects in ("write", "sync"):
-                    return True
+    return any(varies_itself(x, varying) for x in walk_expr(e))
+
+
+def varies_itself(x: Expr, varying: frozenset[Sym] | set[Sym]) -> bool:
+    """Whether ``x`` may differ from thread to thread where its operands do not."""
+    match x:
+        case Var():
+            return x.sym in varying
+        case HwIndex():
+            return x.level == "thread"
+        case Load():
+            return x.buffer in varying
+        case WarpOp():
+            return True
+        case Raw():
+            return "threadIdx" in x.text or any(u in varying for u in x.uses)
+        case Call():
+            return x.effects in ("write", "sync")
     return False

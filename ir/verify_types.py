@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from .fold import evaluate
-from .fragments import FRAGMENTS, INSTRUCTIONS, PANEL, Fragment
+from .fragments import BOX_ROWS, FRAGMENTS, INSTRUCTIONS, MATRIX_ROW, PANEL, Fragment
 from .nodes import (
     COMPARISONS,
     LOGICAL,
@@ -18,12 +18,15 @@ from .nodes import (
     AsyncCopy,
     Atomic,
     Binary,
+    BulkCopy,
     Call,
     Cast,
     Const,
     Decl,
     Expr,
     For,
+    GroupCopy,
+    GroupWait,
     HwIndex,
     If,
     Knob,
@@ -45,7 +48,7 @@ from .nodes import (
     While,
     accessed_type,
 )  # fmt: skip
-from .types import BOOL, I32, U32, Array, Ptr, Scalar, Type, Vec
+from .types import BOOL, EVENT, I32, U32, U64, Array, Ptr, Scalar, Type, Vec, scalar_of
 from .walk import walk_expr
 
 ARITHMETIC = frozenset("+-*/")
@@ -144,6 +147,12 @@ def check_stmt_types(s: Stmt) -> Iterator[Complaint]:
                 yield "V-SPACE", f"an asynchronous copy from '{s.src.name}' to '{s.dst.name}' is not global to shared"
             if s.valid is not None:
                 yield from same("the condition of an asynchronous copy and its type", BOOL, s.valid.type)
+        case GroupCopy():
+            yield from _group_copy(s)
+        case GroupWait():
+            yield from same("an event waited for and its type", EVENT, s.event.type)
+        case BulkCopy():
+            yield from _bulk_copy(s)
         case MatrixLoad():
             yield from _matrix_load(s)
         case Mma():
@@ -158,6 +167,35 @@ def check_stmt_types(s: Stmt) -> Iterator[Complaint]:
             name = s.acc.sym.name
             yield from same(f"'{name}' and its initial value", s.acc.sym.type, s.acc.init.type)
             yield from same(f"'{name}' and what is accumulated", s.acc.sym.type, s.acc.value.type)
+
+
+def _group_copy(s: GroupCopy) -> Iterator[Complaint]:
+    bad = [*access(s.dst, s.dst_index), *access(s.src, s.src_index)]
+    yield from bad
+    spaces = {getattr(b.type, "space", "local") for b in (s.dst, s.src)}
+    if "shared" not in spaces or not spaces <= {"shared", "global", "generic", "const"} or len(spaces) != 2:
+        yield "V-SPACE", f"a copy by the block from '{s.src.name}' to '{s.dst.name}' is not between shared and global"
+    if not bad:
+        types = (accessed_type(b, len(i)) for b, i in ((s.dst, s.dst_index), (s.src, s.src_index)))
+        yield from same("the elements that are copied", *types)
+    for e, t in ((Var(s.event), EVENT), (s.after, EVENT), (s.count, U64), (s.stride, U64)):
+        if e is not None:
+            yield from same("an operand of a copy by the block and its type", t, e.type)
+
+
+def _bulk_copy(s: BulkCopy) -> Iterator[Complaint]:
+    bad = list(access(s.dst, s.dst_index))
+    yield from bad
+    t = s.dst.type
+    tile = t if isinstance(t, Array) and t.space == "shared" and len(t.shape) > 1 and not bad else None
+    if tile is None or scalar_of(t).bits != 16 or evaluate(tile.shape[-1], {}) not in (PANEL, None):
+        yield "V-BULK", f"'{s.dst.name}' is no shared tile of 16-bit elements in rows of {PANEL}"
+    if not _global(s.src.type) or scalar_of(s.src.type) != scalar_of(t):
+        yield "V-BULK", f"'{s.src.name}' is no matrix in global memory of the elements of '{s.dst.name}'"
+    if not 1 <= s.rows <= BOX_ROWS:
+        yield "V-BULK", f"a box of {s.rows} rows; it has 1 to {BOX_ROWS}"
+    if s.shared < 1 or (s.shared > 1 and s.rows % (s.shared * MATRIX_ROW)):
+        yield "V-BULK", f"{s.rows} rows are not {s.shared} parts of whole groups of {MATRIX_ROW}"
 
 
 def _matrix_load(s: MatrixLoad) -> Iterator[Complaint]:

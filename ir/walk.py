@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from operator import is_
 from typing import Any
 
+from .frozen import replaced
 from .nodes import (
     Acc,
+    AddrOf,
     Alloc,
     Assign,
     AsyncCopy,
     Atomic,
     Body,
+    BulkCopy,
     Decl,
     Expr,
     For,
+    GroupCopy,
     InlineAsm,
     Knob,
     Level,
@@ -34,53 +39,65 @@ from .nodes import (
     Var,
     fresh,
 )  # fmt: skip
-from .types import Array, Vec
+from .types import Array
+
+_LEAVES = frozenset({
+    "str", "int", "bool", "Sym", "Sym | None", "Type", "Scalar", "Vec", "Body", "int | float | bool", "Loc | None",
+    "tuple[str, ...]", "tuple[Sym, ...]", "frozenset[str]", "tuple[tuple[str, Sym], ...]",
+})  # fmt: skip
+"""Types of fields, as they are written, that hold no expressions."""
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+"""Names of the fields that may hold expressions, by class: asked for on every step of every traversal."""
 
 
 def _field_names(cls: type) -> tuple[str, ...]:
-    if cls not in _FIELDS:
-        _FIELDS[cls] = tuple(f.name for f in dataclasses.fields(cls) if f.name not in ("loc", "comments", "tags"))
-    return _FIELDS[cls]
+    found = _FIELDS.get(cls)
+    if found is None:
+        found = _FIELDS[cls] = tuple(f.name for f in dataclasses.fields(cls) if f.type not in _LEAVES)  # type: ignore[arg-type]
+    return found
 
 
-_FIELDS: dict[type, tuple[str, ...]] = {}
-"""Field names by node class: asked for on every step of every traversal."""
-
-
-def children(e: Expr) -> Iterator[Expr]:
-    """Direct sub-expressions, in evaluation order."""
+def children(e: Expr | Stmt) -> list[Expr]:
+    """Expressions directly in a node, in evaluation order."""
+    out: list[Expr] = []
     for name in _field_names(type(e)):
-        yield from _exprs_in(getattr(e, name))
+        v = getattr(e, name)
+        if isinstance(v, Expr):
+            out.append(v)
+        elif v is not None and not isinstance(v, int):
+            _collect(v, out)
+    return out
 
 
-def _exprs_in(v: object) -> Iterator[Expr]:
+def _collect(v: object, out: list[Expr]) -> None:
+    """Append the expressions in the value of a field."""
     if isinstance(v, Expr):
-        yield v
+        out.append(v)
     elif isinstance(v, tuple):
         for x in v:
-            yield from _exprs_in(x)
+            _collect(x, out)
     elif isinstance(v, Level):
         if v.n is not None:
-            yield v.n
+            out.append(v.n)
     elif isinstance(v, Acc):
-        yield v.init
-        yield v.value
+        out += (v.init, v.value)
 
 
 def walk_expr(e: Expr) -> Iterator[Expr]:
     """``e`` and everything below it, parents first."""
-    yield e
-    for c in children(e):
-        yield from walk_expr(c)
+    stack = [e]
+    while stack:
+        e = stack.pop()
+        yield e
+        below = children(e)
+        if below:
+            stack += below[::-1]
 
 
 def stmt_exprs(s: Stmt) -> Iterator[Expr]:
     """Expressions directly in ``s`` (not those of nested statements), including declared array shapes."""
-    for name in _field_names(type(s)):
-        v = getattr(s, name)
-        if name in ("body", "then", "orelse"):
-            continue
-        yield from _exprs_in(v)
+    yield from children(s)
     if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array):
         yield from s.sym.type.shape
 
@@ -104,41 +121,42 @@ def all_exprs(body: Body) -> Iterator[Expr]:
 
 def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     """Rebuild ``e`` bottom-up: ``f`` sees each node after its children were rewritten."""
+    changes = _mapped_fields(e, f)
+    return f(replaced(e, changes) if changes else e)
+
+
+def _mapped_fields(node: Expr | Stmt, f: Callable[[Expr], Expr]) -> dict[str, Any]:
+    """The fields of ``node`` that change when ``f`` is applied to the expressions in them, bottom-up."""
     changes = {}
-    for name in _field_names(type(e)):
-        v = getattr(e, name)
-        w = _map_value(v, lambda x: map_expr(x, f))
+    for name in _field_names(type(node)):
+        v = getattr(node, name)
+        if v is None or isinstance(v, int):
+            continue
+        w = map_expr(v, f) if isinstance(v, Expr) else _map_value(v, f)
         if w is not v:
             changes[name] = w
-    return f(dataclasses.replace(e, **changes) if changes else e)
+    return changes
 
 
-def _map_value(v, f: Callable[[Expr], Expr]):
+def _map_value(v: Any, f: Callable[[Expr], Expr]) -> Any:
     if isinstance(v, Expr):
-        return f(v)
+        return map_expr(v, f)
     if isinstance(v, tuple):
-        new = tuple(_map_value(x, f) for x in v)
-        return v if all(a is b for a, b in zip(new, v)) else new
+        new = [_map_value(x, f) for x in v]
+        return v if all(map(is_, v, new)) else tuple(new)
     if isinstance(v, Level) and v.n is not None:
-        n = f(v.n)
-        return v if n is v.n else dataclasses.replace(v, n=n)
+        n = map_expr(v.n, f)
+        return v if n is v.n else replaced(v, {"n": n})
     if isinstance(v, Acc):
-        init, value = f(v.init), f(v.value)
-        return v if init is v.init and value is v.value else dataclasses.replace(v, init=init, value=value)
+        init, value = map_expr(v.init, f), map_expr(v.value, f)
+        return v if init is v.init and value is v.value else replaced(v, {"init": init, "value": value})
     return v
 
 
 def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
     """Rewrite the expressions directly in ``s`` with ``f`` applied bottom-up; nested bodies are left alone."""
-    changes = {}
-    for name in _field_names(type(s)):
-        if name in ("body", "then", "orelse"):
-            continue
-        v = getattr(s, name)
-        w = _map_value(v, lambda x: map_expr(x, f))
-        if w is not v:
-            changes[name] = w
-    return dataclasses.replace(s, **changes) if changes else s
+    changes = _mapped_fields(s, f)
+    return replaced(s, changes) if changes else s
 
 
 def map_body(
@@ -156,7 +174,7 @@ def map_body(
                 if nb is not b:
                     changes[name] = nb
         if changes:
-            t = dataclasses.replace(t, **changes)
+            t = replaced(t, changes)
         r = stmt(t)
         if r is None:
             continue
@@ -192,7 +210,7 @@ def substitute_expr(e: Expr, env: Mapping[Sym, Expr]) -> Expr:
     return map_expr(e, lambda x: env.get(x.sym, x) if isinstance(x, Var) else x)
 
 
-_SYM_FIELDS = ("sym", "var", "buffer", "dst", "src", "a", "b")
+_SYM_FIELDS = ("sym", "var", "buffer", "dst", "src", "a", "b", "event")
 
 
 def rename(body: Body, env: Mapping[Sym, Sym]) -> Body:
@@ -256,8 +274,10 @@ def assigned(body: Body) -> set[Sym]:
             out.add(s.buffer)
             if s.dst is not None:
                 out.add(s.dst)
-        elif isinstance(s, AsyncCopy | MatrixLoad):
+        elif isinstance(s, AsyncCopy | BulkCopy | MatrixLoad):
             out.add(s.dst)
+        elif isinstance(s, GroupCopy):
+            out |= {s.dst, s.event}
         elif isinstance(s, Mma | TileMma):
             out |= {x.sym if isinstance(x, Var) else x.buffer for x in s.acc if isinstance(x, Var | Load)}
         elif isinstance(s, RawStmt):
@@ -270,14 +290,23 @@ def assigned(body: Body) -> set[Sym]:
 def used(e: Expr) -> set[Sym]:
     """Variables and buffers that ``e`` mentions."""
     out: set[Sym] = set()
-    for x in walk_expr(e):
+    _use(e, out)
+    return out
+
+
+def _use(e: Expr, out: set[Sym]) -> None:
+    """Add what ``e`` mentions to ``out``."""
+    stack = [e]
+    while stack:
+        x = stack.pop()
         if isinstance(x, Var):
             out.add(x.sym)
-        elif isinstance(x, Raw):
+            continue
+        if isinstance(x, Raw):
             out.update(x.uses)
-        elif hasattr(x, "buffer"):
+        elif isinstance(x, Load | AddrOf):
             out.add(x.buffer)
-    return out
+        stack += children(x)
 
 
 def used_in(body: Body) -> set[Sym]:
@@ -285,10 +314,10 @@ def used_in(body: Body) -> set[Sym]:
     out: set[Sym] = set()
     for s in walk(body):
         for e in stmt_exprs(s):
-            out |= used(e)
+            _use(e, out)
         if isinstance(s, Store | Atomic):
             out.add(s.buffer)
-        elif isinstance(s, AsyncCopy):
+        elif isinstance(s, AsyncCopy | BulkCopy | GroupCopy):
             out |= {s.dst, s.src}
         elif isinstance(s, MatrixLoad):
             out |= {s.dst, s.buffer}
@@ -305,8 +334,3 @@ def knobs_in(e: Expr) -> set[str]:
 
 def loads_in(e: Expr) -> Iterator[Load]:
     return (x for x in walk_expr(e) if isinstance(x, Load))
-
-
-def vec_lanes(t: object) -> Expr | int | None:
-    """Lane count of a vector type, else None."""
-    return t.n if isinstance(t, Vec) else None

@@ -76,7 +76,8 @@ class LaunchSpec:
 @dataclass(frozen=True)
 class Workload:
     """A parsed workload file. ``path`` is the file, ``source`` the kernel's source next to it. ``swap``: the host
-    launches the kernel again and again and swaps these two buffers in between."""
+    launches the kernel again and again and swaps these two buffers in between. ``include_dirs``: folders that the
+    source includes from."""
 
     path: Path
     source: Path
@@ -90,6 +91,7 @@ class Workload:
     check: Mapping[str, Any] = field(default_factory=dict)
     defines: Mapping[str, str] = field(default_factory=dict)
     swap: tuple[str, str] | None = None
+    include_dirs: tuple[str, ...] = ()
 
     @staticmethod
     def load(path: str | Path) -> Workload:
@@ -242,8 +244,13 @@ class Workload:
                 raise KtcError("E-FILE", f"cannot read {self.source}: {e.strerror}", exit_code=2) from e
         from .frontend import load
 
-        template = self.template(variant)
-        return load(str(self.source), kernel=self.kernel_name, template=template, defines=dict(self.defines) or None)
+        return load(
+            str(self.source),
+            kernel=self.kernel_name,
+            template=self.template(variant),
+            defines=dict(self.defines) or None,
+            include_dirs=self.include_dirs,
+        )
 
 
 def _scalar(dtype: str, value: Any, exact: bool) -> int | float:

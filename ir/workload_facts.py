@@ -9,6 +9,7 @@ from .diagnostics import KtcError, Loc
 from .kernel import Assume, Kernel, Launch, Param, Repeat
 from .nodes import Expr, Var, fresh, i32
 from .reference import names
+from .relaunch import launched
 from .types import I32, SCALARS, Ptr, Scalar
 from .workload import ArgSpec, LaunchSpec, Workload
 
@@ -20,7 +21,7 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
         KtcError: E-WORKLOAD-ARGS when the file's arguments are not the kernel's.
     """
     known = {a.name for a in workload.args}
-    missing = [p.sym.name for p in kernel.params if not p.host and p.sym.name not in known]
+    missing = [p.sym.name for p in kernel.params if not (p.host or p.init) and p.sym.name not in known]
     if missing:
         what = f"{workload.path.name} says nothing about these parameters of {kernel.name}: {', '.join(missing)}"
         raise _mismatch(workload, what, hint="add an [[args]] table for each")
@@ -40,6 +41,7 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
     launch = _launch(workload.launch, symbols) if workload.launch else kernel.launch
     facts = tuple(Assume(intexpr.to_ir(text, symbols)) for text in workload.assume)
     repeat = Repeat(workload.swap) if workload.swap else None
+    kernel = launched(kernel, launch) if launch is not None and workload.launch is not None else kernel
     return kernel.with_(params=tuple(params), launch=launch, assumptions=(*kernel.assumptions, *facts), repeat=repeat)
 
 

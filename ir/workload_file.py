@@ -15,7 +15,7 @@ from .workload import ROLES, ArgSpec, LaunchSpec, Scenario, Workload
 
 _KEYS = {
     "": ("kernel", "variants", "args", "launch", "assume", "scenario", "reference", "check", "repeat"),
-    "kernel": ("source", "name", "template", "defines"),
+    "kernel": ("source", "name", "template", "defines", "include"),
     "args": ("name", "dtype", "shape", "role", "init", "value", "range", "align", "divisible_by"),
     "launch": ("grid", "block", "shared"),
     "assume": ("facts",),
@@ -108,6 +108,7 @@ def _build(f: _File, doc: dict[str, Any]) -> Workload:
         formulas=formulas,
         check=_table(f, doc, "check", optional=True),
         defines=_strings(f, head.get("defines", {}), "kernel", "defines"),
+        include_dirs=tuple(str(f.path.parent / i) for i in _texts(f, head.get("include", []), "kernel", 0, "include")),
         swap=_swap(f, doc, args),
     )
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class Program:
     """A kernel, the workload it is called with, and how far a chain of passes got.
 
-    ``original`` is the kernel before any pass; ``notes`` are what the passes had to say; ``refused`` the first refusal.
+    ``original`` is the kernel before any pass; ``notes`` are what the passes had to say; ``refused`` the first refusal;
+    ``source`` is what the user named.
     """
 
     kernel: Kernel
@@ -42,6 +43,7 @@ class Program:
     original: Kernel | None = None
     notes: tuple[str, ...] = ()
     refused: Refused | None = None
+    source: SourceSpec | None = None
 
     def apply(self, script: str, /, **args: object) -> Program:
         """One pass with keyword arguments, or pipeline text (``"raise | unroll{loop=k factor=4}"``).
@@ -186,6 +188,7 @@ def load(
     include_dirs: Sequence[str] = (),
     workload: str | None = None,
     dialect: str | None = None,
+    beside: bool = True,
 ) -> Program:
     """A program from a ``.cu`` or ``.ktir`` file, a folder with a ``workload.toml``, or a library kernel's name.
 
@@ -196,13 +199,13 @@ def load(
         variant: an instantiation that the workload names.
         defines, include_dirs: for the preprocessor.
         dialect: cuda, hip or opencl, when file name and text do not say.
-        workload: a workload file; by default the ``workload.toml`` beside the source.
+        workload: a workload file; by default the ``workload.toml`` beside the source, if ``beside``.
     """
     spec = SourceSpec(
-        kernel, name, dict(template or {}), variant, dict(defines or {}), tuple(include_dirs), workload, dialect
+        kernel, name, dict(template or {}), variant, dict(defines or {}), tuple(include_dirs), workload, dialect, beside
     )
     k, w = resolve(spec)
-    return Program(k, w, variant, original=k)
+    return Program(k, w, variant, original=k, source=spec)
 
 
 def loads(text: str, *, name: str | None = None, template: Mapping[str, str] | None = None) -> Program:

@@ -48,19 +48,21 @@ def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capabilit
     from .ir.analysis.facts import facts
     from .ir.analysis.memory import requests
     from .ir.analysis.pressure import register_estimate
+    from .ir.bulk import launched_block
     from .ir.fold import evaluate
+    from .ir.group_copies import by_threads
     from .search.limits import shared_bytes
     from .search.occupancy import occupancy
 
-    kernel = program.ok.bind().kernel
+    kernel = by_threads(program.ok.bind().kernel)
     at = _sizes(program, sizes or {})
     threads = program.bind().lowered()
     found = facts(kernel, at)
     registers = register_estimate(threads)
-    env = {**kernel.knob_values, **at}
+    env = kernel.environment(at)
     block, shared = None, 0
     if threads.launch is not None:
-        extents = [evaluate(e, env) for e in threads.launch.block]
+        extents = [evaluate(e, env) for e in launched_block(threads)]
         block = extents[0] * extents[1] * extents[2] if all(isinstance(e, int) for e in extents) else None  # type: ignore[operator]
         shared = int(evaluate(shared_bytes(threads, threads.launch), env) or 0)
     graph = dependence_graph(kernel)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from .ir import nodes as n
 from .ir import types as t
 from .ir.kernel import Kernel
+from .ir.verifier import unproved
 from .ir.walk import stmt_exprs, walk, walk_expr
 
 Node: TypeAlias = n.Stmt | n.Expr | n.Sym
@@ -81,8 +82,8 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct(
         "fp8 buffers",
         lambda x: _scalar_is("e4m3", 8)(x) or _scalar_is("e5m2", 8)(x),
-        "8-bit words with converters",
-        "uchar with converters",
+        "bytes with exact converters",
+        "uchar with exact converters",
         "uint8 with converters",
     ),
     Construct("double", _scalar_is("float", 64), "double", "double, needs cl_khr_fp64", "float64"),
@@ -139,6 +140,14 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("__threadfence", _is(n.Fence), "the same", "mem_fence; device scope needs OpenCL 2", "nothing"),
     Construct("cp.async", _is(n.AsyncCopy, n.AsyncCommit, n.AsyncWait), "a plain copy", "a plain copy", "a plain copy"),
     Construct("tensor cores (mma, ldmatrix)", _is(n.Mma, n.MatrixLoad, n.TileMma), "refused", "refused", "refused"),
+    Construct("bulk copies by a producer", _is(n.Produce, n.BulkCopy), "refused", "refused", "refused"),
+    Construct(
+        "async_work_group_copy",
+        _is(n.GroupCopy, n.GroupWait),
+        "a loop of the threads, a barrier at the wait",
+        "the same",
+        "a loop of the threads",
+    ),
     Construct("fast intrinsics (__expf, ...)", _call("fast_"), "the same", "native_*", "the precise function"),
     Construct(
         "math library (exp, ...)",
@@ -166,19 +175,28 @@ CONSTRUCTS: tuple[Construct, ...] = (
 )
 
 
+ATTENTION = {"V-BARRIER": "needs attention: the same, right only in launches where all threads of the block get there"}
+"""What an unproved rule means to whoever launches the kernel, by the verifier's code."""
+
+
 def report(kernel: Kernel, target: str) -> list[dict[str, str]]:
     """Rows (construct, place, becomes) for every construct of ``kernel`` that ``target`` spells or does differently.
 
-    ``place`` is the first occurrence, with a count when there are more. CUDA gives no rows.
+    ``place`` is the first occurrence, with a count when there are more. For CUDA only what needs attention gives rows:
+    those come first everywhere.
     """
+    attention = [
+        {"construct": q.message, "place": str(q.loc or kernel.loc or ""), "becomes": ATTENTION[q.code]}
+        for q in unproved(kernel)
+    ]
     if target == "cuda":
-        return []
+        return attention
     seen: dict[str, list[str]] = {}
     for node, loc in _nodes(kernel):
         for c in CONSTRUCTS:
             if c.matches(node):
                 seen.setdefault(c.name, []).append(loc)
-    rows = []
+    rows = attention
     for c in CONSTRUCTS:
         becomes = getattr(c, target)
         if c.name in seen and becomes != "the same":

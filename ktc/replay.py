@@ -12,7 +12,7 @@ from .ir.diagnostics import KtcError
 from .search.recipe import Recipe, sha256
 
 if TYPE_CHECKING:
-    from .search.gate import Verdict
+    from .search.verification import Verdict
 
 Times = tuple[str, float, float, tuple[float, float, float]]
 """Scenario, seconds of the original and of the recipe's kernel, their ratio with its 95 % interval."""

@@ -23,7 +23,8 @@ class SourceSpec:
     """A kernel as the user names it.
 
     ``kernel`` is a path, a folder with a ``workload.toml``, the name of a library kernel, or ``-`` for standard input;
-    ``name`` picks one ``__global__`` function of several; ``template`` and ``variant`` its instantiation.
+    ``name`` picks one ``__global__`` function of several; ``template`` and ``variant`` its instantiation. Without
+    ``beside``, a workload file next to the source is not looked at.
     """
 
     kernel: str
@@ -34,6 +35,7 @@ class SourceSpec:
     include_dirs: Sequence[str] = ()
     workload: str | None = None
     dialect: str | None = None
+    beside: bool = True
 
 
 def resolve(spec: SourceSpec) -> tuple[Kernel, Workload | None]:
@@ -58,13 +60,16 @@ def resolve(spec: SourceSpec) -> tuple[Kernel, Workload | None]:
 
 
 def _instantiated(workload: Workload, spec: SourceSpec) -> Workload:
-    """``workload`` with the template arguments and macros of the command line in place of its own."""
-    if not spec.template and not spec.defines:
+    """``workload`` with the template arguments, macros and include folders of the command line added to its own."""
+    if not spec.template and not spec.defines and not spec.include_dirs:
         return workload
     key = spec.variant or ""
     template = {**workload.template(spec.variant), **spec.template}
     return replace(
-        workload, templates={**workload.templates, key: template}, defines={**workload.defines, **spec.defines}
+        workload,
+        templates={**workload.templates, key: template},
+        defines={**workload.defines, **spec.defines},
+        include_dirs=(*workload.include_dirs, *spec.include_dirs),
     )
 
 
@@ -112,6 +117,8 @@ def _workload_of(path: Path, spec: SourceSpec) -> Workload | None:
     """The workload file of a folder, of a TOML path, or beside a source that it names."""
     from .ir.workload import Workload
 
+    if not spec.beside:
+        return None
     if path.suffix == ".toml":
         return Workload.load(path)
     if path.is_dir():

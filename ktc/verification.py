@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .backends.base import DeviceInfo, Emitted
     from .ir.kernel import Kernel
     from .ir.workload import Workload
-    from .search.gate import Verdict
+    from .search.verification import Verdict
     from .search.worker_protocol import Reply
 
 NO_DEVICE = "none"
@@ -41,7 +41,7 @@ def verify_program(
     Raises:
         KtcError: E-NO-WORKLOAD without one, E-VERIFY-SOURCE for a kernel whose origin is not at hand, unknown knobs.
     """
-    from .search.gate import Rung, Verdict, defects, verify, with_texts
+    from .search.verification import Rung, Verdict, defects, verify, with_texts
 
     workload = need_workload(program, "verifying")
     original = program.original or program.kernel
@@ -73,7 +73,7 @@ def _on_device(
 ) -> Verdict:
     """The device's rung on top of a passed ladder, in a process of its own: what hangs or crashes there ends as a
     verdict."""
-    from .search.gate import Rung
+    from .search.verification import Rung
     from .search.workers import open_executor
 
     assert bound.workload is not None and bound.original is not None
@@ -102,14 +102,14 @@ def _on_device(
 
 def _twin_text(kernel: Kernel, info: DeviceInfo) -> Emitted:
     from .backends.emitter import emit
-    from .search.gate import twin
+    from .search.verification import twin
 
     return emit(twin(kernel), info.profile)
 
 
 def _on_top(verdict: Verdict, reply: Reply, info: DeviceInfo) -> Verdict:
     """``verdict`` with what the device's process answered."""
-    from .search.gate import Rung, Verdict
+    from .search.verification import Rung, Verdict
 
     message = str(reply.data.get("message", reply.status)).strip()
     if reply.status == "compile-error":

@@ -27,6 +27,7 @@ ROWS: dict[str, str] = {
     "peel": "peel:Peel",
     "register-tile": "register_tile:RegisterTile",
     "stage-shared": "stage_shared:StageShared",
+    "stage-store": "stage_store:StageStore",
     "panel-shared": "panel_shared:PanelShared",
     "swizzle-shared": "swizzle_shared:SwizzleShared",
     "pad-shared": "pad_shared:PadShared",

@@ -29,7 +29,6 @@ from ktc.ir.nodes import (
     Binary,
     Body,
     Break,
-    Call,
     Continue,
     Decl,
     Expr,
@@ -52,10 +51,11 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
-from ktc.ir.types import I32, U32, Array, Scalar, Vec
+from ktc.ir.types import I32, U32, Array, Scalar
 from ktc.ir.walk import assigned, declared, map_body, map_stmt_exprs, stmt_exprs, used, walk, walk_expr
 
 from .base import Refused
+from .copies import is_uniform, varying_symbols
 from .order import places
 from .purity import is_movable
 
@@ -120,9 +120,9 @@ def why_not(kernel: Kernel, level: str, axis: str, strided: bool) -> Refused | N
     late = next((s for s in walk(body) if isinstance(s, Return)), None)
     if late is not None:
         return Refused("E-COARSEN-RETURN", "a return that is not a guard on the rest of the kernel", places(late))
-    varying = _varying(body, HwIndex(level, axis))
+    varying = varying_symbols(body, HwIndex(level, axis))
     for s in walk(body):
-        if isinstance(s, If | For | While) and _synchronises(s) and not _uniform(s, varying):
+        if isinstance(s, If | For | While) and _synchronises(s) and not is_uniform(s, varying):
             why = f"a barrier stands under control that depends on the {level}"
             return Refused("E-COARSEN-BARRIER", why, places(s))
     return None
@@ -141,69 +141,13 @@ def _synchronises(s: Stmt) -> bool:
     return any(isinstance(x, Barrier) for x in walk((s,)))
 
 
-def _uniform(s: If | For | While, varying: Collection[Sym | HwIndex]) -> bool:
-    return not any(_depends(e, varying) for e in stmt_exprs(s))
-
-
-# -------------------------------------------------------------------------------------------- what the copies share
-
-
-def _varying(body: Body, index: HwIndex) -> frozenset[Sym | HwIndex]:
-    """The index, and the symbols whose value may differ between copies."""
-    out: set[Sym | HwIndex] = {index}
-
-    def depends(e: Expr) -> bool:
-        return _depends(e, out)
-
-    def visit(b: Body, divergent: bool) -> None:
-        for s in b:
-            inside = divergent or (isinstance(s, If | For | While) and any(depends(e) for e in stmt_exprs(s)))
-            match s:
-                case Decl(sym=sym, init=init) if init is not None and (divergent or depends(init)):
-                    out.add(sym)
-                case Assign(sym=sym, value=value) if divergent or depends(value):
-                    out.add(sym)
-                case Store(buffer=b_, index=at, value=value) if _private(b_):
-                    if divergent or any(map(depends, (*at, value))):
-                        out.add(b_)
-                case Atomic(dst=dst) if dst is not None:
-                    out.add(dst)
-                case For(var=var) if inside:
-                    out.add(var)
-            for inner in bodies(s):
-                visit(inner, inside)
-
-    before = -1
-    while len(out) != before:
-        before = len(out)
-        visit(body, False)
-    return frozenset(out)
-
-
-def _depends(e: Expr, varying: Collection[Sym | HwIndex]) -> bool:
-    for x in walk_expr(e):
-        if isinstance(x, WarpOp) or (isinstance(x, Call) and x.effects not in ("pure", "read")):
-            return True
-        if isinstance(x, HwIndex) and x in varying:
-            return True
-        if isinstance(x, Var) and x.sym in varying:
-            return True
-        if getattr(x, "buffer", None) in varying and hasattr(x, "buffer"):
-            return True
-    return False
-
-
-def _private(b: Sym) -> bool:
-    return isinstance(b.type, Vec) or getattr(b.type, "space", "") == "local"
-
-
 # ------------------------------------------------------------------------------------------------------- the copies
 
 
 def copied(body: Body, copies: Copies) -> Body:
     """``body`` with each stretch between barriers run once per copy."""
     body = _returns_as_guards(body)
-    job = _Job(copies, _varying(body, copies.index))
+    job = _Job(copies, varying_symbols(body, copies.index))
     job.once = job.shared_by_all(body)
     job.expand(body)
     return job.run(body)
@@ -263,7 +207,7 @@ class _Job:
 
     def _kept(self, s: Stmt) -> bool:
         """Control that is executed once, with the copies inside."""
-        if not isinstance(s, If | For | While) or not _uniform(s, self.varying):
+        if not isinstance(s, If | For | While) or not is_uniform(s, self.varying):
             return False
         if _synchronises(s):
             return True

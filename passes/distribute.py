@@ -18,9 +18,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 
-from ktc.ir.analysis.affine import coefficient, polynomial
+from ktc.ir.analysis.affine import coefficient
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.extents import extent, from_polynomial, is_static
+from ktc.ir.analysis.extents import extent, is_static
+from ktc.ir.analysis.polynomial import from_polynomial, polynomial
 from ktc.ir.fold import binary, cast, fold_node, i32, is_const, product, simplify, sub
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Binary, Const, Dist, Expr, If, Level, Load, Par, Reduce, Store, Sym, Var

@@ -18,8 +18,8 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from ktc.ir.analysis.affine import same_value
 from ktc.ir.analysis.dependence import conflict, noalias
+from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.analysis.touches import touches
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Acc, Body, For, Par, Reduce, Stmt, Sym, Var, bodies

@@ -16,6 +16,16 @@ now for all but the newest ``S - 2`` groups, goes to the end of the round, in fr
 there; a group is committed in every round, so that groups can be counted. One barrier a round is left: within one, the
 buffer that is filled and the one that is read are different. With ``slack=1`` the copies run a round less ahead: the
 buffer that a round has read is filled two rounds later, not in the next, so that work on it may outlast the round.
+
+                                                after multi-buffer{loop=k_tile stages=$S by=producer}
+                                                    for k_tile in 0..n step 8
+                                                      produce k_tile / 8 % $S of $S
+                                                        par A_i ...: async_copy A_s[k_tile / 8 % $S, ..] = ...
+                                                      C  (reads A_s[k_tile / 8 % $S, ..])
+
+With ``by=producer`` no thread of the block copies: one beside them does, as far ahead as there are buffers, and each
+round waits for its own buffer alone. It copies whole boxes of matrices (``passes/lowering/bulk.py`` says which), so the
+copies must be asynchronous ones. How long a buffer rests is then for lowering to say.
 """
 
 from __future__ import annotations
@@ -24,7 +34,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ktc.ir.analysis.extents import difference
+from ktc.ir.analysis.polynomial import difference
 from ktc.ir.fold import add, cast, fold_node, i32, lt, mul, simplify, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -40,10 +50,12 @@ from ktc.ir.nodes import (
     If,
     Load,
     Par,
+    Produce,
     Stmt,
     Store,
     Sym,
     Var,
+    bodies,
     fresh,
 )  # fmt: skip
 from ktc.ir.types import I32, Array, Scalar
@@ -56,6 +68,7 @@ from .tile import counted
 from .tiles import copied, is_blocked, is_copy, paths
 
 DOMAIN = (2, 3, 4, 5)
+CLUSTERS = (1, 2, 4, 8)
 
 
 class MultiBuffer(Pass):
@@ -65,9 +78,19 @@ class MultiBuffer(Pass):
         ParamSpec("loop", "the serial loop that stages tiles", required=True),
         ParamSpec("stages", "buffers per array, 2 or more", default="$STAGES"),
         ParamSpec("slack", "rounds that a buffer rests between its use and the next copy into it", default="0"),
+        ParamSpec("by", "who copies: the threads themselves, or a producer beside them", default="threads"),
+        ParamSpec("cluster", "blocks whose producers copy for each other", default="1"),
     )
     knobs = ("STAGES: 2,3,4,5: tiles in flight, the one in use included",)
-    refusals = ("E-PLACE", "E-BUFFER-LOOP", "E-BUFFER-COPIES", "E-BUFFER-FLOW", "E-BUFFER-STAGES", "E-TILE-FORM")
+    refusals = (
+        "E-PLACE",
+        "E-ARG-RANGE",
+        "E-BUFFER-LOOP",
+        "E-BUFFER-COPIES",
+        "E-BUFFER-FLOW",
+        "E-BUFFER-STAGES",
+        "E-TILE-FORM",
+    )
 
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
@@ -96,6 +119,9 @@ class MultiBuffer(Pass):
             return sized
         kernel, n = sized
         assert n is not None
+        by = args.get("by", "threads")
+        if by not in ("threads", "producer"):
+            return Refused("E-ARG-RANGE", f"copies are made by threads or by a producer, not by {by!r}")
         loops = [s for s in found if isinstance(s, For)]
         plans = [p for s in loops if not isinstance(p := _pipeline(kernel, s), Refused)]
         if len(plans) != 1:
@@ -104,7 +130,15 @@ class MultiBuffer(Pass):
                 return why
             hint = f"say {args['loop']}.1: the loop over whole tiles"
             return Refused("E-BUFFER-LOOP", f"'{args['loop']}' is not one serial loop that stages tiles", hint=hint)
-        return Result(kernel.with_(body=_pipelined(kernel.body, plans[0], n, slack)))
+        cluster = args.get("cluster", 1)
+        if cluster not in CLUSTERS or (by == "threads" and cluster != 1):
+            known = ", ".join(map(str, CLUSTERS))
+            return Refused("E-ARG-RANGE", f"producers of {known} blocks copy for each other, not of {cluster!r}")
+        if by == "threads":
+            return Result(kernel.with_(body=_pipelined(kernel.body, plans[0], n, slack)))
+        bad = _no_producer(kernel, plans[0], slack)
+        assert isinstance(cluster, int)
+        return bad or Result(kernel.with_(body=_pipelined(kernel.body, plans[0], n, slack, producers=cluster)))
 
 
 @dataclass(frozen=True)
@@ -176,10 +210,27 @@ def _leaking(parent: Stmt, loop: For, arrays: frozenset[Sym]) -> list[str]:
     return out
 
 
-def _pipelined(body: Body, p: _Pipeline, stages: Expr, slack: int) -> Body:
+def _no_producer(kernel: Kernel, p: _Pipeline, slack: int) -> Refused | None:
+    """Why no producer can make the copies of ``p``."""
+    locs = (p.loop.loc,) if p.loop.loc else ()
+    if not p.asynchronous:
+        return Refused("E-BUFFER-COPIES", "a producer makes asynchronous copies", locs, "run async-copy first")
+    if slack:
+        return Refused("E-BUFFER-STAGES", "how long a buffer rests is derived with a producer", locs, "leave slack out")
+    inside = {id(x) for x in walk((p.loop,))}
+    for x in walk(kernel.body):
+        if id(x) in inside or isinstance(x, Alloc):
+            continue
+        own = used_in((x,)) | _destinations((x,)) if not any(True for _ in bodies(x)) else set()
+        if own & p.arrays:
+            return Refused("E-BUFFER-FLOW", "a staged array is used outside the loop too", locs)
+    return None
+
+
+def _pipelined(body: Body, p: _Pipeline, stages: Expr, slack: int, producers: int = 0) -> Body:
     """``body`` with the loop of ``p`` as a pipeline, and the arrays in ``stages`` copies; others use the first."""
     new = {a: fresh(a.name, Array(a.type.elem, (stages, *a.type.shape), "shared")) for a in p.arrays}  # type: ignore[attr-defined]
-    made = _loops(p, stages, new, slack)
+    made = _produced(p, stages, new, producers) if producers else _loops(p, stages, new, slack)
 
     def place(s: Stmt) -> Stmt | Body:
         if isinstance(s, For) and s.var == p.loop.var:
@@ -209,6 +260,20 @@ def _at(body: Body, new: Mapping[Sym, Sym], slot: Expr) -> Body:
     return map_body(body, on, read)
 
 
+def _round_number(s: For, p: _Pipeline) -> Expr:
+    """How many rounds of ``s`` came before this one."""
+    t = s.var.type
+    assert isinstance(t, Scalar)
+    return fold_node(Binary("/", difference(Var(s.var), cast(s.init, t)), cast(p.stride, t)))
+
+
+def _produced(p: _Pipeline, stages: Expr, new: Mapping[Sym, Sym], cluster: int) -> Body:
+    slot = fold_node(Binary("%", cast(_round_number(p.loop, p), I32), stages))
+    copies = tuple(x for x in p.head if isinstance(x, Par))
+    first = Produce(slot, stages, _at(copies, new, slot), cluster=cluster, loc=p.loop.loc)
+    return (dataclasses.replace(p.loop, body=(first, *_at(p.rest, new, slot))),)
+
+
 def _loops(p: _Pipeline, stages: Expr, new: Mapping[Sym, Sym], slack: int) -> Body:
     s, t = p.loop, p.loop.var.type
     assert isinstance(t, Scalar)
@@ -233,8 +298,7 @@ def _loops(p: _Pipeline, stages: Expr, new: Mapping[Sym, Sym], slack: int) -> Bo
         front = tuple(x for n in range(int(ahead.value)) for x in warm(i32(n)))
     else:
         front = (For(first, i32(0), lt(Var(first), ahead), add(Var(first), i32(1)), warm(Var(first)), unroll=0),)
-    done = difference(Var(s.var), start)
-    number = fold_node(Binary("/", done, cast(p.stride, t)))
+    number = _round_number(s, p)
     now = fold_node(Binary("%", cast(number, I32), stages))
     soon = fold_node(Binary("%", add(cast(number, I32), ahead), stages))
     nxt = copies(add(Var(s.var), mul(cast(ahead, t), p.stride)), soon)

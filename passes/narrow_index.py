@@ -19,7 +19,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ktc.ir.analysis.affine import Polynomial, polynomial
+from ktc.ir.analysis.polynomial import Polynomial, polynomial
 from ktc.ir.fold import add, cast, evaluate, mul, simplify
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import (

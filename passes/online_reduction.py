@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ktc.ir.analysis.affine import same_value
+from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.fold import add, cast, cdiv, i32, is_const, mul, product, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (

@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ktc.ir.analysis.affine import Polynomial, polynomial
+from ktc.ir.analysis.polynomial import Polynomial, minus, plus, polynomial, scaled
 from ktc.ir.fold import add, binary, both, cast, fold_node, i32, is_const, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Body, Call, Const, Expr, For, If, Par, Select, Stmt, Unary, Var
@@ -187,14 +187,14 @@ def _decided(e: Expr, s: For | Par, lo: Expr, hi: Expr) -> bool | None:
     if not isinstance(ta, Scalar) or not ta.is_int or not ta.is_signed:
         return None
     flip, strict = _LESS[e.op]
-    gap = _minus(polynomial(e.b), polynomial(e.a)) if not flip else _minus(polynomial(e.a), polynomial(e.b))
+    gap = minus(polynomial(e.b), polynomial(e.a)) if not flip else minus(polynomial(e.a), polynomial(e.b))
     least, most = _extremes(gap, s, lo, hi)
     if strict is None:  # == and !=: decided only where they cannot be equal
-        apart = _sure(least, 1) or _sure(_minus({}, most), 1)
+        apart = _sure(least, 1) or _sure(scaled(most, -1), 1)
         return None if not apart else e.op == "!="
     if _sure(least, 1 if strict else 0):
         return True
-    if _sure(_minus({}, most), 0 if strict else 1):
+    if _sure(scaled(most, -1), 0 if strict else 1):
         return False
     return None
 
@@ -215,18 +215,14 @@ def _extremes(gap: Polynomial, s: For | Par, lo: Expr, hi: Expr) -> tuple[Polyno
     atom = (Var(s.var),)
     c = gap.get(atom, 0)
     rest = {k: v for k, v in gap.items() if k != atom}
-    first, last = polynomial(lo), _minus(polynomial(hi), {(): 1})
-    at = [_minus(rest, {k: -c * v for k, v in end.items()}) for end in (first, last)]
+    first, last = polynomial(lo), minus(polynomial(hi), {(): 1})
+    at = [plus(rest, scaled(end, c)) for end in (first, last)]
     if any(Var(s.var) in k for k in rest):
         return {(_UNKNOWN,): 1}, {(_UNKNOWN,): 1}
     return (at[0], at[1]) if c >= 0 else (at[1], at[0])
 
 
 _UNKNOWN = Const(0, BOOL)
-
-
-def _minus(p: Polynomial, q: Polynomial) -> Polynomial:
-    return {k: v for k in {*p, *q} if (v := p.get(k, 0) - q.get(k, 0))}
 
 
 def _sure(p: Polynomial, at_least: int) -> bool:

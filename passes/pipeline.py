@@ -6,12 +6,13 @@ import difflib
 from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.group_copies import by_threads
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import BOOL, Decl, Expr, Knob, Sym
+from ktc.ir.nodes import AddrOf, Call, Decl, Expr, InlineAsm, Knob, Sym
 from ktc.ir.text import parse_expr, print_kernel
-from ktc.ir.types import Ptr
-from ktc.ir.verifier import Problem, verify
-from ktc.ir.walk import knobs_in, walk
+from ktc.ir.types import BOOL, Ptr
+from ktc.ir.verifier import Problem, unproved, verify
+from ktc.ir.walk import knobs_in, stmt_exprs, walk, walk_expr
 
 from .base import Pass, Refused, Result, Script, Site, Step
 from .catalogue import PASSES
@@ -51,6 +52,12 @@ def apply_script(kernel: Kernel, script: Script) -> Applied:
     """
     for step in script.steps:
         check_step(step)
+    open_question = next(iter(unproved(kernel)), None) if script.steps else None
+    if open_question is not None:
+        why = f"{open_question.message}, so no change can be shown to be safe"
+        places = () if open_question.loc is None else (open_question.loc,)
+        hint = "put the barrier where all threads of the block pass: outside the condition that threads decide"
+        return Applied(kernel, (), Refused("E-BARRIER-UNPROVED", why, places, hint), script.steps[0])
     now, results = kernel, list[Result]()
     for step in script.steps:
         result = apply_step(now, step)
@@ -70,11 +77,10 @@ def apply_step(kernel: Kernel, step: Step) -> Result | Refused:
     if missing:
         hint = f"{step.name} takes: {_signature(p)}"
         return Refused("E-ARG-MISSING", f"{step.name} needs {', '.join(missing)}", hint=hint)
-    pointer = next((s for s in walk(kernel.body) if isinstance(s, Decl) and isinstance(s.sym.type, Ptr)), None)
-    if pointer is not None:
-        why = f"'{pointer.sym.name}' points to memory that is not known here, so no change can be shown to be safe"
-        return Refused("E-POINTER-VALUE", why, () if pointer.loc is None else (pointer.loc,),
-                       "pass the buffer as a parameter of its own")  # fmt: skip
+    hidden = hidden_access(kernel)
+    if hidden is not None:
+        return hidden
+    kernel = by_threads(kernel)
     result = p.apply(kernel, args)
     if isinstance(result, Refused):
         return result
@@ -89,6 +95,21 @@ def apply_step(kernel: Kernel, step: Step) -> Result | Refused:
         if broken:
             raise PassBug(text, broken, kernel, after)
     return Result(after.with_(trace=(*kernel.trace, text)), result.notes)
+
+
+def hidden_access(kernel: Kernel) -> Refused | None:
+    """Why no pass may touch ``kernel``: it reaches memory through pointer variables, or through addresses in PTX."""
+    for s in walk(kernel.body):
+        places = () if s.loc is None else (s.loc,)
+        if isinstance(s, Decl) and isinstance(s.sym.type, Ptr):
+            why = f"'{s.sym.name}' points to memory that is not known here, so no change can be shown to be safe"
+            return Refused("E-POINTER-VALUE", why, places, "pass the buffer as a parameter of its own")
+        for x in (x for e in stmt_exprs(s) for x in walk_expr(e)):
+            in_asm = isinstance(s, InlineAsm) and isinstance(x, AddrOf)
+            if in_asm or (isinstance(x, Call) and x.fn == "shared_address"):
+                why = "inline PTX reaches memory by an address, so no change can be shown to be safe"
+                return Refused("E-POINTER-VALUE", why, places, "use the CUDA intrinsic or plain C++ for this access")
+    return None
 
 
 def check_step(step: Step) -> Pass:
@@ -124,6 +145,7 @@ def add_constraint(kernel: Kernel, text: str) -> Kernel:
 
 def sites(kernel: Kernel) -> dict[str, list[Site]]:
     """Every place where each pass applies, with ready-made arguments: the action space of a planner."""
+    kernel = by_threads(kernel)
     return {name: PASSES[name].sites(kernel) for name in PASSES}
 
 

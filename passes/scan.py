@@ -11,6 +11,10 @@ A loop is a scan when it carries one value, updated once an iteration by an asso
 uses the value only as it is after the update (inclusive) or only as it was before (exclusive). What the iterations
 write must be their own. A block takes tiles of V * T * U elements one after another; see ``lowering/scans``.
 Floating-point sums change their order.
+
+With ``block.x`` instead of the open ``seq`` each block takes one tile and looks back at those before it
+(``lowering/look_back``): one long row by the whole device. The kernel must then do nothing beside the scan, and nothing
+may use its total.
 """
 
 from __future__ import annotations
@@ -18,10 +22,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ktc.ir.analysis.affine import linear_form, same_value
-from ktc.ir.fold import cast, i32
+from ktc.ir.fold import i32
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Acc, Assign, Body, Decl, Expr, For, Level, Reduce, Scan, Stmt, Store, Sym, Var, bodies, fresh
+from ktc.ir.nodes import (
+    Assign,
+    Body,
+    Decl,
+    Expr,
+    For,
+    Level,
+    Par,
+    Reduce,
+    Scan,
+    Stmt,
+    Var,
+    bodies,
+    fresh,
+)
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_body, refresh, rename, stmt_exprs, used, used_in, walk, without
 
@@ -29,13 +46,15 @@ from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, R
 from .distribute import DOMAINS, assume, assumptions, check_levels
 from .knobs import size_argument
 from .loops import narrowest_element, required
-from .raising.loops import Accumulation, accumulation, independent, upper_bound
+from .lowering.state import has_effect
+from .raising.loops import upper_bound
+from .recurrences import recognised
 
 DEFAULT = DistSpec(
     (LevelSpec("vec", KnobRef("V")), LevelSpec("thread", KnobRef("T"), "x"), LevelSpec("unroll", KnobRef("U")),
      LevelSpec("seq"))
 )  # fmt: skip
-ORDER = ("vec", "thread", "unroll", "seq")
+ORDER = ("vec", "thread", "unroll", "seq", "block")
 THREADS = (32, 64, 128, 256, 512, 1024)
 DOCS = {"vec": "consecutive elements of a thread", "thread": "threads that share the scan",
         "unroll": "rows of vectors in a tile"}  # fmt: skip
@@ -43,14 +62,14 @@ DOCS = {"vec": "consecutive elements of a thread", "thread": "threads that share
 
 class ScanPass(Pass):
     name = "scan"
-    summary = "running sums by all threads of a block"
+    summary = "running sums by all threads of a block, or of all blocks"
     params = (
         ParamSpec("loop", "the loop that carries the running value", required=True),
         ParamSpec("map", "its distribution", default="[vec $V, thread.x $T, unroll $U, seq]"),
     )
     knobs = ("V: 1,2,4,8: lanes", "T: 32..1024: threads", "U: 1,2,4,8: vectors a thread keeps of a tile")
     refusals = ("E-PLACE", "E-SCAN-NONE", "E-SCAN-ORDER", "E-SCAN-WRITES", "E-SCAN-MAP", "E-SCAN-PLACE",
-                "E-DIST-LEVELS", "E-DIST-AXIS")  # fmt: skip
+                "E-SCAN-BLOCKS", "E-DIST-LEVELS", "E-DIST-AXIS")  # fmt: skip
     flags = ("reassociates",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
@@ -58,7 +77,13 @@ class ScanPass(Pass):
             return []
         found = [s for s in walk(kernel.body) if isinstance(s, For) and isinstance(recognised(s), Scan)]
         text = "map=[vec $V, thread.x $T, unroll $U, seq]"
-        return [Site(f"scan{{loop={s.var.name} {text}}}", "the running value by a block of threads") for s in found]
+        sites = [Site(f"scan{{loop={s.var.name} {text}}}", "the running value by a block of threads") for s in found]
+        for s in found:
+            free = next((a for a in "xyz" if _check_alone(kernel, s, a) is None), "")
+            if free:
+                wide = text.replace("seq", f"block.{free}")
+                sites.append(Site(f"scan{{loop={s.var.name} {wide}}}", "the running value by all blocks"))
+        return sites
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
         bad = required(args, "loop")
@@ -75,6 +100,8 @@ class ScanPass(Pass):
         if not isinstance(spec, DistSpec):
             return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [vec $V, thread.x $T, unroll $U, seq]")
         refused = check_levels(_sum(made), spec) or _check_map(made, spec) or _check_place(kernel, loop)
+        if not refused and spec.levels[-1].kind == "block":
+            refused = _check_alone(kernel, loop, spec.levels[-1].axis or "x")
         if refused:
             return refused
         sized = _levels(kernel, made, spec)
@@ -93,60 +120,6 @@ class ScanPass(Pass):
         return Result(settled.with_(flags=flags), (f"{loop.var.name}: {'ex' * made.exclusive}scan",))
 
 
-def recognised(loop: For) -> Scan | Refused:
-    """``loop`` as a scan over the variable it carries, without a distribution."""
-    locs = (loop.loc,) if loop.loc else ()
-    hi, step, t = upper_bound(loop.cond, loop.var), linear_form(loop.step, {loop.var}), loop.var.type
-    unit = step is not None and same_value(step.coeffs.get(loop.var, i32(0)), i32(1)) and same_value(step.rest, i32(1))
-    mine = set(declared(loop.body))
-    carried = assigned(loop.body) - mine - {s.buffer for s in walk(loop.body) if isinstance(s, Store)}
-    if hi is None or not unit or not isinstance(t, Scalar) or len(carried) != 1:
-        return Refused("E-SCAN-NONE", f"'{loop.var.name}' does not count up and carry one value", locs)
-    (sym,) = carried
-    if used(hi) & (assigned(loop.body) | mine):
-        return Refused("E-SCAN-NONE", f"the end of '{loop.var.name}' moves", locs)
-    updates = [k for k, s in enumerate(loop.body) if isinstance(s, Assign) and s.sym == sym]
-    at = updates[0] if len(updates) == 1 else -1
-    first = loop.body[at]
-    update: Accumulation | None = accumulation(first) if at >= 0 and isinstance(first, Assign) else None
-    if update is None or sym in used(update.value) or _assigns(without(loop.body, first), sym):
-        return Refused("E-SCAN-NONE", f"'{sym.name}' is not updated once an iteration by one operation", locs)
-    before, after = loop.body[:at], loop.body[at + 1 :]
-    if sym in used_in(before) and sym in used_in(after):
-        why = f"'{sym.name}' is used both before and after its update"
-        return Refused("E-SCAN-ORDER", why, locs, "keep the value that was there before in a variable of its own")
-    inner = tuple(s for s in before if isinstance(s, Decl) and sym not in used_in((s,)))
-    changed = assigned(loop.body)
-    if any(s.sym in changed for s in inner) or used(update.value) & (mine - {s.sym for s in inner}):
-        return Refused("E-SCAN-ORDER", f"what '{sym.name}' is updated by is itself changed in the iteration", locs)
-    rest = (*(s for s in before if not any(s is d for d in inner)), *after)
-    if sym not in used_in(rest):
-        why = f"nothing in '{loop.var.name}' uses '{sym.name}' on the way: it is a sum, not a scan"
-        return Refused("E-SCAN-NONE", why, locs, "split-reduction spreads sums")
-    plain = all(isinstance(s, Decl | Store) for s in rest) and not _loads_between(rest, inner)
-    why = independent(loop.var, loop.body)
-    if why or not plain:
-        return Refused("E-SCAN-WRITES", why or "the iterations do more than declare and store values", locs)
-    acc = Acc(sym, update.op, Var(sym), update.value)
-    exclusive = sym in used_in(before)
-    return Scan(acc, loop.var, cast(loop.init, t), cast(hi, t), (), inner, rest, exclusive, loc=loop.loc,
-                comments=loop.comments, tags=loop.tags)  # fmt: skip
-
-
-def _assigns(body: Body, sym: Sym) -> bool:
-    return sym in assigned(body)
-
-
-def _loads_between(rest: Body, inner: Body) -> bool:
-    """Whether a declaration of ``rest`` reads what a store before it in ``rest`` wrote."""
-    written: set[Sym] = set()
-    for s in rest:
-        if isinstance(s, Decl) and s.init is not None and used(s.init) & written:
-            return True
-        written |= {s.buffer} if isinstance(s, Store) else set()
-    return False
-
-
 def _sum(s: Scan) -> Reduce:
     """``s`` as far as its accesses and range go."""
     return Reduce((s.acc,), s.var, s.lo, s.hi, s.dist, (*s.body, *s.then), loc=s.loc)
@@ -157,9 +130,10 @@ def _check_map(s: Scan, spec: DistSpec) -> Refused | None:
     kinds = [lv.kind for lv in spec.levels]
     last = spec.levels[-1] if kinds else None
     in_order = set(kinds) <= set(ORDER) and kinds == sorted(kinds, key=ORDER.index) and len(set(kinds)) == len(kinds)
-    whole = "thread" in kinds and last is not None and last.n is None and last.kind == "seq"
-    if not in_order or not whole or any(lv.axis not in ("", "x") for lv in spec.levels):
-        why = "a scan's levels are vec, thread.x, unroll and an open seq, in this order"
+    whole = "thread" in kinds and last is not None and last.n is None and last.kind in ("seq", "block")
+    in_order = in_order and not {"seq", "block"} <= set(kinds)
+    if not in_order or not whole or any(lv.axis not in ("", "x") for lv in spec.levels if lv.kind != "block"):
+        why = "a scan's levels are vec, thread.x, unroll and an open seq or block, in this order"
         return Refused("E-SCAN-MAP", why, locs)
     threads = next(lv.n for lv in spec.levels if lv.kind == "thread")
     if isinstance(threads, str) or (isinstance(threads, int) and threads % 32):
@@ -179,6 +153,38 @@ def _check_place(kernel: Kernel, loop: For) -> Refused | None:
     return None
 
 
+def _check_alone(kernel: Kernel, loop: For, axis: str) -> Refused | None:
+    """A scan over the blocks of ``axis``: each iteration of the loops around it has blocks of its own, whose number the
+    launcher can tell, and they do nothing else."""
+    locs = (loop.loc,) if loop.loc else ()
+    hint = "scan{loop=... map=[..., seq]} gives each row one block"
+    carried = assigned(loop.body) - set(declared(loop.body))
+    known = {p.sym for p in kernel.params}
+    body, ends = kernel.body, [loop.init, upper_bound(loop.cond, loop.var)]
+    while True:
+        *before, last = body
+        if any(has_effect(s) for s in before) or not any(x is loop for x in walk((last,))):
+            return Refused("E-SCAN-BLOCKS", "there is other work beside the scan, in every block", locs, hint)
+        if last is loop:
+            break
+        single = isinstance(last, Par) and len(last.dist) == 1 and last.dist[0].kind == "block"
+        if not isinstance(last, Par) or not single or last.dist[0].n is not None:
+            name = getattr(getattr(last, "var", None), "name", "a condition")
+            why = f"'{name}', around the scan, does not give each iteration blocks of its own"
+            return Refused("E-SCAN-BLOCKS", why, locs, f"distribute{{loop={name} map=[block.y]}} first")
+        if (last.dist[0].axis or "x") == axis:
+            why = f"'{last.var.name}', around the scan, is spread over block.{axis}, too"
+            return Refused("E-DIST-AXIS", why, locs, f"distribute{{loop={last.var.name} map=[block.y]}} first")
+        ends += [last.lo, last.hi]
+        body = last.body
+    if any(used(e) - known for e in ends if e is not None):
+        return Refused("E-SCAN-BLOCKS", "how many tiles there are is not known at launch", locs, hint)
+    others = without(kernel.body, loop)
+    if carried & used_in(others):
+        return Refused("E-SCAN-BLOCKS", "the total is used after the scan, and one block alone has it", locs, hint)
+    return None
+
+
 def _levels(kernel: Kernel, s: Scan, spec: DistSpec) -> tuple[Kernel, tuple[Level, ...]] | Refused:
     widest = 16 // narrowest_element(_sum(s))
     domains = {**DOMAINS, "vec": tuple(v for v in DOMAINS["vec"] if v <= widest), "thread": THREADS}
@@ -189,7 +195,7 @@ def _levels(kernel: Kernel, s: Scan, spec: DistSpec) -> tuple[Kernel, tuple[Leve
         if isinstance(sized, Refused):
             return sized
         kernel, n = sized
-        dist.append(Level(lv.kind, n, "x" if lv.kind in ("thread", "block") else ""))
+        dist.append(Level(lv.kind, n, (lv.axis or "x") if lv.kind in ("thread", "block") else ""))
     return kernel, tuple(dist)
 
 

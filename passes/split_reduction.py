@@ -26,7 +26,8 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import linear_form, same_value
+from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.fold import add, binary, cast, i32, is_const, mul, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (

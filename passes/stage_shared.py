@@ -42,6 +42,7 @@ from ktc.ir.nodes import (
     Par,
     RawStmt,
     Reduce,
+    Scan,
     Select,
     Stmt,
     Sym,
@@ -257,7 +258,7 @@ def _loads(
 ) -> Iterator[tuple[Load | None, tuple[Loop, ...], bool]]:
     """(load, loops of the region around it, whether it may be skipped) for each access; None: not a plain load."""
     for s in body:
-        inner = (*loops, s) if isinstance(s, For | Par | Reduce) else loops
+        inner = (*loops, s) if isinstance(s, For | Par | Reduce | Scan) else loops
         for e in stmt_exprs(s):
             for load, lazy in _in_expr(e, buffer, False):
                 yield load, inner, guarded or lazy

@@ -12,9 +12,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import Polynomial, linear_form, polynomial, same_value, strip_casts
+from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.analysis.extents import difference, from_polynomial
+from ktc.ir.analysis.polynomial import (
+    Polynomial,
+    difference,
+    from_polynomial,
+    minus,
+    polynomial,
+    same_value,
+    strip_casts,
+)
 from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import add, binary, both, cast, fold_node, i32, lt, mul
 from ktc.ir.kernel import Kernel
@@ -114,7 +122,7 @@ def sweep_of(kernel: Kernel, swap: tuple[str, str]) -> Sweep | Refused:
     intervals: list[tuple[Interval, ...]] = []
     halo = [0] * len(band)
     for load in {x.index: x for x in all_exprs(body) if isinstance(x, Load) and x.buffer.name == swap[0]}.values():
-        at = _coordinates(_minus(polynomial(expand(load.index[0], names)), rest), monomials, band)
+        at = _coordinates(minus(polynomial(expand(load.index[0], names)), rest), monomials, band)
         reaches = [_reach(c, s) for c, s in zip(at, band)]
         if any(r is None for r in reaches):
             why = f"where '{load.buffer.name}' is read is not a constant distance from where it is written"
@@ -280,10 +288,6 @@ def _is_whole(band: Sequence[Par], strides: Sequence[tuple[Expr, ...]]) -> bool:
     return all(
         row is not None and same_value(from_polynomial({row: 1}, s.hi.type), s.hi) for row, s in zip(rows, band[1:])
     )
-
-
-def _minus(a: Polynomial, b: Polynomial) -> Polynomial:
-    return {k: v for k in {**a, **b} if (v := a.get(k, 0) - b.get(k, 0))}
 
 
 def _plus(e: Expr, k: int) -> Expr:

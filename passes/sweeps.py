@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ktc.ir.analysis.affine import same_value
+from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import Acc, Binary, Body, Decl, Expr, Load, Par, Reduce, Select, Stmt, Store, Sym, Var, bodies, fresh
 from ktc.ir.types import Array, Ptr, Scalar

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import polynomial, same_value
 from ktc.ir.analysis.extents import extent_of
-from ktc.ir.analysis.footprint import Footprint, Side, within
+from ktc.ir.analysis.footprint import Footprint, Loop, Side, within
+from ktc.ir.analysis.polynomial import polynomial, same_value
 from ktc.ir.fold import add, binary, both, cdiv, fold_node, i32, is_const, mul, product, simplify
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import (
@@ -186,7 +186,7 @@ def _inside(a: tuple[_Span, ...], b: tuple[_Span, ...]) -> bool:
     )
 
 
-def _nonempty(loop: For | Par | Reduce, path: tuple[Stmt, ...]) -> bool:
+def _nonempty(loop: Loop, path: tuple[Stmt, ...]) -> bool:
     """Whether ``loop`` runs at least once wherever the region does: a tile that exists has elements."""
     reach = extent_of(loop)
     if reach is None or reach.cap is None:

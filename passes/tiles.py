@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
-from ktc.ir.analysis.affine import polynomial, same_value
-from ktc.ir.analysis.extents import extent, from_polynomial
+from ktc.ir.analysis.extents import extent
+from ktc.ir.analysis.polynomial import from_polynomial, polynomial, same_value
 from ktc.ir.fold import add, cast, fold_node, i32, is_const, mul, product
 from ktc.ir.nodes import (
     Alloc,
@@ -37,6 +37,7 @@ from ktc.ir.nodes import (
     bodies,
     fresh,
 )  # fmt: skip
+from ktc.ir.storage import is_local_array
 from ktc.ir.types import I32, Array, Ptr, Scalar
 from ktc.ir.walk import map_body, refresh, stmt_exprs, substitute, walk, walk_expr
 
@@ -187,7 +188,7 @@ def harmless(body: Body, readable: Collection[Sym]) -> bool:
     for s in walk(body):
         if not isinstance(s, Decl | Assign | Store | Alloc | If | For | Par | Reduce | Eval):
             return False
-        if isinstance(s, Store) and not _private(s.buffer):
+        if isinstance(s, Store) and not is_local_array(s.buffer):
             return False
         if not all(_pure(x, readable) for e in stmt_exprs(s) for x in walk_expr(e)):
             return False
@@ -196,13 +197,9 @@ def harmless(body: Body, readable: Collection[Sym]) -> bool:
 
 def _pure(x: Expr, readable: Collection[Sym]) -> bool:
     if isinstance(x, Load):
-        return _private(x.buffer) or x.buffer in readable
+        return is_local_array(x.buffer) or x.buffer in readable
     if isinstance(x, Binary) and x.op in ("/", "%") and isinstance(x.type, Scalar) and not x.type.is_float:
         return is_const(x.b) and not is_const(x.b, 0)
     if isinstance(x, Raw | WarpOp):
         return False
     return not isinstance(x, Call) or x.effects == "pure"
-
-
-def _private(b: Sym) -> bool:
-    return isinstance(b.type, Array) and b.type.space == "local"

@@ -6,9 +6,14 @@ The exact checks run on small, awkward sizes. Here two device results meet, both
 
 per element, NaN and infinities in the same places, integers to the bit. A misplaced, missing or doubled element of
 ordinary data exceeds this by orders of magnitude; rounding in another order does not come near.
+
+rms(g) stands for what rounding errors are relative to where terms cancel. The few elements of a sum to a scalar say
+nothing of it: there their *spread* does, the root of the sum of the squares of their terms (``verification/moments``).
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +25,19 @@ UNIT_ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0*
                  "float32": U_F32, "float64": 2.0**-53}  # fmt: skip
 
 
-def disagreement(name: str, want: np.ndarray, got: np.ndarray) -> str:
-    """'' if ``got`` agrees with ``want``, else the worst element and by how much it is off."""
+FEW_ELEMENTS = 64
+"""Fewer elements than this are no sample of how widely they spread."""
+
+
+def disagreement(name: str, want: np.ndarray, got: np.ndarray, spread: np.ndarray | None = None) -> str:
+    """'' if ``got`` agrees with ``want``, else the worst element and by how much it is off.
+
+    ``spread``: of each element, of its shape; it counts for an output of few elements.
+    """
     a, b = want.reshape(-1), got.reshape(-1)
     if a.dtype.name not in UNIT_ROUNDOFF:
         return _first_difference(name, want, a != b)
-    scale = _rms(a)
+    scale = scale_of(a, spread)
     allowed = 4 * UNIT_ROUNDOFF[a.dtype.name] + (64 * U_F32 if a.dtype.name != "float64" else 0)
     for start in range(0, a.size, CHUNK):
         g, h = (x[start : start + CHUNK].astype(np.float64) for x in (a, b))
@@ -38,6 +50,12 @@ def disagreement(name: str, want: np.ndarray, got: np.ndarray) -> str:
             place = [int(i) for i in np.unravel_index(start + at, want.shape)]
             return f"{name}{place} is {h[at]:.9g}, the original has {g[at]:.9g}"
     return ""
+
+
+def scale_of(values: np.ndarray, spread: np.ndarray | None = None) -> Any:
+    """What errors of ``values`` are relative to beside themselves: their rms; of few, their own spreads if larger."""
+    rms = _rms(values.reshape(-1))
+    return rms if spread is None or values.size >= FEW_ELEMENTS else np.maximum(rms, spread.reshape(values.shape))
 
 
 def _first_difference(name: str, want: np.ndarray, differs: np.ndarray) -> str:

@@ -91,7 +91,7 @@ def work_of(workload: Workload, inputs: Mapping[str, Any], kernel: Kernel | None
 
 def count_flops(kernel: Kernel, args: Mapping[str, Any]) -> float:
     """Floating-point operations of one launch; an upper count where branches depend on data, 0 where loops do."""
-    env = {**kernel.knob_values, **{k: int(v) for k, v in args.items() if not isinstance(v, np.ndarray | float)}}
+    env = kernel.environment({k: int(v) for k, v in args.items() if not isinstance(v, np.ndarray | float)})
     threads = 1.0
     if not kernel.is_parallel:
         if kernel.launch is None:

@@ -22,6 +22,10 @@ Columns = Mapping[str, np.ndarray]
 """One integer array per knob, broadcastable against each other."""
 
 
+PARAMETER = "#"
+"""Marks the values of parameters among the columns: a knob may be called as a parameter is."""
+
+
 @dataclass(frozen=True)
 class Constraint:
     """A predicate over the knobs ``names``; ``text`` is its Python spelling, for messages and interchange files."""
@@ -42,11 +46,12 @@ def from_expr(e: Expr, envs: Sequence[Mapping[str, int]], knobs: frozenset[str])
     """
     names = frozenset(x.name for x in walk_expr(e) if isinstance(x, Knob) and x.name in knobs)
     # a parameter only matters by its value: scenarios that agree on the parameters used are one environment
-    used = {x.sym.name if isinstance(x, Var) else x.name for x in walk_expr(e) if isinstance(x, Var | Knob)} - names
+    used = {x.sym.name for x in walk_expr(e) if isinstance(x, Var)}
+    used |= {x.name for x in walk_expr(e) if isinstance(x, Knob)} - names
     distinct = {tuple((n, env[n]) for n in sorted(used) if n in env) for env in envs} or {()}
 
     def holds(columns: Columns) -> np.ndarray:
-        verdicts = [_truth(e, {**columns, **{n: np.asarray(v) for n, v in env}}) for env in distinct]
+        verdicts = [_truth(e, {**columns, **{PARAMETER + n: np.asarray(v) for n, v in env}}) for env in distinct]
         return functools.reduce(np.logical_and, verdicts)
 
     return Constraint(names, holds, python_text(e))
@@ -74,9 +79,9 @@ def _eval(e: Expr, columns: Columns) -> Value:
                 return _UNKNOWN
             return np.asarray(int(v), np.int64 if abs(v) < 1 << 62 else object), _KNOWN
         case Knob(name=name):
-            return (columns[name], _KNOWN) if name in columns else _UNKNOWN
+            return _column(columns, name, PARAMETER + name)
         case Var(sym=sym):
-            return (columns[sym.name], _KNOWN) if sym.name in columns else _UNKNOWN
+            return _column(columns, PARAMETER + sym.name)
         case Cast(to=Scalar() as to, x=x) if not to.is_float:
             return _eval(x, columns)
         case Unary(op=op, x=x):
@@ -95,6 +100,11 @@ def _eval(e: Expr, columns: Columns) -> Value:
             values, knowns = zip(*(_eval(x, columns) for x in args))
             return functools.reduce(_FUNCS[fn], values) if len(values) > 1 else _FUNCS[fn](values[0]), _all(knowns)
     return _UNKNOWN
+
+
+def _column(columns: Columns, *names: str) -> Value:
+    """The first of ``names`` that there is."""
+    return next(((columns[n], _KNOWN) for n in names if n in columns), _UNKNOWN)
 
 
 def _all(knowns: Sequence[np.ndarray]) -> np.ndarray:
@@ -149,9 +159,9 @@ def magnitude(e: Expr, columns: Mapping[str, int]) -> int:
         case Const(value=v):
             return abs(int(v)) if not isinstance(v, float) else 0
         case Knob(name=name):
-            return columns.get(name, 0)
+            return columns.get(name, columns.get(PARAMETER + name, 0))
         case Var(sym=sym):
-            return columns.get(sym.name, 0)
+            return columns.get(PARAMETER + sym.name, 0)
         case Binary(op=op, a=a, b=b):
             x, y = magnitude(a, columns), magnitude(b, columns)
             if op == "<<":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ktc.backends.base import DeviceInfo
+from ktc.ir.bulk import launched_block
 from ktc.ir.fold import add, cast, is_const, mul
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Alloc, Binary, Const, Expr
@@ -42,9 +43,10 @@ def device_limits(kernel: Kernel, device: DeviceInfo) -> tuple[Expr, ...]:
     """Conditions on threads per block, extents by axis and shared memory; those that always hold are left out."""
     if kernel.launch is None:
         return ()
-    limits = [(_product(kernel.launch.block), device.max_threads_per_block)]
+    block = launched_block(kernel)
+    limits = [(_product(block), device.max_threads_per_block)]
     limits.append((shared_bytes(kernel, kernel.launch), device.shared_per_block))
-    for extents, maxima in zip((kernel.launch.block, kernel.launch.grid), AXES.get(device.backend, ((), ()))):
+    for extents, maxima in zip((block, kernel.launch.grid), AXES.get(device.backend, ((), ()))):
         limits += list(zip(extents, maxima))
     return tuple(
         Binary("<=", cast(e, I64), Const(limit, I64))

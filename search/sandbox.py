@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib.util
 import os
 import sys
 import tempfile
@@ -70,15 +71,26 @@ def describe() -> str:
 
 
 def writable_folders(own: Path) -> list[Path]:
-    """Where a worker may write: its folder, temporary files, the compilers' and drivers' caches, devices."""
+    """Where a worker may write: its folder, temporary files, the compilers' and drivers' caches, devices.
+
+    Caches that a user has not filled yet are made: a confined worker could not, and no rule can name what is not there.
+    """
+    caches = _cache_folders()
+    for folder in caches:
+        with contextlib.suppress(OSError):  # a home that cannot be written to: the folder's owner says so
+            folder.mkdir(parents=True, exist_ok=True)
+    paths = (own, Path(tempfile.gettempdir()), *caches, Path("/dev"), Path("/proc"))
+    return [p for p in paths if p.exists()]
+
+
+def _cache_folders() -> list[Path]:
     home = Path.home()
-    cache_home = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    named = [
-        os.environ.get(n)
-        for n in ("KTC_CACHE", "CUPY_CACHE_DIR", "POCL_CACHE_DIR", "NUMBA_CACHE_DIR", "CUDA_CACHE_PATH")
-    ]
-    paths = [own, Path(tempfile.gettempdir()), cache_home, home / ".cupy", home / ".nv", *(Path(n) for n in named if n)]
-    return [p for p in (*paths, Path("/dev"), Path("/proc")) if p.exists()]
+    named = ("KTC_CACHE", "CUPY_CACHE_DIR", "POCL_CACHE_DIR", "NUMBA_CACHE_DIR", "CUDA_CACHE_PATH")
+    folders = [Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")]
+    folders += [Path(folder) for name in named if (folder := os.environ.get(name))]
+    if importlib.util.find_spec("cupy"):
+        folders += [home / ".cupy", home / ".nv"]
+    return folders
 
 
 def confine(folders: Iterable[Path]) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import KnobDecl
-from ktc.ir.nodes import Binary, Expr, Knob, i32
+from ktc.ir.nodes import KNOB_MARK, Binary, Expr, Knob, i32
 
 from .constraints import Constraint, from_expr
 from .feasible import Component, component, enumerate_components
@@ -147,7 +147,10 @@ class Space:
         out = {k.name: int(config.get(k.name, k.default if k.value is None else k.value)) for k in self.knobs}
         for k in self.knobs:
             if k.name in self._active:
-                on = [evaluate(self._active[k.name], {**e, **out}) for e in self._envs or [{}]]
+                on = [
+                    evaluate(self._active[k.name], {**e, **{KNOB_MARK + n: v for n, v in out.items()}})
+                    for e in self._envs or [{}]
+                ]
                 if not any(v is None or v for v in on):
                     out[k.name] = k.default
         return out

@@ -18,8 +18,10 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Repeat
 from ktc.ir.text import parse_kernel
 
-from .agreement import disagreement
+from .agreement import FEW_ELEMENTS, disagreement
 from .timing import rotation
+from .verification.differential import unordered
+from .verification.moments import spreads
 from .verification.sweeps import in_step, launch_in_step
 from .worker_protocol import code_from_json, device_to_json, inputs_from_json, save_array, timing_to_json
 
@@ -98,10 +100,10 @@ class Measurer:
         return {"outputs": {n: save_array(a, self.folder) for n, a in got.items()}}
 
     def verify(self, m: Mapping[str, Any]) -> dict[str, Any]:
-        """Original against candidate on this device, by :func:`ktc.search.gate.differential` (or as twins)."""
+        """Original against candidate on this device, by :func:`ktc.search.verification.differential` (or as twins)."""
         from ktc.ir.workload import Workload
 
-        from .gate import differential, twin_differential
+        from .verification import differential, twin_differential
 
         (a, exe_a), (b, exe_b) = self._executable(m["original"]), self._executable(m["code"])
         same: dict[str, Any] = {"variant": m["variant"], "sizes": m["sizes"], "seed": m["seed"]}
@@ -125,8 +127,13 @@ class Measurer:
         out: dict[str, Any] = {"resources": dict(exe.resources), "copies": len(sets), "bytes": on_device.bytes}
         if m.get("baseline"):
             source, base = self._executable(m["baseline"])
-            repeat = (in_step(source.kernel, code.kernel) or source.kernel).repeat
-            out["disagreement"] = self._disagreement(base, exe, on_device, repeat)  # and a broken baseline fails here
+            paced = in_step(source.kernel, code.kernel)
+            if paced is None:
+                return {"status": "wrong", "message": "a launch does no whole number of the source's sweeps"}
+            # a broken baseline fails, too
+            out["disagreement"] = self._disagreement(
+                (source, base), exe, on_device, paced.repeat
+            )  # a broken baseline fails
             sweeps = sweeps // source.kernel.sweeps
             on_device.reset(self.runtime)
             first, second, ratio = self.runtime.time_pair((base, sets), (exe, sets), budget_s=m["budget_s"])
@@ -135,8 +142,13 @@ class Measurer:
         else:
             out["timing"] = timing_to_json(self.runtime.time(exe, sets, budget_s=m["budget_s"]).shared(sweeps))
         self.runtime.synchronize()
-        if self._fingerprint(exe, on_device) != before:
-            return {"status": "wrong", "message": "the results change from one launch to the next"}
+        after = self._fingerprint(exe, on_device)
+        if changed := {n for n in after if after[n] != before[n]}:
+            free = changed <= unordered(code.kernel)  # sums by atomics come in any order
+            apart = self._disagreement((code, exe), exe, on_device, None) if free else ""
+            if apart or not free:
+                message = f"the results change from one launch to the next{': ' * bool(apart)}{apart}"
+                return {"status": "wrong", "message": message}
         return out
 
     # ------------------------------------------------------------------------------------------------------- helpers
@@ -178,9 +190,12 @@ class Measurer:
         self._sets.move_to_end(key)
         return self._sets[key]
 
-    def _disagreement(self, base: Executable, exe: Executable, data: Resident, repeat: Repeat | None) -> str:
-        """How the outputs of ``exe`` on the timed inputs differ from those of ``base``, launched as ``repeat`` says; ''
-        if they agree."""
+    def _disagreement(
+        self, original: tuple[Emitted, Executable], exe: Executable, data: Resident, repeat: Repeat | None
+    ) -> str:
+        """How the outputs of ``exe`` on the timed inputs differ from those of ``original``, launched as ``repeat``
+        says; '' if they agree."""
+        source, base = original
         kept = []
         for e, how in ((base, repeat), (exe, None)):
             args = data.reset(self.runtime, 1)[0]
@@ -189,12 +204,14 @@ class Measurer:
             self.runtime.synchronize()
             held = {**args, how.swap[1]: spare} if how is not None and spare is not None and at == how.swap[0] else args
             kept.append({n: self.runtime.to_host(held[n], data.host[n]) for n in data.outputs})
-        found = (disagreement(n, kept[0][n], kept[1][n]) for n in data.outputs)
-        return next((f for f in found if f), "")
+        found = [n for n in data.outputs if disagreement(n, kept[0][n], kept[1][n])]
+        few = any(data.host[n].size < FEW_ELEMENTS for n in found) and (repeat is None or repeat.launches == 1)
+        wide = spreads(self.runtime, source, data.host, data.outputs) if few else {}
+        return next((f for n in found if (f := disagreement(n, kept[0][n], kept[1][n], wide.get(n)))), "")
 
-    def _fingerprint(self, exe: Executable, data: Resident) -> list[str]:
-        """Checksums of the outputs of one launch on pristine inputs."""
+    def _fingerprint(self, exe: Executable, data: Resident) -> dict[str, str]:
+        """Checksums of the outputs of one launch on pristine inputs, by name."""
         args = data.reset(self.runtime, 1)[0]
         exe.launch(args)
         self.runtime.synchronize()
-        return [self.runtime.checksum(args[n]) for n in data.outputs]
+        return {n: self.runtime.checksum(args[n]) for n in data.outputs}

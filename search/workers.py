@@ -146,13 +146,15 @@ class LocalExecutor:
 
     def _compile(self, request: Mapping[str, Any]) -> Reply:
         worker: Worker | None = getattr(self._compilers, "worker", None)
+        allowed = self.deadlines.compile
         if worker is None or not worker.alive:
             worker = self._compilers.worker = Worker("compile", self.name, self.folder)
             self._all_compilers.append(worker)
+            allowed += self.deadlines.start  # the first answer waits for imports as well
         try:
-            return _reply(worker.ask(request, self.deadlines.compile))
+            return _reply(worker.ask(request, allowed))
         except WorkerHung:
-            message = f"the compiler did not finish within {self.deadlines.compile:g} s"
+            message = f"the compiler did not finish within {allowed:g} s"
         except (WorkerDied, ProtocolError) as e:
             message = f"the compiler failed: {e}"
         worker.kill()

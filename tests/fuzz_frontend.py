@@ -293,9 +293,13 @@ def check(seed: int, index: int) -> dict[str, object]:
 
 
 OPENED: list[str] = []
+CACHE = os.path.expanduser(os.environ.get("KTC_CACHE", "~/.cache/ktc"))
+"""Where tables of ktc's own grammars are kept between runs."""
 OWN = tuple(
     dict.fromkeys(
-        os.path.realpath(p) for p in (sys.prefix, sys.base_prefix, Path(__file__).parent.parent, *sys.path) if str(p)
+        os.path.realpath(p)
+        for p in (sys.prefix, sys.base_prefix, Path(__file__).parent.parent, CACHE, *sys.path)
+        if str(p)
     )
 )
 

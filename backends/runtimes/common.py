@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from ktc.ir.bulk import launched_block
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Param
@@ -46,7 +47,7 @@ def geometry(kernel: Kernel, args: Mapping[str, object]) -> Geometry:
         raise KtcError(
             "E-LAUNCH-UNKNOWN", f"{kernel.name} has no launch geometry", kernel.loc, "give [launch] in the workload"
         )
-    env: dict[str, int] = {**kernel.knob_values, **{k: int(v) for k, v in args.items() if _is_integer(v)}}  # type: ignore[call-overload]
+    env = integers(kernel, args)
 
     def value(e: Expr, what: str) -> int:
         v = evaluate(e, env)
@@ -57,12 +58,18 @@ def geometry(kernel: Kernel, args: Mapping[str, object]) -> Geometry:
         return int(v)
 
     grid, block = (
-        [value(e, what) for e in dims] for what, dims in (("grid", kernel.launch.grid), ("block", kernel.launch.block))
+        [value(e, what) for e in dims]
+        for what, dims in (("grid", kernel.launch.grid), ("block", launched_block(kernel)))
     )
     shared = (
         value(kernel.launch.dynamic_shared, "dynamic shared size") if kernel.launch.dynamic_shared is not None else 0
     )
     return Geometry(tuple(grid), tuple(block), shared or dynamic_bytes(kernel, env))  # type: ignore[arg-type]
+
+
+def integers(kernel: Kernel, args: Mapping[str, object]) -> dict[str, int]:
+    """Integer arguments and knobs by name: what launch expressions are made of."""
+    return kernel.environment({k: int(v) for k, v in args.items() if _is_integer(v)})  # type: ignore[call-overload]
 
 
 def _is_integer(v: object) -> bool:
@@ -114,7 +121,7 @@ class Scratch:
         missing = [p for p in self._params if p.sym.name not in args]
         if not missing:
             return args
-        env = {**self._kernel.knob_values, **{k: int(v) for k, v in args.items() if _is_integer(v)}}  # type: ignore[call-overload]
+        env = integers(self._kernel, args)
         return {**args, **{p.sym.name: self._buffer(p, env) for p in missing}}
 
     def _buffer(self, p: Param, env: Mapping[str, int]) -> Any:

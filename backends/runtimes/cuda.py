@@ -9,14 +9,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from ktc.ir.bulk import tensor_maps
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.nodes import is_cooperative
 from ktc.ir.types import Ptr, Scalar
 
 from ..base import CompileFailure, DeviceInfo, Emitted, Executable
 from ..device_table import peaks_of
+from . import tensor_map
 from .checksum import cuda_checksum
-from .common import NUMPY_SCALAR, Geometry, Sampler, Scratch, TimedRuntime, geometry, need, scalar, signature
+from .common import NUMPY_SCALAR, Geometry, Sampler, Scratch, TimedRuntime, geometry, integers, need, scalar, signature
 from .nvrtc import compile_cubin
 from .symbols import Symbols, file_scope
 
@@ -49,6 +51,7 @@ class CudaExecutable:
             code.kernel, self._module.get_global_var, runtime.copy_bytes, cp.cuda.driver.CUDADriverError
         )
         self._scratch = Scratch(code.kernel, runtime.to_device)
+        self._maps = tensor_maps(code.kernel)
         self._raised = 0
         self._cooperative = is_cooperative(code.kernel.body)
 
@@ -63,7 +66,12 @@ class CudaExecutable:
         """The kernel's arguments; variables at file scope are set."""
         args = self._scratch.complete(args)
         self._symbols.set(args)
-        return tuple(_argument(need(args, n), t) for n, t in self._signature)
+        packed = tuple(_argument(need(args, n), t) for n, t in self._signature)
+        if not self._maps:
+            return packed
+        env = integers(self.code.kernel, args)
+        maps = (tensor_map.encode(m, need(args, m.src.name).data.ptr, env) for m in self._maps)
+        return tensor_map.Packed((*packed, *maps))
 
     def launch_packed(self, g: Geometry, packed: tuple) -> None:
         cp = self._runtime.cp
@@ -73,6 +81,13 @@ class CudaExecutable:
                 attribute = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 cp.cuda.driver.funcSetAttribute(self._fn.ptr, attribute, g.shared)
                 self._raised = g.shared
+            if isinstance(packed, tensor_map.Packed):
+                error = tensor_map.launch(
+                    self._fn.ptr, g.grid, g.block, packed, g.shared, cp.cuda.get_current_stream().ptr
+                )
+                if error:
+                    raise cp.cuda.driver.CUDADriverError(error)
+                return
             self._fn(g.grid, g.block, packed, g.shared, enable_cooperative_groups=self._cooperative)
         except cp.cuda.driver.CUDADriverError as e:
             raise KtcError(

@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ktc.ir.fold import add, cast, fold_node, is_const, mul, sub
-from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, HwIndex, Sym, Unary, Var
+from ktc.ir.nodes import Binary, Cast, Const, Expr, HwIndex, Sym, Unary, Var
 from ktc.ir.types import I32, I64, Scalar
 from ktc.ir.walk import walk_expr
+
+from .polynomial import is_index_cast, strip_casts
 
 Index: TypeAlias = Sym | HwIndex
 """What an index expression can be affine in: a variable, or a hardware index."""
@@ -93,18 +95,6 @@ def mentions(e: Expr, over: Collection[Index]) -> bool:
     return False
 
 
-def strip_casts(e: Expr) -> Expr:
-    """``e`` without outer value-preserving integer casts."""
-    while isinstance(e, Cast) and is_index_cast(e):
-        e = e.x
-    return e
-
-
-def is_index_cast(e: Cast) -> bool:
-    """Casts between integers of at least 32 bits, either signedness: see the module docstring for why they are free."""
-    return e.style != "bit" and _is_wide_int(e.to) and _is_wide_int(e.x.type)
-
-
 def fold_deep(e: Expr) -> Expr:
     """Constants folded everywhere below ``e``."""
     from ktc.ir.fold import simplify
@@ -173,71 +163,3 @@ def _signed(t: object) -> Scalar:
     if isinstance(t, Scalar) and t.is_int and t.bits > 32:
         return I64
     return I32
-
-
-def _is_wide_int(t: object) -> bool:
-    return isinstance(t, Scalar) and t.is_int and t.bits >= 32
-
-
-# ------------------------------------------------------------------------------------------- polynomials over atoms
-
-Polynomial: TypeAlias = dict[tuple[Expr, ...], int]
-"""Sum of integer multiples of products of *atoms* (neither sums nor products), keyed by the sorted factors."""
-
-
-def polynomial(e: Expr) -> Polynomial:
-    """Normal form of an integer expression: index casts dropped, products distributed, like terms joined."""
-    return {k: v for k, v in _poly(e).items() if v}
-
-
-def same_value(a: Expr, b: Expr) -> bool:
-    """Whether two integer expressions are equal as polynomials (True is a proof; False is only "not shown")."""
-    return polynomial(a) == polynomial(b)
-
-
-def multiple_of(e: Expr, n: int, divisors: Mapping[Expr, int] | None = None) -> bool:
-    """Whether ``e`` is shown to be a multiple of ``n``; ``divisors`` gives known divisors of atoms (``d: 8``)."""
-    known = divisors or {}
-
-    def term_divisible(factors: tuple[Expr, ...], k: int) -> bool:
-        for f in factors:
-            k *= known.get(f, 1)
-        return k % n == 0
-
-    return all(term_divisible(f, k) for f, k in polynomial(e).items())
-
-
-def _poly(e: Expr) -> Polynomial:
-    e = strip_casts(e)
-    if isinstance(e, Const) and not isinstance(e.value, float):
-        return {(): int(e.value)}
-    if isinstance(e, Unary) and e.op == "-":
-        return {k: -v for k, v in _poly(e.x).items()}
-    if isinstance(e, Binary) and e.op in ("+", "-"):
-        out = dict(_poly(e.a))
-        for k, v in _poly(e.b).items():
-            out[k] = out.get(k, 0) + (v if e.op == "+" else -v)
-        return out
-    if isinstance(e, Binary) and e.op == "*":
-        out = {}
-        for ka, va in _poly(e.a).items():
-            for kb, vb in _poly(e.b).items():
-                key = tuple(sorted(ka + kb, key=_atom_key))
-                out[key] = out.get(key, 0) + va * vb
-        return out
-    if isinstance(e, Binary) and e.op == "<<" and is_const(e.b):
-        return {k: v << int(e.b.value) for k, v in _poly(e.a).items()}  # type: ignore[attr-defined]
-    return {(_normal_atom(e),): 1}
-
-
-def _normal_atom(e: Expr) -> Expr:
-    """An atom with index casts dropped inside, so that ``(i64)d / 8`` and ``d / 8`` are one atom."""
-    if isinstance(e, Binary) and e.op in ("/", "%"):
-        return Binary(e.op, strip_casts(e.a), strip_casts(e.b))
-    if isinstance(e, Call):
-        return Call(e.fn, tuple(strip_casts(a) for a in e.args), e.ty, e.effects)
-    return e
-
-
-def _atom_key(e: Expr) -> str:
-    return repr(e)

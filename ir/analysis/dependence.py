@@ -23,7 +23,8 @@ from ktc.ir.nodes import Assign, Atomic, Body, Const, Expr, Sym
 from ktc.ir.types import I32, Array, Ptr
 from ktc.ir.walk import declared, walk
 
-from .affine import Polynomial, linear_form, polynomial
+from .affine import linear_form
+from .polynomial import Polynomial, minus, plus, polynomial, scaled, times
 from .touches import Loop, Range, Touch, touches
 
 Distance: TypeAlias = int | None
@@ -131,7 +132,7 @@ def _solve(
         if g % c and not smaller:
             return None if not factors and set(rest) <= {()} else anywhere
         deltas[id(d)] = round(g / c)  # to the nearest: the one that leaves the smaller digits in their range
-        rest = _plus(rest, {factors: c * deltas[id(d)]}, -1)
+        rest = minus(rest, {factors: c * deltas[id(d)]})
     if rest or not _fits(ordered, deltas, positive):
         return anywhere
     out: list[Distance] = [None] * common
@@ -150,14 +151,14 @@ def _out_of_reach(digits: list[_Digit], gap: Polynomial, positive: Collection[Ex
     for d in digits:
         if d.extent is None or not _not_negative(d.coeff, positive):
             return False
-        span = _times(d.coeff, _plus(polynomial(d.extent), {(): -1}))
-        reach = _plus(reach, span)
-    beyond = _plus(reach, {(): 1})
-    return any(_not_negative(_plus(g, beyond, -1), positive) for g in (gap, {k: -v for k, v in gap.items()}))
+        span = times(d.coeff, plus(polynomial(d.extent), {(): -1}))
+        reach = plus(reach, span)
+    beyond = plus(reach, {(): 1})
+    return any(_not_negative(minus(g, beyond), positive) for g in (gap, scaled(gap, -1)))
 
 
 def _at_least(n: int, p: Polynomial, positive: Collection[Expr]) -> bool:
-    return _not_negative(_plus({(): n}, p, -1), positive)
+    return _not_negative(minus({(): n}, p), positive)
 
 
 def _by_dominance(digits: list[_Digit], positive: Collection[Expr]) -> list[_Digit] | None:
@@ -175,23 +176,10 @@ def _fits(ordered: list[_Digit], deltas: Mapping[int, int], positive: Collection
     for low, high in itertools.pairwise(ordered):
         if low.extent is None:
             return False
-        reach = _plus(polynomial(low.extent), {(): abs(deltas[id(low)])})
-        if not _not_negative(_plus(high.coeff, _times(reach, low.coeff), -1), positive):
+        reach = plus(polynomial(low.extent), {(): abs(deltas[id(low)])})
+        if not _not_negative(minus(high.coeff, times(reach, low.coeff)), positive):
             return False
     return True
-
-
-def _plus(p: Polynomial, q: Polynomial, sign: int = 1) -> Polynomial:
-    return {k: v for k in {*p, *q} if (v := p.get(k, 0) + sign * q.get(k, 0))}
-
-
-def _times(p: Polynomial, q: Polynomial) -> Polynomial:
-    out: Polynomial = {}
-    for ka, va in p.items():
-        for kb, vb in q.items():
-            key = tuple(sorted(ka + kb, key=repr))
-            out[key] = out.get(key, 0) + va * vb
-    return out
 
 
 def _not_negative(p: Polynomial, positive: Collection[Expr]) -> bool:

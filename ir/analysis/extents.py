@@ -6,15 +6,12 @@ and less in the last tile. The first is its *cap*, the other differences are its
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ktc.ir.fold import add, cast, i32, mul, sub
-from ktc.ir.nodes import Binary, Call, Const, Expr, For, Knob, Par, Reduce, Var
-from ktc.ir.types import Scalar
+from ktc.ir.nodes import Binary, Call, Const, Expr, For, Knob, Par, Reduce, Scan, Var
 from ktc.ir.walk import walk_expr
 
-from .affine import Polynomial, polynomial, strip_casts
+from .polynomial import difference, strip_casts
 
 
 @dataclass(frozen=True)
@@ -25,7 +22,7 @@ class Extent:
     clips: tuple[Expr, ...] = ()
 
 
-def extent_of(loop: For | Par | Reduce) -> Extent | None:
+def extent_of(loop: For | Par | Reduce | Scan) -> Extent | None:
     """The extent of ``loop``; None for a serial loop that does not count up by one to a limit."""
     if isinstance(loop, For):
         match loop.cond, loop.step:
@@ -58,42 +55,3 @@ def upper_bounds(hi: Expr) -> list[Expr]:
 def is_static(e: Expr) -> bool:
     """Whether ``e`` is built of constants, knobs and operators: a number once the knobs are bound."""
     return all(isinstance(x, Const | Knob | Binary) or (isinstance(x, Call) and x.fn == "cdiv") for x in walk_expr(e))
-
-
-def difference(a: Expr, b: Expr) -> Expr:
-    """``a - b`` with like terms cancelled; spelled as it stands when nothing cancels."""
-    pa, pb = polynomial(a), polynomial(b)
-    if not pb:
-        return a
-    if not set(pa) & set(pb):
-        return sub(a, b)
-    p = dict(pa)
-    for k, v in pb.items():
-        p[k] = p.get(k, 0) - v
-    return from_polynomial({k: v for k, v in p.items() if v}, a.type)
-
-
-def total(a: Expr, b: Expr) -> Expr:
-    """``a + b`` with like terms joined."""
-    p = dict(polynomial(a))
-    for k, v in polynomial(b).items():
-        p[k] = p.get(k, 0) + v
-    return from_polynomial({k: v for k, v in p.items() if v}, a.type)
-
-
-def from_polynomial(p: Polynomial, t: object) -> Expr:
-    """An expression of the type ``t`` for ``p``: positive terms first, every factor brought to ``t``."""
-    assert isinstance(t, Scalar)
-    out: Expr | None = None
-    for factors, k in sorted(p.items(), key=lambda kv: kv[1] < 0):
-        term = _term(factors, abs(k), t)
-        out = term if out is None and k > 0 else (sub if k < 0 else add)(out or cast(i32(0), t), term)
-    return out if out is not None else cast(i32(0), t)
-
-
-def _term(factors: Iterable[Expr], k: int, t: Scalar) -> Expr:
-    out: Expr | None = None
-    for f in factors:
-        out = cast(f, t) if out is None else mul(out, cast(f, t))
-    number = cast(i32(k), t)
-    return number if out is None else (out if k == 1 else mul(out, number))

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ktc.ir.analysis.affine import multiple_of, polynomial
 from ktc.ir.analysis.nest import Access, Axis, accesses, visits
+from ktc.ir.analysis.polynomial import multiple_of, polynomial
 from ktc.ir.fold import evaluate, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -117,7 +117,7 @@ class KernelFacts:
 
 def facts(kernel: Kernel, sizes: Mapping[str, int | float] | None = None) -> KernelFacts:
     """The facts of ``kernel`` at ``sizes`` (scalar parameters by name; missing ones make counts unknown)."""
-    env = {**kernel.knob_values, **{k: v for k, v in (sizes or {}).items() if isinstance(v, int)}}
+    env = kernel.environment({k: v for k, v in (sizes or {}).items() if isinstance(v, int)})
     count = _Counter(kernel, env)
     all_accesses = accesses(kernel)
     buffers = _buffers(all_accesses, count)

@@ -14,16 +14,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ktc.ir.fold import add, cast, i32, is_const, mul, sub
-from ktc.ir.nodes import Expr, For, Par, Reduce, Sym, Var
+from ktc.ir.nodes import Expr, For, Par, Reduce, Scan, Sym, Var
 from ktc.ir.types import I32
 from ktc.ir.walk import used
 
-from .affine import Polynomial, linear_form, polynomial
-from .extents import Extent, difference, extent_of, from_polynomial
+from .affine import linear_form
+from .extents import Extent, extent_of
+from .polynomial import Polynomial, difference, from_polynomial, minus, plus, polynomial, scaled, times
 
-Loop = For | Par | Reduce
+Loop: TypeAlias = For | Par | Reduce | Scan
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def footprint(touches: Sequence[Touch], most: Callable[[Expr], int | None]) -> F
     ref = raws[0].base
     offsets: list[list[int]] = []
     for r in raws:
-        found = _offsets(_minus(r.base, ref), strides)
+        found = _offsets(minus(r.base, ref), strides)
         if found is None:
             return Unknown("its distance to the first access is not a whole number of rows", r.touch.index)
         offsets.append(found)
@@ -133,7 +135,7 @@ def _raw(t: Touch) -> _Raw | Unknown:
         if not c:
             continue
         moves.append((s, c))
-        base = _plus(base, _times(c, polynomial(lo)))
+        base = plus(base, times(c, polynomial(lo)))
     if any(used(f) & inner for factors in base for f in factors):
         return Unknown("the index is not affine in the loops", t.index)
     return _Raw(t, tuple(moves), base)
@@ -179,7 +181,7 @@ def _offsets(distance: Polynomial, strides: Sequence[Polynomial]) -> list[int] |
         lead = next(iter(s))
         have = left.get(lead, 0)
         n = round(have / s[lead]) if set(s) == {()} else have // s[lead]
-        left = _minus(left, {k: v * n for k, v in s.items()})
+        left = minus(left, scaled(s, n))
         out.append(n)
     return None if left else out
 
@@ -205,7 +207,7 @@ def _box(raws: list[_Raw], strides: list[Polynomial], offsets: list[list[int]], 
         dims.append(Dim(from_polynomial(strides[d], I32 if set(strides[d]) == {()} else at.type), size))
     base = raws[0].base
     for d, s in enumerate(strides):
-        base = _plus(base, {k: v * low[d] for k, v in s.items()})
+        base = plus(base, scaled(s, low[d]))
     taps = []
     for r, mine_sides in zip(raws, sides):
         moved = [Side(s.offset - low[d], s.movers) for d, s in enumerate(mine_sides)]
@@ -247,18 +249,6 @@ def _coord(s: Side) -> Expr:
         lo = loop.init if isinstance(loop, For) else loop.lo
         out = add(mul(cast(difference(Var(loop.var), lo), I32), i32(step)), out)
     return out
-
-
-def _plus(a: Polynomial, b: Polynomial) -> Polynomial:
-    return {k: v for k in {**a, **b} if (v := a.get(k, 0) + b.get(k, 0))}
-
-
-def _minus(a: Polynomial, b: Polynomial) -> Polynomial:
-    return _plus(a, {k: -v for k, v in b.items()})
-
-
-def _times(a: Polynomial, b: Polynomial) -> Polynomial:
-    return polynomial(mul(from_polynomial(a, I32), from_polynomial(b, I32)))
 
 
 # -------------------------------------------------------------------------------------------------------------- reach

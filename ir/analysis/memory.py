@@ -46,7 +46,7 @@ def requests(kernel: Kernel, sizes: Mapping[str, int | float] | None = None) -> 
 
     ``sizes`` gives scalar parameters by name; strides that need a missing one are not known.
     """
-    env = {**kernel.knob_values, **{k: int(v) for k, v in (sizes or {}).items() if isinstance(v, int)}}
+    env = kernel.environment({k: int(v) for k, v in (sizes or {}).items() if isinstance(v, int)})
     block = _block(kernel, env)
     return [_request(a, block, env) for a in accesses(kernel) if a.space in ("global", "shared")]
 

@@ -19,6 +19,7 @@ from ktc.ir.nodes import (
     Atomic,
     Binary,
     Body,
+    BulkCopy,
     Const,
     Dist,
     Expr,
@@ -195,6 +196,10 @@ def accesses(kernel: Kernel) -> list[Access]:
         elif isinstance(s, AsyncCopy):
             out.append(_access(s.dst, s.dst_index, "write", s.width, v))
             out.append(_access(s.src, s.src_index, "read", s.width, v, s.cache))
+        elif isinstance(s, BulkCopy):
+            at = add(mul(s.origin[0], s.pitch), s.origin[1])
+            out.append(_access(s.dst, s.dst_index, "write", s.rows * PANEL, v))
+            out.append(_access(s.src, (at,), "read", PANEL, v))
         elif isinstance(s, MatrixLoad):
             out.append(_access(s.dst, s.dst_index, "write", s.width, v))
             out.append(_access(s.buffer, s.index, "read", MATRIX_ROW, v))

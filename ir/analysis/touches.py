@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ktc.ir.fold import add, is_const, mul, simplify, sub
+from ktc.ir.fragments import PANEL
 from ktc.ir.nodes import (
     AsyncCopy,
     Atomic,
     Binary,
     Body,
+    BulkCopy,
     Expr,
     For,
     Load,
@@ -133,6 +135,9 @@ def _own_accesses(s: Stmt) -> Iterator[tuple[Sym, tuple[Expr, ...], str, int | E
         yield s.buffer, s.index, "write", s.width
     elif isinstance(s, Atomic):
         yield s.buffer, s.index, "atomic" if s.dst is None else "write", 1
+    elif isinstance(s, BulkCopy):
+        yield s.src, (add(mul(s.origin[0], s.pitch), s.origin[1]),), "read", PANEL
+        yield s.dst, s.dst_index, "write", s.rows * PANEL
     elif isinstance(s, AsyncCopy):
         yield s.src, s.src_index, "read", s.width
         yield s.dst, s.dst_index, "write", s.width

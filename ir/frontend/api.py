@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ..collector import collector_at_rest
 from ..diagnostics import KtcError, Loc
 from ..kernel import Kernel, Launch, Param
 from .cxx_ast import Function
 from .dialects import dialect_named, dialect_of
 from .host import HostLaunch
-from .instances import choose_instance
+from .instances import choose_instance, guesses, instances, spell
 from .library import libraries_of
 from .limits import RECURSION_LIMIT
 from .lower import KernelLowering
@@ -99,6 +100,28 @@ def list_kernels(
         unit = parse_unit(path, name, defines, tuple(include_dirs), dialect=dialect)
         sites = launch_sites(unit.lowering())
         return [_info(e, sites) for e in unit.program.kernels]
+
+
+def template_arguments(
+    path: str,
+    *,
+    kernel: str | None = None,
+    defines: Mapping[str, object] | None = None,
+    include_dirs: tuple[str, ...] = (),
+    dialect: str | None = None,
+) -> Iterator[dict[str, str]]:
+    """Arguments to instantiate a template kernel with that lead to a kernel: those of the file's launches, then
+    plausible ones (one type and one number for all parameters)."""
+    with deep_recursion(path):
+        unit = parse_unit(path, None, defines, tuple(include_dirs), dialect=dialect)
+        entity = choose_kernel(unit, kernel)
+        launched = (b for b, _, _ in instances(unit.lowering(), entity, launch_sites(unit.lowering(), entity.name), {}))
+        for bindings in (*launched, *guesses(unit.lowering(), entity)):
+            try:
+                load_entity(unit, entity, bindings, None, {})
+            except KtcError:
+                continue
+            yield {p.name: spell(bindings[p.name]) for p in entity.params or () if not p.pack}
 
 
 def parse_unit(
@@ -202,11 +225,12 @@ def _located(unit: Unit, f):
 
 @contextmanager
 def deep_recursion(what: str) -> Iterator[None]:
-    """Room for recursion over deep syntax; too deep is E-PARSE-DEPTH."""
+    """Room for recursion over deep syntax; too deep is E-PARSE-DEPTH. Trees are built with the collector at rest."""
     saved = sys.getrecursionlimit()
     sys.setrecursionlimit(max(saved, RECURSION_LIMIT))
     try:
-        yield
+        with collector_at_rest():
+            yield
     except RecursionError:
         raise KtcError(
             "E-PARSE-DEPTH", f"{os.path.basename(what)} nests too deep", hint="simplify the nesting"

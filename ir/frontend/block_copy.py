@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..nodes import Binary, Const, Expr, For, Var, fresh, i32
-from ..types import I64, Scalar, Type, Vec, scalar_of
+from ..nodes import Binary, Call, Const, Eval, Expr, For, Var, fresh, i32
+from ..types import I64, VOID, Scalar, Type, Vec, scalar_of
+from .buffers import UNSIGNED
 from .cxx_types import CArray, Pointer, show
-from .pointers import UNSIGNED
 from .records import Records
 from .values import NullVal, PtrToPlace, PtrVal, RecordVal, RVal, Value
 
@@ -17,12 +17,19 @@ MAX_UNROLLED = 8
 DONE = NullVal()
 
 
+def _nowhere(v: Value) -> bool:
+    """Whether a pointer is ``nullptr``, or a literal 0."""
+    return isinstance(v, NullVal) or (isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0)
+
+
 class BlockCopies(Records):
     """Copies of bytes, in the widest unit that both sides and the length allow."""
 
     def copy_memory(self, raw: list, node: Any) -> Value:
         """``memcpy(to, from, bytes)``."""
         to, source = (self.load(self.eval(a), a) for a in raw[:2])
+        if _nowhere(to) or _nowhere(source):
+            return self._trapped()
         whole = to if isinstance(to, PtrToPlace) else source
         if isinstance(whole, PtrToPlace):
             self._copy_variable(to, source, whole, raw[2], node)
@@ -38,6 +45,11 @@ class BlockCopies(Records):
         )  # type: ignore[arg-type]
         return DONE
 
+    def _trapped(self) -> Value:
+        """The thread stops at memory that is nowhere."""
+        self.emit(Eval(Call("trap", (), VOID, "write"), loc=self.loc))
+        return DONE
+
     def fill_memory(self, raw: list, node: Any) -> Value:
         """``memset(to, byte, bytes)``."""
         to = self.load(self.eval(raw[0]), raw[0])
@@ -45,6 +57,8 @@ class BlockCopies(Records):
         if isinstance(to, PtrToPlace):
             self._fill_variable(to, byte, raw[2], node)
             return DONE
+        if _nowhere(to):
+            return self._trapped()
         if not isinstance(to, PtrVal):
             self.fail("E-UNSUPPORTED-CALL", "memset of this place", node, hint="write a loop")
         unit = self._unit_of(to, to, node)

@@ -9,15 +9,18 @@ from pycparser import c_ast
 from ..builtins import ANY_ARGUMENTS, Builtin, lookup
 from ..diagnostics import KtcError
 from ..types import Scalar
+from .bodies import Bodies
 from .context import Scope
 from .cxx_ast import AutoType, PackExpansion, QualName
-from .cxx_types import RecordType, decayed, show
+from .cxx_types import RecordType, show
 from .dialects import OPENCL
-from .inline import Inliner, params_of
+from .methods import params_of
 from .opencl import lanewise, opencl_call
-from .places import describe
+from .prelude import prelude_function
 from .program import Entity, name_parts, pick
-from .templates import EXACT, deduce
+from .ptx import FILE as PTX_FILE
+from .ptx_types import NAMESPACE as PTX
+from .templates import EXACT, deduce, unconstrained
 from .values import (
     FunctionVal,
     ListVal,
@@ -26,10 +29,11 @@ from .values import (
     RecordVal,
     TypeVal,
     Value,
+    describe,
 )  # fmt: skip
 
 
-class Calls(Inliner):
+class Calls(Bodies):
     """Function calls; every device function is inlined."""
 
     def call(self, node: c_ast.FuncCall) -> Value:
@@ -47,6 +51,9 @@ class Calls(Inliner):
             and isinstance(local, FunctionVal | RecordVal)
         ):
             return self._call_value(local, self.arguments(raw), node)
+        if qualifier == (PTX,):
+            entity = prelude_function(name, PTX_FILE)
+            return self.call_entities([entity], None, self.arguments(raw), node, self.file_scope())
         special = self.special_call(qualifier, name, targs, callee, raw, node)
         if special is not None:
             return special
@@ -151,6 +158,8 @@ class Calls(Inliner):
             if name in base.fields:
                 return self._call_value(base.fields[name], args, node)
             self.fail("E-SEMA-MEMBER", f"'{base.type}' has no method '{name}'", node)
+        if isinstance(base, FunctionVal) and name == "operator()":
+            return base.call(self.arguments(raw), node, *([targs] if targs else []))
         self.fail("E-SEMA-CALL", f"{describe(base)} has no method '{name}'", node)
 
     def operator_call(self, op: str, args: list[Value], node: Any) -> Value | None:
@@ -180,7 +189,7 @@ class Calls(Inliner):
                     (
                         viable[0],
                         e.params is not None,
-                        len(e.params or ()),
+                        (unconstrained(params_of(e.node), e.params or ()), len(e.params or ())),
                         e.node.body is None,
                         len(ranked),
                         e,
@@ -198,11 +207,7 @@ class Calls(Inliner):
                       hint=f"candidates: {len(found)}; convert the arguments explicitly")  # fmt: skip
         best = min(ranked, key=lambda r: r[:5])
         entity, bindings = best[5], best[6]
-        special = self._specialisation(entity, found, bindings, node)
-        if special is not None:
-            entity = special
-        elif entity.node.body is None:
-            entity = self._definition(entity, found, node)
+        entity, bindings = self.body_of(entity, found, bindings, node)
         return self.inline(entity, bindings, args, node, scope, record)
 
     def _builtin_wins(self, rows: tuple[Builtin, ...], args: list[Value], cost: int | None) -> bool:
@@ -219,30 +224,6 @@ class Calls(Inliner):
         exact = len(types) == 1 and isinstance(types.pop(), Scalar) and cost > EXACT
         row, least = self.best_row(rows, args) if exact else (None, 0)
         return row is not None and least == EXACT and row.kind not in ANY_ARGUMENTS
-
-    def _specialisation(
-        self, entity: Entity, found: list[Entity], bindings: dict[str, Value], node: Any
-    ) -> Entity | None:
-        if entity.params is None:
-            return None
-        for e in found:
-            if e.spec_args is not None and e.node.body is not None:
-                values = self.template_args(e.spec_args, node)
-                names = [p.name for p in entity.params]
-                if all(bindings.get(n) == v for n, v in zip(names, values)):
-                    return e
-        return None
-
-    def _definition(self, entity: Entity, found: list[Entity], node: Any) -> Entity:
-        """The body of a function that was declared first."""
-        for e in found:
-            if (
-                e.node.body is not None
-                and e.spec_args is None
-                and len(params_of(e.node)) == len(params_of(entity.node))
-            ):
-                return e
-        self.fail("E-SEMA-BODY", f"'{entity.name}' is declared but has no definition for these arguments", node)
 
     def _viable(
         self, e: Entity, explicit: list[Value] | None, args: list[Value], node: Any, scope: Scope | None = None
@@ -276,7 +257,7 @@ class Calls(Inliner):
                         break
                     if isinstance(a, ListVal):
                         continue
-                    c = self.rank_user(self.type_of(a), decayed(self.resolve(p.type)), node)
+                    c = self.rank_user(self.type_of(a), self.parameter_type(p), node)
                     if c is None:
                         return None
                     total += c

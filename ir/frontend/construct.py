@@ -9,12 +9,12 @@ from pycparser import c_ast
 
 from ..nodes import Const, VecMake, i32
 from ..types import BOOL, I64, U64, VOID, Scalar, Type, Vec
+from .buffers import as_volatile
 from .calls import Calls
 from .cxx_ast import Construct, CxxCast
 from .cxx_types import DIM3, Pointer, RecordType, Reference, show
 from .dialects import OPENCL
 from .opencl import vector_literal
-from .pointers import as_volatile
 from .values import (
     ChoicePtr,
     Dim3Val,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 from typing import Any
 
 from ..fold import common_type, fold_node
 from ..nodes import COMPARISONS, Binary, Cast, Const, Expr, HwIndex, Load, Select, Unary, Var, VecGet, VecMake, i32
-from ..types import BOOL, F32, F64, I32, I64, U32, U64, Scalar, Type, Vec
+from ..types import BOOL, EVENT, F32, F64, I32, I64, U32, U64, Scalar, Type, Vec
 from .cxx_types import show
 from .dialects import OPENCL
 from .resolve import TypeResolver
-from .values import ChoicePtr, NullVal, PtrToPlace, PtrVal, RVal, VarPlace
+from .values import ChoicePtr, NullVal, PtrToPlace, PtrVal, RVal
 
 
 class Converter(TypeResolver):
@@ -20,9 +19,14 @@ class Converter(TypeResolver):
 
     def convert(self, v: RVal, to: Type, style: str = "implicit", node: Any = None) -> RVal:
         """``v`` as a ``to``; literals are converted in place."""
-        e, t = v.expr, v.expr.type
-        if t == to:
+        e = v.expr
+        t = e.type
+        if t is to or t == to:
             return v
+        if EVENT in (t, to) and not (isinstance(e, Const) and e.value == 0):
+            self.fail("E-SEMA-CONVERT", f"cannot convert '{show(t)}' to '{show(to)}'", node)
+        if to == EVENT:
+            return RVal(Const(0, EVENT))
         if isinstance(t, Scalar) and isinstance(to, Scalar):
             if t.bits == 64 and to.is_int and to.bits == 32 and self.program.dialect is OPENCL:
                 short = narrowed(e)
@@ -60,7 +64,7 @@ class Converter(TypeResolver):
     def truth(self, v: RVal, node: Any = None) -> Expr:
         if v.type == BOOL:
             return v.expr
-        if not isinstance(v.type, Scalar):
+        if not isinstance(v.type, Scalar) or v.type == EVENT:
             self.fail("E-SEMA-CONVERT", f"'{show(v.type)}' is not a condition", node)
         return self.convert(v, BOOL, "implicit", node).expr
 
@@ -73,10 +77,14 @@ class Converter(TypeResolver):
     def arithmetic(self, op: str, a: RVal, b: RVal, node: Any) -> RVal:
         """``a op b`` after the usual arithmetic conversions."""
         ta, tb = a.type, b.type
+        if ta is tb and ta in _NATIVE and op in _ANY_NUMBERS:  # most are
+            return RVal(fold_const(Binary(op, a.expr, b.expr)))
         if isinstance(ta, Vec) or isinstance(tb, Vec):
             return self._lanewise(op, a, b, node)
         if not (isinstance(ta, Scalar) and isinstance(tb, Scalar)):
             self.fail("E-SEMA-OPERATOR", f"no operator '{op}' for '{show(ta)}' and '{show(tb)}'", node)
+        if EVENT in (ta, tb):
+            self.fail("E-SEMA-OPERATOR", f"no operator '{op}' for an event", node)
         if op in ("<<", ">>"):
             a, b = self.promote(a), self.promote(b)
             self._need_int(op, a, b, node)
@@ -88,7 +96,7 @@ class Converter(TypeResolver):
 
     def common(self, a: Scalar, b: Scalar, op: str, node: Any) -> Scalar:
         """The type both operands are converted to."""
-        small = [t for t in (a, b) if t.is_float and t.bits < 32]
+        small = [t for t in (a, b) if t.is_float and t.bits < 32] if a.bits < 32 or b.bits < 32 else []
         if small and a != b:
             other = b if a is small[0] else a
             if other.is_float and other.bits >= 32:
@@ -197,6 +205,13 @@ class Converter(TypeResolver):
         return Binary("*", Cast(I64, e, "static") if e.type != I64 else e, Const(n, I64))
 
 
+_NATIVE = frozenset({F32, F64, I32, I64, U32, U64})
+"""Types that no operand of which is converted when both have it."""
+
+_ANY_NUMBERS = frozenset({"+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!="})
+"""Operators on integers and floating-point numbers alike."""
+
+
 def fold_const(e: Expr) -> Expr:
     """Fold integer arithmetic on literals only."""
     if isinstance(e, Binary) and isinstance(e.a, Const) and isinstance(e.b, Const) and not _is_floaty(e.a):
@@ -253,5 +268,14 @@ def narrowed(e: Expr) -> Expr | None:
     return None
 
 
-def as_const(v: VarPlace) -> VarPlace:
-    return dataclasses.replace(v, const=True)
+def bitcast(e: Expr, to: Type) -> Expr:
+    """The bits of ``e`` as a ``to``; a cast of a cast collapses."""
+    if e.type == to:
+        return e
+    if isinstance(e, Cast) and e.style == "bit":
+        return bitcast(e.x, to)
+    if isinstance(e, Const) and e.ty.is_int and isinstance(to, Scalar) and to.is_int and to.bits == e.ty.bits:
+        return const_as(e, to) or Cast(to, e, "bit")
+    if BOOL in (e.type, to):
+        return Cast(to, e, "c")  # one byte that is 0 or 1
+    return Cast(to, e, "bit")

@@ -155,9 +155,12 @@ class Launch(CxxNode):
 
 
 class Lambda(CxxNode):
-    """``captures`` are (mode, name, initialiser): ``=`` by copy, ``&`` by reference, no name for all the rest."""
+    """``captures`` are (mode, name, initialiser): ``=`` by copy, ``&`` by reference, no name for all the rest.
 
-    _fields = ("captures", "params", "body")
+    ``result`` is the type after ``->``, or None; ``template`` its template parameters, if it has a list of them.
+    """
+
+    _fields = ("captures", "params", "body", "result", "template")
 
 
 class RangeFor(CxxNode):

@@ -66,13 +66,18 @@ class CArray(Type):
 class RecordType(Type):
     """An instance of a struct or class: ``decl`` is its definition, ``args`` its template arguments.
 
-    ``owner`` is the class it is a member of: members of two instances of a class template are different types.
+    ``owner`` is the class it is a member of: members of two instances of a class template are different types. So are
+    classes of one name in two namespaces or functions: ``syntax`` is the definition as it was parsed.
     """
 
     name: str
     args: tuple[object, ...] = ()
     decl: Any = field(default=None, compare=False, repr=False)
     owner: RecordType | None = None
+    syntax: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "syntax", self.decl[0].node if self.decl is not None else None)
 
     def __str__(self) -> str:
         return self.name + (f"<{', '.join(map(_argument, self.args))}>" if self.args else "")
@@ -107,13 +112,19 @@ def _vectors() -> dict[str, Type]:
 VECTOR_TYPES = _vectors()
 
 SCALAR_TYPES: dict[str, Type] = {
-    "half": F16, "__half": F16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16, "__nv_fp8_e4m3": E4M3,
-    "__nv_fp8_e5m2": E5M2, "size_t": U64, "ssize_t": I64, "ptrdiff_t": I64, "intptr_t": I64, "uintptr_t": U64,
+    "half": F16, "__half": F16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16, "__half_raw": F16,
+    "__nv_bfloat16_raw": BF16, "__nv_fp8_e4m3": E4M3, "__nv_fp8_e5m2": E5M2, "size_t": U64, "ssize_t": I64,
+    "ptrdiff_t": I64, "intptr_t": I64, "uintptr_t": U64,
     "int8_t": I8, "int16_t": I16, "int32_t": I32, "int64_t": I64, "uint8_t": U8, "uint16_t": U16, "uint32_t": U32,
     "uint64_t": U64, "uint": U32, "uchar": U8, "ushort": U16, "ulong": U64, "__int64": I64, "clock_t": I64,
     "time_t": I64, "cudaTextureObject_t": U64, "cudaSurfaceObject_t": U64, "CUtexObject": U64, "CUsurfObject": U64,
-    "hipTextureObject_t": U64, "hipSurfaceObject_t": U64,
+    "hipTextureObject_t": U64, "hipSurfaceObject_t": U64, "cudaGraphConditionalHandle": U64,
 }  # fmt: skip
+
+BITS_MEMBERS: dict[Scalar, tuple[str, Scalar]] = {
+    E4M3: ("__x", U8), E5M2: ("__x", U8), F16: ("x", U16), BF16: ("x", U16),
+}  # fmt: skip
+"""Members that hold the bits: of the classes of cuda_fp8.h, and of ``__half_raw`` and ``__nv_bfloat16_raw``."""
 
 OPAQUE_TYPES = (
     "cudaStream_t", "cudaError_t", "cudaEvent_t", "cudaDeviceProp",
@@ -143,15 +154,18 @@ BASIC: dict[tuple[str, ...], Type] = {
 
 _SPELLING = {
     "f16": "__half", "bf16": "__nv_bfloat16", "f32": "float", "f64": "double", "i8": "signed char",
-    "u8": "unsigned char",
+    "u8": "unsigned char", "copyevent": "event_t",
     "i16": "short", "u16": "unsigned short", "i32": "int", "u32": "unsigned int", "i64": "long long",
     "u64": "unsigned long long", "bool": "bool", "e4m3": "__nv_fp8_e4m3", "e5m2": "__nv_fp8_e5m2",
 }  # fmt: skip
 
 
-def decayed(t: Type) -> Type:
-    """The type of a parameter that is declared as ``t``: an array is a pointer to its first element."""
-    return Pointer(t.elem) if isinstance(t, CArray) else t
+def decayed(t: Type, const: bool = False) -> Type:
+    """The type of a parameter that is declared as ``t``: an array is a pointer to its first element.
+
+    ``const`` says whether the array's elements are.
+    """
+    return Pointer(t.elem, const) if isinstance(t, CArray) else t
 
 
 def show(t: object) -> str:

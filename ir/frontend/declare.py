@@ -10,11 +10,10 @@ from pycparser import c_ast
 from ..nodes import Const, Decl, Sym, fresh, i32
 from ..types import VOID, Scalar, Type, Vec
 from .arrays import Arrays, init_args
+from .buffers import as_volatile, cost
 from .constants import folded_float
 from .cxx_ast import CtorInit, CxxCast, qualifiers
 from .cxx_types import DIM3, Auto, CArray, Pointer, RecordType, Reference, show, size_of
-from .places import cost, describe
-from .pointers import as_volatile
 from .program import Entity
 from .values import (
     ChoicePtr,
@@ -30,6 +29,7 @@ from .values import (
     Value,
     VarPlace,
     ViewPlace,
+    describe,
 )  # fmt: skip
 
 
@@ -97,11 +97,16 @@ class Declarations(Arrays):
             if known is None:
                 self.fail("E-SEMA-CONSTANT", f"'{node.name}' is constexpr but its value is not known here", node)
             return RVal(known)
-        sym = fresh(node.name.strip(), self._viewed_type(node.name, t))
+        name = node.name.strip()
+        place = self.variable_in_memory(name, t, None if e is None else RVal(e), node)
+        if place is not None:
+            return place
+        sym = fresh(name, self._viewed_type(node.name, t))
+        self.origin[sym] = self.variable_key(name, node)
         if mutated:
             self.changing.add(sym)
         if sym.type != t:
-            from .places import bitcast
+            from .convert import bitcast
 
             self.emit(Decl(sym, None if e is None else bitcast(e, sym.type), loc=self.loc))
             return ViewPlace(sym, t)
@@ -133,8 +138,8 @@ class Declarations(Arrays):
             return self.pointer_variable(node.name.strip(), t, None, node)
         if not isinstance(v, PtrToPlace):
             v = as_volatile(self.as_pointer(self.load(v, node), node, t), t.volatile)
-        if isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0:
-            v = NullVal()
+        if isinstance(v, NullVal) or (isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0):
+            v = NullVal(t.elem)
         if isinstance(v, OpaqueVal) and v.name.startswith('"'):
             v = self.load(self.string_table(v.name, node))
         if isinstance(v, NullVal | ChoicePtr) and mutated:
@@ -182,7 +187,11 @@ class Declarations(Arrays):
             self.fail("E-SEMA-INIT", f"the reference '{node.name}' needs one initialiser", node)
         v = self.eval(args[0])
         if isinstance(v, RVal):
+            place = self.variable_in_memory(node.name, v.expr.type, v, node)
+            if place is not None:
+                return place
             sym = fresh(node.name, v.expr.type)
+            self.origin[sym] = self.variable_key(node.name, node)
             self.emit(Decl(sym, v.expr, const=True, loc=self.loc))
             return VarPlace(sym, const=True)
         if isinstance(v, RecordVal) and isinstance(t.elem, RecordType):

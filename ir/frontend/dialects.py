@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from ..diagnostics import KtcError
-from ..types import F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Type, Vec
+from ..types import EVENT, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Type, Vec
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ OPENCL = Dialect(
     },
     {w: ("ID", w) for w in _CPP_ONLY} | _QUALIFIERS | {f"__{w}": new for w, new in _QUALIFIERS.items()},
     ("opencl.txt",),
-    {**OPENCL_VECTORS, "event_t": I32},
+    {**OPENCL_VECTORS, "event_t": EVENT},
     vector_operators=True,
 )  # fmt: skip
 """OpenCL C 1.2 with double precision."""

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from pycparser import c_ast
 
-from ..fold import fold_node
-from ..nodes import Binary, Cast, Const, Decl, Expr, HwIndex, Load, Var, fresh, i32
-from ..types import BOOL, I64, U64, Array, Ptr, Scalar, Type, Vec
-from ..walk import walk_expr
-from .captures import Captures
+from ..nodes import Const, HwIndex, i32
+from ..types import BOOL, Scalar, Vec
 from .context import Scope
+from .convert import bitcast
 from .cxx_ast import Construct, CxxCast, Fold, InScope, Lambda, PackExpansion, QualName
-from .cxx_types import CArray, show
+from .cxx_types import BITS_MEMBERS, show
 from .lookup import HW
 from .opencl import components
-from .places import LANES, bitcast, describe
+from .operators import Operators
+from .places import LANES
 from .values import (
     ChoicePlace,
     ChoicePtr,
     Dim3Val,
-    ElemPlace,
     FunctionVal,
     LanePlace,
     NullVal,
@@ -31,18 +30,12 @@ from .values import (
     PtrVal,
     RecordVal,
     RVal,
-    SubVec,
     SwizzlePlace,
     Value,
-    VarPlace,
-    ViewPlace,
 )  # fmt: skip
 
-_PLACES = (VarPlace, ElemPlace, LanePlace, SubVec, SwizzlePlace, ViewPlace)
-_POINTERS = (PtrVal, NullVal, PtrToPlace, ChoicePtr)
 
-
-class Exprs(Captures):
+class Exprs(Operators):
     """Expressions. ``eval`` gives a value or place, ``rval`` a scalar or vector value."""
 
     def rval(self, node: Any) -> RVal:
@@ -61,125 +54,6 @@ class Exprs(Captures):
         """``eval`` for its type only."""
         with self.capture():
             return self.eval(node)
-
-    # ------------------------------------------------------------------ leaves
-
-    # ------------------------------------------------------------------ operators
-    def _binary(self, node: c_ast.BinaryOp) -> Value:
-        if node.op in ("&&", "||"):
-            return self._logical(node)
-        a = self.load(self.eval(node.left), node.left)
-        at = len(self.out)
-        b = self.load(self.eval(node.right), node.right)
-        a = self.keep_before(a, at)
-        return self.binary(node.op, a, b, node)
-
-    def keep_before(self, a: Value, at: int) -> Value:
-        """Name ``a`` if evaluating a later operand emitted effects that could change it."""
-        if isinstance(a, RVal) and any(not isinstance(s, Decl) for s in self.out[at:]) and _can_change(a.expr):
-            sym = fresh("t", a.expr.type)
-            self.out.insert(at, Decl(sym, a.expr, const=True, loc=self.loc))
-            return RVal(Var(sym))
-        return a
-
-    def binary(self, op: str, a: Value, b: Value, node: Any) -> Value:
-        """``a op b`` on loaded operands: numbers, pointers or records with an operator function."""
-        if isinstance(a, RecordVal) or isinstance(b, RecordVal):
-            found = self.operator_call(op, [a, b], node)
-            if found is not None:
-                return found
-            a, b = self._operand(a, b, node), self._operand(b, a, node)
-        if isinstance(a, _POINTERS) or isinstance(b, _POINTERS):
-            return self._pointer_binary(op, a, b, node)
-        x, y = self.rvalue(a, node), self.rvalue(b, node)
-        if isinstance(x.type, Vec) or isinstance(y.type, Vec):
-            found = self.operator_call(op, [x, y], node)
-            if found is not None:
-                return found
-        return self.arithmetic(op, x, y, node)
-
-    def _operand(self, v: Value, other: Value, node: Any) -> Value:
-        """An object as an operand of a built-in operator: a number or else a pointer."""
-        if not isinstance(v, RecordVal):
-            return v
-        found = self.converted(v, None, node)
-        return v if found is None else self.load(found, node)
-
-    def _pointer_binary(self, op: str, a: Value, b: Value, node: Any) -> Value:
-        if op == "+" and isinstance(a, RVal) and isinstance(b, PtrVal | ChoicePtr):
-            a, b = b, a
-        if op in ("+", "-") and isinstance(a, ChoicePtr) and isinstance(b, RVal):
-            moved = tuple(self._pointer_binary(op, c, b, node) for c in a.choices)
-            return ChoicePtr(a.which, moved)  # type: ignore[arg-type]
-        if op in ("+", "-") and isinstance(a, PtrVal) and isinstance(b, RVal):
-            e = self.promote(b).expr
-            if op == "-":
-                wide = self.convert(RVal(e), I64).expr
-                e = Const(-int(e.value), e.type) if isinstance(e, Const) else Binary("-", Const(0, I64), wide)  # type: ignore[arg-type]
-            return self.pointer_add(a, e, node)
-        if isinstance(a, PtrVal) and isinstance(b, PtrVal) and a.buffer == b.buffer and a.prefix == b.prefix:
-            x, y = (self.convert(RVal(p.offset or Const(0, I64)), I64).expr for p in (a, b))
-            if op == "-":
-                num, _ = self.pointer_ratio(a, node)
-                diff: Expr = Binary("-", x, y)
-                return RVal(diff if num == 1 else Binary("/", diff, Const(num, I64)))
-            if op in ("==", "!=", "<", "<=", ">", ">="):
-                return RVal(Binary(op, x, y))
-        null = (NullVal, RVal)  # nullptr, or a literal 0
-        if op in ("==", "!=") and (isinstance(a, null) or isinstance(b, null)):
-            p, other = (b, a) if isinstance(a, null) else (a, b)
-            if isinstance(other, NullVal) or (isinstance(other.expr, Const) and other.expr.value == 0):  # type: ignore[attr-defined]
-                absent = self.is_null(p, node)
-                return RVal(absent if op == "==" else self.unary("!", RVal(absent), node).expr)
-        if op in ("&&", "||"):
-            return RVal(Binary(op, self.truth_of(a, node), self.truth_of(b, node)))
-        if isinstance(a, PtrVal) and isinstance(b, PtrVal) and op in ("==", "!=", "<", "<=", ">", ">=", "-"):
-            x, y = (self.address_bits(p, node).expr for p in (a, b))
-            if op != "-":
-                return RVal(Binary(op, x, y))
-            size = self.layout(a.elem, node)[0]
-            return RVal(Binary("/", Binary("-", *(Cast(I64, e) for e in (x, y))), Const(size, I64)))
-        self.fail("E-UNSUPPORTED-POINTER", f"operator '{op}' on these pointers is not supported", node)
-
-    def _unary(self, node: c_ast.UnaryOp) -> Value:
-        op = node.op
-        if op == "&":
-            return self.address(self.eval(node.expr), node)
-        if op == "*":
-            v = self.eval(node.expr)
-            v = v if isinstance(v, PtrToPlace) else self.load(v, node)
-            if isinstance(v, FunctionVal):
-                return v
-            if isinstance(v, PtrVal):
-                return self.deref(v, None, node)
-            if isinstance(v, PtrToPlace):
-                return self.view(v, None, node)
-            if isinstance(v, ChoicePtr):
-                return self.deref_choice(v, None, node)
-            if isinstance(v, RecordVal) and (found := self.operator_call("*", [v], node)) is not None:
-                return found
-            if isinstance(v, RecordVal) and isinstance(p := self.as_pointer(v, node), PtrVal):
-                return self.deref(p, None, node)
-            self.fail("E-SEMA-POINTER", f"cannot dereference {describe(v)}", node)
-        if op in ("++", "--", "p++", "p--"):
-            return self._increment(node, op[-1], op[0] == "p")
-        if op == "sizeof":
-            return RVal(self.sizeof(self._operand_type(node.expr), node))
-        if op == "alignof":
-            t = self._operand_type(node.expr)
-            return RVal(self.sizeof(t.elem if isinstance(t, CArray) else t, node))
-        if op == "sizeof...":
-            pack = self.scope.find(node.expr.name)
-            if isinstance(pack, PackVal):
-                return RVal(Const(len(pack.items), U64))
-        v = self.load(self.eval(node.expr), node.expr)
-        if isinstance(v, RecordVal):
-            found = self.operator_call(op, [v], node)
-            if found is not None:
-                return found
-        if op == "!" and isinstance(v, _POINTERS):
-            return RVal(self.is_null(v, node))
-        return self.unary(op, self.rvalue(v, node), node)
 
     def _fold(self, node: Fold) -> Value:
         """A fold expression: the operator between the elements of a pack."""
@@ -211,13 +85,6 @@ class Exprs(Captures):
         for v in reversed(values) if right else values:
             total = self.binary(node.op, v, total, node) if right else self.binary(node.op, total, v, node)
         return total
-
-    def _operand_type(self, node: Any) -> Type:
-        if isinstance(node, c_ast.Typename):
-            return self.resolve(node)
-        if isinstance(node, c_ast.ID | QualName) and (t := self.try_type(node)) is not None:
-            return t
-        return self.type_of(self.unevaluated(node))
 
     def _subscript(self, node: c_ast.ArrayRef) -> Value:
         base = self.eval(node.name)
@@ -268,6 +135,8 @@ class Exprs(Captures):
         t = self.type_of(base)
         if isinstance(base, ChoicePlace):
             return self.chosen(base.which, tuple(self.member(c, name, node) for c in base.choices), node)
+        if isinstance(t, Scalar) and BITS_MEMBERS.get(t, ("", t))[0] == name:
+            return self._bits_of(base, BITS_MEMBERS[t][1], node)
         if isinstance(t, Vec) and name in LANES and LANES[name] < int(t.n):  # type: ignore[arg-type]
             return (
                 LanePlace(base, i32(LANES[name]), t.elem)
@@ -282,7 +151,16 @@ class Exprs(Captures):
                 return self.load(place) if isinstance(base, RVal) else place
         self.fail("E-SEMA-MEMBER", f"'{show(t)}' has no member '{name}'", node)
 
-    # ------------------------------------------------------------------ casts and construction
+    def _bits_of(self, base: Value, t: Scalar, node: Any) -> Value:
+        """The member of a small float's class that holds its bits."""
+        if isinstance(base, RVal):
+            return RVal(bitcast(base.expr, t))
+        p = self.address(base, node)
+        if isinstance(p, PtrToPlace):
+            return self.view(dataclasses.replace(p, elem=t), None, node)
+        if isinstance(p, PtrVal):
+            return self.deref(dataclasses.replace(p, elem=t), None, node)
+        self.fail("E-UNSUPPORTED-VIEW", "the bits of this value cannot be taken apart", node)
 
     def _comma(self, node: c_ast.ExprList) -> Value:
         value: Value = NullVal()
@@ -295,7 +173,7 @@ class Exprs(Captures):
     def _lambda(self, node: Lambda) -> Value:
         scope = Scope(self.scope)
         scope.names.update(self.captured(node))
-        return FunctionVal(lambda args, at: self.call_lambda(node, scope, args, at))
+        return FunctionVal(lambda args, at, targs=None: self.call_lambda(node, scope, args, at, targs))
 
     def packs_in(self, node: PackExpansion) -> dict[str, PackVal]:
         """The parameter packs that a pattern names."""
@@ -341,14 +219,6 @@ EMPTY_FOLDS: dict[str, Value] = {
 """What a fold over an empty pack is."""
 
 
-def _can_change(e: Expr) -> bool:
-    """Whether later statements could change ``e``'s value."""
-    return any(
-        isinstance(x, Var) or (isinstance(x, Load) and isinstance(x.buffer.type, Ptr | Array | Vec))
-        for x in walk_expr(e)
-    )
-
-
 _HANDLERS = {
     c_ast.Constant: Exprs._constant, c_ast.ID: Exprs._id, QualName: Exprs._qual, c_ast.BinaryOp: Exprs._binary,
     c_ast.TernaryOp: Exprs._ternary, c_ast.UnaryOp: Exprs._unary, c_ast.Assignment: Exprs._assign,
@@ -356,5 +226,3 @@ _HANDLERS = {
     CxxCast: Exprs._cxx_cast, Construct: Exprs._construct, c_ast.FuncCall: Exprs.call, c_ast.InitList: Exprs._init_list,
     c_ast.ExprList: Exprs._comma, Lambda: Exprs._lambda, Fold: Exprs._fold, InScope: Exprs._in_scope,
 }  # fmt: skip
-
-__all__ = ["HW", "Exprs", "bitcast", "fold_node"]

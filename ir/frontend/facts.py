@@ -50,8 +50,9 @@ def base_name(node: Any) -> str | None:
 def children(node: Any):
     """Child nodes, tuples in CUDA nodes included."""
     kind = type(node)
-    if kind in _LEAVES:
-        return ()
+    names = _PLAIN.get(kind)
+    if names is not None:
+        return [c for name in names if (c := getattr(node, name)) is not None]
     if kind is Asm:
         return [e for _, e in (*node.outputs, *node.inputs) if e is not None]
     if kind is Function:
@@ -59,16 +60,32 @@ def children(node: Any):
     return [c for c in node if isinstance(c, c_ast.Node)]
 
 
-_LEAVES = frozenset({c_ast.ID, c_ast.Constant, c_ast.IdentifierType, c_ast.Break, c_ast.Continue})
-"""Nodes without children: half of a program."""
+_PLAIN: dict[type, tuple[str, ...]] = {
+    c_ast.ID: (), c_ast.Constant: (), c_ast.IdentifierType: (), c_ast.Break: (), c_ast.Continue: (),
+    c_ast.BinaryOp: ("left", "right"), c_ast.UnaryOp: ("expr",), c_ast.Assignment: ("lvalue", "rvalue"),
+    c_ast.ArrayRef: ("name", "subscript"), c_ast.StructRef: ("name", "field"), c_ast.FuncCall: ("name", "args"),
+    c_ast.TernaryOp: ("cond", "iftrue", "iffalse"), c_ast.If: ("cond", "iftrue", "iffalse"),
+    c_ast.Return: ("expr",), c_ast.Cast: ("to_type", "expr"),
+}  # fmt: skip
+"""The children of nodes that have no lists of them: nearly all of a program."""
+
+
+def descendants(node: Any) -> list[Any]:
+    """``node`` and all below it, in no particular order."""
+    found = []
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        found.append(n)
+        stack += children(n)
+    return found
 
 
 def facts_of(body: Any, by_reference: Positions) -> Facts:
     """Facts of a function body. ``by_reference`` says which arguments a call may change."""
     facts = Facts()
-    stack = [body]
-    while stack:
-        node = stack.pop()
+    nodes = [n for n in descendants(body) if type(n) not in _NEUTRAL]
+    for node in nodes:
         if isinstance(node, c_ast.Assignment):
             _note(facts, node.lvalue)
             if node.op == "=" and isinstance(node.lvalue, c_ast.ID):
@@ -88,9 +105,13 @@ def facts_of(body: Any, by_reference: Positions) -> Facts:
             facts.returns += 1
         for changed in changed_by(node, by_reference):
             _note(facts, changed)
-        stack.extend(children(node))
-    facts.loop_only = _loop_only(body)
+    if any(isinstance(n, c_ast.For) and _assigned_in_init(n.init) for n in nodes):
+        facts.loop_only = _loop_only(body)
     return facts
+
+
+_NEUTRAL = frozenset({c_ast.ID, c_ast.Constant, c_ast.BinaryOp, c_ast.ArrayRef, c_ast.IdentifierType, c_ast.ExprList})
+"""Nodes that say nothing about variables."""
 
 
 def _note(facts: Facts, lvalue: Any) -> None:

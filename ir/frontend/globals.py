@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 from pycparser import c_ast
 
 from ..kernel import Param
-from ..nodes import Const, fresh
+from ..nodes import Const, VecMake, fresh
 from ..types import Ptr, Scalar, Type, Vec
-from .arrays import array_values, flattened
+from .arrays import array_values, flattened, init_args
+from .construct import braced
 from .cxx_ast import qualifiers
-from .cxx_types import CArray, show
+from .cxx_types import CArray, RecordType, show
 from .declare import Declarations
 from .program import Entity
 from .values import PtrVal, RVal, Value
@@ -54,12 +56,12 @@ class Globals(Declarations):
         key = ("global", name)
         if name not in self.globals:
             size, natural = self.layout(t, node)
-            elem = inner if isinstance(inner, Scalar | Vec) and key not in self.hints \
-                else self.hinted(key, self.unit(t, node))  # fmt: skip
+            whole = isinstance(inner, Scalar) or (isinstance(inner, Vec) and decl.init is None)
+            elem = inner if whole and key not in self.hints else self.hinted(key, self.unit(t, node))
             each, own = self.layout(elem, node)
             constant = storage == "constant"
             sym = fresh(name, Ptr(elem, "const" if constant else "global", constant))
-            init = self._initial_values(decl, t, inner, entity, node) if decl.init is not None else ()
+            init = self._initial_values(decl, t, elem, entity, node) if decl.init is not None else ()
             self.origin[sym] = key
             given = max((self.const_int(a.alignment, "an alignment") for a in decl.align or []), default=0)
             natural = max(natural, given)
@@ -68,26 +70,73 @@ class Globals(Declarations):
         sym = self.globals[name].sym
         return self.at_start_of(PtrVal(sym, (), None, t, storage == "constant"), t, node)
 
-    def _initial_values(self, decl: c_ast.Decl, t: Type, elem: Type, entity: Entity, node: Any) -> tuple:
-        if not isinstance(elem, Scalar):
-            self.fail("E-UNSUPPORTED-GLOBAL", f"'{decl.name}' of type '{show(t)}' has an initial value", node,
-                      hint="set it from the host")  # fmt: skip
-        dims: list[int] = []
-        while isinstance(t, CArray):
-            dims.append(t.n or 0)
-            t = t.elem
-        values = array_values(decl.init)
-        flat: dict[tuple[int, ...], Any] = flattened(values, tuple(dims)) if dims else {(): values[0]}
+    def _initial_values(self, decl: c_ast.Decl, t: Type, unit: Type, entity: Entity, node: Any) -> tuple:
+        """The constants that the variable starts with, as the ``unit`` scalars that its memory holds."""
+        args = init_args(decl.init)
+        whole = decl.init if isinstance(decl.init, c_ast.InitList) or len(args) != 1 else args[0]
+        if isinstance(t, CArray):
+            whole = c_ast.InitList(array_values(decl.init))
+        elif not isinstance(whole, c_ast.Node):
+            whole = c_ast.InitList(args)
         out: list[int | float | bool] = []
         with self.scoped(namespace=entity.namespace, root=self.global_scope()):
-            for index in itertools.product(*(range(d) for d in dims)):
+            for leaf, value in self._leaf_values(decl, t, whole, node):
                 if len(out) >= MAX_INITIAL:
                     self.fail("E-UNSUPPORTED-GLOBAL", f"'{decl.name}' has too many initial values", node)
-                v = self.const_value(flat[index], "an initial value") if index in flat else RVal(Const(0, elem))
-                c = self.convert(v, elem).expr
-                assert isinstance(c, Const)
-                out.append(c.value)
+                if leaf != unit:
+                    self._no_initial_value(decl, t, node)
+                out.append(value)
         return tuple(out)
+
+    def _leaf_values(self, decl: c_ast.Decl, t: Type, value: Any, node: Any) -> Iterator[tuple[Type, Any]]:
+        """(type, value) of the scalars of a ``t`` that starts as ``value`` (None: as zeros), in memory's order."""
+        if isinstance(t, Scalar):
+            items = braced(value) if isinstance(value, c_ast.InitList) else [value]
+            v = self.const_value(items[0], "an initial value") if items and items[0] is not None else self.zero(t)
+            c = self.convert(v, t).expr
+            assert isinstance(c, Const)
+            yield t, c.value
+        elif isinstance(t, CArray):
+            dims, inner = self._shape(t, node)
+            given = {} if value is None else flattened(array_values(value), dims)
+            for index in itertools.product(*map(range, dims)):
+                yield from self._leaf_values(decl, inner, given.get(index), node)
+        elif isinstance(t, Vec):
+            whole: Value = self.initial_value(t, braced(value), True, node) if isinstance(value, c_ast.InitList) else \
+                self.zero(t) if value is None else self.rval(value)  # fmt: skip
+            made = whole.expr if isinstance(whole, RVal) and whole.type == t else None
+            lanes = made.args if isinstance(made, VecMake) else ()
+            consts = [self.constant(x) for x in lanes]
+            if not consts or None in consts:
+                self._no_initial_value(decl, t, node)
+            yield from ((t.elem, c.value) for c in consts)  # type: ignore[union-attr]
+            yield from ((t.elem, 0) for _ in range(self.layout(t, node)[0] // t.elem.bytes - len(consts)))
+        else:
+            yield from self._member_values(decl, t, value, node)
+
+    def _member_values(self, decl: c_ast.Decl, t: Type, value: Any, node: Any) -> Iterator[tuple[Type, Any]]:
+        """The scalars of a struct that is initialised with braces and has neither padding nor bit-fields."""
+        items = braced(value) if isinstance(value, c_ast.InitList) else [] if value is None else None
+        plain = isinstance(t, RecordType) and t.decl[0].node.kind != "union" and not self.default_constructed(t)
+        if items is None or not plain:
+            self._no_initial_value(decl, t, node)
+        assert isinstance(t, RecordType)
+        by_name = {a.name[0].name: a.expr for a in items if isinstance(a, c_ast.NamedInitializer)}
+        if by_name and len(by_name) < len(items):
+            self._no_initial_value(decl, t, node)
+        end = 0
+        for k, f in enumerate(self.field_layout(t, node)):
+            if f.offset != end or f.bits is not None or f.default is not None:
+                self._no_initial_value(decl, t, node)
+            end += self.layout(f.type, node)[0]
+            given = by_name.get(f.name) if by_name else items[k] if k < len(items) else None
+            yield from self._leaf_values(decl, f.type, given, node)
+        if end != self.layout(t, node)[0]:
+            self._no_initial_value(decl, t, node)
+
+    def _no_initial_value(self, decl: c_ast.Decl, t: Type, node: Any) -> NoReturn:
+        self.fail("E-UNSUPPORTED-GLOBAL", f"'{decl.name}' of type '{show(t)}' has an initial value", node,
+                  hint="set it from the host")  # fmt: skip
 
 
 __all__ = ["Globals"]

@@ -9,16 +9,15 @@ from pycparser import c_ast
 from ..nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
 from ..types import VOID, Scalar, Type, Vec
 from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
+from .buffers import as_volatile, cost
 from .context import Frame, Scope
 from .cxx_ast import AutoType, Function, Lambda, QualName
-from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference, decayed, show
+from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference, show
 from .facts import Facts, facts_of
 from .intrinsics import Intrinsics
 from .limits import MAX_INLINE_DEPTH
-from .places import cost
-from .pointers import as_volatile
+from .methods import params_of
 from .program import Entity
-from .records import params_of
 from .references import is_mutable_reference, reference_positions
 from .values import (
     ArrayVal,
@@ -138,7 +137,7 @@ class Inliner(Intrinsics):
             if "pack" in (getattr(p, "storage", None) or []):
                 self.scope.names[str(name)] = PackVal(tuple(args[i:]))
                 return
-            t = decayed(self.resolve(p.type))
+            t = self.parameter_type(p)
             if i < len(args):
                 v = args[i]
             else:
@@ -191,14 +190,17 @@ class Inliner(Intrinsics):
         if isinstance(v, FunctionVal | RecordVal) and not isinstance(t, Scalar):
             return v
         e = self.convert(self.rvalue(v, node, t), t, "implicit", node).expr
+        in_memory = self.variable_in_memory(name, t, RVal(e), node)
+        if in_memory is not None:
+            return in_memory
+        sym = fresh(name, t)
+        self.origin[sym] = self.variable_key(name, node)
         if mutated:
-            sym = fresh(name, t)
             self.changing.add(sym)
             self.emit(Decl(sym, e, loc=self.loc))
             return VarPlace(sym)
         if isinstance(e, Const):
             return RVal(e)
-        sym = fresh(name, t)
         if (known := self.constant(e)) is not None:
             self.const_of[sym] = known
         pending.append((sym, e))
@@ -242,8 +244,8 @@ class Inliner(Intrinsics):
             self.emit(s)
         return out
 
-    def call_lambda(self, node: Lambda, scope: Scope, args: list[Value], at: Any) -> Value:
-        """A lambda's body at its call, in the scope it was made in."""
+    def call_lambda(self, node: Lambda, scope: Scope, args: list[Value], at: Any, targs: list | None = None) -> Value:
+        """A lambda's body at its call, in the scope it was made in; ``targs`` are template arguments it is given."""
         fn = Function(
             "lambda",
             c_ast.Decl("lambda", [], [], [], [], None, None, None),
@@ -255,8 +257,12 @@ class Inliner(Intrinsics):
             "",
             coord=node.coord,
         )
-        fn.decl.type = c_ast.FuncDecl(node.params or c_ast.ParamList([]), c_ast.TypeDecl(None, None, None, _AUTO))
-        return self.inline(Entity("lambda", fn, scope.namespace), {}, args, at, scope)
+        result = c_ast.TypeDecl(None, None, None, _AUTO) if node.result is None else node.result.type
+        fn.decl.type = c_ast.FuncDecl(node.params or c_ast.ParamList([]), result)
+        entity = Entity("lambda", fn, scope.namespace, None if node.template is None else tuple(node.template))
+        if entity.params is not None:
+            return self.call_entities([entity], targs, args, at, scope)
+        return self.inline(entity, {}, args, at, scope)
 
     def function_body(self, fn: Function) -> Value | None:
         raise NotImplementedError

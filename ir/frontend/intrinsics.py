@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..builtins import ANY_ARGUMENTS, Builtin, Param, lookup
-from ..fold import common_type
+from ..builtins import Builtin, lookup
 from ..nodes import (
     Atomic,
     Barrier,
@@ -18,7 +17,6 @@ from ..nodes import (
     Expr,
     Fence,
     HwIndex,
-    Select,
     Unary,
     Var,
     VecMake,
@@ -26,18 +24,18 @@ from ..nodes import (
     fresh,
     i32,
 )  # fmt: skip
-from ..types import BOOL, F32, F64, I32, U32, VOID, Ptr, Scalar, Type, Vec, scalar_of
+from ..types import BF16, BOOL, F16, U32, U64, VOID, Ptr, Scalar, Type, Vec, scalar_of
+from .buffers import element
+from .builtin_rows import BuiltinRows, row_signature
+from .convert import bitcast, lane_of, lanes_of
 from .cxx_types import Pointer, show
 from .library import in_library
-from .pointers import bitcast, element
 from .prelude import prelude_function
 from .special import FULL_MASK, NO_VALUE
-from .templates import rank
-from .tensor_calls import TensorCalls
 from .values import ElemPlace, PtrToPlace, RecordVal, RVal, TypeVal, Value
 
 
-class Intrinsics(TensorCalls):
+class Intrinsics(BuiltinRows):
     """Built-ins. Each kind of the table's third column has a method ``_b_<kind>``."""
 
     # ------------------------------------------------------------------ choosing a row
@@ -51,90 +49,9 @@ class Intrinsics(TensorCalls):
                 "E-SEMA-OVERLOAD",
                 f"no built-in '{rows[0].name}' accepts ({types})",
                 node,
-                hint=f"it is {_signature(rows[0])}",
+                hint=f"it is {row_signature(rows[0])}",
             )
         return getattr(self, f"_b_{best.kind}")(best, args, node)
-
-    def best_row(self, rows: tuple[Builtin, ...], args: list[Value]) -> tuple[Builtin | None, int]:
-        """The cheapest row for ``args``, and what it costs."""
-        best, cost = None, 0
-        for row in rows:
-            c = self._row_cost(row, args)
-            if c is not None and (best is None or c < cost):
-                best, cost = row, c
-        return best, cost
-
-    def _row_cost(self, row: Builtin, args: list[Value]) -> int | None:
-        if row.kind in ANY_ARGUMENTS:
-            return 0
-        if not row.required <= len(args) <= len(row.params):
-            return None
-        total = 0
-        for p, a in zip(row.params, args):
-            t = self.type_of(a)
-            if p.pointer:
-                if not isinstance(t, Pointer):
-                    return None
-                continue
-            if isinstance(t, Pointer):
-                return None
-            if p.type == "H":
-                if not (isinstance(t, Scalar) and t.is_float):
-                    return None
-                total += 0 if t.bits == 16 else 5
-            elif p.type in ("F", "A"):
-                if not isinstance(t, Scalar):
-                    return None
-                total += 3 if p.type == "F" and not t.is_float else 0
-            elif not isinstance(p.type, str):
-                c = rank(t, p.type)
-                if c is None:
-                    return None
-                total += c
-        return total
-
-    def _converted(self, row: Builtin, args: list[Value], node: Any) -> tuple[list[Expr], dict[str, Type]]:
-        """Arguments converted to the row's parameter types, with letters resolved; defaults filled in."""
-        letters: dict[str, Type] = {}
-        for p, a in zip(row.params, args):
-            if isinstance(p.type, str) and not p.pointer:
-                t = self.rvalue(a, node).type
-                letters[p.type] = t if p.type not in letters else self._join(p.type, letters[p.type], t, node)
-        if isinstance(letters.get("F"), Scalar):
-            f = letters["F"]
-            assert isinstance(f, Scalar)
-            letters["F"] = f if f in (F32, F64) else (F32 if f.is_float else F64)
-        if "A" in letters and isinstance(letters["A"], Scalar) and not letters["A"].is_float:
-            letters["A"] = common_type(letters["A"], I32)
-        if "H" in letters and isinstance(letters["H"], Scalar) and letters["H"].bits != 16:
-            self.fail("E-SEMA-OVERLOAD", f"'{row.name}' needs half or bfloat16 arguments", node)
-        out: list[Expr] = []
-        for i, p in enumerate(row.params):
-            t = letters[p.type] if isinstance(p.type, str) else p.type
-            if i < len(args):
-                v = self.rvalue(args[i], node)
-                out.append(self.convert(v, t, "implicit", node).expr)
-            elif p.default is not None and isinstance(t, Scalar):
-                out.append(Const(p.default, t))
-        return out, letters
-
-    def _join(self, letter: str, a: Type, b: Type, node: Any) -> Type:
-        if a == b:
-            return a
-        if isinstance(a, Scalar) and isinstance(b, Scalar):
-            if letter == "H":
-                return a if a.bits == 16 else b
-            if letter == "F" and a.is_float != b.is_float:
-                return (
-                    F64
-                    if (b if a.is_float else a).bits >= 8 and (a if a.is_float else b) == F64
-                    else (F64 if letter == "F" else a)
-                )
-            return self.common(a, b, "()", node)
-        self.fail("E-SEMA-OVERLOAD", f"arguments of types '{show(a)}' and '{show(b)}' do not agree", node)
-
-    def _result(self, row: Builtin, letters: dict[str, Type]) -> Type:
-        return letters[row.ret] if isinstance(row.ret, str) else row.ret
 
     # ------------------------------------------------------------------ kinds
     def _b_call(self, row: Builtin, args: list[Value], node: Any) -> Value:
@@ -227,7 +144,19 @@ class Intrinsics(TensorCalls):
             return out
         exprs, _ = self._converted(row, args, node)
         mask, moves, arg, width = exprs
+        if isinstance(moves.type, Vec) and not (moves.type.n == 2 and moves.type.elem in (F16, BF16)):
+            return self._warp_vector(row.arg, moves, arg, width, mask)
         return self._warp(row.arg, moves, arg, width, mask)
+
+    def _warp_vector(self, kind: str, moves: Expr, arg: Expr, width: Expr, mask: Expr) -> RVal:
+        """A shuffle of a vector: as one word if it is one, else lane by lane."""
+        t = moves.type
+        assert isinstance(t, Vec)
+        word = {4: U32, 8: U64}.get(lanes_of(t) * t.elem.bytes) if t.elem.bytes < 4 else None
+        if word is not None:
+            return RVal(bitcast(WarpOp(kind, bitcast(moves, word), arg, width, mask), t))
+        whole, arg = self.temp(moves, "whole"), self.temp(arg, "lane")
+        return RVal(VecMake(t, tuple(WarpOp(kind, lane_of(whole, i), arg, width, mask) for i in range(lanes_of(t)))))
 
     def _b_oldwarp(self, row: Builtin, args: list[Value], node: Any) -> Value:
         exprs, _ = self._converted(row, args, node)
@@ -302,9 +231,6 @@ class Intrinsics(TensorCalls):
     def file_scope(self):
         raise NotImplementedError
 
-    def special_types(self) -> None:
-        raise NotImplementedError
-
 
 def _uncast(e: Expr) -> Expr:
     while isinstance(e, Cast) and e.style == "implicit":
@@ -315,20 +241,3 @@ def _uncast(e: Expr) -> Expr:
 def _natural_elem(p: ElemPlace) -> Type:
 
     return element(p.buffer) if p.width == 1 else scalar_of(p.buffer.type)
-
-
-def _signature(row: Builtin) -> str:
-    def spell(t: Type | str) -> str:
-        return (
-            {"F": "float or double", "H": "half", "I": "integer", "T": "any type", "A": "any number"}.get(t, t)
-            if isinstance(t, str)
-            else show(t)
-        )
-
-    def one(p: Param) -> str:
-        return spell(p.type) + ("*" if p.pointer else "")
-
-    return f"{row.name}({', '.join(one(p) for p in row.params)})"
-
-
-__all__ = ["VOID", "Intrinsics", "Select"]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..types import BOOL, U8, U64, VOID, Scalar, Type, Vec
+from .buffers import UNSIGNED
 from .cxx_types import CArray, Pointer, RecordType, Reference, show
 from .places import Places
-from .pointers import UNSIGNED
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Layouts(Places):
     """Sizes and units of C++ types."""
 
     fields_of: Any
+    record_scope: Any
 
     def layout(self, t: Type, node: Any) -> tuple[int, int]:
         """(size, alignment) of ``t`` in bytes.
@@ -82,8 +83,7 @@ class Layouts(Places):
             if packed and align > 1:
                 self.fail("E-UNSUPPORTED-STRUCT", f"'{t.name}' is packed: its members may be misaligned", node,
                           hint="align the members")  # fmt: skip
-            for a in getattr(member, "align", None) or []:
-                align = max(align, self.const_int(a.alignment, "an alignment"))
+            align = max(align, self._asked_alignment(t, getattr(member, "align", None) or []))
             bits = None
             if member.bitsize is not None:
                 width = self.const_int(member.bitsize, "the width of a bit-field")
@@ -104,10 +104,15 @@ class Layouts(Places):
             widest = max(widest, align)
             if name:
                 out.append(Field(name, ft, default, offset, bits))
-        for a in record.align:
-            if a != "packed":
-                widest = max(widest, self.const_int(a.alignment, "an alignment"))
+        widest = max(widest, self._asked_alignment(t, [a for a in record.align if a != "packed"]))
         return out, max(1, -(-end // widest) * widest), widest
+
+    def _asked_alignment(self, t: RecordType, alignas: list) -> int:
+        """What ``alignas`` in the class asks for, which may depend on its template parameters."""
+        if not alignas:
+            return 1
+        with self.record_scope(t, *t.decl):
+            return max(self.const_int(a.alignment, "an alignment") for a in alignas)
 
     _layouts: dict[RecordType, tuple[list[Field], int, int]]
 

@@ -13,6 +13,7 @@ from .construct import Construction
 from .values import (
     ChoicePtr,
     NullVal,
+    PtrToPlace,
     PtrVal,
     RecordVal,
     RVal,
@@ -76,6 +77,9 @@ class LazyOperators(Construction):
             b = NullVal()
         if isinstance(a, pointers) and isinstance(b, pointers):
             return self.choose_pointer(cond, a, b, node)
+        for p in (a, b):
+            if isinstance(p, PtrToPlace):
+                self.need_memory(p, node)
         return None
 
     def _chosen_record(

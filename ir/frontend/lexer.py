@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from pycparser.c_lexer import CLexer, Token, _fixed_tokens
+from pycparser.c_lexer import CLexer, _fixed_tokens
+from pycparser.c_lexer import Token as PlainToken
 from pycparser.c_parser import _TokenStream
 
 CXX_KEYWORDS = {
@@ -18,7 +19,7 @@ CXX_KEYWORDS = {
     "__device__": "CUDA", "__host__": "CUDA", "__global__": "CUDA", "__shared__": "CUDA", "__constant__": "CUDA",
     "__managed__": "CUDA", "__grid_constant__": "CUDA", "__launch_bounds__": "CUDA_ARGS", "__align__": "CUDA_ARGS",
     "__cluster_dims__": "CUDA_ARGS", "__maxnreg__": "CUDA_ARGS", "__attribute__": "CUDA_ARGS",
-    "__declspec": "CUDA_ARGS",
+    "__attribute": "CUDA_ARGS", "__declspec": "CUDA_ARGS",
     "template": "TEMPLATE", "typename": "TYPENAME", "namespace": "NAMESPACE", "using": "USING", "class": "CLASS",
     "operator": "OPERATOR", "new": "NEW", "delete": "DELETE", "this": "THIS", "public": "ACCESS",
     "private": "ACCESS", "protected": "ACCESS", "friend": "FRIEND", "explicit": "CXX_SPEC", "virtual": "CXX_SPEC",
@@ -48,6 +49,22 @@ _FAST = re.compile(
 """Line breaks, words, decimal integers, decimal floats, operators: groups 1 to 5."""
 
 
+class Token:
+    """A token, which is the coordinate of nodes too: every node would need another object for its place."""
+
+    __slots__ = ("column", "file", "line", "type", "value")
+
+    def __init__(self, type: str, value: str, line: int, column: int, file: str) -> None:
+        self.type = type
+        self.value = value
+        self.line = line
+        self.column = column
+        self.file = file
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
 class CudaLexer(CLexer):
     """pycparser's lexer in its C23 dialect with the keywords above; ``[[...]]`` attributes are kept as tokens."""
 
@@ -58,14 +75,14 @@ class CudaLexer(CLexer):
     def __init__(self, error_func, *, dialect="c23") -> None:
         super().__init__(self._illegal, dialect=dialect)
         self.words: Mapping[str, tuple[str, str] | None] = {}
-        self._pending: list[Token] = []
+        self._pending: list[PlainToken] = []
         self._keyword_map.update(CXX_KEYWORDS)
         for word in ("offsetof", "_Generic", "_BitInt", "typeof_unqual"):
             self._keyword_map.pop(word, None)
 
     def _illegal(self, message: str, line: int, column: int) -> None:
         """A character that starts no token becomes one of type ILLEGAL: the parser refuses it, or recovery skips it."""
-        self._pending.append(Token("ILLEGAL", message, line, column, self.filename))
+        self._pending.append(PlainToken("ILLEGAL", message, line, column, self.filename))
 
     def token(self):
         """The next token, with the word operators spelled as symbols."""
@@ -99,7 +116,7 @@ class CudaLexer(CLexer):
                 tok = self.token()
                 if tok is None:
                     return out
-                append(tok)
+                append(Token(tok.type, tok.value, tok.lineno, tok.column, tok.filename))
                 pos, line, start, file = self._pos, self._lineno, self._line_start, self._filename
                 continue
             kind = m.lastindex or 0

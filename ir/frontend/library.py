@@ -29,17 +29,29 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
     "wmma": ("wmma",),
     "nvcuda": ("wmma",),
     "thrust": ("thrust",),
+    "at": ("torch",),
+    "c10": ("torch",),
 }
 """Library files by the namespace that a source must mention to get them."""
 
 WORDS: dict[str, str] = {
     r"cu(Float|Double)?Complex|cufft(Double)?(Complex|Real)|cuC(real|imag|onj|add|sub|mul|div|abs|fma)f?": "cucomplex",
+    r"__nv_fp8x\w+|__nv_fp8_(storage|interpretation)_t|__nv_saturation_t|__NV_(E4M3|E5M2|NOSAT|SATFINITE)|"
+    r"__nv_cvt_\w+|__(half2|nv_bfloat162)_raw": "fp8",
     r"cuda(Extent|Pos|PitchedPtr)": "runtime",
+    r"curand(State|_|DirectionVectors)\w*": "curand",
+    r"__nv_atomic_\w+": "nv_atomic",
+    r"gpuAtomicAdd|C10_WARP_SIZE|WARP_SHFL(_XOR|_UP|_DOWN)?": "torch",
 }
 """Library files without a namespace, by the names that bring them in."""
 
+DEFINES: dict[str, str] = {"torch": r"\bnamespace\s+c10\b|\bclass\s+Tensor\b"}
+"""What a text has that brings the library's own headers: then ours stays out of the way."""
+
 NOT_BUILT: dict[str, str] = {
-    r"curand\w*": "cuRAND's generators are not built here: write the generator in the kernel, or pass numbers in",
+    r"curand(StateMtgp32|_mtgp32|_poisson|_discrete|Discrete)\w*": (
+        "of cuRAND, MTGP32 and Poisson and discrete distributions are not built here: they need the host's tables"
+    ),
     r"(hip)?cub::(Block|Warp|Device|Grid|Agent)\w+": "this part of cub is not built here: use shared memory",
     r"(nvcuda::)?wmma::(experimental|precision)::\w+": "sub-byte fragments are not built here",
     r"cuda(Graph|Stream|Event|Mem|Array)\w*": "a handle of the host API has no meaning in a kernel here",
@@ -68,7 +80,7 @@ def libraries_of(text: str) -> list[Library]:
         name for namespace, names in NAMESPACES.items() if re.search(rf"\b{namespace}\s*(::|;)", text) for name in names
     )
     wanted |= dict.fromkeys(name for words, name in WORDS.items() if re.search(rf"\b({words})\b", text))
-    return [_library(name) for name in wanted]
+    return [_library(name) for name in wanted if not re.search(DEFINES.get(name, r"(?!)"), text)]
 
 
 def why_not_built(name: str) -> str:

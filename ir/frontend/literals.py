@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ..nodes import Const
 from ..types import I32, I64, U32, U64
 
 
+@lru_cache(maxsize=1024)
 def integer(text: str) -> Const:
     """An integer literal with the type C++ gives it (LP64)."""
     digits = text.replace("'", "").rstrip("uUlL")

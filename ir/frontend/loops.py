@@ -12,11 +12,10 @@ from ..nodes import While as WhileStmt
 from ..types import BOOL, Scalar
 from .facts import base_name, children, contains, mutates
 from .parser import to_loc
-from .places import describe
 from .references import changed_by
 from .stmts import _HANDLERS, items_of
 from .switch import Switches
-from .values import VarPlace
+from .values import VarPlace, describe
 
 
 class Loops(Switches):

@@ -7,9 +7,9 @@ from typing import Any
 
 from ..nodes import AddrOf, Alloc, Binary, Call, Cast, Const, Decl, Expr, If, Select, Var, fresh, i32
 from ..types import BOOL, I32, U64, Array, Ptr, Scalar, Type, Vec, scalar_of
+from .buffers import cost, element
 from .cxx_types import CArray, FunctionType, Pointer, RecordType, show
 from .layout import UNSIGNED, Layouts
-from .pointers import cost, element
 from .values import (
     BitPlace,
     ChoicePlace,
@@ -167,6 +167,8 @@ class Memory(Layouts):
             for k, c in reversed(list(enumerate(v.choices))):
                 out = Select(Binary("==", v.which, i32(k)), self.address_bits(c, node).expr, out)  # type: ignore[assignment]
             return RVal(out)
+        if isinstance(v, PtrToPlace):
+            self.need_memory(v, node)
         self.fail("E-UNSUPPORTED-POINTER", "the address of a variable is used as a value", node,
                   hint="put it into an array")  # fmt: skip
 

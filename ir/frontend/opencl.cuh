@@ -2,8 +2,6 @@
 __device__ void mem_fence(int flags) { if (flags == 1) __threadfence_block(); else __threadfence(); }
 __device__ void read_mem_fence(int flags) { if (flags == 1) __threadfence_block(); else __threadfence(); }
 __device__ void write_mem_fence(int flags) { if (flags == 1) __threadfence_block(); else __threadfence(); }
-template <typename T> __device__ int async_work_group_copy(T *d, const T *s, unsigned long n, int e) { __ktc_meet(); unsigned all = blockDim.x * blockDim.y * blockDim.z, me = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; for (unsigned i = me + 1 < all ? me + 1 : 0; i < n; i += all) d[i] = s[i]; return e; }
-template <typename T> __device__ void wait_group_events(int n, T *e) { __syncthreads(); }
 template <typename T> __device__ T native_recip(T x) { return (T)1 / x; }
 template <typename T> __device__ T half_recip(T x) { return (T)1 / x; }
 template <typename T> __device__ T rootn(T x, int n) { return pow(x, (T)1 / (T)n); }
@@ -36,3 +34,5 @@ template <typename T> __device__ T atomic_inc(T *p) { return atomicAdd(p, (T)1);
 template <typename T> __device__ T atom_inc(T *p) { return atomicAdd(p, (T)1); }
 template <typename T> __device__ T atomic_dec(T *p) { return atomicSub(p, (T)1); }
 template <typename T> __device__ T atom_dec(T *p) { return atomicSub(p, (T)1); }
+template <typename T> __device__ T add_sat(T x, T y) { T top = (T)(-1) < (T)0 ? (T)~((T)1 << (8 * sizeof(T) - 1)) : (T)-1; T low = (T)(-1) < (T)0 ? (T)((T)1 << (8 * sizeof(T) - 1)) : (T)0; return y > (T)0 ? (x > (T)(top - y) ? top : (T)(x + y)) : (x < (T)(low - y) ? low : (T)(x + y)); }
+template <typename T> __device__ T sub_sat(T x, T y) { T top = (T)(-1) < (T)0 ? (T)~((T)1 << (8 * sizeof(T) - 1)) : (T)-1; T low = (T)(-1) < (T)0 ? (T)((T)1 << (8 * sizeof(T) - 1)) : (T)0; return y > (T)0 ? (x < (T)(low + y) ? low : (T)(x - y)) : (x > (T)(top + y) ? top : (T)(x - y)); }

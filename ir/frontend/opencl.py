@@ -14,10 +14,11 @@ from pycparser import c_ast
 
 from ..builtins import Builtin, lookup
 from ..nodes import Barrier, Binary, Call, Cast, Const, Expr, HwIndex, VecMake, i32
-from ..types import F16, F32, U64, Scalar, Type, Vec
+from ..types import F16, F32, F64, I32, U64, Scalar, Type, Vec
 from .convert import lane_of, lanes_of
 from .cxx_types import show
 from .dialects import OPENCL_VECTORS
+from .group_copies import GROUP_CALLS
 from .values import NullVal, PtrToPlace, PtrVal, RVal, Value
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ _INDEX = {
 _SCALARS = {"char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float", "double"}
 _CONVERT = re.compile(rf"(convert|as)_({'|'.join(sorted(_SCALARS))})(2|3|4|8|16)?(_sat)?(_rt[ezpn])?$")
 _MEMORY = re.compile(r"v(load|store)(_half)?(2|3|4|8|16)?(_rt[ezpn])?$")
-_WHOLE = {"barrier", "work_group_barrier", "mem_fence", "read_mem_fence", "write_mem_fence", "prefetch",
-          "async_work_group_copy", "wait_group_events"}  # fmt: skip
+_WHOLE = {"barrier", "work_group_barrier", "mem_fence", "read_mem_fence", "write_mem_fence", "prefetch"}
 
 
 def opencl_call(low: Calls, name: str, raw: list, node: Any) -> Value | None:
@@ -55,6 +55,10 @@ def opencl_call(low: Calls, name: str, raw: list, node: Any) -> Value | None:
         return _GEOMETRY[name](low, [low.rval(a) for a in raw], node)
     if name in ("barrier", "work_group_barrier") and len(raw) == 1:
         return _barrier(low, raw[0])
+    if name in GROUP_CALLS:
+        return GROUP_CALLS[name](low, raw, node)
+    if name == "fract" and len(raw) == 2:
+        return _fract(low, raw, node)
     if name == "sincos" and len(raw) == 2:
         return _sincos(low, raw, node)
     rows = lookup(name, low.program.dialect.tables)
@@ -103,9 +107,12 @@ _ORDERED = ("none", "shared", "global", "all")
 
 
 def _barrier(low: Calls, flags: Any) -> Value:
-    known = low.constant(low.rval(flags).expr)
-    memory = "all" if known is None else _ORDERED[int(known.value) & 3]
-    low.emit(Barrier("block", None, memory, loc=low.loc))
+    given = low.convert(low.promote(low.rval(flags)), I32, node=flags)
+    known = low.constant(given.expr)
+    if known is not None:
+        low.emit(Barrier("block", None, _ORDERED[int(known.value) & 3], loc=low.loc))
+        return NullVal()
+    low.emit(Barrier(flags=given.expr, loc=low.loc))
     return NullVal()
 
 
@@ -170,7 +177,7 @@ def _conversion(low: Calls, m: re.Match[str], raw: list, node: Any) -> Value:
     to = _named_type(base, n)
     v = low.rval(raw[0])
     if kind == "as":
-        from .pointers import bitcast
+        from .convert import bitcast
 
         return v if v.type == to else RVal(bitcast(low.vector(v), to))
     _same_lanes(low, [to, v.type], node)
@@ -283,6 +290,26 @@ def _sincos(low: Calls, raw: list, node: Any) -> Value:
     place = low.deref(p, None, node) if isinstance(p, PtrVal) else low.view(p, None, node)  # type: ignore[arg-type]
     low.store(place, lanewise(low, lookup("cos"), [x], node), node)
     return lanewise(low, lookup("sin"), [x], node)
+
+
+_BELOW_ONE = {F32: 1 - 2.0**-24, F64: 1 - 2.0**-53}
+
+
+def _fract(low: Calls, raw: list, node: Any) -> Value:
+    """``fract(x, &whole)``: what is above the next lower integer, below 1; that integer goes through the pointer."""
+    x = low.rval(raw[0])
+    t = x.type.elem if isinstance(x.type, Vec) else x.type
+    if not isinstance(t, Scalar) or t not in _BELOW_ONE:
+        low.fail("E-SEMA-OVERLOAD", f"no 'fract' accepts '{show(x.type)}'", node)
+    x = RVal(low.temp(x.expr, "x"))
+    floor = low.rvalue(lanewise(low, lookup("floor"), [x], node), node)
+    floor = RVal(low.temp(floor.expr, "whole"))
+    p = low.load(low.eval(raw[1]), node)
+    place = low.deref(p, None, node) if isinstance(p, PtrVal) else low.view(p, None, node)  # type: ignore[arg-type]
+    low.store(place, floor, node)
+    above = low.arithmetic("-", x, floor, node)
+    most = low.convert(RVal(Const(_BELOW_ONE[t], t)), x.type, "c", node)
+    return lanewise(low, lookup("fmin"), [above, most], node)
 
 
 def literal_items(node: Any) -> list | None:

@@ -8,14 +8,14 @@ from typing import Any
 from ..kernel import Param
 from ..nodes import Alloc, Decl, Var, fresh, i32
 from ..types import I32, VOID, Array, Ptr, Scalar, Type, Vec
-from .cxx_types import CArray, FunctionType, Pointer, RecordType, Reference, decayed, show, size_of
+from .cxx_types import CArray, FunctionType, Pointer, RecordType, Reference, show, size_of
 from .inline import params_of
 from .program import Entity
 from .range_for import RangeLoops
-from .values import ArrayVal, PtrVal, RecordVal, Value, VarPlace
+from .values import ArrayVal, PtrVal, RecordVal, RVal, Value, VarPlace
 
 MAX_MEMBERS = 64
-"""Elements of an array member of a struct that is passed by value."""
+"""Elements of an array member of a struct that become a parameter each; more become a buffer that is only read."""
 
 
 class Parameters(RangeLoops):
@@ -32,12 +32,12 @@ class Parameters(RangeLoops):
                 if node in local:
                     out.append(Param(fresh(f"{name}_elems", I32), host=len(local) == 1))
                 else:
-                    self._add(out, name, decayed(self.resolve(node.type)), node)
+                    self._add(out, name, self.parameter_type(node), node)
         return tuple(out)
 
     def parameter(self, node: Any, given: dict[str, Param], mutated: bool) -> Value:
         """What the parameter declared by ``node`` means in the body."""
-        t = decayed(self.resolve(node.type))
+        t = self.parameter_type(node)
         if is_local(node):
             return self._local_memory(node, t, given)
         return self.parameter_value(node.name, t, given, mutated, node)
@@ -67,7 +67,9 @@ class Parameters(RangeLoops):
         elif isinstance(t, RecordType) and t.decl[0].node.kind != "union":
             for f in self.field_layout(t, node):
                 self._add(out, f"{name}_{f.name.replace('@', 'part')}", f.type, node)
-        elif isinstance(t, CArray) and t.n is not None and self._elements(t) <= MAX_MEMBERS:
+        elif isinstance(t, CArray) and t.n is not None and self._elements(t) > MAX_MEMBERS:
+            self._add(out, name, Pointer(t, const=True, restrict=True), node)
+        elif isinstance(t, CArray) and t.n is not None:
             for k in range(t.n):
                 self._add(out, f"{name}_{k}", t.elem, node)
         else:
@@ -97,7 +99,10 @@ class Parameters(RangeLoops):
                 inner = f"{name}_{f.name.replace('@', 'part')}"
                 record.fields[f.name] = self.parameter_value(inner, f.type, given, False, node)
             self.lift_anonymous(record)
-            return self.copied(record, name, node) if mutated else record
+            record.key = self.variable_key(name, node)
+            return self.copied(record, name, node) if mutated or record.key in self.hints else record
+        if isinstance(t, CArray) and self._elements(t) > MAX_MEMBERS:
+            return self.at_start_of(PtrVal(given[name].sym, (), None, t, const=True), t, node)
         if isinstance(t, CArray):
             return self._array_member(name, t, given, node)
         sym = given[name].sym
@@ -106,9 +111,14 @@ class Parameters(RangeLoops):
             if t.elem == VOID and ("param", name) not in self.hints:
                 self.untyped.add(("param", name))
             return self.pointer_variable(name, t, start, node) if mutated else start
+        in_memory = self.variable_in_memory(name, t, RVal(Var(sym)), node)
+        if in_memory is not None:
+            return in_memory
+        self.origin[sym] = self.variable_key(name, node)
         if not mutated:
             return VarPlace(sym)
         copy = fresh(name, sym.type)
+        self.origin[copy] = self.origin[sym]
         self.changing.add(copy)
         self.emit(Decl(copy, Var(sym), loc=self.loc))
         return VarPlace(copy)

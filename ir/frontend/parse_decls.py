@@ -2,137 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pycparser import c_ast
 
-from .cxx_ast import AutoType, CtorInit, RefDecl
-from .parse_names import BASIC_TYPES, NameParser
+from .cxx_ast import CtorInit, RefDecl
+from .parse_specifiers import QUALIFIERS, SpecifierParser
 
 _PTR = ("TIMES", "AND", "LAND")
-_QUALS = ("CONST", "VOLATILE", "RESTRICT")
-_STORAGE = ("STATIC", "EXTERN", "REGISTER", "TYPEDEF", "CONSTEXPR", "_THREAD_LOCAL")
 
 
-class DeclParser(NameParser):
+class DeclParser(SpecifierParser):
     """Declarations. CUDA's qualifiers travel in ``Decl.funcspec``; ``__launch_bounds__`` there as a (name,
     args) pair."""
 
-    _need_type = False
     _pack = False
     """Whether the declarator just read had ``...``."""
 
     # ------------------------------------------------------------------ specifiers
-    def _parse_specifiers(self, *, allow_storage_and_function):
-        spec: Any = None
-        saw_type = False
-        first = None
-        need_type, self._need_type = self._need_type, False
-
-        def add(new, kind):
-            nonlocal spec
-            if spec is None:
-                spec = {k: [] for k in ("qual", "storage", "type", "function", "alignment", "type_attributes")}
-            spec[kind].append(new)
-
-        while (tok := self._peek()) is not None:
-            kind = tok.type
-            coord = self._tok_coord(tok)
-            if kind == "ATTRIBUTE_BEGIN":
-                self._parse_attribute_specifier_sequence()
-                continue
-            if kind in _QUALS:
-                add(self._advance().value.strip("_"), "qual")
-            elif kind in _STORAGE:
-                add(self._advance().value, "storage")
-            elif kind in ("INLINE", "CXX_SPEC", "CUDA"):
-                add(self._advance().value, "function")
-            elif kind == "CUDA_ARGS":
-                self._parse_cuda_args(add)
-            elif kind == "_ALIGNAS":
-                add(self._parse_alignment_specifier(), "alignment")
-            elif kind in BASIC_TYPES and not (saw_type and not isinstance(spec["type"][-1], c_ast.IdentifierType)):
-                add(c_ast.IdentifierType([self._advance().value], coord), "type")
-                saw_type = True
-            elif saw_type:
-                break
-            elif kind == "AUTO":
-                self._advance()
-                add(AutoType(None, coord=coord), "type")
-                saw_type = True
-            elif kind == "DECLTYPE":
-                self._advance()
-                self._expect("LPAREN")
-                add(AutoType(self._parse_bracketed(self._parse_expression), coord=coord), "type")
-                self._expect("RPAREN")
-                saw_type = True
-            elif kind in ("STRUCT", "UNION", "CLASS"):
-                add(self._parse_record(), "type")
-                saw_type = True
-            elif kind == "ENUM":
-                add(self._parse_enum_specifier(), "type")
-                saw_type = True
-            elif kind == "TYPENAME":
-                self._advance()
-                add(self._parse_named_type(), "type")
-                saw_type = True
-            elif kind in ("TYPEID", "ID", "COLONCOLON"):
-                if kind == "ID" and not need_type and not self._starts_declaration():
-                    break
-                add(self._parse_named_type(), "type")
-                saw_type = True
-            else:
-                break
-            first = first or coord
-        return spec, saw_type, first
-
-    def _parse_cuda_args(self, add) -> None:
-        tok = self._advance()
-        args = []
-        if self._accept("LPAREN"):
-            if tok.value in ("__attribute__", "__declspec"):
-                self._parse_attributes(add)
-            else:
-                while self._peek_type() != "RPAREN":
-                    args.append(self._parse_bracketed(self._parse_conditional_expression))
-                    if not self._accept("COMMA"):
-                        break
-                self._expect("RPAREN")
-        if tok.value == "__align__" and args:
-            add(c_ast.Alignas(args[0], self._tok_coord(tok)), "alignment")
-        elif tok.value in ("__launch_bounds__", "__cluster_dims__", "__maxnreg__"):
-            add((tok.value, args), "function")
-
-    def _parse_attributes(self, add) -> None:
-        """``__attribute__((...))`` after its first bracket: packing and alignment count, the rest is skipped."""
-        depth = 1
-        while depth:
-            tok = self._advance()
-            depth += (tok.type == "LPAREN") - (tok.type == "RPAREN")
-            word = str(tok.value).strip("_")
-            if word == "packed":
-                add("packed", "alignment")
-            elif word in ("aligned", "align") and self._peek_type() == "LPAREN":
-                self._advance()
-                add(c_ast.Alignas(self._parse_bracketed(self._parse_conditional_expression), self._tok_coord(tok)),
-                    "alignment")  # fmt: skip
-                self._expect("RPAREN")
-
-    def _skip_to_close(self) -> None:
-        """Skip to the ``)`` that closes an already consumed ``(``."""
-        depth = 1
-        while depth:
-            kind = self._advance().type
-            depth += (kind == "LPAREN") - (kind == "RPAREN")
-
-    def _parse_bracketed(self, parse):
-        """Run ``parse`` inside brackets, where ``>`` is an operator again."""
-        saved, self._no_gt = self._no_gt, False
-        try:
-            return parse()
-        finally:
-            self._no_gt = saved
-
     # ------------------------------------------------------------------ declarators
     def _starts_declarator(self, id_only: bool = False) -> bool:
         return self._peek_type() in ("ID", "TYPEID", "LPAREN", "OPERATOR", "ELLIPSIS", *_PTR)
@@ -174,7 +59,7 @@ class DeclParser(NameParser):
         while self._peek_type() in _PTR:
             tok = self._advance()
             quals = []
-            while self._peek_type() in _QUALS:
+            while self._peek_type() in QUALIFIERS:
                 quals.append(self._advance().value.strip("_"))
             layers.append((tok, quals))
         return layers

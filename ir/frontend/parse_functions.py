@@ -83,7 +83,7 @@ class FunctionParser(RecordParser):
         buffer, depth = self._tokens._buffer, 0
         while (tok := buffer[end]) is not None:
             depth += (tok.type == "LBRACE") - (tok.type == "RBRACE")
-            if tok.type == "LSHIFT" and buffer[end + 1] is not None and buffer[end + 1].type == "LT":
+            if tok.type == "LSHIFT" and (nxt := buffer[end + 1]) is not None and nxt.type == "LT":
                 return None
             end += 1
             if depth == 0:

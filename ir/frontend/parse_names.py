@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pycparser import c_ast
-from pycparser.c_lexer import Token
 
 from ..diagnostics import KtcError
 from .cxx_ast import NamedType, NamePart, PackExpansion, QualName
+from .lexer import Token
 from .library import why_not_built
 from .limits import MAX_TEMPLATE_NESTING
 from .parse_tokens import TokenParser
@@ -31,6 +33,13 @@ _OPERANDS = frozenset({
 })  # fmt: skip
 """After these, ``a < b > x`` with an undeclared ``a`` is two comparisons, not a template-id."""
 
+_CONDITIONS = frozenset({"&&", "||", "<", ">", "<=", ">=", "==", "!="})
+
+
+def _is_condition(arg: Any) -> bool:
+    """Whether what was read as a template argument is a comparison, which is hardly ever meant as one."""
+    return isinstance(arg, c_ast.BinaryOp) and arg.op in _CONDITIONS
+
 
 class NameParser(TokenParser):
     """Names. ``_templates`` are the names of class and function templates; pycparser's scopes know which are types."""
@@ -42,6 +51,8 @@ class NameParser(TokenParser):
     _no_gt: bool
     _template_depth = 0
     _no_template_args: set[int]
+    _taken_apart: dict[int, Any]
+    """Tokens such as ``>>`` that became two, by where they are in the buffer."""
     """Positions of ``<`` that were found not to start template arguments, so that backtracking stays linear."""
 
     # ------------------------------------------------------------------ knowledge
@@ -78,7 +89,9 @@ class NameParser(TokenParser):
             parts.append(self._parse_name_part(qualified=True, explicit=explicit))
         return QualName(parts, absolute, coord=self._tok_coord(start) if start else None)
 
-    def _parse_name_part(self, qualified: bool = False, explicit: bool = False) -> NamePart:
+    def _parse_name_part(self, qualified: bool = False, explicit: bool = False, member: bool = False) -> NamePart:
+        """A name with the template arguments that follow it; ``member``: after ``.`` or ``->``, where C++ itself asks
+        for the word ``template`` unless the member is known to be one."""
         tok = self._advance()
         if tok.type not in ("ID", "TYPEID"):
             self._parse_error(f"expected a name before '{tok.value}'", self._tok_coord(tok))
@@ -86,12 +99,12 @@ class NameParser(TokenParser):
         if self._peek_type() == "LT":
             name = tok.value
             if explicit or name in self._templates:
-                args = self._try_template_args(certain=explicit or tok.type == "TYPEID")
-            elif qualified or not self._is_known(name):
-                args = self._try_template_args(certain=False, guess=True)
+                args = self._try_template_args(certain=explicit or (tok.type == "TYPEID" and not member))
+            elif qualified or member or not self._is_known(name):
+                args = self._try_template_args(certain=False, guess=True, member=member)
         return NamePart(tok.value, args, coord=self._tok_coord(tok))
 
-    def _try_template_args(self, certain: bool, guess: bool = False) -> list | None:
+    def _try_template_args(self, certain: bool, guess: bool = False, member: bool = False) -> list | None:
         """Template arguments at ``<``, or None (nothing consumed) if this ``<`` is less-than."""
         if self._is_launch():
             return None
@@ -103,14 +116,26 @@ class NameParser(TokenParser):
         except KtcError:
             if certain:
                 raise
-            self._reset(mark)
+            self._take_back(mark)
             self._no_template_args.add(mark)
             return None
         nxt = self._peek()
-        if guess and (nxt is None or nxt.type in _OPERANDS):
-            self._reset(mark)
+        unlikely = member and (nxt is None or nxt.type != "LPAREN" or any(map(_is_condition, args)))
+        if guess and (unlikely or nxt is None or nxt.type in _OPERANDS):
+            self._take_back(mark)
             return None
         return args
+
+    def _take_back(self, mark: int) -> None:
+        """Return to ``mark``, where ``>>`` and ``>=`` that were taken apart since are whole again."""
+        self._reset(mark)
+        for index in sorted((i for i in self._taken_apart if i >= mark), reverse=True):
+            self._tokens._buffer[index : index + 2] = [self._taken_apart.pop(index)]
+
+    def _forget_splits(self) -> None:
+        """Between statements that no template argument holds, nothing is taken back any more."""
+        if not self._template_depth:
+            self._taken_apart.clear()
 
     def _parse_template_args(self) -> list:
         tok = self._expect("LT")
@@ -152,10 +177,12 @@ class NameParser(TokenParser):
         tok = self._peek()
         if tok is not None and tok.type in ("RSHIFT", "GE", "RSHIFTEQUAL"):
             rest = {"RSHIFT": "GT", "GE": "EQUALS", "RSHIFTEQUAL": "GE"}[tok.type]
-            first = Token("GT", ">", tok.lineno, tok.column, tok.filename)
-            second = Token(rest, tok.value[1:], tok.lineno, tok.column + 1, tok.filename)
+            first = Token("GT", ">", tok.line, tok.column, tok.file)
+            second = Token(rest, tok.value[1:], tok.line, tok.column + 1, tok.file)
             stream = self._tokens
             stream._buffer[stream._index : stream._index + 1] = [first, second]
+            self._taken_apart = {i + (i > stream._index): t for i, t in self._taken_apart.items()}
+            self._taken_apart[stream._index] = tok
             self._no_template_args.clear()  # positions have moved
         self._expect("GT")
 
@@ -164,7 +191,7 @@ class NameParser(TokenParser):
         a, b = self._peek(), self._peek(2)
         return (
             a is not None and b is not None and a.type == "LSHIFT" and b.type == "LT"
-            and a.lineno == b.lineno and b.column == a.column + 2
+            and a.line == b.line and b.column == a.column + 2
         )  # fmt: skip
 
     # ------------------------------------------------------------------ is it a type?

@@ -7,6 +7,7 @@ from pycparser import c_ast
 from ..diagnostics import KtcError
 from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, RangeFor
 from .parse_exprs import ExprParser
+from .ptx import unescaped
 
 
 class StmtParser(ExprParser):
@@ -17,6 +18,7 @@ class StmtParser(ExprParser):
     def _parse_block_item_list(self):
         items: list = []
         while self._peek_type() not in ("RBRACE", None):
+            self._forget_splits()
             mark, depth = self._mark(), len(self._scope_stack)
             try:
                 item = self._parse_block_item()
@@ -138,11 +140,19 @@ class StmtParser(ExprParser):
             self._expect("SEMI")
             return c_ast.Return(value, self._tok_coord(tok))
         if kind in ("ID", "TYPEID") and self._peek_type(2) == "COLON":
-            return super()._parse_labeled_statement()
+            return self._parse_label()
         if kind == "CONST" or (kind in ("INT", "FLOAT") and self._peek_type(2) == "ID"):
             decls = self._parse_simple_declaration()
             return c_ast.Compound(decls, self._tok_coord(tok))
         return super()._parse_statement()
+
+    def _parse_label(self):
+        """``name:`` and the statement it labels; a declaration (C23) follows it, so that it is in the block's scope."""
+        tok = self._advance()
+        self._expect("COLON")
+        coord = self._tok_coord(tok)
+        alone = self._peek_type() == "RBRACE" or self._starts_declaration()
+        return c_ast.Label(tok.value, c_ast.EmptyStatement(coord) if alone else self._parse_statement(), coord)
 
     def _parse_switch(self):
         tok = self._expect("SWITCH")
@@ -262,7 +272,7 @@ class StmtParser(ExprParser):
         self._expect("RPAREN")
         self._expect("SEMI")
         groups += [[]] * 3
-        return Asm(text.strip('"'), groups[0], groups[1], groups[2], volatile, coord=self._tok_coord(tok))
+        return Asm(unescaped(text.strip('"')), groups[0], groups[1], groups[2], volatile, coord=self._tok_coord(tok))
 
     def _parse_try(self):
         self._expect("TRY")

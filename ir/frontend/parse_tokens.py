@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from pycparser.c_lexer import Token
-from pycparser.c_parser import Coord, CParser
+from pycparser.c_parser import CParser
 
-from .lexer import TokenList
+from .lexer import Token, TokenList
 
 
 class TokenParser(CParser):
     """``_peek`` and friends. An identifier is classified (ID or TYPEID) whenever it is looked at, in today's scopes."""
 
-    _tokens: TokenList
+    _tokens: TokenList  # type: ignore[assignment]
+    _typedef_checked_token: Token | None  # type: ignore[assignment]
     _scope_stack: list[dict[str, bool]]
 
     def _peek(self, k: int = 1) -> Any:
@@ -70,8 +70,8 @@ class TokenParser(CParser):
     def _reset(self, mark: int) -> None:
         self._tokens._index = mark
 
-    def _tok_coord(self, tok: Token) -> Coord:
-        return Coord(tok.filename, tok.lineno, tok.column)
+    def _tok_coord(self, tok: Token) -> Token:
+        return tok
 
     def _parse_error(self, msg: str, coord) -> NoReturn:
         raise NotImplementedError

@@ -7,7 +7,7 @@ relied upon are pinned by ``tests/ir/frontend/test_pycparser_contract.py``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pycparser import c_ast
 from pycparser.c_parser import ParseError
@@ -43,6 +43,7 @@ class CudaParser(FunctionParser):
         self._member_types: set[str] = set()
         self._specialised: dict[str, list] = {}
         self._no_template_args: set[int] = set()
+        self._taken_apart: dict[int, Any] = {}
         self._no_gt = False
         self._host_body = False
         self._record: list[str] = []
@@ -67,6 +68,7 @@ class CudaParser(FunctionParser):
     def _parse_items(self, until: str | None) -> list[c_ast.Node]:
         items: list[c_ast.Node] = []
         while (kind := self._peek_type()) is not None and kind != until:
+            self._forget_splits()
             mark, depth = self._mark(), len(self._scope_stack)
             try:
                 items.extend(self._parse_external_declaration())
@@ -162,16 +164,8 @@ class CudaParser(FunctionParser):
         if self._peek_type() != "LT":
             self._skip_external(KtcError("", ""))  # explicit instantiation: adds nothing
             return Template(None, [], coord=coord)
-        self._expect("LT")
         self._push_scope()
-        params = []
-        saved, self._no_gt = self._no_gt, True
-        while not self._at_gt():
-            params.append(self._parse_template_param())
-            if not self._accept("COMMA"):
-                break
-        self._no_gt = saved
-        self._expect_gt()
+        params = self._parse_template_params()
         if self._peek_type() == "TEMPLATE":
             inner = self._parse_template()
             self._pop_scope()
@@ -189,8 +183,22 @@ class CudaParser(FunctionParser):
                 self._templates.add(name)
             elif name:
                 self._templates.add(name.split("::")[-1])
-                self._add_identifier(name, coord)
+                if not getattr(d, "owner", ""):  # a constructor defined outside its class has the class's name
+                    self._add_identifier(name, coord)
         return Template(params, decl, coord=coord)
+
+    def _parse_template_params(self) -> list[TemplateParam]:
+        """``<typename T, int N>``, declared in the current scope."""
+        self._expect("LT")
+        params = []
+        saved, self._no_gt = self._no_gt, True
+        while not self._at_gt():
+            params.append(self._parse_template_param())
+            if not self._accept("COMMA"):
+                break
+        self._no_gt = saved
+        self._expect_gt()
+        return params
 
     def _parse_using_or_declaration(self) -> list:
         if self._peek_type() == "USING":

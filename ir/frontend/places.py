@@ -22,7 +22,9 @@ from ..nodes import (
 )
 from ..types import U8, Type, Vec, scalar_of
 from ..walk import walk_expr
-from .pointers import Pointers, bitcast, cost, describe, element
+from .buffers import cost, element
+from .convert import bitcast
+from .pointers import Pointers
 from .values import (
     ArrayVal,
     BitPlace,
@@ -34,6 +36,7 @@ from .values import (
     LanePlace,
     NullVal,
     PtrSlot,
+    PtrToPlace,
     PtrVal,
     PtrVar,
     RecordVal,
@@ -43,6 +46,7 @@ from .values import (
     Value,
     VarPlace,
     ViewPlace,
+    describe,
 )  # fmt: skip
 
 LANES = {"x": 0, "y": 1, "z": 2, "w": 3}
@@ -56,9 +60,9 @@ class Places(Pointers):
         """Lvalue to rvalue: an ``RVal``, or an aggregate or pointer value."""
         if type(v) is RVal:  # most are
             return v
-        if isinstance(v, VarPlace):
+        if type(v) is VarPlace:
             return RVal(Var(v.sym))
-        if isinstance(v, ElemPlace):
+        if type(v) is ElemPlace:
             return RVal(self._load_elem(v))
         if isinstance(v, LanePlace):
             return RVal(self._load_lane(v))
@@ -88,6 +92,8 @@ class Places(Pointers):
 
     def rvalue(self, v: Value, node: Any = None, to: Type | None = None) -> RVal:
         """``v`` as a scalar or vector value; an object converts to ``to`` where it can."""
+        if type(v) is RVal:
+            return v
         v = self.load(v, node)
         if isinstance(v, RVal):
             return v
@@ -190,7 +196,13 @@ class Places(Pointers):
             self.emit(Store(base.sym, (self.add_offset(base.lane, p.lane),), e, loc=self.loc))
         elif isinstance(base, ElemPlace) and (direct := self._lane_element(base, p.lane)) is not None:
             self.emit(Store(direct.buffer, direct.index, e, cache=direct.cache, loc=self.loc))
+        elif isinstance(base, ElemPlace):  # a vector over other elements: the place of the component itself
+            start = self.address(base, node)
+            assert isinstance(start, PtrVal)  # elements lie in one buffer
+            self.store(self.deref(dataclasses.replace(start, elem=p.type), p.lane, node), RVal(e), node)
         else:
+            if isinstance(base, ViewPlace):
+                self.need_memory(PtrToPlace(base, base.type), node)
             self.fail("E-UNSUPPORTED-LANE", "a component of a reinterpreted vector cannot be assigned", node,
                       hint="load the whole vector into a variable, change it, store it back")  # fmt: skip
 
@@ -201,7 +213,8 @@ class Places(Pointers):
     def stable(self, v: Value) -> Value:
         """``v`` with index expressions evaluated once, for a place that is used several times."""
         if isinstance(v, ElemPlace):
-            return dataclasses.replace(v, index=tuple(self.once(i) for i in v.index))
+            index = tuple(self.once(i) for i in v.index)
+            return v if index == v.index else dataclasses.replace(v, index=index)
         if isinstance(v, LanePlace):
             return dataclasses.replace(v, base=self.stable(v.base), lane=self.once(v.lane))
         if isinstance(v, BitPlace):

@@ -16,12 +16,12 @@ from ..diagnostics import KtcError
 from ..nodes import Assign, Binary, Const, Decl, Expr, Select, Sym, Var, fresh, i32
 from ..types import I32, I64, U64, VOID, Array
 from ..walk import walk_expr
+from .buffers import as_volatile, is_flat
 from .context import Retry
 from .cxx_ast import CtorInit, CxxCast
 from .cxx_types import CArray, Pointer
 from .exprs import Exprs
 from .memory import as_choice, renumbered
-from .pointers import as_volatile, is_flat
 from .values import (
     ArrayVal,
     ChoicePtr,
@@ -45,6 +45,8 @@ class PointerVariables(Exprs):
 
     def pointer_variable(self, name: str, t: Pointer, v: Value | None, node: Any) -> Value:
         """A variable ``t name = v`` that the function changes."""
+        if isinstance(v, PtrToPlace):
+            self.need_memory(v, node)
         key = ("address", name, str(self.place(node)))
         if key in self.hints or self._in_memory(name, v):
             return self._address_variable(name, t, v, node)
@@ -121,7 +123,7 @@ class PointerVariables(Exprs):
     def _address_variable(self, name: str, t: Pointer, v: Value | None, node: Any) -> Value:
         sym = fresh(name, U64)
         self.changing.add(sym)
-        init = Const(0, U64) if v is None else self.address_bits(v, node).expr
+        init = None if v is None else self.address_bits(v, node).expr
         self.emit(Decl(sym, init, loc=self.loc))
         return PtrSlot(VarPlace(sym), t)
 
@@ -231,6 +233,8 @@ class PointerVariables(Exprs):
         return None if effects and isinstance(v, PtrSlot | PtrVal) else self._as_root(v)
 
     def _as_root(self, v: Value) -> list[Value] | None:
+        if isinstance(v, PtrToPlace):
+            self.need_memory(v, None)
         if isinstance(v, PtrVal | ChoicePtr | NullVal):
             return [v]
         if isinstance(v, ArrayVal | FlatArray):

@@ -7,20 +7,19 @@ from typing import Any, NoReturn
 
 from ..nodes import (
     Binary,
-    Cast,
+    Call,
     Const,
+    Decl,
+    Eval,
     Expr,
-    HwIndex,
-    Load,
-    Select,
     Sym,
-    Var,
-    WarpOp,
+    fresh,
     i32,
 )
-from ..types import BOOL, I64, U8, U16, U32, U64, VOID, Array, Ptr, Scalar, Type, Vec, scalar_of
+from ..types import I64, U8, U64, VOID, Array, Scalar, Type, Vec, scalar_of
+from .addressed import Addressed
+from .buffers import access_kind, element, is_flat
 from .context import Retry
-from .convert import Converter, const_as
 from .cxx_types import DIM3, NULLPTR_T, CArray, FunctionType, Pointer, RecordType, show, size_of
 from .values import (
     ArrayVal,
@@ -44,12 +43,11 @@ from .values import (
     Value,
     VarPlace,
     ViewPlace,
+    describe,
 )  # fmt: skip
 
-UNSIGNED = {1: U8, 2: U16, 4: U32, 8: U64}
 
-
-class Pointers(Converter):
+class Pointers(Addressed):
     """Pointers. Places themselves are read and written in ``places``."""
 
     def decay(self, a: ArrayVal | FlatArray) -> PtrVal:
@@ -193,7 +191,18 @@ class Pointers(Converter):
             return self.deref(base, e, node)
         if isinstance(base, PtrToPlace):
             return self.view(base, e, node)
+        if isinstance(base, NullVal) and base.elem is not None:
+            return self.nowhere(base, node)
         self.fail("E-SEMA-SUBSCRIPT", f"{describe(base)} cannot be subscripted", node)
+
+    def nowhere(self, p: NullVal, node: Any) -> Value:
+        """What ``nullptr`` points to: the thread that gets here traps, and nothing it does after that counts."""
+        if not isinstance(p.elem, Scalar | Vec):
+            self.fail("E-SEMA-POINTER", f"a null pointer to '{show(p.elem)}' is used", node)
+        self.emit(Eval(Call("trap", (), VOID, "write"), loc=self.loc))
+        sym = fresh("nowhere", p.elem)
+        self.emit(Decl(sym, loc=self.loc))
+        return VarPlace(sym)
 
     def view(self, p: PtrToPlace, e: Expr | None, node: Any) -> Value:
         """Element ``e`` of a variable seen through a pointer of another type."""
@@ -217,6 +226,8 @@ class Pointers(Converter):
                 return SubVec(place.sym, self.scale_lane(index, int(p.elem.n)), p.elem)  # type: ignore[arg-type]
         if zero and isinstance(place, VarPlace) and whole is not None and size_of(whole) == size_of(p.elem):
             return ViewPlace(place.sym, p.elem)
+        self.need_memory(p, node)
+        whole = self.type_of(p.place)
         self.fail("E-UNSUPPORTED-VIEW", f"a variable of type '{show(whole)}' cannot be seen as '{show(p.elem)}'", node,
                   hint="use a conversion intrinsic such as __float_as_int")  # fmt: skip
 
@@ -295,79 +306,3 @@ class Pointers(Converter):
         if isinstance(v, FunctionVal):
             return FunctionType(v.name)
         return NULLPTR_T
-
-
-def access_kind(p: PtrVal) -> str:
-    """``volatile`` for accesses through ``p`` that are, to memory that others see whose type does not say so."""
-    t = p.buffer.type
-    seen = (isinstance(t, Array) and t.space != "local") or (isinstance(t, Ptr) and not t.volatile)
-    return "volatile" if p.volatile and seen else ""
-
-
-def as_volatile(v: Value, volatile: bool) -> Value:
-    """``v``, a pointer or a place, for accesses that are volatile if ``volatile`` says so (and as before if not)."""
-    if not volatile:
-        return v
-    if isinstance(v, PtrVal):
-        return dataclasses.replace(v, volatile=True)
-    if isinstance(v, ChoicePtr):
-        return ChoicePtr(v.which, tuple(dataclasses.replace(c, volatile=True) for c in v.choices))
-    if isinstance(v, ElemPlace):
-        return dataclasses.replace(v, cache=access_kind(PtrVal(v.buffer, (), None, v.type, volatile=True)))
-    if isinstance(v, ArrayVal):
-        return dataclasses.replace(v, volatile=True)
-    if isinstance(v, FlatArray):
-        return dataclasses.replace(v, start=dataclasses.replace(v.start, volatile=True))
-    return v
-
-
-def is_flat(buffer: Sym) -> bool:
-    """Whether one index reaches every element of the buffer."""
-    t = buffer.type
-    return isinstance(t, Ptr) or (isinstance(t, Array) and len(t.shape) == 1)
-
-
-def element(buffer: Sym) -> Type:
-    """What one full index of the buffer yields."""
-    t = buffer.type
-    return t.elem if isinstance(t, Ptr | Array | Vec) else t
-
-
-def bitcast(e: Expr, to: Type) -> Expr:
-    """The bits of ``e`` as a ``to``; a cast of a cast collapses."""
-    if e.type == to:
-        return e
-    if isinstance(e, Cast) and e.style == "bit":
-        return bitcast(e.x, to)
-    if isinstance(e, Const) and e.ty.is_int and isinstance(to, Scalar) and to.is_int and to.bits == e.ty.bits:
-        return const_as(e, to) or Cast(to, e, "bit")
-    if BOOL in (e.type, to):
-        return Cast(to, e, "c")  # one byte that is 0 or 1
-    return Cast(to, e, "bit")
-
-
-def cost(e: Expr) -> int:
-    """Size of an expression; memory accesses count as large."""
-    from ..walk import children
-
-    if isinstance(e, Const | Var | HwIndex):
-        return 1
-    own = 100 if isinstance(e, WarpOp) or (isinstance(e, Load) and isinstance(e.buffer.type, Ptr | Array)) else 1
-    if isinstance(e, Cast) and e.style == "implicit":
-        own = 0
-    return own + sum(cost(c) for c in children(e)) + (5 if isinstance(e, Select) else 0)
-
-
-def describe(v: Value) -> str:
-    """A value's kind, for messages."""
-    names = {
-        "RVal": "a value", "PtrVal": "a pointer", "PtrVar": "a pointer", "ArrayVal": "an array",
-        "RecordVal": "a struct",
-        "NullVal": "nullptr", "TypeVal": "a type", "FunctionVal": "a function", "Dim3Val": "a dim3",
-        "ListVal": "a list",
-        "OpaqueVal": "a host object", "PtrToPlace": "a pointer", "PtrSlot": "a pointer", "ChoicePtr": "a pointer",
-        "FlatArray": "an array",
-    }  # fmt: skip
-    if isinstance(v, RecordVal):
-        return f"'{v.type}'"
-    return names.get(type(v).__name__, "this")

@@ -26,12 +26,18 @@ def _prelude_lines(file: str) -> dict[str, str]:
 @cache
 def prelude_function(name: str, file: str = "prelude.cuh") -> Entity:
     """The entity of a built-in that is defined in ``file``."""
+    text = simd.text(name) or _prelude_lines(file)[name.removeprefix("std::")]
+    return function_of(text, file, name)
+
+
+@cache
+def function_of(text: str, file: str, name: str = "") -> Entity:
+    """The function that ``text`` defines, as one of ``file``."""
     from .cxx_ast import Template
     from .parser import CudaParser
 
-    text = simd.text(name) or _prelude_lines(file)[name.removeprefix("std::")]
     item = CudaParser().parse_unit(text, PREFIX + file)[0]
     if isinstance(item, Template):
         return Entity(name, item.decl[0], (), tuple(item.params))
     assert isinstance(item, Function)
-    return Entity(name, item, ())
+    return Entity(name or item.name, item, ())

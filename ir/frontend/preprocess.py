@@ -20,7 +20,11 @@ from ..diagnostics import KtcError, Loc
 from .conditions import BadCondition, condition_value
 from .constants import NAMED
 from .dialects import CUDA, Dialect
+from .headers import macros_of
 from .limits import MAX_EXPANDED_BYTES, MAX_INCLUDE_DEPTH, MAX_MACRO_GROWTH, MAX_MACRO_TOKENS, MAX_SOURCE_BYTES
+from .pp_lines import grouped, pieces
+from .pp_output import rendered
+from .pp_tokens import Lexer, Token
 from .source import Comments, read_source
 
 DEVICE_HEADERS = (
@@ -62,8 +66,8 @@ class Preprocessed:
 
 class _Pcpp(pcpp.Preprocessor):
     def __init__(self, roots: tuple[str, ...], out: Preprocessed, find: Finder | None) -> None:
-        super().__init__()
-        self.line_directive = "#line"
+        self._uneven = False  # a macro's text has brackets that do not match
+        super().__init__(Lexer())
         self._find = find
         self._found: set[str] = set()
         self._roots = roots
@@ -81,13 +85,30 @@ class _Pcpp(pcpp.Preprocessor):
             self.on_error(tokens[0].source, tokens[0].lineno, str(e))
             return _Value(0)
 
+    def group_lines(self, input, abssource):
+        return grouped(input, abssource, self.macros.keys())
+
+    def define(self, tokens):
+        if isinstance(tokens, str):
+            tokens = self.tokenize(tokens)
+        super().define(tokens)
+        values = [t.value for t in tokens]
+        self._uneven = self._uneven or values.count("(") != values.count(")")
+
     def expand_macros(self, tokens, expanding_from=[]):  # noqa: B006  pcpp's own signature
-        """pcpp's, with a budget for what macros inside macros expand to."""
+        """pcpp's, which takes time for all tokens with each expansion: so piece by piece.
+
+        What macros inside macros expand to has a budget.
+        """
         if expanding_from:
             self._nested += len(tokens)
             if self._nested > MAX_MACRO_TOKENS:
                 raise KtcError("E-PP-EXPANSION", "macro expansion grows without limit", Loc(self.source or "", 1))
-        return super().expand_macros(tokens, expanding_from)
+            return super().expand_macros(tokens, expanding_from)
+        out: list[Token] = []
+        for piece, has_macro in pieces(tokens, self.macros.keys(), self._uneven):
+            out.extend(super().expand_macros(piece) if has_macro else piece)
+        return out
 
     def on_error(self, file, line, msg):
         self.errors.append((msg, Loc(file or self.source or "", line)))
@@ -106,6 +127,9 @@ class _Pcpp(pcpp.Preprocessor):
             and not os.path.basename(includepath).startswith(DEVICE_HEADERS)
         ):
             self._out.missing.append(includepath)
+        for name, value in macros_of(includepath).items():
+            if name.partition("(")[0] not in self.macros:
+                self.define(f"{name} {value}")
         raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
 
     def on_file_open(self, is_system_include, includepath):
@@ -154,21 +178,6 @@ class _Value:
         return self.number
 
 
-class _Bounded(io.StringIO):
-    """An output that refuses to grow without limit (macro bombs)."""
-
-    def __init__(self, limit: int, file: str) -> None:
-        super().__init__()
-        self._left, self._limit, self._file = limit, limit, file
-
-    def write(self, s: str) -> int:
-        self._left -= len(s)
-        if self._left < 0:
-            message = f"the source is larger than {self._limit >> 20} MiB after macro expansion"
-            raise KtcError("E-PP-EXPANSION", message, Loc(self._file, 1), "split it, or give fewer headers with -I")
-        return super().write(s)
-
-
 def preprocess(
     text: str,
     file: str,
@@ -194,10 +203,10 @@ def preprocess(
     for d in (here, *include_dirs):
         pp.add_path(d)
     pp.rewrite_paths = [(f"^{re.escape(os.path.abspath(file))}$", lambda m: file)]  # report the path as it was given
-    sink = _Bounded(min(MAX_MACRO_GROWTH * len(text) + (1 << 20), MAX_EXPANDED_BYTES), file)
+    limit = min(MAX_MACRO_GROWTH * len(text) + (1 << 20), MAX_EXPANDED_BYTES)
     try:
         pp.parse(text, file)
-        pp.write(sink)
+        out.text = rendered(pp.parser, limit, file)
     except (IndexError, ValueError, TypeError, AttributeError, AssertionError):  # pcpp on a directive it cannot read
         place = Loc(file, max(1, int(pp.linemacro or 1)))
         raise KtcError("E-PP-DIRECTIVE", "a malformed preprocessor directive", place, source=text) from None
@@ -208,7 +217,6 @@ def preprocess(
         raise KtcError(
             "E-PP-DIRECTIVE", message, loc, hint="fix the directive, or choose another branch with -D NAME=VALUE"
         )
-    out.text = sink.getvalue()
     for name, macro in pp.macros.items():
         if macro.arglist is None and len(macro.value) == 1 and macro.value[0].value.isdigit():
             out.values[name] = macro.value[0].value

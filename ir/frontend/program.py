@@ -37,6 +37,8 @@ class Program:
 
     functions: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
     records: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
+    declared: dict[tuple[tuple[str, ...], str], tuple[TemplateParam, ...]] = field(default_factory=dict)
+    """Template parameters of classes that are declared without a definition, by namespace and name."""
     aliases: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
     variables: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
     enumerators: dict[str, tuple[c_ast.Enum, int]] = field(default_factory=dict)
@@ -92,11 +94,13 @@ def _add(p: Program, item: Any, ns: tuple[str, ...], params: tuple[TemplateParam
         p.functions[item.name].append(Entity(item.name, item, (*ns, *owner), params or None, spec))
         if params == () and spec is None:  # template<> with deduced arguments
             last = p.functions[item.name].pop()
-            p.functions[item.name].append(Entity(item.name, item, last.namespace, None, None))
+            p.functions[item.name].append(Entity(item.name, item, last.namespace, None, []))
     elif isinstance(item, Record):
         if item.items is not None:
             p.records[item.name].append(Entity(item.name, item, ns, params or None, item.spec_args))
             _member_names(p, item, ns, params)
+        elif params and item.spec_args is None:
+            p.declared[(ns, item.name)] = params
     elif isinstance(item, Alias):
         p.aliases[item.name].append(Entity(item.name, item, ns, params or None))
     elif isinstance(item, Using):

@@ -1,57 +1,96 @@
-"""Inline PTX of one exact instruction, understood: ``ptx.cuh`` says in C++ what the opcode computes.
+"""Inline PTX, understood: ``ptx.cuh`` says in C++ what an opcode computes, and an asm statement becomes a function.
 
-    asm("bfe.u32 %0, %1, 8, 4;" : "=r"(x) : "r"(y))    ->    x = (y >> 8) & 15
+    asm("{ .reg .pred p; setp.lt.s32 p, %1, 0; selp.b32 %0, 0, %1, p; }" : "=r"(x) : "r"(y))
+
+    unsigned int ptx(unsigned int o1) {
+      unsigned int o0; { bool r_p; r_p = (int)o1 < 0; o0 = r_p ? 0u : o1; } return o0;
+    }
 
 What is understood is optimised, interpreted and ported like any other code. Everything else is carried as it is, for
-CUDA only: several instructions, memory, predicates, and approximations, whose bits only the instruction itself gives.
+CUDA only: memory, branches, and approximations, whose bits only the instruction itself gives. One unknown instruction
+makes the whole statement opaque.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..types import Scalar
+from .ptx_code import Writer
+from .ptx_types import Opaque
 
 FILE = "ptx.cuh"
-_STATEMENT = re.compile(r"\s*([a-z][a-z0-9_.]*)\s*((?:[^\s,;]+\s*,\s*)*[^\s,;]+)?\s*;?\s*")
-_OPERAND = re.compile(r"%(\d+)|(0[xX][0-9a-fA-F]+|\d+)|%?%([a-z_]+(?:\.[xyz])?)")
+MAX_TEXT, MAX_BRACES = 1 << 14, 200
+"""Beyond these a statement is carried as it is: reading it costs more than anybody's hand has written."""
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "\\": "\\"}
 
 
 @dataclass(frozen=True)
-class Instruction:
-    """``function`` of ``ptx.cuh``, and its arguments after the result: operand numbers or literals."""
+class Understood:
+    """C++ of one asm statement.
 
-    function: str
-    operands: tuple[int | str, ...]
+    ``operands`` are the numbers of the operands that the function takes, in order. With ``returns`` it gives the one
+    output back; otherwise outputs are references, which come first.
+    """
 
-
-def understood(text: str, outputs: int) -> Instruction | None:
-    """The instruction that ``text`` is, writing operand 0 if there are ``outputs``; None if it is not one we know."""
-    m = _STATEMENT.fullmatch(text.replace("\\n", " ").replace("\\t", " "))
-    if m is None or outputs > 1:
-        return None
-    opcode = m[1].replace(".", "_").removesuffix("_ftz")
-    given = [_OPERAND.fullmatch(x.strip()) for x in (m[2] or "").split(",") if x.strip()]
-    if any(x is None for x in given):
-        return None
-    parts: list[int | str] = [int(x[1]) if x[1] else x[2] or "%" + x[3] for x in given if x is not None]
-    if opcode == "bar_sync" and parts == ["0"] and not outputs:
-        return Instruction(opcode, ())
-    if bool(outputs) != (parts[:1] == [0]):
-        return None
-    rest = parts[outputs:]
-    if opcode in ("mov_u32", "mov_b32") and len(rest) == 1 and str(rest[0]).startswith("%"):
-        opcode, rest = str(rest[0])[1:].replace(".", "_"), []
-    arity = _arities().get(opcode)
-    if arity != len(rest) or any(isinstance(x, str) and x.startswith("%") for x in rest):
-        return None
-    return Instruction(opcode, tuple(rest))
+    text: str
+    operands: tuple[int, ...]
+    returns: bool
+    output_types: tuple[Scalar, ...]
 
 
 @cache
-def _arities() -> dict[str, int]:
-    """Functions of ``ptx.cuh`` with their number of parameters."""
-    with open(os.path.join(os.path.dirname(__file__), FILE), encoding="utf-8") as f:
-        found = re.findall(r"__device__ (?:[a-z]+ )+([a-z0-9_]+)\(([^)]*)\)", f.read())
-    return {name: len([p for p in params.split(",") if p.strip()]) for name, params in found}
+def understood(text: str, constraints: tuple[str, ...], outputs: int) -> Understood | None:
+    """What ``text`` computes on operands of these ``constraints``, the first ``outputs`` of them outputs.
+
+    None where an instruction, an operand or a constraint is not one that is known to be exact.
+    """
+    from lark.exceptions import LarkError
+
+    if len(text) > MAX_TEXT or text.count("{") > MAX_BRACES:
+        return None
+    try:
+        tree = _grammar().parse(_assembled(text))
+        return _function(Writer(constraints, outputs), tree, outputs)
+    except (LarkError, Opaque):
+        return None
+
+
+def _function(writer: Writer, tree: Any, outputs: int) -> Understood:
+    body = writer.whole(tree.children)
+    types = tuple(writer.register(n)[1] for n in range(outputs))
+    if outputs == 1:
+        result, first = writer.operand_type(0), writer.param(0)
+        known = [first] if writer.reads_output(0) else []
+        local = "" if known else f"{first}; "
+        only = re.fullmatch(r"o0 = (.*);", body)
+        simple = only is not None and not known and ";" not in only[1]
+        code = f"return {only[1]};" if simple and only is not None else f"{local}{body} return o0;"
+        taken = ((0,) if known else ()) + writer.inputs
+        params = ", ".join(known + [writer.param(n) for n in writer.inputs])
+        return Understood(f"__device__ {result} ptx({params}) {{ {code} }}\n", taken, True, types)
+    params = ", ".join([writer.param(n, "&") for n in range(outputs)] + [writer.param(n) for n in writer.inputs])
+    return Understood(f"__device__ void ptx({params}) {{ {body} }}\n", (*range(outputs), *writer.inputs), False, types)
+
+
+def unescaped(text: str) -> str:
+    """The characters that the literal ``text`` stands for."""
+    return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], " "), text)
+
+
+def _assembled(text: str) -> str:
+    """The text that the assembler sees, every instruction ended by a semicolon."""
+    plain = text.replace("%%", "%").strip()
+    return plain if not plain or plain[-1] in ";}" else plain + ";"
+
+
+@cache
+def _grammar() -> Any:
+    from ..grammars import load_grammar
+
+    return load_grammar(Path(__file__).with_name("ptx.lark"), "start", placeholders=False)

@@ -9,9 +9,8 @@ from pycparser import c_ast
 from .cxx_ast import AutoType, CtorInit, RangeFor
 from .cxx_types import CArray
 from .loops import Loops
-from .places import describe
 from .stmts import _HANDLERS
-from .values import ArrayVal, FlatArray, ListVal, RecordVal, Value
+from .values import ArrayVal, FlatArray, ListVal, RecordVal, Value, describe
 
 
 class RangeLoops(Loops):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -29,21 +30,22 @@ class RecordTypes(Memory):
         if primary.params is None and primary.spec_args is None:
             return RecordType(primary.name, (), (primary, outer), owner)
         values = self.template_args(args or [], node)
+        bound: dict[str, Value] = {}
+        generic = primary.spec_args is None
+        params = primary.params if generic else self.program.declared.get((primary.namespace, primary.name))
+        if params is not None:  # arguments have the types of their parameters, and defaults, before all else
+            with self.scoped(namespace=primary.namespace) as scope:
+                scope.names.update(outer)
+                self.bind_params(params, values, node)
+                bound = {p.name: self.scope.names[p.name] for p in params}
+            values = list(bound.values())
+        key = tuple(map(template_key, values))
         for e in entities:
-            if e.spec_args is not None and (bound := self._match_spec(e, values, node)) is not None:
-                return RecordType(e.name, tuple(map(template_key, values)), (e, {**outer, **bound}), owner)
-        if primary.params is None:
+            if e.spec_args is not None and (own := self._match_spec(e, values, node)) is not None:
+                return RecordType(e.name, key, (e, {**outer, **own}), owner)
+        if not generic or primary.params is None:
             self.fail("E-SEMA-TEMPLATE", f"no definition of '{primary.name}' for these template arguments", node)
-        with self.scoped(namespace=primary.namespace) as scope:
-            scope.names.update(outer)
-            self.bind_params(primary.params, values, node)
-            bound = {p.name: self.scope.names[p.name] for p in primary.params}
-        full = tuple(v for v in bound.values())
-        if any(e.spec_args is not None for e in entities):  # one of them may fit with the defaults filled in
-            for e in entities:
-                if e.spec_args is not None and (own := self._match_spec(e, list(full), node)) is not None:
-                    return RecordType(e.name, tuple(map(template_key, full)), (e, {**outer, **own}), owner)
-        return RecordType(primary.name, tuple(map(template_key, full)), (primary, {**outer, **bound}), owner)
+        return RecordType(primary.name, key, (primary, {**outer, **bound}), owner)
 
     def _match_spec(self, e: Entity, values: list[Value], node: Any) -> dict[str, Value] | None:
         """Bindings of a (partial) specialisation for ``values``, None if it does not match."""
@@ -77,11 +79,22 @@ class RecordTypes(Memory):
                 return None
         return found
 
+    @contextmanager
+    def base_scope(self, t: RecordType) -> Iterator[None]:
+        """Where the names of ``t``'s base classes mean what they do: in the class around it, if there is one."""
+        entity, bound = t.decl
+        outside = nullcontext() if t.owner is None else self.record_scope(t.owner, *t.owner.decl)
+        root = self.global_scope()
+        with outside as around:
+            at = around if around is not None else root
+            with self.scoped(namespace=(*entity.namespace, t.name), root=at) as scope:
+                scope.names.update(bound)
+                yield
+
     def _members(self, t: RecordType):
         """(item, scope bindings) of the record and its bases, bases first."""
         entity, bound = t.decl
-        with self.scoped(namespace=(*entity.namespace, t.name), root=self.global_scope()) as scope:
-            scope.names.update(bound)
+        with self.base_scope(t):
             for base in entity.node.bases:
                 bt = self.resolve(base)
                 if isinstance(bt, RecordType):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from pycparser import c_ast
 
 from ..nodes import Const, Decl, Var, fresh
-from ..types import VOID, Scalar, Type, Vec
-from .conversions import Conversions, functions_of
-from .cxx_ast import Function, NamedType
+from ..types import Scalar, Type, Vec
+from .buffers import UNSIGNED
+from .conversions import functions_of
+from .cxx_ast import Function
 from .cxx_types import CArray, Pointer, RecordType, Reference
-from .pointers import UNSIGNED
+from .methods import Methods, params_of
 from .program import Entity
 from .values import (
     ArrayVal,
@@ -31,7 +31,7 @@ from .values import (
 )
 
 
-class Records(Conversions):
+class Records(Methods):
     """Record types and values. ``RecordType.decl`` is (entity, template bindings)."""
 
     # ------------------------------------------------------------------ values
@@ -44,7 +44,9 @@ class Records(Conversions):
             for field, given in (values or {}).items():
                 self.store(union.fields[field], given, node)
             return union
-        record = RecordVal(t)
+        key = self.variable_key(name, node)
+        laid_out = self.variable_in_memory(name, t, None, node)
+        record = laid_out if isinstance(laid_out, RecordVal) else RecordVal(t)
         for field, ft, init, member in self.fields_of(t, node):
             v: Value | None = (values or {}).get(field)
             if not field:
@@ -53,12 +55,28 @@ class Records(Conversions):
                 entity, bound = t.decl
                 with self.record_scope(t, entity, bound):
                     v = self.initial_value(ft, init.args if hasattr(init, "args") else [init], True, node)
+            if record is laid_out:
+                self._set_member(record.fields[field], ft, v, default, node)
+                continue
             place = self.new_field(f"{name}_{field.replace('@', 'part')}", ft, v, node)
             if member.bitsize is not None and isinstance(place, VarPlace):
                 place = self._bit_field(place, ft, v, member, node)
             record.fields[field] = place
-        self.lift_anonymous(record)
+        if record is not laid_out:
+            self.lift_anonymous(record)
+            self.declared(record, key)
         return record
+
+    def _set_member(self, place: Value, ft: Type, v: Value | None, default: bool, node: Any) -> None:
+        """The initial value of a member of an object in memory; ``default``: of one that is constructed."""
+        if isinstance(v, ListVal) and isinstance(ft, CArray):
+            self.fill_array(place, ft, list(v.items), node)
+        elif isinstance(place, FlatArray) and v is not None:
+            self.copy_array(place, v, node)
+        elif isinstance(place, RecordVal) and v is None and default and self.default_constructed(place.type):  # type: ignore[arg-type]
+            self.run_constructor(place.type, place, [], node)  # type: ignore[arg-type]
+        elif v is not None:
+            self.store(place, self.load(v, node), node)
 
     def _bit_field(self, place: VarPlace, ft: Type, v: Value | None, member: c_ast.Decl, node: Any) -> Value:
         """A bit-field of a variable: a variable of its own, cut to its width whenever it is stored to."""
@@ -181,96 +199,12 @@ class Records(Conversions):
     constructed: dict[int, RecordType]
     """The class whose object the constructor being entered makes, by the constructor's syntax."""
 
-    def bases_of(self, t: RecordType) -> list[RecordType]:
-        """The direct base classes."""
-        entity, bound = t.decl
-        out = []
-        with self.scoped(namespace=(*entity.namespace, t.name), root=self.global_scope()) as scope:
-            scope.names.update(bound)
-            for base in entity.node.bases:
-                bt = self.resolve(base)
-                if isinstance(bt, RecordType):
-                    out.append(bt)
-        return out
-
     def default_constructed(self, t: RecordType) -> bool:
         """Whether an object of ``t`` without an initialiser gets its value from a constructor."""
         ctors = [f for f, _ in functions_of(t.decl[0].node.items) if f.kind == "ctor"]
         if ctors:
             return any(all(getattr(p, "init", None) is not None for p in params_of(f)) for f in ctors)
         return any(self.default_constructed(b) for b in self.bases_of(t))
-
-    def defined(self, e: Entity, owner: Entity) -> Entity:
-        """A member function declared in its class, with the body that it is given outside."""
-        if e.node.body is not None:
-            return e
-        count = len(params_of(e.node))
-        found = [
-            d for d in self.program.functions.get(e.node.name, [])
-            if d.node.body is not None and d.node.owner.split("::")[-1] == owner.name
-            and len(params_of(d.node)) == count and d.node.kind == e.node.kind
-        ]  # fmt: skip
-        if len(found) > 1:
-            ours = [p.name for p in owner.params or ()]
-            found = [d for d in found if signature(d.node, dict(zip((p.name for p in d.params or ()), ours)))
-                     == signature(e.node, {})]  # fmt: skip
-        if len(found) > 1:
-            what = f"'{owner.name}::{e.node.name}' has several definitions outside its class"
-            self.fail("E-UNSUPPORTED-MEMBER", what, e.node, hint="define it inside the class")
-        if not found:
-            return e
-        own = len(owner.params or ())
-        return Entity(e.name, found[0].node, e.namespace, (found[0].params or ())[own:] or None)
-
-    def _bind_owner(self, found: list[Entity], owner: Entity, bound: dict[str, Value], scope: Any) -> None:
-        """A definition outside the class has names of its own for the class's template parameters."""
-        for e in found:
-            for d in self.program.functions.get(e.node.name, []):
-                if d.node is e.node:
-                    for theirs, ours in zip(d.params or (), owner.params or ()):
-                        scope.names[theirs.name] = bound[ours.name]
-
-    def method(
-        self, record: RecordVal, name: str, args: list[Value], node: Any, targs: list | None = None
-    ) -> Value | None:
-        """Call a method; None if there is none of that name."""
-        t = record.type
-        assert isinstance(t, RecordType)
-        if record.whole is not None and self._is_virtual(t, name):
-            record, t = RecordVal(record.whole, record.fields, record.at), record.whole  # type: ignore[assignment]
-        for level in self.lineage(t):
-            owner, bound = level.decl
-            found = [
-                self.defined(Entity(name, f, (*owner.namespace, level.name), p), owner)
-                for f, p in functions_of(owner.node.items)
-                if f.name == name and f.kind == "function"
-            ]
-            if found:
-                part = self.upcast(record, level)
-                with self.record_scope(level, owner, bound, part) as scope:
-                    self._bind_owner(found, owner, bound, scope)
-                    return self.call_entities(found, targs, args, node, scope, part)
-        return None
-
-    def _is_virtual(self, t: RecordType, name: str) -> bool:
-        return any(
-            f.name == name and "virtual" in f.specs for _, _, items in self._levels(t) for f, _ in functions_of(items)
-        )
-
-    def lineage(self, t: RecordType) -> Iterator[RecordType]:
-        """The class and its base classes, the nearest first."""
-        yield t
-        for base in self.bases_of(t):
-            yield from self.lineage(base)
-
-    def _levels(self, t: RecordType):
-        """(entity, bindings, items) of the record, then of its bases."""
-        for level in self.lineage(t):
-            entity, bound = level.decl
-            yield entity, bound, entity.node.items
-
-    def static_method(self, t: RecordType, name: str, args: list[Value], node: Any, targs: list | None) -> Value | None:
-        return self.method(RecordVal(t), name, args, node, targs)
 
     def copied(self, v: RecordVal, name: str, node: Any) -> RecordVal:
         """A new object with the value of ``v``."""
@@ -315,9 +249,6 @@ class Records(Conversions):
     def zero(self, t: Type, node: Any = None) -> RVal:
         raise NotImplementedError
 
-    def call_entities(self, found, targs, args, node, scope, record=None) -> Value:
-        raise NotImplementedError
-
     def initial_value(self, t: Type, args: list, brace: bool, node: Any) -> Value:
         raise NotImplementedError
 
@@ -335,35 +266,3 @@ class Records(Conversions):
 
     def fill_array(self, v: Value, t: CArray, values: list, node: Any) -> None:
         raise NotImplementedError
-
-
-def signature(fn: Function, names: dict[str, str]) -> tuple:
-    """The types of a function's parameters as they are written, with template parameters renamed by ``names``."""
-    return tuple(_written(p.type, names, top=True) for p in params_of(fn))
-
-
-def _written(node: Any, names: dict[str, str], top: bool = False) -> tuple:
-    if isinstance(node, c_ast.TypeDecl):
-        return (() if top else tuple(sorted(node.quals or []))), _written(node.type, names)
-    if isinstance(node, c_ast.Typename | c_ast.Decl):
-        return _written(node.type, names)
-    if isinstance(node, c_ast.PtrDecl | c_ast.ArrayDecl):
-        kind = "array" if isinstance(node, c_ast.ArrayDecl) and not top else "pointer"
-        return type(node).__name__ if hasattr(node, "rvalue") else kind, _written(node.type, names)
-    if isinstance(node, c_ast.IdentifierType):
-        return tuple(sorted(node.names))
-    if isinstance(node, NamedType):
-        last = node.name.parts[-1]
-        args = tuple(_written(a, names) for a in last.args or ())
-        return (names.get(last.name, last.name), *args)
-    if isinstance(node, c_ast.ID):
-        return (names.get(node.name, node.name),)
-    return (str(getattr(node, "value", type(node).__name__)),)
-
-
-def params_of(fn: Function) -> list:
-    """Declared parameters, less a trailing ``...``."""
-    return [p for p in fn.decl.type.args.params if not isinstance(p, c_ast.EllipsisParam)] if fn.decl.type.args else []
-
-
-__all__ = ["VOID", "Records"]

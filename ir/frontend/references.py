@@ -57,14 +57,11 @@ def _record(table: dict[str, set[int]], record: Record) -> None:
 
 
 def _lambdas(table: dict[str, set[int]], body: Any) -> None:
-    from .facts import children
+    from .facts import descendants
 
-    stack = [body]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, Lambda) and n.params is not None:
+    for n in descendants(body):
+        if type(n) is Lambda and n.params is not None:
             table[ANY] |= {i for i, p in enumerate(n.params.params) if hasattr(p, "type") and is_mutable_reference(p)}
-        stack.extend(children(n))
 
 
 def changed_by(node: Any, table: Positions) -> Iterator[Any]:

@@ -11,13 +11,11 @@ from pycparser import c_ast
 
 from ..fold import common_type
 from ..nodes import Const, Expr
-from ..types import BOOL, I32, U64, VOID, Opaque, Scalar, Type, Vec
+from ..types import I32, U64, VOID, Scalar, Type
 from .constants import folded_float
-from .context import Context
-from .cxx_ast import AutoType, NamedType, PackExpansion, QualName, Record, RefDecl, is_const, qualifiers
+from .cxx_ast import AutoType, NamedType, QualName, Record, RefDecl, is_const, qualifiers
 from .cxx_types import (
     BASIC,
-    DIM3,
     NULLPTR_T,
     TYPE_NAMES,
     Auto,
@@ -26,11 +24,13 @@ from .cxx_types import (
     Pointer,
     RecordType,
     Reference,
+    decayed,
     show,
     size_of,
 )  # fmt: skip
 from .library import why_not_built
 from .program import Entity, pick
+from .template_args import TemplateArguments
 from .values import PackVal, RVal, TemplateVal, TypeVal, Value
 
 UNWRAP = frozenset({"remove_const_t", "remove_cv_t", "remove_reference_t", "remove_cvref_t", "decay_t", "remove_const",
@@ -52,7 +52,7 @@ PREDICATES: dict[str, Callable[..., bool]] = {
 """``std::is_*`` traits over resolved types."""
 
 
-class TypeResolver(Context):
+class TypeResolver(TemplateArguments):
     """Resolution of type syntax in the current scope."""
 
     def resolve(self, node: Any) -> Type:
@@ -93,6 +93,10 @@ class TypeResolver(Context):
             return RecordType(node.name or unnamed(node), (), (entity, self.scope.types_and_constants()))
         self.fail("E-SEMA-TYPE", f"this type is not supported ({type(node).__name__})", node)
 
+    def parameter_type(self, node: Any) -> Type:
+        """The type of the parameter that ``node`` declares: arrays are pointers."""
+        return decayed(self.resolve(node.type), is_const(node.type))
+
     def named_type(self, name: QualName) -> Type:
         """The type a qualified name denotes.
 
@@ -120,6 +124,9 @@ class TypeResolver(Context):
         else:
             parts, last, args = name.parts, name.parts[-1].name, name.parts[-1].args
             qualifier = tuple(p.name for p in parts[:-1])
+        if not qualifier and last == "decltype" and args:
+            of = self.resolve(args[0])
+            return of.elem if isinstance(of, Reference) else of
         if not qualifier:
             local = self.scope.find(last)
             if isinstance(local, TypeVal) and args is None:
@@ -134,7 +141,9 @@ class TypeResolver(Context):
                 return found
         if len(parts) > 1:
             if qualifier[0] == "std" and len(parts) == 3 and last == "type":
-                return self._std_type(parts[-2].name, parts[-2].args, name)
+                found = self._std_type(parts[-2].name, parts[-2].args, name)
+                if found is not None:
+                    return found
             owner = self.try_type(QualName(parts[:-1], False, coord=name.coord))
             if owner is not None:
                 return self._member_type(owner, last, name, args)
@@ -196,88 +205,6 @@ class TypeResolver(Context):
             return reduce(common_type, types) if all(isinstance(t, Scalar) for t in types) else None  # type: ignore[arg-type]
         return NULLPTR_T if last == "nullptr_t" else None
 
-    def arg_type(self, node: Any) -> Type:
-        """A template argument that must be a type."""
-        if isinstance(node, c_ast.ID | QualName):
-            t = self.try_type(node)
-            if t is None:
-                self.fail("E-SEMA-TYPE", f"'{getattr(node, 'name', None) or node.text}' is not a type", node)
-            return t
-        return self.resolve(node)
-
-    def template_args(self, args: list, node: Any) -> list[Value]:
-        """Template arguments as values: ``TypeVal`` or constant ``RVal``."""
-        out: list[Value] = []
-        for a in args:
-            if isinstance(a, PackExpansion):
-                inner = a.expr
-                name = inner.name if isinstance(inner, c_ast.ID) else None
-                if isinstance(inner, c_ast.Typename) and isinstance(inner.type.type, NamedType):
-                    name = inner.type.type.name.text
-                pack = self.scope.find(name or "")
-                if not isinstance(pack, PackVal):
-                    self.fail("E-UNSUPPORTED-PACK", "only a plain parameter pack can be expanded here", a)
-                out.extend(pack.items)
-                continue
-            if (template := self.template_named(a)) is not None:
-                out.append(template)
-                continue
-            if isinstance(a, c_ast.ID | QualName):
-                t = self.try_type(a)
-                if t is None and isinstance(a, c_ast.ID) and (f := self.function_value(a.name)) is not None:
-                    out.append(f)
-                    continue
-                out.append(TypeVal(t) if t is not None else self.const_value(a, "a template argument"))
-            elif isinstance(a, c_ast.Typename):
-                out.append(TypeVal(self.resolve(a)))
-            else:
-                out.append(self.const_value(a, "a template argument"))
-        return out
-
-    def template_named(self, node: Any) -> TemplateVal | None:
-        """The class or alias template that a template argument names (without arguments of its own), or None."""
-        if isinstance(node, c_ast.Typename) and isinstance(node.type, c_ast.TypeDecl):
-            node = node.type.type
-        name = node.name if isinstance(node, NamedType) else node
-        if isinstance(name, c_ast.ID):
-            qualifier, last = (), name.name
-        elif isinstance(name, QualName) and all(p.args is None for p in name.parts):
-            qualifier, last = tuple(p.name for p in name.parts[:-1]), name.parts[-1].name
-        else:
-            return None
-        local = self.scope.find(last) if not qualifier else None
-        if local is not None:
-            return local if isinstance(local, TemplateVal) and local.entities[0].params else None
-        for table in (self.program.aliases, self.program.records):
-            found = pick(table.get(last, []), qualifier, self.scope.namespace)
-            if found and any(e.params for e in found):
-                return TemplateVal(last, tuple(found))
-        return None
-
-    def bind_params(self, params, values: list[Value], node: Any, known: dict[str, Value] | None = None) -> None:
-        """Bind template parameters in the current scope; missing ones take their defaults."""
-        for i, p in enumerate(params):
-            if p.pack:
-                self.scope.names[p.name] = (known or {}).get(p.name) or PackVal(tuple(values[i:]))
-                return
-            if i < len(values):
-                v: Value | None = values[i]
-            else:
-                v = (known or {}).get(p.name)
-                if v is None and p.default is not None:
-                    v = self.template_args([p.default], node)[0]
-            if v is None:
-                self.fail("E-SEMA-TEMPLATE", f"template parameter '{p.name}' is not given and cannot be deduced", node,
-                          hint=f"for example --template {p.name}={'float' if p.kind == 'type' else '256'}")  # fmt: skip
-            if (p.kind == "type") != isinstance(v, TypeVal) or (p.kind == "template") != isinstance(v, TemplateVal):
-                self.fail("E-SEMA-TEMPLATE", f"template parameter '{p.name}' must be a {p.kind}", node)
-            if isinstance(v, RVal) and p.type is not None:
-                t = self.resolve(p.type)
-                if isinstance(t, Scalar) and isinstance(v.expr, Const) and not t.is_float:
-                    raw = bool(v.expr.value) if t == BOOL else int(v.expr.value)
-                    v = RVal(Const(raw, t))
-            self.scope.names[p.name] = v
-
     # ------------------------------------------------------------------ constants
     def const_value(self, node: Any, what: str) -> RVal:
         """A constant expression's value."""
@@ -313,9 +240,6 @@ class TypeResolver(Context):
         return Const(n, U64)
 
     # provided by the other mixins
-    def function_value(self, name: str) -> Value | None:
-        raise NotImplementedError
-
     def rval(self, node: Any) -> RVal:
         raise NotImplementedError
 
@@ -342,6 +266,3 @@ def unnamed(record: Record) -> str:
     """What an unnamed struct is called: two of them are different types."""
     at = record.coord
     return f"unnamed {record.kind} of line {at.line}:{at.column}" if at is not None else "unnamed"
-
-
-__all__ = ["DIM3", "Opaque", "TypeResolver", "Vec"]

@@ -8,13 +8,12 @@ from pycparser import c_ast
 
 from ..nodes import Assign, Break, Decl, If, Return, Unary, Var, fresh
 from ..nodes import Const as ConstExpr
-from ..types import BOOL, VOID
+from ..types import BOOL, U64, VOID, Type
 from .cxx_ast import Function, IfConstexpr, RangeFor
 from .cxx_types import Auto, Pointer, RecordType, Reference
 from .facts import contains
 from .globals import Globals
-from .places import describe
-from .values import NullVal, RecordVal, RVal, Value, VarPlace
+from .values import NullVal, PtrSlot, RecordVal, RVal, Value, VarPlace, describe
 
 
 class Returns(Globals):
@@ -69,10 +68,19 @@ class Returns(Globals):
                 sym = fresh(f"{frame.name}_result", value.expr.type)
                 self._starts[-1].append(Decl(sym, None, loc=self.loc))
                 frame.result = VarPlace(sym)
+            elif isinstance(t := self._pointer_result(value), Pointer):
+                sym = fresh(f"{frame.name}_result", U64)
+                self._starts[-1].append(Decl(sym, None, loc=self.loc))
+                frame.result = PtrSlot(VarPlace(sym), t)
             else:
                 self.fail("E-UNSUPPORTED-RETURN", f"{describe(value)} is returned under control flow", node,
                           hint="return from one place at the end of the function")  # fmt: skip
         self.store(frame.result, value, node)
+
+    def _pointer_result(self, value: Value) -> Type | None:
+        """The type of a pointer result, which is kept as an address as several buffers may be pointed into."""
+        ret = self.frame.ret
+        return ret if isinstance(ret, Pointer) else self.type_of(value)
 
     def at_start(self, make):
         with self.capture() as out:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from ..nodes import Alloc, Atomic, Binary, Cast, Const, Expr, Load, Stmt, Store, Sym, fresh
+from ..nodes import AddrOf, Alloc, AsyncCopy, Atomic, Binary, Cast, Const, Expr, Load, Stmt, Store, Sym, fresh
 from ..types import Array, Scalar, Type, Vec, scalar_of
 from ..walk import all_exprs, map_body, walk
 
@@ -28,12 +28,16 @@ def _accesses(body: tuple[Stmt, ...], buffer: Sym):
             yield e.x.index, e.x.width, e.to
         elif isinstance(e, Load) and e.buffer == buffer and id(e) not in casts:
             yield e.index, e.width, None
+        elif isinstance(e, AddrOf) and e.buffer == buffer:  # an address counts bytes of what is declared
+            yield e.index, 1, None
     for s in walk(body):
         if isinstance(s, Store) and s.buffer == buffer:
             bits = s.value.x.type if isinstance(s.value, Cast) and s.value.style == "bit" else None
             yield s.index, s.width, bits
         elif isinstance(s, Atomic) and s.buffer == buffer:
             yield s.index, 1, None
+        elif isinstance(s, AsyncCopy) and buffer in (s.dst, s.src):
+            yield s.dst_index if s.dst == buffer else s.src_index, s.width, None
 
 
 def _only_type(body: tuple[Stmt, ...], buffer: Sym) -> Scalar | None:

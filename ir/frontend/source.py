@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 
 from ..diagnostics import KtcError, Loc
 from .limits import MAX_RAW_STRINGS, MAX_SOURCE_BYTES
 
 _TOKEN = re.compile(
-    r"""(?P<line>//(?:[^\\\n]|\\.|\\\n)*) | (?P<block>/\*.*?\*/) | (?P<skip>R"(?P<d>[^(\s]*)\(.*?\)(?P=d)"
+    r"""(?P<line>//(?:[^\\\n]|\\.|\\\n)*) | (?P<block>/\*.*?\*/) | (?P<open>/\*.*)
+        | (?P<skip>R"(?P<d>[^(\s]*)\(.*?\)(?P=d)"
         | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*')""",
     re.VERBOSE | re.DOTALL,
 )
@@ -62,30 +63,52 @@ class Comments:
 
     def scan(self, text: str, file: str) -> None:
         """Record the comments of ``text``."""
+        found = list(_comments_in(text))
+        if not found:
+            return
         rows = text.split("\n")
-        found = []
-        line, pos = 1, 0
-        for m in _TOKEN.finditer(text):
-            line += text.count("\n", pos, m.start())
-            pos = m.start()
-            if m.lastgroup in ("line", "block"):
-                found.append((line, pos - (text.rfind("\n", 0, pos) + 1), m.group()))
         own: set[int] = set()
-        for line, col, body in found:
-            if not rows[line - 1][:col].strip():
+        for line, column, body in found:
+            row = rows[line - 1]
+            if len(row) - len(row.lstrip()) >= column:
                 own.update(range(line, line + body.count("\n") + 1))
+        code_at, blanks = _next_code(rows, own)
         for line, _, body in found:
-            at = line
-            if line in own:
-                while at <= len(rows) and ((at in own and not _code_after(rows[at - 1])) or not rows[at - 1].strip()):
-                    at += 1
-                if any(not r.strip() for r in rows[line - 1 : at - 1]) and at - line > 12:
-                    continue  # a file header, far from any code
+            at = code_at[line] if line in own else line
+            if at - line > 12 and blanks[at - 1] > blanks[line - 1]:
+                continue  # a file header, far from any code
             self._by_line[file, at].extend(_clean(body))
 
     def at(self, loc: Loc | None) -> tuple[str, ...]:
         """Comments belonging to the code on the line of ``loc``."""
         return tuple(self._by_line.get((loc.file, loc.line), ())) if loc else ()
+
+
+def _comments_in(text: str) -> Iterator[tuple[int, int, str]]:
+    """Comments with the line and the column (from 0) where they start."""
+    line, start, counted = 1, 0, 0
+    for m in _TOKEN.finditer(text):
+        if m.lastgroup not in ("line", "block"):
+            continue
+        pos = m.start()
+        if breaks := text.count("\n", counted, pos):
+            line += breaks
+            start = text.rfind("\n", counted, pos) + 1
+        counted = pos
+        yield line, pos - start, m.group()
+
+
+def _next_code(rows: list[str], own: set[int]) -> tuple[list[int], list[int]]:
+    """By line: the first line from there on with code, and how many lines up to it are blank."""
+    code_at = [len(rows) + 1] * (len(rows) + 2)
+    blanks = [0] * (len(rows) + 2)
+    for line in range(len(rows), 0, -1):
+        row = rows[line - 1]
+        passed = not row.strip() or (line in own and not _code_after(row))
+        code_at[line] = code_at[line + 1] if passed else line
+    for line, row in enumerate(rows, 1):
+        blanks[line] = blanks[line - 1] + (not row.strip())
+    return code_at, blanks
 
 
 def _code_after(row: str) -> bool:
@@ -99,12 +122,3 @@ def _clean(comment: str) -> list[str]:
         return [re.sub(r"^/+[!<]*\s?", "", row).rstrip() for row in comment.split("\n")]
     rows = [re.sub(r"^\s*\*+ ?|^\s+", "", r).rstrip() for r in comment[2:-2].lstrip("*!<").split("\n")]
     return [r for r in rows if r]
-
-
-def resolve_include(name: str, including: str, folders: tuple[str, ...]) -> str | None:
-    """The file that ``#include "name"`` means, only from the including file's folder and ``folders``."""
-    for folder in (os.path.dirname(including), *folders):
-        path = os.path.normpath(os.path.join(folder or ".", name))
-        if os.path.isfile(path):
-            return path
-    return None

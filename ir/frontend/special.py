@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..nodes import Call, Const, Eval, Expr, Str, Var
-from ..types import F32, F64, I32, U32, Scalar
+from ..types import F32, F64, I32, U32, U64, Scalar
 from . import constants
 from .block_copy import BlockCopies
+from .convert import bitcast
 from .cxx_types import show
-from .places import bitcast
 from .values import NullVal, OpaqueVal, PtrVal, RVal, Value
 
 
@@ -31,6 +31,8 @@ class SpecialCalls(BlockCopies):
             t = self.arg_type(targs[0])
             a, b = (self.convert(self.rval(x), t, "implicit", node).expr for x in raw)
             return RVal(Call(name, (a, b), t))
+        if name == "__cvta_generic_to_shared" and len(raw) == 1 and not self.program.functions.get(name):
+            return self._shared_address(self.load(self.eval(raw[0])), node)
         if name == "bit_cast" and targs:
             t = self.arg_type(targs[0])
             return RVal(bitcast(self.rval(raw[0]).expr, t))
@@ -40,13 +42,22 @@ class SpecialCalls(BlockCopies):
             self.store(left, self.load(right), node)
             self.store(right, old, node)
             return NO_VALUE
+        name = name.removeprefix("__builtin_") if name in BUILTIN_COPIES else name
         if name in ("memcpy", "memset", "memmove") and len(raw) == 3 and not self.program.functions.get(name):
             return self.copy_memory(raw, node) if name != "memset" else self.fill_memory(raw, node)
         if name == "printf" and raw and not self.program.functions.get(name):
             return self._printf(raw, node)
-        if name in ("sincosf", "sincos", "__sincosf") and len(raw) == 3:
-            return self._sincos(name, raw, node)
+        if name in SINCOS and len(raw) == 3 and not self.program.functions.get(name):
+            return self._sincos(*SINCOS[name], raw, node)
         return None
+
+    def _shared_address(self, v: Value, node: Any) -> Value:
+        """The place of an element within the block's shared memory, in bytes: what PTX takes for an address."""
+        space = getattr(v.buffer.type, "space", "") if isinstance(v, PtrVal) else ""
+        if not isinstance(v, PtrVal) or space not in ("shared", "generic", "global"):
+            self.fail("E-UNSUPPORTED-POINTER", "the shared address of something that is no array", node,
+                      hint="pass a pointer to a __shared__ array")  # fmt: skip
+        return RVal(Call("shared_address", (self.address_expr(v, node),), U64))
 
     def _printf(self, raw: list, node: Any) -> Value:
         """``printf`` with C's promotions of the arguments: numbers and string literals."""
@@ -64,19 +75,34 @@ class SpecialCalls(BlockCopies):
         self.emit(Eval(Call("printf", tuple(args), I32, "write"), loc=self.loc))
         return RVal(Const(len(args) - 1, I32))
 
-    def _sincos(self, name: str, raw: list, node: Any) -> Value:
-        fast = "fast_" if name.startswith("__") else ""
-        x = self.convert(self.rval(raw[0]), F64 if name == "sincos" else F32).expr
+    def _sincos(self, functions: tuple[str, str], t: Scalar | None, raw: list, node: Any) -> Value:
+        """Sine and cosine of ``raw[0]`` as a ``t`` (of its own type if None) through two pointers."""
+        v = self.rval(raw[0])
+        own = v.type if v.type == F32 else F64
+        x = self.convert(v, t or own).expr
         x = x if isinstance(x, Const | Var) else self.temp(x, "angle")
-        for arg, fn in ((raw[1], "sin"), (raw[2], "cos")):
+        for arg, fn in zip(raw[1:], functions):
             p = self.eval(arg)
             place = self.deref(p, None, node) if isinstance(p, PtrVal) else self.view(p, None, node)  # type: ignore[arg-type]
-            self.store(place, RVal(Call(fast + fn, (x,), x.type)), node)
+            self.store(place, RVal(Call(fn, (x,), x.type)), node)
         return NO_VALUE
+
+
+SINCOS: dict[str, tuple[tuple[str, str], Scalar | None]] = {
+    "sincosf": (("sin", "cos"), F32),
+    "sincos": (("sin", "cos"), None),
+    "__sincosf": (("fast_sin", "fast_cos"), F32),
+    "sincospif": (("sinpi", "cospi"), F32),
+    "sincospi": (("sinpi", "cospi"), None),
+}
+"""Calls that write a sine and a cosine, and the type they compute in (None: the argument's)."""
 
 
 FULL_MASK = Const(0xFFFFFFFF, U32, "0xffffffff")
 
+
+BUILTIN_COPIES = ("__builtin_memcpy", "__builtin_memset", "__builtin_memmove")
+"""How compilers' headers spell the library's functions."""
 
 NO_VALUE = NullVal()
 """Result of a call made for its effect."""

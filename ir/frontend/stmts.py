@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 from pycparser import c_ast
 
-from ..nodes import Break, Continue, Decl, Eval, If, Load, Stmt, Var, fresh
+from ..nodes import Break, Continue, Eval, If, Load, Stmt
 from ..nodes import Const as ConstExpr
-from ..types import U32
 from ..walk import walk_expr
 from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, Record, Using
 from .cxx_types import CArray, RecordType, show
 from .declare import Declarations
+from .gotos import Structurer, names_in
+from .inline_asm import InlineAssembly
 from .library import in_library
 from .parser import to_loc
-from .places import describe
-from .prelude import prelude_function
-from .ptx import FILE, understood
-from .returns import Returns, items_of
-from .values import RecordVal, RVal, TypeVal, Value, VarPlace
+from .returns import items_of
+from .values import RecordVal, RVal, TypeVal, Value, describe
 
 
-class Stmts(Returns):
+class Stmts(InlineAssembly):
     """Statements. ``statement`` emits; ``block`` collects."""
 
     def block(self, node: Any) -> tuple[Stmt, ...]:
@@ -34,6 +34,8 @@ class Stmts(Returns):
 
     def items(self, nodes: list) -> None:
         """Statements in order; pragmas go to the loop that follows them."""
+        if any(isinstance(n, c_ast.Label) for n in nodes):
+            nodes = self.structured(nodes, lambda s: s.block(nodes))
         pragma = None
         for i, node in enumerate(nodes):
             if isinstance(node, c_ast.Pragma):
@@ -46,6 +48,21 @@ class Stmts(Returns):
             pragma = None
             if isinstance(node, c_ast.Return | c_ast.Break | c_ast.Continue):
                 return
+
+    def structured(self, nodes: list, rewrite: Callable[[Structurer], list]) -> list:
+        """``nodes`` without jumps, as ``rewrite`` makes them; variables it makes are known to change."""
+        taken: set[str] = set()
+
+        def unique(stem: str) -> str:
+            taken.update(names_in(nodes) if not taken else ())
+            name = next(n for k in itertools.count(1) if (n := stem if k == 1 else f"{stem}{k}") not in taken)
+            taken.add(name)
+            return name
+
+        s = Structurer(self.fail, unique)
+        out = rewrite(s)
+        self.frame.facts.mutated |= s.assigned
+        return out
 
     def _discard(self, value: Value, node: Any) -> None:
         """Keep what a call whose result is not used reads: it may race, or lie outside the buffer."""
@@ -132,56 +149,6 @@ class Stmts(Returns):
         names = self.scope.types_and_constants()
         self.scope.names[node.name] = TypeVal(RecordType(node.name, (), (entity, names)))
 
-    def _asm(self, node: Asm, pragma: Any) -> None:
-        from ..nodes import InlineAsm
-
-        if self._instruction(node):
-            return
-        outputs, back = [], []
-        for constraint, e in node.outputs:
-            place = self.eval(e)
-            t = self.type_of(place)
-            if isinstance(place, VarPlace):
-                outputs.append((constraint, place.sym))
-                continue
-            sym = fresh("asm_out", t)
-            self.emit(Decl(sym, self.rvalue(place, node).expr if "+" in constraint else None, loc=self.loc))
-            outputs.append((constraint, sym))
-            back.append((place, sym))
-        inputs = []
-        for constraint, e in node.inputs:
-            v = self.load(self.eval(e), node)
-            if not isinstance(v, RVal):
-                self.fail("E-UNSUPPORTED-ASM", "an address as an operand of inline PTX", node,
-                          hint="use the CUDA intrinsic or plain C++ for this access")  # fmt: skip
-            inputs.append((constraint, v.expr))
-        self.emit(InlineAsm(node.text, tuple(outputs), tuple(inputs), node.volatile, loc=self.loc))
-        for place, sym in back:
-            self.store(place, RVal(Var(sym)), node)
-
-    def _instruction(self, node: Asm) -> bool:
-        """One exact instruction on integers or floats of its own kind, lowered as what it computes."""
-        found = understood(node.text, len(node.outputs))
-        if found is None:
-            return False
-        kinds = "f" if found.function.endswith("f32") else "rlni"
-        operands = [*node.outputs, *node.inputs]
-        if any(constraint.lstrip("=+") not in kinds for constraint, _ in operands):
-            return False
-        numbers = [n for n in found.operands if isinstance(n, int)]
-        if any(n >= len(operands) or (n < len(node.outputs) and "+" not in operands[n][0]) for n in numbers):
-            return False
-        place = self.stable(self.eval(node.outputs[0][1])) if node.outputs else None
-        values = {n: self.load(place if n == 0 and place is not None else self.eval(operands[n][1])) for n in numbers}
-        if not all(isinstance(v, RVal) for v in values.values()):
-            return False
-        args = [values[n] if isinstance(n, int) else RVal(ConstExpr(int(n, 0), U32)) for n in found.operands]
-        entity = prelude_function(found.function, FILE)
-        result = self.call_entities([entity], None, args, node, self.file_scope())
-        if place is not None:
-            self.store(place, result, node)
-        return True
-
     def _bindings(self, node: Bindings, pragma: Any) -> None:
         v = self.load(self.eval(node.init), node)
         if not isinstance(v, RecordVal):
@@ -193,9 +160,8 @@ class Stmts(Returns):
         raise node.error
 
     def _goto(self, node: Any, pragma: Any) -> None:
-        self.fail(
-            "E-UNSUPPORTED-GOTO", "goto and labels are not supported", node, hint="rewrite it with a loop or an if"
-        )
+        self.fail("E-UNSUPPORTED-GOTO", f"a goto into a block or loop, or to no label: '{node.name}'", node,
+                  hint="such control flow is not reducible: rewrite it with a loop or an if")  # fmt: skip
 
     def _switch(self, node: c_ast.Switch, pragma: Any) -> None:
         self.statement(self.switch_as_ifs(node))
@@ -205,7 +171,7 @@ _HANDLERS: dict[type, Any] = {
     c_ast.If: Stmts._if, IfConstexpr: Stmts._if_constexpr, c_ast.Compound: Stmts._compound, c_ast.Break: Stmts._break,
     c_ast.Continue: Stmts._continue, c_ast.Return: Stmts._return, c_ast.EmptyStatement: Stmts._nothing,
     c_ast.StaticAssert: Stmts._static_assert, Alias: Stmts._alias, c_ast.Typedef: Stmts._alias, Record: Stmts._record,
-    Asm: Stmts._asm, Bindings: Stmts._bindings, Bad: Stmts._bad, c_ast.Goto: Stmts._goto, c_ast.Label: Stmts._goto,
+    Asm: Stmts.asm, Bindings: Stmts._bindings, Bad: Stmts._bad, c_ast.Goto: Stmts._goto, c_ast.Label: Stmts._goto,
     c_ast.Switch: Stmts._switch, Using: Stmts._nothing, c_ast.Pragma: Stmts._nothing,
     c_ast.Decl: Declarations.declare, c_ast.Enum: Stmts._nothing,
 }  # fmt: skip

@@ -8,6 +8,7 @@ from pycparser import c_ast
 
 from ..nodes import Const, Var
 from .facts import contains
+from .gotos import Jump
 from .returns import items_of, terminates
 from .stmts import Stmts
 
@@ -64,8 +65,12 @@ def case_groups(node: c_ast.Switch, ctx: Switches) -> list[tuple[list, list]]:
             stmts = [item]
         if pending and not stmts:
             continue
-        if not raw:
-            ctx.fail("E-UNSUPPORTED-SWITCH", "a statement before the first case", item)
+        if not raw:  # never reached, but what it declares is visible in the cases
+            if contains(item, (c_ast.Case, c_ast.Default, c_ast.Label), (c_ast.Switch,)):
+                ctx.fail("E-UNSUPPORTED-SWITCH", "a case inside a nested statement", item, hint="use if/else")
+            if isinstance(item, c_ast.Decl) and item.init is None:
+                ctx.statement(item)
+            continue
         raw[-1][1].extend(s for s in stmts if not isinstance(s, c_ast.EmptyStatement))
     merged: list[tuple[list, list]] = []
     for i, (labels, body) in enumerate(raw):
@@ -83,11 +88,13 @@ def case_groups(node: c_ast.Switch, ctx: Switches) -> list[tuple[list, list]]:
         flat = _flat(full)
         if flat and isinstance(flat[-1], c_ast.Break):
             flat = flat[:-1]
+        flags: list[Any] = []
+        inner = list(flat)
+        flat = ctx.structured(inner, lambda s, inner=inner, flags=flags: s.without(inner, Jump(), [], flags))  # type: ignore[misc]
         for s in flat:
-            if contains(s, (c_ast.Break,), (c_ast.For, c_ast.While, c_ast.DoWhile, c_ast.Switch)) and not isinstance(
-                s, (c_ast.For, c_ast.While, c_ast.DoWhile)
-            ):
-                ctx.fail("E-UNSUPPORTED-SWITCH", "a break inside a nested statement of a case", s, hint="use if/else")
+            if contains(s, (c_ast.Case, c_ast.Default), (c_ast.Switch,)):
+                ctx.fail("E-UNSUPPORTED-SWITCH", "a case inside a nested statement", s, hint="use if/else")
+        flat = [*flags, *flat]
         out.append((labels, flat))
     return out
 

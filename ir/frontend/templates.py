@@ -142,6 +142,18 @@ def plain_name(a: Any) -> str | None:
     return a.name if isinstance(a, c_ast.ID) else None
 
 
+def unconstrained(parameters: Sequence[Any], params: Sequence[TemplateParam]) -> int:
+    """How many of a function's parameters take any type at all: of two templates, the one with fewer is meant."""
+    names = {p.name for p in params if p.kind == "type"}
+    count = 0
+    for p in parameters:
+        node = p.type
+        while isinstance(node, RefDecl):
+            node = node.type
+        count += plain_name(c_ast.Typename(None, [], None, node)) in names
+    return count
+
+
 def _same_pointer(a: Type, b: Type) -> bool:
     return isinstance(a, Pointer) and isinstance(b, Pointer) and a.elem == b.elem
 

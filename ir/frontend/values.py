@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..frozen import frozen
 from ..nodes import Expr, Sym
 from ..types import Type
 
@@ -13,8 +14,10 @@ from ..types import Type
 class Value:
     """Base class."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True)
+
+@frozen
 class RVal(Value):
     """A scalar or vector value; ``type`` is always ``expr.type``."""
 
@@ -25,7 +28,7 @@ class RVal(Value):
         return self.expr.type
 
 
-@dataclass(frozen=True)
+@frozen
 class VarPlace(Value):
     """A scalar or vector variable."""
 
@@ -37,7 +40,7 @@ class VarPlace(Value):
         return self.sym.type
 
 
-@dataclass(frozen=True)
+@frozen
 class ElemPlace(Value):
     """An element of a buffer. ``width > 1``: that many consecutive elements of the buffer, seen as ``type``."""
 
@@ -48,7 +51,7 @@ class ElemPlace(Value):
     cache: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class LanePlace(Value):
     """One lane of a vector place."""
 
@@ -57,7 +60,7 @@ class LanePlace(Value):
     type: Type
 
 
-@dataclass(frozen=True)
+@frozen
 class PtrVal(Value):
     """A pointer: ``prefix`` indexes all dimensions of the buffer but the last, ``offset`` the last one.
 
@@ -92,7 +95,7 @@ class PtrVar(Value):
     """Says to a later attempt at lowering that this variable must hold an address."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PtrToPlace(Value):
     """``&x`` of a scalar or vector variable, seen as ``elem``."""
 
@@ -100,7 +103,7 @@ class PtrToPlace(Value):
     elem: Type
 
 
-@dataclass(frozen=True)
+@frozen
 class ArrayVal(Value):
     """An array (or a row of one) by name; decays to a pointer to its first element."""
 
@@ -110,7 +113,7 @@ class ArrayVal(Value):
     volatile: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class FlatArray(Value):
     """An array inside a flat buffer: ``start`` points to its first element, ``type`` is its C++ type."""
 
@@ -118,7 +121,7 @@ class FlatArray(Value):
     type: Any
 
 
-@dataclass(frozen=True)
+@frozen
 class PtrSlot(Value):
     """A pointer that is kept in memory: ``place`` holds its 64 bits."""
 
@@ -126,7 +129,7 @@ class PtrSlot(Value):
     type: Any
 
 
-@dataclass(frozen=True)
+@frozen
 class BitPlace(Value):
     """A bit-field: ``count`` bits of the integer place ``base`` from bit ``first``."""
 
@@ -136,7 +139,7 @@ class BitPlace(Value):
     type: Any
 
 
-@dataclass(frozen=True)
+@frozen
 class ChoicePtr(Value):
     """A pointer into one of several buffers: ``which`` (i32) says into which; -1 is ``nullptr``."""
 
@@ -144,7 +147,7 @@ class ChoicePtr(Value):
     choices: tuple[PtrVal, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class ChoicePlace(Value):
     """What a :class:`ChoicePtr` points to: the place ``which`` of ``choices``."""
 
@@ -157,45 +160,49 @@ class ChoicePlace(Value):
 class RecordVal(Value):
     """An aggregate, kept as one value or place per field. ``at`` points to it when it is in memory.
 
-    ``whole`` is the class of the object that this is the base part of: what virtual calls look at.
+    ``whole`` is the class of the object that this is the base part of: what virtual calls look at. ``key`` says to a
+    later attempt at lowering that this variable must lie in memory.
     """
 
     type: Type
     fields: dict[str, Value] = field(default_factory=dict)
     at: PtrVal | None = None
     whole: Type | None = None
+    key: Any = None
 
     def __hash__(self) -> int:
         return id(self)
 
 
-@dataclass(frozen=True)
+@frozen
 class ListVal(Value):
     """A braced list whose meaning depends on what it initialises."""
 
     items: tuple[Any, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Dim3Val(Value):
     x: Expr
     y: Expr
     z: Expr
 
 
-@dataclass(frozen=True)
+@frozen
 class NullVal(Value):
-    """``nullptr``."""
+    """``nullptr``; ``elem``: what it would point to, where it was declared with a type."""
+
+    elem: Any = None
 
 
-@dataclass(frozen=True)
+@frozen
 class TypeVal(Value):
     """A name that is a type."""
 
     type: Type
 
 
-@dataclass(frozen=True)
+@frozen
 class TemplateVal(Value):
     """A class or alias template by name: its definitions, and what the names of the class around it mean."""
 
@@ -205,14 +212,14 @@ class TemplateVal(Value):
     owner: Any = None
 
 
-@dataclass(frozen=True)
+@frozen
 class PackVal(Value):
     """A parameter pack: several values or types."""
 
     items: tuple[Value, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class FunctionVal(Value):
     """A callable: ``call(args, node)`` lowers a call of it (lambdas and bound methods)."""
 
@@ -220,7 +227,7 @@ class FunctionVal(Value):
     name: str = "lambda"
 
 
-@dataclass(frozen=True)
+@frozen
 class OpaqueVal(Value):
     """A host value that is not known; ``name`` is what a host parameter made of it is called."""
 
@@ -228,7 +235,7 @@ class OpaqueVal(Value):
     type: Type | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class SubVec(Value):
     """``type.n`` consecutive lanes of the vector variable ``sym``, from ``lane``."""
 
@@ -237,7 +244,7 @@ class SubVec(Value):
     type: Any
 
 
-@dataclass(frozen=True)
+@frozen
 class SwizzlePlace(Value):
     """Several lanes of a vector place, in any order: ``v.wzyx``."""
 
@@ -246,7 +253,7 @@ class SwizzlePlace(Value):
     type: Any
 
 
-@dataclass(frozen=True)
+@frozen
 class ViewPlace(Value):
     """A variable whose bits are used as ``type``."""
 
@@ -254,8 +261,23 @@ class ViewPlace(Value):
     type: Type
 
 
-@dataclass(frozen=True)
+@frozen
 class LazyVal(Value):
     """A name whose meaning is worked out when it is looked up (host variables)."""
 
     resolve: Callable[[], Any] = field(compare=False)
+
+
+def describe(v: Value) -> str:
+    """A value's kind, for messages."""
+    names = {
+        "RVal": "a value", "PtrVal": "a pointer", "PtrVar": "a pointer", "ArrayVal": "an array",
+        "RecordVal": "a struct",
+        "NullVal": "nullptr", "TypeVal": "a type", "FunctionVal": "a function", "Dim3Val": "a dim3",
+        "ListVal": "a list",
+        "OpaqueVal": "a host object", "PtrToPlace": "a pointer", "PtrSlot": "a pointer", "ChoicePtr": "a pointer",
+        "FlatArray": "an array",
+    }  # fmt: skip
+    if isinstance(v, RecordVal):
+        return f"'{v.type}'"
+    return names.get(type(v).__name__, "this")

@@ -26,6 +26,8 @@ class Access:
         self.state, self.buffer, self.frame, self.act = state, buffer, frame, act
         flat, ok, self.moved = buffer.locate(index, width)
         self.ok = ok
+        if state.reach is not None:
+            state.reach.note(buffer.sym, flat, self.moved, frame.count(act))
         if ok is not None:
             self._out_of_bounds(flat, ok)
             flat = np.where(ok, flat, 0)
@@ -87,6 +89,13 @@ class Access:
 
     def write(self, value, atomic: bool = False) -> None:
         """Store one value per lane; lanes out of bounds are dropped."""
+        self._put(value, "atomic" if atomic else "write")
+
+    def fill(self, value) -> None:
+        """:meth:`write` by a producer: whoever reads has waited for it, so no thread's access is concurrent."""
+        self._put(value, "")
+
+    def _put(self, value, how: str) -> None:
         b, n = self.buffer, self.frame.count(self.act)
         value = spread(value, n)
         if value.ndim == 2 and not self.is_vector:
@@ -98,7 +107,8 @@ class Access:
         if self.ok is not None:
             keep = np.broadcast_to(self.ok, (n,))
             pos, value = pos[keep], value[keep]
-        self.note("atomic" if atomic else "write", value)
+        if how:
+            self.note(how, value)
         b.data[pos] = value
         if b.written is not None:
             b.written[pos] = True

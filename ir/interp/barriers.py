@@ -26,17 +26,22 @@ def barrier(machine: Machine, s: Barrier, frame: Frame, act: Active) -> None:
             state.order.grid_barrier(lanes)
         return
     if s.scope == "block":
-        _all_here(machine, frame, act, lanes, state.geometry.threads)
+        all_here(machine, frame, act, lanes, state.geometry.threads)
         if isinstance(state.order, BarrierOrder):
             state.order.block_barrier(lanes, s.memory)
+            if s.flags is not None:
+                flags = spread(machine.ev(s.flags, frame, act), len(lanes)).astype(np.int64)
+                state.order.lacking(lanes, flags)
         return
     _mask_here(machine, s, frame, act, lanes)
     if isinstance(state.order, BarrierOrder):
         state.order.warp_barrier(lanes)
 
 
-def _all_here(machine: Machine, frame: Frame, act: Active, lanes: np.ndarray, threads: int) -> None:
-    """All live threads of each block that reaches the barrier reach it together."""
+def all_here(
+    machine: Machine, frame: Frame, act: Active, lanes: np.ndarray, threads: int, what: str = "barrier"
+) -> None:
+    """All live threads of each block that reaches the barrier (or ``what`` else) reach it together."""
     if act is None:
         return
     live = frame.n if frame.exited is None else frame.n - int(frame.exited.sum())
@@ -48,7 +53,7 @@ def _all_here(machine: Machine, frame: Frame, act: Active, lanes: np.ndarray, th
     partial = (present > 0) & (present < expected)
     if partial.any():
         block = int(np.argmax(partial))
-        message = f"{present[block]} of {expected[block]} live threads of the block reach this barrier"
+        message = f"{present[block]} of {expected[block]} live threads of the block reach this {what}"
         machine.state.report("barrier-divergence", message, frame, act, partial[lanes // threads])
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from . import integers
 from .domain import Domain, Unsupported
 from .realmath import BOOLEAN, OPERATORS, REALS, plain_name
-from .rounding import SMALLEST, UNIT_ROUNDOFF, round_to
+from .rounding import LARGEST, SMALLEST, UNIT_ROUNDOFF, round_to
 
 ULPS: dict[str, float] = {
     "div": 2.5, "rcp": 2.5, "sqrt": 3, "rsqrt": 2, "cbrt": 2, "exp": 3, "exp2": 3, "exp10": 3, "expm1": 3, "log": 3,
@@ -45,75 +45,75 @@ FAST_ABSOLUTE: dict[str, float] = {
 _LIPSCHITZ = frozenset({"sin", "cos"})
 
 
-def _v(x):
-    return np.real(x)
-
-
-def _e(x):
-    return np.imag(x)
-
-
-def _pair(v, e):
-    """Where the value is infinite or NaN there is nothing to bound: only its position counts."""
-    v, e = np.asarray(v, np.float64), np.asarray(e, np.float64)
-    out = np.empty(np.broadcast(v, e).shape, np.complex128)
-    out.real = v
-    out.imag = np.where(np.isfinite(v), np.where(np.isnan(e), np.inf, e), 0.0)
-    return out[()]
-
-
 class BoundDomain(Domain):
+    """How a number is kept is up to :meth:`value`, :meth:`error` and :meth:`made`: other bounds share the functions."""
+
     name = "bound"
 
     def float_dtype(self, t):
         return np.dtype(np.complex128)
 
+    def value(self, x):
+        return np.real(x)
+
+    def error(self, x):
+        return np.imag(x)
+
+    def made(self, v, e):
+        v, e = np.asarray(v, np.float64), np.asarray(e, np.float64)
+        out = np.empty(np.broadcast(v, e).shape, np.complex128)
+        out.real, out.imag = v, known(v, e)
+        return out[()]
+
     def encode(self, array, t):
-        return _pair(np.asarray(array).astype(np.float64), 0.0)
+        return self.made(np.asarray(array).astype(np.float64), 0.0)
 
     def decode(self, storage, t):
         return storage
 
     def float_const(self, value, t):
-        return _pair(np.float64(round_to(np.float64(value), t)), 0.0)
+        return self.made(np.float64(round_to(np.float64(value), t)), 0.0)
 
     def float_arith(self, op, a, b, t):
         u, s = UNIT_ROUNDOFF[t.name], SMALLEST[t.name]
-        x, y, ex, ey = _v(a), _v(b), _e(a), _e(b)
+        x, y, ex, ey = self.value(a), self.value(b), self.error(a), self.error(b)
         if op in "+-":
             v = x + y if op == "+" else x - y
-            return _pair(v, ex + ey + u * np.abs(v))
+            return self._in_range(v, ex + ey + u * np.abs(v), t)
         if op == "*":
             v = x * y
-            return _pair(v, np.abs(x) * ey + np.abs(y) * ex + ex * ey + u * np.abs(v) + s)
+            return self._in_range(v, np.abs(x) * ey + np.abs(y) * ex + ex * ey + u * np.abs(v) + s, t)
         if op == "/":
             v = x / y
-            inherited = (ex + np.abs(v) * ey) / np.maximum(np.abs(y) - ey, 0.0)
-            ulps = ULPS["div"] if t.bits == 32 else 0.5
-            return _pair(v, inherited + 2 * u * ulps * np.abs(v) + s)
+            return self._in_range(v, quotient_error(x, y, ex, ey) + division_roundoff(t) * np.abs(v) + s, t)
         return self.float_call("fmod", [a, b], t)
 
+    def _in_range(self, v, e, t):
+        """``v`` with the bound ``e``; with none where the device may have overflowed and the double did not."""
+        return self.made(v, np.where(np.abs(v) + e > LARGEST[t.name], np.inf, e))
+
     def float_compare(self, op, a, b, t):
-        return integers.COMPARE[op](_v(a), _v(b))
+        return integers.COMPARE[op](self.value(a), self.value(b))
 
     def float_negate(self, x, t):
-        return _pair(-_v(x), _e(x))
+        return self.made(-self.value(x), self.error(x))
 
     def float_cast(self, x, src, dst):
         if not dst.is_float:
-            return integers.from_float(_v(x), dst)
+            return integers.from_float(self.value(x), dst)
+        u = UNIT_ROUNDOFF[dst.name]
         if not src.is_float:
             v = np.asarray(x).astype(np.float64)
-            exact = np.abs(v) * UNIT_ROUNDOFF[dst.name] <= 0.5
-            return _pair(v, np.where(exact, 0.0, UNIT_ROUNDOFF[dst.name] * np.abs(v)))
-        if _contains(dst, src):
+            return self.made(v, np.where(np.abs(v) * u <= 0.5, 0.0, u * np.abs(v)))
+        if contains(dst, src):
             return x
-        return _pair(_v(x), _e(x) + UNIT_ROUNDOFF[dst.name] * (np.abs(_v(x)) + _e(x)) + SMALLEST[dst.name])
+        v, e = self.value(x), self.error(x)
+        return self._in_range(v, e + u * (np.abs(v) + e) + SMALLEST[dst.name], dst)
 
     def truncated(self, total, terms, t):
         """Terms are aligned to the largest and cut there: each loses less than one unit in its last place."""
-        largest = np.max([np.abs(_v(x)) + _e(x) for x in terms], axis=0)
-        return _pair(_v(total), _e(total) + 2 * UNIT_ROUNDOFF[t.name] * len(terms) * largest)
+        largest = np.max([np.abs(self.value(x)) + self.error(x) for x in terms], axis=0)
+        return self._looser(total, 2 * UNIT_ROUNDOFF[t.name] * len(terms) * largest)
 
     def float_call(self, fn, args, t):
         plain = plain_name(fn)
@@ -122,37 +122,58 @@ class BoundDomain(Domain):
             return self._loosened(out, fn, args[0], t) if fn in FAST else out
         if plain == "fma":
             return self.float_arith("+", self.float_arith("*", args[0], args[1], t), args[2], t)
+        values, errors = [self.value(a) for a in args], [self.error(a) for a in args]
         if plain in BOOLEAN:
-            return np.asarray(REALS[plain](_v(args[0])))[()]
+            return np.asarray(REALS[plain](values[0]))[()]
         if plain in ("min", "max"):
-            return _pair(REALS[plain](_v(args[0]), _v(args[1])), np.maximum(_e(args[0]), _e(args[1])))
+            return self.made(REALS[plain](*values), np.maximum(*errors))
         if plain not in REALS:
             raise Unsupported(f"no error bound for the function '{fn}'")
         f = REALS[plain]
-        v = np.asarray(f(*(_v(a) for a in args)), np.float64)
+        v = np.asarray(f(*values), np.float64)
         relative = 2 * UNIT_ROUNDOFF[t.name] * (ULPS.get(plain, 0.0) if t.bits <= 32 else 2.0)
-        inherited = _e(args[0]) if plain in _LIPSCHITZ else _spread(f, v, args)
-        out = _pair(v, inherited + relative * np.abs(v) + SMALLEST[t.name])
+        inherited = errors[0] if plain in _LIPSCHITZ else _spread(f, v, values, errors)
+        out = self._in_range(v, inherited + relative * np.abs(v) + SMALLEST[t.name], t)
         return self._loosened(out, fn, args[0], t) if fn in FAST or fn in FAST_ABSOLUTE else out
 
     def _loosened(self, out, fn, x, t):
         ulps, slope = FAST.get(fn, (0.0, 0.0))
-        extra = 2 * UNIT_ROUNDOFF["f32"] * (ulps + slope * np.abs(_v(x))) * np.abs(_v(out)) + FAST_ABSOLUTE.get(fn, 0.0)
-        return _pair(_v(out), _e(out) + extra)
+        relative = 2 * UNIT_ROUNDOFF["f32"] * (ulps + slope * np.abs(self.value(x)))
+        return self._looser(out, relative * np.abs(self.value(out)) + FAST_ABSOLUTE.get(fn, 0.0))
+
+    def _looser(self, x, more):
+        return self.made(self.value(x), self.error(x) + more)
 
 
-def _contains(wide, narrow) -> bool:
+def known(v, e):
+    """The error bounds ``e`` of values ``v``: 0 for infinities and NaNs, infinite where no bound is known."""
+    return np.where(np.isfinite(v), np.where(np.isnan(e), np.inf, e), 0.0)
+
+
+def quotient_error(x, y, ex, ey):
+    """What the errors of x and y do to x / y."""
+    return (ex + np.abs(x / y) * ey) / np.maximum(np.abs(y) - ey, 0.0)
+
+
+def division_roundoff(t):
+    return 2 * UNIT_ROUNDOFF[t.name] * (ULPS["div"] if t.bits == 32 else 0.5)
+
+
+def contains(wide, narrow) -> bool:
     """Whether every ``narrow`` value is a ``wide`` value."""
     return wide == narrow or wide.bits > narrow.bits
 
 
-def _spread(f, v, args):
+def _spread(f, v, values, errors):
     """Largest change of ``f`` when each argument moves by its error: all corners (f monotone in each argument)."""
     worst = np.zeros(np.shape(v))
     corners: list[list] = [[]]
-    for a in args:
-        corners = [[*c, _v(a) + sign * _e(a)] for c in corners for sign in ((-1, 1))]
+    for x, e in zip(values, errors):
+        corners = [[*c, x + sign * e] for c in corners for sign in ((-1, 1))]
     for corner in corners:
         moved = np.abs(f(*corner) - v)
         worst = np.maximum(worst, np.where(np.isnan(moved), np.inf, moved))
     return worst
+
+
+__all__ = ["FAST", "FAST_ABSOLUTE", "ULPS", "BoundDomain", "contains", "division_roundoff", "known", "quotient_error"]

@@ -9,6 +9,7 @@ and bools are the machine's in every domain (indices and control flow are real);
 ``int``       floats are elements of the ring Z/2^64: exact, invariant under reassociation
 ``field``     floats are pairs of residues modulo two primes: exact, with division
 ``bound``     double value plus a running a-priori bound of its rounding error
+``terms``     the same with a bound that holds for every order of summation
 ``roundings`` double value plus how often it was rounded to a narrower type
 ============= ================================================================================================
 """
@@ -147,7 +148,7 @@ class Domain(ABC):
         """``n`` values standing for memory nobody wrote; another ``seed`` gives other values."""
         if t.kind == "bool":
             return np.full(n, seed % 2 == 1)
-        base = np.full(n, (37 + 54 * (seed % 2)), np.int64)
+        base = np.full(n, (37 + 54 * (seed % 4)), np.int64)
         if t.is_float:
             return self.encode(base.astype(np.float64), t)
         return base.astype(self.dtype(t))
@@ -165,10 +166,12 @@ def domain_named(name: str) -> Domain:
     from .field import FieldDomain
     from .ring import RingDomain
     from .roundings import RoundingsDomain
+    from .terms import TermsDomain
 
-    known: dict[str, type[Domain]] = {
-        d.name: d for d in (DeviceDomain, DoubleDomain, RingDomain, FieldDomain, BoundDomain, RoundingsDomain)
-    }
+    domains: tuple[type[Domain], ...] = (
+        DeviceDomain, DoubleDomain, RingDomain, FieldDomain, BoundDomain, TermsDomain, RoundingsDomain,
+    )  # fmt: skip
+    known = {d.name: d for d in domains}
     if name not in known:
         raise KtcError("E-INTERP-DOMAIN", f"no value domain '{name}'", hint=f"one of {', '.join(known)}", exit_code=2)
     return known[name]()

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..nodes import (
     COMPARISONS,
+    KNOB_MARK,
     LOGICAL,
     AddrOf,
     Binary,
@@ -21,13 +22,14 @@ from ..nodes import (
     Load,
     Select,
     Str,
+    Sym,
     Unary,
     Var,
     VecGet,
     VecMake,
     WarpOp,
 )  # fmt: skip
-from ..types import Scalar, Vec, scalar_of
+from ..types import Ptr, Scalar, Vec, scalar_of
 from ..walk import walk_expr
 from .access import access
 from .domain import Unsupported
@@ -71,7 +73,7 @@ class Evaluator:
         return v
 
     def _knob(self, e: Knob, frame: Frame, act: Active):
-        return np.int32(self.state.env[e.name])
+        return np.int32(self.state.env[KNOB_MARK + e.name])
 
     def _hw(self, e: HwIndex, frame: Frame, act: Active):
         v = self.state.hardware.get((e.level, e.axis))
@@ -87,8 +89,28 @@ class Evaluator:
         mask = owner.undefined.get(e.sym)
         if mask is not None and bool(np.any(mask if lanes is None else mask[lanes])):
             self.state.doubtful = True
-        v = owner.values[e.sym]
+            v = self._indeterminate(e, owner, mask)
+        else:
+            v = owner.values[e.sym]
         return v if lanes is None or is_uniform(v) else v[lanes]
+
+    def _indeterminate(self, e: Var, owner: Frame, mask: np.ndarray):
+        """The variable, with another value in every second lane that never assigned it: neighbours share none."""
+        t, seed = scalar_of(e.type), self.state.seed
+        here, beside = (self.state.domain.poison(t, 1, s)[0] for s in (seed, seed + 2))
+        odd = np.arange(owner.n) % 2 == 1
+        value = np.array(spread(owner.values[e.sym], owner.n))
+        value[mask & odd], value[mask & ~odd] = beside, here
+        return value
+
+    def _is_null(self, pointer: Sym, frame: Frame, act: Active):
+        """Whether a pointer parameter was given no buffer, or a pointer variable holds 0."""
+        if pointer in self.state.buffers:
+            return np.bool_(False)
+        try:
+            return frame.read(pointer, act) == 0
+        except KeyError:
+            return np.bool_(True)
 
     # ---------------------------------------------------------------------------------------------- operators
 
@@ -152,6 +174,8 @@ class Evaluator:
 
     def _cast(self, e: Cast, frame: Frame, act: Active):
         x = self(e.x, frame, act)
+        if isinstance(e.to, Ptr):
+            return x  # an address keeps all its bits
         src, dst = scalar_of(e.x.type), scalar_of(e.to)
         if e.style == "bit":
             if src.bits == dst.bits and isinstance(e.to, Vec) == isinstance(e.x.type, Vec):
@@ -210,7 +234,7 @@ class Evaluator:
             self.state.report("trap", "the kernel traps", frame, act, np.array(True))
             return np.int32(0)
         if e.fn == "is_null" and isinstance(e.args[0], AddrOf):
-            return np.bool_(e.args[0].buffer not in self.state.buffers)
+            return self._is_null(e.args[0].buffer, frame, act)
         if not e.args or any(not isinstance(a.type, Scalar | Vec) for a in e.args):
             raise Unsupported(f"no meaning for the function '{e.fn}'", self.state.where())
         args = [self(a, frame, act) for a in e.args]

@@ -13,6 +13,8 @@ KINDS = {
     "redundant-store": "one value is stored to one place twice: by two threads between barriers, or by one, unread",
     "dependent-iterations": "two iterations of one par loop touch one element, at least one writes",
     "barrier-divergence": "a barrier that some live threads of the block do not reach together",
+    "unwaited-copy": "an asynchronous copy by the block that nobody waits for before the kernel ends",
+    "invalid-event": "an event that no asynchronous copy of the block gave",
     "warp-divergence": "a warp operation whose mask names lanes that are elsewhere, or misses one that is here",
     "division-by-zero": "an integer division or remainder by zero",
     "shuffle-width": "a shuffle over a segment that is not a power of two up to 32",

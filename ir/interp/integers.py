@@ -16,6 +16,7 @@ DTYPES: dict[str, np.dtype] = {
     for name, code in {
         "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
         "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "bool": "bool",
+        "copyevent": "int32",
     }.items()
 }  # fmt: skip
 

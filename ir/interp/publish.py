@@ -15,16 +15,21 @@ import numpy as np
 Place = tuple[int, int]
 """(buffer identity, element)."""
 
+Knowledge = dict[int, np.ndarray]
+"""By block: up to when the accesses of each of its threads are done for whoever knows this. Arrays are never written
+to once they are in here, so that a chain of messages shares them: its size goes with blocks times messages, not with
+threads times messages."""
+
 
 class Published:
     """What each block may take as done by the threads of other blocks."""
 
     def __init__(self, threads: int, blocks: int) -> None:
-        self.threads, self.blocks = threads, blocks
+        self.threads = threads
         self.fenced = np.zeros(threads * blocks, np.int64)  # time of each thread's last device fence
-        self._messages: dict[Place, np.ndarray] = {}  # up to when each thread's accesses are published there
-        self._seen: dict[int, np.ndarray] = {}  # by block: known to all its threads
-        self._taken: dict[int, tuple[set[int], np.ndarray]] = {}  # by block: known to these threads until they meet
+        self._messages: dict[Place, Knowledge] = {}  # what is published there
+        self._seen: dict[int, Knowledge] = {}  # by block: known to all its threads
+        self._taken: dict[int, tuple[set[int], Knowledge]] = {}  # by block: known to these threads until they meet
         self._taken_at: dict[int, int] = {}  # by block: when it last took something
         self.any = False
 
@@ -38,38 +43,40 @@ class Published:
             return
         for element, thread in zip(elements.tolist(), ids.tolist()):
             block = thread // self.threads
-            message = self._messages.setdefault((buffer, element), np.zeros(self.threads * self.blocks, np.int64))
-            if message.any():
-                who, known = self._taken.setdefault(block, (set(), np.zeros_like(message)))
+            message = self._messages.setdefault((buffer, element), {})
+            if message:
+                who, known = self._taken.setdefault(block, (set(), {}))
                 who.add(thread)
                 self._taken_at[block] = now
-                np.maximum(known, message, out=known)
-            np.maximum(message, self._known(block, thread), out=message)
-            self._release(message, block, thread, int(block_sync[thread]))
+                _learn(known, message)
+            for known in self._known(block, thread):
+                _learn(message, known)
+            mine = self._released(block, thread, int(block_sync[thread]))
+            if mine.any():
+                _learn(message, {block: mine})
 
-    def _release(self, message: np.ndarray, block: int, thread: int, met: int) -> None:
-        """Add what ``thread`` publishes: its own accesses before its fence; those of its block before the barrier at
-        ``met``, if their thread fenced before it or this thread fenced after it."""
-        mine = slice(block * self.threads, (block + 1) * self.threads)
-        fenced = self.fenced[mine]
-        others = np.where(fenced <= met, fenced, 0)
+    def _released(self, block: int, thread: int, met: int) -> np.ndarray:
+        """What ``thread`` publishes of its block: its own accesses before its fence; those of the others before the
+        barrier at ``met``, if their thread fenced before it or this thread fenced after it."""
+        fenced = self.fenced[block * self.threads : (block + 1) * self.threads]
+        out = np.where(fenced <= met, fenced, 0)
         if self.fenced[thread] > met:
-            others = np.maximum(others, met)
-        np.maximum(message[mine], others, out=message[mine])
-        message[thread] = max(message[thread], self.fenced[thread])
+            out = np.maximum(out, met)
+        own = thread - block * self.threads
+        out[own] = max(out[own], self.fenced[thread])
+        return out
 
     def met(self, ids: np.ndarray) -> None:
         """The blocks of ``ids`` passed a barrier: what one of their threads took, all of them know."""
         for block in np.unique(ids // self.threads).tolist() if self._taken else ():
             if block in self._taken:
                 _, known = self._taken.pop(block)
-                old = self._seen.get(block)
-                self._seen[block] = known if old is None else np.maximum(old, known)
+                _learn(self._seen.setdefault(block, {}), known)
 
-    def _known(self, block: int, thread: int) -> np.ndarray | int:
-        known: np.ndarray | int = self._seen.get(block, 0)
-        who, taken = self._taken.get(block, (set(), 0))
-        return np.maximum(known, taken) if thread in who else known
+    def _known(self, block: int, thread: int) -> list[Knowledge]:
+        """What ``thread`` knows of other blocks: with all of its block, and by itself."""
+        who, taken = self._taken.get(block, (frozenset(), {}))
+        return [k for k in (self._seen.get(block), taken if thread in who else None) if k]
 
     def before(self, who: np.ndarray, when: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Whether the access by ``who`` at ``when`` is done for ``ids``, one by one."""
@@ -78,8 +85,29 @@ class Published:
             return out
         for thread in np.unique(ids).tolist():
             block = thread // self.threads
-            known = self._known(block, thread)
-            if isinstance(known, np.ndarray) and self.fenced[thread] > self._taken_at[block]:
-                at = ids == thread
-                out[at] = when[at] < known[who[at]]
+            if self.fenced[thread] > self._taken_at.get(block, self.fenced[thread]):
+                mine = np.flatnonzero(ids == thread)
+                for known in self._known(block, thread):
+                    out[mine] |= self._done(known, who[mine], when[mine])
         return out
+
+    def _done(self, known: Knowledge, who: np.ndarray, when: np.ndarray) -> np.ndarray:
+        out = np.zeros(len(who), bool)
+        blocks = who // self.threads
+        for block in np.unique(blocks).tolist():
+            if block in known:
+                at = blocks == block
+                out[at] = when[at] < known[block][who[at] - block * self.threads]
+        return out
+
+
+def _learn(known: Knowledge, more: Knowledge) -> None:
+    """``known`` with what ``more`` says; arrays are shared where one of the two says it all."""
+    for block, times in more.items():
+        old = known.get(block)
+        if old is times:
+            continue
+        if old is None or (old <= times).all():
+            known[block] = times
+        elif not (times <= old).all():
+            known[block] = np.maximum(old, times)

@@ -63,17 +63,59 @@ class BarrierOrder(Order):
         self.grid_sync = np.zeros(total, np.int64)
         self.first = 0
         self._floor, self._floor_at = 0, (-1, 0, 0)
+        # Asynchronous copies by blocks are agents with identities after the threads'.
+        self.total = total
+        # Threads that passed their last barrier without a fence of (shared, global) memory, and when they last had one.
+        self.lags = {True: np.zeros(total, bool), False: np.zeros(total, bool)}
+        self.fenced_at = {True: np.zeros(total, np.int64), False: np.zeros(total, np.int64)}
+        self.lagging = False
+        self.flying = np.zeros(total, bool)
+        self.in_flight = 0
+        self.acting: np.ndarray | None = None
+        """By block of the batch: the agent in whose name accesses are made now."""
 
     def ids(self, frame, lanes):
-        return lanes + self.first
+        return lanes + self.first if self.acting is None else self.acting[lanes // self.threads]
+
+    def board(self, leaders: np.ndarray) -> np.ndarray:
+        """New agents, one for the block of each of the threads ``leaders``: copies that start now."""
+        leaders = leaders + self.first
+        agents = np.arange(len(leaders)) + len(self.flying)
+        for name in ("block_of", "block_sync", "local_sync", "grid_sync"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, old[leaders]]))
+        self.warp_of = np.concatenate([self.warp_of, -1 - agents])  # no warp's
+        self.warp_sync = np.concatenate([self.warp_sync, np.zeros(len(leaders), np.int64)])
+        self.flying = np.concatenate([self.flying, np.ones(len(leaders), bool)])
+        self.in_flight += len(leaders)
+        return agents
+
+    def landed(self, agents: np.ndarray) -> None:
+        """Copies that their blocks have waited for."""
+        self.flying[agents] = False
+        self.in_flight -= len(agents)
 
     def block_barrier(self, lanes: np.ndarray, memory: str = "all") -> None:
         self.now += 1
-        if memory in ("all", "shared"):
-            self.local_sync[lanes + self.first] = self.now
+        for local, sync in ((True, self.local_sync), (False, self.block_sync)):
+            if memory not in ("all", "shared" if local else "global"):
+                continue
+            ids = lanes + self.first
+            steady = ids[~self.lags[local][ids]]
+            self.fenced_at[local][steady] = sync[steady]
+            self.lags[local][ids] = False
+            sync[ids] = self.now
         if memory in ("all", "global"):
-            self.block_sync[lanes + self.first] = self.now
             self.published.met(lanes + self.first)
+
+    def lacking(self, lanes: np.ndarray, flags: np.ndarray) -> None:
+        """The threads of the barrier just passed fenced only the memories in ``flags``: 1 shared, 2 global.
+
+        What a thread did is ordered before others by its own fence, so what it did since its last one stays open.
+        """
+        for bit, local in ((1, True), (2, False)):
+            self.lags[local][lanes[(flags & bit) == 0] + self.first] = True
+        self.lagging = bool(self.lags[True].any() or self.lags[False].any())
 
     def grid_barrier(self, lanes: np.ndarray) -> None:
         self.block_barrier(lanes)
@@ -96,14 +138,28 @@ class BarrierOrder(Order):
         unordered = when >= (self.local_sync if local else self.block_sync)[ids]
         if unordered.any():
             unordered &= (self.warp_of[who] != self.warp_of[ids]) | (when >= self.warp_sync[ids])
+        if self.lagging:
+            threads = np.minimum(who, self.total - 1)
+            unordered |= self.lags[local][threads] & (when >= self.fenced_at[local][threads]) & (who < self.total)
+        if len(self.flying) > self.total:
+            unordered = np.where(who >= self.total, self.flying[who], unordered)
         other_block = self.block_of[who] != self.block_of[ids]
         if not other_block.any():
             return unordered & (who != ids)
         if self.published.any:
-            other_block &= ~self.published.before(who, when, ids)
-        return (who != ids) & np.where(other_block, when >= self.grid_sync[ids], unordered)
+            other_block &= ~self._published(who, when, ids)
+        return (who != ids) & np.where(other_block, (when >= self.grid_sync[ids]) | self.flying[who], unordered)
+
+    def _published(self, who: np.ndarray, when: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """Whether a fence and an atomic order the access by ``who`` before ``ids``; what copies did, they never do."""
+        threads = (who < self.total) & (ids < self.total)
+        out = np.zeros(len(ids), bool)
+        out[threads] = self.published.before(who[threads], when[threads], ids[threads])
+        return out
 
     def settled(self, frame: Frame) -> int:
+        if self.in_flight or self.lagging:
+            return 0
         first = self.first
         if self._floor_at != (self.now, first, frame.n):
             self._floor_at = (self.now, first, frame.n)
@@ -111,6 +167,8 @@ class BarrierOrder(Order):
         return self._floor
 
     def describe(self, identity):
+        if identity >= self.total:
+            return f"a copy by block {self.block_of[identity]}"
         return "block {}, thread {}".format(*divmod(identity, self.threads))
 
 

@@ -26,6 +26,9 @@ SMALLEST: dict[str, float] = {
 }  # fmt: skip
 """The smallest positive (subnormal) number of each type."""
 
+LARGEST: dict[str, float] = {name: float(ml_dtypes.finfo(dtype).max) for name, dtype in FLOAT_DTYPES.items()}
+"""The largest finite number of each type."""
+
 
 def _two_sum(a, b):
     """``(s, e)`` with s = fl(a + b) and s + e = a + b exactly (Knuth)."""
@@ -76,23 +79,29 @@ def _two_product(a, b):
 
 
 def round_to(x, t: Scalar):
-    """``x`` rounded once to ``t``, to nearest even. The 8-bit types saturate at their largest finite number (CUDA)."""
+    """``x`` rounded once to ``t``, to nearest even.
+
+    The 8-bit types saturate at their largest finite number, and their NaN is 0x7f (CUDA's constructors, which are
+    ``cvt.rn.satfinite``: PTX ISA 8.5, 9.7.9.21).
+    """
     dtype = FLOAT_DTYPES[t.name]
     x = np.asarray(x)
     if t.bits == 8:
-        x = x.astype(np.float32)
+        x = _odd_float32(x) if x.dtype == np.float64 else x.astype(np.float32)
         largest = np.float32(ml_dtypes.finfo(dtype).max)
-        x = np.where(np.isnan(x), x, np.clip(x, -largest, largest))
-    elif t.name == "bf16" and x.dtype == np.float64:
+        out = np.asarray(np.clip(x, -largest, largest).astype(dtype))
+        return np.where(np.isnan(x), np.uint8(0x7F), out.view(np.uint8)).astype(np.uint8).view(dtype)[()]
+    if t.name == "bf16" and x.dtype == np.float64:
         x = _odd_float32(x)
     return x.astype(dtype)[()]
 
 
 def _odd_float32(x: np.ndarray) -> np.ndarray:
-    """double -> float rounded to odd, so that a following rounding to bf16 is a single rounding of ``x``."""
-    near = x.astype(np.float32)
+    """double -> float rounded to odd, so that a following rounding to a narrow type is a single rounding of ``x``."""
+    with np.errstate(over="ignore"):
+        near = x.astype(np.float32)
     error = x - near.astype(np.float64)
     bits = near.view(np.int32)
     adjust = np.isfinite(near) & (error != 0) & ((bits & 1) == 0)
-    outward = (error > 0) == (near > 0)
+    outward = np.abs(x) > np.abs(near)
     return np.where(adjust, np.where(outward, bits + 1, bits - 1), bits).view(np.float32)

@@ -11,9 +11,9 @@ import numpy as np
 from ..diagnostics import KtcError
 from ..fold import evaluate
 from ..kernel import Kernel, Param
-from ..nodes import Body, Expr, Stmt, bodies, is_cooperative
+from ..nodes import Body, Expr, For, Stmt, While, bodies, is_cooperative
 from ..types import U64, Ptr, Vec, scalar_of
-from ..walk import assigned
+from ..walk import assigned, walk
 from . import textures
 from .domain import Domain, Unsupported, domain_named
 from .findings import Finding, Findings
@@ -21,7 +21,7 @@ from .frames import Frame
 from .memory import Buffer
 from .races import BarrierOrder, IterationOrder
 from .shadow import Shadow
-from .state import Geometry, OutOfFuel, State, bad_argument
+from .state import Geometry, OutOfFuel, Reach, State, bad_argument
 from .statements import Machine
 
 FUEL = 300_000
@@ -43,7 +43,10 @@ class RunResult:
     ``outputs``: every buffer the kernel may write, by parameter name, shaped like its argument, in the domain's storage
     (``float``: the element type itself; exact domains: words to compare bit for bit; ``bound``: y + bound*1j).
     ``written``: for buffers named ``undefined``, which elements were stored to. ``steps``: statements executed.
-    ``unreached``: the first statement of every branch and loop body that no thread entered.
+    ``unreached``: the first statement of every branch and loop body that no thread entered. ``once``: the loops that no
+    thread went round twice, among them those that it never entered. With ``measure``:
+    ``reach`` is the lowest and highest index of each buffer (of its scalars) that any thread asked for, in bounds or
+    not, and ``accesses`` how many scalars all threads moved.
     """
 
     outputs: dict[str, np.ndarray]
@@ -51,6 +54,9 @@ class RunResult:
     written: dict[str, np.ndarray] = field(default_factory=dict)
     steps: int = 0
     unreached: tuple[Stmt, ...] = ()
+    once: tuple[Stmt, ...] = ()
+    reach: dict[str, tuple[int, int]] = field(default_factory=dict)
+    accesses: int = 0
 
     @property
     def ok(self) -> bool:
@@ -66,6 +72,7 @@ def run(
     warp: int = 32,
     fuel: int = FUEL,
     undefined: Collection[str] = (),
+    measure: bool = False,
 ) -> RunResult:
     """Execute ``kernel`` (SPMD or parallel form) on ``args``, by parameter name; the arrays are not modified.
 
@@ -76,11 +83,12 @@ def run(
         warp: hardware warp width for ordering (warp collectives always see logical warps of 32).
         fuel: statements before the run is declared endless.
         undefined: buffers whose initial contents mean nothing (pure outputs): reading them before writing is a defect.
+        measure: note how far each buffer is reached (see :class:`RunResult`).
 
     Raises:
         KtcError: E-INTERP-ARGS (missing argument), E-INTERP-LAUNCH (geometry unknown), E-INTERP-UNSUPPORTED.
     """
-    job = _Job(kernel, args, domain_named(domain), sanitize, warp, fuel, frozenset(undefined))
+    job = _Job(kernel, args, domain_named(domain), sanitize, warp, fuel, frozenset(undefined), measure)
     with np.errstate(all="ignore"):
         result, doubtful = job.run(seed=0)
         if not (sanitize and doubtful) or any(f.kind == "fuel" for f in result.findings):
@@ -121,7 +129,7 @@ def geometry_of(kernel: Kernel, args: Args, warp: int = 32) -> Geometry:
 def environment(kernel: Kernel, args: Args) -> dict[str, int]:
     """Integer arguments and knob values by name, for :func:`ktc.ir.fold.evaluate`."""
     ints = {k: int(v) for k, v in args.items() if isinstance(v, int | np.integer | np.bool_)}
-    return {**ints, **kernel.knob_values}
+    return kernel.environment(ints)
 
 
 @dataclass
@@ -133,12 +141,14 @@ class _Job:
     warp: int
     fuel: int
     undefined: frozenset[str]
+    measure: bool = False
 
     def run(self, seed: int) -> tuple[RunResult, bool]:
         kernel = self.kernel
         written = frozenset(assigned(kernel.body))
         env = environment(kernel, self.args)
         state = State(self.domain, env, Findings(), self.fuel, self.sanitize, seed, written=written)
+        state.reach = Reach() if self.measure else None
         root = Frame(1)
         if not kernel.is_parallel:
             state.geometry = geometry_of(kernel, self.args, self.warp)
@@ -217,7 +227,7 @@ class _Job:
     def _scratch(self, state: State, p: Param, size: Expr) -> None:
         """Working memory as a launcher provides it: zeros."""
         sizes = {n: int(v) for n, v in self.args.items() if isinstance(v, int | np.integer)}
-        count = evaluate(size, {**self.kernel.knob_values, **sizes})
+        count = evaluate(size, self.kernel.environment(sizes))
         if count is None:
             raise bad_argument(f"the size of the scratch parameter '{p.sym.name}' is not known")
         elem = scalar_of(p.sym.type)
@@ -262,7 +272,9 @@ class _Job:
             if isinstance(state.order, BarrierOrder):
                 state.order.first = state.first_thread
             state.hardware = _hardware(g, first, count)
-            Machine(state).body(self.kernel.body, lanes, None)
+            machine = Machine(state)
+            machine.body(self.kernel.body, lanes, None)
+            machine.group_copies.end()
 
     def _result(self, state: State) -> RunResult:
         outputs: dict[str, np.ndarray] = {}
@@ -276,7 +288,13 @@ class _Job:
             if buffer.written is not None:
                 written[p.sym.name] = buffer.written[: buffer.size].reshape(shape)
         missed = tuple(_unreached(self.kernel.body, state.reached))
-        return RunResult(outputs, state.findings.list(), written, state.steps, missed)
+        loops = (s for s in walk(self.kernel.body) if isinstance(s, For | While))
+        once = tuple(s for s in loops if id(s) not in state.repeated)
+        result = RunResult(outputs, state.findings.list(), written, state.steps, missed, once)
+        if state.reach is None:
+            return result
+        spans = {p.sym.name: state.reach.span[p.sym] for p in self.kernel.params if p.sym in state.reach.span}
+        return dataclasses.replace(result, reach=spans, accesses=state.reach.accesses)
 
 
 def _unreached(body: Body, reached: set[int]) -> Iterator[Stmt]:

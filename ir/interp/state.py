@@ -39,6 +39,23 @@ class Geometry:
 
 
 @dataclass
+class Reach:
+    """What a run touched, whether or not it is there: ``span`` holds the lowest and highest flat scalar index of each
+    buffer, ``accesses`` how many scalars all threads together read and wrote."""
+
+    span: dict[Sym, tuple[int, int]] = field(default_factory=dict)
+    accesses: int = 0
+
+    def note(self, sym: Sym, flat: np.ndarray, moved: int, lanes: int) -> None:
+        if not lanes or not np.size(flat):
+            return
+        low, high = int(np.min(flat)), int(np.max(flat)) + moved - 1
+        old = self.span.get(sym, (low, high))
+        self.span[sym] = min(low, old[0]), max(high, old[1])
+        self.accesses += moved * lanes
+
+
+@dataclass
 class State:
     """One run. ``env`` holds integer parameters and knobs by name (for launch and shape expressions)."""
 
@@ -61,6 +78,9 @@ class State:
     steps: int = 0
     reached: set[int] = field(default_factory=set)
     """``id`` of every statement that was first in a body that ran."""
+    reach: Reach | None = None
+    repeated: set[int] = field(default_factory=set)
+    """``id`` of every loop whose body some thread ran twice in a row."""
     doubtful: bool = False
     """An uninitialised value was read: the run is repeated with other poison to see whether results depend on it."""
 

@@ -21,15 +21,19 @@ from ..nodes import (
     Barrier,
     Body,
     Break,
+    BulkCopy,
     Continue,
     Decl,
     Eval,
     Fence,
     For,
+    GroupCopy,
+    GroupWait,
     If,
     MatrixLoad,
     Mma,
     Par,
+    Produce,
     Reduce,
     Return,
     Scan,
@@ -50,7 +54,9 @@ from .barriers import barrier
 from .domain import Unsupported
 from .expressions import Evaluator
 from .frames import Active, Frame, is_uniform, merge, spread
+from .groupcopy import GroupCopies
 from .parallel import par, reduce, scan
+from .produce import Producer, bulk_copy
 from .races import BarrierOrder
 from .state import State
 from .tensor import matrix_load, mma, tile_mma
@@ -73,6 +79,7 @@ class Machine:
         self.state = state
         self.ev = Evaluator(state)
         self.copies = CopyQueue()
+        self.group_copies = GroupCopies(self)
         self.products: list[Callable[[], None]] = []
 
     def body(self, body: Body, frame: Frame, act: Active, loop: Loop | None = None) -> Active:
@@ -169,12 +176,16 @@ class Machine:
         return merge(frame.lanes(after_yes), frame.lanes(after_no))
 
     def _for(self, s: For, frame: Frame, act: Active, loop):
+        ahead = s.body and isinstance(s.body[0], Produce) and self.state.geometry is not None
+        producer = Producer(self, s, frame, act) if ahead else None
         frame.declare(s.var, self.ev(s.init, frame, act), act)
 
         def step(live: Active) -> None:
+            if producer is not None:
+                producer.round_ends(live)
             frame.declare(s.var, self.ev(s.step, frame, live), live)
 
-        return self._loop(s, s.cond, s.body, frame, act, step)
+        return self._loop(s, s.cond, s.body[1:] if ahead else s.body, frame, act, step)
 
     def _while(self, s: While, frame: Frame, act: Active, loop):
         return self._loop(s, s.cond, s.body, frame, act, lambda live: None, test_first=not s.post)
@@ -182,7 +193,7 @@ class Machine:
     def _loop(self, s: Stmt, cond, body: Body, frame: Frame, act: Active, step, test_first: bool = True) -> Active:
         state, ctx, live = self.state, Loop(), act
         left: list[np.ndarray] = []  # lanes whose condition failed
-        testing = test_first
+        testing, round_ = test_first, 0
         while live is None or len(live):
             state.stmt = s
             state.burn()
@@ -196,6 +207,9 @@ class Machine:
                     left.append(lanes[~ok])
                     live = lanes[ok]
             testing = True
+            if round_ == 1:
+                state.repeated.add(id(s))
+            round_ += 1
             live = self.body(body, frame, live, ctx)
             if len(ctx.continued):
                 live = merge(live if live is not None else _NONE, ctx.continued)
@@ -244,6 +258,27 @@ class Machine:
 
     def _async_copy(self, s: AsyncCopy, frame: Frame, act: Active, loop):
         self.copies.issue(self, s, frame, act)
+        return act
+
+    def _group_copy(self, s: GroupCopy, frame: Frame, act: Active, loop):
+        self.group_copies.issue(s, frame, act)
+        return act
+
+    def _group_wait(self, s: GroupWait, frame: Frame, act: Active, loop):
+        self.group_copies.wait(s, frame, act)
+        return act
+
+    def _produce(self, s: Produce, frame: Frame, act: Active, loop):
+        """As a sequential program: the copies are made and waited for here."""
+        outer, self.copies = self.copies, CopyQueue()
+        act = self.body(s.body, frame, act, loop)
+        self.copies.commit()
+        self.copies.wait(0)
+        self.copies = outer
+        return act
+
+    def _bulk_copy(self, s: BulkCopy, frame: Frame, act: Active, loop):
+        bulk_copy(self, s, frame, act)
         return act
 
     def _matrix_load(self, s: MatrixLoad, frame: Frame, act: Active, loop):
@@ -308,6 +343,10 @@ _EXECUTE: dict[type, Callable] = {
     AsyncCopy: Machine._async_copy,
     AsyncCommit: Machine._async_commit,
     AsyncWait: Machine._async_wait,
+    GroupCopy: Machine._group_copy,
+    GroupWait: Machine._group_wait,
+    Produce: Machine._produce,
+    BulkCopy: Machine._bulk_copy,
     MatrixLoad: Machine._matrix_load,
     Mma: Machine._mma,
     TileMma: Machine._tile_mma,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from .. import nodes as n
 from ..nodes import Expr, Sym
-from ..types import F32, Array, Opaque, Ptr, Scalar, Struct, Type, Vec, Void
+from ..types import BOOL, F32, I32, Array, Opaque, Ptr, Scalar, Struct, Type, Vec, Void
 from .syntax import (
     ATOM,
     EFFECTS,
@@ -103,7 +103,7 @@ class ExprPrinter:
         return f"{HW_LEVELS[e.level]}.{e.axis}", ATOM
 
     def e_Unary(self, e: n.Unary) -> tuple[str, int]:
-        x = uncoerce(e.x, n.BOOL) if e.op == "!" else e.x
+        x = uncoerce(e.x, BOOL) if e.op == "!" else e.x
         if isinstance(x, n.Const):  # -(1) is an operation, -1 a literal
             return f"{e.op}({literal(x)})", UNARY
         return e.op + self.expr(x, POSTFIX if isinstance(x, n.Unary) and x.op == e.op else UNARY), UNARY
@@ -115,7 +115,7 @@ class ExprPrinter:
 
     def e_Select(self, e: n.Select) -> tuple[str, int]:
         a, b = written_operands(n.Binary("+", e.a, e.b))
-        return f"{self.expr(uncoerce(e.cond, n.BOOL), 2)} ? {self.expr(a)} : {self.expr(b, 1)}", 1
+        return f"{self.expr(uncoerce(e.cond, BOOL), 2)} ? {self.expr(a)} : {self.expr(b, 1)}", 1
 
     def e_Cast(self, e: n.Cast) -> tuple[str, int]:
         if e.style == "c" and isinstance(e.to, Scalar | Vec):
@@ -174,7 +174,7 @@ def literal(c: n.Const) -> str:
     if not c.ty.is_float:
         v = int(c.value)
         text = hex(v) if abs(v) > 0xFFFF and c.ty.kind == "uint" else str(v)
-        return text if c.ty == n.I32 else f"{text}_{c.ty.name}"
+        return text if c.ty == I32 else f"{text}_{c.ty.name}"
     real = float(c.value)
     if c.ty == F32 and round_to_f32(real) == real:
         digits = next(s for p in range(1, 18) if round_to_f32(float(s := f"{real:.{p}g}")) == real)

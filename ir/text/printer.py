@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from .. import nodes as n
 from ..kernel import Kernel, Launch, Param, Repeat
 from ..nodes import Body, Expr, Stmt, Sym
-from ..types import Type, scalar_of
+from ..types import BOOL, I32, U64, Type, scalar_of
 from ..walk import used
 from .naming import unique_names
 from .print_exprs import ExprPrinter, quote
@@ -88,7 +88,7 @@ class Printer(ExprPrinter):
 
     def s_If(self, s: n.If, depth: int, word: str = "if") -> list[str]:
         pad = INDENT * depth
-        lines = [f"{word} {self.value(s.cond, n.BOOL)}", *self.body(s.then, depth + 1)]
+        lines = [f"{word} {self.value(s.cond, BOOL)}", *self.body(s.then, depth + 1)]
         if len(s.orelse) == 1 and isinstance(s.orelse[0], n.If) and not s.orelse[0].comments:
             first, *rest = self.s_If(s.orelse[0], depth, "elif")
             return [*lines, pad + first, *rest]
@@ -106,11 +106,11 @@ class Printer(ExprPrinter):
                 step = "" if by == n.Const(1, ty) else f" step {self.value(by, ty)}"  # type: ignore[arg-type]
                 head += f" in {self.value(s.init, ty)}..{self.value(hi, ty)}{step}"
             case _:
-                head += f" = {self.value(s.init, ty)}; {self.value(s.cond, n.BOOL)}; {self.value(s.step, ty)}"
+                head += f" = {self.value(s.init, ty)}; {self.value(s.cond, BOOL)}; {self.value(s.step, ty)}"
         return [head + unroll, *self.body(s.body, depth + 1)]
 
     def s_While(self, s: n.While, depth: int) -> list[str]:
-        body, cond = self.body(s.body, depth + 1), self.value(s.cond, n.BOOL)
+        body, cond = self.body(s.body, depth + 1), self.value(s.cond, BOOL)
         return ["do", *body, f"{INDENT * depth}while {cond}"] if s.post else [f"while {cond}", *body]
 
     def s_Break(self, s: n.Break, depth: int) -> list[str]:
@@ -125,6 +125,8 @@ class Printer(ExprPrinter):
     def s_Barrier(self, s: n.Barrier, depth: int) -> list[str]:
         if s.mask is not None:
             return [f"barrier {s.scope} mask {self.expr(s.mask)}"]
+        if s.flags is not None:
+            return [f"barrier {s.scope} flags {self.expr(s.flags)}"]
         if s.memory != "all":
             return [f"barrier {s.scope} memory {s.memory}"]
         return ["barrier" if s.scope == "block" else f"barrier {s.scope}"]
@@ -151,6 +153,26 @@ class Printer(ExprPrinter):
     def s_AsyncWait(self, s: n.AsyncWait, depth: int) -> list[str]:
         return [f"async_wait {self.count(s.pending)}"]
 
+    def s_GroupCopy(self, s: n.GroupCopy, depth: int) -> list[str]:
+        text = f"{self.access(s.dst, s.dst_index)} = {self.access(s.src, s.src_index)} count {self.value(s.count, U64)}"
+        text += f" stride {self.value(s.stride, U64)}" if s.stride is not None else ""
+        text += f" after {self.expr(s.after)}" if s.after is not None else ""
+        return [f"{self.name(s.event)} = group_copy {text}"]
+
+    def s_GroupWait(self, s: n.GroupWait, depth: int) -> list[str]:
+        return [f"group_wait {self.expr(s.event)}"]
+
+    def s_Produce(self, s: n.Produce, depth: int) -> list[str]:
+        hold = f" hold {s.hold}" if s.hold else ""
+        together = f" cluster {s.cluster}" if s.cluster > 1 else ""
+        head = f"produce {self.expr(s.slot)} of {self.expr(s.stages)}{hold}{together}"
+        return [head, *self.body(s.body, depth + 1)]
+
+    def s_BulkCopy(self, s: n.BulkCopy, depth: int) -> list[str]:
+        source = f"{self.name(s.src)} ({self.exprs(s.origin)}) of ({self.exprs(s.extent)}) pitch {self.expr(s.pitch)}"
+        shared = f" shared {s.shared}" if s.shared > 1 else ""
+        return [f"bulk_copy {self.access(s.dst, s.dst_index)} rows {s.rows}{shared} = {source}"]
+
     def s_MatrixLoad(self, s: n.MatrixLoad, depth: int) -> list[str]:
         target = self.access(s.dst, s.dst_index, s.width)
         return [f"matrix_load {target} = {self.access(s.buffer, s.index)}{' trans' if s.trans else ''}"]
@@ -170,7 +192,8 @@ class Printer(ExprPrinter):
     def s_InlineAsm(self, s: n.InlineAsm, depth: int) -> list[str]:
         outs = ", ".join(f"{quote(c)} {self.name(o)}" for c, o in s.outputs)
         ins = ", ".join(f"{quote(c)} {self.expr(e)}" for c, e in s.inputs)
-        return [f"asm{' volatile' if s.volatile else ''} {quote(s.text)} out({outs}) in({ins})"]
+        words = f"{' volatile' if s.volatile else ''}{' memory' if s.memory else ''}"
+        return [f"asm{words} {quote(s.text)} out({outs}) in({ins})"]
 
     def s_RawStmt(self, s: n.RawStmt, depth: int) -> list[str]:
         names = [", ".join(map(self.name, group)) for group in (s.reads, s.writes)]
@@ -189,7 +212,7 @@ class Printer(ExprPrinter):
         return f"{d.kind}{axis}{size}{' cut' if d.cut else ''}"
 
     def _type_note(self, t: Type) -> str:
-        return "" if t == n.I32 else f": {self.type(t)}"
+        return "" if t == I32 else f": {self.type(t)}"
 
     def _domain(self, s: n.Par | n.Reduce | n.Scan) -> str:
         ty = s.var.type
@@ -249,7 +272,7 @@ class Printer(ExprPrinter):
 
     def launch(self, launch: Launch) -> str:
         def dims(word: str, es: tuple[Expr, ...]) -> str:
-            while len(es) > 1 and es[-1] == n.Const(1, n.I32):
+            while len(es) > 1 and es[-1] == n.Const(1, I32):
                 es = es[:-1]
             return f" {word}({self.exprs(es)})"
 

@@ -9,7 +9,7 @@ from .. import nodes as n
 from ..fold import simplify
 from ..kernel import Assume, Kernel, KnobDecl, Launch, Param, Repeat
 from ..nodes import Expr
-from ..types import BOOL, scalar_of
+from ..types import BOOL, I32, scalar_of
 from .read_stmts import StmtReader
 from .read_types import Node, plain, unquote
 
@@ -57,7 +57,7 @@ class KernelReader(StmtReader):
         if t.data in ("noalias", "readonly"):
             return True
         if t.data == "scratch":
-            return self.value(t.children[0], n.I32)
+            return self.value(t.children[0], I32)
         values = [None if c is None else self.sint(c) for c in t.children]
         return tuple(values) if t.data == "range" else values[0]
 

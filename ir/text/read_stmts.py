@@ -10,7 +10,7 @@ from lark import Tree
 
 from .. import nodes as n
 from ..nodes import Body, Expr, Stmt, Sym, fresh
-from ..types import BOOL, I32, Type
+from ..types import BOOL, I32, U64, Array, Type
 from .read_exprs import ExprReader
 from .read_types import Node, plain, unquote
 from .syntax import coerce
@@ -63,7 +63,7 @@ class StmtReader(ExprReader):
     def s_alloc(self, t: Node) -> Stmt:
         name, ty, dynamic, align = t.children
         declared = self.type(ty)
-        if not isinstance(declared, n.Array):
+        if not isinstance(declared, Array):
             self.fail(t, "'array' needs an array type, such as f32[16]", code="E-TEXT-TYPE")
         return n.Alloc(self.declare(name, declared), dynamic is not None, 0 if align is None else self.sint(align))
 
@@ -112,11 +112,12 @@ class StmtReader(ExprReader):
         return n.Return()
 
     def s_barrier(self, t: Node) -> Stmt:
-        scope, mask, memory = t.children
+        scope, mask, memory, flags = t.children
         return n.Barrier(
             "block" if scope is None else plain(scope),
             None if mask is None else self.expr(mask),
             "all" if memory is None else plain(memory),
+            None if flags is None else self.expr(flags),
         )
 
     def s_fence(self, t: Node) -> Stmt:
@@ -133,6 +134,33 @@ class StmtReader(ExprReader):
 
     def s_async_wait(self, t: Node) -> Stmt:
         return n.AsyncWait(self.count(t.children[0]))
+
+    def s_group_copy(self, t: Node) -> Stmt:
+        event, to, source, count, stride, after = t.children
+        if event.data != "name":
+            self.fail(event, "the event of a copy goes to a variable")
+        dst, dst_index, *_ = self.access(to)
+        src, src_index, *_ = self.access(source)
+        many, apart = (None if e is None else coerce(self.expr(e), U64) for e in (count, stride))
+        assert many is not None
+        joined = None if after is None else self.expr(after)
+        return n.GroupCopy(dst, dst_index, src, src_index, many, self.symbol(event.children[0]), joined, apart)
+
+    def s_group_wait(self, t: Node) -> Stmt:
+        return n.GroupWait(self.expr(t.children[0]))
+
+    def s_produce(self, t: Node) -> Stmt:
+        slot, stages, hold, cluster, body = t.children
+        held, together = (default if x is None else self.sint(x) for x, default in ((hold, 0), (cluster, 1)))
+        return n.Produce(self.expr(slot), self.expr(stages), self.block(body), held, together)
+
+    def s_bulk_copy(self, t: Node) -> Stmt:
+        dst, rows, shared, src, origin, extent, pitch = t.children
+        blocks = 1 if shared is None else self.sint(shared)
+        to, index, *_ = self.access(dst)
+        (row, col), (height, width) = ([self.expr(e) for e in x.children] for x in (origin, extent))
+        place = (row, col), (height, width)
+        return n.BulkCopy(to, index, self.symbol(src), *place, self.expr(pitch), self.sint(rows), blocks)
 
     def s_matrix_load(self, t: Node) -> Stmt:
         dst, dst_index, width, _ = self.access(t.children[0])
@@ -157,14 +185,14 @@ class StmtReader(ExprReader):
         return n.TileMmaWait(self.sint(t.children[0]))
 
     def s_asm(self, t: Node) -> Stmt:
-        volatile, text, *operands = t.children
+        volatile, memory, text, *operands = t.children
         outs = tuple(
             (unquote(o.children[0]), self.symbol(o.children[1])) for o in operands if o and o.data == "out_operand"
         )
         ins = tuple(
             (unquote(o.children[0]), self.expr(o.children[1])) for o in operands if o and o.data == "in_operand"
         )
-        return n.InlineAsm(unquote(text), outs, ins, volatile is not None)
+        return n.InlineAsm(unquote(text), outs, ins, volatile is not None, memory is not None)
 
     def s_raw_stmt(self, t: Node) -> Stmt:
         text, reads, writes, sync = t.children

@@ -36,7 +36,7 @@ KEYWORDS = (
         "kernel host launch knob where assume flags trace pass let var array if elif else for while do par reduce"  # noqa: SIM905
         " scan exscan yield"
         " break continue return barrier fence atomic async_copy async_commit async_wait asm raw true false inf nan void"
-        " matrix_load mma tile_mma tile_mma_wait struct opaque member lane".split()
+        " group_copy group_wait matrix_load mma tile_mma tile_mma_wait struct opaque member lane".split()
     )
     | frozenset(HW_LEVELS.values())
     | frozenset(SCALARS)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from ktc.ir.diagnostics import KtcError
 
-from .options import Json
+from .options import Define, Include, Json, Template
 from .output import note, print_json, table, write_file
 from .parser import Argument, Option
 
@@ -67,14 +67,16 @@ def _of_file(file: str) -> list[dict]:
 def init(
     file: Annotated[str, Argument(metavar="FILE", help="A CUDA source.")],
     kernel: Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function.")] = "",
-    template: Annotated[list[str], Option("--template", metavar="T=V", help="Template arguments.")] = [],  # noqa: B006
+    template: Template = [],  # noqa: B006
+    define: Define = [],  # noqa: B006
+    include: Include = [],  # noqa: B006
     output: Annotated[
         str, Option("-o", "--output", metavar="FILE", help="Where to write [default: workload.toml beside FILE].")
     ] = "",
     force: Annotated[bool, Option("--force", help="Overwrite an existing file.")] = False,
     json_: Json = False,
 ) -> None:
-    """Write a first workload.toml from a kernel's signature and launch, to be completed by hand.
+    """Write a first workload.toml: sizes, shapes, contents and scenarios, found by running the kernel on a few threads.
 
     Examples:
       ktc init my_kernel.cu
@@ -82,15 +84,16 @@ def init(
     """
     from ktc.scaffold import workload_text
 
-    from .options import pairs
-
     if not Path(file).is_file():
         raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
     target = Path(output) if output else Path(file).with_name("workload.toml")
     if target.exists() and not force:
         raise KtcError("E-WRITE", f"{target} exists", hint="--force overwrites it", exit_code=2)
-    args = pairs(",".join(template), "--template") if template else {}
-    text, todo = workload_text(Path(file), kernel or None, args, target)
+    from .options import load_program
+
+    program = load_program(file, kernel, template, "", define, include, "", beside=False, instantiate=True)
+    assert program.source is not None
+    text, todo = workload_text(program.kernel, program.source, target)
     write_file(target, text)
     if json_:
         return print_json({"workload": str(target), "todo": todo})

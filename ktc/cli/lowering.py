@@ -78,7 +78,8 @@ def lower(
     put(result.text, output)
     if emit is Emit.template and output:
         put(json.dumps(emission.space(program), indent=2), f"{output}.space.json")
-    for text in (*(program.notes if explain else ()), *result.notes):
+    attention = [f"{r['place']}: {r['construct']}; {r['becomes']}" for r in emission.port_report(program, "cuda")]
+    for text in (*attention, *(program.notes if explain else ()), *result.notes):
         note(f"note: {text}")
 
 

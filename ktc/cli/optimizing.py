@@ -7,7 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from .options import Device, Json, Passes, Scenarios, Seed, apply_script, script_text, usage, with_program
+from .options import (
+    Device,
+    Json,
+    Passes,
+    Scenarios,
+    Seed,
+    apply_script,
+    script_text,
+    usage,
+    with_program,
+    with_workload,
+)
 from .output import Progress, microseconds, note, print_json, progress, styled, table
 from .parser import Option
 from .simulating import Export, simulate
@@ -24,7 +35,7 @@ Out = Annotated[
 Fresh = Annotated[bool, Option("--fresh", help="Start a new ledger instead of continuing the one in --out.")]
 
 
-@with_program
+@functools.partial(with_program, instantiate=True)
 def optimize(
     program: Program,
     device: Device = "",
@@ -49,7 +60,7 @@ def optimize(
     _run(program, device, budget, planner, scenario, out, fresh, memory, seed, json_)
 
 
-@functools.partial(with_program, optional=True)
+@functools.partial(with_program, optional=True, instantiate=True)
 def tune(
     program: Program,
     passes: Passes = "",
@@ -111,8 +122,10 @@ def _run(
     from ktc.agent.optimize import optimize as search
     from ktc.verification import need_workload
 
+    name = program.kernel.name if program.workload is None else program.workload.path.resolve().parent.name
+    folder = Path(out) if out else Path("ktc-out") / name
+    program = with_workload(program, folder)
     workload = need_workload(program, "optimizing")
-    folder = Path(out) if out else Path("ktc-out") / workload.path.resolve().parent.name
     with progress("starting", quiet=json_) as bar:
         live = Live(bar) if not json_ else None
 

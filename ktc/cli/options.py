@@ -6,10 +6,12 @@ import functools
 import inspect
 from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ktc.ir.diagnostics import KtcError
 
+from .output import note
 from .parser import Argument, Option, parameters
 
 if TYPE_CHECKING:
@@ -49,12 +51,12 @@ _Kernel = Annotated[
     ),
 ]
 _Name = Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function of the file.")]
-_Template = Annotated[
+Template = Annotated[
     list[str], Option("--template", metavar="T=V", help="Template arguments: T=half,N=8 (repeatable).")
 ]
 _Variant = Annotated[str, Option("--variant", metavar="NAME", help="An instantiation the workload names: f32.")]
-_Define = Annotated[list[str], Option("-D", metavar="NAME[=V]", help="Define a macro (repeatable).")]
-_Include = Annotated[list[str], Option("-I", metavar="DIR", help="Search DIR for local includes (repeatable).")]
+Define = Annotated[list[str], Option("-D", metavar="NAME[=V]", help="Define a macro (repeatable).")]
+Include = Annotated[list[str], Option("-I", metavar="DIR", help="Search DIR for local includes (repeatable).")]
 _Workload = Annotated[
     str, Option("--workload", metavar="FILE", help="Workload file, when it is not beside the source.")
 ]
@@ -64,20 +66,23 @@ _Dialect = Annotated[Dialect, Option("--dialect", help="Language of the source, 
 _SOURCE_PARAMS: dict[str, tuple[Any, Any]] = {
     "kernel": (_Kernel, inspect.Parameter.empty),
     "name": (_Name, ""),
-    "template": (_Template, []),
+    "template": (Template, []),
     "variant": (_Variant, ""),
-    "define": (_Define, []),
-    "include": (_Include, []),
+    "define": (Define, []),
+    "include": (Include, []),
     "workload": (_Workload, ""),
     "dialect": (_Dialect, Dialect.auto),
 }
 """What names a kernel on the command line: parameter -> (type with its option, default)."""
 
 
-def with_program(command: Callable[..., None], *, optional: bool = False) -> Callable[..., None]:
+def with_program(
+    command: Callable[..., None], *, optional: bool = False, instantiate: bool = False
+) -> Callable[..., None]:
     """Give ``command`` the options that name a kernel; it receives the loaded one as ``program``.
 
-    ``optional``: the kernel may be left out, and ``program`` is None then.
+    ``optional``: the kernel may be left out, and ``program`` is None then. ``instantiate``: see
+    :func:`load_program`.
     """
     own = [p for p in parameters(command) if p.name != "program"]
     shared = [
@@ -88,7 +93,7 @@ def with_program(command: Callable[..., None], *, optional: bool = False) -> Cal
     @functools.wraps(command)
     def run(**kwargs: Any) -> None:
         source = {name: kwargs.pop(name) for name in _SOURCE_PARAMS}
-        program = load_program(**source) if source["kernel"] or not optional else None
+        program = load_program(**source, instantiate=instantiate) if source["kernel"] or not optional else None
         command(program=program, **kwargs)
 
     if optional:
@@ -108,20 +113,50 @@ def load_program(
     include: list[str],
     workload: str,
     dialect: Dialect = Dialect.auto,
+    beside: bool = True,
+    instantiate: bool = False,
 ) -> Program:
-    """The program that the shared options name."""
+    """The program that the shared options name; without ``beside``, no workload file next to the source is read.
+
+    ``instantiate``: a template kernel that nobody gave arguments for gets the first that lead to a kernel, and says so.
+    """
     from ktc import api
 
-    return api.load(
-        kernel,
-        name=name or None,
-        template=pairs(",".join(template), "--template") if template else None,
-        variant=variant or None,
-        defines={k: v for k, _, v in (d.partition("=") for d in define)} or None,
-        include_dirs=include,
-        workload=workload or None,
-        dialect=None if dialect is Dialect.auto else dialect.value,
-    )
+    how: dict[str, Any] = {
+        "defines": {k: v for k, _, v in (d.partition("=") for d in define)} or None,
+        "include_dirs": tuple(include),
+        "dialect": None if dialect is Dialect.auto else dialect.value,
+    }
+    given = pairs(",".join(template), "--template") if template else None
+    more = {"variant": variant or None, "workload": workload or None, "beside": beside, **how}
+    try:
+        return api.load(kernel, name=name or None, template=given, **more)
+    except KtcError as e:
+        if e.code != "E-TEMPLATE-MISSING" or given or not instantiate or kernel == "-":
+            raise
+        from ktc.ir.frontend.api import template_arguments
+
+        found = next(template_arguments(kernel, kernel=name or None, **how), None)
+        if found is None:
+            raise
+    spelled = ",".join(f"{k}={v}" for k, v in found.items())
+    note(f"no template arguments given: taking --template '{spelled}'")
+    return api.load(kernel, name=name or None, template=found, **more)
+
+
+def with_workload(program: Program, folder: Path | None = None) -> Program:
+    """``program`` with a workload; where it has none, one is drafted into ``folder`` [``ktc-out/KERNEL``], and said."""
+    if program.workload is not None:
+        return program
+    from ktc.scaffold import with_draft
+
+    folder = folder or Path("ktc-out") / program.kernel.name
+    drafted, todo = with_draft(program, folder)
+    how = "drafted" if todo else "found"
+    note(f"no workload beside the source: {how} {folder / 'workload.toml'}" + (", edit it as you like" if todo else ""))
+    for line in todo:
+        note(f"to check: {line}")
+    return drafted
 
 
 def pairs(text: str, option: str) -> dict[str, str]:

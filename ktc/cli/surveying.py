@@ -85,6 +85,7 @@ def _show(summary: Summary) -> None:
         rows += [(f"{name} {what}", _percent(counts[what], kernels)) for what in ("printed", "compiled")]
         rows += [(f"  as {profile}", _percent(n, kernels)) for profile, n in counts.get("profiles", {}).items()]
     rows.append(("parsed with assumptions", totals["assumed"]))
+    rows.append(("in need of attention", totals["attention"]))
     print(table(["", ""], rows).lstrip("\n -"))
     refusals = summary.refusals()
     if refusals:
@@ -123,3 +124,5 @@ def _file(summary: Summary, json_: bool) -> None:
                 f"{r['place'] or k['file']}: {r['message']} [{r['code']}]"
                 + (f"\n  hint: {r['hint']}" if r["hint"] else "")
             )
+        for a in k.get("attention", ()):
+            note(f"{a['place'] or k['file']}: needs attention: {a['message']} [{a['code']}]")

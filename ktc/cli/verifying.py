@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
 
-from .options import Device, Json, Passes, Scenarios, Seed, Sets, Twin, apply_script, knob_values, with_program
+from .options import (
+    Device,
+    Json,
+    Passes,
+    Scenarios,
+    Seed,
+    Sets,
+    Twin,
+    apply_script,
+    knob_values,
+    with_program,
+    with_workload,
+)
 from .output import print_json, progress, styled, table
 
 if TYPE_CHECKING:
@@ -32,7 +44,7 @@ def verify(
       ktc verify k.cu -p @best.ktp --set V=8 --device opencl
       ktc verify kernels/dense/sgemm -p raise --twin --scenario large-4096
     """
-    program = apply_script(program, passes)
+    program = apply_script(with_workload(program), passes)
     values = knob_values(sets)
     with progress("verifying", quiet=json_) as bar:
         verdict = program.verify(

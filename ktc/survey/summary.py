@@ -32,6 +32,7 @@ class Summary:
         first = self.options.backends[0]
         out["compiled"] = self._backend(first)["compiled"]
         out["assumed"] = sum(k["parsed"] and bool(k["assumed"]) for k in ks)
+        out["attention"] = sum("attention" in k for k in ks)
         out["dialects"] = dict(sorted(Counter(k.get("dialect", "unknown") for k in ks).items()))
         out["backends"] = {b: self._backend(b) for b in self.options.backends}
         return out

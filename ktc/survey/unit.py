@@ -157,9 +157,14 @@ class UnitSurvey:
             raise first or KtcError("E-TEMPLATE-MISSING", f"nothing instantiates '{entity.name}'", entity_loc(entity))
 
     def _lower(self, kernel: Kernel, record: Record) -> None:
-        from ktc.ir.verifier import check
+        from ktc.ir.verifier import check, unproved
 
         check(kernel)
+        open_questions = unproved(kernel)
+        if open_questions:
+            record["attention"] = [
+                {"code": q.code, "place": str(q.loc or ""), "message": q.message} for q in open_questions
+            ]
         for name in self.options.backends:
             outcome: Record = {"printed": False, "compiled": None}
             record["backends"][name] = outcome

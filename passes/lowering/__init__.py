@@ -15,16 +15,17 @@ from ktc.ir.nodes import Alloc, Barrier, Body, Fence, Stmt, Sym, TileMma
 from ktc.ir.walk import map_body, walk
 
 from .cleanup import tidy
+from .clusters import clustered
 from .decide import Decider
 from .dynamic import aligned_arrays, beyond_static, dynamic_bytes
 from .errors import LoweringError
 from .grid_reduce import with_scratch
 from .hardware import collect_geometry, host_parameters_used, launch_of, name_hardware, thread_axes
+from .look_back import lower_scans
 from .lower import lower_body
 from .overlap import overlapped
 from .owned import reserve
 from .parts import resolve_parts, split_axes
-from .scans import lower_scans
 from .scope import Scope
 from .state import State
 
@@ -40,7 +41,8 @@ def materialise(kernel: Kernel) -> Kernel:
     """
     if not kernel.is_parallel:
         return kernel
-    kernel = kernel.with_(body=split_axes(lower_scans(kernel.body), Decider(kernel)))
+    kernel = lower_scans(kernel)
+    kernel = kernel.with_(body=split_axes(kernel.body, Decider(kernel)))
     st = State(kernel, thread_axes(kernel.body))
     collect_geometry(kernel.body, st)
     scope = Scope()
@@ -51,7 +53,7 @@ def materialise(kernel: Kernel) -> Kernel:
     body = aligned_arrays(beyond_static(_aligned(body, st.alignments), st.decide), st.decide)
     launch = launch_of(st, dynamic_bytes(body))
     kernel = with_scratch(kernel, st)
-    return kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch)
+    return clustered(kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch))
 
 
 def _aligned(body: Body, alignments: dict[Sym, int]) -> Body:

@@ -21,7 +21,7 @@ layout. Rows of an operand in shared memory that provably lie in bounds, aligned
 
 from __future__ import annotations
 
-from ktc.ir.analysis.extents import difference
+from ktc.ir.analysis.polynomial import difference
 from ktc.ir.fold import add, lt, mul, simplify
 from ktc.ir.fragments import FRAGMENTS, Fragment
 from ktc.ir.nodes import (

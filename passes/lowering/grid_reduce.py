@@ -26,6 +26,7 @@ Nothing may stand between this reduction and the end of the kernel, in the loops
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from ktc.ir.fold import add, cast, i32, mul, product, simplify, sub
 from ktc.ir.kernel import Kernel, Param
@@ -57,7 +58,7 @@ from ktc.ir.walk import walk
 
 from .errors import LoweringError
 from .levels import HwTerm, Jam, plan
-from .reduction import across_threads, combine, identity
+from .reduction import across_threads, combine, guards_of_start, identity
 from .scope import Scope, first_thread, nest
 from .state import State, has_effect
 
@@ -105,7 +106,7 @@ def lower_grid_reduce(
             reads += code
         if simplify(a.init) != identity(a.op, t):
             with_start = Assign(a.sym, combine(a.op, cast(a.init, t), Var(a.sym)))
-            reads += nest(slots.dims, (), st.rewrite((with_start,)))
+            reads += nest(slots.dims, guards_of_start(a, scope), st.rewrite((with_start,)))
     first = first_thread(frozenset(h.axis for h in threads))
     if first is not None:
         writes = [If(first, tuple(writes))]
@@ -196,7 +197,17 @@ def _linear(pairs: list[tuple[Expr, Expr]]) -> Expr:
     return simplify(out)
 
 
-def scratch(st: State, name: str, t: Scalar, count: Expr) -> Sym:
+class Wanting(Protocol):
+    """Whoever lowers a kernel, as far as it collects the scratch memory that the kernel needs."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+
+    @property
+    def scratch(self) -> list[Param]: ...
+
+
+def scratch(st: Wanting, name: str, t: Scalar, count: Expr) -> Sym:
     """A scratch parameter of ``count`` elements, under a name that no other parameter has."""
     taken = {p.sym.name for p in (*st.kernel.params, *st.scratch)}
     unique = next(n for n in (name, *(f"{name}{k}" for k in range(2, 99))) if n not in taken)

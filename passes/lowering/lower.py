@@ -21,6 +21,7 @@ from ktc.ir.nodes import (
     For,
     If,
     Par,
+    Produce,
     Reduce,
     Return,
     Stmt,
@@ -33,16 +34,18 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, commented, used, used_in, walk
 
+from .bulk import lower_produce
 from .errors import LoweringError
 from .fragments import lower_mma, sums_in_place
 from .grid_reduce import lower_grid_reduce, spans_blocks
 from .levels import Lowered, Plan, is_mma, plan
 from .owned import reserve
-from .reduction import across_threads, combine, identity
+from .reduction import across_threads, combine, guards_of_start, identity
 from .runs import emit_run
 from .scope import Guard, Scope, has_parallel, is_convergent, nest
 from .state import State
 from .sync import Access, accesses, carried_conflict, conflict, landed, siblings_conflict
+from .vary import leaves_early
 
 
 def lower_body(body: Body, scope: Scope, st: State) -> Body:
@@ -112,7 +115,7 @@ def _runs(s: Stmt, st: State) -> bool:
 
 def _is_leaf(s: Stmt, scope: Scope, st: State) -> bool:
     """Whether ``s`` goes into a run: no parallelism inside, and (under jams) nothing that should be kept once."""
-    if isinstance(s, Par | Reduce):
+    if isinstance(s, Par | Reduce | Produce):
         return False
     if isinstance(s, Alloc):
         return st.owned.get(s.sym) is None
@@ -120,7 +123,7 @@ def _is_leaf(s: Stmt, scope: Scope, st: State) -> bool:
         return not (is_convergent((s,)) and (scope.jams or scope.guards))
     if has_parallel(s) or is_convergent((s,)):
         return False
-    return not scope.jams or _control_varies(s, st) or _leaves_early(s)
+    return not scope.jams or _control_varies(s, st) or leaves_early((s,))
 
 
 def _control_varies(s: For | If | While, st: State) -> bool:
@@ -141,15 +144,13 @@ def _stay_together(s: Stmt, control: tuple[Expr, ...], st: State) -> None:
         )
 
 
-def _leaves_early(s: Stmt) -> bool:
-    return any(isinstance(x, Break | Continue | Return) for x in walk((s,)))
-
-
 def _compound(s: Stmt, scope: Scope, st: State) -> Body:
     if isinstance(s, Par):
         return lower_par(s, s.body, scope, st)
     if isinstance(s, Reduce):
         return lower_reduce(s, scope, st)
+    if isinstance(s, Produce):
+        return (lower_produce(s, scope, st),)
     if isinstance(s, For | If | While) and (scope.jams or has_parallel(s)) and _control_varies(s, st):
         raise LoweringError(
             "E-LOWER-JAM-CONTROL",
@@ -322,6 +323,6 @@ def lower_reduce(s: Reduce, scope: Scope, st: State) -> Body:
             after += code
         if simplify(a.init) != identity(a.op, t):
             with_start = Assign(a.sym, combine(a.op, cast(a.init, t), Var(a.sym)), loc=s.loc)
-            after += nest(dims, (), st.rewrite((with_start,)))
+            after += nest(dims, guards_of_start(a, scope), st.rewrite((with_start,)))
     loops = lower_par(s, (*s.body, *contributions), scope, st)
     return (*front, *loops, *after)

@@ -8,7 +8,8 @@ neighbouring fragments at once.
 
 from __future__ import annotations
 
-from ktc.ir.analysis.affine import linear_form, multiple_of
+from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.polynomial import multiple_of
 from ktc.ir.fold import add, cast, mul, simplify
 from ktc.ir.fragments import MATRIX, MATRIX_ROW, Digit, Fragment
 from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, HwIndex, Knob, Load, MatrixLoad, Sym, Var, fresh, i32
@@ -74,14 +75,31 @@ def _orientation(x: Operand, st: State) -> bool | None:
 
 
 def _unit_stride(load: Load, v: Sym, st: State) -> bool:
-    """Eight aligned values of ``v`` are eight consecutive elements: also under a permutation of whole groups of 8."""
+    """Eight aligned values of ``v`` are eight consecutive elements: also under a permutation of whole groups of 8, and
+    in panels of whole groups (``x / 64`` and ``x % 64``)."""
     *rows, last = load.index
-    if any(v in used(i) for i in rows):
+    panels = [i for i in rows if v in used(i)]
+    if not all(isinstance(i, Binary) and i.op == "/" and _grouped(i, v, st) for i in panels):
         return False
     while isinstance(last, Binary) and last.op == "^" and v not in used(last.b) and _multiple(last.b, st):
         last = last.a
-    form = linear_form(last, (v,))
+    if panels and not (isinstance(last, Binary) and last.op == "%"):
+        return False
+    if isinstance(last, Binary) and last.op == "%" and _grouped(last, v, st):
+        last = last.a
+    return _counts(last, v, st)
+
+
+def _counts(e: Expr, v: Sym, st: State) -> bool:
+    form = linear_form(e, (v,))
     return form is not None and st.decide.value(form.coeff(v)) == 1
+
+
+def _grouped(e: Binary, v: Sym, st: State) -> bool:
+    """``x / n`` or ``x % n``, where n is a number of whole groups of 8 and aligned eight of ``v`` are so of ``x``."""
+    form = linear_form(e.a, (v,))
+    aligned = form is not None and _multiple(form.rest, st)
+    return v not in used(e.b) and _multiple(e.b, st) and aligned and _counts(e.a, v, st)
 
 
 def _paired(f: Fragment, x: Operand, st: State) -> bool:
@@ -139,7 +157,7 @@ def _aligned(source: Load, x: Operand, st: State) -> bool:
     *rows, last = source.index
     if rows and not _multiple(t.shape[-1], st):
         return False
-    while isinstance(last, Binary) and last.op == "^" and _multiple(last.b, st):
+    while isinstance(last, Binary) and last.op in ("^", "%") and _multiple(last.b, st):
         last = last.a
     return _multiple(last, st)
 

@@ -13,8 +13,9 @@ A warpgroup's product is asynchronous. Waiting for it in its own round leaves th
 next product, over the wait for the next tile and the barrier; waiting for the one before, in the next round, does not.
 Then a buffer must rest for one more round: what the loop writes in the round of a product and in the next one must be
 other buffers than the product reads (``multi-buffer{slack=1}``). The round after that comes behind a barrier which
-every warpgroup reaches after its wait. The first product starts the sums, because ptxas runs products one by one if
-anything else defines an accumulator in between.
+every warpgroup reaches after its wait. With a producer (``multi-buffer{by=producer}``) the round of a product keeps its
+buffer for one more, and no barrier is needed. The first product starts the sums, because ptxas runs products one by one
+if anything else defines an accumulator in between.
 
 Loops where one of this cannot be shown stay as they are: correct, with each product waited for.
 """
@@ -25,7 +26,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from ktc.ir.analysis.affine import polynomial, same_value
+from ktc.ir.analysis.polynomial import polynomial, same_value
 from ktc.ir.fold import add, binary, is_const
 from ktc.ir.nodes import (
     AsyncCopy,
@@ -38,6 +39,7 @@ from ktc.ir.nodes import (
     If,
     Knob,
     Load,
+    Produce,
     Stmt,
     Store,
     Sym,
@@ -71,7 +73,7 @@ def overlapped(body: Body, decide: Decider) -> Body:
         at, tile = start
         zeros = out.pop(at)
         ahead = dataclasses.replace(tile, pending=1, keep=binary("!=", Var(s.var), s.init))
-        out.append(dataclasses.replace(s, body=tuple(ahead if x is tile else x for x in s.body)))
+        out.append(dataclasses.replace(s, body=tuple(ahead if x is tile else _held(x) for x in s.body)))
         ran = map_expr(s.cond, lambda e, s=s: s.init if e == Var(s.var) else e)  # type: ignore[misc]
         out += [TileMmaWait(loc=tile.loc), If(Unary("!", ran), (zeros,), loc=tile.loc)]
     return tuple(out)
@@ -88,7 +90,8 @@ def _start(before: list[Stmt], s: For, decide: Decider) -> tuple[int, TileMma] |
     if len(arrays) != 1 or not all(isinstance(x, Load) for x in tile.acc):
         return None
     (acc,) = arrays
-    if acc in used_in(rest) | assigned(rest) or not _rests(s, tile, decide):
+    safe = _has_room(s.body[0], decide) if isinstance(s.body[0], Produce) else _rests(s, tile, decide)
+    if acc in used_in(rest) | assigned(rest) or not safe:
         return None
     for at in reversed(range(len(before))):
         if _zeroes(before[at], acc, decide):
@@ -96,6 +99,18 @@ def _start(before: list[Stmt], s: For, decide: Decider) -> tuple[int, TileMma] |
         if acc in used_in((before[at],)) | assigned((before[at],)):
             return None
     return None
+
+
+def _held(s: Stmt) -> Stmt:
+    """A producer whose buffers are kept for a round more."""
+    return dataclasses.replace(s, hold=s.hold + 1) if isinstance(s, Produce) else s
+
+
+def _has_room(s: Produce, decide: Decider) -> bool:
+    """Whether one buffer more can be kept while another is filled: the products of a loop read those of its producer,
+    which nothing else writes."""
+    stages = decide.value(s.stages)
+    return stages is not None and stages > s.hold + 1
 
 
 def _rests(s: For, tile: TileMma, decide: Decider) -> bool:

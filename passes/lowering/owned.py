@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ktc.ir.diagnostics import Loc
 from ktc.ir.nodes import (
     Alloc,
     AsyncCopy,
@@ -61,8 +62,12 @@ def register_arrays(body: Body) -> dict[Sym, tuple[Owner, ...]]:
     owners: dict[Sym, tuple[Owner, ...]] = {}
     if not arrays:
         return owners
+    by_all: dict[Sym, Loc | None] = {}
     for buffer, index, around in _accesses(body, ()):
-        if buffer not in arrays or not any(_threaded(s) for s in around):
+        if buffer not in arrays:
+            continue
+        if not any(_threaded(s) for s in around):
+            by_all.setdefault(buffer, around[-1].loc if around else None)
             continue
         at = around[-1].loc
         loops = list(itertools.takewhile(lambda s: s is not None, (_loop_of(i, around) for i in index)))
@@ -80,6 +85,10 @@ def register_arrays(body: Body) -> dict[Sym, tuple[Owner, ...]]:
                 "E-LOWER-OWNER", f"'{buffer.name}' lives in registers, which a 'seq' level cannot index", at,
                 hint="replace seq by unroll with a size that covers the row",
             )  # fmt: skip
+    for buffer in owners.keys() & by_all.keys():
+        what = f"'{buffer.name}', which threads hold parts of, is touched by a loop that is not spread over them"
+        raise LoweringError("E-LOWER-OWNER", what, by_all[buffer],
+                            hint="give both loops the same map, or keep the row in shared memory")  # fmt: skip
     return owners
 
 

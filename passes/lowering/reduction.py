@@ -32,11 +32,13 @@ from ktc.ir.nodes import (
     i32,
 )  # fmt: skip
 from ktc.ir.types import I32, U32, Array, Scalar
+from ktc.ir.walk import walk_expr
 
 from .errors import LoweringError
 from .levels import Jam
-from .scope import nest
+from .scope import Guard, Scope, nest
 from .state import State
+from .vary import is_private
 
 WARP = 32
 FULL_MASK = Const(0xFFFFFFFF, U32, "0xffffffffu")
@@ -52,6 +54,12 @@ def identity(op: str, t: Scalar) -> Const:
         return Const(float("inf") if op == "min" else float("-inf"), t)
     low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
     return Const({"min": high, "max": low, "&": -1 if t.is_signed else high}[op], t)
+
+
+def guards_of_start(a: Acc, scope: Scope) -> tuple[Guard, ...]:
+    """The guards under which the initial value of ``a`` may be computed: none unless it reads memory."""
+    reads = any(isinstance(x, Load) and not is_private(x.buffer) for x in walk_expr(a.init))
+    return scope.guards if reads else ()
 
 
 def combine(op: str, a: Expr, b: Expr) -> Expr:

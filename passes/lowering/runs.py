@@ -14,24 +14,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from ktc.ir.nodes import (
     Alloc,
     Assign,
-    Atomic,
-    Binary,
     Body,
-    Break,
-    Const,
-    Continue,
     Decl,
-    Eval,
     Expr,
     For,
     If,
     Load,
-    Return,
     Select,
     Stmt,
     Store,
@@ -40,11 +32,12 @@ from ktc.ir.nodes import (
     While,
     fresh,
 )  # fmt: skip
-from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
-from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, used_in, walk, walk_expr
+from ktc.ir.types import Array, Ptr, Vec, scalar_of
+from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, substitute_expr, used, used_in, walk, walk_expr
 
 from ..purity import is_volatile
 from .levels import Jam
+from .loads import extract_loads, guarded_load, hoist_loads, is_memory_load, may_alias
 from .scope import Guard, Scope, guard_of, nest
 from .state import State
 from .vary import is_private
@@ -98,7 +91,7 @@ def _one_by_one(run: Body, used_after: set[Sym], scope: Scope, st: State) -> tup
 
     def held(jams: tuple[Jam, ...]) -> int:
         here = {j.var for j in jams}
-        loads = [s for s in run if _is_memory_load(s)]
+        loads = [s for s in run if is_memory_load(s)]
         return sum(math.prod(sizes[v] for v in _dims(s, scope, st) & here) for s in loads)
 
     out: tuple[Jam, ...] = ()
@@ -136,112 +129,6 @@ def _hoist_declarations(body: Body, live: set[Sym]) -> tuple[Body, Body]:
         else:
             rest.append(s)
     return tuple(front), tuple(rest)
-
-
-# --------------------------------------------------------------------------------------------------- loads in front
-
-
-def extract_loads(run: Body) -> Body:
-    """Give each unconditional global or shared load of a simple statement a variable of its own."""
-    out: list[Stmt] = []
-    for s in run:
-        if isinstance(s, Decl) and s.init is not None and guarded_load(s.init) is not None:
-            out.append(s)
-        elif isinstance(s, Decl | Assign | Store | Eval | Atomic):
-            temps: list[Stmt] = []
-            names: dict[Expr, Sym] = {}
-
-            def on(e: Expr, temps: list[Stmt] = temps, names: dict[Expr, Sym] = names, at: Stmt = s) -> Expr:
-                load = guarded_load(e)
-                if load is not None and not is_private(load.buffer) and isinstance(e.type, Scalar):
-                    if e not in names:
-                        names[e] = fresh(f"{load.buffer.name}_i", e.type)
-                        temps.append(Decl(names[e], e, const=True, loc=at.loc))
-                    return Var(names[e])
-                return e
-
-            s = _map_unconditional(s, on)
-            out += [*temps, s]
-        else:
-            out.append(s)
-    return tuple(out)
-
-
-def _map_unconditional(s: Stmt, f) -> Stmt:
-    """Apply ``f`` bottom-up to expressions of ``s``, but not below lazily evaluated operands."""
-
-    def go(e: Expr) -> Expr:
-        if isinstance(e, Select):
-            e = dataclasses.replace(e, cond=go(e.cond))
-            return f(e) if guarded_load(e) is not None else e
-        if isinstance(e, Binary) and e.op in ("&&", "||"):
-            return dataclasses.replace(e, a=go(e.a))
-        changes: dict[str, Any] = {}
-        for fl in dataclasses.fields(e):
-            v = getattr(e, fl.name)
-            if isinstance(v, Expr):
-                changes[fl.name] = go(v)
-            elif isinstance(v, tuple) and v and all(isinstance(x, Expr) for x in v):
-                changes[fl.name] = tuple(go(x) for x in v)
-        return f(dataclasses.replace(e, **changes) if changes else e)
-
-    fields = {n: getattr(s, n) for n in ("init", "value") if isinstance(getattr(s, n, None), Expr)}
-    changes: dict[str, Any] = {n: go(e) for n, e in fields.items()}
-    if isinstance(s, Store | Atomic):
-        changes["index"] = tuple(go(x) for x in s.index)
-    return dataclasses.replace(s, **changes)
-
-
-def guarded_load(e: Expr) -> Load | None:
-    """The access of ``a[i]``, or of ``cond ? a[i] : constant``: what a predicated load instruction does."""
-    if isinstance(e, Select) and isinstance(e.b, Const):
-        e = e.a
-    return e if isinstance(e, Load) else None
-
-
-def hoist_loads(run: Body) -> Body:
-    """Move load declarations up past statements that they neither depend on nor may alias."""
-    out: list[Stmt] = []
-    for s in run:
-        if not _is_memory_load(s):
-            out.append(s)
-            continue
-        assert isinstance(s, Decl) and s.init is not None
-        load = guarded_load(s.init)
-        assert load is not None
-        needs = used_in((s,))
-        k = len(out)
-        while k and not _blocks(out[k - 1], needs, load.buffer):
-            k -= 1
-        while k < len(out) and _is_memory_load(out[k]):  # keep the source's order of loads
-            k += 1
-        out.insert(k, s)
-    return tuple(out)
-
-
-def _is_memory_load(s: Stmt) -> bool:
-    load = guarded_load(s.init) if isinstance(s, Decl) and s.init is not None else None
-    return load is not None and not is_private(load.buffer)
-
-
-def _blocks(s: Stmt, needs: set[Sym], buffer: Sym) -> bool:
-    if set(declared((s,))) & needs or assigned((s,)) & needs:
-        return True
-    if isinstance(s, Decl | Assign):
-        return False
-    if any(isinstance(x, Break | Continue | Return) for x in walk((s,))):
-        return True
-    written = {b for b in assigned((s,)) if not is_private(b)}
-    return any(_may_alias(b, buffer) for b in written) or not isinstance(s, Store | If | For | Alloc)
-
-
-def _may_alias(a: Sym, b: Sym) -> bool:
-    if a == b:
-        return True
-    ta, tb = a.type, b.type
-    if isinstance(ta, Array) or isinstance(tb, Array):
-        return False
-    return not (isinstance(ta, Ptr) and isinstance(tb, Ptr) and (ta.restrict and tb.restrict))
 
 
 # ------------------------------------------------------------------------------------------------------------ groups
@@ -390,9 +277,17 @@ def _vector_stores(body: Body, dims: tuple[Jam, ...], scope: Scope, st: State) -
         sym = fresh(f"{s.buffer.name}_vec", Vec(scalar_of(s.buffer.type), jam.extent))
         before.append(Decl(sym))
         out.append(Store(sym, (Var(jam.var),), s.value, loc=s.loc, comments=s.comments))
-        index = tuple(st.expr(x, zero=jam) for x in s.index)
+        index = tuple(st.expr(_without_locals(x, body, st), zero=jam) for x in s.index)
         after.append(Store(s.buffer, index, Var(sym), width=jam.extent, cache=s.cache, loc=s.loc))
     return lane, tuple(before), tuple(out), tuple(after)
+
+
+def _without_locals(e: Expr, body: Body, st: State) -> Expr:
+    """``e``, computed behind ``body``: what ``body`` declares (inside its loop over lanes) is spelled out."""
+    local = {s.sym for s in body if isinstance(s, Decl)} & st.definitions.keys()
+    while used(e) & local:
+        e = substitute_expr(e, {v: st.definitions[v] for v in local})
+    return e
 
 
 def _delayable(body: Body, dims: tuple[Jam, ...], scope: Scope, st: State) -> dict[int, Jam]:
@@ -407,7 +302,7 @@ def _delayable(body: Body, dims: tuple[Jam, ...], scope: Scope, st: State) -> di
         s = body[k]
         jam = _vector_jam(s, scope, st) if isinstance(s, Store) and not is_private(s.buffer) else None
         free = jam is not None and jam in dims and jam == (lane or jam)
-        if isinstance(s, Store) and jam is not None and free and not any(_may_alias(s.buffer, b) for b in touched):
+        if isinstance(s, Store) and jam is not None and free and not any(may_alias(s.buffer, b) for b in touched):
             found[k] = lane = jam
             reads = {x.buffer for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)}
         else:

@@ -2,17 +2,17 @@
 
     scan(+) s over i in lo..hi @ [vec V, thread.x T, unroll U, seq]
 
-A block takes tiles of U rows of T vectors of V elements. A thread loads its U vectors, at once, and adds up each one;
-a warp adds up its vectors' sums by shuffles (Kogge-Stone), the last lane of each warp leaves the warp's sums in shared
-memory; every thread then knows what stands before its vectors: the tiles before (``carry``), the rows before, the warps
-before, the lanes before. Two barriers a tile, memory read and written once, 16 bytes at a time.
+A block takes tiles of U * T vectors of V elements; each warp has U rows of 32 vectors that follow one another. A thread
+loads its U vectors, at once, and adds up each one; a warp adds up the sums of each row by shuffles (Kogge-Stone), and
+its last lane leaves the warp's sum in shared memory; every thread then knows what stands before its vectors: the tiles
+before (``carry``), the warps before, the rows before, the lanes before. Two barriers a tile, memory read and written
+once, 16 bytes at a time. (Without lane exchanges a row is one of T vectors, and threads meet in shared memory.)
 
 The result is parallel form still, with a loop over the block's threads; loops, vectors and guards are ``lower``'s work.
+:mod:`.look_back` has the scan whose tiles are spread over blocks.
 """
 
 from __future__ import annotations
-
-import dataclasses
 
 from ktc.ir.fold import add, cast, fold_node, i32, lt, mul, sub
 from ktc.ir.nodes import (
@@ -39,20 +39,10 @@ from ktc.ir.nodes import (
     fresh,
 )
 from ktc.ir.types import I32, Array, Scalar
-from ktc.ir.walk import map_body, refresh, rename, substitute, used, used_in
+from ktc.ir.walk import refresh, rename, substitute, used, used_in
 
 from .errors import LoweringError
 from .reduction import FULL_MASK, WARP, combine, identity
-
-
-def lower_scans(body: Body) -> Body:
-    """``body`` with each scan as a loop over the threads of its block.
-
-    Raises:
-        LoweringError: E-LOWER-SCAN.
-    """
-    left = used_in(map_body(body, lambda s: dataclasses.replace(s, then=()) if isinstance(s, Scan) else s))
-    return map_body(body, lambda s: _Tiles(s).program(s.acc.sym in left) if isinstance(s, Scan) else s)
 
 
 def count(v: Sym, n: Expr, *body: Stmt) -> For:
@@ -60,7 +50,7 @@ def count(v: Sym, n: Expr, *body: Stmt) -> For:
     return For(v, i32(0), lt(Var(v), n), add(Var(v), i32(1)), body, unroll=0)
 
 
-class _Tiles:
+class Tiles:
     """The parts of one scan's program. ``val``: a thread's elements, then their prefixes within the vector; ``part``:
     the sums of its vectors, then their prefixes within the warp; ``before``: what precedes each vector."""
 
@@ -85,8 +75,8 @@ class _Tiles:
         self.part = fresh(f"{name}_part", Array(t, (self.rows,)))
         self.before = fresh(f"{name}_before", Array(t, (self.rows,)))
         self.lanes_exchange = s.strategy == "auto"
-        held = ("warps", self.warps) if self.lanes_exchange else ("threads", self.threads)
-        self.slots = fresh(f"{name}_{held[0]}", Array(t, (self.rows, held[1]), "shared"))
+        held = ("warps", (self.warps,)) if self.lanes_exchange else ("threads", (self.rows, self.threads))
+        self.slots = fresh(f"{name}_{held[0]}", Array(t, held[1], "shared"))
         self.carry = fresh(f"{name}_carry", t)
         self.lane = fold_node(Binary("%", Var(self.th), i32(WARP)))
         self.warp = fold_node(Binary("/", Var(self.th), i32(WARP)))
@@ -113,7 +103,9 @@ class _Tiles:
         """``body(u, v, i)`` for the thread's elements of the tile at ``first`` that exist; ``i`` their position."""
         s, u, v = self.s, fresh("u", I32), fresh("v", I32)
         at = fresh(f"{s.var.name}_at", self.iv)
-        vector = add(mul(Var(u), self.threads), Var(self.th))
+        row = add(mul(self.warp, self.rows), Var(u))
+        in_warps, in_rows = add(mul(row, i32(WARP)), self.lane), add(mul(Var(u), self.threads), Var(self.th))
+        vector = in_warps if self.lanes_exchange else in_rows
         place = Decl(at, add(first, cast(mul(vector, self.lanes), self.iv)), const=True)
         left = sub(cast(s.hi, self.iv), Var(at))
         here = Call("min", (cast(self.lanes, self.iv), left), self.iv)
@@ -153,8 +145,8 @@ class _Tiles:
         return (clear, self.over_tile(first, load), vectors, *share)
 
     def by_lanes(self) -> Body:
-        """The prefixes of the vectors' sums within each warp; the last lanes leave the warps' sums for all to see."""
-        d = fresh("d", I32)
+        """The prefixes of the vectors' sums within each row; the last lanes leave the warps' sums for all to see."""
+        d, whole = fresh("d", I32), fresh("whole", self.t)
         u2, u3, other = fresh("u", I32), fresh("u", I32), fresh("other", self.t)
         mine = Load(self.part, (Var(u2),))
         step = (
@@ -162,8 +154,9 @@ class _Tiles:
             If(Binary(">=", self.lane, Var(d)), (Store(self.part, (Var(u2),), self.together(Var(other), mine)),)),
         )
         shuffles = For(d, i32(1), lt(Var(d), i32(WARP)), mul(Var(d), i32(2)), (count(u2, self.rows, *step),), unroll=0)
-        leave = Store(self.slots, (Var(u3), self.warp), Load(self.part, (Var(u3),)))
-        last = If(Binary("==", self.lane, i32(WARP - 1)), (count(u3, self.rows, leave),))
+        rows = count(u3, self.rows, Assign(whole, self.together(Var(whole), Load(self.part, (Var(u3),)))))
+        leave = (Decl(whole, identity(self.op, self.t)), rows, Store(self.slots, (self.warp,), Var(whole)))
+        last = If(Binary("==", self.lane, i32(WARP - 1)), leave)
         return (shuffles, last)
 
     def by_shared(self) -> Body:
@@ -199,23 +192,26 @@ class _Tiles:
 
     def from_warps(self) -> Body:
         u, w = fresh("u", I32), fresh("w", I32)
-        theirs, lanes, before = fresh("theirs", self.t), fresh("lanes", self.t), fresh("ahead", self.t)
+        theirs, lanes = fresh("theirs", self.t), fresh("lanes", self.t)
+        ahead, before = fresh("ahead", self.t), fresh("ahead", self.t)
         warps = count(
             w, self.warps,
-            Decl(theirs, Load(self.slots, (Var(u), Var(w))), const=True),
-            If(lt(Var(w), self.warp), (Assign(before, self.together(Var(before), Var(theirs))),)),
+            Decl(theirs, Load(self.slots, (Var(w),)), const=True),
+            If(lt(Var(w), self.warp), (Assign(ahead, self.together(Var(ahead), Var(theirs))),)),
             Assign(self.carry, self.together(Var(self.carry), Var(theirs))),
         )  # fmt: skip
-        exchange = WarpOp("shfl_up", Load(self.part, (Var(u),)), i32(1), i32(WARP), FULL_MASK)
+        part = Load(self.part, (Var(u),))
+        left = WarpOp("shfl_up", part, i32(1), i32(WARP), FULL_MASK)
+        whole = WarpOp("shfl", part, i32(WARP - 1), i32(WARP), FULL_MASK)
         rows = count(
             u, self.rows,
-            Decl(before, Var(self.carry)),
-            warps,
-            Decl(lanes, exchange, const=True),
+            Decl(lanes, left, const=True),
+            Decl(before, Var(ahead)),
             If(Binary(">", self.lane, i32(0)), (Assign(before, self.together(Var(before), Var(lanes))),)),
             Store(self.before, (Var(u),), Var(before)),
+            Assign(ahead, self.together(Var(ahead), whole)),
         )  # fmt: skip
-        return (rows,)
+        return (Decl(ahead, Var(self.carry)), warps, rows)
 
     def use(self, first: Expr) -> Body:
         """What the iterations do with their prefixes."""
@@ -240,4 +236,4 @@ def _needed(body: Body, then: Body) -> Body:
     return tuple(reversed(kept))
 
 
-__all__ = ["lower_scans"]
+__all__ = ["Tiles"]

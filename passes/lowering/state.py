@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.extents import total
+from ktc.ir.analysis.polynomial import total
 from ktc.ir.fold import cast, fold_node, simplify
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (

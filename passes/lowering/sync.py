@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ktc.ir.analysis.affine import polynomial
+from ktc.ir.analysis.polynomial import polynomial
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import (
     AddrOf,
@@ -24,6 +24,7 @@ from ktc.ir.nodes import (
     Knob,
     Load,
     Par,
+    Produce,
     Reduce,
     Stmt,
     Store,
@@ -33,7 +34,7 @@ from ktc.ir.nodes import (
     bodies,
     i32,
 )  # fmt: skip
-from ktc.ir.types import Array, Ptr
+from ktc.ir.storage import is_visible
 from ktc.ir.walk import assigned, declared, map_expr, stmt_exprs, used, walk, walk_expr
 
 from .decide import strip
@@ -101,30 +102,26 @@ def _accesses(s: Stmt, axes: int, owner: tuple[Spread, ...], env: dict[Sym, Expr
         if id(e) in values:
             continue  # evaluated by the iterations, below
         for x in walk_expr(e):
-            if isinstance(x, Load) and _visible(x.buffer):
+            if isinstance(x, Load) and is_visible(x.buffer):
                 out.append(Access(x.buffer, False, who(x.index, False), slot(x.index)))
-            elif isinstance(x, AddrOf) and _visible(x.buffer):
+            elif isinstance(x, AddrOf) and is_visible(x.buffer):
                 out.append(Access(x.buffer, True, object()))
-    if isinstance(s, Store) and _visible(s.buffer):
+    if isinstance(s, Store) and is_visible(s.buffer):
         out.append(Access(s.buffer, True, who(s.index, True), slot(s.index)))
     if isinstance(s, AsyncCopy):
         out.append(Access(s.dst, True, who(s.dst_index, True), slot(s.dst_index), in_flight=True))
         out.append(Access(s.src, False, who(s.src_index, False)))
-    if isinstance(s, Atomic) and _visible(s.buffer):
+    if isinstance(s, Atomic) and is_visible(s.buffer):
         out.append(Access(s.buffer, True, who(s.index, True)))
     inner_owner, inner_env = owner, env
     if isinstance(s, Par | Reduce) and any(lv.kind in THREAD_LEVELS for lv in s.dist):
         inner_owner = (*owner, Spread(s.dist, s.lo, s.hi if any(lv.n is None for lv in s.dist) else None))
         inner_env = {**env, s.var: _placeholder(len(env))}
-    inside: list[Stmt] = [c for b in bodies(s) for c in b]
+    inside: list[Stmt] = [] if isinstance(s, Produce) else [c for b in bodies(s) for c in b]
     inside += [Eval(a.value) for a in s.accs] if isinstance(s, Reduce) else []
     for c in inside:
         out += _accesses(c, axes, inner_owner, inner_env, changing)
     return out
-
-
-def _visible(b: Sym) -> bool:
-    return isinstance(b.type, Ptr) or (isinstance(b.type, Array) and b.type.space == "shared")
 
 
 def _placeholder(k: int) -> Expr:

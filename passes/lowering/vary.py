@@ -11,7 +11,10 @@ from ktc.ir.nodes import (
     Assign,
     Atomic,
     Body,
+    Break,
+    Continue,
     Decl,
+    Eval,
     Expr,
     For,
     If,
@@ -20,13 +23,15 @@ from ktc.ir.nodes import (
     Par,
     RawStmt,
     Reduce,
+    Return,
+    Stmt,
     Store,
     Sym,
     Var,
     While,
 )  # fmt: skip
 from ktc.ir.types import Array
-from ktc.ir.walk import all_exprs, assigned, declared, walk_expr
+from ktc.ir.walk import all_exprs, assigned, declared, walk, walk_expr
 
 Levels = frozenset[Sym]
 NONE: Levels = frozenset()
@@ -107,11 +112,13 @@ class Variation:
         return changed
 
     def _carried(self, body: Body, control: Levels) -> bool:
-        """Under control that varies, ``body`` is repeated for every level that anything in it varies along: what it
-        assigns and was there before has to be each repetition's own."""
-        if not control:
+        """Under control that varies, and where it may be left early, ``body`` is repeated as a whole, for every level
+        that anything in it varies along: what it assigns and was there before has to be each repetition's own."""
+        if not control and not leaves_early(body):
             return False
         whole = control | self._all(tuple(all_exprs(body)))
+        if any(_acts(x) for x in walk(body)):  # what others see happens once in every iteration
+            whole = whole.union(*self.of_sym.values())
         before = assigned(body) - set(declared(body))
         added = [self._add(v, whole) for v in before if is_private(v)]
         return any(added)
@@ -121,6 +128,16 @@ class Variation:
         for e in es:
             out |= self.of(e)
         return out
+
+
+def leaves_early(body: Body) -> bool:
+    """Whether control may leave ``body``, or a loop in it, from the middle."""
+    return any(isinstance(x, Break | Continue | Return) for x in walk(body))
+
+
+def _acts(s: Stmt) -> bool:
+    """Whether ``s`` does something that is seen outside its iteration."""
+    return isinstance(s, Atomic | Eval | RawStmt) or (isinstance(s, Store) and not is_private(s.buffer))
 
 
 def is_private(buffer: Sym) -> bool:

@@ -11,7 +11,8 @@ the row's number (``swizzle-shared``), the second operand in panels of 64 column
 
 from __future__ import annotations
 
-from ktc.ir.analysis.affine import linear_form, multiple_of, same_value
+from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.polynomial import multiple_of, same_value
 from ktc.ir.fold import i32, mul, simplify
 from ktc.ir.fragments import MATRIX_ROW, PANEL, Fragment
 from ktc.ir.nodes import Binary, Const, Expr, Knob, Load, Reduce, Sym, TileMma

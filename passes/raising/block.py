@@ -36,7 +36,7 @@ from ktc.ir.nodes import (
     WarpOp,
     fresh,
 )  # fmt: skip
-from ktc.ir.types import Array
+from ktc.ir.storage import is_shared
 from ktc.ir.walk import (
     all_exprs,
     assigned,
@@ -88,7 +88,7 @@ def _rest(body: Body, launch: Launch, starts: Starts) -> Iterator[Body]:
     if isinstance(s, Barrier) and s.scope == "block":
         yield from _rest(rest, launch, starts)
         return
-    if isinstance(s, Alloc) and _is_shared(s.sym):
+    if isinstance(s, Alloc) and is_shared(s.sym):
         for tail in _rest(rest, launch, starts):
             yield (s, *tail) if s.sym in used_in(tail) else tail
         return
@@ -117,10 +117,6 @@ def _thread_dependent(s: Stmt) -> bool:
     )
 
 
-def _is_shared(b: Sym) -> bool:
-    return isinstance(b.type, Array) and b.type.space == "shared"
-
-
 # -------------------------------------------------------------------------------------------------------- thread zero
 
 
@@ -139,7 +135,7 @@ def _first_thread_only(s: Stmt) -> bool:
 
 def _first_thread(s: If, rest: Body, launch: Launch, starts: Starts) -> Iterator[Body]:
     """Once per block: plain statements; ``shared = e`` that all read later is a scalar of the block."""
-    if len(s.then) == 1 and isinstance(s.then[0], Store) and _is_shared(s.then[0].buffer):
+    if len(s.then) == 1 and isinstance(s.then[0], Store) and is_shared(s.then[0].buffer):
         store = s.then[0]
         if all(is_const(i) for i in store.index):
             value = fresh(store.buffer.name, store.value.type)
@@ -245,7 +241,7 @@ def _region_ends(rest: Body, partial: set[Sym]) -> Iterator[int]:
     for k, s in enumerate(rest):
         if not _communicates(s, private):
             break
-        private |= {d for d in declared((s,)) if not _is_shared(d)}
+        private |= {d for d in declared((s,)) if not is_shared(d)}
         ends.append(k + 1)
     yield from reversed(ends)
 
@@ -253,11 +249,11 @@ def _region_ends(rest: Body, partial: set[Sym]) -> Iterator[int]:
 def _communicates(s: Stmt, private: set[Sym]) -> bool:
     """Whether ``s`` only moves values between threads: shared arrays, warp operations, barriers, temporaries."""
     for x in walk((s,)):
-        if isinstance(x, Store) and not _is_shared(x.buffer):
+        if isinstance(x, Store) and not is_shared(x.buffer):
             return False
         for e in stmt_exprs(x):
             for y in walk_expr(e):
-                if isinstance(y, Load) and not _is_shared(y.buffer):
+                if isinstance(y, Load) and not is_shared(y.buffer):
                     return False
     if isinstance(s, Barrier | Store | Alloc) or any(isinstance(x, Barrier) for x in walk((s,))):
         return True
@@ -266,7 +262,7 @@ def _communicates(s: Stmt, private: set[Sym]) -> bool:
     touched = assigned((s,)) | used_in((s,))
     if isinstance(s, Decl):
         return _thread_dependent(s) or bool(used_in((s,)) & private)
-    return any(_is_shared(b) for b in assigned((s,))) or bool(touched & private)
+    return any(is_shared(b) for b in assigned((s,))) or bool(touched & private)
 
 
 def _results(region: Body, after: Body, partial: dict[Sym, Sym], ops: dict[Sym, str]) -> Body | None:
@@ -274,8 +270,8 @@ def _results(region: Body, after: Body, partial: dict[Sym, Sym], ops: dict[Sym, 
     out = after
     for old, new in partial.items():
         out = substitute(out, {old: Var(new)})
-    shared = {b for b in assigned(region) if _is_shared(b)}
-    private = {d for d in declared(region) if not _is_shared(d)}
+    shared = {b for b in assigned(region) if is_shared(b)}
+    private = {d for d in declared(region) if not is_shared(d)}
     target = next(iter(partial.values()))
     if len(partial) > 1 and (shared or private & used_in(after)):
         return None  # which result is which needs more than a guess

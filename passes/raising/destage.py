@@ -37,6 +37,7 @@ from ktc.ir.nodes import (
     bodies,
     fresh,
 )
+from ktc.ir.storage import is_shared
 from ktc.ir.types import I32, Scalar, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, keep, map_body, substitute_expr, used, used_in, walk
 
@@ -44,7 +45,6 @@ from .alike import alike, conjuncts_of
 from .copies import Copy, NotStaged, Table, copies_of, expanded, writes
 from .report import Region
 from .scalars import scalarised
-from .shape import is_shared
 
 
 def destaged(body: Body, block: tuple[int, int, int]) -> tuple[Body, tuple[Region, ...]]:

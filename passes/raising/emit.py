@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from ktc.ir.fold import i32
 from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, HwIndex, If, Level, Par, Reduce, Scan, Stmt, Sym, Var, fresh
+from ktc.ir.storage import is_local_array
 from ktc.ir.types import I32
 from ktc.ir.walk import declared, rename, substitute, walk
 
 from .items import Control, Item, Plain, Segment, Team
 from .privates import Rows, expandable, prologue, recomputable, row_type, touched
-from .shape import Left, is_local_array, with_hardware
+from .shape import Left, with_hardware
 
 
 @dataclass

@@ -35,6 +35,7 @@ from ktc.ir.nodes import (
     While,
     fresh,
 )  # fmt: skip
+from ktc.ir.storage import is_shared
 from ktc.ir.types import I32, Scalar, scalar_of
 from ktc.ir.uniformity import uniformity_of
 from ktc.ir.walk import (
@@ -55,7 +56,6 @@ from .privates import recomputable
 from .probe import Probe
 from .regions import communicates, copies, exchanges, live_in, moves_only
 from .report import Region
-from .shape import is_shared
 
 MAX_ENDS = 14
 

@@ -154,7 +154,7 @@ def _scalar(p: Param, rng: random.Random, unit: int, all_sizes: Sequence[int]) -
 
 def _threads(kernel: Kernel, scalars: dict[str, int | float]) -> int:
     """Threads of the launch; 0 if there is none."""
-    env = {**scalars, **kernel.knob_values}
+    env = kernel.environment(scalars)
     launch = kernel.launch
     assert launch is not None
     total = 1
@@ -167,7 +167,7 @@ def _threads(kernel: Kernel, scalars: dict[str, int | float]) -> int:
 
 
 def _acceptable(kernel: Kernel, scalars: dict[str, int | float]) -> bool:
-    env = {**scalars, **kernel.knob_values}
+    env = kernel.environment(scalars)
     volume = 1
     for v in scalars.values():
         volume *= max(1, v) if isinstance(v, int) else 1

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import linear_form, same_value
+from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.fold import add, cast, fold_node, i32, mul, simplify
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
@@ -29,7 +30,8 @@ from ktc.ir.nodes import (
     Sym,
     Var,
 )  # fmt: skip
-from ktc.ir.types import I32, Array, Ptr, Scalar
+from ktc.ir.storage import is_visible
+from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import declared, stmt_exprs, used, walk, walk_expr
 
 from .same import same
@@ -167,7 +169,7 @@ def independent(var: Sym, body: Body, extent: Expr | None = None) -> str:
     """
     written: dict[Sym, list[tuple[Expr, ...]]] = {}
     for s in walk(body):
-        if isinstance(s, Store) and _visible(s.buffer):
+        if isinstance(s, Store) and is_visible(s.buffer):
             written.setdefault(s.buffer, []).append(s.index)
     for s in walk(body):
         for e in stmt_exprs(s):
@@ -197,10 +199,6 @@ def _apart(var: Sym, indices: list[tuple[Expr, ...]], extent: Expr | None) -> bo
         return any(same_value(a, add(b, m)) or same_value(b, add(a, m)) for m in multiples)
 
     return all(apart(a, b) for k, a in enumerate(rests) for b in rests[k + 1 :])
-
-
-def _visible(b: Sym) -> bool:
-    return isinstance(b.type, Ptr) or (isinstance(b.type, Array) and b.type.space == "shared")
 
 
 __all__ = ["Accumulation", "Strided", "accumulation", "accumulations", "independent", "strided", "upper_bound"]

@@ -30,10 +30,11 @@ from ktc.ir.nodes import (
     Var,
     fresh,
 )  # fmt: skip
+from ktc.ir.storage import is_shared
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, used_in, walk
 
-from .shape import has_warp_op, is_shared
+from .shape import has_warp_op
 
 
 def _global_effect(s: Stmt) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.analysis.affine import Polynomial, polynomial, strip_casts
+from ktc.ir.analysis.polynomial import Polynomial, polynomial, strip_casts
 from ktc.ir.fold import add, cast, evaluate, is_const, mul, simplify, sub
 from ktc.ir.nodes import Binary, Body, Call, Const, Decl, Expr, For, HwIndex, If, Par, Reduce, Stmt, Sym, Var
 from ktc.ir.types import Scalar

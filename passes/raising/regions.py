@@ -22,9 +22,10 @@ from ktc.ir.nodes import (
     Var,
     While,
 )
+from ktc.ir.storage import is_shared
 from ktc.ir.walk import assigned, stmt_exprs, used, walk, walk_expr
 
-from .shape import has_warp_op, is_shared
+from .shape import has_warp_op
 
 
 def communicates(s: Stmt) -> bool:

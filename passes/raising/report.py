@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from ktc.ir.diagnostics import Loc
 from ktc.ir.nodes import Barrier, Body, Load, Par, Reduce, Return, Stmt, Sym, bodies
+from ktc.ir.storage import is_shared
 from ktc.ir.types import Array
 from ktc.ir.walk import all_exprs, assigned, used_in, walk
-
-from .shape import is_shared
 
 
 @dataclass(frozen=True)

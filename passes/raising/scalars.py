@@ -9,10 +9,9 @@ import dataclasses
 
 from ktc.ir.fold import add, i32, is_const
 from ktc.ir.nodes import Body, Cast, Decl, Expr, Load, Select, Stmt, Store, Sym, Var, VecGet, VecMake
+from ktc.ir.storage import is_shared
 from ktc.ir.types import Scalar, Vec, scalar_of
 from ktc.ir.walk import assigned, declared, keep, map_body, used_in, walk
-
-from .shape import is_shared
 
 
 def scalarised(body: Body) -> Body:

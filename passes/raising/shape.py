@@ -37,7 +37,8 @@ from ktc.ir.nodes import (
     While,
     bodies,
 )  # fmt: skip
-from ktc.ir.types import U32, Array, Scalar
+from ktc.ir.storage import is_local_array, is_shared
+from ktc.ir.types import U32, Scalar
 from ktc.ir.uniformity import Uniformity
 from ktc.ir.walk import all_exprs, keep, map_body, map_expr, stmt_exprs, walk, walk_expr
 
@@ -49,14 +50,6 @@ class Left(Exception):
     code: str
     why: str
     loc: Loc | None
-
-
-def is_shared(b: Sym) -> bool:
-    return isinstance(b.type, Array) and b.type.space == "shared"
-
-
-def is_local_array(b: Sym) -> bool:
-    return isinstance(b.type, Array) and b.type.space == "local"
 
 
 def has_block_barrier(s: Stmt) -> bool:

@@ -6,7 +6,6 @@ dropped held anyway, the threads that are no longer launched had nothing to do.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,20 +47,6 @@ class Quiet:
     loads: bool = False
 
 
-def branch(context: smt.Context) -> smt.Context:
-    """A context that may learn more without the first one knowing."""
-    other = copy.copy(context)
-    other.facts = list(context.facts)
-    return other
-
-
-def impossible(context: smt.Context) -> bool:
-    """Whether nothing satisfies the facts: this place is never reached."""
-    import z3
-
-    return context.proves(z3.BoolVal(False))
-
-
 def no_effect(body: Body, context: smt.Context, quiet: Quiet) -> bool:
     """Whether nothing that ``body`` does under the facts of ``context`` is felt; ``context`` learns on the way."""
     for s in body:
@@ -75,18 +60,18 @@ def no_effect(body: Body, context: smt.Context, quiet: Quiet) -> bool:
 
 def _quiet(s: Stmt, context: smt.Context, quiet: Quiet) -> bool:
     felt = _felt(s, quiet)
-    if felt and impossible(context):
+    if felt and context.impossible():
         return True
     if felt:
         return False
     if isinstance(s, If):
         for name in ("then", "orelse"):
-            inner = branch(context)
+            inner = context.branch()
             inner.enter(s, name)
             if not no_effect(getattr(s, name), inner, quiet):
                 return False
     if isinstance(s, For):
-        inner = branch(context)
+        inner = context.branch()
         inner.enter(s, "body")
         return no_effect(s.body, inner, quiet)
     return True
@@ -151,7 +136,7 @@ def other_iterations(s: For, t: For, context: smt.Context, names: list[str]) -> 
     else:
         return ""
     for fact in facts:
-        inner = branch(context)
+        inner = context.branch()
         if names != ["cond"]:
             inner.facts.append(inner.of(Var(s.var)) >= inner.of(s.init))
         else:

@@ -6,7 +6,9 @@
   all sizes that the workload promises (z3);
 * what one does and the other does not (a guarded statement, an iteration, threads) has no effect (:mod:`.effects`);
 * the identity of a maximum that a later maximum covers (:mod:`.absorbed`);
-* a barrier between whose neighbours no two accesses conflict (:mod:`.barriers`).
+* a barrier between whose neighbours no two accesses conflict (:mod:`.barriers`);
+* what differs is read nowhere, or lies beyond all subscripts (:mod:`.masked`);
+* one thread does what another did, or does it twice to no effect (:mod:`.single`).
 """
 
 from __future__ import annotations
@@ -23,14 +25,20 @@ from ktc.search.verification.normal_form import normal
 
 from .absorbed import absorbed
 from .barriers import needless
-from .effects import Quiet, branch, fewer_threads, no_effect, other_iterations
+from .effects import Quiet, fewer_threads, no_effect, other_iterations
+from .masked import masked, smaller_array
+from .single import other_thread, stored_twice
 from .symbolic import same_effect
+
+MASKED = "z3: what is given values where the guard does not hold is read under that guard alone"
 
 _HIDDEN = ("loc", "comments", "tags", "spelling")
 
 
 def equivalent(candidate: Kernel, mutant: Kernel) -> str:
     """Why the two are the same function of their inputs, on every launch; '' if that is not proved."""
+    if smt.available() and smaller_array(candidate, mutant):
+        return "z3: no subscript reaches beyond the smaller array"
     if canonical(candidate).launch != canonical(mutant).launch:
         same_body = candidate.body == mutant.body and candidate.assumptions == mutant.assumptions
         return fewer_threads(candidate, mutant) if same_body and smt.available() else ""
@@ -78,21 +86,28 @@ class _Search:
     def _missing(self, a: Body, b: Body, context: smt.Context) -> str:
         """One statement was left out, or the guard around its body was."""
         k = next((k for k, (s, t) in enumerate(zip(a, b)) if s != t), min(len(a), len(b)))
-        if k >= len(a):
-            return ""
         for s in a[:k]:
             context.after(s)
+        if k and b == (*a[:k], *a[k - 1 :]) and stored_twice(a[k - 1], context):
+            return "z3: a maximum of a value that it holds already"
+        if k >= len(a):
+            return ""
         s = a[k]
-        if b == (*a[:k], *a[k + 1 :]) and no_effect((s,), branch(context), Quiet(loads=True)):
+        if b == (*a[:k], *a[k + 1 :]) and no_effect((s,), context.branch(), Quiet(loads=True)):
             return "z3: the statement that is left out does nothing"
         if isinstance(s, Barrier) and b == (*a[:k], *a[k + 1 :]) and needless(a, k, self.candidate):
             return "no two accesses that the barrier keeps apart meet without it"
         if isinstance(s, If) and b == (*a[:k], *s.then, *a[k + 1 :]):
-            return self._unguarded(s, context, _undefined(a[:k]))
+            return self._arms(s) or self._unguarded(s, context, _undefined(a[:k]))
         return ""
 
+    def _arms(self, s: If) -> str:
+        """The condition of ``s`` decides nothing."""
+        one, other = (normal(self.candidate.with_(body=arm)) for arm in (s.then, s.orelse))
+        return "both branches are the same normal form" if s.orelse and one == other else ""
+
     def _unguarded(self, s: If, context: smt.Context, undefined: set) -> str:
-        inner = branch(context)
+        inner = context.branch()
         if context.lasting(s.cond):
             import z3
 
@@ -101,9 +116,11 @@ class _Search:
             return "z3: the guard holds wherever its body does anything"
         if no_effect(s.then, inner, Quiet(own=undefined)):
             return "z3: where the guard does not hold, only what was undefined changes"
-        return ""
+        return MASKED if masked(self.candidate, s, None, context) else ""
 
     def _statements(self, s: Stmt, t: Stmt, context: smt.Context, after: Body | None, rest: Body) -> str:
+        if isinstance(s, If) and s.orelse and s.then == (t,):
+            return self._arms(s)
         if type(s) is not type(t):
             if isinstance(s, If) and s.then == (t,):
                 return self._unguarded(s, context, set())
@@ -118,14 +135,20 @@ class _Search:
             if names == ["step"] and context.at_most_once(s) and context.at_most_once(replace(t, var=s.var)):
                 return "z3: the loop runs at most once"
             if names in (["step"], ["init"], ["cond"]):
-                idle = other_iterations(s, t, branch(context), names)
+                idle = other_iterations(s, t, context.branch(), names)
                 if idle:
                     return idle
             context.count(s)
             if names == ["step"]:
                 context.facts.append(context.truth(s.cond))
+        if isinstance(s, If) and isinstance(t, If) and names == ["cond"] and s.orelse and self._arms(s):
+            return self._arms(s)
         if isinstance(s, If) and isinstance(t, If) and names == ["cond"] and not s.orelse:
-            inner = branch(context)
+            if masked(self.candidate, s, t.cond, context):
+                return MASKED
+            if other_thread(self.candidate, s, t):
+                return "another single thread does the same, of values that all of them have"
+            inner = context.branch()
             inner.facts.append(inner.truth(s.cond) != inner.truth(t.cond))
             if context.lasting(s.cond) and context.lasting(t.cond) and no_effect(s.then, inner, Quiet()):
                 return "z3: where the guards differ nothing happens"

@@ -37,16 +37,21 @@ WORDS = {
 
 
 def random_script(
-    kernel: Kernel, pick: Pick, most: int = 4, without: frozenset[str] = frozenset(), wild: int = 4
+    kernel: Kernel, pick: Pick, most: int = 4, without: frozenset[str] = frozenset(), wild: int = 4, tries: int = 1
 ) -> Kernel:
     """``kernel`` after up to ``most`` steps; those that are refused leave no trace.
 
-    One step in ``wild`` has arguments that no site suggests.
+    One step in ``wild`` has arguments that no site suggests. ``tries``: how many passes are drawn for a step until one
+    names a site; with 1, passes that apply to few kernels are hardly ever among the steps.
     """
     names = [n for n in PASSES if n not in without]
     for _ in range(pick(range(1, most + 1))):
-        name = pick(names)
-        step = _wild(PASSES[name], kernel, pick) if pick(range(wild)) == 0 else _site(PASSES[name], kernel, pick)
+        step = None
+        if pick(range(wild)) == 0:
+            step = _wild(PASSES[pick(names)], kernel, pick)
+        else:
+            for _ in range(tries):
+                step = step or _site(PASSES[pick(names)], kernel, pick)
         if step is None:
             continue
         try:

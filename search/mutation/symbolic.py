@@ -54,7 +54,7 @@ from .terms import PREDICATES, Term, Terms
 WARP = 32
 ROUNDS = 80
 MOST_THREADS = 1024
-MOST_WORK = 60_000
+MOST_WORK = 200_000
 """Statements times threads; beyond, there is no proof."""
 
 
@@ -76,6 +76,8 @@ def same_effect(a: Body, b: Body, kernel: Kernel, after: Body | None, part: bool
     ``after``: what runs behind them, as far as it is known; None where they are followed by anything at all.
     ``part``: of a body, whose rest sees what they declare.
     """
+    if _extents(a) != _extents(b):
+        return ""  # subscripts are not held against extents here
     known = formats(kernel)
     outer = {s for body in (a, b) for s in assigned(body)} - {*declared(a), *declared(b)}
     if part:
@@ -96,6 +98,12 @@ def same_effect(a: Body, b: Body, kernel: Kernel, after: Body | None, part: bool
             one = "every thread" if threads.count == 1 else f"{threads.count} symbolic threads"
             return f"{one}: the same terms are left behind"
     return ""
+
+
+def _extents(body: Body) -> list[Any]:
+    """Element types and extents of the arrays that a body declares."""
+    arrays = [s.sym.type for s in walk(body) if isinstance(s, Decl | Alloc) and isinstance(s.sym.type, Array)]
+    return [(t.elem, t.shape) for t in arrays]
 
 
 @dataclass(frozen=True)
@@ -337,6 +345,11 @@ class _Run:
             axis = "xyz".index(e.axis)
             stride = (1, extents[0], extents[0] * extents[1])[axis]
             return self.t.const(k // stride % extents[axis] if e.level == "thread" else extents[axis], "int")
+        launch = self.kernel.launch
+        if launch is not None and e.level in ("grid_dim", "block"):
+            blocks = evaluate(launch.grid["xyz".index(e.axis)], self.kernel.knob_values)
+            if blocks is not None and (e.level == "grid_dim" or blocks == 1):
+                return self.t.const(int(blocks) if e.level == "grid_dim" else 0, "int")
         return self.t.make("hardware", e.level, e.axis)
 
     def _binary(self, e: Binary, k: int, act: Active) -> Term:

@@ -6,10 +6,17 @@ accumulation depth and roundings) and h the result:
     |h - y| <= min(e, u |y| + 4 (o - u |y|)) + 1e-9 |y|      every element; NaN and infinities in the same places
     rms(h - y) <= 2 (1 + 4 / sqrt(n)) max(rms(g - y), u rms(y) / 2)      over a buffer of n elements
 
-o is the original's own bound, g its result, u the output's round-off. A narrowed accumulator comes with its own,
-looser, bound e: the original's stands against it, whose last rounding is counted once and what came before it four
-times, so that another order of summation fits. The second rule sees losses that no single element shows; few elements
-may differ by luck. Passes flagged ``fast_math`` are exempt from both but for e, for they trade accuracy knowingly.
+o is the original's bound in terms of A, the sum of its |terms| (:mod:`ktc.ir.interp.terms`), g its result, u the
+output's round-off. A narrowed accumulator comes with its own, looser, bound e: the original's stands against it, whose
+last rounding is counted once and what came before it four times. Partial sums would not do for o: where terms cancel,
+those of another order are larger by any factor.
+
+The second rule sees losses that no single element shows. Both sides of it are samples of chance, and of as few values
+as one where the elements of a buffer share an error (a row's scale): whoever asks it accepts a loss only if it shows in
+each of :data:`DRAWS` independent inputs. Two equally accurate programs, all of whose errors are one draw of a normal
+distribution, exceed 2.2 with probability 1 - 2 / pi arctan 2.2 = 0.27, six times in a row with 4e-4.
+
+Passes flagged ``fast_math`` are exempt from both but for e, for they trade accuracy knowingly.
 """
 
 from __future__ import annotations
@@ -26,12 +33,10 @@ LUCK = 4.0
 """Over few: the ratio of two RMS errors of n elements scatters like 1 / sqrt(n)."""
 
 GROWTH = 4.0
-"""How much looser than the original's the bound before the last rounding may be: another order of summation."""
+"""How much looser than the original's the bound before the last rounding may be: a longer chain of sums."""
 
-FEW = {1: 637.0, 2: 31.6, 3: 11.9, 4: 7.3, 5: 5.5, 6: 4.5}
-"""The same for buffers of that many elements, where chance decides: the root of the 0.999 quantile of Fisher's F with
-(m, m) degrees of freedom, the ratio that two equally accurate results exceed once in a thousand times. A sum in
-half precision instead of single is still off by thousands."""
+DRAWS = 6
+"""Inputs in all of which a loss must show."""
 
 _NAMES = {dtype: name for name, dtype in FLOAT_DTYPES.items()}
 
@@ -83,22 +88,22 @@ def _shares(got: np.ndarray, exact: np.ndarray, bound: np.ndarray) -> tuple[np.n
 
 
 def no_looser(bound: np.ndarray, original: np.ndarray, exact: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The candidate's error bound, as far as it is not looser than the original's allows. Arrays of one shape."""
+    """The candidate's error bound, as far as it is not looser than the original's (of its terms) allows. Arrays of one
+    shape."""
     last = unit_roundoff(dtype) * np.abs(np.where(np.isfinite(exact), exact, 0.0))
     before = np.maximum(original - last, 0.0)
     return np.where(np.isfinite(original), np.minimum(bound, last + GROWTH * before), bound)
 
 
 def lost_accuracy(got: np.ndarray, original: np.ndarray, exact: np.ndarray) -> Excess | None:
-    """Whether ``got`` is, over the whole buffer, clearly less accurate than ``original``."""
+    """Whether ``got`` is, over the whole buffer, clearly less accurate than ``original``, on these inputs."""
     h, g, y = (x.astype(np.float64) for x in (got, original, exact))
     fine = np.isfinite(h) & np.isfinite(g) & np.isfinite(y)
     if not fine.any():
         return None
     u = unit_roundoff(got.dtype)
     ours, theirs = _rms((h - y)[fine]), _rms((g - y)[fine])
-    few = FEW.get(int(fine.sum()), LOSS * (1 + LUCK / int(fine.sum()) ** 0.5))
-    allowed = few * max(theirs, u * _rms(y[fine]) / 2)
+    allowed = LOSS * (1 + LUCK / int(fine.sum()) ** 0.5) * max(theirs, u * _rms(y[fine]) / 2)
     return Excess((), theirs, ours, ours, allowed) if ours > allowed else None
 
 

@@ -10,7 +10,8 @@ from ktc.ir.interp import FUEL, Finding, Mismatch, RunResult, compare
 from ktc.ir.nodes import Stmt
 from ktc.ir.text import print_stmt
 
-from .instances import MAX_ELEMENTS, Instance, larger_instances, single_blocks
+from .coverage import Coverage, missing_instances
+from .instances import Instance
 from .job import Job, Outcome
 from .verdict import Failure
 
@@ -20,43 +21,35 @@ STEPS = 16_000
 LEAST = 4
 """Instances that are run whatever they cost."""
 
-LARGER = 8
-"""How much costlier an extra instance may be than a usual one."""
-
 
 @dataclass
 class _Progress:
-    """What the instances run so far have shown."""
+    """What the instances run so far have cost, and shown."""
 
-    tried: list[Instance] = field(default_factory=list)
+    coverage: Coverage
     spent: int = 0
     ratio: float = 1.0
-    unreached: dict[int, Stmt] | None = None
     unsupported: dict[str, str] = field(default_factory=dict)
     larger: bool = False
     """Extra instances are being tried, as far as they are not too long for the original already."""
 
     def affordable(self, foreseen: int) -> bool:
-        return len(self.tried) < LEAST or self.spent + foreseen * self.ratio <= STEPS
+        return len(self.coverage.tried) < LEAST or self.spent + foreseen * self.ratio <= STEPS
 
     def note(self, instance: Instance, original_steps: int, got: RunResult) -> None:
-        self.tried.append(instance)
+        self.coverage.note(instance, got)
         self.spent += got.steps
         self.ratio = max(self.ratio, got.steps / max(original_steps, 1))
-        missed = {id(s): s for s in got.unreached}
-        known = missed if self.unreached is None else self.unreached
-        self.unreached = {k: s for k, s in known.items() if k in missed}
 
 
 def exact(job: Job) -> Outcome:
     """No defect in the sanitizer, and the original's bits in the exact domains, on every instance the budget allows.
 
-    If a branch or loop of the candidate was never entered, or its grid never had a second block, a few larger instances
-    are tried for their sake.
+    A few more instances are tried for the sake of what those do not exercise (:mod:`.coverage`).
     """
     if not job.instances:
         return Outcome("unknown", "no instance satisfies the assumptions and guards within the size limit")
-    progress = _Progress()
+    progress = _Progress(job.coverage)
     for instance in _ordered(job, progress):
         failure = _once(job, instance, progress)
         if failure:
@@ -67,15 +60,13 @@ def exact(job: Job) -> Outcome:
 
 
 def _ordered(job: Job, progress: _Progress) -> Iterator[Instance]:
-    """The usual instances, then larger ones while code remains that none has entered, or an axis of the grid on which
-    none had a second block."""
-    yield from job.instances
-    if progress.unreached or single_blocks(job.candidate, job.workload, progress.tried):
-        for instance in larger_instances(job.original, job.candidate, job.workload, limit=LARGER * MAX_ELEMENTS):
-            if not (progress.unreached or single_blocks(job.candidate, job.workload, progress.tried)):
-                return
-            progress.spent, progress.larger = 0, True
-            yield instance
+    """The usual instances, then those for what they leave out."""
+    yield from list(job.instances)
+    for instance in missing_instances(job.coverage, job.original):
+        progress.spent, progress.larger = 0, True
+        yield instance
+        if job.coverage.tried[-1] is instance:
+            job.instances.append(instance)
 
 
 def _once(job: Job, instance: Instance, progress: _Progress) -> Failure | None:
@@ -109,14 +100,12 @@ def _once(job: Job, instance: Instance, progress: _Progress) -> Failure | None:
 
 
 def _summary(job: Job, progress: _Progress) -> str:
-    largest = max(progress.tried, key=lambda i: i.cost)
+    tried = job.coverage.tried
+    largest = max(tried, key=lambda i: i.cost)
     sizes = " ".join(f"{k}={v}" for k, v in largest.sizes.items())
     domains = [d for d in job.domains if d not in progress.unsupported]
-    detail = f"{len(progress.tried)} instances up to {sizes}, domains {', '.join(domains)}"
+    detail = f"{len(tried)} instances up to {sizes}, domains {', '.join(domains)}"
     detail += "".join(f" (not {d}: {why})" for d, why in progress.unsupported.items())
-    if progress.unreached:
-        first = _listing(next(iter(progress.unreached.values())))
-        detail += f"; {len(progress.unreached)} branches never entered, the first before '{first}'"
     return detail
 
 

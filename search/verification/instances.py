@@ -8,19 +8,26 @@ candidate with runtime guards is only run where they hold, for elsewhere its lau
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ktc.ir import intexpr
+from ktc.ir.fold import evaluate
 from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
-from ktc.ir.reference import names as names_in
 from ktc.ir.workload import Workload
 
-from .sizes import BEYOND, by_interest, candidates, innermost, multiple, runnable, scalars_of, step_of, tiles
+from .sizes import by_interest, candidates, innermost, runnable, scalars_of, step_of, tiles
 
 MAX_ELEMENTS = 48_000
-"""Array elements plus threads of one instance."""
+"""Array elements plus threads of one instance. Threads that every launch has, whatever the sizes, count a sixteenth:
+most of them find nothing to do."""
+
+IDLE = 16
+
+LARGER = 8
+"""How much costlier an extra instance may be than a usual one."""
 
 FEW, LONGEST = 3, 1 << 17
 """Of the larger instances: the other sizes, in steps, and where the search for the largest that fits starts."""
@@ -31,7 +38,7 @@ WIDE, MOST_THREADS, MOST_ROWS = 4, 1024, 320
 
 @dataclass(frozen=True)
 class Instance:
-    """Sizes by name; ``cost`` is array elements plus threads."""
+    """Sizes by name; ``cost`` is array elements plus threads (see :data:`MAX_ELEMENTS`)."""
 
     sizes: Mapping[str, int]
     cost: int
@@ -45,7 +52,7 @@ def instances(
     Each satisfies both kernels' assumptions, runtime guards included. The first picks (``count`` may be 1) vary the
     sizes of innermost dimensions; half of all do, a quarter vary the others, a quarter all at once.
     """
-    maker = _Maker((original, candidate), workload, limit)
+    maker = Maker((original, candidate), workload, limit)
     found: dict[tuple[int, ...], Instance] = {}
     for sizes in _choices(maker):
         made = maker.make(sizes)
@@ -56,40 +63,12 @@ def instances(
     return sorted(found.values(), key=lambda i: (i.cost, tuple(i.sizes.values())))
 
 
-def larger_instances(original: Kernel, candidate: Kernel, workload: Workload, *, limit: int) -> Iterator[Instance]:
-    """For each size, an instance of cost up to ``limit`` with that size as large as it fits, the others small, but not
-    so small that a halo is all there is. For code that only long rows reach."""
-    maker = _Maker((original, candidate), workload, limit)
-    base = maker.base()
+def larger_instances(maker: Maker) -> Iterator[Instance]:
+    """For each size, an instance with that size as large as fits, the others small, but not so small that a halo is all
+    there is. For code that only long rows reach."""
+    base = maker.few()
     for n in maker.names if base else ():
-        few = {m: FEW * maker.step[m] for m in maker.names if m != n}
-        base = base | few if maker.make({**base, **few}) is not None else base
-        value = max(LONGEST, *(int(s.sizes[n]) for s in workload.scenarios))
-        while value >= maker.step[n]:
-            made = maker.make({**base, n: value})
-            if made is not None:
-                yield made
-                break
-            value = value // 2 // maker.step[n] * maker.step[n]
-
-
-def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> Instance | None:
-    """Rows as long as a block of the candidate is wide, and as many as fit: every thread gets some row's peak."""
-    maker = _Maker((original, candidate), workload, WIDE * MAX_ELEMENTS)
-    base = maker.base()
-    inputs = [a for a in workload.args if a.role in ("in", "inout") and a.shape]
-    if not base or not inputs or candidate.is_parallel:
-        return None
-    largest = max(inputs, key=lambda a: len(a.shape))
-    rows = [n for n in maker.names if n in names_in(largest.shape[-1])]
-    outer = [n for n in maker.names if n not in rows and any(n in names_in(e) for e in largest.shape)]
-    threads = geometry_of(candidate, scalars_of(workload, workload.scenarios[0].sizes)).threads
-    wide = {n: multiple(min(threads, MOST_THREADS) + BEYOND, maker.step[n]) for n in rows[:1]}
-    for count in (MOST_ROWS >> k for k in range(8)):
-        made = maker.make({**base, **wide, **{n: multiple(count, maker.step[n]) for n in outer[:1]}})
-        if made is not None:
-            return made
-    return None
+        yield from maker.largest({**base, n: max(LONGEST, *(int(s.sizes[n]) for s in maker.workload.scenarios))}, n)
 
 
 def single_blocks(kernel: Kernel, workload: Workload, tried: list[Instance]) -> set[int]:
@@ -104,7 +83,7 @@ def single_blocks(kernel: Kernel, workload: Workload, tried: list[Instance]) -> 
     return set().union(*usual) - set().union(*(wide(i.sizes) for i in tried))
 
 
-class _Maker:
+class Maker:
     """Makes instances of one pair of kernels, if they are feasible and small enough."""
 
     def __init__(self, kernels: tuple[Kernel, Kernel], workload: Workload, limit: int) -> None:
@@ -114,6 +93,7 @@ class _Maker:
         self.inner = {n: innermost(n, workload) for n in names}
         self.step = {n: step_of(n, kernels, workload) for n in names}
         self.tiles = set().union(*(tiles(k, workload) for k in kernels))
+        self.always = self._constant_threads()
         self._known: dict[tuple[int, ...], Instance | None] = {}
 
     def make(self, sizes: Mapping[str, int]) -> Instance | None:
@@ -125,8 +105,20 @@ class _Maker:
     def _make(self, sizes: dict[str, int]) -> Instance | None:
         if not all(runnable(k, self.workload, sizes) for k in self.kernels):
             return None
-        cost = _elements(self.workload, sizes) + _threads(self.kernels, self.workload, sizes)
+        threads = _threads(self.kernels, self.workload, sizes)
+        always = min(threads, self.always)
+        cost = _elements(self.workload, sizes) + threads - always + always // IDLE
         return Instance(sizes, cost) if cost <= self.limit else None
+
+    def _constant_threads(self) -> int:
+        """Threads that a launch has whatever the sizes: along those axes of the grid that depend on knobs alone."""
+        most = 0
+        for launch, knobs in ((k.launch, k.knob_values) for k in self.kernels if k.launch is not None):
+            blocks = math.prod(int(evaluate(e, knobs) or 1) for e in launch.grid)
+            block = [evaluate(e, knobs) for e in launch.block]
+            threads = MOST_THREADS if None in block else math.prod(int(n or 1) for n in block)
+            most = max(most, blocks * threads if blocks > 1 else 0)
+        return most
 
     def base(self) -> dict[str, int]:
         """The cheapest feasible combination of small multiples of the steps and the scenarios' values; {} if none."""
@@ -135,6 +127,26 @@ class _Maker:
         made = [i for i in map(self.make, combinations) if i is not None]
         return dict(min(made, key=lambda i: i.cost).sizes) if made else {}
 
+    def few(self) -> dict[str, int]:
+        """Small sizes, as far as they are feasible not so small that a halo is all there is; {} if none are."""
+        base = self.base()
+        for n in self.names if base else ():
+            wider = {**base, n: FEW * self.step[n]}
+            base = wider if self.make(wider) is not None else base
+        return base
+
+    def largest(self, sizes: Mapping[str, int], name: str) -> Iterator[Instance]:
+        """The first that can be made of ``sizes`` and those with half, a quarter, ... of the size ``name``."""
+        promised = (a.range for a in self.workload.args if a.role == "scalar" and a.value == name and a.range)
+        highest = (int(high) // self.step[name] * self.step[name] for _, high in promised)
+        value = min([sizes[name], *highest])
+        while value >= self.step[name]:
+            made = self.make({**sizes, name: value})
+            if made is not None:
+                yield made
+                return
+            value = value // 2 // self.step[name] * self.step[name]
+
     def values(self, name: str, base: Mapping[str, int]) -> list[int]:
         """Feasible values of one size, the others at ``base``, the most telling first."""
         possible = candidates(name, self.tiles, self.step[name], self.workload)
@@ -142,7 +154,7 @@ class _Maker:
         return by_interest(feasible, self.tiles, self.step[name], self.inner[name] > 0)
 
 
-def _choices(maker: _Maker) -> Iterator[dict[str, int]]:
+def _choices(maker: Maker) -> Iterator[dict[str, int]]:
     """Sizes to try, the most telling first, in turns: an inner size varies, then an outer one, then all."""
     base = maker.base()
     if not base:
@@ -168,12 +180,26 @@ def _choices(maker: _Maker) -> Iterator[dict[str, int]]:
             for x, y in itertools.product(values[a], values[b]):
                 yield {**base, a: x, b: y}
 
-    yield from _turns([walk(inner), walk(outer), walk(inner), together()], maker)
-    yield from (({n: int(s.sizes[n]) for n in maker.names}) for s in maker.workload.scenarios)
+    def scenarios() -> Iterator[dict[str, int]]:
+        """The workload's own, which no size is degenerate in, from the cheapest."""
+        known = [maker.make({n: int(s.sizes[n]) for n in maker.names}) for s in maker.workload.scenarios]
+        yield from (dict(i.sizes) for i in sorted((i for i in known if i is not None), key=lambda i: i.cost))
+
+    def alike() -> Iterator[dict[str, int]]:
+        """All sizes about as large as each other: a quarter of what fits, for the work of a block is their product."""
+        for most in sorted({v for n in maker.names for v in values[n]}, reverse=True):
+            sizes = {n: max((v for v in values[n] if v <= most), default=base[n]) for n in maker.names}
+            made = maker.make(sizes)
+            if made is not None and made.cost <= maker.limit // 4:
+                yield sizes
+                return
+
+    turns = [walk(inner), scenarios(), walk(outer), walk(inner), alike(), together()]
+    yield from _turns(turns if len(maker.names) > 1 else [walk(inner), walk(outer), scenarios()], maker)
     yield from pairs()
 
 
-def _turns(walks: list[Iterator[dict[str, int]]], maker: _Maker) -> Iterator[dict[str, int]]:
+def _turns(walks: list[Iterator[dict[str, int]]], maker: Maker) -> Iterator[dict[str, int]]:
     """One new feasible choice of each walk in turn, until all are exhausted."""
     seen: set[tuple[int, ...]] = set()
     while walks:

@@ -10,6 +10,7 @@ from ktc.ir.interp import FUEL, RunResult, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Workload
 
+from .coverage import Coverage
 from .instances import Instance
 from .oracle import Oracle
 from .verdict import Failure
@@ -39,6 +40,13 @@ class Job:
     workload: Workload
     domains: tuple[str, ...] = ("int", "field")
     steps: dict[int, int] = field(default_factory=dict)
+    coverage: Coverage = field(init=False)
+
+    theirs: Coverage = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.coverage = Coverage(self.candidate, self.workload)
+        self.theirs = Coverage(self.original, self.workload)
 
     def run(
         self, instance: Instance, args: Mapping[str, Any], domain: str, want: RunResult, *, sanitize: bool = False
@@ -49,4 +57,6 @@ class Job:
         undefined = self.oracle.undefined
         result = run(self.candidate, args, domain=domain, sanitize=sanitize, fuel=fuel, undefined=undefined)
         self.steps[id(instance)] = result.steps
+        self.coverage.note(None, result)
+        self.theirs.note(None, want)
         return result

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.text import canonical
+from ktc.ir.text import canonical, print_stmt
 from ktc.ir.workload import Workload
 from ktc.passes.lowering import LoweringError, materialise
 
 from . import cache
-from .exact import LARGER
-from .instances import MAX_ELEMENTS, instances
+from .instances import LARGER, MAX_ELEMENTS, instances
 from .job import Job
 from .layers import LAYERS
 from .oracle import oracle_for, text_of
+from .reach import unexplained
 from .sweeps import in_step
 from .verdict import Failure, Rung, Verdict
 
@@ -62,6 +62,17 @@ def verify(
     return verdict
 
 
+def not_exercised(job: Job) -> str:
+    """Which code of the candidate no instance has shown to be right: '' if there is none."""
+    for found, what in (
+        (unexplained(job.coverage, job.theirs), "branches were never entered, the first before"),
+        (job.coverage.never_twice(), "loops never went round twice, the first"),
+    ):
+        if found:
+            return f"{len(found)} {what} '{print_stmt(found[0]).strip().splitlines()[0]}'"
+    return ""
+
+
 def _climb(
     original: Kernel,
     candidate: Kernel,
@@ -104,6 +115,9 @@ def _climb(
     last = rungs[-1]
     if last.status == "fail":
         return Verdict("REJECTED", last.name, last.detail, tuple(rungs), seconds, failure)
+    if any(r.name == "exact" and r.status == "pass" for r in rungs):
+        missing = not_exercised(job)
+        rungs += [Rung("coverage", "unknown", missing)] if missing else []
     unknown = next((r for r in rungs if r.status == "unknown"), None)
     if unknown is not None:
         return Verdict("UNKNOWN", unknown.name, unknown.detail, tuple(rungs), seconds)

@@ -12,6 +12,7 @@ from ktc.ir.interp import FUEL, RunResult, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import canonical, print_kernel
 from ktc.ir.workload import Workload
+from ktc.passes.lowering import LoweringError, materialise
 
 from .accuracy import is_float
 
@@ -66,6 +67,14 @@ class Oracle:
         self.original, self.workload, self.variant, self.seed = original, workload, variant, seed
         self.undefined = frozenset(a.name for a in workload.args if a.role == "out")
         self._results: OrderedDict[Any, RunResult] = OrderedDict()
+        self._draws: dict[int, Oracle] = {}
+        self._launched = _as_launched(original)
+
+    def draw(self, k: int) -> Oracle:
+        """The oracle of the ``k``-th other set of inputs; ``draw(0)`` is this one."""
+        if k and k not in self._draws:
+            self._draws[k] = Oracle(self.original, self.workload, self.variant, self.seed + k)
+        return self._draws[k] if k else self
 
     def inputs(self, sizes: Mapping[str, int], data: str) -> Inputs:
         """Arguments of one kind of data (:data:`DATA`)."""
@@ -88,11 +97,20 @@ class Oracle:
             self._results.move_to_end(key)
             return self._results[key]
         args = self.inputs(sizes, data)
-        result = run(self.original, args, domain=domain, sanitize=domain == "int", fuel=fuel, undefined=self.undefined)
+        kernel = self._launched if domain == "float" else self.original
+        result = run(kernel, args, domain=domain, sanitize=domain == "int", fuel=fuel, undefined=self.undefined)
         self._results[key] = result
         if len(self._results) > KEPT:
             self._results.popitem(last=False)
         return result
+
+
+def _as_launched(original: Kernel) -> Kernel:
+    """What runs on a device: sums of a parallel form, which promise no order, one term after the other."""
+    try:
+        return materialise(original)
+    except LoweringError:
+        return original
 
 
 _oracles: OrderedDict[str, Oracle] = OrderedDict()

@@ -8,6 +8,7 @@ them, and guards narrow what they compare. A claim is made only where everything
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -36,7 +37,7 @@ from ktc.ir.nodes import (
     Var,
     bodies,
 )  # fmt: skip
-from ktc.ir.types import Scalar
+from ktc.ir.types import Array, Ptr, Scalar, scalar_of
 from ktc.ir.walk import assigned, stmt_exprs, walk_expr
 
 Interval = tuple[int, int]
@@ -61,6 +62,10 @@ class _Scope:
     names: Mapping[str, Interval]
     launch: dict[tuple[str, str], Interval] = field(default_factory=dict)
     wraps: list[tuple[Expr, Interval]] = field(default_factory=list)
+    narrowed: list[Cast] = field(default_factory=list)
+    """Conversions to a narrower type of values that are not known, and to a wider one of sums and products of them."""
+    dead: list[Stmt] = field(default_factory=list)
+    """First statements of bodies that are never entered."""
     changing: dict[Sym, Interval | None] = field(default_factory=dict)
     """Variables that are assigned: all values they are given, None where that is not known."""
 
@@ -75,7 +80,10 @@ class _Scope:
         if isinstance(e, HwIndex):
             return self.launch.get((e.level, e.axis))
         if isinstance(e, Cast):
-            return self._fitting(e, self.of(e.x)) if _integer(e.to) else None
+            return self._cast(e) if _integer(e.to) else None
+        if isinstance(e, Load):
+            elements = self.names.get(elements_of(e.buffer.name)) if isinstance(e.buffer.type, Ptr) else None
+            return elements or self.changing.get(e.buffer)
         if isinstance(e, Binary):
             return self._binary(e)
         if isinstance(e, Select):
@@ -89,15 +97,66 @@ class _Scope:
             return _CALLS[e.fn](*args) if all(args) else None  # type: ignore[arg-type]
         return None
 
+    def _cast(self, e: Cast) -> Interval | None:
+        told = len(self.wraps)
+        v = self.of(e.x)
+        if v is None and len(self.wraps) == told and _loses(e):
+            self.narrowed.append(e)
+        return self._fitting(e, v)
+
     def _binary(self, e: Binary) -> Interval | None:
         a, b = self.of(e.a), self.of(e.b)
         if a is None or b is None or not _integer(e.type):
             return None
+        if e.op == "*":
+            whole = self._of_quotient(e)
+            if whole is not None and _fits(whole, e.type):
+                return whole
         return self._fitting(e, _BINARY[e.op](a, b)) if e.op in _BINARY else None
 
+    def truth(self, e: Expr) -> bool | None:
+        """A condition that has one value for everything that is known."""
+        if isinstance(e, Binary) and e.op in ("&&", "||"):
+            sides, decides = (self.truth(e.a), self.truth(e.b)), e.op == "||"
+            return decides if decides in sides else None if None in sides else not decides
+        if isinstance(e, Unary) and e.op == "!":
+            x = self.truth(e.x)
+            return None if x is None else not x
+        if isinstance(e, Binary) and e.op in _DECIDE and _integer(e.a.type):
+            a, b = self.of(e.a), self.of(e.b)
+            return _DECIDE[e.op](a, b) if a and b else None
+        return bool(e.value) if isinstance(e, Const) else None
+
+    def note_dead(self, s: If | For) -> None:
+        """Which bodies of ``s`` are never entered; the variable of a loop has the values of all its rounds here."""
+        before, told = dict(self.known), list(self.wraps)
+        if isinstance(s, For):
+            first = self.of(s.init)
+            if first is not None:
+                self.known[s.var] = first
+        holds = self.truth(s.cond)
+        self.known, self.wraps = before, told
+        entered, other = (s.then, s.orelse) if isinstance(s, If) else (s.body, ())
+        never: Body = () if holds is None else other if holds else entered
+        self.dead += never[:1]
+
+    def _of_quotient(self, e: Binary) -> Interval | None:
+        """``x / (a b) * a``, times b perhaps: at most x, if all of it is at least 0."""
+        factors = _factors(e)
+        for k, f in enumerate(factors):
+            if not (isinstance(f, Binary) and f.op == "/"):
+                continue
+            divisor, others = _factors(f.b), factors[:k] + factors[k + 1 :]
+            x = self.of(f.a)
+            positive = all((v := self.of(d)) is not None and v[0] > 0 for d in divisor)
+            if x is not None and x[0] >= 0 and positive and not Counter(others) - Counter(divisor):
+                return 0, x[1]
+        return None
+
     def gains(self, sym: Sym, value: Expr) -> None:
-        """``sym`` is assigned ``value``."""
-        v = None if any(isinstance(x, Var) and x.sym == sym for x in walk_expr(value)) else self.of(value)
+        """``sym`` is assigned ``value``, or an element of it is."""
+        own = any(sym in (getattr(x, "sym", None), getattr(x, "buffer", None)) for x in walk_expr(value))
+        v = None if own else self.of(value)
         old = self.changing.get(sym, v)
         self.changing[sym] = (min(old[0], v[0]), max(old[1], v[1])) if old is not None and v is not None else None
 
@@ -107,6 +166,24 @@ class _Scope:
             return v
         self.wraps.append((e, v))
         return None
+
+
+def _factors(e: Expr) -> list[Expr]:
+    """What a product is made of, conversions between integers aside."""
+    while isinstance(e, Cast) and _integer(e.to) and _integer(e.x.type):
+        e = e.x
+    return [*_factors(e.a), *_factors(e.b)] if isinstance(e, Binary) and e.op == "*" else [e]
+
+
+def _loses(e: Cast) -> bool:
+    """Whether a conversion of something unknown, or what it converts, may have lost upper bits."""
+    if not _integer(e.x.type) or e.style == "bit":
+        return False
+    before, after = scalar_of(e.x.type).bits, scalar_of(e.to).bits
+    inner = e.x
+    while isinstance(inner, Cast) and _integer(inner.x.type):
+        inner = inner.x
+    return scalar_of(inner.type).bits > after < before or (after > before and isinstance(e.x, Binary))
 
 
 def _integer(t: object) -> bool:
@@ -144,6 +221,14 @@ _BINARY = {
     "/": _quotient,
     "%": _remainder,
 }
+_DECIDE = {
+    "<": lambda a, b: True if a[1] < b[0] else False if a[0] >= b[1] else None,
+    "<=": lambda a, b: True if a[1] <= b[0] else False if a[0] > b[1] else None,
+    ">": lambda a, b: True if a[0] > b[1] else False if a[1] <= b[0] else None,
+    ">=": lambda a, b: True if a[0] >= b[1] else False if a[1] < b[0] else None,
+    "==": lambda a, b: False if a[1] < b[0] or b[1] < a[0] else True if a == b and a[0] == a[1] else None,
+    "!=": lambda a, b: True if a[1] < b[0] or b[1] < a[0] else False if a == b and a[0] == a[1] else None,
+}
 _CALLS = {
     "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
     "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
@@ -176,11 +261,33 @@ def wraps(kernel: Kernel, names: Mapping[str, Interval]) -> list[Wrap]:
     return _analysed(kernel, names, {})[0]
 
 
+def elements_of(buffer: str) -> str:
+    """The name under which the range of a buffer's elements is given."""
+    return f"{buffer}[]"
+
+
+def narrowed(kernel: Kernel, names: Mapping[str, Interval]) -> list[Cast]:
+    """Where index, bound and guard arithmetic is done in a type that is not known to hold it: conversions to a narrower
+    type, and to a wider one of what was computed in the narrow one."""
+    return _analysed(kernel, names, _settled(kernel, names))[1].narrowed
+
+
+def dead(kernel: Kernel, names: Mapping[str, Interval]) -> list[Stmt]:
+    """The first statements of branches and loops that are never entered for arguments in these ranges."""
+    return _analysed(kernel, names, _settled(kernel, names))[1].dead
+
+
 def values(kernel: Kernel, names: Mapping[str, Interval]) -> dict[Sym, Interval]:
-    """All values of the integer variables that are assigned more than at their declaration, where that is known."""
+    """All values of the integer variables that are assigned more than at their declaration, and of all elements of the
+    kernel's own arrays, where that is known."""
+    return {k: v for k, v in _settled(kernel, names).items() if v is not None}
+
+
+def _settled(kernel: Kernel, names: Mapping[str, Interval]) -> dict[Sym, Interval | None]:
+    """The same, with None for what is not known: an interval counts if it leads to itself."""
     first = _analysed(kernel, names, {})[1].changing
     again = _analysed(kernel, names, {k: v for k, v in first.items() if v is not None})[1].changing
-    return {k: v for k, v in again.items() if v is not None and v == first.get(k)}
+    return {k: v if v == first.get(k) else None for k, v in again.items()}
 
 
 def _visit(body: Body, scope: _Scope, changed: set[Sym]) -> Iterator[Wrap]:
@@ -196,11 +303,18 @@ def _visit(body: Body, scope: _Scope, changed: set[Sym]) -> Iterator[Wrap]:
             if value is not None:
                 scope.gains(s.sym, value)
             yield from _noted(s, scope)
+        if isinstance(s, Store) and isinstance(s.buffer.type, Array) and _integer(s.buffer.type.elem):
+            scope.gains(s.buffer, s.value)
+            yield from _noted(s, scope)
+        elif not bodies(s) and not isinstance(s, Decl | Assign):
+            scope.changing.update(dict.fromkeys(assigned((s,))))
         before = dict(scope.known)
         if isinstance(s, For):
             v = _loop_range(s, scope)
             if v is not None:
                 scope.known[s.var] = v
+        if isinstance(s, If | For):
+            scope.note_dead(s)
         if isinstance(s, If):
             _narrow(s.cond, scope, True)
             yield from _visit(s.then, scope, changed)
@@ -287,4 +401,4 @@ def _narrow(cond: Expr, scope: _Scope, holds: bool) -> None:
         scope.known[sym] = (low, high)
 
 
-__all__ = ["Wrap", "wraps"]
+__all__ = ["Interval", "Wrap", "dead", "elements_of", "narrowed", "values", "wraps"]

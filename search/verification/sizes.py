@@ -35,7 +35,7 @@ def scalars_of(workload: Workload, sizes: Mapping[str, int]) -> dict[str, int | 
 def runnable(kernel: Kernel, workload: Workload, sizes: Mapping[str, int]) -> bool:
     """Whether the kernel itself (not its fall-back) runs for these sizes: no assumption, guard or fact is false."""
     scalars = scalars_of(workload, sizes)
-    env = {**sizes, **{k: v for k, v in scalars.items() if isinstance(v, int)}, **kernel.knob_values}
+    env = kernel.environment({**sizes, **{k: v for k, v in scalars.items() if isinstance(v, int)}})
     for p in kernel.params:
         v = env.get(p.sym.name)
         low, high = p.range

@@ -6,6 +6,7 @@ arithmetic (a value that was loaded, a variable that changes) is an unknown, the
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,10 +31,10 @@ from ktc.ir.nodes import (
     Var,
     WarpOp,
 )  # fmt: skip
-from ktc.ir.types import Scalar
+from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import assigned, substitute_expr, walk_expr
 
-from .ranges import values
+from .ranges import Interval, values
 
 TIMEOUT_MS = 3000
 INDEX = {"thread": "block_dim", "block": "grid_dim"}
@@ -55,6 +56,8 @@ class Context:
     facts: list[Any] = field(default_factory=list)
     unknown: dict[Any, Any] = field(default_factory=dict)
     changed: set[Sym] = field(default_factory=set)
+    elements: dict[Sym, Interval] = field(default_factory=dict)
+    """Between which values every element of a kernel's own array is."""
 
     def __post_init__(self) -> None:
         self.changed = {s for s in assigned(self.kernel.body) if isinstance(s.type, Scalar)}
@@ -73,7 +76,10 @@ class Context:
             self.facts.append(self.truth(a.expr))
         promised = {p.sym.name: p.range for p in self.kernel.params if None not in p.range}
         for sym, (low, high) in values(self.kernel, promised).items():  # type: ignore[arg-type]
-            self.facts += [self.of(Var(sym)) >= low, self.of(Var(sym)) <= high]
+            if isinstance(sym.type, Array):
+                self.elements[sym] = (low, high)
+            else:
+                self.facts += [self.of(Var(sym)) >= low, self.of(Var(sym)) <= high]
 
     def of(self, e: Expr) -> Any:
         """An integer expression as a term."""
@@ -171,7 +177,10 @@ class Context:
         import z3
 
         if e not in self.unknown:
-            self.unknown[e] = z3.Int(f"u{len(self.unknown)}")
+            v = self.unknown[e] = z3.Int(f"u{len(self.unknown)}")
+            if isinstance(e, Load) and e.buffer in self.elements:
+                low, high = self.elements[e.buffer]
+                self.facts += [v >= low, v <= high]
         return self.unknown[e]
 
     def proves(self, goal: Any) -> bool:
@@ -181,6 +190,18 @@ class Context:
         solver.set("timeout", TIMEOUT_MS)
         solver.add(*self.facts, z3.Not(goal))
         return solver.check() == z3.unsat
+
+    def branch(self) -> Context:
+        """A context that may learn more without this one knowing."""
+        other = copy.copy(self)
+        other.facts = list(self.facts)
+        return other
+
+    def impossible(self) -> bool:
+        """Whether nothing satisfies the facts: this place is never reached."""
+        import z3
+
+        return self.proves(z3.BoolVal(False))
 
     def equal(self, a: Expr, b: Expr) -> bool:
         """Whether two integer or boolean expressions have one value here."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from ktc.ir import intexpr
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Binary, Call, Load
@@ -18,12 +19,14 @@ from ktc.ir.walk import all_exprs, assigned, walk
 from ktc.ir.workload import Workload
 
 from .job import Job, Outcome
-from .ranges import Interval, wraps
+from .ranges import Interval, elements_of, narrowed, wraps
 from .sizes import scalars_of
 from .verdict import Failure
 
 APPROXIMATE = "fast_"
 """Canonical names of approximations start so."""
+
+FLOATS = ("f", "b", "e")
 
 READ_ONLY = "ldg"
 
@@ -34,6 +37,9 @@ def static(job: Job) -> Outcome:
         failure = check(job)
         if failure is not None:
             return Outcome("fail", str(failure), failure)
+    doubt = unproved_narrowing(job)
+    if doubt:
+        return Outcome("unknown", doubt)
     return Outcome("pass", "no index wraps, no function approximated, no written memory cached")
 
 
@@ -50,6 +56,15 @@ def wrapped_index(job: Job) -> Failure | None:
             message = f"{print_expr(w.expr)} of type {w.expr.type} reaches {w.high if w.high > 0 else w.low} {what}"
             return Failure("overflow", message, loc=str(w.stmt.loc or ""), statement=listing)
     return None
+
+
+def unproved_narrowing(job: Job) -> str:
+    """An index computed in fewer bits than in the original, of values that nobody promised to be small."""
+    for what, names in _environments(job.workload):
+        found = narrowed(job.candidate, names)
+        if found and not narrowed(job.original, names):
+            return f"it is not known whether {print_expr(found[0])} keeps all bits {what}"
+    return ""
 
 
 def approximated(job: Job) -> Failure | None:
@@ -87,7 +102,7 @@ def narrow_scope(job: Job) -> Failure | None:
 
 def _guards_hold(kernel: Kernel, names: Mapping[str, Interval]) -> bool:
     """Whether the bounds that a launcher checks hold at the largest sizes."""
-    largest = {n: high for n, (_, high) in names.items()} | kernel.knob_values
+    largest = kernel.environment({n: high for n, (_, high) in names.items()})
     bounds = (a.expr for a in kernel.assumptions if isinstance(a.expr, Binary) and a.expr.op in ("<", "<="))
     return all(evaluate(e, largest) not in (False, 0) for e in bounds)
 
@@ -97,16 +112,22 @@ CHECKS: tuple[Callable[[Job], Failure | None], ...] = (wrapped_index, approximat
 
 def _environments(workload: Workload) -> Iterator[tuple[str, dict[str, Interval]]]:
     """Ranges of the integer arguments: all that is promised, then each scenario."""
+    arrays = [a for a in workload.args if a.role != "scalar" and a.range and not isinstance(a.range[0], float)]
     promised: dict[str, Interval] = {}
-    scalars = [a for a in workload.args if a.role == "scalar" and not a.dtype.startswith(("f", "b", "e"))]
+    scalars = [a for a in workload.args if a.role == "scalar" and not a.dtype.startswith(FLOATS)]
     for a in scalars:
         if a.range is not None and all(isinstance(v, int) for v in a.range):
             promised[a.name] = (a.range[0], a.range[1])
     if len(promised) == len(scalars):
+        known = {elements_of(a.name): a.range for a in arrays if a.range and all(isinstance(v, int) for v in a.range)}
+        promised |= known
         yield "for arguments within the declared ranges", promised
     for s in workload.scenarios:
-        values = scalars_of(workload, s.sizes)
-        yield f"in the scenario {s.name}", {n: (v, v) for n, v in values.items() if isinstance(v, int)}
+        values = {n: (v, v) for n, v in scalars_of(workload, s.sizes).items() if isinstance(v, int)}
+        for a in arrays:
+            low, high = (intexpr.evaluate(v, s.sizes) if isinstance(v, str) else int(v) for v in a.range or ())
+            values[elements_of(a.name)] = (low, high)
+        yield f"in the scenario {s.name}", values
 
 
 def _approximations(kernel: Kernel) -> set[str]:

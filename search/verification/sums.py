@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from ktc.ir.frozen import values_of
 from ktc.ir.nodes import Binary, Cast, Const, Expr, HwIndex, Sym
 from ktc.ir.types import I32, Scalar
 
@@ -80,7 +81,7 @@ def _key(e: object, place: Mapping[Sym, int]) -> str:
     if isinstance(e, tuple):
         return "(" + ",".join(_key(x, place) for x in e) + ")"
     if isinstance(e, Expr):
-        parts = [_key(v, place) for k, v in vars(e).items() if k != "spelling"]
+        parts = [_key(v, place) for k, v in values_of(e) if k != "spelling"]
         return f"{type(e).__name__}[{','.join(parts)}]"
     return str(e)
 

@@ -30,10 +30,6 @@ def in_step(original: Kernel, candidate: Kernel) -> Kernel | None:
     return original.with_(repeat=dataclasses.replace(original.repeat, sweeps=candidate.sweeps, launches=launches))
 
 
-def launches_of(kernel: Kernel) -> int:
-    return kernel.repeat.launches if kernel.repeat else 1
-
-
 def launch_in_step(exe: _Launches, args: Mapping[str, Any], repeat: Repeat | None, spare: Any) -> str:
     """Launch ``repeat.launches`` times; the name of the buffer that the result is in: the written one, or (after an
     even number) the one that is read, whose place ``spare``, a copy of it, takes."""
@@ -55,4 +51,4 @@ def swapped(values: Mapping[str, Any], outputs: Mapping[str, Any], repeat: Repea
     return {**values, read: outputs[written], written: values[read]}
 
 
-__all__ = ["in_step", "launch_in_step", "launches_of", "swapped"]
+__all__ = ["in_step", "launch_in_step", "swapped"]

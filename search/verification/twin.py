@@ -14,6 +14,7 @@ import dataclasses
 from typing import Any, NoReturn
 
 from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.group_copies import by_threads
 from ktc.ir.interp.realmath import MIXED, OPERATORS, plain_name
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -25,6 +26,7 @@ from ktc.ir.nodes import (
     Atomic,
     Binary,
     Body,
+    BulkCopy,
     Call,
     Cast,
     Const,
@@ -37,6 +39,7 @@ from ktc.ir.nodes import (
     MatrixLoad,
     Member,
     Mma,
+    Produce,
     Raw,
     RawStmt,
     Select,
@@ -60,8 +63,8 @@ from ktc.passes.lowering.dynamic import beyond_static, dynamic_bytes
 
 from .twin_meanings import COMBINED, FIELD, MEANINGS, from_integer, hashed, is_word, to_integer, word, word_type
 
-_REFUSED = (InlineAsm, MatrixLoad, Mma, RawStmt, TileMma)
-"""Statements whose arithmetic is fixed in hardware or in text."""
+_REFUSED = (BulkCopy, InlineAsm, MatrixLoad, Mma, Produce, RawStmt, TileMma)
+"""Statements whose arithmetic is fixed in hardware or in text, and copies of whole matrices as they lie in memory."""
 
 _ARITHMETIC = {"+": "field_add", "-": "field_sub", "*": "field_mul", "/": "field_div"}
 
@@ -72,7 +75,7 @@ def twin(kernel: Kernel) -> Kernel:
     Raises:
         KtcError: E-TWIN-UNSUPPORTED with the place of what has no exact meaning; E-LOWER-* from lowering.
     """
-    kernel = materialise(kernel)
+    kernel = by_threads(materialise(kernel))
     t = _Twin(kernel)
     params = tuple(t.param(p) for p in kernel.params)
     body = beyond_static(t.body(kernel.body), Decider(kernel))

@@ -134,6 +134,13 @@ CARRIED = {
         "online-reduction{loop=i map=[vec $V, thread.x $T, unroll $U] own=thread}",
     ),
 }
+CARRIED |= {
+    "whole sum": (
+        "  par b in 0..cdiv(n, 256) @ [block.x]\n    reduce(+) s: f32 = 0.0 over t in 0..256 @ [thread.x 256]\n"
+        "      let i: i32 = b * 256 + t\n      yield i < n ? x[i] : 0.0\n    atomic add out[0], s\n",
+        "seq $S:(1,2,4), block.x]} | reduce-strategy{loop=i strategy=atomic}",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CARRIED)

@@ -89,7 +89,7 @@ def _sizes(kernel: Kernel, rng: random.Random, attempt: int) -> list[int]:
 
 
 def _small(kernel: Kernel, scalars: dict[str, int | float]) -> bool:
-    env = {**scalars, **kernel.knob_values}
+    env = kernel.environment(scalars)
     launch = kernel.launch
     assert launch is not None
     threads = 1

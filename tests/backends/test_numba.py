@@ -117,8 +117,8 @@ def test_narrowing_rounds_to_nearest_even(runtime, name):
     got = np.zeros(x.size, f"u{dtype.itemsize}")
     convert([f"f32_to_{name}"], f"f32_to_{name}(x[i])")(x, got)
     with np.errstate(all="ignore"):
-        clipped = np.where(np.isnan(x), x, np.clip(x, -448, 448)) if name == "e4m3" else x  # CUDA saturates e4m3
-        want = clipped.astype(dtype)
+        largest = {"e4m3": 448, "e5m2": 57344}.get(name, np.inf)  # CUDA's constructors of 8-bit floats saturate
+        want = np.where(np.isnan(x), x, np.clip(x, -largest, largest)).astype(dtype)
     nan = np.isnan(want.astype(np.float32))
     assert np.array_equal(got[~nan], want.view(got.dtype)[~nan])
     assert np.isnan(got.view(dtype)[nan].astype(np.float32)).all()

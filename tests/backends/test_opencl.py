@@ -389,3 +389,13 @@ def test_clocks_of_the_profiles_that_have_one():
     assert "%clock64" in emit(kernel, "opencl-nvidia").text
     with pytest.raises(KtcError, match="'clock64' has no counterpart"):
         emit(kernel, "opencl")
+
+
+def test_a_shuffle_of_a_vector_is_refused():
+    from ktc.ir.frontend import load
+
+    body = "__half2 v = y[threadIdx.x]; y[threadIdx.x] = __shfl_xor_sync(0xffffffff, v, 1);"
+    source = f"__global__ void k(__half2* y) {{ {body} }}\nvoid host(__half2* y) {{ k<<<1, 32>>>(y); }}\n"
+    with pytest.raises(KtcError) as e:
+        emit(load(source, name="k.cu"), "opencl-cl30-subgroups")
+    assert e.value.code == "E-BACKEND-WARP" and e.value.loc is not None

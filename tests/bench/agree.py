@@ -2,29 +2,41 @@
 
 The rule is that of ``ktc.search.verification.differential`` without a reference: with u the round-off of the output's
 type and g the source's result, |h - g| <= (4 u + 256 u_f32) (|g| + rms(g)); integers are equal. Outputs are poisoned
-before each launch, so an element left out shows.
+before each launch, so an element left out shows. Where the two are further apart, the source may be the one that is
+off (a sum in one thread): the workload's float64 reference decides, by the rules of ``verification.large``.
 """
 
 from __future__ import annotations
 
+import functools
+import time
 from collections.abc import Mapping
 from typing import Any
+
+from tuning import Made
 
 PIECE = 1 << 25
 """Elements compared at once."""
 
+REFERENCE_ELEMENTS = 1 << 28
+"""Array elements beyond which no float64 reference is computed."""
+
 
 class Judge:
-    """The source's outputs on one set of inputs, to hold candidates against."""
+    """The outputs of the source, ``naive``, on one set of inputs, to hold candidates against."""
 
-    def __init__(self, work: Any, variant: str, naive: Any, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, work: Any, variant: str, naive: Made, runtime: Any, arguments: Mapping[str, Any]) -> None:
         import cupy as cp
+
+        self.work, self.naive, self.runtime = work, naive, runtime
 
         self.roles = {a.name: a.role for a in work.args}
         self.dtypes = {a.name: work.dtype(a, variant or None) for a in work.args}
         self.arguments = dict(arguments)
         self.pristine = {n: arguments[n].copy() for n, r in self.roles.items() if r == "inout"}
-        naive_out = self._outputs(naive)
+        began = time.perf_counter()
+        naive_out = self._outputs(naive.exe)
+        self.seconds = time.perf_counter() - began
         self.expected = {n: v.copy() for n, v in naive_out.items()}
         cp.cuda.runtime.deviceSynchronize()
 
@@ -45,7 +57,44 @@ class Judge:
         got = self._outputs(exe)
         return next((w for n in got if (w := self._compare(n, self.expected[n], got[n]))), "")
 
+    @functools.cached_property
+    def host(self) -> dict[str, Any]:
+        """The arguments before any launch."""
+        import cupy as cp
+
+        start = self.arguments | self.pristine
+        return {n: cp.asnumpy(v) if isinstance(v, cp.ndarray) else v for n, v in start.items()}
+
+    @functools.cached_property
+    def spreads(self) -> Mapping[str, Any]:
+        """How widely the source's outputs spread (see ``ktc.search.verification.moments``)."""
+        from ktc.search.verification.moments import spreads
+
+        return spreads(self.runtime, self.naive.emitted, self.host, list(self.expected))
+
+    @functools.cached_property
+    def reference(self) -> Mapping[str, Any]:
+        elements = sum(v.size for v in self.host.values() if hasattr(v, "size"))
+        return (self.work.reference(self.host) or {}) if elements <= REFERENCE_ELEMENTS else {}
+
     def _compare(self, name: str, want: Any, got: Any) -> str:
+        """'' if ``got`` agrees with ``want``, or is as near the reference."""
+        why = self._difference(name, want, got)
+        if not why or self.dtypes[name] not in ("f16", "f32", "f64"):
+            return why
+        import cupy as cp
+        from ktc.search.agreement import FEW_ELEMENTS
+        from ktc.search.verification.accuracy import lost_accuracy
+        from ktc.search.verification.large import too_far
+
+        h, g, y = cp.asnumpy(got), cp.asnumpy(want), self.reference.get(name)
+        wide = self.spreads.get(name) if h.size < FEW_ELEMENTS else None
+        if y is None and wide is None:
+            return why
+        found = too_far(h, g, y, wide) or (y is not None and lost_accuracy(h, g, y)) or None
+        return f"{name}{list(found.index)}: {found}" if found else ""
+
+    def _difference(self, name: str, want: Any, got: Any) -> str:
         import torch
         from ktc.ir.interp.rounding import UNIT_ROUNDOFF
 

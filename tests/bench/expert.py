@@ -27,10 +27,13 @@ from graphs import Contender, race
 from tuning import Bench, Made, launcher
 
 ROOT = Path(__file__).parents[2]
-COLUMNS = ("kernel", "scenario", "floor", "naive", "torch", "torch.compile", "**ktc**", "of floor", "over naive",
-           "over torch", "over compile")  # fmt: skip
+COLUMNS = ("kernel", "scenario", "floor", "copy", "naive", "torch", "torch.compile", "**ktc**", "of floor", "of copy",
+           "over naive", "over torch", "over compile")  # fmt: skip
 FINALISTS = 4
 """Tuned configurations of a scenario that enter the interleaved race."""
+
+SLOW = 0.1
+"""Seconds of a launch beyond which the source is timed by that launch alone."""
 
 
 def main() -> None:
@@ -48,7 +51,7 @@ def main() -> None:
         rows = [json.loads(x) for path in a.table for x in path.read_text().splitlines()]
         a.out.write_text(table(rows))
         return
-    from serving import copy_bandwidth
+    from copying import copy_bandwidth
 
     bench, bandwidth = Bench(), copy_bandwidth()
     print(f"copy bandwidth {bandwidth / 1e12:.3f} TB/s", flush=True)
@@ -66,45 +69,37 @@ def main() -> None:
 
 def contest(bench: Bench, entry: Entry, a: argparse.Namespace, bandwidth: float):
     """One row a tuned or held-out scenario of ``entry``."""
-    from ktc.ir.workload import Workload
+    from ktc.ir.workload import Scenario, Workload
+    from ktc.search.verification.sizes import runnable
     from serving import buffer_sets
 
     work = Workload.load(ROOT / "kernels" / entry.folder)
     committed = [s.read_text().strip() for s in sorted(work.path.parent.glob("expert*.ktp"))]
-    naive = bench.build(work, entry.variant, [""])[0]
+    naive, *built = bench.build(work, entry.variant, ["", *dict.fromkeys(committed)])
     known: dict[str, str] = {}
     largest = max((s for s in work.scenarios if s.tuned), key=lambda s: moved(work, entry, s.sizes))
-    for scenario in work.scenarios:
-        if not (scenario.tuned or scenario.heldout):
-            continue
+    scenarios = [s for s in work.scenarios if s.tuned or s.heldout]
+    for scenario in (*scenarios, *(Scenario(name, dict(sizes), weight=0.0) for name, sizes in entry.beyond)):
         if a.scenarios and not any(s in scenario.name for s in a.scenarios):
             continue
         sets = buffer_sets(work, scenario.sizes, entry.variant)
-        found = bench.build(work, entry.variant, _fitting(work, entry.variant, committed, scenario.sizes))
-        if a.tune and not scenario.heldout:
+        found = [m for m in built if runnable(m.kernel, work, scenario.sizes)]
+        if a.tune and scenario.tuned:
             templates = [t for t in entry.templates if not a.templates or any(s in t for s in a.templates)]
             found = _tuned(bench, entry, work, templates, scenario.sizes, sets, a.tune)[:FINALISTS] + found
-        judge = Judge(work, entry.variant, naive.exe, sets[0])
+        judge = Judge(work, entry.variant, naive, bench.runtime, sets[0])
         found = [m for m in found if _verified(bench, work, entry.variant, naive, m, judge, known)]
+        count, seconds = moved(work, entry, scenario.sizes), judge.seconds
         del judge
-        row = _race(entry, work, scenario, naive, found, sets)
-        count = moved(work, entry, scenario.sizes)
+        row = _race(entry, scenario, naive, found, sets, count if entry.unit == "bytes" else 0.0, seconds)
         row |= {"floor": count / bandwidth if entry.unit == "bytes" else None, "work": count, "target": entry.target,
                 "unit": entry.unit, "device": device(), "bandwidth": bandwidth}  # fmt: skip
-        if a.write and found and row["script"] and not scenario.heldout:
+        if a.write and found and row["script"] and scenario.tuned:
             name = "expert.ktp" if scenario is largest else f"expert-{scenario.name}.ktp"
             to = a.write / "kernels" / entry.folder / name
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_text(_pretty(row["script"]))
         yield row
-
-
-def _fitting(work: Any, variant: str, scripts: list[str], sizes: Mapping[str, int]) -> list[str]:
-    """Scripts whose assumptions hold for ``sizes``: elsewhere the launcher would run the source."""
-    from ktc.search.verification.sizes import runnable
-    from tuning import lowered_kernel
-
-    return [s for s in dict.fromkeys(scripts) if runnable(lowered_kernel(work, variant, s), work, sizes)]
 
 
 def _tuned(
@@ -128,7 +123,7 @@ def _tuned(
 
 def _verified(bench: Bench, work: Any, variant: str, naive: Made, m: Made, judge: Judge, known: dict[str, str]) -> bool:
     """Whether the device agrees that ``m`` does what the source does: at awkward sizes, then at this one."""
-    from ktc.search.gate import differential
+    from ktc.search.verification import differential
 
     if m.script not in known:
         both = (naive.exe, m.exe)
@@ -142,11 +137,16 @@ def _verified(bench: Bench, work: Any, variant: str, naive: Made, m: Made, judge
     return not why
 
 
-def _race(entry: Entry, work: Any, scenario: Any, naive: Made, found: list[Made], sets: Any) -> dict[str, Any]:
-    """Seconds of every contender, by name; ``ktc`` is the fastest script."""
+def _race(
+    entry: Entry, scenario: Any, naive: Made, found: list[Made], sets: Any, count: float, seconds: float
+) -> dict[str, Any]:
+    """Seconds of every contender, by name; ``ktc`` is the fastest script. ``count``: bytes that a copy is to move;
+    ``seconds``: of one launch of the source."""
+    from copying import copies
     from serving import as_tensors
 
-    contenders = [Contender("naive", launcher(naive), sets)]
+    plain = copies(count) if count else []
+    contenders = [*plain, *([Contender("naive", launcher(naive), sets)] if seconds < SLOW else [])]
     scripts = [Contender(m.script, launcher(m), sets) for m in found]
     contenders += scripts
     tensors = [as_tensors(s) for s in sets]
@@ -159,10 +159,12 @@ def _race(entry: Entry, work: Any, scenario: Any, naive: Made, found: list[Made]
         except Exception as e:
             print(f"  {entry.name} {scenario.name}: {c.name}: {type(e).__name__}: {str(e)[:300]}", flush=True)
     race(captured, capture=False)
-    times = {c.name: c.time for c in captured if c not in scripts}
+    times = {c.name: c.time for c in captured if c not in scripts and c not in plain}
+    times |= {} if seconds < SLOW else {"naive": seconds}
     best = min((c for c in scripts if c.samples), key=lambda c: c.time, default=None)
+    copied = min((c.time for c in plain if c.samples), default=None)
     return {"kernel": entry.name, "scenario": scenario.name, "heldout": scenario.heldout, "times": times,
-            "ktc": best.time if best else None, "script": best.name if best else ""}  # fmt: skip
+            "copy": copied, "ktc": best.time if best else None, "script": best.name if best else ""}  # fmt: skip
 
 
 def rival(name: str, sizes: Mapping[str, int]) -> Any:
@@ -227,8 +229,16 @@ def line(r: Mapping[str, Any]) -> str:
     if r["ktc"] is None:
         return f"{r['kernel']} {r['scenario']}: no script; {us}"
     ratios = {n: f"{t / r['ktc']:.2f}x" for n, t in r["times"].items()}
-    of = f"{100 * r['floor'] / r['ktc']:.0f}% of the floor" if r["floor"] else f"{r['work'] / r['ktc'] / 1e12:.1f} T/s"
+    of = (
+        f"{100 * r['floor'] / r['ktc']:.0f}% of the floor, {_of_copy(r)} of a copy"
+        if r["floor"]
+        else f"{r['work'] / r['ktc'] / 1e12:.1f} T/s"
+    )
     return f"{r['kernel']} {r['scenario']}: ktc {r['ktc'] * 1e6:.2f} us, {of}; {us} {ratios}\n    {r['script']}"
+
+
+def _of_copy(r: Mapping[str, Any]) -> str:
+    return f"{100 * r['copy'] / r['ktc']:.0f} %" if r.get("copy") and r["ktc"] else "–"
 
 
 def device() -> str:
@@ -246,8 +256,10 @@ def table(rows: list[dict[str, Any]]) -> str:
         f"{names}, {datetime.date.today().isoformat()}. Device time per launch in µs: graph replay over buffers",
         "larger than the L2, all contenders of a row interleaved in one process, medians. *Floor*: every byte that the",
         "source reads read once and every byte it writes written once, at the copy bandwidth measured in the same run",
-        f"({', '.join(f'{x:.2f}' for x in rates)} TB/s); for matrix products the rate in Tflop/s. *ktc*: the fastest",
-        "script beside the kernel (`expert*.ktp`), verified on this device against the source in the same run.",
+        f"({', '.join(f'{x:.2f}' for x in rates)} TB/s); for matrix products the rate in Tflop/s. *Copy*: a copy that",
+        "moves as many bytes, timed beside the others: it is bound by the same latencies, which the floor leaves out.",
+        "*ktc*: the fastest script beside the kernel (`expert*.ktp`), verified on this device against the source in",
+        "the same run.",
         "Regenerate with `python tests/bench/expert.py`.",
         "",
         f"| {' | '.join(COLUMNS)} |",
@@ -263,8 +275,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         over = ["–" if k is None or x is None else f"{x / k:.2f}x" for x in (t.get("naive"), eager, compiled)]
         of = "–" if k is None else f"{100 * r['floor'] / k:.0f} %" if r["floor"] else f"{r['work'] / k / 1e12:.1f} T/s"
         held = " (held out)" if r["heldout"] else ""
-        cells = [r["kernel"], r["scenario"] + held, cell(r["floor"]), cell(t.get("naive")), cell(eager), cell(compiled),
-                 f"**{cell(k)}**", of, *over]  # fmt: skip
+        cells = [r["kernel"], r["scenario"] + held, cell(r["floor"]), cell(r.get("copy")), cell(t.get("naive")),
+                 cell(eager), cell(compiled), f"**{cell(k)}**", of, _of_copy(r), *over]  # fmt: skip
         out.append("| " + " | ".join(cells) + " |")
     return "\n".join(out) + "\n"
 

@@ -20,7 +20,7 @@ from ktc.ir.workload import Workload
 from ktc.passes.language import parse_script
 from ktc.passes.lowering import materialise
 from ktc.passes.pipeline import apply_script
-from ktc.search.gate import verify
+from ktc.search.verification import verify
 
 SCRIPTS = {
     "silu_and_mul": "raise | distribute{loop=idx map=[vec $V, thread.x $T, unroll $U]}",

@@ -73,19 +73,27 @@ def _prepare_file(out: Path, path: str, tree: Any, options: Any) -> None:
     for kernel, args in found:
         instance = f"{kernel.name}<{', '.join(args)}>" if args else ""
         cubin = out / f"{stem}__{kernel.name}.cubin"
-        with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder, "original.cu")
-            tail = f"\ntemplate decltype({instance}) {instance};\n" if instance else ""
-            source.write_text(HEADERS + STUBS + device_part(unit.source.text) + tail, encoding="utf-8")
-            command = ["nvcc", "-cubin", "-arch=sm_90", "-w", str(source), "-o", str(cubin)]
-            done = subprocess.run(command, capture_output=True, timeout=120)
-        if done.returncode:
-            why = [x for x in done.stderr.decode(errors="replace").splitlines() if "error" in x][:1]
+        if why := compile_original(unit.source.text, instance, cubin):
             print(f"{path}: nvcc refuses the original: {why}", flush=True)
             if not instance:
                 return
             continue
         _prepare_kernel(out, cubin, kernel, args)
+
+
+def compile_original(text: str, instance: str, cubin: Path) -> str:
+    """Compile the device code of ``text`` (preprocessed), ``instance`` of its template if not '', for sm_90 into
+    ``cubin``; '' or the compiler's first error."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "original.cu")
+        tail = f"\nvoid *instance() {{ return (void *)&{instance}; }}\n" if instance else ""
+        source.write_text(HEADERS + STUBS + device_part(text) + tail, encoding="utf-8")
+        command = ["nvcc", "-cubin", "-arch=sm_90", "-w", "-std=c++17", str(source), "-o", str(cubin)]
+        done = subprocess.run(command, capture_output=True, timeout=120)
+    if not done.returncode:
+        return ""
+    lines = done.stderr.decode(errors="replace").splitlines()
+    return next((x for x in lines if "error" in x), f"exit status {done.returncode}")
 
 
 HEADERS = "".join(f"#include <{h}>\n" for h in (
@@ -136,7 +144,7 @@ def device_part(text: str) -> str:
 def _prepare_kernel(out: Path, cubin: Path, kernel: Any, args: list[str]) -> None:
     from ktc.api import Program
 
-    entry = _entry(cubin, kernel.name, args)
+    entry = entry_of(cubin, kernel.name, args)
     if entry is None:
         return
     emitted = {}
@@ -150,7 +158,7 @@ def _prepare_kernel(out: Path, cubin: Path, kernel: Any, args: list[str]) -> Non
         (out / f"{cubin.stem}__{kernel.name}.pkl").write_bytes(pickle.dumps(data))
 
 
-def _entry(cubin: Path, name: str, args: list[str]) -> str | None:
+def entry_of(cubin: Path, name: str, args: list[str]) -> str | None:
     """The mangled name of kernel ``name``; of several instances, the one whose arguments read like ``args``."""
     listing = subprocess.run(["readelf", "-sW", cubin], capture_output=True, text=True).stdout
     symbols = [w[-1] for w in map(str.split, listing.splitlines()) if len(w) > 7 and w[3] == "FUNC"]

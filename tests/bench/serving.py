@@ -47,6 +47,8 @@ def main() -> None:
         for scenario in report["scenarios"]:
             rows.append(contest(name, folder, scenario))
             print(json.dumps(rows[-1]), flush=True)
+    from copying import copy_bandwidth
+
     a.out.write_text(table(rows, copy_bandwidth(), a))
     print(a.out.read_text())
 
@@ -121,7 +123,7 @@ def ktc_launcher(work: Any, script: str, knobs: Mapping[str, int]) -> Any:
     function = compiled(code.text, code.entry)
 
     def launch(a: Mapping[str, Any]) -> None:
-        env = {**{k: v for k, v in a.items() if isinstance(v, int)}, **kernel.knob_values}
+        env = kernel.environment({k: v for k, v in a.items() if isinstance(v, int)})
         assert kernel.launch is not None
         grid, block = (tuple(int(evaluate(e, env)) for e in g) for g in (kernel.launch.grid, kernel.launch.block))  # type: ignore[arg-type]
         shared = int(evaluate(kernel.launch.dynamic_shared, env) or 0) if kernel.launch.dynamic_shared else 0
@@ -186,36 +188,6 @@ def torch_launcher(name: str) -> Any:
 
     torch._dynamo.reset()
     return torch.compile(torch_functions()[name], dynamic=False)
-
-
-def copy_bandwidth() -> float:
-    """Bytes read plus written per second of the best of several 16-byte copies of 1 GiB: the measured ceiling."""
-    import cupy as cp
-
-    text = """template <int U> __device__ void copy(float4* out, const float4* in, long long n) {
-      const long long i = (long long)blockIdx.x * blockDim.x * U + threadIdx.x;
-      float4 v[U];
-      #pragma unroll
-      for (int k = 0; k < U; ++k) if (i + k * blockDim.x < n) v[k] = in[i + k * blockDim.x];
-      #pragma unroll
-      for (int k = 0; k < U; ++k) if (i + k * blockDim.x < n) out[i + k * blockDim.x] = v[k];
-    }
-    extern "C" __global__ void copy1(float4* o, const float4* i, long long n) { copy<1>(o, i, n); }
-    extern "C" __global__ void copy4(float4* o, const float4* i, long long n) { copy<4>(o, i, n); }
-    """
-    n = (1 << 30) // 16
-    x, y = cp.zeros(1 << 30, cp.uint8), cp.zeros(1 << 30, cp.uint8)
-    contenders = []
-    for entry, unroll in (("copy1", 1), ("copy4", 4)):
-        for threads in (256, 512, 1024):
-            f, blocks = compiled(text, entry), -(-n // (threads * unroll))
-
-            def go(s: Any, f: Any = f, blocks: int = blocks, threads: int = threads) -> None:
-                _launch(f, (blocks, 1, 1), (threads, 1, 1), [y, x, n], 0)
-
-            contenders.append(Contender(entry, go, [None]))
-    race(contenders, 10)
-    return 2.0 * (1 << 30) / min(c.time for c in contenders)
 
 
 def table(rows: list[dict[str, Any]], bandwidth: float, a: argparse.Namespace) -> str:

@@ -1,4 +1,4 @@
-"""Finding good knobs for a script quickly: many configurations compiled in parallel, each timed briefly.
+"""Finding good knobs for a script quickly: many configurations lowered and compiled in parallel, each timed briefly.
 
 The contest of ``expert.py`` needs winners within seconds, not the optimiser's ledgers and workers; what it finds is
 verified and raced afterwards.
@@ -6,11 +6,14 @@ verified and raced afterwards.
 
 from __future__ import annotations
 
+import functools
+import multiprocessing
 import random
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from graphs import Contender
@@ -33,6 +36,8 @@ class Bench:
     def __init__(self, jobs: int = 12) -> None:
         from ktc.backends.runtimes import open_runtime
 
+        self.lowering = ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"))
+        list(self.lowering.map(abs, range(jobs)))  # all processes start before CUDA does
         self.runtime = open_runtime("cuda")
         self.pool = ThreadPoolExecutor(jobs)
         self._known: dict[tuple[str, str], Any] = {}
@@ -70,12 +75,8 @@ class Bench:
 
     def build(self, work: Any, variant: str, scripts: Sequence[str]) -> list[Made]:
         """What compiles of ``scripts`` (knobs bound; '' is the kernel as it is)."""
-        from ktc.backends import emit
-
-        made = []
-        for script in scripts:
-            kernel = lowered_kernel(work, variant, script)
-            made.append(Made(script, kernel, emit(kernel, "cuda"), None))
+        lowered = self.lowering.map(_emitted, [work.path] * len(scripts), [variant] * len(scripts), scripts)
+        made = [Made(script, emitted.kernel, emitted, None) for script, emitted in zip(scripts, lowered)]
         for m, exe in zip(made, self.pool.map(lambda m: self.compile(m.emitted), made)):
             m.exe = exe
         for m in made:
@@ -121,6 +122,23 @@ def lowered_kernel(work: Any, variant: str, script: str) -> Any:
             raise ValueError(f"{work.kernel_name}: {applied.refused}")
         kernel = bind(applied.kernel, {})
     return materialise(kernel)
+
+
+@functools.cache
+def _workload(path: Path) -> Any:
+    from ktc.ir.workload import Workload
+
+    return Workload.load(path)
+
+
+def _emitted(path: Path, variant: str, script: str) -> Any:
+    """The CUDA code of a script, made in a process of its own."""
+    from ktc.backends import emit
+
+    try:
+        return emit(lowered_kernel(_workload(path), variant, script), "cuda")
+    except Exception as e:
+        raise ValueError(f"{script}: {e}") from None  # an exception with data of its own does not travel
 
 
 def bound(script: str, knobs: Mapping[str, int]) -> str:

@@ -18,8 +18,10 @@ LOST: list[int] = []
 """The chunk on which this process lost its device, if it did."""
 
 
-def chunk(seed: int, cases: int, backends: tuple[str, ...], every: int) -> tuple[Counter, str]:
-    """``cases`` cases of one seed: how they ended, and the smallest failing one ('' if none failed)."""
+def chunk(
+    seed: int, cases: int, backends: tuple[str, ...] = (), every: int = 1, shrink: bool = True
+) -> tuple[Counter, str]:
+    """``cases`` cases of one seed: how they ended, and a failing one ('' if none failed), made small if ``shrink``."""
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis import seed as seeded
     from hypothesis import strategies as st
@@ -28,13 +30,14 @@ def chunk(seed: int, cases: int, backends: tuple[str, ...], every: int) -> tuple
     from .devices import Lost
 
     counts: Counter = Counter()
+    phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     if LOST:
         return Counter({"not run: an earlier case of this process broke the device": cases}), ""
 
     @seeded(seed)
     @settings(
         max_examples=cases, deadline=None, database=None, suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink), report_multiple_bugs=False, print_blob=False,
+        phases=phases, report_multiple_bugs=False, print_blob=False,
     )  # fmt: skip
     @given(st.data())
     def one(data: st.DataObject) -> None:
@@ -61,6 +64,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="start no chunk after so long")
     parser.add_argument("--backends", default="", help="numba,opencl:Portable,cuda,hip,opencl:NVIDIA")
     parser.add_argument("--every", type=int, default=1, help="of how many compared cases one is run on the backends")
+    parser.add_argument("--unshrunk", action="store_true", help="print what fails as drawn: its seed makes it again")
     args = parser.parse_args()
     backends = tuple(b for b in args.backends.split(",") if b)
     started, total, failures = time.monotonic(), Counter(), []
@@ -68,7 +72,7 @@ def main() -> int:
     with ProcessPoolExecutor(args.jobs) as pool:
         waiting, running = iter(seeds), set()
         for s in waiting:
-            running.add(pool.submit(chunk, s, min(args.chunk, args.cases), backends, args.every))
+            running.add(pool.submit(chunk, s, min(args.chunk, args.cases), backends, args.every, not args.unshrunk))
             if len(running) < 2 * args.jobs:
                 continue
             running = _collect(running, total, failures)
@@ -87,7 +91,7 @@ def _collect(running: set, total: Counter, failures: list[str]) -> set:
     if failure:
         failures.append(failure)
         print(f"---- {failure}", flush=True)
-    if total["drawn"] // 5000 > (total["drawn"] - counts["drawn"]) // 5000:
+    if total["drawn"] // 500 > (total["drawn"] - counts["drawn"]) // 500:
         print(json.dumps({**total, "failures": len(failures)}), file=sys.stderr, flush=True)
     return running - {done}
 

@@ -22,9 +22,12 @@ from ktc.passes.lowering import materialise
 from ktc.passes.pipeline import apply_script
 from ktc.search.mutation.scripts import Pick, random_knobs, random_script
 from ktc.search.verification.parse_back import parse_back, read_back
+from ktc.search.verification.sweeps import in_step
 
 from .devices import check_on
+from .openings import opened
 from .parallel_kernels import parallel_kernel
+from .shaped_kernels import shaped
 from .spmd_kernels import spmd_source
 
 LOWERED = ("E-LOWER", "E-KNOB")
@@ -54,32 +57,38 @@ class Case:
 
 def draw(pick: Pick) -> Case:
     """A random case."""
-    if pick((True, True, False)):
+    sizes = None
+    form = pick(("parallel", "spmd", "shaped"))
+    if form == "parallel":
         before = parallel_kernel(pick)
-        now = before
-    else:
+    elif form == "spmd":
         before = load(spmd_source(pick))
-        now = before
-        if pick((True, True, True, False)):
-            now = apply_script(now, parse_script("raise")).kernel
-    now = random_script(now, pick, without=frozenset({"fast-math"}))
+    else:
+        form, before, sizes = shaped(pick)
+    now = before
+    if form != "parallel" and pick((True, True, True, False)):
+        now = apply_script(now, parse_script("raise")).kernel
+    if form == "parallel" or "raise" in now.trace:
+        now = opened(now, pick, form) if pick((True, False)) else now
+    now = random_script(now, pick, most=pick((1, 3, 6)), without=frozenset({"fast-math"}), tries=pick((1, 8)))
     try:
         after = random_knobs(now, pick)
     except KtcError:  # no knobs satisfy the script's constraints
         after = before
-    sizes = {"n": pick((1, 2, 3, 5)), "m": pick((1, 3, 8, 16, 33, 64, 100))}
+    sizes = sizes or {"n": pick((1, 2, 3, 5)), "m": pick((1, 3, 8, 16, 33, 64, 100))}
     return Case(before, after, sizes, pick(TARGETS))
 
 
 def arguments(kernel: Kernel, sizes: dict[str, int]) -> dict[str, object]:
     """Small non-zero integers in every buffer, each large enough for what the generators make."""
     rng = np.random.default_rng(sizes["n"] * 1000 + sizes["m"])
-    elements = sizes["n"] * max(sizes["m"], 64)
+    elements = sizes["n"] * sizes["m"]
+    more = elements if kernel.repeat else sizes["n"] * max(sizes["m"], 64)  # what is swapped has to be written whole
     out: dict[str, object] = dict(sizes)
     for p in kernel.params:
         if isinstance(p.sym.type, Ptr):
             dtype = numpy_dtype(scalar_of(p.sym.type).name)
-            count = sizes["n"] * sizes["m"] if p.sym.name in ("a", "b") else elements
+            count = elements if p.sym.name in ("a", "b") else more
             values = rng.integers(1, 5, count) * rng.choice([-1, 1], count)
             out[p.sym.name] = values.astype(dtype)
     return out
@@ -110,8 +119,12 @@ def check(case: Case, counts: Counter, backends: Sequence[str] = (), every: int 
     if not all(f is None or f for f in facts):
         counts["guarded out"] += 1
         return None
+    before = in_step(case.before, lowered)
+    if before is None:
+        raise Wrong(f"the sweeps of a launch are no whole number of the source's\n{case}")
+    args = arguments(before, case.sizes)
     try:
-        found = equivalent(case.before, lowered, [arguments(case.before, case.sizes)])
+        found = equivalent(before, lowered, [args])
     except KtcError as e:
         if e.code != "E-INTERP-UNSUPPORTED":
             raise
@@ -125,20 +138,21 @@ def check(case: Case, counts: Counter, backends: Sequence[str] = (), every: int 
     counts["compared"] += 1
     if counts["compared"] % every == 0:
         for backend in backends:
-            why = check_on(backend, case.before, lowered, arguments(case.before, case.sizes), counts)
+            why = check_on(backend, before, lowered, args, counts)
             if why:
                 raise Wrong(f"{why}\n{case}\n{print_kernel(lowered)}")
     text = parse_back(lowered, case.target)
     counts[f"{case.target} text: {text.status}"] += 1
     if text.status == "fail":  # another form: it has to compute the same, as in the verification ladder
         read = read_back(emit(lowered, case.target))
-        args = [arguments(case.before, case.sizes)]
+        if lowered.repeat is not None:  # a matter of the host: no text says it
+            read = read.with_(repeat=lowered.repeat)
         try:
-            found = equivalent(case.before, read, args)
+            found = equivalent(before, read, [args])
         except KtcError as e:  # a constant spelled by its bits has no meaning in the exact domains
             if e.code != "E-INTERP-UNSUPPORTED":
                 raise
-            found = equivalent(case.before, read, args, ("float",))
+            found = equivalent(before, read, [args], ("float",))
         if found is not None:
             raise Wrong(f"{text.detail}\nwhat was read back differs: {found}\n{case}\n{print_kernel(lowered)}")
         counts[f"{case.target} text: equal when run"] += 1

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from string import Template
 
+from .spmd_more import MORE, MORE_INTEGER
+
 HEAD = (
     "__global__ void fuzz(const $T* __restrict__ a, const $T* __restrict__ b, $T* __restrict__ out0, int m, int n) {\n"
 )
@@ -208,16 +210,17 @@ INTEGER: dict[str, tuple[tuple[str, str], str]] = {
   if (t == 0) out0[r] = at[0] * 7 + s[0];"""),
 }  # fmt: skip
 
-JOINS = {"float": {"+": ("add", "0"), "max": ("fmaxf", "-100000.0f"), "min": ("fminf", "60.0f")},
+JOINS = {"double": {"+": ("add", "0"), "max": ("fmax", "-100000.0"), "min": ("fmin", "60.0")},
+         "float": {"+": ("add", "0"), "max": ("fmaxf", "-100000.0f"), "min": ("fminf", "60.0f")},
          "int": {"+": ("add", "0"), "max": ("max", "-100000"), "min": ("min", "60")}}  # fmt: skip
 ADD = "__device__ inline $T add($T x, $T y) { return x + y; }\n"
 
 
 def idiom_source(pick, elem: str, block: int, value: str) -> str:  # type: ignore[no-untyped-def]
     """One of the table, complete with its launch."""
-    table = {**IDIOMS, **INTEGER} if elem == "int" else IDIOMS
+    table = {**IDIOMS, **MORE, **(INTEGER | MORE_INTEGER if elem == "int" else {})}
     (grid, size), body = table[pick(tuple(table))]
     join, zero = JOINS[elem][pick(("+", "max", "min"))]
-    words = {"T": elem, "B": str(block), "V": f"({value})", "JOIN": join, "ZERO": zero}
+    words = {"T": elem, "T4": f"{elem}4", "B": str(block), "V": f"({value})", "JOIN": join, "ZERO": zero}
     text = (ADD + HEAD + body.strip("\n") + "\n" + TAIL).replace("$GRID", grid).replace("$BLOCK", size)
     return Template(text).substitute(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -80,14 +81,15 @@ JOINS = {
 }
 
 
+FUNCTIONS = {"float": "f", "double": ""}
+"""The suffix of the C library's functions of an element type."""
+
+
 def expression(pick: Pick, depth: int, elem: str) -> str:
     """A C expression over ``a``, ``b``, ``i``, ``n``, ``m`` of type ``elem``, in bounds for 0 <= i < n m."""
     if depth <= 0:
-        suffix = "f" if elem == "float" else ""
-        one = "1.5f" if elem == "float" else "3"
-        return str(
-            pick(("a[i]", "b[i]", "a[n * m - 1 - i]", one, f"({elem})(i % 5)", f"2.0{suffix}" if suffix else "2"))
-        )
+        one, two = {"float": ("1.5f", "2.0f"), "double": ("1.5", "2.0")}.get(elem, ("3", "2"))
+        return str(pick(("a[i]", "b[i]", "a[n * m - 1 - i]", one, f"({elem})(i % 5)", two)))
     x, y = expression(pick, depth - 1, elem), expression(pick, depth - 1, elem)
     form = pick(
         (
@@ -101,12 +103,18 @@ def expression(pick: Pick, depth: int, elem: str) -> str:
         )
     )
     text = form.format(x=x, y=y)
-    return text.replace("max(", "fmaxf(").replace("min(", "fminf(") if elem == "float" else text
+    return _typed(text, elem)
+
+
+def _typed(text: str, elem: str) -> str:
+    """``max`` and ``min`` as C calls them for ``elem``."""
+    f = FUNCTIONS.get(elem)
+    return re.sub(r"\b(max|min)\(", rf"f\1{f}(", text) if f is not None else text
 
 
 def spmd_source(pick: Pick) -> str:
     """CUDA C++ with one kernel ``fuzz(a, b, out0, m, n)`` and its launch."""
-    elem, block = pick(("float", "int")), pick((32, 64, 128))
+    elem, block = pick(("float", "int", "float", "int", "double")), pick((32, 64, 128))
     fill = {"T": elem, "B": block, "value": expression(pick, pick((0, 1, 2)), elem)}
     kind = pick(("guarded", "rows", "reduced", "idiom", "idiom"))
     if kind == "idiom":
@@ -114,8 +122,8 @@ def spmd_source(pick: Pick) -> str:
     if kind == "reduced":
         op = pick(tuple(JOINS))
         step, join, zero = (t.format(**fill) for t in JOINS[op])
-        if elem == "float":
-            step, join = step.replace("max(", "fmaxf(", 1), join.replace("max(", "fmaxf(", 1)
+        if op == "max" and elem in FUNCTIONS:
+            step, join = (_typed(s, elem) for s in (step, join))
         tree = pick(TREES).format(**fill, join=join)
         return REDUCED.format(**fill, step=step, tree=tree, zero=zero)
     body = pick(GUARDED if kind == "guarded" else ROWS).format(**fill)

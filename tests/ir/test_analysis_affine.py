@@ -3,16 +3,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ktc.ir.analysis.affine import (
-    coefficient,
-    is_unit_stride,
-    linear_form,
-    multiple_of,
-    polynomial,
-    remainder,
-    same_value,
-    strip_casts,
-)  # fmt: skip
+from ktc.ir.analysis.affine import coefficient, is_unit_stride, linear_form, remainder
+from ktc.ir.analysis.polynomial import multiple_of, polynomial, same_value, strip_casts  # fmt: skip
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.nodes import Binary, Cast, Const, HwIndex, Knob, Load, Unary, Var, fresh, i32
 from ktc.ir.types import F32, I32, I64, U32, Ptr

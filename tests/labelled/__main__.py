@@ -1,4 +1,4 @@
-"""``python -m tests.labelled DIR --suite gpuverify|indigo|oclgrind``: recall and false alarms of the sanitizer.
+"""``python -m tests.labelled DIR --suite faial|gpuverify|indigo|oclgrind``: recall and false alarms of the sanitizer.
 
 Prints the cases that are missed, falsely alarmed or unsupported, and a summary; exit code 1 if anything is wrong.
 """
@@ -15,12 +15,12 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from . import gpuverify, indigo, oclgrind
+from . import faial, gpuverify, indigo, oclgrind
 from .case import Case
 from .execute import Outcome, execute
 from .report import summary
 
-SUITES: dict[str, Any] = {"gpuverify": gpuverify, "indigo": indigo, "oclgrind": oclgrind}
+SUITES: dict[str, Any] = {"faial": faial, "gpuverify": gpuverify, "indigo": indigo, "oclgrind": oclgrind}
 
 
 class _Late(Exception):

@@ -13,6 +13,7 @@ FAULTS = {
     "race": ("race",),
     "divergence": ("barrier-divergence", "warp-divergence"),
     "out-of-bounds": ("out-of-bounds",),
+    "null pointer": ("out-of-bounds", "trap"),
     "assertion": ("trap",),
     "uninitialised": ("uninitialised",),
     "misaligned": ("misaligned",),

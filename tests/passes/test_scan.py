@@ -121,5 +121,5 @@ def test_refusals(levels: str, body: str, script: str, code: str) -> None:
 
 
 def test_a_warp_that_forgets_the_warps_before_it_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scans._Tiles, "from_warps", lambda self: ())
+    monkeypatch.setattr(scans.Tiles, "from_warps", lambda self: ())
     assert differs(ROWS, applied(ROWS, "scan{loop=i map=[thread.x 64, seq]}"), [{"rows": 1, "cols": 64}]) is not None

@@ -159,3 +159,25 @@ def test_a_forgotten_start_value_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(grid_reduce, "simplify", lambda e: grid_reduce.identity("+", e.type) if e.type.is_float else e)
     wrong = applied(COLUMNS, "split-reduction{loop=i map=[thread.y 2, block.y 2, seq]}")
     assert differs(COLUMNS, wrong, [{"n": 5, "d": 8}]) is not None
+
+
+FROM_MEMORY = parse_kernel("""\
+kernel most(out: f32* restrict, x: f32 const* restrict, n: i32, d: i32)
+  par i in 0..n @ [thread.x 8, block.x]
+    var m: f32 = x[i * d]
+    for j in 0..d
+      m = max(m, x[i * d + j])
+    out[i * d] = m
+""")
+
+
+@pytest.mark.parametrize("levels", ["[thread.y 4, seq]", "[thread.y 4, block.y 2, seq]"])
+@pytest.mark.parametrize("rows", ["[thread.x 8, block.x]", "[vec 4, thread.x 8, block.x]"])
+def test_a_start_from_memory_is_not_read_past_the_last_row(rows: str, levels: str) -> None:
+    script = f"distribute{{loop=i map={rows}}} | split-reduction{{loop=j map={levels}}}"
+    lowered = materialise(bind(applied(FROM_MEMORY, script), {}))
+    for n, d in ((1, 1), (3, 7), (33, 5)):
+        x = np.arange(n * d, dtype=np.float32)[::-1].copy()
+        result = run(lowered, {"out": np.zeros(n * d, np.float32), "x": x, "n": n, "d": d})
+        assert not [str(f) for f in result.findings if f.kind == "out-of-bounds"]
+        assert np.array_equal(result.outputs["out"].reshape(n, d)[:, 0], x.reshape(n, d).max(1))

@@ -17,7 +17,7 @@ from ktc.ir.workload import Workload
 from ktc.passes import temporal_block
 from ktc.passes.lowering import materialise
 from ktc.passes.stencils import merged
-from ktc.search.gate import verify
+from ktc.search.verification import verify
 
 LINE = parse_kernel("""\
 kernel sweep(b: f32* restrict, a: f32 const* restrict, n: i32)

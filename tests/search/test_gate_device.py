@@ -11,7 +11,7 @@ from ktc.backends import emit
 from ktc.backends.base import Runtime
 from ktc.backends.runtimes import open_runtime
 from ktc.ir.diagnostics import KtcError
-from ktc.search.gate import Verdict, differential
+from ktc.search.verification import Verdict, differential
 from test_gate import COPY_PLAIN
 
 

@@ -26,7 +26,7 @@ from ktc.ir.nodes import (
 from ktc.ir.text import canonical
 from ktc.ir.types import Ptr, Scalar
 from ktc.ir.walk import keep, map_body
-from ktc.search.gate import verify
+from ktc.search.verification import verify
 from test_gate import COPY_PLAIN, reordered
 
 

@@ -63,3 +63,13 @@ def test_what_a_worker_may_write_to_is_its_own(tmp_path: Path) -> None:
     assert tmp_path in folders and Path("/dev") in folders
     assert Path.home() not in folders and Path.cwd() not in folders
     assert "Landlock" in sandbox.describe()
+
+
+def test_a_worker_of_a_user_without_caches_makes_them_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fresh account has no ``~/.cache``; confined, the worker could not make it."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba" / "deep"))
+    folders = sandbox.writable_folders(tmp_path)
+    assert tmp_path / "home" / ".cache" in folders
+    assert tmp_path / "numba" / "deep" in folders

@@ -33,6 +33,14 @@ template <class T, unsigned long N> struct array {
   __device__ void fill(T v) { for (unsigned long i = 0; i < N; ++i) elements[i] = v; }
 };
 
+template <unsigned long Size, unsigned long Alignment = 16> struct aligned_storage {
+  struct type {
+    alignas(Alignment) unsigned char data[Size];
+  };
+};
+template <unsigned long Size, unsigned long Alignment = 16>
+using aligned_storage_t = typename aligned_storage<Size, Alignment>::type;
+
 template <class T = void> struct plus { __device__ T operator()(T a, T b) const { return a + b; } };
 template <class T = void> struct minus { __device__ T operator()(T a, T b) const { return a - b; } };
 template <class T = void> struct multiplies { __device__ T operator()(T a, T b) const { return a * b; } };

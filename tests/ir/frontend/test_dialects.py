@@ -231,3 +231,32 @@ def test_an_atomic_through_a_pointer_to_one_of_two_buffers_is_refused() -> None:
     with pytest.raises(KtcError) as e:
         load(text, name="k.cl")
     assert e.value.code == "E-UNSUPPORTED-POINTER" and e.value.loc is not None and e.value.loc.line == 4
+
+
+@pytest.mark.parametrize("name", ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong"))
+def test_saturating_sums_at_the_ends_of_each_type(name: str) -> None:
+    bits = {"char": 8, "short": 16, "int": 32, "long": 64}[name.lstrip("u")]
+    low, high = (0, 2**bits - 1) if name[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    dtype = np.dtype(f"{'u' if name[0] == 'u' else ''}int{bits}")
+    ends = [v for v in (low, low + 1, -1, 0, 1, 5, high - 1, high) if low <= v <= high]
+    x, y = (np.array(v, dtype) for v in zip(*[(a, b) for a in ends for b in ends]))
+    text = f"kernel void k(global {name} *x, global {name} *y, global {name} *s, global {name} *d) {{"
+    k = load(text + " int i = get_global_id(0); s[i] = add_sat(x[i], y[i]); d[i] = sub_sat(x[i], y[i]); }", name="k.cl")
+    one = i32(1)
+    k = k.with_(launch=Launch((one, one, one), (i32(len(x)), one, one)))
+    got = run(k, {"x": x, "y": y, "s": np.zeros_like(x), "d": np.zeros_like(x)}).outputs
+    pairs = list(zip(x.tolist(), y.tolist()))
+    assert got["s"].tolist() == [min(max(a + b, low), high) for a, b in pairs]
+    assert got["d"].tolist() == [min(max(a - b, low), high) for a, b in pairs]
+
+
+def test_fract_splits_numbers_and_stays_below_one() -> None:
+    x = np.array([1.25, -0.25, 3.0, -1e-9, 0.0, 7.75, -2.5, 100.5], np.float32)
+    text = "kernel void k(global float2 *x, global float2 *f, global float2 *w) { int i = get_global_id(0);"
+    k = load(text + " float2 whole; f[i] = fract(x[i], &whole); w[i] = whole; }", name="k.cl")
+    one = i32(1)
+    k = k.with_(launch=Launch((one, one, one), (i32(4), one, one)))
+    got = run(k, {"x": x, "f": np.zeros_like(x), "w": np.zeros_like(x)}).outputs
+    below = np.float32(1 - 2.0**-24)
+    assert got["w"].tolist() == np.floor(x).tolist()
+    assert got["f"].tolist() == np.minimum(x - np.floor(x), below).tolist() and got["f"][3] == below

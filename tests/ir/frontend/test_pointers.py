@@ -104,3 +104,26 @@ def test_a_reinterpretation_of_another_size_is_no_ir() -> None:
     assert isinstance(s, Store) and isinstance(s.value, Load)
     wrong = k.with_(body=(Store(s.buffer, s.index, Cast(Vec(F32, 2), s.value, "bit"), 2),))
     assert "V-TYPE" in {f.code for f in verify(wrong)}
+
+
+def test_a_pointer_without_a_value_is_not_null():
+    text = "__global__ void k(int* y) { int* p; y[threadIdx.x] = p == nullptr; }"
+    kernel = load(text, name="k.cu")
+    assert "var p: u64\n" in print_kernel(kernel)  # no value: nothing may be concluded from it
+
+
+def test_copies_as_compilers_spell_them(execute):
+    text = """struct S { short x, y; };
+    __global__ void k(S* in, S* out, int* m) {
+        int i = threadIdx.x;
+        __builtin_memcpy(&out[i], &in[i], sizeof(S));
+        __builtin_memset(&m[i], 0, sizeof(int)); }"""
+    args = {"in": np.arange(8, dtype=np.int16), "out": np.zeros(8, np.int16), "m": np.full(4, 7, np.int32)}
+    got = execute(text, args, threads=4)
+    assert got["out"].tolist() == list(range(8)) and got["m"].tolist() == [0] * 4
+
+
+def test_a_null_pointer_that_is_used_traps():
+    for use in ("y[i] = p[i];", "y[i] = *p;", "y[i] = *(p + 3);", "p[i] = 1;", "memcpy(p, y, 8);", "memset(p, 0, 4);"):
+        kernel = load(f"__global__ void k(int* y) {{ int* p = 0; int i = threadIdx.x; {use} }}", name="k.cu")
+        assert "trap()" in print_kernel(kernel) and "__trap();" in emit(kernel, "cuda").text

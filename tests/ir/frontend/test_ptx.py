@@ -1,4 +1,4 @@
-"""Inline PTX of one exact instruction means what C++ says it does; the rest is carried as it is."""
+"""Inline PTX of exact instructions means what C++ says it does; the rest is carried as it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ktc.backends import emit
 from ktc.ir.frontend import load
-from ktc.ir.frontend.ptx import _arities
+from ktc.ir.frontend.ptx_types import signatures
 from ktc.ir.interp import run
 from ktc.ir.nodes import InlineAsm
 from ktc.ir.walk import walk
@@ -21,10 +21,10 @@ def kernel_of(text: str, output: str = '"=r"(r)', inputs: str = '"r"(x[0]), "r"(
     return load(source, name="k.cu")
 
 
-def value(text: str, thread: int = 0, **kw) -> int:
+def value(text: str, thread: int = 0, opencl: str = "opencl", **kw) -> int:
     kernel = kernel_of(text, **kw)
     assert not any(isinstance(s, InlineAsm) for s in walk(kernel.body))
-    for language in ("cuda", "hip", "opencl"):
+    for language in ("cuda", "hip", opencl):
         assert "asm" not in emit(kernel, language).text
     x = np.concatenate([np.array([A, B, C], np.uint32), np.zeros(64, np.uint32)])
     return int(run(kernel, {"x": x}).outputs["x"][3 + thread])
@@ -70,11 +70,16 @@ def test_an_operand_that_is_read_and_written() -> None:
     "text, inputs",
     [
         ("ex2.approx.f32 %0, %1;", '"f"(1.0f)'),
-        ("mov.b32 %0, %1;", '"f"(1.0f)'),
-        ("add.cc.u32 %0, %1, %1;", '"r"(x[0])'),
-        ("{ add.u32 %0, %1, 1; add.u32 %0, %0, 1; }", '"r"(x[0])'),
         ("add.u32 %0, %0, %1;", '"r"(x[0])'),
         ("mov.u32 %0, %%smid;", ""),
+        ("{ .reg .u32 t; add.u32 t, %1, 1; ex2.approx.ftz.f32 t, t; mov.b32 %0, t; }", '"r"(x[0])'),
+        ("addc.u32 %0, %1, %1;", '"r"(x[0])'),  # the flag is what an earlier statement left
+        ("{ .reg .pred p; setp.eq.u32 p, %1, 0; @p bra.uni OUT; mov.u32 %0, 1; OUT: }", '"r"(x[0])'),
+        ("{ .reg .u32 t; add.u32 t, %1, s; mov.u32 %0, t; }", '"r"(x[0])'),  # no register of that name
+        ("{ .reg .u64 t; add.u32 t, %1, 1; mov.u32 %0, 1; }", '"r"(x[0])'),  # wider than the instruction
+        ("{ .reg .u32 t; add.u32 t, %1, 1; }", '"r"(x[0])'),  # the output gets no value
+        ("bar.sync 1; mov.u32 %0, 0;", ""),
+        ("add.u32 %0, %1, 1;", '"r"(1.5f)'),  # not what the constraint says
     ],
 )
 def test_the_rest_is_carried(text: str, inputs: str) -> None:
@@ -83,4 +88,89 @@ def test_the_rest_is_carried(text: str, inputs: str) -> None:
 
 
 def test_the_table_is_read() -> None:
-    assert _arities()["lop3_b32"] == 4 and _arities()["laneid"] == 0 and len(_arities()) > 50
+    table = signatures()
+    assert table["lop3_b32"] == ("unsigned int", ("unsigned int",) * 4) and table["laneid"][1] == ()
+    assert table["fma_rn_f32"] == ("float", ("float",) * 3) and len(table) > 180
+
+
+def f32(value: float) -> int:
+    return int(np.float32(value).view(np.uint32))
+
+
+@pytest.mark.parametrize(
+    "text, want",
+    [
+        ("{ add.u32 %0, %1, 1; add.u32 %0, %0, 1; }", A + 2),
+        ("{ .reg .u32 t; xor.b32 t, %1, %2; and.b32 t, t, 0xff; mov.u32 %0, t; }", (A ^ B) & 0xFF),
+        ("{.reg .u32 a<3>; mov.u32 a0, 5; mov.u32 a2, a0; { .reg .u32 a0; mov.u32 a0, 9; } add.u32 %0, a2, a0;}", 10),
+        ("{ .reg .pred p; setp.lt.s32 p, %1, 0; selp.b32 %0, %2, %3, p; }", B),  # A is negative
+        ("{ .reg .pred p; setp.lt.u32 p, %1, 0x80000000; selp.b32 %0, %2, %3, p; }", C),
+        ("{ .reg .pred p, q; setp.gt.and.u32 p|q, %1, %2, 1; mov.u32 %0, 1; }", None),  # a third operand is a predicate
+        ("{ .reg .pred p, q; setp.lo.u32 q, %2, %1; setp.hi.and.u32 p|q, %2, %1, q; selp.u32 %0, 1, 2, p; "
+         "@q add.u32 %0, %0, 40; }", 42),
+        ("mov.u32 %0, 3; { .reg .pred p; setp.ne.b32 p, %1, %1; @!p add.u32 %0, %0, 4; @p mov.u32 %0, 9; }", 7),
+        ("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, %1; mov.b32 %0, {hi, lo}; }", (A >> 16 | A << 16) & M),
+        ("{ .reg .b8 a, d; mov.b32 {a, _, _, d}, %1; mov.b32 %0, {d, a, d, d}; }", 0x8989EF89),
+        ("{ .reg .b64 w; .reg .u32 t; mov.b64 w, {%1, %2}; shr.u64 w, w, 16; mov.b64 {%0, t}, w; }",
+         (B << 16 | A >> 16) & M),
+        ("{ .reg .u32 l; add.cc.u32 l, %1, %3; addc.u32 %0, 0, 0; }", (A + C) >> 32),
+        ("{ .reg .u32 l; sub.cc.u32 l, %2, %1; subc.u32 %0, 0, 0; }", M),
+        ("{ .reg .u32 l; mad.lo.cc.u32 l, %1, %2, %3; madc.hi.u32 %0, %1, %2, 0; }", (A * B + C) >> 32),
+        ("{ .reg .u32 l; add.cc.u32 l, %1, %1; addc.cc.u32 l, 0xffffffff, 0; addc.u32 %0, 7, 0; }", 8),
+        ("{ .reg .u64 w; cvt.u64.u32 w, %1; mul.lo.u64 w, w, w; shr.u64 w, w, 32; cvt.u32.u64 %0, w; }", A * A >> 32),
+        ("{ .reg .s64 w; cvt.s64.s32 w, %1; shr.s64 w, w, 4; cvt.u32.u64 %0, w; }", 0xF89ABCDE),
+        ("cvt.s32.s8 %0, %1;", 0xFFFFFFEF), ("cvt.u32.u16 %0, %1;", A & 0xFFFF),
+        ("{ .reg .f32 f; cvt.rn.f32.u32 f, %2; mul.f32 f, f, 0f3F000000; cvt.rzi.u32.f32 %0, f; }",
+         int(np.float32(B) * np.float32(0.5))),
+        ("{ .reg .f32 f; mov.b32 f, %1; neg.f32 f, f; mov.b32 %0, f; }", A ^ 0x80000000),
+        ("{ .reg .pred p; setp.geu.f32 p, 0f7FC00000, 0f3F800000; selp.u32 %0, 5, 6, p; }", 5),  # NaN: unordered
+        ("{ .reg .pred p; setp.ne.f32 p, 0f7FC00000, 0f3F800000; selp.u32 %0, 5, 6, p; }", 6),
+        ("{ .reg .f16 h; cvt.rn.f16.f32 h, 0f3FC00000; mov.b32 %0, {h, h}; }", 0x3E003E00),
+        ("cvt.rn.f16x2.f32 %0, 0f3FC00000, 0fC0000000;", 0x3E00C000),
+        ("cvt.rni.sat.s8.f32 %0, 0fC3960000;", 0xFFFFFF80), ("bfind.u32 %0, %2;", 28), ("bfind.s32 %0, %1;", 30),
+        ("// nothing\\n/* at all */ mov.u32 %0, 2 // two\\n;", 2),
+    ],
+)  # fmt: skip
+def test_several_instructions(text: str, want: int | None) -> None:
+    if want is None:
+        assert any(isinstance(s, InlineAsm) for s in walk(kernel_of(text).body))
+    else:
+        assert value(text) == want
+
+
+@pytest.mark.parametrize(
+    "mode, b, c, source",
+    [
+        ("up", 3, 0, lambda i: i - 3 if i >= 3 else i), ("down", 3, 31, lambda i: i + 3 if i + 3 < 32 else i),
+        ("bfly", 5, 31, lambda i: i ^ 5), ("idx", 9, 31, lambda i: 9),
+        ("up", 2, 0x1800, lambda i: i - 2 if i % 8 >= 2 else i),  # segments of eight lanes
+        ("down", 2, 0x181F, lambda i: i + 2 if i % 8 < 6 else i), ("idx", 11, 0x181F, lambda i: i // 8 * 8 + 3),
+        ("idx", 6, 0x1803, lambda i: i),  # lane 6 of a segment is beyond the clamp of 3
+    ],
+)  # fmt: skip
+def test_shuffles_and_whether_their_source_is_in_range(mode: str, b: int, c: int, source) -> None:
+    text = (f"{{ .reg .pred p; .reg .u32 t; mov.u32 t, %%laneid; shfl.sync.{mode}.b32 t|p, t, {b}, {c}, 0xffffffff; "
+            "selp.u32 %0, 100, 0, p; add.u32 %0, %0, t; }")  # fmt: skip
+    for lane in (0, 1, 3, 8, 9, 24, 30, 31):
+        inside = source(lane) != lane or (mode == "idx" and c & 31 == 31)
+        assert value(text, lane, "opencl-cl30-subgroups", inputs="") == source(lane) + 100 * inside
+
+
+def test_hostile_text_is_carried_at_once() -> None:
+    for text in ("{" * 5000 + "}" * 5000, "mov.u32 %0, 1; " * 5000, "{ .reg .u32 t<4000000000>; mov.u32 %0, 1; }"):
+        assert any(isinstance(s, InlineAsm) for s in walk(kernel_of(text, inputs="").body))
+
+
+def test_several_outputs_take_registers_of_their_own() -> None:
+    body = 'int a = 5, b = 6; asm("{ .reg .b32 t; mov.b32 t, %0; mov.b32 %0, %1; mov.b32 %1, t; }" : "+r"(a), "+r"(b));'
+    text = f"__global__ void k(int* x) {{ {body} x[0] = a; x[1] = b; }}\nvoid h(int* x) {{ k<<<1, 1>>>(x); }}\n"
+    kernel = load(text, name="k.cu")
+    assert run(kernel, {"x": np.zeros(2, np.int32)}).outputs["x"].tolist() == [6, 5]
+
+
+def test_a_bad_operand_leaves_no_trace_of_its_evaluation() -> None:
+    body = 'int i = 0; float f = 2.0f; asm("add.u32 %0, %1, %2;" : "=r"(x[0]) : "r"(i++), "r"(f)); x[1] = i;'
+    text = f"__global__ void k(int* x) {{ {body} }}\nvoid h(int* x) {{ k<<<1, 1>>>(x); }}\n"
+    kernel = load(text, name="k.cu")
+    printed = emit(kernel, "cuda").text
+    assert printed.count("asm(") == 1 and printed.count(" + 1;") == 1

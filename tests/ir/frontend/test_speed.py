@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.api import load, parse_unit
-from ktc.ir.frontend.lexer import CudaLexer, TokenList
+from ktc.ir.frontend.lexer import CudaLexer, Token, TokenList
 
 PIECES = [
     "a", "x1", "__shared__", "template", "and", "not", "0", "1", "42u", "0x1F", "0x1.8p3f", "1.5f", "1.", ".5e-3",
@@ -20,16 +23,16 @@ PIECES = [
 ]  # fmt: skip
 
 
-def slowly(text: str) -> list:
+def slowly(text: str) -> list[tuple]:
     lexer = CudaLexer(None)
     lexer.input(text, "k.cu")
     out = []
     while (tok := lexer.token()) is not None:
-        out.append(tok)
+        out.append((tok.type, tok.value, tok.lineno, tok.column, tok.filename))
     return out
 
 
-def fast(text: str) -> list:
+def fast(text: str) -> list[Token]:
     lexer = CudaLexer(None)
     lexer.input(text, "k.cu")
     return lexer.tokens()
@@ -39,7 +42,7 @@ def fast(text: str) -> list:
 @given(st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(["", " ", "\n"])), max_size=25))
 def test_the_fast_lexer_gives_pycparsers_tokens(pieces: list[tuple[str, str]]) -> None:
     text = "".join(a + b for a, b in pieces)
-    assert fast(text) == slowly(text)
+    assert [(t.type, t.value, t.line, t.column, t.file) for t in fast(text)] == slowly(text)
 
 
 def test_looking_beyond_the_end_is_no_error() -> None:
@@ -83,3 +86,36 @@ def test_time_is_linear_in_the_length_of_a_kernel() -> None:
     short = min(seconds(2000) for _ in range(3))
     long = min(seconds(8000) for _ in range(2))
     assert long < 9 * short  # 4 times the text; the square would be 16 times
+
+
+@pytest.mark.parametrize("deep", ["(" * 400 + "1", "f(" * 400 + "1"])
+def test_open_brackets_are_not_searched_again_and_again(deep: str) -> None:
+    def seconds(tail: int) -> float:
+        start = time.process_time()
+        with pytest.raises(KtcError):
+            load("template <class... A> int g(A... a) { return (a + ...); }\n__global__ void k(int *p) { p[0] = "
+                 + deep + " + 1" * tail + "; }", name="k.cu")  # fmt: skip
+        return time.process_time() - start
+
+    seconds(10)
+    assert seconds(20_000) < 2.5
+
+
+@pytest.mark.slow
+def test_time_is_linear_in_the_number_of_nested_template_arguments() -> None:
+    def seconds(count: int) -> float:
+        text = "template <class T> struct B {};\n" + "".join(f"B<B<int>> x{i};\n" for i in range(count))
+        start = time.process_time()
+        assert len(parse_unit(text, "k.cu", None, ()).program.variables) == count
+        return time.process_time() - start
+
+    seconds(10)
+    assert seconds(8_000) < 6.5 * seconds(2_000) + 0.2
+
+
+def test_short_commands_do_without_numpy() -> None:
+    script = "import sys, runpy; sys.argv[1:] = ['lower', 'saxpy']\ntry: runpy.run_module('ktc', run_name='__main__')\n"
+    script += "except SystemExit: pass\nprint('numpy' in sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "saxpy" in done.stdout
+    assert done.stderr.strip().endswith("False")

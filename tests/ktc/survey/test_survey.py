@@ -148,7 +148,7 @@ def test_links_that_lead_out_of_the_tree_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "tree/inc/fifo.cu")
     result = run(tmp_path / "tree")
     assert result["totals"] | {"backends": 0, "dialects": 0} == {
-        "files": 1, "kernels": 1, "parsed": 1, "lowered": 1, "compiled": None, "assumed": 0,
+        "files": 1, "kernels": 1, "parsed": 1, "lowered": 1, "compiled": None, "assumed": 0, "attention": 0,
         "backends": 0, "dialects": 0}  # fmt: skip
 
 
@@ -213,3 +213,13 @@ def test_a_unit_that_includes_a_kernel_gives_it_the_types_defined_before(tmp_pat
 def test_a_declaration_does_not_stand_for_a_definition_that_is_refused(tmp_path: Path) -> None:
     text = "__global__ void k(int *p);\n__global__ void k(int *p) { p[0] = ({ int x = 1; x; }); }\n"
     assert kernel(run(put(tmp_path, {"k.cu": text})), "k")["refusal"]["code"].startswith(("E-PARSE", "E-UNSUPPORTED"))
+
+
+def test_a_barrier_not_proved_to_be_reached_by_all_is_taken_with_a_word(tmp_path: Path) -> None:
+    body = "int i = blockIdx.x * 64 + threadIdx.x; if (i < n) { x[i] *= 2.f; __syncthreads(); }"
+    put(tmp_path, {"a.cu": f"__global__ void some(float *x, int n) {{ {body} }}\n" + SCALE})
+    result = run(tmp_path)
+    assert result["totals"]["lowered"] == 2 and result["totals"]["attention"] == 1
+    (told,) = kernel(result, "some")["attention"]
+    assert told["code"] == "V-BARRIER" and told["place"].startswith("a.cu:1:")
+    assert "attention" not in kernel(result, "scale")

@@ -1,0 +1,132 @@
+"""Member functions: looked up through base classes, found where they are defined, called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pycparser import c_ast
+
+from .conversions import Conversions, functions_of
+from .cxx_ast import Function, NamedType
+from .cxx_types import RecordType
+from .program import Entity
+from .values import (
+    RecordVal,
+    Value,
+)
+
+
+class Methods(Conversions):
+    """Classes and what is called on their objects."""
+
+    def bases_of(self, t: RecordType) -> list[RecordType]:
+        """The direct base classes."""
+        with self.base_scope(t):
+            found = [self.resolve(base) for base in t.decl[0].node.bases]
+        return [b for b in found if isinstance(b, RecordType)]
+
+    def defined(self, e: Entity, owner: Entity) -> Entity:
+        """A member function declared in its class, with the body that it is given outside."""
+        if e.node.body is not None:
+            return e
+        count = len(params_of(e.node))
+        found = [
+            d for d in self.program.functions.get(e.node.name, [])
+            if d.node.body is not None and d.node.owner.split("::")[-1] == owner.name
+            and len(params_of(d.node)) == count and d.node.kind == e.node.kind
+        ]  # fmt: skip
+        if len(found) > 1:
+            ours = [p.name for p in owner.params or ()]
+            found = [d for d in found if signature(d.node, dict(zip((p.name for p in d.params or ()), ours)))
+                     == signature(e.node, {})]  # fmt: skip
+        if len(found) > 1:
+            what = f"'{owner.name}::{e.node.name}' has several definitions outside its class"
+            self.fail("E-UNSUPPORTED-MEMBER", what, e.node, hint="define it inside the class")
+        if not found:
+            return e
+        own = len(owner.params or ())
+        return Entity(e.name, found[0].node, e.namespace, (found[0].params or ())[own:] or None)
+
+    def _bind_owner(self, found: list[Entity], owner: Entity, bound: dict[str, Value], scope: Any) -> None:
+        """A definition outside the class has names of its own for the class's template parameters."""
+        for e in found:
+            for d in self.program.functions.get(e.node.name, []):
+                if d.node is e.node:
+                    for theirs, ours in zip(d.params or (), owner.params or ()):
+                        scope.names[theirs.name] = bound[ours.name]
+
+    def method(
+        self, record: RecordVal, name: str, args: list[Value], node: Any, targs: list | None = None
+    ) -> Value | None:
+        """Call a method; None if there is none of that name."""
+        targs = self.template_args(targs, node) if targs else targs  # they mean what they do here, not in the class
+        t = record.type
+        assert isinstance(t, RecordType)
+        if record.whole is not None and self._is_virtual(t, name):
+            record, t = RecordVal(record.whole, record.fields, record.at), record.whole  # type: ignore[assignment]
+        for level in self.lineage(t):
+            owner, bound = level.decl
+            found = [
+                self.defined(Entity(name, f, (*owner.namespace, level.name), p), owner)
+                for f, p in functions_of(owner.node.items)
+                if f.name == name and f.kind == "function"
+            ]
+            if found:
+                part = self.upcast(record, level)
+                with self.record_scope(level, owner, bound, part) as scope:
+                    self._bind_owner(found, owner, bound, scope)
+                    return self.call_entities(found, targs, args, node, scope, part)
+        return None
+
+    def _is_virtual(self, t: RecordType, name: str) -> bool:
+        return any(
+            f.name == name and "virtual" in f.specs for _, _, items in self._levels(t) for f, _ in functions_of(items)
+        )
+
+    def lineage(self, t: RecordType) -> Iterator[RecordType]:
+        """The class and its base classes, the nearest first."""
+        yield t
+        for base in self.bases_of(t):
+            yield from self.lineage(base)
+
+    def _levels(self, t: RecordType):
+        """(entity, bindings, items) of the record, then of its bases."""
+        for level in self.lineage(t):
+            entity, bound = level.decl
+            yield entity, bound, entity.node.items
+
+    def static_method(self, t: RecordType, name: str, args: list[Value], node: Any, targs: list | None) -> Value | None:
+        return self.method(RecordVal(t), name, args, node, targs)
+
+    def call_entities(self, found, targs, args, node, scope, record=None) -> Value:
+        raise NotImplementedError
+
+
+def signature(fn: Function, names: dict[str, str]) -> tuple:
+    """The types of a function's parameters as they are written, with template parameters renamed by ``names``."""
+    return tuple(_written(p.type, names, top=True) for p in params_of(fn))
+
+
+def _written(node: Any, names: dict[str, str], top: bool = False) -> tuple:
+    if isinstance(node, c_ast.TypeDecl):
+        return (() if top else tuple(sorted(node.quals or []))), _written(node.type, names)
+    if isinstance(node, c_ast.Typename | c_ast.Decl):
+        return _written(node.type, names)
+    if isinstance(node, c_ast.PtrDecl | c_ast.ArrayDecl):
+        kind = "array" if isinstance(node, c_ast.ArrayDecl) and not top else "pointer"
+        return type(node).__name__ if hasattr(node, "rvalue") else kind, _written(node.type, names)
+    if isinstance(node, c_ast.IdentifierType):
+        return tuple(sorted(node.names))
+    if isinstance(node, NamedType):
+        last = node.name.parts[-1]
+        args = tuple(_written(a, names) for a in last.args or ())
+        return (names.get(last.name, last.name), *args)
+    if isinstance(node, c_ast.ID):
+        return (names.get(node.name, node.name),)
+    return (str(getattr(node, "value", type(node).__name__)),)
+
+
+def params_of(fn: Function) -> list:
+    """Declared parameters, less a trailing ``...``."""
+    return [p for p in fn.decl.type.args.params if not isinstance(p, c_ast.EllipsisParam)] if fn.decl.type.args else []

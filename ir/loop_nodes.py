@@ -1,0 +1,108 @@
+"""Statements with independent or accumulating iterations, and how those are distributed (parallel form)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .device_nodes import Produce
+from .expr_nodes import Expr, Sym
+from .frozen import frozen
+from .stmt_nodes import Barrier, Body, For, If, Stmt, While
+
+LEVELS = ("vec", "unroll", "seq", "lane", "warp", "thread", "block", "cluster")
+
+
+@frozen
+class Level:
+    """One level of a distribution. ``n is None`` (last level only): this level takes the rest of the range.
+
+    ``cut`` (an ``unroll`` level): where all of its iterations are in range they run without guards of their own.
+    """
+
+    kind: str
+    n: Expr | None = None
+    axis: str = ""
+    cut: bool = False
+
+
+Dist = tuple[Level, ...]
+"""An ordered factorisation of an iteration space, fastest-varying level first."""
+
+
+@frozen
+class Par(Stmt):
+    """Independent iterations ``var in lo..hi``; the next statement starts when all are done (parallel form)."""
+
+    var: Sym
+    lo: Expr
+    hi: Expr
+    dist: Dist
+    body: Body
+
+
+@frozen
+class Acc:
+    """One accumulator of a :class:`Reduce`: after it, ``sym = init op v(lo) op v(lo+1) ...`` in any association."""
+
+    sym: Sym
+    op: str  # + * min max & | ^
+    init: Expr
+    value: Expr
+
+
+@frozen
+class Reduce(Stmt):
+    """A ``par`` loop with accumulators: ``body`` runs per iteration, then each ``acc.value`` is accumulated.
+
+    Declares each ``acc.sym`` in the enclosing scope. ``strategy``: auto | serial | shuffle | shared, or
+    the name of a tensor-core fragment.
+    """
+
+    accs: tuple[Acc, ...]
+    var: Sym
+    lo: Expr
+    hi: Expr
+    dist: Dist
+    body: Body
+    strategy: str = "auto"
+
+
+@frozen
+class Scan(Stmt):
+    """A loop whose running result is used in every iteration (a prefix sum).
+
+    In order of ``var``: ``body`` runs, ``acc.value`` is accumulated into ``acc.sym`` (in any association), then
+    ``then`` runs, which sees it as the inclusive prefix; if ``exclusive``, as it was before this iteration's value.
+    Nothing that ``then`` writes may be read by another iteration. Declares ``acc.sym`` in the enclosing scope: after
+    it, the total. ``strategy``: auto (lanes exchange values) | shared (threads do, through shared memory).
+    """
+
+    acc: Acc
+    var: Sym
+    lo: Expr
+    hi: Expr
+    dist: Dist
+    body: Body
+    then: Body
+    exclusive: bool = False
+    strategy: str = "auto"
+
+
+def is_cooperative(body: Body) -> bool:
+    """Whether blocks wait for each other: all of them must be resident, so the launch must be a cooperative one."""
+    return any(
+        (isinstance(s, Barrier) and s.scope == "grid") or any(is_cooperative(inner) for inner in bodies(s))
+        for s in body
+    )
+
+
+def bodies(s: Stmt) -> Iterator[Body]:
+    """The statement lists directly inside ``s``."""
+    if isinstance(s, If):
+        yield s.then
+        yield s.orelse
+    elif isinstance(s, For | While | Par | Reduce | Produce):
+        yield s.body
+    elif isinstance(s, Scan):
+        yield s.body
+        yield s.then

@@ -1,0 +1,262 @@
+"""What a kernel is called with: sizes, launch, shapes and contents of its buffers, scenarios."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ktc.ir.inputs import numpy_dtype
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.types import scalar_of
+from ktc.ir.workload import LaunchSpec
+
+from .launches import guessed, needs_launch
+from .probe import Fill, Prober, Seen, constant, offsets
+from .roles import Roles, access_role, buffers_of, roles_of
+from .scenarios import TARGETS, Work, grown, work_of
+from .shapes import Extent, fit
+
+STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+PROBED = {"index": 6, "offsets": 64}
+"""The size of what an integer buffer is supposed to hold, to see whether it does."""
+
+MOST_TIES, TIES_SECONDS = 4, 12.0
+"""How many integers are tied to others, and how long that is looked for."""
+
+LEAST = (1, 2, 3, 4, 5, 8, 16, 32)
+"""What the least value of a size is looked for among: a border of the grid needs some width."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What an integer buffer holds: ``kind`` index (below the size ``name``) or offsets (from 0 to the size)."""
+
+    buffer: str
+    kind: str
+    name: str
+
+    def fill(self, size: int, elements: int) -> Fill:
+        return constant(size - 1) if self.kind == "index" else offsets(size, elements)
+
+
+@dataclass
+class Draft:
+    """What was found out about a kernel's calls. ``doubts`` are for the author to look at; ``ties`` are integers that
+    are no size of their own: the name of the size that they equal, or a number."""
+
+    kernel: Kernel
+    roles: Roles
+    launch: LaunchSpec | None = None
+    contents: list[Content] = field(default_factory=list)
+    ties: dict[str, str | int] = field(default_factory=dict)
+    shapes: dict[str, Extent | None] = field(default_factory=dict)
+    steps: dict[str, int] = field(default_factory=dict)
+    least: dict[str, int] = field(default_factory=dict)
+    scenarios: list[tuple[str, dict[str, int], str]] = field(default_factory=list)  # name, sizes, more
+    doubts: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        """The sizes that scenarios give."""
+        return [n for n in (*(c.name for c in self.contents), *self.roles.sizes) if n not in self.ties]
+
+    def elements(self, sizes: Mapping[str, int], unknown: int = 1 << 16) -> dict[str, int]:
+        """Elements of each buffer at ``sizes``."""
+        return {b: e.value(sizes) if e is not None else unknown for b, e in self.shapes.items()}
+
+
+def draft(k: Kernel) -> Draft:
+    """Everything that a workload says about ``k``, guessed and, where that is possible, confirmed by running it."""
+    spec, why = None, needs_launch(k)
+    if why:
+        k, spec = guessed(k)
+    d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [])
+    probe = Prober(k, d.roles)
+    first = [s for r in probe.sizes() if (s := probe.look(r))]
+    if not first:
+        d.doubts.append("shapes and sizes: the kernel could not be run in the interpreter")
+    d.contents = _contents(d, probe, first)
+    d.ties, d.shapes, seen = _tied(d)
+    probe = Prober(k, d.roles, d.ties)
+    for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
+        if span[0] < 0:
+            d.doubts.append(f"{b}: read before its first element")
+    _confirm(d, probe, seen)
+    _scenarios(d, probe, seen)
+    return d
+
+
+# ----------------------------------------------------------------------------------------------------------- contents
+
+
+def _contents(d: Draft, probe: Prober, seen: Sequence[Seen]) -> list[Content]:
+    """Which integer buffers hold indices or offsets: what else is reached when they hold something else.
+
+    Columns of a sparse row are only read once the rows have some, so what is found is put in and the rest asked again.
+    """
+    found: list[Content] = []
+    fills: dict[str, Fill] = {}
+    before = seen[0] if seen else None
+    while before is not None:
+        new = [
+            c for p in buffers_of(d.kernel) if p.sym.name not in fills and (c := _content(d, p, probe, before, fills))
+        ]
+        if not new:
+            break
+        found += new
+        plain = before
+        fills |= {c.buffer: c.fill(PROBED[c.kind], plain.extent(c.buffer)) for c in new}
+        before = probe.look(before.sizes, fills)
+    return found
+
+
+def _content(d: Draft, p: Param, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> Content | None:
+    """What ``p`` holds, where the buffers of ``fills`` are known."""
+    name, t = p.sym.name, scalar_of(p.sym.type)
+    if not t.is_int or t.bits < 8 or t.kind == "bool" or access_role(p, d.kernel) == "out" or p.init:
+        return None
+    for kind, size in (("index", f"{name}_values"), ("offsets", f"{name}_last")):
+        content = Content(name, kind, size)
+        filled = {**fills, name: content.fill(PROBED[kind], before.extent(name))}
+        if _further(before, probe.look(before.sizes, filled)):
+            return content
+    return None
+
+
+def _further(before: Seen, after: Seen | None) -> bool:
+    return after is not None and any(after.extent(b) > before.extent(b) for b in after.reach)
+
+
+# ------------------------------------------------------------------------------------------------------------- shapes
+
+
+Found = tuple[dict[str, "str | int"], dict[str, "Extent | None"], list[Seen]]
+
+
+def _tied(d: Draft) -> Found:
+    """Shapes that explain the probes: of independent sizes if that is possible, else with integers tied to others.
+
+    A row's stride is its length, a grid of rows the number of rows, a label less than the number of classes:
+    independent numbers for those fit no shape.
+    """
+    end = time.monotonic() + TIES_SECONDS
+    best = _fitted(d, {})
+    for _ in range(MOST_TIES):
+        before = best
+        for ties in _ties(d, before[0]):
+            if not _misfits(best[1]) or not best[2] or time.monotonic() > end:
+                return best
+            found = _fitted(d, ties)
+            if found[2] and _misfits(found[1]) < _misfits(best[1]):
+                best = found
+        if best is before:
+            break
+    return best
+
+
+def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | int]]:
+    """``known`` and one integer more that equals another size, or is small."""
+    free = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in known]
+    for name in free:
+        others: tuple[str | int, ...] = (*d.roles.sizes, 1, 0)
+        for other in others:
+            if other != name and other not in known and name not in known.values():
+                yield {**known, name: other}
+
+
+def _misfits(shapes: Mapping[str, Extent | None]) -> int:
+    return sum(2 if e is None else 1 - e.plausible for e in shapes.values())
+
+
+def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
+    """Probes with ``ties``, and the extents that fit them."""
+    probe = Prober(d.kernel, d.roles, ties)
+    names = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in ties]
+    seen: list[Seen] = []
+    for k, sizes in enumerate(probe.sizes()):
+        for i, c in enumerate(d.contents):
+            if c.name not in ties:
+                sizes[c.name] = 24 + 8 * ((3 * k + 5 * i) % 7)
+        fills: dict[str, Fill] = {}
+        found = probe.look(sizes)
+        for c in d.contents:
+            if found is not None:
+                fills[c.buffer] = c.fill(probe.value(c.name, sizes), found.extent(c.buffer))
+                found = probe.look(sizes, fills) or found
+        seen += [found] if found is not None else []
+    shapes = {p.sym.name: _shape(p, seen, names) for p in buffers_of(d.kernel)}
+    return dict(ties), shapes, seen
+
+
+def _shape(p: Param, seen: Sequence[Seen], names: Sequence[str]) -> Extent | None:
+    if p.extent:
+        return Extent((), times=p.extent, exact=True)
+    return fit([(s.sizes, s.extent(p.sym.name)) for s in seen], names) if seen else None
+
+
+# ------------------------------------------------------------------------------------------------------- confirmation
+
+
+def _confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
+    """Run at the exact shapes: as probed, then with odd sizes, which shows what sizes have to be multiples of, and with
+    the smallest, which shows how small they may be."""
+    if not seen or any(e is None for e in d.shapes.values()):
+        return
+    even = dict(seen[0].sizes)
+    why = _defect(d, probe, even)
+    if why:
+        d.doubts.append(f"run at {even}: {why}")
+        return
+    own = [n for n in d.names if n in d.roles.sizes]
+    if _defect(d, probe, {n: v + 1 if n in own else v for n, v in even.items()}):
+        for name in own:
+            steps = [s for s in STEPS if s <= even[name]]
+            clean = (s for s in steps if not any(_defect(d, probe, {**even, name: m * s}) for m in (3, 1)))
+            d.steps[name] = next(clean, even[name])
+    if _defect(d, probe, {n: d.steps.get(n, 1) if n in own else v for n, v in even.items()}):
+        for name in own:
+            sizes = [s for s in LEAST if s < even[name] and s % d.steps.get(name, 1) == 0]
+            d.least[name] = next((s for s in sizes if not _defect(d, probe, {**even, name: s})), even[name])
+
+
+def _defect(d: Draft, probe: Prober, sizes: Mapping[str, int]) -> str:
+    """The first thing that the sanitizer has against a run of these sizes; '' if it is clean."""
+    if not probe.launches(sizes):
+        return "no legal launch"
+    shapes = d.elements(sizes)
+    fills = {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
+    result = probe.exact(sizes, shapes, fills)
+    if result is None:
+        return "the interpreter cannot run it"
+    return next((str(f) for f in result.findings if f.kind not in ("fuel", "redundant-store")), "")
+
+
+# ---------------------------------------------------------------------------------------------------------- scenarios
+
+
+def _scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
+    widths = {p.sym.name: numpy_dtype(scalar_of(p.sym.type).name).itemsize for p in buffers_of(d.kernel)}
+    work = work_of([(s.sizes, s.accesses) for s in seen], d.names) if seen else Work(1.0, {})
+    start = dict(seen[0].sizes) if seen else dict.fromkeys(d.names, 64)
+    start = {n: 1 << (v.bit_length() - 1) for n, v in start.items()}
+
+    def size_bytes(sizes: Mapping[str, int]) -> int:
+        return sum(n * widths[b] for b, n in d.elements(sizes).items())
+
+    def legal(sizes: Mapping[str, int]) -> bool:
+        return probe.launches(sizes, 1 << 31)
+
+    known: list[dict[str, int]] = []
+    for name, limits in TARGETS.items():
+        sizes = grown(start, limits, size_bytes, work, legal)
+        if sizes not in known:
+            known.append(sizes)
+            d.scenarios.append((name, sizes, ""))
+    last = known[-1]
+    held = {n: max(1, v // 4 * 3) for n, v in last.items()}
+    if all(v % d.steps.get(n, 1) == 0 for n, v in held.items()) and held not in known and legal(held):
+        d.scenarios.append(("heldout", held, "heldout = true"))
+    odd = {n: 3 * d.steps[n] if n in d.steps else v + 5 for n, v in start.items()}
+    if odd not in known and legal(odd):
+        d.scenarios.append(("odd", odd, "weight = 0.0           # checked, not tuned for"))

@@ -1,0 +1,161 @@
+"""Small runs of a kernel in the reference interpreter, to see how far it reaches into its buffers.
+
+Buffers of a probe are short; what lies outside reads as something inside and is no matter here. Integer buffers hold
+zeros, or what the question at hand asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.inputs import numpy_dtype
+from ktc.ir.interp import geometry_of, run
+from ktc.ir.kernel import Kernel
+from ktc.ir.types import Ptr, Scalar, Vec, scalar_of
+from ktc.ir.walk import used
+
+from .roles import Roles, access_role, buffers_of
+
+if TYPE_CHECKING:
+    from ktc.ir.interp.run import RunResult
+
+ELEMENTS = 1 << 12
+"""Elements of a probe's buffers."""
+
+THREADS, MOST_THREADS = 1 << 15, 1 << 22
+"""Threads of a probe; of a launch whose size no argument changes."""
+
+FUEL = 20_000
+
+UNITS = (32, 16, 8, 4, 2, 1)
+"""Probes give sizes in multiples of these: the first that keeps the launch small. Tiles and vectors divide 32."""
+
+MULTIPLES = ((1, 2, 3, 5, 4, 6), (2, 3, 1, 4, 6, 5), (3, 1, 2, 6, 5, 4), (2, 2, 5, 3, 4, 1), (4, 1, 1, 2, 3, 3))
+"""Sizes of the probes over the unit: no two of them grow alike, so that no product looks like another."""
+
+Fill = Callable[[int], np.ndarray]
+"""Contents of an integer buffer of that many elements."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One probe: its sizes, the lowest and highest index of each buffer, the scalars moved, and what is in bounds."""
+
+    sizes: Mapping[str, int]
+    reach: Mapping[str, tuple[int, int]]
+    accesses: int
+    run: RunResult = field(compare=False, repr=False)
+
+    def extent(self, buffer: str) -> int:
+        """Elements up to the last that is touched."""
+        return self.reach.get(buffer, (0, -1))[1] + 1
+
+
+class Prober:
+    """Runs one kernel at chosen sizes."""
+
+    def __init__(self, kernel: Kernel, roles: Roles, ties: Mapping[str, str | int] | None = None) -> None:
+        self.kernel, self.roles = kernel, roles
+        self.ties = dict(ties or {})
+        """Integers that are no sizes of their own: another size's name, or a number."""
+
+        extents = () if kernel.launch is None else (*kernel.launch.grid, *kernel.launch.block)
+        self.most = THREADS if any(used(e) for e in extents) else MOST_THREADS
+
+    def sizes(self) -> list[dict[str, int]]:
+        """The sizes of the probes that the launch allows, by the coarsest unit that keeps them small."""
+        for unit in UNITS:
+            found = [
+                {n: unit * row[i % len(row)] for i, n in enumerate(self.roles.sizes) if n not in self.ties}
+                for row in (MULTIPLES if self.roles.sizes else MULTIPLES[:1])
+            ]
+            if all(self.launches(s) for s in found):
+                return found
+        return []
+
+    def launches(self, sizes: Mapping[str, int], most: int = 0) -> bool:
+        """Whether a launch of these sizes is legal, has work and stays below ``most`` threads (0: a probe's)."""
+        try:
+            g = geometry_of(self.kernel, self.scalars(sizes))
+        except KtcError:
+            return False
+        if not g.blocks or not g.threads or g.threads > 1024:
+            return False
+        return g.blocks * g.threads <= (most or self.most) and g.grid[1] <= 65535 and g.grid[2] <= 65535
+
+    def scalars(self, sizes: Mapping[str, int]) -> dict[str, int | float]:
+        """Every scalar parameter: sizes and block extents as given, flags 1, floats 1.0."""
+        out: dict[str, int | float] = {}
+        for p in self.kernel.params:
+            t, name = p.sym.type, p.sym.name
+            if isinstance(t, Scalar):
+                out[name] = 1.0 if t.is_float else self.value(name, sizes)
+        return out
+
+    def value(self, name: str, sizes: Mapping[str, int]) -> int:
+        """An integer parameter's value, or a content's size, at ``sizes``."""
+        tied = self.ties.get(name)
+        if tied is not None:
+            return tied if isinstance(tied, int) else sizes[tied]
+        return sizes.get(name, self.roles.fixed.get(name, 1))
+
+    def look(self, sizes: Mapping[str, int], fills: Mapping[str, Fill] | None = None) -> Seen | None:
+        """A probe; None if the interpreter cannot run it or it does not end."""
+        args: dict[str, Any] = self.scalars(sizes)
+        for p in buffers_of(self.kernel):
+            args[p.sym.name] = self._content(p.sym.name, ELEMENTS, fills or {})
+        try:
+            result = run(self.kernel, args, sanitize=False, fuel=FUEL, measure=True)
+        except (KtcError, MemoryError):
+            return None
+        if any(f.kind == "fuel" for f in result.findings):
+            return None
+        return Seen(dict(sizes), result.reach, result.accesses, result)
+
+    def exact(
+        self, sizes: Mapping[str, int], shapes: Mapping[str, int], fills: Mapping[str, Fill] | None = None
+    ) -> RunResult | None:
+        """A run with the sanitizer on, every buffer ``shapes`` elements long; None if it cannot be run."""
+        args: dict[str, Any] = self.scalars(sizes)
+        outputs = []
+        for p in buffers_of(self.kernel):
+            args[p.sym.name] = self._content(p.sym.name, shapes[p.sym.name], fills or {})
+            outputs += [p.sym.name] if access_role(p, self.kernel) == "out" else []
+        try:
+            return run(self.kernel, args, fuel=FUEL, undefined=outputs)
+        except (KtcError, MemoryError):
+            return None
+
+    def _content(self, name: str, elements: int, fills: Mapping[str, Fill]) -> np.ndarray:
+        t = self.kernel.param(name).sym.type
+        assert isinstance(t, Ptr)
+        scalar = scalar_of(t)
+        lanes = t.elem.n if isinstance(t.elem, Vec) and isinstance(t.elem.n, int) else 1
+        count = -(-elements // lanes) * lanes
+        if name in fills:
+            return np.asarray(fills[name](count)).astype(numpy_dtype(scalar.name))
+        if scalar.is_int:
+            return np.zeros(count, numpy_dtype(scalar.name))
+        return (np.arange(count) % 7 - 3.0).astype(numpy_dtype(scalar.name))
+
+
+def constant(value: int) -> Fill:
+    """Every element ``value``: an index into something of more than ``value`` elements."""
+    return lambda n: np.full(n, value)
+
+
+def offsets(last: int, elements: int) -> Fill:
+    """Ascending from 0 to ``last`` within the first ``elements``: where the parts of something begin."""
+
+    def fill(n: int) -> np.ndarray:
+        out = np.full(n, last)
+        count = min(n, max(elements, 2))
+        out[:count] = np.linspace(0, last, count).astype(np.int64)
+        return out
+
+    return fill

@@ -1,0 +1,155 @@
+"""A draft as the text of a workload file, and a program with a workload drafted for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.types import Ptr, Scalar, scalar_of
+from ktc.ir.workload import Workload
+
+from .draft import Draft, draft
+from .roles import access_role, buffers_of
+from .shapes import Extent
+
+if TYPE_CHECKING:
+    from ktc.api import Program
+    from ktc.sources import SourceSpec
+
+FILE = "workload.toml"
+MOST_SIZE = 1 << 30
+"""What a size is promised to stay below."""
+
+
+def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, list[str]]:
+    """The file's text, and what its author should look at; paths are written relative to ``target``.
+
+    Raises:
+        KtcError: E-SCAFFOLD for a parameter that a workload cannot describe.
+    """
+    d = draft(k)
+    lines = ["# Drafted by `ktc init` from runs of the kernel; what is marked CHECK could not be confirmed.", ""]
+    lines += _head(k, source, target)
+    for p in d.kernel.params:
+        if not p.init and p.scratch is None:
+            lines += ["", "[[args]]", *_arg(d, p)]
+    if d.launch is not None:
+        grid, block = (", ".join(f'"{e}"' for e in x) for x in (d.launch.grid, d.launch.block))
+        lines += ["", "[launch]                 # CHECK: guessed", f"grid = [{grid}]", f"block = [{block}]"]
+        lines += [f'shared = "{d.launch.shared}"'] if d.launch.shared != "0" else []
+    for title, sizes, more in d.scenarios:
+        inside = ", ".join(f"{n} = {v}" for n, v in sizes.items())
+        lines += ["", "[[scenario]]", f'name = "{title}"', f"sizes = {{ {inside} }}" if inside else "sizes = {}"]
+        lines += [more] if more else []
+    outs = [p.sym.name for p in buffers_of(d.kernel) if access_role(p, d.kernel) != "in"]
+    if not outs:
+        raise KtcError("E-SCAFFOLD", f"{k.name} writes to none of its buffers: there is nothing to compare", k.loc)
+    lines += ["", "# [reference]            # what outputs should be, as numpy in float64; see `ktc kernels`"]
+    lines += [f'# {outs[0]} = "silu(x) * y"', ""]
+    todo = [*d.doubts, *(f"{b}: its shape" for b, e in d.shapes.items() if e is None)]
+    todo += [f"{b}: its shape is larger than what the kernel touched" for b, e in d.shapes.items() if _loose(e)]
+    todo += [f"{n}: its value" for n in (*d.roles.flags, *(n for n, v in d.ties.items() if isinstance(v, int)))]
+    todo.append("[reference]: a numpy formula an output (without one, the source itself is the judge)")
+    return "\n".join(lines), todo
+
+
+def _loose(e: Extent | None) -> bool:
+    return e is not None and not e.plausible
+
+
+def with_draft(program: Program, folder: Path) -> tuple[Program, list[str]]:
+    """``program`` with the workload that lies in ``folder`` for its kernel, drafted and written there if none does;
+    and what its author should look at (nothing if it was there).
+
+    Raises:
+        KtcError: E-NO-WORKLOAD for a kernel that was read from standard input; E-DRAFT-INCOMPLETE where the size of a
+            buffer is not known, for a run with a short one would corrupt memory; whatever drafting raises.
+    """
+    from ktc import api
+
+    source = program.source
+    if source is None or source.kernel == "-":
+        hint = "write it to a file, or name a workload with --workload"
+        raise KtcError("E-NO-WORKLOAD", "a workload needs a source file to refer to", hint=hint, exit_code=2)
+    target, todo = folder / FILE, list[str]()
+    if not _is_for(target, program):
+        text, todo = workload_text(program.kernel, source, target)
+        folder.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+        if unknown := [x for x in todo if x.endswith(": its shape")]:
+            names = ", ".join(x.partition(":")[0] for x in unknown)
+            what = f"how many elements {names} of {program.kernel.name} have could not be found out"
+            raise KtcError("E-DRAFT-INCOMPLETE", what, hint=f"complete {target}, and run this again", exit_code=2)
+    from ktc.sources import resolve
+
+    spec = dataclasses.replace(source, workload=str(target))
+    kernel, workload = resolve(spec)
+    return api.Program(kernel, workload, program.variant, original=kernel, source=spec), todo
+
+
+def _is_for(target: Path, program: Program) -> bool:
+    """Whether ``target`` is a workload of the program's kernel, with its instantiation."""
+    assert program.source is not None
+    if not target.is_file():
+        return False
+    found = Workload.load(target)
+    same = found.source.resolve() == Path(program.source.kernel).resolve()
+    return same and found.kernel_name == program.kernel.name
+
+
+def _head(k: Kernel, source: SourceSpec, target: Path) -> list[str]:
+    def relative(path: str) -> str:
+        return os.path.relpath(path, target.parent)
+
+    lines = ["[kernel]", f'source = "{relative(source.kernel)}"', f'name = "{k.name}"']
+    lines += [f"template = {_table(source.template)}"] if source.template else []
+    lines += [f"defines = {_table(source.defines)}"] if source.defines else []
+    if source.include_dirs:
+        lines.append("include = [" + ", ".join(f'"{relative(i)}"' for i in source.include_dirs) + "]")
+    return lines
+
+
+def _table(values: Mapping[str, str]) -> str:
+    return "{ " + ", ".join(f'{a} = "{v}"' for a, v in values.items()) + " }"
+
+
+def _arg(d: Draft, p: Param) -> list[str]:
+    t, name = p.sym.type, p.sym.name
+    if not isinstance(t, Ptr | Scalar):
+        raise KtcError("E-SCAFFOLD", f"parameter '{name}' of type {t} cannot be described by a workload", d.kernel.loc)
+    head = [f'name = "{name}"', f'dtype = "{scalar_of(t)}"']
+    if isinstance(t, Scalar):
+        return [*head, 'role = "scalar"', *_scalar(d, p)]
+    role = access_role(p, d.kernel)
+    extent = d.shapes.get(name)
+    shape = ", ".join(f'"{x}"' for x in extent.shape) if extent is not None else '"65536"'
+    mark = "" if extent is not None and extent.plausible else "            # CHECK"
+    lines = [*head, f'role = "{role}"', f"shape = [{shape}]{mark}"]
+    content = next((c for c in d.contents if c.buffer == name), None)
+    if content is not None:
+        most = d.ties.get(content.name, content.name)
+        init, last = ("index", f"{most} - 1") if content.kind == "index" else ("offsets", f"{most}")
+        lines += [f'init = "{init}"', f'range = [0, "{last}"]']
+    elif role != "out":
+        lines += ['init = "normal"']
+    return [*lines, "align = 16"]
+
+
+def _scalar(d: Draft, p: Param) -> list[str]:
+    name = p.sym.name
+    if name in d.ties:
+        tied = d.ties[name]
+        return [f"value = {tied}            # CHECK" if isinstance(tied, int) else f'value = "{tied}"']
+    if name in d.roles.sizes:
+        step, (low, high) = d.steps.get(name, 1), p.range
+        low = max(low or 1, step, d.least.get(name, 1))
+        more = [f"range = [{low}, {high or MOST_SIZE}]"] if scalar_of(p.sym.type).bits >= 32 else []
+        return [f'value = "{name}"', *more, *([f"divisible_by = {step}"] if step > 1 else [])]
+    if name in d.roles.fixed:
+        return [f"value = {d.roles.fixed[name]}"]
+    return [f"value = {'1' if scalar_of(p.sym.type).is_int else '1.0'}                # CHECK"]

@@ -1,0 +1,74 @@
+"""Statements of one thread: another thread may run them as well, and some may run twice."""
+
+from __future__ import annotations
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Call, Cast, Const, Decl, Expr, HwIndex, If, Load, Store, Var
+from ktc.ir.types import Ptr
+from ktc.ir.uniformity import uniformity
+from ktc.ir.walk import all_exprs, assigned, stmt_exprs, walk, walk_expr
+from ktc.search.verification import smt
+
+IDEMPOTENT = frozenset({"min", "max"})
+
+
+def other_thread(kernel: Kernel, s: If, t: If) -> bool:
+    """Whether ``s``, for one thread of a block, does what ``t`` does, the same for another one: both exist, and what is
+    stored, and where, all threads agree on. Nothing in the kernel reads what is stored."""
+    one, other = _thread(kernel, s.cond), _thread(kernel, t.cond)
+    block = [evaluate(e, kernel.knob_values) for e in kernel.launch.block] if kernel.launch is not None else []
+    if one is None or other is None or len(block) != 3 or None in block or block[1:] != [1, 1]:
+        return False
+    threads = block[0]
+    assert threads is not None
+    if not (0 <= one < threads and 0 <= other < threads) or s.orelse:
+        return False
+    if not all(isinstance(x, Store) and isinstance(x.buffer.type, Ptr) for x in s.then):
+        return False
+    written = assigned(s.then)
+    if any(isinstance(e, Load) and e.buffer in written for e in all_exprs(kernel.body)):
+        return False
+    facts = uniformity(kernel)
+    return all(facts.is_uniform(e) for x in s.then for e in stmt_exprs(x))
+
+
+def _thread(kernel: Kernel, cond: Expr) -> int | None:
+    """The number of the only thread along x for which ``cond`` holds."""
+    if not (isinstance(cond, Binary) and cond.op == "==" and isinstance(cond.b, Const)):
+        return None
+    index: Expr = cond.a
+    changed = assigned(kernel.body)
+    for _ in range(4):
+        while isinstance(index, Cast):
+            index = index.x
+        if isinstance(index, HwIndex):
+            return int(cond.b.value) if (index.level, index.axis) == ("thread", "x") else None
+        if not isinstance(index, Var) or index.sym in changed:
+            return None
+        sym = index.sym
+        found = [s.init for s in walk(kernel.body) if isinstance(s, Decl) and s.sym == sym and s.init is not None]
+        if len(found) != 1:
+            return None
+        index = found[0]
+    return None
+
+
+def stored_twice(s: object, context: smt.Context) -> bool:
+    """Whether ``s`` stores a maximum (or minimum) of what is there already and of values that it does not change."""
+    if not isinstance(s, Store) or not isinstance(s.value, Call) or s.value.fn not in IDEMPOTENT or s.width != 1:
+        return False
+    mine = [a for a in s.value.args if isinstance(a, Load) and a.buffer == s.buffer and a.index == s.index]
+    others = [e for a in s.value.args if a not in mine for e in walk_expr(a)]
+    return bool(mine) and all(_apart(e, s, context) for e in others if isinstance(e, Load) and e.buffer == s.buffer)
+
+
+def _apart(e: Load, s: Store, context: smt.Context) -> bool:
+    import z3
+
+    if len(e.index) != len(s.index):
+        return False
+    return context.proves(z3.Or(*(context.of(i) != context.of(j) for i, j in zip(e.index, s.index))))
+
+
+__all__ = ["other_thread", "stored_twice"]

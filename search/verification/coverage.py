@@ -1,0 +1,243 @@
+"""What the instances of a candidate have not exercised, and sizes at which they would.
+
+Three things must have happened somewhere: every branch was entered, every loop that can go round twice did (a wrong
+stride, or a block too few behind a persistent loop, changes nothing before), and every axis of the grid that is ever
+longer than a block was. Sizes for a loop come from following the first thread of the first block with numbers: what it
+does is known wherever it depends on sizes alone, and the least size that makes it go round twice is found by bisection.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ktc.ir.fold import evaluate
+from ktc.ir.interp import RunResult, geometry_of
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, HwIndex, If, Stmt
+from ktc.ir.reference import names as names_in
+from ktc.ir.types import Scalar
+from ktc.ir.walk import assigned, keep, map_body, walk
+from ktc.ir.workload import Workload
+
+from .instances import (
+    LARGER,
+    LONGEST,
+    MAX_ELEMENTS,
+    MOST_ROWS,
+    MOST_THREADS,
+    WIDE,
+    Instance,
+    Maker,
+    larger_instances,
+    single_blocks,
+)  # fmt: skip
+from .sizes import BEYOND, multiple, scalars_of
+
+SECOND_ROUND = 192
+"""How much costlier the least instance in which a loop goes round twice may be than a usual one."""
+
+
+@dataclass
+class Coverage:
+    """What is still missing after some runs of ``candidate``."""
+
+    candidate: Kernel
+    workload: Workload
+    tried: list[Instance] = field(default_factory=list)
+    unreached: dict[int, Stmt] | None = None
+    once: dict[int, Stmt] | None = None
+    """Loops that no thread ran twice."""
+
+    def __post_init__(self) -> None:
+        self._first, self._last = FirstThread(self.candidate), FirstThread(self.candidate, last=True)
+
+    def note(self, instance: Instance | None, result: RunResult) -> None:
+        """One run; ``instance`` is None where its sizes have been noted before."""
+        if instance is not None:
+            self.tried.append(instance)
+        self.unreached = _still(self.unreached, result.unreached)
+        self.once = _still(self.once, result.once)
+
+    @property
+    def axes(self) -> set[int]:
+        """Axes of the grid on which no run had a second block, though usual sizes give one."""
+        return single_blocks(self.candidate, self.workload, self.tried)
+
+    def sizes_for_loops(self, maker: Maker) -> Iterator[Instance]:
+        """For every loop that no thread has run twice yet, the least sizes at which the first thread does; where all
+        blocks together are enough for one round of the longest, the least at which the last block has something to do.
+        """
+        base = maker.few()
+        for (k, s), follow in itertools.product(enumerate(self._first.loops), (self._first, self._last)):
+            for name in maker.names if base else ():
+                if not (self.once and id(s) in self.once) or self._reached(follow, k):
+                    break
+
+                def reaches(v: int, n: str = name, k: int = k, f: FirstThread = follow) -> bool:
+                    return f.reaches(k, self._scalars({**base, n: v}))
+
+                least = _least(reaches, maker, name)
+                made = maker.make({**base, name: least + BEYOND * maker.step[name]}) if least else None
+                if made is None and least:
+                    made = maker.make({**base, name: least})
+                if made is not None:
+                    yield made
+                if made is not None and follow is self._last and not self._reached(self._first, k):
+                    yield from maker.largest(
+                        {**base, name: LONGEST}, name
+                    )  # no size has a second round: all of the first
+
+    def never_twice(self) -> list[Stmt]:
+        """Loops that go round twice at some scenario's sizes, and did in no run."""
+        usual = [self._scalars(s.sizes) for s in self.workload.scenarios]
+        missing = [(k, s) for k, s in enumerate(self._first.loops) if id(s) in (self.once or {})]
+        return [s for k, s in missing if any(self._first.reaches(k, u) for u in usual)]
+
+    def _reached(self, follow: FirstThread, k: int) -> bool:
+        return any(follow.reaches(k, self._scalars(i.sizes)) for i in self.tried)
+
+    def _scalars(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        return arguments(self.workload, sizes, self.candidate)
+
+
+def missing_instances(coverage: Coverage, original: Kernel) -> Iterator[Instance]:
+    """Instances that may show what ``coverage`` has not seen; it is asked again after each."""
+    if coverage.candidate.is_parallel:
+        return
+    kernels = original, coverage.candidate
+    yield from coverage.sizes_for_loops(Maker(kernels, coverage.workload, SECOND_ROUND * MAX_ELEMENTS))
+    if coverage.unreached or coverage.axes:
+        for instance in larger_instances(Maker(kernels, coverage.workload, LARGER * MAX_ELEMENTS)):
+            if not (coverage.unreached or coverage.axes):
+                return
+            yield instance
+
+
+def _still(known: dict[int, Stmt] | None, missed: tuple[Stmt, ...]) -> dict[int, Stmt]:
+    now = {id(s): s for s in missed}
+    return now if known is None else {k: s for k, s in known.items() if k in now}
+
+
+def one_round(candidate: Kernel, maker: Maker, name: str) -> int:
+    """The least value of a size at which some loop goes round twice: all threads have had something to do; 0 if none.
+
+    Loops with a number of rounds of their own do not count.
+    """
+    follow, base = FirstThread(candidate), maker.few()
+
+    def scalars(v: int) -> dict[str, int]:
+        return arguments(maker.workload, {**base, name: v}, candidate)
+
+    always = {k for k in range(len(follow.loops)) if follow.reaches(k, scalars(maker.step[name]))}
+
+    def least(k: int) -> int:
+        return _least(lambda v: follow.reaches(k, scalars(v)), maker, name)
+
+    found = [least(k) for k in range(len(follow.loops)) if base and k not in always]
+    return max((v for v in found if v), default=0)
+
+
+def arguments(workload: Workload, sizes: Mapping[str, int], kernel: Kernel) -> dict[str, int]:
+    """Sizes, integer arguments and knobs by name."""
+    numbers = {n: v for n, v in scalars_of(workload, sizes).items() if isinstance(v, int)}
+    return {**sizes, **numbers, **kernel.knob_values}
+
+
+def _least(holds: Callable[[int], bool], maker: Maker, name: str) -> int:
+    """The least multiple of the step at which ``holds``, if it does at the largest; 0 if not."""
+    step = maker.step[name]
+    high = max(LONGEST, *(int(s.sizes[name]) for s in maker.workload.scenarios)) // step
+    if not holds(high * step):
+        return 0
+    low = 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle * step) else (middle, high)
+    return high * step
+
+
+class FirstThread:
+    """The first thread of the first (or the last) block, as far as it depends on integer arguments alone."""
+
+    def __init__(self, kernel: Kernel, last: bool = False) -> None:
+        launch, self._rounds = kernel.launch, 1 if last else 2
+
+        def known(e: Expr) -> Expr:
+            if not isinstance(e, HwIndex):
+                return e
+            if e.level == "thread" or (e.level == "block" and not last):
+                return Const(0, e.type)  # type: ignore[arg-type]
+            extents = {"block_dim": launch.block, "grid_dim": launch.grid, "block": launch.grid} if launch else {}
+            if e.level not in extents:
+                return e
+            n = extents[e.level]["xyz".index(e.axis)]
+            return Binary("-", n, Const(1, n.type)) if e.level == "block" else n  # type: ignore[arg-type]
+
+        self.loops = [s for s in walk(kernel.body) if isinstance(s, For)]
+        self._body = map_body(kernel.body, keep, known)
+        self._index = {id(s): k for k, s in enumerate(s for s in walk(self._body) if isinstance(s, For))}
+
+    def reaches(self, k: int, arguments: Mapping[str, int]) -> bool:
+        """Whether the first thread goes round the ``k``-th loop twice when it first meets it (that of the last block:
+        once); False where that is not known."""
+        return self._follow(self._body, dict(arguments)).get(k, False)
+
+    def _follow(self, body: Body, env: dict[str, int]) -> dict[int, bool]:
+        found: dict[int, bool] = {}
+        for s in body:
+            if isinstance(s, Decl | Assign) and isinstance(s.sym.type, Scalar) and s.sym.type.is_int:
+                value = s.init if isinstance(s, Decl) else s.value
+                _put(env, s.sym.name, evaluate(value, env) if value is not None else None)
+            if isinstance(s, For):
+                found |= self._loop(s, dict(env))
+            elif isinstance(s, If):
+                taken = evaluate(s.cond, env)
+                if taken is not None:
+                    found |= self._follow(s.then if taken else s.orelse, dict(env))
+            for sym in assigned((s,)) if isinstance(s, For | If) else ():
+                env.pop(sym.name, None)
+        return found
+
+    def _loop(self, s: For, env: dict[str, int]) -> dict[int, bool]:
+        name = s.var.name
+        _put(env, name, evaluate(s.init, env))
+        first = dict(env)
+        once = evaluate(s.cond, env)
+        _put(env, name, evaluate(s.step, env))
+        twice = name in env and bool(once) and bool(evaluate(s.cond, env))
+        enough = twice if self._rounds == 2 else bool(once)
+        return {self._index[id(s)]: enough, **self._follow(s.body, first)}
+
+
+def _put(env: dict[str, int], name: str, value: int | bool | None) -> None:
+    if value is None:
+        env.pop(name, None)
+    else:
+        env[name] = int(value)
+
+
+def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> Instance | None:
+    """Rows as long as keep all threads of a block of the candidate busy, and as many as fit: every thread gets some
+    row's peak."""
+    maker = Maker((original, candidate), workload, WIDE * MAX_ELEMENTS)
+    base = maker.base()
+    inputs = [a for a in workload.args if a.role in ("in", "inout") and a.shape]
+    if not base or not inputs or candidate.is_parallel:
+        return None
+    largest = max(inputs, key=lambda a: len(a.shape))
+    rows = [n for n in maker.names if n in names_in(largest.shape[-1])]
+    outer = [n for n in maker.names if n not in rows and any(n in names_in(e) for e in largest.shape)]
+    threads = min(geometry_of(candidate, scalars_of(workload, workload.scenarios[0].sizes)).threads, MOST_THREADS)
+    for n in rows[:1]:
+        widths, counts = (one_round(candidate, maker, n), threads), (MOST_ROWS >> k for k in range(8))
+        for width, count in itertools.product(widths, counts):
+            wide = {**base, n: multiple(max(width, threads) + BEYOND, maker.step[n])}
+            made = maker.make({**wide, **{m: multiple(count, maker.step[m]) for m in outer[:1]}})
+            if made is not None:
+                return made
+    return None
+
+
+__all__ = ["Coverage", "FirstThread", "missing_instances", "one_round", "wide_rows"]

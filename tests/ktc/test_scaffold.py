@@ -1,0 +1,226 @@
+"""Drafted workloads: sizes, shapes, contents and launches are found by running the kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ktc.ir.workload import Workload
+from ktc.search.verification import check_original
+
+import ktc
+from ktc.scaffold import draft, workload_text
+from ktc.scaffold.shapes import fit
+
+ROWS = """
+__global__ void rows(float* out, float* mean, const float* in, const float* weight, int n, int d) {
+  int row = blockIdx.x;
+  float s = 0.0f;
+  for (int i = 0; i < d; ++i) s += in[row * d + i];
+  if (threadIdx.x == 0) mean[row] = s / d;
+  for (int i = threadIdx.x; i < d; i += blockDim.x) out[row * d + i] = in[row * d + i] * weight[i];
+}
+"""
+LAUNCHED = "void go(float* o, float* m, const float* i, const float* w, int n, int d, int block_size) {"
+LAUNCHED = ROWS + LAUNCHED + " rows<<<n, block_size>>>(o, m, i, w, n, d); }"
+GATHER = """
+__global__ void gather(float* out, const int* ids, const float* table, int n, int c) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n * c) out[i] = table[ids[i / c] * c + i % c];
+}
+void go(float* o, const int* ids, const float* t, int n, int c) {
+  gather<<<(n * c + 127) / 128, 128>>>(o, ids, t, n, c);
+}
+"""
+SPARSE = """
+__global__ void spmv(float* y, const int* start, const int* col, const float* val, const float* x, int n) {
+  int r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r < n) {
+    float s = 0.0f;
+    for (int j = start[r]; j < start[r + 1]; ++j) s += val[j] * x[col[j]];
+    y[r] = s;
+  }
+}
+void go(float* y, const int* s, const int* c, const float* v, const float* x, int n) {
+  spmv<<<(n + 127) / 128, 128>>>(y, s, c, v, x, n);
+}
+"""
+LABELS = """
+__global__ void loss(float* out, const float* probs, const int* label, int n, int v) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = -logf(probs[i * v + label[i]]);
+}
+void go(float* o, const float* p, const int* l, int n, int v) { loss<<<(n + 127) / 128, 128>>>(o, p, l, n, v); }
+"""
+STRIDED = """
+__global__ void strided(float* out, const float* in, int d, int stride) {
+  for (int i = threadIdx.x; i < d; i += blockDim.x) out[blockIdx.x * d + i] = in[blockIdx.x * stride + i];
+}
+"""
+WIDE = """
+__global__ void twice(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n / 4) {
+    float4 v = reinterpret_cast<const float4*>(in)[i];
+    v.x *= 2.0f; v.y *= 2.0f; v.z *= 2.0f; v.w *= 2.0f;
+    reinterpret_cast<float4*>(out)[i] = v;
+  }
+}
+void go(float* o, const float* i, int n) { twice<<<(n / 4 + 127) / 128, 128>>>(o, i, n); }
+"""
+FIXED = """
+#define N 50000
+__global__ void add(float* out, const float* a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = a[i] + 1.0f;
+}
+int main() { float *o, *a; add<<<(N + 255) / 256, 256>>>(o, a, N); }
+"""
+
+
+def shapes(source: str) -> dict[str, tuple[str, ...]]:
+    found = draft(ktc.loads(source).kernel).shapes
+    return {name: extent.shape for name, extent in found.items() if extent is not None}
+
+
+def test_extents_follow_what_the_kernel_reaches() -> None:
+    assert shapes(LAUNCHED) == {"out": ("n", "d"), "mean": ("n",), "in": ("n", "d"), "weight": ("d",)}
+
+
+def test_block_sizes_of_a_host_are_no_sizes() -> None:
+    d = draft(ktc.loads(LAUNCHED).kernel)
+    assert d.names == ["n", "d"] and d.roles.fixed == {"block_size": 256}
+
+
+def test_indices_get_a_size_of_their_own() -> None:
+    d = draft(ktc.loads(GATHER).kernel)
+    assert [(c.buffer, c.kind) for c in d.contents] == [("ids", "index")]
+    assert d.shapes["table"].shape == ("ids_values", "c") and d.shapes["ids"].shape == ("n",)
+
+
+def test_labels_are_as_many_as_the_classes() -> None:
+    d = draft(ktc.loads(LABELS).kernel)
+    assert d.ties == {"label_values": "v"} and d.shapes["probs"].shape == ("n", "v")
+
+
+def test_offsets_ascend_to_the_number_of_entries() -> None:
+    d = draft(ktc.loads(SPARSE).kernel)
+    assert ("start", "offsets") in [(c.buffer, c.kind) for c in d.contents]
+    assert d.shapes["start"].shape == ("n + 1",) and d.shapes["val"].shape == ("start_last",)
+    assert d.shapes["x"].shape == ("col_values",)
+
+
+def test_a_grid_of_rows_is_guessed_where_the_source_launches_nothing() -> None:
+    d = draft(ktc.loads(ROWS).kernel)
+    assert d.launch is not None and d.launch.grid == ("n", "1", "1") and d.shapes["out"].shape == ("n", "d")
+    assert any("launch" in x for x in d.doubts)
+
+
+def test_a_launch_for_one_size_gives_way_to_the_guard() -> None:
+    d = draft(ktc.loads(FIXED).kernel)
+    assert d.launch is not None and d.launch.grid[0] == "cdiv(n, 256)" and d.launch.block[0] == "256"
+
+
+def test_sizes_that_vectors_divide_say_so() -> None:
+    d = draft(ktc.loads(WIDE).kernel)
+    assert d.shapes["in"].shape == ("n",)
+    assert all(s["n"] % 4 == 0 for _, s, _ in d.scenarios if s is not d.scenarios[-1][1])
+
+
+@pytest.mark.parametrize("source", [LAUNCHED, GATHER, SPARSE, LABELS, ROWS, STRIDED, WIDE, FIXED])
+def test_the_file_loads_and_its_kernel_runs_clean(source: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(source)
+    program = ktc.load(str(path))
+    assert program.source is not None
+    text, _ = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    (tmp_path / "workload.toml").write_text(text)
+    work = Workload.load(tmp_path)
+    assert len({s.name for s in work.scenarios}) >= 3 and any(s.heldout for s in work.scenarios)
+    assert check_original(work.load_kernel(), work, None, 0) == []
+
+
+def test_a_shape_is_the_simplest_product_that_bounds_all() -> None:
+    seen = [({"a": a, "b": b}, 2 * a * b) for a, b in ((3, 5), (7, 2), (4, 4))]
+    extent = fit(seen, ["a", "b"])
+    assert extent is not None and extent.shape == ("a", "2 * b") and extent.exact
+
+
+def test_no_product_fits_what_follows_none() -> None:
+    assert fit([({"a": 4}, 1000), ({"a": 400}, 3)], ["a"]) is None
+
+
+def test_optimize_drafts_a_workload_and_says_what_to_check(ktc_run, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(FIXED)
+    done = ktc_run("optimize", "k.cu", "--device", "numba", "--budget", "2", "--scenario", "small", timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "drafted ktc-out/add/workload.toml" in done.stderr and "launch" in done.stderr
+    assert (tmp_path / "ktc-out" / "add" / "workload.toml").exists()
+    again = ktc_run("verify", "k.cu", "-p", "raise", "--device", "none")
+    assert again.returncode == 0 and "found ktc-out/add/workload.toml" in again.stderr
+
+
+def test_a_template_that_nobody_instantiates_gets_arguments(ktc_run, tmp_path: Path) -> None:
+    kernel = FIXED.partition("int main")[0].replace("float", "T")
+    (tmp_path / "k.cu").write_text(kernel.replace("__global__", "template <typename T> __global__"))
+    done = ktc_run("init", "k.cu")
+    assert done.returncode == 0 and "T=float" in done.stderr
+    assert 'template = { T = "float" }' in (tmp_path / "workload.toml").read_text()
+
+
+STENCIL = """
+__global__ void step(float* out, const float* in, int nx, int ny) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+  if (x >= nx || y >= ny) return;
+  int left = x == 0 ? 1 : x - 1;
+  out[y * nx + x] = in[y * nx + x] + in[y * nx + left];
+}
+void go(float* o, const float* i, int nx, int ny) {
+  step<<<dim3((nx + 31) / 32, (ny + 7) / 8), dim3(32, 8)>>>(o, i, nx, ny);
+}
+"""
+
+
+def test_sizes_that_a_border_needs_say_so() -> None:
+    d = draft(ktc.loads(STENCIL).kernel)
+    assert d.shapes["in"].shape == ("nx", "ny") and d.least == {"nx": 2, "ny": 1}
+
+
+def test_a_buffer_of_unknown_size_is_nothing_to_run_on(ktc_run, tmp_path: Path) -> None:
+    """What cannot be run cannot be measured: the draft has to be completed first."""
+    huge = "__global__ void k(float* o) { o[blockIdx.x * blockDim.x + threadIdx.x] = 1.0f; }\n"
+    (tmp_path / "k.cu").write_text(huge + "void go(float* o) { k<<<1 << 24, 1024>>>(o); }")
+    done = ktc_run("optimize", "k.cu", "--device", "numba")
+    assert done.returncode == 2 and "E-DRAFT-INCOMPLETE" in done.stderr and "ktc-out/k/workload.toml" in done.stderr
+    again = ktc_run("init", "k.cu")
+    assert again.returncode == 0 and "o: its shape" in again.stderr
+
+
+DYNAMIC = """
+__global__ void rowsum(float* out, const float* in, int d) {
+  extern __shared__ float s[];
+  float a = 0.0f;
+  for (int i = threadIdx.x; i < d; i += blockDim.x) a += in[blockIdx.x * d + i];
+  s[threadIdx.x] = a;
+  __syncthreads();
+  for (int k = blockDim.x / 2; k > 0; k /= 2) {
+    if (threadIdx.x < k) s[threadIdx.x] += s[threadIdx.x + k];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) out[blockIdx.x] = s[0];
+}
+"""
+
+
+def test_dynamic_shared_memory_is_as_large_as_the_workloads_launch_says(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(DYNAMIC)
+    program = ktc.load(str(tmp_path / "k.cu"))
+    assert program.source is not None
+    text, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert 'shared = "16384"' in text and not any("outside" in x for x in todo)
+    (tmp_path / "workload.toml").write_text(text.replace('"16384"', '"1024"'))
+    work = Workload.load(tmp_path)
+    assert "array s: shared f32[256] dynamic" in ktc.load(str(tmp_path)).text()
+    assert check_original(work.load_kernel(), work, None, 0) == []
+    raised = ktc.load(str(tmp_path)).apply("raise").ok
+    assert "reduce(+)" in raised.text()

@@ -1,0 +1,39 @@
+"""Scripts over long kernels take time in proportion to their length."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from ktc.ir.frontend import load
+from ktc.ir.kernel import Kernel
+from ktc.passes.language import parse_script
+from ktc.passes.pipeline import apply_script
+
+
+def straight(count: int) -> Kernel:
+    """A kernel with ``count`` rounds of a read, a sum and a guarded store."""
+    rounds = "\n".join(
+        f"  const float a{k} = x[i * 3 + {k}] * w[{k % 64}];\n  s += a{k};\n  if (i < n) y[i * 3 + {k}] = s;"
+        for k in range(count)
+    )
+    head = (
+        "__global__ void k(const float *x, const float *w, float *y, int n) {\n  int i = threadIdx.x;\n  float s = 0;\n"
+    )
+    return load(f"{head}{rounds}\n}}\n", name="k.cu")
+
+
+@pytest.mark.slow
+def test_time_is_linear_in_the_number_of_statements() -> None:
+    script = parse_script("simplify | cse | licm | simplify")
+
+    def seconds(count: int) -> float:
+        kernel = straight(count)
+        start = time.process_time()
+        applied = apply_script(kernel, script)
+        assert applied.refused is None
+        assert len(applied.kernel.body) >= count
+        return time.process_time() - start
+
+    seconds(20)
+    assert seconds(2_000) < 6.5 * seconds(500) + 0.3

@@ -1,0 +1,175 @@
+"""scan over blocks: one tile a block, and a look back at those before it."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+from checks import applied, body_of, differs, refused
+from ktc.backends import emit
+from ktc.backends.runtimes import open_runtime
+from ktc.ir.interp import run
+from ktc.ir.kernel import Kernel
+from ktc.ir.text import parse_kernel, print_kernel
+from ktc.passes.lowering import LoweringError, materialise
+from ktc.passes.scan import ScanPass
+from test_scan import LARGEST, ROWS
+
+EXCLUSIVE = parse_kernel("""\
+kernel offsets(out: i32* restrict, x: i32 const* restrict, n: i32)
+  par r in 0..1 @ [block.x]
+    var sum: i32 = 5
+    for i in 2..n
+      let a: i32 = x[i] * 2
+      out[i] = sum - a
+      sum += a
+""")
+PLANES = parse_kernel("""\
+kernel planes(out: f32* restrict, x: f32 const* restrict, p: i32, r: i32, n: i32)
+  par k in 0..p @ [block.z]
+    par j in 1..r @ [block.y]
+      var s: f32 = 1.0
+      for i in 0..n
+        s += x[(k * r + j) * n + i]
+        out[(k * r + j) * n + i] = s
+""")
+interpreter = importlib.import_module("ktc.ir.interp.run")
+ROW_SIZES = [{"rows": r, "cols": c} for r, c in ((1, 4), (2, 32), (3, 132), (1, 128), (2, 256), (1, 520))]
+LENGTHS = [{"n": n} for n in (3, 31, 64, 127, 257, 599)]
+
+
+def over_blocks(source: Kernel, levels: str) -> Kernel:
+    rows = "distribute{loop=r map=[block.y]} | " if "par r" in print_kernel(source) else ""
+    return applied(source, f"{rows}scan{{loop=i map=[{levels}, block.x]}}")
+
+
+def launched(kernel: Kernel) -> list[dict[str, object]]:
+    """Arguments of one row of 2000 numbers, and empty scratch memory."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2000).astype(np.float32)
+    scratch = {
+        p.sym.name: np.zeros(64, np.uint32 if "u32" in str(p.sym.type) else np.float32)
+        for p in kernel.params
+        if p.scratch is not None
+    }
+    return [{"out": np.zeros_like(x), "x": x, "rows": 1, "cols": x.size, **scratch}]
+
+
+def test_before_and_after() -> None:
+    assert (
+        body_of(over_blocks(ROWS, "vec 4, thread.x 64, unroll 2"))
+        == """\
+  assume cols % 4 == 0 origin runtime_guard
+  flags reassociates
+  par r in 0..rows @ [block.y]
+    scan(+) sum: f32 = 0.0 over i in 0..cols @ [vec 4, thread.x 64, unroll 2, block.x]
+      yield x[r * cols + i]
+      out[r * cols + i] = sum
+"""
+    )
+
+
+@pytest.mark.parametrize("levels", ["thread.x 32", "vec 4, thread.x 32", "vec 2, thread.x 64, unroll 3"])
+@pytest.mark.parametrize("strategy", ["", " strategy shared"])
+def test_tiles_compute_what_the_loop_did(levels: str, strategy: str) -> None:
+    planes = [{"p": p, "r": r, "n": n} for p, r, n in ((1, 2, 64), (2, 3, 96))]
+    for source, sizes in ((ROWS, ROW_SIZES), (EXCLUSIVE, LENGTHS), (LARGEST, LENGTHS), (PLANES, planes)):
+        k = over_blocks(source, levels)
+        text = print_kernel(k)
+        head = next(line for line in text.splitlines() if "scan(" in line and "@" in line and "trace" not in line)
+        k = parse_kernel(text.replace(head, head + strategy))
+        fits = [s for s in sizes if "vec" not in levels or s.get("cols", s.get("n", 0)) % 4 == 0]
+        assert differs(source, k, fits) is None
+
+
+def test_launches_follow_one_another_and_give_the_same_bits() -> None:
+    """Scratch memory is left fit for the next launch; sums do not depend on who finds which prefix."""
+    k = materialise(over_blocks(ROWS, "vec 4, thread.x 32"))
+    exe = open_runtime("numba").compile(emit(k, "numba"))
+    rng = np.random.default_rng(1)
+    for rows, cols in ((1, 9000), (3, 1000), (1, 9000)):
+        x = rng.normal(size=(rows, cols)).astype(np.float32)
+        outs = []
+        for _ in range(4):
+            args = {"out": np.zeros_like(x), "x": x, "rows": rows, "cols": cols}
+            exe.launch(args)
+            outs.append(args["out"])
+        np.testing.assert_allclose(outs[0], np.cumsum(x, 1, dtype=np.float64), atol=1e-3)
+        assert all((o.view(np.uint32) == outs[0].view(np.uint32)).all() for o in outs)
+
+
+def test_the_sanitizer_knows_the_messages_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "LANES", 64)  # two blocks at once: later ones find prefixes
+    k = materialise(over_blocks(ROWS, "thread.x 32"))
+    for args in launched(k):
+        assert run(k, args).ok
+        again = run(k, {**args, **run(k, args).outputs})
+        assert again.ok, "the second launch finds the scratch memory of the first"
+        text = print_kernel(k)
+        assert text.count("fence device") == 3
+        for nth in range(3):
+            parts = text.split("fence device")
+            mute = "fence device".join(parts[: nth + 1]) + "fence block" + "fence device".join(parts[nth + 1 :])
+            found = {f.kind for f in run(parse_kernel(mute), args).findings}
+            assert "race" in found, f"without the {nth}. fence"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("for b in found + 1..tile", "for b in found + 2..tile"),
+        ("let p: i32 = back - t", "let p: i32 = back - t - 1"),
+        ("sum_before[u_6] = sum_ahead + sum_before[u_6]", "sum_before[u_6] = sum_before[u_6]"),
+    ],
+)
+def test_wrong_versions_are_caught(old: str, new: str) -> None:
+    k = materialise(over_blocks(ROWS, "thread.x 32"))
+    text = print_kernel(k)
+    assert text.count(old) == 1, text
+    for args in launched(k):
+        want = run(ROWS, {n: args[n] for n in ("out", "x", "rows", "cols")}, domain="field").outputs["out"]
+        assert (run(k, args, domain="field").outputs["out"] == want).all()
+        wrong = run(parse_kernel(text.replace(old, new)), args, domain="field", fuel=20_000)
+        assert not wrong.ok or not (wrong.outputs["out"] == want).all()
+
+
+TOTAL = parse_kernel("""\
+kernel k(o: f32* restrict, x: f32 const* restrict, t: f32* restrict, n: i32)
+  par r in 0..n @ [block.y]
+    var s: f32 = 0.0
+    for i in 0..n
+      s += x[i]
+      o[r * n + i] = s
+    t[r] = s
+""")
+
+
+def test_refusals() -> None:
+    script = "scan{loop=i map=[thread.x 32, block.%s]}"
+    assert refused(ROWS, script % "x").code == "E-DIST-AXIS"
+    assert refused(TOTAL, script % "x").code == "E-SCAN-BLOCKS"
+    total = parse_kernel(print_kernel(TOTAL).replace("    t[r] = s\n", ""))
+    assert applied(total, script % "x").is_parallel
+    ragged = parse_kernel(print_kernel(total).replace("for i in 0..n", "for i in 0..r"))
+    assert refused(ragged, script % "x").code == "E-SCAN-BLOCKS"
+    several = parse_kernel(print_kernel(total).replace("[block.y]", "[block.y 4, seq]"))
+    assert refused(several, script % "x").code == "E-SCAN-BLOCKS"
+    assert refused(ROWS, "scan{loop=i map=[thread.x 32, seq 2, block.y]}").code == "E-SCAN-MAP"
+
+
+def test_lowering_refuses_what_the_pass_would_not_make() -> None:
+    text = print_kernel(over_blocks(ROWS, "thread.x 32")).replace("[block.y]", "[block.y 4, seq]")
+    with pytest.raises(LoweringError, match="E-LOWER-SCAN"):
+        materialise(parse_kernel(text))
+
+
+def test_sites_name_an_axis_that_is_free() -> None:
+    found = [s.step for s in ScanPass().sites(ROWS)]
+    assert found == [
+        "scan{loop=i map=[vec $V, thread.x $T, unroll $U, seq]}",
+        "scan{loop=i map=[vec $V, thread.x $T, unroll $U, block.y]}",
+    ]
+    for text in found:
+        applied(ROWS, text)
+    assert [s.step for s in ScanPass().sites(TOTAL)] == found[:1]

@@ -1,0 +1,178 @@
+"""What instances must exercise before a candidate is accepted, and what happens where they cannot."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+
+import pytest
+from gate_samples import COPY, MATMUL
+from interp_samples import MATMUL_PARALLEL, kernel
+from ktc.ir.interp import run
+from ktc.search.verification import verify
+from ktc.search.verification.coverage import FirstThread
+from ktc.search.verification.instances import instances
+from ktc.search.verification.job import Job
+from ktc.search.verification.ranges import dead, values, wraps
+from ktc.search.verification.static import static
+
+coverage = importlib.import_module("ktc.search.verification.coverage")
+reach = importlib.import_module("ktc.search.verification.reach")
+
+PLAIN = """\
+kernel copy(y: f16* align 16, x: f16 const* align 16, d: i32)
+  launch grid(cdiv(d, 64)) block(64)
+  let i: i32 = i32(blockIdx.x) * 64 + i32(threadIdx.x)
+  if i < d
+    y[i] = x[i]
+"""
+
+PERSISTENT = """\
+kernel copy(y: f16* align 16, x: f16 const* align 16, d: i32)
+  launch grid(700) block(64)
+  for i = i32(blockIdx.x) * 64 + i32(threadIdx.x); i < d; i + 44800
+    y[i] = x[i]
+"""
+
+WRONG = {
+    "stride too long": ("i + 44800", "i + 44864"),
+    "stride doubled": ("i + 44800", "i + 89600"),
+    "a block too few": ("grid(700)", "grid(699)"),
+    "half the blocks": ("grid(700)", "grid(350)"),
+}
+
+
+def test_a_persistent_loop_goes_round_twice() -> None:
+    verdict = verify(kernel(PLAIN), kernel(PERSISTENT), COPY)
+    assert verdict.ok, verdict
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_only_the_second_round_shows(name: str) -> None:
+    verdict = verify(kernel(PLAIN), kernel(PERSISTENT, WRONG[name]), COPY)
+    assert verdict.status == "REJECTED" and verdict.layer == "exact", verdict
+
+
+def test_all_of_the_first_round_where_no_size_has_a_second() -> None:
+    work = dataclasses.replace(
+        COPY, args=tuple(dataclasses.replace(a, range=(1, 44800)) if a.name == "d" else a for a in COPY.args),
+        scenarios=(dataclasses.replace(COPY.scenarios[0], sizes={"d": 40000}),),
+    )  # fmt: skip
+    at_most = ("d: i32)", "d: i32 range 1..44800)")
+    plain = kernel(PLAIN, at_most)
+    assert verify(plain, kernel(PERSISTENT, at_most), work).ok
+    for wrong in ("a block too few", "half the blocks"):
+        assert verify(plain, kernel(PERSISTENT, at_most, WRONG[wrong]), work).status == "REJECTED", wrong
+
+
+def test_a_loop_that_no_affordable_size_repeats_is_unknown(monkeypatch) -> None:
+    monkeypatch.setattr(coverage, "SECOND_ROUND", 0)
+    verdict = verify(kernel(PLAIN), kernel(PERSISTENT), COPY)
+    assert verdict.status == "UNKNOWN" and "went round twice" in verdict.reason, verdict
+
+
+def test_the_first_thread_is_followed_with_numbers() -> None:
+    follow = FirstThread(kernel(PERSISTENT))
+    assert len(follow.loops) == 1
+    assert not follow.reaches(0, {"d": 44800}) and follow.reaches(0, {"d": 44801})
+    loaded = FirstThread(kernel(PERSISTENT, ("i < d", "i < d + i32(x[0])")))
+    assert not loaded.reaches(0, {"d": 1 << 20})  # not known
+
+
+def test_the_interpreter_tells_which_loops_went_round_twice() -> None:
+    k = kernel(PERSISTENT, ("44800", "640"), ("700", "10"))
+    few, many = (COPY.make_inputs({"d": n}, None, 0) for n in (640, 641))
+    assert list(run(k, few).once) == FirstThread(k).loops and run(k, many).once == ()
+
+
+def test_some_instance_is_degenerate_in_no_size() -> None:
+    found = [i.sizes for i in instances(kernel(MATMUL_PARALLEL), kernel(MATMUL_PARALLEL), MATMUL)]
+    assert any(min(s.values()) >= 8 for s in found), found
+
+
+RARE = PLAIN.replace("    y[i] = x[i]\n", "    y[i] = x[i]\n    if x[i] > 60000.0_f16\n      y[i] = 1.0_f16\n")
+
+
+def test_a_branch_that_no_input_enters_is_unknown() -> None:
+    verdict = verify(kernel(PLAIN), kernel(RARE), COPY)
+    assert verdict.status == "UNKNOWN" and verdict.layer == "coverage", verdict
+    assert "1 branches were never entered, the first before 'y[i] = 1.0_f16'" in verdict.reason
+
+
+def test_a_branch_that_the_original_has_word_for_word_is_untouched() -> None:
+    here = kernel(RARE.replace("grid(cdiv(d, 64)) block(64)", "grid(cdiv(d, 32)) block(32)").replace("* 64", "* 32"))
+    assert verify(kernel(RARE), here, COPY).ok
+    other = kernel(RARE.replace("1.0_f16", "2.0_f16").replace("block(64)", "block(64) max_threads(64)"))
+    assert verify(kernel(RARE), other, COPY).status == "UNKNOWN"
+
+
+@pytest.mark.parametrize("proofs", [True, False])
+def test_dead_branches_need_no_instance(monkeypatch, proofs: bool) -> None:
+    monkeypatch.setattr(reach.smt, "available", lambda: proofs and importlib.util.find_spec("z3") is not None)
+    never = PLAIN.replace("    y[i] = x[i]\n", "    y[i] = x[i]\n    if d < 1\n      y[i] = 1.0_f16\n")
+    assert verify(kernel(PLAIN), kernel(never), COPY).ok
+
+
+@pytest.mark.parametrize(
+    ("index", "known"), [("b / (4 * n) * 4 * n", True), ("b / (4 * n) * 4", True), ("b / n * 4 * n", False)]
+)
+def test_a_quotient_times_its_divisor_is_no_larger(index: str, known: bool) -> None:
+    text = f"kernel k(y: f32*, n: i32, b: i32)\n  launch grid(1) block(1)\n  y[{index}] = 1.0\n"
+    assert (not wraps(kernel(text), {"n": (1, 1 << 20), "b": (0, 1 << 30)})) == known
+
+
+DEAD = {
+    "if n > 100": 1,
+    "if n > 99": 0,
+    "if n > 3 && n < 2": 0,
+    "if n < 0 && m > 2": 1,
+    "if n < 0 || m > 2": 0,
+    "if !(n <= 100)": 1,
+    "if n == 101": 1,
+    "if n != 101": 0,
+    "for j = n; j < 1; j + 1": 1,
+    "for j = n; j < 2; j + 1": 0,
+}
+
+
+@pytest.mark.parametrize("text", DEAD)
+def test_intervals_tell_which_branches_are_dead(text: str) -> None:
+    k = kernel(f"kernel k(y: f32*, n: i32, m: i32)\n  launch grid(1) block(1)\n  {text}\n    y[0] = 1.0\n")
+    assert len(dead(k, {"n": (1, 100)})) == DEAD[text]
+
+
+GATHER = """\
+kernel gather(y: f16* align 16, x: f16 const* align 16, at: i64 const* align 16, d: i32)
+  launch grid(cdiv(d, 64)) block(64)
+  let i: i32 = i32(blockIdx.x) * 64 + i32(threadIdx.x)
+  if i < d
+    y[i] = x[at[i]]
+"""
+
+
+def _narrowed(high: int | str, text: str) -> str:
+    """What L0 says of ``text`` if the elements of ``at`` are between 0 and ``high``, and d is at most 2^30."""
+    at = dataclasses.replace(COPY.args[1], name="at", dtype="i64", init="index", range=(0, high))
+    args = (*(dataclasses.replace(a, range=(1, 1 << 30)) if a.name == "d" else a for a in COPY.args), at)
+    work = dataclasses.replace(COPY, args=args)
+    return static(Job(kernel(GATHER), kernel(text), None, [], work)).status  # type: ignore[arg-type]
+
+
+def test_an_index_of_which_nothing_is_known_is_not_narrowed() -> None:
+    narrow = GATHER.replace("x[at[i]]", "x[i64(i32(at[i]))]")
+    summed = GATHER.replace("x[at[i]]", "x[i64(i32(at[i]) + i)]")
+    assert _narrowed("d - 1", GATHER) == "pass"
+    assert _narrowed("d - 1", narrow) == "unknown" and _narrowed((1 << 30) - 1, narrow) == "pass"
+    assert _narrowed("d - 1", summed) == "unknown" and _narrowed(1 << 30, summed) == "pass"
+    assert _narrowed((1 << 31) - 1, summed) == "fail"
+
+
+def test_elements_of_a_private_array_have_ranges() -> None:
+    text = PLAIN.replace(
+        "    y[i] = x[i]\n", "    array r: i64[2]\n    r[0] = i64(i)\n    r[1] = i64(d)\n    y[i] = x[r[0]]\n"
+    )
+    k = kernel(text)
+    found = {s.name: v for s, v in values(k, {"d": (1, 1 << 20)}).items()}
+    assert found["r"] == (0, 1 << 20)
+    carried = kernel(text.replace("r[1] = i64(d)", "r[1] = r[0] + i64(d)"))
+    assert "r" not in {s.name for s in values(carried, {"d": (1, 1 << 20)})}

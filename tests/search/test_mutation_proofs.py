@@ -1,0 +1,133 @@
+"""Proofs that a mutant means the same: what nobody reads, what any thread may do, and what both branches say."""
+
+from __future__ import annotations
+
+import pytest
+from ktc.ir.text import canonical, parse_kernel
+from ktc.search.mutation.proofs import equivalent
+
+JAMMED = """
+kernel k(y: f32*, x: f32 const*, n: i32 range 1..1000, d: i32 range 1..1000)
+  launch grid(cdiv(n, 4)) block(64)
+  let row: i32 = i32(blockIdx.x) * 4
+  array s: f32[4]
+  for u = 0; u < 4; u + 1
+    if row + u < n
+      s[u] = 0.0
+  for i = i32(threadIdx.x); i < d; i + 64
+    for v = 0; v < 4; v + 1
+      if row + v < n
+        s[v] += x[(row + v) * d + i]
+  for w = 0; w < 4; w + 1
+    if row + w < n
+      y[(row + w) * 64 + i32(threadIdx.x)] = s[w]
+"""
+
+FIRST = "    if row + u < n\n      s[u] = 0.0\n"
+
+
+def proof(old: str, new: str, text: str) -> str:
+    pytest.importorskip("z3")
+    assert old in text
+    return equivalent(canonical(parse_kernel(text)), canonical(parse_kernel(text.replace(old, new))))
+
+
+def test_a_guard_around_what_is_read_under_it_may_let_more_through() -> None:
+    assert "read under that guard" in proof(FIRST, FIRST.replace("<", "<="), JAMMED)
+    assert "read under that guard" in proof(FIRST, "    s[u] = 0.0\n", JAMMED)
+    assert "read under that guard" in proof("row + u < n", "u < n", JAMMED)
+
+
+def test_and_not_less_nor_what_others_read() -> None:
+    assert not proof("row + u < n", "row + u + 1 < n", JAMMED)
+    loose = JAMMED.replace("    if row + w < n\n", "    if row + w < n + 1\n")
+    assert not proof(FIRST, "    s[u] = 0.0\n", loose)
+    crossed = JAMMED.replace("= s[w]", "= s[3 - w]")
+    assert not proof(FIRST, "    s[u] = 0.0\n", crossed)
+    assert not proof("    if row + w < n\n", "    if row + w <= n\n", JAMMED)  # it is seen
+
+
+TILE = """
+kernel k(y: f32*, x: f32 const*)
+  launch grid(1) block(32, 8)
+  array t: shared f32[32, 33]
+  let i: i32 = i32(threadIdx.x)
+  for j = i32(threadIdx.y); j < 32; j + 8
+    t[j, i] = x[j * 32 + i]
+  barrier
+  for j = i32(threadIdx.y); j < 32; j + 8
+    y[j * 32 + i] = t[i, j]
+"""
+
+
+def test_an_array_may_be_as_small_as_its_subscripts_allow() -> None:
+    assert "smaller array" in proof("[32, 33]", "[32, 32]", TILE)
+    assert not proof("[32, 33]", "[32, 31]", TILE) and not proof("[32, 33]", "[31, 33]", TILE)
+    assert not proof("f32[32, 33]", "f16[32, 32]", TILE)
+
+
+ARMS = """
+kernel k(y: f32*, x: f32 const*, n: i32 range 1..1000)
+  launch grid(cdiv(n, 64)) block(64)
+  let i: i32 = i32(blockIdx.x) * 64 + i32(threadIdx.x)
+  if i < 64
+    if i < n
+      y[i] = x[i] * 2.0
+  else
+    if i < n
+      y[i] = x[i] * 2.0
+"""
+
+
+def test_branches_that_say_the_same_need_no_condition() -> None:
+    assert "both branches" in proof("if i < 64", "if i <= 64", ARMS)
+    whole = ARMS[ARMS.index("  if i < 64") :]
+    assert "both branches" in proof(whole, "  if i < n\n    y[i] = x[i] * 2.0\n", ARMS)
+    other = ARMS.replace("2.0\n  else", "3.0\n  else")
+    assert not proof("if i < 64", "if i <= 64", other)
+
+
+ONE = """
+kernel k(y: f32*, z: f32*, x: f32 const*)
+  launch grid(8) block(64)
+  let tid: i32 = i32(threadIdx.x)
+  let s: f32 = x[blockIdx.x]
+  if tid == 0
+    y[blockIdx.x] = s * 2.0
+  z[i32(blockIdx.x) * 64 + tid] = s
+"""
+
+
+def test_any_thread_may_store_what_all_threads_have() -> None:
+    assert "another single thread" in proof("tid == 0", "tid == 63", ONE)
+    assert not proof("tid == 0", "tid == 64", ONE)
+    assert not proof("tid == 0", "tid == 1", ONE.replace("s * 2.0", "s * x[tid]"))
+
+
+PEAKS = """
+kernel k(y: f32*, n: i32 range 1..1000)
+  launch grid(1) block(64)
+  array m: shared f32[128]
+  let tid: i32 = i32(threadIdx.x)
+  m[tid] = f32(tid)
+  m[tid + 64] = f32(n)
+  barrier
+  for o = 64; o > 0; o / 2
+    if tid < o
+      m[tid] = max(m[tid], m[tid + o])
+    barrier
+  y[tid] = m[0]
+"""
+
+
+def test_a_maximum_may_be_stored_twice() -> None:
+    step = "      m[tid] = max(m[tid], m[tid + o])\n"
+    assert "holds already" in proof(step, step + step, PEAKS)
+    added = PEAKS.replace("max(m[tid], m[tid + o])", "m[tid] + m[tid + o]")
+    assert not proof(
+        step.replace("max(m[tid], m[tid + o])", "m[tid] + m[tid + o]"),
+        2 * step.replace("max(m[tid], m[tid + o])", "m[tid] + m[tid + o]"),
+        added,
+    )
+    itself = step.replace("m[tid + o]", "m[tid] * 2.0")
+    assert not proof(itself, itself + itself, PEAKS.replace(step, itself))
