@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fragments import FRAGMENTS, INSTRUCTIONS, PANEL
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
     Assign,
-    AsyncCommit,
-    AsyncCopy,
-    AsyncWait,
     Atomic,
     Barrier,
     Binary,
     Body,
     Break,
-    BulkCopy,
     Call,
     Cast,
     Continue,
@@ -28,12 +23,9 @@ from ktc.ir.nodes import (
     Fence,
     For,
     GroupCopy,
-    GroupWait,
     If,
     InlineAsm,
     Load,
-    MatrixLoad,
-    Mma,
     Par,
     Produce,
     RawStmt,
@@ -43,8 +35,6 @@ from ktc.ir.nodes import (
     Stmt,
     Store,
     Sym,
-    TileMma,
-    TileMmaWait,
     Var,
     While,
     accessed_type,
@@ -53,6 +43,7 @@ from ktc.ir.types import Array, Scalar, Type, Vec, scalar_of
 from ktc.ir.walk import all_exprs, used, walk
 
 from .c_family_base import const_int
+from .c_family_device import DEVICE_STATEMENTS
 from .c_family_dialect import Dialect
 from .c_family_expr import PLAIN, Exprs
 from .c_family_layout import COLUMNS, INDENT, comment_lines, wrap
@@ -192,14 +183,13 @@ class Statements:
         if not is_place(a) or not self.d.has_compound(t):
             return None
         wrap = is_int32(t) and is_int32(e.type)
-        left, right = self.x.piece(e.a, wrap), self.x.piece(self.x._without_implicit(e.b, e.a.type), wrap)
+        right = self.x.piece(self.x._without_implicit(e.b, e.a.type), wrap)
         if e.op not in ("<<", ">>") and isinstance(e.a.type, Scalar):
             # ``t op right`` must be computed in the type the IR says.
             left_only = self.x._balance(e.op, self.x.piece(a), right, e.a.type, wrap and e.op in "+-*&|^")
             if left_only[0].text != self.x.piece(a).text:
                 return None
             right = left_only[1]
-        del left
         return f"{e.op}= {right.text}"
 
     def _store(self, s: Store) -> list[str]:
@@ -298,74 +288,14 @@ class Statements:
         call = self.d.atomic(s, self.x.subscript(s.buffer, s.index), self.x.exact(s.value, t).text, compare, t)
         if s.dst is None:
             return [call + ";"]
-        if self._declares == s.dst:
-            self._declares = None
-            return [f"{self.d.type_name(s.dst.type)} {self.names.declare(s.dst)} = {call};"]
-        return [f"{self.names.of(s.dst)} = {call};"]
+        return [self.result(s.dst, call)]
 
-    def _async_copy(self, s: AsyncCopy) -> list[str]:
-        dst, src = self.x.subscript(s.dst, s.dst_index), self.x.subscript(s.src, s.src_index)
-        valid = self.x.text(s.valid) if s.valid is not None else None
-        return [self.d.async_copy(dst, src, scalar_of(s.src.type), s.width, valid)]
-
-    def _async_commit(self, s: AsyncCommit) -> list[str]:
-        line = self.d.async_commit()
-        return [line] if line else []
-
-    def _async_wait(self, s: AsyncWait) -> list[str]:
-        line = self.d.async_wait(self.x.width(s.pending))
-        return [line] if line else []
-
-    def _group_copy(self, s: GroupCopy) -> list[str]:
-        dst, src = self.x.subscript(s.dst, s.dst_index), self.x.subscript(s.src, s.src_index)
-        numbers = [self.x.text(e) for e in (s.count, s.stride) if e is not None]
-        after = self.x.text(s.after) if s.after is not None else None
-        call = self.d.group_copy(dst, src, numbers, after)
-        if self._declares == s.event:
-            self._declares = None
-            return [f"{self.d.type_name(s.event.type)} {self.names.declare(s.event)} = {call};"]
-        return [f"{self.names.of(s.event)} = {call};"]
-
-    def _group_wait(self, s: GroupWait) -> list[str]:
-        e = s.event
-        place = self.names.of(e.sym) if isinstance(e, Var) else None
-        if isinstance(e, Load):
-            place = self.x.subscript(e.buffer, e.index)
-        if place is None:
-            self.d.refuse("EVENT", "an event that is waited for is no variable", "keep it in a variable of its own")
-        return [self.d.group_wait(place)]
-
-    def _bulk_copy(self, s: BulkCopy) -> list[str]:
-        return self.roles.bulk_copy(s)
-
-    def _matrix_load(self, s: MatrixLoad) -> list[str]:
-        dst, src = self.x.subscript(s.dst, s.dst_index), self.x.subscript(s.buffer, s.index)
-        return [self.d.matrix_load(dst, src, s.width // 2, s.trans)]
-
-    def _mma(self, s: Mma) -> list[str]:
-        places = [self.x.subscript(e.buffer, e.index) if isinstance(e, Load) else self.x.text(e) for e in s.acc]
-        a, b = (self._registers(e, s) for e in (s.a, s.b))
-        return [self.d.mma(INSTRUCTIONS[s.fragment], places, a, b)]
-
-    def _tile_mma(self, s: TileMma) -> list[str]:
-        places = [self.x.subscript(e.buffer, e.index) if isinstance(e, Load) else self.x.text(e) for e in s.acc]
-        a, b = self.x.subscript(s.a, s.a_index), self.x.subscript(s.b, s.b_index)
-        assert isinstance(s.b.type, Array)
-        rows = self.x.piece(s.b.type.shape[-2]).at(BINARY_PREC["*"])
-        keep = None if s.keep is None else self.x.text(s.keep)
-        panel = f"{rows} * {2 * PANEL}"
-        return [self.d.tile_mma(FRAGMENTS[s.fragment], places, (a, b), s.depth, panel, s.pending, keep)]
-
-    def _tile_mma_wait(self, s: TileMmaWait) -> list[str]:
-        return [self.d.tile_mma_wait(s.pending)]
-
-    def _registers(self, e: Expr, s: Mma) -> str:
-        """Where a fragment's elements start: a vector variable or consecutive elements of a private array."""
-        if isinstance(e, Var):
-            return self.x.text(e)
-        if isinstance(e, Load):
-            return self.x.subscript(e.buffer, e.index)
-        self.d.refuse("MMA", f"an operand of {s.fragment} is neither a variable nor part of an array")
+    def result(self, dst: Sym, call: str) -> str:
+        """``dst`` takes what ``call`` gives: its declaration, if that waited for this."""
+        if self._declares != dst:
+            return f"{self.names.of(dst)} = {call};"
+        self._declares = None
+        return f"{self.d.type_name(dst.type)} {self.names.declare(dst)} = {call};"
 
     def _asm(self, s: InlineAsm) -> list[str]:
         self.d.require("ptx", "inline PTX")
@@ -393,11 +323,6 @@ _STATEMENTS: dict[type[Stmt], Callable[..., list[str]]] = {
     Decl: Statements._decl, Alloc: Statements._alloc, Assign: Statements._assign, Store: Statements._store,
     Eval: Statements._eval, If: Statements._if, For: Statements._for, While: Statements._while, Break: Statements._word,
     Continue: Statements._word, Return: Statements._word, Barrier: Statements._barrier, Fence: Statements._fence,
-    Atomic: Statements._atomic, AsyncCopy: Statements._async_copy, AsyncCommit: Statements._async_commit,
-    AsyncWait: Statements._async_wait, GroupCopy: Statements._group_copy, GroupWait: Statements._group_wait,
-    BulkCopy: Statements._bulk_copy,
-    MatrixLoad: Statements._matrix_load, Mma: Statements._mma,
-    TileMma: Statements._tile_mma, TileMmaWait: Statements._tile_mma_wait,
-    InlineAsm: Statements._asm, RawStmt: Statements._raw, Par: _no_parallel,
-    Reduce: _no_parallel, Scan: _no_parallel,
+    Atomic: Statements._atomic, InlineAsm: Statements._asm, RawStmt: Statements._raw, Par: _no_parallel,
+    Reduce: _no_parallel, Scan: _no_parallel, **DEVICE_STATEMENTS,
 }  # fmt: skip
