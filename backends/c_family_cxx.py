@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ktc.ir.fold import add
 from ktc.ir.kernel import Kernel, KnobDecl, Param, producer_threads
-from ktc.ir.nodes import Alloc, Atomic, Const, Expr, Sym, i32
+from ktc.ir.nodes import Atomic, Const, Expr, i32
 from ktc.ir.types import (
     BF16,
     BOOL,
@@ -24,23 +24,21 @@ from ktc.ir.types import (
     U16,
     U32,
     U64,
-    Array,
     Opaque,
     Ptr,
     Scalar,
     Type,
-    Vec,
     scalar_of,
 )
 
 from .c_family_base import TemplateParts, const_int
+from .c_family_cxx_memory import CxxMemory
 from .c_family_cxx_tables import ATOMIC_TYPES, ATOMICS, BITCASTS, CXX_NAMES, FROM_FLOAT, HALF_FROM_INT, TO_FLOAT
-from .c_family_dialect import LANES, Dialect
 from .c_family_layout import wrap
 from .c_family_piece import HW_UPPER, POSTFIX, Piece
 
 
-class CxxDialect(Dialect):
+class CxxDialect(CxxMemory):
     """CUDA C++ and HIP C++."""
 
     types: ClassVar = {
@@ -58,7 +56,6 @@ class CxxDialect(Dialect):
         for n in (2, 3, 4)
     }  # fmt: skip
     constant_keyword = "constexpr"
-    aligned = "__align__({n})"
     headers: ClassVar[dict[str, str]] = {}
     reserved = frozenset(CXX_NAMES.split())
 
@@ -68,93 +65,6 @@ class CxxDialect(Dialect):
 
     def opaque(self, t: Opaque) -> str:
         return t.spelling
-
-    # ------------------------------------------------------------------------------------------------------ vectors
-
-    def vector_name(self, t: Vec) -> str:
-        native = self.native_vector(t)
-        if native:
-            self.note_scalar(t.elem)
-            return native
-        self.need("vec")
-        return f"vec<{self.type_name(t.elem)}, {self.extent(t.n)}>"
-
-    def extent(self, n: int | Expr) -> str:
-        return str(n) if isinstance(n, int) else self.exprs.text(n)
-
-    def lane(self, vector: str, t: Vec, lane: Expr, lane_text: str) -> str:
-        if self.native_vector(t):
-            return f"{vector}.{LANES[const_int(lane) or 0]}"
-        return f"{vector}[{lane_text}]"
-
-    def make_vector(self, t: Vec, args: Sequence[str]) -> str:
-        native = self.native_vector(t)
-        if native and native not in ("__half2", "__nv_bfloat162"):
-            return f"make_{native}({', '.join(args)})"
-        if native:
-            return f"{native}({', '.join(args)})"
-        return f"{self.vector_name(t)}{{{', '.join(args)}}}"
-
-    def load_vector(self, buffer: Sym, place: str, t: Vec, width: str, cache: str) -> str:
-        native = self.native_vector(t)
-        hint = self.load_hint(cache)
-        if native:
-            address = f"reinterpret_cast<const {native}*>(&{place})"
-            return f"{hint}({address})" if hint else f"*{address}"
-        self.vector_name(t)
-        name = "load_vec" + self.hint_suffix(cache)
-        self.need(name)
-        return f"{name}<{width}>(&{place})"
-
-    def store_vector(self, buffer: Sym, place: str, value: Piece, t: Vec, width: str, cache: str) -> str:
-        native = self.native_vector(t)
-        hint = self.store_hint(cache)
-        if native:
-            address = f"reinterpret_cast<{native}*>(&{place})"
-            return f"{hint}({address}, {value.text});" if hint else f"*{address} = {value.text};"
-        self.vector_name(t)
-        name = "store_vec" + self.hint_suffix(cache)
-        self.need(name)
-        return f"{name}(&{place}, {value.text});"
-
-    def volatile_place(self, buffer: Sym, place: str, t: Type) -> str:
-        return f"*const_cast<volatile {self.type_name(t)}*>(&{place})"
-
-    def load_as(self, buffer: Sym, place: str, t: Type, cache: str = "") -> str:
-        volatile = "volatile " if cache or getattr(buffer.type, "volatile", False) else ""
-        return f"*reinterpret_cast<const {volatile}{self.type_name(t)}*>(&{place})"
-
-    def store_as(self, buffer: Sym, place: str, value: Piece, t: Type, cache: str = "") -> str:
-        volatile = "volatile " if cache or getattr(buffer.type, "volatile", False) else ""
-        return f"*reinterpret_cast<{volatile}{self.type_name(t)}*>(&{place}) = {value.text};"
-
-    def reshape_bits(self, p: Piece, to: Type) -> Piece:
-        self.need("bit_cast")
-        return Piece(f"bit_cast<{self.type_name(to)}>({p.text})", POSTFIX, to)
-
-    # ------------------------------------------------------------------------------------------------- cache hints
-
-    def load_hint(self, cache: str) -> str:
-        """The intrinsic of a hinted load, '' for a plain one."""
-        return ""
-
-    def store_hint(self, cache: str) -> str:
-        return ""
-
-    def hint_suffix(self, cache: str) -> str:
-        return ""
-
-    def load(self, buffer: Sym, place: str, t: Type, cache: str) -> str:
-        hint = self.load_hint(cache)
-        if not hint or getattr(buffer.type, "space", "local") not in ("global", "const", "generic"):
-            return place
-        return f"{hint}(&{place})"
-
-    def store(self, buffer: Sym, place: str, value: str, t: Type, cache: str) -> str:
-        hint = self.store_hint(cache)
-        if not hint or getattr(buffer.type, "space", "local") not in ("global", "generic"):
-            return f"{place} = {value};"
-        return f"{hint}(&{place}, {value});"
 
     # ------------------------------------------------------------------------------------------------- conversions
 
@@ -254,26 +164,6 @@ class CxxDialect(Dialect):
             self.need(helper)
         return f"store_vec(&{dst}, load_vec<{self.extent(width)}>(&{src}));"
 
-    def shared_array(self, s: Alloc, name: str, extents: str) -> list[str]:
-        align = f"{self.aligned.format(n=s.align)} " if s.align else ""
-        return [f"__shared__ {align}{self.type_name(_element(s))} {name}{extents};"]
-
-    def dynamic_arrays(self, allocs: Sequence[tuple[Alloc, str, str]]) -> list[str]:
-        if len(allocs) == 1:
-            s, name, _ = allocs[0]
-            align = max(s.align, 16 if isinstance(_element(s), Vec) else 0)
-            return [
-                f"extern __shared__ {f'__align__({align}) ' if align else ''}{self.type_name(_element(s))} {name}[];"
-            ]
-        widest = max(16, *(s.align for s, _, _ in allocs))
-        lines = [f"extern __shared__ {self.aligned.format(n=widest)} unsigned char dynamic_shared[];"]
-        start = "dynamic_shared"
-        for s, name, size in allocs:
-            elem = self.type_name(_element(s))
-            lines.append(f"{elem}* {name} = reinterpret_cast<{elem}*>({start});")
-            start = f"{name} + {size}"
-        return lines
-
     def parameter(self, p: Param, name: str) -> str:
         t = p.sym.type
         if not isinstance(t, Ptr):
@@ -336,8 +226,3 @@ class CxxDialect(Dialect):
         return TemplateParts(
             head=(f"template <{names}>",), tail=("", f"template __global__ void {kernel.name}<{values}>({types});")
         )
-
-
-def _element(s: Alloc) -> Type:
-    assert isinstance(s.sym.type, Array)
-    return s.sym.type.elem

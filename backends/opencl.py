@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ktc.ir.fold import evaluate
 from ktc.ir.group_copies import by_threads
 from ktc.ir.kernel import Kernel, KnobDecl, Param
-from ktc.ir.nodes import Alloc, Binary, Cast, Expr, GroupCopy, HwIndex, Return, Sym, accessed_type
+from ktc.ir.nodes import Binary, Cast, Expr, GroupCopy, HwIndex, Return, accessed_type
 from ktc.ir.types import (
     BF16,
     BOOL,
@@ -27,46 +26,37 @@ from ktc.ir.types import (
     U16,
     U32,
     U64,
-    Array,
     Ptr,
     Scalar,
     Type,
     Vec,
-    scalar_of,
 )
 from ktc.ir.uniform_control import control_of
 from ktc.ir.walk import walk
 
 from . import fp8
 from . import opencl_helpers as text_of
-from .c_family_base import TemplateParts, const_int
+from .c_family_base import TemplateParts
 from .c_family_dialect import LANES, Dialect
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import HW_UPPER, LIMIT, POSTFIX, Piece
 from .c_family_returns import Unsuited, has_barrier, predicate_returns, stray_return
 from .opencl_collectives import SPACES
-from .opencl_images import ImageCalls
+from .opencl_memory import OpenCLMemory
 from .opencl_prepare import hoist_shared
 from .spellings import nearest, spelling
 from .system_calls import texture_object
 
-BITS = (F16, BF16, *fp8.FP8)
-"""Floats that are kept as their bits."""
-
 KEYWORDS = """kernel global local constant private read_only write_only half uint ushort uchar ulong f16 bf16 event_t
 float2 float3 float4 float8 float16 int2 int4 size_t barrier half_to_float float_to_half bf16_to_float float_to_bf16"""
 
-
 CLOCKS = ("clock", "clock64")
-ACCESS_BYTES = 16
-"""Alignment of wider vectors: they move by several accesses."""
 
 
-class OpenCLDialect(ImageCalls):
+class OpenCLDialect(OpenCLMemory):
     """OpenCL C."""
 
     language = "opencl"
-    knobs: tuple[KnobDecl, ...] = ()
     types: ClassVar = {
         F16: "f16", BF16: "bf16", E4M3: "e4m3", E5M2: "e5m2", F32: "float", F64: "double", I8: "char", I16: "short",
         I32: "int", I64: "long",
@@ -83,13 +73,6 @@ class OpenCLDialect(ImageCalls):
     helpers: ClassVar = text_of.HELPERS
     null = "0"
     reserved: frozenset[str] = frozenset(KEYWORDS.split()) | frozenset(fp8.helpers("opencl"))
-
-    def __init__(self, profile) -> None:
-        super().__init__(profile)
-        self.vectors: dict[str, Vec] = {}
-        self.late: dict[str, str] = {}
-        """Functions on the vector types that are declared behind the other helpers."""
-        self.dynamic: list[str] = []
 
     # ------------------------------------------------------------------------------------------------ preparation
 
@@ -124,45 +107,6 @@ class OpenCLDialect(ImageCalls):
         if isinstance(t, Vec):
             return bool(self.native_vector(t))
         return t not in (F16, BF16, BOOL)
-
-    # ------------------------------------------------------------------------------------------------------- types
-
-    def note_scalar(self, t: Scalar) -> None:
-        if t in BITS:
-            self.need(t.name)
-
-    def vector_name(self, t: Vec) -> str:
-        native = self.native_vector(t)
-        if native:
-            return native
-        n = self.extent(t.n)
-        name = f"{self.type_name(t.elem)}x{re.sub(r'[^A-Za-z0-9]+', '_', n)}"
-        self.vectors[name] = t
-        return name
-
-    def extent(self, n: int | Expr) -> str:
-        return str(n) if isinstance(n, int) else self.exprs.text(n)
-
-    def late_declarations(self) -> list[str]:
-        lines = []
-        for name, t in self.vectors.items():
-            elem, n = self.type_name(t.elem), self.extent(t.n)
-            size = n if re.fullmatch(r"\w+", n) else f"({n})"
-            align = f"sizeof({elem}) * {size}"
-            if self._most_lanes(t) * scalar_of(t).bytes > ACCESS_BYTES:
-                align = f"{align} > {ACCESS_BYTES} ? {ACCESS_BYTES} : {align}"
-            attribute = f" __attribute__((aligned({align})))" if n != "3" else ""  # as CUDA's float3
-            lines.append(f"typedef struct {{ {elem} lane[{n}]; }}{attribute} {name};")
-        for text in self.late.values():
-            lines += ["", *text.splitlines()]
-        return lines
-
-    def _most_lanes(self, t: Vec) -> int:
-        """The most elements that ``t`` can have: a number, or the end of its knob's domain."""
-        if isinstance(t.n, int):
-            return t.n
-        knobs = {k.name: max(k.domain, default=k.default) if k.value is None else k.value for k in self.knobs}
-        return int(evaluate(t.n, knobs) or 0)
 
     # ------------------------------------------------------------------------------------------------ conversions
 
@@ -272,84 +216,6 @@ class OpenCLDialect(ImageCalls):
         self.needed |= set(self.generated)
         return [*self.helpers.items(), *self.generated.items()]
 
-    # ------------------------------------------------------------------------------------------------------ memory
-
-    def lane(self, vector: str, t: Vec, lane: Expr, lane_text: str) -> str:
-        if self.native_vector(t):
-            return f"{vector}.{LANES[const_int(lane) or 0]}"
-        return f"{vector}.lane[{lane_text}]"
-
-    def make_vector(self, t: Vec, args: Sequence[str]) -> str:
-        name = self.vector_name(t)
-        return f"({name})({', '.join(args)})" if self.native_vector(t) else f"({name}){{{{{', '.join(args)}}}}}"
-
-    def load_vector(self, buffer: Sym, place: str, t: Vec, width: str, cache: str) -> str:
-        return f"*(const {self.space_of(buffer)}{self.vector_name(t)}*)&{place}"
-
-    def store_vector(self, buffer: Sym, place: str, value: Piece, t: Vec, width: str, cache: str) -> str:
-        return f"*({self.space_of(buffer)}{self.vector_name(t)}*)&{place} = {value.text};"
-
-    def volatile_place(self, buffer: Sym, place: str, t: Type) -> str:
-        return f"*(volatile {self.space_of(buffer)}{self.type_name(t)}*)&{place}"
-
-    def load_as(self, buffer: Sym, place: str, t: Type, cache: str = "") -> str:
-        volatile = "volatile " if cache or getattr(buffer.type, "volatile", False) else ""
-        return f"*(const {volatile}{self.space_of(buffer)}{self.type_name(t)}*)&{place}"
-
-    def store_as(self, buffer: Sym, place: str, value: Piece, t: Type, cache: str = "") -> str:
-        volatile = "volatile " if cache or getattr(buffer.type, "volatile", False) else ""
-        return f"*({volatile}{self.space_of(buffer)}{self.type_name(t)}*)&{place} = {value.text};"
-
-    def reshape_bits(self, p: Piece, to: Type) -> Piece:
-        native = [isinstance(t, Scalar) or self.native_vector(t) for t in (p.ctype, to)]  # type: ignore[arg-type]
-        kinds = {scalar_of(t) for t in (p.ctype, to)}  # type: ignore[arg-type]
-        if BOOL in kinds:
-            self.refuse("TYPE", f"no reinterpretation of {p.ctype} as {to}")
-        if all(native) and not kinds & set(BITS):
-            return Piece(f"as_{self.type_name(to)}({p.text})", POSTFIX, to)
-        names = [self.type_name(t) for t in (p.ctype, to)]  # type: ignore[arg-type]
-        helper = f"{names[1]}_from_{names[0]}"
-        self.late[helper] = text_of.same_bits(helper, *names)
-        return Piece(f"{helper}({p.text})", POSTFIX, to)
-
-    # -------------------------------------------------------------------------------------------------- statements
-
-    def has_compound(self, t: Scalar) -> bool:
-        return t not in BITS
-
-    def alignas(self, n: int) -> str:
-        return f"__attribute__((aligned({n})))"
-
-    def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr, valid: str | None = None) -> str:
-        if const_int(width) == 1:
-            return f"{dst} = {src};"
-        name = self.vector_name(Vec(elem, width))
-        return f"*(__local {name}*)&{dst} = *(const __global {name}*)&{src};"
-
-    def group_copy(self, dst: str, src: str, numbers: Sequence[str], after: str | None) -> str:
-        name = "async_work_group_strided_copy" if len(numbers) > 1 else "async_work_group_copy"
-        return f"{name}(&{dst}, &{src}, {', '.join(numbers)}, {after or '0'})"
-
-    def group_wait(self, event: str) -> str:
-        return f"wait_group_events(1, &{event});"
-
-    def shared_array(self, s: Alloc, name: str, extents: str) -> list[str]:
-        align = f" __attribute__((aligned({s.align})))" if s.align else ""
-        return [f"__local {self.type_name(scalar_or_vec(s))} {name}{extents}{align};"]
-
-    def dynamic_arrays(self, allocs: Sequence[tuple[Alloc, str, str]]) -> list[str]:
-        if len(allocs) == 1:
-            s, name, _ = allocs[0]
-            self.dynamic = [f"__local {self.type_name(scalar_or_vec(s))}* {name}"]
-            return []
-        self.dynamic = ["__local uchar* dynamic_shared"]
-        lines, start = [], "dynamic_shared"
-        for s, name, size in allocs:
-            elem = self.type_name(scalar_or_vec(s))
-            lines.append(f"__local {elem}* {name} = (__local {elem}*)({start});")
-            start = f"{name} + {size}"
-        return lines
-
     # ------------------------------------------------------------------------------------------------ whole kernel
 
     def parameter(self, p: Param, name: str) -> str:
@@ -390,11 +256,6 @@ class OpenCLDialect(ImageCalls):
         for k in knobs:
             lines += [f"#ifndef {k.name}", f"#define {k.name} {kernel.knob_values[k.name]}", "#endif"]
         return TemplateParts(top=tuple(lines))
-
-
-def scalar_or_vec(s: Alloc) -> Type:
-    assert isinstance(s.sym.type, Array)
-    return s.sym.type.elem
 
 
 def _bare(e: Expr) -> Expr:
