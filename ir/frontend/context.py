@@ -74,7 +74,8 @@ class Frame:
 
     ``value`` is its result if a ``return`` was reached with no control flow around it; else results are assigned to
     ``result``, declared lazily. ``done`` is the flag that a ``return`` inside a loop sets. ``loops`` counts the loops
-    entered inside this function, ``control`` the enclosing ifs and loops.
+    entered inside this function, ``control`` the enclosing ifs and loops, ``flagged`` those ifs behind which the rest
+    asks ``done``.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Frame:
     done: Sym | None = None
     loops: int = 0
     control: int = 0
+    flagged: int = 0
     step: list[Any] = field(default_factory=list)
 
 

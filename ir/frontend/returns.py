@@ -15,6 +15,9 @@ from .facts import contains
 from .globals import Globals
 from .values import NullVal, PtrSlot, RecordVal, RVal, Value, VarPlace, describe
 
+MOST_DOUBLED = 3
+"""What follows an ``if`` that may return goes into both branches unless as many more such ``if``s are in it."""
+
 
 class Returns(Globals):
     """``return`` in all its places."""
@@ -32,9 +35,10 @@ class Returns(Globals):
             return
         if value is not None:
             self._assign_result(value, node)
-        if frame.loops:
+        if frame.loops or frame.flagged:
             assert frame.done is not None
             self.emit(Assign(frame.done, ConstExpr(True, BOOL), loc=self.loc))
+        if frame.loops:
             self.emit(Break(loc=self.loc))
 
     def _returned(self, node: c_ast.Return) -> Value:
@@ -111,7 +115,10 @@ class Returns(Globals):
         return isinstance(node, kinds) and contains(node, (c_ast.Return,), ())
 
     def _split_return(self, node: Any, rest: list, pragma: Any) -> None:
-        """Early returns: what follows an ``if`` that returns goes into the branch that does not."""
+        """Early returns: what follows an ``if`` that returns goes into the branch that does not.
+
+        Where each branch may go on, into both, or (not to double the text again and again) behind a flag.
+        """
         if isinstance(node, c_ast.Compound):
             with self.scoped():
                 self.items([*(node.block_items or []), *rest])
@@ -128,15 +135,19 @@ class Returns(Globals):
             self.items([self.switch_as_ifs(node), *rest])
             return
         frame = self.frame
-        if frame.done is None:
-            frame.done = fresh("done", BOOL)
-            self._starts[-1].append(Decl(frame.done, ConstExpr(False, BOOL), loc=self.loc))
+        self._need_flag()
         self.statement(node, pragma)
         if frame.loops:
             self.emit(If(Var(frame.done), (Break(loc=self.loc),), loc=self.loc))
             self.items(rest)
         elif rest:
             self._guarded(Unary("!", Var(frame.done)), rest)
+
+    def _need_flag(self) -> None:
+        """The variable that says whether the function has returned."""
+        if self.frame.done is None:
+            self.frame.done = fresh("done", BOOL)
+            self._starts[-1].append(Decl(self.frame.done, ConstExpr(False, BOOL), loc=self.loc))
 
     def _guarded(self, cond: Any, rest: list) -> None:
         with self.controlled(), self.capture() as out:
@@ -166,18 +177,26 @@ class Returns(Globals):
             )
             self.items(rest)
             return
+        flagged = False
         if terminates(then):
             orelse = [*orelse, *rest]
         elif terminates(orelse):
             then = [*then, *rest]
-        else:
+        elif sum(self._needs_split(x) for x in rest) < MOST_DOUBLED:
             then, orelse = [*then, *rest], [*orelse, *rest]
+        else:
+            flagged = True
+            self._need_flag()
+        self.frame.flagged += flagged
         branches = []
         for part in (then, orelse):
             with self.controlled(), self.capture() as out, self.scoped():
                 self.items(part)
             branches.append(tuple(out))
+        self.frame.flagged -= flagged
         self.emit(If(cond, branches[0], branches[1], loc=loc, comments=comments))
+        if flagged:
+            self._guarded(Unary("!", Var(self.frame.done)), rest)  # type: ignore[arg-type]
 
 
 _LOOPS = (c_ast.For, c_ast.While, c_ast.DoWhile, RangeFor)

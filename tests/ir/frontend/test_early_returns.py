@@ -1,0 +1,49 @@
+"""Early returns of inlined functions: what they compute, and that their text does not double with each of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ktc.ir.walk import walk
+
+THREADS = 32
+
+
+def program(count: int, inside: str = "") -> str:
+    """``count`` ifs one after another, each of which may return or go on."""
+    ifs = "\n".join(
+        f"  if (x > {2 * k}) {{ {inside} if (t % {count + 3} == {k}) return 100 * {k} + x; x += {k + 1}; }}"
+        for k in range(count)
+    )
+    return (
+        f"__device__ int f(int x, int t) {{\n{ifs}\n  return x;\n}}\n"
+        "__global__ void k(int* y) { const int t = threadIdx.x; y[t] = f(t / 2, t) + f(t, 7 * t); }\n"
+    )
+
+
+def returned(x: int, t: int, count: int, loops: bool) -> int:
+    for k in range(count):
+        if x > 2 * k:
+            if loops and 4 > x % 9 > 1:
+                return -1
+            if t % (count + 3) == k:
+                return 100 * k + x
+            x += k + 1
+    return x
+
+
+LOOP = "for (int i = 2; i < 4; ++i) if (x % 9 == i) return -1;"
+
+
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("count", [1, 3, 4, 7])
+def test_the_first_return_that_is_reached_counts(execute, count: int, loops: bool) -> None:
+    got = execute(program(count, LOOP if loops else ""), {"y": np.zeros(THREADS, np.int32)}, threads=THREADS)
+    expected = [returned(t // 2, t, count, loops) + returned(t, 7 * t, count, loops) for t in range(THREADS)]
+    assert len(set(expected)) > 5
+    assert got["y"].tolist() == expected
+
+
+def test_the_text_grows_with_the_source(cu) -> None:
+    sizes = [sum(1 for _ in walk(cu(program(count)).body)) for count in (8, 16, 32)]
+    assert sizes[2] - sizes[1] < 2.5 * (sizes[1] - sizes[0])
