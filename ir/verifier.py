@@ -1,7 +1,8 @@
 """The rules of the IR, checked: every producer (front-end, pass, ``.ktir`` reader) must give a kernel without problems.
 
-Problems are data. Checked here: symbols and their scopes, statements and where they may stand, knobs and launch.
-Expressions are in ``verify_types``, distributions in ``verify_parallel``.
+Problems are data. Checked here: symbols and their scopes, statements and where they may stand. Expressions are in
+``verify_types``, distributions in ``verify_parallel``, knobs and launch in ``verify_launch``, producers of copies in
+``verify_producer``.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .diagnostics import KtcError, Loc
-from .fold import evaluate
-from .kernel import Kernel, producer_threads
+from .kernel import Kernel
 from .nodes import (
     Alloc,
     Assign,
@@ -28,11 +28,8 @@ from .nodes import (
     For,
     GroupCopy,
     GroupWait,
-    HwIndex,
     If,
     InlineAsm,
-    Knob,
-    Load,
     MatrixLoad,
     Par,
     Produce,
@@ -45,19 +42,15 @@ from .nodes import (
     Sym,
     TileMma,
     While,
-    bodies,
 )  # fmt: skip
 from .types import Array, Ptr, Type
 from .uniform_control import control_of
 from .uniformity import Uniformity
+from .verify_launch import check_knobs, check_launch, launch_exprs
 from .verify_parallel import check_distribution, spread_over_threads
+from .verify_producer import check_producer
 from .verify_types import check_expr, check_stmt_types, symbols_of
-from .walk import all_exprs, assigned, stmt_exprs, walk, walk_expr
-
-MAX_BLOCK = (1024, 1024, 64)
-MAX_BLOCK_THREADS = 1024
-MAX_GRID = ((1 << 31) - 1, 65535, 65535)
-"""CUDA C++ Programming Guide, technical specifications per compute capability (the same from 5.0 to 10.0)."""
+from .walk import stmt_exprs, walk
 
 
 @dataclass(frozen=True)
@@ -129,8 +122,8 @@ class _Checker:
     def run(self) -> Iterator[Problem]:
         yield from self.header()
         yield from self.body(self.kernel.body, _Context())
-        yield from self.knobs()
-        yield from self.launch()
+        for code, message in (*check_knobs(self.kernel), *check_launch(self.kernel)):
+            yield Problem(code, message, self.kernel.loc)
 
     # ---------------------------------------------------------------------------------------------------- header
 
@@ -148,46 +141,8 @@ class _Checker:
             if p.scratch is not None and not isinstance(p.sym.type, Ptr):
                 yield Problem("V-PARAM", f"'{p.sym.name}' is scratch memory, so it must be a pointer", k.loc)
         sizes = [p.scratch for p in k.params if p.scratch is not None]
-        for e in [*sizes, *k.constraints, *(a.expr for a in k.assumptions), *self.launch_exprs()]:
+        for e in [*sizes, *k.constraints, *(a.expr for a in k.assumptions), *launch_exprs(k)]:
             yield from self.expr(e, k.loc)
-
-    def launch_exprs(self) -> Iterator[Expr]:
-        launch = self.kernel.launch
-        if launch is not None:
-            yield from (*launch.grid, *launch.block, *(launch.cluster or ()))
-            yield from (e for e in (launch.dynamic_shared, launch.max_threads, launch.min_blocks) if e is not None)
-
-    def knobs(self) -> Iterator[Problem]:
-        k = self.kernel
-        names = [d.name for d in k.knobs]
-        for d in k.knobs:
-            if names.count(d.name) > 1:
-                yield Problem("V-KNOB", f"the knob ${d.name} is declared twice", k.loc)
-            for v in (d.default, d.value):
-                if v is not None and d.domain and v not in d.domain:
-                    yield Problem("V-KNOB", f"${d.name}={v} is outside its domain {list(d.domain)}", k.loc)
-        everywhere = [*all_exprs(k.body), *k.constraints, *(a.expr for a in k.assumptions), *self.launch_exprs()]
-        used = {x.name for e in everywhere for x in symbols_of(e) if isinstance(x, Knob)}
-        for name in sorted(used - set(names)):
-            yield Problem("V-KNOB", f"the knob ${name} is used and not declared", k.loc)
-
-    def launch(self) -> Iterator[Problem]:
-        launch = self.kernel.launch
-        if launch is None:
-            return
-        bound = {d.name: d.value for d in self.kernel.knobs if d.value is not None}
-        block = [evaluate(e, bound) for e in launch.block]
-        grid = [evaluate(e, bound) for e in launch.grid]
-        rows = [("block", axis, v, limit) for axis, v, limit in zip("xyz", block, MAX_BLOCK)]
-        rows += [("grid", axis, v, limit) for axis, v, limit in zip("xyz", grid, MAX_GRID)]
-        bad = [row for row in rows if row[2] is not None and not 1 <= row[2] <= row[3]]
-        for what, axis, v, limit in bad:
-            yield Problem("V-LAUNCH", f"{what}.{axis} is {v}; it must be 1 to {limit}", self.kernel.loc)
-        known = [v for v in block if v is not None]
-        threads = known[0] * known[1] * known[2] + producer_threads(self.kernel) if len(known) == 3 else 0
-        if not bad and threads > MAX_BLOCK_THREADS:
-            message = f"a block of {threads} threads; the limit is {MAX_BLOCK_THREADS}"
-            yield Problem("V-LAUNCH", message, self.kernel.loc)
 
     # --------------------------------------------------------------------------------------------------- symbols
 
@@ -290,33 +245,10 @@ class _Checker:
         if id(s) not in self.produced:
             yield Problem("V-PRODUCE", "a produce statement is not the first of a serial loop", s.loc)
         yield from self.body(s.body, _Context(at.loops, at.pars, produces=True))
-        stages = evaluate(s.stages, {d.name: d.value for d in self.kernel.knobs if d.value is not None})
-        if s.hold < 0 or (stages is not None and stages <= s.hold):
-            yield Problem("V-PRODUCE", f"{stages} buffers of which {s.hold} are held leave none to fill", s.loc)
-        mine = {id(x) for x in walk(s.body)}
-        others = {y for x in walk(self.kernel.body) if id(x) not in mine for y in _written(x)}
-        for x in walk(s.body):
-            if not isinstance(x, AsyncCopy | BulkCopy | Decl | If | Par):
-                yield Problem("V-PRODUCE", f"a {type(x).__name__} inside a produce statement", x.loc or s.loc)
-            if isinstance(x, AsyncCopy | BulkCopy) and {x.dst, x.src} & others:
-                message = f"'{x.dst.name}' or '{x.src.name}' is written by others than the producer"
-                yield Problem("V-PRODUCE", message, x.loc or s.loc)
-            if isinstance(x, BulkCopy) and not all(self.of_launch(e) for e in (*x.extent, x.pitch)):
-                yield Problem("V-PRODUCE", f"the shape of '{x.src.name}' is no value of the launch", x.loc or s.loc)
-        launch = self.kernel.launch
-        cluster = evaluate(launch.cluster[0], {}) if launch is not None and launch.cluster else 1
-        for x in walk(s.body):
-            if isinstance(x, BulkCopy) and x.shared > 1 and not x.shared == s.cluster == cluster:
-                message = f"{x.shared} blocks share a box of '{x.dst.name}' in a cluster of {cluster}"
-                yield Problem("V-PRODUCE", message, x.loc or s.loc)
+        for message, loc in check_producer(s, self.kernel):
+            yield Problem("V-PRODUCE", message, loc)
         if self.facts.is_divergent(s):
             yield Problem("V-PRODUCE", "a producer of a loop that only some threads of the block may reach", s.loc)
-
-    def of_launch(self, e: Expr) -> bool:
-        """Whether a launcher knows ``e``: parameters, knobs and constants."""
-        params = {p.sym for p in self.kernel.params}
-        known = all(isinstance(y, Knob) or y in params for y in symbols_of(e))
-        return known and not any(isinstance(x, HwIndex | Load) for x in walk_expr(e))
 
     def parallel(self, s: Par | Reduce | Scan, at: _Context) -> Iterator[Problem]:
         for code, message in check_distribution(s, at.pars):
@@ -352,11 +284,6 @@ class _Checker:
         elif self.facts.is_divergent(s):
             message = f"{what} that only some threads of the block may reach"
             yield Problem("V-BARRIER", message, s.loc, unproved=True)
-
-
-def _written(s: Stmt) -> set[Sym]:
-    """What ``s`` writes itself."""
-    return set() if any(True for _ in bodies(s)) else assigned((s,))
 
 
 def _touched(s: Stmt) -> Iterator[Sym]:

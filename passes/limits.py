@@ -13,7 +13,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, Decl, Expr, Knob, Par, Reduce, bodies
 from ktc.ir.text import print_expr
 from ktc.ir.uniformity import THREAD_LEVELS
-from ktc.ir.verifier import MAX_BLOCK_THREADS
+from ktc.ir.verify_launch import MAX_BLOCK_THREADS
 from ktc.ir.verify_parallel import check_distribution
 from ktc.ir.walk import used, walk
 

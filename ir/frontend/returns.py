@@ -6,7 +6,7 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ..nodes import Assign, Break, Decl, If, Return, Unary, Var, fresh
+from ..nodes import Assign, Break, Decl, If, Return, Sym, Unary, Var, fresh
 from ..nodes import Const as ConstExpr
 from ..types import BOOL, U64, VOID, Type
 from .cxx_ast import Function, IfConstexpr, RangeFor
@@ -134,20 +134,20 @@ class Returns(Globals):
         if isinstance(node, c_ast.Switch):
             self.items([self.switch_as_ifs(node), *rest])
             return
-        frame = self.frame
-        self._need_flag()
+        frame, done = self.frame, self._flag()
         self.statement(node, pragma)
         if frame.loops:
-            self.emit(If(Var(frame.done), (Break(loc=self.loc),), loc=self.loc))
+            self.emit(If(Var(done), (Break(loc=self.loc),), loc=self.loc))
             self.items(rest)
         elif rest:
-            self._guarded(Unary("!", Var(frame.done)), rest)
+            self._guarded(Unary("!", Var(done)), rest)
 
-    def _need_flag(self) -> None:
+    def _flag(self) -> Sym:
         """The variable that says whether the function has returned."""
         if self.frame.done is None:
             self.frame.done = fresh("done", BOOL)
             self._starts[-1].append(Decl(self.frame.done, ConstExpr(False, BOOL), loc=self.loc))
+        return self.frame.done
 
     def _guarded(self, cond: Any, rest: list) -> None:
         with self.controlled(), self.capture() as out:
@@ -186,7 +186,7 @@ class Returns(Globals):
             then, orelse = [*then, *rest], [*orelse, *rest]
         else:
             flagged = True
-            self._need_flag()
+            self._flag()
         self.frame.flagged += flagged
         branches = []
         for part in (then, orelse):
@@ -196,7 +196,7 @@ class Returns(Globals):
         self.frame.flagged -= flagged
         self.emit(If(cond, branches[0], branches[1], loc=loc, comments=comments))
         if flagged:
-            self._guarded(Unary("!", Var(self.frame.done)), rest)  # type: ignore[arg-type]
+            self._guarded(Unary("!", Var(self._flag())), rest)
 
 
 _LOOPS = (c_ast.For, c_ast.While, c_ast.DoWhile, RangeFor)
