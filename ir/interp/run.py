@@ -43,6 +43,7 @@ class RunResult:
     ``outputs``: every buffer the kernel may write, by parameter name, shaped like its argument, in the domain's storage
     (``float``: the element type itself; exact domains: words to compare bit for bit; ``bound``: y + bound*1j).
     ``written``: for buffers named ``undefined``, which elements were stored to. ``steps``: statements executed.
+    ``work``: what the run cost, in statements of few threads; the same on every machine.
     ``unreached``: the first statement of every branch and loop body that no thread entered. ``once``: the loops that no
     thread went round twice, among them those that it never entered. With ``measure``:
     ``reach`` is the lowest and highest index of each buffer (of its scalars) that any thread asked for, in bounds or
@@ -53,6 +54,7 @@ class RunResult:
     findings: list[Finding] = field(default_factory=list)
     written: dict[str, np.ndarray] = field(default_factory=dict)
     steps: int = 0
+    work: float = 0.0
     unreached: tuple[Stmt, ...] = ()
     once: tuple[Stmt, ...] = ()
     reach: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -94,6 +96,7 @@ def run(
         if not (sanitize and doubtful) or any(f.kind == "fuel" for f in result.findings):
             return result
         again, _ = job.run(seed=1)
+    result = dataclasses.replace(result, work=result.work + again.work)
     if not _same(result, again):
         found = Finding(
             "uninitialised", "results change with the contents of memory or variables never written", kernel.loc
@@ -290,7 +293,7 @@ class _Job:
         missed = tuple(_unreached(self.kernel.body, state.reached))
         loops = (s for s in walk(self.kernel.body) if isinstance(s, For | While))
         once = tuple(s for s in loops if id(s) not in state.repeated)
-        result = RunResult(outputs, state.findings.list(), written, state.steps, missed, once)
+        result = RunResult(outputs, state.findings.list(), written, state.steps, state.work, missed, once)
         if state.reach is None:
             return result
         spans = {p.sym.name: state.reach.span[p.sym] for p in self.kernel.params if p.sym in state.reach.span}

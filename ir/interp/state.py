@@ -19,6 +19,9 @@ from .memory import Buffer
 if TYPE_CHECKING:
     from .races import Order
 
+LANES_OF_WORK = 2048
+"""How many lanes take as long as what a statement takes however few they are (measured)."""
+
 
 @dataclass(frozen=True)
 class Geometry:
@@ -76,6 +79,7 @@ class State:
     shared_used: int = 0
     stmt: Stmt | None = None
     steps: int = 0
+    work: float = 0.0
     reached: set[int] = field(default_factory=set)
     """``id`` of every statement that was first in a body that ran."""
     reach: Reach | None = None
@@ -98,8 +102,9 @@ class State:
     def where(self):
         return self.stmt.loc if self.stmt is not None else None
 
-    def burn(self) -> None:
+    def burn(self, lanes: int) -> None:
         self.steps += 1
+        self.work += 1 + lanes / LANES_OF_WORK
         if self.steps > self.fuel:
             raise OutOfFuel
 

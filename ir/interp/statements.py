@@ -90,7 +90,7 @@ class Machine:
             if act is not None and not len(act):
                 return act
             state.stmt = s
-            state.burn()
+            state.burn(frame.count(act))
             run = _EXECUTE.get(type(s))
             if run is None:
                 raise Unsupported(f"the interpreter cannot execute {type(s).__name__}", s.loc)
@@ -196,7 +196,7 @@ class Machine:
         testing, round_ = test_first, 0
         while live is None or len(live):
             state.stmt = s
-            state.burn()
+            state.burn(frame.count(live))
             if testing:
                 ok = self.ev.truth(cond, frame, live)
                 if np.ndim(ok) == 0 or ok.all() or not ok.any():

@@ -3,12 +3,15 @@
 Inputs are invented from the signature: small integers that respect the assumptions, buffers of random exact values.
 Equality is bit for bit in the integer and finite-field domains, where reassociation is invisible and a wrong term is
 not.
+
+What a check may cost is counted in work of the interpreter, not in seconds: all machines raise the same.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import run
@@ -18,16 +21,37 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Stmt
 from ktc.ir.walk import walk
 
-from .invent import SIZES, constants, extreme_arguments, invented_arguments, values_around
+from .invent import SIZES, Arguments, constants, extreme_arguments, invented_arguments, values_around
 
 MOST_TRIED = 40
 CHECK_FUEL = 20_000
-CHOOSING_SECONDS = 2.0
-CHECK_SECONDS = 12.0
-TOO_LONG = f"the check takes longer than {CHECK_SECONDS:.0f} s on small sizes"
+CHOOSING_WORK, CHECK_WORK = 30_000, 200_000
+"""Work (``RunResult.work``) for choosing sets, and for a whole check; 10,000 are about a second."""
+
+BACKSTOP_SECONDS = 300.0
+TOO_LONG = f"the check takes more than {CHECK_WORK:,} statements on small sizes"
 FRESH, FRESH_SEED, FRESH_SIZES = 3, 20011, range(1, 160)
 AROUND = 2
 """How many sets are repeated with values around the source's constants."""
+
+
+@dataclass
+class Budget:
+    """What a check has used up."""
+
+    work: float = 0.0
+    began: float = field(default_factory=time.process_time)
+
+    @property
+    def spent(self) -> bool:
+        """The seconds only stop what the work does not measure: far beyond what it takes anywhere."""
+        return self.work > CHECK_WORK or time.process_time() - self.began > BACKSTOP_SECONDS
+
+    def run(self, kernel: Kernel, args: Arguments, domain: str, fuel: int) -> RunResult:
+        """A run at the cost of this budget."""
+        result = run(kernel, args, domain=domain, fuel=fuel)
+        self.work += result.work
+        return result
 
 
 def differs(source: Kernel, guess: Kernel, *, instances: int = 4, seed: int = 7) -> str:
@@ -42,31 +66,39 @@ class Reference:
     never exercised is not a checked one. ``unreached`` is what no instance reached.
     """
 
-    def __init__(self, source: Kernel, *, instances: int = 4, seed: int = 7, sizes: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        source: Kernel,
+        *,
+        instances: int = 4,
+        seed: int = 7,
+        sizes: Sequence[int] = (),
+        budget: Budget | None = None,
+    ) -> None:
         self.source, self.sizes = source, sizes or SIZES
         self._fresh: Reference | None = None
         self._runs: dict[tuple[int, str], RunResult] = {}
-        self.sets: list[dict] = []
+        self.sets: list[Arguments] = []
         self.unreached: frozenset[int] = frozenset()
         self.endless = False
-        self.began = time.process_time()
+        self.budget = budget or Budget()
         self._choose(instances, seed)
 
     @property
     def late(self) -> bool:
-        """Whether the whole check has used up its time: what is not checked by then is not raised."""
-        return time.process_time() - self.began > CHECK_SECONDS
+        """Whether the whole check has used up its budget: what is not checked by then is not raised."""
+        return self.budget.spent
 
     def _choose(self, instances: int, seed: int) -> None:
         """Sets on which the source has no defect, if there are any; the first ones, then those that reach more."""
-        began, missing, clean = time.process_time(), None, False
+        most, missing, clean = self.budget.work + CHOOSING_WORK, None, False
         for tried, args in enumerate(invented_arguments(self.source, MOST_TRIED, seed, self.sizes)):
-            late = time.process_time() - began > CHOOSING_SECONDS
+            late = self.budget.work > most
             if len(self.sets) >= instances and (late or (clean and (not missing or tried > 3 * instances))):
                 break
             if late and (self.sets or self.endless):
                 break
-            result = run(self.source, args, domain="int", fuel=CHECK_FUEL)
+            result = self.budget.run(self.source, args, "int", CHECK_FUEL)
             if any(f.kind == "fuel" for f in result.findings):
                 self.endless = True
                 continue
@@ -91,11 +123,17 @@ class Reference:
         for k, args in enumerate(self.sets[:AROUND] if limits else ()):
             self._add([{**args, **values_around(self.source, limits, args, seed + k)}], clean)
 
-    def _add(self, more: Iterable[dict], clean: bool) -> None:
+    def _add(self, more: Iterable[Arguments], clean: bool) -> None:
         """Further sets, those on which the source has no defect (or none had)."""
+        longest = max((r.steps for r in self._runs.values()), default=0)
+        fuel = min(2 * CHECK_FUEL, max(CHECK_FUEL // 4, 8 * longest))  # sizes below zero often mean loops without end
         for args in more if self.sets else ():
-            result = run(self.source, args, domain="int", fuel=2 * CHECK_FUEL)
-            if result.ok >= clean and not any(f.kind == "fuel" for f in result.findings):
+            if self.late:
+                break
+            result = self.budget.run(self.source, args, "int", fuel)
+            if any(f.kind == "fuel" for f in result.findings):
+                fuel = min(fuel, max(CHECK_FUEL // 20, 2 * longest))  # the next one is rarely better
+            elif result.ok >= clean:
                 self.unreached &= frozenset(id(s) for s in result.unreached)
                 self._runs[len(self.sets), "int"] = result
                 self.sets.append(args)
@@ -108,16 +146,17 @@ class Reference:
     def _run(self, number: int, domain: str) -> RunResult:
         key = number, domain
         if key not in self._runs:
-            self._runs[key] = run(self.source, self.sets[number], domain=domain, fuel=CHECK_FUEL)
+            self._runs[key] = self.budget.run(self.source, self.sets[number], domain, CHECK_FUEL)
         return self._runs[key]
 
     def differs_afresh(self, guess: Kernel, domains: Sequence[str]) -> str:
-        """``differs`` on instances of any small size that played no part in choosing; '' where no time is left."""
+        """``differs`` on instances of any small size that played no part in choosing; '' where no budget is left."""
         if self.late:
             return ""
         if self._fresh is None:
-            self._fresh = Reference(self.source, instances=FRESH, seed=FRESH_SEED, sizes=FRESH_SIZES)
-            self._fresh.began = self.began
+            self._fresh = Reference(
+                self.source, instances=FRESH, seed=FRESH_SEED, sizes=FRESH_SIZES, budget=self.budget
+            )
         wrong = self._fresh.differs(guess, domains) if self._fresh.sets else ""
         return "" if wrong == TOO_LONG else wrong
 
@@ -133,7 +172,7 @@ class Reference:
                     return TOO_LONG
                 first = self._run(number, domain)
                 try:
-                    second = run(guess, args, domain=domain, fuel=max(CHECK_FUEL // 10, 8 * first.steps))
+                    second = self.budget.run(guess, args, domain, max(CHECK_FUEL // 10, 8 * first.steps))
                 except (ValueError, TypeError, IndexError) as error:  # an ill-typed guess, not a wrong value
                     return f"the guessed form cannot be run: {error}"
                 except KtcError as error:

@@ -1,0 +1,36 @@
+"""What raising's check may cost: counted in work of the interpreter, so that no verdict depends on the machine."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from ktc.ir.frontend.api import load
+from ktc.passes.base import Refused, Result
+from ktc.passes.raise_ import Raise
+from ktc.passes.raising import check
+from ktc.passes.raising.check import Reference
+from reduction_sources import TREE_BACKWARDS, UNROLLED_WARP
+
+
+def test_a_slow_machine_raises_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second goes by whenever the check looks at the clock."""
+    kernel = load(TREE_BACKWARDS, name="source.cu")
+    quick = Raise().apply(kernel, {})
+    clock = itertools.count()
+    monkeypatch.setattr(check.time, "process_time", lambda: float(next(clock)))
+    slow = Raise().apply(kernel, {})
+    assert isinstance(quick, Result) and isinstance(slow, Result)
+    assert slow.notes == quick.notes and next(clock) > 20
+
+
+def test_what_costs_more_than_the_budget_is_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "CHECK_WORK", 200)
+    outcome = Raise().apply(load(TREE_BACKWARDS, name="source.cu"), {})
+    assert isinstance(outcome, Refused) and check.TOO_LONG in outcome.why
+
+
+def test_sizes_below_zero_that_never_end_cost_little() -> None:
+    """``i < (blockIdx.x + 1) * n`` is an unsigned comparison: nearly endless for every negative ``n``."""
+    reference = Reference(load(UNROLLED_WARP, name="source.cu"))
+    assert reference.sets and reference.budget.work < check.CHECK_WORK / 10
