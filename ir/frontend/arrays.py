@@ -126,6 +126,18 @@ class Arrays(PointerVariables):
         self.emit_alloc(Alloc(sym, align=align, loc=self.loc))
         return ArrayVal(sym, (), t)
 
+    def shared_at_file_scope(self, node: c_ast.Decl, storage: list[str]) -> Value:
+        """A ``__shared__`` variable outside functions: one array, whichever function names it first."""
+        t = self.resolve(node.type)
+        if "extern" in storage or (isinstance(t, CArray) and t.n is None):
+            return self._dynamic(node, t, 0)
+        key = str(self.place(node))
+        if key not in self.file_shared:
+            self.file_shared[key] = self.declare_shared(node, t, storage)
+        return self.file_shared[key]
+
+    file_shared: dict[str, Value]
+
     def emit_alloc(self, a: Alloc) -> None:
         """Shared memory belongs to the block, whatever the control flow around its declaration."""
         if self.frame.is_kernel and not self.frame.control:

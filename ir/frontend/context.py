@@ -152,6 +152,7 @@ class Context:
         self.depth = 0
         self.const_of: dict[Sym, Const] = {}
         self.shared: dict[str, Value] = {}
+        self.file_shared: dict[str, Value] = {}
         self.tags: dict[str, int] = {}
         self._commented: set[tuple[str, int]] = set()
         self._emitted = 0

@@ -223,14 +223,14 @@ class Declarations(Arrays):
 
     # ------------------------------------------------------------------ file scope
     def global_variable(self, entity: Entity, node: Any, args: list | None = None) -> Value:
-        """A file-scope constant by value, or dynamic shared memory."""
+        """A file-scope constant by value, or shared memory."""
         decl: c_ast.Decl = entity.node
         texture = self.texture_reference(decl, node)
         if texture is not None:
             return texture
         storage = [*(decl.storage or []), *(s for s in (decl.funcspec or []) if isinstance(s, str))]
         if "__shared__" in storage:
-            return as_volatile(self._dynamic(decl, self.resolve(decl.type), 0), "volatile" in qualifiers(decl.type))
+            return as_volatile(self.shared_at_file_scope(decl, storage), "volatile" in qualifiers(decl.type))
         if not ("constexpr" in storage or "const" in qualifiers(decl.type)):
             self.fail("E-SEMA-CONSTANT", f"'{decl.name}' is a host variable", node,
                       hint="declare it __device__ or __constant__, or const")  # fmt: skip

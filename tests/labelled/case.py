@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ktc.ir import relaunch
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import i32
 
@@ -76,10 +77,11 @@ class Suite(Protocol):
 
 
 def launched(kernel: Kernel, grid: Dims, block: Dims, dynamic_shared: int = 0) -> Kernel:
-    """``kernel`` with a launch of constants."""
+    """``kernel`` with a launch of constants; ``extern __shared__`` arrays are as large as its bytes make them."""
     x, y, z = (i32(n) for n in grid)
     bx, by, bz = (i32(n) for n in block)
-    return kernel.with_(launch=Launch((x, y, z), (bx, by, bz), i32(dynamic_shared) if dynamic_shared else None))
+    shared = i32(dynamic_shared) if dynamic_shared else None
+    return relaunch.launched(kernel, Launch((x, y, z), (bx, by, bz), shared))
 
 
 def triple(numbers: list[int]) -> Dims:

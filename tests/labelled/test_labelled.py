@@ -157,20 +157,34 @@ def test_functions_without_a_body_get_one_a_seed() -> None:
 
 
 FAIAL = {
-    "safe.cu": ("y[i] = 2 * y[i];", '[], 0', "clean"),
-    "racy.cu": ("y[i] = y[i + 1];", '[], 1', "caught"),
-    "one_block.cu": ("y[threadIdx.x] = i;", '[], 0', "clean"),
+    "safe.cu": ("y[i] = 2 * y[i];", "[], 0", "clean"),
+    "racy.cu": ("y[i] = y[i + 1];", "[], 1", "caught"),
+    "one_block.cu": ("y[threadIdx.x] = i;", "[], 0", "clean"),
     "all_blocks.cu": ("y[threadIdx.x] = i;", '["--grid-level"], 1', "caught"),
-    "guarded.cu": ("__requires(n == 0); y[i] = y[i + n];", '[], 0', "clean"),
+    "guarded.cu": ("__requires(n == 0); y[i] = y[i + n];", "[], 0", "clean"),
     "defined.cu": ("y[i] = y[i + SHIFT];", '["-DSHIFT=1"], 1', "caught"),
     "unreadable.cu": ("y[i] = ;", "[], 2", "outside"),
+    "file_scope.cu": ("if (i < n) s[i] = y[i] + s[i + 1];", "[], 1", "caught"),
+    "launched_bytes.cu": ("extern __shared__ int d[]; if (i < n) d[i] = y[i] + d[i + 1];", "[], 1", "caught"),
+    "enumerators.cu": ("if (i % 2 == 0) y[i + e] = y[i];", "[], 0", "clean"),
+    "assumed_block.cu": ("__assume(blockDim.x == 48); y[i] = 2 * y[i];", "[], 0", "clean"),
+    "templated.cu": ("y[i] = t + y[i + 1];", "[], 1", "caught"),
+    "bodiless.cu": ("y[i] = y[i] + f(i);", "[], 0", "clean"),
+}
+
+HEADS = {
+    "file_scope.cu": "__shared__ int s[64];\n",
+    "bodiless.cu": "__device__ int f(int);\n",
+    "templated.cu": "template <typename T> ",
 }  # fmt: skip
 
 
 def test_faial_table(tmp_path: Path) -> None:
-    head = "__global__ void k(int *y, int n) {\n  int i = blockIdx.x * blockDim.x + threadIdx.x;"
+    start = "  int i = blockIdx.x * blockDim.x + threadIdx.x;"
     for name, (body, _, _) in FAIAL.items():
-        (tmp_path / name).write_text(f"{head}\n  {body}\n}}\n")
+        more = {"templated.cu": ", T t", "enumerators.cu": ", E e"}.get(name, "")
+        head = f"enum E {{ A, B }};\n{HEADS.get(name, '')}__global__ void k(int *y, int n{more}) {{"
+        (tmp_path / name).write_text(f"{head}\n{start}\n  {body}\n}}\n")
     rows = "".join(f'  "{name}", {row};\n' for name, (_, row, _) in FAIAL.items())
     (tmp_path / "test.ml").write_text(f"let tests = [\n{rows}]\n")
     found = {name.split()[0]: result for name, result in results(faial, tmp_path).items()}

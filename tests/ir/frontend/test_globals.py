@@ -57,3 +57,14 @@ def test_optional_buffers(execute):
     zeros = np.zeros(3, np.int32)
     assert list(execute(text, {"out": zeros, "a": np.int32([7])})["out"]) == [7, 0, 0]
     assert list(execute(text, {"out": zeros, "a": None})["out"]) == [-1, 5, 0]
+
+
+def test_shared_arrays_outside_functions_have_the_size_they_say(cu):
+    k = cu(
+        "__shared__ float s[16][2]; __shared__ int n; extern __shared__ float d[];\n"
+        "__device__ float at(int i) { return s[i][1]; }\n"
+        "__global__ void k(float* out) { int i = threadIdx.x; s[i][1] = out[i]; n = 3; d[i] = 2;\n"
+        "  __syncthreads(); out[i] = at(i) + n + d[0]; }"
+    )
+    arrays = {line.strip() for line in print_kernel(k).splitlines() if line.startswith("  array")}
+    assert arrays == {"array s: shared f32[16, 2]", "array n: shared i32[1]", "array d: shared f32[1] dynamic"}
