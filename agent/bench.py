@@ -143,9 +143,7 @@ class Bench:
 def strict(kernel: Kernel) -> Kernel:
     """``kernel`` held to the original's accuracy: approximations that a user asked for are excused from the rule that
     the error may at most double, those that a planner came up with are not."""
-    if "fast_math" not in kernel.flags:
-        return kernel
-    return kernel.with_(flags=kernel.flags - {"fast_math"} | {"reassociates"})
+    return kernel.with_(flags=kernel.flags | {"as_accurate"}) if kernel.may_lose_accuracy else kernel
 
 
 def _timed(t: Timing) -> Timed:

@@ -90,7 +90,8 @@ class Kernel:
     """One ``__global__`` function in SPMD or parallel form.
 
     ``constraints`` are boolean expressions over knobs (and constants) that a feasible tuple satisfies.
-    ``trace`` lists the pass steps applied so far. ``flags``: reassociates, fast_math.
+    ``trace`` lists the pass steps applied so far. ``flags``: reassociates, fast_math
+    (some functions are approximated), as_accurate (though approximated, it is held to the original's accuracy).
     """
 
     name: str
@@ -122,6 +123,11 @@ class Kernel:
             if k.name == name:
                 return k
         raise KeyError(name)
+
+    @property
+    def may_lose_accuracy(self) -> bool:
+        """Whether somebody asked for approximations, and so for their errors."""
+        return "fast_math" in self.flags and "as_accurate" not in self.flags
 
     @property
     def sweeps(self) -> int:

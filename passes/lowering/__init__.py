@@ -14,6 +14,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Barrier, Body, Fence, Stmt, Sym, TileMma
 from ktc.ir.walk import map_body, walk
 
+from .blocks import check_blocks
 from .cleanup import tidy
 from .clusters import clustered
 from .decide import Decider
@@ -41,6 +42,7 @@ def materialise(kernel: Kernel) -> Kernel:
     """
     if not kernel.is_parallel:
         return kernel
+    check_blocks(kernel)
     kernel = lower_scans(kernel)
     kernel = kernel.with_(body=split_axes(kernel.body, Decider(kernel)))
     st = State(kernel, thread_axes(kernel.body))

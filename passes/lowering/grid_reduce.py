@@ -79,10 +79,10 @@ def lower_grid_reduce(
         LoweringError: E-LOWER-REDUCE-BLOCK.
     """
     _check_place(s, rest, scope, st)
-    inside = scope.inside(in_par=True)
+    terms = plan(s, st.decide.value).hw
+    inside = scope.inside(in_par=True, blocks=scope.blocks | {h.axis for h in terms if h.level == "block"})
     if _by_atomics(s, rest):
         return (*partial, *lower(rest, inside))
-    terms = plan(s, st.decide.value).hw
     threads = [h for h in terms if h.level == "thread"]
     block = next(h for h in terms if h.level == "block")
     blocks = cast(HwIndex("grid_dim", block.axis), I32)

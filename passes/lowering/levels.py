@@ -70,6 +70,10 @@ class Plan:
     def thread_axes(self) -> frozenset[str]:
         return frozenset(h.axis for h in self.hw if h.level == "thread")
 
+    @property
+    def block_axes(self) -> frozenset[str]:
+        return frozenset(h.axis for h in self.hw if h.level == "block")
+
     def offset(self, to: Scalar, level: str | None = None) -> Expr:
         """Sum of the hardware terms (of one level only, if given)."""
         out: Expr = cast(i32(0), to)

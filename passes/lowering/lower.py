@@ -218,8 +218,9 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
         _stay_together(s, (s.lo, s.hi), st)
 
     inner = scope.inside(
-        jams=scope.jams + jams, axes=scope.axes | p.thread_axes, in_par=True, repeats=scope.repeats or bool(p.seqs)
-    )
+        jams=scope.jams + jams, axes=scope.axes | p.thread_axes, blocks=scope.blocks | p.block_axes, in_par=True,
+        repeats=scope.repeats or bool(p.seqs),
+    )  # fmt: skip
 
     def lowered(guarded: bool) -> Body:
         if guarded and (guard.jams or together):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ktc.ir.fold import both, cast, fold_node, i32
@@ -41,13 +42,14 @@ class Scope:
     """The context of a statement list in parallel form.
 
     ``guards`` are conditions not yet applied, because a barrier or shuffle below must be reached by every thread;
-    ``axes`` the thread axes that enclosing loops distribute over; ``repeats`` whether a kept loop encloses us (so that
+    ``axes`` the thread axes that enclosing loops distribute over, ``blocks`` the axes of blocks; ``repeats`` whether a kept loop encloses us (so that
     shared slots are reused).
     """
 
     jams: tuple[Jam, ...] = ()
     guards: tuple[Guard, ...] = ()
     axes: frozenset[str] = frozenset()
+    blocks: frozenset[str] = frozenset()
     in_par: bool = False
     repeats: bool = False
 
@@ -121,9 +123,9 @@ def has_parallel(s: Stmt) -> bool:
     return any(isinstance(x, Par | Reduce) for x in walk((s,)))
 
 
-def first_thread(axes: frozenset[str]) -> Expr | None:
-    """``threadIdx.a == 0`` for each axis."""
+def first_thread(axes: Collection[str], level: str = "thread") -> Expr | None:
+    """``threadIdx.a == 0`` for each axis (``blockIdx.a == 0`` for level block)."""
     cond: Expr | None = None
     for a in sorted(axes):
-        cond = both(cond, fold_node(Binary("==", cast(HwIndex("thread", a), I32), i32(0))))
+        cond = both(cond, fold_node(Binary("==", cast(HwIndex(level, a), I32), i32(0))))
     return cond

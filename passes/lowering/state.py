@@ -6,7 +6,7 @@ import dataclasses
 
 from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.polynomial import total
-from ktc.ir.fold import cast, fold_node, simplify
+from ktc.ir.fold import both, cast, fold_node, simplify
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (
     AddrOf,
@@ -267,13 +267,11 @@ class State:
     # ------------------------------------------------------------------------------------------------- who executes
 
     def owner_guard(self, s: Stmt, scope: Scope) -> Stmt:
-        """An effect outside the loops that distribute over some thread axis is one thread's to execute."""
-        idle = self.thread_axes - scope.axes
-        if not (scope.in_par or not self.grid) or not idle or not has_effect(s):
-            return s
-        cond = first_thread(idle)
-        assert cond is not None
-        return If(cond, (s,), loc=s.loc)
+        """An effect outside the loops that distribute over some axis of threads or blocks is the first one's to have."""
+        cond = both(
+            first_thread(self.grid.keys() - scope.blocks, "block"), first_thread(self.thread_axes - scope.axes)
+        )
+        return If(cond, (s,), loc=s.loc) if cond is not None and has_effect(s) else s
 
     def set_extent(self, axis: str, n: Expr, at: Stmt) -> None:
         """Record a thread axis' size; every loop on it must agree.

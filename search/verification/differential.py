@@ -207,7 +207,7 @@ class _Judge:
         return bad if bad or exact is None else self._loss(got, want, exact)
 
     def _loss(self, got, want, y):
-        return None if "fast_math" in self.kernels[1].flags else lost_accuracy(got, want, y)
+        return None if self.kernels[1].may_lose_accuracy else lost_accuracy(got, want, y)
 
     def _small(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Exact values and the candidate's error bounds from the interpreter; {} if it cannot follow the kernel."""

@@ -63,11 +63,11 @@ class _Sweep:
                 continue
             y, e = exact_values.outputs[name], np.imag(bounds.outputs[name])
             y, e, h0, x0 = (np.where(stored, v, 0) for v in (y, e, h.astype(np.float64), x.astype(np.float64)))
-            if "fast_math" not in job.candidate.flags:
+            if not job.candidate.may_lose_accuracy:
                 theirs = job.oracle.run(instance.sizes, "terms", data).outputs[name]
                 e = no_looser(e, np.where(stored, errors(theirs), 0), y, h.dtype)
             bad = outside_bound(h0.astype(h.dtype), y, e)
-            if bad is None and data != "peaks" and "fast_math" not in job.candidate.flags:
+            if bad is None and data != "peaks" and not job.candidate.may_lose_accuracy:
                 bad = lost_accuracy(h0.astype(h.dtype), x0.astype(x.dtype), y)
                 bad = bad if bad and all(self._lost(instance, data, name, k) for k in range(1, DRAWS)) else None
             if bad:
