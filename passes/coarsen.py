@@ -26,7 +26,8 @@ from ktc.ir.nodes import Const, Expr, HwIndex, Level, Par
 from ktc.ir.walk import all_exprs, knobs_in, used
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from .coarsen_spmd import Copies, copied, has_warp_ops, why_not
+from .coarsen_legality import has_warp_ops, why_not
+from .coarsen_spmd import Copies, copied
 from .knobs import size_argument
 from .loops import find_loops, loops, replace_loops
 from .order import places

@@ -17,13 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ktc.ir.fold import add, binary, cast, mul
-from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
     Assign,
-    AsyncCommit,
-    AsyncCopy,
-    AsyncWait,
     Atomic,
     Barrier,
     Binary,
@@ -35,32 +31,25 @@ from ktc.ir.nodes import (
     For,
     HwIndex,
     If,
-    InlineAsm,
     Load,
-    Raw,
-    RawStmt,
-    Return,
     Stmt,
     Store,
     Sym,
-    Unary,
     Var,
-    WarpOp,
     While,
     bodies,
     fresh,
     i32,
 )  # fmt: skip
+from ktc.ir.storage import is_shared
 from ktc.ir.types import I32, U32, Array, Scalar
-from ktc.ir.walk import assigned, declared, map_body, map_stmt_exprs, stmt_exprs, used, walk, walk_expr
+from ktc.ir.walk import assigned, declared, map_body, map_stmt_exprs, stmt_exprs, used, walk
 
-from .base import Refused
+from .coarsen_legality import returns_as_guards, synchronises
 from .copies import is_uniform, varying_symbols
-from .order import places
 from .purity import is_movable
 
 DIMENSIONS = {"thread": "block_dim", "block": "grid_dim"}
-OPAQUE = (InlineAsm, RawStmt, AsyncCopy, AsyncCommit, AsyncWait)
 
 
 @dataclass(frozen=True)
@@ -91,64 +80,16 @@ class Copies:
         return cast(self.total, U32) if self.total is not None else mul(self.extent, cast(self.n, U32))
 
 
-def has_warp_ops(kernel: Kernel) -> bool:
-    """Whether lanes of a warp exchange values or wait for each other."""
-    return any(isinstance(s, Barrier) and s.scope == "warp" for s in walk(kernel.body)) or any(
-        isinstance(x, WarpOp) for s in walk(kernel.body) for e in stmt_exprs(s) for x in walk_expr(e)
-    )
-
-
-def why_not(kernel: Kernel, level: str, axis: str, strided: bool) -> Refused | None:
-    """Why the kernel's threads or blocks cannot be coarsened along ``axis``; None if they can."""
-    if kernel.launch is None:
-        return Refused("E-COARSEN-LAUNCH", "the kernel's launch is not known", hint="give [launch] in the workload")
-    for s in walk(kernel.body):
-        if isinstance(s, OPAQUE) or any(isinstance(x, Raw) for e in stmt_exprs(s) for x in walk_expr(e)):
-            return Refused("E-COARSEN-OPAQUE", "opaque code may read the thread's own index", places(s))
-        if isinstance(s, Barrier) and s.scope not in ("block", "warp"):
-            return Refused("E-COARSEN-BARRIER", f"a barrier of scope {s.scope}", places(s))
-        if level == "block" and isinstance(s, Alloc) and s.dynamic:
-            why = f"blocks need a copy of '{s.sym.name}' each, and its size is only known to the launch"
-            return Refused("E-COARSEN-SHARED", why, places(s), "make it a static array")
-    if level == "thread" and has_warp_ops(kernel):
-        x = kernel.launch.block[0]
-        whole_rows = hasattr(x, "value") and x.value % 32 == 0  # type: ignore[attr-defined]
-        if (axis == "x" and not strided) or (axis != "x" and not whole_rows):
-            hint = "map=strided on x" if axis == "x" else ""
-            return Refused("E-COARSEN-WARP", "lanes would change their warp", hint=hint)
-    body = _returns_as_guards(kernel.body)
-    late = next((s for s in walk(body) if isinstance(s, Return)), None)
-    if late is not None:
-        return Refused("E-COARSEN-RETURN", "a return that is not a guard on the rest of the kernel", places(late))
-    varying = varying_symbols(body, HwIndex(level, axis))
-    for s in walk(body):
-        if isinstance(s, If | For | While) and _synchronises(s) and not is_uniform(s, varying):
-            why = f"a barrier stands under control that depends on the {level}"
-            return Refused("E-COARSEN-BARRIER", why, places(s))
-    return None
-
-
-def _returns_as_guards(body: Body) -> Body:
-    """``if (c) return; rest`` at the top of a kernel as ``if (!c) { rest }``; other returns stay."""
-    for k, s in enumerate(body):
-        if isinstance(s, If) and not s.orelse and len(s.then) == 1 and isinstance(s.then[0], Return):
-            rest = _returns_as_guards(body[k + 1 :])
-            return (*body[:k], If(Unary("!", s.cond), rest, loc=s.loc, comments=s.comments))
-    return body
-
-
-def _synchronises(s: Stmt) -> bool:
-    return any(isinstance(x, Barrier) for x in walk((s,)))
-
-
 # ------------------------------------------------------------------------------------------------------- the copies
 
 
 def copied(body: Body, copies: Copies) -> Body:
     """``body`` with each stretch between barriers run once per copy."""
-    body = _returns_as_guards(body)
+    body = returns_as_guards(body)
     job = _Job(copies, varying_symbols(body, copies.index))
     job.once = job.shared_by_all(body)
+    job.counters = job.counters_of(body)
+    job.once |= job.counters
     job.expand(body)
     return job.run(body)
 
@@ -158,6 +99,7 @@ class _Job:
     copies: Copies
     varying: Collection[Sym | HwIndex]
     once: frozenset[Sym] = frozenset()  # named values that are the same for all copies: computed once
+    counters: frozenset[Sym] = frozenset()  # those of them that change
     arrays: dict[Sym, Sym] = field(default_factory=dict)  # private symbol -> its array of copies
 
     def shared_by_all(self, body: Body) -> frozenset[Sym]:
@@ -171,16 +113,41 @@ class _Job:
                     out.add(sym)
         return frozenset(out)
 
+    def counters_of(self, body: Body) -> frozenset[Sym]:
+        """Variables that control what is kept once, and change where all copies stand together."""
+        control = {v for s in walk(body) if self._kept(s) and synchronises(s) for v in used(s.cond)}  # type: ignore[attr-defined]
+        here = [s for part in self._stretches(body) for s in part]
+        named = {s.sym: s for s in here if isinstance(s, Decl) and isinstance(s.sym.type, Scalar)}
+        private = {s.sym for s in walk(body) if isinstance(s, Decl | Alloc)} - self.once
+        changes = [s for s in here if isinstance(s, Assign)]
+        every = [s.sym for s in walk(body) if isinstance(s, Assign)]
+        found = {v for v in control & named.keys() if v not in self.varying and v in every}
+        while True:
+            values = {v: [s.value for s in changes if s.sym == v] for v in found}
+            values = {v: [*es, *([e] if (e := named[v].init) is not None else [])] for v, es in values.items()}
+            bad = {
+                v for v, es in values.items()
+                if sum(s.sym == v for s in changes) != every.count(v)
+                or not all(is_movable(e) and not used(e) & (private - found) for e in es)
+            }  # fmt: skip
+            if not bad:
+                return frozenset(found)
+            found -= bad
+
+    def _changes(self, s: Stmt) -> bool:
+        """Whether ``s`` gives a counter its next value: all copies have to be done with the last one."""
+        return isinstance(s, Decl | Assign) and s.sym in self.counters
+
     def expand(self, body: Body) -> None:
         """Find the symbols that need one element per copy: used in another stretch than the one that declares them."""
         mine = {s.sym for s in walk(body) if isinstance(s, Decl | Alloc)} - self.once
         seen: dict[Sym, int] = {}
         for number, part in enumerate(self._stretches(body)):
             for sym in set().union(*map(_mentioned, part)) & mine:
-                if seen.setdefault(sym, number) != number and not _is_shared(sym):
+                if seen.setdefault(sym, number) != number and not is_shared(sym):
                     self._make_array(sym)
         if self.copies.index.level == "block":
-            for sym in filter(_is_shared, mine):
+            for sym in filter(is_shared, mine):
                 self._make_array(sym)
 
     def _make_array(self, sym: Sym) -> None:
@@ -193,9 +160,9 @@ class _Job:
         """The statements that run together, per stretch; statements kept once open their own lists."""
         out: list[list[Stmt]] = [[]]
         for s in body:
-            if isinstance(s, Barrier) or self._kept(s):
+            if isinstance(s, Barrier) or self._kept(s) or self._changes(s):
                 out.append([])
-                if not isinstance(s, Barrier):
+                if not isinstance(s, Barrier) and not self._changes(s):
                     empty: dict[str, Any] = {f: () for f in ("body", "then", "orelse") if hasattr(s, f)}
                     out[-1] = [dataclasses.replace(s, **empty)]
                 for b in bodies(s):
@@ -209,7 +176,7 @@ class _Job:
         """Control that is executed once, with the copies inside."""
         if not isinstance(s, If | For | While) or not is_uniform(s, self.varying):
             return False
-        if _synchronises(s):
+        if synchronises(s):
             return True
         if not isinstance(s, For) or s.var in assigned(s.body):
             return False
@@ -228,6 +195,9 @@ class _Job:
             if isinstance(s, Barrier):
                 close()
                 out.append(s)
+            elif self._changes(s):
+                close()
+                out.append(self._head(s))
             elif isinstance(s, Decl | Alloc) and s.sym in self.arrays:
                 out.append(
                     Alloc(
@@ -239,7 +209,7 @@ class _Job:
                 )
                 if isinstance(s, Decl) and s.init is not None:
                     stretch.append(Assign(s.sym, s.init, loc=s.loc))
-            elif isinstance(s, Alloc) and _is_shared(s.sym):
+            elif isinstance(s, Alloc) and is_shared(s.sym):
                 out.append(s)
             elif isinstance(s, Decl) and s.sym in self.once:
                 out.append(self._head(s))
@@ -287,10 +257,6 @@ class _Job:
             kept = Store(self.arrays[s.dst], (c,), Var(old))
             return (Decl(old), dataclasses.replace(s, dst=old), kept)
         return s
-
-
-def _is_shared(s: Sym) -> bool:
-    return getattr(s.type, "space", "") == "shared"
 
 
 def _mentioned(s: Stmt) -> set[Sym]:

@@ -42,8 +42,8 @@ class Scope:
     """The context of a statement list in parallel form.
 
     ``guards`` are conditions not yet applied, because a barrier or shuffle below must be reached by every thread;
-    ``axes`` the thread axes that enclosing loops distribute over, ``blocks`` the axes of blocks; ``repeats`` whether a kept loop encloses us (so that
-    shared slots are reused).
+    ``axes`` the thread axes that enclosing loops distribute over, ``blocks`` the axes of blocks; ``repeats`` whether a
+    kept loop encloses us (so that shared slots are reused).
     """
 
     jams: tuple[Jam, ...] = ()

@@ -267,10 +267,8 @@ class State:
     # ------------------------------------------------------------------------------------------------- who executes
 
     def owner_guard(self, s: Stmt, scope: Scope) -> Stmt:
-        """An effect outside the loops that distribute over some axis of threads or blocks is the first one's to have."""
-        cond = both(
-            first_thread(self.grid.keys() - scope.blocks, "block"), first_thread(self.thread_axes - scope.axes)
-        )
+        """An effect outside the loops that spread over some axis of threads or blocks is the first one's to have."""
+        cond = both(first_thread(self.grid.keys() - scope.blocks, "block"), first_thread(self.thread_axes - scope.axes))
         return If(cond, (s,), loc=s.loc) if cond is not None and has_effect(s) else s
 
     def set_extent(self, axis: str, n: Expr, at: Stmt) -> None:

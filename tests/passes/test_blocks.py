@@ -58,7 +58,7 @@ LOOP = f"par i in 0..n {SPLIT}"
 WAITING = {
     "read beside it": (LOOP, "  y[i] = x[i]", "s[0] = y[3]"),
     "read by all, written by parts": ("let a: f32 = y[3]", LOOP, "  y[i] = x[i] * a"),
-    "a sum, then parts of its row": ("reduce(+) t: f32 = 0.0 over j in 0..n @ [seq]", "  yield y[j]", LOOP, "  y[i] = t"),
+    "a sum, then parts": ("reduce(+) t: f32 = 0.0 over j in 0..n @ [seq]", "  yield y[j]", LOOP, "  y[i] = t"),
     "written by one, read by parts": ("s[0] = x[0]", LOOP, "  y[i] = x[i] * s[0]"),
     "a neighbour's": (LOOP, "  y[i] = x[i]", LOOP, "  s[i] = y[i + 1]"),
     "spread in another way": (LOOP, "  y[i] = x[i]", "par j in 0..n @ [thread.x 8, block.y]", "  s[j] = y[j]"),

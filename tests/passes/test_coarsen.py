@@ -58,6 +58,26 @@ def test_two_dimensions_and_an_odd_number_of_blocks(script: str) -> None:
     assert differs(TWO_D, k, sizes, knobs={"C": 3} if "$C" in script else {}, lower=False) is None
 
 
+def test_a_counter_that_threads_count_alike_is_one_for_all_copies() -> None:
+    planes = parse_kernel("""\
+kernel planes(y: f32*, x: f32 const*, d: i32)
+  launch grid(6) block(4)
+  array s: shared f32[4]
+  var k: i32 = threadIdx.x as i32
+  let i: i32 = blockIdx.x as i32 * 4 + k
+  k = 0
+  while k < d
+    s[threadIdx.x] = x[k * 24 + i]
+    barrier
+    y[k * 24 + i] = s[3 - threadIdx.x] + f32(k)
+    barrier
+    k = k + 1
+""")
+    k = applied(planes, "coarsen{at=block.x factor=2}")
+    assert "while k < d" in print_kernel(k)
+    assert differs(planes, k, [{"d": d} for d in (0, 1, 3)], lower=False) is None
+
+
 def test_lanes_stay_in_their_warp() -> None:
     k = applied(SHUFFLE, "coarsen{at=thread.x factor=2}")
     assert equivalent(SHUFFLE, k, [arguments(SHUFFLE, 300, d=d, n=2) for d in (1, 64, 100)]) is None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 from gate_samples import _workload
-from ktc.ir.text import parse_kernel
+from ktc.agent.bench import strict
+from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.workload import ArgSpec
+from ktc.passes.language import parse_script
+from ktc.passes.pipeline import apply_script
 from ktc.search.verification.job import Job
 from ktc.search.verification.ranges import wraps
 from ktc.search.verification.static import static
@@ -66,3 +69,10 @@ kernel k(y: f32* restrict, n: i32 range 1..2147483600)
     assert wraps(parse_kernel(text.replace("if i < n", "if i <= 0")), names) == []
     assert wraps(parse_kernel(text), {"n": (1, 1 << 30)}) == []
     assert [w.high for w in wraps(parse_kernel(text.replace("i + 40", "i + 100")), names)] == [2147483599 + 100]
+
+
+def test_what_a_planner_approximates_is_declared_and_held_to_the_originals_accuracy() -> None:
+    fast = apply_script(parse_kernel(WIDE), parse_script("fast-math{fns=exp}")).kernel
+    assert fast.may_lose_accuracy and not strict(fast).may_lose_accuracy
+    assert judged(print_kernel(strict(fast))).status == "pass"
+    assert strict(plain := parse_kernel(WIDE)) is plain
