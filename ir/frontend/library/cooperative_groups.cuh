@@ -1,6 +1,8 @@
 // Cooperative groups, after the CUDA C++ Programming Guide, section "Cooperative Groups": groups are values without
 // storage (a tile, a block, the grid) or one mask (coalesced threads); what they do is barriers, shuffles and votes.
 // The order of a reduction's operands is that of NVIDIA's headers: it decides how a float sum rounds.
+// Tiles of several warps meet at barriers of the whole block, which allows fewer overlaps than the original and no other
+// result: code in which only some tiles meet is refused as divergent.
 namespace cooperative_groups {
 
 __device__ inline unsigned int __block_rank() {
@@ -41,6 +43,11 @@ struct thread_block {
   __device__ dim3 dim_threads() const { return dim3(blockDim.x, blockDim.y, blockDim.z); }
 };
 __device__ inline thread_block this_thread_block() { return thread_block{}; }
+// What tiles of several warps exchange is in arrays of the functions that do.
+template <unsigned int Threads = 1024> struct block_tile_memory { unsigned int unused; };
+template <unsigned int Threads> __device__ thread_block this_thread_block(block_tile_memory<Threads>& scratch) {
+  return thread_block{};
+}
 
 // ---- coalesced threads: the lanes of a mask
 struct coalesced_group {
@@ -87,25 +94,32 @@ struct coalesced_group {
 };
 __device__ inline coalesced_group coalesced_threads() { return coalesced_group{__activemask(), 0u, 1u}; }
 
-// ---- tiles of a power of two up to a warp
+// ---- tiles of a power of two; shuffles and votes up to a warp
 template <unsigned int Size, typename Parent = void>
 struct thread_block_tile {
   static constexpr unsigned int numThreads = Size;
 
   __device__ thread_block_tile() {
-    static_assert(Size > 0 && Size <= 32 && (Size & (Size - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads here");
+    static_assert(Size > 0 && Size <= 1024 && (Size & (Size - 1)) == 0, "a tile has a power of two of threads");
   }
   template <typename Other> __device__ thread_block_tile(const thread_block_tile<Size, Other>& other) {
     static_assert(!__is_tile<Other>::value, "a tile of a tile converts to no other type of tile here: declare it auto");
   }
   __device__ unsigned int __mask() const {
+    static_assert(Size <= 32, "shuffles and votes of tiles of several warps are not built here: use reduce, or the block");
     if constexpr (Size == 32) {
       return 0xffffffffu;
     } else {
       return ((1u << Size) - 1u) << (__lane() & ~(Size - 1u));
     }
   }
-  __device__ void sync() const { __syncwarp(__mask()); }
+  __device__ void sync() const {
+    if constexpr (Size > 32) {
+      __syncthreads();
+    } else {
+      __syncwarp(__mask());
+    }
+  }
   __device__ unsigned int thread_rank() const { return __block_rank() & (Size - 1u); }
   __device__ constexpr unsigned int num_threads() const { return Size; }
   __device__ constexpr unsigned int size() const { return Size; }
@@ -243,10 +257,26 @@ template <typename T = void> struct bit_xor {
 
 template <unsigned int Size, typename Parent, typename T, typename Op>
 __device__ T reduce(const thread_block_tile<Size, Parent>& tile, T value, Op op) {
-  T out = value;
+  if constexpr (Size > 32) {
+    return __reduce_warps<Size / 32>(value, op);
+  } else {
+    T out = value;
 #pragma unroll
-  for (int distance = Size / 2; distance > 0; distance >>= 1) out = op(out, tile.shfl_xor(out, distance));
-  return out;
+    for (int distance = Size / 2; distance > 0; distance >>= 1) out = op(out, tile.shfl_xor(out, distance));
+    return out;
+  }
+}
+// Each warp by itself, then the warps' results in every warp.
+template <unsigned int Warps, typename T, typename Op> __device__ T __reduce_warps(T value, Op op) {
+  __shared__ T of_warp[32];
+  const thread_block_tile<32> warp;
+  const T own = reduce(warp, value, op);
+  const unsigned int at = __block_rank() / 32u;
+  __syncthreads();  // the call before has been read
+  if (__lane() == 0u) of_warp[at] = own;
+  __syncthreads();
+  const thread_block_tile<Warps> part;
+  return reduce(part, of_warp[at / Warps * Warps + part.thread_rank()], op);
 }
 template <typename T, typename Op> __device__ T reduce(const coalesced_group& group, T value, Op op) {
   const T scanned = inclusive_scan(group, value, op);

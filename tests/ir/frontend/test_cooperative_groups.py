@@ -185,10 +185,39 @@ def test_refusals_name_the_users_line():
     with pytest.raises(KtcError) as error:
         load(
             HEAD + "__global__ void k(int* out) {\n"
-            "  auto t = cg::tiled_partition<64>(cg::this_thread_block()); t.sync(); }",
+            "  auto t = cg::tiled_partition<48>(cg::this_thread_block()); t.sync(); }",
             name="k.cu",
         )
     assert error.value.code == "E-SEMA-STATIC-ASSERT" and error.value.loc.file == "k.cu" and error.value.loc.line == 5
+
+
+SEVERAL_WARPS = (
+    HEAD
+    + """
+__global__ void k(int* out, const int* x) {
+  __shared__ cg::block_tile_memory<128> scratch;
+  auto block = cg::this_thread_block(scratch);
+  auto tile = cg::tiled_partition<64>(block);
+  int sum = cg::reduce(tile, x[threadIdx.x], cg::plus<int>());
+  int most = cg::reduce(tile, x[threadIdx.x], cg::greater<int>());
+  tile.sync();
+  out[threadIdx.x] = sum * 1000 + most + tile.meta_group_rank() + tile.meta_group_size();
+}
+void host(int* out, const int* x) { k<<<1, 128>>>(out, x); }
+"""
+)
+
+
+def test_tiles_of_several_warps():
+    x = np.arange(128, dtype=np.int32) * 37 % 101
+    result = run(load(SEVERAL_WARPS, name="k.cu"), {"out": np.zeros(128, np.int32), "x": x})
+    assert result.findings == []
+    tiles = x.reshape(2, 64)
+    expected = tiles.sum(1) * 1000 + tiles.max(1) + np.arange(2) + 2
+    np.testing.assert_array_equal(result.outputs["out"], np.repeat(expected, 64))
+    with pytest.raises(KtcError) as error:
+        load(SEVERAL_WARPS.replace("tile.sync()", "sum = tile.shfl(sum, 0)"), name="k.cu")
+    assert error.value.code == "E-SEMA-STATIC-ASSERT"
 
 
 def test_arguments_are_evaluated_once():
