@@ -45,8 +45,10 @@ class Calls(Bodies):
             f = self.eval(callee)
             return self._call_value(f, self.arguments(raw), node)
         qualifier, name, targs = name_parts(callee)
+        absolute = isinstance(callee, QualName) and bool(callee.absolute)
         if (
             not qualifier
+            and not absolute
             and (local := self.scope.find(name)) is not None
             and isinstance(local, FunctionVal | RecordVal)
         ):
@@ -68,11 +70,11 @@ class Calls(Bodies):
                 found = self.static_method(owner, name, args, node, targs)
                 if found is not None:
                     return found
-        elif self._enclosing_record() is not None:
+        elif not absolute and self._enclosing_record() is not None:
             found = self.method(self._enclosing_record(), name, args, node, targs)  # type: ignore[arg-type]
             if found is not None:
                 return found
-        entities = pick(self.program.functions.get(name, []), qualifier, self.scope.namespace)
+        entities = pick(self.program.functions.get(name, []), qualifier, () if absolute else self.scope.namespace)
         entities = [e for e in entities if e.node.kind == "function"]
         rows = lookup("::".join((*qualifier, name))) or (
             lookup(name) if qualifier in (("std",), ("cuda", "std"), ("cuda",)) else ()

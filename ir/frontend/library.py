@@ -31,6 +31,7 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
     "thrust": ("thrust",),
     "at": ("torch",),
     "c10": ("torch",),
+    "DirectX": ("directx",),
 }
 """Library files by the namespace that a source must mention to get them."""
 

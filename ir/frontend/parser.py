@@ -69,7 +69,7 @@ class CudaParser(FunctionParser):
         items: list[c_ast.Node] = []
         while (kind := self._peek_type()) is not None and kind != until:
             self._forget_splits()
-            mark, depth = self._mark(), len(self._scope_stack)
+            mark, depth, records = self._mark(), len(self._scope_stack), len(self._record)
             try:
                 items.extend(self._parse_external_declaration())
             except (KtcError, ParseError, AssertionError, ValueError, AttributeError, TypeError, IndexError) as error:
@@ -77,7 +77,7 @@ class CudaParser(FunctionParser):
                     error = KtcError(
                         "E-PARSE-SYNTAX", f"cannot parse this declaration ({error})", to_loc(self._here(), "")
                     )
-                del self._scope_stack[depth:]
+                del self._scope_stack[depth:], self._record[records:]
                 self._typedef_checked_token, self._no_gt, self._host_body = None, False, False
                 self._reset(mark)
                 items.append(self._skip_external(error))

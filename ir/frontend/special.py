@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..nodes import Call, Const, Eval, Expr, Str, Var
@@ -47,6 +48,8 @@ class SpecialCalls(BlockCopies):
             return self.copy_memory(raw, node) if name != "memset" else self.fill_memory(raw, node)
         if name == "printf" and raw and not self.program.functions.get(name):
             return self._printf(raw, node)
+        if name in QUIET_NAN and [getattr(a, "value", None) for a in raw] == ['""']:
+            return RVal(Const(math.nan, QUIET_NAN[name]))
         if name in SINCOS and len(raw) == 3 and not self.program.functions.get(name):
             return self._sincos(*SINCOS[name], raw, node)
         return None
@@ -97,6 +100,8 @@ SINCOS: dict[str, tuple[tuple[str, str], Scalar | None]] = {
 }
 """Calls that write a sine and a cosine, and the type they compute in (None: the argument's)."""
 
+QUIET_NAN: dict[str, Scalar] = {"nan": F64, "nanf": F32}
+"""C's functions of a literal that give a NaN; only the empty one says which."""
 
 FULL_MASK = Const(0xFFFFFFFF, U32, "0xffffffff")
 

@@ -119,3 +119,16 @@ def test_virtual_calls_go_to_the_objects_own_class(execute, refuses):
     )
     assert execute(text, {"o": np.zeros(4, np.int32)})["o"].tolist() == [27, 0, 9, 0]
     refuses(SHAPES + "__global__ void k(Shape* s, int* o) { o[0] = s->area(); }", "E-UNSUPPORTED-VIRTUAL")
+
+
+def test_a_class_that_does_not_parse_costs_nothing_behind_it(execute):
+    """Its name is no longer that of the class being parsed; ``::f`` is the function of the file inside any class."""
+    text = """class Bad { int a; template <int b> oops ( { } ) ; };
+    template <class T> struct Pair { T a, b; Pair(T x); T nan(T x); T twice() { return ::twice(a); }; };
+    template <class T> __device__ Pair<T>::Pair(T x) : a(x), b(x + 1) {}
+    template <class T> __device__ T Pair<T>::nan(T x) { return x + ::nan(""); }
+    __device__ float twice(float x) { return 2 * x; }
+    __global__ void k(float* o) { Pair<float> p(3.0f); o[0] = p.b;
+        o[1] = p.twice(); o[2] = p.nan(1.0f); o[3] = nanf(""); }"""
+    got = execute(text, {"o": np.zeros(4, np.float32)})["o"]
+    assert got[:2].tolist() == [4.0, 6.0] and np.isnan(got[2:]).all()

@@ -107,6 +107,13 @@ def test_an_object_keeps_the_place_that_its_constructor_was_given() -> None:
     assert list(result.outputs["n"]) == [0, 0, 64, 64]
 
 
+def test_a_vertex_that_direct3d_shares_is_seven_floats() -> None:
+    head = "#include <DirectXMath.h>\nusing namespace DirectX;\nstruct Vertex { XMFLOAT3 position; XMFLOAT4 color; };\n"
+    text = head + "__global__ void k(Vertex* v) { v[1].color.y = 2.0f; v[threadIdx.x].position = XMFLOAT3(1, 2, 3); }"
+    result = run(load(text + "\nvoid f(Vertex* v) { k<<<1, 1>>>(v); }\n"), {"v": np.zeros(14, np.float32)})
+    assert list(result.outputs["v"]) == [1, 2, 3, *[0] * 8, 2, 0, 0]
+
+
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_nvcc_takes_it() -> None:
     ptx = check_compile(emit(kernel_of(COPY.format("pipe.consumer_wait();") + BLOCK), "cuda"), output="ptx").artifact
