@@ -115,8 +115,9 @@ def template_arguments(
     with deep_recursion(path):
         unit = parse_unit(path, None, defines, tuple(include_dirs), dialect=dialect)
         entity = choose_kernel(unit, kernel)
-        launched = (b for b, _, _ in instances(unit.lowering(), entity, launch_sites(unit.lowering(), entity.name), {}))
-        for bindings in (*launched, *guesses(unit.lowering(), entity)):
+        sites = launch_sites(unit.lowering(), entity.name)
+        launched = (b for b, _, _ in instances(unit.lowering(), entity, sites, {}))
+        for bindings in (*launched, *guesses(unit.lowering(), entity, sites)):
             try:
                 load_entity(unit, entity, bindings, None, {})
             except KtcError:

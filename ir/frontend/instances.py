@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ..diagnostics import KtcError
@@ -67,20 +67,38 @@ GUESSED_TYPES = ("float", "int", "double", "half")
 GUESSED_VALUES = ("16", "32", "256", "4", "1")
 
 
-def guesses(lowering: KernelLowering, entity: Entity) -> Iterator[dict[str, Value]]:
-    """Plausible arguments for a template that nothing instantiates: one type and one number for all its parameters."""
-    params = [p for p in entity.params or () if p.default is None and not p.pack]
+def guesses(lowering: KernelLowering, entity: Entity, sites: Sequence[LaunchSite] = ()) -> Iterator[dict[str, Value]]:
+    """Plausible arguments for a template that nothing instantiates: one type and one number for all its parameters, or
+    for those of a host template that launches it, which may then say what the kernel's are."""
+    hosts = [site for site in sites if site.function.params]
+    params = [p for e in (entity, *(s.function for s in hosts)) for p in e.params or () if not p.default and not p.pack]
     types = GUESSED_TYPES if any(p.kind == "type" for p in params) else GUESSED_TYPES[:1]
     values = GUESSED_VALUES if any(p.kind == "value" for p in params) else GUESSED_VALUES[:1]
     for t in types:
         for v in values:
-            try:
-                given = {p.name: template_value(lowering, entity, p.name, t if p.kind == "type" else v) for p in params}
-            except KtcError:
-                continue
-            full = _complete(lowering, entity, given)
-            if full is not None:
-                yield full
+            for site in (*hosts, None):
+                full = _guess(lowering, entity, site, t, v)
+                if full is not None:
+                    yield full
+
+
+def _guess(
+    lowering: KernelLowering, entity: Entity, site: LaunchSite | None, t: str, v: str
+) -> dict[str, Value] | None:
+    """``entity`` with ``t`` for types and ``v`` for numbers, in ``site``'s host template if there is one."""
+
+    def guessed(e: Entity) -> dict[str, Value]:
+        params = [p for p in e.params or () if p.default is None and not p.pack]
+        return {p.name: template_value(lowering, e, p.name, t if p.kind == "type" else v) for p in params}
+
+    try:
+        given: dict[str, Value] = {}
+        if site is not None:
+            matched = kernel_template_args(lowering, entity, site, {}, guessed(site.function))
+            given = matched[0] if matched is not None else {}
+        return _complete(lowering, entity, guessed(entity) | given)
+    except KtcError:
+        return None
 
 
 def _complete(lowering: KernelLowering, entity: Entity, bound: dict[str, Value]) -> dict[str, Value] | None:
@@ -109,7 +127,8 @@ def template_value(lowering: KernelLowering, entity: Entity, name: str, value: o
     text = _IR_NAMES.get(text, text)
     declaration = f"using ktc_argument = {text};" if kind == "type" else declaration
     parser = CudaParser()
-    items = parser.parse_unit(declaration, "--template")
+    program = lowering.program
+    items = parser.parse_unit(declaration, "--template", types=(*program.records, *program.aliases, *program.enums))
     try:
         if kind == "type":
             return TypeVal(lowering.resolve(items[0].type))

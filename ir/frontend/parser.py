@@ -6,7 +6,7 @@ relied upon are pinned by ``tests/ir/frontend/test_pycparser_contract.py``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from pycparser import c_ast
@@ -48,9 +48,9 @@ class CudaParser(FunctionParser):
         self._host_body = False
         self._record: list[str] = []
 
-    def parse_unit(self, text: str, filename: str) -> list[c_ast.Node]:
-        """Top-level declarations of ``text``; what does not parse becomes a ``Bad`` node."""
-        self._scope_stack = [dict.fromkeys((*TYPE_NAMES, *self._language.types), True)]
+    def parse_unit(self, text: str, filename: str, types: Iterable[str] = ()) -> list[c_ast.Node]:
+        """Top-level declarations of ``text``, which may name ``types``; what does not parse becomes a ``Bad`` node."""
+        self._scope_stack = [dict.fromkeys((*TYPE_NAMES, *self._language.types, *types), True)]
         self._scope_stack[0].update(dict.fromkeys(self._library_types.get("", ()), True))
         self._typedef_checked_token = None
         self.clex.input(text, filename)

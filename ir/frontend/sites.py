@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from pycparser import c_ast
 
 from ..diagnostics import KtcError, Loc
 from .arrays import init_args
-from .cxx_ast import Function, Lambda, NamedType, QualName
+from .cxx_ast import Alias, Function, Lambda, NamedType, QualName
 from .cxx_ast import Launch as LaunchNode
 from .facts import children, mutates
+from .launch_args import deduced_args
 from .lower import KernelLowering
+from .methods import params_of
 from .program import Entity, name_parts
 from .values import Value
+
+NOTHING: Mapping[str, Value] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class LaunchSite:
-    """One launch: the host function it is in, its syntax, and the host names in scope with their meanings there."""
+    """One launch: the host function it is in, its syntax, and the host names in scope with their meanings there.
+
+    ``declared`` are the declarations of the names in scope, types included, whatever happened to them since.
+    """
 
     function: Entity
     node: LaunchNode
     loc: Loc | None
     kernel: str
     env: dict[str, Any] = field(compare=False, repr=False)
+    declared: dict[str, Any] = field(compare=False, repr=False)
 
     @property
     def template_args(self) -> list | None:
@@ -41,7 +51,8 @@ def launch_sites(lowering: KernelLowering, kernel: str | None = None) -> list[La
             if not isinstance(fn, Function) or fn.passed_over or fn.body is None or e.is_kernel:
                 continue
             if _has_launch(fn.body):
-                _walk_host(lowering, e, fn.body.block_items or [], {}, sites)
+                named = {p.name: p for p in params_of(fn) if getattr(p, "name", None)}
+                _walk_host(lowering, e, fn.body.block_items or [], {}, named, sites)
     return [s for s in sites if kernel is None or s.kernel == kernel]
 
 
@@ -62,9 +73,18 @@ def _children(n: Any):
     yield from children(n)
 
 
-def _walk_host(lowering: KernelLowering, e: Entity, items: list, env: dict[str, Any], sites: list[LaunchSite]) -> None:
+def _walk_host(
+    lowering: KernelLowering,
+    e: Entity,
+    items: list,
+    env: dict[str, Any],
+    declared: dict[str, Any],
+    sites: list[LaunchSite],
+) -> None:
     """Follow statements in order; ``env`` maps a name to its declaration, or to None once it cannot be followed."""
     for item in items:
+        if isinstance(item, c_ast.Decl | c_ast.Typedef | Alias) and item.name:
+            declared[item.name] = item
         if isinstance(item, c_ast.Decl) and not isinstance(item.type, c_ast.FuncDecl):
             env[item.name] = item
         elif isinstance(item, c_ast.Assignment) and item.op == "=" and isinstance(item.lvalue, c_ast.ID):
@@ -80,7 +100,7 @@ def _walk_host(lowering: KernelLowering, e: Entity, items: list, env: dict[str, 
         ):
             env[f"{item.lvalue.name.name}.{item.lvalue.field.name}"] = item.rvalue
         if isinstance(item, LaunchNode) or _has_launch(item):
-            _find_launches(lowering, e, item, env, sites)
+            _find_launches(lowering, e, item, env, declared, sites)
         if not isinstance(item, c_ast.Decl | c_ast.Assignment):
             for name in [n for n in env if "." not in n]:
                 if mutates(item, name):
@@ -88,32 +108,42 @@ def _walk_host(lowering: KernelLowering, e: Entity, items: list, env: dict[str, 
 
 
 def _find_launches(
-    lowering: KernelLowering, e: Entity, item: Any, env: dict[str, Any], sites: list[LaunchSite]
+    lowering: KernelLowering,
+    e: Entity,
+    item: Any,
+    env: dict[str, Any],
+    declared: dict[str, Any],
+    sites: list[LaunchSite],
 ) -> None:
     if isinstance(item, LaunchNode):
         name = name_parts(item.callee)[1] if isinstance(item.callee, c_ast.ID | QualName) else ""
-        sites.append(LaunchSite(e, item, lowering.place(item), name, dict(env)))
+        sites.append(LaunchSite(e, item, lowering.place(item), name, dict(env), dict(declared)))
         return
     if isinstance(item, c_ast.Compound):
-        _walk_host(lowering, e, item.block_items or [], dict(env), sites)
+        _walk_host(lowering, e, item.block_items or [], dict(env), dict(declared), sites)
         return
     for c in _children(item):
         if isinstance(c, c_ast.Compound):
-            _walk_host(lowering, e, c.block_items or [], dict(env), sites)
+            _walk_host(lowering, e, c.block_items or [], dict(env), dict(declared), sites)
         elif _has_launch(c):
-            _find_launches(lowering, e, c, dict(env), sites)
+            _find_launches(lowering, e, c, dict(env), dict(declared), sites)
 
 
 def kernel_template_args(
-    lowering: KernelLowering, entity: Entity, site: LaunchSite, given: dict[str, Value]
+    lowering: KernelLowering,
+    entity: Entity,
+    site: LaunchSite,
+    given: dict[str, Value],
+    host: Mapping[str, Value] = NOTHING,
 ) -> tuple[dict[str, Value], dict[str, Value]] | None:
     """(kernel bindings, host bindings) that make ``site`` launch ``entity`` with the ``given`` arguments.
 
     A kernel argument that is a parameter of the host template binds that parameter: ``kernel<T>`` in
-    ``template <typename T> void f(...)`` with ``T=half`` makes the host's ``T`` half too. None if the site launches
-    another instance than the given one.
+    ``template <typename T> void f(...)`` with ``T=half`` makes the host's ``T`` half too. ``host`` are parameters of
+    the host template that are known beforehand. Arguments that the launch leaves out are deduced from what it passes.
+    None if the site launches another instance than the given one.
     """
-    host: dict[str, Value] = {}
+    host = dict(host)
     out = dict(given)
     host_params = {p.name for p in site.function.params or ()}
     pairs = list(zip(entity.params or (), site.template_args or []))
@@ -141,6 +171,7 @@ def kernel_template_args(
                 continue  # depends on a host template parameter that is not known
             if out.setdefault(p.name, value) != value:
                 return None
+        out = deduced_args(lowering, entity, site.node, site.declared, out) | out
     return out, host
 
 

@@ -60,23 +60,29 @@ FindAlias: TypeAlias = Callable[[QualName], Any] | None
 
 
 def deduce(
-    node: Any, arg: Type, params: dict[str, TemplateParam], found: dict[str, Value], alias: FindAlias = None
+    node: Any,
+    arg: Type,
+    params: dict[str, TemplateParam],
+    found: dict[str, Value],
+    alias: FindAlias = None,
+    decays: bool = True,
 ) -> bool:
     """Match the syntax of a parameter's type against an argument's type, filling ``found``.
 
     Returns False on a contradiction; a type that mentions no parameter matches anything here (ranking checks it).
+    ``decays``: an array is passed as a pointer, as it is unless something points to it.
     """
     if isinstance(node, c_ast.Decl | c_ast.Typename):
         return deduce(node.type, arg, params, found, alias)
     if isinstance(node, c_ast.TypeDecl):
-        return deduce(node.type, arg, params, found, alias)
+        return deduce(node.type, arg, params, found, alias, decays)
     if isinstance(node, RefDecl):
         return deduce(node.type, arg.elem if isinstance(arg, Reference) else arg, params, found, alias)
     if isinstance(node, c_ast.PtrDecl):
         if isinstance(arg, CArray):
             arg = Pointer(arg.elem)
         return (
-            deduce(node.type, arg.elem, params, found, alias)
+            deduce(node.type, arg.elem, params, found, alias, decays=False)
             if isinstance(arg, Pointer)
             else not _mentions(node, params)
         )
@@ -93,7 +99,7 @@ def deduce(
     if isinstance(node, NamedType):
         last = node.name.parts[-1]
         if len(node.name.parts) == 1 and last.args is None and last.name in params:
-            if isinstance(arg, CArray):
+            if isinstance(arg, CArray) and decays:
                 arg = Pointer(arg.elem)
             old = found.setdefault(last.name, TypeVal(arg))
             return isinstance(old, TypeVal) and (old.type == arg or _same_pointer(old.type, arg))

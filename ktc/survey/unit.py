@@ -146,7 +146,7 @@ class UnitSurvey:
                     first = first or e
             if first is not None:
                 raise first
-            for bindings in guesses(unit.lowering(), entity) if self.options.assume else ():
+            for bindings in guesses(unit.lowering(), entity, sites) if self.options.assume else ():
                 try:
                     kernel = load_entity(unit, entity, bindings, None, {})
                     record["template"] = _spelled(entity, bindings)

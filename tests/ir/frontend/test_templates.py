@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ktc.ir.frontend.api import template_arguments
 from ktc.ir.types import BF16, F16, F32
 
 HELPERS = """
@@ -38,6 +39,40 @@ def test_arguments_from_the_launch_site(cu):
     constexpr int kN = 4;
     void f(float* p) { k<float, kN * 2><<<1, kN>>>(p); }""")
     assert k.param("p").sym.type.elem == F32 and k.launch.block[0].value == 4
+
+
+DEDUCED = """struct Pair { float a, b; };
+    template <typename T, typename U, int N = 3> __global__ void k(T* p, U n) { (void)p; (void)(n + N); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "types"),
+    [
+        ("void f(int n) { double* p; cudaMalloc((void**)&p, 8 * n); k<<<1, 4>>>(p, n); }", ("double", "int")),
+        ("void f(float* a, long m) { k<<<1, 4>>>(a + 4, m); }", ("float", "long long")),
+        ("void f(void* a) { typedef short S; using R = S; k<<<1, 4>>>((R*)a, 1.5f); }", ("short", "float")),
+        ("void f(void* a) { int (*p)[5]; k<<<1, 4>>>(p, 2); }", ("int[5]", "int")),
+        ("void f(void* a) { char c[5]; k<<<1, 4>>>(&c[0], 2); k<<<1, 4>>>(c, 2); }", ("signed char", "int")),
+        ("void f(Pair* p) { k<<<1, 4>>>(static_cast<const Pair*>(p), 2.0); }", ("Pair", "double")),
+    ],
+)
+def test_arguments_that_the_launch_leaves_out_are_deduced(tmp_path, host, types):
+    (tmp_path / "k.cu").write_text(DEDUCED + host)
+    found = list(template_arguments(str(tmp_path / "k.cu")))
+    assert found[0] == {"T": types[0], "U": types[1], "N": "3"}
+
+
+def test_a_guess_for_the_host_template_says_what_the_kernels_arguments_are(tmp_path):
+    host = "template <typename R> void f(int n) { typedef R* Rows; Rows* p; k<<<1, 4>>>(p, (R)n); }"
+    (tmp_path / "k.cu").write_text(DEDUCED + host)
+    guesses = [(a["T"], a["U"]) for a in template_arguments(str(tmp_path / "k.cu"))]
+    assert guesses[:2] == [("float*", "float"), ("float", "float")] and ("double*", "double") in guesses
+
+
+def test_a_structure_of_the_file_is_a_template_argument(cu):
+    text = "struct P { float x, y; }; template <class T> __global__ void k(float* o, const T* p) { *o = p->y; }"
+    assert cu(text, template={"T": "P"}).param("p").sym.type.elem == F32
 
 
 def test_the_launch_that_matches_is_used(cu):
