@@ -48,7 +48,7 @@ def masked(kernel: Kernel, s: If, other: Expr | None, context: smt.Context) -> b
         return False
     if any(not isinstance(x, PLAIN) for x in walk(s.then)) or _reads_buffers(s.then):
         return False
-    given = _given(s)
+    given = _given(kernel, s)
     if given is None:
         return False
     targets, copy = given
@@ -62,7 +62,7 @@ def _reads_buffers(body: Body) -> bool:
     )  # fmt: skip
 
 
-def _given(s: If) -> tuple[set[Sym], Sym | None] | None:
+def _given(kernel: Kernel, s: If) -> tuple[set[Sym], Sym | None] | None:
     """What the body of ``s`` gives values to, and the variable that all its first subscripts are (None for scalars);
     None where others than this thread, or this block at one guard, could see it."""
     targets: set[Sym] = assigned(s.then) - {x.sym for x in walk(s.then) if isinstance(x, Decl)}
@@ -71,7 +71,9 @@ def _given(s: If) -> tuple[set[Sym], Sym | None] | None:
     for x in walk(s.then):
         if isinstance(x, Store):
             t = x.buffer.type
-            if not isinstance(t, Array) or (t.space == "shared" and not (uniform and _only_launch(s.cond, x.index[0]))):
+            if not isinstance(t, Array) or (
+                t.space == "shared" and not (uniform and _only_launch(kernel, s.cond, x.index[0]))
+            ):
                 return None
             copies.add(x.index[0])
         elif isinstance(x, Assign) and x.sym in targets:
@@ -86,13 +88,11 @@ def _given(s: If) -> tuple[set[Sym], Sym | None] | None:
     return (targets, copy.sym) if isinstance(copy, Var) else None
 
 
-def _only_launch(cond: Expr, copy: Expr) -> bool:
+def _only_launch(kernel: Kernel, cond: Expr, copy: Expr) -> bool:
     """Whether a guard is the same for all threads of a block: of variables it reads the copy and parameters only."""
+    launched = {p.sym for p in kernel.params} - assigned(kernel.body)
     read = {e.sym for e in walk_expr(cond) if isinstance(e, Var)}
-    return all(s.name in _LAUNCHED or Var(s) == copy for s in read)
-
-
-_LAUNCHED: frozenset[str] = frozenset()
+    return all(s in launched or Var(s) == copy for s in read)
 
 
 def _guarded(at: Stmt, here: smt.Context, s: If, targets: set[Sym], copy: Sym | None) -> bool:

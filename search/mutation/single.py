@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Call, Cast, Const, Decl, Expr, HwIndex, If, Load, Store, Var
+from ktc.ir.nodes import Assign, Binary, Call, Cast, Const, Decl, Expr, HwIndex, If, Load, Store, Var, WarpOp
 from ktc.ir.types import Ptr
 from ktc.ir.uniformity import uniformity
 from ktc.ir.walk import all_exprs, assigned, stmt_exprs, walk, walk_expr
@@ -55,12 +55,18 @@ def _thread(kernel: Kernel, cond: Expr) -> int | None:
 
 
 def stored_twice(s: object, context: smt.Context) -> bool:
-    """Whether ``s`` stores a maximum (or minimum) of what is there already and of values that it does not change."""
+    """Whether ``s`` stores a maximum (or minimum) of what is there already and of values that it does not change, or
+    makes one the value of a variable."""
+    if isinstance(s, Assign) and isinstance(s.value, Call) and s.value.fn in IDEMPOTENT:
+        others = [a for a in s.value.args if a != Var(s.sym)]
+        parts = [e for a in others for e in walk_expr(a)]
+        steady = not any(isinstance(e, WarpOp) or (isinstance(e, Call) and e.effects != "pure") for e in parts)
+        return len(others) == 1 and steady and Var(s.sym) not in parts
     if not isinstance(s, Store) or not isinstance(s.value, Call) or s.value.fn not in IDEMPOTENT or s.width != 1:
         return False
     mine = [a for a in s.value.args if isinstance(a, Load) and a.buffer == s.buffer and a.index == s.index]
-    others = [e for a in s.value.args if a not in mine for e in walk_expr(a)]
-    return bool(mine) and all(_apart(e, s, context) for e in others if isinstance(e, Load) and e.buffer == s.buffer)
+    rest = [e for a in s.value.args if a not in mine for e in walk_expr(a)]
+    return bool(mine) and all(_apart(e, s, context) for e in rest if isinstance(e, Load) and e.buffer == s.buffer)
 
 
 def _apart(e: Load, s: Store, context: smt.Context) -> bool:

@@ -89,6 +89,18 @@ class Coverage:
                         {**base, name: LONGEST}, name
                     )  # no size has a second round: all of the first
 
+    def sizes_for_axes(self, maker: Maker) -> Iterator[Instance]:
+        """For every axis of the grid on which no run had a second block, the least sizes that give one."""
+        base = maker.few()
+        for axis, name in itertools.product(sorted(self.axes), maker.names if base else ()):
+
+            def second(v: int, n: str = name, k: int = axis) -> bool:
+                return geometry_of(self.candidate, self._scalars({**base, n: v})).grid[k] > 1
+
+            least = _least(second, maker, name) if axis in self.axes else 0
+            made = [maker.make({**base, name: least + more * maker.step[name]}) for more in (BEYOND, 0) if least]
+            yield from [m for m in made if m is not None][:1]
+
     def never_twice(self) -> list[Stmt]:
         """Loops that go round twice at some scenario's sizes, and did in no run."""
         usual = [self._scalars(s.sizes) for s in self.workload.scenarios]
@@ -107,10 +119,12 @@ def missing_instances(coverage: Coverage, original: Kernel) -> Iterator[Instance
     if coverage.candidate.is_parallel:
         return
     kernels = original, coverage.candidate
-    yield from coverage.sizes_for_loops(Maker(kernels, coverage.workload, SECOND_ROUND * MAX_ELEMENTS))
-    if coverage.unreached or coverage.axes:
+    large = Maker(kernels, coverage.workload, SECOND_ROUND * MAX_ELEMENTS)
+    yield from coverage.sizes_for_loops(large)
+    yield from coverage.sizes_for_axes(large)
+    if coverage.unreached:
         for instance in larger_instances(Maker(kernels, coverage.workload, LARGER * MAX_ELEMENTS)):
-            if not (coverage.unreached or coverage.axes):
+            if not coverage.unreached:
                 return
             yield instance
 

@@ -21,6 +21,9 @@ STEPS = 16_000
 LEAST = 4
 """Instances that are run whatever they cost."""
 
+MORE_STEPS = 4 * STEPS
+"""Statements of the candidate in one extra instance; beyond, it is as if it had not been tried."""
+
 
 @dataclass
 class _Progress:
@@ -34,7 +37,7 @@ class _Progress:
     """Extra instances are being tried, as far as they are not too long for the original already."""
 
     def affordable(self, foreseen: int) -> bool:
-        return len(self.coverage.tried) < LEAST or self.spent + foreseen * self.ratio <= STEPS
+        return self.larger or len(self.coverage.tried) < LEAST or self.spent + foreseen * self.ratio <= STEPS
 
     def note(self, instance: Instance, original_steps: int, got: RunResult) -> None:
         self.coverage.note(instance, got)
@@ -76,11 +79,14 @@ def _once(job: Job, instance: Instance, progress: _Progress) -> Failure | None:
     for domain in job.domains:
         try:
             want = job.oracle.run(instance.sizes, domain, "exact", STEPS if progress.larger else FUEL)
-            if progress.larger and any(f.kind == "fuel" for f in want.findings):
+            if progress.larger and _endless(want):
                 return None
             if first and not progress.affordable(want.steps):
                 return None
-            got = job.run(instance, args, domain, want, sanitize=first)
+            most = MORE_STEPS if progress.larger else None
+            got = job.run(instance, args, domain, want, sanitize=first, most=most)
+            if progress.larger and _endless(got):
+                return None
         except KtcError as e:
             if e.code == "E-INTERP-TYPE":
                 return Failure(e.code, e.message, dict(instance.sizes), domain, loc=str(e.loc or ""))
@@ -97,6 +103,10 @@ def _once(job: Job, instance: Instance, progress: _Progress) -> Failure | None:
             progress.note(instance, want.steps, got)
         first = False
     return None
+
+
+def _endless(result: RunResult) -> bool:
+    return any(f.kind == "fuel" for f in result.findings)
 
 
 def _summary(job: Job, progress: _Progress) -> str:

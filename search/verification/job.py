@@ -49,11 +49,19 @@ class Job:
         self.theirs = Coverage(self.original, self.workload)
 
     def run(
-        self, instance: Instance, args: Mapping[str, Any], domain: str, want: RunResult, *, sanitize: bool = False
+        self,
+        instance: Instance,
+        args: Mapping[str, Any],
+        domain: str,
+        want: RunResult,
+        *,
+        sanitize: bool = False,
+        most: int | None = None,
     ) -> RunResult:
-        """The candidate in one domain; endless if it takes a hundred times the original's statements, and many."""
+        """The candidate in one domain; endless if it takes a hundred times the original's statements, and many, or
+        ``most``."""
         endless = any(f.kind == "fuel" for f in want.findings)
-        fuel = FUEL // 15 if endless else max(FUEL // 5, 100 * want.steps)
+        fuel = most or (FUEL // 15 if endless else max(FUEL // 5, 100 * want.steps))
         undefined = self.oracle.undefined
         result = run(self.candidate, args, domain=domain, sanitize=sanitize, fuel=fuel, undefined=undefined)
         self.steps[id(instance)] = result.steps

@@ -70,7 +70,8 @@ def not_exercised(job: Job) -> str:
     ):
         if found:
             return f"{len(found)} {what} '{print_stmt(found[0]).strip().splitlines()[0]}'"
-    return ""
+    axes = ", ".join("xyz"[k] for k in sorted(job.coverage.axes))
+    return f"no instance had a second block along {axes}" if axes else ""
 
 
 def _climb(

@@ -11,11 +11,15 @@ from interp_samples import MATMUL_PARALLEL, kernel
 from ktc.ir.interp import run
 from ktc.search.verification import verify
 from ktc.search.verification.coverage import FirstThread
-from ktc.search.verification.instances import instances
+from ktc.search.verification.instances import MAX_ELEMENTS, Maker, instances
 from ktc.search.verification.job import Job
+from ktc.search.verification.ladder import not_exercised
+from ktc.search.verification.oracle import oracle_for
 from ktc.search.verification.ranges import dead, values, wraps
+from ktc.search.verification.sizes import BEYOND
 from ktc.search.verification.static import static
 
+exact = importlib.import_module("ktc.search.verification.exact")
 coverage = importlib.import_module("ktc.search.verification.coverage")
 reach = importlib.import_module("ktc.search.verification.reach")
 
@@ -67,6 +71,30 @@ def test_all_of_the_first_round_where_no_size_has_a_second() -> None:
 
 def test_a_loop_that_no_affordable_size_repeats_is_unknown(monkeypatch) -> None:
     monkeypatch.setattr(coverage, "SECOND_ROUND", 0)
+    verdict = verify(kernel(PLAIN), kernel(PERSISTENT), COPY)
+    assert verdict.status == "UNKNOWN" and "went round twice" in verdict.reason, verdict
+
+
+TILED = """\
+kernel copy(y: f16* align 16, x: f16 const* align 16, d: i32)
+  launch grid(cdiv(d, 40960)) block(64)
+  for i = i32(blockIdx.x) * 40960 + i32(threadIdx.x); i < min(d, i32(blockIdx.x) * 40960 + 40960); i + 64
+    y[i] = x[i]
+"""
+
+
+def test_every_axis_of_the_grid_has_a_second_block() -> None:
+    plain, tiled = kernel(PLAIN), kernel(TILED)
+    job = Job(plain, tiled, oracle_for(plain, COPY, None, 0), [], COPY)
+    assert not_exercised(job) == "no instance had a second block along x"
+    (least,) = job.coverage.sizes_for_axes(Maker((plain, tiled), COPY, 10 * MAX_ELEMENTS))
+    assert least.sizes == {"d": 40961 + BEYOND}
+    job.coverage.tried.append(least)
+    assert not_exercised(job) == "" and not list(job.coverage.sizes_for_axes(Maker((plain, tiled), COPY, 1 << 20)))
+
+
+def test_an_instance_that_only_a_long_run_would_finish_is_as_if_not_tried(monkeypatch) -> None:
+    monkeypatch.setattr(exact, "MORE_STEPS", 1)
     verdict = verify(kernel(PLAIN), kernel(PERSISTENT), COPY)
     assert verdict.status == "UNKNOWN" and "went round twice" in verdict.reason, verdict
 

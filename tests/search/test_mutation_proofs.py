@@ -131,3 +131,34 @@ def test_a_maximum_may_be_stored_twice() -> None:
     )
     itself = step.replace("m[tid + o]", "m[tid] * 2.0")
     assert not proof(itself, itself + itself, PEAKS.replace(step, itself))
+
+
+def test_and_so_may_a_variable_become_one() -> None:
+    step = "    s = max(s, x[i])\n"
+    text = (
+        "kernel k(y: f32*, x: f32 const*, n: i32 range 1..1000)\n  launch grid(1) block(64)\n  var s: f32 = -inf\n"
+        "  for i = i32(threadIdx.x); i < n; i + 64\n" + step + "  y[threadIdx.x] = s\n"
+    )
+    assert "holds already" in proof(step, 2 * step, text)
+    for other in (step.replace("x[i]", "x[i] * s"), step.replace("max(s, x[i])", "s + x[i]")):
+        assert not proof(other, 2 * other, text.replace(step, other))
+
+
+SHARED_ROWS = """
+kernel k(y: f32*, n: i32 range 1..1000)
+  launch grid(cdiv(n, 4)) block(64)
+  array t: shared f32[4, 64]
+  for u = 0; u < 4; u + 1
+    if i32(blockIdx.x) + u * i32(gridDim.x) < n
+      t[u, threadIdx.x] = f32(u)
+  barrier
+  for w = 0; w < 4; w + 1
+    if i32(blockIdx.x) + w * i32(gridDim.x) < n
+      y[(i32(blockIdx.x) + w * i32(gridDim.x)) * 64 + i32(threadIdx.x)] = t[w, 63 - i32(threadIdx.x)]
+"""
+
+
+def test_rows_that_all_threads_of_a_block_guard_alike_may_be_given_to_more() -> None:
+    assert "read under that guard" in proof("+ u * i32(gridDim.x) < n", "+ u < n", SHARED_ROWS)
+    own = SHARED_ROWS.replace("+ u * i32(gridDim.x) < n", "+ i32(threadIdx.x) < n")
+    assert not proof("+ i32(threadIdx.x) < n", "< n", own)
