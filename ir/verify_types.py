@@ -43,6 +43,7 @@ from .nodes import (
     TileMma,
     Unary,
     Var,
+    VecGet,
     VecMake,
     WarpOp,
     While,
@@ -105,6 +106,8 @@ def check_expr(e: Expr, written: Set[Sym]) -> Iterator[Complaint]:
                 yield from same(f"the arguments of {x.fn}", x.args[0].type, x.args[1].type)
             case Cast(style="bit") if None not in (sizes := (_bits(x.to), _bits(x.x.type))) and len(set(sizes)) > 1:
                 yield "V-TYPE", f"a bit cast from {_bits(x.x.type)} to {_bits(x.to)} bits"
+            case VecGet():
+                yield from _lane(x.x.type, x.lane)
             case VecMake() if isinstance(x.ty.n, int) and x.ty.n != len(x.args):
                 yield "V-TYPE", f"{len(x.args)} lanes for a vector of {x.ty.n}"
             case Const() if x.ty.is_int and isinstance(x.value, float):
@@ -270,6 +273,16 @@ def access(buffer: Sym, index: tuple[Expr, ...]) -> Iterator[Complaint]:
     for i in index:
         if not isinstance(i.type, Scalar) or not i.type.is_int:
             yield "V-INDEX", f"an index of '{buffer.name}' is not an integer"
+    if allowed and len(index) == allowed[-1]:
+        yield from _lane(
+            buffer.type if isinstance(buffer.type, Vec) else getattr(buffer.type, "elem", buffer.type), index[-1]
+        )
+
+
+def _lane(t: Type, lane: Expr) -> Iterator[Complaint]:
+    """A lane that a vector of type ``t`` does not have."""
+    if isinstance(t, Vec) and isinstance(t.n, int) and isinstance(lane, Const) and not 0 <= lane.value < t.n:
+        yield "V-INDEX", f"a vector of {t.n} elements has no element {lane.value}"
 
 
 def _index_counts(t: Type) -> tuple[int, ...]:

@@ -168,8 +168,9 @@ def _parse_ir(text: str, file: str = "<stdin>") -> Kernel:
 
 def _parse_cuda(path_or_text: str, spec: SourceSpec) -> Kernel:
     from .ir.frontend import load
+    from .ir.verifier import check
 
-    return load(
+    kernel = load(
         path_or_text,
         kernel=spec.name,
         template=dict(spec.template) or None,
@@ -177,3 +178,5 @@ def _parse_cuda(path_or_text: str, spec: SourceSpec) -> Kernel:
         include_dirs=tuple(spec.include_dirs),
         dialect=spec.dialect,
     )
+    check(kernel)
+    return kernel

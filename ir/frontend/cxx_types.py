@@ -112,8 +112,8 @@ def _vectors() -> dict[str, Type]:
 VECTOR_TYPES = _vectors()
 
 SCALAR_TYPES: dict[str, Type] = {
-    "half": F16, "__half": F16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16, "__half_raw": F16,
-    "__nv_bfloat16_raw": BF16, "__nv_fp8_e4m3": E4M3, "__nv_fp8_e5m2": E5M2, "size_t": U64, "ssize_t": I64,
+    "half": F16, "__half": F16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16,
+    "__nv_fp8_e4m3": E4M3, "__nv_fp8_e5m2": E5M2, "size_t": U64, "ssize_t": I64,
     "ptrdiff_t": I64, "intptr_t": I64, "uintptr_t": U64,
     "int8_t": I8, "int16_t": I16, "int32_t": I32, "int64_t": I64, "uint8_t": U8, "uint16_t": U16, "uint32_t": U32,
     "uint64_t": U64, "uint": U32, "uchar": U8, "ushort": U16, "ulong": U64, "__int64": I64, "clock_t": I64,
@@ -124,7 +124,7 @@ SCALAR_TYPES: dict[str, Type] = {
 BITS_MEMBERS: dict[Scalar, tuple[str, Scalar]] = {
     E4M3: ("__x", U8), E5M2: ("__x", U8), F16: ("x", U16), BF16: ("x", U16),
 }  # fmt: skip
-"""Members that hold the bits: of the classes of cuda_fp8.h, and of ``__half_raw`` and ``__nv_bfloat16_raw``."""
+"""Members that hold the bits of the classes of cuda_fp8.h, cuda_fp16.h and cuda_bf16.h."""
 
 OPAQUE_TYPES = (
     "cudaStream_t", "cudaError_t", "cudaEvent_t", "cudaDeviceProp",

@@ -38,7 +38,8 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
 WORDS: dict[str, str] = {
     r"cu(Float|Double)?Complex|cufft(Double)?(Complex|Real)|cuC(real|imag|onj|add|sub|mul|div|abs|fma)f?": "cucomplex",
     r"__nv_fp8x\w+|__nv_fp8_(storage|interpretation)_t|__nv_saturation_t|__NV_(E4M3|E5M2|NOSAT|SATFINITE)|"
-    r"__nv_cvt_\w+|__(half2|nv_bfloat162)_raw": "fp8",
+    r"__nv_cvt_\w+": "fp8",
+    r"__(half|nv_bfloat16)2?_raw": "half_raw",
     r"cuda(Extent|Pos|PitchedPtr)": "runtime",
     r"curand(State|_|DirectionVectors)\w*": "curand",
     r"__nv_atomic_\w+": "nv_atomic",

@@ -136,3 +136,13 @@ def test_problems_carry_the_place_and_check_raises_them() -> None:
 
 def test_a_host_parameter_may_bound_a_parallel_loop() -> None:
     assert codes("kernel k(out: f32*, host n: i32)\n  par i in 0..n @ [block.x]\n    out[i] = 0.0\n") == []
+
+
+def test_an_element_behind_a_vector_has_its_place() -> None:
+    from ktc.ir.frontend import load
+
+    source = "__global__ void k(float* y) {\n  float2 q;\n  float* p = (float*)&q;\n  p[1] = 2;\n  p[2] = 3;\n  y[0] = q.x;\n}\n"
+    with pytest.raises(KtcError, match="a vector of 2 elements has no element 2") as caught:
+        check(load(source, name="k.cu"))
+    assert caught.value.loc is not None and caught.value.loc.line == 5
+    check(load(source.replace("p[2] = 3", "p[0] = 3"), name="k.cu"))

@@ -243,7 +243,7 @@ def test_a_gemm_space_takes_milliseconds() -> None:
         "KWG % ((MDIMC * NDIMC)/MDIMA) == 0",
         "KWG % ((MDIMC * NDIMC)/NDIMB) == 0",
     ]
-    start = time.perf_counter()
+    start = time.process_time()
     space = Space([knob(n, *d) for n, d in {**sizes, **dims, **rest}.items()], [from_python(c) for c in conditions])
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert space.cartesian == 39_321_600 and space.size > 10_000_000

@@ -6,21 +6,6 @@ typedef unsigned int __nv_fp8x4_storage_t;
 enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
 enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
 
-struct __half2_raw {
-  unsigned short x;
-  unsigned short y;
-  __half2_raw() = default;
-  __half2_raw(__half2 h) : x(__half_as_ushort(h.x)), y(__half_as_ushort(h.y)) {}
-  operator __half2() const { return __halves2half2(__ushort_as_half(x), __ushort_as_half(y)); }
-};
-struct __nv_bfloat162_raw {
-  unsigned short x;
-  unsigned short y;
-  __nv_bfloat162_raw() = default;
-  __nv_bfloat162_raw(__nv_bfloat162 h) : x(__bfloat16_as_ushort(h.x)), y(__bfloat16_as_ushort(h.y)) {}
-  operator __nv_bfloat162() const { return __halves2bfloat162(__ushort_as_bfloat16(x), __ushort_as_bfloat16(y)); }
-};
-
 // ---- One number
 __device__ inline unsigned char __nv_cvt_float_to_fp8(float x, int saturate, int kind) {
   const unsigned char nearest = kind == __NV_E4M3 ? __nv_fp8_e4m3(x).__x : __nv_fp8_e5m2(x).__x;
