@@ -141,7 +141,8 @@ def test_a_host_parameter_may_bound_a_parallel_loop() -> None:
 def test_an_element_behind_a_vector_has_its_place() -> None:
     from ktc.ir.frontend import load
 
-    source = "__global__ void k(float* y) {\n  float2 q;\n  float* p = (float*)&q;\n  p[1] = 2;\n  p[2] = 3;\n  y[0] = q.x;\n}\n"
+    lines = "float2 q;", "float* p = (float*)&q;", "p[1] = 2;", "p[2] = 3;", "y[0] = q.x;"
+    source = "\n".join(["__global__ void k(float* y) {", *lines, "}", ""])
     with pytest.raises(KtcError, match="a vector of 2 elements has no element 2") as caught:
         check(load(source, name="k.cu"))
     assert caught.value.loc is not None and caught.value.loc.line == 5
