@@ -7,7 +7,8 @@ C++ types onto these; a printer maps them back to its language.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .nodes import Expr
@@ -21,41 +22,56 @@ class Type:
     """Base class of all types."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scalar(Type):
     """A number: ``kind`` is float | bfloat | e4m3 | e5m2 | int | uint | bool, ``bits`` its storage width.
 
     The one exception, :data:`EVENT`, names asynchronous copies of a block: no arithmetic, no conversion.
+
+    There is one object of each scalar type, so that comparing types, as everything does all the time, is cheap.
     """
 
     kind: str
     bits: int
 
-    @property
+    def __new__(cls, kind: str, bits: int) -> Scalar:
+        found = _MADE.get((kind, bits))
+        return found if found is not None else _MADE.setdefault((kind, bits), super().__new__(cls))
+
+    if not TYPE_CHECKING:  # checkers narrow types by `==` only where it is the usual one
+        __eq__ = object.__eq__
+        __hash__ = object.__hash__
+
+    def __reduce__(self) -> Any:
+        return Scalar, (self.kind, self.bits)
+
+    @cached_property
     def name(self) -> str:
         """The IR's spelling, such as ``f16`` or ``u32``."""
         return _PREFIX[self.kind].format(bits=self.bits)
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         return self.kind in ("float", "bfloat", "e4m3", "e5m2")
 
-    @property
+    @cached_property
     def is_int(self) -> bool:
         """Integers of either signedness; ``bool`` is not one."""
         return self.kind in ("int", "uint")
 
-    @property
+    @cached_property
     def is_signed(self) -> bool:
         return self.kind not in ("uint", "bool", "event")
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return max(1, self.bits // 8)
 
     def __str__(self) -> str:
         return self.name
 
+
+_MADE: dict[tuple[str, int], Scalar] = {}
 
 _PREFIX = {
     "float": "f{bits}",

@@ -9,7 +9,7 @@ from pycparser import c_ast
 from ..nodes import Const, Decl, fresh
 from .assign import Assignments
 from .cxx_ast import Lambda
-from .facts import children
+from .syntax_walk import children
 from .values import (
     BitPlace,
     ChoicePlace,

@@ -177,7 +177,7 @@ class Exprs(Operators):
 
     def packs_in(self, node: PackExpansion) -> dict[str, PackVal]:
         """The parameter packs that a pattern names."""
-        from .facts import children
+        from .syntax_walk import children
 
         names: set[str] = set()
         stack = [node.expr]

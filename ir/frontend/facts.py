@@ -8,8 +8,9 @@ from typing import Any
 
 from pycparser import c_ast
 
-from .cxx_ast import Asm, CxxCast, Function
+from .cxx_ast import Asm, CxxCast
 from .references import Positions, changed_by
+from .syntax_walk import children
 
 
 @dataclass
@@ -47,44 +48,12 @@ def base_name(node: Any) -> str | None:
     return None
 
 
-def children(node: Any):
-    """Child nodes, tuples in CUDA nodes included."""
-    kind = type(node)
-    names = _PLAIN.get(kind)
-    if names is not None:
-        return [c for name in names if (c := getattr(node, name)) is not None]
-    if kind is Asm:
-        return [e for _, e in (*node.outputs, *node.inputs) if e is not None]
-    if kind is Function:
-        return [*([node.body] if node.body is not None else []), *(a for _, args in node.inits for a in args)]
-    return [c for c in node if isinstance(c, c_ast.Node)]
+def facts_of(body: Any, nodes: list[Any], by_reference: Positions) -> Facts:
+    """Facts of a function body whose telling nodes (see ``syntax_walk``) are ``nodes``.
 
-
-_PLAIN: dict[type, tuple[str, ...]] = {
-    c_ast.ID: (), c_ast.Constant: (), c_ast.IdentifierType: (), c_ast.Break: (), c_ast.Continue: (),
-    c_ast.BinaryOp: ("left", "right"), c_ast.UnaryOp: ("expr",), c_ast.Assignment: ("lvalue", "rvalue"),
-    c_ast.ArrayRef: ("name", "subscript"), c_ast.StructRef: ("name", "field"), c_ast.FuncCall: ("name", "args"),
-    c_ast.TernaryOp: ("cond", "iftrue", "iffalse"), c_ast.If: ("cond", "iftrue", "iffalse"),
-    c_ast.Return: ("expr",), c_ast.Cast: ("to_type", "expr"),
-}  # fmt: skip
-"""The children of nodes that have no lists of them: nearly all of a program."""
-
-
-def descendants(node: Any) -> list[Any]:
-    """``node`` and all below it, in no particular order."""
-    found = []
-    stack = [node]
-    while stack:
-        n = stack.pop()
-        found.append(n)
-        stack += children(n)
-    return found
-
-
-def facts_of(body: Any, by_reference: Positions) -> Facts:
-    """Facts of a function body. ``by_reference`` says which arguments a call may change."""
+    ``by_reference`` says which arguments a call may change.
+    """
     facts = Facts()
-    nodes = [n for n in descendants(body) if type(n) not in _NEUTRAL]
     for node in nodes:
         if isinstance(node, c_ast.Assignment):
             _note(facts, node.lvalue)
@@ -108,10 +77,6 @@ def facts_of(body: Any, by_reference: Positions) -> Facts:
     if any(isinstance(n, c_ast.For) and _assigned_in_init(n.init) for n in nodes):
         facts.loop_only = _loop_only(body)
     return facts
-
-
-_NEUTRAL = frozenset({c_ast.ID, c_ast.Constant, c_ast.BinaryOp, c_ast.ArrayRef, c_ast.IdentifierType, c_ast.ExprList})
-"""Nodes that say nothing about variables."""
 
 
 def _note(facts: Facts, lvalue: Any) -> None:
@@ -181,15 +146,4 @@ def mutates(node: Any, name: str) -> bool:
         if isinstance(n, c_ast.UnaryOp) and n.op in ("++", "--", "p++", "p--", "&") and base_name(n.expr) == name:
             return True
         stack.extend(children(n))
-    return False
-
-
-def contains(node: Any, kinds: tuple[type, ...], stop: tuple[type, ...] = ()) -> bool:
-    """Whether a node of ``kinds`` is at or below ``node``, not looking inside ``stop``."""
-    stack = [node]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, kinds):
-            return True
-        stack.extend(c for c in children(n) if not isinstance(c, stop))
     return False

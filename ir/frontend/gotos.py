@@ -18,8 +18,8 @@ from typing import Any
 from pycparser import c_ast
 
 from .cxx_ast import IfConstexpr, RangeFor
-from .facts import children
 from .returns import items_of
+from .syntax_walk import children
 
 LOOPS = (c_ast.For, c_ast.While, c_ast.DoWhile, RangeFor)
 Fail = Callable[[str, str, Any], Any]

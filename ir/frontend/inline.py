@@ -41,10 +41,10 @@ class Inliner(Intrinsics):
 
     _facts: dict[int, Facts]
 
-    def facts_for(self, body: Any) -> Facts:
-        if id(body) not in self._facts:
-            self._facts[id(body)] = facts_of(body, self.by_reference)
-        return self._facts[id(body)]
+    def facts_for(self, fn: Function) -> Facts:
+        if id(fn) not in self._facts:
+            self._facts[id(fn)] = facts_of(fn, self.program.telling(fn), self.by_reference)
+        return self._facts[id(fn)]
 
     @property
     def by_reference(self) -> dict[str, set[int]]:

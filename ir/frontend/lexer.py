@@ -34,35 +34,48 @@ ALTERNATIVE = {"and": ("LAND", "&&"), "or": ("LOR", "||"), "not": ("LNOT", "!")}
 
 _OPERATORS = {t.literal: t.tok_type for t in _fixed_tokens}
 
-_PLAIN = sorted(_OPERATORS.keys() - {"[", "/", "/=", "."}, key=len, reverse=True)
+_PLAIN = sorted(_OPERATORS.keys() - {"[", "/", "/=", "."}, key=lambda op: (-len(op), op))
+
+_ALONE = "".join(op for op in _PLAIN if len(op) == 1 and sum(other[0] == op for other in _OPERATORS) == 1)
+"""Operators that no longer one starts with: most of a text's."""
 
 _FAST = re.compile(
     rf"""[ \t\f\v]*+(?:
-        ((?:\n[ \t]*+)++)
-      | ([A-Za-z_]\w*+)(?!['"$])
+        ([A-Za-z_]\w*+(?!['"$])
+          |[{re.escape(_ALONE)}]|\[(?!\s*\[)|{"|".join(re.escape(op) for op in _PLAIN if op not in _ALONE)}
+          |/=?(?![/*=])|\.(?!\d))
+      | ((?:\n[ \t]*+)++)
       | ((?:0|[1-9]\d*+)[uUlL]{{0,3}}+)(?![\w.'$])
       | ((?:\d++\.\d*+|\.\d++)(?:[eE][+-]?\d++)?+[fF]?+|\d++[eE][+-]?\d++[fF]?+)(?![\w.'$])
-      | ({"|".join(map(re.escape, _PLAIN))}|/=?(?![/*=])|\[(?!\s*\[)|\.(?!\d))
+      | ()
     )""",
     re.VERBOSE | re.ASCII,
 )
-"""Line breaks, words, decimal integers, decimal floats, operators: groups 1 to 5."""
+"""Words and operators, line breaks, decimal integers, decimal floats, anything else: groups 1 to 5."""
 
 
 class Token:
-    """A token, which is the coordinate of nodes too: every node would need another object for its place."""
+    """A token, which is the coordinate of nodes too: every node would need another object for its place.
+
+    It is made without arguments and then filled (see :func:`token`): an initialiser would more than double the time.
+    """
 
     __slots__ = ("column", "file", "line", "type", "value")
 
-    def __init__(self, type: str, value: str, line: int, column: int, file: str) -> None:
-        self.type = type
-        self.value = value
-        self.line = line
-        self.column = column
-        self.file = file
+    type: str
+    value: str
+    line: int
+    column: int
+    file: str
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
+
+
+def token(type: str, value: str, line: int, column: int, file: str) -> Token:
+    tok = Token()
+    tok.type, tok.value, tok.line, tok.column, tok.file = type, value, line, column, file
+    return tok
 
 
 class CudaLexer(CLexer):
@@ -104,48 +117,51 @@ class CudaLexer(CLexer):
 
     def tokens(self) -> list[Token]:
         """All tokens of the input."""
-        special = self._special()
-        text, match, operators = self._lexdata, _FAST.match, _OPERATORS
+        text, find = self._lexdata, _FAST.finditer
         out: list[Token] = []
-        keywords, append = self._keyword_map, out.append
+        append = out.append
+        types = self._types()
         pos, line, start, file = self._pos, self._lineno, self._line_start, self._filename
         while True:
-            m = match(text, pos) if not (self._in_attribute or self._pending or self._pending_tok) else None
-            if m is None:
-                self._pos, self._lineno, self._line_start = pos, line, start
-                tok = self.token()
-                if tok is None:
-                    return out
-                append(Token(tok.type, tok.value, tok.lineno, tok.column, tok.filename))
-                pos, line, start, file = self._pos, self._lineno, self._line_start, self._filename
-                continue
-            kind = m.lastindex or 0
-            pos = m.end()
-            if kind == 1:
-                line += m[1].count("\n")
-                start = text.rfind("\n", 0, pos) + 1
-                continue
-            value = m[kind]
-            at = m.start(kind) - start + 1
-            if kind == 5:
-                append(Token(operators[value], value, line, at, file))
-            elif kind == 2:
-                if value in special:
-                    new = special[value]
-                    if new is not None:
-                        append(Token(new[0], new[1], line, at, file))
+            for m in find(text, pos):
+                kind = m.lastindex or 0
+                if kind == 1:
+                    value = m[1]
+                    type = types.get(value, "ID")
+                    if not type:  # a word that is not what it seems
+                        if (other := self.words.get(value, ALTERNATIVE.get(value))) is None:
+                            continue
+                        type, value = other
+                elif kind == 2:
+                    breaks = m[2]
+                    line += breaks.count("\n")
+                    start = m.end() - len(breaks) + breaks.rfind("\n") + 1
+                    continue
+                elif kind == 5:
+                    break
                 else:
-                    append(Token(keywords.get(value, "ID"), value, line, at, file))
+                    value = m[kind]
+                    type = "FLOAT_CONST" if kind == 4 else "INT_CONST_OCT" if value[0] == "0" else "INT_CONST_DEC"
+                tok = Token()
+                tok.type = type
+                tok.value = value
+                tok.line = line
+                tok.column = m.start(kind) - start + 1
+                tok.file = file
+                append(tok)
+            self._pos, self._lineno, self._line_start = m.end(), line, start
+            while (slow := self.token()) is not None:
+                append(token(slow.type, slow.value, slow.lineno, slow.column, slow.filename))
+                if not (self._in_attribute or self._pending or self._pending_tok):
+                    break
             else:
-                append(Token(_decimal(value) if kind == 3 else "FLOAT_CONST", value, line, at, file))
+                return out
+            pos, line, start, file = self._pos, self._lineno, self._line_start, self._filename
 
-    def _special(self) -> dict[str, tuple[str, str] | None]:
-        """Words that are not what they seem: the dialect's, and the operators that are spelled as words."""
-        return {**ALTERNATIVE, **self.words}
-
-
-def _decimal(text: str) -> str:
-    return "INT_CONST_OCT" if text[0] == "0" else "INT_CONST_DEC"
+    def _types(self) -> dict[str, str]:
+        """Types of keywords and operators; none of words that are not what they seem: the dialect's, and the operators
+        that are spelled as words."""
+        return {**self._keyword_map, **_OPERATORS, **dict.fromkeys((*ALTERNATIVE, *self.words), "")}
 
 
 class TokenList(_TokenStream):

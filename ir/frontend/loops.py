@@ -10,11 +10,12 @@ from pycparser import c_ast
 from ..nodes import Break, Const, For, If, Stmt, Sym, Unary, Var, fresh
 from ..nodes import While as WhileStmt
 from ..types import BOOL, Scalar
-from .facts import base_name, children, contains, mutates
+from .facts import base_name, mutates
 from .parser import to_loc
 from .references import changed_by
 from .stmts import _HANDLERS, items_of
 from .switch import Switches
+from .syntax_walk import children, contains
 from .values import VarPlace, describe
 
 

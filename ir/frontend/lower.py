@@ -79,8 +79,8 @@ class KernelLowering(Parameters):
         body = self._retyped(body)
         if launch is not None:
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]
-        used = used_in(body)
         params = (*params, *self.globals.values())
+        used = used_in(body) if any(p.host for p in params) else set()
         kept = tuple(p for p in params if not p.host or p.sym in used or _in_launch(p.sym, launch))
         kept = (*kept, *self.texture_params())
         return Kernel(fn.name, kept, launch, body, loc=self.place(fn), comments=comments)

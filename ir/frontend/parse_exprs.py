@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pycparser import c_ast
 from pycparser.c_parser import _ASSIGNMENT_OPS
 
 from ..diagnostics import KtcError
 from .cxx_ast import Construct, Launch, NamePart, QualName
 from .parse_names import BASIC_TYPES
-from .parse_primary import ENDS_OPERAND, LITERALS, PRECEDENCE, PrimaryParser
+from .parse_primary import ENDS_OPERAND, LITERALS, PRECEDENCE, STARTS_POSTFIX, PrimaryParser
 
 _ENDS_ARGS = frozenset({"GT", "GE", "RSHIFT"})
 """Not operators while template or launch arguments are being read."""
@@ -40,43 +42,79 @@ class ExprParser(PrimaryParser):
             lhs = c_ast.BinaryOp(tok.value, lhs, rhs, self._tok_coord(tok))
         return lhs
 
+    def _parse_expression(self):
+        expr = self._parse_assignment_expression()
+        if not self._accept("COMMA"):
+            return expr
+        exprs = [expr, self._parse_assignment_expression()]
+        while self._accept("COMMA"):
+            exprs.append(self._parse_assignment_expression())
+        return c_ast.ExprList(exprs, expr.coord)
+
+    def _parse_expression_statement(self):
+        if not self._starts_expression():
+            return super()._parse_expression_statement()
+        expr = self._parse_expression()
+        self._expect("SEMI")
+        return expr
+
     def _parse_assignment_expression(self):
         if self._peek_type() == "THROW":
             tok = self._advance()
             if self._starts_expression():
                 self._parse_assignment_expression()
             return c_ast.FuncCall(c_ast.ID("throw", self._tok_coord(tok)), None, self._tok_coord(tok))
-        expr = self._parse_conditional_expression()
+        expr = self._parse_binary_expression()
         stream = self._tokens
         op = stream._buffer[stream._index]
-        if op is None or op.type not in _ASSIGNMENT_OPS:
+        if op is None:
+            return expr
+        if op.type == "CONDOP":
+            return self._parse_choice(expr)
+        if op.type not in _ASSIGNMENT_OPS:
             return expr
         stream._index += 1
         return c_ast.Assignment(op.value, expr, self._parse_assignment_expression(), expr.coord)
 
     def _parse_conditional_expression(self):
         expr = self._parse_binary_expression()
-        if tok := self._accept("CONDOP"):
-            iftrue = self._parse_bracketed(self._parse_expression)
-            self._expect("COLON")
-            return c_ast.TernaryOp(expr, iftrue, self._parse_assignment_expression(), self._tok_coord(tok))
-        return expr
+        return self._parse_choice(expr) if self._peek_type() == "CONDOP" else expr
+
+    def _parse_choice(self, cond):
+        """``cond ? a : b`` from the question mark on."""
+        tok = self._advance()
+        iftrue = self._parse_bracketed(self._parse_expression)
+        self._expect("COLON")
+        return c_ast.TernaryOp(cond, iftrue, self._parse_assignment_expression(), self._tok_coord(tok))
 
     def _parse_cast_expression(self):
-        """Most operands are one name or literal with an operator or a closing bracket behind it."""
+        """Most operands are a name or literal, or start with a name that is no type."""
         tok = self._peek()
         kind = tok.type if tok is not None else None
         if kind == "ID" or kind in LITERALS:
             stream = self._tokens
             behind = stream._buffer[stream._index + 1]
-            if behind is not None and behind.type in ENDS_OPERAND and kind != "NULLPTR":
-                if kind != "ID":
-                    return self._parse_constant()
-                stream._index += 1
-                return c_ast.ID(tok.value, tok)
+            if behind is not None:
+                after = behind.type
+                if after in ENDS_OPERAND and kind != "NULLPTR":
+                    if kind != "ID":
+                        return self._parse_constant()
+                    stream._index += 1
+                    return c_ast.ID(tok.value, tok)
+                if kind == "ID" and after in STARTS_POSTFIX:
+                    stream._index += 1
+                    return self._parse_postfixes(c_ast.ID(tok.value, tok))
             if kind == "ID":
                 return self._parse_postfix_expression()
         return super()._parse_cast_expression()
+
+    def _parse_constant(self):
+        """A literal; most are plain decimal numbers."""
+        tok = self._peek()
+        if tok.type == "INT_CONST_DEC" and tok.value.isdigit():
+            self._tokens._index += 1
+            return c_ast.Constant("int", tok.value, tok)
+        return super()._parse_constant()
 
     def _try_parse_paren_type_name(self):
         """``( type )`` if it certainly is one; an ``(int(x) + y)`` or ``(a * b)`` is not."""
@@ -130,42 +168,51 @@ class ExprParser(PrimaryParser):
                 expr = Construct(typed[0], args, True, coord=self._tok_coord(typed[2]))
             else:
                 self._reset(typed[1])
-        if expr is None:
-            expr = self._parse_primary_expression()
+        return self._parse_postfixes(self._parse_primary_expression() if expr is None else expr)
+
+    def _parse_postfixes(self, expr):
+        """Subscripts, calls, members and increments behind ``expr``."""
+        stream = self._tokens
         while True:
-            tok = self._peek()
+            tok: Any = stream._buffer[stream._index]
             kind = tok.type if tok is not None else None
             if kind == "LBRACKET":
-                self._advance()
-                sub = self._parse_bracketed(self._parse_expression)
+                stream._index += 1
+                saved, self._no_gt = self._no_gt, False
+                try:
+                    sub = self._parse_expression()
+                finally:
+                    self._no_gt = saved
                 self._expect("RBRACKET")
-                expr = c_ast.ArrayRef(expr, sub, self._tok_coord(tok))
+                expr = c_ast.ArrayRef(expr, sub, tok)
             elif kind == "LPAREN":
                 args = self._parse_argument_list("RPAREN")
                 expr = c_ast.FuncCall(expr, c_ast.ExprList(args, expr.coord), expr.coord)
             elif kind in ("PERIOD", "ARROW"):
-                self._advance()
-                explicit = self._accept("TEMPLATE") is not None
-                if self._peek_type() == "OPERATOR":
-                    name, coord = self._parse_operator_name(), self._tok_coord(tok)
-                    given = self._parse_template_args() if explicit and self._peek_type() == "LT" else None
-                    part = NamePart(name, given, coord=coord)
-                    field = c_ast.ID(name, coord) if given is None else QualName([part], False, coord=coord)
-                else:
-                    part = self._parse_name_part(explicit=explicit, member=True)
-                    field = (
-                        c_ast.ID(part.name, part.coord)
-                        if part.args is None
-                        else QualName([part], False, coord=part.coord)
-                    )
-                expr = c_ast.StructRef(expr, tok.value, field, self._tok_coord(tok))
+                expr = self._parse_member_of(expr)
             elif kind in ("PLUSPLUS", "MINUSMINUS"):
                 self._advance()
-                expr = c_ast.UnaryOp("p" + tok.value, expr, self._tok_coord(tok))
+                expr = c_ast.UnaryOp("p" + tok.value, expr, tok)
             elif kind == "LSHIFT" and self._is_launch():
                 expr = self._parse_launch(expr)
             else:
                 return expr
+
+    def _parse_member_of(self, expr):
+        """``.name`` or ``->name``, with the template arguments that follow it."""
+        tok = self._advance()
+        explicit = self._accept("TEMPLATE") is not None
+        if self._peek_type() == "OPERATOR":
+            part = NamePart(self._parse_operator_name(), None, coord=tok)
+            if explicit and self._peek_type() == "LT":
+                part.args = self._parse_template_args()
+        elif self._peek_type() in ("ID", "TYPEID") and self._peek_type(2) != "LT":
+            name = self._advance()
+            return c_ast.StructRef(expr, tok.value, c_ast.ID(name.value, name), tok)
+        else:
+            part = self._parse_name_part(explicit=explicit, member=True)
+        field = c_ast.ID(part.name, part.coord) if part.args is None else QualName([part], False, coord=part.coord)
+        return c_ast.StructRef(expr, tok.value, field, tok)
 
     def _parse_launch(self, callee):
         tok = self._advance()

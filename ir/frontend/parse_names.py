@@ -8,7 +8,7 @@ from pycparser import c_ast
 
 from ..diagnostics import KtcError
 from .cxx_ast import NamedType, NamePart, PackExpansion, QualName
-from .lexer import Token
+from .lexer import token
 from .library import why_not_built
 from .limits import MAX_TEMPLATE_NESTING
 from .parse_tokens import TokenParser
@@ -177,8 +177,8 @@ class NameParser(TokenParser):
         tok = self._peek()
         if tok is not None and tok.type in ("RSHIFT", "GE", "RSHIFTEQUAL"):
             rest = {"RSHIFT": "GT", "GE": "EQUALS", "RSHIFTEQUAL": "GE"}[tok.type]
-            first = Token("GT", ">", tok.line, tok.column, tok.file)
-            second = Token(rest, tok.value[1:], tok.line, tok.column + 1, tok.file)
+            first = token("GT", ">", tok.line, tok.column, tok.file)
+            second = token(rest, tok.value[1:], tok.line, tok.column + 1, tok.file)
             stream = self._tokens
             stream._buffer[stream._index : stream._index + 1] = [first, second]
             self._taken_apart = {i + (i > stream._index): t for i, t in self._taken_apart.items()}

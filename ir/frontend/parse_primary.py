@@ -22,7 +22,8 @@ ENDS_OPERAND = frozenset({
 })  # fmt: skip
 """Behind a name or literal, these leave it an operand of its own (``<`` may start template arguments)."""
 
-_AFTER_NAME = ENDS_OPERAND | {"LBRACKET", "PERIOD", "ARROW", "PLUSPLUS", "MINUSMINUS"}
+STARTS_POSTFIX = frozenset({"LBRACKET", "LPAREN", "PERIOD", "ARROW", "PLUSPLUS", "MINUSMINUS"})
+"""Behind a name that is no type, these go on with it."""
 
 LITERALS = frozenset({
     "INT_CONST_DEC", "INT_CONST_OCT", "INT_CONST_HEX", "INT_CONST_BIN", "INT_CONST_CHAR", "FLOAT_CONST",
@@ -118,7 +119,7 @@ class PrimaryParser(DeclParser):
     def _parse_name_expression(self):
         tok = self._peek()
         nxt = self._peek_type(2)
-        if tok.type == "ID" and (nxt in _AFTER_NAME or (nxt == "LPAREN" and not self._is_type_in_scope(tok.value))):
+        if tok.type == "ID" and (nxt in ENDS_OPERAND or nxt in STARTS_POSTFIX):
             self._advance()
             return c_ast.ID(tok.value, self._tok_coord(tok))
         return self._named_or_constructed(self._parse_qual_name())

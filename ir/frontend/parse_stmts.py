@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pycparser import c_ast
+from pycparser.c_parser import _ASSIGNMENT_OPS
 
 from ..diagnostics import KtcError
 from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, RangeFor
 from .parse_exprs import ExprParser
+from .parse_primary import STARTS_POSTFIX
 from .ptx import unescaped
+
+_EXPRESSES = frozenset({*STARTS_POSTFIX, *_ASSIGNMENT_OPS})
+"""Behind a name that is no type, at the start of a statement, these make it an expression."""
 
 
 class StmtParser(ExprParser):
@@ -58,6 +63,8 @@ class StmtParser(ExprParser):
 
     def _parse_block_item(self):
         kind = self._peek_type()
+        if kind == "ID" and self._peek_type(2) in _EXPRESSES:
+            return self._parse_expression_statement()
         if kind == "ATTRIBUTE_BEGIN":
             self._parse_attribute_specifier_sequence()
             return self._parse_block_item()

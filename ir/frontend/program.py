@@ -11,6 +11,7 @@ from pycparser import c_ast
 from ..diagnostics import KtcError
 from .cxx_ast import Alias, Bad, Function, Namespace, QualName, Record, Template, TemplateParam, Using
 from .dialects import CUDA, Dialect
+from .syntax_walk import telling
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,13 @@ class Program:
     by_reference: dict[str, set[int]] | None = None
     """Argument positions that functions take by non-const reference, worked out once when first asked for."""
     dialect: Dialect = CUDA
+    _telling: dict[Function, list[Any]] = field(default_factory=dict)
+
+    def telling(self, fn: Function) -> list[Any]:
+        """The nodes of a function that can say something about its variables: found once, asked for often."""
+        if fn not in self._telling:
+            self._telling[fn] = telling(fn)
+        return self._telling[fn]
 
     @property
     def kernels(self) -> list[Entity]:

@@ -30,10 +30,10 @@ def reference_positions(program: Any) -> dict[str, set[int]]:
         for e in entities:
             _note(table, e.name, e.node)
             if not e.node.passed_over and e.node.body is not None and not in_library(getattr(e.node.coord, "file", "")):
-                _lambdas(table, e.node.body)
+                _lambdas(table, program.telling(e.node))
     for entities in program.records.values():
         for e in entities:
-            _record(table, e.node)
+            _record(table, e.node, program)
     return table
 
 
@@ -45,21 +45,19 @@ def _note(table: dict[str, set[int]], name: str, fn: Any) -> None:
         table[ANY] |= found
 
 
-def _record(table: dict[str, set[int]], record: Record) -> None:
+def _record(table: dict[str, set[int]], record: Record, program: Any) -> None:
     for item in record.items or []:
         for d in item.decl if isinstance(item, Template) else (item,):
             if isinstance(d, Function):
                 _note(table, record.name if d.kind == "ctor" else d.name, d)
                 if d.body is not None:
-                    _lambdas(table, d.body)
+                    _lambdas(table, program.telling(d))
             elif isinstance(d, Record):
-                _record(table, d)
+                _record(table, d, program)
 
 
-def _lambdas(table: dict[str, set[int]], body: Any) -> None:
-    from .facts import descendants
-
-    for n in descendants(body):
+def _lambdas(table: dict[str, set[int]], nodes: list[Any]) -> None:
+    for n in nodes:
         if type(n) is Lambda and n.params is not None:
             table[ANY] |= {i for i, p in enumerate(n.params.params) if hasattr(p, "type") and is_mutable_reference(p)}
 

@@ -11,8 +11,8 @@ from ..nodes import Const as ConstExpr
 from ..types import BOOL, U64, VOID, Type
 from .cxx_ast import Function, IfConstexpr, RangeFor
 from .cxx_types import Auto, Pointer, RecordType, Reference
-from .facts import contains
 from .globals import Globals
+from .syntax_walk import contains
 from .values import NullVal, PtrSlot, RecordVal, RVal, Value, VarPlace, describe
 
 MOST_DOUBLED = 3

@@ -13,11 +13,12 @@ from ..diagnostics import KtcError, Loc
 from .arrays import init_args
 from .cxx_ast import Alias, Function, Lambda, NamedType, QualName
 from .cxx_ast import Launch as LaunchNode
-from .facts import children, mutates
+from .facts import mutates
 from .launch_args import deduced_args
 from .lower import KernelLowering
 from .methods import params_of
 from .program import Entity, name_parts
+from .syntax_walk import children
 from .values import Value
 
 NOTHING: Mapping[str, Value] = MappingProxyType({})

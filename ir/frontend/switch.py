@@ -7,10 +7,10 @@ from typing import Any
 from pycparser import c_ast
 
 from ..nodes import Const, Var
-from .facts import contains
 from .gotos import Jump
 from .returns import items_of, terminates
 from .stmts import Stmts
+from .syntax_walk import contains
 
 
 class Switches(Stmts):

@@ -1,0 +1,76 @@
+"""Walking the syntax tree: the children of a node, and what is at or below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+from pycparser import c_ast
+
+from .cxx_ast import Asm, Function
+
+
+def children(node: Any) -> list[Any]:
+    """Child nodes, tuples in CUDA nodes included."""
+    kind = type(node)
+    if kind in _LEAVES:
+        return []
+    parts = _PARTS.get(kind)
+    if parts is not None:
+        return [c for c in parts(node) if isinstance(c, c_ast.Node)]
+    if kind is Asm:
+        return [e for _, e in (*node.outputs, *node.inputs) if e is not None]
+    if kind is Function:
+        return [*([node.body] if node.body is not None else []), *(a for _, args in node.inits for a in args)]
+    return [c for c in node if isinstance(c, c_ast.Node)]
+
+
+_LEAVES = frozenset({c_ast.ID, c_ast.Constant, c_ast.IdentifierType, c_ast.Break, c_ast.Continue})
+
+_PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+    c_ast.BinaryOp: attrgetter("left", "right"), c_ast.Assignment: attrgetter("lvalue", "rvalue"),
+    c_ast.ArrayRef: attrgetter("name", "subscript"), c_ast.StructRef: attrgetter("name", "field"),
+    c_ast.FuncCall: attrgetter("name", "args"), c_ast.TernaryOp: attrgetter("cond", "iftrue", "iffalse"),
+    c_ast.If: attrgetter("cond", "iftrue", "iffalse"), c_ast.Cast: attrgetter("to_type", "expr"),
+    c_ast.For: attrgetter("init", "cond", "next", "stmt"), c_ast.While: attrgetter("cond", "stmt"),
+    c_ast.UnaryOp: lambda n: (n.expr,), c_ast.Return: lambda n: (n.expr,),
+    c_ast.ExprList: lambda n: n.exprs or (), c_ast.Compound: lambda n: n.block_items or (),
+}  # fmt: skip
+"""The children of most nodes of a program, absent ones as None. They are asked for on every traversal."""
+
+
+_NEUTRAL = frozenset({c_ast.BinaryOp, c_ast.ArrayRef, c_ast.ExprList, c_ast.Compound, c_ast.TernaryOp, c_ast.If})
+"""Nodes with children that say nothing about variables themselves."""
+
+
+def telling(root: Any) -> list[Any]:
+    """The nodes at and below ``root`` that can say something about a variable, in no particular order."""
+    found = []
+    stack = [root]
+    pop = stack.pop
+    while stack:
+        node = pop()
+        kind = type(node)
+        if kind in _LEAVES:
+            continue
+        parts = _PARTS.get(kind)
+        if parts is not None:
+            if kind not in _NEUTRAL:
+                found.append(node)
+            stack += parts(node)
+        elif node is not None:
+            found.append(node)
+            stack += children(node)
+    return found
+
+
+def contains(node: Any, kinds: tuple[type, ...], stop: tuple[type, ...] = ()) -> bool:
+    """Whether a node of ``kinds`` is at or below ``node``, not looking inside ``stop``."""
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, kinds):
+            return True
+        stack.extend(c for c in children(n) if not isinstance(c, stop))
+    return False
