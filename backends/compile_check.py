@@ -169,7 +169,7 @@ def _opencl(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
     if "-cl-std=CL3.0" in emitted.options:
         chosen = [d for d in chosen if not d.opencl_c_version.startswith("OpenCL C 1.") and "subgroup" in d.extensions]
         if not chosen:
-            hint = "pip install intel-opencl-rt brings a CPU device that has"
+            hint = "pip install intel-opencl-rt intel-cmplr-lib-rt brings a CPU device that has"
             raise KtcError(
                 "E-TOOL-MISSING", "no OpenCL device here has OpenCL C 3 and sub-groups", hint=hint, exit_code=3
             )

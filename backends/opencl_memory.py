@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import KnobDecl
 from ktc.ir.nodes import Alloc, Expr, Sym
-from ktc.ir.types import BF16, BOOL, F16, Array, Scalar, Type, Vec, scalar_of
+from ktc.ir.types import BF16, BOOL, F16, Array, Ptr, Scalar, Type, Vec, scalar_of
 
 from . import fp8
 from . import opencl_helpers as text_of
 from .c_family_base import const_int
 from .c_family_dialect import LANES
 from .c_family_piece import POSTFIX, Piece
+from .opencl_collectives import SPACES
 from .opencl_images import ImageCalls
 
 BITS = (F16, BF16, *fp8.FP8)
@@ -37,6 +38,10 @@ class OpenCLMemory(ImageCalls):
         self.dynamic: list[str] = []
 
     # ------------------------------------------------------------------------------------------------------- types
+
+    def type_name(self, t: Type) -> str:
+        """A pointer variable without its space would point to the work-item's own memory."""
+        return SPACES[t.space] + super().type_name(t) if isinstance(t, Ptr) else super().type_name(t)
 
     def note_scalar(self, t: Scalar) -> None:
         if t in BITS:

@@ -10,6 +10,7 @@ import pytest
 from emit_samples import block_sum, saxpy, silu_vec, warp_sum
 from ktc.backends import check_compile, emit
 from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.frontend import load
 from ktc.ir.kernel import Kernel, KnobDecl, Launch, Param, bind
 from ktc.ir.nodes import (
     Alloc,
@@ -399,3 +400,11 @@ def test_a_shuffle_of_a_vector_is_refused():
     with pytest.raises(KtcError) as e:
         emit(load(source, name="k.cu"), "opencl-cl30-subgroups")
     assert e.value.code == "E-BACKEND-WARP" and e.value.loc is not None
+
+
+def test_a_pointer_variable_keeps_the_space_it_points_to():
+    """Memory that a kernel uses as two types is seen through a pointer of the second."""
+    text = """__global__ void k(int* a) { atomicAdd(&a[0], -3); atomicInc((unsigned*)&a[1], 7u); }
+    void f(int* a) { k<<<1, 4>>>(a); }"""
+    made = emit(load(text, name="k.cu"), "opencl").text
+    assert "__global int* pointer = (__global int*)(ulong)&a[0];" in made
