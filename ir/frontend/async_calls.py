@@ -44,16 +44,13 @@ class AsyncCalls(Textures):
                       hint="copy 4, 8 or 16 bytes from global into shared memory")  # fmt: skip
         valid = self._not_zeroed(args[3], size, node) if len(args) > 3 else None
         if isinstance(source, ChoicePtr):
-            if valid is not None:
-                self.fail("E-UNSUPPORTED-CALL", "an asynchronous copy with zeros from one of several buffers", node,
-                          hint="copy from each under its own condition")  # fmt: skip
-            words = Pointer(Vec(U32, size // 4) if size > 4 else U32)
-            chosen = self.recast_pointer(source, words, node)
-            place = (
-                self.deref_choice(chosen, None, node) if isinstance(chosen, ChoicePtr) else self._pointee(chosen, node)
-            )
-            self.store(self._pointee(self.recast_pointer(to, words, node), node), self.load(place, node), node)
-            return  # done at once: the machine's copies name one buffer here
+            which = self.simple(source.which)
+            valid = self.simple(valid) if valid is not None else None
+            self.for_chosen(which, source.choices, lambda one: self._copy_from(to, one, size, valid, node))
+        else:
+            self._copy_from(to, source, size, valid, node)
+
+    def _copy_from(self, to: PtrVal, source: PtrVal, size: int, valid: Expr | None, node: Any) -> None:
         unit = _unit(to, source, size)
         n = size // unit.bytes
         seen: Type = Vec(unit, n) if n > 1 else unit

@@ -9,7 +9,7 @@ from ..types import I64, VOID, Scalar, Type, Vec, scalar_of
 from .buffers import UNSIGNED
 from .cxx_types import CArray, Pointer, show
 from .records import Records
-from .values import NullVal, PtrToPlace, PtrVal, RecordVal, RVal, Value
+from .values import ChoicePtr, NullVal, PtrToPlace, PtrVal, RecordVal, RVal, Value, describe
 
 MAX_UNROLLED = 8
 """Elements that are copied one by one; more are copied in a loop."""
@@ -79,9 +79,10 @@ class BlockCopies(Records):
         return self._pointee(self.recast_pointer(p, Pointer(t), node), node)
 
     def _pointee(self, p: Value, node: Any) -> Value:
+        if isinstance(p, ChoicePtr):
+            return self.deref_choice(p, None, node)
         if not isinstance(p, PtrVal | PtrToPlace):
-            self.fail("E-UNSUPPORTED-POINTER", "this pointer may point into one of several buffers", node,
-                      hint="make the access in each branch")  # fmt: skip
+            self.fail("E-UNSUPPORTED-POINTER", f"{describe(p)} is no pointer into a buffer", node)
         return self.deref(p, None, node) if isinstance(p, PtrVal) else self.view(p, None, node)
 
     def _fill_variable(self, to: PtrToPlace, byte: int, size: Any, node: Any) -> None:

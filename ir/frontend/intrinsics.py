@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from ..builtins import Builtin, lookup
@@ -32,7 +33,7 @@ from .cxx_types import Pointer, show
 from .library import in_library
 from .prelude import prelude_function
 from .special import FULL_MASK, NO_VALUE
-from .values import ElemPlace, PtrToPlace, RecordVal, RVal, TypeVal, Value
+from .values import ChoicePlace, ElemPlace, PtrToPlace, RecordVal, RVal, TypeVal, Value
 
 
 class Intrinsics(BuiltinRows):
@@ -190,24 +191,36 @@ class Intrinsics(BuiltinRows):
         return self._warp(f"reduce_{row.arg}", exprs[1], None, i32(32), exprs[0])
 
     def _b_load(self, row: Builtin, args: list[Value], node: Any) -> Value:
-        import dataclasses
-
-        place = self._pointee(args[0], node)
-        if not isinstance(place, ElemPlace):
-            return self.load(place)
-        return self.load(dataclasses.replace(place, cache=row.arg))
+        return self.load(_hinted(self._pointee(args[0], node), row.arg))
 
     def _b_store(self, row: Builtin, args: list[Value], node: Any) -> Value:
-        import dataclasses
-
-        place = self._pointee(args[0], node)
-        if isinstance(place, ElemPlace):
-            place = dataclasses.replace(place, cache=row.arg)
-        self.store(place, args[1], node)
+        self.store(_hinted(self._pointee(args[0], node), row.arg), args[1], node)
         return NO_VALUE
 
     def _b_atomic(self, row: Builtin, args: list[Value], node: Any) -> Value:
         place = self._pointee(args[0], node)
+        choice = place if isinstance(place, ChoicePlace) else None
+        places = [self._atomic_place(c, node) for c in (choice.choices if choice else (place,))]
+        t = places[0].type
+        value = self.convert(self.rvalue(args[-1], node), t, "implicit", node).expr
+        compare = self.convert(self.rvalue(args[1], node), t, "implicit", node).expr if row.arg == "cas" else None
+        scope = "block" if row.name.endswith("_block") else "system" if row.name.endswith("_system") else "device"
+        old = None
+        if id(node) not in self.unused:
+            old = fresh("old", t)
+            self.emit(Decl(old, None, loc=self.loc))
+
+        def act(p: ElemPlace) -> None:
+            self.emit(Atomic(row.arg, p.buffer, p.index, value, compare, old, scope=scope, loc=self.loc))
+
+        if choice:
+            self.for_chosen(choice.which, places, act)
+        else:
+            act(places[0])
+        return NO_VALUE if old is None else RVal(Var(old))
+
+    def _atomic_place(self, place: Value, node: Any) -> ElemPlace:
+        """``place`` in a buffer of the type that the atomic works on."""
         if isinstance(place, ElemPlace) and place.type != _natural_elem(place):
             self.need_type(place.buffer, place.type, node)
         if isinstance(place, ElemPlace) and place.type != _natural_elem(place) and isinstance(place.buffer.type, Ptr):
@@ -216,17 +229,7 @@ class Intrinsics(BuiltinRows):
         if not isinstance(place, ElemPlace) or place.type != _natural_elem(place):
             self.fail("E-UNSUPPORTED-ATOMIC", "an atomic on reinterpreted or private memory", node,
                       hint="declare the buffer with the type the atomic works on")  # fmt: skip
-        t = place.type
-        value = self.convert(self.rvalue(args[-1], node), t, "implicit", node).expr
-        compare = self.convert(self.rvalue(args[1], node), t, "implicit", node).expr if row.arg == "cas" else None
-        scope = "block" if row.name.endswith("_block") else "system" if row.name.endswith("_system") else "device"
-        if id(node) in self.unused:
-            self.emit(Atomic(row.arg, place.buffer, place.index, value, compare, None, scope=scope, loc=self.loc))
-            return NO_VALUE
-        old = fresh("old", t)
-        self.emit(Decl(old, None, loc=self.loc))
-        self.emit(Atomic(row.arg, place.buffer, place.index, value, compare, old, scope=scope, loc=self.loc))
-        return RVal(Var(old))
+        return place
 
     def file_scope(self):
         raise NotImplementedError
@@ -238,6 +241,12 @@ def _uncast(e: Expr) -> Expr:
     return e
 
 
-def _natural_elem(p: ElemPlace) -> Type:
+def _hinted(place: Any, cache: str) -> Any:
+    """``place``, read or written past the caches as ``cache`` says, where it is in memory."""
+    if isinstance(place, ChoicePlace):
+        return dataclasses.replace(place, choices=tuple(_hinted(c, cache) for c in place.choices))
+    return dataclasses.replace(place, cache=cache) if isinstance(place, ElemPlace) else place
 
+
+def _natural_elem(p: ElemPlace) -> Type:
     return element(p.buffer) if p.width == 1 else scalar_of(p.buffer.type)

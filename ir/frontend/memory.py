@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..nodes import AddrOf, Alloc, Binary, Call, Cast, Const, Decl, Expr, If, Select, Var, fresh, i32
@@ -209,12 +210,16 @@ class Memory(Layouts):
 
     def store_choice(self, p: ChoicePlace, v: RVal, node: Any) -> None:
         value = v if isinstance(v.expr, Var | Const) else RVal(self.temp(v.expr, "value"))
+        self.for_chosen(p.which, p.choices, lambda place: self.store(place, value, node))
+
+    def for_chosen(self, which: Expr, choices: Sequence[Value], act: Callable[[Any], Any]) -> None:
+        """``act`` on the one of ``choices`` that ``which`` says, in a branch for each."""
         orelse: tuple = ()
-        for k in range(len(p.choices) - 1, -1, -1):
+        for k in range(len(choices) - 1, -1, -1):
             with self.capture() as out:
-                self.store(p.choices[k], value, node)
-            last = k == len(p.choices) - 1
-            orelse = tuple(out) if last else (If(Binary("==", p.which, i32(k)), tuple(out), orelse, loc=self.loc),)
+                act(choices[k])
+            last = k == len(choices) - 1
+            orelse = tuple(out) if last else (If(Binary("==", which, i32(k)), tuple(out), orelse, loc=self.loc),)
         for s in orelse:
             self.emit(s)
 

@@ -80,14 +80,17 @@ class CudaParser(FunctionParser):
                 del self._scope_stack[depth:], self._record[records:]
                 self._typedef_checked_token, self._no_gt, self._host_body = None, False, False
                 self._reset(mark)
-                items.append(self._skip_external(error))
+                items.append(self._skip_external(error, until))
         return items
 
-    def _skip_external(self, error: KtcError) -> Bad:
-        """Skip one top-level declaration, noting whether it is device code and which function it is."""
+    def _skip_external(self, error: KtcError, until: str | None = None) -> Bad:
+        """Skip one declaration, noting whether it is device code and which function it is.
+
+        It ends at the latest before the token that closes what it stands in, of type ``until``.
+        """
         name, is_device, previous = None, False, None
         open_: list[str] = []
-        while (tok := self._tokens.next()) is not None:
+        while (open_ or self._peek_type() != until) and (tok := self._tokens.next()) is not None:
             if tok.value in DEVICE_SPECS and not open_:
                 is_device = True
             if (

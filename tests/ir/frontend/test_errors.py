@@ -137,3 +137,10 @@ def test_hostile_input_is_refused_not_fatal(text):
     done = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr[-500:]
     assert done.stdout.startswith("E-")
+
+
+def test_a_macro_call_that_does_not_parse_ends_where_its_namespace_does() -> None:
+    text = (
+        "namespace a { namespace b {\n__global__ void k(int* y) { y[0] = 1; }\nEVAL(ONE, TWO)\nEVAL(ONE, TWO, 3)\n}}\n"
+    )
+    assert load(text + "__global__ void after(int* y) { y[0] = 2; }\n", name="k.cu", kernel="k").name == "k"

@@ -127,3 +127,43 @@ def test_a_null_pointer_that_is_used_traps():
     for use in ("y[i] = p[i];", "y[i] = *p;", "y[i] = *(p + 3);", "p[i] = 1;", "memcpy(p, y, 8);", "memset(p, 0, 4);"):
         kernel = load(f"__global__ void k(int* y) {{ int* p = 0; int i = threadIdx.x; {use} }}", name="k.cu")
         assert "trap()" in print_kernel(kernel) and "__trap();" in emit(kernel, "cuda").text
+
+
+CHOSEN = """\
+__device__ int word(const unsigned char* in, const int* scales, int at) {
+  const unsigned* q = (const unsigned*)(in + at);
+  return (int)(q[0] & 15) * __ldg(scales + at / 4);
+}
+__global__ void k(const unsigned char* a, const int* sa, const unsigned char* b, const int* sb, int* y, int* z, int* c) {
+  __shared__ unsigned char copy[64];
+  const int t = threadIdx.x;
+  const bool even = t % 2 == 0;
+  const unsigned char* in = even ? a : b;
+  const int* scales = even ? sa : sb;
+  int* out = even ? y : z;
+  __pipeline_memcpy_async(&copy[t * 4], in + t * 4, 4, even ? 0 : 4);
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncthreads();
+  __stcs(out + t, word(in, scales, t * 4) + copy[t * 4] + 1000 * copy[t * 4 + 3]);
+  atomicAdd(even ? c : c + 1, 1);
+  const int old = atomicExch(even ? y + 16 + t : z + 16, t + 1);
+  if (even) y[32 + t] = old;
+}
+"""
+
+
+def test_accesses_through_a_pointer_into_one_of_several_buffers(execute) -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(0, 255, (2, 64), np.uint8)
+    sa, sb = rng.integers(-9, 9, (2, 16)).astype(np.int32)
+    args = {"a": a, "sa": sa, "b": b, "sb": sb, "y": np.full(48, 7, np.int32), "z": np.zeros(48, np.int32)}
+    got = execute(CHOSEN, {**args, "c": np.zeros(2, np.int32)}, threads=16)
+    for t in range(16):
+        data, scale = (b, sb) if t % 2 else (a, sa)
+        first, last = (0, 0) if t % 2 else (int(data[t * 4]), int(data[t * 4 + 3]))  # odd threads copy zeros
+        want = int(data[t * 4] & 15) * int(scale[t]) + first + 1000 * last
+        assert got["z" if t % 2 else "y"][t] == want
+    assert got["c"].tolist() == [8, 8]
+    assert got["y"][16:32:2].tolist() == list(range(1, 17, 2))
+    assert got["y"][32:48:2].tolist() == [7] * 8
