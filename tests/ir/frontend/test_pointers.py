@@ -134,7 +134,8 @@ __device__ int word(const unsigned char* in, const int* scales, int at) {
   const unsigned* q = (const unsigned*)(in + at);
   return (int)(q[0] & 15) * __ldg(scales + at / 4);
 }
-__global__ void k(const unsigned char* a, const int* sa, const unsigned char* b, const int* sb, int* y, int* z, int* c) {
+__global__ void k(const unsigned char* a, const int* sa, const unsigned char* b, const int* sb, int* y, int* z,
+                  int* c) {
   __shared__ unsigned char copy[64];
   const int t = threadIdx.x;
   const bool even = t % 2 == 0;
