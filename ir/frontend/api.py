@@ -13,8 +13,9 @@ from ..diagnostics import KtcError, Loc
 from ..kernel import Kernel, Launch, Param
 from .cxx_ast import Function
 from .dialects import dialect_named, dialect_of
+from .guesses import guesses
 from .host import HostLaunch
-from .instances import choose_instance, guesses, instances, spell
+from .instances import choose_instance, instances, spell
 from .library import libraries_of
 from .limits import RECURSION_LIMIT
 from .lower import KernelLowering
@@ -159,7 +160,7 @@ def load_entity(
     lowering = unit.lowering()
     params = lowering.parameters(entity, bindings)
     launch: Launch | None = None
-    if site is not None:
+    if site is not None and site.node is not None:
         try:
             launch, more = HostLaunch(lowering, site, params, host).launch()
             params = (*params, *more)

@@ -11,8 +11,8 @@ from ..nodes import Alloc, Expr, Store, fresh, i32
 from ..types import I8, Array, Scalar, Type, Vec, scalar_of
 from .construct import braced
 from .context import Retry
-from .cxx_ast import CtorInit
 from .cxx_types import CArray, Pointer, RecordType, show
+from .facts import init_args
 from .pointer_vars import PointerVariables
 from .values import (
     ArrayVal,
@@ -240,15 +240,6 @@ def _quoted(text: str) -> list[tuple[int, int]]:
     """Where the literals of ``"a" "b"`` start and end."""
     marks = [i for i, c in enumerate(text) if c == '"' and (i == 0 or text[i - 1] != "\\")]
     return list(zip(marks[::2], marks[1::2]))
-
-
-def init_args(init: Any) -> list:
-    """Initialiser forms ``= x``, ``(x, y)``, ``{x, y}`` as a list of expressions."""
-    if init is None:
-        return []
-    if isinstance(init, CtorInit):
-        return list(init.args)
-    return list(init.exprs) if isinstance(init, c_ast.InitList) else [init]
 
 
 def flattened(values: list, dims: tuple[int, ...]) -> dict[tuple[int, ...], Any]:

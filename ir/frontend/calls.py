@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from pycparser import c_ast
@@ -11,8 +12,8 @@ from ..diagnostics import KtcError
 from ..types import Scalar
 from .bodies import Bodies
 from .context import Scope
-from .cxx_ast import AutoType, PackExpansion, QualName
-from .cxx_types import RecordType, show
+from .cxx_ast import AutoType, PackExpansion, QualName, TemplateParam
+from .cxx_types import Pointer, RecordType, show
 from .dialects import OPENCL
 from .methods import params_of
 from .opencl import lanewise, opencl_call
@@ -20,7 +21,7 @@ from .prelude import prelude_function
 from .program import Entity, name_parts, pick
 from .ptx import FILE as PTX_FILE
 from .ptx_types import NAMESPACE as PTX
-from .templates import EXACT, deduce, unconstrained
+from .templates import EXACT, deduce, points_to_any, unconstrained
 from .values import (
     FunctionVal,
     ListVal,
@@ -239,6 +240,7 @@ class Calls(Bodies):
         with self.scoped(namespace=e.namespace, root=scope or self.file_scope()) as inner:
             try:
                 known: dict[str, Value] = {}
+                free: dict[str, TemplateParam] = {}
                 if e.params is not None:
                     names = {p.name: p for p in e.params}
                     if packed:
@@ -248,8 +250,8 @@ class Calls(Bodies):
                             known[pack_type[0].name] = PackVal(rest)
                     plain = params[:-1] if packed else params
                     given = {p.name for p, _ in zip(e.params, explicit or [])}
+                    free = {n: q for n, q in names.items() if n not in given}
                     for p, a in zip(plain, args):
-                        free = {n: q for n, q in names.items() if n not in given}
                         if not deduce(p, self.type_of(a), free, known, self.alias_named):
                             return None
                     self.bind_params(e.params, list(explicit or []), node, known)
@@ -259,7 +261,10 @@ class Calls(Bodies):
                         break
                     if isinstance(a, ListVal):
                         continue
-                    c = self.rank_user(self.type_of(a), self.parameter_type(p), node)
+                    t, of = self.type_of(a), self.parameter_type(p)
+                    if isinstance(of, Pointer) and isinstance(t, Pointer) and t.const and points_to_any(p, free):
+                        of = dataclasses.replace(of, const=True)  # ``T*`` with T a const type
+                    c = self.rank_user(t, of, node)
                     if c is None:
                         return None
                     total += c

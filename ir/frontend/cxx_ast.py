@@ -101,6 +101,10 @@ class Function(CxxNode):
         """Whether the body was not parsed yet: host code without a launch."""
         return callable(self._body)
 
+    def words_passed_over(self) -> frozenset[str]:
+        """The identifiers in a body that was passed over."""
+        return self._body.words()
+
 
 class CtorInit(CxxNode):
     """Initialiser ``(a, b)`` or ``{a, b}`` of a declaration."""

@@ -105,14 +105,20 @@ def _vectors() -> dict[str, Type]:
         "longlong": I64, "ulonglong": U64, "float": F32, "double": F64,
     }  # fmt: skip
     out: dict[str, Type] = {f"{name}{n}": Vec(elem, n) for name, elem in bases.items() for n in (2, 3, 4)}
-    out |= {"half2": Vec(F16, 2), "__half2": Vec(F16, 2), "__nv_bfloat162": Vec(BF16, 2), "nv_bfloat162": Vec(BF16, 2)}
+    out |= {
+        "half2": Vec(F16, 2),
+        "__half2": Vec(F16, 2),
+        "__nv_bfloat162": Vec(BF16, 2),
+        "nv_bfloat162": Vec(BF16, 2),
+        "nv_half2": Vec(F16, 2),
+    }
     return out
 
 
 VECTOR_TYPES = _vectors()
 
 SCALAR_TYPES: dict[str, Type] = {
-    "half": F16, "__half": F16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16,
+    "half": F16, "__half": F16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16, "nv_half": F16,
     "__nv_fp8_e4m3": E4M3, "__nv_fp8_e5m2": E5M2, "size_t": U64, "ssize_t": I64,
     "ptrdiff_t": I64, "intptr_t": I64, "uintptr_t": U64,
     "int8_t": I8, "int16_t": I16, "int32_t": I32, "int64_t": I64, "uint8_t": U8, "uint16_t": U16, "uint32_t": U32,

@@ -9,11 +9,12 @@ from pycparser import c_ast
 
 from ..nodes import Const, Decl, Sym, fresh, i32
 from ..types import VOID, Scalar, Type, Vec
-from .arrays import Arrays, init_args
+from .arrays import Arrays
 from .buffers import as_volatile, cost
 from .constants import folded_float
 from .cxx_ast import CtorInit, CxxCast, qualifiers
 from .cxx_types import DIM3, Auto, CArray, Pointer, RecordType, Reference, show, size_of
+from .facts import init_args
 from .program import Entity
 from .values import (
     ChoicePtr,
@@ -76,6 +77,10 @@ class Declarations(Arrays):
                     return v
                 t = self.type_of(v)
             if isinstance(t, Pointer):
+                if isinstance(t.elem, Auto) and v is not None:
+                    v = self.load(v, node)
+                    of = self.type_of(v)
+                    t = dataclasses.replace(t, elem=of.elem if isinstance(of, Pointer | CArray) else t.elem)
                 return self._pointer(node, t, v, mutated)
             value = self.initial_value(t, args, True, node) if v is None else self.load(v, node)
             return self._scalar(node, t, value, const or constexpr, constexpr, mutated)

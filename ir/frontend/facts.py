@@ -8,7 +8,7 @@ from typing import Any
 
 from pycparser import c_ast
 
-from .cxx_ast import Asm, CxxCast
+from .cxx_ast import Asm, CtorInit, CxxCast
 from .references import Positions, changed_by
 from .syntax_walk import children
 
@@ -46,6 +46,15 @@ def base_name(node: Any) -> str | None:
         else:
             return None
     return None
+
+
+def init_args(init: Any) -> list:
+    """Initialiser forms ``= x``, ``(x, y)``, ``{x, y}`` as a list of expressions."""
+    if init is None:
+        return []
+    if isinstance(init, CtorInit):
+        return list(init.args)
+    return list(init.exprs) if isinstance(init, c_ast.InitList) else [init]
 
 
 def facts_of(body: Any, nodes: list[Any], by_reference: Positions) -> Facts:

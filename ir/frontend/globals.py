@@ -11,11 +11,12 @@ from pycparser import c_ast
 from ..kernel import Param
 from ..nodes import Const, VecMake, fresh
 from ..types import Ptr, Scalar, Type, Vec
-from .arrays import array_values, flattened, init_args
+from .arrays import array_values, flattened
 from .construct import braced
 from .cxx_ast import qualifiers
 from .cxx_types import CArray, RecordType, show
 from .declare import Declarations
+from .facts import init_args
 from .program import Entity
 from .values import PtrVal, RVal, Value
 

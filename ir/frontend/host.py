@@ -16,13 +16,14 @@ from ..kernel import Launch, Param
 from ..nodes import Assign, Body, Cast, Const, Decl, Expr, If, Load, Select, Sym, Var, VecMake, fresh, i32
 from ..types import I32, U32, Scalar, Type, Vec
 from ..walk import assigned, substitute_expr, used, walk_expr
-from .arrays import init_args
+from .cxx_ast import Alias
 from .cxx_types import DIM3, Auto, Pointer, Reference
+from .facts import init_args
 from .inline import params_of
 from .launch_math import integer_form
 from .lower import KernelLowering
 from .sites import LaunchSite
-from .values import Dim3Val, LazyVal, OpaqueVal, RVal, Value, VarPlace
+from .values import Dim3Val, LazyVal, OpaqueVal, RVal, TypeVal, Value, VarPlace
 
 
 class HostLaunch:
@@ -35,6 +36,8 @@ class HostLaunch:
         self.site = site
         self.params = params
         self.bindings = bindings
+        assert site.node is not None
+        self.node = site.node
         self.host: dict[str, Sym] = {}
         self.busy: set[str] = set()
 
@@ -54,7 +57,7 @@ class HostLaunch:
                 scope.names[name] = LazyVal(partial(self.value, name))
             self._scope = scope
             self._kernel_args()
-            config = site.node.config
+            config = self.node.config
             grid, block = self._dim3(config[0]), self._dim3(config[1])
             shared = self._int(config[2]) if len(config) > 2 else None
             grid, block = self._inlined(grid, effects), self._inlined(block, effects)
@@ -77,7 +80,7 @@ class HostLaunch:
         known = {p.sym for p in self.params} | set(self.host.values())
         out = tuple(substitute_expr(e, env) for e in parts)
         if any(not used(e) <= known for e in out):
-            raise self._refuse(self.site.node, None)
+            raise self._refuse(self.node, None)
         return out
 
     def _used(self, s: Sym, grid, block, shared) -> bool:
@@ -86,7 +89,7 @@ class HostLaunch:
     def _kernel_args(self) -> None:
         """Host variables passed to the kernel are its parameters, by position."""
         self.known: dict[str, Sym] = {}
-        for p, a in zip([p for p in self.params if not p.host], self.site.node.args):
+        for p, a in zip([p for p in self.params if not p.host], self.node.args):
             while isinstance(a, c_ast.Cast):
                 a = a.expr
             if isinstance(a, c_ast.ID) and isinstance(p.sym.type, Scalar) and a.name not in self.known:
@@ -113,6 +116,8 @@ class HostLaunch:
 
     def _follow(self, name: str, decl: Any) -> Value:
         low = self.lowering
+        if isinstance(decl, Alias | c_ast.Typedef):
+            return TypeVal(low.resolve(decl.type))
         init = decl.init if isinstance(decl, c_ast.Decl) else decl
         try:
             t: Type = low.resolve(decl.type) if isinstance(decl, c_ast.Decl) and decl.type is not None else Auto()

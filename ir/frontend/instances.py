@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ..diagnostics import KtcError
 from .cxx_types import show
+from .host_code import HostFunction
+from .host_templates import MAX_DEPTH, HostInstances, complete
 from .lower import KernelLowering
 from .parser import CudaParser
 from .program import Entity
@@ -23,18 +24,32 @@ def instances(
     """The distinct instances that the file launches and that agree with ``given``; for a kernel that is no template,
     or whose arguments are all given or defaulted, there is always one."""
     found: dict[tuple[str, ...], Instance] = {}
+    callers = HostInstances(lowering)
     for site in sites:
-        matched = kernel_template_args(lowering, entity, site, given)
-        if matched is None:
-            continue
-        bound, host = matched
-        full = _complete(lowering, entity, bound)
-        if full is not None:
-            found.setdefault(tuple(spell(full[p.name]) for p in entity.params or ()), (full, site, host))
+        before = len(found)
+        known = callers.of(site.host) if site.host is not None else []
+        for caller in [*known, {}]:
+            if not caller and known and len(found) > before:
+                break  # who calls is known: nothing is left to infer from the kernel's arguments
+            matched = kernel_template_args(lowering, entity, site, given, caller)
+            if matched is None:
+                continue
+            bound, host = matched
+            full = complete(lowering, entity, bound)
+            if full is not None:
+                found.setdefault(tuple(spell(full[p.name]) for p in entity.params or ()), (full, site, host))
+    for bound in _explicit(lowering, entity) if not found else ():  # what is launched comes before what is only made
+        if all(bound[name] == v for name, v in given.items()):
+            found.setdefault(tuple(spell(bound[p.name]) for p in entity.params or ()), (bound, None, {}))
     if not found:
-        full = _complete(lowering, entity, given)
+        full = complete(lowering, entity, given)
         return [(full, None, {})] if full is not None else []
     return list(found.values())
+
+
+def _explicit(lowering: KernelLowering, entity: Entity) -> list[dict[str, Value]]:
+    """What ``template __global__ void kernel<float>(float*);`` instantiates."""
+    return HostInstances(lowering).of(HostFunction(entity), MAX_DEPTH) if entity.params else []
 
 
 def choose_instance(
@@ -61,56 +76,6 @@ def choose_instance(
     raise KtcError("E-TEMPLATE-MISSING", f"template parameter{'s' if len(missing) > 1 else ''} "
                    f"{', '.join(repr(p.name) for p in missing)} of '{entity.name}' must be given",
                    lowering.place(entity.node), hint=f"for example {example}")  # fmt: skip
-
-
-GUESSED_TYPES = ("float", "int", "double", "half")
-GUESSED_VALUES = ("16", "32", "256", "4", "1")
-
-
-def guesses(lowering: KernelLowering, entity: Entity, sites: Sequence[LaunchSite] = ()) -> Iterator[dict[str, Value]]:
-    """Plausible arguments for a template that nothing instantiates: one type and one number for all its parameters, or
-    for those of a host template that launches it, which may then say what the kernel's are."""
-    hosts = [site for site in sites if site.function.params]
-    params = [p for e in (entity, *(s.function for s in hosts)) for p in e.params or () if not p.default and not p.pack]
-    types = GUESSED_TYPES if any(p.kind == "type" for p in params) else GUESSED_TYPES[:1]
-    values = GUESSED_VALUES if any(p.kind == "value" for p in params) else GUESSED_VALUES[:1]
-    for t in types:
-        for v in values:
-            for site in (*hosts, None):
-                full = _guess(lowering, entity, site, t, v)
-                if full is not None:
-                    yield full
-
-
-def _guess(
-    lowering: KernelLowering, entity: Entity, site: LaunchSite | None, t: str, v: str
-) -> dict[str, Value] | None:
-    """``entity`` with ``t`` for types and ``v`` for numbers, in ``site``'s host template if there is one."""
-
-    def guessed(e: Entity) -> dict[str, Value]:
-        params = [p for p in e.params or () if p.default is None and not p.pack]
-        return {p.name: template_value(lowering, e, p.name, t if p.kind == "type" else v) for p in params}
-
-    try:
-        given: dict[str, Value] = {}
-        if site is not None:
-            matched = kernel_template_args(lowering, entity, site, {}, guessed(site.function))
-            given = matched[0] if matched is not None else {}
-        return _complete(lowering, entity, guessed(entity) | given)
-    except KtcError:
-        return None
-
-
-def _complete(lowering: KernelLowering, entity: Entity, bound: dict[str, Value]) -> dict[str, Value] | None:
-    """All template parameters, defaults included; None if some are missing."""
-    with lowering.scoped(namespace=entity.namespace) as scope:
-        try:
-            lowering.bind_params(entity.params or (), [], entity.node, bound)
-        except KtcError as error:
-            if error.code != "E-SEMA-TEMPLATE":
-                raise
-            return None
-        return {p.name: scope.names[p.name] for p in entity.params or ()}
 
 
 def template_value(lowering: KernelLowering, entity: Entity, name: str, value: object) -> Value:

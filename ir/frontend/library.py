@@ -40,6 +40,7 @@ WORDS: dict[str, str] = {
     r"__nv_fp8x\w+|__nv_fp8_(storage|interpretation)_t|__nv_saturation_t|__NV_(E4M3|E5M2|NOSAT|SATFINITE)|"
     r"__nv_cvt_\w+": "fp8",
     r"__(half|nv_bfloat16)2?_raw": "half_raw",
+    r"__nv_fp4\w+|__nv_fp8_e8m0|__NV_E2M1|__nv_cvt_\w+_(to_)?(fp4|e8m0)\w*": "fp4",
     r"cuda(Extent|Pos|PitchedPtr)": "runtime",
     r"curand(State|_|DirectionVectors)\w*": "curand",
     r"__nv_atomic_\w+": "nv_atomic",

@@ -166,9 +166,13 @@ class DeclParser(SpecifierParser):
 
     def _parse_conversion_type(self):
         """The type behind ``operator``: specifiers and pointers; a bracket starts the parameter list."""
+        mark = self._mark()
         spec, _, coord = self._parse_specifiers(allow_storage_and_function=False)
-        if spec is None:
-            self._parse_error("expected a type after 'operator'", self._here())
+        if spec is None:  # nothing but a type can stand here, known or not
+            self._reset(mark)
+            coord = self._here()
+            spec = {"qual": [], "storage": [], "type": [self._parse_named_type()], "function": [], "alignment": []}
+            spec["type_attributes"] = []
         decl = self._with_layers(c_ast.TypeDecl(None, None, None, None, coord=coord), self._parse_pointer_layers())
         return self._build_type_name(spec, decl, coord)
 

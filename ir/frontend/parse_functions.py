@@ -107,6 +107,10 @@ class FunctionParser(RecordParser):
                 self._typedef_checked_token = None
                 self._reset(mark)
 
+        def words() -> frozenset[str]:
+            return frozenset(t.value for t in buffer[start:end] if t is not None and t.type in ("ID", "TYPEID"))
+
+        parse.words = words  # type: ignore[attr-defined]
         return parse
 
     def _parse_member_inits(self) -> list:

@@ -13,7 +13,7 @@ from pycparser import c_ast
 from pycparser.c_parser import ParseError
 
 from ..diagnostics import KtcError, Loc
-from .cxx_ast import Bad, NamedType, NamePart, Namespace, Record, Template, TemplateParam
+from .cxx_ast import Bad, Function, NamedType, NamePart, Namespace, Record, Template, TemplateParam
 from .cxx_types import TYPE_NAMES
 from .dialects import CUDA, OPENCL, Dialect
 from .lexer import CudaLexer, TokenList
@@ -165,8 +165,7 @@ class CudaParser(FunctionParser):
     def _parse_template(self) -> Template:
         coord = self._tok_coord(self._expect("TEMPLATE"))
         if self._peek_type() != "LT":
-            self._skip_external(KtcError("", ""))  # explicit instantiation: adds nothing
-            return Template(None, [], coord=coord)
+            return Template(None, self._parse_instantiation(), coord=coord)
         self._push_scope()
         params = self._parse_template_params()
         if self._peek_type() == "TEMPLATE":
@@ -189,6 +188,25 @@ class CudaParser(FunctionParser):
                 if not getattr(d, "owner", ""):  # a constructor defined outside its class has the class's name
                     self._add_identifier(name, coord)
         return Template(params, decl, coord=coord)
+
+    def _parse_instantiation(self) -> list:
+        """What ``template ...;`` instantiates: nothing where that does not parse, it only says what there is anyway."""
+        mark, depth, records = self._mark(), len(self._scope_stack), len(self._record)
+        names = dict(self._scope_stack[-1])
+        try:
+            decl = self._parse_simple_declaration(top=True)
+        except (KtcError, ParseError, AssertionError, ValueError, AttributeError, TypeError, IndexError):
+            decl = None
+        del self._scope_stack[depth:], self._record[records:]
+        self._scope_stack[-1].clear()
+        self._scope_stack[-1].update(names)  # it declares nothing new
+        self._typedef_checked_token = None
+        if decl is None:
+            self._no_gt = self._host_body = False
+            self._specialised.clear()
+            self._reset(mark)
+            self._skip_external(KtcError("", ""))
+        return [d for d in decl or () if isinstance(d, Function | Record)]
 
     def _parse_template_params(self) -> list[TemplateParam]:
         """``<typename T, int N>``, declared in the current scope."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ..diagnostics import KtcError, Loc
 from .pp_tokens import SPACE, Token
@@ -14,11 +14,11 @@ _GROWS = frozenset("+-*/%&|^<>=!:.")
 """Punctuation of which two can become another operator, or a comment, when nothing stands between them."""
 
 
-def rendered(tokens: Iterable[Token], limit: int, file: str) -> str:
+def rendered(tokens: Iterable[Token], limit: Callable[[], int], file: str) -> str:
     """The text of ``tokens``: lines of blanks are left out, blanks inside a line become one.
 
     Raises:
-        KtcError: E-PP-EXPANSION when it would be longer than ``limit`` characters.
+        KtcError: E-PP-EXPANSION when it would be longer than ``limit()`` characters.
     """
     out: list[str] = []
     source: str | None = None
@@ -57,8 +57,8 @@ def rendered(tokens: Iterable[Token], limit: int, file: str) -> str:
             out.append("\n")
             at += line.count("\n") + 1
             size += len(out[-3]) + len(line) + 1
-            if size > limit:
-                message = f"the source is larger than {limit >> 20} MiB after macro expansion"
+            if size > limit():
+                message = f"the source is larger than {limit() >> 20} MiB after macro expansion"
                 raise KtcError("E-PP-EXPANSION", message, Loc(file, 1), "split it, or give fewer headers with -I")
         row, last, place = [], None, None
     return "".join(out)

@@ -72,7 +72,7 @@ class _Pcpp(pcpp.Preprocessor):
         self._found: set[str] = set()
         self._roots = roots
         self._out = out
-        self._read = 0
+        self.bytes_read = 0
         self._nested = 0
         self.errors: list[tuple[str, Loc]] = []
         self.evaluator = self._evaluate
@@ -141,8 +141,8 @@ class _Pcpp(pcpp.Preprocessor):
         if self.include_depth > MAX_INCLUDE_DEPTH:
             raise KtcError("E-PP-DEPTH", f"includes nest deeper than {MAX_INCLUDE_DEPTH}", Loc(includepath, 1))
         text = read_source(includepath)
-        self._read += len(text)
-        if self._read > MAX_SOURCE_BYTES:
+        self.bytes_read += len(text)
+        if self.bytes_read > MAX_SOURCE_BYTES:
             raise KtcError("E-PP-SIZE", f"included files exceed {MAX_SOURCE_BYTES >> 20} MiB", Loc(includepath, 1))
         self._out.comments.scan(text, os.path.abspath(includepath))
         self._out.sources[os.path.abspath(includepath)] = text
@@ -203,7 +203,10 @@ def preprocess(
     for d in (here, *include_dirs):
         pp.add_path(d)
     pp.rewrite_paths = [(f"^{re.escape(os.path.abspath(file))}$", lambda m: file)]  # report the path as it was given
-    limit = min(MAX_MACRO_GROWTH * len(text) + (1 << 20), MAX_EXPANDED_BYTES)
+
+    def limit() -> int:
+        return min(MAX_MACRO_GROWTH * (len(text) + pp.bytes_read) + (1 << 20), MAX_EXPANDED_BYTES)
+
     try:
         pp.parse(text, file)
         out.text = rendered(pp.parser, limit, file)

@@ -51,6 +51,12 @@ class Program:
     by_reference: dict[str, set[int]] | None = None
     """Argument positions that functions take by non-const reference, worked out once when first asked for."""
     dialect: Dialect = CUDA
+    instantiated: list[Entity] = field(default_factory=list)
+    """Explicit instantiations: declarations of functions and classes with ``spec_args``."""
+    host_functions: list | None = None
+    """The functions that run on the host, worked out once when first asked for."""
+    host_words: dict[int, frozenset[str]] = field(default_factory=dict)
+    """The identifiers in the bodies of host functions, by the function's id, worked out when asked for."""
     _telling: dict[Function, list[Any]] = field(default_factory=dict)
 
     def telling(self, fn: Function) -> list[Any]:
@@ -93,9 +99,14 @@ def _add(p: Program, item: Any, ns: tuple[str, ...], params: tuple[TemplateParam
         inner = (*ns, *(part for part in item.name.split("::") if part and part != "inline"))
         for x in item.items:
             _add(p, x, inner, None)
+    elif isinstance(item, Template) and item.params is None:
+        for x in item.decl:
+            args = x.decl.funcspec if isinstance(x, Function) else x.spec_args
+            owner = tuple(x.owner.split("::")) if isinstance(x, Function) and x.owner else ()
+            p.instantiated.append(Entity(x.name, x, (*ns, *owner), None, args))
     elif isinstance(item, Template):
         for x in item.decl:
-            _add(p, x, ns, None if item.params is None else tuple(item.params))
+            _add(p, x, ns, tuple(item.params))
     elif isinstance(item, Function):
         spec = item.decl.funcspec
         owner = tuple(item.owner.split("::")) if item.owner else ()

@@ -12,6 +12,7 @@ from pycparser import c_ast
 from ..types import Type
 from .cxx_ast import Alias, PackExpansion, Record, Template
 from .cxx_types import RecordType
+from .facts import init_args
 from .memory import Memory
 from .program import Entity
 from .values import LazyVal, PackVal, RecordVal, TemplateVal, TypeVal, Value
@@ -186,8 +187,7 @@ class RecordTypes(Memory):
                     scope.names.pop(name, None)
                     if isinstance(item.type, c_ast.ArrayDecl):
                         return self.static_table(t, item, init)
-                    args = init.args if hasattr(init, "args") else [init]
-                    v = self.initial_value(self.resolve(item.type), args, True, node)
+                    v = self.initial_value(self.resolve(item.type), init_args(init), True, node)
                     return v
             if isinstance(item, c_ast.Enum):
                 for position, e in enumerate(item.values or []):

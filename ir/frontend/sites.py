@@ -2,132 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from functools import partial
 from typing import Any
 
 from pycparser import c_ast
 
 from ..diagnostics import KtcError, Loc
-from .arrays import init_args
-from .cxx_ast import Alias, Function, Lambda, NamedType, QualName
+from ..types import Scalar
+from .context import Scope
+from .cxx_ast import Alias, CxxCast, PackExpansion, QualName, TemplateParam
 from .cxx_ast import Launch as LaunchNode
-from .facts import mutates
-from .launch_args import deduced_args
+from .facts import init_args
+from .host_code import HostFunction, Use, uses
+from .host_types import HostTypes, deduced
 from .lower import KernelLowering
 from .methods import params_of
 from .program import Entity, name_parts
-from .syntax_walk import children
-from .values import Value
+from .templates import plain_name
+from .values import LazyVal, PackVal, RVal, TypeVal, Value
 
-NOTHING: Mapping[str, Value] = MappingProxyType({})
+MAX_HOPS = 4
+"""How many local variables are followed from a launch to the kernel they stand for."""
 
 
 @dataclass(frozen=True)
 class LaunchSite:
     """One launch: the host function it is in, its syntax, and the host names in scope with their meanings there.
 
-    ``declared`` are the declarations of the names in scope, types included, whatever happened to them since.
+    ``callee`` is the kernel's name with its template arguments. ``node`` is None where the kernel is only named: given
+    to a function that launches it.
     """
 
     function: Entity
-    node: LaunchNode
+    node: LaunchNode | None
     loc: Loc | None
     kernel: str
     env: dict[str, Any] = field(compare=False, repr=False)
-    declared: dict[str, Any] = field(compare=False, repr=False)
+    callee: Any = field(default=None, compare=False)
+    host: HostFunction | None = field(default=None, compare=False, repr=False)
+    declared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def template_args(self) -> list | None:
-        return name_parts(self.node.callee)[2] if not isinstance(self.node.callee, c_ast.StructRef) else None
+        return name_parts(self.callee)[2] if isinstance(self.callee, c_ast.ID | QualName) else None
 
 
 def launch_sites(lowering: KernelLowering, kernel: str | None = None) -> list[LaunchSite]:
-    """Launches in the file's host functions, in source order."""
-    sites: list[LaunchSite] = []
-    for entities in lowering.program.functions.values():
-        for e in entities:
-            fn = e.node
-            if not isinstance(fn, Function) or fn.passed_over or fn.body is None or e.is_kernel:
-                continue
-            if _has_launch(fn.body):
-                named = {p.name: p for p in params_of(fn) if getattr(p, "name", None)}
-                _walk_host(lowering, e, fn.body.block_items or [], {}, named, sites)
-    return [s for s in sites if kernel is None or s.kernel == kernel]
+    """Launches in the file's host functions, in source order; those of ``kernel`` are followed by other mentions of
+    it, which may be launches by way of a function of the host API."""
+    sites = [_launch(u) for u in uses(lowering, frozenset(), launches=True)]
+    if kernel is None:
+        return sites
+    sites = [s for s in sites if s.kernel == kernel]
+    launched = {id(s.callee) for s in sites}
+    named = [
+        u for u in uses(lowering, frozenset({kernel})) if name_parts(u.node)[1] == kernel and id(u.node) not in launched
+    ]
+    return sites + [
+        LaunchSite(u.function.entity, None, u.loc, kernel, u.env, u.node, u.function, u.declared) for u in named
+    ]
 
 
-def _has_launch(node: Any) -> bool:
-    stack = [node]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, LaunchNode):
-            return True
-        stack.extend(_children(n))
-    return False
+def _launch(use: Use) -> LaunchSite:
+    callee = _kernel_of(use.node, use.env)
+    name = name_parts(callee)[1] if isinstance(callee, c_ast.ID | QualName) else ""
+    return LaunchSite(use.function.entity, use.launch, use.loc, name, use.env, callee, use.function, use.declared)
 
 
-def _children(n: Any):
-    if isinstance(n, Lambda):
-        yield n.body
-        return
-    yield from children(n)
+def _kernel_of(node: Any, env: dict[str, Any]) -> Any:
+    """The kernel's name behind a callee, which may be a local variable: ``auto k = &kernel<float>; k<<<...>>>``."""
+    for _ in range(MAX_HOPS):
+        while isinstance(node, c_ast.Cast | CxxCast) or (isinstance(node, c_ast.UnaryOp) and node.op in "&*"):
+            node = node.expr
+        held = env.get(node.name) if isinstance(node, c_ast.ID) else None
+        held = held.init if isinstance(held, c_ast.Decl) else held
+        values = init_args(held)
+        if len(values) != 1:
+            break
+        node = values[0]
+    return node
 
 
-def _walk_host(
-    lowering: KernelLowering,
-    e: Entity,
-    items: list,
-    env: dict[str, Any],
-    declared: dict[str, Any],
-    sites: list[LaunchSite],
-) -> None:
-    """Follow statements in order; ``env`` maps a name to its declaration, or to None once it cannot be followed."""
-    for item in items:
-        if isinstance(item, c_ast.Decl | c_ast.Typedef | Alias) and item.name:
-            declared[item.name] = item
-        if isinstance(item, c_ast.Decl) and not isinstance(item.type, c_ast.FuncDecl):
-            env[item.name] = item
-        elif isinstance(item, c_ast.Assignment) and item.op == "=" and isinstance(item.lvalue, c_ast.ID):
-            old = env.get(item.lvalue.name)
-            typ = old.type if isinstance(old, c_ast.Decl) else None
-            env[item.lvalue.name] = (
-                c_ast.Decl(item.lvalue.name, [], [], [], [], typ, item.rvalue, None) if typ is not None else item.rvalue
-            )
-        elif (
-            isinstance(item, c_ast.Assignment)
-            and isinstance(item.lvalue, c_ast.StructRef)
-            and isinstance(item.lvalue.name, c_ast.ID)
-        ):
-            env[f"{item.lvalue.name.name}.{item.lvalue.field.name}"] = item.rvalue
-        if isinstance(item, LaunchNode) or _has_launch(item):
-            _find_launches(lowering, e, item, env, declared, sites)
-        if not isinstance(item, c_ast.Decl | c_ast.Assignment):
-            for name in [n for n in env if "." not in n]:
-                if mutates(item, name):
-                    env[name] = None
+@contextmanager
+def names_of(
+    lowering: KernelLowering, function: Entity, env: dict[str, Any], host: dict[str, Value]
+) -> Iterator[Scope]:
+    """The scope at a place of host code: types and constants that ``env`` declares, and ``host``, the template
+    arguments of the function."""
+    with lowering.scoped(namespace=function.namespace) as scope:
+        for name, decl in env.items():
+            if isinstance(decl, Alias | c_ast.Typedef) or (isinstance(decl, c_ast.Decl) and decl.init is not None):
+                scope.names[name] = LazyVal(partial(_meaning, lowering, scope, name, decl))
+        scope.names.update(host)
+        yield scope
 
 
-def _find_launches(
-    lowering: KernelLowering,
-    e: Entity,
-    item: Any,
-    env: dict[str, Any],
-    declared: dict[str, Any],
-    sites: list[LaunchSite],
-) -> None:
-    if isinstance(item, LaunchNode):
-        name = name_parts(item.callee)[1] if isinstance(item.callee, c_ast.ID | QualName) else ""
-        sites.append(LaunchSite(e, item, lowering.place(item), name, dict(env), dict(declared)))
-        return
-    if isinstance(item, c_ast.Compound):
-        _walk_host(lowering, e, item.block_items or [], dict(env), dict(declared), sites)
-        return
-    for c in _children(item):
-        if isinstance(c, c_ast.Compound):
-            _walk_host(lowering, e, c.block_items or [], dict(env), dict(declared), sites)
-        elif _has_launch(c):
-            _find_launches(lowering, e, c, dict(env), dict(declared), sites)
+def _meaning(lowering: KernelLowering, scope: Scope, name: str, decl: Any) -> Value:
+    """The type or constant that ``decl`` declares.
+
+    Raises:
+        KtcError: It is neither.
+    """
+    del scope.names[name]  # its own name means nothing yet where it is declared
+    try:
+        if isinstance(decl, Alias | c_ast.Typedef):
+            value: Value = TypeVal(lowering.resolve(decl.type))
+        else:
+            values = init_args(decl.init)
+            value = lowering.const_value(values[0] if values else decl.init, "a constant")
+            t = lowering.resolve(decl.type) if decl.type is not None else None
+            if isinstance(t, Scalar) and (c := lowering.constant(lowering.convert(value, t).expr)) is not None:
+                value = RVal(c)
+    except KtcError as error:
+        scope.names[name] = LazyVal(partial(_raise, error))
+        raise
+    scope.names[name] = value
+    return value
+
+
+def _raise(error: KtcError) -> Value:
+    raise error
 
 
 def kernel_template_args(
@@ -135,21 +132,20 @@ def kernel_template_args(
     entity: Entity,
     site: LaunchSite,
     given: dict[str, Value],
-    host: Mapping[str, Value] = NOTHING,
+    caller: dict[str, Value] | None = None,
 ) -> tuple[dict[str, Value], dict[str, Value]] | None:
     """(kernel bindings, host bindings) that make ``site`` launch ``entity`` with the ``given`` arguments.
 
-    A kernel argument that is a parameter of the host template binds that parameter: ``kernel<T>`` in
-    ``template <typename T> void f(...)`` with ``T=half`` makes the host's ``T`` half too. ``host`` are parameters of
-    the host template that are known beforehand. Arguments that the launch leaves out are deduced from what it passes.
-    None if the site launches another instance than the given one.
+    ``caller``: template arguments of the host function. Where they are not known, a kernel argument that is a parameter
+    of the host template binds that parameter: ``kernel<T>`` in ``template <typename T> void f(...)`` with ``T=half``
+    makes the host's ``T`` half too. None if the site launches another instance than the given one.
     """
-    host = dict(host)
+    host: dict[str, Value] = dict(caller or {})
     out = dict(given)
     host_params = {p.name for p in site.function.params or ()}
     pairs = list(zip(entity.params or (), site.template_args or []))
     for p, a in pairs:
-        name = _simple_name(a)
+        name = plain_name(a)
         if (
             name is not None
             and name in host_params
@@ -157,28 +153,38 @@ def kernel_template_args(
             and host.setdefault(name, out[p.name]) != out[p.name]
         ):
             return None
-    with lowering.scoped(namespace=site.function.namespace) as scope:
-        scope.names.update(host)
-        for decl in site.env.values():
-            if isinstance(decl, c_ast.Decl) and decl.init is not None:
-                try:
-                    scope.names.setdefault(decl.name, lowering.const_value(init_args(decl.init)[0], "a constant"))
-                except (KtcError, IndexError):
-                    continue
-        for p, a in pairs:
-            try:
-                value = lowering.template_args([a], site.node)[0]
-            except KtcError:
-                continue  # depends on a host template parameter that is not known
-            if out.setdefault(p.name, value) != value:
+    with names_of(lowering, site.function, site.env, host):
+        for p, value in zip_params(entity.params or (), known_args(lowering, site.template_args or [], site.callee)):
+            if value is not None and out.setdefault(p.name, value) != value:
                 return None
-        out = deduced_args(lowering, entity, site.node, site.declared, out) | out
+        types = HostTypes(lowering, site.declared)
+        for parameter, a in zip(params_of(entity.node), site.node.args if site.node is not None else ()):
+            deduced(lowering, parameter, types.of(a), entity.params or (), out)
     return out, host
 
 
-def _simple_name(a: Any) -> str | None:
-    if isinstance(a, c_ast.ID):
-        return a.name
-    if isinstance(a, c_ast.Typename) and isinstance(a.type, c_ast.TypeDecl) and isinstance(a.type.type, NamedType):
-        return a.type.type.name.text
-    return None
+def known_args(lowering: KernelLowering, args: list, node: Any) -> list[Value | None]:
+    """Template arguments as values; None for one that depends on a host template parameter that is not known. After
+    a pack that is not known nothing is."""
+    out: list[Value | None] = []
+    for a in args:
+        try:
+            out += lowering.template_args([a], node)
+        except (KtcError, IndexError):
+            if isinstance(a, PackExpansion):
+                break
+            out.append(None)
+    return out
+
+
+def zip_params(
+    params: Sequence[TemplateParam], values: list[Value | None]
+) -> Iterator[tuple[TemplateParam, Value | None]]:
+    """Parameters with their arguments; a pack takes the rest, when all of it is known."""
+    for i, p in enumerate(params):
+        if p.pack:
+            rest = tuple(v for v in values[i:] if v is not None)
+            yield p, PackVal(rest) if len(rest) == len(values[i:]) and (rest or len(values) == i) else None
+            return
+        if i < len(values):
+            yield p, values[i]

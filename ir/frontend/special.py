@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..nodes import Call, Const, Eval, Expr, Str, Var
+from ..nodes import Call, Const, Eval, Expr, Str, Var, i32
 from ..types import F32, F64, I32, U32, U64, Scalar
 from . import constants
 from .block_copy import BlockCopies
@@ -85,8 +85,8 @@ class SpecialCalls(BlockCopies):
         x = self.convert(v, t or own).expr
         x = x if isinstance(x, Const | Var) else self.temp(x, "angle")
         for arg, fn in zip(raw[1:], functions):
-            p = self.eval(arg)
-            place = self.deref(p, None, node) if isinstance(p, PtrVal) else self.view(p, None, node)  # type: ignore[arg-type]
+            p = self.load(self.eval(arg), node)
+            place = self.deref(p, None, node) if isinstance(p, PtrVal) else self.subscript(p, i32(0), node)
             self.store(place, RVal(Call(fn, (x,), x.type)), node)
         return NO_VALUE
 

@@ -65,6 +65,17 @@ def telling(root: Any) -> list[Any]:
     return found
 
 
+def descendants(node: Any) -> list[Any]:
+    """``node`` and all below it, in no particular order."""
+    found = []
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        found.append(n)
+        stack += children(n)
+    return found
+
+
 def contains(node: Any, kinds: tuple[type, ...], stop: tuple[type, ...] = ()) -> bool:
     """Whether a node of ``kinds`` is at or below ``node``, not looking inside ``stop``."""
     stack = [node]

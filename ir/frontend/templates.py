@@ -148,6 +148,16 @@ def plain_name(a: Any) -> str | None:
     return a.name if isinstance(a, c_ast.ID) else None
 
 
+def points_to_any(parameter: Any, params: dict[str, TemplateParam]) -> bool:
+    """Whether a parameter is declared ``T*`` with one of ``params``, whose argument may be a const type."""
+    node = parameter.type
+    return (
+        isinstance(node, c_ast.PtrDecl)
+        and not isinstance(node, RefDecl)
+        and (plain_name(c_ast.Typename(None, [], None, node.type)) in params)
+    )
+
+
 def unconstrained(parameters: Sequence[Any], params: Sequence[TemplateParam]) -> int:
     """How many of a function's parameters take any type at all: of two templates, the one with fewer is meant."""
     names = {p.name for p in params if p.kind == "type"}

@@ -40,6 +40,7 @@ class Worker:
         self.at: FileResult | None = None
         self.kernel: Record | None = None
         self.deaths = 0
+        self.known: list[tuple[str, str, int]] = []
         self._start()
 
     def _start(self) -> None:
@@ -57,15 +58,16 @@ class Worker:
             self.process.stdin.write(json.dumps(data).encode() + b"\n")
             self.process.stdin.flush()
 
-    def give(self, path: str) -> None:
-        self.at, self.deaths = FileResult(path), 0
+    def give(self, path: str, known: list[tuple[str, str, int]]) -> None:
+        """Start on a file, but for the kernels that are ``known``: (name, file, line)."""
+        self.at, self.deaths, self.known = FileResult(path), 0, known
         self._task()
 
     def _task(self) -> None:
         assert self.at is not None
         self.kernel = None
         self.heard = monotonic()
-        self._send({"path": self.at.path, "start": len(self.at.records)})
+        self._send({"path": self.at.path, "start": len(self.at.records), "known": self.known})
 
     def events(self) -> bool:
         """Take what the process wrote; True when the file is done."""
@@ -120,14 +122,26 @@ class Worker:
 
 
 def run_files(paths: list[str], options: SurveyOptions, jobs: int, done: OnDone) -> list[FileResult]:
-    """The result of every file, in the order of ``paths``."""
+    """The result of every file, in the order of ``paths``. A kernel of a header that one source got all the way is not
+    tried again in a later source that includes it: the first of equal records counts, however many workers there are.
+    """
+    place = {path: i for i, path in enumerate(paths)}
+    whole: list[tuple[int, tuple[str, str, int]]] = []
+
+    def known(path: str) -> list[tuple[str, str, int]]:
+        return [k for i, k in whole if i < place[path]]
+
+    def give(w: Worker) -> None:
+        path = waiting.pop()
+        w.give(path, known(path))
+
     results: dict[str, FileResult] = {}
     waiting = list(reversed(paths))
     workers = [Worker(options) for _ in range(min(jobs, len(paths)))]
     selector = selectors.DefaultSelector()
     try:
         for w in workers:
-            w.give(waiting.pop())
+            give(w)
         while len(results) < len(paths):
             selector.close()
             selector = selectors.DefaultSelector()
@@ -141,12 +155,19 @@ def run_files(paths: list[str], options: SurveyOptions, jobs: int, done: OnDone)
                     finished = w.died("E-TIMEOUT", "no progress: stopped by the watchdog")
                 if finished and w.at is not None:
                     results[w.at.path] = w.at
+                    i = place[w.at.path]
+                    whole += [(i, (k["kernel"], k["file"], k["line"])) for k in w.at.records if _nothing_left(k)]
                     done(len(results), len(paths))
                     w.at = None
                     if waiting:
-                        w.give(waiting.pop())
+                        give(w)
     finally:
         selector.close()
         for w in workers:
             w.stop()
     return [results[p] for p in paths]
+
+
+def _nothing_left(k: Record) -> bool:
+    """Whether no other reading of a kernel could be better: all the way in every language, with nothing assumed."""
+    return bool(k["backends"]) and not k["assumed"] and all("refusal" not in o for o in k["backends"].values())

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.frontend.api import Unit, deep_recursion, load_entity, parse_unit
-from ktc.ir.frontend.instances import guesses, instances
+from ktc.ir.frontend.guesses import guesses
+from ktc.ir.frontend.instances import instances
 from ktc.ir.frontend.program import Entity
 from ktc.ir.frontend.sites import launch_sites
 from ktc.ir.frontend.source import read_source
@@ -43,15 +44,18 @@ class UnitSurvey:
         self._assumptions = Assumptions(path, builds)
         self._parsed: dict[tuple[tuple[str, str], ...], Parsed | KtcError] = {}
 
-    def records(self, start: int, begin: Callable[[Found], None]) -> Iterator[Record]:
-        """A record for each kernel from the ``start``-th on; ``begin`` hears of it before the work on it starts."""
+    def records(
+        self, start: int, begin: Callable[[Found], None], known: frozenset[Found] = frozenset()
+    ) -> Iterator[Record]:
+        """A record for each kernel that is not ``known``, from the ``start``-th on; ``begin`` hears of it before the
+        work on it starts."""
         try:
             found, error = self._kernels(), None
         except KtcError as e:
             found, error = self._raw_kernels(), e
             if not found:
                 raise
-        for kernel in found[start:]:
+        for kernel in [k for k in found if k not in known][start:]:
             begin(kernel)
             record: Record = {"kernel": kernel.name, "file": kernel.file, "line": kernel.line, "unit": self.path}
             record |= {"parsed": False, "lowered": False, "template": {}, "assumed": {}, "backends": {}}

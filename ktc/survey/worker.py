@@ -32,11 +32,14 @@ def main() -> None:
     builds = Builds(tree)
     for line in sys.stdin:
         task = json.loads(line)
-        _one(task["path"], task["start"], tree, options, builds, send)
+        known = frozenset(Found(*k) for k in task["known"])
+        _one(task["path"], task["start"], known, tree, options, builds, send)
         send({"event": "done"})
 
 
-def _one(path: str, start: int, tree: Tree, options: SurveyOptions, builds: Builds, send: Any) -> None:
+def _one(
+    path: str, start: int, known: frozenset[Found], tree: Tree, options: SurveyOptions, builds: Builds, send: Any
+) -> None:
     from .unit import UnitSurvey, refusals_into
 
     def begin(k: Found) -> None:
@@ -44,7 +47,7 @@ def _one(path: str, start: int, tree: Tree, options: SurveyOptions, builds: Buil
 
     trouble: dict[str, Any] = {}
     with refusals_into(trouble, "refusal", 20 * options.timeout_s):
-        for record in UnitSurvey(path, tree, options, builds).records(start, begin):
+        for record in UnitSurvey(path, tree, options, builds).records(start, begin, known):
             send({"event": "kernel", "record": record})
     if trouble:
         send({"event": "trouble", "refusal": trouble["refusal"]})

@@ -24,6 +24,40 @@ struct Max { template <typename T> __device__ T operator()(T a, T b) const { ret
 struct Min { template <typename T> __device__ T operator()(T a, T b) const { return b < a ? b : a; } };
 struct Equality { template <typename T> __device__ bool operator()(T a, T b) const { return a == b; } };
 struct Inequality { template <typename T> __device__ bool operator()(T a, T b) const { return a != b; } };
+
+// ---- bits of keys that sort as unsigned numbers
+template <typename U> struct __unsigned_traits {
+  using UnsignedBits = U;
+  static __device__ U TwiddleIn(U key) { return key; }
+  static __device__ U TwiddleOut(U key) { return key; }
+};
+template <typename U> struct __signed_traits {
+  using UnsignedBits = U;
+  static constexpr U HIGH_BIT = (U)((U)1 << (sizeof(U) * 8 - 1));
+  static __device__ U TwiddleIn(U key) { return key ^ HIGH_BIT; }
+  static __device__ U TwiddleOut(U key) { return key ^ HIGH_BIT; }
+};
+template <typename U> struct __float_traits {
+  using UnsignedBits = U;
+  static constexpr U HIGH_BIT = (U)((U)1 << (sizeof(U) * 8 - 1));
+  static __device__ U TwiddleIn(U key) { return key ^ ((key & HIGH_BIT) != 0 ? (U)~(U)0 : HIGH_BIT); }
+  static __device__ U TwiddleOut(U key) { return key ^ ((key & HIGH_BIT) != 0 ? HIGH_BIT : (U)~(U)0); }
+};
+template <typename T> struct Traits;
+template <> struct Traits<unsigned char> : __unsigned_traits<unsigned char> {};
+template <> struct Traits<unsigned short> : __unsigned_traits<unsigned short> {};
+template <> struct Traits<unsigned int> : __unsigned_traits<unsigned int> {};
+template <> struct Traits<unsigned long long> : __unsigned_traits<unsigned long long> {};
+template <> struct Traits<signed char> : __signed_traits<unsigned char> {};
+template <> struct Traits<short> : __signed_traits<unsigned short> {};
+template <> struct Traits<int> : __signed_traits<unsigned int> {};
+template <> struct Traits<long long> : __signed_traits<unsigned long long> {};
+template <> struct Traits<__half> : __float_traits<unsigned short> {};
+template <> struct Traits<__nv_bfloat16> : __float_traits<unsigned short> {};
+template <> struct Traits<float> : __float_traits<unsigned int> {};
+template <> struct Traits<double> : __float_traits<unsigned long long> {};
+template <typename T> using NumericTraits = Traits<T>;
+
 template <typename K, typename V> struct KeyValuePair {
   using Key = K;
   using Value = V;

@@ -11,6 +11,22 @@ enum memory_order {
 };
 template <unsigned long long Alignment> using aligned_size_t = unsigned long long;
 
+template <typename T = void> struct maximum { template <typename X> __device__ X operator()(X a, X b) const { return a < b ? b : a; } };
+template <typename T = void> struct minimum { template <typename X> __device__ X operator()(X a, X b) const { return b < a ? b : a; } };
+
+// Division by a number that is known when the kernel starts; the host's class keeps the divisor first.
+template <typename T, bool NeverOne = false> struct fast_mod_div {
+  T __divisor;
+  unsigned int __multiplier;
+  unsigned int __add;
+  int __shift;
+  fast_mod_div() = default;
+  __device__ explicit fast_mod_div(T divisor) : __divisor(divisor), __multiplier(0u), __add(0u), __shift(0) {}
+  __device__ operator T() const { return __divisor; }
+};
+template <typename N, typename T, bool NeverOne> __device__ T operator/(N n, fast_mod_div<T, NeverOne> d) { return (T)n / d.__divisor; }
+template <typename N, typename T, bool NeverOne> __device__ T operator%(N n, fast_mod_div<T, NeverOne> d) { return (T)n % d.__divisor; }
+
 // ---- barriers
 struct __arrival { unsigned int phase; };
 template <thread_scope Scope> struct barrier {

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ktc.survey import SurveyOptions, survey
+from ktc.survey.pool import run_files
 from ktc.survey.scan import kernels_in
 from ktc.survey.tree import Tree
 
@@ -67,6 +68,19 @@ def test_kernels_of_headers_count_once_and_at_their_best(tmp_path: Path) -> None
     k = kernel(result, "k")
     assert (k["template"], k["assumed"], k["unit"]) == ({"N": "4"}, {}, "src/one.cu")
     assert kernel(result, "scale")["parsed"]
+
+
+def test_a_kernel_that_one_source_got_all_the_way_is_not_tried_again(tmp_path: Path) -> None:
+    header = "template <int N> __global__ void k(int *p) { p[threadIdx.x] = N + WIDTH; }\n" + SCALE
+    include = '#include "k.cuh"\n'
+    put(
+        tmp_path,
+        {"k.cuh": header, "a.cu": include, "b.cu": "#define WIDTH 3\n" + include + SCALE.replace("scale", "own")},
+    )
+    files = [str(tmp_path / name) for name in ("a.cu", "b.cu")]
+    one, two = run_files(files, SurveyOptions(str(tmp_path)), 1, lambda n, total: None)
+    assert [k["kernel"] for k in one.records] == ["k", "scale"]
+    assert [k["kernel"] for k in two.records] == ["k", "own"]  # a.cu assumed something for k
 
 
 def test_a_missing_macro_is_assumed_and_said(tmp_path: Path) -> None:
