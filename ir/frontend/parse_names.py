@@ -248,6 +248,8 @@ class NameParser(TokenParser):
         if tok is None:
             return False
         kind = tok.type
+        if kind == "TYPENAME":
+            return not self._constructs_dependent()
         if kind in DECL_WORDS:
             return not (kind in BASIC_TYPES and self._peek_type(2) in ("LPAREN", "LBRACE") and self._paren_is_cast())
         if kind == "ATTRIBUTE_BEGIN":
@@ -285,6 +287,18 @@ class NameParser(TokenParser):
                     return False
                 self._advance()
             return self._peek_type() in ("ID", "TYPEID")
+        except KtcError:
+            return False
+        finally:
+            self._reset(mark)
+
+    def _constructs_dependent(self) -> bool:
+        """At ``typename T::Inner(...)`` of a statement: an object that is made and used, as in ``.run()`` behind it."""
+        mark = self._mark()
+        try:
+            self._advance()
+            self._parse_qual_name()
+            return self._peek_type() in ("LPAREN", "LBRACE") and self._paren_is_cast()
         except KtcError:
             return False
         finally:

@@ -14,6 +14,9 @@ from .parse_stmts import StmtParser
 class RecordParser(StmtParser):
     """Records and enums. ``_record`` is the stack of class names being parsed."""
 
+    _class_types: dict[str, dict[str, bool]]
+    """The names of types that each class knows: its derived classes know them too."""
+
     _packing = 0
     """Depth of ``#pragma pack``: records inside may have misaligned members."""
 
@@ -66,11 +69,15 @@ class RecordParser(StmtParser):
             )
         self._advance()
         self._push_scope()
+        scope = self._scope_stack[-1]
+        for base in bases:
+            scope.update(self._class_types.get(base.name.parts[-1].name, {}))
         self._record.append(name)
         items: list = []
         while self._peek_type() not in ("RBRACE", None):
             items.extend(self._parse_member())
         self._record.pop()
+        self._class_types[name] = {known: True for known, is_type in scope.items() if is_type}
         self._pop_scope()
         self._expect("RBRACE")
         self._skip_attributes(align)

@@ -41,6 +41,7 @@ class CudaParser(FunctionParser):
             for namespace, types in library.types.items():
                 self._library_types[namespace] = self._library_types.get(namespace, frozenset()) | types
         self._member_types: set[str] = set()
+        self._class_types: dict[str, dict[str, bool]] = {}
         self._specialised: dict[str, list] = {}
         self._no_template_args: set[int] = set()
         self._taken_apart: dict[int, Any] = {}

@@ -125,25 +125,43 @@ class RecordTypes(Memory):
 
         class _Bound:
             def __enter__(self):
+                inherited = outer.inherited_names(entity, bound)
                 scope = ctx.__enter__()
+                hidden = {item.name for item in entity.node.items if isinstance(item, c_ast.Decl)}
+                scope.names.update({name: v for name, v in inherited.items() if name not in hidden})
                 scope.names.update(bound)
                 scope.names.setdefault(t.name, TypeVal(t))
-                scope.names.update(member_classes(t, entity, bound))
-                for item in entity.node.items:
-                    if isinstance(item, Alias | c_ast.Typedef):
-                        scope.names[item.name] = LazyVal(partial(outer.member_alias, t, entity, bound, item))
-                    elif isinstance(item, c_ast.Enum):
-                        for position, e in enumerate(item.values or []):
-                            member = partial(outer.member_enumerator, t, entity, bound, item, position)
-                            scope.names[e.name] = LazyVal(member)
-                    elif isinstance(item, c_ast.Decl) and "static" in (item.storage or []):
-                        scope.names[item.name] = LazyVal(partial(outer.static_member, t, item.name, None))
+                scope.names.update(outer.member_names(t, entity, bound))
                 return scope
 
             def __exit__(self, *exc):
                 return ctx.__exit__(*exc)
 
         return _Bound()
+
+    def member_names(self, t: RecordType, entity: Entity, bound: dict[str, Value]) -> dict[str, Value]:
+        """The types, enumerators and static constants that the class ``entity`` declares, by name."""
+        names: dict[str, Value] = dict(member_classes(t, entity, bound))
+        for item in entity.node.items:
+            if isinstance(item, Alias | c_ast.Typedef):
+                names[item.name] = LazyVal(partial(self.member_alias, t, entity, bound, item))
+            elif isinstance(item, c_ast.Enum):
+                for position, e in enumerate(item.values or []):
+                    names[e.name] = LazyVal(partial(self.member_enumerator, t, entity, bound, item, position))
+            elif isinstance(item, c_ast.Decl) and "static" in (item.storage or []):
+                names[item.name] = LazyVal(partial(self.static_member, t, item.name, None))
+        return names
+
+    def inherited_names(self, entity: Entity, bound: dict[str, Value]) -> dict[str, Value]:
+        """:meth:`member_names` of the base classes of ``entity``, those of the nearest first."""
+        names: dict[str, Value] = {}
+        for base in entity.node.bases:
+            with self.scoped(namespace=(*entity.namespace, entity.name), root=self.global_scope()) as scope:
+                scope.names.update(bound)
+                t = self.resolve(base)
+            if isinstance(t, RecordType):
+                names.update({**self.inherited_names(*t.decl), **self.member_names(t, *t.decl)})
+        return names
 
     def record_size(self, t: RecordType, node: Any) -> int:
         return self.layout(t, node)[0]

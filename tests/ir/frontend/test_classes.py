@@ -132,3 +132,44 @@ def test_a_class_that_does_not_parse_costs_nothing_behind_it(execute):
         o[1] = p.twice(); o[2] = p.nan(1.0f); o[3] = nanf(""); }"""
     got = execute(text, {"o": np.zeros(4, np.float32)})["o"]
     assert got[:2].tolist() == [4.0, 6.0] and np.isnan(got[2:]).all()
+
+
+INHERITED = """\
+struct Base {
+  using index_t = unsigned short;
+  enum { Ways = 3 };
+  static constexpr int Scale = 5, Depth = 1;
+  struct Pair { int a, b; };
+  index_t stride;
+};
+struct Derived : public Base {
+  int Depth;
+  index_t more;
+  Pair pair;
+  __device__ index_t sum() const { return (index_t)(stride + more * Scale + Ways + Depth); }
+};
+template <typename T> struct Holder { using value = T; value held; };
+template <typename T> struct Twice : Holder<T> { using typename Holder<T>::value; value more; };
+struct Reader {
+  int* from;
+  __device__ Reader(int* p) : from(p) {}
+  __device__ void into(int* y) { y[0] = from[0]; }
+};
+struct Traits { using R = Reader; };
+template <typename T> __global__ void k(int* y, int* s, int depth) {
+  Derived d;
+  d.stride = 65000; d.more = 200; d.Depth = depth; d.pair.a = 4; d.pair.b = 6;
+  Twice<float> t;
+  t.held = 1.5f; t.more = 2.25f;
+  y[0] = d.sum();
+  y[1] = d.pair.a * d.pair.b + (int)(4 * (t.held + t.more));
+  typename T::R(s).into(y + 2);
+  typename T::R{s + 1}.into(y + 3);
+}
+void host(int* y, int* s, int depth) { k<Traits><<<1, 1>>>(y, s, depth); }
+"""
+
+
+def test_what_base_classes_name_is_known_in_their_derived_classes(execute) -> None:
+    got = execute(INHERITED, {"y": np.zeros(4, np.int32), "s": np.array([8, 9], np.int32), "depth": 70})
+    assert got["y"].tolist() == [(65000 + 200 * 5 + 3 + 70) % 65536, 24 + 15, 8, 9]
