@@ -8,7 +8,8 @@
 * the identity of a maximum that a later maximum covers (:mod:`.absorbed`);
 * a barrier between whose neighbours no two accesses conflict (:mod:`.barriers`);
 * what differs is read nowhere, or lies beyond all subscripts (:mod:`.masked`);
-* one thread does what another did, or does it twice to no effect (:mod:`.single`).
+* one thread does what another did, or does it twice to no effect (:mod:`.single`);
+* maxima over the same elements, visited otherwise (:mod:`.visits`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from .effects import Quiet, fewer_threads, no_effect, other_iterations
 from .masked import masked, smaller_array
 from .single import other_thread, stored_twice
 from .symbolic import same_effect
+from .visits import same_visits
 
 MASKED = "z3: what is given values where the guard does not hold is read under that guard alone"
 
@@ -132,6 +134,9 @@ class _Search:
             if covered:
                 return covered
         if isinstance(s, For) and isinstance(t, For):
+            visited = same_visits(s, t, self.candidate)
+            if visited:
+                return visited
             if names == ["step"] and context.at_most_once(s) and context.at_most_once(replace(t, var=s.var)):
                 return "z3: the loop runs at most once"
             if names in (["step"], ["init"], ["cond"]):

@@ -2,7 +2,8 @@
 
 A term is a number that stands for a node in one table. Building a node applies identities that hold for every value:
 integer arithmetic on known operands, maxima as sets, ``c ? a : a``, conversions that change nothing, the sign in front
-of a product. Sums become multisets where the program may reassociate (``loose``); otherwise only ``a + b = b + a``.
+of a product. Sums become multisets without zeros where the program may reassociate (``loose``; the sign of a zero is no
+part of what is compared there); otherwise only ``a + b = b + a``.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class Terms:
                 total[n[1]] -= 1
             else:
                 total[t] += 1
-        items = tuple(sorted((t, k) for t, k in total.items() if k))
+        items = tuple(sorted((t, k) for t, k in total.items() if k and self.number(t) != 0.0)) or (
+            (self._zero(kind), 1),
+        )
         if len(items) == 1 and items[0][1] == 1:
             return items[0][0]
         if items and items[0][1] < 0:

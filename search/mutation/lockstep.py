@@ -1,0 +1,245 @@
+"""A body for all threads of one block in lockstep, on symbols: what it leaves in variables, arrays and memory.
+
+What a body finds is opaque. A statement that cannot be followed (a loop whose end is not known, an atomic) is an
+unknown function of all that it reads: the same statement on the same terms leaves the same terms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Barrier,
+    Body,
+    Break,
+    Continue,
+    Decl,
+    For,
+    If,
+    Load,
+    Return,
+    Stmt,
+    Store,
+    Sym,
+    While,
+)  # fmt: skip
+from ktc.ir.types import Array, Ptr, Scalar, Vec
+from ktc.ir.walk import assigned, declared, used_in, walk
+
+from .symbolic_values import Active, Lost, Threads, Values
+from .terms import Term, Terms
+
+ROUNDS = 80
+MOST_WORK = 200_000
+"""Statements times threads; beyond, there is no proof."""
+
+PLAIN = (Decl, Alloc, Assign, Store, If, For, While, Break, Continue)
+"""Statements that do no more than change variables and memory."""
+
+
+@dataclass
+class Memory:
+    """An array or buffer: known cells on top of an opaque base."""
+
+    base: Term
+    cells: dict[tuple[Term, ...], Term] = field(default_factory=dict)
+
+
+class Run(Values):
+    """One run: ``env`` holds the variables of each thread, ``trace`` what others see in order."""
+
+    def __init__(self, terms: Terms, kernel: Kernel, known: dict[Sym, str], threads: Threads) -> None:
+        super().__init__(terms, kernel, threads)
+        self.formats = known
+        self.env: list[dict[Sym, Term]] = [{} for _ in range(threads.count)]
+        self.memory: dict[tuple[Sym, int], Memory] = {}
+        self.uniform = {p.sym for p in kernel.params}
+        self.trace: list[Any] = []
+        self.work = 0
+
+    # ------------------------------------------------------------------------------------------------- statements
+
+    def body(self, body: Body, act: Active) -> Active:
+        for s in body:
+            if not act:
+                break
+            self.work += len(act)
+            if self.work > MOST_WORK:
+                raise Lost
+            before = [dict(e) for e in self.env], dict(self.memory), list(self.trace)
+            try:
+                act = self.statement(s, act)
+            except Lost:
+                if any(isinstance(x, Return) for x in walk((s,))):
+                    raise
+                self.env, self.memory, self.trace = before
+                self._unknown(s, act)
+        return act
+
+    def statement(self, s: Stmt, act: Active) -> Active:
+        t = self.t
+        if isinstance(s, Decl) and not isinstance(s.sym.type, Array | Vec):
+            for k in act:
+                self.env[k][s.sym] = self.of(s.init, k, act) if s.init is not None else t.make("undefined", s.sym)
+        elif isinstance(s, Alloc) or (isinstance(s, Decl) and isinstance(s.sym.type, Array)):
+            self._allocate(s.sym)
+        elif isinstance(s, Assign) and isinstance(s.sym.type, Scalar):
+            new = {k: self.of(s.value, k, act) for k in act}
+            for k, v in new.items():
+                self.env[k][s.sym] = t.choose(act[k], v, self.var(s.sym, k))
+        elif isinstance(s, Store):
+            self._store(s, act)
+        elif isinstance(s, Barrier):
+            self.trace.append(("barrier", s.scope, tuple(act.items())))
+        elif isinstance(s, If):
+            return self._if(s, act)
+        elif isinstance(s, For):
+            self._for(s, act)
+        else:
+            raise Lost
+        return act
+
+    def _if(self, s: If, act: Active) -> Active:
+        conds = {k: self.of(s.cond, k, act) for k in act}
+        yes = self._narrowed(act, conds)
+        no = self._narrowed(act, {k: self.t.predicate("!", c) for k, c in conds.items()})
+        if len(s.then) == 1 and isinstance(s.then[0], Return) and not s.orelse:
+            return no
+        if any(isinstance(x, Return) for x in walk((s,))):
+            raise Lost
+        for body, lanes in ((s.then, yes), (s.orelse, no)):
+            self.body(body, lanes)
+        return act
+
+    def _narrowed(self, act: Active, conds: dict[int, Term]) -> Active:
+        out = {}
+        for k, c in conds.items():
+            both = self.t.choose(act[k], c, self.t.const(False, "bool"))
+            if self.t.node(both)[:2] != ("const", "False"):
+                out[k] = both
+        return out
+
+    def _for(self, s: For, act: Active) -> None:
+        for k in act:
+            self.env[k][s.var] = self.of(s.init, k, act)
+        live = dict(act)
+        for _ in range(ROUNDS):
+            going = {}
+            for k, pred in live.items():
+                n = self.t.node(self.of(s.cond, k, live))
+                if n[0] != "const":
+                    raise Lost
+                if n[1] == "True":
+                    going[k] = pred
+            live = going
+            if not live:
+                return
+            if any(not isinstance(x, Decl | Assign | Store | If | For | Barrier | Alloc) for x in walk(s.body)):
+                raise Lost
+            self.body(s.body, live)
+            for k in live:
+                self.env[k][s.var] = self.of(s.step, k, live)
+        raise Lost
+
+    def _unknown(self, s: Stmt, act: Active) -> None:
+        """``s`` as a function of everything it reads."""
+        new = {s.sym} if isinstance(s, Decl) else set()
+        inside = {*declared((s,)), *(x.var for x in walk((s,)) if isinstance(x, For))} - new
+        reads = sorted((used_in((s,)) | assigned((s,))) - inside, key=lambda x: x.id)
+        inputs: list[Any] = [tuple(act.items())]
+        for sym in reads:
+            if isinstance(sym.type, Scalar | Vec):
+                inputs.append((sym, tuple(self.var(sym, k) for k in act)))
+            else:
+                inputs.append((sym, self._memory_state(sym)))
+        what = self.t.make("effect", s, tuple(inputs))
+        if not all(isinstance(x, PLAIN) for x in walk((s,))):
+            self.trace.append(("effect", what))
+        for sym in (assigned((s,)) | new) - inside:
+            if isinstance(sym.type, Scalar | Vec):
+                for k in act:
+                    self.env[k][sym] = self.t.opaque(self.formats.get(sym, ""), "after", what, sym, k)
+            else:
+                for row in range(self._rows(sym)):
+                    self.memory[sym, row] = Memory(self.t.make("memory after", what, sym, row))
+
+    # ----------------------------------------------------------------------------------------------------- memory
+
+    def _rows(self, sym: Sym) -> int:
+        private = isinstance(sym.type, Vec) or (isinstance(sym.type, Array) and sym.type.space != "shared")
+        return self.threads.count if private else 1
+
+    def _at(self, sym: Sym, k: int) -> tuple[tuple[Sym, int], Memory]:
+        key = (sym, k if self._rows(sym) > 1 else 0)
+        if key not in self.memory:
+            self.memory[key] = Memory(self.t.make("memory", *key))
+        return key, self.memory[key]
+
+    def _allocate(self, sym: Sym) -> None:
+        for row in range(self._rows(sym)):
+            self.memory[sym, row] = Memory(self.t.make("undefined", sym))
+
+    def _memory_state(self, sym: Sym) -> tuple:
+        rows = [self._at(sym, row)[1] for row in range(self._rows(sym))]
+        return tuple((m.base, tuple(sorted(m.cells.items()))) for m in rows)
+
+    def load(self, e: Load, k: int, act: Active) -> Term:
+        if e.width != 1 or isinstance(e.buffer.type, Vec):
+            raise Lost
+        index = tuple(self.of(i, k, act) for i in e.index)
+        _, m = self._at(e.buffer, k)
+        if index in m.cells:
+            return m.cells[index]
+        if m.cells and not self._apart(index, m):
+            raise Lost
+        return self.t.opaque(self.formats.get(e.buffer, ""), "load", m.base, index)
+
+    def _apart(self, index: tuple[Term, ...], m: Memory) -> bool:
+        """Whether ``index`` is no cell that is known: all are numbers."""
+        return all(self.t.node(i)[0] == "const" for i in (*index, *(i for cell in m.cells for i in cell)))
+
+    def _store(self, s: Store, act: Active) -> None:
+        if s.width != 1 or isinstance(s.buffer.type, Vec):
+            raise Lost
+        writes = {k: (tuple(self.of(i, k, act) for i in s.index), self.of(s.value, k, act)) for k in act}
+        if isinstance(s.buffer.type, Ptr):
+            key, m = self._at(s.buffer, 0)
+            done = self.t.make("stored", m.base, tuple(sorted({(act[k], *w) for k, w in writes.items()})))
+            self.memory[key] = Memory(done)
+            return
+        fresh: dict[tuple[Sym, int], Memory] = {}
+        for k, (index, value) in writes.items():
+            key, m = self._at(s.buffer, k)
+            if m.cells and index not in m.cells and not self._apart(index, m):
+                raise Lost
+            new = fresh.setdefault(key, Memory(m.base, dict(m.cells)))
+            old = new.cells.get(index)
+            if old is None:
+                old = self.t.opaque(self.formats.get(s.buffer, ""), "load", m.base, index)
+            new.cells[index] = self.t.choose(act[k], value, old)
+        self.memory.update(fresh)
+
+    def var(self, sym: Sym, k: int) -> Term:
+        found = self.env[k].get(sym)
+        if found is not None:
+            return found
+        return self.t.opaque(self.formats.get(sym, ""), "given", sym, None if sym in self.uniform else k)
+
+    def summary(self, outer: set[Sym]) -> Any:
+        """What the body leaves behind."""
+        variables = [
+            tuple(self.var(s, k) for k in range(self.threads.count))
+            for s in sorted(outer, key=lambda s: s.id)
+            if isinstance(s.type, Scalar)
+        ]
+        memory = [
+            (s, self._memory_state(s)) for s in sorted(outer, key=lambda s: s.id) if not isinstance(s.type, Scalar)
+        ]
+        return variables, memory, self.trace
+
+
+__all__ = ["Run"]

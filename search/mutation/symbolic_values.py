@@ -1,0 +1,192 @@
+"""Expressions of one thread as terms: what is known is computed, the rest is a term over opaque values.
+
+Lanes exchange values as the CUDA C++ guide says (:func:`source_lane`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from ktc.ir.fold import INT_FUNCS, INT_OPS, evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    HwIndex,
+    Knob,
+    Load,
+    Select,
+    Sym,
+    Unary,
+    Var,
+    WarpOp,
+)  # fmt: skip
+from ktc.ir.types import Scalar
+
+from .terms import PREDICATES, Term, Terms
+
+WARP = 32
+
+
+class Lost(Exception):
+    """This cannot be followed on symbols."""
+
+
+Active = dict[int, Term]
+"""Threads that are here, each with the condition under which it is."""
+
+
+@dataclass(frozen=True)
+class Threads:
+    """How many threads run together; ``extents`` of their block, None for any one thread."""
+
+    count: int
+    extents: tuple[int, int, int] | None
+
+
+class Values(ABC):
+    """Values of expressions, thread by thread; variables and memory are a subclass's."""
+
+    def __init__(self, terms: Terms, kernel: Kernel, threads: Threads) -> None:
+        self.t, self.kernel, self.threads = terms, kernel, threads
+
+    @abstractmethod
+    def var(self, sym: Sym, k: int) -> Term: ...
+
+    @abstractmethod
+    def load(self, e: Load, k: int, act: Active) -> Term: ...
+
+    def of(self, e: Expr, k: int, act: Active) -> Term:
+        t = self.t
+        if isinstance(e, Const):
+            return t.const(float(e.value) if e.ty.is_float else e.value, _kind(e.ty))
+        if isinstance(e, Knob):
+            return t.const(self.kernel.knob_values[e.name], "int")
+        if isinstance(e, Var):
+            return t.given(self.var(e.sym, k), act[k])
+        if isinstance(e, HwIndex):
+            return self._index(e, k)
+        if isinstance(e, Load):
+            return self.load(e, k, act)
+        if isinstance(e, Binary):
+            return self._binary(e, k, act)
+        if isinstance(e, Cast) and isinstance(e.to, Scalar) and isinstance(e.x.type, Scalar) and e.style != "bit":
+            return self._cast(self.of(e.x, k, act), e.x.type, e.to)
+        if isinstance(e, Select):
+            return t.choose(*(self.of(x, k, act) for x in (e.cond, e.a, e.b)))
+        if isinstance(e, Unary):
+            x = self.of(e.x, k, act)
+            return t.predicate("!", x) if e.op == "!" else t.negate(x) if e.op == "-" and _float(e) else self._int(e, x)
+        if isinstance(e, Call) and e.effects == "pure":
+            return self._call(e, [self.of(a, k, act) for a in e.args])
+        if isinstance(e, WarpOp) and e.kind.startswith("shfl"):
+            return self._shuffle(e, k, act)
+        raise Lost
+
+    def _index(self, e: HwIndex, k: int) -> Term:
+        extents = self.threads.extents
+        if extents is not None and e.level in ("thread", "block_dim"):
+            axis = "xyz".index(e.axis)
+            stride = (1, extents[0], extents[0] * extents[1])[axis]
+            return self.t.const(k // stride % extents[axis] if e.level == "thread" else extents[axis], "int")
+        launch = self.kernel.launch
+        if launch is not None and e.level in ("grid_dim", "block"):
+            blocks = evaluate(launch.grid["xyz".index(e.axis)], self.kernel.knob_values)
+            if blocks is not None and (e.level == "grid_dim" or blocks == 1):
+                return self.t.const(int(blocks) if e.level == "grid_dim" else 0, "int")
+        return self.t.make("hardware", e.level, e.axis)
+
+    def _binary(self, e: Binary, k: int, act: Active) -> Term:
+        a, b = self.of(e.a, k, act), self.of(e.b, k, act)
+        if e.op in ("&&", "||"):
+            other = self.t.const(e.op == "||", "bool")
+            return self.t.choose(a, b, other) if e.op == "&&" else self.t.choose(a, other, b)
+        if _float(e.a) and e.op in ("+", "-", "*"):
+            kind = e.a.type.name  # type: ignore[attr-defined]
+            return {"+": self.t.add, "-": self.t.subtract, "*": self.t.multiply}[e.op](a, b, kind)
+        if not _float(e.a):
+            x, y = self._known(a), self._known(b)
+            if x is not None and y is not None and e.op in INT_OPS and not (e.op in "/%" and y == 0):
+                return self._literal(INT_OPS[e.op](x, y), e.type)
+        order = sorted((a, b)) if e.op in ("+", "*", "==", "!=", "&", "|", "^") else (a, b)
+        return self.t.make("op", e.op, str(e.a.type), *order)
+
+    def _known(self, a: Term) -> int | None:
+        n = self.t.node(a)
+        return {"True": 1, "False": 0}.get(n[1]) if n[0] == "const" and n[2] == "bool" else (
+            int(n[1]) if n[0] == "const" and n[2] == "int" else None)  # fmt: skip
+
+    def _literal(self, v: Any, to: Any) -> Term:
+        if isinstance(v, bool):
+            return self.t.const(v, "bool")
+        if isinstance(to, Scalar) and to.is_int:
+            v &= (1 << to.bits) - 1
+            v -= (1 << to.bits) if to.is_signed and v >> (to.bits - 1) else 0
+        return self.t.const(v, "int")
+
+    def _int(self, e: Unary, x: Term) -> Term:
+        v = self._known(x)
+        if v is not None and e.op in "-~":
+            return self._literal(-v if e.op == "-" else ~v, e.type)
+        return self.t.make("op", e.op, x)
+
+    def _cast(self, x: Term, src: Scalar, dst: Scalar) -> Term:
+        if src == dst:
+            return x
+        if src.is_float and dst.is_float:
+            return self.t.convert(x, src, dst)
+        v = self._known(x)
+        if v is not None and dst.is_int:
+            return self._literal(v, dst)
+        return self.t.make("cast", dst.name, x)
+
+    def _call(self, e: Call, args: list[Term]) -> Term:
+        if e.fn in ("min", "max") and len(args) == 2 and _float(e):
+            return self.t.extreme(e.fn, *args)
+        values = [self._known(a) for a in args]
+        if e.fn in INT_FUNCS and not _float(e) and all(v is not None for v in values):
+            return self._literal(INT_FUNCS[e.fn](*values), e.type)
+        if e.fn in PREDICATES:
+            return self.t.predicate(e.fn, args[0])
+        return self.t.make("call", e.fn, str(e.ty), *args) if e.fn != "abs" else self.t.make("call", "abs", *args)
+
+    def _shuffle(self, e: WarpOp, k: int, act: Active) -> Term:
+        assert e.arg is not None
+        arg, width, mask = (self._known(self.of(x, k, act)) for x in (e.arg, e.width, e.mask))
+        if arg is None or width is None or mask is None or not 0 < width <= WARP or width & (width - 1):
+            raise Lost
+        if mask & 0xFFFFFFFF != 0xFFFFFFFF or arg < 0:
+            raise Lost
+        first = k - k % WARP
+        source = first + source_lane(e.kind, k % WARP, arg, width)
+        if any(act.get(j) != act[k] for j in range(first, min(first + WARP, self.threads.count))):
+            raise Lost
+        return self.of(e.value, source if source < self.threads.count else k, act)
+
+
+def source_lane(kind: str, lane: int, arg: int, width: int) -> int:
+    """The lane that ``lane`` reads, by the rules of the CUDA C++ guide."""
+    start = lane - lane % width
+    if kind == "shfl":
+        return start + arg % width
+    if kind == "shfl_up":
+        return lane - arg if lane - arg >= start else lane
+    if kind == "shfl_down":
+        return lane + arg if lane + arg < start + width else lane
+    return lane ^ arg if lane ^ arg < start + width else lane
+
+
+def _float(e: Expr) -> bool:
+    return isinstance(e.type, Scalar) and e.type.is_float
+
+
+def _kind(t: Scalar) -> str:
+    return t.name if t.is_float else "bool" if t.kind == "bool" else "int"
+
+
+__all__ = ["Active", "Lost", "Threads", "Values", "source_lane"]

@@ -1,0 +1,74 @@
+"""Proofs about maxima: the same elements visited otherwise, and what cannot be said of symbols."""
+
+from __future__ import annotations
+
+import pytest
+from ktc.ir.text import canonical, parse_kernel
+from ktc.search.mutation.proofs import equivalent
+
+LARGEST = """
+kernel k(y: f32*, x: f32 const* readonly, n: i32 range 1..1000)
+  launch grid(4) block(32)
+  let tid: i32 = i32(threadIdx.x)
+  let row: i32 = i32(blockIdx.x) * n
+  var m: f32 = -inf
+  for i = tid; i < n; i + 64
+    for u = 0; u < 2; u + 1
+      if i + u * 32 < n
+        m = max(m, abs(x[row + i + u * 32]))
+  for o = 16; o > 0; o / 2
+    m = max(m, shfl_xor(m, o))
+  if tid == 0
+    y[blockIdx.x] = m
+"""
+
+
+def proof(old: str, new: str, text: str = LARGEST) -> str:
+    pytest.importorskip("z3")
+    assert old in text
+    return equivalent(canonical(parse_kernel(text)), canonical(parse_kernel(text.replace(old, new))))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("u < 2", "u <= 2", "maximum of the same elements"),
+        ("i + 64", "i + 32", "maximum of the same elements"),
+        ("i + 64", "i + 63", "over the block"),
+        ("i + 64", "i + 1", "over the block"),
+        ("i + 64", "i + 65", ""),
+        ("u < 2", "u < 1", ""),
+        ("u * 32]", "u * 31]", ""),
+        ("i < n; i", "i < n - 1; i", ""),
+        ("x[row + i", "x[row + 1 + i", ""),
+    ],
+)
+def test_elements_may_be_visited_in_any_order_and_twice(old: str, new: str, said: str) -> None:
+    found = proof(old, new)
+    assert said in found if said else not found, found
+
+
+def test_over_the_block_only_where_all_threads_maxima_meet() -> None:
+    fewer = LARGEST.replace("o = 16", "o = 8")
+    assert "maximum of the same" in proof("i + 64", "i + 32", fewer) and not proof("i + 64", "i + 63", fewer)
+    own = LARGEST.replace("abs(x[", "f32(tid) * abs(x[")
+    assert "maximum of the same" in proof("i + 64", "i + 32", own) and not proof("i + 64", "i + 63", own)
+    added = LARGEST.replace("m = max(m, abs(x[row + i + u * 32]))", "m += x[row + i + u * 32]")
+    assert not proof("i + 64", "i + 32", added)
+
+
+def test_what_cannot_be_followed_hangs_on_what_it_reads() -> None:
+    text = (
+        "kernel k(y: f32*, s: f32 const*)\n  launch grid(1) block(32)\n  array t: shared f32[32]\n"
+        "  t[i32(threadIdx.x)] = s[0]\n  barrier\n  let v: f32 = t[i32(s[threadIdx.x])]\n  y[threadIdx.x] = v\n"
+    )
+    assert not proof("s[0]", "s[2]", text)
+
+
+def test_zeros_are_no_part_of_a_sum_that_may_be_reordered() -> None:
+    text = (
+        "kernel k(y: f32*, x: f32 const*)\n  launch grid(1) block(32)\n  flags reassociates\n  var s: f32 = 0.0\n"
+        "  s += x[threadIdx.x]\n  y[threadIdx.x] = s\n"
+    )
+    assert proof("s += x", "s = x", text) and not proof("s += x", "s = x", text.replace("s: f32 = 0.0", "s: f32 = 1.0"))
+    assert not proof("s += x", "s = x", text.replace("  flags reassociates\n", ""))
