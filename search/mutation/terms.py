@@ -68,9 +68,8 @@ class Terms:
                 total[n[1]] -= 1
             else:
                 total[t] += 1
-        items = tuple(sorted((t, k) for t, k in total.items() if k and self.number(t) != 0.0)) or (
-            (self._zero(kind), 1),
-        )
+        kept = sorted((t, k) for t, k in total.items() if k and self.number(t) != 0.0)
+        items = tuple(kept) or ((self.const(0.0, kind), 1),)
         if len(items) == 1 and items[0][1] == 1:
             return items[0][0]
         if items and items[0][1] < 0:

@@ -153,8 +153,8 @@ class _Reader:
         changed = assigned(kernel.body) | assigned((nest,))
         self.changed = changed
         self.loops: dict[Sym, For] = {}
-        decls = [s for b in (kernel.body, (nest,)) for s in walk(b) if isinstance(s, Decl) and s.init is not None]
-        self.given = {s.sym: s.init for s in decls if s.sym not in changed}
+        decls = [s for b in (kernel.body, (nest,)) for s in walk(b) if isinstance(s, Decl)]
+        self.given = {s.sym: s.init for s in decls if s.sym not in changed and s.init is not None}
         self.guards: list[Expr] = []
 
     def visits(self) -> Visits | None:
@@ -303,7 +303,7 @@ class _Reader:
             sums = [self.linear(i) for i in x.index]
             fixed = tuple(_frozen(f) - set(self._counted(f)) for f in sums)
             subscripts.append((x.buffer, x.width, fixed, tuple(bool(self._counted(f)) for f in sums)))
-            return replace(x, index=tuple(Const(0, i.type) for i in x.index))
+            return replace(x, index=tuple(_ONE for _ in x.index))
 
         text = map_expr(value, on)
         if any(isinstance(e, Var) and e.sym in self.loops for e in walk_expr(text)):

@@ -72,3 +72,5 @@ def test_zeros_are_no_part_of_a_sum_that_may_be_reordered() -> None:
     )
     assert proof("s += x", "s = x", text) and not proof("s += x", "s = x", text.replace("s: f32 = 0.0", "s: f32 = 1.0"))
     assert not proof("s += x", "s = x", text.replace("  flags reassociates\n", ""))
+    twice = text.replace("s += x[threadIdx.x]", "s += x[threadIdx.x] - x[threadIdx.x]")
+    assert proof("x[threadIdx.x] - x[threadIdx.x]", "0.0", twice)
