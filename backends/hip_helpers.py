@@ -56,6 +56,19 @@ template <typename T>
 __device__ inline unsigned match_all32(T value, unsigned mask) {
   return match_any32(value, mask) == mask ? mask : 0;
 }"""
+GLOBAL_TIMER = """\
+// Nanoseconds: the clock that all compute units share counts at 100 MHz.
+__device__ inline unsigned long long global_timer() {
+#if defined(__HIP_PLATFORM_NVIDIA__)
+  unsigned long long ns;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+  return ns;
+#elif __has_builtin(__builtin_readsteadycounter)
+  return __builtin_readsteadycounter() * 10;
+#else
+  return __builtin_amdgcn_s_memrealtime() * 10;
+#endif
+}"""
 SYNC_WARP_HELPER = """\
 __device__ inline void sync_warp() {
   __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
@@ -158,6 +171,7 @@ HELPERS = {
     **{f"reduce_{op}32": _reduce_helper(op) for op in COMBINED},
     "grid_sync": GRID_SYNC,
     "dp4a": DP4A_HELPER,
+    "global_timer": GLOBAL_TIMER,
     **{f"surf{shape}_value": _surface_helper(shape) for shape in SURFACES},
     "sync_warp": SYNC_WARP_HELPER,
 }

@@ -18,7 +18,7 @@ printf      | printf({*})                | printf({*})                          
 trap        | __trap()                   | __builtin_trap()                                | -
 clock       | clock()                    | (long long)clock()                                    | -
 clock64     | clock64()                  | clock64()                                       | -
-globaltimer | global_timer()             | wall_clock64()                                  | -
+globaltimer | global_timer()             | global_timer()                                  | -
 graph_condition | cudaGraphSetConditional({0}, {1}) | -                                  | -
 """
 

@@ -273,8 +273,7 @@ class StmtParser(ExprParser):
                     expr = self._parse_bracketed(self._parse_expression)
                     self._expect("RPAREN")
                 group.append((constraint.strip('"'), expr))
-                if not self._accept("COMMA"):
-                    break
+                self._accept("COMMA")  # nvcc does without
             groups.append(group)
         self._expect("RPAREN")
         self._expect("SEMI")

@@ -193,3 +193,10 @@ __device__ void bar_warp_sync(unsigned int a) { __syncwarp(a); }
 __device__ void fence_acq_rel_gpu() { __threadfence(); }
 __device__ void fence_acq_rel_cta() { __threadfence_block(); }
 __device__ void fence_acq_rel_sys() { __threadfence_system(); }
+__device__ unsigned int vabsdiff4_u32_u32_u32_add(unsigned int a, unsigned int b, unsigned int c) { return __vsadu4(a, b) + c; }
+__device__ unsigned int vabsdiff4_u32_s32_s32_add(unsigned int a, unsigned int b, unsigned int c) { return __vsads4(a, b) + c; }
+__device__ unsigned int vabsdiff2_u32_u32_u32_add(unsigned int a, unsigned int b, unsigned int c) { return __vsadu2(a, b) + c; }
+__device__ unsigned int vabsdiff2_u32_s32_s32_add(unsigned int a, unsigned int b, unsigned int c) { return __vsads2(a, b) + c; }
+__device__ unsigned int clock() { return (unsigned int)clock(); }
+__device__ unsigned long long clock64() { return (unsigned long long)clock64(); }
+__device__ unsigned long long globaltimer() { return __ktc_globaltimer(); }

@@ -16,7 +16,7 @@ M = 0xFFFFFFFF
 
 
 def kernel_of(text: str, output: str = '"=r"(r)', inputs: str = '"r"(x[0]), "r"(x[1]), "r"(x[2])'):
-    body = f'unsigned int r = 7; asm volatile("{text}" : {output} : {inputs}); x[threadIdx.x + 3] = r;'
+    body = f'unsigned int r = 7; unsigned long long t[1]; asm volatile("{text}" : {output} : {inputs}); x[threadIdx.x + 3] = r;'
     source = f"__global__ void k(unsigned int* x) {{ {body} }}\nvoid host(unsigned int* x) {{ k<<<1, 64>>>(x); }}\n"
     return load(source, name="k.cu")
 
@@ -28,6 +28,13 @@ def value(text: str, thread: int = 0, opencl: str = "opencl", **kw) -> int:
         assert "asm" not in emit(kernel, language).text
     x = np.concatenate([np.array([A, B, C], np.uint32), np.zeros(64, np.uint32)])
     return int(run(kernel, {"x": x}).outputs["x"][3 + thread])
+
+
+def apart(lanes: int, signed: bool) -> int:
+    """The sum of the absolute differences of A's and B's lanes."""
+    kind = np.dtype(f"{'i' if signed else 'u'}{4 // lanes}")
+    a, b = (np.array([x], np.uint32).view(kind).astype(np.int64) for x in (A, B))
+    return int(np.abs(a - b).sum())
 
 
 def lop3(table: int) -> int:
@@ -43,6 +50,8 @@ def lop3(table: int) -> int:
         ("bfi.b32 %0, %1, %2, 8, 16;", B & 0xFF0000FF | (A & 0xFFFF) << 8), ("bfi.b32 %0, %1, %2, 40, 4;", B),
         ("lop3.b32 %0, %1, %2, %3, 0xE8;", lop3(0xE8)), ("lop3.b32 %0, %1, %2, %3, 0x96;", A ^ B ^ C),
         ("prmt.b32 %0, %1, %2, 0x6420;", 0x3478ABEF), ("prmt.b32 %0, %1, %2, 0xfb80;", 0x00FFFFEF),
+        ("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;", apart(4, signed=False) + C & M),
+        ("vabsdiff2.u32.s32.s32.add %0, %1, %2, 5;", apart(2, signed=True) + 5),
         ("shl.b32 %0, %1, 4;", A << 4 & M), ("shl.b32 %0, %1, 32;", 0), ("shr.s32 %0, %1, 99;", M),
         ("shr.u32 %0, %1, 28;", 8), ("shf.l.wrap.b32 %0, %1, %2, 36;", (B << 4 | A >> 28) & M),
         ("mad.lo.u32 %0, %1, %2, %3;", (A * B + C) & M), ("mul.hi.u32 %0, %1, %2;", A * B >> 32),
@@ -60,6 +69,16 @@ def test_what_an_instruction_computes(text: str, want: int) -> None:
 )
 def test_special_registers(register: str, want: int) -> None:
     assert value(f"mov.u32 %0, %%{register};", 41, inputs="") == want
+
+
+def test_the_global_timer_counts_nanoseconds_everywhere() -> None:
+    kernel = kernel_of("mov.u64 %0, %globaltimer;", output='"=l"(t[0])', inputs="")
+    assert "global_timer();" in emit(kernel, "cuda").text and "* 10;" in emit(kernel, "hip").text
+
+
+def test_operands_without_a_comma_between() -> None:
+    """nvcc takes them."""
+    assert value("sub.u32 %0, %1, %2;", inputs='"r"(x[0]) "r"(x[1])') == A - B
 
 
 def test_an_operand_that_is_read_and_written() -> None:
