@@ -31,6 +31,7 @@ from .values import (
     PtrVar,
     RecordVal,
     RVal,
+    UnboundRef,
     Value,
     VarPlace,
 )  # fmt: skip
@@ -112,9 +113,11 @@ class Inliner(Intrinsics):
         if field not in record.fields:
             return  # a base class: constructed before
         values = [self.eval(a) for a in init]
-        if len(values) == 1:
-            current = record.fields[field]
-            v = values[0] if isinstance(current, Const) else self.load(values[0], node)
+        current = record.fields[field]
+        if len(values) == 1 and isinstance(current, UnboundRef):
+            record.fields[field] = self.bind_argument(field, Reference(current.elem), values[0], True, node, [])
+        elif len(values) == 1:
+            v = self.load(values[0], node)
             self.assign_field(record, field, v, node) if not isinstance(
                 current, NullVal
             ) else record.fields.__setitem__(field, v)

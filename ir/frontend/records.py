@@ -26,6 +26,7 @@ from .values import (
     PtrVar,
     RecordVal,
     RVal,
+    UnboundRef,
     Value,
     VarPlace,
 )
@@ -95,7 +96,7 @@ class Records(Methods):
                 return self.construct_record(ft, [], node, name)
             return self.new_record(ft, name, node, {k: self.load(x) for k, x in given.items()} if given else None)
         if isinstance(ft, Reference):
-            return v if v is not None else RVal(Const(0, Scalar("int", 32)))
+            return v if v is not None else UnboundRef(ft.elem)
         if isinstance(ft, Pointer):
             return self.load(v, node) if v is not None else NullVal()
         if isinstance(ft, CArray):

@@ -196,6 +196,13 @@ class NullVal(Value):
 
 
 @frozen
+class UnboundRef(Value):
+    """A reference member before its constructor binds it."""
+
+    elem: Any
+
+
+@frozen
 class TypeVal(Value):
     """A name that is a type."""
 
@@ -274,7 +281,7 @@ def describe(v: Value) -> str:
         "RVal": "a value", "PtrVal": "a pointer", "PtrVar": "a pointer", "ArrayVal": "an array",
         "RecordVal": "a struct",
         "NullVal": "nullptr", "TypeVal": "a type", "FunctionVal": "a function", "Dim3Val": "a dim3",
-        "ListVal": "a list",
+        "ListVal": "a list", "UnboundRef": "a reference that no constructor binds",
         "OpaqueVal": "a host object", "PtrToPlace": "a pointer", "PtrSlot": "a pointer", "ChoicePtr": "a pointer",
         "FlatArray": "an array",
     }  # fmt: skip

@@ -173,3 +173,18 @@ void host(int* y, int* s, int depth) { k<Traits><<<1, 1>>>(y, s, depth); }
 def test_what_base_classes_name_is_known_in_their_derived_classes(execute) -> None:
     got = execute(INHERITED, {"y": np.zeros(4, np.int32), "s": np.array([8, 9], np.int32), "depth": 70})
     assert got["y"].tolist() == [(65000 + 200 * 5 + 3 + 70) % 65536, 24 + 15, 8, 9]
+
+
+def test_reference_members_are_bound_by_the_constructor(execute, refuses):
+    text = """struct Size { int n; };
+    class View { const Size& size; int& last; float* at;
+      public: __device__ View(const Size& s, int& l, float* p) : size(s), last(l), at(p) {}
+      __device__ float sum() const { float t = 0; for (int i = 0; i < size.n; i++) t += at[i];
+          last = size.n - 1; return t; } };
+    __device__ float twice(const View& v) { return 2 * v.sum(); }
+    __global__ void k(float* o, int* q, Size s) { Size own{2}; int last = 7; View a(s, q[0], o), b(own, last, o);
+        const float x = a.sum(), y = twice(b); own.n = 1; o[1] = x; o[2] = y; o[3] = b.sum() + last; }"""
+    args = {"o": np.array([1, 2, 4, 8], np.float32), "q": np.zeros(1, np.int32), "s_n": 4}
+    got = execute(text, args)
+    assert got["o"].tolist() == [1, 15, 6, 1] and got["q"].tolist() == [3]
+    refuses("struct R { int& x; __device__ R() {} }; __global__ void k(int* o) { R r; r.x = 3; }", "E-SEMA-ASSIGN")

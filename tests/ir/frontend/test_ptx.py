@@ -16,7 +16,8 @@ M = 0xFFFFFFFF
 
 
 def kernel_of(text: str, output: str = '"=r"(r)', inputs: str = '"r"(x[0]), "r"(x[1]), "r"(x[2])'):
-    body = f'unsigned int r = 7; unsigned long long t[1]; asm volatile("{text}" : {output} : {inputs}); x[threadIdx.x + 3] = r;'
+    body = f'unsigned int r = 7; unsigned long long t[1]; asm volatile("{text}" : {output} : {inputs}); '
+    body += "x[threadIdx.x + 3] = r;"
     source = f"__global__ void k(unsigned int* x) {{ {body} }}\nvoid host(unsigned int* x) {{ k<<<1, 64>>>(x); }}\n"
     return load(source, name="k.cu")
 
