@@ -14,6 +14,7 @@ assignment.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
     from .raising.report import Region
 
 MAX_CANDIDATES = 16
+
+KEPT = 16
+_outcomes: OrderedDict[int, tuple[Kernel, Result | Refused]] = OrderedDict()
+"""What became of the kernels raised last: a search applies scores of scripts to one kernel, and most begin alike.
+
+By identity, with the kernel itself, so that its ``id`` stays its own.
+"""
 
 
 class Raise(Pass):
@@ -61,8 +69,16 @@ class Raise(Pass):
                 "the launch geometry is unknown",
                 hint="give [launch] in workload.toml, or keep <<<>>> in the file",
             )
+        known = _outcomes.get(id(kernel))
+        if known is None:
+            known = _outcomes[id(kernel)] = kernel, self._attempt(kernel, kernel.launch)
+            if len(_outcomes) > KEPT:
+                _outcomes.popitem(last=False)
+        return known[1]
+
+    def _attempt(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         try:
-            return self._checked(kernel, kernel.launch)
+            return self._checked(kernel, launch)
         except KtcError as error:
             if not error.code.startswith("E-INTERP"):
                 raise

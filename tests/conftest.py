@@ -16,6 +16,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# Hundreds of tests start ``ktc`` or a worker of it: compiling the packages anew takes longer than what most of them do.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="rewrite golden files")

@@ -12,11 +12,19 @@ from ktc.passes.raising import check
 from ktc.passes.raising.check import Reference
 from reduction_sources import TREE_BACKWARDS, UNROLLED_WARP
 
+COPY = """
+__global__ void k(float* y, const float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i];
+}
+void host(float* y, const float* x, int n) { k<<<(n + 63) / 64, 64>>>(y, x, n); }
+"""
+
 
 def test_a_slow_machine_raises_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second goes by whenever the check looks at the clock."""
     kernel = load(TREE_BACKWARDS, name="source.cu")
-    quick = Raise().apply(kernel, {})
+    quick = Raise().apply(load(TREE_BACKWARDS, name="source.cu"), {})
     clock = itertools.count()
     monkeypatch.setattr(check.time, "process_time", lambda: float(next(clock)))
     slow = Raise().apply(kernel, {})
@@ -34,3 +42,14 @@ def test_sizes_below_zero_that_never_end_cost_little() -> None:
     """``i < (blockIdx.x + 1) * n`` is an unsigned comparison: nearly endless for every negative ``n``."""
     reference = Reference(load(UNROLLED_WARP, name="source.cu"))
     assert reference.sets and reference.budget.work < check.CHECK_WORK / 10
+
+
+def test_a_kernel_is_raised_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripts of a search begin alike; a kernel of the same text is another one all the same."""
+    attempt, raised = Raise._attempt, []
+    monkeypatch.setattr(Raise, "_attempt", lambda self, *of: raised.append(of) or attempt(self, *of))
+    kernel, other = (load(COPY, name="source.cu") for _ in range(2))
+    first = Raise().apply(kernel, {})
+    assert isinstance(first, Result)
+    assert Raise().apply(kernel, {}) is first and len(raised) == 1
+    assert Raise().apply(other, {}) is not first and len(raised) == 2
