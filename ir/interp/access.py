@@ -110,6 +110,7 @@ class Access:
         if how:
             self.note(how, value)
         b.data[pos] = value
+        self.state.stores += 1
         if b.written is not None:
             b.written[pos] = True
 

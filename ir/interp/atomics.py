@@ -54,6 +54,7 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     if buffer.written is not None and not buffer.written[pos[ok]].all():
         state.doubtful = True
     old = np.zeros(n, buffer.data.dtype)
+    state.stores += 1
     order = np.flatnonzero(ok)[np.argsort(pos[ok], kind="stable")]
     where, counts = np.unique(pos[order], return_counts=True)
     if isinstance(state.order, BarrierOrder):

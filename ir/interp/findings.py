@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..diagnostics import Loc
@@ -48,11 +49,16 @@ class Finding:
         return f"{place}{self.kind}: {self.message}{who}{times}"
 
 
-class Findings:
-    """Collects findings, merging repeats of one (kind, statement, buffer)."""
+class Decided(Exception):
+    """A finding that nothing after it can make up for."""
 
-    def __init__(self) -> None:
+
+class Findings:
+    """Collects findings, merging repeats of one (kind, statement, buffer); the first that is ``fatal`` ends the run."""
+
+    def __init__(self, fatal: Callable[[Finding], bool] | None = None) -> None:
         self._found: dict[tuple[str, int, str], Finding] = {}
+        self._fatal = fatal
 
     def add(
         self,
@@ -70,7 +76,9 @@ class Findings:
         old = self._found.get(key)
         if old is None:
             loc = stmt.loc if stmt is not None else None
-            self._found[key] = Finding(kind, message, loc, buffer, index, thread, block, count, stmt)
+            found = self._found[key] = Finding(kind, message, loc, buffer, index, thread, block, count, stmt)
+            if self._fatal is not None and self._fatal(found):
+                raise Decided
         else:
             self._found[key] = Finding(**{**old.__dict__, "count": old.count + count})
 

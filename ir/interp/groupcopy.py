@@ -161,6 +161,7 @@ class GroupCopies:
             return
         rows = blocks[f.row_block]
         f.buffer.data[f.pos[rows]] = f.value[rows]
+        self.machine.state.stores += 1
         if f.buffer.written is not None:
             f.buffer.written[f.pos[rows]] = True
         f.landed |= blocks

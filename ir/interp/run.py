@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..types import U64, Ptr, Vec, scalar_of
 from ..walk import assigned, walk
 from . import textures
 from .domain import Domain, Unsupported, domain_named
-from .findings import Finding, Findings
+from .findings import Decided, Finding, Findings
 from .frames import Frame
 from .memory import Buffer
 from .races import BarrierOrder, IterationOrder
@@ -75,6 +76,7 @@ def run(
     fuel: int = FUEL,
     undefined: Collection[str] = (),
     measure: bool = False,
+    fatal: Callable[[Finding], bool] | None = None,
 ) -> RunResult:
     """Execute ``kernel`` (SPMD or parallel form) on ``args``, by parameter name; the arrays are not modified.
 
@@ -86,14 +88,16 @@ def run(
         fuel: statements before the run is declared endless.
         undefined: buffers whose initial contents mean nothing (pure outputs): reading them before writing is a defect.
         measure: note how far each buffer is reached (see :class:`RunResult`).
+        fatal: which finding ends the run at once, as the last of its findings; the outputs mean nothing then.
 
     Raises:
         KtcError: E-INTERP-ARGS (missing argument), E-INTERP-LAUNCH (geometry unknown), E-INTERP-UNSUPPORTED.
     """
-    job = _Job(kernel, args, domain_named(domain), sanitize, warp, fuel, frozenset(undefined), measure)
+    job = _Job(kernel, args, domain_named(domain), sanitize, warp, fuel, frozenset(undefined), measure, fatal)
     with np.errstate(all="ignore"):
         result, doubtful = job.run(seed=0)
-        if not (sanitize and doubtful) or any(f.kind == "fuel" for f in result.findings):
+        ended = any(f.kind == "fuel" or (fatal is not None and fatal(f)) for f in result.findings)
+        if not (sanitize and doubtful) or ended:
             return result
         again, _ = job.run(seed=1)
     result = dataclasses.replace(result, work=result.work + again.work)
@@ -145,12 +149,13 @@ class _Job:
     fuel: int
     undefined: frozenset[str]
     measure: bool = False
+    fatal: Callable[[Finding], bool] | None = None
 
     def run(self, seed: int) -> tuple[RunResult, bool]:
         kernel = self.kernel
         written = frozenset(assigned(kernel.body))
         env = environment(kernel, self.args)
-        state = State(self.domain, env, Findings(), self.fuel, self.sanitize, seed, written=written)
+        state = State(self.domain, env, Findings(self.fatal), self.fuel, self.sanitize, seed, written=written)
         state.reach = Reach() if self.measure else None
         root = Frame(1)
         if not kernel.is_parallel:
@@ -163,8 +168,11 @@ class _Job:
                 if k:
                     self._relaunch(state)
                 self._launch(state, Frame(1, values=dict(root.values)))
-        except OutOfFuel:
-            state.findings.add("fuel", f"did not end within {self.fuel} statements", state.stmt)
+        except OutOfFuel as why:
+            with suppress(Decided):
+                state.findings.add("fuel", f"did not end {why}", state.stmt)
+        except Decided:
+            pass
         return self._result(state), state.doubtful
 
     def _order(self, state: State) -> None:

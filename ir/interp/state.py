@@ -80,11 +80,15 @@ class State:
     stmt: Stmt | None = None
     steps: int = 0
     work: float = 0.0
+    stores: int = 0
+    """Accesses that may have changed a buffer."""
     reached: set[int] = field(default_factory=set)
     """``id`` of every statement that was first in a body that ran."""
     reach: Reach | None = None
     repeated: set[int] = field(default_factory=set)
     """``id`` of every loop whose body some thread ran twice in a row."""
+    deciding: dict[int, tuple[Sym, ...]] = field(default_factory=dict)
+    """By ``id`` of a loop that ran long: what decides how often it runs (see ``endless.py``)."""
     doubtful: bool = False
     """An uninitialised value was read: the run is repeated with other poison to see whether results depend on it."""
 
@@ -106,7 +110,7 @@ class State:
         self.steps += 1
         self.work += 1 + lanes / LANES_OF_WORK
         if self.steps > self.fuel:
-            raise OutOfFuel
+            raise OutOfFuel(f"within {self.fuel} statements")
 
     def report(self, kind: str, message: str, frame: Frame, act: Active, bad: np.ndarray, **more) -> None:
         """One finding about the active lanes where ``bad``; the first of them is the witness."""
@@ -119,7 +123,7 @@ class State:
 
 
 class OutOfFuel(Exception):
-    """The statement budget is spent."""
+    """The statement budget is spent, or would be; the message says how one knows."""
 
 
 def bad_argument(message: str, hint: str = "") -> KtcError:

@@ -37,7 +37,6 @@ from ..nodes import (
     Reduce,
     Return,
     Scan,
-    Stmt,
     Store,
     Sym,
     TileMma,
@@ -52,6 +51,7 @@ from .asynccopy import CopyQueue
 from .atomics import atomic
 from .barriers import barrier
 from .domain import Unsupported
+from .endless import Rounds
 from .expressions import Evaluator
 from .frames import Active, Frame, is_uniform, merge, spread
 from .groupcopy import GroupCopies
@@ -190,10 +190,12 @@ class Machine:
     def _while(self, s: While, frame: Frame, act: Active, loop):
         return self._loop(s, s.cond, s.body, frame, act, lambda live: None, test_first=not s.post)
 
-    def _loop(self, s: Stmt, cond, body: Body, frame: Frame, act: Active, step, test_first: bool = True) -> Active:
+    def _loop(
+        self, s: For | While, cond, body: Body, frame: Frame, act: Active, step, test_first: bool = True
+    ) -> Active:
         state, ctx, live = self.state, Loop(), act
         left: list[np.ndarray] = []  # lanes whose condition failed
-        testing, round_ = test_first, 0
+        testing, rounds = test_first, Rounds(state, s, frame)
         while live is None or len(live):
             state.stmt = s
             state.burn(frame.count(live))
@@ -207,9 +209,9 @@ class Machine:
                     left.append(lanes[~ok])
                     live = lanes[ok]
             testing = True
-            if round_ == 1:
+            if rounds.number == 1:
                 state.repeated.add(id(s))
-            round_ += 1
+            rounds.begin(live)
             live = self.body(body, frame, live, ctx)
             if len(ctx.continued):
                 live = merge(live if live is not None else _NONE, ctx.continued)

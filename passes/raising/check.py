@@ -10,7 +10,7 @@ What a check may cost is counted in work of the interpreter, not in seconds: all
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ktc.ir.diagnostics import KtcError
@@ -47,9 +47,12 @@ class Budget:
         """The seconds only stop what the work does not measure: far beyond what it takes anywhere."""
         return self.work > CHECK_WORK or time.process_time() - self.began > BACKSTOP_SECONDS
 
-    def run(self, kernel: Kernel, args: Arguments, domain: str, fuel: int) -> RunResult:
-        """A run at the cost of this budget."""
-        result = run(kernel, args, domain=domain, fuel=fuel)
+    def run(
+        self, kernel: Kernel, args: Arguments, domain: str, fuel: int, known: Container[str] | None = None
+    ) -> RunResult:
+        """A run at the cost of this budget, up to the first defect of a kind that is not ``known`` (None: all are)."""
+        fatal = None if known is None else lambda f: f.kind not in known
+        result = run(kernel, args, domain=domain, fuel=fuel, fatal=fatal)
         self.work += result.work
         return result
 
@@ -98,7 +101,7 @@ class Reference:
                 break
             if late and (self.sets or self.endless):
                 break
-            result = self.budget.run(self.source, args, "int", CHECK_FUEL)
+            result = self.budget.run(self.source, args, "int", CHECK_FUEL, () if clean else None)
             if any(f.kind == "fuel" for f in result.findings):
                 self.endless = True
                 continue
@@ -130,7 +133,7 @@ class Reference:
         for args in more if self.sets else ():
             if self.late:
                 break
-            result = self.budget.run(self.source, args, "int", fuel)
+            result = self.budget.run(self.source, args, "int", fuel, () if clean else None)
             if any(f.kind == "fuel" for f in result.findings):
                 fuel = min(fuel, max(CHECK_FUEL // 20, 2 * longest))  # the next one is rarely better
             elif result.ok >= clean:
@@ -172,12 +175,12 @@ class Reference:
                     return TOO_LONG
                 first = self._run(number, domain)
                 try:
-                    second = self.budget.run(guess, args, domain, max(CHECK_FUEL // 10, 8 * first.steps))
+                    known = {f.kind for f in first.findings}
+                    second = self.budget.run(guess, args, domain, max(CHECK_FUEL // 10, 8 * first.steps), known)
                 except (ValueError, TypeError, IndexError) as error:  # an ill-typed guess, not a wrong value
                     return f"the guessed form cannot be run: {error}"
                 except KtcError as error:
                     return f"the guessed form cannot be run: {error.message}"
-                known = {f.kind for f in first.findings}
                 new = next((f for f in second.findings if f.kind not in known), None)
                 difference = new or compare(first, second, domain, number)
                 if difference is not None:

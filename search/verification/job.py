@@ -59,11 +59,20 @@ class Job:
         most: int | None = None,
     ) -> RunResult:
         """The candidate in one domain; endless if it takes a hundred times the original's statements, and many, or
-        ``most``."""
+        ``most``. Under the sanitizer, up to the first defect that the original has not."""
         endless = any(f.kind == "fuel" for f in want.findings)
         fuel = most or (FUEL // 15 if endless else max(FUEL // 5, 100 * want.steps))
         undefined = self.oracle.undefined
-        result = run(self.candidate, args, domain=domain, sanitize=sanitize, fuel=fuel, undefined=undefined)
+        known = {(f.kind, f.buffer) for f in want.findings}
+        result = run(
+            self.candidate,
+            args,
+            domain=domain,
+            sanitize=sanitize,
+            fuel=fuel,
+            undefined=undefined,
+            fatal=(lambda f: (f.kind, f.buffer) not in known) if sanitize else None,
+        )
         self.steps[id(instance)] = result.steps
         self.coverage.note(None, result)
         self.theirs.note(None, want)

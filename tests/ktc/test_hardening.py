@@ -151,7 +151,7 @@ def test_a_killed_run_continues(kernel: Callable[..., str], ktc_run: Run, tmp_pa
 @pytest.mark.parametrize("command", ["optimize", "verify"])
 def test_a_kernel_that_hangs(kernel: Callable[..., str], ktc_run: Run, command: str) -> None:
     done = ktc_run(command, kernel(ENDLESS), "--device", "numba")
-    fails(done, 1, "did not end", "kernel.cu:5", "E-")
+    fails(done, 1, "did not end", "kernel.cu:4", "E-")
 
 
 @pytest.mark.parametrize("command", ["optimize", "verify"])
