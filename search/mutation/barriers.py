@@ -1,7 +1,8 @@
 """Barriers that keep nothing apart: what runs between the barrier before and the one after has no conflict.
 
-Everything between two barriers of one body counts as running at once. The body's own barriers bound that: what stands
-before its first barrier or behind its last one may meet anything, and then there is no proof.
+Everything between two barriers of one body counts as running at once. The body's own barriers bound that, and the
+kernel's start and end: what stands before the first barrier of a loop's body or behind its last one may meet anything,
+and then there is no proof.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ def needless(body: Body, k: int, kernel: Kernel) -> bool:
     """Whether the block barrier ``body[k]`` orders no two conflicting accesses that another barrier does not order."""
     last = next((i for i in range(k - 1, -1, -1) if _block(body[i])), None)
     following = next((i for i in range(k + 1, len(body)) if _block(body[i])), None)
-    if last is None or following is None:
+    if (last is None or following is None) and body is not kernel.body:
         return False
-    before, after = body[last + 1 : k], body[k + 1 : following]
+    before, after = body[0 if last is None else last + 1 : k], body[k + 1 : following]
     if any(type(s).__name__ not in PLAIN for s in walk((*before, *after))):
         return False
     mine, theirs = _touched(before, kernel), _touched(after, kernel)

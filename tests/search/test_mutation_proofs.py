@@ -162,3 +162,25 @@ def test_rows_that_all_threads_of_a_block_guard_alike_may_be_given_to_more() -> 
     assert "read under that guard" in proof("+ u * i32(gridDim.x) < n", "+ u < n", SHARED_ROWS)
     own = SHARED_ROWS.replace("+ u * i32(gridDim.x) < n", "+ i32(threadIdx.x) < n")
     assert not proof("+ i32(threadIdx.x) < n", "< n", own)
+
+
+ENDS = """
+kernel k(y: f32*, x: f32 const*)
+  launch grid(1) block(64)
+  array t: shared f32[64]
+  t[threadIdx.x] = x[threadIdx.x]
+  barrier
+  let v: f32 = t[63 - i32(threadIdx.x)]
+  barrier
+  if threadIdx.x == 0
+    y[0] = v + t[1]
+"""
+
+
+def test_nothing_runs_before_the_start_of_a_kernel_nor_after_its_end() -> None:
+    last = "  let v: f32 = t[63 - i32(threadIdx.x)]\n  barrier\n"
+    first = "  t[threadIdx.x] = x[threadIdx.x]\n  barrier\n"
+    assert "no two accesses" in proof(last, last.replace("  barrier\n", ""), ENDS)
+    assert not proof(first, first.replace("  barrier\n", ""), ENDS)
+    written = ENDS.replace("    y[0] = v + t[1]", "    t[1] = v")
+    assert not proof(last, last.replace("  barrier\n", ""), written)
