@@ -9,6 +9,7 @@ from pycparser import c_ast
 
 from ..nodes import Const, Select, i32
 from ..types import I32, Vec
+from .cxx_types import RecordType
 from .lookup import Lookup
 from .values import (
     ChoicePtr,
@@ -70,6 +71,21 @@ class Assignments(Lookup):
     def _as_place_type(self, v: RVal, place: Value) -> RVal:
         return self.convert(v, self.type_of(place))
 
+    def _assign_record(self, place: RecordVal, v: Value, node: Any) -> Value | None:
+        """What an assignment operator of the class leaves; None where the members are to be copied.
+
+        Every class has an implicit assignment from its own objects unless it declares one: other operators do not stand
+        for it, nor do those of its bases.
+        """
+        t = place.type
+        assert isinstance(t, RecordType)
+        if isinstance(v, RecordVal) and v.type == t and not self.assigns_copies(t):
+            if any(self.assigns_copies(base) for base in self.lineage(t) if base != t):
+                self.fail("E-UNSUPPORTED-MEMBER", "an implicit assignment of a class whose base declares its own", node,
+                          hint="declare operator= in the class")  # fmt: skip
+            return None
+        return self.method(place, "operator=", [v], node)
+
     def _assign(self, node: c_ast.Assignment) -> Value:
         if node.op == "=":
             if isinstance(node.rvalue, c_ast.InitList):
@@ -86,7 +102,7 @@ class Assignments(Lookup):
                 and self.assign_pointer_field(node.lvalue, v)
             ):
                 return v
-            if isinstance(place, RecordVal) and (found := self.method(place, "operator=", [v], node)) is not None:
+            if isinstance(place, RecordVal) and (found := self._assign_record(place, v, node)) is not None:
                 return found
             self.store(place, v, node)
             return place

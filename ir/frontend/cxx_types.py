@@ -67,13 +67,15 @@ class RecordType(Type):
     """An instance of a struct or class: ``decl`` is its definition, ``args`` its template arguments.
 
     ``owner`` is the class it is a member of: members of two instances of a class template are different types. So are
-    classes of one name in two namespaces or functions: ``syntax`` is the definition as it was parsed.
+    classes of one name in two namespaces or functions: ``syntax`` is the definition as it was parsed. ``within`` is
+    what the template parameters around a class in a function stand for, as far as the class mentions them.
     """
 
     name: str
     args: tuple[object, ...] = ()
     decl: Any = field(default=None, compare=False, repr=False)
     owner: RecordType | None = None
+    within: tuple[tuple[str, object], ...] = field(default=(), repr=False)
     syntax: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from pycparser import c_ast
 
 from .conversions import Conversions, functions_of
 from .cxx_ast import Function, NamedType
-from .cxx_types import RecordType
+from .cxx_types import RecordType, Reference
 from .program import Entity
 from .values import (
     RecordVal,
@@ -78,6 +78,19 @@ class Methods(Conversions):
                     self._bind_owner(found, owner, bound, scope)
                     return self.call_entities(found, targs, args, node, scope, part)
         return None
+
+    def assigns_copies(self, t: RecordType) -> bool:
+        """Whether the class itself declares the assignment from another object of it."""
+        entity, bound = t.decl
+        found = [
+            f for f, params in functions_of(entity.node.items)
+            if (f.name, f.kind) == ("operator=", "function") and not params and params_of(f)
+        ]  # fmt: skip
+        if not found:
+            return False
+        with self.record_scope(t, entity, bound):
+            taken = [self.parameter_type(params_of(f)[0]) for f in found]
+        return any((x.elem if isinstance(x, Reference) else x) == t for x in taken)
 
     def _is_virtual(self, t: RecordType, name: str) -> bool:
         return any(

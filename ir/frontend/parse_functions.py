@@ -72,6 +72,8 @@ class FunctionParser(RecordParser):
         else:
             if self._accept("EQUALS") and self._advance().type == "DEFAULT":
                 body = c_ast.Compound([], decl.coord)
+                if node.type.args is not None and node.type.args.params and kind != "dtor":
+                    kind = "defaulted"  # a copy, which every class has
             self._expect("SEMI")
         self._host_body = saved
         self._pop_scope()

@@ -31,7 +31,7 @@ from .cxx_types import (
 from .library import why_not_built
 from .program import Entity, pick
 from .template_args import TemplateArguments
-from .values import PackVal, RVal, TemplateVal, TypeVal, Value
+from .values import LazyVal, PackVal, RVal, TemplateVal, TypeVal, Value
 
 UNWRAP = frozenset({"remove_const_t", "remove_cv_t", "remove_reference_t", "remove_cvref_t", "decay_t", "remove_const",
                     "remove_cv", "remove_reference", "remove_cvref", "decay", "add_const_t",
@@ -89,9 +89,22 @@ class TypeResolver(TemplateArguments):
         if isinstance(node, c_ast.Enum):
             return I32 if node.underlying_type is None else self.resolve(node.underlying_type)
         if isinstance(node, Record):
-            entity = Entity(node.name, node, self.scope.namespace)
-            return RecordType(node.name or unnamed(node), (), (entity, self.scope.types_and_constants()))
+            return self.local_record(node)
         self.fail("E-SEMA-TYPE", f"this type is not supported ({type(node).__name__})", node)
+
+    def local_record(self, node: Record) -> RecordType:
+        """The class that ``node`` defines here: another one for every instance of a template that it is in."""
+        names = self.scope.types_and_constants()
+        mentioned: set[str | None] = set()
+        todo: list[Any] = [node]
+        while todo:
+            n = todo.pop()
+            mentioned.add(getattr(n, "name", None) if not isinstance(n, QualName) else n.parts[0].name)
+            todo += [child for _, child in n.children()]
+        within = tuple((n, v) for n, v in names.items() if n in mentioned and not isinstance(v, LazyVal))
+        return RecordType(
+            node.name or unnamed(node), (), (Entity(node.name, node, self.scope.namespace), names), within=within
+        )
 
     def parameter_type(self, node: Any) -> Type:
         """The type of the parameter that ``node`` declares: arrays are pointers."""

@@ -13,7 +13,7 @@ from ..nodes import Break, Continue, Eval, If, Load, Stmt
 from ..nodes import Const as ConstExpr
 from ..walk import walk_expr
 from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, Record, Using
-from .cxx_types import CArray, RecordType, show
+from .cxx_types import CArray, show
 from .declare import Declarations
 from .gotos import Structurer, names_in
 from .inline_asm import InlineAssembly
@@ -143,11 +143,7 @@ class Stmts(InlineAssembly):
         self.scope.names[node.name] = TypeVal(self.resolve(node.type))
 
     def _record(self, node: Record, pragma: Any) -> None:
-        from .program import Entity
-
-        entity = Entity(node.name, node, self.scope.namespace)
-        names = self.scope.types_and_constants()
-        self.scope.names[node.name] = TypeVal(RecordType(node.name, (), (entity, names)))
+        self.scope.names[node.name] = TypeVal(self.local_record(node))
 
     def _bindings(self, node: Bindings, pragma: Any) -> None:
         v = self.load(self.eval(node.init), node)

@@ -1,8 +1,117 @@
-// What device code uses of PyTorch's C++ headers (ATen, c10) as types: half precision under their names, the type to
-// accumulate in, shuffles and atomics.
+// What device code uses of PyTorch's C++ headers (ATen, c10): half precision under their names, the type to
+// accumulate in, shuffles, atomics, complex numbers.
 namespace c10 {
 using Half = __half;
 using BFloat16 = __nv_bfloat16;
+
+template <typename T> struct complex {
+  using value_type = T;
+  T real_;
+  T imag_;
+  __device__ complex() : real_(T(0)), imag_(T(0)) {}
+  __device__ complex(T re) : real_(re), imag_(T(0)) {}
+  __device__ complex(T re, T im) : real_(re), imag_(im) {}
+  __device__ T real() const { return real_; }
+  __device__ T imag() const { return imag_; }
+  __device__ void real(T value) { real_ = value; }
+  __device__ void imag(T value) { imag_ = value; }
+  __device__ complex<T>& operator=(T re) {
+    real_ = re;
+    imag_ = T(0);
+    return *this;
+  }
+  __device__ complex<T>& operator+=(T re) {
+    real_ += re;
+    return *this;
+  }
+  __device__ complex<T>& operator-=(T re) {
+    real_ -= re;
+    return *this;
+  }
+  __device__ complex<T>& operator*=(T re) {
+    real_ *= re;
+    imag_ *= re;
+    return *this;
+  }
+  __device__ complex<T>& operator/=(T re) {
+    real_ /= re;
+    imag_ /= re;
+    return *this;
+  }
+  __device__ complex<T>& operator+=(const complex<T>& b) {
+    real_ += b.real_;
+    imag_ += b.imag_;
+    return *this;
+  }
+  __device__ complex<T>& operator-=(const complex<T>& b) {
+    real_ -= b.real_;
+    imag_ -= b.imag_;
+    return *this;
+  }
+  __device__ complex<T>& operator*=(const complex<T>& b) {
+    const T re = real_;
+    const T im = imag_;
+    real_ = re * b.real_ - im * b.imag_;
+    imag_ = re * b.imag_ + im * b.real_;
+    return *this;
+  }
+  // Scaled by the larger part of the divisor (Smith, Algorithm 116, 1962), as NumPy and PyTorch do.
+  __device__ complex<T>& operator/=(const complex<T>& b) {
+    const T re = real_;
+    const T im = imag_;
+    const T c = b.real_;
+    const T d = b.imag_;
+    const T size_c = c < T(0) ? -c : c;
+    const T size_d = d < T(0) ? -d : d;
+    if (size_c >= size_d) {
+      if (size_c == T(0) && size_d == T(0)) {
+        real_ = re / size_c;
+        imag_ = im / size_d;
+      } else {
+        const T ratio = d / c;
+        const T scale = T(1) / (c + d * ratio);
+        real_ = (re + im * ratio) * scale;
+        imag_ = (im - re * ratio) * scale;
+      }
+    } else {
+      const T ratio = c / d;
+      const T scale = T(1) / (c * ratio + d);
+      real_ = (re * ratio + im) * scale;
+      imag_ = (im * ratio - re) * scale;
+    }
+    return *this;
+  }
+};
+template <typename T> __device__ complex<T> operator+(const complex<T>& a) { return a; }
+template <typename T> __device__ complex<T> operator-(const complex<T>& a) { return complex<T>(-a.real_, -a.imag_); }
+template <typename T> __device__ complex<T> operator+(const complex<T>& a, const complex<T>& b) {
+  complex<T> made = a;
+  return made += b;
+}
+template <typename T> __device__ complex<T> operator-(const complex<T>& a, const complex<T>& b) {
+  complex<T> made = a;
+  return made -= b;
+}
+template <typename T> __device__ complex<T> operator*(const complex<T>& a, const complex<T>& b) {
+  complex<T> made = a;
+  return made *= b;
+}
+template <typename T> __device__ complex<T> operator/(const complex<T>& a, const complex<T>& b) {
+  complex<T> made = a;
+  return made /= b;
+}
+template <typename T> __device__ complex<T> operator+(const complex<T>& a, T b) { return complex<T>(a.real_ + b, a.imag_); }
+template <typename T> __device__ complex<T> operator+(T a, const complex<T>& b) { return complex<T>(a + b.real_, b.imag_); }
+template <typename T> __device__ complex<T> operator-(const complex<T>& a, T b) { return complex<T>(a.real_ - b, a.imag_); }
+template <typename T> __device__ complex<T> operator-(T a, const complex<T>& b) { return complex<T>(a - b.real_, -b.imag_); }
+template <typename T> __device__ complex<T> operator*(const complex<T>& a, T b) { return complex<T>(a.real_ * b, a.imag_ * b); }
+template <typename T> __device__ complex<T> operator*(T a, const complex<T>& b) { return complex<T>(a * b.real_, a * b.imag_); }
+template <typename T> __device__ complex<T> operator/(const complex<T>& a, T b) { return complex<T>(a.real_ / b, a.imag_ / b); }
+template <typename T> __device__ complex<T> operator/(T a, const complex<T>& b) { return complex<T>(a) / b; }
+template <typename T> __device__ bool operator==(const complex<T>& a, const complex<T>& b) {
+  return a.real_ == b.real_ && a.imag_ == b.imag_;
+}
+template <typename T> __device__ bool operator!=(const complex<T>& a, const complex<T>& b) { return !(a == b); }
 }  // namespace c10
 
 constexpr int C10_WARP_SIZE = 32;

@@ -188,3 +188,36 @@ def test_reference_members_are_bound_by_the_constructor(execute, refuses):
     got = execute(text, args)
     assert got["o"].tolist() == [1, 15, 6, 1] and got["q"].tolist() == [3]
     refuses("struct R { int& x; __device__ R() {} }; __global__ void k(int* o) { R r; r.x = 3; }", "E-SEMA-ASSIGN")
+
+
+ASSIGNED = """\
+struct X {
+  int v;
+  X() = default;
+  X(const X& o) = default;
+  X& operator=(const X& o) = default;
+  __device__ X& operator=(int i) { v = i; return *this; }
+};
+struct B { int a; __device__ B& operator=(int i) { a = i; return *this; } };
+struct D : B { int b; };
+struct T { int a, n; __device__ T& operator=(const T& o) { a = o.a; n = o.n + 1; return *this; } };
+__global__ void k(int* y) {
+  X x, z;
+  x = 3;
+  z = x;
+  X w = z;
+  D d, e;
+  d.a = 1; d.b = 2;
+  e = d;
+  T t, u;
+  t.a = 5; t.n = 0;
+  u = t;
+  y[0] = w.v; y[1] = e.a; y[2] = e.b; y[3] = u.a; y[4] = u.n;
+}
+"""
+
+
+def test_a_class_is_assigned_from_its_own_objects(execute, refuses) -> None:
+    assert execute(ASSIGNED, {"y": np.zeros(5, np.int32)})["y"].tolist() == [3, 1, 2, 5, 1]
+    own = "B& operator=(const B& o) { a = -o.a; return *this; }"
+    refuses(ASSIGNED.replace("B& operator=(int i) { a = i; return *this; }", own), "E-UNSUPPORTED-MEMBER")

@@ -61,3 +61,13 @@ def test_an_extent_is_a_parameter_like_any_structure() -> None:
     given = {n: 5 if "width" in n else 7 for n in names if n != "out"}
     assert len(given) >= 2
     assert list(run(kernel, {"out": np.zeros(4, np.int32), **given}).outputs["out"]) == [35, 36, 37, 38]
+
+
+def test_pytorch_s_complex() -> None:
+    out = values(
+        "c10::complex<float> r = x[0] * x[1] + 2.0f * x[2]; r -= x[1] / x[2]; r *= -x[0]; x[3] = r; "
+        "x[4] = x[0] == x[0] ? (x[2].imag() / x[0]).real() / x[1] : r;",
+        "c10::complex<float>",
+    )
+    assert out[3] == pytest.approx((A * B + 2 * C - B / C) * -A, rel=1e-5)
+    assert out[4] == pytest.approx((C.imag / A).real / B, rel=1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
@@ -70,3 +71,40 @@ __global__ void k(int *out) {
 }
 """
     assert stored(text) == [7, 4, 8, 7]
+
+
+LOCAL = """\
+template <typename T> __device__ T seen_as(unsigned w) {
+  union { T raw; unsigned word; } u;
+  u.word = w;
+  return u.raw;
+}
+template <typename T, int N> __device__ int twice(T x) {
+  struct P { T v; int w[N]; };
+  P p;
+  p.v = x;
+  return (int)(p.v * 2) + (int)sizeof(P);
+}
+template <typename T> __device__ void clear(T& to) {
+  union { T raw; unsigned words[sizeof(T) / 4]; } u;
+  for (int i = 0; i < (int)(sizeof(T) / 4); ++i) u.words[i] = 0u;
+  to = u.raw;
+}
+__global__ void k(float* y) {
+  y[0] = seen_as<float>(0x3f800000u);
+  y[1] = seen_as<int>(7);
+  y[2] = twice<float, 1>(1.75f);
+  y[3] = twice<int, 3>(3);
+  y[4] = twice<double, 2>(1.75);
+  float a = 3;
+  float4 b = make_float4(1, 2, 3, 4);
+  clear(a);
+  clear(b);
+  y[5] = a + b.x + b.y + b.z + b.w;
+}
+"""
+
+
+def test_a_class_in_a_function_template_is_another_one_in_each_instance(execute) -> None:
+    got = execute(LOCAL, {"y": np.full(6, -1, np.float32)})
+    assert got["y"].tolist() == [1, 7, 3 + 8, 6 + 16, 3 + 16, 0]
