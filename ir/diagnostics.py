@@ -6,10 +6,10 @@ code (1: the kernel or script is at fault, 2: usage, 3: the environment).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from .frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Loc:
     """A place: 1-based ``line`` and ``col`` in ``file``."""
 

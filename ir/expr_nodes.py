@@ -290,7 +290,7 @@ def accessed_type(buffer: Sym, n_indices: int) -> Type:
     """Type of ``buffer`` subscripted with ``n_indices`` indices."""
     t = buffer.type
     if isinstance(t, Ptr):
-        return t.elem if n_indices == 1 else scalar_of(t.elem)
+        return t.elem if n_indices == 1 or type(t.elem) is Scalar else scalar_of(t.elem)
     if isinstance(t, Array):
         return t.elem if n_indices <= len(t.shape) else scalar_of(t.elem)
     if isinstance(t, Vec):

@@ -30,9 +30,11 @@ UNSIGNED = {1: U8, 2: U16, 4: U32, 8: U64}
 
 def access_kind(p: PtrVal) -> str:
     """``volatile`` for accesses through ``p`` that are, to memory that others see whose type does not say so."""
+    if not p.volatile:
+        return ""
     t = p.buffer.type
     seen = (isinstance(t, Array) and t.space != "local") or (isinstance(t, Ptr) and not t.volatile)
-    return "volatile" if p.volatile and seen else ""
+    return "volatile" if seen else ""
 
 
 def as_volatile(v: Value, volatile: bool) -> Value:

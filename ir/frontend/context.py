@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn, TypeVar
 
 from pycparser import c_ast
 
@@ -21,6 +21,8 @@ from .parser import to_loc
 from .preprocess import Preprocessed
 from .program import Program
 from .values import LazyVal, RecordVal, RVal, TypeVal, Value
+
+_T = TypeVar("_T")
 
 PRELUDES = ("prelude.cuh", "opencl.cuh", "ptx.cuh")
 
@@ -89,6 +91,23 @@ class Frame:
     control: int = 0
     flagged: int = 0
     step: list[Any] = field(default_factory=list)
+
+
+class Replaced(Generic[_T]):
+    """Inside the ``with``, an attribute of the context has another value."""
+
+    __slots__ = ("_context", "_name", "_saved", "value")
+
+    def __init__(self, context: Context, name: str, value: _T) -> None:
+        self._context, self._name, self.value = context, name, value
+
+    def __enter__(self) -> _T:
+        self._saved = getattr(self._context, self._name)
+        setattr(self._context, self._name, self.value)
+        return self.value
+
+    def __exit__(self, *error: object) -> None:
+        setattr(self._context, self._name, self._saved)
 
 
 class Context:
@@ -205,27 +224,15 @@ class Context:
         self.emit(Decl(sym, e, const=True, loc=self.loc))
         return Var(sym)
 
-    @contextmanager
-    def capture(self) -> Iterator[list[Stmt]]:
+    def capture(self) -> Replaced[list[Stmt]]:
         """Collect the statements emitted inside the ``with``."""
-        saved, self.out = self.out, []
-        inner = self.out
-        try:
-            yield inner
-        finally:
-            self.out = saved
+        return Replaced(self, "out", [])
 
-    @contextmanager
     def scoped(
         self, namespace: tuple[str, ...] = (), record: RecordVal | None = None, root: Scope | None = None
-    ) -> Iterator[Scope]:
+    ) -> Replaced[Scope]:
         """A nested scope; ``root`` starts a chain that does not see the caller's locals."""
-        saved = self.scope
-        self.scope = Scope(root if root is not None else saved, namespace, record)
-        try:
-            yield self.scope
-        finally:
-            self.scope = saved
+        return Replaced(self, "scope", Scope(root if root is not None else self.scope, namespace, record))
 
     @contextmanager
     def controlled(self) -> Iterator[None]:
@@ -238,11 +245,10 @@ class Context:
 
     def take_comments(self, loc: Loc | None) -> tuple[str, ...]:
         """Comments of the line at ``loc``, once."""
-        if loc is None or (loc.file, loc.line) in self._commented:
-            return ()
         found = self.source.comments.at(loc)
-        if found:
-            self._commented.add((loc.file, loc.line))
+        if not found or loc is None or (loc.file, loc.line) in self._commented:
+            return ()
+        self._commented.add((loc.file, loc.line))
         return found
 
     def hinted(self, key: Any, unit: Scalar) -> Scalar:

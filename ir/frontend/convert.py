@@ -23,7 +23,7 @@ class Converter(TypeResolver):
         t = e.type
         if t is to or t == to:
             return v
-        if EVENT in (t, to) and not (isinstance(e, Const) and e.value == 0):
+        if (t is EVENT or to is EVENT) and not (isinstance(e, Const) and e.value == 0):
             self.fail("E-SEMA-CONVERT", f"cannot convert '{show(t)}' to '{show(to)}'", node)
         if to == EVENT:
             return RVal(Const(0, EVENT))
@@ -77,7 +77,7 @@ class Converter(TypeResolver):
     def arithmetic(self, op: str, a: RVal, b: RVal, node: Any) -> RVal:
         """``a op b`` after the usual arithmetic conversions."""
         ta, tb = a.type, b.type
-        if ta is tb and ta in _NATIVE and op in _ANY_NUMBERS:  # most are
+        if ta is tb and ta in NATIVE and op in ANY_NUMBERS:
             return RVal(fold_const(Binary(op, a.expr, b.expr)))
         if isinstance(ta, Vec) or isinstance(tb, Vec):
             return self._lanewise(op, a, b, node)
@@ -181,7 +181,7 @@ class Converter(TypeResolver):
     # ------------------------------------------------------------------ 64-bit offsets
     def add_offset(self, a: Expr | None, b: Expr) -> Expr:
         """Pointer arithmetic: the sum in 64 bits. One conversion stays explicit unless an operand is 64-bit already."""
-        if a is None or (isinstance(a, Const) and a.value == 0):
+        if a is None or (type(a) is Const and a.value == 0):
             return b
         if isinstance(b, Const) and b.value == 0:
             return a
@@ -205,16 +205,16 @@ class Converter(TypeResolver):
         return Binary("*", Cast(I64, e, "static") if e.type != I64 else e, Const(n, I64))
 
 
-_NATIVE = frozenset({F32, F64, I32, I64, U32, U64})
+NATIVE = frozenset({F32, F64, I32, I64, U32, U64})
 """Types that no operand of which is converted when both have it."""
 
-_ANY_NUMBERS = frozenset({"+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!="})
+ANY_NUMBERS = frozenset({"+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!="})
 """Operators on integers and floating-point numbers alike."""
 
 
 def fold_const(e: Expr) -> Expr:
     """Fold integer arithmetic on literals only."""
-    if isinstance(e, Binary) and isinstance(e.a, Const) and isinstance(e.b, Const) and not _is_floaty(e.a):
+    if type(e) is Binary and type(e.b) is Const and type(e.a) is Const and not _is_floaty(e.a):
         return fold_node(e)
     return e
 
@@ -270,7 +270,8 @@ def narrowed(e: Expr) -> Expr | None:
 
 def bitcast(e: Expr, to: Type) -> Expr:
     """The bits of ``e`` as a ``to``; a cast of a cast collapses."""
-    if e.type == to:
+    t = e.type
+    if t is to or t == to:
         return e
     if isinstance(e, Cast) and e.style == "bit":
         return bitcast(e.x, to)

@@ -8,7 +8,7 @@ from typing import Any
 from pycparser import c_ast
 
 from ..nodes import Const, HwIndex, i32
-from ..types import BOOL, Scalar, Vec
+from ..types import BOOL, I32, I64, U32, U64, Scalar, Vec
 from .context import Scope
 from .convert import bitcast
 from .cxx_ast import Construct, CxxCast, Fold, InScope, Lambda, PackExpansion, QualName
@@ -43,12 +43,12 @@ class Exprs(Operators):
 
     def eval(self, node: Any) -> Value:
         """What ``node`` means; side effects are emitted as statements."""
+        handler = _HANDLERS.get(type(node))
+        if handler is not None:
+            return handler(self, node)
         if isinstance(node, Value):
             return node  # evaluated before
-        handler = _HANDLERS.get(type(node))
-        if handler is None:
-            self.fail("E-UNSUPPORTED-EXPR", f"this expression is not supported ({type(node).__name__})", node)
-        return handler(self, node)
+        self.fail("E-UNSUPPORTED-EXPR", f"this expression is not supported ({type(node).__name__})", node)
 
     def unevaluated(self, node: Any) -> Value:
         """``eval`` for its type only."""
@@ -88,15 +88,17 @@ class Exprs(Operators):
 
     def _subscript(self, node: c_ast.ArrayRef) -> Value:
         base = self.eval(node.name)
-        if isinstance(base, RecordVal):
+        if type(base) is RecordVal:
             found = self.method(base, "operator[]", [self.eval(node.subscript)], node)
             if found is not None:
                 return found
             base = self.as_pointer(base, node)
-        i = self.promote(self.rval(node.subscript))
-        if not isinstance(i.type, Scalar) or i.type.is_float:
-            self.fail("E-SEMA-SUBSCRIPT", f"an index must be an integer, not '{show(i.type)}'", node.subscript)
-        return self.subscript(base, i.expr, node)
+        i = self.rval(node.subscript).expr
+        if i.type not in INDEX_TYPES:
+            i = self.promote(RVal(i)).expr
+            if not isinstance(i.type, Scalar) or i.type.is_float:
+                self.fail("E-SEMA-SUBSCRIPT", f"an index must be an integer, not '{show(i.type)}'", node.subscript)
+        return self.subscript(base, i, node)
 
     def _member(self, node: c_ast.StructRef) -> Value:
         name = node.field.name if isinstance(node.field, c_ast.ID) else node.field.parts[-1].name
@@ -212,6 +214,9 @@ class Exprs(Operators):
         """Values of ``pattern...``: the pattern once for each element of the packs it names."""
         return [self.eval(item) for item, _ in self.pack_elements(node, at)]
 
+
+INDEX_TYPES = frozenset({I32, I64, U32, U64})
+"""Types of indices that need no promotion."""
 
 EMPTY_FOLDS: dict[str, Value] = {
     "&&": RVal(Const(True, BOOL)), "||": RVal(Const(False, BOOL)), ",": NullVal()

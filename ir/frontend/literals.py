@@ -11,6 +11,8 @@ from ..types import I32, I64, U32, U64
 @lru_cache(maxsize=1024)
 def integer(text: str) -> Const:
     """An integer literal with the type C++ gives it (LP64)."""
+    if text.isdecimal() and text.isascii() and text[0] != "0" and len(text) < 10:  # most are
+        return Const(int(text), I32, text)
     digits = text.replace("'", "").rstrip("uUlL")
     suffix = text[len(text.rstrip("uUlL")) :].lower()
     lower = digits.lower()

@@ -28,6 +28,7 @@ class KernelLowering(Parameters):
         super().__init__(program, source, file)
         self._facts = {}
         self._layouts = {}
+        self._fields = {}
         self.constructed = {}
         self.globals: dict[str, Param] = {}
         self._starts: list[list[Stmt]] = []

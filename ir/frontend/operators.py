@@ -10,6 +10,7 @@ from ..nodes import Binary, Cast, Const, Decl, Expr, Load, Var, fresh
 from ..types import I64, U64, Array, Ptr, Scalar, Type, Vec
 from ..walk import walk_expr
 from .captures import Captures
+from .convert import ANY_NUMBERS, NATIVE, fold_const
 from .cxx_ast import QualName
 from .cxx_types import CArray
 from .values import (
@@ -37,8 +38,7 @@ class Operators(Captures):
         a = self.load(self.eval(node.left), node.left)
         at = len(self.out)
         b = self.load(self.eval(node.right), node.right)
-        a = self.keep_before(a, at)
-        return self.binary(node.op, a, b, node)
+        return self.binary(node.op, a if len(self.out) == at else self.keep_before(a, at), b, node)
 
     def keep_before(self, a: Value, at: int) -> Value:
         """Name ``a`` if evaluating a later operand emitted effects that could change it."""
@@ -52,8 +52,13 @@ class Operators(Captures):
 
     def binary(self, op: str, a: Value, b: Value, node: Any) -> Value:
         """``a op b`` on loaded operands: numbers, pointers or records with an operator function."""
-        if type(a) is RVal and type(b) is RVal and isinstance(a.type, Scalar) and isinstance(b.type, Scalar):
-            return self.arithmetic(op, a, b, node)
+        if type(a) is RVal and type(b) is RVal:
+            x, y = a.expr, b.expr
+            t = x.type
+            if t in NATIVE and t is y.type and op in ANY_NUMBERS:  # most are
+                return RVal(fold_const(Binary(op, x, y)))
+            if isinstance(t, Scalar) and isinstance(y.type, Scalar):
+                return self.arithmetic(op, a, b, node)
         if isinstance(a, RecordVal) or isinstance(b, RecordVal):
             found = self.operator_call(op, [a, b], node)
             if found is not None:
@@ -61,12 +66,12 @@ class Operators(Captures):
             a, b = self._operand(a, b, node), self._operand(b, a, node)
         if isinstance(a, POINTERS) or isinstance(b, POINTERS):
             return self._pointer_binary(op, a, b, node)
-        x, y = self.rvalue(a, node), self.rvalue(b, node)
-        if isinstance(x.type, Vec) or isinstance(y.type, Vec):
-            found = self.operator_call(op, [x, y], node)
+        p, q = self.rvalue(a, node), self.rvalue(b, node)
+        if isinstance(p.type, Vec) or isinstance(q.type, Vec):
+            found = self.operator_call(op, [p, q], node)
             if found is not None:
                 return found
-        return self.arithmetic(op, x, y, node)
+        return self.arithmetic(op, p, q, node)
 
     def _operand(self, v: Value, other: Value, node: Any) -> Value:
         """An object as an operand of a built-in operator: a number or else a pointer."""

@@ -64,6 +64,17 @@ class TokenParser(CParser):
         stream._index += 1
         return tok
 
+    def _expect(self, token_type: str) -> Token:
+        stream = self._tokens
+        tok = stream._buffer[stream._index]
+        if tok is not None and tok.type == token_type and token_type not in _NAMES:
+            stream._index += 1
+            return tok
+        tok = self._advance()
+        if tok.type != token_type:
+            self._parse_error(f"before: {tok.value}", tok)
+        return tok
+
     def _mark(self) -> int:
         return self._tokens._index
 

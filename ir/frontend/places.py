@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from ..nodes import (
@@ -58,37 +59,22 @@ class Places(Pointers):
     # ------------------------------------------------------------------ reading
     def load(self, v: Value, node: Any = None) -> Value:
         """Lvalue to rvalue: an ``RVal``, or an aggregate or pointer value."""
-        if type(v) is RVal:  # most are
-            return v
-        if type(v) is VarPlace:
-            return RVal(Var(v.sym))
-        if type(v) is ElemPlace:
-            return RVal(self._load_elem(v))
-        if isinstance(v, LanePlace):
-            return RVal(self._load_lane(v))
-        if isinstance(v, SubVec):
-            return RVal(
-                VecMake(v.type, tuple(Load(v.sym, (self._lane_index(v.lane, i),)) for i in range(int(v.type.n))))
-            )  # type: ignore[arg-type]
-        if isinstance(v, SwizzlePlace):
-            lanes = [self.rvalue(LanePlace(v.base, i32(i), v.type.elem)).expr for i in v.lanes]
-            return RVal(VecMake(v.type, tuple(lanes)))
-        if isinstance(v, ViewPlace):
-            return RVal(bitcast(Var(v.sym), v.type))
-        if isinstance(v, ArrayVal | FlatArray):
-            return self.decay(v)
-        if isinstance(v, PtrVar):
-            at = Var(v.offset)
-            if v.which is not None:
-                return ChoicePtr(Var(v.which), tuple(dataclasses.replace(c, offset=at) for c in v.choices))
-            return dataclasses.replace(v.start, offset=at)
-        if isinstance(v, BitPlace):
-            return self.load_bits(v)
-        if isinstance(v, PtrSlot):
-            return self.load_pointer(v, node)
-        if isinstance(v, ChoicePlace):
-            return self.load_choice(v, node)
-        return v
+        read = _READERS.get(type(v))
+        return v if read is None else read(self, v, node)
+
+    def _load_swizzle(self, v: SwizzlePlace) -> RVal:
+        lanes = [self.rvalue(LanePlace(v.base, i32(i), v.type.elem)).expr for i in v.lanes]
+        return RVal(VecMake(v.type, tuple(lanes)))
+
+    def _load_lanes(self, v: SubVec) -> RVal:
+        lanes = (Load(v.sym, (self._lane_index(v.lane, i),)) for i in range(int(v.type.n)))
+        return RVal(VecMake(v.type, tuple(lanes)))
+
+    def _load_pointer_var(self, v: PtrVar) -> Value:
+        at = Var(v.offset)
+        if v.which is not None:
+            return ChoicePtr(Var(v.which), tuple(dataclasses.replace(c, offset=at) for c in v.choices))
+        return dataclasses.replace(v.start, offset=at)
 
     def rvalue(self, v: Value, node: Any = None, to: Type | None = None) -> RVal:
         """``v`` as a scalar or vector value; an object converts to ``to`` where it can."""
@@ -140,6 +126,9 @@ class Places(Pointers):
     # ------------------------------------------------------------------ writing
     def store(self, place: Value, v: Value, node: Any) -> None:
         """``place = v``, with ``v`` converted to the place's type."""
+        if type(place) is VarPlace and type(v) is RVal and not place.const:  # most are
+            self.emit(Assign(place.sym, self.convert(v, place.sym.type, "implicit", node).expr, loc=self.loc))
+            return
         if isinstance(place, RecordVal):
             if not isinstance(v, RecordVal) or v.type != place.type:
                 self.fail("E-SEMA-ASSIGN", f"cannot assign {describe(v)} to {describe(place)}", node)
@@ -212,6 +201,8 @@ class Places(Pointers):
 
     def stable(self, v: Value) -> Value:
         """``v`` with index expressions evaluated once, for a place that is used several times."""
+        if type(v) is VarPlace:
+            return v
         if isinstance(v, ElemPlace):
             index = tuple(self.once(i) for i in v.index)
             return v if index == v.index else dataclasses.replace(v, index=index)
@@ -262,5 +253,21 @@ class Places(Pointers):
     def convert_record(self, v: RecordVal, node: Any, to: Type | None = None) -> RVal | None:
         raise NotImplementedError
 
+
+_READERS: dict[type[Value], Callable[[Any, Any, Any], Value]] = {
+    VarPlace: lambda self, v, node: RVal(Var(v.sym)),
+    ElemPlace: lambda self, v, node: RVal(self._load_elem(v)),
+    LanePlace: lambda self, v, node: RVal(self._load_lane(v)),
+    SubVec: lambda self, v, node: self._load_lanes(v),
+    SwizzlePlace: lambda self, v, node: self._load_swizzle(v),
+    ViewPlace: lambda self, v, node: RVal(bitcast(Var(v.sym), v.type)),
+    ArrayVal: lambda self, v, node: self.decay(v),
+    FlatArray: lambda self, v, node: self.decay(v),
+    PtrVar: lambda self, v, node: self._load_pointer_var(v),
+    BitPlace: lambda self, v, node: self.load_bits(v),
+    PtrSlot: lambda self, v, node: self.load_pointer(v, node),
+    ChoicePlace: lambda self, v, node: self.load_choice(v, node),
+}
+"""How a place is read; everything else is a value already."""
 
 __all__ = ["LANES", "U8", "Decl", "Places", "bitcast", "cost", "describe", "fresh"]

@@ -16,7 +16,7 @@ from ..nodes import (
     fresh,
     i32,
 )
-from ..types import I64, U8, U64, VOID, Array, Scalar, Type, Vec, scalar_of
+from ..types import I64, U8, U64, VOID, Array, Ptr, Scalar, Type, Vec, scalar_of
 from .addressed import Addressed
 from .buffers import access_kind, element, is_flat
 from .context import Retry
@@ -120,6 +120,9 @@ class Pointers(Addressed):
     def deref(self, p: PtrVal, e: Expr | None, node: Any) -> Value:
         """``p[e]`` (``*p`` when ``e`` is None)."""
         t = p.buffer.type
+        if type(t) is Ptr and t.elem is p.elem and type(p.elem) is Scalar:  # most are
+            at = p.offset if e is None else self.add_offset(p.offset, e)
+            return ElemPlace(p.buffer, (*p.prefix, i32(0) if at is None else at), p.elem, 1, access_kind(p))
         if p.elem == VOID:
             self.fail("E-SEMA-POINTER", "cannot dereference a pointer to void", node)
         if is_flat(p.buffer) and isinstance(p.elem, CArray | RecordType | Pointer):
@@ -178,15 +181,17 @@ class Pointers(Addressed):
 
     def subscript(self, base: Value, e: Expr, node: Any) -> Value:
         """``base[e]``."""
-        base = base if isinstance(base, ArrayVal | FlatArray | PtrToPlace) else self.load(base, node)
+        if type(base) is PtrVal:
+            return self.deref(base, e, node)
+        if type(base) is ArrayVal:
+            return self.subscript_array(base, e, node)
+        base = base if isinstance(base, FlatArray | PtrToPlace) else self.load(base, node)
         if isinstance(base, OpaqueVal) and base.name.startswith('"'):
-            base = self.string_table(base.name, node)
+            return self.subscript(self.string_table(base.name, node), e, node)
         if isinstance(base, FlatArray):
             return self.deref(self.decay(base), e, node)
         if isinstance(base, ChoicePtr):
             return self.deref_choice(base, e, node)
-        if isinstance(base, ArrayVal):
-            return self.subscript_array(base, e, node)
         if isinstance(base, PtrVal):
             return self.deref(base, e, node)
         if isinstance(base, PtrToPlace):
@@ -291,6 +296,8 @@ class Pointers(Addressed):
         """Overridden where dynamic shared memory is declared."""
 
     def type_of(self, v: Value) -> Type:
+        if type(v) is RVal:
+            return v.expr.type
         if hasattr(v, "type") and not isinstance(v, TypeVal):
             return v.type  # type: ignore[return-value]
         if isinstance(v, ChoicePtr):

@@ -33,6 +33,19 @@ class Entity:
 
 
 @dataclass
+class Members:
+    """What the syntax of a class says about the names in it."""
+
+    aliases: list[Any] = field(default_factory=list)
+    enums: list[Any] = field(default_factory=list)
+    statics: list[Any] = field(default_factory=list)
+    variables: set[str | None] = field(default_factory=set)
+    """Static and other ones."""
+    classes: dict[str, list[Entity]] = field(default_factory=dict)
+    """Classes, class templates and alias templates."""
+
+
+@dataclass
 class Program:
     """Everything declared in one translation unit."""
 
@@ -64,6 +77,14 @@ class Program:
         if fn not in self._telling:
             self._telling[fn] = telling(fn)
         return self._telling[fn]
+
+    _members: dict[Entity, Members] = field(default_factory=dict)
+
+    def members(self, entity: Entity) -> Members:
+        """The members of a class by kind: found once, asked for whenever its scope is entered."""
+        if entity not in self._members:
+            self._members[entity] = members_of(entity)
+        return self._members[entity]
 
     @property
     def kernels(self) -> list[Entity]:
@@ -156,6 +177,28 @@ def _member_names(
                 p.enums.setdefault(m.name, m)
         elif isinstance(m, Record) and m.items is not None and m.name:
             p.records[m.name].append(Entity(m.name, m, (*ns, record.name)))
+
+
+def members_of(entity: Entity) -> Members:
+    """The members of a class by kind."""
+    found = Members()
+    namespace = (*entity.namespace, entity.name)
+    for item in entity.node.items:
+        params = tuple(item.params or ()) or None if isinstance(item, Template) else None
+        if isinstance(item, Alias | c_ast.Typedef):
+            found.aliases.append(item)
+        elif isinstance(item, c_ast.Enum):
+            found.enums.append(item)
+        elif isinstance(item, c_ast.Decl):
+            found.variables.add(item.name)
+            if "static" in (item.storage or []):
+                found.statics.append(item)
+        for d in item.decl if isinstance(item, Template) else (item,):
+            if isinstance(d, Record) and d.name and d.items is not None:
+                found.classes.setdefault(d.name, []).append(Entity(d.name, d, namespace, params, d.spec_args))
+            elif isinstance(d, Alias) and params:
+                found.classes.setdefault(d.name, []).append(Entity(d.name, d, namespace, params))
+    return found
 
 
 def pick(entities: list[Entity], qualifier: tuple[str, ...], here: tuple[str, ...]) -> list[Entity]:

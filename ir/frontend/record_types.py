@@ -10,11 +10,12 @@ from typing import Any
 from pycparser import c_ast
 
 from ..types import Type
-from .cxx_ast import Alias, PackExpansion, Record, Template
+from .context import Replaced, Scope
+from .cxx_ast import Alias, PackExpansion, Record
 from .cxx_types import RecordType
 from .facts import init_args
 from .memory import Memory
-from .program import Entity
+from .program import Entity, Members
 from .values import LazyVal, PackVal, RecordVal, TemplateVal, TypeVal, Value
 
 
@@ -105,51 +106,53 @@ class RecordTypes(Memory):
 
     def fields_of(self, t: RecordType, node: Any) -> list[tuple[str, Type, Any, Any]]:
         """(name, type, default initialiser, declaration) of the non-static fields; ``@0``... are anonymous ones."""
+        if t not in self._fields:
+            self._fields[t] = self._find_fields(t)
+        return self._fields[t]
+
+    _fields: dict[RecordType, list[tuple[str, Type, Any, Any]]]
+
+    def _find_fields(self, t: RecordType) -> list[tuple[str, Type, Any, Any]]:
         out: list[tuple[str, Type, Any, Any]] = []
         members = list(self._members(t))
         named = {id(_innermost(item.type)) for item, _, _ in members if isinstance(item, c_ast.Decl)}
         for item, entity, bound in members:
-            with self.record_scope(t, entity, bound):
-                if isinstance(item, c_ast.Decl) and "static" not in (item.storage or []):
+            if isinstance(item, c_ast.Decl) and "static" not in (item.storage or []):
+                with self.record_scope(t, entity, bound):
                     out.append((item.name or "", self.resolve(item.type), item.init, item))
-                elif isinstance(item, Record) and not item.name and item.items is not None and id(item) not in named:
-                    name = f"@{len(out)}"
-                    member = c_ast.Decl(name, [], [], [], [], None, None, None)
-                    inner = RecordType(f"{t.name}{name}", t.args, (Entity(name, item, entity.namespace), dict(bound)))
-                    out.append((name, inner, None, member))
+            elif isinstance(item, Record) and not item.name and item.items is not None and id(item) not in named:
+                name = f"@{len(out)}"
+                member = c_ast.Decl(name, [], [], [], [], None, None, None)
+                inner = RecordType(f"{t.name}{name}", t.args, (Entity(name, item, entity.namespace), dict(bound)))
+                out.append((name, inner, None, member))
         return out
 
-    def record_scope(self, t: RecordType, entity: Entity, bound: dict[str, Value], record: RecordVal | None = None):
-        ctx = self.scoped(namespace=(*entity.namespace, t.name), root=self.global_scope(), record=record)
-        outer = self
-
-        class _Bound:
-            def __enter__(self):
-                inherited = outer.inherited_names(entity, bound)
-                scope = ctx.__enter__()
-                hidden = {item.name for item in entity.node.items if isinstance(item, c_ast.Decl)}
-                scope.names.update({name: v for name, v in inherited.items() if name not in hidden})
-                scope.names.update(bound)
-                scope.names.setdefault(t.name, TypeVal(t))
-                scope.names.update(outer.member_names(t, entity, bound))
-                return scope
-
-            def __exit__(self, *exc):
-                return ctx.__exit__(*exc)
-
-        return _Bound()
+    def record_scope(
+        self, t: RecordType, entity: Entity, bound: dict[str, Value], record: RecordVal | None = None
+    ) -> Replaced[Scope]:
+        """The scope of the class ``entity``, a ``t`` or one of its bases, with the template bindings ``bound``."""
+        inside = self.scoped(namespace=(*entity.namespace, t.name), root=self.global_scope(), record=record)
+        names = inside.value.names
+        if entity.node.bases:
+            hidden = self.program.members(entity).variables
+            inherited = self.inherited_names(entity, bound)
+            names.update({name: v for name, v in inherited.items() if name not in hidden})
+        names.update(bound)
+        names.setdefault(t.name, TypeVal(t))
+        names.update(self.member_names(t, entity, bound))
+        return inside
 
     def member_names(self, t: RecordType, entity: Entity, bound: dict[str, Value]) -> dict[str, Value]:
         """The types, enumerators and static constants that the class ``entity`` declares, by name."""
-        names: dict[str, Value] = dict(member_classes(t, entity, bound))
-        for item in entity.node.items:
-            if isinstance(item, Alias | c_ast.Typedef):
-                names[item.name] = LazyVal(partial(self.member_alias, t, entity, bound, item))
-            elif isinstance(item, c_ast.Enum):
-                for position, e in enumerate(item.values or []):
-                    names[e.name] = LazyVal(partial(self.member_enumerator, t, entity, bound, item, position))
-            elif isinstance(item, c_ast.Decl) and "static" in (item.storage or []):
-                names[item.name] = LazyVal(partial(self.static_member, t, item.name, None))
+        members = self.program.members(entity)
+        names: dict[str, Value] = dict(instances_of(members, t, bound))
+        for item in members.aliases:
+            names[item.name] = LazyVal(partial(self.member_alias, t, entity, bound, item))
+        for enum in members.enums:
+            for position, e in enumerate(enum.values or []):
+                names[e.name] = LazyVal(partial(self.member_enumerator, t, entity, bound, enum, position))
+        for item in members.statics:
+            names[item.name] = LazyVal(partial(self.static_member, t, item.name, None))
         return names
 
     def inherited_names(self, entity: Entity, bound: dict[str, Value]) -> dict[str, Value]:
@@ -170,7 +173,7 @@ class RecordTypes(Memory):
         if not isinstance(owner, RecordType):
             return None
         for level, bound, _ in self._levels(owner):
-            member = member_classes(owner, level, bound).get(name)
+            member = instances_of(self.program.members(level), owner, bound).get(name)
             if member is not None:
                 return self.class_named(member, args, node)
         for item, entity, bound in list(self._members(owner)):
@@ -233,18 +236,9 @@ class RecordTypes(Memory):
             return self.enumerator_value(enum, i)
 
 
-def member_classes(t: RecordType, entity: Entity, bound: dict[str, Value]) -> dict[str, TemplateVal]:
-    """The classes, class templates and alias templates that are members of the class ``entity``, by name."""
-    found: dict[str, list[Entity]] = {}
-    namespace = (*entity.namespace, entity.name)
-    for item in entity.node.items:
-        params = tuple(item.params or ()) or None if isinstance(item, Template) else None
-        for d in item.decl if isinstance(item, Template) else (item,):
-            if isinstance(d, Record) and d.name and d.items is not None:
-                found.setdefault(d.name, []).append(Entity(d.name, d, namespace, params, d.spec_args))
-            elif isinstance(d, Alias) and params:
-                found.setdefault(d.name, []).append(Entity(d.name, d, namespace, params))
-    return {name: TemplateVal(name, tuple(es), bound, t) for name, es in found.items()}
+def instances_of(members: Members, t: RecordType, bound: dict[str, Value]) -> dict[str, TemplateVal]:
+    """The classes and templates that are members of a class with the bindings ``bound``, by name."""
+    return {name: TemplateVal(name, tuple(es), bound, t) for name, es in members.classes.items()}
 
 
 def template_key(v: Value) -> object:

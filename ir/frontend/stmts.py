@@ -22,6 +22,9 @@ from .parser import to_loc
 from .returns import items_of
 from .values import RecordVal, RVal, TypeVal, Value, describe
 
+_ENDS = frozenset({c_ast.Return, c_ast.Break, c_ast.Continue})
+"""Nothing in a block that follows one of these is reached."""
+
 
 class Stmts(InlineAssembly):
     """Statements. ``statement`` emits; ``block`` collects."""
@@ -46,7 +49,7 @@ class Stmts(InlineAssembly):
                 return
             self.statement(node, pragma)
             pragma = None
-            if isinstance(node, c_ast.Return | c_ast.Break | c_ast.Continue):
+            if type(node) in _ENDS:
                 return
 
     def structured(self, nodes: list, rewrite: Callable[[Structurer], list]) -> list:
