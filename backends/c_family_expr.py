@@ -10,8 +10,9 @@ may mix signed and unsigned operands, because sums and products agree modulo 2^3
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from ktc.ir.fold import is_const
 from ktc.ir.nodes import (
     COMPARISONS,
     VOTES,
@@ -314,10 +315,29 @@ class Exprs:
             return self._cdiv(e, wrap)
         if e.fn == "is_null":
             return self._is_null(e, "==")
+        if e.fn == "launch":
+            return self._launch(e)
         if e.fn == "shared_address":
             self.d.require("ptx", "an address in shared memory")
             return Piece(f"__cvta_generic_to_shared({self.piece(e.args[0]).text})", POSTFIX, e.ty)
         return self.d.call(e.fn, [self.exact(a) for a in e.args], e.ty)
+
+    def _launch(self, e: Call) -> Piece:
+        """``launch(name, grid, block, shared, stream, ...)``: dimensions that are 1 and a default of 0 go unsaid."""
+        self.d.require("launches", "a kernel that launches a kernel")
+        name, *head = e.args[:9]
+        assert isinstance(name, Str)
+        config = [self._dim3(head[:3]), self._dim3(head[3:6])]
+        rest = [self.text(head[6]), f"(cudaStream_t){self.piece(head[7]).at(UNARY)}"]
+        while rest and is_const(head[5 + len(rest)], 0):
+            rest.pop()
+        args = ", ".join(self.text(a) for a in e.args[9:])
+        return Piece(f"{name.text}<<<{', '.join(config + rest)}>>>({args})", POSTFIX, e.ty)
+
+    def _dim3(self, dims: Sequence[Expr]) -> str:
+        return (
+            self.text(dims[0]) if all(is_const(x, 1) for x in dims[1:]) else f"dim3({', '.join(map(self.text, dims))})"
+        )
 
     def _is_null(self, e: Call, op: str) -> Piece:
         address = e.args[0]

@@ -91,6 +91,12 @@ __device__ inline unsigned long long global_timer() {
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
   return ns;
 }"""
+STREAM_CREATE = """\
+__device__ inline unsigned long long stream_create(unsigned flags) {
+  cudaStream_t stream;
+  cudaStreamCreateWithFlags(&stream, flags);
+  return reinterpret_cast<unsigned long long>(stream);
+}"""
 GRID_SYNC = """\
 #include <cooperative_groups.h>
 // All blocks: the launch must be a cooperative one.
@@ -107,6 +113,7 @@ class CudaDialect(CxxDialect):
     """CUDA C++ for NVRTC and nvcc."""
 
     language = "cuda"
+    launches = False
     native_vectors: ClassVar = CxxDialect.native_vectors | {(F16, 2): "__half2", (BF16, 2): "__nv_bfloat162"}
     headers: ClassVar = {"f16": "cuda_fp16.h", "bf16": "cuda_bf16.h", "e4m3": "cuda_fp8.h", "e5m2": "cuda_fp8.h"}
     helpers: ClassVar = {
@@ -131,6 +138,7 @@ class CudaDialect(CxxDialect):
         "match_all": MATCH_ALL,
         "grid_sync": GRID_SYNC,
         "global_timer": GLOBAL_TIMER,
+        "stream_create": STREAM_CREATE,
     }
 
     def prepare(self, kernel: Kernel) -> Kernel:
@@ -141,7 +149,11 @@ class CudaDialect(CxxDialect):
         )
 
     def require(self, what: str, construct: str) -> None:
-        """CUDA carries its own source text and PTX."""
+        """CUDA carries its own source text and PTX; what launches kernels is linked with the runtime."""
+        self.launches |= what == "launches"
+
+    def options(self) -> tuple[str, ...]:
+        return (*super().options(), *(["-rdc=true"] if self.launches else []))
 
     def bulk(self, cluster: int) -> None:
         if not self.profile.bulk_copy:

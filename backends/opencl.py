@@ -207,6 +207,8 @@ class OpenCLDialect(OpenCLMemory):
             return self.convert(Piece("clock_now()", POSTFIX, U64), ty, "c")
         if fn == "printf":  # long has 64 bits, and there is no ll
             args = [re.sub(r"%([-+ #0-9.]*)(?:ll|z|j|t)([diuoxX])", r"%\1l\2", args[0]), *args[1:]]
+            if any(a.startswith("&") for a in args):  # only literals, OpenCL C 6.15.14
+                self.refuse("SYSTEM", "printf of text in an array", "print it character by character: %c")
         return super().system_call(fn, cell, args, ty)
 
     def function_hint(self, fn: str) -> str:

@@ -19,6 +19,8 @@ trap        | __trap()                   | __builtin_trap()                     
 clock       | clock()                    | (long long)clock()                                    | -
 clock64     | clock64()                  | clock64()                                       | -
 globaltimer | global_timer()             | global_timer()                                  | -
+stream_create  | stream_create({0})                     | -                                 | -
+stream_destroy | cudaStreamDestroy((cudaStream_t){0})   | -                                 | -
 graph_condition | cudaGraphSetConditional({0}, {1}) | -                                  | -
 """
 

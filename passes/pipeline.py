@@ -98,13 +98,17 @@ def apply_step(kernel: Kernel, step: Step) -> Result | Refused:
 
 
 def hidden_access(kernel: Kernel) -> Refused | None:
-    """Why no pass may touch ``kernel``: it reaches memory through pointer variables, or through addresses in PTX."""
+    """Why no pass may touch ``kernel``: it reaches memory through pointer variables, or through addresses in PTX, or
+    launches itself, which would launch what the pass makes of it in the geometry of what it was."""
     for s in walk(kernel.body):
         places = () if s.loc is None else (s.loc,)
         if isinstance(s, Decl) and isinstance(s.sym.type, Ptr):
             why = f"'{s.sym.name}' points to memory that is not known here, so no change can be shown to be safe"
             return Refused("E-POINTER-VALUE", why, places, "pass the buffer as a parameter of its own")
         for x in (x for e in stmt_exprs(s) for x in walk_expr(e)):
+            if isinstance(x, Call) and x.fn == "launch":
+                why = "the kernel launches itself, so no change can be shown to be safe"
+                return Refused("E-SELF-LAUNCH", why, places, "launch the next level from the host")
             in_asm = isinstance(s, InlineAsm) and isinstance(x, AddrOf)
             if in_asm or (isinstance(x, Call) and x.fn == "shared_address"):
                 why = "inline PTX reaches memory by an address, so no change can be shown to be safe"

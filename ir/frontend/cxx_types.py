@@ -127,6 +127,7 @@ SCALAR_TYPES: dict[str, Type] = {
     "uint64_t": U64, "uint": U32, "uchar": U8, "ushort": U16, "ulong": U64, "__int64": I64, "clock_t": I64,
     "time_t": I64, "cudaTextureObject_t": U64, "cudaSurfaceObject_t": U64, "CUtexObject": U64, "CUsurfObject": U64,
     "hipTextureObject_t": U64, "hipSurfaceObject_t": U64, "cudaGraphConditionalHandle": U64,
+    "cudaStream_t": U64,
 }  # fmt: skip
 
 BITS_MEMBERS: dict[Scalar, tuple[str, Scalar]] = {
@@ -135,7 +136,7 @@ BITS_MEMBERS: dict[Scalar, tuple[str, Scalar]] = {
 """Members that hold the bits of the classes of cuda_fp8.h, cuda_fp16.h and cuda_bf16.h."""
 
 OPAQUE_TYPES = (
-    "cudaStream_t", "cudaError_t", "cudaEvent_t", "cudaDeviceProp",
+    "cudaError_t", "cudaEvent_t", "cudaDeviceProp",
     "FILE",
     "CUstream", "cudaMemcpyKind", "cudaFuncAttribute", "cudaLaunchConfig_t", "cudaLaunchAttribute", "cudaDataType_t",
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from pycparser import c_ast
@@ -11,8 +12,9 @@ from ..nodes import Const, HwIndex, i32
 from ..types import BOOL, I32, I64, U32, U64, Scalar, Vec
 from .context import Scope
 from .convert import bitcast
-from .cxx_ast import Construct, CxxCast, Fold, InScope, Lambda, PackExpansion, QualName
+from .cxx_ast import Construct, CxxCast, Fold, InScope, Lambda, Launch, PackExpansion, QualName
 from .cxx_types import BITS_MEMBERS, show
+from .device_launch import device_launch
 from .lookup import HW
 from .opencl import components
 from .operators import Operators
@@ -224,10 +226,11 @@ EMPTY_FOLDS: dict[str, Value] = {
 """What a fold over an empty pack is."""
 
 
-_HANDLERS = {
+_HANDLERS: dict[type, Callable[[Any, Any], Value]] = {
     c_ast.Constant: Exprs._constant, c_ast.ID: Exprs._id, QualName: Exprs._qual, c_ast.BinaryOp: Exprs._binary,
     c_ast.TernaryOp: Exprs._ternary, c_ast.UnaryOp: Exprs._unary, c_ast.Assignment: Exprs._assign,
     c_ast.ArrayRef: Exprs._subscript, c_ast.StructRef: Exprs._member, c_ast.Cast: Exprs._c_cast,
     CxxCast: Exprs._cxx_cast, Construct: Exprs._construct, c_ast.FuncCall: Exprs.call, c_ast.InitList: Exprs._init_list,
     c_ast.ExprList: Exprs._comma, Lambda: Exprs._lambda, Fold: Exprs._fold, InScope: Exprs._in_scope,
+    Launch: device_launch,
 }  # fmt: skip

@@ -41,7 +41,7 @@ WORDS: dict[str, str] = {
     r"__nv_cvt_\w+": "fp8",
     r"__(half|nv_bfloat16)2?_raw": "half_raw",
     r"__nv_fp4\w+|__nv_fp8_e8m0|__NV_E2M1|__nv_cvt_\w+_(to_)?(fp4|e8m0)\w*": "fp4",
-    r"cuda(Extent|Pos|PitchedPtr)": "runtime",
+    r"cuda(Extent|Pos|PitchedPtr|Stream(CreateWithFlags|Destroy))": "runtime",
     r"curand(State|_|DirectionVectors)\w*": "curand",
     r"__nv_atomic_\w+": "nv_atomic",
     r"gpuAtomicAdd|C10_WARP_SIZE|WARP_SHFL(_XOR|_UP|_DOWN)?": "torch",

@@ -67,6 +67,7 @@ class KernelLowering(Parameters):
             scope.names.update(bindings)
             self.frame = Frame(fn.name, True, None, facts)
             params = tuple(map(self._hinted_param, params))
+            self.kernel = entity, bindings, params
             given = {p.sym.name: p for p in sorted(params, key=lambda p: not p.host)}
             for node in params_of(fn):
                 if getattr(node, "name", None):

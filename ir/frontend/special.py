@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..nodes import Call, Const, Eval, Expr, Str, Var, i32
-from ..types import F32, F64, I32, U32, U64, Scalar
+from ..types import F32, F64, I8, I32, U32, U64, Scalar
 from . import constants
 from .block_copy import BlockCopies
 from .convert import bitcast
@@ -63,16 +63,19 @@ class SpecialCalls(BlockCopies):
         return RVal(Call("shared_address", (self.address_expr(v, node),), U64))
 
     def _printf(self, raw: list, node: Any) -> Value:
-        """``printf`` with C's promotions of the arguments: numbers and string literals."""
+        """``printf`` with C's promotions of the arguments: numbers, string literals, text in an array."""
         args: list[Expr] = []
         for a in raw:
             v = self.load(self.eval(a), a)
             if isinstance(v, OpaqueVal) and v.name.startswith('"'):
                 args.append(Str(v.name[1:-1]))
                 continue
+            if args and isinstance(v, PtrVal) and v.elem == I8:
+                args.append(self.address_expr(v, a))
+                continue
             if not args or not isinstance(v, RVal) or not isinstance(v.type, Scalar):
                 what = "a format that is a literal" if not args else "numbers and literals"
-                self.fail("E-UNSUPPORTED-PRINTF", f"printf of anything but {what}", a, hint="print numbers only")
+                self.fail("E-UNSUPPORTED-PRINTF", f"printf of anything but {what}", a, hint="print numbers or text")
             x = self.promote(v)
             args.append(self.convert(x, F64, "implicit").expr if x.type.is_float else x.expr)  # type: ignore[attr-defined]
         self.emit(Eval(Call("printf", tuple(args), I32, "write"), loc=self.loc))

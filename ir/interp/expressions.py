@@ -227,7 +227,7 @@ class Evaluator:
             return texture_call(self, e, frame, act)
         if e.fn == "printf":
             for a in e.args[1:]:  # for what reading them may find
-                if not isinstance(a, Str):
+                if not isinstance(a, Str | AddrOf):
                     self(a, frame, act)
             return np.int32(0)
         if e.fn == "trap":
