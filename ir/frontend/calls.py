@@ -9,7 +9,8 @@ from pycparser import c_ast
 
 from ..builtins import ANY_ARGUMENTS, Builtin, lookup
 from ..diagnostics import KtcError
-from ..types import Scalar
+from ..nodes import Const
+from ..types import I32, Scalar
 from .bodies import Bodies
 from .context import Scope
 from .cxx_ast import AutoType, PackExpansion, QualName, TemplateParam
@@ -21,17 +22,23 @@ from .prelude import prelude_function
 from .program import Entity, name_parts, pick
 from .ptx import FILE as PTX_FILE
 from .ptx_types import NAMESPACE as PTX
-from .templates import EXACT, deduce, points_to_any, unconstrained
+from .templates import CONVERSION, EXACT, deduce, points_to_any, unconstrained
 from .values import (
     FunctionVal,
     ListVal,
     PackVal,
     PtrToPlace,
     RecordVal,
+    RVal,
     TypeVal,
     Value,
     describe,
 )  # fmt: skip
+
+
+def _is_zero(v: Value) -> bool:
+    """Whether an argument is a literal 0, which is a null pointer too."""
+    return isinstance(v, RVal) and isinstance(v.expr, Const) and v.type == I32 and v.expr.value == 0
 
 
 class Calls(Bodies):
@@ -264,7 +271,7 @@ class Calls(Bodies):
                     t, of = self.type_of(a), self.parameter_type(p)
                     if isinstance(of, Pointer) and isinstance(t, Pointer) and t.const and points_to_any(p, free):
                         of = dataclasses.replace(of, const=True)  # ``T*`` with T a const type
-                    c = self.rank_user(t, of, node)
+                    c = CONVERSION if isinstance(of, Pointer) and _is_zero(a) else self.rank_user(t, of, node)
                     if c is None:
                         return None
                     total += c

@@ -38,7 +38,7 @@ class Conversions(RecordTypes):
         if best is None:
             return None
         _, f, owner, bound = best
-        entity = self.defined(Entity("operator type", f, (*owner.namespace, owner.name)), owner)
+        entity = self.defined(Entity("operator type", f, (*owner.namespace, owner.name)), owner, bound)
         with self.record_scope(t, owner, bound, v) as scope:
             self._bind_owner([entity], owner, bound, scope)
             return self.call_entities([entity], None, [], node, scope, v)

@@ -84,6 +84,8 @@ class Function(CxxNode):
     _fields = ("name", "decl", "body", "specs", "bounds", "inits", "kind", "owner")
 
     _body: Any
+    owner_args: list | None = None
+    """The template arguments in ``A<int>::f``."""
 
     @property
     def body(self) -> Any:

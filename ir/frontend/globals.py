@@ -13,11 +13,11 @@ from ..nodes import Const, VecMake, fresh
 from ..types import Ptr, Scalar, Type, Vec
 from .arrays import array_values, flattened
 from .construct import braced
-from .cxx_ast import qualifiers
+from .cxx_ast import QualName, qualifiers
 from .cxx_types import CArray, RecordType, show
 from .declare import Declarations
 from .facts import init_args
-from .program import Entity
+from .program import Entity, name_parts, pick
 from .values import PtrVal, RVal, Value
 
 STORAGE = {"__constant__": "constant", "__managed__": "managed", "__device__": "device"}
@@ -134,6 +134,27 @@ class Globals(Declarations):
             yield from self._leaf_values(decl, f.type, given, node)
         if end != self.layout(t, node)[0]:
             self._no_initial_value(decl, t, node)
+
+    def table_element(self, node: Any) -> Const | None:
+        """The number that ``table[i]`` is where a constant array of the file and the index are known; else None."""
+        at: list[int] = []
+        while isinstance(node, c_ast.ArrayRef):
+            at.insert(0, self.const_int(node.subscript, "an index"))
+            node = node.name
+        if not at or not isinstance(node, c_ast.ID | QualName):
+            return None
+        qualifier, name, _ = name_parts(node)
+        for e in pick(self.program.variables.get(name, []), qualifier, self.scope.namespace):
+            if not {"constexpr", "const"} & {*(e.node.storage or []), *qualifiers(e.node.type)}:
+                return None
+            t, value = self.resolve(e.node.type), e.node.init
+            for i in at:
+                items = array_values(value) if value is not None and isinstance(t, CArray) else []
+                t, value = getattr(t, "elem", t), items[i] if 0 <= i < len(items) else None
+            if isinstance(t, Scalar) and value is not None and not isinstance(value, c_ast.InitList):
+                with self.scoped(namespace=e.namespace, root=self.global_scope()):
+                    return self.constant(self.convert(self.const_value(value, "an element"), t).expr)
+        return None
 
     def _no_initial_value(self, decl: c_ast.Decl, t: Type, node: Any) -> NoReturn:
         self.fail("E-UNSUPPORTED-GLOBAL", f"'{decl.name}' of type '{show(t)}' has an initial value", node,

@@ -10,6 +10,7 @@ from ..diagnostics import KtcError
 from .cxx_ast import NamedType, TemplateParam
 from .host_templates import complete
 from .instances import spell, template_value
+from .library import in_library
 from .lower import KernelLowering
 from .program import Entity
 from .sites import LaunchSite, kernel_template_args, names_of
@@ -18,6 +19,9 @@ from .values import Value
 
 GUESSED_TYPES = ("float", "int", "double", "half")
 GUESSED_VALUES = ("16", "32", "256", "4", "1", "2", "8", "64", "128")
+
+MAX_SPECIALISED = 3
+"""Types tried because classes of the file are specialised for them."""
 
 MAX_SITES = 3
 """Launches of one kernel that are tried with guesses for what their host code does not say."""
@@ -31,25 +35,26 @@ def guesses(lowering: KernelLowering, entity: Entity, sites: Sequence[LaunchSite
     """
     hosts = [(s, Entity(entity.name, entity.node, entity.namespace, _open(lowering, s))) for s in sites[:MAX_SITES]]
     hosts = [(site, host) for site, host in hosts if host.params]
+    types = (*GUESSED_TYPES, *_specialised(lowering))
     kinds = {p.kind for e in (entity, *(h for _, h in hosts)) for p in e.params or () if not p.default and not p.pack}
     tried: list[tuple[str, ...]] = []
-    for t in GUESSED_TYPES if "type" in kinds else GUESSED_TYPES[:1]:
-        for v in GUESSED_VALUES if "value" in kinds else GUESSED_VALUES[:1]:
+    for t in types if "type" in kinds else types[:1]:
+        for i in range(len(GUESSED_VALUES) if "value" in kinds else 1):
             for site, host in (*hosts, (None, entity)):
-                full = _guess(lowering, entity, site, host, (t, v))
+                full = _guess(lowering, entity, site, host, t, i)
                 if full is not None and (key := tuple(map(spell, full.values()))) not in tried:
                     tried.append(key)
                     yield full
 
 
 def _guess(
-    lowering: KernelLowering, entity: Entity, site: LaunchSite | None, host: Entity, pair: tuple[str, str]
+    lowering: KernelLowering, entity: Entity, site: LaunchSite | None, host: Entity, t: str, i: int
 ) -> dict[str, Value] | None:
-    """``entity`` with the type and the number of ``pair`` for what is open in ``host``, then for what still is."""
+    """``entity`` with the type ``t`` and the ``i``-th value for what is open in ``host``, then for what still is."""
 
     def guessed(e: Entity) -> dict[str, Value]:
         params = [p for p in e.params or () if p.default is None and not p.pack]
-        return {p.name: template_value(lowering, e, p.name, pair[p.kind != "type"]) for p in params}
+        return {p.name: template_value(lowering, e, p.name, _text(lowering, p, t, i)) for p in params}
 
     try:
         known: dict[str, Value] = {}
@@ -61,12 +66,36 @@ def _guess(
         return None
 
 
+def _text(lowering: KernelLowering, p: TemplateParam, t: str, i: int) -> str:
+    """The argument for ``p``: of an enumeration one of its values."""
+    if p.kind == "type":
+        return t
+    node = getattr(p.type, "type", None)
+    enum = lowering.program.enums.get(node.name.parts[-1].name) if isinstance(node, NamedType) else None
+    if enum is None or not enum.values:
+        return GUESSED_VALUES[i]
+    at = i % len(enum.values)
+    return f"({enum.name}){spell(lowering.enumerator_value(enum, at))}"
+
+
+def _specialised(lowering: KernelLowering) -> list[str]:
+    """Types for which a class of the file is specialised: where a class has only such instances, no other will do."""
+    found: dict[str, None] = {}
+    for e in (e for es in lowering.program.records.values() for e in es if e.spec_args and not e.params):
+        args = e.spec_args or []
+        for a in args if len(args) == 1 and not in_library(getattr(e.node.coord, "file", "")) else ():
+            node = getattr(getattr(a, "type", None), "type", None)
+            if isinstance(node, NamedType) and len(node.name.parts) == 1 and node.name.parts[0].args is None:
+                found[node.name.text] = None
+    return [name for name in found if name not in GUESSED_TYPES][:MAX_SPECIALISED]
+
+
 def _open(lowering: KernelLowering, site: LaunchSite) -> tuple[TemplateParam, ...]:
     """Names that the template arguments of a launch depend on and that nothing gives a meaning."""
     host = tuple(site.function.params or ())
     known = {p.name for p in host}
     found: list[TemplateParam] = []
-    with names_of(lowering, site.function, site.env, {}) as scope:
+    with names_of(lowering, site.host, site.env, {}) as scope:
         for name, kind in dict(_names(site.template_args or [])).items():
             if name not in known and name not in scope.names and not _meant(lowering, name):
                 found.append(TemplateParam(name, kind, None, None, False))

@@ -54,8 +54,8 @@ class HostInstances:
                 bound = {p.name: v for p, v in zip_params(params, values) if v is not None}
                 if not of_class:
                     types = HostTypes(self.lowering, {})
-                    for mine, theirs in zip(params_of(f.entity.node), params_of(i.node)):
-                        deduced(self.lowering, mine, types.named(theirs), params, bound)
+                    given = [types.named(p) for p in params_of(i.node)]
+                    deduced(self.lowering, f.entity.node, given, params, bound)
             self._add(f, bound, found)
 
     def _called(self, f: HostFunction, found: list[dict[str, Value]], depth: int) -> None:
@@ -65,7 +65,7 @@ class HostInstances:
             for outer in self.of(use.function, depth + 1) or [{}]:
                 if len(found) >= MAX_INSTANCES:
                     return
-                with names_of(self.lowering, use.function.entity, use.env, outer):
+                with names_of(self.lowering, use.function, use.env, outer):
                     self._add(f, self._bound(f, use), found)
 
     def _bound(self, f: HostFunction, use: Use) -> dict[str, Value]:
@@ -79,8 +79,8 @@ class HostInstances:
                 values = zip_params(of, known_args(self.lowering, part.args, use.node))
                 bound |= {p.name: v for p, v in values if v is not None}
         types = HostTypes(self.lowering, use.declared)
-        for p, a in zip(params_of(f.entity.node), use.call or ()):
-            deduced(self.lowering, p, types.of(a), params, bound)
+        if use.call is not None:
+            deduced(self.lowering, f.entity.node, types.of_all(use.call), params, bound)
         return bound
 
     def _add(self, f: HostFunction, bound: dict[str, Value], found: list[dict[str, Value]]) -> None:

@@ -9,12 +9,13 @@ from pycparser import c_ast
 
 from ..diagnostics import KtcError
 from ..types import F32, F64, I32, Type
-from .cxx_ast import AutoType, CxxCast, QualName, TemplateParam
+from .cxx_ast import AutoType, Construct, CxxCast, NamedType, PackExpansion, QualName, TemplateParam
 from .cxx_types import Auto, Pointer, Reference
 from .lower import KernelLowering
+from .methods import params_of
 from .program import name_parts
 from .templates import deduce
-from .values import TypeVal, Value
+from .values import PackVal, TypeVal, Value
 
 
 class HostTypes:
@@ -35,7 +36,7 @@ class HostTypes:
 
     def of(self, a: Any) -> Any:
         """The type of an expression; None when its syntax does not say it."""
-        if isinstance(a, c_ast.Cast | CxxCast):
+        if isinstance(a, c_ast.Cast | CxxCast | Construct):
             return self.named(a.to_type)
         if isinstance(a, c_ast.ID):
             return self._variable(a.name)
@@ -50,6 +51,20 @@ class HostTypes:
             sides = [t for x in (a.left, a.right) if isinstance(t := self.of(x), Pointer)]
             return sides[0] if len(sides) == 1 else None
         return None
+
+    def of_all(self, args: Sequence[Any]) -> list[Any]:
+        """The types of a call's arguments; of ``args...`` those of the function's parameter pack."""
+        out: list[Any] = []
+        for a in args:
+            name = a.expr.name if isinstance(a, PackExpansion) and isinstance(a.expr, c_ast.ID) else None
+            if name is None:
+                out.append(self.of(a))
+                continue
+            node = getattr(getattr(self.declared.get(name), "type", None), "type", None)
+            node = getattr(node, "type", node) if not isinstance(node, NamedType) else node
+            pack = self.lowering.scope.find(node.name.text) if isinstance(node, NamedType) else None
+            out += [v.type for v in pack.items if isinstance(v, TypeVal)] if isinstance(pack, PackVal) else [None]
+        return out
 
     def _variable(self, name: str) -> Any:
         decl = self.declared.get(name)
@@ -70,13 +85,20 @@ class HostTypes:
 
 
 def deduced(
-    lowering: KernelLowering, parameter: Any, t: Any, params: Sequence[TemplateParam], bound: dict[str, Value]
-) -> None:
-    """Add to ``bound`` what an argument of type ``t`` for ``parameter`` says of those of ``params`` that are open."""
-    free = {p.name: p for p in params if p.name not in bound and not p.pack}
-    found: dict[str, Value] = {}
-    if t is not None and free and deduce(parameter, t, free, found, lowering.alias_named):
-        bound |= found
+    lowering: KernelLowering, function: Any, types: Sequence[Any], params: Sequence[TemplateParam],
+    bound: dict[str, Value],
+) -> None:  # fmt: skip
+    """Add to ``bound`` what arguments of these ``types`` for ``function`` say of those of ``params`` that are open."""
+    own = params_of(function)
+    rest = [p for p in params if p.pack and p.kind == "type" and p.name not in bound]
+    packed = bool(rest and own) and "pack" in (getattr(own[-1], "storage", None) or [])
+    for p, t in zip(own[:-1] if packed else own, types):
+        free = {q.name: q for q in params if q.name not in bound and not q.pack}
+        found: dict[str, Value] = {}
+        if t is not None and free and deduce(p, t, free, found, lowering.alias_named):
+            bound |= found
+    if packed and None not in types[len(own) - 1 :]:
+        bound[rest[0].name] = PackVal(tuple(TypeVal(t) for t in types[len(own) - 1 :]))
 
 
 LITERALS: dict[str, Type] = {"int": I32, "float": F32, "double": F64}

@@ -170,8 +170,8 @@ class Inliner(Intrinsics):
             return self.function_pointer(v, t, mutated, name, node)
         if isinstance(t, Pointer):
             v = as_volatile(self.base_pointer(self.as_pointer(v, node, t), t), t.volatile)
-            if isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0:
-                v = NullVal()
+            if isinstance(v, NullVal) or (isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0):
+                v = NullVal(t.elem)
             if isinstance(v, ChoicePtr | NullVal) and mutated:
                 return self.pointer_variable(name, t, v, node)
             if isinstance(v, ChoicePtr) and not isinstance(v.which, Const):

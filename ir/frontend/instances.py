@@ -27,7 +27,7 @@ def instances(
     callers = HostInstances(lowering)
     for site in sites:
         before = len(found)
-        known = callers.of(site.host) if site.host is not None else []
+        known = callers.of(site.host)
         for caller in [*known, {}]:
             if not caller and known and len(found) > before:
                 break  # who calls is known: nothing is left to infer from the kernel's arguments

@@ -11,6 +11,8 @@ from .conversions import Conversions, functions_of
 from .cxx_ast import Function, NamedType
 from .cxx_types import RecordType, Reference
 from .program import Entity
+from .record_types import same_argument
+from .templates import plain_name
 from .values import (
     RecordVal,
     Value,
@@ -26,8 +28,9 @@ class Methods(Conversions):
             found = [self.resolve(base) for base in t.decl[0].node.bases]
         return [b for b in found if isinstance(b, RecordType)]
 
-    def defined(self, e: Entity, owner: Entity) -> Entity:
-        """A member function declared in its class, with the body that it is given outside."""
+    def defined(self, e: Entity, owner: Entity, bound: dict[str, Value]) -> Entity:
+        """A member function declared in its class, with the body that it is given outside; ``bound`` are the class's
+        template arguments, for which there may be a body of its own."""
         if e.node.body is not None:
             return e
         count = len(params_of(e.node))
@@ -36,6 +39,13 @@ class Methods(Conversions):
             if d.node.body is not None and d.node.owner.split("::")[-1] == owner.name
             and len(params_of(d.node)) == count and d.node.kind == e.node.kind
         ]  # fmt: skip
+        special = [d for d in found if _of_one_class(d)]
+        found = [d for d in found if d not in special]
+        for d in special:
+            with self.scoped(namespace=d.namespace, root=self.global_scope()):
+                given = self.template_args(d.node.owner_args or [], d.node)
+                if all(same_argument(v, bound.get(p.name)) for p, v in zip(owner.params or (), given)):
+                    return Entity(e.name, d.node, e.namespace, d.params)
         if len(found) > 1:
             ours = [p.name for p in owner.params or ()]
             found = [d for d in found if signature(d.node, dict(zip((p.name for p in d.params or ()), ours)))
@@ -52,7 +62,7 @@ class Methods(Conversions):
         """A definition outside the class has names of its own for the class's template parameters."""
         for e in found:
             for d in self.program.functions.get(e.node.name, []):
-                if d.node is e.node:
+                if d.node is e.node and not _of_one_class(d):
                     for theirs, ours in zip(d.params or (), owner.params or ()):
                         scope.names[theirs.name] = bound[ours.name]
 
@@ -68,7 +78,7 @@ class Methods(Conversions):
         for level in self.lineage(t):
             owner, bound = level.decl
             found = [
-                self.defined(Entity(name, f, (*owner.namespace, level.name), p), owner)
+                self.defined(Entity(name, f, (*owner.namespace, level.name), p), owner, bound)
                 for f, p in functions_of(owner.node.items)
                 if f.name == name and f.kind == "function"
             ]
@@ -114,6 +124,12 @@ class Methods(Conversions):
 
     def call_entities(self, found, targs, args, node, scope, record=None) -> Value:
         raise NotImplementedError
+
+
+def _of_one_class(d: Entity) -> bool:
+    """Whether a definition outside its class is for one instance of it: ``template <> int A<int>::f()``."""
+    names = {p.name for p in d.params or ()}
+    return bool(d.node.owner_args) and not any(plain_name(a) in names for a in d.node.owner_args)
 
 
 def signature(fn: Function, names: dict[str, str]) -> tuple:

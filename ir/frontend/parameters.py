@@ -8,11 +8,12 @@ from typing import Any
 from ..kernel import Param
 from ..nodes import Alloc, Decl, Var, fresh, i32
 from ..types import I32, VOID, Array, Ptr, Scalar, Type, Vec
+from .cxx_ast import PackExpansion
 from .cxx_types import CArray, FunctionType, Pointer, RecordType, Reference, show, size_of
 from .inline import params_of
 from .program import Entity
 from .range_for import RangeLoops
-from .values import ArrayVal, PtrVal, RecordVal, RVal, Value, VarPlace
+from .values import ArrayVal, PackVal, PtrVal, RecordVal, RVal, Value, VarPlace
 
 MAX_MEMBERS = 64
 """Elements of an array member of a struct that become a parameter each; more become a buffer that is only read."""
@@ -31,16 +32,33 @@ class Parameters(RangeLoops):
                 name = getattr(node, "name", None) or f"unnamed{i}"
                 if node in local:
                     out.append(Param(fresh(f"{name}_elems", I32), host=len(local) == 1))
+                elif is_pack(node):
+                    for k, t in enumerate(self._pack_types(node)):
+                        self._add(out, f"{name}_{k}", t, node)
                 else:
                     self._add(out, name, self.parameter_type(node), node)
         return tuple(out)
 
     def parameter(self, node: Any, given: dict[str, Param], mutated: bool) -> Value:
         """What the parameter declared by ``node`` means in the body."""
+        if is_pack(node):
+            types = enumerate(self._pack_types(node))
+            return PackVal(tuple(self.parameter_value(f"{node.name}_{k}", t, given, mutated, node) for k, t in types))
         t = self.parameter_type(node)
         if is_local(node):
             return self._local_memory(node, t, given)
         return self.parameter_value(node.name, t, given, mutated, node)
+
+    def _pack_types(self, node: Any) -> list[Type]:
+        """The types of ``Args... args``, as each element of the packs that the declaration names gives them."""
+        pattern = PackExpansion(node.type, coord=node.coord)
+        packs = self.packs_in(pattern)
+        types = []
+        for i in range(len(next(iter(packs.values())).items) if packs else 0):
+            with self.scoped() as scope:
+                scope.names.update({n: p.items[i] for n, p in packs.items()})
+                types.append(self.parameter_type(node))
+        return types
 
     def _local_memory(self, node: Any, t: Type, given: dict[str, Param]) -> Value:
         """OpenCL's ``__local T *p`` argument: dynamic shared memory of ``p_elems`` elements.
@@ -140,6 +158,11 @@ class Parameters(RangeLoops):
 def is_local(node: Any) -> bool:
     """Whether the parameter is an OpenCL pointer to local memory."""
     return "local pointer" in (getattr(node, "funcspec", None) or [])
+
+
+def is_pack(node: Any) -> bool:
+    """Whether the parameter stands for as many as its template's parameter pack has types."""
+    return "pack" in (getattr(node, "storage", None) or [])
 
 
 __all__ = ["Parameters"]

@@ -85,6 +85,8 @@ class DeclParser(SpecifierParser):
             return name.parts[0].name
         if name.parts[-1].args is not None:
             self._specialised[name.text] = name.parts[-1].args
+        if len(name.parts) > 1 and name.parts[-2].args is not None:
+            self._owner_args[name.text] = name.parts[-2].args
         del mark
         return name.text
 

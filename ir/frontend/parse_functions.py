@@ -28,6 +28,7 @@ class FunctionParser(RecordParser):
     def _parse_function(self, spec, decl, kind: str) -> Function:
         name = name_of(decl) or ""
         specialised = self._specialised.pop(name, None)
+        owner_args = self._owner_args.pop(name, None)
         specs = [s for s in spec["function"] if isinstance(s, str)] + spec["storage"]
         bounds = {s[0]: s[1] for s in spec["function"] if isinstance(s, tuple)}
         owner, _, short = name.rpartition("::")
@@ -77,7 +78,9 @@ class FunctionParser(RecordParser):
             self._expect("SEMI")
         self._host_body = saved
         self._pop_scope()
-        return Function(short, node, body, specs, bounds, inits, kind, owner, coord=decl.coord)
+        function = Function(short, node, body, specs, bounds, inits, kind, owner, coord=decl.coord)
+        function.owner_args = owner_args
+        return function
 
     def _skipped_body(self, decl: c_ast.Decl) -> Callable[[], c_ast.Compound] | None:
         """The body of a host function without a launch, passed over: parsed when asked for (a launch may call it)."""

@@ -139,8 +139,7 @@ class PrimaryParser(DeclParser):
     def _named_or_constructed(self, name: QualName):
         """A name that was read, or the object that is made of the type it names."""
         nxt = self._peek_type()
-        functor = nxt == "LBRACE" and len(name.parts) > 1 and name.parts[-1].args is not None
-        if functor or (nxt in ("LPAREN", "LBRACE") and self._names_type(name)):
+        if nxt == "LBRACE" or (nxt == "LPAREN" and self._names_type(name)):  # braces follow nothing but a type
             spec = {
                 "qual": [],
                 "storage": [],

@@ -43,6 +43,7 @@ class CudaParser(FunctionParser):
         self._member_types: set[str] = set()
         self._class_types: dict[str, dict[str, bool]] = {}
         self._specialised: dict[str, list] = {}
+        self._owner_args: dict[str, list] = {}
         self._no_template_args: set[int] = set()
         self._taken_apart: dict[int, Any] = {}
         self._no_gt = False

@@ -202,9 +202,11 @@ class Pointers(Addressed):
 
     def nowhere(self, p: NullVal, node: Any) -> Value:
         """What ``nullptr`` points to: the thread that gets here traps, and nothing it does after that counts."""
-        if not isinstance(p.elem, Scalar | Vec):
+        if not isinstance(p.elem, Scalar | Vec | Pointer):
             self.fail("E-SEMA-POINTER", f"a null pointer to '{show(p.elem)}' is used", node)
         self.emit(Eval(Call("trap", (), VOID, "write"), loc=self.loc))
+        if isinstance(p.elem, Pointer):
+            return NullVal(p.elem.elem)
         sym = fresh("nowhere", p.elem)
         self.emit(Decl(sym, loc=self.loc))
         return VarPlace(sym)
@@ -273,6 +275,8 @@ class Pointers(Addressed):
         v = self.load(v, node)
         if isinstance(v, ChoicePtr):
             return ChoicePtr(v.which, tuple(self.recast_pointer(c, to, node) for c in v.choices))  # type: ignore[misc]
+        if isinstance(v, NullVal):
+            return NullVal(to.elem)
         if isinstance(v, RVal) and v.type in (U64, I64):
             return self.pointer_from(v.expr, to, node)
         if isinstance(v, PtrVal):

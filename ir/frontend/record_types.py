@@ -9,6 +9,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from ..nodes import Const
 from ..types import Type
 from .context import Replaced, Scope
 from .cxx_ast import Alias, PackExpansion, Record
@@ -16,7 +17,9 @@ from .cxx_types import RecordType
 from .facts import init_args
 from .memory import Memory
 from .program import Entity, Members
-from .values import LazyVal, PackVal, RecordVal, TemplateVal, TypeVal, Value
+from .syntax_walk import descendants
+from .templates import deduce, plain_name
+from .values import LazyVal, PackVal, RecordVal, RVal, TemplateVal, TypeVal, Value
 
 
 class RecordTypes(Memory):
@@ -42,17 +45,17 @@ class RecordTypes(Memory):
                 bound = {p.name: self.scope.names[p.name] for p in params}
             values = list(bound.values())
         key = tuple(map(template_key, values))
-        for e in entities:
-            if e.spec_args is not None and (own := self._match_spec(e, values, node)) is not None:
-                return RecordType(e.name, key, (e, {**outer, **own}), owner)
+        special = [e for e in entities if e.spec_args is not None]
+        matched = [(e, own) for e in special if (own := self._match_spec(e, values, node)) is not None]
+        if matched:
+            e, own = max(matched, key=lambda m: specialised(m[0]))
+            return RecordType(e.name, key, (e, {**outer, **own}), owner)
         if not generic or primary.params is None:
             self.fail("E-SEMA-TEMPLATE", f"no definition of '{primary.name}' for these template arguments", node)
         return RecordType(primary.name, key, (primary, {**outer, **bound}), owner)
 
     def _match_spec(self, e: Entity, values: list[Value], node: Any) -> dict[str, Value] | None:
         """Bindings of a (partial) specialisation for ``values``, None if it does not match."""
-        from .templates import deduce, plain_name
-
         params = {p.name: p for p in e.params or ()}
         found: dict[str, Value] = {}
         values = [x for v in values for x in (v.items if isinstance(v, PackVal) else (v,))]
@@ -66,7 +69,8 @@ class RecordTypes(Memory):
             return None
         for a, v in zip(patterns, values):
             if isinstance(a, c_ast.ID) and a.name in params:
-                found[a.name] = v
+                if found.setdefault(a.name, v) != v:
+                    return None
             elif isinstance(v, TypeVal) and isinstance(a, c_ast.Typename):
                 if not deduce(a, v.type, params, found):
                     return None
@@ -77,8 +81,8 @@ class RecordTypes(Memory):
             elif isinstance(v, TypeVal):
                 if self.try_type(a) != v.type:
                     return None
-            elif self.const_value(a, "a template argument") != v:
-                return None
+            elif not same_argument(self.const_value(a, "a template argument"), v):
+                return None  # by value: what the pattern writes as an int may be an unsigned parameter
         return found
 
     @contextmanager
@@ -195,7 +199,7 @@ class RecordTypes(Memory):
 
     def static_member(self, t: RecordType, name: str, node: Any) -> Value | None:
         """A static constant or enumerator of the record."""
-        for item, entity, bound in list(self._members(t)):
+        for item, entity, bound in reversed(list(self._members(t))):  # what a class declares hides its bases' names
             if isinstance(item, c_ast.Decl) and item.name == name and "static" in (item.storage or []):
                 init = item.init
                 own: dict[str, Value] = {}
@@ -236,6 +240,14 @@ class RecordTypes(Memory):
             return self.enumerator_value(enum, i)
 
 
+def specialised(e: Entity) -> tuple[int, int, int]:
+    """How much a partial specialisation fixes: of several that match, the one that says most is meant."""
+    names = {p.name for p in e.params or ()}
+    patterns = e.spec_args or []
+    open_ = sum(plain_name(a) in names for a in patterns)
+    return len(patterns) - open_, -len(names), sum(len(descendants(a)) for a in patterns)
+
+
 def instances_of(members: Members, t: RecordType, bound: dict[str, Value]) -> dict[str, TemplateVal]:
     """The classes and templates that are members of a class with the bindings ``bound``, by name."""
     return {name: TemplateVal(name, tuple(es), bound, t) for name, es in members.classes.items()}
@@ -243,6 +255,13 @@ def instances_of(members: Members, t: RecordType, bound: dict[str, Value]) -> di
 
 def template_key(v: Value) -> object:
     return v
+
+
+def same_argument(a: Value, b: Value | None) -> bool:
+    """Whether two template arguments are the same: constants by value, whatever their types."""
+    if isinstance(a, RVal) and isinstance(b, RVal) and isinstance(a.expr, Const) and isinstance(b.expr, Const):
+        return a.expr.value == b.expr.value
+    return a == b
 
 
 def _innermost(node: Any) -> Any:

@@ -176,7 +176,7 @@ class Records(Methods):
         """The constructor of ``t`` that fits ``args``, on an object of ``t`` or of a class derived from it."""
         entity, bound = t.decl
         found = [
-            self.defined(Entity("ctor", f, (*entity.namespace, t.name), p), entity)
+            self.defined(Entity("ctor", f, (*entity.namespace, t.name), p), entity, bound)
             for f, p in functions_of(entity.node.items)
             if f.kind == "ctor"
         ]

@@ -223,7 +223,7 @@ class TypeResolver(TemplateArguments):
         """A constant expression's value."""
         with self.capture():
             v = self.rval(node)
-        c = self.constant(v.expr) or folded_float(v.expr)
+        c = self.constant(v.expr) or folded_float(v.expr) or self.table_element(node)
         if c is None:
             self.fail("E-SEMA-CONSTANT", f"{what} must be a constant known while reading the source", node,
                       hint="give the value with -D NAME=VALUE or --template NAME=VALUE")  # fmt: skip
@@ -243,6 +243,10 @@ class TypeResolver(TemplateArguments):
 
     def sizeof(self, t: Type, node: Any) -> Expr:
         """``sizeof(t)`` as a u64 constant."""
+        if isinstance(t, CArray) and isinstance(t.n, int):
+            one = self.sizeof(t.elem, node)
+            assert isinstance(one, Const)
+            return Const(int(one.value) * t.n, U64)
         n = (
             self.record_size(t, node)
             if isinstance(t, RecordType)
@@ -263,6 +267,9 @@ class TypeResolver(TemplateArguments):
         raise NotImplementedError
 
     def instantiate_record(self, entities: list[Entity], args: list | None, node: Any) -> Type:
+        raise NotImplementedError
+
+    def table_element(self, node: Any) -> Const | None:
         raise NotImplementedError
 
     def record_size(self, t: RecordType, node: Any) -> int:

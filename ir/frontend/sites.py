@@ -15,11 +15,11 @@ from ..types import Scalar
 from .context import Scope
 from .cxx_ast import Alias, CxxCast, PackExpansion, QualName, TemplateParam
 from .cxx_ast import Launch as LaunchNode
+from .cxx_types import RecordType
 from .facts import init_args
 from .host_code import HostFunction, Use, uses
 from .host_types import HostTypes, deduced
 from .lower import KernelLowering
-from .methods import params_of
 from .program import Entity, name_parts
 from .templates import plain_name
 from .values import LazyVal, PackVal, RVal, TypeVal, Value
@@ -41,9 +41,9 @@ class LaunchSite:
     loc: Loc | None
     kernel: str
     env: dict[str, Any] = field(compare=False, repr=False)
-    callee: Any = field(default=None, compare=False)
-    host: HostFunction | None = field(default=None, compare=False, repr=False)
-    declared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    callee: Any = field(compare=False)
+    host: HostFunction = field(compare=False, repr=False)
+    declared: dict[str, Any] = field(compare=False, repr=False)
 
     @property
     def template_args(self) -> list | None:
@@ -88,16 +88,31 @@ def _kernel_of(node: Any, env: dict[str, Any]) -> Any:
 
 @contextmanager
 def names_of(
-    lowering: KernelLowering, function: Entity, env: dict[str, Any], host: dict[str, Value]
+    lowering: KernelLowering, function: HostFunction, env: dict[str, Any], host: dict[str, Value]
 ) -> Iterator[Scope]:
-    """The scope at a place of host code: types and constants that ``env`` declares, and ``host``, the template
-    arguments of the function."""
-    with lowering.scoped(namespace=function.namespace) as scope:
+    """The scope at a place of host code: types and constants that ``env`` and the function's class declare, and
+    ``host``, the template arguments of the function."""
+    with _in_class(lowering, function, host), lowering.scoped(namespace=function.entity.namespace) as scope:
         for name, decl in env.items():
             if isinstance(decl, Alias | c_ast.Typedef) or (isinstance(decl, c_ast.Decl) and decl.init is not None):
                 scope.names[name] = LazyVal(partial(_meaning, lowering, scope, name, decl))
         scope.names.update(host)
         yield scope
+
+
+@contextmanager
+def _in_class(lowering: KernelLowering, function: HostFunction, host: dict[str, Value]) -> Iterator[None]:
+    """The scope of the class that ``function`` is a method of, as far as its template arguments are known."""
+    names = [p.name for p in (function.entity.params or ())[: function.owned]]
+    classes = lowering.program.records.get(function.owner, ())
+    found = [e for e in classes if e.spec_args is None and (*e.namespace, e.name) == function.entity.namespace]
+    if not found or not all(n in host for n in names):
+        yield
+        return
+    bound = {p.name: host[n] for p, n in zip(found[0].params or (), names)}
+    t = RecordType(found[0].name, tuple(bound.values()), (found[0], bound))
+    with lowering.record_scope(t, found[0], bound):
+        yield
 
 
 def _meaning(lowering: KernelLowering, scope: Scope, name: str, decl: Any) -> Value:
@@ -153,13 +168,13 @@ def kernel_template_args(
             and host.setdefault(name, out[p.name]) != out[p.name]
         ):
             return None
-    with names_of(lowering, site.function, site.env, host):
+    with names_of(lowering, site.host, site.env, host):
         for p, value in zip_params(entity.params or (), known_args(lowering, site.template_args or [], site.callee)):
             if value is not None and out.setdefault(p.name, value) != value:
                 return None
         types = HostTypes(lowering, site.declared)
-        for parameter, a in zip(params_of(entity.node), site.node.args if site.node is not None else ()):
-            deduced(lowering, parameter, types.of(a), entity.params or (), out)
+        if site.node is not None:
+            deduced(lowering, entity.node, types.of_all(site.node.args), entity.params or (), out)
     return out, host
 
 

@@ -142,6 +142,13 @@ class Stmts(InlineAssembly):
             message = node.message.value if node.message is not None else "its condition is false"
             self.fail("E-SEMA-STATIC-ASSERT", f"static assertion failed: {message}", node)
 
+    def _enum(self, node: c_ast.Enum, pragma: Any) -> None:
+        """An enumeration of the function's own: its values are constants here."""
+        for i, e in enumerate(node.values or []):
+            self.scope.names[e.name] = self.enumerator_value(node, i)
+        if node.name:
+            self.scope.names[node.name] = TypeVal(self.resolve(node))
+
     def _alias(self, node: Any, pragma: Any) -> None:
         self.scope.names[node.name] = TypeVal(self.resolve(node.type))
 
@@ -172,7 +179,7 @@ _HANDLERS: dict[type, Any] = {
     c_ast.StaticAssert: Stmts._static_assert, Alias: Stmts._alias, c_ast.Typedef: Stmts._alias, Record: Stmts._record,
     Asm: Stmts.asm, Bindings: Stmts._bindings, Bad: Stmts._bad, c_ast.Goto: Stmts._goto, c_ast.Label: Stmts._goto,
     c_ast.Switch: Stmts._switch, Using: Stmts._nothing, c_ast.Pragma: Stmts._nothing,
-    c_ast.Decl: Declarations.declare, c_ast.Enum: Stmts._nothing,
+    c_ast.Decl: Declarations.declare, c_ast.Enum: Stmts._enum,
 }  # fmt: skip
 
 __all__ = ["CArray", "Stmts", "show"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.api import deep_recursion, load, parse_unit
 from ktc.ir.frontend.guesses import guesses
 from ktc.ir.frontend.instances import instances, spell
@@ -92,3 +94,29 @@ def test_nested_switches_over_types_expand():
         switch + " }\n" + KERNEL + "template <typename A, typename B, typename C> void f() { k<C, 1><<<1, 1>>>(0); }\n"
     )
     assert len(found(text + "void g(int n) { SW(n, A, SW(n, B, SW(n, C, f<A, B, C>();))) }")) == 3
+
+
+def test_parameter_packs_of_a_kernel_become_its_parameters(execute):
+    text = """template <typename T> struct Scale {
+      __device__ void operator()(T* p, T by, int plus) { p[threadIdx.x] = p[threadIdx.x] * by + plus; } };
+    template <typename F, typename... Args> __global__ void k(float* p, F call, Args... args) { call(p, args...); }
+    template <typename F, typename... Args>
+    void apply(float* p, F call, Args... args) { k<<<1, 4>>>(p, call, args...); }
+    void f(float* p, float by, int plus) { using S = float; apply(p, Scale<S>(), by, plus); }"""
+    a = np.float32([1, 2, 3, 4])
+    out = execute(text, {"p": a, "args_0": 2.0, "args_1": 3})
+    np.testing.assert_array_equal(out["p"], [5, 7, 9, 11])
+
+
+def test_guesses_are_values_of_enumerations_and_types_of_specialisations():
+    text = """enum class M : int { A, B };
+    template <M m> struct Kv; template <> struct Kv<M::B> { static constexpr int n = 5; };
+    template <typename T> struct Q; template <> struct Q<int8_t> { static constexpr float max = 127.f; };
+    template <M m, typename T> __global__ void k(T* p) { *p = Kv<m>::n + Q<T>::max; }"""
+    assert "1, signed char" in found(text, guessed=True)
+
+
+@pytest.mark.parametrize("made", ["N::Unknown{}", "Unknown{1}"])
+def test_an_unknown_type_with_braces_is_said_to_be_unknown(made):
+    with pytest.raises(KtcError, match=r"unknown type '(N::)?Unknown'"):
+        load(f"__global__ void k(float* p) {{ f({made}, 2); }}", name="k.cu")

@@ -1,0 +1,68 @@
+"""Instances of class templates: which specialisation, whose members, what is constant in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+REDUCER = """template <typename T, unsigned C, unsigned M, unsigned N> struct R : public R<T, 1, M, N> {
+      using Base = R<T, 1, M, N>; using Type = typename Base::Type; static constexpr int kind = 0; };
+    template <typename T, unsigned M, unsigned N> struct R<T, 1, M, N> : public R<T, 1, M, 1> {
+      using Base = R<T, 1, M, 1>; using Type = typename Base::Type; static constexpr int kind = 1; };
+    template <typename T, unsigned M> struct R<T, 1, M, 1> { using Type = T; static constexpr int kind = 2; };
+"""
+
+
+@pytest.mark.parametrize(("args", "kind"), [("2, 4, 4", 0), ("1, 4, 4", 1), ("1, 4, 1", 2)])
+def test_the_most_specialised_class_that_matches_is_meant(execute, args, kind):
+    text = REDUCER + f"__global__ void k(int* o) {{ using C = R<int, {args}>; typename C::Type x = C::kind; *o = x; }}"
+    assert execute(text + "void f(int* o) { k<<<1, 1>>>(o); }", {"o": np.zeros(1, np.int32)})["o"][0] == kind
+
+
+def test_a_pattern_that_names_a_constant_twice_wants_it_twice(execute):
+    text = """template <int A, int B> struct S { static constexpr int n = 1; };
+    template <int A> struct S<A, A> { static constexpr int n = 2; };
+    __global__ void k(int* o) { o[0] = S<3, 4>::n; o[1] = S<3, 3>::n; }
+    void f(int* o) { k<<<1, 1>>>(o); }"""
+    np.testing.assert_array_equal(execute(text, {"o": np.zeros(2, np.int32)})["o"], [1, 2])
+
+
+def test_members_defined_for_one_instance(execute):
+    text = """template <int I> struct Get { template <typename T> static __device__ float of(const T& v); };
+    template <> template <typename T> __device__ float Get<0>::of(const T& v) { return v.x; }
+    template <> template <typename T> __device__ float Get<1>::of(const T& v) { return v.y; }
+    __global__ void k(float* o) { float2 v = make_float2(o[0], o[1]); o[2] = Get<1>::of(v) - Get<0>::of(v); }
+    void f(float* o) { k<<<1, 1>>>(o); }"""
+    assert execute(text, {"o": np.float32([2, 7, 0])})["o"][2] == 5
+
+
+def test_enumerations_of_a_function_and_sizes_of_arrays_of_classes(execute):
+    text = """template <typename T> struct Pair { T a, b; };
+    template <typename K> __global__ void k(int* o) {
+      enum { A = sizeof(K), B = A + 1, C }; enum Kind : int { X = 7 };
+      Pair<short> many[3]; o[0] = A; o[1] = B; o[2] = C; o[3] = X; o[4] = sizeof(many); }
+    void f(int* o) { k<double><<<1, 1>>>(o); }"""
+    np.testing.assert_array_equal(execute(text, {"o": np.zeros(5, np.int32)})["o"], [8, 9, 10, 7, 12])
+
+
+def test_constants_of_the_class_that_launches_and_elements_of_constant_tables(execute):
+    text = """constexpr int sizes[3] = {110, 64, 48};
+    template <int A, int B> __global__ void k(int* o) { __shared__ int x[sizes[A]]; o[0] = sizeof(x) / 4; o[1] = B; }
+    class Norm { static const int P = 1; static constexpr int E = P + 4;
+      void run(int* o) { k<P, E><<<1, 1>>>(o); } };"""
+    np.testing.assert_array_equal(execute(text, {"o": np.zeros(2, np.int32)})["o"], [64, 5])
+
+
+def test_a_literal_zero_is_a_null_pointer_for_an_overload(execute):
+    text = """template <int N> __device__ int f(int* o, void* a, int** b, int n) {
+      int r = a ? 1 : N; for (int i = 0; i < n; ++i) r += ((short*)b[i])[3]; return r; }
+    __global__ void k(int* o) { *o = f<5>(o, 0, 0, 0); }
+    void h(int* o) { k<<<1, 1>>>(o); }"""
+    assert execute(text, {"o": np.zeros(1, np.int32)})["o"][0] == 5
+
+
+def test_a_const_pointer_deduces_a_const_type_and_auto_pointers_take_their_type(execute):
+    text = """template <typename T> __device__ T first(T* a, T* b) { return a[0] + b[1]; }
+    __global__ void k(float* o, const float* p) { const auto* q = p + 1; auto* w = o; w[0] = first(p, q); }
+    void h(float* o, const float* p) { k<<<1, 1>>>(o, p); }"""
+    assert execute(text, {"o": np.zeros(1, np.float32), "p": np.float32([1, 2, 4])})["o"][0] == 5
