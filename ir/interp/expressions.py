@@ -47,10 +47,14 @@ class Evaluator:
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self._constants: dict[int, Any] = {}
+        self._constants: dict[int, tuple[Expr, Any]] = {}
+        """By ``id``: literals, knobs, and what is computed of those alone, with the expression (so that ids last)."""
         self._lazy_ones: dict[int, bool] = {}
 
     def __call__(self, e: Expr, frame: Frame, act: Active) -> Any:
+        known = self._constants.get(id(e))
+        if known is not None:
+            return known[1]
         method = _METHODS.get(type(e))
         if method is None:
             raise Unsupported(f"the interpreter cannot evaluate {type(e).__name__}", self.state.where())
@@ -67,13 +71,14 @@ class Evaluator:
     # ------------------------------------------------------------------------------------------------- leaves
 
     def _const(self, e: Const, frame: Frame, act: Active):
-        v = self._constants.get(id(e))
-        if v is None:
-            v = self._constants[id(e)] = self.state.domain.const(e.value, e.ty)
-        return v
+        return self._keep(e, self.state.domain.const(e.value, e.ty))
 
     def _knob(self, e: Knob, frame: Frame, act: Active):
-        return np.int32(self.state.env[KNOB_MARK + e.name])
+        return self._keep(e, np.int32(self.state.env[KNOB_MARK + e.name]))
+
+    def _keep(self, e: Expr, v: Any) -> Any:
+        self._constants[id(e)] = e, v
+        return v
 
     def _hw(self, e: HwIndex, frame: Frame, act: Active):
         v = self.state.hardware.get((e.level, e.axis))
@@ -82,6 +87,8 @@ class Evaluator:
         return v if act is None or np.ndim(v) == 0 else v[act]
 
     def _var(self, e: Var, frame: Frame, act: Active):
+        if act is None and e.sym in frame.values and e.sym not in frame.undefined:
+            return frame.values[e.sym]
         try:
             owner, lanes = frame.find(e.sym, act)
         except KeyError:
@@ -131,7 +138,8 @@ class Evaluator:
             return self.state.domain.compare(e.op, a, b, t)
         if e.op in "/%" and not t.is_float and self.state.sanitize and np.any(b == 0):
             self.state.report("division-by-zero", "an integer is divided by zero", frame, act, np.asarray(b == 0))
-        return self.state.domain.arith(e.op, a, b, t)
+        v = self.state.domain.arith(e.op, a, b, t)
+        return self._keep(e, v) if id(e.a) in self._constants and id(e.b) in self._constants else v
 
     def _lazy(self, e: Binary, frame: Frame, act: Active):
         a = self.truth(e.a, frame, act)
@@ -181,7 +189,8 @@ class Evaluator:
             if src.bits == dst.bits and isinstance(e.to, Vec) == isinstance(e.x.type, Vec):
                 return self.state.domain.bitcast(x, src, dst)
             return reshape_bits(self.state.domain, x, src, dst, isinstance(e.to, Vec))
-        return self.state.domain.cast(x, src, dst)
+        v = self.state.domain.cast(x, src, dst)
+        return self._keep(e, v) if id(e.x) in self._constants else v
 
     # ------------------------------------------------------------------------------------- vectors and memory
 

@@ -28,6 +28,9 @@ from .keyed import HUGE, dyadic, keyed
 from .realmath import OPERATORS, plain_name
 
 _G = 4  # a square, not 1: it generates the subgroup of order Q, because Q is prime
+SEVERAL = 32
+"""Powers at once from which on it pays to find those that are alike."""
+
 _MOD = {0: np.uint64(P), 1: np.uint64(Q)}
 _NO_Q = np.uint64(Q)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -75,8 +78,20 @@ def _centred(x) -> np.ndarray:
 
 
 def _power(base, exponent, modulus) -> np.ndarray:
-    """``base ** exponent`` modulo a prime, both arrays (or scalars) of words, by repeated squaring."""
-    base, e = np.broadcast_arrays(np.asarray(base, np.uint64), np.asarray(exponent, np.uint64))
+    """``base ** exponent`` modulo a prime, arrays (or scalars) of words. Threads of a row often raise one number to one
+    power: each is raised once."""
+    base, e = np.asarray(base, np.uint64), np.asarray(exponent, np.uint64)
+    many = base if e.ndim == 0 else e if base.ndim == 0 else None
+    if many is None or many.size < SEVERAL:
+        return _squared(base, e, modulus)
+    distinct, back = np.unique(many, return_inverse=True)
+    found = _squared(distinct, e, modulus) if e.ndim == 0 else _squared(base, distinct, modulus)
+    return found[back].reshape(many.shape)
+
+
+def _squared(base, exponent, modulus) -> np.ndarray:
+    """The power, by repeated squaring."""
+    base, e = np.broadcast_arrays(base, exponent)
     result = np.ones(base.shape, np.uint64)
     while np.any(e):
         result = np.where(e & np.uint64(1), result * base % modulus, result)
@@ -141,6 +156,11 @@ def _tanh(x):
 
 def _sqrt(x):
     return _from_p(_power(_p(x), (P + 1) // 4, _MOD[0]))
+
+
+def _rsqrt(x):
+    """The reciprocal of :func:`_sqrt`, in one power: ``x ** (P - 1)`` is 1, and 0 stays 0."""
+    return _from_p(_power(_p(x), P - 1 - (P + 1) // 4, _MOD[0]))
 
 
 def _hashed(fn: str, *args):
@@ -229,7 +249,7 @@ _EXACT: dict[str, Callable] = {
     "log2": lambda x: _mul(_hashed("log", x), _word(_LOG2E)),
     "log1p": lambda x: _hashed("log", _add(x, _of_int(np.int64(1)))),
     "sqrt": _sqrt,
-    "rsqrt": lambda x: _reciprocal(_sqrt(x)),
+    "rsqrt": _rsqrt,
     "rcp": _reciprocal,
     "min": lambda a, b: _pick(a, _centred(a) <= _centred(b), b),
     "max": lambda a, b: _pick(a, _centred(a) >= _centred(b), b),

@@ -47,7 +47,7 @@ class Buffer:
         flat, bad = None, None
         for i, extent in zip(index, (*extents, self.lanes)):
             outside = (i < 0) | (i >= extent)
-            if np.any(outside):
+            if outside.any():
                 bad = outside if bad is None else bad | outside
             flat = i if flat is None else flat * extent + i
         assert flat is not None
@@ -56,6 +56,6 @@ class Buffer:
             flat, moved = flat * self.lanes, width * self.lanes
         if moved > 1:
             over = flat + moved > self.size
-            if np.any(over):
+            if over.any():
                 bad = over if bad is None else bad | over
         return flat, (None if bad is None else ~bad), moved

@@ -145,6 +145,10 @@ class Machine:
     def _store_lane(self, sym: Sym, lane, value, frame: Frame, act: Active) -> None:
         n = frame.count(act)
         vector = np.array(spread(self.ev(Var(sym), frame, act), n))
+        if np.ndim(lane) == 0 and 0 <= lane < vector.shape[1]:
+            vector[:, int(lane)] = spread(value, n)
+            self.assign(sym, vector, frame, act)
+            return
         inside = (lane >= 0) & (lane < vector.shape[1])
         if not np.all(inside):
             self.state.report("out-of-bounds", f"lane outside vector {sym.name}", frame, act, ~inside, buffer=sym.name)

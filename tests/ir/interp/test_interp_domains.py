@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from interp_samples import kernel
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.interp import run
+from ktc.ir.interp import field, run
 from ktc.ir.interp.domain import domain_named
 from ktc.ir.interp.field import P, Q
 from ktc.ir.types import F16, F32, I32
@@ -161,3 +161,13 @@ def test_an_unknown_domain_is_a_usage_error() -> None:
     with pytest.raises(KtcError) as e:
         domain_named("floats")
     assert e.value.code == "E-INTERP-DOMAIN" and e.value.exit_code == 2
+
+
+def test_powers_of_many_words_are_those_of_each() -> None:
+    words = field._of_int(np.concatenate([np.arange(-30, 30), np.full(40, 12345), [2**40, 0]]))
+    base = field._p(words)
+    for b, e in ((base, np.uint64(field.P - 2)), (np.uint64(4), base), (base, base[::-1])):
+        got = field._power(b, e, np.uint64(field.P))
+        pairs = zip(*(np.broadcast_to(x, base.shape).tolist() for x in (b, e)))
+        assert got.tolist() == [pow(x, y, field.P) for x, y in pairs]
+    assert np.array_equal(field._rsqrt(words), field._reciprocal(field._sqrt(words)))
