@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ktc.agent.planner import MAX_SCRIPT_CHARS, MAX_STEPS, Outcome, Proposal
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.passes.base import Refused
+
+if TYPE_CHECKING:
+    from ktc.passes.pipeline import Memo
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,12 @@ class Candidate:
 
 
 class Builder:
-    """Builds scripts on one kernel, each at most once."""
+    """Builds scripts on one kernel, each at most once, and steps that scripts begin with alike (``raise``) once too."""
 
     def __init__(self, original: Kernel) -> None:
         self.original = original
         self._built: dict[str, Candidate | Outcome] = {}
+        self._steps: Memo = {}
 
     def build(self, proposal: Proposal) -> Candidate | Outcome:
         """The candidate, or an outcome of status ``refused`` (the script's fault) or ``failed`` (a bug of a pass)."""
@@ -59,7 +64,7 @@ class Builder:
             script = parse_script(p.script)
             if len(script.steps) > MAX_STEPS:
                 return no("E-SCRIPT-LIMIT", f"{len(script.steps)} steps; the limit is {MAX_STEPS}")
-            applied = apply_script(self.original, script)
+            applied = apply_script(self.original, script, self._steps)
             if applied.refused is not None:
                 r, step = applied.refused, applied.step
                 hint = f" ({r.hint})" if r.hint else ""

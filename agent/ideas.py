@@ -225,9 +225,10 @@ def plane_product(s: Shape, units: int) -> Iterator[Idea]:
 
 
 def _plane(s: Shape) -> tuple[LoopFacts, LoopFacts]:
-    """(rows, columns) of a plane: the columns are the loop with thread.x, else the innermost."""
+    """(rows, columns) of a plane, or of a volume's planes: the loops with thread.y and thread.x, else the innermost."""
     x = next((c for c in s.cols if "thread.x" in c.levels), s.cols[-1])
-    return next(c for c in s.cols if c.name != x.name), x
+    others = [c for c in s.cols if c.name != x.name]
+    return next((c for c in others if "thread.y" in c.levels), others[-1]), x
 
 
 def _block_axis(x: LoopFacts) -> str:

@@ -8,6 +8,8 @@ from ktc.agent.carried import carried
 from ktc.agent.ideas import RULES, Shape, shape_of
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.products import tensor_products
+from ktc.agent.rows import shared_rows
+from ktc.ir.kernel import Kernel
 from ktc.search.printing import exchanges_lanes
 
 
@@ -30,19 +32,33 @@ class Rules:
             for steps, why, gain in tensor_products(o.raised, o.device.profile):
                 if o.attempt(script := f"raise | {steps}") is None:
                     yield Proposal(script, why, gain, self.name)
+            yield from self._rows(o, o.raised)
             for steps, why, gain in carried(o.raised, max(1, o.device.compute_units)):
                 if o.attempt(script := f"raise | {steps}") is None:
                     yield Proposal(script, why, gain, self.name)
             for f in o.facts:
                 shape = shape_of(f)
-                after = _combining(shape, o)
-                for name, applies, scripts in RULES:
-                    if applies(shape):
-                        for steps, why, gain in scripts(shape, max(1, o.device.compute_units)):
-                            yield Proposal(f"raise | {steps}{after}", f"{name}: {why}", gain, self.name)
-                yield Proposal(f"raise{after}", "the same mapping, printed anew", 1.0, self.name)
+                yield from self._rules(o, shape)
+                yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)
         yield from self._refinements(o)
         yield from self._sites(o)
+
+    def _rows(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
+        """A row a thread: what experts do with rows, once each is a block's."""
+        for f in o.facts:
+            shared = shared_rows(raised, f)
+            if shared is not None:
+                yield from self._rules(o, shared[1], f"{shared[0]} | ")
+
+    def _rules(self, o: Observation, shape: Shape, before: str = "") -> Iterator[Proposal]:
+        """What the table says of a loop nest; ``before``: the steps that lead to it."""
+        after = _combining(shape, o)
+        for name, applies, scripts in RULES:
+            if applies(shape):
+                for steps, why, gain in scripts(shape, max(1, o.device.compute_units)):
+                    script = _then(f"raise | {before}{steps}", after)
+                    if o.attempt(script) is None:
+                        yield Proposal(script, f"{name}: {why}", gain, self.name)
 
     def _sites(self, o: Observation) -> Iterator[Proposal]:
         """A kernel that cannot be raised, or that no rule knows: whatever the catalogue says applies."""
@@ -88,7 +104,7 @@ def _combining(s: Shape, o: Observation) -> str:
     if exchanges_lanes(o.device.profile):
         return ""
     names = dict.fromkeys(c.name for c in s.cols if c.kind == "reduce")
-    return "".join(f" | reduce-strategy{{loop={n} strategy=shared}}" for n in names)
+    return " | ".join(f"reduce-strategy{{loop={n} strategy=shared}}" for n in names)
 
 
 def _pass_of(step: str) -> str:
@@ -100,6 +116,8 @@ def _gain(h: Outcome) -> float:
 
 
 def _then(script: str, step: str) -> str:
-    """``script`` with ``step`` at its end, before any constraints."""
+    """``script`` with ``step`` (if any) at its end, before any constraints."""
+    if not step:
+        return script
     steps, where, constraints = script.partition(" where ")
     return f"{steps} | {step}{where}{constraints}" if steps else step

@@ -22,6 +22,7 @@ ROWS: dict[str, str] = {
     "tile": "tile:Tile",
     "fuse": "fuse:Fuse",
     "fission": "fission:Fission",
+    "parallelize": "parallelize:Parallelize",
     "unroll": "unroll:Unroll",
     "unroll-and-jam": "unroll_and_jam:UnrollAndJam",
     "peel": "peel:Peel",

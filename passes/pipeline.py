@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.group_copies import by_threads
@@ -18,6 +19,9 @@ from .base import Pass, Refused, Result, Script, Site, Step
 from .catalogue import PASSES
 from .language import print_step
 from .limits import unsound_distribution
+
+Memo: TypeAlias = dict[tuple[str, ...], Result | Refused]
+"""Results by the printed steps that lead to them."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,11 @@ class PassBug(Exception):
         super().__init__(f"the pass '{step}' broke the kernel:\n{rows}\n{listings}")
 
 
-def apply_script(kernel: Kernel, script: Script) -> Applied:
+def apply_script(kernel: Kernel, script: Script, memo: Memo | None = None) -> Applied:
     """All steps of ``script`` and its constraints, or none of them.
+
+    Args:
+        memo: what sequences of steps made of this very kernel; those found there are not applied again.
 
     Raises:
         KtcError: E-PASS-UNKNOWN, E-PASS-ARG, E-WHERE: the script names what does not exist.
@@ -58,9 +65,12 @@ def apply_script(kernel: Kernel, script: Script) -> Applied:
         places = () if open_question.loc is None else (open_question.loc,)
         hint = "put the barrier where all threads of the block pass: outside the condition that threads decide"
         return Applied(kernel, (), Refused("E-BARRIER-UNPROVED", why, places, hint), script.steps[0])
-    now, results = kernel, list[Result]()
+    now, results, key = kernel, list[Result](), tuple[str, ...]()
+    memo = {} if memo is None else memo
     for step in script.steps:
-        result = apply_step(now, step)
+        key = (*key, print_step(step))
+        result = memo[key] if key in memo else apply_step(now, step)
+        memo[key] = result
         if isinstance(result, Refused):
             return Applied(kernel, tuple(results), result, step)
         now = result.kernel

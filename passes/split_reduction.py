@@ -42,10 +42,8 @@ from ktc.ir.nodes import (
     Par,
     Reduce,
     Select,
-    Stmt,
     Sym,
     Var,
-    bodies,
 )
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, map_body, used, used_in, walk
@@ -58,6 +56,7 @@ from .lowering.grid_reduce import ATOMIC_OPS, is_last_act
 from .lowering.reduction import identity
 from .lowering.state import has_effect
 from .raising.loops import accumulations, upper_bound
+from .serial_sums import converted
 
 DEFAULT = DistSpec(
     (LevelSpec("thread", KnobRef("T"), "x"), LevelSpec("block", KnobRef("PARTS"), "x"), LevelSpec("seq"))
@@ -78,7 +77,7 @@ class SplitReduction(Pass):
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
         for s in walk(kernel.body) if kernel.is_parallel else ():
-            if isinstance(s, For) and not isinstance(_converted(kernel, s), Refused):
+            if isinstance(s, For) and not isinstance(converted(kernel, s), Refused):
                 text = f"split-reduction{{loop={s.var.name} map=[thread.y $TY, block.y $PARTS, seq]}}"
                 out.append(Site(text, "the sum shared by several threads and blocks"))
         for p, r in _blockwise(kernel.body):
@@ -123,7 +122,7 @@ def _as_reduction(kernel: Kernel, place: Arg) -> tuple[Kernel, Sym] | Refused:
     name = str(place).removeprefix("loop:")
     serial = [s for s in walk(kernel.body) if isinstance(s, For) and s.var.name == name]
     if serial:
-        done = _converted(kernel, serial[0])
+        done = converted(kernel, serial[0])
         return done if isinstance(done, Refused) else (done, serial[0].var)
     found = find_loops(kernel, place)
     if isinstance(found, Refused):
@@ -138,56 +137,6 @@ def _as_reduction(kernel: Kernel, place: Arg) -> tuple[Kernel, Sym] | Refused:
     if target is None:
         return Refused("E-SPLIT-NONE", f"'{name}' accumulates nothing", tuple(s.loc for s in found if s.loc))
     return kernel, target.var
-
-
-# ------------------------------------------------------------------------------------------------------- serial loops
-
-
-def _converted(kernel: Kernel, loop: For) -> Kernel | Refused:
-    """``kernel`` with the serial ``loop`` and the declarations of its accumulators as one reduction."""
-    locs = (loop.loc,) if loop.loc else ()
-    split = accumulations(loop.body)
-    hi = upper_bound(loop.cond, loop.var)
-    step = linear_form(loop.step, {loop.var})
-    unit = step is not None and same_value(step.coeffs.get(loop.var, i32(0)), i32(1)) and same_value(step.rest, i32(1))
-    if split is None or not split[1] or hi is None or not unit:
-        return Refused("E-SPLIT-NONE", f"'{loop.var.name}' is not a plain loop that adds something up", locs)
-    inner, sums = split
-    if any(has_effect(s) for s in inner) or (used(hi) | used(loop.init)) & assigned(loop.body):
-        why = f"'{loop.var.name}' does more than add up: its iterations write memory or move its end"
-        return Refused("E-SPLIT-CARRIED", why, locs)
-    starts: dict[Sym, Expr] = {}
-
-    def on_list(body: Body) -> Body:
-        if not any(s is loop for s in body):
-            return tuple(_inside(s, on_list) for s in body)
-        at = next(k for k, s in enumerate(body) if s is loop)
-        for a in sums:
-            k = next((k for k in range(at - 1, -1, -1) if isinstance(body[k], Decl) and body[k].sym == a.sym), None)  # type: ignore[attr-defined]
-            decl = None if k is None else body[k]
-            between = body[(k or 0) + 1 : at]
-            if not isinstance(decl, Decl) or decl.init is None or a.sym in assigned(between) | used_in(between):
-                return body
-            if used(decl.init) & assigned(between):
-                return body
-            starts[a.sym] = decl.init
-        accs = tuple(Acc(a.sym, a.op, starts[a.sym], a.value) for a in sums)
-        lo = cast(loop.init, loop.var.type)  # type: ignore[arg-type]
-        reduce = Reduce(accs, loop.var, lo, hi, (), inner, loc=loop.loc, comments=loop.comments, tags=loop.tags)
-        kept = [s for s in body[:at] if not (isinstance(s, Decl) and s.sym in starts)]
-        return (*kept, reduce, *body[at + 1 :])
-
-    body = on_list(kernel.body)
-    if starts.keys() != {a.sym for a in sums}:
-        return Refused("E-SPLIT-CARRIED", f"what '{loop.var.name}' adds to does not start right before it", locs)
-    if any(a.sym in assigned(tuple(s for s in walk(body) if not isinstance(s, Reduce))) for a in sums):
-        return Refused("E-SPLIT-CARRIED", f"the sum over '{loop.var.name}' is changed again afterwards", locs)
-    return kernel.with_(body=body)
-
-
-def _inside(s: Stmt, f) -> Stmt:
-    changes = {n: f(b) for n in ("body", "then", "orelse") if isinstance(b := getattr(s, n, None), tuple)}
-    return dataclasses.replace(s, **changes) if changes and any(True for _ in bodies(s)) else s
 
 
 # ------------------------------------------------------------------------------------- a sum a block, joined by atomics

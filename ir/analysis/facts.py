@@ -100,6 +100,7 @@ class KernelFacts:
     blocks: int | None
     calls: Mapping[str, int] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()
+    sizes: Mapping[str, int | float] = field(default_factory=dict, repr=False)  # what they were evaluated at
 
     @property
     def intensity(self) -> float:
@@ -142,6 +143,7 @@ def facts(kernel: Kernel, sizes: Mapping[str, int | float] | None = None) -> Ker
         blocks=count.extent("block"),
         calls={k[5:]: v for k, v in n.items() if k.startswith("call:")},
         unknown=tuple(sorted(count.unknown)),
+        sizes=dict(sizes or {}),
     )
 
 

@@ -15,6 +15,7 @@ from .coordinates import AXES
 from .destage import destaged
 from .exchange import Exchange
 from .grid import block_loops
+from .guards import sizes_of
 from .invent import invented_arguments
 from .nests import closed_forms, guarded, joined
 from .ranges import Range, resolved
@@ -116,7 +117,7 @@ def _guess(
     for a in outer:
         v = loop_vars[a]
         out = (Par(v, i32(0), sizes[a], (Level("thread", sizes[a], a),), out, tags=frozenset({f"loop:{v.name}"})),)
-    out = tidied(block_loops(out, launch))
+    out = tidied(block_loops(out, launch), sizes_of(launch))
     return Guess(out, regions + left_as_threads(out), domains)
 
 

@@ -12,7 +12,7 @@ from ktc.ir.walk import assigned, keep, map_body, walk, without
 
 from .block import Blocked, raise_block
 from .coordinates import AXES, Coordinate, hw_indices, inline_thread_values
-from .guards import stripped
+from .guards import sizes_of, stripped
 from .loops import strided
 
 
@@ -39,7 +39,7 @@ def _elements(body: Body, coords: dict[str, Coordinate], launch: Launch) -> Iter
         name = coords[h.axis].sym.name
         raise Blocked("E-RAISE-MIXED", f"{h.level}Idx.{h.axis} is used beside the global index '{name}'", None)
     bounds = {c.sym: [_zero(c.sym), _covered(c, launch)] for c in coords.values()}
-    body = stripped(body, bounds)
+    body = stripped(body, bounds, sizes_of(launch))
     others = {h.axis for h in hw_indices(body) if h.level == "thread"}
     if others:
         raise Blocked("E-RAISE-MIXED", f"threadIdx.{min(others)} is used beside global indices", None)

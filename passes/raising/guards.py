@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.fold import cast, simplify
-from ktc.ir.nodes import Binary, Body, Call, Const, Decl, Expr, If, Sym
+from ktc.ir.kernel import Launch
+from ktc.ir.nodes import Binary, Body, Call, Const, Decl, Expr, If, Sym, Var
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import used
 
@@ -17,7 +19,7 @@ from .same import never_beyond
 def stripped(body: Body, bounds: dict[Sym, list[Expr]], outer: Collection[Sym] = ()) -> Body:
     """Move the conditions that bound a variable from the guard around the rest of the body into ``bounds``.
 
-    ``outer`` are loop variables around the nest: they are never negative.
+    ``outer`` are loop variables around the nest and sizes of the launch: they are never negative.
     """
     if not body or not isinstance(body[-1], If) or body[-1].orelse:
         return body
@@ -36,6 +38,12 @@ def stripped(body: Body, bounds: dict[Sym, list[Expr]], outer: Collection[Sym] =
     if cond is not None:
         return (*body[:-1], If(cond, guard.then, loc=guard.loc, comments=guard.comments))
     return stripped(inner, bounds, outer)
+
+
+def sizes_of(launch: Launch) -> frozenset[Sym]:
+    """Parameters that are an extent of the launch by themselves: where there are threads, there is at least one."""
+    extents = (strip_casts(e) for e in (*launch.block, *launch.grid))
+    return frozenset(e.sym for e in extents if isinstance(e, Var))
 
 
 def _tighten(c: Expr, bounds: dict[Sym, list[Expr]], local: set[Sym], outer: Collection[Sym]) -> bool:

@@ -56,7 +56,8 @@ from .same import same
 
 
 def merged(body: Body, outer: frozenset[Sym] = frozenset()) -> Body:
-    """Every perfect nest of ``body`` merged as far as its uses allow; ``outer`` are the loop variables around it."""
+    """Every perfect nest of ``body`` merged as far as its uses allow; ``outer``: loop variables around it, and sizes of
+    the launch."""
     return tuple(_nest(s, outer) if isinstance(s, Par) else s for s in body)
 
 

@@ -39,11 +39,12 @@ from .nests import without_implied
 from .same import same
 
 
-def tidied(body: Body) -> Body:
+def tidied(body: Body, counted: frozenset[Sym] = frozenset()) -> Body:
+    """``counted``: values that are never negative."""
     body = without_dead(body)
     body = map_body(body, _plainer, _plain_index)
     body = map_body(body, _strided)
-    body = map_body(merged(without_dead(body)), keep, simplify_casts)
+    body = map_body(merged(without_dead(body), counted), keep, simplify_casts)
     return without_dead(without_implied(body))
 
 

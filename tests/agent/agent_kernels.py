@@ -68,6 +68,28 @@ kernel k(c: f32* restrict, a: f32 const* restrict, b: f32 const* restrict, m: i3
     c[y * n + x] = s
 """
 
+THREAD_ROWS = """
+kernel k(y: f32* restrict, x: f32 const* restrict, n: i32, c: i32, host threads: i32)
+  launch grid((n + threads - 1) / threads) block(threads)
+  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  if i < n
+    var s: f32 = 0.0
+    for j: i32 = 0; j < c; j + 1
+      s = s + x[i * c + j]
+    for j: i32 = 0; j < c; j + 1
+      y[i * c + j] = x[i * c + j] + s
+"""
+
+VOLUME = """
+kernel k(out: f32* restrict, in: f32 const* restrict, d: i32, h: i32, w: i32)
+  launch grid(cdiv(w, 8), cdiv(h, 4), cdiv(d, 2)) block(8, 4, 2)
+  let x: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  let y: i32 = (blockIdx.y * blockDim.y + threadIdx.y) as i32
+  let z: i32 = (blockIdx.z * blockDim.z + threadIdx.z) as i32
+  if z < d && y >= 1 && y < h - 1 && x < w
+    out[(z * h + y) * w + x] = in[(z * h + y - 1) * w + x] + in[(z * h + y + 1) * w + x]
+"""
+
 SERIAL = """
 kernel k(x: f32* restrict, d: i32)
   launch grid(1) block(64)
@@ -87,9 +109,12 @@ SIZES = {
     "stencil": {"h": 1000, "w": 1000},
     "transpose": {"h": 1000, "w": 1000},
     "product": {"m": 512, "n": 512, "p": 512},
+    "thread-rows": {"n": 4096, "c": 4096, "threads": 128},
+    "volume": {"d": 64, "h": 256, "w": 256},
     "serial": {"d": 1000},
 }
 SHAPES = {
     "stream": STREAM, "rows": ROWS, "few-rows": ROWS, "short-rows": ROWS, "reduction": REDUCTION, "stencil": STENCIL,
     "transpose": TRANSPOSE, "product": PRODUCT, "serial": SERIAL,
+    "thread-rows": THREAD_ROWS, "volume": VOLUME,
 }  # fmt: skip

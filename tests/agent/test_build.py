@@ -59,9 +59,20 @@ def test_the_identity_always_builds():
 def test_a_broken_pass_is_reported_not_raised(builder, monkeypatch):
     from ktc.passes import pipeline
 
-    def broken(kernel, script):
+    def broken(kernel, script, memo):
         raise pipeline.PassBug("unroll", [], kernel, kernel)
 
     monkeypatch.setattr(pipeline, "apply_script", broken)
     outcome = builder.build(Proposal("raise", ""))
     assert (outcome.status, outcome.code) == ("failed", "E-PASS-BUG")
+
+
+def test_what_scripts_begin_with_alike_is_applied_once(builder, monkeypatch):
+    from ktc.passes.raise_ import Raise
+
+    calls = []
+    whole = Raise.apply
+    monkeypatch.setattr(Raise, "apply", lambda *a: calls.append(a) or whole(*a))
+    made = [builder.build(Proposal(s, "")) for s in ("raise", "raise | unroll{loop=i factor=2}", "raise | simplify")]
+    assert len(calls) == 1
+    assert Builder(builder.original).build(Proposal("raise | unroll{loop=i factor=2}", "")).key == made[1].key

@@ -23,6 +23,11 @@ EXPECTED = {
     "reduction": ("row reduction", r"unroll \$U\]} \| row-cache{loop=\w+ where=registers}"),
     "stencil": ("plane with shared neighbours", r"unroll \$UY, thread.y"),
     "transpose": ("plane with a strided side", r"unroll \$UY, thread.y"),
+    "thread-rows": (
+        "row reduction",
+        r"\[block.x\].*parallelize{loop=j .* row-cache{loop=j where=registers}",
+    ),
+    "volume": ("plane with shared neighbours", r"loop=y map=\[unroll \$UY, thread.y.*block.y\].*loop=x "),
     "product": ("contraction over a plane", r"unroll \$TM.*unroll \$TN"),
 }
 

@@ -66,6 +66,13 @@ def test_a_launch_that_covers_the_guard_gives_the_plain_range(index: str) -> Non
     assert "n" in print_expr(loop.hi) and "128" not in print_expr(loop.hi)
 
 
+def test_a_block_size_of_the_host_covers_too() -> None:
+    text = SCALE.replace("int blocks", "int blocks, int threads").replace("128>>>", "threads>>>")
+    text = text.replace("GUARD", "i < n").replace("GRID", "(n + threads - 1) / threads").replace("TYPE", "int")
+    (loop,) = (s for s in walk(raised(load(text, name="source.cu")).body) if isinstance(s, Par))
+    assert print_expr(loop.hi) == "n"
+
+
 def test_the_check_itself_sees_a_range_beyond_the_launch() -> None:
     """Whatever guesses: a loop over all n elements is not what ``blocks`` blocks do."""
     kernel = source("i < n", "blocks")

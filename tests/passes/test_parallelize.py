@@ -1,0 +1,95 @@
+"""parallelize: which serial loops become parallel, what they mean afterwards, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from checks import applied, body_of, differs, refused
+from ktc.ir.kernel import Kernel
+from ktc.ir.text import parse_kernel
+
+HEAD = """\
+kernel k(y: f32*, x: f32 const*, n: i32 range 1..64, c: i32 range 1..64)
+  launch grid(n) block(1)
+  par i in 0..n @ [block.x]
+"""
+SIZES = [{"n": n, "c": c} for n, c in ((1, 1), (3, 5), (2, 32), (2, 33))]
+
+
+def rows(*lines: str) -> Kernel:
+    return parse_kernel(HEAD + "".join(f"    {line}\n" for line in lines))
+
+
+SOFTMAX = rows(
+    "var m: f32 = -1000.0",
+    "for j in 0..c",
+    "  if x[i * c + j] > m",
+    "    m = x[i * c + j]",
+    "var s: f32 = 1.0",
+    "s += 2.0",
+    "for j in 0..c",
+    "  let e: f32 = x[i * c + j] - m",
+    "  s += e",
+    "s *= 0.5",
+    "for j in 0..c",
+    "  y[i * c + j] = x[i * c + j] - m + s",
+)
+
+
+def test_before_and_after() -> None:
+    k = applied(SOFTMAX, "parallelize{loop=j map=[thread.x $T:32, seq]}")
+    assert "reassociates" in k.flags
+    assert (
+        body_of(k).split("@ [block.x]\n")[1]
+        == """\
+    reduce(max) m: f32 = -1000.0 over j in 0..c @ [thread.x $T, seq]
+      yield x[i * c + j]
+    var s: f32 = 1.0
+    s += 2.0
+    reduce(+) s_1: f32 = s over j_1 in 0..c @ [thread.x $T, seq]
+      let e: f32 = x[i * c + j_1] - m
+      yield e
+    s = s_1
+    s *= 0.5
+    par j_2 in 0..c @ [thread.x $T, seq]
+      y[i * c + j_2] = x[i * c + j_2] - m + s
+"""
+    )
+    assert differs(SOFTMAX, k, SIZES, elements=2200, knobs={"T": 32}) is None
+
+
+def test_one_of_several_loops_of_a_name() -> None:
+    k = applied(SOFTMAX, "parallelize{loop=j.3 map=[vec 1, thread.x 8, seq]}")
+    assert body_of(k).count("for j") == 2 and differs(SOFTMAX, k, SIZES, elements=2200) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "script", "code"),
+    [
+        (("for j in 1..c", "  y[j] = y[j - 1]"), "parallelize{loop=j}", "E-PARALLEL-CARRIED"),
+        (("for j in 0..c", "  y[i] = x[j]"), "parallelize{loop=j}", "E-PARALLEL-CARRIED"),
+        (("var s: f32 = 0.0", "for j in 0..c", "  y[i * c + j] = s", "  s = x[j]"), "parallelize{loop=j}",
+         "E-PARALLEL-CARRIED"),
+        (("for j in 0..c step 2", "  y[i * c + j] = 0.0"), "parallelize{loop=j}", "E-PARALLEL-LOOP"),
+        (("for j in 0..c", "  if x[j] > 1.0", "    break", "  y[i * c + j] = 0.0"), "parallelize{loop=j}",
+         "E-PARALLEL-LOOP"),
+        (("for j in 0..c", "  y[i * c + j] = 0.0"), "parallelize{loop=k}", "E-PLACE"),
+        (("for j in 0..c", "  y[i * c + j] = 0.0"), "parallelize{loop=j map=[block.x, seq]}", "E-DIST-LEVELS"),
+        (("for j in 0..c", "  y[i * c + j] = 0.0"), "parallelize{loop=j map=[block.x]}", "E-DIST-NEST"),
+    ],
+)  # fmt: skip
+def test_refusals(lines: tuple[str, ...], script: str, code: str) -> None:
+    assert refused(rows(*lines), script).code == code
+
+
+def test_sites_apply_and_a_thread_a_row_has_none_yet() -> None:
+    from ktc.passes.parallelize import Parallelize
+
+    (site,) = Parallelize().sites(SOFTMAX)
+    applied(SOFTMAX, site.step)
+    by_threads = applied(SOFTMAX, "distribute{loop=i map=[thread.x 32, block.x]}")
+    assert Parallelize().sites(by_threads) == []
+
+
+def test_an_extreme_of_a_value_that_may_be_no_number_stays_serial() -> None:
+    loaded = rows("var m: f32 = x[0]", "for j in 0..c", "  if x[j] > m", "    m = x[j]", "y[i] = m")
+    assert refused(loaded, "parallelize{loop=j}").code == "E-PARALLEL-CARRIED"
