@@ -13,15 +13,17 @@ from typing import ClassVar
 from ktc.ir.fold import cdiv, i32, mul, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import MATCHES, VOTES, WARP_REDUCTIONS, Expr, Sym
-from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I16, I32, U16, U32, Scalar, Type
+from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I8, I16, I32, U16, U32, Scalar, Type
 
 from . import fp8
 from .base import Emitted
 from .c_family_cxx import CxxDialect
 from .c_family_legalise import widen_small_floats
-from .c_family_piece import POSTFIX, Piece
+from .c_family_piece import POSTFIX, UNARY, Piece
 from .hip_helpers import HELPERS
+from .opencl_images import LEVELS
 from .spellings import nearest, spelling
+from .system_calls import texture_object
 
 
 class HipDialect(CxxDialect):
@@ -136,7 +138,16 @@ class HipDialect(CxxDialect):
             name = f"{fn}_{ty}"
             self.need(name)
             return Piece(f"{name}({', '.join(a.text for a in args)})", POSTFIX, ty)
+        if texture_object(fn) and args[0].ctype == I8:  # a value to write
+            args = [Piece(f"(char){args[0].at(UNARY)}", UNARY, I8), *args[1:]]
         return super().call(fn, args, ty)
+
+    def system_call(self, fn: str, cell: str, args: list[str], ty: Type) -> Piece:
+        if fn in LEVELS and not self.profile.image_levels:
+            self.refuse("IMAGE", f"'{fn}' fetches at a level of detail, which {self.profile.arch} cannot",
+                        "fetch the first level, or take a GPU with graphics")  # fmt: skip
+        # texels are of char, which is not signed char
+        return super().system_call(fn, cell.replace("{T}", "char") if ty == I8 else cell, args, ty)
 
     def function_hint(self, fn: str) -> str:
         return "HIP rounds to nearest: use the plain operator" if fn[-3:] in ("_rz", "_ru", "_rd") else ""

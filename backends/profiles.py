@@ -17,6 +17,7 @@ class Profile:
 
     ``f16``/``bf16``: ``native`` types, or ``bits`` (stored as 16-bit integers, computed in f32). ``shared_limit`` is
     the static shared memory of a block in bytes, ``fragments`` the tensor-core instructions (``ktc.ir.fragments``).
+    ``image_levels``: a texture can be fetched at a level of detail, for which CDNA has no instruction.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Profile:
     float_atomics: bool = True
     directed_rounding: bool = False
     inline_ptx: bool = False
+    image_levels: bool = True
     fragments: frozenset[str] = frozenset()
     shared_limit: int = 48 * 1024
     shared_optin: int = 48 * 1024
@@ -53,9 +55,9 @@ PROFILES: dict[str, Profile] = {
         Profile("cuda-sm80", "cuda", shuffle="sync", async_copy=True, directed_rounding=True, inline_ptx=True,
                 fragments=WARP_FRAGMENTS, shared_optin=163 * 1024, arch="sm_80"),
         Profile("hip-gfx90a", "hip", shuffle="wave", bf16="bits", shared_limit=64 * 1024, shared_optin=64 * 1024,
-                arch="gfx90a"),
+                image_levels=False, arch="gfx90a"),
         Profile("hip-gfx942", "hip", shuffle="wave", bf16="bits", shared_limit=64 * 1024, shared_optin=64 * 1024,
-                arch="gfx942"),
+                image_levels=False, arch="gfx942"),
         Profile("hip-gfx1100", "hip", shuffle="wave", bf16="bits", shared_limit=64 * 1024, shared_optin=64 * 1024,
                 arch="gfx1100"),
         Profile("opencl-cl12", "opencl", group_copy=True, warp=1, f16="bits", bf16="bits",
@@ -107,5 +109,6 @@ def _other_gpu(name: str) -> Profile | None:
             else frozenset(),
         )
     if match := re.fullmatch(r"hip-(gfx[0-9a-f]+)", name):
-        return replace(PROFILES["hip-gfx90a"], name=name, arch=match[1])
+        with_graphics = match[1].startswith("gfx1")
+        return replace(PROFILES["hip-gfx90a"], name=name, arch=match[1], image_levels=with_graphics)
     return None

@@ -10,6 +10,7 @@ from emit_samples import block_sum, saxpy, silu_vec, warp_sum
 from ktc.backends import check_compile, emit
 from ktc.backends.hip import on_nvidia
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend import load
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import (
     Atomic,
@@ -153,3 +154,25 @@ def test_vec_accesses_become_128_bit_accesses():
 def test_the_same_text_compiles_for_an_nvidia_gpu(make):
     report = check_compile(on_nvidia(emit(make(), "hip")), output="ptx")
     assert b"ld.global" in report.artifact
+
+
+TEXELS = """__global__ void k(cudaTextureObject_t t, cudaSurfaceObject_t s, float* o) {
+  signed char c = surf2Dread<signed char>(s, (int)threadIdx.x, 0);
+  c = ~c;
+  surf2Dwrite(c, s, (int)threadIdx.x, 1);
+  o[0] = FETCH;
+}
+void f(cudaTextureObject_t t, cudaSurfaceObject_t s, float* o) { k<<<1, 4>>>(t, s, o); }
+"""
+
+
+def test_texels_are_of_char_and_cdna_has_no_levels_of_detail():
+    text = emit(load(TEXELS.replace("FETCH", "tex2D<float>(t, 0.5f, 0.5f)"), name="k.cu"), "hip").text
+    assert "surf2D_value<char>(" in text and "surf2Dwrite((char)c, " in text
+    leveled = load(TEXELS.replace("FETCH", "tex2DLod<float>(t, 0.5f, 0.5f, 1.0f)"), name="k.cu")
+    for profile in ("hip-gfx90a", "hip-gfx942"):
+        with pytest.raises(KtcError) as error:
+            emit(leveled, profile)
+        assert error.value.code == "E-BACKEND-IMAGE" and error.value.loc.line == 5
+    for profile in ("hip-gfx1100", "hip-gfx1030"):
+        assert "tex2DLod<float>" in emit(leveled, profile).text
