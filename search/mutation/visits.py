@@ -13,68 +13,34 @@ from __future__ import annotations
 
 import functools
 import math
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
-    Assign,
-    Binary,
-    Body,
-    Call,
-    Cast,
-    Const,
-    Decl,
     Expr,
     For,
     HwIndex,
-    If,
     Load,
     Return,
-    Sym,
     Var,
-    WarpOp,
 )  # fmt: skip
-from ktc.ir.types import Ptr, Scalar
-from ktc.ir.walk import all_exprs, assigned, map_expr, walk, walk_expr
-from ktc.search.verification.smt import increment
+from ktc.ir.types import Ptr
+from ktc.ir.walk import all_exprs, assigned, walk, walk_expr
 
 from .formats import formats
 from .lockstep import Run
+from .nests import MOST, Reader, Visits
 from .symbolic import blocks
 from .symbolic_values import Lost
 from .terms import Terms
 
-IDEMPOTENT = frozenset({"min", "max"})
-
-MOST = 1 << 17
-"""Elements of the period on which two sets are compared."""
-
 SAME, COVERED = "one maximum of the same elements", "one maximum over the block, of the same elements"
-
-Linear = Counter[Expr]
-"""Coefficients of what is not a sum; ``Const(1)`` has the constant part."""
-
-
-@dataclass(frozen=True)
-class Visits:
-    """``first + t * thread + offsets + stride * N`` below ``bound``, ``t`` the thread's index along x."""
-
-    into: Sym
-    value: Any
-    bound: Any
-    first: Any
-    thread: int
-    offsets: frozenset[int]
-    stride: int
 
 
 def same_visits(s: For, t: For, kernel: Kernel) -> str:
     """Why the nests ``s``, of ``kernel``, and ``t`` leave the same maximum; '' if that is not shown."""
-    one, other = (_Reader(kernel, x).visits() for x in (s, t))
+    one, other = (Reader(kernel, x).visits() for x in (s, t))
     if one is None or other is None:
         return ""
     if replace(one, offsets=other.offsets, stride=other.stride) != other:
@@ -91,7 +57,7 @@ def same_visits(s: For, t: For, kernel: Kernel) -> str:
         return ""
     shared = {e.buffer for x in walk((s,)) for e in all_exprs((x,)) if isinstance(e, Load)} & assigned(kernel.body)
     wide = (replace(v, offsets=frozenset(o + k for o in v.offsets for k in range(threads))) for v in (one, other))
-    return COVERED if not shared and _alike(*wide) and combined(one.into, kernel, s) else ""
+    return COVERED if not shared and _alike(*wide) and combined(one, kernel, s) else ""
 
 
 def _alike(a: Visits, b: Visits) -> bool:
@@ -103,13 +69,13 @@ def _alike(a: Visits, b: Visits) -> bool:
     return x == y
 
 
-def combined(sym: Sym, kernel: Kernel, nest: For) -> bool:
+def combined(visits: Visits, kernel: Kernel, nest: For) -> bool:
     """Whether what follows ``nest`` in ``kernel`` does the same if every thread finds the largest of all threads'
-    ``sym`` in its own."""
-    known, fn = formats(kernel), _extreme_of(sym, kernel)
+    maxima in its own."""
+    known, sym, fn = formats(kernel), visits.into, visits.fn
     at = next(k for k, s in enumerate(kernel.body) if s is nest)
     for threads in blocks(kernel, kernel.body):
-        if threads.extents is None or not fn:
+        if threads.extents is None:
             continue
         terms, left = Terms("reassociates" in kernel.flags), []
         everyone = dict.fromkeys(range(threads.count), terms.const(True, "bool"))
@@ -130,196 +96,12 @@ def combined(sym: Sym, kernel: Kernel, nest: For) -> bool:
     return False
 
 
-def _extreme_of(sym: Sym, kernel: Kernel) -> str:
-    found = {
-        s.value.fn for s in walk(kernel.body) if isinstance(s, Assign) and s.sym == sym and isinstance(s.value, Call)
-    }
-    return next(iter(found)) if len(found) == 1 and found <= IDEMPOTENT else ""
-
-
 def _parts(v: Visits) -> Iterator[Expr]:
     """All expressions that an element, its value and the bound are made of."""
     text, subscripts = v.value
     yield from walk_expr(text)
     forms = [v.bound, v.first, *(f for _, _, fixed, _ in subscripts for f in fixed)]
     yield from (x for f in forms for e, _ in f for x in walk_expr(e))
-
-
-class _Reader:
-    """Reads one nest."""
-
-    def __init__(self, kernel: Kernel, nest: For) -> None:
-        self.kernel, self.nest = kernel, nest
-        changed = assigned(kernel.body) | assigned((nest,))
-        self.changed = changed
-        self.loops: dict[Sym, For] = {}
-        decls = [s for b in (kernel.body, (nest,)) for s in walk(b) if isinstance(s, Decl)]
-        self.given = {s.sym: s.init for s in decls if s.sym not in changed and s.init is not None}
-        self.guards: list[Expr] = []
-
-    def visits(self) -> Visits | None:
-        leaf = self._descend((self.nest,))
-        if leaf is None or not isinstance(leaf.value, Call) or leaf.value.fn not in IDEMPOTENT:
-            return None
-        rest = [a for a in leaf.value.args if a != Var(leaf.sym)]
-        if len(rest) != 1 or any(isinstance(e, WarpOp) or e == Var(leaf.sym) for e in walk_expr(rest[0])):
-            return None
-        value = self._plain(rest[0])
-        sums = {self._counted(self.linear(i)) for e in walk_expr(value) if isinstance(e, Load) for i in e.index} - {()}
-        if len(sums) != 1:
-            return None
-        element = dict(next(iter(sums)))
-        return self._set(leaf, value, element)
-
-    def _descend(self, body: Body) -> Assign | None:
-        """The one assignment inside, on the way the loops, guards and definitions."""
-        rest = [s for s in body if not isinstance(s, Decl)]
-        if len(rest) != 1 or any(isinstance(s, Decl) and s.sym not in self.given for s in body):
-            return None
-        (s,) = rest
-        if isinstance(s, Assign):
-            return s if isinstance(s.sym.type, Scalar) else None
-        if isinstance(s, For) and s.var not in assigned(s.body):
-            self.loops[s.var] = s
-            return self._descend(s.body)
-        if isinstance(s, If) and not s.orelse:
-            self.guards.append(s.cond)
-            return self._descend(s.then)
-        return None
-
-    def _set(self, leaf: Assign, value: Expr, element: dict[Expr, int]) -> Visits | None:
-        """The elements, if every loop counts up, and all but the outermost to a number."""
-        outer, *inner = self.loops.values()
-        if element.get(Var(outer.var)) != 1 or set(element) != {Var(v) for v in self.loops}:
-            return None
-        offsets = {0}
-        for s in inner:
-            values = self._counting(s)
-            if values is None or element[Var(s.var)] < 0:
-                return None
-            offsets = {o + element[Var(s.var)] * v for o in offsets for v in values}
-        first, stride, end = self.linear(outer.init), self._step(outer), self._end(outer, Var(outer.var))
-        guards = [self._end_of(g, element) for g in self.guards]
-        if stride is None or end is None or len(offsets) * stride > MOST or (offsets != {0} and not guards):
-            return None
-        if any(g != end for g in guards):
-            return None
-        thread = first.pop(HwIndex("thread", "x"), 0)
-        start = first.pop(_ONE, 0)
-        if min(offsets) < 0 or any(isinstance(e, HwIndex) and e.level == "thread" for k in first for e in walk_expr(k)):
-            return None
-        marked = self._marked(value)
-        shifted = frozenset(o + start for o in offsets)
-        return None if marked is None or min(shifted) < 0 else Visits(
-            leaf.sym, marked, end, _frozen(first), thread, shifted, stride)  # fmt: skip
-
-    def _counting(self, s: For) -> list[int] | None:
-        """The values of a loop between numbers."""
-        first, step = self._number(s.init), self._step(s)
-        end = self._end(s, Var(s.var))
-        known = dict(end) if end is not None else {None: 0}
-        if first is None or step is None or set(known) - {_ONE} or first < 0:
-            return None
-        return list(range(first, known.get(_ONE, 0), step)) if known.get(_ONE, 0) <= MOST else None
-
-    def _step(self, s: For) -> int | None:
-        by = increment(s)
-        step = None if by is None else self._number(by)
-        return step if step is not None and step > 0 else None
-
-    def _end(self, s: For, var: Expr) -> Any:
-        return self._end_of(s.cond, {var: 1})
-
-    def _end_of(self, cond: Expr, element: dict[Expr, int]) -> Any:
-        """What ``cond`` says ``element`` is below; None if it says something else."""
-        if not isinstance(cond, Binary) or cond.op not in ("<", "<="):
-            return None
-        low, high = self.linear(cond.a), self.linear(cond.b)
-        if cond.op == "<=":
-            high[_ONE] += 1
-        if dict(self._counted(low)) != element or self._counted(high):
-            return None
-        for e, n in low.items():
-            if e not in element:
-                high[e] -= n
-        return _frozen(high) if all(self._lasting(e) for e in high) else None
-
-    def _lasting(self, e: Expr) -> bool:
-        return not any(
-            isinstance(x, Load | WarpOp | Call) or (isinstance(x, Var) and x.sym in self.changed) for x in walk_expr(e)
-        )
-
-    # ------------------------------------------------------------------------------------------------- expressions
-
-    def linear(self, e: Expr) -> Linear:
-        """``e`` as a sum; what is defined once stands for its value."""
-        while isinstance(e, Cast) and _whole(e.to) and _whole(e.x.type):
-            e = e.x
-        number = self._number(e)
-        if number is not None:
-            return Counter({_ONE: number})
-        if isinstance(e, Var) and e.sym in self.given:
-            return self.linear(self.given[e.sym])
-        if isinstance(e, Binary) and e.op in ("+", "-"):
-            a, b = self.linear(e.a), self.linear(e.b)
-            for x, n in b.items():
-                a[x] += n if e.op == "+" else -n
-            return a
-        if isinstance(e, Binary) and e.op == "*":
-            for x, y in ((e.a, e.b), (e.b, e.a)):
-                by = self._number(x)
-                if by is not None:
-                    return Counter({k: n * by for k, n in self.linear(y).items()})
-        return Counter({self._plain(e): 1})
-
-    def _number(self, e: Expr) -> int | None:
-        while isinstance(e, Cast) and _whole(e.to) and _whole(e.x.type):
-            e = e.x
-        launch = self.kernel.launch
-        if isinstance(e, HwIndex) and e.level == "block_dim" and launch is not None:
-            e = launch.block["xyz".index(e.axis)]
-        found = evaluate(e, self.kernel.knob_values) if _whole(e.type) else None
-        return None if found is None else int(found)
-
-    def _plain(self, e: Expr) -> Expr:
-        """``e`` without names for what is defined once."""
-
-        def on(x: Expr) -> Expr:
-            return self._plain(self.given[x.sym]) if isinstance(x, Var) and x.sym in self.given else x
-
-        return map_expr(e, on)
-
-    def _counted(self, form: Linear) -> tuple[tuple[Expr, int], ...]:
-        """The part of a sum that loop variables are."""
-        return tuple((e, n) for e, n in form.items() if isinstance(e, Var) and e.sym in self.loops and n)
-
-    def _marked(self, value: Expr) -> Any:
-        """``value`` with the loop variables left out of its subscripts: the same text is the same function of them."""
-        subscripts = []
-
-        def on(x: Expr) -> Expr:
-            if not isinstance(x, Load):
-                return x
-            sums = [self.linear(i) for i in x.index]
-            fixed = tuple(_frozen(f) - set(self._counted(f)) for f in sums)
-            subscripts.append((x.buffer, x.width, fixed, tuple(bool(self._counted(f)) for f in sums)))
-            return replace(x, index=tuple(_ONE for _ in x.index))
-
-        text = map_expr(value, on)
-        if any(isinstance(e, Var) and e.sym in self.loops for e in walk_expr(text)):
-            return None
-        return text, tuple(subscripts)
-
-
-_ONE: Expr = Const(1, Scalar("int", 64))
-
-
-def _whole(t: object) -> bool:
-    return isinstance(t, Scalar) and t.is_int
-
-
-def _frozen(form: Linear) -> frozenset[tuple[Expr, int]]:
-    return frozenset((e, n) for e, n in form.items() if n)
 
 
 __all__ = ["same_visits"]

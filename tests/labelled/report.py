@@ -18,9 +18,12 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         f"recall {results['caught']}/{faulty}{_percent(results['caught'], faulty)}, "
         f"false alarms {results['false-alarm']}/{correct}{_percent(results['false-alarm'], correct)}",
     ]
-    alike = sum(o.result == "missed" and "redundant-store" in o.other for o in outcomes)
-    if alike:
-        lines.append(f"  of the missed, {alike} are reported as stores of equal values to one place")
+    alike = Counter(o.result for o in outcomes if "redundant-store" in o.other)
+    if alike["missed"] or alike["clean"]:
+        lines.append(
+            f"  stores of equal values to one place, a race to the memory model and none to these labels, are reported "
+            f"of {alike['missed']} that are missed and {alike['clean']} that are clean"
+        )
     for kind in dict.fromkeys(k for o in outcomes for k in o.faults):
         of_kind = Counter(o.result for o in outcomes if kind in o.faults)
         n = of_kind["caught"] + of_kind["missed"]

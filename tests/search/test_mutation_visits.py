@@ -41,6 +41,7 @@ def proof(old: str, new: str, text: str = LARGEST) -> str:
         ("u * 32]", "u * 31]", ""),
         ("i < n; i", "i < n - 1; i", ""),
         ("x[row + i", "x[row + 1 + i", ""),
+        ("max(m, abs", "min(m, abs", ""),
     ],
 )
 def test_elements_may_be_visited_in_any_order_and_twice(old: str, new: str, said: str) -> None:

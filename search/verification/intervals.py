@@ -1,0 +1,266 @@
+"""Integer expressions in intervals, without wrapping, and what guards and loops say about the variables in them.
+
+Parameters take their declared ranges, hardware indices what the launch gives them, loop variables what their bounds
+give them. What leaves its type is noted on the way and is not known from there on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Binary,
+    Body,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Knob,
+    Load,
+    Select,
+    Stmt,
+    Sym,
+    Unary,
+    Var,
+)  # fmt: skip
+from ktc.ir.types import Ptr, Scalar, scalar_of
+from ktc.ir.walk import walk_expr
+
+Interval = tuple[int, int]
+
+
+@dataclass
+class Scope:
+    """What is known of each symbol; ``wraps`` collects what leaves its type on the way."""
+
+    kernel: Kernel
+    known: dict[Sym, Interval]
+    names: Mapping[str, Interval]
+    launch: dict[tuple[str, str], Interval] = field(default_factory=dict)
+    wraps: list[tuple[Expr, Interval]] = field(default_factory=list)
+    narrowed: list[Cast] = field(default_factory=list)
+    """Conversions to a narrower type of values that are not known, and to a wider one of sums and products of them."""
+    dead: list[Stmt] = field(default_factory=list)
+    """First statements of bodies that are never entered."""
+    changing: dict[Sym, Interval | None] = field(default_factory=dict)
+    """Variables that are assigned: all values they are given, None where that is not known."""
+
+    def of(self, e: Expr) -> Interval | None:
+        if isinstance(e, Const):
+            return (int(e.value), int(e.value)) if not isinstance(e.value, float) else None
+        if isinstance(e, Var):
+            return self.known.get(e.sym) or self.changing.get(e.sym) or self.names.get(e.sym.name)
+        if isinstance(e, Knob):
+            v = self.kernel.knob_values[e.name]
+            return v, v
+        if isinstance(e, HwIndex):
+            return self.launch.get((e.level, e.axis))
+        if isinstance(e, Cast):
+            return self._cast(e) if is_whole(e.to) else None
+        if isinstance(e, Load):
+            elements = self.names.get(elements_of(e.buffer.name)) if isinstance(e.buffer.type, Ptr) else None
+            return elements or self.changing.get(e.buffer)
+        if isinstance(e, Binary):
+            return self._binary(e)
+        if isinstance(e, Select):
+            a, b = self.of(e.a), self.of(e.b)
+            return (min(a[0], b[0]), max(a[1], b[1])) if a and b else None
+        if isinstance(e, Unary) and e.op == "-":
+            x = self.of(e.x)
+            return (-x[1], -x[0]) if x else None
+        if isinstance(e, Call) and e.fn in _CALLS:
+            args = [self.of(a) for a in e.args]
+            return _CALLS[e.fn](*args) if all(args) else None  # type: ignore[arg-type]
+        return None
+
+    def _cast(self, e: Cast) -> Interval | None:
+        told = len(self.wraps)
+        v = self.of(e.x)
+        if v is None and len(self.wraps) == told and _loses(e):
+            self.narrowed.append(e)
+        return self._fitting(e, v)
+
+    def _binary(self, e: Binary) -> Interval | None:
+        a, b = self.of(e.a), self.of(e.b)
+        if a is None or b is None or not is_whole(e.type):
+            return None
+        if e.op == "*":
+            whole = self._of_quotient(e)
+            if whole is not None and _fits(whole, e.type):
+                return whole
+        return self._fitting(e, _BINARY[e.op](a, b)) if e.op in _BINARY else None
+
+    def truth(self, e: Expr) -> bool | None:
+        """A condition that has one value for everything that is known."""
+        if isinstance(e, Binary) and e.op in ("&&", "||"):
+            sides, decides = (self.truth(e.a), self.truth(e.b)), e.op == "||"
+            return decides if decides in sides else None if None in sides else not decides
+        if isinstance(e, Unary) and e.op == "!":
+            x = self.truth(e.x)
+            return None if x is None else not x
+        if isinstance(e, Binary) and e.op in _DECIDE and is_whole(e.a.type):
+            a, b = self.of(e.a), self.of(e.b)
+            return _DECIDE[e.op](a, b) if a and b else None
+        return bool(e.value) if isinstance(e, Const) else None
+
+    def note_dead(self, s: If | For) -> None:
+        """Which bodies of ``s`` are never entered; the variable of a loop has the values of all its rounds here."""
+        before, told = dict(self.known), list(self.wraps)
+        if isinstance(s, For):
+            first = self.of(s.init)
+            if first is not None:
+                self.known[s.var] = first
+        holds = self.truth(s.cond)
+        self.known, self.wraps = before, told
+        entered, other = (s.then, s.orelse) if isinstance(s, If) else (s.body, ())
+        never: Body = () if holds is None else other if holds else entered
+        self.dead += never[:1]
+
+    def _of_quotient(self, e: Binary) -> Interval | None:
+        """``x / (a b) * a``, times b perhaps: at most x, if all of it is at least 0."""
+        factors = _factors(e)
+        for k, f in enumerate(factors):
+            if not (isinstance(f, Binary) and f.op == "/"):
+                continue
+            divisor, others = _factors(f.b), factors[:k] + factors[k + 1 :]
+            x = self.of(f.a)
+            positive = all((v := self.of(d)) is not None and v[0] > 0 for d in divisor)
+            if x is not None and x[0] >= 0 and positive and not Counter(others) - Counter(divisor):
+                return 0, x[1]
+        return None
+
+    def gains(self, sym: Sym, value: Expr) -> None:
+        """``sym`` is assigned ``value``, or an element of it is."""
+        own = any(sym in (getattr(x, "sym", None), getattr(x, "buffer", None)) for x in walk_expr(value))
+        v = None if own else self.of(value)
+        old = self.changing.get(sym, v)
+        self.changing[sym] = (min(old[0], v[0]), max(old[1], v[1])) if old is not None and v is not None else None
+
+    def _fitting(self, e: Expr, v: Interval | None) -> Interval | None:
+        """``v`` if it fits the type of ``e``; noted and unknown where it does not."""
+        if v is None or _fits(v, e.type):
+            return v
+        self.wraps.append((e, v))
+        return None
+
+
+def elements_of(buffer: str) -> str:
+    """The name under which the range of a buffer's elements is given."""
+    return f"{buffer}[]"
+
+
+def _factors(e: Expr) -> list[Expr]:
+    """What a product is made of, conversions between integers aside."""
+    while isinstance(e, Cast) and is_whole(e.to) and is_whole(e.x.type):
+        e = e.x
+    return [*_factors(e.a), *_factors(e.b)] if isinstance(e, Binary) and e.op == "*" else [e]
+
+
+def _loses(e: Cast) -> bool:
+    """Whether a conversion of something unknown, or what it converts, may have lost upper bits."""
+    if not is_whole(e.x.type) or e.style == "bit":
+        return False
+    before, after = scalar_of(e.x.type).bits, scalar_of(e.to).bits
+    inner = e.x
+    while isinstance(inner, Cast) and is_whole(inner.x.type):
+        inner = inner.x
+    return scalar_of(inner.type).bits > after < before or (after > before and isinstance(e.x, Binary))
+
+
+def is_whole(t: object) -> bool:
+    return isinstance(t, Scalar) and t.is_int
+
+
+def _fits(v: Interval, t: object) -> bool:
+    assert isinstance(t, Scalar)
+    low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+    return low <= v[0] and v[1] <= high
+
+
+def _product(a: Interval, b: Interval) -> Interval:
+    corners = [x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _quotient(a: Interval, b: Interval) -> Interval | None:
+    if b[0] <= 0:
+        return None
+    corners = [int(x / y) if abs(x) < 1 << 52 else x // y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _remainder(a: Interval, b: Interval) -> Interval | None:
+    if b[0] <= 0 or a[0] < 0:
+        return None
+    return (a[0], a[1]) if a[1] < b[0] else (0, min(a[1], b[1] - 1))
+
+
+_BINARY = {
+    "+": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "-": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "*": _product,
+    "/": _quotient,
+    "%": _remainder,
+}
+_DECIDE = {
+    "<": lambda a, b: True if a[1] < b[0] else False if a[0] >= b[1] else None,
+    "<=": lambda a, b: True if a[1] <= b[0] else False if a[0] > b[1] else None,
+    ">": lambda a, b: True if a[0] > b[1] else False if a[1] <= b[0] else None,
+    ">=": lambda a, b: True if a[0] >= b[1] else False if a[1] < b[0] else None,
+    "==": lambda a, b: False if a[1] < b[0] or b[1] < a[0] else True if a == b and a[0] == a[1] else None,
+    "!=": lambda a, b: True if a[1] < b[0] or b[1] < a[0] else False if a == b and a[0] == a[1] else None,
+}
+_CALLS = {
+    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "cdiv": lambda a, b: (-(-a[0] // b[1]), -(-a[1] // b[0])) if b[0] > 0 else None,
+}
+
+
+def loop_range(s: For, scope: Scope) -> Interval | None:
+    """Values of the loop variable inside the body, of a loop that counts up to its bound."""
+    if not (isinstance(s.cond, Binary) and s.cond.op in ("<", "<=") and _variable(s.cond.a) == s.var):
+        return None
+    first, last = scope.of(s.init), scope.of(s.cond.b)
+    if first is None or last is None:
+        return None
+    return first[0], max(last[1] - (s.cond.op == "<"), first[0])
+
+
+def _variable(e: Expr) -> Sym | None:
+    while isinstance(e, Cast) and is_whole(e.to):
+        e = e.x
+    return e.sym if isinstance(e, Var) else None
+
+
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def narrow(cond: Expr, scope: Scope, holds: bool) -> None:
+    """What a guard says about the variables that it compares."""
+    if isinstance(cond, Binary) and cond.op == ("&&" if holds else "||"):
+        narrow(cond.a, scope, holds)
+        narrow(cond.b, scope, holds)
+        return
+    if not isinstance(cond, Binary) or cond.op not in _NEGATED:
+        return
+    op = cond.op if holds else _NEGATED[cond.op]
+    sym, limit = _variable(cond.a), scope.of(cond.b)
+    if sym is None or limit is None or sym not in scope.known:
+        return
+    low, high = scope.known[sym]
+    if op in ("<", "<="):
+        high = min(high, limit[1] - (op == "<"))
+    else:
+        low = max(low, limit[0] + (op == ">"))
+    if low <= high:
+        scope.known[sym] = (low, high)
+
+
+__all__ = ["Interval", "Scope", "elements_of", "is_whole", "loop_range", "narrow"]
