@@ -89,19 +89,19 @@ def plainest_profile(program: Program, target: str, values: Mapping[str, int]) -
     """The plainest profile of ``target`` that has all that ``program`` needs: sub-groups for its warps, for example.
 
     Raises:
-        KtcError: what the plainest lacks, when all of them lack something.
+        KtcError: what the most capable one lacks, when all of them lack something.
     """
-    first: KtcError | None = None
+    lacks: KtcError | None = None
     for profile in PORT_PROFILES.get(target, (target,)):
         try:
             program.lower(profile, **values)
             return profile
         except KtcError as e:
-            first = first or e
+            lacks = e
             if not e.code.startswith("E-BACKEND-"):
                 break
-    assert first is not None
-    raise first
+    assert lacks is not None
+    raise lacks
 
 
 def port_report(program: Program, target: str) -> list[dict[str, str]]:

@@ -21,7 +21,7 @@ def printed(kernel: Kernel, backend: str) -> tuple[Emitted, str]:
     """``kernel`` as source for ``backend``, and the plainest profile that has all it needs.
 
     Raises:
-        KtcError: what the plainest lacks, when all of them lack something.
+        KtcError: what the most capable one lacks, when all of them lack something.
     """
     from ktc.api import Program
 

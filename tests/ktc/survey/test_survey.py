@@ -203,7 +203,10 @@ def test_names_that_the_text_declares_are_no_macros(tmp_path: Path) -> None:
 
 def test_opencl_takes_the_plainest_profile_that_can(tmp_path: Path) -> None:
     vote = "__global__ void vote(int *p) { p[threadIdx.x] = __shfl_xor_sync(~0u, p[threadIdx.x], 1); }\n"
-    result = run(put(tmp_path, {"k.cu": SCALE + vote}), backends=("cuda", "opencl"))
+    both = vote.replace("vote", "both").replace("; }", "; cooperative_groups::this_grid().sync(); p[0] = 1; }")
+    result = run(put(tmp_path, {"k.cu": SCALE + vote + both}), backends=("cuda", "opencl"))
+    refused = kernel(result, "both")["backends"]["opencl"]["refusal"]
+    assert refused["code"] == "E-BACKEND-GRID", "what the most capable lacks, not that the plainest has no warps"
     assert kernel(result, "scale")["backends"]["opencl"]["profile"] == "opencl-cl12"
     assert kernel(result, "vote")["backends"]["opencl"]["profile"] == "opencl-cl30-subgroups"
     assert result["totals"]["backends"]["opencl"]["profiles"] == {"opencl-cl12": 1, "opencl-cl30-subgroups": 1}
