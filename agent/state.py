@@ -13,6 +13,7 @@ from ktc.agent.planner import Outcome, Planner, Proposal
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.workload import Scenario, Workload
+from ktc.search.space import completed
 from ktc.search.verification import Verdict
 
 Progress = Callable[[Mapping[str, object]], None]
@@ -86,9 +87,9 @@ class Run:
             self.tell("rejected", script=c.script, knobs=dict(knobs), why=why, scenario=at)
 
     def gate_template(self, c: Candidate) -> Verdict:
-        """The ladder on a template: at its default knobs or, where those need more than the interpreter can follow, at
-        its smallest ones."""
-        verdict = self._gate(c, {})
+        """The ladder on a template: at its default knobs (or feasible ones near them) or, where those need more than
+        the interpreter can follow, at its smallest ones."""
+        verdict = self._gate(c, completed(c.kernel, {}))
         smallest = {k.name: k.value if k.value is not None else min(k.domain) for k in c.kernel.knobs if k.domain}
         if verdict.status == "UNKNOWN" and smallest and feasible(c.kernel, smallest):
             verdict = self._gate(c, smallest)

@@ -144,10 +144,11 @@ class Program:
         return dataclasses.replace(cursor, program=self)
 
     def bind(self, **values: int) -> Program:
-        """Knobs bound to values, the rest to their defaults; constraints checked."""
+        """Knobs bound to values, the rest to their defaults or to what the constraints leave near them."""
         from .ir.kernel import bind
+        from .search.space import completed
 
-        return dataclasses.replace(self, kernel=bind(self.ok.kernel, values))
+        return dataclasses.replace(self, kernel=bind(self.ok.kernel, completed(self.ok.kernel, values)))
 
     def lower(self, target: str = "cuda", mode: str = "source", /, **knobs: int) -> Emitted:
         """Code for ``target``: cuda | hip | opencl | numba, or a profile such as ``opencl-nvidia``.

@@ -12,13 +12,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ktc.ir.fold import i32
-from ktc.ir.kernel import Kernel
+from ktc.ir.fold import fold_node, i32
+from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Binary, Expr, Level, Par, Reduce
 from ktc.ir.walk import walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from .distribute import MAX_THREADS, assumptions
+from .distribute import MAX_THREADS, assume, assumptions
 from .knobs import size_argument
 from .loops import Loop, find_loops, loops, replace_loops, required
 
@@ -32,7 +32,7 @@ class RowsMapping(Pass):
         ParamSpec("lanes", "threads a row", default="$LANES"),
     )
     knobs = ("ROWS: 1,2,4,8,16,32: rows a block", "LANES: 4..1024: threads a row")
-    refusals = ("E-PLACE", "E-ROWS-BLOCK", "E-ROWS-THREADS")
+    refusals = ("E-PLACE", "E-ROWS-BLOCK", "E-ROWS-THREADS", "E-DIST-COVER")
 
     def sites(self, kernel: Kernel) -> list[Site]:
         rows = [s for s in loops(kernel) if _one_block_each(s) and _thread_loops(s)]
@@ -74,11 +74,11 @@ class RowsMapping(Pass):
             kernel, [row], lambda s: dataclasses.replace(s, dist=(Level("thread", rows, "y"), block))
         )  # type: ignore[arg-type]
         kernel = replace_loops(kernel, inner, lambda s: dataclasses.replace(s, dist=_with_lanes(s, lanes)))  # type: ignore[arg-type]
-        known = {a.expr for a in kernel.assumptions}
-        covered = dict.fromkeys(a for s in inner for a in assumptions(s, _with_lanes(s, lanes), exact=False))
-        kernel = kernel.with_(assumptions=(*kernel.assumptions, *(a for a in covered if a.expr not in known)))
-        fits = Binary("<=", Binary("*", rows, lanes), i32(MAX_THREADS))
-        return Result(kernel.with_(constraints=(*kernel.constraints, fits)))
+        params = frozenset(p.sym for p in kernel.params)
+        covered = [a for s in inner for a in assumptions(s, _with_lanes(s, lanes), False, params)]
+        fits = Assume(fold_node(Binary("<=", Binary("*", rows, lanes), i32(MAX_THREADS))), "derived")
+        settled = assume(kernel, (*covered, fits), self.name)
+        return settled if isinstance(settled, Refused) else Result(settled)
 
 
 def _one_block_each(s: Loop) -> bool:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
-from ktc.ir.kernel import KnobDecl
+from ktc.ir.kernel import Kernel, KnobDecl
 from ktc.ir.nodes import KNOB_MARK, Binary, Expr, Knob, i32
+from ktc.ir.walk import used
 
 from .constraints import Constraint, from_expr
 from .feasible import Component, component, enumerate_components
@@ -202,6 +204,22 @@ class Space:
             for distance, _, d, n in sorted(steps)
             if distance and self._find_digits({**digits, n: d}) >= 0
         ]
+
+
+def completed(kernel: Kernel, values: Mapping[str, int]) -> Config:
+    """``values`` and, where the other knobs' defaults would violate the kernel's constraints, feasible ones near them.
+
+    What nothing completes comes back as it is: binding it says why.
+    """
+    knobs = tuple(replace(k, value=values[k.name]) if k.name in values else k for k in kernel.knobs)
+    constraints = [c for c in kernel.constraints if not used(c)]
+    env = kernel.with_(knobs=knobs).knob_values
+    if values.keys() - env.keys() or all(evaluate(c, env) in (None, True, 1) for c in constraints):
+        return dict(values)
+    try:
+        return Space(knobs, constraints).default()
+    except KtcError:
+        return dict(values)
 
 
 def _ordinal(domain: Sequence[int], value: int) -> int:

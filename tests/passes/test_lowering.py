@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel, bind
@@ -20,6 +21,7 @@ from ktc.passes.lowering import LoweringError, materialise
 from ktc.passes.persistent import Persistent
 from ktc.passes.row_cache import RowCache
 from ktc.passes.rows_mapping import RowsMapping
+from ktc.search.space import completed
 from parallel_sources import ALL, JACOBI, RMS, ROWMAX, SGEMM, SILU
 
 ELEMENTS = 1 << 12
@@ -95,6 +97,21 @@ def test_rows_side_by_side(source: str, width: int, rows: int, lanes: int) -> No
     kernel = apply(RowsMapping(), base, loop=row, rows=rows, lanes=lanes)
     for n in (1, 3, 5):
         agree(base, materialise(kernel), arguments(kernel, d=width, n=n, eps=1.0))
+
+
+def test_rows_of_a_known_length_leave_the_lanes_that_cover_them() -> None:
+    whole = parse_kernel(
+        "kernel k(y: f32*, x: f32 const*, n: i32)\n  par i in 0..n @ [block.x]\n"
+        "    reduce(+) s: f32 = 0.0 over j in 0..64 @ [thread.x 64]\n      yield x[i * 64 + j]\n    y[i] = s\n"
+    )
+    kernel = apply(RowsMapping(), whole, loop="i")
+    assert not kernel.assumptions
+    assert completed(kernel, {}) == {"ROWS": 8, "LANES": 64}
+    assert completed(kernel, {"LANES": 512})["ROWS"] == 2
+    few = RowsMapping().apply(whole, {"loop": "i", "lanes": 32})
+    assert isinstance(few, Refused) and few.code == "E-DIST-COVER"
+    with pytest.raises(KtcError):
+        bind(kernel, completed(kernel, {"LANES": 32}))
 
 
 @pytest.mark.parametrize("tm, tn", [(1, 1), (2, 1), (1, 2), (2, 4)])
