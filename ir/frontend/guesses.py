@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from pycparser import c_ast
@@ -19,6 +20,9 @@ from .values import Value
 
 GUESSED_TYPES = ("float", "int", "double", "half")
 GUESSED_VALUES = ("16", "32", "256", "4", "1", "2", "8", "64", "128")
+
+_INDEX = re.compile(r"(?i)(^|_)(id|idx|ind|index|offset|int)(_|$|type)|Id(x|T|$)|Index|Offset")
+"""Names of type parameters that stand for indices: taken for int where others are a kind of float."""
 
 MAX_SPECIALISED = 3
 """Types tried because classes of the file are specialised for them."""
@@ -69,7 +73,7 @@ def _guess(
 def _text(lowering: KernelLowering, p: TemplateParam, t: str, i: int) -> str:
     """The argument for ``p``: of an enumeration one of its values."""
     if p.kind == "type":
-        return t
+        return "int" if t in ("float", "double", "half") and _INDEX.search(p.name) else t
     node = getattr(p.type, "type", None)
     enum = lowering.program.enums.get(node.name.parts[-1].name) if isinstance(node, NamedType) else None
     if enum is None or not enum.values:

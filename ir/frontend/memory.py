@@ -24,6 +24,7 @@ from .values import (
     RVal,
     Value,
     VarPlace,
+    describe,
 )
 
 MAX_COPY = 256
@@ -252,7 +253,8 @@ class Memory(Layouts):
             return Const(False, BOOL)
         if isinstance(v, ChoicePtr):
             return Binary("==", v.which, i32(-1))
-        assert isinstance(v, PtrVal)
+        if not isinstance(v, PtrVal):
+            self.fail("E-SEMA-VALUE", f"{describe(v)} is compared with a null pointer", node)
         if isinstance(v.buffer.type, Array):
             return Const(False, BOOL)
         if v.offset is not None and not (isinstance(v.offset, Const) and v.offset.value == 0):

@@ -286,7 +286,7 @@ class NameParser(TokenParser):
                 if len(name.parts) == 1 and self._is_known(name.parts[0].name):
                     return False
                 self._advance()
-            return self._peek_type() in ("ID", "TYPEID")
+            return self._peek_type() in ("ID", "TYPEID") and self._peek_type(2) in _AFTER_DECLARED
         except KtcError:
             return False
         finally:
@@ -322,6 +322,10 @@ class NameParser(TokenParser):
         name = self._parse_qual_name()
         return NamedType(name, coord=name.coord)
 
+
+_AFTER_DECLARED = frozenset({"SEMI", "EQUALS", "COMMA", "LPAREN", "LBRACE", "LBRACKET", "COLON", "COLONCOLON", "RPAREN",
+                             "LT", "ATTRIBUTE_BEGIN", "CUDA_ARGS", None})  # fmt: skip
+"""What may stand behind a name that is being declared."""
 
 STD_TYPES = frozenset({
     "size_t", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "ptrdiff_t",

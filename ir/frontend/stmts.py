@@ -153,7 +153,13 @@ class Stmts(InlineAssembly):
         self.scope.names[node.name] = TypeVal(self.resolve(node.type))
 
     def _record(self, node: Record, pragma: Any) -> None:
-        self.scope.names[node.name] = TypeVal(self.local_record(node))
+        t = self.local_record(node)
+        if not node.name and node.kind == "union":  # its members are variables of the function, in one place
+            members = self.brace_record(t, [], None, "members", zero=False)
+            assert isinstance(members, RecordVal)
+            self.scope.names.update(members.fields)
+            return
+        self.scope.names[node.name] = TypeVal(t)
 
     def _bindings(self, node: Bindings, pragma: Any) -> None:
         v = self.load(self.eval(node.init), node)

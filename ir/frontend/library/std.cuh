@@ -8,6 +8,7 @@ template <class T, T V> struct integral_constant {
   __device__ constexpr operator T() const { return V; }
   __device__ constexpr T operator()() const { return V; }
 };
+enum class byte : unsigned char {};
 template <bool B> using bool_constant = integral_constant<bool, B>;
 using true_type = integral_constant<bool, true>;
 using false_type = integral_constant<bool, false>;

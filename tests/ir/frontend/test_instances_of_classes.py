@@ -66,3 +66,18 @@ def test_a_const_pointer_deduces_a_const_type_and_auto_pointers_take_their_type(
     __global__ void k(float* o, const float* p) { const auto* q = p + 1; auto* w = o; w[0] = first(p, q); }
     void h(float* o, const float* p) { k<<<1, 1>>>(o, p); }"""
     assert execute(text, {"o": np.zeros(1, np.float32), "p": np.float32([1, 2, 4])})["o"][0] == 5
+
+
+def test_members_of_an_unnamed_union_in_a_function_share_their_place(execute):
+    text = """__global__ void k(int* o, int n) {
+      union { signed char two[2]; short both; }; both = n; o[0] = two[0]; o[1] = two[1]; two[1] = 2; o[2] = both; }
+    void h(int* o, int n) { k<<<1, 1>>>(o, n); }"""
+    out = execute(text, {"o": np.zeros(3, np.int32), "n": 0x1234})["o"]
+    np.testing.assert_array_equal(out, [0x34, 0x12, 0x234])
+
+
+def test_members_are_variables_before_they_are_declared(execute):
+    text = """struct P { __device__ int f(int n) { while (a * b > n) b >>= 1; return a * b; } int a, b; };
+    __global__ void k(int* o, int n) { P p; p.a = 3; p.b = n; *o = p.f(10); }
+    void h(int* o, int n) { k<<<1, 1>>>(o, n); }"""
+    assert execute(text, {"o": np.zeros(1, np.int32), "n": 16})["o"][0] == 6
