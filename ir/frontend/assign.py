@@ -102,6 +102,8 @@ class Assignments(Lookup):
                 and self.assign_pointer_field(node.lvalue, v)
             ):
                 return v
+            if isinstance(node.lvalue, c_ast.ID) and self.assign_own_pointer(node.lvalue.name, v, node):
+                return v
             if isinstance(place, RecordVal) and (found := self._assign_record(place, v, node)) is not None:
                 return found
             self.store(place, v, node)

@@ -22,7 +22,7 @@ from .prelude import prelude_function
 from .program import Entity, name_parts, pick
 from .ptx import FILE as PTX_FILE
 from .ptx_types import NAMESPACE as PTX
-from .templates import CONVERSION, EXACT, deduce, points_to_any, unconstrained
+from .templates import CONVERSION, EXACT, deduce, pointee_name, unconstrained
 from .values import (
     FunctionVal,
     ListVal,
@@ -269,7 +269,7 @@ class Calls(Bodies):
                     if isinstance(a, ListVal):
                         continue
                     t, of = self.type_of(a), self.parameter_type(p)
-                    if isinstance(of, Pointer) and isinstance(t, Pointer) and t.const and points_to_any(p, free):
+                    if isinstance(of, Pointer) and isinstance(t, Pointer) and t.const and self._of_any_type(p, free):
                         of = dataclasses.replace(of, const=True)  # ``T*`` with T a const type
                     c = CONVERSION if isinstance(of, Pointer) and _is_zero(a) else self.rank_user(t, of, node)
                     if c is None:
@@ -283,6 +283,11 @@ class Calls(Bodies):
                 if error.code.startswith("E-SEMA"):
                     return None
                 raise
+
+    def _of_any_type(self, parameter: Any, free: dict[str, TemplateParam]) -> bool:
+        """Whether a parameter is a ``T*`` whose T is a template argument, of the function or of its class."""
+        name = pointee_name(parameter)
+        return name is not None and (name in free or isinstance(self.scope.find(name), TypeVal))
 
     def alias_named(self, name: QualName) -> Entity | None:
         """The alias template of that name."""

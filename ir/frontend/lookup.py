@@ -25,6 +25,9 @@ from .values import (
 MAX_LITERAL = 200
 """Characters of a number or character literal: 64 bits need 64 digits and separators at most."""
 
+FUNCTION_NAMES = ("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__")
+"""The name of the function as text."""
+
 HW = {"threadIdx": "thread", "blockIdx": "block", "blockDim": "block_dim", "gridDim": "grid_dim"}
 
 
@@ -68,6 +71,8 @@ class Lookup(LazyOperators):
         function = self.function_value(node.name)
         if function is not None:
             return function
+        if node.name in FUNCTION_NAMES:
+            return OpaqueVal(f'"{self.frame.name}"')
         if node.name == "NULL":
             return NullVal()
         if node.name in HW:

@@ -32,6 +32,13 @@ LITERALS = frozenset({
 })  # fmt: skip
 
 
+VALUES = (
+    c_ast.ID, c_ast.Constant, c_ast.UnaryOp, c_ast.BinaryOp, c_ast.TernaryOp, c_ast.Cast, c_ast.ArrayRef,
+    c_ast.StructRef, c_ast.FuncCall, QualName, CxxCast, Construct,
+)  # fmt: skip
+"""Expressions that may be the value of a statement expression."""
+
+
 class PrimaryParser(DeclParser):
     """What operators are applied to."""
 
@@ -67,7 +74,7 @@ class PrimaryParser(DeclParser):
         if kind == "LPAREN":
             self._advance()
             if self._peek_type() == "LBRACE":
-                self._unsupported("a statement expression '({ ... })'", coord, "write it as a function")
+                return self._parse_statement_expression(coord)
             if self._peek_type() == "ELLIPSIS":
                 return self._parse_fold(coord)
             fold = self._try_binary_fold(coord)
@@ -86,6 +93,17 @@ class PrimaryParser(DeclParser):
         if kind in LITERALS or kind.endswith("STRING_LITERAL"):
             return super()._parse_primary_expression()
         self._parse_error(f"expected an expression before '{tok.value}'", coord)
+
+    def _parse_statement_expression(self, coord):
+        """``({ statements; value; })``: a lambda that is called at once, whose result is the last expression."""
+        self._push_scope()
+        body = self._parse_bracketed(lambda: self._parse_compound_statement(new_scope=False))
+        self._pop_scope()
+        self._expect("RPAREN")
+        items = body.block_items or []
+        if items and isinstance(items[-1], VALUES):
+            items[-1] = c_ast.Return(items[-1], coord)
+        return c_ast.FuncCall(Lambda([("&", None, None)], None, body, None, None, coord=coord), None, coord)
 
     def _parse_fold(self, coord):
         """``(... op pack)``."""

@@ -9,7 +9,7 @@ from typing import Any
 from pycparser import c_ast
 
 from ..diagnostics import KtcError
-from .cxx_ast import Alias, Bad, Function, Namespace, QualName, Record, Template, TemplateParam, Using
+from .cxx_ast import Alias, Bad, Function, NamedType, Namespace, QualName, Record, Template, TemplateParam, Using
 from .dialects import CUDA, Dialect
 from .syntax_walk import telling
 
@@ -147,7 +147,7 @@ def _add(p: Program, item: Any, ns: tuple[str, ...], params: tuple[TemplateParam
         p.using.add(item.name.text)
         if not item.namespace and ns:
             p.brought_in.append((ns, item.name))
-    elif isinstance(item, c_ast.Typedef):
+    elif isinstance(item, c_ast.Typedef) and not _names_itself(item):
         p.aliases[item.name].append(Entity(item.name, item, ns))
     elif isinstance(item, c_ast.Enum):
         _add_enum(p, item)
@@ -155,6 +155,12 @@ def _add(p: Program, item: Any, ns: tuple[str, ...], params: tuple[TemplateParam
         p.variables[item.name].append(Entity(item.name, item, ns, params or None))
     elif isinstance(item, Bad):
         p.bad.append(item)
+
+
+def _names_itself(item: c_ast.Typedef) -> bool:
+    """``typedef struct S S;`` is C: the class has that name anyway."""
+    node = getattr(item.type, "type", None)
+    return isinstance(node, NamedType) and node.name.text == item.name
 
 
 def _add_enum(p: Program, enum: c_ast.Enum) -> None:

@@ -9,6 +9,7 @@ from pycparser import c_ast
 from ..nodes import Const, Decl, Var, fresh
 from ..types import Scalar, Type, Vec
 from .buffers import UNSIGNED
+from .context import Scope
 from .conversions import functions_of
 from .cxx_ast import Function
 from .cxx_types import CArray, Pointer, RecordType, Reference
@@ -244,6 +245,18 @@ class Records(Methods):
         if isinstance(base, RecordVal) and name in base.fields:
             self.assign_field(base, name, v, lvalue)
             return True
+        return False
+
+    def assign_own_pointer(self, name: str, v: Value, node: Any) -> bool:
+        """``pointer = p`` in a method, of a member that is a value so far. False if the name is no such member."""
+        scope: Scope | None = self.scope
+        while scope is not None and name not in scope.names:
+            if scope.record is not None and name in scope.record.fields:
+                if isinstance(scope.record.fields[name], PtrVal | ChoicePtr | NullVal):
+                    self.assign_field(scope.record, name, v, node)
+                    return True
+                return False
+            scope = scope.parent
         return False
 
     # provided by the other mixins

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..nodes import Call, Const, Eval, Expr, Str, Var, i32
-from ..types import F32, F64, I8, I32, U32, U64, Scalar
+from ..types import F32, F64, I32, U32, U64, Scalar
 from . import constants
 from .block_copy import BlockCopies
 from .convert import bitcast
@@ -70,7 +70,7 @@ class SpecialCalls(BlockCopies):
             if isinstance(v, OpaqueVal) and v.name.startswith('"'):
                 args.append(Str(v.name[1:-1]))
                 continue
-            if args and isinstance(v, PtrVal) and v.elem == I8:
+            if args and isinstance(v, PtrVal):  # %s or %p
                 args.append(self.address_expr(v, a))
                 continue
             if not args or not isinstance(v, RVal) or not isinstance(v.type, Scalar):

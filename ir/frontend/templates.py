@@ -148,14 +148,12 @@ def plain_name(a: Any) -> str | None:
     return a.name if isinstance(a, c_ast.ID) else None
 
 
-def points_to_any(parameter: Any, params: dict[str, TemplateParam]) -> bool:
-    """Whether a parameter is declared ``T*`` with one of ``params``, whose argument may be a const type."""
+def pointee_name(parameter: Any) -> str | None:
+    """The T of a parameter that is declared ``T*``; None of another one."""
     node = parameter.type
-    return (
-        isinstance(node, c_ast.PtrDecl)
-        and not isinstance(node, RefDecl)
-        and (plain_name(c_ast.Typename(None, [], None, node.type)) in params)
-    )
+    if not isinstance(node, c_ast.PtrDecl) or isinstance(node, RefDecl):
+        return None
+    return plain_name(c_ast.Typename(None, [], None, node.type))
 
 
 def unconstrained(parameters: Sequence[Any], params: Sequence[TemplateParam]) -> int:

@@ -110,3 +110,10 @@ def test_parameters_of_standard_tag_types(execute):
 @pytest.mark.parametrize("words", ["[[nodiscard]] __device__", "__device__ __forceinline__ [[maybe_unused]]"])
 def test_attributes_are_read_over(execute, words):
     assert ints(execute, "[[maybe_unused]] int y = 2; o[0] = f(y);", words + " int f(int x) { return x + 1; }")[0] == 3
+
+
+def test_statement_expressions_have_the_value_of_their_last_expression(execute):
+    text = """#define MAXIMUM(a, b) ({ __typeof__(a) x_ = (a); auto y_ = (b); x_ > y_ ? x_ : y_; })
+    __global__ void k(int* o, int n) { o[0] = MAXIMUM(n, 3) + MAXIMUM(o[1], 2); ({ o[2] = 5; }); }
+    void h(int* o, int n) { k<<<1, 1>>>(o, n); }"""
+    np.testing.assert_array_equal(execute(text, {"o": np.int32([0, 9, 0]), "n": 1})["o"], [12, 9, 5])

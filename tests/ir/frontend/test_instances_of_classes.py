@@ -81,3 +81,14 @@ def test_members_are_variables_before_they_are_declared(execute):
     __global__ void k(int* o, int n) { P p; p.a = 3; p.b = n; *o = p.f(10); }
     void h(int* o, int n) { k<<<1, 1>>>(o, n); }"""
     assert execute(text, {"o": np.zeros(1, np.int32), "n": 16})["o"][0] == 6
+
+
+def test_a_constructor_keeps_a_pointer_to_a_const_type_of_its_class(execute):
+    text = """typedef struct S S;
+    template <typename D> class Access { public: D* at; int n;
+      __device__ Access(D* const p, int size) { at = p; n = size; } };
+    template <typename D> class Loader : public Access<const D> { public:
+      __device__ Loader(const D* p, int size) : Access<const D>(p + 1, size) {} };
+    __global__ void k(int* o, const int* p) { Loader<int> l(p, 3); o[0] = l.at[1] + l.n; }
+    void h(int* o, const int* p) { k<<<1, 1>>>(o, p); }"""
+    assert execute(text, {"o": np.zeros(1, np.int32), "p": np.int32([1, 20, 300])})["o"][0] == 303
