@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pycparser import c_ast
 
@@ -12,12 +12,16 @@ class CxxNode(c_ast.Node):
 
     _fields: tuple[str, ...] = ()
 
-    def __init__(self, *values: Any, coord: Any = None) -> None:
-        if len(values) != len(self._fields):
-            raise TypeError(f"{type(self).__name__} takes {self._fields}")
-        for name, value in zip(self._fields, values):
-            setattr(self, name, value)
-        self.coord = coord
+    def __init_subclass__(cls) -> None:
+        """An initialiser for the fields of the class, in plain assignments: parsing makes very many nodes."""
+        scope: dict[str, Any] = {}
+        body = "".join(f"    self.{name} = {name}\n" for name in (*cls._fields, "coord"))
+        exec(f"def __init__(self, {', '.join(cls._fields)}, *, coord=None):\n{body}", scope)
+        cls.__init__ = scope["__init__"]  # type: ignore[method-assign]
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *values: Any, coord: Any = None) -> None: ...
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{type(self).__name__}.{name}")

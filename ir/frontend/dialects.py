@@ -137,7 +137,7 @@ def dialect_of(file: str, text: str) -> Dialect:
     by_name = _SUFFIXES.get(PurePath(file).suffix.lower())
     if by_name in ("hip", "opencl"):
         return DIALECTS[by_name]
-    if _HIP_TEXT.search(text):
+    if "hip" in text and _HIP_TEXT.search(text):
         return HIP
     if by_name is None and not _CUDA_TEXT.search(text) and _OPENCL_TEXT.search(text):
         return OPENCL

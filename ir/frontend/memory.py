@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,7 +62,7 @@ class Memory(Layouts):
         if not isinstance(unit, Scalar) or offset % unit.bytes:
             self.need_unit(p.buffer, UNSIGNED[max(1, offset & -offset)] if offset else scalar_of(unit), node)
         assert isinstance(unit, Scalar)
-        q = dataclasses.replace(p, offset=self.add_offset(p.offset, Const(offset // unit.bytes, I32)), elem=t)
+        q = p.at(self.add_offset(p.offset, Const(offset // unit.bytes, I32)), t)
         return FlatArray(q, t) if isinstance(t, CArray) else self.deref(q, None, node)
 
     def _whole_unit(self, p: PtrVal, t: Type, offset: int, node: Any) -> Value:
@@ -90,7 +89,7 @@ class Memory(Layouts):
         return self.at_start_of(PtrVal(sym, (), None, t), t, node)
 
     def at_start_of(self, p: PtrVal, t: Type, node: Any) -> Value:
-        return FlatArray(dataclasses.replace(p, elem=t), t) if isinstance(t, CArray) else self.deref(p, None, node)
+        return FlatArray(p.at(p.offset, t), t) if isinstance(t, CArray) else self.deref(p, None, node)
 
     def copy_units(self, dst: RecordVal, src: RecordVal, node: Any) -> bool:
         """Copy an object in memory bit by bit; False if one of the two is not in memory or the units differ."""
@@ -102,8 +101,7 @@ class Memory(Layouts):
                       hint="copy the members that are needed")  # fmt: skip
         unit = element(dst.at.buffer)
         for k in range(num):
-            to, source = (dataclasses.replace(p, elem=unit, offset=self.add_offset(p.offset, i32(k)))
-                          for p in (dst.at, src.at))  # fmt: skip
+            to, source = (p.at(self.add_offset(p.offset, i32(k)), unit) for p in (dst.at, src.at))
             self.store(self.deref(to, None, node), self.load(self.deref(source, None, node)), node)
         return True
 

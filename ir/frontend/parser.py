@@ -57,6 +57,8 @@ class CudaParser(FunctionParser):
         self._typedef_checked_token = None
         self.clex.input(text, filename)
         self._tokens = TokenList(self.clex.tokens())
+        if "..." not in text:
+            self._folds_of, self._folds = self._tokens, frozenset()
         return self._parse_items(until=None)
 
     def _parse_error(self, msg: str, coord) -> NoReturn:

@@ -54,7 +54,7 @@ class Pointers(Addressed):
         """An array as a pointer to its first element."""
         assert isinstance(a.type, CArray)
         if isinstance(a, FlatArray):
-            return dataclasses.replace(a.start, elem=a.type.elem)
+            return a.start.at(a.start.offset, a.type.elem)
         t = a.buffer.type
         dims = len(t.shape) if isinstance(t, Array) else 1
         elem = a.type.elem
@@ -73,7 +73,7 @@ class Pointers(Addressed):
         num, den = self.pointer_ratio(p, node)
         if den > 1:
             self.need_unit(p.buffer, self.unit(p.elem, node), node)
-        return dataclasses.replace(p, offset=self.add_offset(p.offset, self.scale_offset(e, num)))
+        return p.at(self.add_offset(p.offset, self.scale_offset(e, num)), p.elem)
 
     def pointer_ratio(self, p: PtrVal, node: Any) -> tuple[int, int]:
         """How many buffer elements make one pointee: (n, 1), or (1, n) when the pointee is smaller."""
@@ -131,7 +131,7 @@ class Pointers(Addressed):
                 return FlatArray(q, p.elem)
             if isinstance(p.elem, RecordType):
                 return self.memory_record(q, node)
-            return PtrSlot(self.deref(dataclasses.replace(q, elem=U64), None, node), p.elem)
+            return PtrSlot(self.deref(q.at(q.offset, U64), None, node), p.elem)
         if isinstance(p.elem, RecordType | Pointer):
             self.need_flat(p.buffer, node)
         if isinstance(p.elem, CArray):
@@ -262,7 +262,7 @@ class Pointers(Addressed):
         if isinstance(v, ArrayVal):
             return dataclasses.replace(self.decay(v), elem=v.type) if is_flat(v.buffer) else self.decay(v)
         if isinstance(v, FlatArray):
-            return dataclasses.replace(v.start, elem=v.type)
+            return v.start.at(v.start.offset, v.type)
         if isinstance(v, PtrSlot):
             inner = self.address(v.place, node)
             return dataclasses.replace(inner, elem=v.type) if isinstance(inner, PtrVal) else PtrToPlace(v, v.type)

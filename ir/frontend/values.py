@@ -77,6 +77,10 @@ class PtrVal(Value):
     flat: bool = False
     volatile: bool = False
 
+    def at(self, offset: Expr | None, elem: Type) -> PtrVal:
+        """A pointer into the same buffer at ``offset``, to an ``elem``."""
+        return PtrVal(self.buffer, self.prefix, offset, elem, self.const, self.flat, self.volatile)
+
 
 @dataclass(eq=False)
 class PtrVar(Value):
