@@ -8,7 +8,7 @@ from ..nodes import Binary, Call, Const, Eval, Expr, For, Var, fresh, i32
 from ..types import I64, VOID, Scalar, Type, Vec, scalar_of
 from .buffers import UNSIGNED
 from .cxx_types import CArray, Pointer, show
-from .records import Records
+from .lifetimes import Lifetimes
 from .values import ChoicePtr, NullVal, PtrToPlace, PtrVal, RecordVal, RVal, Value, describe
 
 MAX_UNROLLED = 8
@@ -22,7 +22,7 @@ def _nowhere(v: Value) -> bool:
     return isinstance(v, NullVal) or (isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0)
 
 
-class BlockCopies(Records):
+class BlockCopies(Lifetimes):
     """Copies of bytes, in the widest unit that both sides and the length allow."""
 
     def copy_memory(self, raw: list, node: Any) -> Value:

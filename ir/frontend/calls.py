@@ -10,11 +10,11 @@ from pycparser import c_ast
 from ..builtins import ANY_ARGUMENTS, Builtin, lookup
 from ..diagnostics import KtcError
 from ..nodes import Const
-from ..types import I32, Scalar
+from ..types import I32, Scalar, Type
 from .bodies import Bodies
 from .context import Scope
-from .cxx_ast import AutoType, PackExpansion, QualName, TemplateParam
-from .cxx_types import Pointer, RecordType, show
+from .cxx_ast import CONST_METHOD, AutoType, PackExpansion, QualName, TemplateParam
+from .cxx_types import Pointer, RecordType, Reference, show
 from .dialects import OPENCL
 from .methods import params_of
 from .opencl import lanewise, opencl_call
@@ -22,7 +22,16 @@ from .prelude import prelude_function
 from .program import Entity, name_parts, pick
 from .ptx import FILE as PTX_FILE
 from .ptx_types import NAMESPACE as PTX
-from .templates import CONVERSION, EXACT, deduce, pointee_name, unconstrained
+from .templates import (
+    BINDING,
+    CONVERSION,
+    EXACT,
+    deduce,
+    pointee_name,
+    reference_kind,
+    unconstrained,
+    value_category,
+)
 from .values import (
     FunctionVal,
     ListVal,
@@ -198,6 +207,7 @@ class Calls(Bodies):
                 ranked.append(
                     (
                         viable[0],
+                        self._binding_cost(e, viable[2], args, node, record),
                         e.params is not None,
                         (unconstrained(params_of(e.node), e.params or ()), len(e.params or ())),
                         e.node.body is None,
@@ -215,8 +225,8 @@ class Calls(Bodies):
             types = ", ".join(show(self.type_of(a)) for a in args)
             self.fail("E-SEMA-OVERLOAD", f"no '{name}' accepts ({types})", node,
                       hint=f"candidates: {len(found)}; convert the arguments explicitly")  # fmt: skip
-        best = min(ranked, key=lambda r: r[:5])
-        entity, bindings = best[5], best[6]
+        best = min(ranked, key=lambda r: r[:6])
+        entity, bindings = best[6], best[7]
         entity, bindings = self.body_of(entity, found, bindings, node)
         return self.inline(entity, bindings, args, node, scope, record)
 
@@ -238,7 +248,7 @@ class Calls(Bodies):
     def _viable(
         self, e: Entity, explicit: list[Value] | None, args: list[Value], node: Any, scope: Scope | None = None
     ):
-        """(cost, template bindings) of calling ``e``, or None."""
+        """(cost, template bindings, arguments with their parameters' types) of calling ``e``, or None."""
         params = params_of(e.node)
         packed = bool(params) and "pack" in (getattr(params[-1], "storage", None) or [])
         required = sum(1 for p in params if getattr(p, "init", None) is None) - packed
@@ -262,13 +272,14 @@ class Calls(Bodies):
                         if not deduce(p, self.type_of(a), free, known, self.alias_named):
                             return None
                     self.bind_params(e.params, list(explicit or []), node, known)
-                total = 0
+                total, types = 0, []
                 for p, a in zip(params, args):
                     if packed and p is params[-1]:
                         break
                     if isinstance(a, ListVal):
                         continue
                     t, of = self.type_of(a), self.parameter_type(p)
+                    types.append((a, of))
                     if isinstance(of, Pointer) and isinstance(t, Pointer) and t.const and self._of_any_type(p, free):
                         of = dataclasses.replace(of, const=True)  # ``T*`` with T a const type
                     c = CONVERSION if isinstance(of, Pointer) and _is_zero(a) else self.rank_user(t, of, node)
@@ -278,7 +289,7 @@ class Calls(Bodies):
                 result = e.node.decl.type.type
                 if e.params is not None and not isinstance(getattr(result, "type", None), AutoType):
                     self.resolve(result)  # SFINAE on the result type
-                return total, dict(inner.names)
+                return total, dict(inner.names), types
             except KtcError as error:
                 if error.code.startswith("E-SEMA"):
                     return None
@@ -288,6 +299,23 @@ class Calls(Bodies):
         """Whether a parameter is a ``T*`` whose T is a template argument, of the function or of its class."""
         name = pointee_name(parameter)
         return name is not None and (name in free or isinstance(self.scope.find(name), TypeVal))
+
+    def _binding_cost(
+        self, e: Entity, types: list[tuple[Value, Type]], args: list[Value], node: Any, record: RecordVal | None
+    ) -> int:
+        """How well references bind, between overloads whose conversions cost the same: the object's own among them."""
+        raw = getattr(getattr(node, "args", None), "exprs", None) or []
+        syntax = {id(a): n for a, n in zip(args, raw)} if len(raw) == len(args) else {}
+        cost = sum(
+            BINDING[value_category(a, syntax.get(id(a)))][reference_kind(t)]
+            for a, t in types
+            if isinstance(t, Reference) and not (e.params is not None and t.rvalue)
+        )
+        if record is not None and e.node.kind == "function" and "static" not in e.node.specs:
+            cost += BINDING["const" if record.const else "lvalue"][
+                "const" if CONST_METHOD in e.node.specs else "lvalue"
+            ]
+        return cost
 
     def alias_named(self, name: QualName) -> Entity | None:
         """The alias template of that name."""

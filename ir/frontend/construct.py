@@ -92,7 +92,11 @@ class Construction(Calls):
 
     def _construct(self, node: Construct) -> Value:
         t = self.resolve(node.to_type)
-        return self.initial_value(t, node.args, node.brace, node)
+        made = self.initial_value(t, node.args, node.brace, node)
+        if isinstance(made, RecordVal):
+            self.refuse_end(made.type, node)
+            return dataclasses.replace(made, temporary=True)
+        return made
 
     def initial_value(self, t: Type, args: list, brace: bool, node: Any) -> Value:
         """A value of type ``t`` from constructor arguments or a braced list."""

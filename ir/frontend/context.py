@@ -20,7 +20,7 @@ from .limits import MAX_CALL_WORK, MAX_IR_STATEMENTS
 from .parser import to_loc
 from .preprocess import Preprocessed
 from .program import Program
-from .values import LazyVal, RecordVal, RVal, TypeVal, Value
+from .values import LazyVal, RecordVal, RVal, TypeVal, Value, named
 
 _T = TypeVar("_T")
 
@@ -37,15 +37,19 @@ class Retry(Exception):
 
 
 class Scope:
-    """Names of one block. ``record`` is the object whose members are visible (inside a method)."""
+    """Names of one block. ``record`` is the object whose members are visible (inside a method).
 
-    __slots__ = ("names", "namespace", "parent", "record")
+    ``objects`` are those whose destructors run at its end; None where the end of the block is not followed.
+    """
+
+    __slots__ = ("names", "namespace", "objects", "parent", "record")
 
     def __init__(self, parent: Scope | None, namespace: tuple[str, ...] = (), record: RecordVal | None = None) -> None:
         self.names: dict[str, Value] = {}
         self.parent = parent
         self.namespace: tuple[str, ...] = namespace or (parent.namespace if parent else ())
         self.record = record
+        self.objects: list[tuple[RecordVal, Any]] | None = None
 
     def find(self, name: str) -> Value | None:
         """The innermost meaning of ``name``."""
@@ -55,7 +59,7 @@ class Scope:
                 found = scope.names[name]
                 return found.resolve() if isinstance(found, LazyVal) else found
             if scope.record is not None and name in scope.record.fields:
-                return scope.record.fields[name]
+                return named(scope.record.fields[name], scope.record.const)
             scope = scope.parent
         return None
 
@@ -118,6 +122,7 @@ class Context:
     initial_value: Any
     enumerator: Any
     enumerator_value: Any
+    fields_of: Any
     expand_pack: Any
     global_variable: Any
     keep_before: Any

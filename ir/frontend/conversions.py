@@ -59,7 +59,7 @@ class Conversions(RecordTypes):
         """The part of ``v`` that is its base class ``base``: the same members, seen as that class."""
         if v.type == base or not self.derives(v.type, base):
             return v
-        return RecordVal(base, v.fields, v.at, v.whole or v.type)
+        return replace(v, type=base, whole=v.whole or v.type, key=None)
 
     def base_pointer(self, v: Value, t: Pointer) -> Value:
         """A pointer to an object as a ``t``, where that points to the base class at the object's start."""

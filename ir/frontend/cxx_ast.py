@@ -77,6 +77,10 @@ class RefDecl(c_ast.PtrDecl):
         self.rvalue = rvalue
 
 
+CONST_METHOD = "const this"
+"""Among a function's ``specs``: it may be called on objects that are constant."""
+
+
 class Function(CxxNode):
     """A function definition, or a declaration when ``body`` is None.
 

@@ -31,6 +31,8 @@ from .values import (
     VarPlace,
     ViewPlace,
     describe,
+    named,
+    pointing_to_const,
 )  # fmt: skip
 
 
@@ -51,7 +53,10 @@ class Declarations(Arrays):
         if node.name in self.frame.facts.loop_only and node.init is None and isinstance(t, Scalar):
             self.scope.names[node.name] = VarPlace(fresh(node.name, t))  # every loop declares it
             return
-        self.scope.names[node.name] = self.declare_local(node, t, const, "constexpr" in storage)
+        value = self.declare_local(node, t, const, "constexpr" in storage)
+        self.scope.names[node.name] = named(value, const)
+        if not isinstance(t, Reference):
+            self.will_end(value, t, node)
 
     def declare_local(self, node: c_ast.Decl, t: Type, const: bool, constexpr: bool) -> Value:
         name, init = node.name, node.init
@@ -154,7 +159,7 @@ class Declarations(Arrays):
             return self.pinned_choice(node.name, which, v)
         if isinstance(v, FunctionVal):
             return self.function_pointer(v, t, mutated, node.name, node)
-        v = self.base_pointer(v, t)
+        v = pointing_to_const(self.base_pointer(v, t), t.const)
         if isinstance(v, PtrVal):
             if isinstance(t.elem, CArray) or t.elem == v.elem:
                 pass
@@ -201,7 +206,7 @@ class Declarations(Arrays):
             return VarPlace(sym, const=True)
         if isinstance(v, RecordVal) and isinstance(t.elem, RecordType):
             v = self.upcast(v, t.elem)
-        return as_volatile(self.pin(v), t.volatile)
+        return named(as_volatile(self.pin(v), t.volatile), t.const)
 
     def _record_variable(self, name: str, t: Type, args: list, brace: bool, node: Any, mutated: bool) -> Value:
         if t == DIM3:

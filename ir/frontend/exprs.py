@@ -34,6 +34,7 @@ from .values import (
     RVal,
     SwizzlePlace,
     Value,
+    named,
 )  # fmt: skip
 
 
@@ -127,7 +128,7 @@ class Exprs(Operators):
         """``base.name``."""
         if isinstance(base, RecordVal):
             if name in base.fields:
-                return base.fields[name]
+                return named(base.fields[name], base.const)
             found = self.static_member(base.type, name, node)  # type: ignore[arg-type]
             if found is not None:
                 return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from pycparser import c_ast
@@ -11,7 +12,7 @@ from ..types import VOID, Scalar, Type, Vec
 from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
 from .buffers import as_volatile, cost
 from .context import Frame, Scope
-from .cxx_ast import AutoType, Function, Lambda, QualName
+from .cxx_ast import CONST_METHOD, AutoType, Function, Lambda, QualName
 from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference, show
 from .facts import Facts, facts_of
 from .intrinsics import Intrinsics
@@ -34,6 +35,8 @@ from .values import (
     UnboundRef,
     Value,
     VarPlace,
+    named,
+    pointing_to_const,
 )  # fmt: skip
 
 
@@ -61,6 +64,8 @@ class Inliner(Intrinsics):
                record: RecordVal | None = None) -> Value:  # fmt: skip
         """The body of ``e`` in place of a call; parameters become constants where the body changes them."""
         fn: Function = e.node
+        if record is not None and CONST_METHOD in fn.specs:
+            record = named(record, const=True)
         if self.depth >= MAX_INLINE_DEPTH:
             self.fail("E-UNSUPPORTED-RECURSION", f"'{e.name}' recurses, or nests deeper than {MAX_INLINE_DEPTH}", node,
                       hint="rewrite the recursion as a loop")  # fmt: skip
@@ -76,7 +81,7 @@ class Inliner(Intrinsics):
 
                     inner.names["this"] = PtrToPlace(record, record.type)
                 late = isinstance(getattr(fn.decl.type.type, "type", None), AutoType)  # may name the parameters
-                ret = None if fn.kind == "ctor" or late else self.resolve(fn.decl.type.type)
+                ret = None if fn.kind in ("ctor", "dtor") or late else self.resolve(fn.decl.type.type)
                 self.frame = Frame(e.name, False, ret, facts)
                 with self.capture() as setup:
                     self._bind_arguments(fn, facts, args, node, pending)
@@ -88,6 +93,9 @@ class Inliner(Intrinsics):
                 for name, init in fn.inits:
                     self._member_init(record, name, init, node)
                 value = self.function_body(fn)
+                if isinstance(value, RecordVal) and not isinstance(self.frame.ret, Reference):
+                    self.refuse_end(value.type, node)
+                    value = dataclasses.replace(value, const=False, temporary=True)
             stmts[:0] = setup
         finally:
             self.frame, self.loc = saved_frame, saved_loc
@@ -114,7 +122,10 @@ class Inliner(Intrinsics):
             return  # a base class: constructed before
         values = [self.eval(a) for a in init]
         current = record.fields[field]
-        if len(values) == 1 and isinstance(current, UnboundRef):
+        if len(values) == 1 and isinstance(current, RecordVal) and not isinstance(values[0], RecordVal):
+            assert isinstance(current.type, RecordType)
+            self.store(current, self.construct_record(current.type, values, node, field), node)
+        elif len(values) == 1 and isinstance(current, UnboundRef):
             record.fields[field] = self.bind_argument(field, Reference(current.elem), values[0], True, node, [])
         elif len(values) == 1:
             v = self.load(values[0], node)
@@ -126,7 +137,7 @@ class Inliner(Intrinsics):
             if isinstance(t, CArray):
                 self.fill_array(record.fields[field], t, values, node)
                 return
-            self.store(record.fields[field], self.construct_record(t, values, node), node)
+            self.store(record.fields[field], self.construct_record(t, values, node, field), node)
 
     def _bind_arguments(
         self, fn: Function, facts: Facts, args: list[Value], node: Any, pending: list[tuple[Sym, Expr]]
@@ -161,7 +172,7 @@ class Inliner(Intrinsics):
             ):
                 if isinstance(v, RecordVal) and isinstance(t.elem, RecordType):
                     v = self.upcast(v, t.elem)
-                return as_volatile(self.pin(v), t.volatile)
+                return named(as_volatile(self.pin(v), t.volatile), t.const)
             t = t.elem
         place, v = v, self.load(v, node)
         if isinstance(t, Auto):
@@ -169,7 +180,7 @@ class Inliner(Intrinsics):
         if isinstance(v, FunctionVal) and isinstance(t, Pointer):
             return self.function_pointer(v, t, mutated, name, node)
         if isinstance(t, Pointer):
-            v = as_volatile(self.base_pointer(self.as_pointer(v, node, t), t), t.volatile)
+            v = pointing_to_const(as_volatile(self.base_pointer(self.as_pointer(v, node, t), t), t.volatile), t.const)
             if isinstance(v, NullVal) or (isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0):
                 v = NullVal(t.elem)
             if isinstance(v, ChoicePtr | NullVal) and mutated:
@@ -182,13 +193,13 @@ class Inliner(Intrinsics):
                 if mutated:
                     return self.pointer_variable(name, t, v, node)
                 if v.offset is not None and cost(v.offset) > 12:
-                    import dataclasses
-
                     return dataclasses.replace(v, offset=self.temp(v.offset, f"{name}_offset"))
             return v
         if isinstance(t, RecordType):
+            self.refuse_end(t, node)
             if isinstance(v, RecordVal) and v.type == t:
-                return self.copied(v, name, node) if mutated or v.at is not None or self._aliases else v
+                copies = mutated or v.at is not None or self._aliases or self.copies_by_code(t)
+                return self.copied(v, name, node) if copies else named(v)
             return self.construct_record(t, [place], node)
         if isinstance(v, FunctionVal | RecordVal) and not isinstance(t, Scalar):
             return v

@@ -30,6 +30,7 @@ class KernelLowering(Parameters):
         self._layouts = {}
         self._fields = {}
         self.constructed = {}
+        self._end_runs = {}
         self.globals: dict[str, Param] = {}
         self._starts: list[list[Stmt]] = []
         self._use_scope = self.scope
@@ -74,7 +75,8 @@ class KernelLowering(Parameters):
                     scope.names[node.name] = self.parameter(node, given, node.name in facts.mutated)
             comments = self.take_comments(self.loc)
             self._starts.append([])
-            self.items(fn.body.block_items or [])
+            with self.lifetimes(fn.body.block_items or []):
+                self.items(fn.body.block_items or [])
             self._starts.pop()
             bounds = self._bounds(fn.bounds.get("__launch_bounds__", []))
         body = (*self.hoisted, *out)

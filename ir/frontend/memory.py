@@ -39,7 +39,7 @@ class Memory(Layouts):
         t = p.elem
         assert isinstance(t, RecordType)
         self.pointer_ratio(p, node)
-        record = RecordVal(t, at=p)
+        record = RecordVal(t, at=p, const=p.const)
         for f in self.field_layout(t, node):
             place = self.place_at(p, f.type, f.offset, node)
             if f.bits is not None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pycparser import c_ast
 
-from .cxx_ast import Function
+from .cxx_ast import CONST_METHOD, Function
 from .dialects import OPENCL, Dialect
 from .parse_decls import name_of
 from .parse_records import RecordParser
@@ -53,7 +53,10 @@ class FunctionParser(RecordParser):
         ):
             if self._peek_type() == "CUDA_ARGS":
                 self._parse_cuda_args(lambda new, k: bounds.update([new]) if isinstance(new, tuple) else None)
-            elif self._advance().type == "NOEXCEPT" and self._accept("LPAREN"):
+                continue
+            if self._peek_type() == "CONST":
+                specs.append(CONST_METHOD)
+            if self._advance().type == "NOEXCEPT" and self._accept("LPAREN"):
                 self._skip_to_close()
         if self._accept("ARROW"):
             node.type.type = self._parse_type_name().type

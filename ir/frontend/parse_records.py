@@ -111,8 +111,7 @@ class RecordParser(StmtParser):
         spec, saw_type, coord = self._parse_member_specifiers()
         name = self._record[-1]
         if self._peek_type() == "NOT":
-            self._skip_external(KtcError("", ""))
-            return []
+            return self._parse_destructor(spec, coord)
         if not saw_type and self._peek_type() == "OPERATOR":
             return [self._parse_conversion(spec, coord)]
         if not saw_type and self._peek_type() in ("ID", "TYPEID") and self._peek().value == name:
@@ -132,6 +131,22 @@ class RecordParser(StmtParser):
             infos.append(self._parse_bit_field(self._parse_cxx_declarator(abstract=self._peek_type() == "COLON")))
         self._expect("SEMI")
         return [*types, *self._build_declarations(spec=spec, decls=infos, typedef_namespace=True)]
+
+    def _parse_destructor(self, spec, coord) -> list:
+        """A destructor; one that does not parse is the host's."""
+        mark, depth = self._mark(), len(self._scope_stack)
+        try:
+            self._expect("NOT")
+            self._advance()
+            decl = c_ast.TypeDecl(f"~{self._record[-1]}", None, None, None, coord=coord)
+            spec["type"] = [c_ast.IdentifierType(["void"], coord=coord)]
+            decl = self._type_modify_decl(decl, self._parse_function_decl(decl))
+            return [self._parse_function(spec, decl, "dtor")]
+        except KtcError:
+            del self._scope_stack[depth:]
+            self._reset(mark)
+            self._skip_external(KtcError("", ""))
+            return []
 
     def _parse_friend(self) -> list:
         """A friend function with a body is a function beside the class; other friends say nothing here."""

@@ -136,7 +136,10 @@ class Places(Pointers):
                 return
             if place.type.decl[0].node.kind == "union":  # type: ignore[attr-defined]
                 self.fail("E-UNSUPPORTED-UNION", "this union cannot be copied as a whole", node, hint="copy a member")
-            for name in list(place.fields):
+            names = list(place.fields)
+            if place.whole is not None or v.whole is not None:  # the part of a derived object that is this class's
+                names = [f for f, _, _, _ in self.fields_of(place.type, node) if f in place.fields]
+            for name in names:
                 self.assign_field(place, name, self.load(v.fields[name], node), node)
             return
         if isinstance(place, PtrSlot):

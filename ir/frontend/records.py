@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pycparser import c_ast
@@ -11,7 +12,7 @@ from ..types import Scalar, Type, Vec
 from .buffers import UNSIGNED
 from .context import Scope
 from .conversions import functions_of
-from .cxx_ast import Function
+from .cxx_ast import Function, RefDecl
 from .cxx_types import CArray, Pointer, RecordType, Reference
 from .methods import Methods, params_of
 from .program import Entity
@@ -169,9 +170,11 @@ class Records(Methods):
             whole = self.upcast(args[0], t)
             if whole.type == t:
                 return self.copied(whole, name or t.name.lower(), node)
+        if not name:
+            self.refuse_end(t, node)
         record = self.new_record(t, name or t.name.lower(), node)
         self.run_constructor(t, record, args, node)
-        return record
+        return record if name else replace(record, temporary=True)
 
     def run_constructor(self, t: RecordType, record: RecordVal, args: list[Value], node: Any) -> None:
         """The constructor of ``t`` that fits ``args``, on an object of ``t`` or of a class derived from it."""
@@ -211,11 +214,30 @@ class Records(Methods):
     def copied(self, v: RecordVal, name: str, node: Any) -> RecordVal:
         """A new object with the value of ``v``."""
         assert isinstance(v.type, RecordType)
+        if not v.temporary and self.copies_by_code(v.type):
+            out = self.new_record(v.type, name, node)
+            self.run_constructor(v.type, out, [v], node)
+            return out
         if v.type.decl[0].node.kind == "union" or any(k.startswith("@") for k in v.fields):
             out = self.new_record(v.type, name, node, default=False)
             self.store(out, v, node)
             return out
         return self.new_record(v.type, name, node, {k: self.load(x, node) for k, x in v.fields.items()})
+
+    def copies_by_code(self, t: RecordType) -> bool:
+        """Whether the class declares the constructor that copies an object of it."""
+        entity, bound = t.decl
+        found = [f for f, p in functions_of(entity.node.items) if f.kind == "ctor" and not p and params_of(f)]
+        one = [f for f in found if all(getattr(p, "init", None) is not None for p in params_of(f)[1:])]
+        one = [f for f in one if isinstance(params_of(f)[0].type, RefDecl)]
+        if not one:
+            return False
+        with self.record_scope(t, entity, bound):
+            taken = [self.parameter_type(params_of(f)[0]) for f in one]
+        return any(isinstance(x, Reference) and x.elem == t and not x.rvalue for x in taken)
+
+    def refuse_end(self, t: Any, node: Any) -> None:
+        raise NotImplementedError
 
     def assign_field(self, record: RecordVal, name: str, v: Value, node: Any) -> None:
         field = record.fields[name]

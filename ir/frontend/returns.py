@@ -98,7 +98,8 @@ class Returns(Globals):
         with self.capture() as body:
             if fn.body is None:
                 self.fail("E-SEMA-BODY", f"'{fn.name}' has no definition", fn)
-            self.items(fn.body.block_items or [])
+            with self.lifetimes(fn.body.block_items or []):
+                self.items(fn.body.block_items or [])
         starts = self._starts.pop()
         for s in (*starts, *body):
             self.emit(s)

@@ -31,8 +31,9 @@ class Stmts(InlineAssembly):
 
     def block(self, node: Any) -> tuple[Stmt, ...]:
         """The statements of ``node`` in a scope of their own, as a controlled body."""
-        with self.controlled(), self.capture() as out, self.scoped():
-            self.items(items_of(node))
+        nodes = items_of(node)
+        with self.controlled(), self.capture() as out, self.scoped(), self.lifetimes(nodes):
+            self.items(nodes)
         return tuple(out)
 
     def items(self, nodes: list) -> None:
@@ -120,8 +121,9 @@ class Stmts(InlineAssembly):
                     self.items(items_of(chosen))
 
     def _compound(self, node: c_ast.Compound, pragma: Any) -> None:
-        with self.scoped():
-            self.items(node.block_items or [])
+        nodes = node.block_items or []
+        with self.scoped(), self.lifetimes(nodes):
+            self.items(nodes)
 
     def _break(self, node: Any, pragma: Any) -> None:
         self.emit(Break(loc=self.loc))

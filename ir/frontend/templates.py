@@ -55,6 +55,27 @@ def rank(arg: Type, param: Type) -> int | None:
     return None
 
 
+BINDING: dict[str, dict[str, int]] = {
+    "lvalue": {"lvalue": 0, "const": 1, "rvalue": 3},
+    "const": {"lvalue": 3, "const": 0, "rvalue": 3},
+    "rvalue": {"lvalue": 3, "const": 1, "rvalue": 0},
+}
+"""Cost of binding what is named, constant or temporary to each kind of reference; 3 is what the language forbids."""
+
+
+def reference_kind(t: Reference) -> str:
+    return "rvalue" if t.rvalue else "const" if t.const else "lvalue"
+
+
+def value_category(v: Value, node: Any = None) -> str:
+    """What an argument is: a ``const`` or other ``lvalue``, or an ``rvalue``; ``node`` is its syntax where known."""
+    if isinstance(v, RVal):
+        return "const" if isinstance(node, c_ast.ID | c_ast.StructRef | c_ast.ArrayRef) else "rvalue"
+    if getattr(v, "temporary", False):
+        return "rvalue"
+    return "const" if getattr(v, "const", False) else "lvalue"
+
+
 FindAlias: TypeAlias = Callable[[QualName], Any] | None
 """The alias template that a name means, or None."""
 

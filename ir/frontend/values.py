@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..frozen import frozen
@@ -107,6 +107,22 @@ class PtrToPlace(Value):
     elem: Type
 
 
+def named(v: Any, const: bool = False) -> Any:
+    """``v`` as what a name means; through a name that is ``const`` it does not change."""
+    if isinstance(v, RecordVal) and (v.temporary or (const and not v.const)):
+        return replace(v, temporary=False, const=v.const or const)
+    return v
+
+
+def pointing_to_const(v: Any, const: bool) -> Any:
+    """The pointer ``v`` as one whose target does, or does not, change through it."""
+    if isinstance(v, PtrVal) and v.const != const:
+        return replace(v, const=const)
+    if isinstance(v, PtrToPlace) and const:
+        return replace(v, place=named(v.place, const=True))
+    return v
+
+
 @frozen
 class ArrayVal(Value):
     """An array (or a row of one) by name; decays to a pointer to its first element."""
@@ -165,7 +181,8 @@ class RecordVal(Value):
     """An aggregate, kept as one value or place per field. ``at`` points to it when it is in memory.
 
     ``whole`` is the class of the object that this is the base part of: what virtual calls look at. ``key`` says to a
-    later attempt at lowering that this variable must lie in memory.
+    later attempt at lowering that this variable must lie in memory. ``const``: seen through a name that does not let it
+    change. ``temporary``: the result of an expression, which no name means.
     """
 
     type: Type
@@ -173,6 +190,8 @@ class RecordVal(Value):
     at: PtrVal | None = None
     whole: Type | None = None
     key: Any = None
+    const: bool = False
+    temporary: bool = False
 
     def __hash__(self) -> int:
         return id(self)

@@ -1,0 +1,177 @@
+"""Objects as C++ has them: copies, ends, base parts, what constant and temporary objects choose among overloads.
+
+Each case's values are those that g++ 12 computes from the same text.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+CASES: dict[str, tuple[str, str, list[int]]] = {
+    "virtual dispatch": (
+        """\
+struct A { int v; virtual int f() { return v; } int g() { return f() * 10; } };
+struct B : A { int f() override { return v + 1; } };
+int call(A& a) { return a.g(); }
+""",
+        """\
+B b; b.v = 4; y[0] = b.g(); A a; a.v = 4; y[1] = a.g(); y[2] = call(b); A& r = b; y[3] = r.f(); A c = b; y[4] =
+  c.f();
+""",
+        [50, 40, 50, 5, 4],
+    ),
+    "slicing": (
+        """\
+struct A { int v; }; struct B : A { int w; };
+A cut(A a) { a.v += 1; return a; }
+""",
+        """\
+B b; b.v = 1; b.w = 2; A a = cut(b); y[0] = a.v; y[1] = b.v; A& r = b; r.v = 9; y[2] = b.v; static_cast<A&>(b)
+  = a; y[3] = b.v; y[4] = b.w;
+""",
+        [2, 1, 9, 2, 2],
+    ),
+    "ctor order": (
+        """\
+struct C { int* t; int id; C(int* p, int i) : t(p), id(i) { t[0] = t[0] * 10 + i; } ~C() { t[0] = t[0] * 10 +
+  id + 4; } };
+""",
+        """\
+y[0] = 0; { C a(y, 1); C b(y, 2); } y[1] = y[0]; { C a(y + 2, 3); if (n > 3) { C c(y + 2, 1); } y[2] = y[2] *
+  10 + 9; }
+""",
+        [1265, 1265, 31597],
+    ),
+    "ref return": (
+        """\
+struct V { int d[4]; int& operator[](int i) { return d[i]; } int operator[](int i) const { return d[i] + 100; }
+  };
+int& pick(V& v, int i) { return v[i]; }
+""",
+        """\
+V v; for (int i = 0; i < 4; ++i) v[i] = i; pick(v, 2) = 7; pick(v, 3) += 5; const V& c = v; y[0] = v[2]; y[1] =
+  c[2]; y[2] = v[3]; v[0]++; y[3] = v[0]--; y[4] = v[0]; y[5] = ++v[1];
+""",
+        [7, 107, 8, 1, 0, 2],
+    ),
+    "explicit conv": (
+        """\
+struct E { int v; explicit E(int x) : v(x) {} explicit operator bool() const { return v > 2; } };
+""",
+        """\
+E e(3); if (e) y[0] = 1; y[1] = !E(1); y[2] = e && E(4); E g{5}; y[3] = g.v; y[4] = static_cast<bool>(E(0));
+""",
+        [1, 1, 1, 5],
+    ),
+    "copy semantics": (
+        """\
+struct P { int a[3]; int b; };
+P inc(P p) { for (int& x : p.a) x++; p.b = p.a[0]; return p; }
+""",
+        """\
+P p = {{1, 2, 3}, 4}; P q = inc(p); P r = q; r.a[1] = 50; y[0] = p.a[1]; y[1] = q.a[1]; y[2] = r.a[1]; y[3] =
+  q.b; P z[2] = {p, q}; z[0] = z[1]; z[1].a[0] = -1; y[4] = z[0].a[0]; y[5] = z[1].a[0]; P e = {}; y[6] =
+  e.a[2] + e.b;
+""",
+        [2, 3, 50, 2, 2, -1],
+    ),
+    "overloads": (
+        """\
+int o(int) { return 1; } int o(float) { return 2; } int o(double) { return 3; } int o(unsigned) { return 4; }
+  int o(long long) { return 5; } int o(const int*) { return 6; } int o(bool) { return 7; } template <typename
+  T> int o(T*) { return 8; }
+int r(int&) { return 1; } int r(const int&) { return 2; } int r(int&&) { return 3; }
+""",
+        """\
+short s = 1; unsigned char c = 1; y[0] = o(1); y[1] = o(1.f); y[2] = o(1.); y[3] = o(1u); y[4] = o(1LL); y[5] =
+  o(s); y[6] = o(c); y[7] = o(true); y[8] = o(y); y[9] = o(f); const int q = 3; int w = 3; y[10] = r(q); y[11]
+  = r(w); y[12] = r(5); y[13] = r(w + 1);
+""",
+        [1, 2, 3, 4, 5, 1, 1, 7, 8, 8, 2, 1, 3, 3],
+    ),
+    "const ref temp": (
+        """\
+struct K { int v; K(int x) : v(x) {} }; int g(const K& k) { return k.v; } int h(K&& k) { k.v++; return k.v; }
+""",
+        """\
+y[0] = g(5); y[1] = h(K(6)); const K& r = K(8); y[2] = r.v; y[3] = g(K{n}); const int& t = n + 1; y[4] = t;
+""",
+        [5, 7, 8, 5, 6],
+    ),
+    "copy ctor": (
+        """\
+struct X { int v; X(int a) : v(a) {} X(const X& o) : v(o.v + 1) {} };
+int byval(X x) { return x.v; } int byref(const X& x) { return x.v; } X make(int a) { return X(a); }
+""",
+        """\
+X a(1); X b = a; X c(b); y[0] = b.v; y[1] = c.v; y[2] = byval(a); y[3] = byref(a); y[4] = byval(X(7)); X d =
+  make(3); y[5] = d.v; y[6] = byval(make(4)); auto e = a; y[7] = e.v; auto g = make(9); y[8] = g.v; const X& r
+  = a; X h = r; y[9] = h.v; X i{a}; y[10] = i.v;
+""",
+        [2, 3, 2, 1, 7, 3, 4, 2, 9, 2, 2],
+    ),
+    "dtor inline": (
+        """\
+struct L { int* p; L(int* q) : p(q) { p[0] += 1; } ~L() { p[1] += 10; } };
+void scope(int* p) { L l(p); p[2] = p[1]; }
+struct H { L l; int w; H(int* q) : l(q), w(2) {} ~H() { l.p[3] = l.p[1] + w; } };
+""",
+        """\
+scope(y); for (int i = 0; i < 3; ++i) { L l(y); y[4] += y[1]; } if (n > 2) { L l(y); y[5] = y[1]; } { H h(y +
+  8); y[12] = 1; }
+""",
+        [5, 50, 0, 0, 60, 40, 0, 0, 1, 10, 0, 2, 1],
+    ),
+    "const nested": (
+        """\
+struct In { int v; int get() { return v; } int get() const { return -v; } };
+struct Out { In a; In& ref() { return a; } const In& ref() const { return a; } int both() const { return
+  a.get(); } int both2() { return a.get(); } };
+int viac(const Out& o) { return o.a.get(); } int viar(Out& o) { return o.a.get(); } int viap(const Out* o) {
+  return o->a.get(); }
+""",
+        """\
+Out o; o.a.v = 4; y[0] = o.both(); y[1] = o.both2(); y[2] = viac(o); y[3] = viar(o); y[4] = viap(&o); y[5] =
+  o.ref().get(); const Out c = o; y[6] = c.ref().get(); y[7] = c.a.get(); Out arr[2]; arr[1] = o; const Out* q
+  = arr; y[8] = q[1].a.get(); y[9] = arr[1].a.get();
+""",
+        [-4, 4, -4, 4, -4, 4, -4, -4, -4, 4],
+    ),
+    "ref overload mix": (
+        """\
+struct P { int v; }; int k(P&) { return 1; } int k(const P&) { return 2; } int k(P&&) { return 3; } P mk() { P
+  p; p.v = 1; return p; }
+template <typename T> int fw(T&& t) { return sizeof(T); } int nn(int* p) { return 1; } int nn(const int* p) {
+  return 2; }
+""",
+        """\
+P a; a.v = 0; const P b{1}; y[0] = k(a); y[1] = k(b); y[2] = k(mk()); y[3] = k(P{4}); const P& c = a; y[4] =
+  k(c); P& d = a; y[5] = k(d); const int* q = y; y[6] = nn(y); y[7] = nn(q); y[8] = fw(3); auto&& z = mk();
+  y[9] = k(z);
+""",
+        [1, 2, 3, 3, 2, 1, 1, 2, 4, 1],
+    ),
+}
+"""(declarations, body of a kernel ``k(int* y, float* f, int n)`` that is run with n = 5, the first values of y)."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_objects(execute, case: str) -> None:
+    head, body, want = CASES[case]
+    text = f"{head}\n__global__ void k(int* y, float* f, int n) {{\n{body}\n}}"
+    got = execute(text, {"y": np.zeros(16, np.int32), "f": np.zeros(8, np.float32), "n": 5})
+    assert got["y"].tolist() == want + [0] * (16 - len(want))
+
+
+GUARD = "struct Guard { int* p; Guard(int* q) : p(q) {} ~Guard() { p[0] = 7; } };\n"
+
+
+@pytest.mark.parametrize("body", [
+    "Guard g(y); if (y[1]) return; y[2] = 1;",
+    "for (int i = 0; i < 4; ++i) { Guard g(y); if (y[i]) break; }",
+    "Guard(y).p[1] = 2;",
+    "Guard all[2] = {Guard(y), Guard(y + 1)};",
+])  # fmt: skip
+def test_ends_that_are_not_followed_are_refused(refuses, body: str) -> None:
+    refuses(f"{GUARD}__global__ void k(int* y) {{ {body} }}", "E-UNSUPPORTED-DESTRUCTOR")
