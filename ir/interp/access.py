@@ -25,7 +25,7 @@ class Access:
     def __init__(self, state: State, buffer: Buffer, frame: Frame, act: Active, index: list, width: int) -> None:
         self.state, self.buffer, self.frame, self.act = state, buffer, frame, act
         flat, ok, self.moved = buffer.locate(index, width)
-        self.ok = ok
+        self.ok, self.is_vector = ok, self.moved > 1
         if state.reach is not None:
             state.reach.note(buffer.sym, flat, self.moved, frame.count(act))
         if ok is not None:
@@ -38,10 +38,6 @@ class Access:
         self.pos = flat[..., None] + np.arange(self.moved) if self.is_vector else flat
         if ok is not None:
             self.pos = np.minimum(self.pos, len(buffer.data) - 1)
-
-    @property
-    def is_vector(self) -> bool:
-        return self.moved > 1
 
     def _out_of_bounds(self, flat, ok) -> None:
         bad = np.broadcast_to(~ok, (self.frame.count(self.act),))
@@ -103,7 +99,7 @@ class Access:
         if value.ndim == 2 and value.shape[1] != self.moved:
             what = f"a vector of {value.shape[1]} is stored to {self.moved} elements of {b.sym.name}"
             raise KtcError("E-INTERP-TYPE", what, self.state.where())
-        pos = np.broadcast_to(self.pos, (n, self.moved) if self.is_vector else (n,))
+        pos = self._places(n)
         if self.ok is not None:
             keep = np.broadcast_to(self.ok, (n,))
             pos, value = pos[keep], value[keep]
@@ -114,13 +110,18 @@ class Access:
         if b.written is not None:
             b.written[pos] = True
 
+    def _places(self, n: int) -> np.ndarray:
+        """``pos`` with one entry or row for each of ``n`` lanes."""
+        shape = (n, self.moved) if self.is_vector else (n,)
+        return self.pos if np.shape(self.pos) == shape else np.broadcast_to(self.pos, shape)
+
     def note(self, how: str, value=None, only: np.ndarray | None = None) -> None:
         """Tell the race detector (see :meth:`.races.Shadow.touch`) of the access, or of the lanes ``only`` of it."""
         b = self.buffer
         if b.shadow is None or self.state.order is None or self.frame is b.owner:
             return
         n = self.frame.count(self.act)
-        pos = np.broadcast_to(self.pos, (n, self.moved) if self.is_vector else (n,))
+        pos = self._places(n)
         lanes = self.frame.lanes(self.act)
         if self.ok is not None or only is not None:
             keep = np.broadcast_to(True if self.ok is None else self.ok, (n,))
@@ -138,4 +139,4 @@ def access(state: State, sym: Sym, frame: Frame, act: Active, index: list, width
     buffer = state.buffers.get(sym)
     if buffer is None:
         raise Unsupported(f"'{sym.name}' is not a buffer here", state.where())
-    return Access(state, buffer, frame, act, [np.asarray(i).astype(np.int64) for i in index], width)
+    return Access(state, buffer, frame, act, [np.asarray(i).astype(np.int64, copy=False) for i in index], width)

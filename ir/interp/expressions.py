@@ -34,7 +34,7 @@ from ..walk import walk_expr
 from .access import access
 from .domain import Unsupported
 from .frames import Active, Frame, is_uniform, spread
-from .integers import from_float
+from .integers import ARITHMETIC, COMPARE, from_float
 from .realmath import BOOLEAN
 from .reshape import reshape_bits
 from .state import State
@@ -50,6 +50,7 @@ class Evaluator:
         self._constants: dict[int, tuple[Expr, Any]] = {}
         """By ``id``: literals, knobs, and what is computed of those alone, with the expression (so that ids last)."""
         self._lazy_ones: dict[int, bool] = {}
+        self._operators: dict[int, tuple[Expr, Callable | None]] = {}
 
     def __call__(self, e: Expr, frame: Frame, act: Active) -> Any:
         known = self._constants.get(id(e))
@@ -94,7 +95,7 @@ class Evaluator:
         except KeyError:
             raise Unsupported(f"'{e.sym.name}' has no value here", self.state.where()) from None
         mask = owner.undefined.get(e.sym)
-        if mask is not None and bool(np.any(mask if lanes is None else mask[lanes])):
+        if mask is not None and (mask if lanes is None else mask[lanes]).any():
             self.state.doubtful = True
             v = self._indeterminate(e, owner, mask)
         else:
@@ -130,16 +131,27 @@ class Evaluator:
         return x if e.op == "+" else np.invert(x)
 
     def _binary(self, e: Binary, frame: Frame, act: Active):
-        if e.op in LOGICAL:
+        known = self._operators.get(id(e))
+        if known is None:
+            known = self._operators[id(e)] = e, self._operator(e)
+        apply = known[1]
+        if apply is None:
             return self._lazy(e, frame, act)
         a, b = self(e.a, frame, act), self(e.b, frame, act)
-        t = scalar_of(e.a.type)
-        if e.op in COMPARISONS:
-            return self.state.domain.compare(e.op, a, b, t)
-        if e.op in "/%" and not t.is_float and self.state.sanitize and np.any(b == 0):
+        if e.op in "/%" and self.state.sanitize and not scalar_of(e.a.type).is_float and np.any(b == 0):
             self.state.report("division-by-zero", "an integer is divided by zero", frame, act, np.asarray(b == 0))
-        v = self.state.domain.arith(e.op, a, b, t)
+        v = apply(a, b)
         return self._keep(e, v) if id(e.a) in self._constants and id(e.b) in self._constants else v
+
+    def _operator(self, e: Binary) -> Callable | None:
+        """What ``e`` does with its operands, looked up once; None for a lazy operator."""
+        if e.op in LOGICAL:
+            return None
+        t, domain = scalar_of(e.a.type), self.state.domain
+        if not t.is_float:
+            return (COMPARE if e.op in COMPARISONS else ARITHMETIC)[e.op]
+        meaning = domain.compare if e.op in COMPARISONS else domain.arith
+        return lambda a, b: meaning(e.op, a, b, t)
 
     def _lazy(self, e: Binary, frame: Frame, act: Active):
         a = self.truth(e.a, frame, act)
@@ -201,8 +213,8 @@ class Evaluator:
         width = self.state.int_of(e.width)
         a = access(self.state, e.buffer, frame, act, index, width)
         value = a.read()
-        wants_vector = e.width != 1 or isinstance(e.type, Vec)
-        return np.reshape(value, (-1, 1)) if wants_vector and not a.is_vector else value
+        is_one = not a.is_vector and (e.width != 1 or isinstance(e.type, Vec))  # a vector of one
+        return np.reshape(value, (-1, 1)) if is_one else value
 
     def lane_of(self, vector, lane, frame: Frame, act: Active):
         """One lane of a vector value."""

@@ -14,7 +14,7 @@ from ..field_words import seed_of
 
 def mix(x):
     """The finaliser of splitmix64 (Steele, Lea and Flood 2014): a bijection of 64-bit words that scatters bits."""
-    x = np.asarray(x).astype(np.uint64)
+    x = np.asarray(x).astype(np.uint64, copy=False)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -42,6 +42,15 @@ def dyadic(value: float) -> tuple[int, int]:
         m //= 2
         k += 1
     return m, k
+
+
+def whole_numbers(array: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The numbers as doubles, as new 64-bit integers, and whether each is one (the integer is 0 where it is not)."""
+    values = np.asarray(array).astype(np.float64, copy=False)
+    with np.errstate(invalid="ignore"):
+        words = values.astype(np.int64)
+    whole = (words == values) & (np.abs(values) < 2.0**62)
+    return values, words if whole.all() else np.where(whole, words, 0), whole
 
 
 HUGE = 1e30

@@ -46,7 +46,7 @@ class Buffer:
         picks_lane = len(index) > len(extents)
         flat, bad = None, None
         for i, extent in zip(index, (*extents, self.lanes)):
-            outside = (i < 0) | (i >= extent)
+            outside = i.view(np.uint64) >= extent  # negative ones are large
             if outside.any():
                 bad = outside if bad is None else bad | outside
             flat = i if flat is None else flat * extent + i

@@ -23,7 +23,7 @@ import numpy as np
 from ..types import Scalar
 from . import integers
 from .domain import Domain, Unsupported
-from .keyed import HUGE, dyadic, keyed
+from .keyed import HUGE, dyadic, keyed, whole_numbers
 from .realmath import OPERATORS, plain_name
 
 _MASK = (1 << 64) - 1
@@ -49,7 +49,7 @@ _LN2 = pow(_LOG2E, -1, 1 << 64)
 
 
 def _u(x):
-    return np.asarray(x).astype(np.int64).view(np.uint64)
+    return np.asarray(x).astype(np.int64, copy=False).view(np.uint64)
 
 
 def _s(x):
@@ -61,7 +61,7 @@ def _power(base: int, exponent) -> np.ndarray:
     e = _u(exponent).copy()
     result = np.ones(e.shape, np.uint64)
     square = base & _MASK
-    while np.any(e):
+    while e.any():
         result = np.where(e & np.uint64(1), result * np.uint64(square), result)
         e = e >> np.uint64(1)
         square = square * square & _MASK
@@ -87,9 +87,7 @@ class RingDomain(Domain):
         return np.dtype(np.int64)
 
     def encode(self, array, t):
-        values = np.asarray(array).astype(np.float64)
-        whole = np.isfinite(values) & (np.trunc(values) == values) & (np.abs(values) < 2.0**62)
-        out = np.where(whole, values, 0.0).astype(np.int64)
+        values, out, whole = whole_numbers(array)
         if not whole.all():  # rare: exact inputs are small integers
             distinct, back = np.unique(values[~whole], return_inverse=True)
             out[~whole] = np.array([self.float_const(float(v), t) for v in distinct], out.dtype)[back]

@@ -24,18 +24,20 @@ class _Two:
         self.latest = -1  # time of the last access remembered
 
     def concurrent(self, order: Order, pos, ids, local: bool):
-        """For each access: the identity of a remembered concurrent one, or -1."""
-        partner = np.full(len(pos), -1, np.int64)
-        for who, when in list(zip(self.who, self.when))[: 2 if self.crowded else 1]:
+        """For each access: the identity of a remembered concurrent one, or -1; None if there is none at all."""
+        partner = None
+        for who, when in zip(self.who[: 1 + self.crowded], self.when):
             known = who[pos]
             hit = (known >= 0) & (known != ids)
-            if hit.all():
+            at = hit.nonzero()[0]
+            if not len(at):
+                continue
+            if len(at) == len(hit):
                 hit = order.concurrent(known, when[pos], ids, local)
-            elif hit.any():
-                at = np.flatnonzero(hit)
+            else:
                 hit[at] = order.concurrent(known[at], when[pos[at]], ids[at], local)
             if hit.any():
-                partner = np.where(hit, known, partner)
+                partner = np.where(hit, known, -1 if partner is None else partner)
         return partner
 
     def remember(self, pos, ids, now: int, keep: np.ndarray | None) -> None:

@@ -91,8 +91,8 @@ def _teams(sizes: dict[str, Expr]) -> Iterator[tuple[str, ...]]:
 
 
 def _numbers(kernel: Kernel) -> dict[str, int]:
-    sets = invented_arguments(kernel, 1, 7)
-    return {k: v for k, v in sets[0].items() if isinstance(v, int)} if sets else {}
+    first = next(invented_arguments(kernel, 1, 7), {})
+    return {k: v for k, v in first.items() if isinstance(v, int)}
 
 
 def _guess(

@@ -30,26 +30,27 @@ CAPS = (1 << 30, 1 << 30, 64, 17, 8, 3)
 TILE, LARGEST, LARGEST_INT = 64, 1 << 15, (1 << 31) - 100
 
 
-def invented_arguments(kernel: Kernel, instances: int, seed: int, sizes: Sequence[int] = SIZES) -> list[Arguments]:
-    """Argument sets with small sizes whose launch stays below ``MAX_THREADS`` threads and whose assumptions hold.
+def invented_arguments(kernel: Kernel, instances: int, seed: int, sizes: Sequence[int] = SIZES) -> Iterator[Arguments]:
+    """Up to ``instances`` argument sets with small sizes for which the kernel's assumptions hold.
 
-    A launch that stays large whatever the sizes are is taken as it is, up to ``MAX_FIXED`` threads.
+    The launch stays below ``MAX_THREADS`` threads; one that is large whatever the sizes are is taken as it is, up to
+    ``MAX_FIXED``.
     """
     rng = random.Random(seed)
-    out: list[Arguments] = []
+    made = 0
     for most in (MAX_THREADS, MAX_FIXED):
         tries = 40 * instances
         for k in range(tries):
-            if len(out) == instances:
+            if made == instances:
                 break
-            unit, cap = UNITS[k % len(UNITS)], CAPS[0 if out else k * len(CAPS) // tries]
+            unit, cap = UNITS[k % len(UNITS)], CAPS[0 if made else k * len(CAPS) // tries]
             scalars = _scalars(kernel, rng, unit, [s for s in sizes if s <= cap])
             threads = _threads(kernel, scalars)
             if 0 < threads <= most and _acceptable(kernel, scalars):
-                out.append({**scalars, **_buffers(kernel, seed + len(out), k % 2 == 1, threads)})
-        if out:
+                yield {**scalars, **_buffers(kernel, seed + made, k % 2 == 1, threads)}
+                made += 1
+        if made:
             break
-    return out
 
 
 def extreme_arguments(kernel: Kernel, seed: int, sizes: Sequence[int] = SIZES) -> Iterator[Arguments]:
