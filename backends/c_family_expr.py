@@ -328,16 +328,19 @@ class Exprs:
         name, *head = e.args[:9]
         assert isinstance(name, Str)
         config = [self._dim3(head[:3]), self._dim3(head[3:6])]
-        rest = [self.text(head[6]), f"(cudaStream_t){self.piece(head[7]).at(UNARY)}"]
+        rest = [self._in_launch(head[6]), f"(cudaStream_t){self.piece(head[7]).at(UNARY)}"]
         while rest and is_const(head[5 + len(rest)], 0):
             rest.pop()
         args = ", ".join(self.text(a) for a in e.args[9:])
         return Piece(f"{name.text}<<<{', '.join(config + rest)}>>>({args})", POSTFIX, e.ty)
 
     def _dim3(self, dims: Sequence[Expr]) -> str:
-        return (
-            self.text(dims[0]) if all(is_const(x, 1) for x in dims[1:]) else f"dim3({', '.join(map(self.text, dims))})"
-        )
+        plain = all(is_const(x, 1) for x in dims[1:])
+        return self._in_launch(dims[0]) if plain else f"dim3({', '.join(map(self.text, dims))})"
+
+    def _in_launch(self, e: Expr) -> str:
+        """``e`` between ``<<<`` and ``>>>``: shifts and comparisons stand in parentheses."""
+        return self.piece(e).at(BINARY_PREC["+"])
 
     def _is_null(self, e: Call, op: str) -> Piece:
         address = e.args[0]

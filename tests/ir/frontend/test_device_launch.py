@@ -40,8 +40,9 @@ def kernel_of(launch: str):
             "k<<<2, dim3(4, 2, 1)>>>(&data[3], step_depth, step_scale, (float*)&w[0]);",
         ),
         (
-            "k<N><<<gridDim.x, blockDim, 4 * sizeof(int)>>>(data, s, nullptr);",
-            "k<<<gridDim.x, dim3(blockDim.x, blockDim.y, blockDim.z), 16>>>(&data[0], s_depth, s_scale, (float*)0);",
+            "k<N><<<(gridDim.x >> 1), blockDim, (data[0] > 2 ? 8 : 4)>>>(data, s, nullptr);",
+            "k<<<(gridDim.x >> 1), dim3(blockDim.x, blockDim.y, blockDim.z), (data[0] > 2 ? 8 : 4)>>>(&data[0],"
+            " s_depth, s_scale, (float*)0);",
         ),
         (
             "cudaStream_t t; cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking); k<N><<<1, 1, 0, t>>>(end, s, w);"
