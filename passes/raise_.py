@@ -14,15 +14,18 @@ assignment.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import simplify
 from ktc.ir.kernel import Kernel, Launch
-from ktc.ir.nodes import Acc, Body, Par, Reduce
-from ktc.ir.walk import walk
+from ktc.ir.nodes import Acc, Alloc, Body, Const, Expr, Par, Reduce, Sym, fresh
+from ktc.ir.types import Array
+from ktc.ir.walk import rename, substitute_expr, used, walk
 
 from .base import Arg, Pass, Refused, Result, Site
 from .raising.block import Blocked
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from .raising.report import Region
 
 MAX_CANDIDATES = 16
+HOST_THREADS = 256
+"""Threads of a block whose size the host decides when it launches: what most would choose."""
 
 KEPT = 16
 _outcomes: OrderedDict[int, tuple[Kernel, Result | Refused]] = OrderedDict()
@@ -87,13 +92,11 @@ class Raise(Pass):
 
     def _checked(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         from .raising.check import Reference
-        from .raising.coordinates import prepare
         from .raising.report import threads_left, unchecked
 
-        body = prepare(kernel, launch)
         reference = Reference(kernel)
         why, blocked = "", None
-        forms = islice(_forms(kernel, body, launch), MAX_CANDIDATES)
+        forms = islice(_forms(kernel, launch), MAX_CANDIDATES)
         while True:
             try:
                 guess = next(forms)
@@ -119,8 +122,65 @@ class Raise(Pass):
         return _unlike(why)
 
 
-def _forms(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
-    """Candidate parallel forms, likeliest first; the reason why there is none, if there is none."""
+def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
+    """Candidate parallel forms, likeliest first, those that leave parts of the kernel to threads last; the reason why
+    there is none, if there is none."""
+    from .raising.coordinates import prepare
+
+    blocked: Blocked | Left | None = None
+    partial: list[Guess] = []
+    for known, numbers in ((launch, {}), *numbered(kernel, launch)):
+        try:
+            body = with_numbers(prepare(kernel, known), numbers)
+            for guess in _forms_at(kernel, body, known):
+                if any(r.is_left for r in guess.regions):
+                    partial.append(guess)
+                else:
+                    yield guess
+        except (Blocked, Left) as b:
+            blocked = blocked or b
+    yield from partial
+    if blocked is not None:
+        raise blocked
+
+
+Numbers: TypeAlias = Mapping[Sym, Expr]
+
+
+def numbered(kernel: Kernel, launch: Launch) -> list[tuple[Launch, Numbers]]:
+    """``launch`` with a number for the size of a block that the host chooses, if it does; and that number.
+
+    What the threads of a block do together (shuffles, trees in shared memory) is understood at a known size. A kernel
+    whose result depends on the size does not pass the check, which runs the source at several.
+    """
+    host = {p.sym for p in kernel.params if p.host}
+    chosen = host & {s for e in launch.block for s in used(e)}
+    if len(chosen) != 1:
+        return []
+    to: dict[Sym, Expr] = {s: Const(HOST_THREADS, s.type) for s in chosen}  # type: ignore[arg-type]
+
+    def at(e: Expr) -> Expr:
+        return simplify(substitute_expr(e, to))
+
+    x, y, z = map(at, launch.block)
+    shared = None if launch.dynamic_shared is None else at(launch.dynamic_shared)
+    gx, gy, gz = map(at, launch.grid)
+    return [(dataclasses.replace(launch, grid=(gx, gy, gz), block=(x, y, z), dynamic_shared=shared), to)]
+
+
+def with_numbers(body: Body, numbers: Numbers) -> Body:
+    """``body`` with arrays whose size is one of ``numbers`` of that size."""
+    arrays: dict[Sym, Sym] = {}
+    for s in walk(body) if numbers else ():
+        t = s.sym.type if isinstance(s, Alloc) else None
+        if isinstance(t, Array) and any(used(n) & numbers.keys() for n in t.shape):
+            shape = tuple(simplify(substitute_expr(n, numbers)) for n in t.shape)
+            arrays[s.sym] = fresh(s.sym.name, dataclasses.replace(t, shape=shape))  # type: ignore[attr-defined]
+    return rename(body, arrays) if arrays else body
+
+
+def _forms_at(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
+    """The forms of ``body`` in a launch of this shape."""
     from .raising.general import Guess, guesses
     from .raising.grid import candidates
 

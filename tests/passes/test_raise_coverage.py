@@ -128,3 +128,29 @@ def test_what_no_check_entered_is_said() -> None:
     outcome = Raise().apply(load(RARE, name="source.cu"), {})
     assert isinstance(outcome, Result)
     assert any("unchecked" in note and "source.cu:7" in note for note in outcome.notes), outcome.notes
+
+
+ROWS_OF_WARPS = """
+__global__ void rows(const float* x, float* y, int n, int c) {
+  int i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+  if (i >= n) return;
+  float s = 0;
+  for (int j = threadIdx.x % 32; j < c; j += 32) s += x[i * c + j];
+  for (int o = 16; o > 0; o >>= 1) s += __shfl_xor_sync(0xffffffff, s, o);
+  if (threadIdx.x % 32 == 0) y[i] = RESULT;
+}
+void launch(const float* x, float* y, int n, int c, int threads) {
+  rows<<<(n * 32 + threads - 1) / threads, threads>>>(x, y, n, c);
+}
+"""
+
+
+def test_warps_are_understood_at_a_block_size_that_the_host_chooses() -> None:
+    form = raised(load(ROWS_OF_WARPS.replace("RESULT", "s"), name="source.cu"))
+    assert "par i in 0..n @ [thread.y 8, block.x]" in print_kernel(form)
+    assert "over j in 0..c @ [thread.x 32, seq]" in print_kernel(form)
+
+
+def test_a_result_that_depends_on_the_block_size_is_not_taken_at_one() -> None:
+    outcome = Raise().apply(load(ROWS_OF_WARPS.replace("RESULT", "s + blockDim.x"), name="source.cu"), {})
+    assert not isinstance(outcome, Result), print_kernel(outcome.kernel)
