@@ -16,9 +16,9 @@ MAX_MACRO_GROWTH = 64
 MAX_RAW_STRINGS = 1000
 """Raw string literals of one source: finding where each ends can take the rest of the text."""
 
-MAX_MACRO_TOKENS = 2_000_000
-"""Tokens that macros inside macros may expand to: about two seconds of work. Switches over data types, one inside the
-other, need a million."""
+MAX_MACRO_TOKENS = 200_000
+"""Tokens that macros inside macros may expand to, beyond one for each character that is read: switches over data types,
+one inside the other, need nearly that."""
 
 MAX_TEMPLATE_NESTING = 10
 """Template arguments inside template arguments."""

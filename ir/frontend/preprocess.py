@@ -102,7 +102,7 @@ class _Pcpp(pcpp.Preprocessor):
         """
         if expanding_from:
             self._nested += len(tokens)
-            if self._nested > MAX_MACRO_TOKENS:
+            if self._nested > MAX_MACRO_TOKENS + self.bytes_read:
                 raise KtcError("E-PP-EXPANSION", "macro expansion grows without limit", Loc(self.source or "", 1))
             return super().expand_macros(tokens, expanding_from)
         out: list[Token] = []
@@ -197,6 +197,7 @@ def preprocess(
     out.sources[file] = text
     roots = tuple(os.path.realpath(d) for d in (here, *include_dirs))
     pp = _Pcpp(roots, out, find)
+    pp.bytes_read = len(text)
     for name, value in {**dialect.macros, **(defines or {})}.items():
         pp.define(f"{name} {value}")
     pp.define("__has_include(x) 0")
@@ -205,7 +206,7 @@ def preprocess(
     pp.rewrite_paths = [(f"^{re.escape(os.path.abspath(file))}$", lambda m: file)]  # report the path as it was given
 
     def limit() -> int:
-        return min(MAX_MACRO_GROWTH * (len(text) + pp.bytes_read) + (1 << 20), MAX_EXPANDED_BYTES)
+        return min(MAX_MACRO_GROWTH * pp.bytes_read + (1 << 20), MAX_EXPANDED_BYTES)
 
     try:
         pp.parse(text, file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,10 @@ from .scan import Found, kernels_in
 from .tree import Tree
 
 Record: TypeAlias = dict[str, Any]
+
+
+MAX_SAME = 9
+"""Guesses at template arguments that may end at the same place: one more, and it is not their fault."""
 
 
 @dataclass
@@ -150,7 +155,10 @@ class UnitSurvey:
                     first = first or e
             if first is not None:
                 raise first
+            stops: Counter[tuple[str, str]] = Counter()
             for bindings in guesses(unit.lowering(), entity, sites) if self.options.assume else ():
+                if max(stops.values(), default=0) > MAX_SAME:
+                    break
                 try:
                     kernel = load_entity(unit, entity, bindings, None, {})
                     record["template"] = _spelled(entity, bindings)
@@ -158,6 +166,7 @@ class UnitSurvey:
                     return kernel
                 except KtcError as e:
                     first = first or e
+                    stops[e.code, str(e.loc)] += 1
             raise first or KtcError("E-TEMPLATE-MISSING", f"nothing instantiates '{entity.name}'", entity_loc(entity))
 
     def _lower(self, kernel: Kernel, record: Record) -> None:

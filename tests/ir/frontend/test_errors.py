@@ -23,7 +23,7 @@ def body(code: str, prelude: str = "", params: str = "float* p, int n") -> str:
         (body("p[0] = n"), "E-PARSE-SYNTAX", ""),
         (body("p[0] = (n;"), "E-PARSE-SYNTAX", ""),
         (body("goto in; { in: ; }"), "E-UNSUPPORTED-GOTO", "loop"),
-        (body('printf("%p", p);'), "E-UNSUPPORTED-PRINTF", "numbers"),
+        (body('float2 v; printf("%f", v);'), "E-UNSUPPORTED-PRINTF", "numbers"),
         (body("p[0] = f(n);", "__device__ int f(int x) { return x ? f(x - 1) : 0; }"), "E-UNSUPPORTED-RECURSION",
         "loop"),
         (body("p[0] = g;", "float g;"), "E-SEMA-CONSTANT", "__device__"),

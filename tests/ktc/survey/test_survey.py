@@ -9,11 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from ktc.ir.diagnostics import KtcError, Loc
 
 from ktc.survey import SurveyOptions, survey
+from ktc.survey.assumptions import Builds
 from ktc.survey.pool import run_files
 from ktc.survey.scan import kernels_in
 from ktc.survey.tree import Tree
+from ktc.survey.unit import UnitSurvey
 
 SCALE = "__global__ void scale(float *x, int n) { int i = blockIdx.x * 256 + threadIdx.x; if (i < n) x[i] *= 2.f; }\n"
 
@@ -194,6 +197,20 @@ def test_build_files_and_tuning_scripts_say_what_macros_are(tmp_path: Path) -> N
     assert found["parsed"] and found["assumed"] == {"LEVELS": "4", "tile": "8", "pi_2": "16"}
     strict = run(tmp_path, assume=False)
     assert strict["totals"]["parsed"] == 0 and strict["refusals"] == {"E-PP-DIRECTIVE": 1}
+
+
+def test_guesses_end_where_they_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+
+    def load(unit: object, entity: object, bindings: object, *rest: object) -> None:
+        tried.append(bindings)
+        raise KtcError("E-SEMA-CALL", f"unknown function of {len(tried)}", Loc("k.cu", 1))
+
+    monkeypatch.setattr("ktc.survey.unit.load_entity", load)
+    path = put(tmp_path, {"k.cu": "template <typename T, int N> __global__ void k(T *p) { p[N] = absent(); }"}) / "k.cu"
+    tree = Tree(str(tmp_path))
+    (record,) = UnitSurvey(str(path), tree, SurveyOptions(str(tmp_path)), Builds(tree)).records(0, lambda k: None)
+    assert record["refusal"]["message"] == "unknown function of 1" and len(tried) == 10
 
 
 def test_names_that_the_text_declares_are_no_macros(tmp_path: Path) -> None:
