@@ -165,7 +165,8 @@ class HipDialect(CxxDialect):
         if t in (F16, BF16):
             self.refuse("ATOMIC", f"no atomic {s.op} on {t.name}", "accumulate in f32")
         if s.scope == "system" and s.op in ("inc", "dec"):
-            self.refuse("ATOMIC", f"no atomic {s.op} at system scope", "use the device's scope")
+            self.need(f"atomic_{s.op}_system")
+            return f"atomic_{s.op}_system(&{place}, {value})"
         return super().atomic(s, place, value, compare, t).replace("_block(", "(", 1)
 
     def signature(self, kernel: Kernel) -> tuple[str, str]:

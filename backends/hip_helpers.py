@@ -112,6 +112,22 @@ COMBINED = {
 }  # fmt: skip
 
 
+LIMITED = {"inc": "old >= limit ? 0 : old + 1", "dec": "old == 0 || old > limit ? limit : old - 1"}
+
+
+def _limited_helper(op: str) -> str:
+    """``atomic_inc_system``: HIP has counters with a limit for one device only."""
+    return f"""\
+__device__ inline unsigned atomic_{op}_system(unsigned* p, unsigned limit) {{
+  unsigned old = *p;
+  for (;;) {{
+    const unsigned seen = atomicCAS_system(p, old, {LIMITED[op]});
+    if (seen == old) return old;
+    old = seen;
+  }}
+}}"""
+
+
 def _surface_helper(shape: str) -> str:
     """``surf2D_value``: a surface read that returns its value."""
     return f"""\
@@ -171,6 +187,7 @@ HELPERS = {
     **{f"reduce_{op}32": _reduce_helper(op) for op in COMBINED},
     "grid_sync": GRID_SYNC,
     "dp4a": DP4A_HELPER,
+    **{f"atomic_{op}_system": _limited_helper(op) for op in LIMITED},
     "global_timer": GLOBAL_TIMER,
     **{f"surf{shape}_value": _surface_helper(shape) for shape in SURFACES},
     "sync_warp": SYNC_WARP_HELPER,
