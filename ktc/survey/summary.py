@@ -64,7 +64,8 @@ class Summary:
 def survey(options: SurveyOptions, jobs: int = 1, done: OnDone = lambda n, total: None) -> Summary:
     """Survey every kernel of the tree ``options.root``.
 
-    Sources are read first; a header with kernels that no source includes is then read by itself.
+    Sources are read first; a header with kernels that no source includes is then read by itself, and where that is
+    not enough as part of a header that includes it.
     """
     tree = Tree(options.root)
     units = [f for f in tree.with_kernels if not is_header(f)]
@@ -74,6 +75,9 @@ def survey(options: SurveyOptions, jobs: int = 1, done: OnDone = lambda n, total
     left = [h for h in headers if not any(k["file"] == h for k in merged)]
     more = run_files(left, options, jobs, lambda n, total: done(len(units) + n, len(units) + total)) if left else []
     results += more
+    refused = {k["file"] for k in _merge(results) if not k["parsed"] and is_header(k["file"])}
+    around, n = tree.around(refused), len(units) + len(left)
+    results += run_files(around, options, jobs, lambda i, total: done(n + i, n + total)) if around else []
     troubles = {_below(tree.root, r.path): r.trouble for r in results if r.trouble is not None}
     kernels = [_relative(tree.root, k) for k in _merge(results)]
     kernels.sort(key=lambda k: (k["file"], k["line"], k["kernel"]))

@@ -49,10 +49,19 @@ class Tree:
         found |= {f for f in self._includers({os.path.basename(f) for f in found}) if not is_header(f)}
         return sorted(found, key=lambda f: (is_header(f), f))
 
+    def around(self, headers: set[str]) -> list[str]:
+        """For each of ``headers`` a header without kernels that includes it, if there is one: what it uses may be
+        declared there."""
+        first: dict[str, str] = {}
+        known = set(self.with_kernels)
+        for f in [f for f in self.files if is_header(f) and f not in known] if headers else ():
+            for name in _included(f):
+                first.setdefault(name, f)
+        return sorted({first[n] for n in map(os.path.basename, headers) if n in first})
+
     def _includers(self, names: set[str]) -> set[str]:
         """Files that include, through others too, a file of one of these names."""
-        includes = {f: {os.path.basename(n) for n in _INCLUDE.findall(read_bytes(f).decode("latin-1"))}
-                    for f in self.files}  # fmt: skip
+        includes = {f: _included(f) for f in self.files}
         found: set[str] = set()
         while more := {f for f, named in includes.items() if f not in found and named & names}:
             found |= more
@@ -107,6 +116,11 @@ def read_bytes(path: str) -> bytes:
             return f.read(MAX_SCAN_BYTES)
     except OSError:
         return b""
+
+
+def _included(path: str) -> set[str]:
+    """The names, without folders, of the project's headers that a file includes."""
+    return {os.path.basename(n) for n in _INCLUDE.findall(read_bytes(path).decode("latin-1"))}
 
 
 def _has_kernel(path: str) -> bool:

@@ -73,6 +73,14 @@ def test_kernels_of_headers_count_once_and_at_their_best(tmp_path: Path) -> None
     assert kernel(result, "scale")["parsed"]
 
 
+def test_a_header_that_needs_its_includer_is_read_with_it(tmp_path: Path) -> None:
+    kernel = "__global__ void k(Args a) { a.p[threadIdx.x] = 1; }\n"
+    put(tmp_path, {"k.cuh": kernel, "all.cuh": 'struct Args { int *p; };\n#include "k.cuh"\n', "other.cuh": SCALE})
+    result = run(tmp_path)
+    k = result["files"][[f["file"] for f in result["files"]].index("k.cuh")]["kernels"][0]
+    assert result["totals"]["kernels"] == 2 and (k["parsed"], k["assumed"], k["unit"]) == (True, {}, "all.cuh")
+
+
 def test_a_kernel_that_one_source_got_all_the_way_is_not_tried_again(tmp_path: Path) -> None:
     header = "template <int N> __global__ void k(int *p) { p[threadIdx.x] = N + WIDTH; }\n" + SCALE
     include = '#include "k.cuh"\n'
