@@ -66,12 +66,13 @@ class Run:
         self.progress({"event": event, "elapsed": time.monotonic() - self.started, **data})
 
     def raise_kernel(self) -> None:
-        """The parallel form, for facts and sites; that there is none is a note, not an error."""
+        """The parallel form, for facts and sites; what it assumes, or that there is none, is a note and no error."""
         built = self.builder.build(Proposal("raise", ""))
         if isinstance(built, Outcome):
             self.notes.append(f"not raised: {built.detail} [{built.code}]")
         else:
             self.raised = built.kernel
+            self.notes += [n for n in built.notes if n.startswith("assumed: ")]
 
     def settle(self, c: Candidate, status: str, why: str = "", at: str = "", **data: object) -> None:
         """Record what became of a candidate on scenario ``at`` ('': on all)."""

@@ -92,7 +92,7 @@ class Raise(Pass):
 
     def _checked(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         from .raising.check import Reference
-        from .raising.report import threads_left, unchecked
+        from .raising.report import assumed_apart, threads_left, unchecked
 
         reference = Reference(kernel)
         why, blocked = "", None
@@ -113,7 +113,8 @@ class Raise(Pass):
                 or reference.differs_afresh(raised, guess.domains)
             )
             if not wrong:
-                return Result(_flagged(raised), _notes(raised, (*guess.regions, *unchecked(reference.never_run))))
+                said = (*guess.regions, *unchecked(reference.never_run), *assumed_apart(raised))
+                return Result(_flagged(raised), _notes(raised, said))
             why = why or wrong
             if reference.late:
                 break

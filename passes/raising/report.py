@@ -6,15 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ktc.ir.diagnostics import Loc
+from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Barrier, Body, Load, Par, Reduce, Return, Stmt, Sym, bodies
 from ktc.ir.storage import is_shared
-from ktc.ir.types import Array
+from ktc.ir.types import Array, Ptr, scalar_of
 from ktc.ir.walk import all_exprs, assigned, used_in, walk
+
+from .shape import loads, stores
 
 
 @dataclass(frozen=True)
 class Region:
-    """One part. ``kind``: loop | reduction | scan | staged | left | unchecked; ``how``: how found, or why left."""
+    """One part. ``kind``: loop | reduction | scan | staged | left | unchecked | assumed; ``how``: how found or why."""
 
     kind: str
     what: str
@@ -44,6 +47,24 @@ def unchecked(never_run: Iterable[Stmt]) -> tuple[Region, ...]:
     """Parts that no launch of the check entered: their values were not compared."""
     what = "no small launch enters this branch: it was not compared"
     return tuple(Region("unchecked", what, loc=s.loc) for s in never_run)
+
+
+def assumed_apart(kernel: Kernel) -> tuple[Region, ...]:
+    """The buffers that the loops of ``kernel`` take not to overlap, though no ``restrict`` promises it.
+
+    Buffers of different element types do not (the language says so), and one that is only read overlaps no harm.
+    """
+    promised = {p.sym for p in kernel.params if p.noalias or (isinstance(p.sym.type, Ptr) and p.sym.type.restrict)}
+    open_ = [p.sym for p in kernel.params if isinstance(p.sym.type, Ptr) and p.sym not in promised]
+    written = frozenset[Sym]().union(*map(stores, kernel.body))
+    touched = written.union(*map(loads, kernel.body))
+    out = []
+    for w in (b for b in open_ if b in written):
+        others = [b for b in open_ if b != w and b in touched and scalar_of(b.type) == scalar_of(w.type)]
+        if others:
+            names = ", ".join(f"'{b.name}'" for b in others)
+            out.append(Region("assumed", f"'{w.name}' does not overlap {names}", "write __restrict__ to promise it"))
+    return tuple(out)
 
 
 def left_as_threads(body: Body) -> tuple[Region, ...]:

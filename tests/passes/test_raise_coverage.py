@@ -154,3 +154,15 @@ def test_warps_are_understood_at_a_block_size_that_the_host_chooses() -> None:
 def test_a_result_that_depends_on_the_block_size_is_not_taken_at_one() -> None:
     outcome = Raise().apply(load(ROWS_OF_WARPS.replace("RESULT", "s + blockDim.x"), name="source.cu"), {})
     assert not isinstance(outcome, Result), print_kernel(outcome.kernel)
+
+
+def test_what_is_taken_not_to_overlap_is_said() -> None:
+    def said(text: str) -> list[str]:
+        outcome = Raise().apply(load(text, name="source.cu"), {})
+        assert isinstance(outcome, Result), outcome
+        return [n for n in outcome.notes if "assumed" in n]
+
+    plain = SCALE.replace("GUARD", "i < n").replace("GRID", "(n + 127) / 128").replace("TYPE", "int")
+    assert said(plain) == ["assumed: 'y' does not overlap 'x' (write __restrict__ to promise it)"]
+    assert said(plain.replace("float* y", "float* __restrict__ y")) == []
+    assert said(plain.replace("const float* x", "const int* x")) == []
