@@ -21,6 +21,7 @@ from ktc.ir.walk import assigned, declared, map_stmt_exprs, stmt_exprs, used, wa
 
 from .base import Arg, Pass, Result, Site
 from .purity import is_movable
+from .spared import spared
 
 MIN_OPERATIONS = 2
 """Expressions of fewer operations are cheaper to recompute than to keep in a register."""
@@ -35,7 +36,7 @@ class Cse(Pass):
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result:
         names: list[str] = []
-        body = _in_body(kernel.body, names)
+        body = spared(kernel.body, lambda b: _in_body(b, names))
         if not names:
             return Result(kernel, ("no expression is computed twice",))
         return Result(kernel.with_(body=body), (f"named {len(names)} expressions",))

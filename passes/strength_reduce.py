@@ -48,6 +48,7 @@ from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, walk, wal
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .purity import is_movable
+from .spared import spared
 
 KINDS = ("all", "division", "induction")
 
@@ -69,9 +70,9 @@ class StrengthReduce(Pass):
         count = {"division": 0, "induction": 0}
         body = kernel.body
         if what != "induction":
-            body = _divisions(kernel, body, count)
+            body = spared(body, lambda b: _divisions(kernel, b, count))
         if what != "division":
-            body = _inductions(body, count)
+            body = spared(body, lambda b: _inductions(b, count))
         if not any(count.values()):
             return Refused("E-STRENGTH-NOTHING", "no division or product here gets cheaper")
         note = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in count.items() if n)

@@ -83,6 +83,17 @@ def test_two_buffers_are_enough() -> None:
     assert differs(k, ((64, 64, 320),)) is None
 
 
+def test_clean_up_leaves_the_copies_as_they_are() -> None:
+    plain = lowered(SCRIPT % (64, 1))
+    k = lowered(f"{SCRIPT % (64, 1)} | cse | strength-reduce")
+
+    def copies(k: Kernel) -> list[str]:
+        return [line for line in print_kernel(k).splitlines() if "produce k_tile" in line or "bulk_copy" in line]
+
+    assert len(copies(k)) == 3 and copies(k) == copies(plain) and print_kernel(k) != print_kernel(plain)
+    assert differs(k, ((64, 64, 128),)) is None
+
+
 # --------------------------------------------------------------------------------------------------------- the code
 
 
