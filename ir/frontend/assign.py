@@ -45,7 +45,7 @@ class Assignments(Lookup):
         place = self.lvalue(node.expr)
         old = self.load(place, node)
         if isinstance(old, RecordVal):
-            found = self.operator_call(op * 2, [old], node)
+            found = self.operator_call(op * 2, [old, RVal(i32(0))] if post else [old], node)
             if found is not None:
                 return found
         if isinstance(old, PtrVal | ChoicePtr):

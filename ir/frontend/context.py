@@ -123,6 +123,7 @@ class Context:
     enumerator: Any
     enumerator_value: Any
     fields_of: Any
+    _enclosing_record: Any
     expand_pack: Any
     global_variable: Any
     keep_before: Any

@@ -192,9 +192,9 @@ class Asm(CxxNode):
 
 
 class Bindings(CxxNode):
-    """``auto [a, b] = init``."""
+    """``auto [a, b] = init``; ``ref``: of ``auto& [a, b]``, whose names mean the members of ``init`` itself."""
 
-    _fields = ("names", "init")
+    _fields = ("names", "init", "ref")
 
 
 class PackExpansion(CxxNode):

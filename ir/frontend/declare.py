@@ -195,7 +195,7 @@ class Declarations(Arrays):
     def _reference(self, node: c_ast.Decl, t: Reference, args: list) -> Value:
         if len(args) != 1:
             self.fail("E-SEMA-INIT", f"the reference '{node.name}' needs one initialiser", node)
-        v = self.eval(args[0])
+        v = self.eval(args[0]) if t.const or t.rvalue else self.lvalue(args[0])
         if isinstance(v, RVal):
             place = self.variable_in_memory(node.name, v.expr.type, v, node)
             if place is not None:
@@ -221,7 +221,7 @@ class Declarations(Arrays):
             if brace and isinstance(node, CtorInit | c_ast.InitList):
                 return self.brace_record(t, [v], node, name)
             return self.construct_record(t, [place], node, name)
-        if len(args) == 1:
+        if len(args) == 1 and not (brace and self.is_aggregate(t)):  # T({ ... }), and braces around a constructor's
             args = args[0].exprs
         if not brace and args:
             return self.construct_record(t, [self.eval(a) for a in args], node, name)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pycparser import c_ast
 
 from .conversions import Conversions, functions_of
-from .cxx_ast import Function, NamedType
+from .cxx_ast import Function, NamedType, QualName, Using
 from .cxx_types import RecordType, Reference
 from .program import Entity
 from .record_types import same_argument
@@ -74,20 +75,36 @@ class Methods(Conversions):
         t = record.type
         assert isinstance(t, RecordType)
         if record.whole is not None and self._is_virtual(t, name):
-            record, t = RecordVal(record.whole, record.fields, record.at), record.whole  # type: ignore[assignment]
+            record, t = replace(record, type=record.whole, whole=None, key=None), record.whole  # type: ignore[assignment]
         for level in self.lineage(t):
             owner, bound = level.decl
-            found = [
-                self.defined(Entity(name, f, (*owner.namespace, level.name), p), owner, bound)
-                for f, p in functions_of(owner.node.items)
-                if f.name == name and f.kind == "function"
-            ]
-            if found:
+            found = self._named(level, name)
+            brought = list(self._brought_in(level, name))
+            if found or brought:
                 part = self.upcast(record, level)
                 with self.record_scope(level, owner, bound, part) as scope:
                     self._bind_owner(found, owner, bound, scope)
+                    for base in brought:
+                        found += self._named(base, name)
+                        scope.names.update({k: v for k, v in base.decl[1].items() if k not in scope.names})
                     return self.call_entities(found, targs, args, node, scope, part)
         return None
+
+    def _named(self, t: RecordType, name: str) -> list[Entity]:
+        """The member functions of that name that the class itself declares."""
+        owner, bound = t.decl
+        return [
+            self.defined(Entity(name, f, (*owner.namespace, t.name), p), owner, bound)
+            for f, p in functions_of(owner.node.items)
+            if f.name == name and f.kind == "function"
+        ]
+
+    def _brought_in(self, t: RecordType, name: str) -> Iterator[RecordType]:
+        """The base classes whose functions of that name ``using Base::name`` puts beside the class's own."""
+        for item in t.decl[0].node.items:
+            if isinstance(item, Using) and isinstance(item.name, QualName) and item.name.parts[-1].name == name:
+                wanted = item.name.parts[-2].name if len(item.name.parts) > 1 else ""
+                yield from (base for base in self.lineage(t) if base != t and base.name == wanted)
 
     def assigns_copies(self, t: RecordType) -> bool:
         """Whether the class itself declares the assignment from another object of it."""
@@ -120,6 +137,10 @@ class Methods(Conversions):
             yield entity, bound, entity.node.items
 
     def static_method(self, t: RecordType, name: str, args: list[Value], node: Any, targs: list | None) -> Value | None:
+        """``T::name(...)``: of the object at hand where ``T`` is its class or a base, whatever others override."""
+        here = self._enclosing_record()
+        if here is not None and (here.type == t or self.derives(here.type, t)):
+            return self.method(replace(self.upcast(here, t), whole=None), name, args, node, targs)
         return self.method(RecordVal(t), name, args, node, targs)
 
     def call_entities(self, found, targs, args, node, scope, record=None) -> Value:

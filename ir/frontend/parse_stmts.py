@@ -98,8 +98,9 @@ class StmtParser(ExprParser):
 
     def _try_bindings(self):
         """``auto [a, b] = init;``."""
-        mark, coord = self._mark(), self._here()
-        while self._peek_type() in ("CONST", "CONSTEXPR", "AUTO", "AND", "LAND"):
+        mark, coord, ref = self._mark(), self._here(), False
+        while (kind := self._peek_type()) in ("CONST", "CONSTEXPR", "AUTO", "AND", "LAND"):
+            ref = ref or kind in ("AND", "LAND")
             self._advance()
         if self._peek_type() != "LBRACKET":
             self._reset(mark)
@@ -115,7 +116,7 @@ class StmtParser(ExprParser):
         self._expect("SEMI")
         for n in names:
             self._add_identifier(n, None)
-        return Bindings(names, init, coord=coord)
+        return Bindings(names, init, ref, coord=coord)
 
     def _parse_statement(self):
         tok = self._peek()

@@ -117,9 +117,13 @@ class Records(Methods):
         self.emit(Decl(sym, init, loc=self.loc))
         return VarPlace(sym)
 
+    def is_aggregate(self, t: RecordType) -> bool:
+        """Whether braces fill the members, as no constructor is declared."""
+        return not any(isinstance(i, Function) and i.kind == "ctor" for i, _, _ in list(self._members(t)))
+
     def brace_record(self, t: RecordType, args: list, node: Any, name: str = "", zero: bool = True) -> Value:
         """Aggregate initialisation, or a constructor when the record has one."""
-        if args and any(isinstance(i, Function) and i.kind == "ctor" for i, _, _ in list(self._members(t))):
+        if args and not self.is_aggregate(t):
             return self.construct_record(t, [self.eval(a) for a in args], node, name)
         if len(args) == 1 and not isinstance(args[0], c_ast.InitList | Value):
             v = self.load(self.eval(args[0]), node)

@@ -9,8 +9,9 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ..nodes import Break, Continue, Eval, If, Load, Stmt
+from ..nodes import Break, Continue, Decl, Eval, If, Load, Stmt, fresh, i32
 from ..nodes import Const as ConstExpr
+from ..types import Vec
 from ..walk import walk_expr
 from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, Record, Using
 from .cxx_types import CArray, show
@@ -20,7 +21,7 @@ from .inline_asm import InlineAssembly
 from .library import in_library
 from .parser import to_loc
 from .returns import items_of
-from .values import RecordVal, RVal, TypeVal, Value, describe
+from .values import LanePlace, RecordVal, RVal, TypeVal, Value, VarPlace, describe
 
 _ENDS = frozenset({c_ast.Return, c_ast.Break, c_ast.Continue})
 """Nothing in a block that follows one of these is reached."""
@@ -164,11 +165,20 @@ class Stmts(InlineAssembly):
         self.scope.names[node.name] = TypeVal(t)
 
     def _bindings(self, node: Bindings, pragma: Any) -> None:
-        v = self.load(self.eval(node.init), node)
-        if not isinstance(v, RecordVal):
+        place = self.eval(node.init)
+        v = self.load(place, node)
+        if isinstance(v, RecordVal):
+            whole = v if node.ref or v.temporary else self.copied(v, "bound", node)
+            fields = list(whole.fields.values())
+        elif isinstance(v, RVal) and isinstance(t := v.type, Vec) and isinstance(t.n, int):
+            if not node.ref or isinstance(place, RVal):
+                place = VarPlace(fresh("bound", t))
+                self.changing.add(place.sym)
+                self.emit(Decl(place.sym, v.expr, loc=self.loc))
+            fields = [LanePlace(place, i32(k), t.elem) for k in range(t.n)]
+        else:
             self.fail("E-UNSUPPORTED-BINDING", f"structured bindings need a struct, not {describe(v)}", node)
-        for name, field in zip(node.names, v.fields.values()):
-            self.scope.names[name] = field
+        self.scope.names.update(zip(node.names, fields))
 
     def _bad(self, node: Bad, pragma: Any) -> None:
         raise node.error

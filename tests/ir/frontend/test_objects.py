@@ -152,6 +152,82 @@ P a; a.v = 0; const P b{1}; y[0] = k(a); y[1] = k(b); y[2] = k(mk()); y[3] = k(P
 """,
         [1, 2, 3, 3, 2, 1, 1, 2, 4, 1],
     ),
+    "braces": (
+        """\
+template <typename T, int N = 3> struct Arr { T d[N]; T sum() const { T s = 0; for (int i = 0; i < N; ++i) s +=
+  d[i]; return s; } };
+struct In { int a, b; }; struct Out { In i; int c; }; struct One { In i; };
+""",
+        """\
+Arr<int> a = {{1, 2, 3}}; y[0] = a.sum(); Arr<float, 2> b = {{1.5f, 2.f}}; f[0] = b.sum(); Out o = {{1, 2}, 3};
+  y[1] = o.i.b * 10 + o.c; One n1 = {{4, 5}}; y[2] = n1.i.a * 10 + n1.i.b; One n2{{6}}; y[3] = n2.i.a * 10 +
+  n2.i.b; Out p{{7}}; y[4] = p.i.a + p.c; Arr<int> e{}; y[5] = e.sum();
+""",
+        [6, 23, 45, 60, 7],
+    ),
+    "ternary ref": (
+        """\
+
+""",
+        """\
+int a = 1, b = 2; int& r = n > 3 ? b : a; r = 100; y[0] = a; y[1] = b; const int& c = n > 30 ? a : b; y[2] = c;
+  int v[3] = {1, 2, 3}; int& s = n == 5 ? v[2] : v[0]; s += 4; y[3] = v[2]; y[4] = s;
+""",
+        [1, 100, 100, 7, 7],
+    ),
+    "opers": (
+        """\
+struct V { float x, y; V operator-() const { return {-x, -y}; } V& operator+=(const V& o) { x += o.x; y += o.y;
+  return *this; } bool operator<(const V& o) const { return x < o.x; } float operator()(int k) const { return k
+  ? y : x; } V& operator++() { ++x; return *this; } V operator++(int) { V t = *this; ++x; return t; } float*
+  operator&() = delete; };
+V operator*(float s, const V& v) { return {s * v.x, s * v.y}; } V operator+(V a, const V& b) { a += b; return
+  a; } bool operator==(const V& a, const V& b) { return a.x == b.x && a.y == b.y; }
+""",
+        """\
+V a{1, 2}, b{3, 4}; V c = a + 2.f * -b; f[0] = c.x; f[1] = c(1); y[0] = a < b; V d = a++; f[2] = d.x; f[3] =
+  a.x; V e = ++a; f[4] = e.x; (a += b) += b; f[5] = a.x; y[1] = d == V{1, 2}; y[2] = !(a == b);
+""",
+        [1, 1, 1],
+    ),
+    "static local": (
+        """\
+int cnt2(int a) { const int t[4] = {1, 2, 4, 8}; static constexpr int u[3] = {5, 6, 7}; return t[a] + u[a % 3];
+  }
+enum class E : unsigned char { A = 3, B, C = 250 }; enum F2 { X = -1, Y, Z = 10 };
+""",
+        """\
+y[0] = cnt2(2); y[1] = (int)E::B; E e = E::C; y[2] = static_cast<unsigned char>(e) + 10; y[3] = e == E::C; F2
+  f2 = Y; y[4] = f2 + Z; switch (e) { case E::A: y[5] = 1; break; case E::C: y[5] = 2; } y[6] = sizeof(E);
+  constexpr auto sq = [](int v) { return v * v; }; int arr[sq(2)] = {1, 2}; y[7] = sizeof(arr) / sizeof(arr[0])
+  + arr[3]; y[9] = X < Y;
+""",
+        [11, 4, 260, 1, 10, 2, 1, 4, 0, 1],
+    ),
+    "inherit2": (
+        """\
+struct A { int v = 1; int f() { return v; } int g(int) { return 5; } }; struct B : A { using A::g; int
+  g(double) { return 6; } int f() { return A::f() + 10; } }; struct C : B { int f() { return B::f() + 100; } };
+template <typename D> struct Crtp { int run() { return static_cast<D*>(this)->impl() * 2; } }; struct Im :
+  Crtp<Im> { int z; int impl() { return z; } };
+""",
+        """\
+C c; c.v = 3; y[0] = c.f(); y[1] = c.g(1); y[2] = c.g(1.0); B& b = c; y[3] = b.f(); A* a = &c; y[4] = a->f();
+  Im i; i.z = 8; y[5] = i.run(); a->v = 9; y[6] = c.v;
+""",
+        [113, 5, 6, 13, 3, 16, 9],
+    ),
+    "bindings": (
+        """\
+struct S { int a, b; }; S mk(int v) { return {v, v + 1}; }
+""",
+        """\
+S s{1, 2}; auto [a, b] = s; a = 7; b++; y[0] = s.a; y[1] = a * 10 + b; auto& [c, d] = s; c = 30; d += 4; y[2] =
+  s.a; y[3] = s.b; auto [e, g] = mk(5); e += g; y[4] = e; const auto& [h, i] = s; y[5] = h + i; s.a = 1; y[6] =
+  h;
+""",
+        [1, 73, 30, 6, 11, 36, 1],
+    ),
 }
 """(declarations, body of a kernel ``k(int* y, float* f, int n)`` that is run with n = 5, the first values of y)."""
 
@@ -175,3 +251,12 @@ GUARD = "struct Guard { int* p; Guard(int* q) : p(q) {} ~Guard() { p[0] = 7; } }
 ])  # fmt: skip
 def test_ends_that_are_not_followed_are_refused(refuses, body: str) -> None:
     refuses(f"{GUARD}__global__ void k(int* y) {{ {body} }}", "E-UNSUPPORTED-DESTRUCTOR")
+
+
+def test_bindings_of_a_vector_are_copies_or_its_elements(execute) -> None:
+    body = (
+        "int2 v = make_int2(8, 9); auto [p, q] = v; p += 1; auto& [r, s] = v; s = p * 10 + q; "
+        "y[0] = v.x; y[1] = v.y; y[2] = p; y[3] = r;"
+    )
+    got = execute(f"__global__ void k(int* y) {{ {body} }}", {"y": np.zeros(4, np.int32)})
+    assert got["y"].tolist() == [8, 99, 9, 8]
