@@ -50,6 +50,7 @@ class Producer:
         lanes = frame.lanes(act)
         lanes = lanes[spread(machine.ev.truth(s.cond, frame, lanes), len(lanes))]
         if len(lanes):
+            machine.state.reached.add(id(self._produce))
             machine.body(self._produce.body, frame, lanes)
             frame.assign(s.var, machine.ev(s.step, frame, lanes), lanes)
         self._next = frame.values[s.var]
