@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..nodes import Binary, Call, Const, Eval, Expr, For, Var, fresh, i32
-from ..types import I64, VOID, Scalar, Type, Vec, scalar_of
+from ..types import I64, U8, VOID, Scalar, Type, Vec, scalar_of
 from .buffers import UNSIGNED
 from .cxx_types import CArray, Pointer, show
 from .lifetimes import Lifetimes
@@ -53,7 +53,14 @@ class BlockCopies(Lifetimes):
     def fill_memory(self, raw: list, node: Any) -> Value:
         """``memset(to, byte, bytes)``."""
         to = self.load(self.eval(raw[0]), raw[0])
-        byte = self.const_int(raw[1], "the value of memset") & 0xFF
+        given = self.rval(raw[1])
+        constant = self.constant(given.expr)
+        known = None if constant is None else int(constant.value)
+        if known is None and isinstance(to, PtrVal):  # byte by byte, whatever the memory is used as
+            byte_ = self.temp(self.convert(given, U8, "c", node).expr, "byte")
+            self._each(raw[2], U8, node, lambda i: self.store(self._at(to, U8, i, node), RVal(byte_), node))
+            return DONE
+        byte = (self.const_int(raw[1], "the value of memset") if known is None else known) & 0xFF
         if isinstance(to, PtrToPlace):
             self._fill_variable(to, byte, raw[2], node)
             return DONE

@@ -221,6 +221,9 @@ class Record(CxxNode):
 
     _fields = ("kind", "name", "bases", "items", "align", "spec_args")
 
+    alone = False
+    """Nothing is declared with it: the members of an unnamed union are then names of the block around it."""
+
 
 class Bad(CxxNode):
     """A declaration or host statement that did not parse; ``error`` says why, ``name`` is the function if known."""

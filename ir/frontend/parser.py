@@ -280,6 +280,9 @@ class CudaParser(FunctionParser):
         """Specifiers, declarators and ``;``, or a function definition."""
         spec, saw_type, coord = self._parse_declaration_specifiers(allow_no_type=True)
         if self._accept("SEMI"):
+            for t in spec["type"]:
+                if isinstance(t, Record):
+                    t.alone = True
             return [t for t in spec["type"] if isinstance(t, Record | c_ast.Enum)]
         types = [t for t in spec["type"] if isinstance(t, Record | c_ast.Enum)]
         if not saw_type:

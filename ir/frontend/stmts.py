@@ -157,7 +157,9 @@ class Stmts(InlineAssembly):
 
     def _record(self, node: Record, pragma: Any) -> None:
         t = self.local_record(node)
-        if not node.name and node.kind == "union":  # its members are variables of the function, in one place
+        if (
+            node.alone and not node.name and node.kind == "union"
+        ):  # its members are variables of the function, in one place
             members = self.brace_record(t, [], None, "members", zero=False)
             assert isinstance(members, RecordVal)
             self.scope.names.update(members.fields)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ktc.ir.frontend import load
+from ktc.ir.nodes import Alloc
 
 REDUCER = """template <typename T, unsigned C, unsigned M, unsigned N> struct R : public R<T, 1, M, N> {
       using Base = R<T, 1, M, N>; using Type = typename Base::Type; static constexpr int kind = 0; };
@@ -74,6 +76,19 @@ def test_members_of_an_unnamed_union_in_a_function_share_their_place(execute):
     void h(int* o, int n) { k<<<1, 1>>>(o, n); }"""
     out = execute(text, {"o": np.zeros(3, np.int32), "n": 0x1234})["o"]
     np.testing.assert_array_equal(out, [0x34, 0x12, 0x234])
+
+
+def test_a_variable_of_an_unnamed_union_is_the_only_one():
+    text = "__global__ void k(int* o) { union { int value; short half[2]; } u; u.value = *o; o[1] = u.half[1]; }"
+    kernel = load(text, name="k.cu")
+    assert len([s for s in kernel.body if isinstance(s, Alloc)]) == 1
+
+
+def test_memory_is_set_to_a_value_that_is_not_constant(execute):
+    text = """__global__ void k(unsigned char* p, int v, int n) { memset(p + 1, v, n); }
+    void h(unsigned char* p, int v, int n) { k<<<1, 1>>>(p, v, n); }"""
+    out = execute(text, {"p": np.zeros(5, np.uint8), "v": 0x107, "n": 3})["p"]
+    np.testing.assert_array_equal(out, [0, 7, 7, 7, 0])
 
 
 def test_members_are_variables_before_they_are_declared(execute):
