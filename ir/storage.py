@@ -19,3 +19,8 @@ def is_local_array(b: Sym) -> bool:
 def is_visible(b: Sym) -> bool:
     """Memory that other threads of the block reach: a pointer's, or shared."""
     return isinstance(b.type, Ptr) or is_shared(b)
+
+
+def is_private(b: Sym) -> bool:
+    """A variable or array of one thread (not shared, not global)."""
+    return not hasattr(b.type, "space") or is_local_array(b)

@@ -21,7 +21,7 @@ from ktc.ir.nodes import (
     While,
     bodies,
 )  # fmt: skip
-from ktc.ir.types import Vec
+from ktc.ir.storage import is_private
 from ktc.ir.walk import stmt_exprs, walk_expr
 
 
@@ -45,7 +45,7 @@ def varying_symbols(body: Body, index: HwIndex) -> frozenset[Sym | HwIndex]:
                     out.add(sym)
                 case Assign(sym=sym, value=value) if divergent or varies(value):
                     out.add(sym)
-                case Store(buffer=b_, index=at, value=value) if _private(b_):
+                case Store(buffer=b_, index=at, value=value) if is_private(b_):
                     if divergent or any(map(varies, (*at, value))):
                         out.add(b_)
                 case Atomic(dst=dst) if dst is not None:
@@ -74,7 +74,3 @@ def depends(e: Expr, varying: Collection[Sym | HwIndex]) -> bool:
         if getattr(x, "buffer", None) in varying and hasattr(x, "buffer"):
             return True
     return False
-
-
-def _private(b: Sym) -> bool:
-    return isinstance(b.type, Vec) or getattr(b.type, "space", "") == "local"

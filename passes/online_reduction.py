@@ -57,7 +57,8 @@ from ktc.ir.uniformity import THREAD_LEVELS
 from ktc.ir.walk import map_body, rename, substitute_expr
 
 from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
-from .distribute import assume, assumptions, check_levels, set_distribution, sized_levels
+from .coverage import assume, assumptions
+from .distribute import check_levels, set_distribution, sized_levels
 from .loops import Loop, find_loops, loops, required
 from .lowering.reduction import identity
 from .online_threads import own_sums

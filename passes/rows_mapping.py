@@ -18,7 +18,8 @@ from ktc.ir.nodes import Binary, Expr, Level, Par, Reduce
 from ktc.ir.walk import walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
-from .distribute import MAX_THREADS, assume, assumptions
+from .coverage import assume, assumptions
+from .distribute import MAX_THREADS
 from .knobs import size_argument
 from .loops import Loop, find_loops, loops, replace_loops, required
 

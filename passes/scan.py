@@ -43,7 +43,8 @@ from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_body, refresh, rename, stmt_exprs, used, used_in, walk, without
 
 from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
-from .distribute import DOMAINS, assume, assumptions, check_levels
+from .coverage import assume, assumptions
+from .distribute import DOMAINS, check_levels
 from .knobs import size_argument
 from .loops import narrowest_element, required
 from .lowering.state import has_effect

@@ -54,7 +54,7 @@ from ktc.ir.types import Array, Ptr, scalar_of
 from ktc.ir.walk import all_exprs, assigned, map_body, stmt_exprs, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
-from .distribute import assume
+from .coverage import assume
 from .knobs import size_argument
 from .loops import required
 from .places import LoopStmt, find_loops, find_places, place_of

@@ -32,7 +32,7 @@ from ktc.ir.types import Array, Ptr, scalar_of
 from ktc.ir.walk import assigned, map_body, stmt_exprs, substitute_expr, used, used_in, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
-from .distribute import assume, divided
+from .coverage import assume, divided
 from .loops import required
 from .shared_arrays import known
 from .tiles import is_blocked, paths

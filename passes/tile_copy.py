@@ -36,7 +36,7 @@ from ktc.ir.types import I32, scalar_of
 from ktc.ir.walk import substitute_expr, walk
 
 from .base import Refused
-from .distribute import divided
+from .coverage import divided
 
 AXIS = {"lane": "x", "warp": "y"}
 

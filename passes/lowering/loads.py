@@ -31,10 +31,9 @@ from ktc.ir.nodes import (
     Var,
     fresh,
 )  # fmt: skip
+from ktc.ir.storage import is_private
 from ktc.ir.types import Array, Ptr, Scalar
 from ktc.ir.walk import assigned, declared, used_in, walk
-
-from .vary import is_private
 
 
 def extract_loads(run: Body) -> Body:

@@ -25,13 +25,13 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
+from ktc.ir.storage import is_private
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_expr, substitute_expr, used
 
 from .scope import Guard, Scope, nest
 from .sides import Side, part, refusal
 from .state import State
-from .vary import is_private
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
+from ktc.ir.storage import is_private
 from ktc.ir.types import I32, U32, Array, Scalar
 from ktc.ir.walk import walk_expr
 
@@ -38,7 +39,6 @@ from .errors import LoweringError
 from .levels import Jam
 from .scope import Guard, Scope, nest
 from .state import State
-from .vary import is_private
 
 WARP = 32
 FULL_MASK = Const(0xFFFFFFFF, U32, "0xffffffffu")

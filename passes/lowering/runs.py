@@ -32,6 +32,7 @@ from ktc.ir.nodes import (
     While,
     fresh,
 )  # fmt: skip
+from ktc.ir.storage import is_private
 from ktc.ir.types import Array, Ptr, Vec, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, substitute_expr, used, used_in, walk, walk_expr
 
@@ -40,7 +41,6 @@ from .levels import Jam
 from .loads import extract_loads, guarded_load, hoist_loads, is_memory_load, may_alias
 from .scope import Guard, Scope, guard_of, nest
 from .state import State
-from .vary import is_private
 
 MAX_HELD = 32
 """Loaded elements a thread holds at once before it uses them; more would push out what it computes with."""

@@ -28,6 +28,7 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
+from ktc.ir.storage import is_private
 from ktc.ir.types import Array, Scalar, scalar_of
 from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, walk, walk_expr
 
@@ -35,7 +36,7 @@ from .decide import Decider, strip
 from .errors import LoweringError
 from .levels import Jam, Lowered
 from .scope import Scope, first_thread
-from .vary import Variation, is_private
+from .vary import Variation
 
 ACCESS_BYTES = 16
 """The widest single access."""

@@ -30,7 +30,7 @@ from ktc.ir.nodes import (
     Var,
     While,
 )  # fmt: skip
-from ktc.ir.types import Array
+from ktc.ir.storage import is_private
 from ktc.ir.walk import all_exprs, assigned, declared, walk, walk_expr
 
 Levels = frozenset[Sym]
@@ -138,9 +138,3 @@ def leaves_early(body: Body) -> bool:
 def _acts(s: Stmt) -> bool:
     """Whether ``s`` does something that is seen outside its iteration."""
     return isinstance(s, Atomic | Eval | RawStmt) or (isinstance(s, Store) and not is_private(s.buffer))
-
-
-def is_private(buffer: Sym) -> bool:
-    """Whether ``buffer`` is a variable or array of one iteration (not shared, not global)."""
-    t = buffer.type
-    return not hasattr(t, "space") or (isinstance(t, Array) and t.space == "local")
