@@ -10,7 +10,7 @@ from pycparser import c_ast
 from ..builtins import ANY_ARGUMENTS, Builtin, lookup
 from ..diagnostics import KtcError
 from ..nodes import Const
-from ..types import I32, Scalar, Type
+from ..types import F32, F64, I32, I64, U32, U64, Scalar, Type
 from .bodies import Bodies
 from .context import Scope
 from .cxx_ast import CONST_METHOD, AutoType, PackExpansion, QualName, TemplateParam
@@ -43,6 +43,9 @@ from .values import (
     Value,
     describe,
 )  # fmt: skip
+
+OVERLOADED = frozenset({I32, U32, I64, U64, F32, F64})
+"""Types for which C's functions have overloads of their own."""
 
 
 def _is_zero(v: Value) -> bool:
@@ -219,7 +222,8 @@ class Calls(Bodies):
         self.scope = saved
         name = found[0].name
         rows = () if targs or any(e.namespace for e in found) else lookup(name)
-        if rows and self._builtin_wins(rows, args, min((r[0] for r in ranked), default=None)):
+        least = min(ranked, key=lambda r: r[:3], default=None)
+        if rows and self._builtin_wins(rows, args, least and least[0], least is not None and least[2]):
             return self.builtin(rows, args, node)
         if not ranked:
             types = ", ".join(show(self.type_of(a)) for a in args)
@@ -230,18 +234,20 @@ class Calls(Bodies):
         entity, bindings = self.body_of(entity, found, bindings, node)
         return self.inline(entity, bindings, args, node, scope, record)
 
-    def _builtin_wins(self, rows: tuple[Builtin, ...], args: list[Value], cost: int | None) -> bool:
+    def _builtin_wins(self, rows: tuple[Builtin, ...], args: list[Value], cost: int | None, template: bool) -> bool:
         """Whether the built-ins of that name, which the file's functions overload, have a better match.
 
         Without a function that accepts the arguments they have; else only by numbers of one type, where a built-in
-        takes them as they are and each function (the best costs ``cost``) would convert.
+        takes them as they are and each function (the best costs ``cost``) would convert, or where it is a ``template``
+        and the built-in is none.
         """
         if any(isinstance(a, ListVal) for a in args):
             return False
         if cost is None:
             return self.best_row(rows, args)[0] is not None
         types = {self.type_of(a) for a in args}
-        exact = len(types) == 1 and isinstance(types.pop(), Scalar) and cost > EXACT
+        t = types.pop() if len(types) == 1 else None
+        exact = isinstance(t, Scalar) and (cost > EXACT or (template and t in OVERLOADED))
         row, least = self.best_row(rows, args) if exact else (None, 0)
         return row is not None and least == EXACT and row.kind not in ANY_ARGUMENTS
 

@@ -107,3 +107,12 @@ def test_a_constructor_keeps_a_pointer_to_a_const_type_of_its_class(execute):
     __global__ void k(int* o, const int* p) { Loader<int> l(p, 3); o[0] = l.at[1] + l.n; }
     void h(int* o, const int* p) { k<<<1, 1>>>(o, p); }"""
     assert execute(text, {"o": np.zeros(1, np.int32), "p": np.int32([1, 20, 300])})["o"][0] == 303
+
+
+def test_a_built_in_function_comes_before_a_template_of_its_name(execute):
+    text = """template <typename U> __device__ U rsqrt(U v) { return v; }
+    template <> __device__ double rsqrt(double v) { return rsqrt(v) + 1; }
+    __global__ void k(double* o, __half* h) { o[0] = rsqrt(o[1]); h[0] = rsqrt(h[1]); }
+    void h(double* o, __half* h) { k<<<1, 1>>>(o, h); }"""
+    out = execute(text, {"o": np.array([0, 0.25]), "h": np.float16([0, 0.25])})
+    assert out["o"][0] == 2 and out["h"][0] == 0.25  # of half numbers there is none
