@@ -111,12 +111,13 @@ class Arrays(PointerVariables):
         dynamic = "extern" in storage
         if dynamic:
             return self._dynamic(node, t, align)
-        if isinstance(t, Scalar | Vec):
+        key = ("shared", node.name, str(self.place(node)))
+        if isinstance(t, Scalar | Vec) and key not in self.hints:
             sym = fresh(node.name, Array(t, (i32(1),), "shared"))
+            self.origin[sym] = key
             self.emit_alloc(Alloc(sym, align=align, loc=self.loc))
             return ElemPlace(sym, (i32(0),), t)
         dims, elem = self._shape(t, node) if isinstance(t, CArray) else ((), t)
-        key = ("shared", node.name, str(self.place(node)))
         if isinstance(elem, RecordType | Pointer) or key in self.hints:
             return self.in_array(node.name, t, "shared", node, align, key)
         if not isinstance(elem, Scalar | Vec):

@@ -223,7 +223,8 @@ class Calls(Bodies):
         name = found[0].name
         rows = () if targs or any(e.namespace for e in found) else lookup(name)
         least = min(ranked, key=lambda r: r[:3], default=None)
-        if rows and self._builtin_wins(rows, args, least and least[0], least is not None and least[2]):
+        cost, template = (None, False) if least is None else (least[0], least[2])
+        if rows and self._builtin_wins(rows, args, cost, template):
             return self.builtin(rows, args, node)
         if not ranked:
             types = ", ".join(show(self.type_of(a)) for a in args)

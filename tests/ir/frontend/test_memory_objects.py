@@ -146,3 +146,11 @@ def test_cache_hints(cu):
     assert {e.cache for e in all_exprs(k.body) if isinstance(e, Load)} == {"ldg", "cs"}
     (store,) = [s for s in k.body if isinstance(s, Store)]
     assert store.cache == "cs" and k.param("o").sym.type.elem == F32 != F16
+
+
+def test_atomics_on_the_members_of_one_shared_vector(execute):
+    text = """__global__ void k(double* o) {
+      __shared__ double4 sum; if (threadIdx.x == 0) sum = make_double4(0, 1, 2, 3); __syncthreads();
+      atomicAdd(&sum.y, o[threadIdx.x]); __syncthreads(); o[threadIdx.x] = sum.x + sum.y + sum.w; }
+    void h(double* o) { k<<<1, 4>>>(o); }"""
+    np.testing.assert_array_equal(execute(text, {"o": np.array([1.0, 2, 3, 4])})["o"], [14.0] * 4)
