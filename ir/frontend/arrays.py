@@ -45,7 +45,7 @@ class Arrays(PointerVariables):
                 t = CArray(t.elem, len(values))
         v = self.declare_array(node.name, t, node, self._alignment(node))
         elem = self._shape(t, node)[1]
-        if values is None and isinstance(elem, RecordType) and self.default_constructed(elem):
+        if values is None and isinstance(elem, RecordType) and self.has_start(elem):
             values = []
         if values is not None:
             self.fill_array(v, t, values, node)

@@ -7,14 +7,17 @@ from typing import Any
 from pycparser import c_ast
 
 from ..nodes import Const, Decl, fresh
+from ..types import Array
 from .assign import Assignments
 from .cxx_ast import Lambda
 from .syntax_walk import children
 from .values import (
+    ArrayVal,
     BitPlace,
     ChoicePlace,
     ChoicePtr,
     ElemPlace,
+    FlatArray,
     LanePlace,
     PtrToPlace,
     PtrVar,
@@ -54,7 +57,14 @@ class Captures(Assignments):
         return out
 
     def _capture(self, out: dict[str, Value], name: str, node: Any) -> None:
-        v = self.scope.find(name) if name in self.frame.facts.mutated else None
+        v = self.scope.find(name)
+        if isinstance(v, ArrayVal | FlatArray):  # elements change, whatever the name does
+            buffer = v.buffer if isinstance(v, ArrayVal) else v.start.buffer
+            if isinstance(buffer.type, Array) and buffer.type.space == "local":
+                out[name] = self._copy(name, v, node)
+            return
+        if name not in self.frame.facts.mutated:
+            return
         if v is not None and not (isinstance(v, VarPlace) and v.const):
             out[name] = self._copy(name, v, node)
 
@@ -62,6 +72,8 @@ class Captures(Assignments):
         """A new variable with the value of ``v`` now; what cannot change is kept."""
         if isinstance(v, RecordVal):
             return self.copied(v, name, node)
+        if isinstance(v, ArrayVal | FlatArray):
+            return self.new_field(name, self.type_of(v), v, node)
         if isinstance(v, PtrVar):
             at = self.load(v, node)
             which = self.temp(at.which, name) if isinstance(at, ChoicePtr) else None  # type: ignore[attr-defined]
@@ -75,6 +87,7 @@ class Captures(Assignments):
         return VarPlace(sym)
 
     copied: Any
+    new_field: Any
     pinned_choice: Any
     pinned_offset: Any
 

@@ -78,6 +78,11 @@ class Records(Methods):
             self.copy_array(place, v, node)
         elif isinstance(place, RecordVal) and v is None and default and self.default_constructed(place.type):  # type: ignore[arg-type]
             self.run_constructor(place.type, place, [], node)  # type: ignore[arg-type]
+        elif v is None and default and self.has_start(ft):
+            if isinstance(ft, CArray):
+                self.fill_array(place, ft, [], node)
+            else:
+                self.store(place, self.new_record(ft, "member", node), node)  # type: ignore[arg-type]
         elif v is not None:
             self.store(place, self.load(v, node), node)
 
@@ -103,7 +108,9 @@ class Records(Methods):
             return self.load(v, node) if v is not None else NullVal()
         if isinstance(ft, CArray):
             array = self.declare_array(name, ft, node)
-            if isinstance(v, ListVal):
+            if v is None and self.has_start(ft):
+                self.fill_array(array, ft, [], node)
+            elif isinstance(v, ListVal):
                 self.fill_array(array, ft, list(v.items), node)
             elif isinstance(v, ArrayVal | FlatArray | PtrVal):
                 self.copy_array(array, v, node)
@@ -214,6 +221,15 @@ class Records(Methods):
         if ctors:
             return any(all(getattr(p, "init", None) is not None for p in params_of(f)) for f in ctors)
         return any(self.default_constructed(b) for b in self.bases_of(t))
+
+    def has_start(self, t: Type) -> bool:
+        """Whether objects of ``t`` without an initialiser have values: of a constructor or of their members' own."""
+        while isinstance(t, CArray):
+            t = t.elem
+        if not isinstance(t, RecordType):
+            return False
+        fields = self.fields_of(t, None)
+        return self.default_constructed(t) or any(init is not None or self.has_start(ft) for _, ft, init, _ in fields)
 
     def copied(self, v: RecordVal, name: str, node: Any) -> RecordVal:
         """A new object with the value of ``v``."""

@@ -228,6 +228,83 @@ S s{1, 2}; auto [a, b] = s; a = 7; b++; y[0] = s.a; y[1] = a * 10 + b; auto& [c,
 """,
         [1, 73, 30, 6, 11, 36, 1],
     ),
+    "eval order": (
+        """\
+int f1(int* c, int v) { *c = *c * 10 + v; return v; }
+""",
+        """\
+int c = 0; int r = f1(&c, 1) + f1(&c, 2) * f1(&c, 3); y[0] = r; int i = 2; int a[5] = {0}; a[i] = ++i; i = 1; i
+  += i++ + 1; y[2] = i; int x = 5; x = x-- - --x; c = 0; bool b = (f1(&c, 0) || f1(&c, 1)) && f1(&c, 2); y[4] =
+  c; y[5] = b;
+""",
+        [7, 0, 4, 0, 12, 1],
+    ),
+    "loop control": (
+        """\
+
+""",
+        """\
+int s = 0; for (int i = 0; i < 6; ++i) { switch (i) { case 1: continue; case 3: s += 100; break; case 4: { if
+  (s > 50) break; s += 7; } default: s += i; } s += 1000; } y[0] = s; int k = 0; do { ++k; if (k == 2)
+  continue; if (k == 5) break; y[1] += k; } while (k < 10); y[2] = k; for (unsigned u = 3; u-- > 0;) y[3] =
+  y[3] * 10 + u; for (int i = 0, j = 5; i != j; i++, j--) { if (i > 10) break; y[4]++; if (j == 4) { j--; } }
+  int w = 0; while (true) { if (++w > 3) { if (w == 5) break; else continue; } y[5] += w; }
+""",
+        [5107, 8, 5, 210, 2, 6],
+    ),
+    "capture loop": (
+        """\
+
+""",
+        """\
+int s = 0; for (int i = 0; i < 3; ++i) { auto g = [i, s](int k) { return i * 100 + s * 10 + k; }; s += 1; y[i]
+  = g(s); auto h = [&, i](int k) { s += i; return k; }; h(1); } y[3] = s; int v[3] = {1, 2, 3}; auto byv =
+  [v](int i) { return v[i]; }; v[1] = 50; y[4] = byv(1); auto byr = [&v](int i) { v[i]++; return v[i]; }; y[5]
+  = byr(1); y[6] = v[1]; struct Q { int a; int m() { auto l = [this] { a++; return a; }; l(); return l(); } int
+  c() { auto l = [*this]() mutable { a += 10; return a; }; return l() + a; } }; Q q{5}; y[7] = q.m(); y[8] =
+  q.c();
+""",
+        [1, 112, 234, 6, 2, 51, 51, 7, 24],
+    ),
+    "nested struct": (
+        """\
+struct O { struct I { int v; I(int x = 4) : v(x) {} int dbl() const { return v * 2; } }; I a; I b[2]; enum K {
+  Z = 3 }; typedef int T; static T mk(K k) { return k + 1; } O() : a(7) { b[1].v = 9; } int all() { return
+  a.dbl() + b[0].v + b[1].v; } O& set(int v) { a.v = v; return *this; } };
+namespace A { int g = 5; namespace B { int h(int x) { return x + 1; } struct S { int q; }; int val(S s) {
+  return s.q; } } inline int k2(B::S s) { return val(s) * 3; } } namespace AB = A::B; using A::B::h;
+""",
+        """\
+O o; y[0] = o.all(); y[1] = O::mk(O::Z); O::I i; y[2] = i.v + O::I(2).dbl(); o.set(1).set(2).a.v += 10; y[3] =
+  o.a.v; O p = o; p.b[0] = O::I(33); y[4] = o.b[0].v; y[5] = p.all(); AB::S s{6}; y[6] = A::k2(s); y[7] = h(3)
+  + AB::h(1); y[8] = val(s); const O& c = o; y[9] = c.a.dbl();
+""",
+        [27, 4, 8, 12, 4, 66, 18, 6, 6, 24],
+    ),
+    "starts": (
+        """\
+struct A { int v = 3; int w; }; struct I { int v; I(int x = 4) : v(x) {} }; struct Q { I m[2]; A a; }; struct R
+  { Q q; int z = 9; };
+""",
+        """\
+A a[2]; y[0] = a[1].v; I i[2]; y[1] = i[0].v; Q q; y[2] = q.m[1].v + q.a.v; Q z[2]; y[3] = z[1].m[0].v +
+  z[0].a.v; R r; y[4] = r.q.m[1].v + r.z; R rr[2]; y[5] = rr[1].q.a.v + rr[0].z; I k[3] = {I(1), 2}; y[6] =
+  k[0].v * 100 + k[1].v * 10 + k[2].v; A e{}; y[7] = e.v + e.w; A g{7}; y[8] = g.v + g.w; int* p =
+  &z[0].m[1].v; *p = 50; y[9] = z[0].m[1].v;
+""",
+        [3, 4, 7, 7, 13, 12, 124, 3, 7, 50],
+    ),
+    "lambda arrays": (
+        """\
+
+""",
+        """\
+int t[3] = {1, 2, 3}; auto g = [=](int i) { return t[i]; }; t[0] = 9; y[0] = g(0); auto h = [&](int i) { t[i]
+  += 1; }; h(1); y[1] = t[1]; y[2] = g(1); const int c[2] = {7, 8}; auto m = [c](int i) { return c[i]; }; y[3]
+  = m(1);
+""",
+        [1, 3, 2, 8],
+    ),
 }
 """(declarations, body of a kernel ``k(int* y, float* f, int n)`` that is run with n = 5, the first values of y)."""
 
