@@ -126,7 +126,11 @@ class Context:
         if isinstance(s, If) and self.lasting(s.cond):
             self.facts.append(self.truth(s.cond) if branch == "then" else z3.Not(self.truth(s.cond)))
         if isinstance(s, For) and branch == "body":
+            steady = all(self.lasting(substitute_expr(e, {s.var: s.init})) for e in (s.init, s.cond, s.step))
+            once = steady and not isinstance(increment(s), Const) and self.at_most_once(s)
             self.count(s)
+            if once:  # of unknown strides no solver would find that
+                self.facts.append(self.of(Var(s.var)) == self.of(s.init))
             if self.lasting(s.cond):
                 self.facts.append(self.truth(s.cond))
 

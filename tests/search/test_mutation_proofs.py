@@ -184,3 +184,22 @@ def test_nothing_runs_before_the_start_of_a_kernel_nor_after_its_end() -> None:
     assert not proof(first, first.replace("  barrier\n", ""), ENDS)
     written = ENDS.replace("    y[0] = v + t[1]", "    t[1] = v")
     assert not proof(last, last.replace("  barrier\n", ""), written)
+
+
+ONCE = """
+kernel k(y: f32*, d: i32 divisible_by 2 range 2..1024)
+  launch grid(8) block(d / 2)
+  let half: i32 = d / 2
+  for i_0 = 0; i_0 < half; i_0 + i32(blockDim.x)
+    let i: i32 = i_0 + i32(threadIdx.x)
+    if i < half
+      y[i32(blockIdx.x) * half + i] = 1.0
+"""
+
+
+def test_a_block_as_wide_as_its_loop_goes_round_once() -> None:
+    assert "z3" in proof("i < half\n      y", "i <= half\n      y", ONCE)
+    assert "z3" in proof("= i_0 + i32(threadIdx.x)", "= i32(threadIdx.x)", ONCE)
+    narrow = ONCE.replace("block(d / 2)", "block(d / 4)")
+    assert not proof("i < half\n      y", "i <= half\n      y", narrow)
+    assert not proof("= i_0 + i32(threadIdx.x)", "= i32(threadIdx.x)", narrow)
