@@ -26,6 +26,7 @@ from .templates import (
     BINDING,
     CONVERSION,
     EXACT,
+    FORBIDDEN,
     deduce,
     pointee_name,
     reference_kind,
@@ -201,25 +202,23 @@ class Calls(Bodies):
         """Choose among overloads and inline the winner."""
         explicit = self.template_args(targs, node) if targs else []
         saved, self.scope = self.scope, self.scope
-        ranked: list[tuple[Any, ...]] = []
-        for e in found:
-            if e.spec_args is not None or (explicit and e.params is None):
-                continue
-            viable = self._viable(e, explicit, args, node, scope)
-            if viable is not None:
-                ranked.append(
-                    (
-                        viable[0],
-                        self._binding_cost(e, viable[2], args, node, record),
-                        e.params is not None,
-                        (unconstrained(params_of(e.node), e.params or ()), len(e.params or ())),
-                        e.node.body is None,
-                        len(ranked),
-                        e,
-                        viable[1],
-                    )
-                )
+        candidates = [e for e in found if e.spec_args is None and not (explicit and e.params is None)]
+        viable = [(e, v) for e in candidates if (v := self._viable(e, explicit, args, node, scope)) is not None]
         self.scope = saved
+        referenced = [all(isinstance(t, Reference) for _, t in at) for at in zip(*(v[2] for _, v in viable))]
+        ranked: list[tuple[Any, ...]] = [
+            (
+                cost,
+                self._binding_cost(e, types, referenced, args, node, record),
+                e.params is not None,
+                (unconstrained(params_of(e.node), e.params or ()), len(e.params or ())),
+                e.node.body is None,
+                i,
+                e,
+                bindings,
+            )
+            for i, (e, (cost, bindings, types)) in enumerate(viable)
+        ]
         name = found[0].name
         rows = () if targs or any(e.namespace for e in found) else lookup(name)
         least = min(ranked, key=lambda r: r[:3], default=None)
@@ -308,16 +307,26 @@ class Calls(Bodies):
         return name is not None and (name in free or isinstance(self.scope.find(name), TypeVal))
 
     def _binding_cost(
-        self, e: Entity, types: list[tuple[Value, Type]], args: list[Value], node: Any, record: RecordVal | None
+        self,
+        e: Entity,
+        types: list[tuple[Value, Type]],
+        referenced: list[bool],
+        args: list[Value],
+        node: Any,
+        record: RecordVal | None,
     ) -> int:
-        """How well references bind, between overloads whose conversions cost the same: the object's own among them."""
+        """How well references bind, between overloads whose conversions cost the same: the object's own among them.
+
+        An argument decides only where it is ``referenced`` by all overloads: none is better than by value.
+        """
         raw = getattr(getattr(node, "args", None), "exprs", None) or []
         syntax = {id(a): n for a, n in zip(args, raw)} if len(raw) == len(args) else {}
-        cost = sum(
-            BINDING[value_category(a, syntax.get(id(a)))][reference_kind(t)]
-            for a, t in types
+        costs = [
+            (BINDING[value_category(a, syntax.get(id(a)))][reference_kind(t)], everywhere)
+            for (a, t), everywhere in zip(types, [*referenced, *[False] * len(types)])
             if isinstance(t, Reference) and not (e.params is not None and t.rvalue)
-        )
+        ]
+        cost = sum(c for c, everywhere in costs if everywhere or c == FORBIDDEN)
         if record is not None and e.node.kind == "function" and "static" not in e.node.specs:
             cost += BINDING["const" if record.const else "lvalue"][
                 "const" if CONST_METHOD in e.node.specs else "lvalue"

@@ -55,12 +55,15 @@ def rank(arg: Type, param: Type) -> int | None:
     return None
 
 
+FORBIDDEN = 3
+"""Cost of a binding that the language does not allow."""
+
 BINDING: dict[str, dict[str, int]] = {
-    "lvalue": {"lvalue": 0, "const": 1, "rvalue": 3},
-    "const": {"lvalue": 3, "const": 0, "rvalue": 3},
-    "rvalue": {"lvalue": 3, "const": 1, "rvalue": 0},
+    "lvalue": {"lvalue": 0, "const": 1, "rvalue": FORBIDDEN},
+    "const": {"lvalue": FORBIDDEN, "const": 0, "rvalue": FORBIDDEN},
+    "rvalue": {"lvalue": FORBIDDEN, "const": 1, "rvalue": 0},
 }
-"""Cost of binding what is named, constant or temporary to each kind of reference; 3 is what the language forbids."""
+"""Cost of binding what is named, constant or temporary to each kind of reference."""
 
 
 def reference_kind(t: Reference) -> str:
