@@ -146,9 +146,13 @@ class Program:
     def bind(self, **values: int) -> Program:
         """Knobs bound to values, the rest to their defaults or to what the constraints leave near them."""
         from .ir.kernel import bind
-        from .search.space import completed
 
-        return dataclasses.replace(self, kernel=bind(self.ok.kernel, completed(self.ok.kernel, values)))
+        kernel = self.ok.kernel
+        if kernel.constraints:
+            from .search.space import completed  # with numpy, which a kernel without open knobs does not need
+
+            values = completed(kernel, values)
+        return dataclasses.replace(self, kernel=bind(kernel, values))
 
     def lower(self, target: str = "cuda", mode: str = "source", /, **knobs: int) -> Emitted:
         """Code for ``target``: cuda | hip | opencl | numba, or a profile such as ``opencl-nvidia``.
