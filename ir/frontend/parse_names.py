@@ -71,6 +71,9 @@ class NameParser(TokenParser):
     def _parse_qual_name(self) -> QualName:
         """``::``? part (``::`` part)*, each part with template arguments when its name is a template's."""
         start = self._peek()
+        if start is not None and start.type in ("ID", "TYPEID") and self._peek_type(2) not in ("LT", "COLONCOLON"):
+            self._advance()
+            return QualName([NamePart(start.value, None, coord=start)], False, coord=start)
         absolute = self._accept("COLONCOLON") is not None
         parts = [self._parse_name_part(qualified=absolute)]
         if parts[0].name in self._namespace_aliases and self._peek_type() == "COLONCOLON":
