@@ -109,7 +109,7 @@ def gone(pid: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds child processes through /proc")
 def test_a_killed_run_continues(kernel: Callable[..., str], ktc_run: Run, tmp_path: Path) -> None:
-    args = ["optimize", kernel(GOOD), "--device", "numba", "--budget", "8", "--no-memory", "--planner", "rules"]
+    args = ["optimize", kernel(GOOD), "--device", "numba", "--budget", "6", "--no-memory", "--planner", "rules"]
     ledger = tmp_path / "ktc-out/k/ledger.sqlite"
     process = subprocess.Popen(
         [sys.executable, "-m", "ktc", *args], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -138,7 +138,7 @@ def test_a_killed_run_continues(kernel: Callable[..., str], ktc_run: Run, tmp_pa
     after = rows(ledger)
     assert after[: len(before)] == before, "something measured was lost, or measured again"
     assert len({(study, config) for study, config, _ in after}) == len(after), "a configuration was measured twice"
-    assert len(after) == 8 + 1, "the budget counts what the killed run had measured; and the original"
+    assert len(after) == 6 + 1, "the budget counts what the killed run had measured; and the original"
     assert report["recalled"] == len(before) and report["measured"] == len(after) - len(before)
 
     again = json.loads(ktc_run(*args, "--json").stdout)
