@@ -65,6 +65,25 @@ def ktc_run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 @pytest.fixture
+def linear() -> Callable[..., None]:
+    """``linear(seconds, 500, 2_000, 6.5)``: ``seconds(2_000)`` stays below 6.5 times ``seconds(500)``.
+
+    The least of a few measurements counts: what else the machine does can only add to them.
+    """
+
+    def check(seconds: Callable[[int], float], short: int, long: int, most: float, more: float = 0.0) -> None:
+        shorts, longs = list[float](), list[float]()
+        for _ in range(4):
+            shorts.append(seconds(short))
+            longs.append(seconds(long))
+            if min(longs) < most * min(shorts) + more:
+                return
+        pytest.fail(f"{long} take {min(longs):.2f} s, {short} take {min(shorts):.2f} s")
+
+    return check
+
+
+@pytest.fixture
 def needs() -> Callable[[str], str]:
     """``needs("nvcc")`` is the tool's path; the test is skipped, with the reason, where it is not installed."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,8 +20,8 @@ STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 PROBED = {"index": 6, "offsets": 64}
 """The size of what an integer buffer is supposed to hold, to see whether it does."""
 
-MOST_TIES, TIES_SECONDS = 4, 12.0
-"""How many integers are tied to others, and how long that is looked for."""
+MOST_TIES, TIES_WORK = 4, 120_000
+"""How many integers are tied to others, and what may be spent on it (``RunResult.work``; 10,000 are about a second)."""
 
 LEAST = (1, 2, 3, 4, 5, 8, 16, 32)
 """What the least value of a size is looked for among: a border of the grid needs some width."""
@@ -54,6 +53,7 @@ class Draft:
     steps: dict[str, int] = field(default_factory=dict)
     least: dict[str, int] = field(default_factory=dict)
     scenarios: list[tuple[str, dict[str, int], str]] = field(default_factory=list)  # name, sizes, more
+    work: float = 0.0  # of all probes of its shapes
     doubts: list[str] = field(default_factory=list)
 
     @property
@@ -140,12 +140,12 @@ def _tied(d: Draft) -> Found:
     A row's stride is its length, a grid of rows the number of rows, a label less than the number of classes:
     independent numbers for those fit no shape.
     """
-    end = time.monotonic() + TIES_SECONDS
     best = _fitted(d, {})
+    end = d.work + TIES_WORK
     for _ in range(MOST_TIES):
         before = best
         for ties in _ties(d, before[0]):
-            if not _misfits(best[1]) or not best[2] or time.monotonic() > end:
+            if not _misfits(best[1]) or not best[2] or d.work > end:
                 return best
             found = _fitted(d, ties)
             if found[2] and _misfits(found[1]) < _misfits(best[1]):
@@ -185,6 +185,7 @@ def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
                 fills[c.buffer] = c.fill(probe.value(c.name, sizes), found.extent(c.buffer))
                 found = probe.look(sizes, fills) or found
         seen += [found] if found is not None else []
+    d.work += probe.work
     shapes = {p.sym.name: _shape(p, seen, names) for p in buffers_of(d.kernel)}
     return dict(ties), shapes, seen
 

@@ -61,6 +61,7 @@ class Prober:
 
     def __init__(self, kernel: Kernel, roles: Roles, ties: Mapping[str, str | int] | None = None) -> None:
         self.kernel, self.roles = kernel, roles
+        self.work = 0.0  # what its probes have cost
         self.ties = dict(ties or {})
         """Integers that are no sizes of their own: another size's name, or a number."""
 
@@ -113,6 +114,7 @@ class Prober:
             result = run(self.kernel, args, sanitize=False, fuel=FUEL, measure=True)
         except (KtcError, MemoryError):
             return None
+        self.work += result.work
         if any(f.kind == "fuel" for f in result.findings):
             return None
         return Seen(dict(sizes), result.reach, result.accesses, result)
