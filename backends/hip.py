@@ -7,6 +7,7 @@ the lane belongs to.
 from __future__ import annotations
 
 import dataclasses
+import re
 from importlib.resources import files
 from typing import ClassVar
 
@@ -24,6 +25,8 @@ from .hip_helpers import HELPERS
 from .opencl_images import LEVELS
 from .spellings import nearest, spelling
 from .system_calls import texture_object
+
+COORDINATE = re.compile(r"(threadIdx|blockIdx|blockDim|gridDim)\.[xyz]")
 
 
 class HipDialect(CxxDialect):
@@ -138,6 +141,8 @@ class HipDialect(CxxDialect):
             name = f"{fn}_{ty}"
             self.need(name)
             return Piece(f"{name}({', '.join(a.text for a in args)})", POSTFIX, ty)
+        if fn in ("min", "max"):  # coordinates are classes there, which convert to several types
+            args = [Piece(f"(unsigned){a.text}", UNARY, U32) if COORDINATE.fullmatch(a.text) else a for a in args]
         if texture_object(fn) and args[0].ctype == I8:  # a value to write
             args = [Piece(f"(char){args[0].at(UNARY)}", UNARY, I8), *args[1:]]
         return super().call(fn, args, ty)

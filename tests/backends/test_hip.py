@@ -163,6 +163,11 @@ def test_counters_with_a_limit_that_all_devices_see():
     assert "  atomic_inc_system(&p[0], 7u);" in emitted.text and "atomicCAS_system(p, old, old >= limit" in emitted.text
 
 
+def test_the_least_of_a_number_and_a_coordinate():
+    text = "__global__ void k(unsigned* o, unsigned n) { o[0] = min(n, blockDim.x); }"
+    assert "min(n, (unsigned)blockDim.x)" in emit(load(text, name="k.cu"), "hip").text
+
+
 TEXELS = """__global__ void k(cudaTextureObject_t t, cudaSurfaceObject_t s, float* o) {
   signed char c = surf2Dread<signed char>(s, (int)threadIdx.x, 0);
   c = ~c;
