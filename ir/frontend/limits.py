@@ -18,7 +18,7 @@ MAX_RAW_STRINGS = 1000
 
 MAX_MACRO_TOKENS = 200_000
 """Tokens that macros inside macros may expand to, beyond one for each character that is read: switches over data types,
-one inside the other, need nearly that."""
+one inside the other, need nearly that. An expansion counts a sixteenth of its depth too: its time grows with that."""
 
 MAX_TEMPLATE_NESTING = 10
 """Template arguments inside template arguments."""

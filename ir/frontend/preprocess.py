@@ -101,7 +101,7 @@ class _Pcpp(pcpp.Preprocessor):
         What macros inside macros expand to has a budget.
         """
         if expanding_from:
-            self._nested += len(tokens)
+            self._nested += len(tokens) + len(expanding_from) // 16  # pcpp compares and copies the names around each
             if self._nested > MAX_MACRO_TOKENS + self.bytes_read:
                 raise KtcError("E-PP-EXPANSION", "macro expansion grows without limit", Loc(self.source or "", 1))
             return super().expand_macros(tokens, expanding_from)

@@ -1,6 +1,6 @@
 """Front-end speed: source lines a second of CPU time, by stage, over files and over an unrolled kernel of N lines.
 
-    python tests/bench/frontend_speed.py [--lines 20000] [--memory] [FILE ...]
+    python tests/bench/frontend_speed.py [--lines 20000] [--repeat 3] [FILE ...]
 
 Lines are those after preprocessing. ``parse`` is lexing, parsing and indexing; ``lower`` types, names and IR of every
 kernel that is no template. Files are read once; kernels that are refused count with the time they took.

@@ -143,3 +143,12 @@ def test_time_is_linear_in_the_length_of_a_text(unit: str) -> None:
 
     seconds(100)
     assert seconds(16_000) < 16 * seconds(4_000) + 0.2
+
+
+def test_deep_macros_that_double_stop_early() -> None:
+    text = "".join(f"#define M{i} M{i + 1} M{i + 1}\n" for i in range(3000)) + "#define M3000 1\n"
+    start = time.process_time()
+    with pytest.raises(KtcError) as e:
+        preprocess(text + "__global__ void k(int *p) { p[0] = M0; }\n", "k.cu")
+    assert e.value.code == "E-PP-EXPANSION"
+    assert time.process_time() - start < 3
