@@ -42,11 +42,12 @@ class Methods(Conversions):
         ]  # fmt: skip
         special = [d for d in found if _of_one_class(d)]
         found = [d for d in found if d not in special]
+        mine = self._arguments_of(owner, bound) if special else []
         for d in special:
             with self.scoped(namespace=d.namespace, root=self.global_scope()):
                 given = self.template_args(d.node.owner_args or [], d.node)
-                if all(same_argument(v, bound.get(p.name)) for p, v in zip(owner.params or (), given)):
-                    return Entity(e.name, d.node, e.namespace, d.params)
+            if len(given) == len(mine) and all(map(same_argument, given, mine)):
+                return Entity(e.name, d.node, e.namespace, d.params)
         if len(found) > 1:
             ours = [p.name for p in owner.params or ()]
             found = [d for d in found if signature(d.node, dict(zip((p.name for p in d.params or ()), ours)))
@@ -58,6 +59,14 @@ class Methods(Conversions):
             return e
         own = len(owner.params or ())
         return Entity(e.name, found[0].node, e.namespace, (found[0].params or ())[own:] or None)
+
+    def _arguments_of(self, owner: Entity, bound: dict[str, Value]) -> list[Value]:
+        """The template arguments of the instance of a class, or of its specialisation, that ``bound`` makes."""
+        if owner.spec_args is None:
+            return [bound[p.name] for p in owner.params or ()]
+        with self.scoped(namespace=owner.namespace, root=self.global_scope()) as scope:
+            scope.names.update(bound)
+            return self.template_args(owner.spec_args, owner.node)
 
     def _bind_owner(self, found: list[Entity], owner: Entity, bound: dict[str, Value], scope: Any) -> None:
         """A definition outside the class has names of its own for the class's template parameters."""

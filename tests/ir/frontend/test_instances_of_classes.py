@@ -38,6 +38,22 @@ def test_members_defined_for_one_instance(execute):
     assert execute(text, {"o": np.float32([2, 7, 0])})["o"][2] == 5
 
 
+def test_members_of_specialisations_defined_outside_of_them(execute):
+    text = """template <typename T, int N> struct V;
+    template <> struct V<float, 1> { float d; __device__ void load(const float* p); };
+    template <> struct V<float, 2> { float d; __device__ void load(const float* p); };
+    template <> struct V<int, 2> { int d; __device__ void load(const int* p); };
+    inline __device__ void V<float, 1>::load(const float* p) { d = p[0]; }
+    inline __device__ void V<float, 2>::load(const float* p) { d = p[1]; }
+    inline __device__ void V<int, 2>::load(const int* p) { d = p[2]; }
+    template <typename T, int N> __device__ T get(const T* p) { V<T, N> v; v.load(p); return v.d; }
+    __global__ void k(float* o, const float* p, const int* q) {
+      o[0] = get<float, 1>(p); o[1] = get<float, 2>(p); o[2] = get<int, 2>(q); }
+    void f(float* o, const float* p, const int* q) { k<<<1, 1>>>(o, p, q); }"""
+    args = {"o": np.zeros(3, np.float32), "p": np.float32([5, 6]), "q": np.int32([7, 8, 9])}
+    np.testing.assert_array_equal(execute(text, args)["o"], [5, 6, 9])
+
+
 def test_enumerations_of_a_function_and_sizes_of_arrays_of_classes(execute):
     text = """template <typename T> struct Pair { T a, b; };
     template <typename K> __global__ void k(int* o) {
