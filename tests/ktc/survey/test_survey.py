@@ -253,7 +253,7 @@ def test_a_unit_that_includes_a_kernel_gives_it_the_types_defined_before(tmp_pat
 
 
 def test_a_declaration_does_not_stand_for_a_definition_that_is_refused(tmp_path: Path) -> None:
-    text = "__global__ void k(int *p);\n__global__ void k(int *p) { p[0] = ({ int x = 1; x; }); }\n"
+    text = "__global__ void k(int *p);\n__global__ void k(int *p) { int *q = new int(1); p[0] = *q; }\n"
     assert kernel(run(put(tmp_path, {"k.cu": text})), "k")["refusal"]["code"].startswith(("E-PARSE", "E-UNSUPPORTED"))
 
 
