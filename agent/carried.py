@@ -6,8 +6,10 @@ blocks alone, a tile for each block that counts) and which distributions experts
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import prod
 
+from ktc.ir.analysis.facts import KernelFacts
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, For, Par, Reduce, Scan, Stmt, bodies
 from ktc.ir.types import Scalar
@@ -24,22 +26,45 @@ Idea = tuple[str, str, float]
 
 BYTE = 256
 
+BUSY = 2
+"""Blocks a compute unit, fewer than which leave it waiting for memory."""
 
-def carried(raised: Kernel, units: int) -> Iterator[Idea]:
-    """What applies to ``raised`` on a device of ``units`` compute units, most promising first."""
-    for ideas in (scans, online, whole_sums, column_sums, counts):
+
+def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
+    """What applies to ``raised`` on a device of ``units`` compute units, most promising first. ``facts``: of ``raised``
+    at the sizes it is tuned for."""
+    yield from scans(raised, units, facts)
+    for ideas in (online, whole_sums, column_sums, counts):
         yield from ideas(raised, units)
 
 
-def scans(raised: Kernel, units: int) -> Iterator[Idea]:
-    """Running values: a block per row."""
+def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
+    """Running values: a block per row, or, where there are too few rows to keep all units at work, every block."""
     for loop in _serial(raised):
         if isinstance(recognised(loop), Scan):
-            aside = "".join(f"distribute{{loop={p.var.name} map=[{b}]}} | " for p, b in _blocks_alone(raised, loop))
+            alone = _blocks_alone(raised, loop)
+            aside = "".join(f"distribute{{loop={p.var.name} map=[{b}]}} | " for p, b in alone)
             i = loop.var.name
             where = "the running value by all threads of a block"
-            yield f"{aside}scan{{loop={i} map=[vec $V, thread.x $T, unroll $U, seq]}}", f"{where}, vectors", 20.0
-            yield f"{aside}scan{{loop={i} map=[thread.x $T, seq]}}", where, 10.0
+            ideas = [
+                (f"{aside}scan{{loop={i} map=[vec $V, thread.x $T, unroll $U, seq]}}", f"{where}, vectors", 20.0),
+                (f"{aside}scan{{loop={i} map=[thread.x $T, seq]}}", where, 10.0),
+            ]
+            few = _few(alone, units, facts)
+            if len(alone) <= 2:
+                rows = "".join(f"distribute{{loop={p.var.name} map=[block.{a}]}} | " for (p, _), a in zip(alone, "yz"))
+                tiles = f"{rows}scan{{loop={i} map=[vec $V, thread.x $T, unroll $U:(4,8,16), block.x]}}"
+                ideas.insert(
+                    0 if few else 1, (tiles, "the running value of a long row by all blocks", 40.0 if few else 5.0)
+                )
+            yield from ideas
+
+
+def _few(around: Sequence[tuple[Par, str]], units: int, facts: Sequence[KernelFacts]) -> bool:
+    """Whether the loops ``around`` make, at some of the sizes, fewer blocks than keep ``units`` busy."""
+    names = {p.var.name for p, _ in around}
+    counts = (prod(x.trip or units for x in f.loops if x.name in names) for f in facts)
+    return any(n < BUSY * units for n in counts)
 
 
 def online(raised: Kernel, units: int) -> Iterator[Idea]:
@@ -91,7 +116,7 @@ def counts(raised: Kernel, units: int) -> Iterator[Idea]:
             continue
         i, array = p.var.name, atomics[0].buffer.name
         bins = min(BYTE, most_of(atomics[0].index[0]) + 1)
-        tile = f"tile{{loops={i} sizes=$CHUNK:(2048,16384,262144,1048576)}}"
+        tile = f"tile{{loops={i} sizes=$CHUNK:(2048,16384,131072,1048576)}}"
         spread = f"distribute{{loop={i} map=[vec $V, thread.x $T, seq]}}"
         for copies, why in (("$C:(1,32)", "a bank a lane"), ("$C:(1,4)", "few copies")):
             private = f"privatize-atomics{{array={array} bins={bins} copies={copies}}}"

@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
+from math import prod
 
 from ktc.agent.lab import Comparison
+from ktc.agent.planner import Outcome, Proposal
 from ktc.agent.report import ScenarioResult
-from ktc.agent.rounds import measure_original
+from ktc.agent.rounds import TOO_SLOW, measure_original
 from ktc.agent.state import FINALISTS, Finalist, Run
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario
+
+FITTED = 4096
+"""Knob tuples of a script, at most, that are looked through for the nearest that fits."""
 
 
 def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
@@ -60,11 +66,18 @@ def held_out(
 ) -> list[ScenarioResult]:
     """Each of ``scenarios`` with what won the tuned scenario nearest in bytes.
 
-    Where the winner's sizes do not fit, the next of that scenario's finalists that may run takes its place.
+    Where the winner's knobs do not fit, the nearest ones of its script that do take their place, unmeasured; where
+    there are none, the next of that scenario's finalists that may run.
     """
     out = []
     for s in scenarios:
-        measure_original(run, s)
+        try:
+            measure_original(run, s)
+        except KtcError as error:
+            if error.code != TOO_SLOW:
+                raise
+            run.notes.append(f"{s.name} is left out: {error.message}")
+            continue
 
         def apart(pair: tuple[Scenario, ScenarioResult], s: Scenario = s) -> float:
             return abs(math.log(max(1, run.lab.traffic(pair[0])) / max(1, run.lab.traffic(s))))
@@ -83,13 +96,42 @@ def held_out(
 
 
 def _next_best(run: Run, best: Finalist, verdict: str, t: Scenario, s: Scenario) -> tuple[Finalist | None, str]:
-    """The winner ``best`` of ``t`` if it may run on ``s``, else the fastest verified finalist of ``t`` that may."""
+    """The winner ``best`` of ``t`` if it may run on ``s``, else its script with knobs that fit, else the fastest
+    verified finalist of ``t`` that may."""
     if run.lab.feasible(best.candidate, best.knobs, s):
         return best, verdict
+    near = fitted(run, best, s)
+    if near is not None and (found := run.gate_final(near.candidate, near.knobs)):
+        return near, f"{found}, knobs fitted"
     for f in run.finalists[t.name][1:]:
         if run.lab.feasible(f.candidate, f.knobs, s) and (found := run.gate_final(f.candidate, f.knobs)):
             return f, found
     return None, ""
+
+
+def fitted(run: Run, best: Finalist, s: Scenario) -> Finalist | None:
+    """``best``'s script at the knobs nearest its own that may run on ``s``: rows of 128 elements taken by 16 threads
+    become rows of 256 taken by 32.
+
+    The preferences (``where``) that were stated for the tuned sizes do not count. Distance is the sum of the doublings
+    between two tuples; among equals, the larger knobs.
+    """
+    script = best.candidate.script.partition(" where ")[0]
+    built = run.builder.build(Proposal(script, "knobs fitted to sizes that nobody tuned for"))
+    if isinstance(built, Outcome) or prod(len(k.domain) for k in built.kernel.knobs) > FITTED:
+        return None
+
+    def apart(knobs: Mapping[str, int]) -> tuple[float, int]:
+        pairs = [(v, best.knobs.get(n, v)) for n, v in knobs.items()]
+        return sum(abs(math.log2(max(v, 1) / max(w, 1))) for v, w in pairs), -sum(knobs.values())
+
+    names = [k.name for k in built.kernel.knobs]
+    domains = [k.domain if k.value is None else (k.value,) for k in built.kernel.knobs]
+    tuples = (dict(zip(names, values)) for values in product(*domains))
+    for knobs in sorted(tuples, key=apart):
+        if run.lab.feasible(built, knobs, s):
+            return Finalist(built, knobs, best.seconds)
+    return None
 
 
 def winner(run: Run, r: ScenarioResult) -> Finalist:

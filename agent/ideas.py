@@ -177,6 +177,9 @@ def row_reduction(s: Shape, units: int) -> Iterator[Idea]:
         yield keep, "each thread keeps its part of the row in registers between the sweeps", 2.0
         ahead = f"{each['registers']} | row-cache{{loop={loop} keep=loaded ahead=yes}}{at_most(s, 'V * T * U')}"
         yield ahead, "what the row's last sweep reads is loaded before the first barrier", 2.0
+        several = f"row-cache{{loop={loop} keep=loaded}} | launch-bounds{{blocks=$M:(1,2,3)}}"
+        packed = f"{each['registers']} | {several}{at_most(s, 'V * T * U')}"
+        yield packed, "kept as loaded, in as few registers as let several blocks share a unit", 2.0
         keep = f"{each['shared']} | row-cache{{loop={loop} where=shared}}"
         yield keep, "long rows: kept in shared memory between the sweeps", 1.6
     yield each["registers"] + at_most(s, "V * T * U"), "wide accesses, the row in flight at once", 1.5

@@ -18,7 +18,7 @@ from ktc.agent.memory import Memory
 from ktc.agent.planner import Planner
 from ktc.agent.planners import make_planner
 from ktc.agent.report import OptimizeReport, ScenarioResult
-from ktc.agent.rounds import search
+from ktc.agent.rounds import TOO_SLOW, search
 from ktc.agent.state import Progress, Run
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario, Workload
@@ -98,7 +98,13 @@ def _every_scenario(run: Run, names: Sequence[str] | None) -> list[ScenarioResul
     for s in tuned:
         share = (run.budget - run.spent) * (s.weight or 1.0) / weight
         weight -= s.weight or 1.0
-        search(run, s, max(0, round(share)))
+        try:
+            search(run, s, max(0, round(share)))
+        except KtcError as error:
+            if error.code != TOO_SLOW or s in wanted or (s is tuned[-1] and not run.finalists):
+                raise
+            run.notes.append(f"{s.name} is left out: {error.message}")
+    tuned = [s for s in tuned if s.name in run.finalists]
     results = [shoot_out(run, s) for s in tuned]
     unseen = _affordable(run, [s for s in run.work.scenarios if s.heldout]) if not names else []
     return results + held_out(run, unseen, tuned, results)
@@ -124,6 +130,7 @@ def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: 
     return OptimizeReport(
         kernel=run.work.kernel_name,
         source=str(run.work.source),
+        workload=str(run.work.path),
         variant=variant or "",
         device={"backend": d.backend, "name": d.name, "profile": d.profile, "compute_units": d.compute_units},
         planner=planner,

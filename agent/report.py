@@ -69,6 +69,7 @@ class OptimizeReport:
     rejected: tuple[Mapping[str, object], ...] = ()
     history: tuple[Mapping[str, object], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    workload: str = ""
 
     @property
     def speedup(self) -> float:

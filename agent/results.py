@@ -57,6 +57,7 @@ def recipe(report: OptimizeReport, code: str) -> Recipe:
     return Recipe(
         kernel=report.kernel,
         source=str(source.resolve()),
+        workload=str(Path(report.workload).resolve()) if report.workload else "",
         source_sha256=sha256(source.read_bytes()) if source.exists() else "",
         script=report.best_script,
         knobs=dict(report.best_knobs),

@@ -21,6 +21,21 @@ FIRST_ROUND = 0.7
 """Share of a scenario's budget that the planner's first ideas race for; the rest goes to ideas on what won."""
 
 
+TOO_SLOW = "E-ORIGINAL-SLOW"
+"""The code of the error about an original that gives no answer in time."""
+
+
+_FAULTS = {
+    "hang": (TOO_SLOW, "takes too long", "make {scenario} smaller in {workload}, or choose others with --scenario"),
+    "wrong": (
+        "E-ORIGINAL",
+        "gives other results than expected",
+        "a race in the source, a wrong [reference], or a fault in the compiler of {device}: try another --device",
+    ),
+}
+"""By the status of its outcome: what is the matter with an original, and what may help."""
+
+
 def search(run: Run, scenario: Scenario, budget: int) -> None:
     """Spend ``budget`` measurements on ``scenario``; results are in ``run.outcomes`` and ``run.finalists``."""
     measure_original(run, scenario)
@@ -81,15 +96,17 @@ def measure_original(run: Run, scenario: Scenario) -> None:
     """The time to beat: the original, printed by the same backend, as the first finalist.
 
     Raises:
-        KtcError: the original cannot be lowered for this backend, or does not run.
+        KtcError: the original cannot be lowered for this backend, does not run, or (E-ORIGINAL-SLOW) takes too long.
     """
     identity = run.builder.build(Proposal("", "the original"))
     if isinstance(identity, Outcome):
         raise KtcError(identity.code, f"the kernel itself cannot be lowered: {identity.detail}")
     tuned = run.lab.tune(identity, scenario, 1, ())
     if not tuned.ranked:
-        why = tuned.failures[0][2] if tuned.failures else tuned.why_empty
-        raise KtcError("E-ORIGINAL", f"the original kernel does not run on {scenario.name}: {why}")
+        _, status, why = tuned.failures[0] if tuned.failures else ({}, "", tuned.why_empty)
+        code, what, hint = _FAULTS.get(status, ("E-ORIGINAL", "does not run", "another --device may run it"))
+        where = {"scenario": scenario.name, "workload": run.work.path, "device": run.lab.device.name}
+        raise KtcError(code, f"the original kernel {what} on {scenario.name}: {why}", hint=hint.format_map(where))
     run.finalists[scenario.name] = [Finalist(identity, {}, tuned.ranked[0][1])]
     run.measured += tuned.fresh
     run.history.append({"scenario": scenario.name, "script": "", "spent": run.spent, "best": tuned.ranked[0][1]})

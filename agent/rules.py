@@ -33,7 +33,7 @@ class Rules:
                 if o.attempt(script := f"raise | {steps}") is None:
                     yield Proposal(script, why, gain, self.name)
             yield from self._rows(o, o.raised)
-            for steps, why, gain in carried(o.raised, max(1, o.device.compute_units)):
+            for steps, why, gain in carried(o.raised, max(1, o.device.compute_units), o.facts):
                 if o.attempt(script := f"raise | {steps}") is None:
                     yield Proposal(script, why, gain, self.name)
             for f in o.facts:
@@ -57,6 +57,8 @@ class Rules:
             if applies(shape):
                 for steps, why, gain in scripts(shape, max(1, o.device.compute_units)):
                     script = _then(f"raise | {before}{steps}", after)
+                    if "launch-bounds" in steps and not o.device.profile.startswith(("cuda", "hip")):
+                        continue  # no other compiler is told
                     if o.attempt(script) is None:
                         yield Proposal(script, f"{name}: {why}", gain, self.name)
 

@@ -183,7 +183,7 @@ class Statements:
         if not is_place(a) or not self.d.has_compound(t):
             return None
         wrap = is_int32(t) and is_int32(e.type)
-        right = self.x.piece(self.x._without_implicit(e.b, e.a.type), wrap)
+        right = self.x.piece(self.x.without_implicit(e.b, e.a.type), wrap)
         if e.op not in ("<<", ">>") and isinstance(e.a.type, Scalar):
             # ``t op right`` must be computed in the type the IR says.
             left_only = self.x._balance(e.op, self.x.piece(a), right, e.a.type, wrap and e.op in "+-*&|^")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -133,6 +134,8 @@ class CxxDialect(CxxMemory):
         return Piece(f"{fn}({', '.join(a.text for a in args)})", POSTFIX, ty)
 
     def atomic(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:
+        if s.op == "load":
+            return self.atomic(dataclasses.replace(s, op="add"), place, "0", None, t)
         name = ATOMICS.get(s.op)
         kinds = ATOMIC_TYPES.get(s.op, set())
         address = f"&{place}"

@@ -69,13 +69,8 @@ class CxxMemory(Dialect):
     def volatile_place(self, buffer: Sym, place: str, t: Type) -> str:
         return f"*const_cast<volatile {self.type_name(t)}*>(&{place})"
 
-    def load_as(self, buffer: Sym, place: str, t: Type, cache: str = "") -> str:
-        volatile = "volatile " if cache or getattr(buffer.type, "volatile", False) else ""
-        return f"*reinterpret_cast<const {volatile}{self.type_name(t)}*>(&{place})"
-
-    def store_as(self, buffer: Sym, place: str, value: Piece, t: Type, cache: str = "") -> str:
-        volatile = "volatile " if cache or getattr(buffer.type, "volatile", False) else ""
-        return f"*reinterpret_cast<{volatile}{self.type_name(t)}*>(&{place}) = {value.text};"
+    def pointer_as(self, buffer: Sym, place: str, t: Type, qualifiers: str) -> str:
+        return f"reinterpret_cast<{qualifiers}{self.type_name(t)}*>(&{place})"
 
     def reshape_bits(self, p: Piece, to: Type) -> Piece:
         self.need("bit_cast")

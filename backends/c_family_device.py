@@ -79,9 +79,9 @@ def tile_mma(p: Statements, s: TileMma) -> list[str]:
     places = [p.x.subscript(e.buffer, e.index) if isinstance(e, Load) else p.x.text(e) for e in s.acc]
     a, b = p.x.subscript(s.a, s.a_index), p.x.subscript(s.b, s.b_index)
     assert isinstance(s.b.type, Array)
-    rows = p.x.piece(s.b.type.shape[-2]).at(BINARY_PREC["*"])
+    rows = "0" if s.trans else p.x.piece(s.b.type.shape[-2]).at(BINARY_PREC["*"])
     keep = None if s.keep is None else p.x.text(s.keep)
-    panel = f"{rows} * {2 * PANEL}"
+    panel = rows if s.trans else f"{rows} * {2 * PANEL}"
     return [p.d.tile_mma(FRAGMENTS[s.fragment], places, (a, b), s.depth, panel, s.pending, keep)]
 
 

@@ -227,13 +227,23 @@ class Dialect(DialectBase):
         """``place`` as a volatile lvalue, for one access to a buffer that is not volatile itself."""
         raise NotImplementedError
 
-    def load_as(self, buffer: Sym, place: str, t: Type, cache: str = "") -> str:
-        """The memory at ``place`` read as a ``t``."""
+    def pointer_as(self, buffer: Sym, place: str, t: Type, qualifiers: str) -> str:
+        """The address of ``place`` as one of a ``t`` with ``qualifiers``."""
         raise NotImplementedError
 
+    def load_as(self, buffer: Sym, place: str, t: Type, cache: str = "") -> str:
+        """The memory at ``place`` read as a ``t``."""
+        return f"*{self.pointer_as(buffer, place, t, 'const ' + volatile(buffer, cache))}"
+
     def store_as(self, buffer: Sym, place: str, value: Piece, t: Type, cache: str = "") -> str:
-        raise NotImplementedError
+        """``value`` stored over the memory at ``place``, seen as a ``t``."""
+        return f"*{self.pointer_as(buffer, place, t, volatile(buffer, cache))} = {value.text};"
 
     def reshape_bits(self, p: Piece, to: Type) -> Piece:
         """The bits of a value as a type with another number of lanes."""
         raise NotImplementedError
+
+
+def volatile(buffer: Sym, cache: str) -> str:
+    """The qualifier of accesses that must stay where they are: to volatile buffers, or with a cache hint."""
+    return "volatile " if cache or getattr(buffer.type, "volatile", False) else ""

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 
 from ktc.ir.fold import is_const
 from ktc.ir.nodes import (
-    COMPARISONS,
     VOTES,
     AddrOf,
     Binary,
@@ -41,25 +40,19 @@ from ktc.ir.types import BOOL, I32, Array, Ptr, Scalar, Type, Vec, scalar_of
 from .c_family_base import const_int
 from .c_family_dialect import Dialect
 from .c_family_names import Names
-from .c_family_piece import BINARY_PREC, CLARIFY, LIMIT, POSTFIX, TERNARY, UNARY, Piece
+from .c_family_operators import Operators
+from .c_family_piece import BINARY_PREC, LIMIT, POSTFIX, UNARY, Piece
 from .c_family_rules import (
-    MODULAR,
-    c_common,
-    computes,
     infinity_or_nan,
     is_int32,
     keeps_value,
-    negatable,
-    promoted_type,
-    regroups,
-    upper_bound,
 )
 
 PLAIN = ("", "volatile")
 """Accesses without a cache hint."""
 
 
-class Exprs:
+class Exprs(Operators):
     """Prints expressions for one dialect, with the names of one kernel."""
 
     def __init__(self, dialect: Dialect, names: Names) -> None:
@@ -82,7 +75,7 @@ class Exprs:
 
     def assigned(self, e: Expr, to: Type) -> str:
         """As the right-hand side of an initialisation, assignment or store to an object of type ``to``."""
-        e = self._without_implicit(e, to)
+        e = self.without_implicit(e, to)
         wrap = isinstance(to, Scalar) and to.is_int and to.bits <= 32
         p = self.piece(e, wrap)
         return self.coerce(p, to, assigning=True).text
@@ -90,23 +83,7 @@ class Exprs:
     def exact(self, e: Expr, to: Type | None = None) -> Piece:
         """With exactly the type of ``e`` (or ``to``): arguments of overloaded functions."""
         to = to or e.type
-        return self.coerce(self.piece(self._without_implicit(e, to)), to)
-
-    def coerce(self, p: Piece, to: Type, assigning: bool = False) -> Piece:
-        """``p`` converted to ``to``, explicitly unless it has that type, or C does it when ``assigning``."""
-        if p.ctype == to or not isinstance(to, Scalar) or not isinstance(p.ctype, Scalar):
-            return p
-        if assigning and self.d.c_converts(p.ctype, to):
-            return p
-        if p.literal is not None and to.is_int and not p.literal.ty.is_float:
-            return self.d.constant(Const(p.literal.value, to, p.literal.spelling), exact=True)
-        return self.d.convert(p, to)
-
-    def _without_implicit(self, e: Expr, to: Type) -> Expr:
-        """``e`` below the implicit conversion to ``to`` that C would do as well."""
-        if isinstance(e, Cast) and e.style == "implicit" and e.to == to and self.d.c_converts(e.x.type, to):
-            return e.x
-        return e
+        return self.coerce(self.piece(self.without_implicit(e, to)), to)
 
     # -------------------------------------------------------------------------------------------------- dispatch
 
@@ -134,96 +111,6 @@ class Exprs:
 
     def _member(self, e: Member, wrap: bool) -> Piece:
         return Piece(f"{self.piece(e.x).at(POSTFIX)}.{e.name}", POSTFIX, e.ty)
-
-    # ----------------------------------------------------------------------------------------------- operators
-
-    def _unary(self, e: Unary, wrap: bool) -> Piece:
-        if e.op == "!" and isinstance(e.x, Call) and e.x.fn == "is_null":
-            return self._is_null(e.x, "!=")
-        if e.op == "!":
-            return Piece("!" + self.condition(e.x).at(UNARY), UNARY, BOOL)
-        wrap = wrap and is_int32(e.type)
-        p = self.piece(e.x, wrap)
-        if isinstance(e.type, Scalar) and not wrap:
-            p = self.coerce(p, promoted_type(e.type))
-        text = p.at(UNARY)
-        if text.startswith(e.op):
-            text = f"({text})"
-        return self._narrow(Piece(e.op + text, UNARY, p.ctype if wrap else promoted_type(e.type)), e.type, wrap)
-
-    def _binary(self, e: Binary, wrap: bool) -> Piece:
-        idiom = self.d.index_idiom(e)
-        if idiom is not None:
-            return idiom
-        if e.op in ("&&", "||"):
-            return self._infix(e.op, self.condition(e.a), self.condition(e.b), BOOL)
-        t = e.a.type
-        if not isinstance(t, Scalar):
-            return self._infix(e.op, self.piece(e.a), self.piece(e.b), e.type)
-        if e.op in ("<<", ">>"):
-            return self._shift(e, t, wrap)
-        wrap = wrap and e.op in MODULAR and is_int32(t)
-        a, b = (self.piece(self._without_implicit(x, t), wrap) for x in (e.a, e.b))
-        if e.op in "+-" and b.literal is not None and b.literal.value < 0 and negatable(b.literal):
-            flipped = Const(-b.literal.value, b.literal.ty, b.literal.spelling.lstrip("-"))
-            return self._binary(Binary("-" if e.op == "+" else "+", e.a, flipped), wrap)
-        a, b = self._balance(e.op, a, b, t, wrap)
-        common = c_common(a.ctype, b.ctype)
-        if e.op in COMPARISONS:
-            return self._infix(e.op, a, b, BOOL)
-        return self._narrow(self._infix(e.op, a, b, common, upper_bound(e.op, a.upper, b.upper, t)), t, wrap)
-
-    def _balance(self, op: str, a: Piece, b: Piece, t: Scalar, wrap: bool) -> tuple[Piece, Piece]:
-        """``a`` and ``b`` with the fewest casts for which C computes ``op`` in type ``t`` (or to the same value)."""
-
-        def fine(x: Piece, y: Piece) -> bool:
-            if not (isinstance(x.ctype, Scalar) and isinstance(y.ctype, Scalar)):
-                return True
-            if t.is_float:
-                return x.ctype == y.ctype == t or (
-                    self.d.mixes(x.ctype, t) and self.d.mixes(y.ctype, t) and t in (x.ctype, y.ctype)
-                )
-            return computes(op, x, y, t, wrap)
-
-        for x, y in ((a, b), (self.coerce(a, t), b), (a, self.coerce(b, t))):
-            if fine(x, y):
-                return x, y
-        return self.coerce(a, t), self.coerce(b, t)
-
-    def _shift(self, e: Binary, t: Scalar, wrap: bool) -> Piece:
-        wrap = wrap and e.op == "<<" and is_int32(t)
-        a = self.piece(self._without_implicit(e.a, t), wrap)
-        if not wrap and not (a.nonneg and e.op == ">>"):
-            a = self.coerce(a, promoted_type(t)) if promoted_type(a.ctype) != promoted_type(t) else a
-        b = self.piece(e.b.x if isinstance(e.b, Cast) and e.b.style == "implicit" else e.b)
-        small = upper_bound(e.op, a.upper, b.upper, t)
-        return self._narrow(self._infix(e.op, a, b, promoted_type(a.ctype), small), t, wrap)
-
-    def _narrow(self, p: Piece, t: Type, wrap: bool) -> Piece:
-        """Arithmetic on 8- and 16-bit integers happens in ``int``: cut the result back to its type."""
-        if isinstance(t, Scalar) and t.is_int and t.bits < 32 and not wrap:
-            return self.d.convert(p, t)
-        return p
-
-    def _infix(self, op: str, a: Piece, b: Piece, ctype: Type, upper: int | None = None) -> Piece:
-        prec = BINARY_PREC[op]
-        clarify = CLARIFY.get(op, ())
-        left = f"({a.text})" if a.op in clarify else a.at(prec)
-        right = f"({b.text})" if b.op in clarify else b.at(prec + 1)
-        if right.startswith("(") and b.prec == prec and regroups(op, b, ctype, a.ctype):
-            right = b.text
-        divides = op in "/%" or (op == "*" and (a.divides or b.divides))
-        return Piece(f"{left} {op} {right}", prec, ctype, upper, op=op, divides=divides)
-
-    def _select(self, e: Select, wrap: bool) -> Piece:
-        t = e.type
-        a, b = (self.piece(self._without_implicit(x, t)) for x in (e.a, e.b))
-        if isinstance(t, Scalar):
-            a, b = self._balance("?", a, b, t, wrap and is_int32(t))
-        cond = self.condition(e.cond)
-        text = f"{cond.at(TERNARY + 1)} ? {a.at(TERNARY)} : {b.at(TERNARY)}"
-        upper = None if a.upper is None or b.upper is None else max(a.upper, b.upper)
-        return Piece(text, TERNARY, c_common(a.ctype, b.ctype), upper)
 
     # ------------------------------------------------------------------------------------------------ conversions
 
@@ -314,7 +201,7 @@ class Exprs:
         if e.fn == "cdiv":
             return self._cdiv(e, wrap)
         if e.fn == "is_null":
-            return self._is_null(e, "==")
+            return self.is_null(e, "==")
         if e.fn == "launch":
             return self._launch(e)
         if e.fn == "shared_address":
@@ -342,7 +229,7 @@ class Exprs:
         """``e`` between ``<<<`` and ``>>>``: shifts and comparisons stand in parentheses."""
         return self.piece(e).at(BINARY_PREC["+"])
 
-    def _is_null(self, e: Call, op: str) -> Piece:
+    def is_null(self, e: Call, op: str) -> Piece:
         address = e.args[0]
         assert isinstance(address, AddrOf)
         return self._infix(

@@ -36,6 +36,7 @@ from ktc.ir.nodes import (
     For,
     If,
     Load,
+    MatrixLoad,
     Produce,
     Store,
     Var,
@@ -178,7 +179,8 @@ class Roles:
             first += f" && {p.x.text(Binary('>=', Var(s.var), add(s.init, back)))}"
             slot = p.x.text(simplify(substitute_expr(produce.slot, {s.var: sub(Var(s.var), back)})))
         place = f"&{empty}[{slot}]"
-        arrive = f"mbarrier_arrive({place});" if self.cluster == 1 else f"mbarrier_arrive_at({place}, {lane});"
+        remote = "mbarrier_release_at" if _reads(s.body[1:]) else "mbarrier_arrive_at"
+        arrive = f"mbarrier_arrive({place});" if self.cluster == 1 else f"{remote}({place}, {lane});"
         return ["__syncwarp();", f"if ({first}) {arrive}"]
 
     def after(self) -> list[str]:
@@ -195,6 +197,12 @@ class Roles:
         row, col = (p.x.text(e) for e in s.origin)
         copy = "bulk_copy" if s.shared == 1 else f"bulk_copy_shared<{s.rows}, {s.shared}>"
         return [f"{copy}(&{tile}, {matrix}, &{p.names.of(self.full)}[{self.slot}], {row}, {col});"]
+
+
+def _reads(body: Body) -> bool:
+    """Whether threads read shared memory themselves: what only products of tiles read, they are waited for."""
+    loads = (e for s in walk(body) for x in stmt_exprs(s) for e in walk_expr(x) if isinstance(e, Load))
+    return any(isinstance(s, MatrixLoad) for s in walk(body)) or any(not is_local_array(e.buffer) for e in loads)
 
 
 def _computes(body: Body) -> bool:

@@ -7,7 +7,7 @@ import struct
 
 from ktc.ir.fold import common_type
 from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, Knob, Select, Unary
-from ktc.ir.types import BOOL, F32, Scalar, Type
+from ktc.ir.types import BOOL, F32, U32, Scalar, Type
 from ktc.ir.walk import walk_expr
 
 from .c_family_piece import LIMIT, Piece, promoted
@@ -87,13 +87,27 @@ def computes(op: str, x: Piece, y: Piece, t: Scalar, wrap: bool) -> bool:
         return True
     if c.is_float:
         return False
-    if wrap and c.bits >= want.bits:
+    if wrap and c.bits >= want.bits and (not c.is_signed or want.is_signed or cannot_overflow(op, x, y, c)):
         return True
     if op in COMPARISONS and all(widens(s.ctype, c) and widens(s.ctype, want) for s in (x, y)):
         return True
     if not (x.nonneg and y.nonneg):
         return False
     return op in SIGN_FREE or (op in "+*" and upper_bound(op, x.upper, y.upper, t) is not None)
+
+
+def unsigned(t: Type) -> bool:
+    """Whether arithmetic in ``t`` wraps."""
+    return isinstance(t, Scalar) and t.is_int and not t.is_signed and t.bits >= 32
+
+
+def cannot_overflow(op: str, x: Piece, y: Piece, c: Scalar) -> bool:
+    """Whether ``op`` has a value in the signed type ``c`` whatever the operands are: an overflow has none in C."""
+    if op in ("&", "|", "^", "?"):
+        return True
+    if op == "-":
+        return x.nonneg and y.nonneg
+    return op in ("+", "*", "<<") and upper_bound(op, x.upper, y.upper, U32) is not None
 
 
 def widens(source: Type, to: Scalar) -> bool:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ktc.ir.fragments import INSTRUCTIONS, Fragment
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Expr, Sym
+from ktc.ir.nodes import Atomic, Expr, Sym
 from ktc.ir.types import BF16, E4M3, E5M2, F16, U32, Scalar, Type
 
 from . import cuda_bulk
@@ -108,6 +108,14 @@ __device__ inline float fast_tanh(float x) {
   return y;
 }"""
 
+LOAD_RELAXED = """\
+// A flag as it stands in memory, past the first-level cache.
+__device__ inline unsigned load_relaxed(const unsigned* p) {
+  unsigned value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+  return value;
+}"""
+
 
 class CudaDialect(CxxDialect):
     """CUDA C++ for NVRTC and nvcc."""
@@ -137,9 +145,16 @@ class CudaDialect(CxxDialect):
         **cuda_bulk.HELPERS,
         "match_all": MATCH_ALL,
         "grid_sync": GRID_SYNC,
+        "load_relaxed": LOAD_RELAXED,
         "global_timer": GLOBAL_TIMER,
         "stream_create": STREAM_CREATE,
     }
+
+    def atomic(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:
+        if s.op == "load" and t == U32 and s.scope == "device" and getattr(s.buffer.type, "space", "") == "global":
+            self.need("load_relaxed")
+            return f"load_relaxed(&{place})"
+        return super().atomic(s, place, value, compare, t)
 
     def prepare(self, kernel: Kernel) -> Kernel:
         return widen_small_floats(

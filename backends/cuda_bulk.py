@@ -61,12 +61,21 @@ __device__ inline unsigned cluster_rank() {
   return rank;
 }
 
-__device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+// What must be seen behind the wait is released before: the mbarriers by their own fence.
+__device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
 
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
-// Arrives at the mbarrier that lies at the same place in another block of the cluster.
+// Arrives at the mbarrier that lies at the same place in another block of the cluster, when products have read the
+// tile: they are waited for, and there is nothing else that the other block should see.
 __device__ inline void mbarrier_arrive_at(unsigned long long* b, unsigned rank) {
+  const unsigned p = static_cast<unsigned>(__cvta_generic_to_shared(b));
+  asm volatile("{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1;\\n\\t"
+               "mbarrier.arrive.shared::cluster.b64 _, [remote]; }" ::"r"(p), "r"(rank) : "memory");
+}
+
+// The same when threads have read the tile: their reads come first. This waits for all memory.
+__device__ inline void mbarrier_release_at(unsigned long long* b, unsigned rank) {
   const unsigned p = static_cast<unsigned>(__cvta_generic_to_shared(b));
   asm volatile("{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1;\\n\\t"
                "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }" ::"r"(p), "r"(rank) : "memory");

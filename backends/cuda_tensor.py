@@ -84,7 +84,8 @@ def warpgroup_helper(f: Fragment) -> str:
     registers = ", ".join(f"%{i}" for i in range(n))
     outputs = ", ".join(f'"+f"(c{i})' for i in range(n))
     return f"""\
-// c = keep ? c + a * b : a * b on a warpgroup's {f.m} x Depth and Depth x {f.n} tiles in shared memory.
+// c = keep ? c + a * b : a * b on a warpgroup's {f.m} x Depth and Depth x {f.n} tiles in shared memory; Panel is
+// 0 where the rows of b's tile run along Depth, as those of a do.
 template <int Depth, int Panel, int Pending>
 __device__ inline void mma_{f.name}(
     {parameters}, const void* a, const void* b, bool keep = true) {{
@@ -92,11 +93,12 @@ __device__ inline void mma_{f.name}(
 #pragma unroll
   for (int k = 0; k < Depth; k += {f.k}) {{
     const unsigned long long x = wgmma_descriptor(static_cast<const char*>(a) + k * {f.operand.bytes}, 16);
-    const unsigned long long y = wgmma_descriptor(static_cast<const char*>(b) + k * 128, Panel);
+    const int next = Panel ? 128 : {f.operand.bytes};
+    const unsigned long long y = wgmma_descriptor(static_cast<const char*>(b) + k * next, Panel ? Panel : 16);
     asm volatile("{{ .reg .pred keep; setp.ne.b32 keep, %{n + 2}, 0;\\n\\t"
                  "wgmma.mma_async.sync.aligned.m{f.m}n{f.n}k{f.k}.f32.{kind}.{kind} "
-                 "{{{registers}}}, %{n}, %{n + 1}, keep, 1, 1, 0, 1; }}"
-                 : {outputs} : "l"(x), "l"(y), "r"(static_cast<int>(keep || k > 0)));
+                 "{{{registers}}}, %{n}, %{n + 1}, keep, 1, 1, 0, %{n + 3}; }}"
+                 : {outputs} : "l"(x), "l"(y), "r"(static_cast<int>(keep || k > 0)), "n"(Panel ? 1 : 0));
   }}
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   wgmma_wait<Pending>();

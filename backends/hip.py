@@ -21,6 +21,7 @@ from .base import Emitted
 from .c_family_cxx import CxxDialect
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import POSTFIX, UNARY, Piece
+from .c_family_shifts import guard_shifts
 from .hip_helpers import HELPERS
 from .opencl_images import LEVELS
 from .spellings import nearest, spelling
@@ -45,7 +46,7 @@ class HipDialect(CxxDialect):
 
     def prepare(self, kernel: Kernel) -> Kernel:
         return widen_small_floats(
-            kernel,
+            guard_shifts(kernel),
             has_operators=lambda t: t == F16,
             has_function=lambda fn, t: t == F16 and fn != "shfl" and spelling(fn, t, "hip") is not None,
         )
@@ -188,9 +189,15 @@ class HipDialect(CxxDialect):
         )
 
 
+GROUPS = "#include <hip/hip_cooperative_groups.h>"
+"""The header that has a CUDA counterpart of its own."""
+
+
 def on_nvidia(emitted: Emitted) -> Emitted:
     """The same HIP text as CUDA source for NVRTC: HIP's headers replaced by one that maps them to CUDA's."""
     header = (files("ktc.backends") / "include" / "hip_on_nvidia.h").read_text(encoding="utf-8")
-    lines = [line for line in emitted.text.splitlines() if not line.startswith("#include <hip/")]
+    groups = "#include <cooperative_groups.h>"
+    given = [groups if line == GROUPS else line for line in emitted.text.splitlines()]
+    lines = [line for line in given if not line.startswith("#include <hip/")]
     text = "\n".join([lines[0], header, *lines[1:]]) + "\n"
     return dataclasses.replace(emitted, text=text, target="cuda")

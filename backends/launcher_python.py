@@ -10,6 +10,7 @@ from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, Ptr, Scalar
 
 from .base import Emitted
+from .launch_geometry import geometry
 
 PRECEDENCE = {
     "*": 11, "//": 11, "%": 11, "+": 10, "-": 10, "<<": 9, ">>": 9, "&": 8, "^": 7, "|": 6, "<": 5, "<=": 5, ">": 5,
@@ -56,8 +57,6 @@ def _numpy(t: Scalar) -> str:
 
 def cupy_launcher(emitted: Emitted, original: Emitted | None) -> str:
     """``launch(...)``: arrays by position, then sizes; arrays are CuPy's or anything with a CUDA array interface."""
-    from .launcher import geometry
-
     if emitted.target != "cuda":
         raise KtcError("E-LAUNCH-KIND", f"CuPy launches CUDA text, not {emitted.target}", exit_code=2)
     kernel = emitted.kernel
@@ -92,8 +91,6 @@ def cupy_launcher(emitted: Emitted, original: Emitted | None) -> str:
 
 
 def _call(module: str, code: Emitted) -> list[str]:
-    from .launcher import geometry
-
     g = geometry(code.kernel)
     args = []
     for p in code.kernel.params:

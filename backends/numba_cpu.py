@@ -8,16 +8,16 @@ of a block, the grid, the entry. Parallel form maps to loops directly; SPMD form
 from __future__ import annotations
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Decl, Expr, For, Var
+from ktc.ir.nodes import Expr
 from ktc.ir.types import Ptr, Scalar
-from ktc.ir.walk import assigned, walk
 
 from . import numba_prelude
 from .base import Emitted
 from .numba_expr import ExprPrinter
 from .numba_par import GridPrinter, check_parallel
 from .numba_spmd import SpmdPrinter, has_global_atomics
-from .numba_types import GRID_LIMIT, Spans, storage_of, unsupported
+from .numba_types import GRID_LIMIT, storage_of, unsupported
+from .spans import spans_of
 
 
 def emit_numba(kernel: Kernel, mode: str = "source", provenance: str | None = None) -> Emitted:
@@ -27,7 +27,7 @@ def emit_numba(kernel: Kernel, mode: str = "source", provenance: str | None = No
     top. Raises KtcError E-NUMBA-UNSUPPORTED for
     constructs that have no meaning on a CPU (inline assembly, carried-through text).
     """
-    x = ExprPrinter(Spans(_single_assignments(kernel), _facts(kernel)))
+    x = ExprPrinter(spans_of(kernel))
     for k in kernel.knobs:
         x.reserve(k.name)
     entry = x.reserve(kernel.name)
@@ -40,36 +40,6 @@ def emit_numba(kernel: Kernel, mode: str = "source", provenance: str | None = No
     top = [f"# {row}" for row in (provenance or "").splitlines()]
     text = "\n".join([*top, *_header(kernel, x, mode), *body]) + "\n"
     return Emitted(text, entry, "numba", kernel, (), tuple(notes))
-
-
-def _facts(kernel: Kernel) -> dict[int, tuple[int, int]]:
-    """Ranges of scalar parameters: known facts, else sizes are taken to be at least as their type allows."""
-    out = {}
-    for p in kernel.params:
-        low, high = p.range
-        if low is not None or high is not None:
-            out[p.sym.id] = (-(2**31) if low is None else low, 2**31 - 1 if high is None else high)
-    plain = Spans({})
-    for s in walk(kernel.body):
-        if isinstance(s, For) and s.var not in assigned(s.body) and plain.of(s.init)[0] >= 0 and _grows(s, plain):
-            out[s.var.id] = (0, 2**31 - 1)  # from a non-negative start to non-negative values; overflow is undefined
-    return out
-
-
-def _grows(s: For, plain: Spans) -> bool:
-    """Whether the step keeps a non-negative counter non-negative."""
-    e = s.step
-    return isinstance(e, Binary) and e.op in ("+", "*", "/", ">>") and e.a == Var(s.var) and plain.of(e.b)[0] >= 0
-
-
-def _single_assignments(kernel: Kernel) -> dict[int, Expr]:
-    """Initial values of the variables that never change."""
-    changed = assigned(kernel.body)
-    return {
-        s.sym.id: s.init
-        for s in walk(kernel.body)
-        if isinstance(s, Decl) and s.init is not None and s.sym not in changed and isinstance(s.sym.type, Scalar)
-    }
 
 
 def _header(kernel: Kernel, x: ExprPrinter, mode: str) -> list[str]:

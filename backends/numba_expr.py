@@ -122,7 +122,9 @@ class ExprPrinter(Names):
             return (f"{self.need('trunc_div' if e.op == '/' else 'trunc_mod')}({self.text(e.a)}, {self.text(e.b)})", 15)
         p = PRECEDENCE[e.op]
         if e.op in ("<<", ">>"):
-            amount = self.text(e.b, p + 1) if self._small_shift(e.b, t) else f"({self.text(e.b, 8)} & {t.bits - 1})"
+            if not self._small_shift(e.b, t):
+                return self._long_shift(e, t)
+            amount = self.text(e.b, p + 1)
             if t.name == "u64":
                 amount = f"u64({amount})"
             s = f"{self.text(e.a, p)} {e.op} {amount}"
@@ -134,7 +136,19 @@ class ExprPrinter(Names):
 
     def _small_shift(self, e: Expr, t: Scalar) -> bool:
         low, high = self.spans.of(e)
-        return low >= 0 and high < t.bits and t.name != "u64"
+        return low >= 0 and high < t.bits
+
+    def _long_shift(self, e: Binary, t: Scalar) -> Text:
+        """A shift whose amount may be the width or more, or negative: then everything is shifted out."""
+        p = PRECEDENCE[e.op]
+        kind = "u64" if t.name == "u64" else "i64"
+        fine = f"0 <= {self.text(e.b, 7)} < {t.bits}"
+        amount = f"{kind}({self.text(e.b, 0)} if {fine} else {t.bits - 1})"
+        s = f"{self.text(e.a, p)} {e.op} {amount}"
+        if e.op == ">>" and t.is_signed:
+            return (s, p)
+        s = self.wrap(s, p, t)[0] if e.op == "<<" and t.bits < 64 else s
+        return (f"({s} if {fine} else {kind}(0))", 15)
 
     def _select(self, e: Select) -> Text:
         return (f"{self.text(e.a, 1)} if {self.text(e.cond, 1)} else {self.text(e.b, 0)}", 0)

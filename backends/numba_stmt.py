@@ -45,7 +45,7 @@ _FLIPPED = {">": "<", ">=": "<="}
 ATOMICS = {
     "add": "{0} + {1}", "sub": "{0} - {1}", "min": "min({0}, {1})", "max": "max({0}, {1})", "and": "{0} & {1}",
     "or": "{0} | {1}", "xor": "{0} ^ {1}", "exch": "{1}", "cas": "{1} if {0} == {2} else {0}",
-    "inc": "0 if {0} >= {1} else {0} + 1", "dec": "{1} if {0} == 0 or {0} > {1} else {0} - 1",
+    "load": "{0}", "inc": "0 if {0} >= {1} else {0} + 1", "dec": "{1} if {0} == 0 or {0} > {1} else {0} - 1",
 }  # fmt: skip
 """New value from the old one ``{0}``, the operand ``{1}`` and the comparand ``{2}`` (CUDA's definitions)."""
 

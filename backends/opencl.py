@@ -41,6 +41,7 @@ from .c_family_dialect import LANES, Dialect
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import HW_UPPER, LIMIT, POSTFIX, Piece
 from .c_family_returns import Unsuited, has_barrier, predicate_returns, stray_return
+from .c_family_shifts import guard_shifts
 from .opencl_collectives import SPACES
 from .opencl_memory import OpenCLMemory
 from .opencl_prepare import hoist_shared
@@ -84,7 +85,7 @@ class OpenCLDialect(OpenCLMemory):
         if not all(self._copies(s) for s in walk(kernel.body) if isinstance(s, GroupCopy)):
             kernel = by_threads(kernel)
         kernel = widen_small_floats(
-            kernel,
+            guard_shifts(kernel),
             has_operators=lambda t: False,
             has_function=lambda fn, t: spelling(fn, F32, "opencl") is None and fn != "shfl",
         )

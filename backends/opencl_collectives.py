@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ktc.ir.nodes import MATCHES, VOTES, WARP_REDUCTIONS, Atomic, Sym
 from ktc.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Scalar, Type
 
@@ -107,6 +109,8 @@ class OpenCLCollectives(Dialect):
 
     def atomic(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:
         space = self.space_of(s.buffer).strip()
+        if s.op == "load":  # the language's own wants a type of its own
+            return self.atomic(dataclasses.replace(s, op="add"), place, "0", None, t)
         if (t in (I32, U32) and s.op in ATOMICS) or (t == F32 and s.op == "exch"):
             args = [f"&{place}", *([compare] if compare is not None else []), value]
             return f"atomic_{ATOMICS[s.op]}({', '.join(args)})"

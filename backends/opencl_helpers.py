@@ -164,7 +164,7 @@ CLOCK = {
     "ptx": """\
 static inline ulong clock_now(void) {
   ulong r;
-  asm volatile("mov.u64 %0, %clock64;" : "=l"(r)::"memory");
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(r)::"memory");
   return r;
 }""",
     "subgroup": """\

@@ -100,13 +100,8 @@ class OpenCLMemory(ImageCalls):
     def volatile_place(self, buffer: Sym, place: str, t: Type) -> str:
         return f"*(volatile {self.space_of(buffer)}{self.type_name(t)}*)&{place}"
 
-    def load_as(self, buffer: Sym, place: str, t: Type, cache: str = "") -> str:
-        volatile = "volatile " if cache or getattr(buffer.type, "volatile", False) else ""
-        return f"*(const {volatile}{self.space_of(buffer)}{self.type_name(t)}*)&{place}"
-
-    def store_as(self, buffer: Sym, place: str, value: Piece, t: Type, cache: str = "") -> str:
-        volatile = "volatile " if cache or getattr(buffer.type, "volatile", False) else ""
-        return f"*({volatile}{self.space_of(buffer)}{self.type_name(t)}*)&{place} = {value.text};"
+    def pointer_as(self, buffer: Sym, place: str, t: Type, qualifiers: str) -> str:
+        return f"({qualifiers}{self.space_of(buffer)}{self.type_name(t)}*)&{place}"
 
     def reshape_bits(self, p: Piece, to: Type) -> Piece:
         native = [isinstance(t, Scalar) or self.native_vector(t) for t in (p.ctype, to)]  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ class Builtin:
         return sum(p.default is None for p in self.params)
 
 
-ANY_ARGUMENTS = frozenset({"ignore", "trap", "body", "simd", "first"})
+ANY_ARGUMENTS = frozenset({"ignore", "trap", "body", "simd", "first", "move", "forward"})
 """Kinds of rows that take whatever they are given."""
 
 

@@ -139,7 +139,8 @@ class TileMma(Stmt):
 
     Both arrays have rows of 64 elements, columns permuted by row: element (r, c) lies at ``[r, c ^ r % 8 * 8]``.
     ``a_index`` is the place of element (0, 0) of the fragment's rows by ``depth`` columns; ``b`` keeps panels of 64
-    columns, ``[c / 64, r, c % 64]``, and ``b_index`` is that of ``depth`` rows by the fragment's columns.
+    columns, ``[c / 64, r, c % 64]``, and ``b_index`` is that of ``depth`` rows by the fragment's columns. With
+    ``trans`` its transpose lies there, as ``a`` does: the fragment's columns by ``depth`` columns, without panels.
     """
 
     fragment: str
@@ -151,6 +152,7 @@ class TileMma(Stmt):
     depth: int
     pending: int = 0
     keep: Expr | None = None
+    trans: bool = False
 
 
 @frozen

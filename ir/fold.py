@@ -68,7 +68,7 @@ def evaluate(e: Expr, env: Mapping[str, int]) -> int | bool | None:
         return None if c is None else evaluate(e.a if c else e.b, env)
     if isinstance(e, Binary):
         a, b = evaluate(e.a, env), evaluate(e.b, env)
-        if a is None or b is None or (e.op in "/%" and b == 0) or (e.op in ("<<", ">>") and b < 0):
+        if a is None or b is None or _undefined(e.op, b):
             return None
         return INT_OPS[e.op](a, b)
     if isinstance(e, Call) and e.fn in INT_FUNCS:
@@ -92,8 +92,8 @@ def _fits(v: int, t: Scalar) -> bool:
 
 
 def _undefined(op: str, b: int) -> bool:
-    """Whether ``x op b`` has no value: division by zero, a negative shift."""
-    return (op in ("/", "%") and b == 0) or (op in ("<<", ">>") and b < 0)
+    """Whether ``x op b`` has no value: division by zero, a shift by less than nothing or by more than any type has."""
+    return (op in ("/", "%") and b == 0) or (op in ("<<", ">>") and not 0 <= b < 64)
 
 
 def fold_node(e: Expr) -> Expr:

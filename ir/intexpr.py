@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from . import fold
 from .diagnostics import KtcError
-from .nodes import Binary, Call, Const, Expr, Select, Unary, i32
+from .nodes import Binary, Call, Const, Expr, Select, Unary, Var, fresh, i32
 from .reference import FormulaError, names, parse
 from .types import BOOL, I64, Scalar
 
@@ -30,13 +30,16 @@ def evaluate(text: str, env: Mapping[str, int | float]) -> int:
     Raises:
         FormulaError: malformed, an unknown name, a division by zero, or a value that is no integer.
     """
-    from .nodes import Var, fresh
-
-    table: dict[str, Expr] = {name: Var(fresh(name, I64)) for name in env}
-    value = fold.evaluate(to_ir(text, table), {k: v for k, v in env.items() if isinstance(v, int)})
+    value = fold.evaluate(_read(text, tuple(env)), {k: v for k, v in env.items() if isinstance(v, int)})
     if value is None:
         raise FormulaError(f"'{text}' has no integer value for {dict(env)}")
     return int(value)
+
+
+@functools.lru_cache(4096)
+def _read(text: str, known: tuple[str, ...]) -> Expr:
+    """``text`` over 64-bit variables of the names ``known``: formulas are evaluated again and again."""
+    return to_ir(text, {name: Var(fresh(name, I64)) for name in known})
 
 
 def to_ir(text: str, symbols: Mapping[str, Expr]) -> Expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +42,11 @@ class Param:
 
 @dataclass(frozen=True)
 class Launch:
-    """Launch geometry: expressions over parameters and knobs. ``dynamic_shared`` in bytes."""
+    """Launch geometry: expressions over parameters and knobs. ``dynamic_shared`` in bytes.
+
+    ``given``: integer parameters for which the source's launch passes a constant, with that value. They describe that
+    one call, not the kernel: no rewrite builds on them.
+    """
 
     grid: tuple[Expr, Expr, Expr]
     block: tuple[Expr, Expr, Expr]
@@ -49,6 +54,7 @@ class Launch:
     cluster: tuple[Expr, Expr, Expr] | None = None
     max_threads: Expr | None = None  # __launch_bounds__(max_threads, min_blocks)
     min_blocks: Expr | None = None
+    given: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,8 @@ class Kernel:
     ``constraints`` are boolean expressions over knobs (and constants) that a feasible tuple satisfies.
     ``trace`` lists the pass steps applied so far. ``flags``: reassociates, fast_math
     (some functions are approximated), as_accurate (though approximated, it is held to the original's accuracy).
+    ``staging`` are the steps that put back what ``raise`` took out of a kernel staged by hand; lowering applies them
+    where no pass came after it.
     """
 
     name: str
@@ -104,10 +112,11 @@ class Kernel:
     trace: tuple[str, ...] = field(default=(), compare=False)
     flags: frozenset[str] = frozenset()
     repeat: Repeat | None = None
+    staging: tuple[str, ...] = field(default=(), compare=False)
     loc: Loc | None = field(default=None, compare=False, repr=False)
     comments: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
-    @property
+    @functools.cached_property
     def is_parallel(self) -> bool:
         """Whether any ``par``, ``reduce`` or ``scan`` is left (not yet lowered)."""
         return any(isinstance(s, Par | Reduce | Scan) for s in walk_body(self.body))

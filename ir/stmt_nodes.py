@@ -140,7 +140,11 @@ class Fence(Stmt):
 
 @frozen
 class Atomic(Stmt):
-    """``dst = old; buffer[index] = op(old, value)``: add sub min max and or xor exch cas inc dec."""
+    """``dst = old; buffer[index] = op(old, value)``: add sub min max and or xor exch cas inc dec load.
+
+    ``load`` changes nothing (its value is not looked at) and may see an older value than an update in its place would:
+    it is for polling a flag.
+    """
 
     op: str
     buffer: Sym

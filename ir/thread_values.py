@@ -37,7 +37,7 @@ class ThreadValues:
         """Whether ``e`` is known to have one value in all threads."""
         if id(e) not in self._seen:
             v = self._value(e)
-            self._seen[id(e)] = e, v is not None and bool(np.all(v == np.ravel(v)[0]))
+            self._seen[id(e)] = e, v is not None and bool(np.all(v == np.ravel(v)[:1]))
         return self._seen[id(e)][1]
 
     def _value(self, e: Expr) -> Any:
@@ -94,10 +94,9 @@ class ThreadValues:
             q = np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)
             return self._held(q if e.op == "/" else a - b * q, t)
         if e.op in ("<<", ">>"):
-            n = np.asarray(b) & (t.bits - 1)
-            return (
-                self._held(np.left_shift(a, n) if e.op == "<<" else np.right_shift(a, n), t) if t.bits <= 32 else None
-            )
+            if t.bits > 32 or bool(np.any((np.asarray(b) < 0) | (np.asarray(b) >= t.bits))):
+                return None  # too far: C++ gives it no meaning, and a proof should not need one
+            return self._held(np.left_shift(a, b) if e.op == "<<" else np.right_shift(a, b), t)
         if e.op == "*" and float(np.max(np.abs(a))) * float(np.max(np.abs(b))) >= LIMIT:
             return None
         return self._held(_COMPUTED[e.op](a, b), t) if e.op in _COMPUTED else None

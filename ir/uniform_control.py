@@ -37,6 +37,7 @@ from .nodes import (
     While,
 )
 from .uniformity import Flow, Uniformity, varies_itself
+from .verify_launch import MAX_BLOCK_THREADS
 from .walk import children
 
 WARP = 32
@@ -68,8 +69,10 @@ class _Control(Flow):
         super().__init__()
         self.block = dict(zip("xyz", block))
         known = [n for n in block if n is not None]
-        self.one_warp = len(known) == 3 and known[0] * known[1] * known[2] <= WARP
-        self.values = ThreadValues(kernel, (known[0], known[1], known[2])) if len(known) == 3 else None
+        threads = known[0] * known[1] * known[2] if len(known) == 3 else 0
+        self.one_warp = 0 < threads <= WARP
+        block_fits = 0 < threads <= MAX_BLOCK_THREADS and min(known) > 0
+        self.values = ThreadValues(kernel, (known[0], known[1], known[2])) if block_fits else None
         self.now: set[Sym] = set()
         self.reachable = True
         self.loops: list[_Loop] = []

@@ -1,8 +1,8 @@
 """The rules of the IR, checked: every producer (front-end, pass, ``.ktir`` reader) must give a kernel without problems.
 
 Problems are data. Checked here: symbols and their scopes, statements and where they may stand. Expressions are in
-``verify_types``, distributions in ``verify_parallel``, knobs and launch in ``verify_launch``, producers of copies in
-``verify_producer``.
+``verify_types``, what a block or warp does as one in ``verify_tiles``, distributions in ``verify_parallel``, knobs and
+launch in ``verify_launch``, producers of copies in ``verify_producer``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .nodes import (
 from .types import Array, Ptr, Type
 from .uniform_control import control_of
 from .uniformity import Uniformity
-from .verify_launch import check_knobs, check_launch, launch_exprs
+from .verify_launch import check_guards, check_knobs, check_launch, launch_exprs
 from .verify_parallel import check_distribution, spread_over_threads
 from .verify_producer import check_producer
 from .verify_types import check_expr, check_stmt_types, symbols_of
@@ -122,7 +122,7 @@ class _Checker:
     def run(self) -> Iterator[Problem]:
         yield from self.header()
         yield from self.body(self.kernel.body, _Context())
-        for code, message in (*check_knobs(self.kernel), *check_launch(self.kernel)):
+        for code, message in (*check_knobs(self.kernel), *check_guards(self.kernel), *check_launch(self.kernel)):
             yield Problem(code, message, self.kernel.loc)
 
     # ---------------------------------------------------------------------------------------------------- header

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from .fold import evaluate
 from .kernel import Kernel, producer_threads
-from .nodes import Expr, Knob
+from .nodes import Expr, HwIndex, Knob, Load
 from .verify_types import symbols_of
-from .walk import all_exprs
+from .walk import all_exprs, walk_expr
 
 MAX_BLOCK = (1024, 1024, 64)
 MAX_BLOCK_THREADS = 1024
@@ -38,6 +38,13 @@ def check_knobs(kernel: Kernel) -> Iterator[tuple[str, str]]:
     used = {x.name for e in everywhere for x in symbols_of(e) if isinstance(x, Knob)}
     for name in sorted(used - set(names)):
         yield "V-KNOB", f"the knob ${name} is used and not declared"
+
+
+def check_guards(kernel: Kernel) -> Iterator[tuple[str, str]]:
+    """(code, message) of each assumption or constraint that is not one number a launch: nobody could check it."""
+    for e in (*kernel.constraints, *(a.expr for a in kernel.assumptions)):
+        if any(isinstance(x, HwIndex | Load) for x in walk_expr(e)):
+            yield "V-GUARD", "an assumption names a thread's index, or memory: the launcher cannot check it"
 
 
 def check_launch(kernel: Kernel) -> Iterator[tuple[str, str]]:

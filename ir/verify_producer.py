@@ -1,4 +1,4 @@
-"""Rules of a producer: it runs copies and nothing else, and only it writes what they fill."""
+"""Rules of a producer: it runs copies and nothing else, and only it writes what they fill, until its loop is over."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .diagnostics import Loc
 from .fold import evaluate
 from .kernel import Kernel
-from .nodes import AsyncCopy, BulkCopy, Decl, Expr, HwIndex, If, Knob, Load, Par, Produce, Stmt, Sym, bodies
+from .nodes import AsyncCopy, Body, BulkCopy, Decl, Expr, For, HwIndex, If, Knob, Load, Par, Produce, Stmt, Sym, bodies
 from .verify_types import symbols_of
 from .walk import assigned, walk, walk_expr
 
@@ -19,6 +19,7 @@ def check_producer(s: Produce, kernel: Kernel) -> Iterator[tuple[str, Loc | None
     if s.hold < 0 or (stages is not None and stages <= s.hold):
         yield f"{stages} buffers of which {s.hold} are held leave none to fill", s.loc
     mine = {id(x) for x in inside}
+    mine |= {id(x) for x in _behind(kernel.body, s)}
     others = {y for x in walk(kernel.body) if id(x) not in mine for y in _written(x)}
     launch = kernel.launch
     cluster = evaluate(launch.cluster[0], {}) if launch is not None and launch.cluster else 1
@@ -34,6 +35,17 @@ def check_producer(s: Produce, kernel: Kernel) -> Iterator[tuple[str, Loc | None
             yield f"the shape of '{x.src.name}' is no value of the launch", loc
         if x.shared > 1 and not x.shared == s.cluster == cluster:
             yield f"{x.shared} blocks share a box of '{x.dst.name}' in a cluster of {cluster}", loc
+
+
+def _behind(body: Body, s: Produce) -> Iterator[Stmt]:
+    """What a block runs when the loop of ``s``, which no serial loop is around, is over."""
+    for k, x in enumerate(body):
+        if not any(y is s for y in walk((x,))):
+            continue
+        if isinstance(x, For) and x.body[0] is s:
+            yield from walk(body[k + 1 :])
+        elif isinstance(x, Par) and not any(lv.kind == "seq" for lv in x.dist):
+            yield from _behind(x.body, s)
 
 
 def _written(s: Stmt) -> set[Sym]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -71,6 +72,13 @@ def read(path: Path) -> Workload:
     return _build(_File(path, text), doc)
 
 
+def _beside(f: _File, path: str) -> Path:
+    """``path`` seen from the file's folder, without detours: messages are full of it."""
+    long = f.path.parent / path
+    short = Path(os.path.normpath(long))
+    return short if os.path.realpath(short) == os.path.realpath(long) else long  # a link's .. is not the text's
+
+
 def _build(f: _File, doc: dict[str, Any]) -> Workload:
     _only(f, doc, "")
     head = _table(f, doc, "kernel")
@@ -98,7 +106,7 @@ def _build(f: _File, doc: dict[str, Any]) -> Workload:
     _only(f, assume, "assume")
     return Workload(
         path=f.path,
-        source=f.path.parent / _text(f, head, "source", "kernel"),
+        source=_beside(f, _text(f, head, "source", "kernel")),
         kernel_name=name,
         args=args,
         scenarios=scenarios,
@@ -108,7 +116,7 @@ def _build(f: _File, doc: dict[str, Any]) -> Workload:
         formulas=formulas,
         check=_table(f, doc, "check", optional=True),
         defines=_strings(f, head.get("defines", {}), "kernel", "defines"),
-        include_dirs=tuple(str(f.path.parent / i) for i in _texts(f, head.get("include", []), "kernel", 0, "include")),
+        include_dirs=tuple(str(_beside(f, i)) for i in _texts(f, head.get("include", []), "kernel", 0, "include")),
         swap=_swap(f, doc, args),
     )
 

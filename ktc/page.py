@@ -19,7 +19,8 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; display: block; overflow-x: auto; }
 th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); }
-th { text-align: left; } .n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+th { text-align: left; white-space: nowrap; }
+.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 pre { font: 12.5px/1.45 ui-monospace, monospace; overflow-x: auto; border: 1px solid var(--line); padding: .6rem; }
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; } .pair > div { min-width: 0; }
 svg { width: 100%; height: auto; } svg text { font-size: 11px; fill: currentColor; }
@@ -38,7 +39,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table; cells that start with a digit are set as numbers."""
+    """A titled table; columns whose cells all start with a digit are set as numbers."""
 
     title: str
     headers: Sequence[str]
@@ -98,17 +99,15 @@ def _code(title: str, text: str) -> str:
 def _table(t: Table) -> str:
     if not t.rows:
         return ""
-    head = "".join(f"<th{_numeric(c)}>{escape(h)}</th>" for h, c in zip(t.headers, t.rows[0]))
-    rows = "".join("<tr>" + "".join(map(_cell, r)) + "</tr>" for r in t.rows)
+    classes = [' class="n"' if _numeric([r[i] for r in t.rows]) else "" for i in range(len(t.headers))]
+    head = "".join(f"<th{c}>{escape(h)}</th>" for h, c in zip(t.headers, classes))
+    rows = "".join("<tr>" + "".join(f"<td{c}>{escape(x)}</td>" for x, c in zip(r, classes)) + "</tr>" for r in t.rows)
     return f"<h2>{escape(t.title)}</h2><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _cell(text: str) -> str:
-    return f"<td{_numeric(text)}>{escape(text)}</td>"
-
-
-def _numeric(text: str) -> str:
-    return ' class="n"' if text[:1].isdigit() else ""
+def _numeric(column: Sequence[str]) -> bool:
+    """Whether a column holds nothing but numbers: among texts a number is one too."""
+    return any(column) and all(x[:1].isdigit() for x in column if x)
 
 
 def trajectory(points: Sequence[Point], baseline: float | None, bound: float | None) -> str:
@@ -130,7 +129,7 @@ def trajectory(points: Sequence[Point], baseline: float | None, bound: float | N
         if value:
             out.append(_rule(left, width - 10, y(value), f"{name} {value * 1e6:.3g} us"))
     best = math.inf
-    path = []
+    path: list[str] = []
     for p in points:
         if p.seconds is None:
             out.append(
@@ -140,6 +139,8 @@ def trajectory(points: Sequence[Point], baseline: float | None, bound: float | N
         out.append(
             f'<circle cx="{x(p.number):.1f}" cy="{y(p.seconds):.1f}" r="2.5" fill="#2a7de1">{_hover(p)}</circle>'
         )
+        if path:  # nothing better was known in between: a step, not a slope
+            path.append(f"{x(p.number):.1f},{y(best):.1f}")
         best = min(best, p.seconds)
         path.append(f"{x(p.number):.1f},{y(best):.1f}")
     out.append(f'<polyline points="{" ".join(path)}" fill="none" stroke="#2a7de1" stroke-width="1.5"/>')

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .api import Program, load
 from .ir.diagnostics import KtcError
+from .ir.workload import Workload
 from .search.recipe import Recipe, sha256
 
 if TYPE_CHECKING:
@@ -43,11 +44,12 @@ def replay(path: Path, device: str | None, time_it: bool, say: Callable[[str], N
     from .backends.profiles import profile_for
     from .backends.runtimes import open_runtime
 
-    recipe = Recipe.load(path / "recipe.json" if path.is_dir() else path)
+    path = path / "recipe.json" if path.is_dir() else path
+    recipe = Recipe.load(path)
     target = open_runtime(device).device.profile if device else recipe.target
     where = device or profile_for(target).backend
     source = Path(recipe.source)
-    start = load(str(source), variant=recipe.variant or None)
+    start = load(str(source), variant=recipe.variant or None, workload=_workload(path, recipe))
     state = (
         "unchanged" if sha256(source.read_bytes()) == recipe.source_sha256 else "CHANGED since the recipe was written"
     )
@@ -62,6 +64,16 @@ def replay(path: Path, device: str | None, time_it: bool, say: Callable[[str], N
         same_text=sha256(text) == recipe.output_sha256 if recipe.output_sha256 and target == recipe.target else None,
         times=_times(start, recipe, where, say) if time_it and verdict.ok else (),
     )
+
+
+def _workload(path: Path, recipe: Recipe) -> str | None:
+    """The workload that was tuned for: beside the recipe, where `optimize` drafts one, or where it was."""
+    beside = path.parent / "workload.toml"
+    if beside.is_file():
+        found = Workload.load(beside)
+        if found.kernel_name == recipe.kernel and found.source.resolve() == Path(recipe.source).resolve():
+            return str(beside)
+    return recipe.workload if recipe.workload and Path(recipe.workload).is_file() else None
 
 
 def _applied(start: Program, script: str) -> Program:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, Decl, Expr, Knob, Par, Reduce, bodies
+from ktc.ir.nodes import Body, Decl, Expr, Knob, Par, Reduce, Scan, bodies
 from ktc.ir.text import print_expr
 from ktc.ir.uniformity import THREAD_LEVELS
 from ktc.ir.verify_launch import MAX_BLOCK_THREADS
@@ -20,7 +20,7 @@ from ktc.ir.walk import used, walk
 from .base import Refused
 from .loops import narrowest_element
 
-Nest = tuple[Par | Reduce, ...]
+Nest = tuple[Par | Reduce | Scan, ...]
 VECTOR_SIZES = frozenset({1, 2, 4, 8, 16})
 """Elements of one access, as far as 16 bytes hold them."""
 
@@ -45,7 +45,7 @@ def _unchecked(kernel: Kernel) -> Refused | None:
 def nests(body: Body, outer: Nest = ()) -> Iterator[Nest]:
     """Every parallel loop with the parallel loops around it, outermost first."""
     for s in body:
-        inner = (*outer, s) if isinstance(s, Par | Reduce) else outer
+        inner = (*outer, s) if isinstance(s, Par | Reduce | Scan) else outer
         if inner is not outer:
             yield inner
         for b in bodies(s):
@@ -57,6 +57,8 @@ def _problems(kernel: Kernel, nest: Nest) -> Iterator[Refused]:
     locs = (loop.loc,) if loop.loc else ()
     for _, message in check_distribution(loop, nest[:-1]):
         yield Refused("E-DIST-NEST", message, locs, "give the other loop of the nest another axis first")
+    if isinstance(loop, Scan):
+        return  # its own pass has looked at its levels
     widest = 16 // narrowest_element(loop)
     for level in loop.dist:
         sizes = _values(kernel, level.n) if level.kind == "vec" else set()

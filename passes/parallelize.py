@@ -25,13 +25,12 @@ from ktc.ir.analysis.dependence import iterations_independent
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, For, Par, Reduce, Stmt
-from ktc.ir.text import unique_names
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_body, used, walk
 
 from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from .distribute import check_levels, set_distribution
-from .loops import loops, required
+from .loops import called, loops, required
 from .order import jump, pinned, places
 from .serial_sums import converted, counted_to
 
@@ -90,13 +89,7 @@ def spread(kernel: Kernel, place: str) -> tuple[Kernel, list[For]] | Refused:
     """``kernel`` with the serial loops called ``place`` parallel, not distributed yet; and those loops as they were."""
     if not kernel.is_parallel:
         return Refused("E-PLACE-SPMD", "the kernel has no parallel loops", hint="run raise first")
-    name, _, nth = place.removeprefix("loop:").partition(".")
-    found = [s for s in serial(kernel) if s.var.name == name]
-    if not found:  # the name it prints with, when several share one
-        printed = unique_names(kernel)
-        found = [s for s in serial(kernel) if printed[s.var] == name]
-    if nth.isdigit():
-        found = found[int(nth) - 1 : int(nth)]
+    found = called(kernel, serial(kernel), place)
     if not found:
         known = ", ".join(dict.fromkeys(s.var.name for s in serial(kernel))) or "none"
         return Refused("E-PLACE", f"no serial loop named '{place}'", hint=f"the serial loops are: {known}")

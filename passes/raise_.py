@@ -9,7 +9,7 @@ A guess (``raising``) followed by an exact comparison with the source in the int
 checked. One thing is taken on trust: pointer parameters of different names do not overlap where one of them is written
 (loops over independent iterations have no order, so an in-place launch may be raised only from a kernel that takes the
 one buffer once). The distributions attached reproduce the source's mapping, so lowering again gives the same work
-assignment.
+assignment; what was staged in shared memory by hand is staged again where no pass comes after this one (``restage``).
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
+from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import simplify
-from ktc.ir.kernel import Kernel, Launch
-from ktc.ir.nodes import Acc, Alloc, Body, Const, Expr, Par, Reduce, Sym, fresh
-from ktc.ir.types import Array
-from ktc.ir.walk import rename, substitute_expr, used, walk
+from ktc.ir.kernel import Assume, Kernel, Launch
+from ktc.ir.nodes import Acc, Alloc, Binary, Body, Const, Expr, Level, Par, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.types import Array, Scalar
+from ktc.ir.walk import map_body, rename, substitute_expr, used, walk
 
 from .base import Arg, Pass, Refused, Result, Site
 from .raising.block import Blocked
-from .raising.shape import Left
+from .raising.shape import HOST_THREADS, Left
 
 if TYPE_CHECKING:
     from .raising.check import Reference
@@ -37,9 +38,7 @@ if TYPE_CHECKING:
     from .raising.report import Region
 
 MAX_CANDIDATES = 16
-HOST_THREADS = 256
-"""Threads of a block whose size the host decides when it launches: what most would choose."""
-
+WARP = 32
 KEPT = 16
 _outcomes: OrderedDict[int, tuple[Kernel, Result | Refused]] = OrderedDict()
 """What became of the kernels raised last: a search applies scores of scripts to one kernel, and most begin alike.
@@ -91,11 +90,26 @@ class Raise(Pass):
             return Refused("E-RAISE-CHECK", f"nothing could be checked: {error.message}", locs, error.hint)
 
     def _checked(self, kernel: Kernel, launch: Launch) -> Result | Refused:
+        """The kernel for every size of its block; else for the sizes that its source is written for."""
+        from .raising.report import Region
+
+        outcome, refuted = self._for_sizes(kernel, launch)
+        for fact, what in block_facts(kernel, launch) if refuted else ():
+            assumed, refuted = self._for_sizes(kernel.with_(assumptions=(*kernel.assumptions, fact)), launch)
+            if isinstance(assumed, Result) and _left(assumed) < _left(outcome):
+                note = Region("assumed", what, "for other sizes of the block the source computes something else")
+                return dataclasses.replace(assumed, notes=(*assumed.notes, str(note)))
+            if not refuted:
+                break
+        return outcome
+
+    def _for_sizes(self, kernel: Kernel, launch: Launch) -> tuple[Result | Refused, bool]:
+        """What becomes of ``kernel``, and whether the check refuted a form that understood more of it."""
         from .raising.check import Reference
         from .raising.report import assumed_apart, threads_left, unchecked
 
         reference = Reference(kernel)
-        why, blocked = "", None
+        why, blocked, refuted = "", None, False
         forms = islice(_forms(kernel, launch), MAX_CANDIDATES)
         while True:
             try:
@@ -106,21 +120,53 @@ class Raise(Pass):
                 blocked = blocked or b
                 break
             raised = kernel.with_(body=guess.body)
-            wrong = (
-                threads_left(guess.body)
-                or reference.differs(raised, guess.domains)
-                or _lowers(reference, raised, guess.domains[:1])
-                or reference.differs_afresh(raised, guess.domains)
-            )
+            wrong = threads_left(guess.body)
+            if not wrong:
+                wrong = reference.differs(raised, guess.domains)
+                refuted = refuted or bool(wrong)
+            if not wrong and (wrong := _lowers(reference, raised, guess.domains[:1])):
+                raised, known = of_known_size(raised, launch), raised
+                if raised is not known:
+                    wrong = _lowers(reference, raised, guess.domains[:1])
+            wrong = wrong or reference.differs_afresh(raised, guess.domains)
             if not wrong:
                 said = (*guess.regions, *unchecked(reference.never_run), *assumed_apart(raised))
-                return Result(_flagged(raised), _notes(raised, said))
+                staged = _with_staging(_flagged(raised), guess, reference)
+                return Result(staged, _notes(staged, said)), refuted
             why = why or wrong
             if reference.late:
                 break
         if blocked is not None and not why:
-            return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else ())
-        return _unlike(why)
+            return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else ()), refuted
+        return _unlike(why), refuted
+
+
+def block_facts(kernel: Kernel, launch: Launch) -> list[tuple[Assume, str]]:
+    """What sources take for granted of a block whose size the host chooses, weakest first, and how to say it.
+
+    A shuffle over half a warp, or a tree over a number of threads that is no power of two, computes something else
+    than it was written for. The launcher checks what a raise assumed.
+    """
+    params = {p.sym for p in kernel.params}
+    sizes = [e.sym for e in map(strip_casts, launch.block) if isinstance(e, Var) and e.sym in params]
+    if len(sizes) != 1:
+        return []
+    (n,) = sizes
+    size, t = Var(n), n.type
+    assert isinstance(t, Scalar)
+    warps = Binary("==", Binary("%", size, Const(WARP, t)), Const(0, t))
+    power = Binary("==", Binary("&", size, Binary("-", size, Const(1, t))), Const(0, t))
+    more = Binary(">=", size, Const(2, t))
+    return [
+        (Assume(warps, "runtime_guard"), f"'{n.name}' is a multiple of {WARP}"),
+        (Assume(Binary("&&", more, power), "runtime_guard"), f"'{n.name}' is a power of two, at least 2"),
+        (Assume(Binary("&&", warps, power), "runtime_guard"), f"'{n.name}' is a power of two and a multiple of {WARP}"),
+    ]
+
+
+def _left(outcome: Result | Refused) -> float:
+    """How many parts stay loops over threads; more than any number where nothing was raised."""
+    return sum("left: " in n for n in outcome.notes) if isinstance(outcome, Result) else float("inf")
 
 
 def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
@@ -130,10 +176,11 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
 
     blocked: Blocked | Left | None = None
     partial: list[Guess] = []
-    for known, numbers in ((launch, {}), *numbered(kernel, launch)):
+    launches = ((launch, {}), *numbered(kernel, launch))
+    for known, numbers in launches:
         try:
             body = with_numbers(prepare(kernel, known), numbers)
-            for guess in _forms_at(kernel, body, known):
+            for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
                 else:
@@ -154,8 +201,8 @@ def numbered(kernel: Kernel, launch: Launch) -> list[tuple[Launch, Numbers]]:
     What the threads of a block do together (shuffles, trees in shared memory) is understood at a known size. A kernel
     whose result depends on the size does not pass the check, which runs the source at several.
     """
-    host = {p.sym for p in kernel.params if p.host}
-    chosen = host & {s for e in launch.block for s in used(e)}
+    params = {p.sym for p in kernel.params}
+    chosen = params & {s for e in launch.block for s in used(e)}
     if len(chosen) != 1:
         return []
     to: dict[Sym, Expr] = {s: Const(HOST_THREADS, s.type) for s in chosen}  # type: ignore[arg-type]
@@ -167,6 +214,26 @@ def numbered(kernel: Kernel, launch: Launch) -> list[tuple[Launch, Numbers]]:
     shared = None if launch.dynamic_shared is None else at(launch.dynamic_shared)
     gx, gy, gz = map(at, launch.grid)
     return [(dataclasses.replace(launch, grid=(gx, gy, gz), block=(x, y, z), dynamic_shared=shared), to)]
+
+
+def of_known_size(raised: Kernel, launch: Launch) -> Kernel:
+    """``raised`` spread over a number of threads where it is spread over as many as the host chooses.
+
+    What a loop means does not depend on how it is spread, as long as all of it is: a ``seq`` level takes what may be
+    left.
+    """
+    for _, to in numbered(raised, launch):
+
+        def known(s: Stmt, to: Numbers = to) -> Stmt:
+            if not isinstance(s, Par | Reduce) or not any(lv.n and used(lv.n) & to.keys() for lv in s.dist):
+                return s
+            sizes = [lv.n and simplify(substitute_expr(lv.n, to)) for lv in s.dist]
+            rest = () if None in sizes else (Level("seq"),)
+            dist = (*(dataclasses.replace(lv, n=n) for lv, n in zip(s.dist, sizes)), *rest)
+            return dataclasses.replace(s, dist=dist)
+
+        return raised.with_(body=map_body(raised.body, known))
+    return raised
 
 
 def with_numbers(body: Body, numbers: Numbers) -> Body:
@@ -210,6 +277,18 @@ def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...]) -> s
     return reference.differs(lowered, domains, 2)
 
 
+def _with_staging(raised: Kernel, guess: Guess, reference: Reference) -> Kernel:
+    """``raised`` with the steps that stage what its source staged, if there are any that hold."""
+    from .raising.destage import Staged
+    from .raising.restage import staging_of
+
+    steps = staging_of(raised, [r for r in guess.regions if isinstance(r, Staged)])
+    if not steps:
+        return raised
+    staged = raised.with_(staging=steps)
+    return raised if _lowers(reference, staged, guess.domains[:1]) else staged
+
+
 def _unlike(why: str) -> Refused:
     return Refused("E-RAISE-CHECK", f"the guessed loops do not compute what the source computes: {why}")
 
@@ -224,4 +303,5 @@ def _flagged(kernel: Kernel) -> Kernel:
 def _notes(kernel: Kernel, regions: tuple[Region, ...]) -> tuple[str, ...]:
     loops = [s for s in walk(kernel.body) if isinstance(s, Par | Reduce)]
     names = ", ".join(f"{type(s).__name__.lower()} {s.var.name}" for s in loops)
-    return (f"raised and checked exactly: {names}", *map(str, regions))
+    staging = (f"staging, put back where no pass follows: {' | '.join(kernel.staging)}",) if kernel.staging else ()
+    return (f"raised and checked exactly: {names}", *map(str, regions), *staging)

@@ -127,6 +127,9 @@ def _band(path: tuple[Stmt, ...]) -> list[Par] | Refused:
         if extent(s.lo, s.hi).cap is None:
             why = f"how many iterations of '{s.var.name}' a block has is not known before launch"
             return Refused("E-RTILE-EXTENT", why, _locs(s), "tile it first")
+        if (used(s.lo) | used(s.hi)) & {b.var for b in band}:
+            why = f"the range of '{s.var.name}' depends on another loop of the tile"
+            return Refused("E-RTILE-EXTENT", why, _locs(s))
     if not band:
         return Refused("E-RTILE-BAND", "no loop over threads is around it", hint="tile the loops outside it first")
     return band

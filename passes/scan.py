@@ -145,6 +145,9 @@ def _check_map(s: Scan, spec: DistSpec) -> Refused | None:
 def _check_place(kernel: Kernel, loop: For) -> Refused | None:
     """The loops around it may be spread over blocks only: a whole block works on it."""
     locs = (loop.loc,) if loop.loc else ()
+    if not kernel.is_parallel:
+        why = "the kernel says what each thread does: threads that share the scan may not all come to it"
+        return Refused("E-SCAN-PLACE", why, locs, "run raise first")
     around = [s for s in walk(kernel.body) if s is not loop and any(x is loop for b in bodies(s) for x in walk(b))]
     for s in around:
         if {lv.kind for lv in getattr(s, "dist", ())} - {"block", "seq"}:

@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.dependence import noalias
 from ktc.ir.analysis.footprint import Footprint, Loop, Touch, Unknown, footprint
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
@@ -51,7 +52,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Array, Ptr, scalar_of
-from ktc.ir.walk import all_exprs, assigned, map_body, stmt_exprs, walk
+from ktc.ir.walk import all_exprs, assigned, declared, map_body, stmt_exprs, used_in, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .coverage import assume
@@ -121,10 +122,11 @@ def _buffer(kernel: Kernel, place: Arg) -> Sym | Refused:
     if any(x.buffer == sym and is_volatile(x) for x in all_exprs(kernel.body) if isinstance(x, Load)):
         return Refused("E-STAGE-ARRAY", f"'{place}' is read through a volatile pointer")
     written = assigned(kernel.body)
-    pointers = {b for b in written if isinstance(b.type, Ptr)}
+    pointers = {b: b.type for b in written if isinstance(b.type, Ptr)}
     if sym in written or any(isinstance(s, RawStmt) for s in walk(kernel.body)):
         return Refused("E-STAGE-WRITTEN", f"the kernel writes '{sym.name}': a copy of it could be stale")
-    if not sym.type.restrict and not all(isinstance(b.type, Ptr) and b.type.restrict for b in pointers):
+    apart = noalias(kernel) | {b for b, t in (*pointers.items(), (sym, sym.type)) if t.restrict}
+    if sym not in apart and not pointers.keys() <= apart:
         names = ", ".join(sorted(b.name for b in pointers))
         hint = "say __restrict__ in the source, or noalias in the workload"
         return Refused("E-STAGE-WRITTEN", f"what is written to {names} may alias '{sym.name}'", hint=hint)
@@ -173,6 +175,9 @@ def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], vec: Expr, trans
             if isinstance(made, Refused):
                 return made
             nest, facts = made
+            if used_in(tuple(nest)) & {*declared(r.loop.body), *assigned(r.loop.body)}:
+                why = f"where the tile of '{buffer.name}' lies is only known inside '{r.loop.var.name}'"
+                return Refused("E-STAGE-FOOTPRINT", why, (r.loop.loc,) if r.loop.loc else ())
             settled = assume(kernel, facts, "stage-shared")
             if isinstance(settled, Refused):
                 return settled

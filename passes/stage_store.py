@@ -13,8 +13,13 @@ the threads of a warp store whole rows, or as much of one as there is. The colum
 axes, as many as divide them, the rows take the others. Barriers are derived by lowering; ``swizzle-shared`` spreads the
 tile over the banks.
 
+With ``over=B_s`` there is no array of its own: the rows lie in the lines of a staged array that is through, row r in
+line r (of [4, 64, 256]: ``B_s[r / 64, r % 64, c]``), in panels of columns where the lines are shorter. That memory
+would lie idle, and more buffers fit beside it.
+
 Refused unless the two loops around the store are the block's, over one tile of known size, the second along the
-buffer's contiguous dimension, and nothing else in the kernel touches the buffer.
+buffer's contiguous dimension, and nothing else in the kernel touches the buffer; the array that it is put over holds
+elements of the same type, as many in whole lines, and nothing behind the store uses it.
 """
 
 from __future__ import annotations
@@ -25,16 +30,32 @@ from math import prod
 
 from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.extents import extent
-from ktc.ir.fold import i32, is_const
+from ktc.ir.fold import add, binary, cast, fold_node, i32, is_const, mul
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Dist, Level, Load, Par, Reduce, Scan, Stmt, Store, Sym, Var, bodies, fresh
-from ktc.ir.types import Array, Ptr, scalar_of
+from ktc.ir.nodes import (
+    Alloc,
+    Binary,
+    Dist,
+    Expr,
+    Level,
+    Load,
+    Par,
+    Reduce,
+    Scan,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    bodies,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import I32, Array, Ptr, scalar_of
 from ktc.ir.walk import assigned, map_body, stmt_exprs, substitute_expr, used, used_in, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .coverage import assume, divided
 from .loops import required
-from .shared_arrays import known
+from .shared_arrays import known, shared_array
 from .tiles import is_blocked, paths
 
 WIDEST = 16
@@ -47,8 +68,11 @@ class StageStore(Pass):
     params = (
         ParamSpec("array", "the buffer that the tile is stored to", required=True),
         ParamSpec("vec", "elements an access stores: 1, 2, 4, 8 or 16", default="16 bytes"),
+        ParamSpec("over", "a staged array that is through by then, whose memory the tile takes"),
     )
-    refusals = ("E-PLACE", "E-ARG-RANGE", "E-STORE-NEST", "E-STORE-TOUCHED", "E-STORE-SHAPE", "E-DIST-COVER")
+    refusals = (
+        "E-PLACE", "E-ARG-RANGE", "E-STORE-NEST", "E-STORE-TOUCHED", "E-STORE-SHAPE", "E-STORE-OVER", "E-DIST-COVER",
+    )  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
         names = [p.sym.name for p in kernel.params if isinstance(p.sym.type, Ptr)]
@@ -68,6 +92,11 @@ class StageStore(Pass):
         if vec > 1 and nest.columns // vec % nest.threads[0][1]:
             why = f"rows of {nest.columns // vec} accesses are not shared out evenly by {nest.threads[0][1]} threads"
             return Refused("E-STORE-SHAPE", why, hint="narrower accesses, or wider tiles")
+        if args.get("over") is not None:
+            room = _room(kernel, nest, args["over"])
+            if isinstance(room, Refused):
+                return room
+            nest = dataclasses.replace(nest, tile=room[0], over=True, panels=room[1])
         kernel = kernel.with_(body=map_body(kernel.body, lambda s: _staged(s, nest, vec)))
         params = frozenset(p.sym for p in kernel.params)
         facts = [f for e in nest.whole for f in divided(e, i32(vec), params)] if vec > 1 else []
@@ -89,6 +118,24 @@ class _Nest:
     columns: int
     whole: tuple
     threads: tuple[tuple[str, int], ...]
+    over: bool = False
+    panels: int = 1
+
+    def place(self, row: Expr, column: Expr) -> tuple[Expr, ...]:
+        """Where the tile keeps an element."""
+        t = self.tile.type
+        assert isinstance(t, Array)
+        if not self.over:
+            return row, column
+        line, width = cast(row, I32), cast(t.shape[-1], I32)
+        if self.panels > 1:
+            line = add(mul(binary("/", cast(column, I32), width), i32(self.rows)), line)
+            column = binary("%", cast(column, I32), width)
+        at: list[Expr] = [column]
+        for n in reversed(t.shape[1:-1]):
+            at.append(fold_node(Binary("%", line, cast(n, I32))))
+            line = binary("/", line, cast(n, I32))
+        return (line, *reversed(at))
 
 
 def _nest(kernel: Kernel, name: str) -> _Nest | Refused:
@@ -122,9 +169,35 @@ def _nest(kernel: Kernel, name: str) -> _Nest | Refused:
     threads = _threads(kernel)
     if threads is None:
         return Refused("E-STORE-SHAPE", "the block's shape is open", locs, "bind its knobs first")
+    if not threads:
+        return Refused("E-STORE-NEST", "no loop is spread over threads, which would share out the rows", locs)
     tile = fresh(f"{name}_s", Array(scalar_of(buffer.type), (i32(rows), i32(columns)), "shared"))
     whole = (form.coeff(outer.var), form.rest, *reach[1].clips)
     return _Nest(outer, inner, store, tile, rows, columns, whole, threads)
+
+
+def _room(kernel: Kernel, nest: _Nest, place: Arg) -> tuple[Sym, int] | Refused:
+    """The staged array whose lines the tile may take, and in how many panels of columns it does."""
+    alloc = shared_array(kernel, place, "E-STORE-OVER")
+    if isinstance(alloc, Refused):
+        return alloc
+    locs = (nest.store.loc,) if nest.store.loc else ()
+    t, name = alloc.sym.type, alloc.sym.name
+    assert isinstance(t, Array)
+    sizes = [known(kernel, n) for n in t.shape]
+    *lines, columns = [0, 0] if None in sizes else [int(n or 0) for n in sizes]
+    panels = -(-nest.columns // columns) if columns else 1
+    fits = panels == 1 or nest.columns % columns == 0
+    if t.elem != scalar_of(nest.store.buffer.type) or prod(lines) < nest.rows * panels or not fits:
+        why = f"{nest.rows} rows of {nest.columns} elements do not fit in the lines of '{name}'"
+        return Refused("E-STORE-OVER", why, locs, "over an array of the same type, with more buffers")
+    *_, block = next(p for p in paths(kernel.body) if p[-1] is nest.outer)[:-1]
+    assert isinstance(block, Par)
+    order = [id(s) for s in block.body]
+    users = [s for s in block.body if alloc.sym in used_in((s,)) | assigned((s,))]
+    if id(alloc) not in order or any(order.index(id(s)) >= order.index(id(nest.outer)) for s in users):
+        return Refused("E-STORE-OVER", f"'{name}' is not an array of the block that is through by then", locs)
+    return alloc.sym, panels
 
 
 def _touches(s: Stmt, buffer: Sym) -> bool:
@@ -152,16 +225,16 @@ def _staged(s: Stmt, nest: _Nest, vec: int) -> Stmt | tuple[Stmt, ...]:
     if not isinstance(s, Par) or s.var != nest.outer.var:
         return s
     store, outer, inner = nest.store, nest.outer, nest.inner
-    at = (Var(outer.var), Var(inner.var))
+    at = nest.place(Var(outer.var), Var(inner.var))
     first = dataclasses.replace(store, buffer=nest.tile, index=at)
     computed = dataclasses.replace(outer, body=(dataclasses.replace(inner, body=(first,)),))
     row, column = (fresh(f"{store.buffer.name}_{n}", v.type) for n, v in (("r", outer.var), ("c", inner.var)))
     where = substitute_expr(store.index[0], {outer.var: Var(row), inner.var: Var(column)})
-    move = Store(store.buffer, (where,), Load(nest.tile, (Var(row), Var(column))), loc=store.loc)
+    move = Store(store.buffer, (where,), Load(nest.tile, nest.place(Var(row), Var(column))), loc=store.loc)
     rows, columns = _distributions(nest, vec)
     copy = Par(var=column, lo=inner.lo, hi=inner.hi, dist=columns, body=(move,), loc=inner.loc)
     out = Par(var=row, lo=outer.lo, hi=outer.hi, dist=rows, body=(copy,), loc=outer.loc)
-    return (Alloc(nest.tile, align=WIDEST), computed, out)
+    return (computed, out) if nest.over else (Alloc(nest.tile, align=WIDEST), computed, out)
 
 
 def _distributions(nest: _Nest, vec: int) -> tuple[Dist, Dist]:

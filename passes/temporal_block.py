@@ -28,7 +28,24 @@ from collections.abc import Mapping
 
 from ktc.ir.fold import add, binary, both, cast, cdiv, i32, lt, mul, simplify, sub
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Binary, Body, Decl, Dist, Expr, If, Level, Load, Par, Stmt, Store, Sym, Var, fresh
+from ktc.ir.nodes import (
+    Alloc,
+    Binary,
+    Body,
+    Const,
+    Decl,
+    Dist,
+    Expr,
+    If,
+    Level,
+    Load,
+    Par,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
+)
 from ktc.ir.types import BOOL, Array, Scalar, scalar_of
 from ktc.ir.walk import map_expr, map_stmt_exprs, refresh, substitute, used, used_in
 
@@ -182,7 +199,7 @@ class _Blocked:
             if h:
                 out = both(out, binary(">=", Var(i), edge))
                 out = both(out, lt(Var(i), sub(cast(n, i.type), edge)))  # type: ignore[arg-type]
-        return i32(1) if out is None else out
+        return Const(True, BOOL) if out is None else out
 
     def computed(self, t: int, local: list[Sym], here: list[Sym], target: Sym | None) -> Body:
         """The sweep's own statements at ``here``, reading the room of the sweep before."""

@@ -37,8 +37,10 @@ from ktc.ir.nodes import (
     Dist,
     Expr,
     For,
+    HwIndex,
     If,
     Level,
+    Load,
     Par,
     Stmt,
     Sym,
@@ -47,7 +49,7 @@ from ktc.ir.nodes import (
     i32,
 )  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, map_body, refresh, rename, used, walk
+from ktc.ir.walk import assigned, map_body, refresh, rename, used, walk, walk_expr
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
@@ -192,7 +194,8 @@ def _tile_serial(kernel: Kernel, s: For, size: Expr, tail: str) -> Result | Refu
     full = dataclasses.replace(s, init=Var(outer), cond=Binary("<", Var(s.var), add(Var(outer), stride)), comments=())
     if tail == "exact":
         extent = sub(hi, cast(s.init, ty))
-        if used(extent) - {p.sym for p in kernel.params}:
+        unknown = any(isinstance(e, HwIndex | Load) for e in walk_expr(extent))
+        if unknown or used(extent) - {p.sym for p in kernel.params}:
             return Refused("E-TILE-FORM", f"the length of '{s.var.name}' is unknown at launch", _locs([s]))
         fits = Assume(binary("==", binary("%", extent, stride), cast(i32(0), ty)), "runtime_guard")
         tiled = _replace(kernel, s, dataclasses.replace(tiles, body=(full,)))

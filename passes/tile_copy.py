@@ -6,6 +6,7 @@ addresses whatever the tile's layout and the block's shape; its coordinates come
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ktc.ir.analysis.extents import extent_of
@@ -72,6 +73,10 @@ def thread_levels(body: Body) -> tuple[Level, ...]:
 def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Assume]] | Refused:
     """The loops of ``c``, and the facts that its vectors rest on."""
     sizes = [d.size for d in c.box.dims]
+    unknown = _unknown(c)
+    if unknown is not None:
+        why = f"whether '{unknown.var.name}' runs at all is not known where '{c.buffer.name}' would be copied"
+        return Refused("E-STAGE-FOOTPRINT", why, (unknown.loc,) if unknown.loc else ())
     lanes = fresh(f"{c.buffer.name}_v", I32)
     i = fresh(f"{c.buffer.name}_i", I32)
     single = is_const(c.vec, 1)
@@ -208,16 +213,24 @@ def _left_of_a_tile(clip: Expr, path: tuple[Stmt, ...]) -> bool:
 
 def _idle(c: Copy) -> list[Expr]:
     """Loops around an access that do not move it, but might not run at all: their ranges must not be empty."""
-    out: list[Expr] = []
+    conds = (_runs_at_all(loop) for loop in _idle_loops(c))
+    return list(dict.fromkeys(x for x in conds if x is not None))
+
+
+def _idle_loops(c: Copy) -> Iterator[Loop]:
     for tap in c.box.taps:
         movers = {m.var for side in tap.sides for m, _ in side.movers}
-        for loop in tap.touch.loops:
-            if loop.var in movers or _nonempty(loop, c.path):
-                continue
-            lo, hi = (loop.init, _limit(loop)) if isinstance(loop, For) else (loop.lo, loop.hi)
-            if hi is not None and (x := binary("<", lo, hi)) not in out:
-                out.append(x)
-    return out
+        yield from (loop for loop in tap.touch.loops if loop.var not in movers and not _nonempty(loop, c.path))
+
+
+def _runs_at_all(loop: Loop) -> Expr | None:
+    lo, hi = (loop.init, _limit(loop)) if isinstance(loop, For) else (loop.lo, loop.hi)
+    return None if hi is None else binary("<", lo, hi)
+
+
+def _unknown(c: Copy) -> Loop | None:
+    """A loop that may be idle, and ends in a way that is not followed."""
+    return next((loop for loop in _idle_loops(c) if _runs_at_all(loop) is None), None)
 
 
 def _limit(loop: For) -> Expr | None:

@@ -73,7 +73,10 @@ def _by(s: LoopStmt, n: Expr, factor: Arg) -> LoopStmt:
 def with_unroll(dist: Dist, n: Expr) -> Dist:
     """The unroll level replaced if there is one, else put before the last level (``seq`` takes the rest if none)."""
     if any(lv.kind == "unroll" for lv in dist):
-        return tuple(Level("unroll", n) if lv.kind == "unroll" else lv for lv in dist)
+        changed = tuple(Level("unroll", n) if lv.kind == "unroll" else lv for lv in dist)
+        return (
+            changed if any(lv.n is None for lv in dist) else (*changed, Level("seq"))
+        )  # fewer may not cover the range
     if not dist:
         return (Level("unroll", n), Level("seq"))
     if dist[-1].n is not None:  # every level is sized: what is left over goes to one more

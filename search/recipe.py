@@ -30,7 +30,7 @@ _IDENTITY = ("kernel", "variant", "source_sha256", "script", "knobs", "target")
 class Recipe:
     """One regenerable kernel.
 
-    ``source`` is where the source was (a hint for people; identity is ``source_sha256``), ``variant`` the workload's
+    ``source`` and ``workload`` are where those were (hints; identity is ``source_sha256``), ``variant`` the workload's
     template instantiation ('' for the default), ``output_sha256`` the hash of the printed code. ``verdicts`` are the
     verification ladder's results, ``timings`` maps scenario -> {seconds, low, high, baseline_seconds...}, ``versions``
     maps ktc, compiler, driver and device to what they were.
@@ -43,6 +43,7 @@ class Recipe:
     target: str
     variant: str = ""
     source: str = ""
+    workload: str = ""
     output_sha256: str = ""
     verdicts: Sequence[Mapping[str, Any]] = ()
     timings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

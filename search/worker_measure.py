@@ -20,6 +20,7 @@ from ktc.ir.text import parse_kernel
 
 from .agreement import FEW_ELEMENTS, disagreement
 from .timing import rotation
+from .verification.conditions import conditions, ill_conditioned
 from .verification.differential import unordered
 from .verification.moments import spreads
 from .verification.sweeps import in_step, launch_in_step
@@ -205,9 +206,13 @@ class Measurer:
             held = {**args, how.swap[1]: spare} if how is not None and spare is not None and at == how.swap[0] else args
             kept.append({n: self.runtime.to_host(held[n], data.host[n]) for n in data.outputs})
         found = [n for n in data.outputs if disagreement(n, kept[0][n], kept[1][n])]
-        few = any(data.host[n].size < FEW_ELEMENTS for n in found) and (repeat is None or repeat.launches == 1)
+        once = repeat is None or repeat.launches == 1
+        few = any(data.host[n].size < FEW_ELEMENTS for n in found) and once
         wide = spreads(self.runtime, source, data.host, data.outputs) if few else {}
-        return next((f for n in found if (f := disagreement(n, kept[0][n], kept[1][n], wide.get(n)))), "")
+        found = [n for n in found if disagreement(n, kept[0][n], kept[1][n], wide.get(n))]
+        known = conditions(self.runtime, source, data.host, found) if found and once else {}
+        found = [n for n in found if n not in known or ill_conditioned(kept[1][n], known[n])]
+        return next((disagreement(n, kept[0][n], kept[1][n], wide.get(n)) for n in found), "")
 
     def _fingerprint(self, exe: Executable, data: Resident) -> dict[str, str]:
         """Checksums of the outputs of one launch on pristine inputs, by name."""

@@ -14,6 +14,8 @@
 #define HIP_VERSION_MAJOR 6
 
 using __hip_bfloat16 = __nv_bfloat16;
+using hipTextureObject_t = cudaTextureObject_t;
+using hipSurfaceObject_t = cudaSurfaceObject_t;
 
 namespace hip_on_nvidia {
 // HIP's shuffles name no participants: those that are here take part.

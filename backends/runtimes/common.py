@@ -12,7 +12,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Alloc, Expr
-from ktc.ir.types import Array, Ptr, Scalar, scalar_of
+from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import walk
 
 from ..base import DeviceInfo, Executable, Timing
@@ -98,8 +98,11 @@ def signature(kernel: Kernel, *, symbols: bool = True) -> list[tuple[str, Ptr | 
     return [(p.sym.name, p.sym.type) for p in kernel.params if not p.host and (symbols or not p.symbol)]  # type: ignore[misc]
 
 
-def scalar(value: object, t: Scalar) -> Any:
-    """``value`` in the machine type ``t``; bf16 and fp8 through ml_dtypes."""
+def scalar(value: object, t: Scalar | Vec) -> Any:
+    """``value`` in the machine type ``t``; bf16 and fp8 through ml_dtypes. A vector's lanes are an array already."""
+    if isinstance(t, Vec):
+        lanes = np.ascontiguousarray(value)  # type: ignore[call-overload]
+        return lanes.view(np.dtype((np.void, lanes.nbytes)))  # one element: what CuPy passes by value
     if t.name in NUMPY_SCALAR:
         return NUMPY_SCALAR[t.name](value)  # type: ignore[arg-type, return-value]
     import ml_dtypes

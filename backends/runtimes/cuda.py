@@ -5,6 +5,7 @@ HIP text runs here too, through the thin header (``nvrtc.HIP_SHIM``): the HIP ke
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -88,7 +89,17 @@ class CudaExecutable:
                 if error:
                     raise cp.cuda.driver.CUDADriverError(error)
                 return
-            self._fn(g.grid, g.block, packed, g.shared, enable_cooperative_groups=self._cooperative)
+            with warnings.catch_warnings():
+                # CuPy reduces the grid of a cooperative launch that does not fit, and warns: another launch altogether.
+                warnings.simplefilter("error", UserWarning)
+                self._fn(g.grid, g.block, packed, g.shared, enable_cooperative_groups=self._cooperative)
+        except UserWarning as e:
+            raise KtcError(
+                "E-LAUNCH-FAILED",
+                f"launch of {self.code.entry} with grid {g.grid}, block {g.block}: all blocks of a cooperative launch "
+                f"must be resident at once: {e}",
+                hint="fewer blocks, or __launch_bounds__ with a minimum of blocks",
+            ) from None
         except cp.cuda.driver.CUDADriverError as e:
             raise KtcError(
                 "E-LAUNCH-FAILED",

@@ -23,6 +23,8 @@ from .cache import Cache, key_of
 _SONAMES = ("libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2")
 HIP_SHIM = Path(__file__).parent.parent / "include" / "hip_on_nvidia.h"
 HIP_HEADERS = ("hip/hip_runtime.h", "hip/hip_fp16.h", "hip/hip_bf16.h", "hip/hip_bfloat16.h", "hip/hip_fp8.h")
+HIP_GROUPS = ("hip/hip_cooperative_groups.h", "#include <cooperative_groups.h>\n")
+"""A header of HIP's and what it is on an NVIDIA GPU."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,9 @@ def nvrtc_options(options: tuple[str, ...]) -> tuple[str, ...]:
 
 def _compile(text: str, entry: str, flags: tuple[str, ...], shim: str, variables: tuple[str, ...] = ()) -> Cubin:
     lib = library()
-    names = HIP_HEADERS if shim else ()
-    sources = (ctypes.c_char_p * max(len(names), 1))(*[shim.encode() for _ in names])
+    headers = {**dict.fromkeys(HIP_HEADERS, shim), HIP_GROUPS[0]: HIP_GROUPS[1]} if shim else {}
+    names = tuple(headers)
+    sources = (ctypes.c_char_p * max(len(names), 1))(*[t.encode() for t in headers.values()])
     includes = (ctypes.c_char_p * max(len(names), 1))(*[n.encode() for n in names])
     prog = ctypes.c_void_p()
     _check(lib, lib.nvrtcCreateProgram(ctypes.byref(prog), text.encode(), b"ktc.cu", len(names), sources, includes))

@@ -136,7 +136,9 @@ class ClRuntime(TimedRuntime):
         if hit is None:
             return None
         try:
-            return self.cl.Program(self.context, [self.cl_device], [hit[0]]).build(options)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return self.cl.Program(self.context, [self.cl_device], [hit[0]]).build(options)
         except self.cl.Error:
             return None
 

@@ -10,38 +10,23 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ktc.ir.analysis.counting import Counts
 from ktc.ir.analysis.nest import Access, Axis, accesses, visits
 from ktc.ir.analysis.polynomial import multiple_of, polynomial
-from ktc.ir.fold import evaluate, simplify
+from ktc.ir.fold import simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
-    Alloc,
-    Atomic,
-    Barrier,
-    Binary,
-    Call,
-    Const,
     Expr,
     For,
-    HwIndex,
-    InlineAsm,
     Level,
     Par,
-    Raw,
-    RawStmt,
     Reduce,
     Scan,
     Stmt,
-    Unary,
     Var,
-    WarpOp,
     While,
 )  # fmt: skip
-from ktc.ir.types import F32, Array, Scalar, scalar_of
-from ktc.ir.walk import map_expr, stmt_exprs, walk_expr
-
-FLOPS = {"fma": 2, "fma_rn": 2, "fma_rz": 2, "min": 1, "max": 1, "abs": 0, "isinf": 0, "isnan": 0, "isfinite": 0}
-"""Floating-point operations of a call; functions not listed cost one operation of the special-function unit."""
+from ktc.ir.types import F32
 
 
 @dataclass(frozen=True)
@@ -119,7 +104,7 @@ class KernelFacts:
 def facts(kernel: Kernel, sizes: Mapping[str, int | float] | None = None) -> KernelFacts:
     """The facts of ``kernel`` at ``sizes`` (scalar parameters by name; missing ones make counts unknown)."""
     env = kernel.environment({k: v for k, v in (sizes or {}).items() if isinstance(v, int)})
-    count = _Counter(kernel, env)
+    count = Counts(kernel, env)
     all_accesses = accesses(kernel)
     buffers = _buffers(all_accesses, count)
     traffic = Counter({b.elem: b.moved * b.elem_bytes for b in buffers})
@@ -147,90 +132,7 @@ def facts(kernel: Kernel, sizes: Mapping[str, int | float] | None = None) -> Ker
     )
 
 
-class _Counter:
-    """Trip counts and totals at fixed sizes."""
-
-    def __init__(self, kernel: Kernel, env: Mapping[str, int]) -> None:
-        self.kernel, self.env = kernel, env
-        self.unknown: set[str] = set()
-
-    def value(self, e: Expr | None) -> int | None:
-        if e is None:
-            return None
-        v = evaluate(map_expr(e, self._dims), self.env)
-        return None if v is None else int(v)
-
-    def _dims(self, e: Expr) -> Expr:
-        launch = self.kernel.launch
-        if not isinstance(e, HwIndex) or launch is None:
-            return e
-        dims = {"block_dim": launch.block, "grid_dim": launch.grid}
-        return dims[e.level]["xyz".index(e.axis)] if e.level in dims else Const(0, e.type)
-
-    def trip(self, axis: Axis) -> int | None:
-        return self.value(axis.trip)
-
-    def times(self, axes: tuple[Axis, ...]) -> int:
-        """Iterations of all ``axes`` together; unknown ones count once."""
-        total = 1
-        for a in axes:
-            t = self.trip(a)
-            if t is None:
-                self.unknown.add(a.name)
-            total *= max(0, 1 if t is None else t)
-        return total
-
-    def extent(self, level: str) -> int | None:
-        if self.kernel.launch is None:
-            return None
-        dims = self.kernel.launch.block if level == "thread" else self.kernel.launch.grid
-        values = [self.value(d) for d in dims]
-        if any(v is None for v in values):
-            return None
-        return values[0] * values[1] * values[2]  # type: ignore[operator]
-
-    def statements(self, kernel: Kernel) -> Counter[str]:
-        n: Counter[str] = Counter()
-        for v in visits(kernel):
-            s, times = v.stmt, self.times(v.axes)
-            n["reductions"] += isinstance(s, Reduce)
-            n["barriers"] += isinstance(s, Barrier) and s.scope == "block"
-            n["atomics"] += isinstance(s, Atomic)
-            n["opaque"] += isinstance(s, RawStmt | InlineAsm)
-            if isinstance(s, Reduce):
-                n["flops"] += times * len(s.accs)
-            n["flops"] += times if isinstance(s, Scan) else 0
-            if isinstance(s, Alloc) and isinstance(s.sym.type, Array) and s.sym.type.space == "shared":
-                n["shared_bytes"] += self._array_bytes(s.sym.type)
-            for e in stmt_exprs(s):
-                for x in walk_expr(e):
-                    _operations(x, times, n)
-        return n
-
-    def _array_bytes(self, t: Array) -> int:
-        total = scalar_of(t).bytes
-        for extent in t.shape:
-            total *= self.value(extent) or 1
-        return total
-
-
-def _operations(x: Expr, times: int, n: Counter[str]) -> None:
-    is_float = isinstance(x.type, Scalar) and x.type.is_float
-    if isinstance(x, Binary) and is_float:
-        n["special" if x.op == "/" else "flops"] += times
-    elif isinstance(x, Unary) and is_float:
-        n["flops"] += times
-    elif isinstance(x, Call):
-        n[f"call:{x.fn}"] += 1
-        if is_float or x.fn in FLOPS:
-            n["flops" if x.fn in FLOPS else "special"] += times * FLOPS.get(x.fn, 1)
-    elif isinstance(x, WarpOp):
-        n["warp_ops"] += 1
-    elif isinstance(x, Raw):
-        n["opaque"] += 1
-
-
-def _loops(kernel: Kernel, all_accesses: list[Access], count: _Counter) -> tuple[LoopFacts, ...]:
+def _loops(kernel: Kernel, all_accesses: list[Access], count: Counts) -> tuple[LoopFacts, ...]:
     nested = [v for v in visits(kernel) if isinstance(v.stmt, Par | Reduce | Scan | For | While)]
     chains = [tuple(a for a in v.axes if a.kind not in ("thread", "block")) for v in nested]
     outer = {id(a.stmt) for chain in chains for a in chain[:-1]}
@@ -277,7 +179,7 @@ def _divisor(axis: Axis, kernel: Kernel) -> int:
     return max(n for n in (1, 2, 4, 8, 16) if multiple_of(simplify(axis.trip), n, known))
 
 
-def _buffers(all_accesses: list[Access], count: _Counter) -> tuple[BufferFacts, ...]:
+def _buffers(all_accesses: list[Access], count: Counts) -> tuple[BufferFacts, ...]:
     groups: dict[str, list[Access]] = {}
     for a in all_accesses:
         if a.space == "global":
@@ -299,11 +201,11 @@ def _buffers(all_accesses: list[Access], count: _Counter) -> tuple[BufferFacts, 
     return tuple(out)
 
 
-def _width(a: Access, count: _Counter) -> int:
+def _width(a: Access, count: Counts) -> int:
     return a.width if isinstance(a.width, int) else count.value(a.width) or 1
 
 
-def _footprint(group: list[Access], count: _Counter) -> int:
+def _footprint(group: list[Access], count: Counts) -> int:
     """Distinct elements: one access touches the product of the trips of the axes that move it.
 
     Accesses whose addresses differ by whole steps of those axes (stencil taps) share their elements; others add up.

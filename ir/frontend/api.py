@@ -24,6 +24,7 @@ from .preprocess import Finder, Preprocessed, preprocess
 from .program import Entity, Program, index_program
 from .sites import LaunchSite, launch_sites
 from .source import read_source
+from .templates import plain_name
 from .values import Value
 
 
@@ -162,7 +163,9 @@ def load_entity(
     launch: Launch | None = None
     if site is not None and site.node is not None:
         try:
-            launch, more = HostLaunch(lowering, site, params, host).launch()
+            pairs = zip(entity.params or (), map(plain_name, site.template_args or []))
+            instance = {name: bindings[p.name] for p, name in pairs if name is not None and p.name in bindings}
+            launch, more = HostLaunch(lowering, site, params, host, instance).launch()
             params = (*params, *more)
         except KtcError as error:
             if not error.code.startswith(("E-LAUNCH", "E-SEMA", "E-UNSUPPORTED")):
@@ -192,9 +195,7 @@ def choose_kernel(unit: Unit, wanted: str | None) -> Entity:
     if not kernels:
         if broken:
             raise broken[0].error
-        raise KtcError(
-            "E-KERNEL-NONE", f"{unit.file} has no __global__ function", hint="give a CUDA C++ file with a kernel in it"
-        )
+        raise KtcError("E-KERNEL-NONE", f"{unit.file} has no __global__ function", hint=_where_kernels_may_be(unit))
     if len(names) > 1:
         lines = ", ".join(f"{e.name} (line {e.node.coord.line})" for e in kernels)
         raise KtcError(
@@ -204,6 +205,15 @@ def choose_kernel(unit: Unit, wanted: str | None) -> Entity:
             exit_code=2,
         )
     return kernels[0]
+
+
+def _where_kernels_may_be(unit: Unit) -> str:
+    source = unit.source
+    headers = [*source.missing, *(h for h in source.dropped if "/" in h)]  # folders are more often a project's
+    if not headers:
+        return "give a CUDA C++ file with a kernel in it"
+    more = f" and {len(headers) - 3} more" if len(headers) > 3 else ""
+    return f"it may be in a header that was not found: {', '.join(headers[:3])}{more} (-I DIR says where they are)"
 
 
 def _info(e: Entity, sites: list[LaunchSite]) -> KernelInfo:

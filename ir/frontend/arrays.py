@@ -13,6 +13,7 @@ from .construct import braced
 from .context import Retry
 from .cxx_types import CArray, Pointer, RecordType, show
 from .facts import init_args
+from .literals import characters
 from .pointer_vars import PointerVariables
 from .values import (
     ArrayVal,
@@ -40,7 +41,7 @@ class Arrays(PointerVariables):
     def _local_array(self, node: c_ast.Decl, t: CArray) -> Value:
         values = None
         if node.init is not None:
-            values = array_values(node.init)
+            values = self.unpacked(array_values(node.init))
             if t.n is None:
                 t = CArray(t.elem, len(values))
         v = self.declare_array(node.name, t, node, self._alignment(node))
@@ -228,19 +229,6 @@ def array_values(init: Any) -> list:
     if len(values) == 1 and isinstance(values[0], c_ast.Constant) and values[0].type == "string":
         values = characters(values[0].value)
     return values
-
-
-def characters(text: str) -> list[Any]:
-    """The characters of a string literal, the closing zero among them, as literals."""
-    body = "".join(text[i + 1 : j] for i, j in _quoted(text))
-    codes = [ord(c) for c in body.encode("utf-8").decode("unicode_escape")]
-    return [c_ast.Constant("int", str(c if c < 128 else c - 256)) for c in (*codes, 0)]
-
-
-def _quoted(text: str) -> list[tuple[int, int]]:
-    """Where the literals of ``"a" "b"`` start and end."""
-    marks = [i for i, c in enumerate(text) if c == '"' and (i == 0 or text[i - 1] != "\\")]
-    return list(zip(marks[::2], marks[1::2]))
 
 
 def flattened(values: list, dims: tuple[int, ...]) -> dict[tuple[int, ...], Any]:

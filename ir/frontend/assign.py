@@ -9,19 +9,24 @@ from pycparser import c_ast
 
 from ..nodes import Const, Select, i32
 from ..types import I32, Vec
-from .cxx_types import RecordType
+from .convert import NATIVE
+from .cxx_types import CArray, RecordType
 from .lookup import Lookup
 from .values import (
+    BitPlace,
     ChoicePtr,
     PtrVal,
     RecordVal,
     RVal,
     Value,
+    VarPlace,
 )  # fmt: skip
 
 
 class Assignments(Lookup):
     """Operators that change a place."""
+
+    operand: Any
 
     def lvalue(self, node: Any) -> Value:
         """The place that ``node`` denotes: ``c ? a : b`` is one of two places here, not a value."""
@@ -31,7 +36,11 @@ class Assignments(Lookup):
                 self.eval(e)
             return self.lvalue(node.exprs[-1])
         if not isinstance(node, c_ast.TernaryOp):
-            return self.eval(node)
+            saved, self.placing = self.placing, isinstance(node, c_ast.StructRef | c_ast.ArrayRef)
+            try:
+                return self.eval(node)
+            finally:
+                self.placing = saved
         cond = self.condition(node.cond)
         known = self.constant(cond)
         if known is not None:
@@ -79,12 +88,31 @@ class Assignments(Lookup):
         """
         t = place.type
         assert isinstance(t, RecordType)
+        if isinstance(v, RecordVal) and v.type != t and self.derives(v.type, t) and not self.assigns_copies(t):
+            v = self.upcast(v, t)
+            self.store(place, v, node)
+            return place
         if isinstance(v, RecordVal) and v.type == t and not self.assigns_copies(t):
             if any(self.assigns_copies(base) for base in self.lineage(t) if base != t):
                 self.fail("E-UNSUPPORTED-MEMBER", "an implicit assignment of a class whose base declares its own", node,
                           hint="declare operator= in the class")  # fmt: skip
+            if any(self.assigns_inside(ft) for _, ft, _, _ in self.fields_of(t, node)):
+                what = f"an implicit assignment of '{t.name}', a member of which declares its own"
+                self.fail("E-UNSUPPORTED-MEMBER", what, node, hint="declare operator= in the class")
             return None
-        return self.method(place, "operator=", [v], node)
+        found = self.method(place, "operator=", [v], node)
+        if found is None and not isinstance(v, RecordVal) and not self.is_aggregate(t):
+            self.store(place, self.construct_record(t, [v], node), node)  # converted by a constructor
+            return place
+        return found
+
+    def assigns_inside(self, t: Any) -> bool:
+        """Whether objects of ``t``, or some in it, are assigned by code."""
+        while isinstance(t, CArray):
+            t = t.elem
+        return isinstance(t, RecordType) and (
+            self.assigns_copies(t) or any(self.assigns_inside(ft) for _, ft, _, _ in self.fields_of(t, None))
+        )
 
     def _assign(self, node: c_ast.Assignment) -> Value:
         if node.op == "=":
@@ -109,13 +137,19 @@ class Assignments(Lookup):
             self.store(place, v, node)
             return place
         op = node.op[:-1]
-        rhs = self.load(self.eval(node.rvalue), node.rvalue)
+        rhs = self.operand(node.rvalue)
         place = self.stable(self.lvalue(node.lvalue))
         old = self.load(place, node)
+        if type(place) is VarPlace and type(rhs) is RVal and place.sym.type in NATIVE and rhs.expr.type in NATIVE:
+            new = self.binary(op, old, rhs, node)  # most are of plain numbers
+            self.store(place, self.convert(new, place.sym.type), node)  # type: ignore[arg-type]
+            return place
         if isinstance(old, RecordVal) or isinstance(rhs, RecordVal) or isinstance(self.type_of(old), Vec):
             found = self.operator_call(node.op, [place, rhs], node)
             if found is not None:
                 return found
+        if isinstance(place, BitPlace) and isinstance(old, RVal):
+            old = self.promoted_bits(place, old)
         new = self.binary(op, old, rhs, node)
         if isinstance(new, RVal):
             new = self._as_place_type(new, place)

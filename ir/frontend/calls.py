@@ -37,7 +37,6 @@ from .values import (
     FunctionVal,
     ListVal,
     PackVal,
-    PtrToPlace,
     RecordVal,
     RVal,
     TypeVal,
@@ -91,6 +90,8 @@ class Calls(Bodies):
                 found = self.static_method(owner, name, args, node, targs)
                 if found is not None:
                     return found
+                if isinstance(kept := self.static_member(owner, name, callee), FunctionVal | RecordVal):
+                    return self._call_value(kept, args, node)
         elif not absolute and self._enclosing_record() is not None:
             found = self.method(self._enclosing_record(), name, args, node, targs)  # type: ignore[arg-type]
             if found is not None:
@@ -106,6 +107,8 @@ class Calls(Bodies):
             return (
                 lanewise(self, rows, args, node) if self.program.dialect is OPENCL else self.builtin(rows, args, node)
             )
+        if name in self.program.variables:  # a constant that is a pointer to a function
+            return self._call_value(self.eval(callee), args, node)
         bad = self.program.bad_function(name)
         if bad is not None:
             raise bad
@@ -156,6 +159,15 @@ class Calls(Bodies):
             return None
         return FunctionVal(lambda args, node: self.call_entities(found, None, args, node, self.file_scope()), name)
 
+    def function_named(self, qualifier: tuple[str, ...], name: str, targs: list | None, node: Any) -> Value | None:
+        """The function ``a::f`` or ``f<T>`` as a value; its template arguments are those of here."""
+        found = pick(self.program.functions.get(name, []), qualifier, self.scope.namespace)
+        found = [e for e in found if e.node.kind == "function"]
+        if not found:
+            return None
+        given = None if targs is None else self.template_args(targs, node)
+        return FunctionVal(lambda args, at: self.call_entities(found, given, args, at, self.file_scope()), name)
+
     def _call_value(self, f: Value, args: list[Value], node: Any) -> Value:
         if isinstance(f, FunctionVal):
             return f.call(args, node)
@@ -172,7 +184,8 @@ class Calls(Bodies):
         )
         base = self.eval(callee.name)
         if callee.type == "->":
-            base = self.view(base, None, node) if isinstance(base, PtrToPlace) else base
+            base = base if isinstance(base, RecordVal | FunctionVal) else self.pointee(base, node)
+        base = self.part_named(base, field)
         if isinstance(base, RecordVal):
             args = self.arguments(raw)
             found = self.method(base, name, args, node, targs)
@@ -181,6 +194,8 @@ class Calls(Bodies):
             if name in base.fields:
                 return self._call_value(base.fields[name], args, node)
             self.fail("E-SEMA-MEMBER", f"'{base.type}' has no method '{name}'", node)
+        if isinstance(base, ListVal) and name == "size":
+            return RVal(Const(len(base.items), U64))
         if isinstance(base, FunctionVal) and name == "operator()":
             return base.call(self.arguments(raw), node, *([targs] if targs else []))
         self.fail("E-SEMA-CALL", f"{describe(base)} has no method '{name}'", node)
@@ -205,7 +220,9 @@ class Calls(Bodies):
         candidates = [e for e in found if e.spec_args is None and not (explicit and e.params is None)]
         viable = [(e, v) for e in candidates if (v := self._viable(e, explicit, args, node, scope)) is not None]
         self.scope = saved
-        referenced = [all(isinstance(t, Reference) for _, t in at) for at in zip(*(v[2] for _, v in viable))]
+        least_cost = min((cost for _, (cost, _, _) in viable), default=0)
+        rivals = [types for _, (cost, _, types) in viable if cost == least_cost]
+        referenced = [all(isinstance(t, Reference) for _, t in at) for at in zip(*rivals)]
         ranked: list[tuple[Any, ...]] = [
             (
                 cost,
@@ -231,6 +248,7 @@ class Calls(Bodies):
                       hint=f"candidates: {len(found)}; convert the arguments explicitly")  # fmt: skip
         best = min(ranked, key=lambda r: r[:6])
         entity, bindings = best[6], best[7]
+        self.tell_apart(entity, [r[6] for r in ranked if r[:4] == best[:4]], node)
         entity, bindings = self.body_of(entity, found, bindings, node)
         return self.inline(entity, bindings, args, node, scope, record)
 
@@ -275,7 +293,7 @@ class Calls(Bodies):
                     given = {p.name for p, _ in zip(e.params, explicit or [])}
                     free = {n: q for n, q in names.items() if n not in given}
                     for p, a in zip(plain, args):
-                        if not deduce(p, self.type_of(a), free, known, self.alias_named):
+                        if not deduce(p, self.as_base(p, self.type_of(a)), free, known, self.alias_named):
                             return None
                     self.bind_params(e.params, list(explicit or []), node, known)
                 total, types = 0, []
@@ -317,7 +335,7 @@ class Calls(Bodies):
     ) -> int:
         """How well references bind, between overloads whose conversions cost the same: the object's own among them.
 
-        An argument decides only where it is ``referenced`` by all overloads: none is better than by value.
+        An argument decides only where it is ``referenced`` by all of them: none is better than by value.
         """
         raw = getattr(getattr(node, "args", None), "exprs", None) or []
         syntax = {id(a): n for a, n in zip(args, raw)} if len(raw) == len(args) else {}

@@ -9,6 +9,7 @@ from pycparser import c_ast
 from ..nodes import Const, Decl, fresh
 from ..types import Array
 from .assign import Assignments
+from .context import Scope
 from .cxx_ast import Lambda
 from .syntax_walk import children
 from .values import (
@@ -16,8 +17,10 @@ from .values import (
     BitPlace,
     ChoicePlace,
     ChoicePtr,
+    Closure,
     ElemPlace,
     FlatArray,
+    FunctionVal,
     LanePlace,
     PtrToPlace,
     PtrVar,
@@ -34,6 +37,21 @@ _VALUES = (VarPlace, ElemPlace, LanePlace, BitPlace, ChoicePlace, SubVec, ViewPl
 
 class Captures(Assignments):
     """Lambda captures."""
+
+    def closure(self, node: Lambda, scope: Scope) -> Closure:
+        """The lambda ``node`` with what ``scope`` holds of the variables around it."""
+        return Closure(
+            lambda args, at, targs=None: self.call_lambda(node, scope, args, at, targs), node=node, scope=scope
+        )
+
+    def copied_closure(self, v: FunctionVal, at: Any) -> FunctionVal:
+        """A lambda that calls may change, copied: each copy has variables of its own."""
+        if not isinstance(v, Closure) or not v.node.mutable:
+            return v
+        shared = {name for mode, name, _ in v.node.captures if mode == "&"}
+        scope = Scope(v.scope.parent, v.scope.namespace, v.scope.record)
+        scope.names = {n: x if n in shared else self._copy(n, x, at) for n, x in v.scope.names.items()}
+        return self.closure(v.node, scope)
 
     def captured(self, node: Lambda) -> dict[str, Value]:
         """The names that mean copies inside the lambda; all others mean the variables themselves."""
@@ -63,6 +81,9 @@ class Captures(Assignments):
             if isinstance(buffer.type, Array) and buffer.type.space == "local":
                 out[name] = self._copy(name, v, node)
             return
+        if isinstance(v, FunctionVal):
+            out[name] = self.copied_closure(v, node)
+            return
         if name not in self.frame.facts.mutated:
             return
         if v is not None and not (isinstance(v, VarPlace) and v.const):
@@ -72,6 +93,8 @@ class Captures(Assignments):
         """A new variable with the value of ``v`` now; what cannot change is kept."""
         if isinstance(v, RecordVal):
             return self.copied(v, name, node)
+        if isinstance(v, FunctionVal):
+            return self.copied_closure(v, node)
         if isinstance(v, ArrayVal | FlatArray):
             return self.new_field(name, self.type_of(v), v, node)
         if isinstance(v, PtrVar):
@@ -87,6 +110,7 @@ class Captures(Assignments):
         return VarPlace(sym)
 
     copied: Any
+    call_lambda: Any
     new_field: Any
     pinned_choice: Any
     pinned_offset: Any

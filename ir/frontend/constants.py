@@ -1,4 +1,4 @@
-"""Named constants of CUDA's and C's headers, and the members of ``std::numeric_limits``."""
+"""Named constants of CUDA's and C's headers, the members of ``std::numeric_limits``, values of constant expressions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import operator
 import struct
 from collections.abc import Callable
 
-from ..nodes import Binary, Cast, Const, Expr, Unary
-from ..types import BF16, F16, F32, F64, I32, I64, U32, U64, Scalar
+from ..fold import INT_OPS
+from ..nodes import Binary, Cast, Const, Expr, Select, Unary
+from ..types import BF16, BOOL, F16, F32, F64, I32, I64, U32, U64, Scalar
 
 _F32_MAX = 3.4028234663852886e38
 _F64_MAX = 1.7976931348623157e308
@@ -30,7 +31,11 @@ NAMED: dict[str, Const] = {
     "LLONG_MIN": Const(-(2**63), I64), "ULLONG_MAX": Const(2**64 - 1, U64), "INT32_MAX": Const(2**31 - 1, I32),
     "UINT32_MAX": Const(2**32 - 1, U32), "INT64_MAX": Const(2**63 - 1, I64), "UINT64_MAX": Const(2**64 - 1, U64),
     "SIZE_MAX": Const(2**64 - 1, U64), "CHAR_BIT": Const(8, I32), "UINT8_MAX": Const(255, I32),
-    "SHRT_MAX": Const(32767, I32),
+    "SHRT_MAX": Const(32767, I32), "SHRT_MIN": Const(-32768, I32), "INT16_MAX": Const(32767, I32),
+    "INT16_MIN": Const(-32768, I32), "UINT16_MAX": Const(65535, I32), "CHAR_MAX": Const(127, I32),
+    "CHAR_MIN": Const(-128, I32), "SCHAR_MAX": Const(127, I32), "SCHAR_MIN": Const(-128, I32),
+    "INT32_MIN": Const(-(2**31), I32), "INT64_MIN": Const(-(2**63), I64), "LONG_MIN": Const(-(2**63), I64),
+    "ULONG_MAX": Const(2**64 - 1, U64),
     "INT8_MAX": Const(127, I32), "INT8_MIN": Const(-128, I32), "UCHAR_MAX": Const(255, I32),
     "USHRT_MAX": Const(65535, I32),
     "warpSize": Const(32, I32), "CUDART_ZERO_FP16": Const(0.0, F16), "CUDART_ONE_FP16": Const(1.0, F16),
@@ -77,6 +82,66 @@ def folded_float(e: Expr) -> Const | None:
         if a is None or b is None or (e.op == "/" and b.value == 0):
             return None
         return Const(_rounded(_ARITHMETIC[e.op](float(a.value), float(b.value)), t), t)
+    return None
+
+
+def folded_integer(e: Expr) -> Const | None:
+    """The value of a constant integer expression where unsigned arithmetic and conversions wrap; None if none.
+
+    What overflows a signed type has no value.
+    """
+    if isinstance(e, Const):
+        return e if e.ty.is_int or e.ty == BOOL else None
+    t = e.type
+    if not isinstance(t, Scalar) or t.is_float or not isinstance(e, Unary | Binary | Cast | Select):
+        return None
+    if isinstance(e, Select):
+        c = folded_integer(e.cond)
+        return None if c is None else folded_integer(e.a if c.value else e.b)
+    if isinstance(e, Cast):
+        x = folded_integer(e.x)
+        return None if x is None or e.style == "bit" else const_as(x, t)
+    if isinstance(e, Unary):
+        x = folded_integer(e.x)
+        if x is None or e.op not in _SIGNS:
+            return None
+        return _wrapped(_SIGNS[e.op](int(x.value)), t)
+    a, b = folded_integer(e.a), folded_integer(e.b)
+    if a is None or b is None or (e.op in "/%" and b.value == 0):
+        return None
+    if e.op in ("<<", ">>") and not 0 <= b.value < a.ty.bits:
+        return None
+    return _wrapped(INT_OPS[e.op](a.value, b.value), t)
+
+
+_SIGNS: dict[str, Callable[[int], int]] = {
+    "-": operator.neg, "~": operator.invert, "+": operator.pos, "!": operator.not_
+}  # fmt: skip
+
+
+def _wrapped(v: int, t: Scalar) -> Const | None:
+    if t == BOOL:
+        return Const(bool(v), BOOL)
+    if not t.is_signed:
+        return Const(v & ((1 << t.bits) - 1), t)
+    return Const(v, t) if -(1 << (t.bits - 1)) <= v < 1 << (t.bits - 1) else None
+
+
+def const_as(c: Const, to: Scalar) -> Const | None:
+    """A literal converted exactly as C++ would, or None when a cast must stay."""
+    if to == BOOL:
+        return Const(bool(c.value), BOOL)
+    if to.is_int and not isinstance(c.value, float):
+        mask = (1 << to.bits) - 1
+        raw = int(c.value) & mask
+        if to.is_signed and raw >> (to.bits - 1):
+            raw -= mask + 1
+        return Const(raw, to, c.spelling if raw == c.value and not isinstance(c.value, bool) else "")
+    if to in (F32, F64):
+        value = float(c.value)
+        if to == F32 and abs(value) < 3.4e38:
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        return Const(value, to)
     return None
 
 

@@ -12,12 +12,13 @@ from ..types import BOOL, I64, U64, VOID, Scalar, Type, Vec
 from .buffers import as_volatile
 from .calls import Calls
 from .cxx_ast import Construct, CxxCast
-from .cxx_types import DIM3, Pointer, RecordType, Reference, show
+from .cxx_types import DIM3, FunctionType, Pointer, RecordType, Reference, show
 from .dialects import OPENCL
 from .opencl import vector_literal
 from .values import (
     ChoicePtr,
     Dim3Val,
+    FunctionVal,
     ListVal,
     NullVal,
     PtrToPlace,
@@ -72,8 +73,12 @@ class Construction(Calls):
             return RVal(i32(0))
         v = self.eval(operand)
         if isinstance(to, Reference):
+            if isinstance(v, RecordVal) and to.rvalue and to.elem == v.type:
+                return dataclasses.replace(v, moved=True, temporary=False)
             return v if to.elem == self.type_of(v) else self.view_reference(v, to.elem, node)
         if isinstance(to, Pointer):
+            if isinstance(to.elem, FunctionType) and isinstance(v, FunctionVal):
+                return v  # a function is a pointer to itself
             return self.recast_pointer(self.as_pointer(v, node, to), to, node)
         place, v = v, self.load(v, node)
         if isinstance(v, RecordVal) and v.type == to:
@@ -92,7 +97,7 @@ class Construction(Calls):
 
     def _construct(self, node: Construct) -> Value:
         t = self.resolve(node.to_type)
-        made = self.initial_value(t, node.args, node.brace, node)
+        made = self.initial_value(t, self.unpacked(node.args), node.brace, node)
         if isinstance(made, RecordVal):
             self.refuse_end(made.type, node)
             return dataclasses.replace(made, temporary=True)
@@ -109,11 +114,15 @@ class Construction(Calls):
             return self.construct_record(t, [self.eval(a) for a in args], node)
         if isinstance(t, Vec):
             n = int(t.n)  # type: ignore[arg-type]
+            if len(args) == 1 and isinstance(args[0], c_ast.InitList | ListVal):
+                args = braced(args[0])
             if len(args) == 1 and not isinstance(args[0], c_ast.InitList | ListVal):
                 v = self.rval(args[0])
                 if v.type == t:
                     return v
-                return self.convert(v, t, "c", node)
+                if not (brace and isinstance(v.type, Scalar)) or self.program.dialect is OPENCL:
+                    return self.convert(v, t, "c", node)
+                args = [v]
             lanes = [self.convert(self.rval(a), t.elem, "implicit", node).expr for a in args[:n]]
             lanes += [self.zero(t.elem).expr] * (n - len(lanes))
             return RVal(VecMake(t, tuple(lanes)))
@@ -135,4 +144,6 @@ class Construction(Calls):
 
     def _init_list(self, node: c_ast.InitList) -> Value:
         """A braced list as an argument: its items mean what they mean here, whatever they will initialise."""
-        return ListVal(tuple(e if isinstance(e, c_ast.NamedInitializer) else self.eval(e) for e in node.exprs))
+        return ListVal(
+            tuple(e if isinstance(e, c_ast.NamedInitializer) else self.eval(e) for e in self.unpacked(node.exprs))
+        )

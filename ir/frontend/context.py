@@ -14,6 +14,7 @@ from ..fold import simplify
 from ..nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
 from ..types import Scalar, Type
 from ..walk import substitute_expr
+from .constants import folded_integer
 from .facts import Facts
 from .library import in_library
 from .limits import MAX_CALL_WORK, MAX_IR_STATEMENTS
@@ -81,7 +82,8 @@ class Frame:
     ``value`` is its result if a ``return`` was reached with no control flow around it; else results are assigned to
     ``result``, declared lazily. ``done`` is the flag that a ``return`` inside a loop sets. ``loops`` counts the loops
     entered inside this function, ``control`` the enclosing ifs and loops, ``flagged`` those ifs behind which the rest
-    asks ``done``.
+    asks ``done``. ``objects`` are its own variables of classes: returning one needs no copy. ``taken`` are its
+    parameters of classes that are passed by value: returning one moves it ([class.copy.elision]).
     """
 
     name: str
@@ -95,6 +97,8 @@ class Frame:
     control: int = 0
     flagged: int = 0
     step: list[Any] = field(default_factory=list)
+    objects: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
 
 
 class Replaced(Generic[_T]):
@@ -120,13 +124,14 @@ class Context:
     # Methods of later mixins that earlier ones call: lowering is one recursion over types, places, calls, statements.
     load: Any
     initial_value: Any
-    enumerator: Any
     enumerator_value: Any
     fields_of: Any
     _enclosing_record: Any
     expand_pack: Any
     global_variable: Any
     keep_before: Any
+    copied_closure: Any
+    unpacked: Any
     binary: Any
     items: Any
     block: Any
@@ -272,7 +277,7 @@ class Context:
         if isinstance(e, Const):
             return e
         folded = simplify(substitute_expr(e, self.const_of))
-        return folded if isinstance(folded, Const) else None
+        return folded if isinstance(folded, Const) else folded_integer(folded)
 
     def is_root(self, scope: Scope) -> bool:
         return scope.parent is None

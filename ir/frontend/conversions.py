@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from pycparser import c_ast
+
 from ..types import VOID, Scalar, Type
-from .cxx_ast import Function, Template
+from .cxx_ast import NamedType, QualName, RefDecl
 from .cxx_types import Pointer, RecordType, Reference
-from .program import Entity
+from .program import Entity, functions_of
 from .record_types import RecordTypes
 from .templates import rank
 from .values import PtrToPlace, PtrVal, RecordVal, RVal, Value
@@ -61,6 +63,15 @@ class Conversions(RecordTypes):
             return v
         return replace(v, type=base, whole=v.whole or v.type, key=None)
 
+    def part_named(self, v: Value, field: Any) -> Value:
+        """The part of ``v`` that ``v.Base::member`` names; functions of it are called whatever others override."""
+        if not isinstance(field, QualName) or len(field.parts) < 2 or not isinstance(v, RecordVal):
+            return v
+        t = self.try_type(QualName(field.parts[:-1], False, coord=field.coord))
+        if not isinstance(t, RecordType) or not (t == v.type or self.derives(v.type, t)):
+            self.fail("E-SEMA-MEMBER", f"'{field.text}' is no member of '{v.type}'", field)
+        return replace(self.upcast(v, t), whole=None)
+
     def base_pointer(self, v: Value, t: Pointer) -> Value:
         """A pointer to an object as a ``t``, where that points to the base class at the object's start."""
         if isinstance(v, PtrToPlace) and isinstance(v.place, RecordVal) and self.derives(v.place.type, t.elem):
@@ -81,6 +92,17 @@ class Conversions(RecordTypes):
         if not (isinstance(t, RecordType) and isinstance(base, RecordType)) or t.decl is None:
             return False
         return any(b == base or self.derives(b, base) for b in self.bases_of(t))
+
+    def as_base(self, parameter: Any, t: Type) -> Type:
+        """The base class of ``t`` that a parameter ``Base<T>`` or a reference to one deduces ``T`` from, else ``t``."""
+        node = parameter.type
+        while isinstance(node, c_ast.TypeDecl | RefDecl):
+            node = node.type
+        given = t.elem if isinstance(t, Reference) else t
+        if not isinstance(node, NamedType) or node.name.parts[-1].args is None or not isinstance(given, RecordType):
+            return t
+        wanted = node.name.parts[-1].name
+        return next((b for b in self.lineage(given) if b.name == wanted), t)  # type: ignore[attr-defined]
 
     def rank_user(self, arg: Type, param: Type, node: Any) -> int | None:
         """``rank``, with the conversions that classes define."""
@@ -123,17 +145,6 @@ def _fit(result: Type, to: Type | None) -> int | None:
     if isinstance(result, Pointer):
         return None
     return rank(result, to)
-
-
-def functions_of(items: list):
-    """(function, template parameters) among member items."""
-    for i in items:
-        if isinstance(i, Function):
-            yield i, None
-        elif isinstance(i, Template) and i.params is not None:
-            for f in i.decl:
-                if isinstance(f, Function):
-                    yield f, tuple(i.params)
 
 
 __all__ = ["Conversions", "functions_of"]

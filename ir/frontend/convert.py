@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
-from ..fold import common_type, fold_node
+from ..fold import common_type, fold_node, is_const
 from ..nodes import COMPARISONS, Binary, Cast, Const, Expr, HwIndex, Load, Select, Unary, Var, VecGet, VecMake, i32
 from ..types import BOOL, EVENT, F32, F64, I32, I64, U32, U64, Scalar, Type, Vec
+from .constants import const_as
 from .cxx_types import show
 from .dialects import OPENCL
-from .resolve import TypeResolver
+from .enums import Enumerations
 from .values import ChoicePtr, NullVal, PtrToPlace, PtrVal, RVal
 
 
-class Converter(TypeResolver):
+class Converter(Enumerations):
     """Scalar and vector arithmetic."""
 
     def convert(self, v: RVal, to: Type, style: str = "implicit", node: Any = None) -> RVal:
@@ -88,7 +88,10 @@ class Converter(TypeResolver):
         if op in ("<<", ">>"):
             a, b = self.promote(a), self.promote(b)
             self._need_int(op, a, b, node)
-            return RVal(fold_const(Binary(op, a.expr, self.convert(b, a.type).expr)))
+            by = self.convert(b, a.type).expr
+            if self.program.dialect is OPENCL and isinstance(a.type, Scalar) and not is_const(by):
+                by = fold_const(Binary("&", by, Const(a.type.bits - 1, a.type)))  # OpenCL C 6.3: modulo the width
+            return RVal(fold_const(Binary(op, a.expr, by)))
         if op in ("%", "&", "|", "^"):
             self._need_int(op, a, b, node)
         wide = self.common(ta, tb, op, node)
@@ -221,24 +224,6 @@ def fold_const(e: Expr) -> Expr:
 
 def _is_floaty(c: Const) -> bool:
     return isinstance(c.value, float)
-
-
-def const_as(c: Const, to: Scalar) -> Const | None:
-    """A literal converted exactly as C++ would, or None when a cast must stay."""
-    if to == BOOL:
-        return Const(bool(c.value), BOOL)
-    if to.is_int and not isinstance(c.value, float):
-        mask = (1 << to.bits) - 1
-        raw = int(c.value) & mask
-        if to.is_signed and raw >> (to.bits - 1):
-            raw -= mask + 1
-        return Const(raw, to, c.spelling if raw == c.value and not isinstance(c.value, bool) else "")
-    if to in (F32, F64):
-        value = float(c.value)
-        if to == F32 and abs(value) < 3.4e38:
-            value = struct.unpack("f", struct.pack("f", value))[0]
-        return Const(value, to)
-    return None
 
 
 def lanes_of(t: Vec) -> int:

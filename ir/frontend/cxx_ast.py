@@ -41,6 +41,10 @@ class CxxNode(c_ast.Node):
             yield child
 
 
+class ScopedEnum(c_ast.Enum):
+    """``enum class``: its enumerators are found through its name only, and are ints unless it says otherwise."""
+
+
 class NamePart(CxxNode):
     """One component of a qualified name; ``args`` is a list of template arguments or None."""
 
@@ -172,9 +176,10 @@ class Lambda(CxxNode):
     """``captures`` are (mode, name, initialiser): ``=`` by copy, ``&`` by reference, no name for all the rest.
 
     ``result`` is the type after ``->``, or None; ``template`` its template parameters, if it has a list of them.
+    ``mutable``: calls may change its copies.
     """
 
-    _fields = ("captures", "params", "body", "result", "template")
+    _fields = ("captures", "params", "body", "result", "template", "mutable")
 
 
 class RangeFor(CxxNode):

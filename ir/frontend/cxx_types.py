@@ -93,6 +93,13 @@ class FunctionType(Type):
 
 
 @dataclass(frozen=True)
+class ListType(Type):
+    """``std::initializer_list``: a parameter of it keeps the values of the braces it is given."""
+
+    elem: Type
+
+
+@dataclass(frozen=True)
 class Auto(Type):
     """``auto``: takes the type of the initialiser."""
 
@@ -192,6 +199,8 @@ def show(t: object) -> str:
         return f"{'const ' if t.const else ''}{show(t.elem)}&"
     if isinstance(t, CArray):
         return f"{show(t.elem)}[{'' if t.n is None else t.n}]"
+    if isinstance(t, ListType):
+        return f"std::initializer_list<{show(t.elem)}>"
     if isinstance(t, Opaque):
         return t.spelling
     return str(t)

@@ -14,6 +14,7 @@ from .buffers import as_volatile, cost
 from .constants import folded_float
 from .cxx_ast import CtorInit, CxxCast, qualifiers
 from .cxx_types import DIM3, Auto, CArray, Pointer, RecordType, Reference, show, size_of
+from .evaluation import evaluated, values_after
 from .facts import init_args
 from .program import Entity
 from .values import (
@@ -65,19 +66,31 @@ class Declarations(Arrays):
         if isinstance(t, CArray):
             return self._local_array(node, t)
         if isinstance(t, Auto | Reference | Pointer) or init is not None:
-            args = init_args(init)
+            args = self.unpacked(init_args(init))
             if t == DIM3 or isinstance(t, RecordType):
                 brace = not isinstance(init, CtorInit) or init.brace
-                return self._record_variable(name, t, args, brace, init, mutated)
+                at = len(self.out)
+                made = self._record_variable(name, t, args, brace, init, mutated)
+                if constexpr:
+                    self._note_constants(made, self.out[at:])
+                return made
             if isinstance(t, Reference):
                 return self._reference(node, t, args)
-            v = self.eval(args[0]) if len(args) == 1 and not isinstance(args[0], c_ast.InitList) else None
+            braces = isinstance(t, Vec) and (isinstance(init, c_ast.InitList) or getattr(init, "brace", False))
+            one = len(args) == 1 and not isinstance(args[0], c_ast.InitList) and not braces
+            v = None
+            if one and constexpr:
+                v = self._constant_value(args[0], node)
+            elif one:
+                v = self.eval(args[0])
             if isinstance(t, Auto):
                 if v is None:
                     self.fail("E-SEMA-AUTO", "auto needs one initialiser", node)
                 v = self.load(v, node)
                 if isinstance(v, RecordVal) and (mutated or is_lvalue(args[0])):
                     return self.copied(v, name, node)
+                if isinstance(v, FunctionVal) and is_lvalue(args[0]):
+                    return self.copied_closure(v, node)
                 if isinstance(v, FunctionVal | RecordVal | Dim3Val | PtrToPlace | NullVal):
                     return v
                 t = self.type_of(v)
@@ -94,6 +107,25 @@ class Declarations(Arrays):
         if t == DIM3:
             return Dim3Val(i32(1), i32(1), i32(1))
         return self._scalar(node, t, None, False, False, mutated)
+
+    def _note_constants(self, v: Value, before: list) -> None:
+        """Remember the values that the statements ``before`` give the members of the constant object ``v``."""
+        values = values_after(before, self.const_of) if isinstance(v, RecordVal) else None
+        for x in v.fields.values() if values and isinstance(v, RecordVal) else ():
+            if isinstance(x, VarPlace) and isinstance(c := (values or {}).get(x.sym), Const):
+                self.const_of[x.sym] = c
+
+    def _constant_value(self, init: Any, node: Any) -> Value:
+        """What a constant is initialised with; statements that a call in it needs are run here, if they can be."""
+        with self.capture() as before:
+            v = self.eval(init)
+        if before and not isinstance(v, RecordVal):
+            x = self.load(v, node)
+            known = evaluated(before, x.expr, self.const_of) if isinstance(x, RVal) else None
+            if known is not None:
+                return RVal(known)
+        self.out.extend(before)
+        return v
 
     def _scalar(
         self, node: c_ast.Decl, t: Type, value: Value | None, const: bool, constexpr: bool, mutated: bool
@@ -122,7 +154,7 @@ class Declarations(Arrays):
             return ViewPlace(sym, t)
         if known is not None and isinstance(t, Scalar) and (const or not mutated):
             self.const_of[sym] = known
-        self.emit(Decl(sym, e, const=const, loc=self.loc))
+        self.emit(Decl(sym, e, const=const and not mutated, loc=self.loc))  # its address may be cast
         return VarPlace(sym, const)
 
     def _viewed_type(self, name: str, t: Type) -> Type:
@@ -213,6 +245,7 @@ class Declarations(Arrays):
             v = self.load(self.eval(args[0])) if len(args) == 1 and not isinstance(args[0], c_ast.InitList) else None
             return v if isinstance(v, Dim3Val) else self.initial_value(t, args, brace, node)
         assert isinstance(t, RecordType)
+        self.frame.objects.add(name)
         if len(args) == 1 and not isinstance(args[0], c_ast.InitList):
             place = self.eval(args[0])  # a constructor may keep its address
             v = self.load(place, node)
@@ -263,8 +296,10 @@ class Declarations(Arrays):
             if not isinstance(v, RVal):
                 for s in extra:
                     self.emit(s)
+                self._note_constants(v, extra)
                 return v
             c = self.constant(v.expr) or folded_float(v.expr)
+            c = c or (evaluated(extra, v.expr, self.const_of) if extra else None)
             if c is None:
                 self.fail("E-SEMA-CONSTANT", f"the value of '{decl.name}' is not known while reading the source", node)
             return RVal(c)

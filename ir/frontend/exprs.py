@@ -21,9 +21,7 @@ from .operators import Operators
 from .places import LANES
 from .values import (
     ChoicePlace,
-    ChoicePtr,
     Dim3Val,
-    FunctionVal,
     LanePlace,
     NullVal,
     OpaqueVal,
@@ -110,15 +108,8 @@ class Exprs(Operators):
                 self.fail("E-SEMA-MEMBER", f"'{node.name.name}' has no member '{name}'", node)
             return self.hardware(HW[node.name.name], name)
         base = self.eval(node.name)
-        if node.type == "->":
-            base = base if isinstance(base, PtrToPlace) else self.load(base, node)
-            if isinstance(base, PtrVal):
-                base = self.deref(base, None, node)
-            elif isinstance(base, PtrToPlace):
-                base = self.view(base, None, node)
-            elif isinstance(base, ChoicePtr):
-                base = self.deref_choice(base, None, node)
-        return self.member(base, name, node)
+        base = self.pointee(base, node) if node.type == "->" else base
+        return self.member(self.part_named(base, node.field), name, node)
 
     def hardware(self, level: str, axis: str) -> RVal:
         """``threadIdx.x`` and friends."""
@@ -178,7 +169,7 @@ class Exprs(Operators):
     def _lambda(self, node: Lambda) -> Value:
         scope = Scope(self.scope)
         scope.names.update(self.captured(node))
-        return FunctionVal(lambda args, at, targs=None: self.call_lambda(node, scope, args, at, targs))
+        return self.closure(node, scope)
 
     def packs_in(self, node: PackExpansion) -> dict[str, PackVal]:
         """The parameter packs that a pattern names."""
@@ -205,6 +196,13 @@ class Exprs(Operators):
         count = len(next(iter(packs.values())).items)
         names = [{n: p.items[i] for n, p in packs.items()} for i in range(count)]
         return [(InScope(node.expr, bound, coord=node.coord), bound) for bound in names]
+
+    def unpacked(self, items: list) -> list:
+        """Expressions of a list, with those of packs in place of their expansions."""
+        out: list = []
+        for x in items:
+            out += [e for e, _ in self.pack_elements(x, x)] if isinstance(x, PackExpansion) else [x]
+        return out
 
     def _in_scope(self, node: InScope) -> Value:
         if id(node) in self.unused:

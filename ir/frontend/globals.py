@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -10,7 +11,7 @@ from pycparser import c_ast
 
 from ..kernel import Param
 from ..nodes import Const, VecMake, fresh
-from ..types import Ptr, Scalar, Type, Vec
+from ..types import F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Ptr, Scalar, Type, Vec
 from .arrays import array_values, flattened
 from .construct import braced
 from .cxx_ast import QualName, qualifiers
@@ -79,15 +80,18 @@ class Globals(Declarations):
             whole = c_ast.InitList(array_values(decl.init))
         elif not isinstance(whole, c_ast.Node):
             whole = c_ast.InitList(args)
-        out: list[int | float | bool] = []
+        out: list[tuple[Type, int | float | bool]] = []
         with self.scoped(namespace=entity.namespace, root=self.global_scope()):
             for leaf, value in self._leaf_values(decl, t, whole, node):
                 if len(out) >= MAX_INITIAL:
                     self.fail("E-UNSUPPORTED-GLOBAL", f"'{decl.name}' has too many initial values", node)
-                if leaf != unit:
-                    self._no_initial_value(decl, t, node)
-                out.append(value)
-        return tuple(out)
+                out.append((leaf, value))
+        if all(leaf == unit for leaf, _ in out):
+            return tuple(value for _, value in out)
+        units = as_units(out, unit)
+        if units is None or len(units) > MAX_INITIAL:
+            self._no_initial_value(decl, t, node)
+        return units
 
     def _leaf_values(self, decl: c_ast.Decl, t: Type, value: Any, node: Any) -> Iterator[tuple[Type, Any]]:
         """(type, value) of the scalars of a ``t`` that starts as ``value`` (None: as zeros), in memory's order."""
@@ -159,6 +163,21 @@ class Globals(Declarations):
     def _no_initial_value(self, decl: c_ast.Decl, t: Type, node: Any) -> NoReturn:
         self.fail("E-UNSUPPORTED-GLOBAL", f"'{decl.name}' of type '{show(t)}' has an initial value", node,
                   hint="set it from the host")  # fmt: skip
+
+
+def as_units(leaves: list[tuple[Type, Any]], unit: Type) -> tuple | None:
+    """Scalars one after the other in memory (little-endian), read as ``unit`` scalars; None of types without a code."""
+    code = _CODES.get(unit)
+    if code is None or any(t not in _CODES for t, _ in leaves):
+        return None
+    raw = b"".join(struct.pack(f"<{_CODES[t]}", value) for t, value in leaves)
+    return struct.unpack(f"<{len(raw) // struct.calcsize(code)}{code}", raw)
+
+
+_CODES: dict[Any, str] = {
+    U8: "B", I8: "b", U16: "H", I16: "h", U32: "I", I32: "i", U64: "Q", I64: "q", F32: "f", F64: "d"
+}  # fmt: skip
+"""How ``struct`` spells scalars."""
 
 
 __all__ = ["Globals"]

@@ -75,11 +75,12 @@ def _text(lowering: KernelLowering, p: TemplateParam, t: str, i: int) -> str:
     if p.kind == "type":
         return "int" if t in ("float", "double", "half") and _INDEX.search(p.name) else t
     node = getattr(p.type, "type", None)
-    enum = lowering.program.enums.get(node.name.parts[-1].name) if isinstance(node, NamedType) else None
-    if enum is None or not enum.values:
+    name = node.name if isinstance(node, NamedType) else None
+    enum = lowering.enum_named(name.parts, node) if name is not None else None
+    if name is None or enum is None or not enum.enum.values:
         return GUESSED_VALUES[i]
-    at = i % len(enum.values)
-    return f"({enum.name}){spell(lowering.enumerator_value(enum, at))}"
+    at = i % len(enum.enum.values)
+    return f"({name.text}){spell(enum.value(at))}"
 
 
 def _specialised(lowering: KernelLowering) -> list[str]:

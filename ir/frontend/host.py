@@ -6,6 +6,8 @@ variable changed in a branch) becomes a host parameter of that name, if a launch
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,6 +21,7 @@ from ..walk import assigned, substitute_expr, used, walk_expr
 from .cxx_ast import Alias
 from .cxx_types import DIM3, Auto, Pointer, Reference
 from .facts import init_args
+from .host_calls import name_of_call, with_named_calls
 from .inline import params_of
 from .launch_math import integer_form
 from .lower import KernelLowering
@@ -30,12 +33,20 @@ class HostLaunch:
     """Turns one launch site into a ``Launch`` over a kernel's parameters."""
 
     def __init__(
-        self, lowering: KernelLowering, site: LaunchSite, params: tuple[Param, ...], bindings: dict[str, Value]
+        self,
+        lowering: KernelLowering,
+        site: LaunchSite,
+        params: tuple[Param, ...],
+        bindings: dict[str, Value],
+        instance: Mapping[str, Value],
     ) -> None:
         self.lowering = lowering
         self.site = site
         self.params = params
         self.bindings = bindings
+        self.instance = instance
+        """Host names that are template arguments of the launch, with what the kernel's instance has for them."""
+
         assert site.node is not None
         self.node = site.node
         self.host: dict[str, Sym] = {}
@@ -55,8 +66,10 @@ class HostLaunch:
             }
             for name in names:
                 scope.names[name] = LazyVal(partial(self.value, name))
+            scope.names.update(self.instance)
             self._scope = scope
             self._kernel_args()
+            given = tuple(self._constants())
             config = self.node.config
             grid, block = self._dim3(config[0]), self._dim3(config[1])
             shared = self._int(config[2]) if len(config) > 2 else None
@@ -68,7 +81,7 @@ class HostLaunch:
         if isinstance(shared, Const) and shared.value == 0:
             shared = None
         host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))
-        return Launch(grid, block, shared), host
+        return Launch(grid, block, shared, given=given), host
 
     def _inlined(self, parts: Any, effects: list) -> Any:
         """Expressions with the values put in that following host functions has given to their variables.
@@ -87,13 +100,23 @@ class HostLaunch:
         return any(s in used(e) for e in (*grid, *block, *([shared] if shared is not None else [])))
 
     def _kernel_args(self) -> None:
-        """Host variables passed to the kernel are its parameters, by position."""
+        """Host variables, and what methods of host objects return, are the parameters they are passed for."""
         self.known: dict[str, Sym] = {}
         for p, a in zip([p for p in self.params if not p.host], self.node.args):
             while isinstance(a, c_ast.Cast):
                 a = a.expr
-            if isinstance(a, c_ast.ID) and isinstance(p.sym.type, Scalar) and a.name not in self.known:
-                self.known[a.name] = p.sym
+            name = a.name if isinstance(a, c_ast.ID) else name_of_call(a)
+            if name is not None and isinstance(p.sym.type, Scalar):
+                self.known.setdefault(name, p.sym)
+
+    def _constants(self) -> Iterator[tuple[str, int]]:
+        """Integer parameters that this launch passes a constant for."""
+        for p, a in zip([p for p in self.params if not p.host], self.node.args):
+            named = isinstance(a, c_ast.ID) and (a.name in self.instance or self._is_constant(a.name))
+            if (named or isinstance(a, c_ast.Constant)) and isinstance(p.sym.type, Scalar) and p.sym.type.is_int:
+                e = self._int(a)
+                if isinstance(e, Const) and math.isfinite(e.value):
+                    yield p.sym.name, int(e.value)
 
     def value(self, name: str) -> Value:
         """What a host name means in launch expressions."""
@@ -175,16 +198,15 @@ class HostLaunch:
             return Dim3Val(i32(1), i32(1), i32(1))
         args = init_args(node)
         if len(args) > 1 or (len(args) == 1 and args[0] is not node):
+            whole = self._value(args[0]) if len(args) == 1 else None
+            if isinstance(whole, Dim3Val):
+                return whole
             parts = [self._int(a) for a in args]
-            if len(args) == 1:
-                v = low.load(low.eval(args[0]))
-                if isinstance(v, Dim3Val):
-                    return v
             return Dim3Val(*(parts + [i32(1)] * 3)[:3])
         try:
             v = low.load(low.eval(node))
         except KtcError as error:
-            raise self._refuse(node, error) from None
+            return self._dim3_value(self._named(node, error))
         if isinstance(v, Dim3Val):
             return Dim3Val(*(_no_width_noise(e) for e in (v.x, v.y, v.z)))
         if isinstance(v, RVal) and isinstance(v.expr, VecMake):  # a uint3
@@ -195,12 +217,27 @@ class HostLaunch:
             return Dim3Val(*(Var(self.host.setdefault(f"{v.name}_{a}", fresh(f"{v.name}_{a}", I32))) for a in "xyz"))
         raise self._refuse(node, None)
 
+    def _named(self, node: Any, why: KtcError) -> Any:
+        """``node``, which cannot be followed for ``why``, with names in the place of calls of host objects' methods."""
+        calls: set[str] = set()
+        named = with_named_calls(node, calls)
+        if not calls:
+            raise self._refuse(node, why) from None
+        self._scope.names.update({n: LazyVal(partial(self.value, n)) for n in calls})
+        return named
+
+    def _value(self, node: Any) -> Value | None:
+        try:
+            return self.lowering.load(self.lowering.eval(node))
+        except KtcError:
+            return None
+
     def _int(self, node: Any) -> Expr:
         low = self.lowering
         try:
             e = _no_width_noise(low.rvalue(low.eval(node), node).expr)
         except KtcError as error:
-            raise self._refuse(node, error) from None
+            return self._int(self._named(node, error))
         if not _closed(e):
             raise self._refuse(node, None)
         return e

@@ -9,7 +9,7 @@ from typing import Any
 from pycparser import c_ast
 
 from ..diagnostics import KtcError, Loc
-from .cxx_ast import Alias, Function, Lambda, NamePart, QualName, Template
+from .cxx_ast import Alias, CxxCast, Function, Lambda, NamePart, QualName, Template
 from .cxx_ast import Launch as LaunchNode
 from .facts import mutates
 from .library import in_library
@@ -168,13 +168,31 @@ class _Walk:
             if item.args is not None and self._wanted(item.args):
                 self._find(item.args, env, declared)
             return
+        if isinstance(item, c_ast.Compound):
+            self._block(item.block_items or [], dict(env), dict(declared))
+            return
+        if isinstance(item, c_ast.Switch) and isinstance(item.stmt, c_ast.Compound):
+            self._switch(item, env, declared)
+            return
         for c in _children(item):
-            if isinstance(c, c_ast.Compound | c_ast.Case | c_ast.Default):
-                self._block(
-                    (c.block_items if isinstance(c, c_ast.Compound) else c.stmts) or [], dict(env), dict(declared)
-                )
-            elif self._wanted(c):
-                self._find(c, dict(env), dict(declared))
+            if self._wanted(c):
+                holds = isinstance(item, c_ast.If) and c is item.iftrue
+                self._find(c, _assumed(env, item.cond) if holds else dict(env), dict(declared))
+
+    def _switch(self, item: c_ast.Switch, env: dict[str, Any], declared: dict[str, Any]) -> None:
+        """Follow the cases: where nothing falls into one from above, the selector is that case's label."""
+        fallen, open_ = dict(env), False
+        for case in item.stmt.block_items or []:
+            if not isinstance(case, c_ast.Case | c_ast.Default):
+                self._block([case], fallen, dict(declared))
+                continue
+            label = getattr(case, "expr", None)
+            inner = dict(fallen) if open_ else _equal(env, item.cond, label) if label is not None else dict(env)
+            stmts = case.stmts or []
+            self._block(stmts, inner, dict(declared))
+            open_ = not (stmts and _leaves(stmts[-1]))
+            for name in list(fallen):
+                fallen[name] = None if open_ and mutates(case, name) else fallen[name] if open_ else env[name]
 
     def _named(self, node: Any) -> bool:
         """Whether ``node`` itself, not one of its template arguments, is one of the names."""
@@ -212,10 +230,46 @@ def _declare(item: Any, env: dict[str, Any]) -> None:
         env[f"{item.lvalue.name.name}.{item.lvalue.field.name}"] = item.rvalue
 
 
+def _leaves(stmt: Any) -> bool:
+    """Whether control does not go on to what stands after ``stmt``."""
+    while isinstance(stmt, c_ast.Compound) and stmt.block_items:
+        stmt = stmt.block_items[-1]
+    return isinstance(stmt, c_ast.Break | c_ast.Return | c_ast.Continue | c_ast.Goto)
+
+
+def _equal(env: dict[str, Any], subject: Any, value: Any) -> dict[str, Any]:
+    """``env`` where ``subject == value``: a variable compared with a constant has that value."""
+    while isinstance(subject, c_ast.Cast | CxxCast):
+        subject = subject.expr
+    if not isinstance(subject, c_ast.ID) or not isinstance(value, c_ast.Constant):
+        return dict(env)
+    old = env.get(subject.name)
+    typ = old.type if isinstance(old, c_ast.Decl) else None
+    return env | {subject.name: c_ast.Decl(subject.name, [], [], [], [], typ, value, None)}
+
+
+def _assumed(env: dict[str, Any], cond: Any) -> dict[str, Any]:
+    """``env`` where ``cond`` holds."""
+    if isinstance(cond, c_ast.BinaryOp) and cond.op == "&&":
+        return _assumed(_assumed(env, cond.left), cond.right)
+    if isinstance(cond, c_ast.BinaryOp) and cond.op == "==":
+        return _equal(_equal(env, cond.left, cond.right), cond.right, cond.left)
+    return dict(env)
+
+
+def returned(node: Any, env: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """What the ``return`` statements at and below ``node`` return, each with ``env`` as the way to it says."""
+    if isinstance(node, c_ast.Return):
+        yield node.expr, env
+    for c in _children(node) if not isinstance(node, c_ast.Return) else ():
+        holds = isinstance(node, c_ast.If) and c is node.iftrue
+        yield from returned(c, _assumed(env, node.cond) if holds else env)
+
+
 def _children(n: Any):
     if isinstance(n, Lambda):
         return (n.body,)
     return children(n)
 
 
-__all__ = ["HostFunction", "Use", "host_functions", "uses"]
+__all__ = ["HostFunction", "Use", "host_functions", "returned", "uses"]

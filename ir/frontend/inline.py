@@ -13,7 +13,7 @@ from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
 from .buffers import as_volatile, cost
 from .context import Frame, Scope
 from .cxx_ast import CONST_METHOD, AutoType, Function, Lambda, QualName
-from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference, show
+from .cxx_types import Auto, CArray, FunctionType, ListType, Pointer, RecordType, Reference, show
 from .facts import Facts, facts_of
 from .intrinsics import Intrinsics
 from .limits import MAX_INLINE_DEPTH
@@ -27,6 +27,7 @@ from .values import (
     FunctionVal,
     ListVal,
     NullVal,
+    OpaqueVal,
     PackVal,
     PtrVal,
     PtrVar,
@@ -125,6 +126,8 @@ class Inliner(Intrinsics):
         if len(values) == 1 and isinstance(current, RecordVal) and not isinstance(values[0], RecordVal):
             assert isinstance(current.type, RecordType)
             self.store(current, self.construct_record(current.type, values, node, field), node)
+        elif len(values) == 1 and isinstance(current, UnboundRef) and isinstance(current.elem, FunctionType):
+            record.fields[field] = self.copied_closure(self.load(values[0], node), node)
         elif len(values) == 1 and isinstance(current, UnboundRef):
             record.fields[field] = self.bind_argument(field, Reference(current.elem), values[0], True, node, [])
         elif len(values) == 1:
@@ -157,6 +160,8 @@ class Inliner(Intrinsics):
             else:
                 v = self.eval(p.init)
             if name:
+                if isinstance(t, RecordType):
+                    self.frame.taken.add(name)
                 self.scope.names[name] = self.bind_argument(name, t, v, name in facts.mutated, node, pending)
 
     def bind_argument(
@@ -164,7 +169,10 @@ class Inliner(Intrinsics):
     ) -> Value:
         """What the parameter ``name`` of type ``t`` means when ``v`` is passed."""
         if isinstance(v, ListVal):
-            v = self.initial_value(t.elem if isinstance(t, Reference) else t, list(v.items), True, node)
+            of = t.elem if isinstance(t, Reference) else t
+            if isinstance(of, ListType):
+                return ListVal(tuple(self._item(x, of.elem, node) for x in v.items))
+            v = self.initial_value(of, list(v.items), True, node)
         if isinstance(t, Reference):
             same = t.elem == self.type_of(v) or not isinstance(t.elem, Scalar)
             if isinstance(v, RecordVal | ArrayVal | FlatArray | FunctionVal | PtrVar) or (
@@ -180,6 +188,8 @@ class Inliner(Intrinsics):
         if isinstance(v, FunctionVal) and isinstance(t, Pointer):
             return self.function_pointer(v, t, mutated, name, node)
         if isinstance(t, Pointer):
+            if isinstance(v, OpaqueVal) and v.name.startswith('"') and not mutated:
+                return v  # a text, which becomes an array where it is indexed
             v = pointing_to_const(as_volatile(self.base_pointer(self.as_pointer(v, node, t), t), t.volatile), t.const)
             if isinstance(v, NullVal) or (isinstance(v, RVal) and isinstance(v.expr, Const) and v.expr.value == 0):
                 v = NullVal(t.elem)
@@ -198,10 +208,13 @@ class Inliner(Intrinsics):
         if isinstance(t, RecordType):
             self.refuse_end(t, node)
             if isinstance(v, RecordVal) and v.type == t:
-                copies = mutated or v.at is not None or self._aliases or self.copies_by_code(t)
+                by_code = self.copies_by_code(t) or self.copies_inside(t)
+                copies = mutated or v.at is not None or self._aliases or by_code
                 return self.copied(v, name, node) if copies else named(v)
             return self.construct_record(t, [place], node)
-        if isinstance(v, FunctionVal | RecordVal) and not isinstance(t, Scalar):
+        if isinstance(v, FunctionVal) and not isinstance(t, Scalar):
+            return self.copied_closure(v, node)
+        if isinstance(v, RecordVal) and not isinstance(t, Scalar):
             return v
         e = self.convert(self.rvalue(v, node, t), t, "implicit", node).expr
         in_memory = self.variable_in_memory(name, t, RVal(e), node)
@@ -219,6 +232,11 @@ class Inliner(Intrinsics):
             self.const_of[sym] = known
         pending.append((sym, e))
         return VarPlace(sym, const=True)
+
+    def _item(self, v: Value, t: Type, node: Any) -> Value:
+        """A value of a braced list, as it is now."""
+        x = self.load(self.initial_value(t, [v], True, node), node)
+        return RVal(self.temp(x.expr, "item")) if isinstance(x, RVal) and not isinstance(x.expr, Const) else x
 
     def function_pointer(self, v: FunctionVal, t: Pointer, mutated: bool, name: str, node: Any) -> Value:
         """A pointer to a function that is known here and stays the same: the function itself."""
@@ -239,14 +257,13 @@ class Inliner(Intrinsics):
             for sym in _mentioned(x):
                 uses[sym] = uses.get(sym, 0) + 1
         changed = assigned(body)
+        pure = isinstance(out, RVal | NullVal)  # nothing but an expression, or nothing, mentions the parameters later
         later: dict[Sym, Expr] = {}
         for sym, init in pending:
             init = substitute_expr(init, later)
             n = uses.get(sym, 0)
             trivial = isinstance(init, Var) and not isinstance(init.type, Vec) and init.sym not in changed
-            if isinstance(out, RVal) and (
-                n == 0 or trivial or (n == 1 and not body and not isinstance(init.type, Vec))
-            ):
+            if pure and (n == 0 or trivial or (n == 1 and not body and not isinstance(init.type, Vec))):
                 later[sym] = init
             else:
                 self.emit(Decl(sym, init, const=True, loc=self.loc))

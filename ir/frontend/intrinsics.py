@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import reduce
 from typing import Any
 
 from ..builtins import Builtin, lookup
@@ -29,19 +30,26 @@ from ..types import BF16, BOOL, F16, U32, U64, VOID, Ptr, Scalar, Type, Vec, sca
 from .buffers import element
 from .builtin_rows import BuiltinRows, row_signature
 from .convert import bitcast, lane_of, lanes_of
-from .cxx_types import Pointer, show
+from .cxx_types import Pointer, RecordType, show
 from .library import in_library
 from .prelude import prelude_function
 from .special import FULL_MASK, NO_VALUE
-from .values import ChoicePlace, ElemPlace, PtrToPlace, RecordVal, RVal, TypeVal, Value
+from .values import ChoicePlace, ElemPlace, ListVal, PtrToPlace, RecordVal, RVal, TypeVal, Value, VarPlace
 
 
 class Intrinsics(BuiltinRows):
     """Built-ins. Each kind of the table's third column has a method ``_b_<kind>``."""
 
+    read_only_hints = False
+    """Whether a load was asked for as one of read-only memory."""
+
     # ------------------------------------------------------------------ choosing a row
     def builtin(self, rows: tuple[Builtin, ...], args: list[Value], node: Any) -> Value:
         """Lower a call of the best row for ``args``."""
+        if len(args) == 1 and isinstance(args[0], ListVal) and rows[0].arg in ("max", "min") and args[0].items:
+            return reduce(lambda a, b: self.builtin(rows, [a, b], node), args[0].items)
+        if rows[0].kind == "forward" and len(args) == 1:
+            return self._b_forward(rows[0], args, node)  # a place stays one
         args = [a if isinstance(a, PtrToPlace | TypeVal) else self.load(a, node) for a in args]
         best = self.best_row(rows, args)[0]
         if best is None:
@@ -102,6 +110,16 @@ class Intrinsics(BuiltinRows):
 
     def _b_first(self, row: Builtin, args: list[Value], node: Any) -> Value:
         return args[0]
+
+    def _b_move(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        v = args[0]
+        return dataclasses.replace(v, moved=True, temporary=False) if isinstance(v, RecordVal) else v
+
+    def _b_forward(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        v = args[0]
+        if isinstance(v, RecordVal) and isinstance(v.type, RecordType) and self.moves_by_code(v.type):
+            self.fail("E-UNSUPPORTED-MOVE", f"whether '{v.type}' is moved or copied here is not followed", node)
+        return self.load(v, node) if isinstance(v, VarPlace) and v.const else v  # a parameter bound to a value
 
     def _b_make(self, row: Builtin, args: list[Value], node: Any) -> Value:
         exprs, _ = self._converted(row, args, node)
@@ -191,6 +209,7 @@ class Intrinsics(BuiltinRows):
         return self._warp(f"reduce_{row.arg}", exprs[1], None, i32(32), exprs[0])
 
     def _b_load(self, row: Builtin, args: list[Value], node: Any) -> Value:
+        self.read_only_hints |= row.arg == "ldg"
         return self.load(_hinted(self._pointee(args[0], node), row.arg))
 
     def _b_store(self, row: Builtin, args: list[Value], node: Any) -> Value:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..types import BOOL, U8, U64, VOID, Scalar, Type, Vec
 from .buffers import UNSIGNED
 from .cxx_types import CArray, Pointer, RecordType, Reference, show
 from .places import Places
+from .program import functions_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Layouts(Places):
     """Sizes and units of C++ types."""
 
     fields_of: Any
+    bases_of: Any
     record_scope: Any
 
     def layout(self, t: Type, node: Any) -> tuple[int, int]:
@@ -54,7 +56,7 @@ class Layouts(Places):
             size, align = self.layout(t.elem, node)
             return size * t.n, align
         if isinstance(t, RecordType):
-            _, size, align = self._record_layout(t, node)
+            _, size, align, _ = self._record_layout(t, node)
             return size, align
         if t == VOID:
             return 1, 1  # as compilers do
@@ -63,22 +65,22 @@ class Layouts(Places):
     def field_layout(self, t: RecordType, node: Any) -> list[Field]:
         return self._record_layout(t, node)[0]
 
-    def _record_layout(self, t: RecordType, node: Any) -> tuple[list[Field], int, int]:
+    def _record_layout(self, t: RecordType, node: Any) -> tuple[list[Field], int, int, int]:
+        """(fields, size, alignment, bytes before the padding at the end)."""
         if t not in self._layouts:
             self._layouts[t] = self._lay_out(t, node)
         return self._layouts[t]
 
-    def _lay_out(self, t: RecordType, node: Any) -> tuple[list[Field], int, int]:
+    def _lay_out(self, t: RecordType, node: Any) -> tuple[list[Field], int, int, int]:
         if self.is_polymorphic(t):
             self.fail("E-UNSUPPORTED-VIRTUAL", f"'{t.name}' has virtual functions: it cannot be in memory here", node,
                       hint="keep it in a variable, or make its functions plain ones")  # fmt: skip
         record = t.decl[0].node
         packed = "packed" in record.align
         union = record.kind == "union"
-        out: list[Field] = []
-        end = first_free_bit = 0  # bytes so far; the bit after the last one used
-        widest = 1
-        for name, ft, default, member in self.fields_of(t, node):
+        out, end, widest, inherited = self._bases_laid_out(t, node)
+        first_free_bit = 8 * end  # the bit after the last one used
+        for name, ft, default, member in self.fields_of(t, node)[inherited:]:
             size, align = self.layout(ft, node)
             if packed and align > 1:
                 self.fail("E-UNSUPPORTED-STRUCT", f"'{t.name}' is packed: its members may be misaligned", node,
@@ -105,7 +107,44 @@ class Layouts(Places):
             if name:
                 out.append(Field(name, ft, default, offset, bits))
         widest = max(widest, self._asked_alignment(t, [a for a in record.align if a != "packed"]))
-        return out, max(1, -(-end // widest) * widest), widest
+        return out, max(1, -(-end // widest) * widest), widest, end
+
+    def _bases_laid_out(self, t: RecordType, node: Any) -> tuple[list[Field], int, int, int]:
+        """(fields, bytes, alignment, count of members) of the base classes.
+
+        A member of the class may lie in the padding at the end of its last base, unless that is plain old data (Itanium
+        C++ ABI, 2.4).
+        """
+        out: list[Field] = []
+        end, widest, count = 0, 1, 0
+        for base in self.bases_of(t):
+            fields, size, align, used = self._record_layout(base, node)
+            count += len(self.fields_of(base, node))
+            widest = max(widest, align)
+            if not fields:
+                continue
+            start = -(-end // align) * align
+            out += [replace(f, offset=start + f.offset) for f in fields]
+            plain = self._is_plain(base, node)
+            if plain is None and size != used:
+                self.fail("E-UNSUPPORTED-STRUCT", f"where members of '{t.name}' lie after those of its base class "
+                          f"'{base.name}' depends on whether they are private", node)  # fmt: skip
+            end = start + (size if plain else used)
+        return out, end, widest, count
+
+    def _is_plain(self, t: Type, node: Any) -> bool | None:
+        """Whether ``t`` is plain old data as C++98 has it; None if that depends on its members' access."""
+        if isinstance(t, CArray):
+            return self._is_plain(t.elem, node)
+        if not isinstance(t, RecordType):
+            return not isinstance(t, Reference)
+        code = [f for f, _ in functions_of(t.decl[0].node.items) if f.kind in ("ctor", "dtor") or f.name == "operator="]
+        if code or any(True for _ in self.bases_of(t)):
+            return False
+        inner = [self._is_plain(ft, node) for _, ft, _, _ in self.fields_of(t, node)]
+        if False in inner:
+            return False
+        return None if None in inner or t.decl[0].node.kind == "class" else True
 
     def _asked_alignment(self, t: RecordType, alignas: list) -> int:
         """What ``alignas`` in the class asks for, which may depend on its template parameters."""
@@ -114,7 +153,7 @@ class Layouts(Places):
         with self.record_scope(t, *t.decl):
             return max(self.const_int(a.alignment, "an alignment") for a in alignas)
 
-    _layouts: dict[RecordType, tuple[list[Field], int, int]]
+    _layouts: dict[RecordType, tuple[list[Field], int, int, int]]
 
     def leaves(self, t: Type, node: Any) -> Iterator[Type]:
         """The scalars and pointers that ``t`` is made of, each array element type once."""

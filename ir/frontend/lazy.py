@@ -7,17 +7,22 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ..nodes import Binary, Const, Decl, Expr, Select, Stmt, Var, fresh
-from ..types import BOOL, I64, Scalar, Type
+from ..diagnostics import KtcError
+from ..nodes import Binary, Const, Decl, Expr, Select, Stmt, Var, fresh, i32
+from ..types import BOOL, EVENT, I64, Scalar, Type
 from .construct import Construction
 from .values import (
+    ChoicePlace,
     ChoicePtr,
+    ElemPlace,
+    LanePlace,
     NullVal,
     PtrToPlace,
     PtrVal,
     RecordVal,
     RVal,
     Value,
+    VarPlace,
 )  # fmt: skip
 
 
@@ -45,7 +50,8 @@ class LazyOperators(Construction):
         cond = self.condition(node.cond)
         known = self.constant(cond)
         if known is not None:
-            return self.load(self.eval(node.iftrue if known.value else node.iffalse), node)
+            chosen, other = (node.iftrue, node.iffalse) if known.value else (node.iffalse, node.iftrue)
+            return self._in_common(self.load(self.eval(chosen), node), other, node)
         with self.controlled(), self.capture() as pre_a:
             a = self.load(self.eval(node.iftrue), node.iftrue)
         with self.controlled(), self.capture() as pre_b:
@@ -60,6 +66,11 @@ class LazyOperators(Construction):
             x, y = (self.convert(RVal(p.offset or Const(0, I64)), I64).expr for p in (a, b))
             return dataclasses.replace(a, offset=Select(cond, x, y))
         if isinstance(a, RecordVal) and isinstance(b, RecordVal) and a.type == b.type:
+            if not (pre_a or pre_b or a.temporary or b.temporary) and is_simple(a) and is_simple(b):
+                return self.chosen(self.temp(Select(cond, i32(0), i32(1)), "which"), (a, b), node)
+            if self.placing and not (a.temporary and b.temporary):
+                self.fail("E-UNSUPPORTED-LVALUE", f"'?:' of objects of '{a.type}' as a place", node,
+                          hint="use an if")  # fmt: skip
             return self._chosen_record(cond, (a, pre_a), (b, pre_b), node)
         if not (pre_a or pre_b) and (chosen := self._choice(cond, a, b, node)) is not None:
             return chosen
@@ -67,6 +78,28 @@ class LazyOperators(Construction):
         if not pre_a and not pre_b:
             return self.select(cond, p, q, node)
         return self._ternary_statement(cond, p, q, pre_a, pre_b, node)
+
+    def _in_common(self, v: Value, other: Any, node: Any) -> Value:
+        """The number ``v`` as the type that it has in common with the branch that is not taken."""
+        if not isinstance(v, RVal) or not isinstance(v.type, Scalar):
+            return v
+        if self._typing is not None and self._typing is not self.frame:
+            return v  # calls in a branch that is only looked at may recurse without end
+        saved, self._typing = self._typing, self.frame
+        try:
+            t = self.type_of(self.load(self.unevaluated(other), node))
+        except KtcError:  # what is not supported there need not be: it is not run
+            return v
+        finally:
+            self._typing = saved
+        wide = isinstance(t, Scalar) and t != v.type and EVENT not in (t, v.type)
+        return self.convert(v, self.common(v.type, t, "?:", node)) if wide else v  # type: ignore[arg-type]
+
+    _typing: Any = None
+    placing = False
+    """Whether what is evaluated will be changed or referred to."""
+
+    unevaluated: Any
 
     def _choice(self, cond: Expr, a: Value, b: Value, node: Any) -> Value | None:
         """``cond ? a : b`` of pointers or records."""
@@ -110,3 +143,11 @@ class LazyOperators(Construction):
         orelse = (*pre_b, Assign(sym, self.convert(b, t).expr, loc=self.loc))
         self.emit(If(cond, then, orelse, loc=self.loc))
         return RVal(Var(sym))
+
+
+def is_simple(v: RecordVal) -> bool:
+    """Whether all that an object holds are numbers and vectors."""
+    return all(
+        is_simple(x) if isinstance(x, RecordVal) else isinstance(x, VarPlace | ElemPlace | LanePlace | ChoicePlace)
+        for x in v.fields.values()
+    )

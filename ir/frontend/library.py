@@ -35,6 +35,9 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
 }
 """Library files by the namespace that a source must mention to get them."""
 
+_ONE = r"(u?(char|short|int|long|longlong)|float|double)1"
+"""Names of vectors of one component."""
+
 WORDS: dict[str, str] = {
     r"cu(Float|Double)?Complex|cufft(Double)?(Complex|Real)|cuC(real|imag|onj|add|sub|mul|div|abs|fma)f?": "cucomplex",
     r"__nv_fp8x\w+|__nv_fp8_(storage|interpretation)_t|__nv_saturation_t|__NV_(E4M3|E5M2|NOSAT|SATFINITE)|"
@@ -44,11 +47,15 @@ WORDS: dict[str, str] = {
     r"cuda(Extent|Pos|PitchedPtr|Stream(CreateWithFlags|Destroy))": "runtime",
     r"curand(State|_|DirectionVectors)\w*": "curand",
     r"__nv_atomic_\w+": "nv_atomic",
+    rf"(make_)?{_ONE}": "vector1",
     r"gpuAtomicAdd|C10_WARP_SIZE|WARP_SHFL(_XOR|_UP|_DOWN)?": "torch",
 }
 """Library files without a namespace, by the names that bring them in."""
 
-DEFINES: dict[str, str] = {"torch": r"\bnamespace\s+c10\b|\bclass\s+Tensor\b"}
+DEFINES: dict[str, str] = {
+    "torch": r"\bnamespace\s+c10\b|\bclass\s+Tensor\b",
+    "vector1": rf"\w[\s*&]+{_ONE}\s*[=;,)\[{{:]|\b[)}}]\s*{_ONE}\s*;",
+}
 """What a text has that brings the library's own headers: then ours stays out of the way."""
 
 NOT_BUILT: dict[str, str] = {

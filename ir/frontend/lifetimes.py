@@ -16,7 +16,6 @@ from pycparser import c_ast
 
 from .conversions import functions_of
 from .cxx_types import CArray, RecordType
-from .program import Entity
 from .records import Records
 from .syntax_walk import contains
 from .values import RecordVal, Value
@@ -82,17 +81,10 @@ class Lifetimes(Records):
         t = record.type
         if not isinstance(t, RecordType) or not self.ends_with_code(t):
             return
-        entity, bound = t.decl
-        found = [
-            self.defined(Entity("dtor", f, (*entity.namespace, t.name), p), entity, bound)
-            for f, p in functions_of(entity.node.items)
-            if f.kind == "dtor"
-        ]
+        found = self.own_functions(t, "dtor")
         if found:
-            with self.record_scope(t, entity, bound, record) as scope:
-                self._bind_owner(found, entity, bound, scope)
-                self.call_entities(found, None, [], node, scope, record)
-        for item in reversed(entity.node.items):
+            self.call_own(t, found, record, [], node)
+        for item in reversed(t.decl[0].node.items):
             member = record.fields.get(getattr(item, "name", None) or "") if isinstance(item, c_ast.Decl) else None
             if isinstance(member, RecordVal):
                 self.run_destructor(member, node)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
+
+from pycparser import c_ast
 
 from ..nodes import Const
 from ..types import I32, I64, U32, U64
@@ -38,3 +41,16 @@ def character(text: str) -> int:
             return int(body[2:], 16)
         return int(body[1:], 8) if body[1].isdigit() else _ESCAPES.get(body[1], ord(body[1]))
     return ord(body[0])
+
+
+def characters(text: str) -> list[Any]:
+    """The characters of a string literal, the closing zero among them, as literals."""
+    body = "".join(text[i + 1 : j] for i, j in _quoted(text))
+    codes = [ord(c) for c in body.encode("utf-8").decode("unicode_escape")]
+    return [c_ast.Constant("int", str(c if c < 128 else c - 256)) for c in (*codes, 0)]
+
+
+def _quoted(text: str) -> list[tuple[int, int]]:
+    """Where the literals of ``"a" "b"`` start and end."""
+    marks = [i for i, c in enumerate(text) if c == '"' and (i == 0 or text[i - 1] != "\\")]
+    return list(zip(marks[::2], marks[1::2]))

@@ -7,12 +7,12 @@ from typing import Any
 from pycparser import c_ast
 
 from ..nodes import Const
-from ..types import BOOL, F32, F64, I32, Scalar
+from ..types import BOOL, F32, F64, I8, Scalar
 from . import constants
 from .cxx_ast import QualName
-from .cxx_types import RecordType
+from .cxx_types import CArray, RecordType
 from .lazy import LazyOperators
-from .literals import character, integer
+from .literals import character, characters, integer
 from .program import name_parts, pick
 from .values import (
     NullVal,
@@ -43,7 +43,7 @@ class Lookup(LazyOperators):
         if kind == "char":
             return RVal(Const(self._literal(character, text, node), Scalar("int", 8), text))
         if kind == "string":
-            return OpaqueVal(text)
+            return OpaqueVal(text, CArray(I8, len(characters(text))))
         if "int" in kind:
             return RVal(self._literal(integer, text, node))
         digits = text.replace("'", "")
@@ -72,7 +72,7 @@ class Lookup(LazyOperators):
         if function is not None:
             return function
         if node.name in FUNCTION_NAMES:
-            return OpaqueVal(f'"{self.frame.name}"')
+            return OpaqueVal(f'"{self.frame.name}"', CArray(I8, len(self.frame.name) + 1))
         if node.name == "NULL":
             return NullVal()
         if node.name in HW:
@@ -110,7 +110,10 @@ class Lookup(LazyOperators):
                     and (owner == object_.type or self.derives(object_.type, owner))
                 ):
                     return object_.fields[name]
+            elif (enumerator := self.qualified_enumerator(node)) is not None:
+                return enumerator
         value = self.global_name(qualifier, name, node, args)
+        value = self.function_named(qualifier, name, args, node) if value is None else value
         if value is not None:
             return value
         self.fail(
@@ -124,23 +127,10 @@ class Lookup(LazyOperators):
         """A file-scope constant, enumerator or named constant."""
         for entity in pick(self.program.variables.get(name, []), qualifier, self.scope.namespace):
             return self.global_variable(entity, node, args)
-        if name in self.program.enumerators:
-            return self.enumerator(name, node)
+        found = self.file_enumerator(qualifier, name, node)
+        if found is not None:
+            return found
         if name in constants.NAMED:
             return RVal(constants.NAMED[name])
         t = self.try_type(node) if isinstance(node, c_ast.ID) else None
         return TypeVal(t) if t is not None else None
-
-    def enumerator(self, name: str, node: Any) -> RVal:
-        return self.enumerator_value(*self.program.enumerators[name])
-
-    def enumerator_value(self, enum: c_ast.Enum, position: int) -> RVal:
-        """Its own value, or that of the last one before it that has one, counted on."""
-        t = I32 if enum.underlying_type is None else self.resolve(enum.underlying_type)
-        base, offset = 0, position
-        for i in range(position, -1, -1):
-            if enum.values[i].value is not None:
-                base, offset = self.const_int(enum.values[i].value, "an enumerator"), position - i
-                break
-        assert isinstance(t, Scalar)
-        return RVal(Const(base + offset, t))

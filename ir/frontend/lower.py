@@ -11,6 +11,8 @@ from ..kernel import Kernel, Launch, Param
 from ..nodes import Alloc, Const, Expr, HwIndex, Stmt, Sym, i32
 from ..types import Array, Type
 from ..walk import all_exprs, rename, used_in
+from .bit_moves import plain_moves
+from .cached_loads import plainly_loaded
 from .context import Frame, Retry
 from .cxx_ast import qualifiers
 from .cxx_types import size_of
@@ -28,6 +30,7 @@ class KernelLowering(Parameters):
         super().__init__(program, source, file)
         self._facts = {}
         self._layouts = {}
+        self._inside = {}
         self._fields = {}
         self.constructed = {}
         self._end_runs = {}
@@ -81,6 +84,7 @@ class KernelLowering(Parameters):
             bounds = self._bounds(fn.bounds.get("__launch_bounds__", []))
         body = (*self.hoisted, *out)
         body = self._retyped(body)
+        body = plain_moves(plainly_loaded(body) if self.read_only_hints else body)
         if launch is not None:
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]
         params = (*params, *self.globals.values())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..nodes import AddrOf, Alloc, Binary, Call, Cast, Const, Decl, Expr, If, Select, Var, fresh, i32
-from ..types import BOOL, I32, U64, Array, Ptr, Scalar, Type, Vec, scalar_of
+from ..types import BOOL, I32, U32, U64, Array, Ptr, Scalar, Type, Vec, scalar_of
 from .buffers import cost, element
 from .cxx_types import CArray, FunctionType, Pointer, RecordType, show
 from .layout import UNSIGNED, Layouts
@@ -120,6 +120,10 @@ class Memory(Layouts):
             e = Binary("&", e, Const((1 << p.count) - 1, t))
         return self.convert(RVal(e), p.type)
 
+    def promoted_bits(self, p: BitPlace, v: RVal) -> RVal:
+        """``v`` of the bit-field ``p`` as an operand: an int where that holds all its values ([conv.prom])."""
+        return self.convert(v, I32) if p.type == U32 and p.count < 32 else v
+
     def store_bits(self, p: BitPlace, v: RVal, node: Any) -> None:
         base = self.stable(p.base)
         t = self.type_of(base)
@@ -183,6 +187,15 @@ class Memory(Layouts):
         return AddrOf(p.buffer, full)
 
     # ------------------------------------------------------------------ several buffers
+    def pointee(self, base: Value, node: Any) -> Value:
+        """What is left of ``->`` points to; a value that is no pointer is itself."""
+        base = base if isinstance(base, PtrToPlace) else self.load(base, node)
+        if isinstance(base, PtrVal):
+            return self.deref(base, None, node)
+        if isinstance(base, PtrToPlace):
+            return self.view(base, None, node)
+        return self.deref_choice(base, None, node) if isinstance(base, ChoicePtr) else base
+
     def deref_choice(self, p: ChoicePtr, e: Expr | None, node: Any) -> Value:
         which = p.which if cost(p.which) <= 3 else self.temp(p.which, "which")
         return self.chosen(which, tuple(self.deref(c, e, node) for c in p.choices), node)

@@ -10,7 +10,7 @@ from pycparser import c_ast
 
 from .conversions import Conversions, functions_of
 from .cxx_ast import Function, NamedType, QualName, Using
-from .cxx_types import RecordType, Reference
+from .cxx_types import RecordType, Reference, Type
 from .program import Entity
 from .record_types import same_argument
 from .templates import plain_name
@@ -31,8 +31,8 @@ class Methods(Conversions):
 
     def defined(self, e: Entity, owner: Entity, bound: dict[str, Value]) -> Entity:
         """A member function declared in its class, with the body that it is given outside; ``bound`` are the class's
-        template arguments, for which there may be a body of its own."""
-        if e.node.body is not None:
+        template arguments, for which there may be a body of its own, whatever the class gives the others."""
+        if e.node.body is not None and not bound:
             return e
         count = len(params_of(e.node))
         found = [
@@ -46,8 +46,14 @@ class Methods(Conversions):
         for d in special:
             with self.scoped(namespace=d.namespace, root=self.global_scope()):
                 given = self.template_args(d.node.owner_args or [], d.node)
-            if len(given) == len(mine) and all(map(same_argument, given, mine)):
+            if (
+                len(given) == len(mine)
+                and all(map(same_argument, given, mine))
+                and self._is_body_of(d, e, owner, bound)
+            ):
                 return Entity(e.name, d.node, e.namespace, d.params)
+        if e.node.body is not None:
+            return e
         if len(found) > 1:
             ours = [p.name for p in owner.params or ()]
             found = [d for d in found if signature(d.node, dict(zip((p.name for p in d.params or ()), ours)))
@@ -59,6 +65,21 @@ class Methods(Conversions):
             return e
         own = len(owner.params or ())
         return Entity(e.name, found[0].node, e.namespace, (found[0].params or ())[own:] or None)
+
+    def _is_body_of(self, d: Entity, e: Entity, owner: Entity, bound: dict[str, Value]) -> bool:
+        """Whether ``d``, a definition for this instance of the class, is that of ``e`` among functions of its name."""
+        count = len(params_of(e.node))
+        alike = [
+            f for f, _ in functions_of(owner.node.items)
+            if (f.name, f.kind) == (e.node.name, e.node.kind) and len(params_of(f)) == count
+        ]  # fmt: skip
+        if len(alike) < 2:
+            return True
+        with self.scoped(namespace=d.namespace, root=self.global_scope()):
+            theirs = [self.parameter_type(p) for p in params_of(d.node)]
+        with self.scoped(namespace=e.namespace, root=self.global_scope()) as scope:
+            scope.names.update(bound)
+            return theirs == [self.parameter_type(p) for p in params_of(e.node)]
 
     def _arguments_of(self, owner: Entity, bound: dict[str, Value]) -> list[Value]:
         """The template arguments of the instance of a class, or of its specialisation, that ``bound`` makes."""
@@ -99,14 +120,31 @@ class Methods(Conversions):
                     return self.call_entities(found, targs, args, node, scope, part)
         return None
 
-    def _named(self, t: RecordType, name: str) -> list[Entity]:
-        """The member functions of that name that the class itself declares."""
+    def own_functions(self, t: RecordType, kind: str, name: str | None = None) -> list[Entity]:
+        """The functions of a kind (function, ctor, dtor) that the class itself declares, with their bodies."""
         owner, bound = t.decl
         return [
-            self.defined(Entity(name, f, (*owner.namespace, t.name), p), owner, bound)
+            self.defined(Entity(name or kind, f, (*owner.namespace, t.name), p), owner, bound)
             for f, p in functions_of(owner.node.items)
-            if f.name == name and f.kind == "function"
+            if f.kind == kind and name in (None, f.name)
         ]
+
+    def _named(self, t: RecordType, name: str) -> list[Entity]:
+        return self.own_functions(t, "function", name)
+
+    def call_own(self, t: RecordType, found: list[Entity], record: RecordVal, args: list[Value], node: Any) -> Value:
+        """Call the one of the class's own functions ``found`` that fits ``args``, on ``record``."""
+        owner, bound = t.decl
+        with self.record_scope(t, owner, bound, record) as scope:
+            self._bind_owner(found, owner, bound, scope)
+            return self.call_entities(found, None, args, node, scope, record)
+
+    def first_parameters(self, t: RecordType, found: list[Function]) -> list[Type]:
+        """The types of the first parameters of functions that the class declares."""
+        if not found:
+            return []
+        with self.record_scope(t, *t.decl):
+            return [self.parameter_type(params_of(f)[0]) for f in found]
 
     def _brought_in(self, t: RecordType, name: str) -> Iterator[RecordType]:
         """The base classes whose functions of that name ``using Base::name`` puts beside the class's own."""
@@ -117,16 +155,11 @@ class Methods(Conversions):
 
     def assigns_copies(self, t: RecordType) -> bool:
         """Whether the class itself declares the assignment from another object of it."""
-        entity, bound = t.decl
         found = [
-            f for f, params in functions_of(entity.node.items)
+            f for f, params in functions_of(t.decl[0].node.items)
             if (f.name, f.kind) == ("operator=", "function") and not params and params_of(f)
         ]  # fmt: skip
-        if not found:
-            return False
-        with self.record_scope(t, entity, bound):
-            taken = [self.parameter_type(params_of(f)[0]) for f in found]
-        return any((x.elem if isinstance(x, Reference) else x) == t for x in taken)
+        return any((x.elem if isinstance(x, Reference) else x) == t for x in self.first_parameters(t, found))
 
     def _is_virtual(self, t: RecordType, name: str) -> bool:
         return any(

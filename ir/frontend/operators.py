@@ -12,8 +12,8 @@ from ..walk import walk_expr
 from .captures import Captures
 from .convert import ANY_NUMBERS, NATIVE, fold_const
 from .cxx_ast import QualName
-from .cxx_types import CArray
 from .values import (
+    BitPlace,
     ChoicePtr,
     FunctionVal,
     NullVal,
@@ -35,10 +35,18 @@ class Operators(Captures):
     def _binary(self, node: c_ast.BinaryOp) -> Value:
         if node.op in ("&&", "||"):
             return self._logical(node)
-        a = self.load(self.eval(node.left), node.left)
+        a = self.operand(node.left)
         at = len(self.out)
-        b = self.load(self.eval(node.right), node.right)
+        b = self.operand(node.right)
         return self.binary(node.op, a if len(self.out) == at else self.keep_before(a, at), b, node)
+
+    def operand(self, node: Any) -> Value:
+        """What an operand of an operator is; a bit-field whose values all are ints is an int ([conv.prom])."""
+        v = self.eval(node)
+        if type(v) is RVal:
+            return v
+        loaded = self.load(v, node)
+        return self.promoted_bits(v, loaded) if type(v) is BitPlace and isinstance(loaded, RVal) else loaded
 
     def keep_before(self, a: Value, at: int) -> Value:
         """Name ``a`` if evaluating a later operand emitted effects that could change it."""
@@ -149,12 +157,12 @@ class Operators(Captures):
             return RVal(self.sizeof(self._operand_type(node.expr), node))
         if op == "alignof":
             t = self._operand_type(node.expr)
-            return RVal(self.sizeof(t.elem if isinstance(t, CArray) else t, node))
+            return RVal(Const(self.layout(t, node)[1], U64))
         if op == "sizeof...":
             pack = self.scope.find(node.expr.name)
             if isinstance(pack, PackVal):
                 return RVal(Const(len(pack.items), U64))
-        v = self.load(self.eval(node.expr), node.expr)
+        v = self.operand(node.expr)
         if isinstance(v, RecordVal):
             found = self.operator_call(op, [v], node)
             if found is not None:

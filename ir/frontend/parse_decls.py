@@ -117,7 +117,8 @@ class DeclParser(SpecifierParser):
         mark = self._mark()
         self._advance()
         try:
-            return self._peek_type() in ("RPAREN", "ELLIPSIS") or self._starts_declaration()
+            unnamed = self._peek_type(2) == "LPAREN" and self._peek_type(3) in _PTR and self._peek_type(4) == "RPAREN"
+            return self._peek_type() in ("RPAREN", "ELLIPSIS") or unnamed or self._starts_declaration()
         finally:
             self._reset(mark)
 

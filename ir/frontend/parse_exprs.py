@@ -202,6 +202,15 @@ class ExprParser(PrimaryParser):
         """``.name`` or ``->name``, with the template arguments that follow it."""
         tok = self._advance()
         explicit = self._accept("TEMPLATE") is not None
+        owner = []
+        while self._peek_type() in ("ID", "TYPEID") and self._peek_type(2) == "COLONCOLON":  # x.Base::member
+            name = self._advance()
+            owner.append(NamePart(name.value, None, coord=name))
+            self._advance()
+        if owner:
+            name = self._advance()
+            field = QualName([*owner, NamePart(name.value, None, coord=name)], False, coord=name)
+            return c_ast.StructRef(expr, tok.value, field, tok)
         if self._peek_type() == "OPERATOR":
             part = NamePart(self._parse_operator_name(), None, coord=tok)
             if explicit and self._peek_type() == "LT":

@@ -103,7 +103,7 @@ class PrimaryParser(DeclParser):
         items = body.block_items or []
         if items and isinstance(items[-1], VALUES):
             items[-1] = c_ast.Return(items[-1], coord)
-        return c_ast.FuncCall(Lambda([("&", None, None)], None, body, None, None, coord=coord), None, coord)
+        return c_ast.FuncCall(Lambda([("&", None, None)], None, body, None, None, False, coord=coord), None, coord)
 
     def _parse_fold(self, coord):
         """``(... op pack)``."""
@@ -214,12 +214,13 @@ class PrimaryParser(DeclParser):
             for p in params.params:
                 if getattr(p, "name", None):
                     self._add_identifier(p.name, p.coord)
+        mutable = False
         while self._peek_type() not in ("LBRACE", "ARROW", None):
-            self._advance()  # mutable, __device__, noexcept
+            mutable |= self._advance().value == "mutable"  # or __device__, noexcept
         result = self._parse_type_name() if self._accept("ARROW") else None
         body = self._parse_bracketed(lambda: self._parse_compound_statement(new_scope=False))
         self._pop_scope()
-        return Lambda(captures, params, body, result, template, coord=coord)
+        return Lambda(captures, params, body, result, template, mutable, coord=coord)
 
     def _parse_capture(self) -> tuple:
         """One capture as (mode, name, initialiser): mode ``=`` is by copy, ``&`` by reference; no name is all."""

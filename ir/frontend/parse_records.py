@@ -7,7 +7,7 @@ import re
 from pycparser import c_ast
 
 from ..diagnostics import KtcError
-from .cxx_ast import Function, Record
+from .cxx_ast import Function, Record, ScopedEnum
 from .parse_stmts import StmtParser
 
 
@@ -221,7 +221,7 @@ class RecordParser(StmtParser):
                     self._add_identifier(item.value, None)
                 self._accept("COMMA")
             self._expect("RBRACE")
-        return c_ast.Enum(name, values, underlying, self._tok_coord(tok))
+        return (ScopedEnum if scoped else c_ast.Enum)(name, values, underlying, self._tok_coord(tok))
 
 
 _RECORDS = {"STRUCT": "struct", "CLASS": "class", "UNION": "union"}

@@ -235,6 +235,8 @@ class Places(Pointers):
             return dataclasses.replace(v, which=self._pinned(v.which), choices=tuple(self.pin(c) for c in v.choices))
         if isinstance(v, RecordVal) and v.at is not None and v.at.offset is not None:
             return self.memory_record(dataclasses.replace(v.at, offset=self._pinned(v.at.offset)), None)
+        if isinstance(v, RecordVal) and any(isinstance(x, ChoicePlace | RecordVal) for x in v.fields.values()):
+            return dataclasses.replace(v, fields={k: self.pin(x) for k, x in v.fields.items()})
         if isinstance(v, FlatArray) and v.start.offset is not None:
             return dataclasses.replace(v, start=dataclasses.replace(v.start, offset=self._pinned(v.start.offset)))
         return v

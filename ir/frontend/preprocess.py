@@ -60,6 +60,8 @@ class Preprocessed:
     text: str
     comments: Comments
     missing: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    """Headers in angle brackets that no folder has: most are a compiler's own."""
     values: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
 
@@ -127,6 +129,8 @@ class _Pcpp(pcpp.Preprocessor):
             and not os.path.basename(includepath).startswith(DEVICE_HEADERS)
         ):
             self._out.missing.append(includepath)
+        elif is_system_include:
+            self._out.dropped.append(includepath)
         for name, value in macros_of(includepath).items():
             if name.partition("(")[0] not in self.macros:
                 self.define(f"{name} {value}")

@@ -9,7 +9,19 @@ from typing import Any
 from pycparser import c_ast
 
 from ..diagnostics import KtcError
-from .cxx_ast import Alias, Bad, Function, NamedType, Namespace, QualName, Record, Template, TemplateParam, Using
+from .cxx_ast import (
+    Alias,
+    Bad,
+    Function,
+    NamedType,
+    Namespace,
+    QualName,
+    Record,
+    ScopedEnum,
+    Template,
+    TemplateParam,
+    Using,
+)
 from .dialects import CUDA, Dialect
 from .syntax_walk import telling
 
@@ -55,8 +67,9 @@ class Program:
     """Template parameters of classes that are declared without a definition, by namespace and name."""
     aliases: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
     variables: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
-    enumerators: dict[str, tuple[c_ast.Enum, int]] = field(default_factory=dict)
-    enums: dict[str, c_ast.Enum] = field(default_factory=dict)
+    enumerators: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
+    """``node`` is (enumeration, its namespace, position); ``namespace`` is one that it is found in."""
+    enums: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
     bad: list[Bad] = field(default_factory=list)
     using: set[str] = field(default_factory=set)
     brought_in: list[tuple[tuple[str, ...], QualName]] = field(default_factory=list)
@@ -150,7 +163,7 @@ def _add(p: Program, item: Any, ns: tuple[str, ...], params: tuple[TemplateParam
     elif isinstance(item, c_ast.Typedef) and not _names_itself(item):
         p.aliases[item.name].append(Entity(item.name, item, ns))
     elif isinstance(item, c_ast.Enum):
-        _add_enum(p, item)
+        _add_enum(p, item, ns)
     elif isinstance(item, c_ast.Decl) and item.name:
         p.variables[item.name].append(Entity(item.name, item, ns, params or None))
     elif isinstance(item, Bad):
@@ -163,11 +176,16 @@ def _names_itself(item: c_ast.Typedef) -> bool:
     return isinstance(node, NamedType) and node.name.text == item.name
 
 
-def _add_enum(p: Program, enum: c_ast.Enum) -> None:
+def _add_enum(p: Program, enum: c_ast.Enum, ns: tuple[str, ...]) -> None:
+    """An enumeration with values; one that is only declared says how large it is unless another does."""
     if enum.name:
-        p.enums[enum.name] = enum
+        known = [e for e in p.enums[enum.name] if e.namespace == ns]
+        if not known or enum.values is not None:
+            p.enums[enum.name] = [Entity(enum.name, enum, ns), *(e for e in p.enums[enum.name] if e not in known)]
+    found_in = [] if isinstance(enum, ScopedEnum) else [ns]
+    found_in += [(*ns, enum.name)] if enum.name else []
     for i, e in enumerate(enum.values or []):
-        p.enumerators.setdefault(e.name, (enum, i))
+        p.enumerators[e.name] += [Entity(e.name, (enum, ns, i), where) for where in found_in]
 
 
 def _member_names(
@@ -180,7 +198,7 @@ def _member_names(
             p.functions[m.name].append(Entity(m.name, friend, ns, params or None))
         if isinstance(m, c_ast.Enum):
             if m.name:
-                p.enums.setdefault(m.name, m)
+                p.enums[m.name].append(Entity(m.name, m, (*ns, record.name)))
         elif isinstance(m, Record) and m.items is not None and m.name:
             p.records[m.name].append(Entity(m.name, m, (*ns, record.name)))
 
@@ -207,18 +225,26 @@ def members_of(entity: Entity) -> Members:
     return found
 
 
+def functions_of(items: list):
+    """(function, template parameters) among member items."""
+    for i in items or ():  # none, where a class is only declared
+        if isinstance(i, Function):
+            yield i, None
+        elif isinstance(i, Template) and i.params is not None:
+            for f in i.decl:
+                if isinstance(f, Function):
+                    yield f, tuple(i.params)
+
+
 def pick(entities: list[Entity], qualifier: tuple[str, ...], here: tuple[str, ...]) -> list[Entity]:
     """The entities that ``qualifier::name`` can mean inside namespace ``here``: the innermost match, else all."""
     if not entities:
         return []
-    if qualifier:
-        exact = [e for e in entities if e.namespace[-len(qualifier) :] == qualifier]
-        return exact
     for depth in range(len(here), -1, -1):
-        match = [e for e in entities if e.namespace == here[:depth]]
+        match = [e for e in entities if e.namespace == (*here[:depth], *qualifier)]
         if match:
             return match
-    return entities
+    return [e for e in entities if e.namespace[-len(qualifier) :] == qualifier] if qualifier else entities
 
 
 def name_parts(node: Any) -> tuple[tuple[str, ...], str, list | None]:

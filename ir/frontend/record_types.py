@@ -9,17 +9,19 @@ from typing import Any
 
 from pycparser import c_ast
 
+from ..diagnostics import KtcError
 from ..nodes import Const
 from ..types import Type
 from .context import Replaced, Scope
-from .cxx_ast import Alias, PackExpansion, Record
+from .cxx_ast import Alias, PackExpansion, Record, ScopedEnum
 from .cxx_types import RecordType
+from .evaluation import evaluated
 from .facts import init_args
 from .memory import Memory
 from .program import Entity, Members
 from .syntax_walk import descendants
 from .templates import deduce, plain_name
-from .values import LazyVal, PackVal, RecordVal, RVal, TemplateVal, TypeVal, Value
+from .values import EnumVal, LazyVal, PackVal, RecordVal, RVal, TemplateVal, TypeVal, Value
 
 
 class RecordTypes(Memory):
@@ -76,8 +78,13 @@ class RecordTypes(Memory):
                     return None
                 with self.scoped(namespace=e.namespace) as scope:
                     scope.names.update(found)
-                    if self.resolve(a) != v.type:
-                        return None
+                    try:
+                        if self.resolve(a) != v.type:
+                            return None
+                    except KtcError as error:
+                        if error.code.startswith("E-SEMA"):
+                            return None  # what has no meaning for these arguments does not match
+                        raise
             elif isinstance(v, TypeVal):
                 if self.try_type(a) != v.type:
                     return None
@@ -129,6 +136,12 @@ class RecordTypes(Memory):
                 member = c_ast.Decl(name, [], [], [], [], None, None, None)
                 inner = RecordType(f"{t.name}{name}", t.args, (Entity(name, item, entity.namespace), dict(bound)))
                 out.append((name, inner, None, member))
+        seen: set[str] = set()
+        for name, _, _, member in out:
+            if name and name in seen:
+                self.fail("E-UNSUPPORTED-MEMBER", f"'{t.name}' has several members '{name}', its own and its bases'",
+                          member, hint="rename one")  # fmt: skip
+            seen.add(name)
         return out
 
     def record_scope(
@@ -153,7 +166,9 @@ class RecordTypes(Memory):
         for item in members.aliases:
             names[item.name] = LazyVal(partial(self.member_alias, t, entity, bound, item))
         for enum in members.enums:
-            for position, e in enumerate(enum.values or []):
+            if enum.name:
+                names[enum.name] = LazyVal(partial(self._enum_of, t, entity, bound, enum))
+            for position, e in enumerate((not isinstance(enum, ScopedEnum) and enum.values) or []):
                 names[e.name] = LazyVal(partial(self.member_enumerator, t, entity, bound, enum, position))
         for item in members.statics:
             names[item.name] = LazyVal(partial(self.static_member, t, item.name, None))
@@ -184,7 +199,8 @@ class RecordTypes(Memory):
             if isinstance(item, Alias | c_ast.Typedef) and item.name == name:
                 with self.record_scope(owner, entity, bound):
                     return self.resolve(item.type)
-        return None
+        enum = self.member_enum(owner, name)
+        return None if enum is None else enum.type
 
     def class_named(self, template: TemplateVal, args: list | None, node: Any) -> Type:
         """The instance of a member or parameter template for ``args``."""
@@ -212,9 +228,13 @@ class RecordTypes(Memory):
                     scope.names.pop(name, None)
                     if isinstance(item.type, c_ast.ArrayDecl):
                         return self.static_table(t, item, init)
-                    v = self.initial_value(self.resolve(item.type), init_args(init), True, node)
-                    return v
-            if isinstance(item, c_ast.Enum):
+                    with self.capture() as before:
+                        v = self.initial_value(self.resolve(item.type), init_args(init), True, node)
+                    known = evaluated(before, v.expr, self.const_of) if before and isinstance(v, RVal) else None
+                    if known is None:
+                        self.out.extend(before)
+                    return v if known is None else RVal(known)
+            if isinstance(item, c_ast.Enum) and not isinstance(item, ScopedEnum):
                 for position, e in enumerate(item.values or []):
                     if e.name == name:
                         return self.member_enumerator(t, entity, bound, item, position)
@@ -233,6 +253,18 @@ class RecordTypes(Memory):
         with self.record_scope(t, entity, bound) as scope:
             scope.names.pop(item.name, None)
             return TypeVal(self.resolve(item.type))
+
+    def member_enum(self, t: RecordType, name: str) -> EnumVal | None:
+        """The enumeration ``name`` that the class or one of its bases declares."""
+        for level, bound, _ in self._levels(t):
+            for enum in self.program.members(level).enums:
+                if enum.name == name:
+                    return self._enum_of(t, level, bound, enum)
+        return None
+
+    def _enum_of(self, t: RecordType, entity: Entity, bound: dict[str, Value], enum: c_ast.Enum) -> EnumVal:
+        with self.record_scope(t, entity, bound):
+            return EnumVal(self.enum_type(enum), enum, partial(self.member_enumerator, t, entity, bound, enum))
 
     def member_enumerator(self, t: RecordType, entity: Entity, bound: dict[str, Value], enum: c_ast.Enum, i: int):
         """Enumerator ``i`` of the record's ``enum``."""

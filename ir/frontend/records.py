@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +15,9 @@ from .buffers import UNSIGNED
 from .context import Scope
 from .conversions import functions_of
 from .cxx_ast import Function, RefDecl
-from .cxx_types import CArray, Pointer, RecordType, Reference
+from .cxx_types import CArray, FunctionType, Pointer, RecordType, Reference
+from .facts import init_args
 from .methods import Methods, params_of
-from .program import Entity
 from .values import (
     ArrayVal,
     BitPlace,
@@ -32,6 +34,9 @@ from .values import (
     Value,
     VarPlace,
 )
+
+MAX_NESTED = 64
+"""Records within records."""
 
 
 class Records(Methods):
@@ -56,8 +61,8 @@ class Records(Methods):
                 continue  # unnamed padding bits
             if v is None and default and init is not None:
                 entity, bound = t.decl
-                with self.record_scope(t, entity, bound):
-                    v = self.initial_value(ft, init.args if hasattr(init, "args") else [init], True, node)
+                with self.record_scope(t, entity, bound, record):  # it may name the members before it
+                    v = self._member_default(ft, init_args(init), node)
             if record is laid_out:
                 self._set_member(record.fields[field], ft, v, default, node)
                 continue
@@ -69,6 +74,12 @@ class Records(Methods):
             self.lift_anonymous(record)
             self.declared(record, key)
         return record
+
+    def _member_default(self, t: Type, args: list, node: Any) -> Value:
+        """What a member's own initialiser gives it."""
+        if isinstance(t, CArray):
+            return ListVal(tuple(x if isinstance(x, c_ast.InitList) else self.eval(x) for x in args))
+        return self.initial_value(t, args, True, node)
 
     def _set_member(self, place: Value, ft: Type, v: Value | None, default: bool, node: Any) -> None:
         """The initial value of a member of an object in memory; ``default``: of one that is constructed."""
@@ -98,12 +109,17 @@ class Records(Methods):
 
     def new_field(self, name: str, ft: Type, v: Value | None, node: Any) -> Value:
         if isinstance(ft, RecordType):
-            given = v.fields if isinstance(v, RecordVal) else None
-            if v is None and self.default_constructed(ft):
-                return self.construct_record(ft, [], node, name)
-            return self.new_record(ft, name, node, {k: self.load(x) for k, x in given.items()} if given else None)
+            if isinstance(v, RecordVal) and not v.temporary and (self.copies_by_code(ft) or self.copies_inside(ft)):
+                return self.copied(v, name, node)
+            given = self._values_of(v, node) if isinstance(v, RecordVal) else None
+            with self._deeper(node):
+                if v is None and self.default_constructed(ft):
+                    return self.construct_record(ft, [], node, name)
+                return self.new_record(ft, name, node, given or None)
         if isinstance(ft, Reference):
             return v if v is not None else UnboundRef(ft.elem)
+        if isinstance(ft, FunctionType):
+            return UnboundRef(ft) if v is None else self.copied_closure(self.load(v, node), node)
         if isinstance(ft, Pointer):
             return self.load(v, node) if v is not None else NullVal()
         if isinstance(ft, CArray):
@@ -124,6 +140,20 @@ class Records(Methods):
         self.emit(Decl(sym, init, loc=self.loc))
         return VarPlace(sym)
 
+    _nested = 0
+    """How many records the field that is being made is in."""
+
+    @contextmanager
+    def _deeper(self, node: Any) -> Iterator[None]:
+        """One record further inside; a template may name ever larger instances of itself."""
+        if self._nested >= MAX_NESTED:
+            self.fail("E-PARSE-DEPTH", f"records are nested deeper than {MAX_NESTED}, or one contains itself", node)
+        self._nested += 1
+        try:
+            yield
+        finally:
+            self._nested -= 1
+
     def is_aggregate(self, t: RecordType) -> bool:
         """Whether braces fill the members, as no constructor is declared."""
         return not any(isinstance(i, Function) and i.kind == "ctor" for i, _, _ in list(self._members(t)))
@@ -135,7 +165,7 @@ class Records(Methods):
         if len(args) == 1 and not isinstance(args[0], c_ast.InitList | Value):
             v = self.load(self.eval(args[0]), node)
             if isinstance(v, RecordVal) and v.type == t:
-                return v
+                return v if v.temporary else self.copied(v, name or t.name.lower(), node)
             args = [v]
         values: dict[str, Value] = {}
         fields = self.fields_of(t, node)
@@ -189,17 +219,14 @@ class Records(Methods):
 
     def run_constructor(self, t: RecordType, record: RecordVal, args: list[Value], node: Any) -> None:
         """The constructor of ``t`` that fits ``args``, on an object of ``t`` or of a class derived from it."""
-        entity, bound = t.decl
-        found = [
-            self.defined(Entity("ctor", f, (*entity.namespace, t.name), p), entity, bound)
-            for f, p in functions_of(entity.node.items)
-            if f.kind == "ctor"
-        ]
+        found = self.own_functions(t, "ctor")
         if not found:
-            same = len(args) == 1 and isinstance(args[0], RecordVal) and set(record.fields) >= set(args[0].fields)
-            if same:  # a base, copied from an object of its class
-                for field, v in args[0].fields.items():  # type: ignore[attr-defined]
-                    self.assign_field(record, field, self.load(v, node), node)
+            given = args[0] if len(args) == 1 else None
+            whole = self.upcast(given, t) if isinstance(given, RecordVal) else None
+            if whole is not None and whole.type == t:  # a base, copied from an object of its class
+                for field, *_ in self.fields_of(t, node):
+                    if field in whole.fields:
+                        self.assign_field(record, field, self.load(whole.fields[field], node), node)
             elif args:
                 self.fail("E-SEMA-INIT", f"'{t.name}' has no constructor", node, hint="initialise it with { ... }")
             else:
@@ -208,9 +235,7 @@ class Records(Methods):
             return
         for e in found:
             self.constructed[id(e.node)] = t
-        with self.record_scope(t, entity, bound, record) as scope:
-            self._bind_owner(found, entity, bound, scope)
-            self.call_entities(found, None, args, node, scope, record)
+        self.call_own(t, found, record, args, node)
 
     constructed: dict[int, RecordType]
     """The class whose object the constructor being entered makes, by the constructor's syntax."""
@@ -234,27 +259,56 @@ class Records(Methods):
     def copied(self, v: RecordVal, name: str, node: Any) -> RecordVal:
         """A new object with the value of ``v``."""
         assert isinstance(v.type, RecordType)
-        if not v.temporary and self.copies_by_code(v.type):
+        if not v.temporary and (self.copies_by_code(v.type) or (v.moved and self.moves_by_code(v.type))):
             out = self.new_record(v.type, name, node)
             self.run_constructor(v.type, out, [v], node)
             return out
+        if not v.temporary and self.copies_inside(v.type):
+            self._check_copy(v, node)
         if v.type.decl[0].node.kind == "union" or any(k.startswith("@") for k in v.fields):
             out = self.new_record(v.type, name, node, default=False)
             self.store(out, v, node)
             return out
-        return self.new_record(v.type, name, node, {k: self.load(x, node) for k, x in v.fields.items()})
+        return self.new_record(v.type, name, node, self._values_of(v, node))
+
+    def _values_of(self, v: RecordVal, node: Any) -> dict[str, Value]:
+        """What the members of an object hold; a reference still refers to what it did."""
+        refers = {name for name, ft, _, _ in self.fields_of(v.type, node) if isinstance(ft, Reference)}  # type: ignore[arg-type]
+        return {k: x if k in refers else self.load(x, node) for k, x in v.fields.items()}
 
     def copies_by_code(self, t: RecordType) -> bool:
         """Whether the class declares the constructor that copies an object of it."""
-        entity, bound = t.decl
-        found = [f for f, p in functions_of(entity.node.items) if f.kind == "ctor" and not p and params_of(f)]
+        found = [f for f, p in functions_of(t.decl[0].node.items) if f.kind == "ctor" and not p and params_of(f)]
         one = [f for f in found if all(getattr(p, "init", None) is not None for p in params_of(f)[1:])]
         one = [f for f in one if isinstance(params_of(f)[0].type, RefDecl)]
-        if not one:
-            return False
-        with self.record_scope(t, entity, bound):
-            taken = [self.parameter_type(params_of(f)[0]) for f in one]
+        taken = self.first_parameters(t, one)
         return any(isinstance(x, Reference) and x.elem == t and not x.rvalue for x in taken)
+
+    def moves_by_code(self, t: RecordType) -> bool:
+        """Whether the class declares the constructor that moves an object of it."""
+        taken = self.first_parameters(t, [f for f, p in functions_of(t.decl[0].node.items)
+                                          if f.kind == "ctor" and not p and len(params_of(f)) == 1])  # fmt: skip
+        return any(isinstance(x, Reference) and x.elem == t and x.rvalue for x in taken)
+
+    def copies_inside(self, t: RecordType) -> bool:
+        """Whether a base class or a member of the class is copied by code, though the class itself is not."""
+        if t not in self._inside:
+            parts: list[Type] = [*self.bases_of(t), *(ft for _, ft, _, _ in self.fields_of(t, None))]
+            parts = [_element(p) for p in parts]
+            self._inside[t] = any(
+                isinstance(p, RecordType) and (self.copies_by_code(p) or self.copies_inside(p)) for p in parts
+            )
+        return self._inside[t]
+
+    _inside: dict[RecordType, bool]
+
+    def _check_copy(self, v: RecordVal, node: Any) -> None:
+        """Members are copied as their classes copy; base classes and elements of arrays that need code are refused."""
+        arrays = [_element(self.type_of(x)) for x in v.fields.values() if isinstance(x, ArrayVal | FlatArray)]
+        inner = [*self.bases_of(v.type), *(t for t in arrays if isinstance(t, RecordType))]  # type: ignore[arg-type]
+        if v.at is not None or any(self.copies_by_code(t) or self.copies_inside(t) for t in inner):
+            self.fail("E-UNSUPPORTED-COPY", f"a copy of '{v.type}', parts of which are copied by code", node,
+                      hint="give the class a copy constructor of its own")  # fmt: skip
 
     def refuse_end(self, t: Any, node: Any) -> None:
         raise NotImplementedError
@@ -311,9 +365,6 @@ class Records(Methods):
     def eval(self, node: Any) -> Value:
         raise NotImplementedError
 
-    def enumerator(self, name: str, node: Any) -> RVal:
-        raise NotImplementedError
-
     def declare_array(self, name: str, t: CArray, node: Any) -> Value:
         raise NotImplementedError
 
@@ -322,3 +373,10 @@ class Records(Methods):
 
     def fill_array(self, v: Value, t: CArray, values: list, node: Any) -> None:
         raise NotImplementedError
+
+
+def _element(t: Type) -> Type:
+    """What an array is made of; any other type itself."""
+    while isinstance(t, CArray):
+        t = t.elem
+    return t

@@ -81,7 +81,7 @@ def changed_by(node: Any, table: Positions) -> Iterator[Any]:
     if isinstance(callee, c_ast.StructRef):
         field = callee.field
         name = field.name if isinstance(field, c_ast.ID) else field.parts[-1].name
-        yield callee.name  # a method may change its object
+        yield callee if callee.type == "->" else callee.name  # a method may change its object
     elif isinstance(callee, c_ast.ID | QualName):
         name = callee.name if isinstance(callee, c_ast.ID) else callee.parts[-1].name
     else:

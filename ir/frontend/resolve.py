@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 from pycparser import c_ast
 
 from ..fold import common_type
 from ..nodes import Const, Expr
-from ..types import I32, U64, VOID, Scalar, Type
+from ..types import U64, VOID, Scalar, Type
 from .constants import folded_float
 from .cxx_ast import AutoType, NamedType, QualName, Record, RefDecl, is_const, qualifiers
 from .cxx_types import (
@@ -21,6 +21,7 @@ from .cxx_types import (
     Auto,
     CArray,
     FunctionType,
+    ListType,
     Pointer,
     RecordType,
     Reference,
@@ -28,6 +29,7 @@ from .cxx_types import (
     show,
     size_of,
 )  # fmt: skip
+from .evaluation import evaluated
 from .library import why_not_built
 from .program import Entity, pick
 from .template_args import TemplateArguments
@@ -87,7 +89,7 @@ class TypeResolver(TemplateArguments):
         if isinstance(node, AutoType):
             return Auto() if node.expr is None else self.type_of(self.unevaluated(node.expr))
         if isinstance(node, c_ast.Enum):
-            return I32 if node.underlying_type is None else self.resolve(node.underlying_type)
+            return self.enum_type(node)
         if isinstance(node, Record):
             return self.local_record(node)
         self.fail("E-SEMA-TYPE", f"this type is not supported ({type(node).__name__})", node)
@@ -95,12 +97,7 @@ class TypeResolver(TemplateArguments):
     def local_record(self, node: Record) -> RecordType:
         """The class that ``node`` defines here: another one for every instance of a template that it is in."""
         names = self.scope.types_and_constants()
-        mentioned: set[str | None] = set()
-        todo: list[Any] = [node]
-        while todo:
-            n = todo.pop()
-            mentioned.add(getattr(n, "name", None) if not isinstance(n, QualName) else n.parts[0].name)
-            todo += [child for _, child in n.children()]
+        mentioned = names_in(node)
         within = tuple((n, v) for n, v in names.items() if n in mentioned and not isinstance(v, LazyVal))
         return RecordType(
             node.name or unnamed(node), (), (Entity(node.name, node, self.scope.namespace), names), within=within
@@ -165,8 +162,8 @@ class TypeResolver(TemplateArguments):
         records = pick(self.program.records.get(last, []), qualifier, self.scope.namespace)
         if records:
             return self.instantiate_record(records, args, name)
-        if last in self.program.enums:
-            return self.resolve(self.program.enums[last])
+        for entity in pick(self.program.enums.get(last, []), qualifier, self.scope.namespace):
+            return self.resolve(entity.node)
         return self.program.dialect.types.get(last) or TYPE_NAMES.get(last)
 
     def _expand_alias(self, entity: Entity, args: list | None, node: Any) -> Type:
@@ -198,6 +195,12 @@ class TypeResolver(TemplateArguments):
         if last in UNWRAP and len(args) == 1:
             t = self.arg_type(args[0])
             return t.elem if isinstance(t, Reference) else t
+        if last == "void_t":
+            for a in args:
+                self.arg_type(a)
+            return VOID
+        if last == "initializer_list" and len(args) == 1:
+            return ListType(self.arg_type(args[0]))
         if last in ("conditional_t", "conditional") and len(args) == 3:
             return self.arg_type(args[1] if self.const_int(args[0], "a condition") else args[2])
         if last in ("enable_if_t", "enable_if") and args:
@@ -207,7 +210,7 @@ class TypeResolver(TemplateArguments):
         if last in ("remove_pointer_t",) and args:
             t = self.arg_type(args[0])
             return t.elem if isinstance(t, Pointer) else t
-        if last in ("make_unsigned_t", "make_signed_t") and args:
+        if last in ("make_unsigned_t", "make_signed_t", "make_unsigned", "make_signed") and args:
             t = self.arg_type(args[0])
             return Scalar("uint" if "un" in last else "int", t.bits) if isinstance(t, Scalar) else None
         if last in ("common_type_t", "common_type") and args:
@@ -221,9 +224,10 @@ class TypeResolver(TemplateArguments):
     # ------------------------------------------------------------------ constants
     def const_value(self, node: Any, what: str) -> RVal:
         """A constant expression's value."""
-        with self.capture():
+        with self.capture() as before:
             v = self.rval(node)
-        c = self.constant(v.expr) or folded_float(v.expr) or self.table_element(node)
+        c = self.constant(v.expr) or folded_float(v.expr)
+        c = c or (evaluated(before, v.expr, self.const_of) if before else self.table_element(node))
         if c is None:
             self.fail("E-SEMA-CONSTANT", f"{what} must be a constant known while reading the source", node,
                       hint="give the value with -D NAME=VALUE or --template NAME=VALUE")  # fmt: skip
@@ -239,6 +243,8 @@ class TypeResolver(TemplateArguments):
     def predicate(self, name: str, args: list, node: Any) -> bool | None:
         """Value of ``std::is_same`` and friends, None for an unknown trait."""
         test = PREDICATES.get(name)
+        if name == "is_same" and len(args) == 2 and len({_const(a) for a in args}) == 2:
+            return False
         return None if test is None else bool(test(*(self.arg_type(a) for a in args)))
 
     def sizeof(self, t: Type, node: Any) -> Expr:
@@ -258,6 +264,9 @@ class TypeResolver(TemplateArguments):
 
     # provided by the other mixins
     def rval(self, node: Any) -> RVal:
+        raise NotImplementedError
+
+    def enum_type(self, enum: c_ast.Enum) -> Scalar:
         raise NotImplementedError
 
     def type_of(self, v: Value) -> Type:
@@ -286,3 +295,20 @@ def unnamed(record: Record) -> str:
     """What an unnamed struct is called: two of them are different types."""
     at = record.coord
     return f"unnamed {record.kind} of line {at.line}:{at.column}" if at is not None else "unnamed"
+
+
+@lru_cache(maxsize=256)
+def names_in(node: Any) -> frozenset[str | None]:
+    """Every name that the syntax below ``node`` mentions; the first part of qualified ones."""
+    found: set[str | None] = set()
+    todo = [node]
+    while todo:
+        n = todo.pop()
+        found.add(getattr(n, "name", None) if not isinstance(n, QualName) else n.parts[0].name)
+        todo += [child for _, child in n.children()]
+    return frozenset(found)
+
+
+def _const(node: Any) -> bool:
+    """Whether a type is written as a constant one, at its top level: types here do not say."""
+    return isinstance(node, c_ast.Typename) and isinstance(node.type, c_ast.TypeDecl) and is_const(node.type)

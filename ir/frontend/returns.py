@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from pycparser import c_ast
@@ -21,6 +22,10 @@ MOST_DOUBLED = 3
 
 class Returns(Globals):
     """``return`` in all its places."""
+
+    copied: Any
+    copies_by_code: Any
+    moves_by_code: Any
 
     def _return(self, node: c_ast.Return, pragma: Any) -> None:
         frame = self.frame
@@ -46,7 +51,7 @@ class Returns(Globals):
         t = frame.ret
         if isinstance(node.expr, c_ast.InitList):
             assert t is not None
-            return self.initial_value(t, node.expr.exprs, True, node)
+            return self.initial_value(t, self.unpacked(node.expr.exprs), True, node)
         v = self.eval(node.expr)
         if isinstance(t, Reference):
             return v
@@ -61,6 +66,12 @@ class Returns(Globals):
             return self.convert(v, t, "implicit", node)
         if isinstance(v, RecordVal) and not isinstance(t, RecordType):
             return self.convert(self.rvalue(v, node, t), t, "implicit", node)
+        name = node.expr.name if isinstance(node.expr, c_ast.ID) else None
+        if isinstance(v, RecordVal) and v.type == t and name not in frame.objects and not v.temporary:
+            v = dataclasses.replace(v, moved=v.moved or name in frame.taken)
+            if not (self.copies_by_code(t) or (v.moved and self.moves_by_code(t))):
+                return v
+            return dataclasses.replace(self.copied(v, "value", node), temporary=True)
         return v
 
     def _assign_result(self, value: Value, node: Any) -> None:

@@ -11,15 +11,17 @@ from typing import Any
 from pycparser import c_ast
 
 from ..diagnostics import KtcError, Loc
+from ..nodes import Const
 from ..types import Scalar
 from .context import Scope
 from .cxx_ast import Alias, CxxCast, PackExpansion, QualName, TemplateParam
 from .cxx_ast import Launch as LaunchNode
 from .cxx_types import RecordType
 from .facts import init_args
-from .host_code import HostFunction, Use, uses
+from .host_code import HostFunction, Use, host_functions, returned, uses
 from .host_types import HostTypes, deduced
 from .lower import KernelLowering
+from .methods import params_of
 from .program import Entity, name_parts
 from .templates import plain_name
 from .values import LazyVal, PackVal, RVal, TypeVal, Value
@@ -53,7 +55,7 @@ class LaunchSite:
 def launch_sites(lowering: KernelLowering, kernel: str | None = None) -> list[LaunchSite]:
     """Launches in the file's host functions, in source order; those of ``kernel`` are followed by other mentions of
     it, which may be launches by way of a function of the host API."""
-    sites = [_launch(u) for u in uses(lowering, frozenset(), launches=True)]
+    sites = [s for u in uses(lowering, frozenset(), launches=True) for s in _launches(lowering, u)]
     if kernel is None:
         return sites
     sites = [s for s in sites if s.kernel == kernel]
@@ -66,10 +68,31 @@ def launch_sites(lowering: KernelLowering, kernel: str | None = None) -> list[La
     ]
 
 
-def _launch(use: Use) -> LaunchSite:
+def _launches(lowering: KernelLowering, use: Use) -> Iterator[LaunchSite]:
+    """The launch at ``use``; where a function of the file chooses the kernel, one for each that it may return."""
     callee = _kernel_of(use.node, use.env)
-    name = name_parts(callee)[1] if isinstance(callee, c_ast.ID | QualName) else ""
-    return LaunchSite(use.function.entity, use.launch, use.loc, name, use.env, callee, use.function, use.declared)
+    choices = list(_chosen(lowering, callee, use.env)) if isinstance(callee, c_ast.FuncCall) else []
+    for node, env in choices or [(callee, use.env)]:
+        name = name_parts(node)[1] if isinstance(node, c_ast.ID | QualName) else ""
+        yield LaunchSite(use.function.entity, use.launch, use.loc, name, env, node, use.function, use.declared)
+
+
+def _chosen(
+    lowering: KernelLowering, call: c_ast.FuncCall, env: dict[str, Any]
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """What ``call`` may return, and what the names at the call are then: ``if (n == 2) return kernel<2>;``."""
+    name = call.name.name if isinstance(call.name, c_ast.ID) else ""
+    found = [f for f in host_functions(lowering.program) if f.entity.name == name and not f.owner]
+    if len(found) != 1:
+        return
+    try:
+        body = found[0].entity.node.body
+    except KtcError:
+        return
+    given = list(zip(params_of(found[0].entity.node), call.args.exprs if call.args is not None else []))
+    for node, inside in returned(body, {}):
+        passed = {a.name: inside[p.name] for p, a in given if isinstance(a, c_ast.ID) and p.name in inside}
+        yield _kernel_of(node, {}), env | passed
 
 
 def _kernel_of(node: Any, env: dict[str, Any]) -> Any:
@@ -165,17 +188,24 @@ def kernel_template_args(
             name is not None
             and name in host_params
             and p.name in out
-            and host.setdefault(name, out[p.name]) != out[p.name]
+            and not _same(host.setdefault(name, out[p.name]), out[p.name])
         ):
             return None
     with names_of(lowering, site.host, site.env, host):
         for p, value in zip_params(entity.params or (), known_args(lowering, site.template_args or [], site.callee)):
-            if value is not None and out.setdefault(p.name, value) != value:
+            if value is not None and not _same(out.setdefault(p.name, value), value):
                 return None
         types = HostTypes(lowering, site.declared)
         if site.node is not None:
             deduced(lowering, entity.node, types.of_all(site.node.args), entity.params or (), out)
     return out, host
+
+
+def _same(a: Value, b: Value) -> bool:
+    """Whether two template arguments are one for the same parameter, which converts both to its own type."""
+    if isinstance(a, RVal) and isinstance(b, RVal) and isinstance(a.expr, Const) and isinstance(b.expr, Const):
+        return a.expr.value == b.expr.value
+    return a == b
 
 
 def known_args(lowering: KernelLowering, args: list, node: Any) -> list[Value | None]:

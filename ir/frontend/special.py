@@ -10,7 +10,7 @@ from ..types import F32, F64, I32, U32, U64, Scalar
 from . import constants
 from .block_copy import BlockCopies
 from .convert import bitcast
-from .cxx_types import show
+from .cxx_types import RecordType, Reference, show
 from .values import NullVal, OpaqueVal, PtrVal, RVal, Value
 
 
@@ -34,6 +34,10 @@ class SpecialCalls(BlockCopies):
             return RVal(Call(name, (a, b), t))
         if name == "__cvta_generic_to_shared" and len(raw) == 1 and not self.program.functions.get(name):
             return self._shared_address(self.load(self.eval(raw[0])), node)
+        if name == "declval" and targs:  # asked for its type only
+            t = self.arg_type(targs[0])
+            t = t.elem if isinstance(t, Reference) else t
+            return self.new_record(t, "value", node) if isinstance(t, RecordType) else self.zero(t, node)
         if name == "bit_cast" and targs:
             t = self.arg_type(targs[0])
             return RVal(bitcast(self.rval(raw[0]).expr, t))

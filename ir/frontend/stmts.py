@@ -13,7 +13,7 @@ from ..nodes import Break, Continue, Decl, Eval, If, Load, Stmt, fresh, i32
 from ..nodes import Const as ConstExpr
 from ..types import Vec
 from ..walk import walk_expr
-from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, Record, Using
+from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, Record, ScopedEnum, Using
 from .cxx_types import CArray, show
 from .declare import Declarations
 from .gotos import Structurer, names_in
@@ -21,7 +21,7 @@ from .inline_asm import InlineAssembly
 from .library import in_library
 from .parser import to_loc
 from .returns import items_of
-from .values import LanePlace, RecordVal, RVal, TypeVal, Value, VarPlace, describe
+from .values import EnumVal, LanePlace, RecordVal, RVal, TypeVal, Value, VarPlace, describe
 
 _ENDS = frozenset({c_ast.Return, c_ast.Break, c_ast.Continue})
 """Nothing in a block that follows one of these is reached."""
@@ -147,10 +147,12 @@ class Stmts(InlineAssembly):
 
     def _enum(self, node: c_ast.Enum, pragma: Any) -> None:
         """An enumeration of the function's own: its values are constants here."""
-        for i, e in enumerate(node.values or []):
-            self.scope.names[e.name] = self.enumerator_value(node, i)
+        t = self.enum_type(node)
+        values = {e.name: self.enumerator_value(node, i) for i, e in enumerate(node.values or [])}
+        if not isinstance(node, ScopedEnum):
+            self.scope.names.update(values)
         if node.name:
-            self.scope.names[node.name] = TypeVal(self.resolve(node))
+            self.scope.names[node.name] = EnumVal(t, node, list(values.values()).__getitem__)
 
     def _alias(self, node: Any, pragma: Any) -> None:
         self.scope.names[node.name] = TypeVal(self.resolve(node.type))
@@ -199,7 +201,7 @@ _HANDLERS: dict[type, Any] = {
     c_ast.StaticAssert: Stmts._static_assert, Alias: Stmts._alias, c_ast.Typedef: Stmts._alias, Record: Stmts._record,
     Asm: Stmts.asm, Bindings: Stmts._bindings, Bad: Stmts._bad, c_ast.Goto: Stmts._goto, c_ast.Label: Stmts._goto,
     c_ast.Switch: Stmts._switch, Using: Stmts._nothing, c_ast.Pragma: Stmts._nothing,
-    c_ast.Decl: Declarations.declare, c_ast.Enum: Stmts._enum,
+    c_ast.Decl: Declarations.declare, c_ast.Enum: Stmts._enum, ScopedEnum: Stmts._enum,
 }  # fmt: skip
 
 __all__ = ["CArray", "Stmts", "show"]

@@ -10,7 +10,7 @@ from pycparser import c_ast
 from ..types import BOOL, VOID, Scalar, Type, Vec
 from .cxx_ast import NamedType, PackExpansion, QualName, RefDecl, TemplateParam
 from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference
-from .values import PackVal, RVal, TemplateVal, TypeVal, Value
+from .values import PackVal, RecordVal, RVal, TemplateVal, TypeVal, Value
 
 EXACT, QUALIFIED, PROMOTION, CONVERSION, USER = 0, 1, 2, 4, 8
 """Costs of converting one argument; the overload with the smallest sum wins."""
@@ -74,7 +74,7 @@ def value_category(v: Value, node: Any = None) -> str:
     """What an argument is: a ``const`` or other ``lvalue``, or an ``rvalue``; ``node`` is its syntax where known."""
     if isinstance(v, RVal):
         return "const" if isinstance(node, c_ast.ID | c_ast.StructRef | c_ast.ArrayRef) else "rvalue"
-    if getattr(v, "temporary", False):
+    if isinstance(v, RecordVal) and (v.temporary or (v.moved and not v.const)):
         return "rvalue"
     return "const" if getattr(v, "const", False) else "lvalue"
 

@@ -109,8 +109,8 @@ class PtrToPlace(Value):
 
 def named(v: Any, const: bool = False) -> Any:
     """``v`` as what a name means; through a name that is ``const`` it does not change."""
-    if isinstance(v, RecordVal) and (v.temporary or (const and not v.const)):
-        return replace(v, temporary=False, const=v.const or const)
+    if isinstance(v, RecordVal) and (v.temporary or v.moved or (const and not v.const)):
+        return replace(v, temporary=False, moved=False, const=v.const or const)
     return v
 
 
@@ -182,7 +182,7 @@ class RecordVal(Value):
 
     ``whole`` is the class of the object that this is the base part of: what virtual calls look at. ``key`` says to a
     later attempt at lowering that this variable must lie in memory. ``const``: seen through a name that does not let it
-    change. ``temporary``: the result of an expression, which no name means.
+    change. ``temporary``: the result of an expression, which no name means. ``moved``: of ``std::move``.
     """
 
     type: Type
@@ -192,6 +192,7 @@ class RecordVal(Value):
     key: Any = None
     const: bool = False
     temporary: bool = False
+    moved: bool = False
 
     def __hash__(self) -> int:
         return id(self)
@@ -233,6 +234,14 @@ class TypeVal(Value):
 
 
 @frozen
+class EnumVal(TypeVal):
+    """A name that is an enumeration; ``value`` gives an enumerator by its position."""
+
+    enum: Any = field(default=None, compare=False)
+    value: Callable[[int], Any] = field(default=None, compare=False)  # type: ignore[assignment]
+
+
+@frozen
 class TemplateVal(Value):
     """A class or alias template by name: its definitions, and what the names of the class around it mean."""
 
@@ -255,6 +264,14 @@ class FunctionVal(Value):
 
     call: Callable[..., Any] = field(compare=False)
     name: str = "lambda"
+
+
+@frozen
+class Closure(FunctionVal):
+    """A lambda: its syntax, and the scope of what it has captured."""
+
+    node: Any = field(default=None, compare=False, repr=False)
+    scope: Any = field(default=None, compare=False, repr=False)
 
 
 @frozen

@@ -3,7 +3,7 @@
 ``run`` executes and sanitizes one kernel; ``equivalent`` compares two in the exact domains.
 """
 
-from .equivalence import Mismatch, compare, equivalent
+from .equivalence import Mismatch, compare, equivalent, mismatch
 from .findings import KINDS, Finding
 from .run import FUEL, RunResult, environment, geometry_of, run
 
@@ -17,5 +17,6 @@ __all__ = [
     "environment",
     "equivalent",
     "geometry_of",
+    "mismatch",
     "run",
 ]

@@ -28,6 +28,8 @@ def _combine(machine: Machine, op: str, old, value, compare, t):
         return domain.call(op, [old, value], t)
     if op == "exch":
         return value
+    if op == "load":
+        return old
     if op == "cas":
         return np.where(domain.compare("==", old, compare, t), value, old)
     if op == "inc":  # wraps to 0 at the limit (CUDA)

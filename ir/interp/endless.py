@@ -38,7 +38,7 @@ class Rounds:
             self._before = None
             unchanged = _same(lanes, live) and all(map(_same, values, self._values()))
             if unchanged and (stores == self.state.stores or not self._reads_what_it_stores()):
-                raise OutOfFuel("as a round of this loop changes nothing that could end it")
+                raise OutOfFuel("as a round of this loop changes nothing that could end it", certain=True)
         if self.number >= FIRST and self.number & (self.number - 1) == 0:
             self._before = self.state.stores, live, self._values()
         self.number += 1

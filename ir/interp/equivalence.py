@@ -62,19 +62,36 @@ def equivalent(
     for number, args in enumerate(args_list):
         for domain in domains:
             first = run(a, args, domain=domain, sanitize=sanitize, undefined=undefined)
-            endless = next((f for f in first.findings if f.kind == "fuel"), None)
-            if endless is not None:
-                return Mismatch(domain, number, finding=endless)
-            fuel = max(FUEL // 10, 30 * first.steps)
-            second = run(b, args, domain=domain, sanitize=sanitize, undefined=undefined, fuel=fuel)
-            known = {f.kind for f in first.findings}
-            new = next((f for f in second.findings if f.kind not in known), None)
-            if new is not None:
-                return Mismatch(domain, number, finding=new)
-            difference = compare(first, second, domain, number)
-            if difference is not None:
-                return difference
+            found = mismatch(first, b, args, domain, number, sanitize=sanitize, undefined=undefined)
+            if found is not None:
+                return found
     return None
+
+
+def mismatch(
+    first: RunResult,
+    b: Kernel,
+    args: Args,
+    domain: str,
+    number: int = 0,
+    *,
+    sanitize: bool = True,
+    undefined: Collection[str] = (),
+) -> Mismatch | None:
+    """One step of :func:`equivalent`: ``b`` against a run of the other kernel on these ``args``, which many may share.
+
+    Only defects of a kind that ``first`` does not have count, so ``first`` has to be sanitized where ``b`` is.
+    """
+    endless = next((f for f in first.findings if f.kind == "fuel"), None)
+    if endless is not None:
+        return Mismatch(domain, number, finding=endless)
+    fuel = max(FUEL // 10, 30 * first.steps)
+    second = run(b, args, domain=domain, sanitize=sanitize, undefined=undefined, fuel=fuel)
+    known = {f.kind for f in first.findings}
+    new = next((f for f in second.findings if f.kind not in known), None)
+    if new is not None:
+        return Mismatch(domain, number, finding=new)
+    return compare(first, second, domain, number)
 
 
 def compare(first: RunResult, second: RunResult, domain: str, number: int = 0) -> Mismatch | None:

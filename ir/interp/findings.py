@@ -30,7 +30,10 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One defect. ``index``: flat element touched; ``thread``, ``block``: linear ids of the first witness."""
+    """One defect. ``index``: flat element touched; ``thread``, ``block``: linear ids of the first witness.
+
+    ``certain``: no larger budget would change it, as one may for a kernel that did not end within its own.
+    """
 
     kind: str
     message: str
@@ -41,6 +44,7 @@ class Finding:
     block: int | None = None
     count: int = 1
     statement: Stmt | None = field(default=None, compare=False, repr=False)
+    certain: bool = True
 
     def __str__(self) -> str:
         place = f"{self.loc}: " if self.loc else ""
@@ -71,12 +75,13 @@ class Findings:
         thread: int | None = None,
         block: int | None = None,
         count: int = 1,
+        certain: bool = True,
     ) -> None:
         key = (kind, id(stmt), buffer)
         old = self._found.get(key)
         if old is None:
             loc = stmt.loc if stmt is not None else None
-            found = self._found[key] = Finding(kind, message, loc, buffer, index, thread, block, count, stmt)
+            found = self._found[key] = Finding(kind, message, loc, buffer, index, thread, block, count, stmt, certain)
             if self._fatal is not None and self._fatal(found):
                 raise Decided
         else:

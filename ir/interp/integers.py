@@ -1,4 +1,4 @@
-"""C's integer arithmetic on numpy arrays: wrapping, truncating division, shift counts modulo the width.
+"""C's integer arithmetic on numpy arrays: wrapping, truncating division, shifts that shift all out.
 
 Every value domain shares these: only floating-point types differ between domains.
 """
@@ -29,9 +29,15 @@ def _quotient(a, b):
 
 def _shift(op: Callable) -> Callable:
     def shifted(a, b):
-        bits = np.asarray(a).dtype.itemsize * 8
-        count = (np.asarray(b) & (bits - 1)).astype(np.asarray(a).dtype)[()]
-        return op(a, count)
+        value, by = np.asarray(a), np.asarray(b)
+        bits = value.dtype.itemsize * 8
+        over = (by < 0) | (by >= bits)
+        if not over.any():
+            return op(a, by.astype(value.dtype)[()])
+        count = np.where(over, bits - 1, by).astype(value.dtype)
+        signed = op is np.right_shift and value.dtype.kind == "i"
+        sign = value >> (bits - 1) if signed else np.zeros_like(value)
+        return np.where(over, sign, op(value, count)).astype(value.dtype)[()]
 
     return shifted
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..diagnostics import KtcError
 from ..fold import evaluate
 from ..kernel import Kernel, Param
-from ..nodes import Body, Expr, For, Stmt, While, bodies, is_cooperative
+from ..nodes import Expr, For, While, is_cooperative
 from ..types import U64, Ptr, Vec, scalar_of
 from ..walk import assigned, walk
 from . import textures
 from .domain import Domain, Unsupported, domain_named
 from .findings import Decided, Finding, Findings
 from .frames import Frame
+from .launching import Args, environment, geometry_of, hardware
 from .memory import Buffer
 from .races import BarrierOrder, IterationOrder
+from .results import RunResult, same, unreached
 from .shadow import Shadow
-from .state import Geometry, OutOfFuel, Reach, State, bad_argument
+from .state import OutOfFuel, Reach, State, bad_argument
 from .statements import Machine
 
 FUEL = 300_000
@@ -33,37 +34,6 @@ LANES = 1 << 16
 
 COOPERATIVE_LANES = 1 << 20
 """Threads of a launch with grid barriers: they all run at once (a GPU holds some 300,000)."""
-
-Args = Mapping[str, np.ndarray | int | float]
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """What a run left behind.
-
-    ``outputs``: every buffer the kernel may write, by parameter name, shaped like its argument, in the domain's storage
-    (``float``: the element type itself; exact domains: words to compare bit for bit; ``bound``: y + bound*1j).
-    ``written``: for buffers named ``undefined``, which elements were stored to. ``steps``: statements executed.
-    ``work``: what the run cost, in statements of few threads; the same on every machine.
-    ``unreached``: the first statement of every branch and loop body that no thread entered. ``once``: the loops that no
-    thread went round twice, among them those that it never entered. With ``measure``:
-    ``reach`` is the lowest and highest index of each buffer (of its scalars) that any thread asked for, in bounds or
-    not, and ``accesses`` how many scalars all threads moved.
-    """
-
-    outputs: dict[str, np.ndarray]
-    findings: list[Finding] = field(default_factory=list)
-    written: dict[str, np.ndarray] = field(default_factory=dict)
-    steps: int = 0
-    work: float = 0.0
-    unreached: tuple[Stmt, ...] = ()
-    once: tuple[Stmt, ...] = ()
-    reach: dict[str, tuple[int, int]] = field(default_factory=dict)
-    accesses: int = 0
-
-    @property
-    def ok(self) -> bool:
-        return not self.findings
 
 
 def run(
@@ -101,7 +71,7 @@ def run(
             return result
         again, _ = job.run(seed=1)
     result = dataclasses.replace(result, work=result.work + again.work)
-    if not _same(result, again):
+    if not same(result, again):
         found = Finding(
             "uninitialised", "results change with the contents of memory or variables never written", kernel.loc
         )
@@ -109,34 +79,6 @@ def run(
         more = [f for f in again.findings if (f.kind, f.index) not in known]
         return dataclasses.replace(result, findings=[*result.findings, *more, found])
     return result
-
-
-def geometry_of(kernel: Kernel, args: Args, warp: int = 32) -> Geometry:
-    """The launch's numbers for these arguments.
-
-    Raises:
-        KtcError: E-INTERP-LAUNCH without a launch, or when it depends on something unknown.
-    """
-    if kernel.launch is None:
-        raise KtcError("E-INTERP-LAUNCH", f"kernel '{kernel.name}' has no launch geometry", kernel.loc)
-    env = environment(kernel, args)
-
-    def number(e: Expr) -> int:
-        v = evaluate(e, env)
-        if v is None:
-            raise KtcError("E-INTERP-LAUNCH", f"the launch of '{kernel.name}' depends on unknown values", kernel.loc)
-        return max(int(v), 0)
-
-    x, y, z = (number(e) for e in kernel.launch.grid)
-    bx, by, bz = (number(e) for e in kernel.launch.block)
-    shared = kernel.launch.dynamic_shared
-    return Geometry((x, y, z), (bx, by, bz), number(shared) if shared is not None else 0, warp)
-
-
-def environment(kernel: Kernel, args: Args) -> dict[str, int]:
-    """Integer arguments and knob values by name, for :func:`ktc.ir.fold.evaluate`."""
-    ints = {k: int(v) for k, v in args.items() if isinstance(v, int | np.integer | np.bool_)}
-    return kernel.environment(ints)
 
 
 @dataclass
@@ -170,7 +112,7 @@ class _Job:
                 self._launch(state, Frame(1, values=dict(root.values)))
         except OutOfFuel as why:
             with suppress(Decided):
-                state.findings.add("fuel", f"did not end {why}", state.stmt)
+                state.findings.add("fuel", f"did not end {why}", state.stmt, certain=why.certain)
         except Decided:
             pass
         return self._result(state), state.doubtful
@@ -282,7 +224,7 @@ class _Job:
             state.first_thread, state.shared_used = first * g.threads, 0
             if isinstance(state.order, BarrierOrder):
                 state.order.first = state.first_thread
-            state.hardware = _hardware(g, first, count)
+            state.hardware = hardware(g, first, count)
             machine = Machine(state)
             machine.body(self.kernel.body, lanes, None)
             machine.group_copies.end()
@@ -298,7 +240,7 @@ class _Job:
             outputs[p.sym.name] = self.domain.decode_any(buffer.data[: buffer.size], buffer.elem).reshape(shape)
             if buffer.written is not None:
                 written[p.sym.name] = buffer.written[: buffer.size].reshape(shape)
-        missed = tuple(_unreached(self.kernel.body, state.reached))
+        missed = tuple(unreached(self.kernel.body, state.reached))
         loops = (s for s in walk(self.kernel.body) if isinstance(s, For | While))
         once = tuple(s for s in loops if id(s) not in state.repeated)
         result = RunResult(outputs, state.findings.list(), written, state.steps, state.work, missed, once)
@@ -306,46 +248,6 @@ class _Job:
             return result
         spans = {p.sym.name: state.reach.span[p.sym] for p in self.kernel.params if p.sym in state.reach.span}
         return dataclasses.replace(result, reach=spans, accesses=state.reach.accesses)
-
-
-def _unreached(body: Body, reached: set[int]) -> Iterator[Stmt]:
-    """The first statement of each nested body that never ran, those inside one that never ran included."""
-    for s in body:
-        for inner in bodies(s):
-            if inner and id(inner[0]) not in reached:
-                yield inner[0]
-            yield from _unreached(inner, reached)
-
-
-def _hardware(g: Geometry, first_block: int, blocks: int) -> dict[tuple[str, str], object]:
-    """Values of threadIdx, blockIdx (one per lane, uniform where they cannot vary), blockDim and gridDim, all u32."""
-    values: dict[tuple[str, str], object] = {}
-    thread = np.tile(np.arange(g.threads), blocks)
-    block = np.repeat(np.arange(first_block, first_block + blocks), g.threads)
-    for level, ids, extents in (("thread", thread, g.block), ("block", block, g.grid)):
-        stride = 1
-        for axis, extent in zip("xyz", extents):
-            varies = extent > 1 and not (level == "block" and blocks == 1)
-            values[level, axis] = (
-                (ids // stride % extent).astype(np.uint32) if varies else np.uint32(ids[0] // stride % extent)
-            )
-            stride *= extent
-    for level, extents in (("block_dim", g.block), ("grid_dim", g.grid)):
-        values.update({(level, axis): np.uint32(n) for axis, n in zip("xyz", extents)})
-    return values
-
-
-def _same(a: RunResult, b: RunResult) -> bool:
-    """Equal results wherever the kernel stored, and the same findings at the same elements."""
-    for name, x in a.outputs.items():
-        y, mask = b.outputs[name], a.written.get(name)
-        if mask is not None:
-            if not np.array_equal(mask, b.written[name]):
-                return False
-            x, y = x[mask], y[mask]
-        if x.tobytes() != y.tobytes():
-            return False
-    return [(f.kind, f.index) for f in a.findings] == [(f.kind, f.index) for f in b.findings]
 
 
 __all__ = ["FUEL", "Args", "RunResult", "environment", "geometry_of", "run"]

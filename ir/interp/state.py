@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,11 +35,11 @@ class Geometry:
 
     @property
     def blocks(self) -> int:
-        return int(np.prod(self.grid, dtype=np.int64))
+        return math.prod(self.grid)
 
     @property
     def threads(self) -> int:
-        return int(np.prod(self.block, dtype=np.int64))
+        return math.prod(self.block)
 
 
 @dataclass
@@ -123,7 +124,11 @@ class State:
 
 
 class OutOfFuel(Exception):
-    """The statement budget is spent, or would be; the message says how one knows."""
+    """The statement budget is spent, or would be whatever it is (``certain``); the message says how one knows."""
+
+    def __init__(self, message: str, certain: bool = False) -> None:
+        super().__init__(message)
+        self.certain = certain
 
 
 def bad_argument(message: str, hint: str = "") -> KtcError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,7 @@ from ..nodes import (
     Reduce,
     Return,
     Scan,
+    Stmt,
     Store,
     Sym,
     TileMma,
@@ -252,26 +254,10 @@ class Machine:
 
     # -------------------------------------------------------------------------------- synchronisation, copies
 
-    def _barrier(self, s: Barrier, frame: Frame, act: Active, loop):
-        barrier(self, s, frame, act)
-        return act
-
     def _fence(self, s: Fence, frame: Frame, act: Active, loop):
         order = self.state.order  # lockstep execution is sequentially consistent: only what is ordered changes
         if s.scope != "block" and isinstance(order, BarrierOrder):
             order.fence(frame.lanes(act))
-        return act
-
-    def _async_copy(self, s: AsyncCopy, frame: Frame, act: Active, loop):
-        self.copies.issue(self, s, frame, act)
-        return act
-
-    def _group_copy(self, s: GroupCopy, frame: Frame, act: Active, loop):
-        self.group_copies.issue(s, frame, act)
-        return act
-
-    def _group_wait(self, s: GroupWait, frame: Frame, act: Active, loop):
-        self.group_copies.wait(s, frame, act)
         return act
 
     def _produce(self, s: Produce, frame: Frame, act: Active, loop):
@@ -283,52 +269,28 @@ class Machine:
         self.copies = outer
         return act
 
-    def _bulk_copy(self, s: BulkCopy, frame: Frame, act: Active, loop):
-        bulk_copy(self, s, frame, act)
-        return act
-
-    def _matrix_load(self, s: MatrixLoad, frame: Frame, act: Active, loop):
-        matrix_load(self, s, frame, act)
-        return act
-
-    def _mma(self, s: Mma, frame: Frame, act: Active, loop):
-        mma(self, s, frame, act)
-        return act
-
     def _tile_mma(self, s: TileMma, frame: Frame, act: Active, loop):
         self.products.append(tile_mma(self, s, frame, act))
-        return self._products_left(s.pending, act)
+        self.finish_products(s.pending)
+        return act
 
-    def _tile_mma_wait(self, s: TileMmaWait, frame: Frame, act: Active, loop):
-        return self._products_left(s.pending, act)
+    def finish_products(self, pending: int) -> None:
+        """All but the last ``pending`` products are complete.
 
-    def _products_left(self, pending: int, act: Active) -> Active:
-        """Products read their tiles as late as they may: one that is overwritten too early is seen."""
+        They read their tiles as late as they may: one that is overwritten too early is seen.
+        """
         while len(self.products) > pending:
             self.products.pop(0)()
+
+
+def _then(run: Callable[[Machine, Any, Frame, Active], None]) -> Callable:
+    """The executor of a statement after which every lane goes on."""
+
+    def execute(machine: Machine, s: Stmt, frame: Frame, act: Active, loop: Loop | None) -> Active:
+        run(machine, s, frame, act)
         return act
 
-    def _async_commit(self, s: AsyncCommit, frame: Frame, act: Active, loop):
-        self.copies.commit()
-        return act
-
-    def _async_wait(self, s: AsyncWait, frame: Frame, act: Active, loop):
-        self.copies.wait(self.state.int_of(s.pending))
-        return act
-
-    # ------------------------------------------------------------------------------------------ parallel form
-
-    def _par(self, s: Par, frame: Frame, act: Active, loop):
-        par(self, s, frame, act)
-        return act
-
-    def _reduce(self, s: Reduce, frame: Frame, act: Active, loop):
-        reduce(self, s, frame, act)
-        return act
-
-    def _scan(self, s: Scan, frame: Frame, act: Active, loop):
-        scan(self, s, frame, act)
-        return act
+    return execute
 
 
 _EXECUTE: dict[type, Callable] = {
@@ -344,20 +306,20 @@ _EXECUTE: dict[type, Callable] = {
     Break: Machine._break,
     Continue: Machine._continue,
     Return: Machine._return,
-    Barrier: Machine._barrier,
+    Barrier: _then(barrier),
     Fence: Machine._fence,
-    AsyncCopy: Machine._async_copy,
-    AsyncCommit: Machine._async_commit,
-    AsyncWait: Machine._async_wait,
-    GroupCopy: Machine._group_copy,
-    GroupWait: Machine._group_wait,
+    AsyncCopy: _then(lambda m, s, frame, act: m.copies.issue(m, s, frame, act)),
+    AsyncCommit: _then(lambda m, s, frame, act: m.copies.commit()),
+    AsyncWait: _then(lambda m, s, frame, act: m.copies.wait(m.state.int_of(s.pending))),
+    GroupCopy: _then(lambda m, s, frame, act: m.group_copies.issue(s, frame, act)),
+    GroupWait: _then(lambda m, s, frame, act: m.group_copies.wait(s, frame, act)),
     Produce: Machine._produce,
-    BulkCopy: Machine._bulk_copy,
-    MatrixLoad: Machine._matrix_load,
-    Mma: Machine._mma,
+    BulkCopy: _then(bulk_copy),
+    MatrixLoad: _then(matrix_load),
+    Mma: _then(mma),
     TileMma: Machine._tile_mma,
-    TileMmaWait: Machine._tile_mma_wait,
-    Par: Machine._par,
-    Reduce: Machine._reduce,
-    Scan: Machine._scan,
+    TileMmaWait: _then(lambda m, s, frame, act: m.finish_products(s.pending)),
+    Par: _then(par),
+    Reduce: _then(reduce),
+    Scan: _then(scan),
 }

@@ -95,8 +95,12 @@ def tile_mma(machine: Machine, s: TileMma, frame: Frame, act: Active) -> Callabl
     def product() -> None:
         i, k = np.divmod(np.arange(f.m * s.depth), s.depth)
         a = _tile(machine, s.a, at[0], i, k, (f.m, s.depth), f.warp, frame, act)
-        k, j = np.divmod(np.arange(s.depth * f.n), f.n)
-        b = _tile(machine, s.b, at[1], k, j, (s.depth, f.n), f.warp, frame, act)
+        if s.trans:
+            j, k = np.divmod(np.arange(f.n * s.depth), s.depth)
+            b = _tile(machine, s.b, at[1], j, k, (f.n, s.depth), f.warp, frame, act).transpose(0, 2, 1)
+        else:
+            k, j = np.divmod(np.arange(s.depth * f.n), f.n)
+            b = _tile(machine, s.b, at[1], k, j, (s.depth, f.n), f.warp, frame, act)
         _accumulate(machine, s.acc, f, a, b, frame, act, keep)
 
     return product

@@ -12,7 +12,7 @@ from ..kernel import Kernel
 from ..nodes import Body, Const, Sym
 from ..types import Type
 
-_NOT_COMPARED = ("loc", "comments", "tags", "trace", "spelling")
+_NOT_COMPARED = ("loc", "comments", "tags", "trace", "staging", "spelling")
 
 
 @cache

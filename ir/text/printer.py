@@ -181,7 +181,7 @@ class Printer(ExprPrinter):
         return [f"mma {s.fragment} ({self.exprs(s.acc)}), {self.expr(s.a)}, {self.expr(s.b)}"]
 
     def s_TileMma(self, s: n.TileMma, depth: int) -> list[str]:
-        operands = f"{self.access(s.a, s.a_index)}, {self.access(s.b, s.b_index)}"
+        operands = f"{self.access(s.a, s.a_index)}, {self.access(s.b, s.b_index)}{' trans' if s.trans else ''}"
         flight = f" pending {s.pending}" if s.pending else ""
         keep = f" keep {self.expr(s.keep)}" if s.keep is not None else ""
         return [f"tile_mma {s.fragment} ({self.exprs(s.acc)}), {operands} depth {s.depth}{flight}{keep}"]
@@ -301,4 +301,4 @@ class Printer(ExprPrinter):
             lines.append(f"assume {self.expr(a.expr)}" + (f" origin {a.origin}" if a.origin != "user" else ""))
         lines += [f"flags {', '.join(sorted(map(spell_name, k.flags)))}"] if k.flags else []
         lines += [self.repeat(k.repeat)] if k.repeat else []
-        return lines + [f"trace {quote(t)}" for t in k.trace]
+        return lines + [f"trace {quote(t)}" for t in k.trace] + [f"staging {quote(t)}" for t in k.staging]

@@ -13,7 +13,7 @@ from ..types import BOOL, I32, scalar_of
 from .read_stmts import StmtReader
 from .read_types import Node, plain, unquote
 
-_HEADERS = ("launch", "knob_decl", "where", "assume", "flags", "repeat", "trace")
+_HEADERS = ("launch", "knob_decl", "where", "assume", "flags", "repeat", "trace", "staging")
 
 
 class KernelReader(StmtReader):
@@ -33,7 +33,7 @@ class KernelReader(StmtReader):
             plain(name), params, parts["launch"][0] if parts["launch"] else None, body, tuple(parts["knob_decl"]),
             tuple(parts["where"]), tuple(parts["assume"]), tuple(parts["trace"]),
             frozenset(f for fs in parts["flags"] for f in fs), next(iter(parts["repeat"]), None),
-            self.loc(name), self.comments.get(name.line, ()),
+            tuple(parts["staging"]), self.loc(name), self.comments.get(name.line, ()),
         )  # fmt: skip
 
     def param(self, t: Node) -> Param:
@@ -102,3 +102,5 @@ class KernelReader(StmtReader):
 
     def h_trace(self, t: Node) -> str:
         return unquote(t.children[0])
+
+    h_staging = h_trace

@@ -10,13 +10,13 @@ from lark import Tree
 
 from .. import nodes as n
 from ..nodes import Body, Expr, Stmt, Sym, fresh
-from ..types import BOOL, I32, U64, Array, Type
-from .read_exprs import ExprReader
+from ..types import BOOL, I32, Array, Type
+from .read_tiles import TileReader
 from .read_types import Node, plain, unquote
 from .syntax import coerce
 
 
-class StmtReader(ExprReader):
+class StmtReader(TileReader):
     """Reads statements; ``comments`` are the ``#`` lines above each line of code."""
 
     def __init__(self, file: str, text: str) -> None:
@@ -123,66 +123,10 @@ class StmtReader(ExprReader):
     def s_fence(self, t: Node) -> Stmt:
         return n.Fence(plain(t.children[0]))
 
-    def s_async_copy(self, t: Node) -> Stmt:
-        dst, dst_index, width, _ = self.access(t.children[0])
-        src, src_index, _, cache = self.access(t.children[1])
-        valid = None if t.children[2] is None else self.expr(t.children[2])
-        return n.AsyncCopy(dst, dst_index, src, src_index, width, cache, valid)
-
-    def s_async_commit(self, t: Node) -> Stmt:
-        return n.AsyncCommit()
-
-    def s_async_wait(self, t: Node) -> Stmt:
-        return n.AsyncWait(self.count(t.children[0]))
-
-    def s_group_copy(self, t: Node) -> Stmt:
-        event, to, source, count, stride, after = t.children
-        if event.data != "name":
-            self.fail(event, "the event of a copy goes to a variable")
-        dst, dst_index, *_ = self.access(to)
-        src, src_index, *_ = self.access(source)
-        many, apart = (None if e is None else coerce(self.expr(e), U64) for e in (count, stride))
-        assert many is not None
-        joined = None if after is None else self.expr(after)
-        return n.GroupCopy(dst, dst_index, src, src_index, many, self.symbol(event.children[0]), joined, apart)
-
-    def s_group_wait(self, t: Node) -> Stmt:
-        return n.GroupWait(self.expr(t.children[0]))
-
     def s_produce(self, t: Node) -> Stmt:
         slot, stages, hold, cluster, body = t.children
         held, together = (default if x is None else self.sint(x) for x, default in ((hold, 0), (cluster, 1)))
         return n.Produce(self.expr(slot), self.expr(stages), self.block(body), held, together)
-
-    def s_bulk_copy(self, t: Node) -> Stmt:
-        dst, rows, shared, src, origin, extent, pitch = t.children
-        blocks = 1 if shared is None else self.sint(shared)
-        to, index, *_ = self.access(dst)
-        (row, col), (height, width) = ([self.expr(e) for e in x.children] for x in (origin, extent))
-        place = (row, col), (height, width)
-        return n.BulkCopy(to, index, self.symbol(src), *place, self.expr(pitch), self.sint(rows), blocks)
-
-    def s_matrix_load(self, t: Node) -> Stmt:
-        dst, dst_index, width, _ = self.access(t.children[0])
-        buffer, index, one, _ = self.access(t.children[1])
-        if not isinstance(width, int) or one != 1:
-            self.fail(t, "matrix_load is written dst[i +: 8] = src[j]")
-        return n.MatrixLoad(dst, dst_index, buffer, index, width, t.children[2] is not None)
-
-    def s_mma(self, t: Node) -> Stmt:
-        fragment, acc, a, b = t.children
-        return n.Mma(plain(fragment), tuple(self.expr(e) for e in acc.children), self.expr(a), self.expr(b))
-
-    def s_tile_mma(self, t: Node) -> Stmt:
-        fragment, acc, a, b, depth, pending, keep = t.children
-        (a_sym, a_index, *_), (b_sym, b_index, *_) = self.access(a), self.access(b)
-        places = tuple(self.expr(e) for e in acc.children)
-        flight = 0 if pending is None else self.sint(pending)
-        added = None if keep is None else self.expr(keep)
-        return n.TileMma(plain(fragment), places, a_sym, a_index, b_sym, b_index, self.sint(depth), flight, added)
-
-    def s_tile_mma_wait(self, t: Node) -> Stmt:
-        return n.TileMmaWait(self.sint(t.children[0]))
 
     def s_asm(self, t: Node) -> Stmt:
         volatile, memory, text, *operands = t.children

@@ -25,6 +25,8 @@ COMMANDS = {
     "sites": "inspecting",
     "facts": "analysing",
     "verify": "verifying",
+    "capture": "capturing",
+    "rerun": "capturing",
     "replay": "reporting",
     "report": "reporting",
     "kernels": "library",

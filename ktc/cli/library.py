@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from ktc.ir.diagnostics import KtcError
 
-from .options import Define, Include, Json, Template
+from .options import Define, Include, Json, Template, preprocessing
 from .output import note, print_json, table, write_file
 from .parser import Argument, Option
 
 
 def kernels(
     file: Annotated[str, Argument(metavar="FILE", help="A source file; without one, the library.")] = "",
+    define: Define = [],  # noqa: B006
+    include: Include = [],  # noqa: B006
     json_: Json = False,
 ) -> None:
     """List the kernels of the library, or those of a source file with their template parameters and launches.
@@ -21,16 +23,21 @@ def kernels(
     Examples:
       ktc kernels
       ktc kernels my_kernels.cu
+      ktc kernels binding.cu -I include
     """
-    rows = _of_file(file) if file else _of_library()
+    rows = _of_file(file, **preprocessing(define, include)) if file else _of_library()
     if json_:
         return print_json(rows)
     keys = list(rows[0]) if rows else []
-    print(table(keys, [[_cell(r[k]) for k in keys] for r in rows]))
+    print(table(keys, [[_cell(k, r[k]) for k in keys] for r in rows]))
 
 
-def _cell(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+def _cell(key: str, value: object) -> str:
+    if not isinstance(value, list | tuple):
+        return str(value)
+    if key == "launched" and len(value) > 1:
+        return f"{value[0]} and {len(value) - 1} more"
+    return ", ".join(map(str, value))
 
 
 def _of_library() -> list[dict]:
@@ -45,22 +52,20 @@ def _of_library() -> list[dict]:
     return rows
 
 
-def _of_file(file: str) -> list[dict]:
-    from ktc.ir.frontend import list_kernels
+def _of_file(file: str, **how: Any) -> list[dict]:
+    from ktc.ir.frontend import list_kernels, load
 
     if not Path(file).is_file():
         raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
     rows = []
-    for k in list_kernels(file):
+    for k in list_kernels(file, **how):
         template = [f"{t.kind} {t.name}" for t in k.template]
         place = str(k.loc) if k.loc else ""
         rows.append(
             {"kernel": k.name, "template": template, "parameters": k.params, "place": place, "launched": k.launches}
         )
     if not rows:
-        raise KtcError(
-            "E-NO-KERNEL", f"{file} has no __global__ function", hint="name a CUDA C++ source with a kernel in it"
-        )
+        load(file, **how)  # says why there is none
     return rows
 
 

@@ -17,6 +17,7 @@ Log = Annotated[
     str, Option("--log", metavar="FILE", help="Keep results there, line by line; an interrupted run goes on.")
 ]
 Report = Annotated[str, Option("--report", metavar="FILE", help="Write the tables as Markdown.")]
+Seconds = Annotated[int, Option("--seconds", metavar="N", least=1, help="Begin no pipeline after so long.")]
 Only = Annotated[str, Option("--only", metavar="TEXT", help="Only operators whose name contains it.")]
 
 
@@ -27,6 +28,7 @@ def mutate(
     log: Log = "",
     report: Report = "",
     only: Only = "",
+    seconds: Seconds = 10**9,
     json_: Json = False,
 ) -> None:
     """Break good programs and printed texts on purpose; fail if the ladder accepts one, or rejects a good one.
@@ -40,7 +42,7 @@ def mutate(
 
     plan = Plan(seed=seed, subjects=sample, only=only)
     with progress("mutating", quiet=json_) as bar:
-        records = run_campaign(plan, jobs, Path(log) if log else None, bar.say, enough=sample)
+        records = run_campaign(plan, jobs, Path(log) if log else None, bar.say, enough=sample, seconds=seconds)
     found = tally(records)
     if report:
         command = f"ktc mutate --sample {sample} --seed {seed}"

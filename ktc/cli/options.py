@@ -104,6 +104,14 @@ def with_program(
     return run
 
 
+def preprocessing(define: list[str], include: list[str]) -> dict[str, Any]:
+    """``-D`` and ``-I`` as the front-end takes them."""
+    return {
+        "defines": {k: v for k, _, v in (d.partition("=") for d in define)} or None,
+        "include_dirs": tuple(include),
+    }
+
+
 def load_program(
     kernel: str,
     name: str,
@@ -123,8 +131,7 @@ def load_program(
     from ktc import api
 
     how: dict[str, Any] = {
-        "defines": {k: v for k, _, v in (d.partition("=") for d in define)} or None,
-        "include_dirs": tuple(include),
+        **preprocessing(define, include),
         "dialect": None if dialect is Dialect.auto else dialect.value,
     }
     given = pairs(",".join(template), "--template") if template else None

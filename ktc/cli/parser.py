@@ -10,8 +10,8 @@
           ktc lower k.cu
         \"\"\"
 
-A ``bool`` is a flag (``--x/--no-x`` gives both ways), a ``list[str]`` may be repeated, a ``StrEnum`` is a choice, and a
-positional with a default is optional.
+A ``bool`` is a flag (``--x/--no-x`` gives both ways), a ``list[str]`` may be repeated (a positional one takes all that
+is left, ``--`` before it), a ``StrEnum`` is a choice, and a positional with a default is optional.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ def _add(parser: argparse.ArgumentParser, p: inspect.Parameter, kind: Any, meta:
     optional = p.default is not inspect.Parameter.empty
     if isinstance(meta, Argument):
         extra: dict[str, Any] = {"nargs": "?", "default": p.default} if optional else {}
+        if typing.get_origin(kind) is list:
+            extra = {"nargs": "*" if optional else "+"}
         parser.add_argument(p.name, metavar=meta.metavar, help=meta.help, **extra)
         return
     shown = f" [default: {p.default}]" if optional and p.default not in ("", [], False, True) else ""

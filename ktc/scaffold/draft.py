@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ktc.ir.inputs import numpy_dtype
 from ktc.ir.kernel import Kernel, Param
@@ -22,6 +23,9 @@ PROBED = {"index": 6, "offsets": 64}
 
 MOST_TIES, TIES_WORK = 4, 120_000
 """How many integers are tied to others, and what may be spent on it (``RunResult.work``; 10,000 are about a second)."""
+
+MOST_SIZE = 1 << 30
+"""No size is said to be larger."""
 
 LEAST = (1, 2, 3, 4, 5, 8, 16, 32)
 """What the least value of a size is looked for among: a border of the grid needs some width."""
@@ -52,6 +56,7 @@ class Draft:
     shapes: dict[str, Extent | None] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
     least: dict[str, int] = field(default_factory=dict)
+    most: dict[str, int] = field(default_factory=dict)
     scenarios: list[tuple[str, dict[str, int], str]] = field(default_factory=list)  # name, sizes, more
     work: float = 0.0  # of all probes of its shapes
     doubts: list[str] = field(default_factory=list)
@@ -215,10 +220,20 @@ def _confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             steps = [s for s in STEPS if s <= even[name]]
             clean = (s for s in steps if not any(_defect(d, probe, {**even, name: m * s}) for m in (3, 1)))
             d.steps[name] = next(clean, even[name])
+        _joint_steps(d, probe, even, own)
     if _defect(d, probe, {n: d.steps.get(n, 1) if n in own else v for n, v in even.items()}):
         for name in own:
             sizes = [s for s in LEAST if s < even[name] and s % d.steps.get(name, 1) == 0]
             d.least[name] = next((s for s in sizes if not _defect(d, probe, {**even, name: s})), even[name])
+
+
+def _joint_steps(d: Draft, probe: Prober, even: Mapping[str, int], own: Sequence[str]) -> None:
+    """Larger steps where sizes that pass one by one do not pass together: a block takes 256 elements of all rows."""
+    while any(_defect(d, probe, {**even, **{n: m * d.steps[n] for n in own}}) for m in (3, 1)):
+        open_ = [n for n in own if 2 * d.steps[n] <= even[n]]
+        if not open_:
+            return
+        d.steps[min(open_, key=lambda n: d.steps[n])] *= 2
 
 
 def _defect(d: Draft, probe: Prober, sizes: Mapping[str, int]) -> str:
@@ -245,12 +260,15 @@ def _scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     def size_bytes(sizes: Mapping[str, int]) -> int:
         return sum(n * widths[b] for b, n in d.elements(sizes).items())
 
-    def legal(sizes: Mapping[str, int]) -> bool:
-        return probe.launches(sizes, 1 << 31)
+    def legal(sizes: Mapping[str, int], threads: int = 1 << 31) -> bool:
+        return probe.launches(sizes, threads)
 
     known: list[dict[str, int]] = []
-    for name, limits in TARGETS.items():
-        sizes = grown(start, limits, size_bytes, work, legal)
+    for (
+        name,
+        limits,
+    ) in TARGETS.items():  # threads that a guard sends home are work too: a grid of its own size is bounded
+        sizes = grown(start, limits, size_bytes, work, partial(legal, threads=min(limits[1], 1 << 31)))
         if sizes not in known:
             known.append(sizes)
             d.scenarios.append((name, sizes, ""))
@@ -258,6 +276,21 @@ def _scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     held = {n: max(1, v // 4 * 3) for n, v in last.items()}
     if all(v % d.steps.get(n, 1) == 0 for n, v in held.items()) and held not in known and legal(held):
         d.scenarios.append(("heldout", held, "heldout = true"))
+    d.most = _most(d, probe, {n: max(s[n] for s in (*known, held)) for n in last})
     odd = {n: 3 * d.steps[n] if n in d.steps else v + 5 for n, v in start.items()}
     if odd not in known and legal(odd):
         d.scenarios.append(("odd", odd, "weight = 0.0           # checked, not tuned for"))
+
+
+def _most(d: Draft, probe: Prober, largest: Mapping[str, int]) -> dict[str, int]:
+    """The most that each size may be: ``largest`` doubled while all elements and threads have numbers of 32 bits.
+
+    Most kernels compute them so. Wider ranges allow products that wrap, and whatever might is refused for it.
+    """
+    most = dict(largest)
+    while max(most.values(), default=MOST_SIZE) < MOST_SIZE:
+        more = {n: 2 * v for n, v in most.items()}
+        if max(d.elements(more, 0).values(), default=0) >= 1 << 31 or not probe.launches(more, (1 << 31) - 1):
+            break
+        most = more
+    return most

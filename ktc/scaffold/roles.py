@@ -18,8 +18,9 @@ COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
 @dataclass(frozen=True)
 class Roles:
-    """``sizes`` in the order of the parameters; ``fixed``: extents of the block that only the launcher knows, with a
-    usual value; ``flags``: integers that choose or scale and decide no extent."""
+    """``sizes`` in the order of the parameters; ``fixed``: what the source's launch passes a constant for, and extents
+    of the block that only the launcher knows, with a usual value; ``flags``: integers that choose or scale and decide
+    no extent."""
 
     sizes: tuple[str, ...]
     fixed: Mapping[str, int]
@@ -41,13 +42,15 @@ def _is_integer(p: Param) -> bool:
 
 
 def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
-    """Extents of the block that only the launcher knows, or nobody in the body uses: block_size of a benchmark."""
+    """What the launch passes a constant for; extents of the block that only the launcher knows, or nobody in the body
+    uses: block_size of a benchmark."""
     if k.launch is None:
         return {}
     inside = {s for e in all_exprs(k.body) for s in used(e)}
     mine = {p.sym for p in integers if p.host or p.sym not in inside}
     chosen = [e.sym for e in map(_bare, k.launch.block) if isinstance(e, Var) and e.sym in mine]
-    return {s.name: BLOCK_EXTENTS[len(chosen)] for s in chosen}
+    passed = {n: v for n, v in k.launch.given if any(p.sym.name == n for p in integers)}
+    return {s.name: BLOCK_EXTENTS[len(chosen)] for s in chosen} | passed
 
 
 def _bare(e: Expr) -> Expr:

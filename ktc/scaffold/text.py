@@ -13,7 +13,7 @@ from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.workload import Workload
 
-from .draft import Draft, draft
+from .draft import MOST_SIZE, Draft, draft
 from .roles import access_role, buffers_of
 from .shapes import Extent
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ktc.sources import SourceSpec
 
 FILE = "workload.toml"
-MOST_SIZE = 1 << 30
-"""What a size is promised to stay below."""
 
 
 def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, list[str]]:
@@ -148,8 +146,8 @@ def _scalar(d: Draft, p: Param) -> list[str]:
     if name in d.roles.sizes:
         step, (low, high) = d.steps.get(name, 1), p.range
         low = max(low or 1, step, d.least.get(name, 1))
-        more = [f"range = [{low}, {high or MOST_SIZE}]"] if scalar_of(p.sym.type).bits >= 32 else []
+        more = [f"range = [{low}, {high or d.most.get(name, MOST_SIZE)}]"] if scalar_of(p.sym.type).bits >= 32 else []
         return [f'value = "{name}"', *more, *([f"divisible_by = {step}"] if step > 1 else [])]
     if name in d.roles.fixed:
         return [f"value = {d.roles.fixed[name]}"]
-    return [f"value = {'1' if scalar_of(p.sym.type).is_int else '1.0'}                # CHECK"]
+    return [f"value = {'1.0' if scalar_of(p.sym.type).is_float else '1'}                # CHECK"]

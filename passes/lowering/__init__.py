@@ -15,9 +15,11 @@ from ktc.ir.nodes import Alloc, Barrier, Body, Fence, Stmt, Sym, TileMma
 from ktc.ir.walk import map_body, walk
 
 from .blocks import check_blocks
+from .carry import carried
 from .cleanup import tidy
 from .clusters import clustered
 from .decide import Decider
+from .digits import indices_of_tiles
 from .dynamic import aligned_arrays, beyond_static, dynamic_bytes
 from .errors import LoweringError
 from .grid_reduce import with_scratch
@@ -42,20 +44,30 @@ def materialise(kernel: Kernel) -> Kernel:
     """
     if not kernel.is_parallel:
         return kernel
+    kernel = _with_staging(kernel)
     check_blocks(kernel)
     kernel = lower_scans(kernel)
     kernel = kernel.with_(body=split_axes(kernel.body, Decider(kernel)))
     st = State(kernel, thread_axes(kernel.body))
     collect_geometry(kernel.body, st)
     scope = Scope()
-    body = tidy(
-        name_hardware(resolve_parts(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st), st.extents))
-    )
-    body = overlapped(body, st.decide)
+    body = indices_of_tiles(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st), st.extents, st.decide)
+    body = tidy(name_hardware(resolve_parts(body, st.extents)))
+    body = carried(overlapped(body, st.decide), st.decide)
     body = aligned_arrays(beyond_static(_aligned(body, st.alignments), st.decide), st.decide)
     launch = launch_of(st, dynamic_bytes(body))
     kernel = with_scratch(kernel, st)
     return clustered(kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch))
+
+
+def _with_staging(kernel: Kernel) -> Kernel:
+    """``kernel`` with the staging of its source put back, if no pass came after ``raise``."""
+    from ktc.passes.raising.restage import apart
+
+    if not kernel.staging or kernel.trace[-1:] not in ((), ("raise",)):
+        return kernel
+    staged = apart(kernel, kernel.staging)
+    return kernel if staged is None else staged.with_(trace=kernel.trace, staging=())
 
 
 def _aligned(body: Body, alignments: dict[Sym, int]) -> Body:

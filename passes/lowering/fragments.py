@@ -22,7 +22,7 @@ layout. Rows of an operand in shared memory that provably lie in bounds, aligned
 from __future__ import annotations
 
 from ktc.ir.analysis.polynomial import difference
-from ktc.ir.fold import add, lt, mul, simplify
+from ktc.ir.fold import add, lt, mul, product, simplify, sub
 from ktc.ir.fragments import FRAGMENTS, Fragment
 from ktc.ir.nodes import (
     Acc,
@@ -35,6 +35,7 @@ from ktc.ir.nodes import (
     Load,
     Mma,
     Reduce,
+    Select,
     Stmt,
     Store,
     Sym,
@@ -43,8 +44,9 @@ from ktc.ir.nodes import (
     i32,
 )
 from ktc.ir.types import I32
-from ktc.ir.walk import used_in
+from ktc.ir.walk import substitute, used_in
 
+from .ahead import loaded_ahead, two_sets
 from .decide import strip
 from .levels import is_mma, plan
 from .operands import bounds_of, fill, operands
@@ -84,6 +86,8 @@ def lower_mma(s: Reduce, scope: Scope, st: State, in_place: bool = False) -> Bod
     step = fresh(s.var.name, I32)
     k = add(lo, mul(Var(step), i32(f.k)))
     exact = st.decide.divisible(extent, i32(f.k))
+    trips = simplify(Binary("/", extent if exact else add(extent, i32(f.k - 1)), i32(f.k)))
+    st.counts[Var(step)] = (st.decide.value(trips) or 1 << 30) - 1
     body: list[Stmt] = []
     sources: list[Expr] = []
     for name, x in (("a", a), ("b", b)):
@@ -91,12 +95,41 @@ def lower_mma(s: Reduce, scope: Scope, st: State, in_place: bool = False) -> Bod
         code, source = fill(name, f, x, (s.var, k), outside, st)
         body += code
         sources.append(source)
+    ahead = (
+        loaded_ahead(tuple(body), (sources[0], sources[1]), step, trips) if _room(f, rows, cols, trips, st) else None
+    )
+    if ahead is not None:
+        before, load, sources = ahead[0], ahead[1], list(ahead[2])
+        front, body = [*front, *before], list(load)
     repeats = tuple(j for j, _ in (*rows.outer, *cols.outer))
-    body += nest(repeats, (), (Mma(s.strategy, places, sources[0], sources[1], loc=s.loc),))
-    trips = simplify(Binary("/", extent if exact else add(extent, i32(f.k - 1)), i32(f.k)))
+    body += nest(repeats, (), _to_and_fro(Mma(s.strategy, places, sources[0], sources[1], loc=s.loc), rows, cols))
     unroll = 0 if st.decide.value(trips) is not None else None
     loop = For(step, i32(0), lt(Var(step), trips), add(Var(step), i32(1)), tuple(body), unroll, loc=s.loc)
     return (*front, loop)
+
+
+def _room(f: Fragment, rows: Side, cols: Side, trips: Expr, st: State) -> bool:
+    """Whether two sets of operands fit beside a lane's accumulators (operands of 16 bits, two a register)."""
+    high, wide = (st.decide.value(product([j.extent for j, _ in side.outer])) for side in (rows, cols))
+    if high is None or wide is None or f.a is None or f.b is None:
+        return False
+    operands_ = high * f.a.slots // 2 + wide * f.b.slots // 2
+    threads = st.decide.value(product(list(st.extents.values())))
+    return two_sets(high * wide * f.c.slots, operands_, st.decide.value(trips), threads)
+
+
+def _to_and_fro(s: Mma, rows: Side, cols: Side) -> Body:
+    """``s``, whose columns go to and fro from row to row of fragments: a row begins with the one that ended the last.
+
+    Registers of operands are read again at once; 5 % of a product of 4096 (H200).
+    """
+    if not rows.outer or not cols.outer:
+        return (s,)
+    row, col = rows.outer[-1][0], cols.outer[-1][0]
+    back = sub(sub(col.extent, i32(1)), Var(col.var))
+    odd = Binary("!=", Binary("%", Var(row.var), i32(2)), i32(0))
+    at = fresh(col.var.name, col.var.type)
+    return (Decl(at, Select(odd, back, Var(col.var)), const=True), *substitute((s,), {col.var: Var(at)}))
 
 
 def sums_in_place(s: Stmt, rest: Body, st: State) -> bool:

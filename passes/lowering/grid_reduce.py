@@ -107,7 +107,7 @@ def lower_grid_reduce(
         if simplify(a.init) != identity(a.op, t):
             with_start = Assign(a.sym, combine(a.op, cast(a.init, t), Var(a.sym)))
             reads += nest(slots.dims, guards_of_start(a, scope), st.rewrite((with_start,)))
-    first = first_thread(frozenset(h.axis for h in threads))
+    first = first_thread(st.thread_axes - scope.axes)  # the reduction's own, and those that have no part in it
     if first is not None:
         writes = [If(first, tuple(writes))]
     last, arrive = _ticket(st, others, group, blocks)

@@ -17,7 +17,7 @@ numbers in the same order, so results do not depend on timing.
 What a tile has published stands in its flag: 2 g + 1 its total, 2 g + 2 its prefix, where g counts the launches. The
 block of the last tile adds one to g when it has looked back: by then all others have read it, for their flags carry it.
 So scratch memory need not be cleared between launches. A value is written, then a fence, then the flag by an atomic;
-flags are read by atomics, then a fence, then values (:mod:`ktc.ir.interp.publish`).
+flags are read by atomic loads, then a fence, then values (:mod:`ktc.ir.interp.publish`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from ktc.ir.walk import map_body, used_in, walk
 from .errors import LoweringError
 from .grid_reduce import scratch
 from .reduction import identity
-from .scans import Tiles, count
+from .scans import Tiles
 
 WINDOW = 64
 """Tiles looked at in a round. More threads than that at the flags of the same few tiles wait for each other there."""
@@ -154,12 +154,11 @@ class _OneTile(Tiles):
             *self.take(),
             Decl(first, begin, const=True),
             Decl(self.carry, identity(self.op, self.t)),
-            Alloc(self.val), Alloc(self.part), Alloc(self.before),
-            *self.tile_sums(Var(first)), *self.before_vectors(),
-            self.publish(self.totals, Var(self.carry), 1),
+            Alloc(self.val), Alloc(self.part),
+            *self.tile_sums(Var(first)), *self.before_vectors(self.publish(self.totals, Var(self.carry), 1)),
             *self.look_back(), *self.add_up(),
             self.publish(self.prefixes, self.together(Var(self.ahead), Var(self.carry)), 2, self.next_launch()),
-            self.shifted(), *self.use(Var(first)),
+            *self.use(Var(first)),
         )  # fmt: skip
         team = Par(self.th, i32(0), self.threads, (Level("thread", self.threads, "x"),), inner)
         shared = tuple(Alloc(a) for a in (self.slots, self.start, self.near, self.window))
@@ -196,7 +195,7 @@ class _OneTile(Tiles):
         """``found``: the nearest tile with a prefix. A round looks at a window of tiles, a thread at one."""
         back, p, state = fresh("back", I32), fresh("p", I32), fresh("state", U32)
         read = (
-            Atomic("add", self.flags, (self.slot(Var(p)),), Const(0, U32), dst=state),
+            Atomic("load", self.flags, (self.slot(Var(p)),), Const(0, U32), dst=state),
             Assign(state, sub(Var(state), add(Var(self.base), Const(1, U32)))),  # 0: total, 1: prefix, else: wait
         )
         one = (
@@ -247,10 +246,8 @@ class _OneTile(Tiles):
         following = add(Binary("/", Var(self.base), Const(2, U32)), Const(1, U32))
         return If(last, (Store(self.launches, (self.scan,), following),))
 
-    def shifted(self) -> Stmt:
-        u = fresh("u", I32)
-        before = Load(self.before, (Var(u),))
-        return count(u, self.rows, Store(self.before, (Var(u),), self.together(Var(self.ahead), before)))
+    def prefix(self, u: Expr, v: Expr) -> Expr:
+        return self.together(Var(self.ahead), super().prefix(u, v))
 
 
 __all__ = ["lower_scans"]

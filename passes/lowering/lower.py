@@ -40,7 +40,7 @@ from .fragments import lower_mma, sums_in_place
 from .grid_reduce import lower_grid_reduce, spans_blocks
 from .levels import Lowered, Plan, is_mma, plan
 from .owned import reserve
-from .reduction import across_threads, combine, guards_of_start, identity
+from .reduction import across_threads, combine, guards_of_start, identity, within_warps
 from .runs import emit_run
 from .scope import Guard, Scope, has_parallel, is_convergent, nest
 from .state import State
@@ -138,10 +138,20 @@ def _stay_together(s: Stmt, control: tuple[Expr, ...], st: State) -> None:
     Raises:
         LoweringError: E-LOWER-DIVERGENT.
     """
-    if any(used(st.resolve(e)) & st.threaded for e in control):
-        raise LoweringError(
-            "E-LOWER-DIVERGENT", "threads that must meet at a barrier below would take different ways here", s.loc
-        )
+    if any(used(st.resolve(e)) & st.threaded.keys() for e in control):
+        raise _divergent(s)
+
+
+def _divergent(s: Stmt) -> LoweringError:
+    return LoweringError(
+        "E-LOWER-DIVERGENT", "threads that must meet at a barrier below would take different ways here", s.loc
+    )
+
+
+def _warp_takes_one_way(control: tuple[Expr, ...], body: Body, st: State) -> bool:
+    """Whether ``control`` is the same for all lanes of a warp, and ``body`` has threads meet within warps only."""
+    axes = [st.threaded[v] for e in control for v in used(st.resolve(e)) & st.threaded.keys()]
+    return not any("x" in a for a in axes) and within_warps(body, st)
 
 
 def _compound(s: Stmt, scope: Scope, st: State) -> Body:
@@ -158,7 +168,9 @@ def _compound(s: Stmt, scope: Scope, st: State) -> Body:
             s.loc,
         )
     if isinstance(s, For | If | While) and is_convergent((s,)):
-        _stay_together(s, (s.init, s.cond, s.step) if isinstance(s, For) else (s.cond,), st)
+        control = (s.init, s.cond, s.step) if isinstance(s, For) else (s.cond,)
+        if not (isinstance(s, If) and _warp_takes_one_way(control, (*s.then, *s.orelse), st)):
+            _stay_together(s, control, st)
     if isinstance(s, For):
         if isinstance(s.step, Binary) and s.step.op == "+" and s.step.a == Var(s.var) and s.var not in assigned(s.body):
             st.decide.counters[s.var] = (s.init, s.step.b)
@@ -168,7 +180,9 @@ def _compound(s: Stmt, scope: Scope, st: State) -> Body:
         inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st)
         return (dataclasses.replace(s, cond=st.expr(s.cond), body=inner),)
     if isinstance(s, If):
-        then, orelse = lower_body(s.then, scope, st), lower_body(s.orelse, scope, st)
+        then, orelse = (reserve(b, scope, st) + lower_body(b, scope, st) for b in (s.then, s.orelse))
+        if used(st.resolve(s.cond)) & st.threaded.keys() and any(isinstance(x, Barrier) for x in walk(then + orelse)):
+            raise _divergent(s)
         return (dataclasses.replace(s, cond=st.expr(s.cond), then=then, orelse=orelse),)
     if isinstance(s, Alloc):
         return ()
@@ -195,7 +209,7 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     if clash:
         raise LoweringError("E-LOWER-AXIS", f"threadIdx.{min(clash)} already belongs to an enclosing loop", s.loc)
     if p.thread_axes:
-        st.threaded.add(s.var)
+        st.threaded[s.var] = p.thread_axes
     jams = tuple(sorted((j for j, _ in p.jams), key=lambda j: j.kind == "vec"))
     extent = sub(hi, cast(lo, t))
     for j, stride in p.jams:
@@ -213,7 +227,8 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
         st.variation.grow(body)
     first = add(at, p.jam_offset(t, zero_vec=exact_lanes))
     guard = Guard(lt(first, hi), frozenset(j.var for j in jams if not (exact_lanes and j.kind == "vec")))
-    together = is_convergent(body) or siblings_conflict(body, len(st.thread_axes - scope.axes - p.thread_axes))
+    meets = is_convergent(body) and (bool(jams) or "x" in p.thread_axes or not within_warps(body, st))
+    together = meets or siblings_conflict(body, len(st.thread_axes - scope.axes - p.thread_axes))
     if together:
         _stay_together(s, (s.lo, s.hi), st)
 

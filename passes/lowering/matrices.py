@@ -16,6 +16,7 @@ from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, HwIndex, Knob, Load, 
 from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import map_expr, substitute_expr, used
 
+from .digits import reduced
 from .levels import Jam
 from .operands import Operand, at_indices
 from .scope import nest
@@ -49,7 +50,9 @@ def matrix_loads(name: str, f: Fragment, x: Operand, k: tuple[Sym, Expr], st: St
     registers = fresh(name, Array(f.operand, (*extents, i32(width))))
     loops = tuple(Jam(fresh(j.var.name, I32), n, j.kind, j.owner) for j, n in zip(outer, extents))
     env = {j.var: Var(v.var) for j, v in zip(outer, loops)}
-    index = tuple(simplify(substitute_expr(i, env)) for i in source.index)
+    known: dict[Expr, float] = {**st.counts}
+    known.update({Var(v.var): n - 1 for v in loops if (n := st.decide.value(v.extent)) is not None})
+    index = tuple(reduced(simplify(substitute_expr(i, env)), known) for i in source.index)
     load = MatrixLoad(registers, (*(Var(v.var) for v in loops), i32(0)), x.load.buffer, index, width, trans)
     at: list[Expr] = [Binary("/", Var(j.var), i32(2)) if j is pair else Var(j.var) for j in outer]
     first: Expr = mul(Binary("%", Var(pair.var), i32(2)), i32(x.layout.slots)) if pair else i32(0)

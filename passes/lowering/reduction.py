@@ -21,7 +21,9 @@ from ktc.ir.nodes import (
     For,
     HwIndex,
     If,
+    Level,
     Load,
+    Produce,
     Reduce,
     Stmt,
     Store,
@@ -33,10 +35,10 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.storage import is_private
 from ktc.ir.types import I32, U32, Array, Scalar
-from ktc.ir.walk import walk_expr
+from ktc.ir.walk import all_exprs, walk, walk_expr
 
 from .errors import LoweringError
-from .levels import Jam
+from .levels import Jam, is_mma
 from .scope import Guard, Scope, nest
 from .state import State
 
@@ -102,6 +104,32 @@ def across_threads(
             )
         return _shuffle(acc, var, n, size, st, repeats, dims)
     return _shared(acc, var, axis, n, size, st, repeats, dims)
+
+
+def within_warps(body: Body, st: State) -> bool:
+    """Whether threads of one warp alone must meet in ``body``.
+
+    That is so for sums by shuffles over at most a warp along x, in a launch whose rows of threads are whole warps.
+    """
+    x = st.decide.value(st.extents["x"]) if "x" in st.extents else None
+    if x is None or x % WARP:
+        return False
+    for s in walk(body):
+        if isinstance(s, Barrier | Produce) or is_mma(s):
+            return False
+        if isinstance(s, Reduce) and not all(_within_warp(s, lv, st) for lv in s.dist if lv.kind not in INSIDE):
+            return False
+    return not any(isinstance(e, WarpOp) for e in all_exprs(body))
+
+
+INSIDE = ("vec", "unroll", "seq")
+"""Levels of a distribution that stay inside a thread."""
+
+
+def _within_warp(s: Reduce, lv: Level, st: State) -> bool:
+    n = st.decide.value(lv.n) if lv.n is not None else None
+    whole = n is not None and n <= WARP and _pow2(n)
+    return lv.kind == "thread" and lv.axis == "x" and whole and s.strategy != "shared"
 
 
 def _each(dims: tuple[Jam, ...], st: State, *body: Stmt) -> Body:

@@ -51,8 +51,9 @@ def count(v: Sym, n: Expr, *body: Stmt) -> For:
 
 
 class Tiles:
-    """The parts of one scan's program. ``val``: a thread's elements, then their prefixes within the vector; ``part``:
-    the sums of its vectors, then their prefixes within the warp; ``before``: what precedes each vector."""
+    """The parts of one scan's program. ``val``: a thread's elements, then their prefixes within the vector, then within
+    the tile (what a block holds while it waits for other tiles); ``part``: the sums of its vectors, then their prefixes
+    within the warp."""
 
     def __init__(self, s: Scan) -> None:
         sizes = {lv.kind: lv.n for lv in s.dist}
@@ -73,7 +74,6 @@ class Tiles:
         self.th = fresh("t", I32)
         self.val = fresh(f"{name}_val", Array(t, (self.rows, self.lanes)))
         self.part = fresh(f"{name}_part", Array(t, (self.rows,)))
-        self.before = fresh(f"{name}_before", Array(t, (self.rows,)))
         self.lanes_exchange = s.strategy == "auto"
         held = ("warps", (self.warps,)) if self.lanes_exchange else ("threads", (self.rows, self.threads))
         self.slots = fresh(f"{name}_{held[0]}", Array(t, held[1], "shared"))
@@ -93,7 +93,7 @@ class Tiles:
             c, cast(s.lo, self.iv), lt(Var(c), cast(s.hi, self.iv)), add(Var(c), cast(self.tile, self.iv)),
             (*self.tile_sums(Var(c)), *self.before_vectors(), *self.use(Var(c))),
         )  # fmt: skip
-        inner: Body = (start, Alloc(self.val), Alloc(self.part), Alloc(self.before), tiles)
+        inner: Body = (start, Alloc(self.val), Alloc(self.part), tiles)
         last: Body = (Assign(s.acc.sym, Var(self.carry)),) if wanted else ()
         team = Par(self.th, i32(0), self.threads, (Level("thread", self.threads, "x"),), (*inner, *last),
                    loc=s.loc, comments=s.comments, tags=s.tags)  # fmt: skip
@@ -172,9 +172,10 @@ class Tiles:
         steps = For(d, i32(1), lt(Var(d), self.threads), mul(Var(d), i32(2)), (read, Barrier(), write, Barrier()))
         return (leave, Alloc(far), Barrier(), steps)
 
-    def before_vectors(self) -> Body:
-        """What precedes each of the thread's vectors, and the carry past this tile."""
-        return self.from_warps() if self.lanes_exchange else self.from_threads()
+    def before_vectors(self, *known: Stmt) -> Body:
+        """What precedes each of the thread's vectors goes into its elements; ``known`` is done as soon as the carry
+        past this tile is there."""
+        return self.from_warps(*known) if self.lanes_exchange else (*self.from_threads(), *known)
 
     def from_threads(self) -> Body:
         u, th, before = fresh("u", I32), Var(self.th), fresh("ahead", self.t)
@@ -185,12 +186,12 @@ class Tiles:
                 u, self.rows,
                 Decl(before, Var(self.carry)),
                 If(Binary(">", th, i32(0)), (Assign(before, self.together(Var(before), left)),)),
-                Store(self.before, (Var(u),), Var(before)),
+                self.onto(Var(before), Var(u)),
                 Assign(self.carry, self.together(Var(self.carry), whole)),
             ),
         )  # fmt: skip
 
-    def from_warps(self) -> Body:
+    def from_warps(self, *known: Stmt) -> Body:
         u, w = fresh("u", I32), fresh("w", I32)
         theirs, lanes = fresh("theirs", self.t), fresh("lanes", self.t)
         ahead, before = fresh("ahead", self.t), fresh("ahead", self.t)
@@ -208,19 +209,27 @@ class Tiles:
             Decl(lanes, left, const=True),
             Decl(before, Var(ahead)),
             If(Binary(">", self.lane, i32(0)), (Assign(before, self.together(Var(before), Var(lanes))),)),
-            Store(self.before, (Var(u),), Var(before)),
+            self.onto(Var(before), Var(u)),
             Assign(ahead, self.together(Var(ahead), whole)),
         )  # fmt: skip
-        return (Decl(ahead, Var(self.carry)), warps, rows)
+        return (Decl(ahead, Var(self.carry)), warps, *known, rows)
+
+    def onto(self, ahead: Expr, u: Expr) -> Stmt:
+        """``ahead`` precedes the elements of vector ``u``."""
+        v = fresh("v", I32)
+        place = (u, Var(v))
+        return count(v, self.lanes, Store(self.val, place, self.together(ahead, Load(self.val, place))))
+
+    def prefix(self, u: Expr, v: Expr) -> Expr:
+        return Load(self.val, (u, v))
 
     def use(self, first: Expr) -> Body:
         """What the iterations do with their prefixes."""
 
         def then(u: Expr, v: Expr, i: Expr) -> Body:
             prefix = fresh(self.s.acc.sym.name, self.t)
-            value = self.together(Load(self.before, (u,)), Load(self.val, (u, v)))
             body = rename((*_needed(self.s.body, self.s.then), *self.s.then), {self.s.acc.sym: prefix})
-            return self.at_position((Decl(prefix, value, const=True), *body), i)
+            return self.at_position((Decl(prefix, self.prefix(u, v), const=True), *body), i)
 
         return (self.over_tile(first, then),)
 

@@ -69,7 +69,8 @@ class State:
         self.depth: dict[Sym, int] = {}  # private value -> number of jams in force at its declaration
         self.loops: dict[Sym, Lowered] = {}  # loops being lowered, outermost first
         self.alignments: dict[Sym, int] = {}  # shared arrays that matrix instructions read: bytes of alignment
-        self.threaded: set[Sym] = set()  # loop variables spread over threads
+        self.counts: dict[Expr, int] = {}  # variables that count from zero, and thread axes: their largest values
+        self.threaded: dict[Sym, frozenset[str]] = {}  # loop variables spread over threads -> the axes
         self.extents: dict[str, Expr] = {}  # thread axis -> size
         self.grid: dict[str, Expr] = {}
         self.scratch: list[Param] = []  # working memory asked for so far
@@ -86,26 +87,43 @@ class State:
     def is_vector_access(self, buffer: Sym, index: tuple[Expr, ...], j: Jam) -> bool:
         """Unit stride along the owner of lane jam ``j``, aligned base, offset divisible by the lane count.
 
-        Of an array's indices only the last may move along the lanes, and each row must start aligned.
+        Of an array's indices only the last may move along the lanes, and each row must start aligned. Panels of whole
+        vectors (``x / n`` before ``x % n``) are rows, too.
         """
         *rows, last = index
-        if any(j.var in self.variation.of(self.resolve(i)) for i in rows):
+        if any(self._moves(self.resolve(i), j) for i in rows) or not self._counts(
+            self.unturned(self.resolve(last), j), j
+        ):
             return False
-        form = linear_form(self.unturned(self.resolve(last), j), {j.owner})
+        row = buffer.type.shape[-1] if isinstance(buffer.type, Array) else i32(0)
+        whole_rows = not rows or self.decide.divisible(row, j.extent)
+        return whole_rows and self.aligned(buffer, j.extent)
+
+    def _moves(self, e: Expr, j: Jam) -> bool:
+        """Whether ``e`` may differ between the lanes of ``j``."""
+
+        def whole(x: Expr) -> Expr:
+            panel = isinstance(x, Binary) and x.op == "/" and self.decide.divisible(x.b, j.extent)
+            return i32(0) if panel and self._counts(x.a, j) else x  # type: ignore[attr-defined]
+
+        return j.var in self.variation.of(map_expr(e, whole))
+
+    def _counts(self, e: Expr, j: Jam) -> bool:
+        """Whether ``e`` grows by one from lane to lane of ``j``, from a multiple of their number."""
+        form = linear_form(e, {j.owner})
         if form is None:
             return False
         c = form.coeffs.get(j.owner)
         if c is None or self.decide.value(c) != 1 or j.var in self.variation.of(form.rest):
             return False
-        row = buffer.type.shape[-1] if isinstance(buffer.type, Array) else i32(0)
-        whole_rows = not rows or self.decide.divisible(row, j.extent)
         first = total(form.rest, self.resolve(self.starts[j.owner]))  # what the address adds to a multiple of the lanes
-        return whole_rows and self.decide.divisible(first, j.extent) and self.aligned(buffer, j.extent)
+        return self.decide.divisible(first, j.extent)
 
     def unturned(self, e: Expr, j: Jam) -> Expr:
-        """``x`` of a swizzled column ``x ^ m``: whole vectors stay whole when ``m`` is a multiple of the lanes."""
-        while isinstance(e, Binary) and e.op == "^":
-            if j.var in self.variation.of(e.b) or not self.decide.divisible(e.b, j.extent):
+        """``x`` of a column swizzled, ``x ^ m``, or in a panel, ``x % m``: whole vectors stay whole when ``m`` is a
+        multiple of the lanes."""
+        while isinstance(e, Binary) and e.op in ("^", "%"):
+            if self._moves(e.b, j) or not self.decide.divisible(e.b, j.extent):
                 break
             e = e.a
         return e

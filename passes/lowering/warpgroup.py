@@ -6,7 +6,8 @@ before                                                          after
           * f32(B_s[col / 64, k, col % 64 ^ k % 8 * 8])                 B_s[panel of its columns, 0, 0] depth 64
 
 The hardware's layout is a demand on the indices, so it is checked on them: rows of 64 elements, the column permuted by
-the row's number (``swizzle-shared``), the second operand in panels of 64 columns (``panel-shared``). Nothing is moved.
+the row's number (``swizzle-shared``), the second operand in panels of 64 columns (``panel-shared``), or with rows along
+k as the first. Nothing is moved.
 """
 
 from __future__ import annotations
@@ -44,12 +45,14 @@ def lower_tile(
     if rows.outer or cols.outer:
         raise refusal(s, f"a warpgroup holds one fragment of {f.name}", "more warpgroups, or a wider fragment")
     first = _tile(s, a, rows.var, s.var, {rows.var: rows.origin, s.var: lo}, st)
-    second = _tile(s, b, s.var, cols.var, {cols.var: cols.origin, s.var: lo}, st)
+    trans = len(b.index) > 1 and cols.var in used(b.index[-2])  # its rows run along k, as those of the first do
+    sides = (cols.var, s.var) if trans else (s.var, cols.var)
+    second = _tile(s, b, *sides, {cols.var: cols.origin, s.var: lo}, st)
     for load, at in ((a, first), (b, second)):
         if not _multiple(at[-2], MATRIX_ROW, st) or st.decide.value(at[-1]) != 0:
             raise refusal(s, f"a tile of '{load.buffer.name}' does not start at a row of its own", HINT)
         st.alignments[load.buffer] = SWIZZLE_BYTES
-    return TileMma(f.name, places, a.buffer, first, b.buffer, second, depth, loc=s.loc)
+    return TileMma(f.name, places, a.buffer, first, b.buffer, second, depth, trans=trans, loc=s.loc)
 
 
 def _tile(s: Reduce, load: Load, row: Sym, col: Sym, origin: dict[Sym, Expr], st: State) -> tuple[Expr, ...]:

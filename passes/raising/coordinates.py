@@ -16,6 +16,7 @@ from ktc.ir.types import U32, Scalar
 from ktc.ir.walk import assigned, keep, map_body, stmt_exprs, substitute, walk, walk_expr, without
 
 from .same import same
+from .straight import versioned
 
 AXES = ("x", "y", "z")
 NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
@@ -45,7 +46,7 @@ def prepare(kernel: Kernel, launch: Launch) -> Body:
                 return cast(i32(0), U32)
         return fold_node(e)
 
-    return returns_to_guards(map_body(kernel.body, keep, sizes))
+    return returns_to_guards(versioned(map_body(kernel.body, keep, sizes)))
 
 
 def returns_to_guards(body: Body) -> Body:

@@ -14,6 +14,7 @@ and strided copies, halos and guards change the table, not the method. What the 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ktc.ir.fold import cast, simplify
@@ -38,8 +39,9 @@ from ktc.ir.nodes import (
     fresh,
 )
 from ktc.ir.storage import is_shared
-from ktc.ir.types import I32, Scalar, scalar_of
-from ktc.ir.walk import all_exprs, assigned, declared, keep, map_body, substitute_expr, used, used_in, walk
+from ktc.ir.types import I32, Array, Scalar, scalar_of
+from ktc.ir.uniformity import uniformity_of
+from ktc.ir.walk import all_exprs, assigned, declared, keep, map_body, substitute_expr, used, used_in, walk, walk_expr
 
 from .alike import alike, conjuncts_of
 from .copies import Copy, NotStaged, Table, copies_of, expanded, writes
@@ -47,44 +49,60 @@ from .report import Region
 from .scalars import scalarised
 
 
-def destaged(body: Body, block: tuple[int, int, int]) -> tuple[Body, tuple[Region, ...]]:
+@dataclass(frozen=True)
+class Staged(Region):
+    """A shared array that gave way to elements of ``buffer``."""
+
+    array: Sym | None = None
+    buffer: Sym | None = None
+
+
+def destaged(body: Body, block: tuple[int, int, int]) -> tuple[Body, tuple[Staged, ...]]:
     """``body`` with as many shared arrays as possible replaced by what they stand for, and what was done."""
-    regions: list[Region] = []
+    regions: list[Staged] = []
     body = scalarised(body)
     for s in [s for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)]:
+        varying = uniformity_of(body).varying
         try:
-            body = _without(body, s.sym, block)
+            body, buffer = _without(body, s.sym, block, varying)
         except NotStaged:
             continue
         what = f"'{s.sym.name}' stands for global elements"
-        regions.append(Region("staged", what, "cells fitted to the copy, thread by thread", s.loc))
+        how = "cells fitted to the copy, thread by thread"
+        regions.append(Staged("staged", what, how, s.loc, s.sym, buffer))
     if regions and not any(is_shared(b) for b in used_in(body) | assigned(body)):
         body = map_body(body, lambda s: None if isinstance(s, Barrier) else s)
     return body, tuple(regions)
 
 
-def _without(body: Body, array: Sym, block: tuple[int, int, int]) -> Body:
-    """``body`` without ``array``.
+def _without(body: Body, array: Sym, block: tuple[int, int, int], varying: Collection[Sym]) -> tuple[Body, Sym | None]:
+    """``body`` without ``array``, and the buffer that it holds a part of, if that is one.
+
+    ``varying``: what each thread has its own value of, which is no function of the cell.
 
     Raises:
         NotStaged: its contents are not known as a function of the cell.
     """
     if any(isinstance(s, Atomic) and s.buffer == array for s in walk(body)):
         raise NotStaged
-    done = _in_list(body, array, block, {})
+    done = _in_list(body, array, block, {}, varying)
     if done is None:
         raise NotStaged
     out = map_body(done, lambda s: None if _drops(s, array) else s)
     if array in used_in(out):
         raise NotStaged
-    return out
+    copied = {e.buffer for s in walk(body) if isinstance(s, Store) and s.buffer == array
+              for e in walk_expr(s.value) if isinstance(e, Load) and not isinstance(e.buffer.type, Array)}  # fmt: skip
+    return out, next(iter(copied)) if len(copied) == 1 else None
 
 
 def _drops(s: Stmt, array: Sym) -> bool:
     return (isinstance(s, Store) and s.buffer == array) or (isinstance(s, Alloc) and s.sym == array)
 
 
-def _in_list(body: Body, array: Sym, block: tuple[int, int, int], env: dict[Sym, Expr]) -> Body | None:
+def _in_list(
+    body: Body, array: Sym, block: tuple[int, int, int], env: dict[Sym, Expr], varying: Collection[Sym]
+) -> Body | None:
     """The list with the one copy phase of ``array`` in it, its reads replaced."""
     env = dict(env)
     writers = [k for k, s in enumerate(body) if writes(s, array)]
@@ -96,7 +114,7 @@ def _in_list(body: Body, array: Sym, block: tuple[int, int, int], env: dict[Sym,
             env.update(_constants(body[: writers[0]]))
             if any(array in _loads((t,)) for t in body if t is not s):
                 return None
-            inner = [_in_list(b, array, block, env) for b in bodies(s)]
+            inner = [_in_list(b, array, block, env, varying) for b in bodies(s)]
             if sum(b is not None for b in inner) != 1:
                 return None
             new = [b if b is not None else old for b, old in zip(inner, bodies(s))]
@@ -112,7 +130,7 @@ def _in_list(body: Body, array: Sym, block: tuple[int, int, int], env: dict[Sym,
         return None
     copies = copies_of(copy, array, env)
     fitted = _fit(copies, array, block)
-    if (assigned(body[first:]) - set(declared(body[first:]))) & _needs(fitted):
+    if (assigned(body[first:]) - set(declared(body[first:])) | set(varying)) & _needs(fitted):
         return None
 
     def on(e: Expr) -> Expr:

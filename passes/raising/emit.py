@@ -9,7 +9,7 @@ from ktc.ir.fold import i32
 from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, HwIndex, If, Level, Par, Reduce, Scan, Stmt, Sym, Var, fresh
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import I32
-from ktc.ir.walk import declared, rename, substitute, walk
+from ktc.ir.walk import assigned, declared, rename, substitute, used, used_in, walk
 
 from .items import Control, Item, Plain, Segment, Team
 from .privates import Rows, expandable, prologue, recomputable, row_type, touched
@@ -67,8 +67,7 @@ class Emitter:
                 if decl is not None:
                     self.moved.setdefault(next(iter(keys)), []).append(decl)
         self.bare_dropped = {sym for sym in where if sym not in rows and home.get(sym) not in where[sym]}
-        front = tuple(Alloc(r) for r in rows.values())
-        return front + self._body(items)
+        return _placed([Alloc(r) for r in rows.values()], self._body(items))
 
     def _body(self, items: list[Item]) -> Body:
         out: list[Stmt] = []
@@ -137,6 +136,22 @@ def _one_expr(rows: Rows, e: Expr, hw: dict[HwIndex, Expr], env: dict[Sym, Sym])
     s = rename(with_hardware(rows.apply((Decl(fresh("_", I32), e),)), hw), env)[0]
     assert isinstance(s, Decl) and s.init is not None
     return s.init
+
+
+def _placed(rows: list[Alloc], body: Body) -> Body:
+    """``body`` with each of ``rows`` before its first use, inside the condition that all its uses stand under."""
+    for row in rows:
+        body = _placed_one(row, body)
+    return body
+
+
+def _placed_one(row: Alloc, body: Body) -> Body:
+    uses = [k for k, s in enumerate(body) if row.sym in used_in((s,)) | assigned((s,))]
+    first = uses[0] if uses else 0
+    s = body[first] if len(uses) == 1 else None
+    if isinstance(s, If) and not s.orelse and row.sym not in used(s.cond):
+        return (*body[:first], dataclasses.replace(s, then=_placed_one(row, s.then)), *body[first + 1 :])
+    return (*body[:first], row, *body[first:])
 
 
 def _bare(s: Stmt) -> bool:

@@ -9,7 +9,8 @@ tails do not matter. A guess that happens to fit is still checked with the whole
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from ktc.ir.fold import cast, i32, is_const, product
 from ktc.ir.kernel import Launch
@@ -51,7 +52,7 @@ from ktc.ir.walk import (
 )
 
 from .meanings import Prefix, Steps
-from .normal import bubbled, own_cells, rejoined, split_effects, temporaries
+from .normal import bubbled, concluded, own_cells, rejoined, split_effects, temporaries
 from .privates import recomputable
 from .probe import Probe
 from .regions import communicates, copies, exchanges, live_in, moves_only
@@ -84,24 +85,26 @@ class Exchange:
         """Every list rewritten so that an exchange stands by itself: own cells as variables, effects split off."""
         self.made: set[Sym] = set()
 
-        def one(body: Body) -> Body:
-            inside = []
+        def one(body: Body, filled: frozenset[Sym]) -> Body:
+            before, inside = filled, []
             for s in body:
+                around = filled
+                filled |= _shared_in(s)
                 if isinstance(s, If) and communicates(s):
-                    s = dataclasses.replace(s, then=one(s.then), orelse=one(s.orelse))
+                    s = dataclasses.replace(s, then=one(s.then, around), orelse=one(s.orelse, around))
                 elif isinstance(s, For | While) and communicates(s):
-                    s = dataclasses.replace(s, body=one(s.body))
+                    s = dataclasses.replace(s, body=one(s.body, filled))  # by the round before, too
                 inside.append(s)
             body = tuple(inside)
             if not any(exchanges(s) for s in body):
                 return body
             body, more = split_effects(body)
-            body, own = own_cells(body, self.probe.injective)
+            body, own = own_cells(body, self.probe.injective, before)
             body, temps = temporaries(body)
             self.made |= more | own | temps
             return bubbled(body)
 
-        return one(body)
+        return one(body, frozenset())
 
     # ----------------------------------------------------------------------------------------------------- matching
 
@@ -110,7 +113,7 @@ class Exchange:
         k = 0
         while k < len(body):
             s = body[k]
-            found = self._match(body, k)
+            found = self._match(body, k, set(declared(tuple(out))))
             if found is not None:
                 reductions, body = found
                 out += reductions
@@ -124,13 +127,22 @@ class Exchange:
             out.append(s)
         return rejoined(tuple(out), self.made)
 
-    def _match(self, body: Body, start: int) -> tuple[Body, Body] | None:
-        """The longest understood region of ``body`` that starts at ``start``: its reductions, and what follows."""
+    def _match(self, body: Body, start: int, before: set[Sym]) -> tuple[Body, Body] | None:
+        """The longest understood region of ``body`` that starts at ``start``: its reductions, and what follows.
+
+        ``before``: what is declared earlier in the list.
+        """
         s = body[start]
         if not exchanges(s) or isinstance(s, Barrier | Fence):
             return None
-        for end in self._ends(body, start):
-            found = self._understood(body, start, end)
+        ends = list(self._ends(body, start))
+        for end in ends:
+            found = self._understood(body, start, body[start:end], body[end:], before)
+            if found is not None:
+                return found
+        for end in ends:
+            region, then = concluded(body[start:end])
+            found = self._understood(body, start, region, (*then, *body[end:]), before) if then else None
             if found is not None:
                 return found
         return None
@@ -144,8 +156,9 @@ class Exchange:
                 ends.append(k + 1)
         yield from list(reversed(ends))[:MAX_ENDS]
 
-    def _understood(self, body: Body, start: int, end: int) -> tuple[Body, Body] | None:
-        region, rest = body[start:end], body[end:]
+    def _understood(
+        self, body: Body, start: int, region: Body, rest: Body, before: set[Sym]
+    ) -> tuple[Body, Body] | None:
         private = self.private - self.again.keys()
         mine = set(declared(region))
         front = copies(body[:start], region)
@@ -154,24 +167,28 @@ class Exchange:
         ]
         if not inputs:
             return None
-        read_later, here = used_in(rest), set(declared(body))
+        read_later, here = used_in(rest), set(declared(body)) | before
         outside = {v for v in assigned(region) - mine if v in read_later or v not in here}
         values = [v for v in (mine & read_later) | outside if isinstance(v.type, Scalar)]
         values = sorted((v for v in values if v not in self.again or v in outside), key=lambda v: v.id)
-        cells = self._cells(region, rest)
+        for fills in (self._overwrites, _filled):
+            cells = self._cells(region, rest, fills)
+            if cells is not None:
+                break
         if cells is None or not (values or cells):
             return None
         outcome = self.probe.summarise((*front, *region), inputs, values, cells, {**self.constants, **self.again})
         if outcome is None or (any(isinstance(m, Prefix) for m in outcome.values()) and set(self.team) != {"x"}):
             return None
-        return self._replace(region, rest, values, cells, outcome, here)
+        return self._replace(region, rest, values, cells, outcome, here, fills)
 
-    def _cells(self, region: Body, rest: Body) -> list[tuple[Sym, tuple[Expr, ...]]] | None:
-        """Shared elements of the region that are read after it; None when not at places known at its end."""
+    def _cells(self, region: Body, rest: Body, fills: Fills) -> list[tuple[Sym, tuple[Expr, ...]]] | None:
+        """Shared elements of the region that are read after it, before what ``fills`` their array anew; None when not
+        at places known at its end."""
         arrays = {b for b in assigned(region) if is_shared(b)}
         out: list[tuple[Sym, tuple[Expr, ...]]] = []
         for s in rest:
-            for b in [b for b in arrays if self._overwrites(s, b)]:
+            for b in [b for b in arrays if fills(s, b)]:
                 arrays.discard(b)
             for e in all_exprs((s,)):
                 if isinstance(e, Load) and e.buffer in arrays:
@@ -194,18 +211,19 @@ class Exchange:
     def _overwrites(self, s: Stmt, b: Sym) -> bool:
         return isinstance(s, Store) and s.buffer == b and self.probe.injective(s.index)
 
-    def _replace(self, region: Body, rest: Body, values, cells, outcome, here) -> tuple[Body, Body]:
+    def _replace(self, region: Body, rest: Body, values, cells, outcome, here, fills: Fills) -> tuple[Body, Body]:
         steps = Steps()
         for key in (*cells, *values):
             if isinstance(outcome[key], Prefix):
                 outcome[key].steps(steps, _called(key))
         for cell in cells:
             made = outcome[cell].steps(steps, cell[0].name)
-            rest = self._read_instead(rest, cell, cast(Var(made), scalar_of(cell[0].type)))
+            rest = _read_instead(rest, cell, cast(Var(made), scalar_of(cell[0].type)), fills)
         for v in values:
             result = cast(Var(outcome[v].steps(steps, v.name)), v.type)
             again = v in assigned(rest) or v not in here
-            rest = (Assign(v, result), *rest) if again else substitute(rest, {v: result})
+            named = Decl(v, result) if v in declared(region) else Assign(v, result)
+            rest = (named, *rest) if again else substitute(rest, {v: result})
         self.algebraic |= any(m.algebraic for m in outcome.values())
         loc = next((s.loc for s in region if s.loc), None)
         dist = tuple(Level("thread", n, a) for a, n in self.team.items())
@@ -223,14 +241,29 @@ class Exchange:
             out += decls
         return (*out, *scans), rest
 
-    def _read_instead(self, rest: Body, cell: tuple[Sym, tuple[Expr, ...]], by: Expr) -> Body:
-        buffer, index = cell
-        cut = next((k for k, s in enumerate(rest) if self._overwrites(s, buffer)), len(rest))
 
-        def on(e: Expr) -> Expr:
-            return by if isinstance(e, Load) and e.buffer == buffer and e.index == index else e
+Fills: TypeAlias = Callable[[Stmt, Sym], bool]
+"""Whether nothing reads the former elements of a shared array from a statement on."""
 
-        return map_body(rest[:cut], lambda s: s, on) + rest[cut:]
+
+def _filled(s: Stmt, b: Sym) -> bool:
+    """Whether ``s`` puts something into ``b`` and takes nothing from it: most likely the array's next use (a guess)."""
+    puts = any(isinstance(x, Store) and x.buffer == b for x in walk((s,)))
+    return puts and not any(isinstance(e, Load) and e.buffer == b for e in all_exprs((s,)))
+
+
+def _read_instead(rest: Body, cell: tuple[Sym, tuple[Expr, ...]], by: Expr, fills: Fills) -> Body:
+    buffer, index = cell
+    cut = next((k for k, s in enumerate(rest) if fills(s, buffer)), len(rest))
+
+    def on(e: Expr) -> Expr:
+        return by if isinstance(e, Load) and e.buffer == buffer and e.index == index else e
+
+    return map_body(rest[:cut], lambda s: s, on) + rest[cut:]
+
+
+def _shared_in(s: Stmt) -> frozenset[Sym]:
+    return frozenset(b for b in used_in((s,)) | assigned((s,)) if is_shared(b))
 
 
 def _called(key: Sym | tuple[Sym, tuple[Expr, ...]]) -> str:

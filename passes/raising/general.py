@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Var, fresh
@@ -21,7 +22,7 @@ from .nests import closed_forms, guarded, joined
 from .ranges import Range, resolved
 from .report import Region, left_as_threads
 from .reshape import shapes
-from .shape import Left, with_hardware
+from .shape import HOST_THREADS, Left, with_hardware
 from .straight import counted, straightened
 from .threads import Team, ThreadLoops, thread_sizes
 from .tidy import tidied, without_dead
@@ -91,8 +92,11 @@ def _teams(sizes: dict[str, Expr]) -> Iterator[tuple[str, ...]]:
 
 
 def _numbers(kernel: Kernel) -> dict[str, int]:
+    """A number for every scalar; that of a block's size is one that trees and warps are written for."""
     first = next(invented_arguments(kernel, 1, 7), {})
-    return {k: v for k, v in first.items() if isinstance(v, int)}
+    numbers = {k: v for k, v in first.items() if isinstance(v, int)}
+    sizes = map(strip_casts, kernel.launch.block if kernel.launch is not None else ())
+    return numbers | {e.sym.name: HOST_THREADS for e in sizes if isinstance(e, Var) and e.sym.name in numbers}
 
 
 def _guess(

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ktc.ir.nodes import (
     Assign,
@@ -98,8 +98,13 @@ def _assigned_instead(s: Stmt, syms: set[Sym]) -> Stmt | None:
     return s
 
 
-def own_cells(body: Body, injective: Callable[[Sequence[Expr]], bool]) -> tuple[Body, set[Sym]]:
-    """Cells of shared arrays that each thread has for itself up to the first exchange, as variables."""
+def own_cells(
+    body: Body, injective: Callable[[Sequence[Expr]], bool], filled: Collection[Sym] = ()
+) -> tuple[Body, set[Sym]]:
+    """Cells of shared arrays that each thread has for itself up to the first exchange, as variables.
+
+    Arrays of ``filled`` hold something when ``body`` begins: their cells are a thread's own from its first store on.
+    """
     at = next((k for k, s in enumerate(body) if _waits(s)), len(body))
     prefix, rest = body[:at], body[at:]
     places: dict[Sym, set[tuple[Expr, ...]]] = {}
@@ -115,7 +120,7 @@ def own_cells(body: Body, injective: Callable[[Sequence[Expr]], bool]) -> tuple[
         if len(indices) != 1 or not rest:
             continue
         (index,) = indices
-        if _handed_over(prefix, b):
+        if _handed_over(prefix, b) or (b in filled and not _stored_first(prefix, b)):
             continue
         assert isinstance(b.type, Array)
         if not index or len(index) != len(b.type.shape) or not injective(tuple(_resolved(i, resolve) for i in index)):
@@ -126,6 +131,15 @@ def own_cells(body: Body, injective: Callable[[Sequence[Expr]], bool]) -> tuple[
         prefix = (*prefix[:first], Decl(own), *_own(prefix[first:], b, own))
         rest = (Store(b, index, Var(own)), *rest)
     return prefix + rest, made
+
+
+def _stored_first(prefix: Body, b: Sym) -> bool:
+    s = next(s for s in prefix if b in used_in((s,)) | assigned((s,)))
+    return (
+        isinstance(s, Store)
+        and s.buffer == b
+        and not any(isinstance(e, Load) and e.buffer == b for e in all_exprs((s,)))
+    )
 
 
 def _handed_over(prefix: Body, b: Sym) -> bool:
@@ -192,6 +206,26 @@ def bubbled(body: Body) -> Body:
                     k = j
         out.insert(k, s)
     return tuple(out)
+
+
+def concluded(region: Body) -> tuple[Body, Body]:
+    """``region`` without the values that it names and does not go on with, and those: ``mean = total / n``.
+
+    Another name for something of the region stays: results are called as the source calls them.
+    """
+    out: list[Stmt] = []
+    needed: set[Sym] = set()
+    changed: set[Sym] = set()
+    for s in reversed(region):
+        named = isinstance(s, Decl) and s.init is not None and _private(s)
+        if named and not {*declared((s,))} & (needed | changed) and not used_in((s,)) & changed:
+            out.insert(0, s)
+        else:
+            needed |= used_in((s,))
+            changed |= assigned((s,))
+    made = set(declared(tuple(out)))
+    moved = [s for s in out if not (isinstance(s, Decl) and isinstance(s.init, Var) and s.init.sym not in made)]
+    return tuple(s for s in region if not any(s is m for m in moved)), tuple(moved)
 
 
 def _exchange(s: Stmt) -> bool:

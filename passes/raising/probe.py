@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from ktc.ir.diagnostics import KtcError
@@ -19,6 +19,7 @@ from ktc.ir.nodes import (
     Decl,
     Expr,
     HwIndex,
+    Knob,
     Load,
     Stmt,
     Store,
@@ -28,7 +29,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import I32, Array, Ptr, Scalar, Vec, scalar_of
-from ktc.ir.walk import assigned, declared, stmt_exprs, used, used_in, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, used, used_in, walk, walk_expr
 
 from .coordinates import AXES
 from .meanings import Fixed, Meaning, Trial, trials
@@ -184,9 +185,19 @@ class Probe:
                 if not v.type.is_int:
                     return None
                 params.append(Param(v))
+        if any(isinstance(x, Knob) for e in _everywhere(whole) for x in walk_expr(e)):
+            return None  # what holds for one value of an open knob need not for another
         one = i32(1)
         launch = Launch((one, one, one), tuple(i32(n) for n in self.block), Const(self.dynamic, I32))  # type: ignore[arg-type]
         return Kernel("region", tuple(params), launch, whole)
+
+
+def _everywhere(body: Body) -> Iterator[Expr]:
+    """The expressions of ``body``, and the extents of the arrays it declares."""
+    yield from all_exprs(body)
+    for s in walk(body):
+        if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array):
+            yield from s.sym.type.shape
 
 
 def _from_numbers(v: Sym, body: Body) -> bool:

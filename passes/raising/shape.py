@@ -42,6 +42,9 @@ from ktc.ir.types import U32, Scalar
 from ktc.ir.uniformity import Uniformity
 from ktc.ir.walk import all_exprs, keep, map_body, map_expr, stmt_exprs, walk, walk_expr
 
+HOST_THREADS = 256
+"""Threads of a block whose size the host decides when it launches: what most would choose."""
+
 
 @dataclass
 class Left(Exception):

@@ -8,11 +8,13 @@ if (c) v = a; else v = b;         ->    v = c ? a : b
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from ktc.ir.fold import fold_node
 from ktc.ir.nodes import (
     Assign,
     Body,
+    Call,
     Const,
     Continue,
     Decl,
@@ -26,6 +28,7 @@ from ktc.ir.nodes import (
     Stmt,
     Sym,
     Var,
+    WarpOp,
     While,
     fresh,
 )  # fmt: skip
@@ -36,6 +39,48 @@ from ktc.ir.walk import assigned, declared, keep, map_body, rename, used, used_i
 def straightened(body: Body) -> Body:
     """Every list of ``body`` with conditional values as expressions and renamed reassignments."""
     return _list(_propagated(body))
+
+
+def versioned(body: Body) -> Body:
+    """``body`` with one name a value, so that nothing outlives its last use.
+
+    A scalar that is assigned again in the list that declares it gets a new name there.
+    """
+    return _propagated(_versions(map_body(body, _versioned_inside)))
+
+
+def _versioned_inside(s: Stmt) -> Stmt:
+    if isinstance(s, If):
+        return dataclasses.replace(s, then=_versions(s.then), orelse=_versions(s.orelse))
+    if isinstance(s, For | While | Par | Reduce):
+        return dataclasses.replace(s, body=_versions(s.body))
+    return s
+
+
+def sunk(body: Body, waits: Callable[[Stmt], bool]) -> Body:
+    """Declarations that start a scalar from a number, moved down past the statements that ``waits`` holds for to the
+    first use: a thread keeps nothing in it until then."""
+    out = [_sunk_inside(s, waits) for s in body]
+    for d in [d for d in out if isinstance(d, Decl) and _from_number(d)]:
+        at = out.index(d)
+        first = next((k for k in range(at + 1, len(out)) if d.sym in used_in((out[k],)) | assigned((out[k],))), 0)
+        if first and any(waits(s) for s in out[at + 1 : first]):
+            out.insert(first, d)
+            out.pop(at)
+    return tuple(out)
+
+
+def _sunk_inside(s: Stmt, waits: Callable[[Stmt], bool]) -> Stmt:
+    if isinstance(s, If):
+        return dataclasses.replace(s, then=sunk(s.then, waits), orelse=sunk(s.orelse, waits))
+    if isinstance(s, For | While):
+        return dataclasses.replace(s, body=sunk(s.body, waits))
+    return s
+
+
+def _from_number(d: Decl) -> bool:
+    return isinstance(d.sym.type, Scalar) and (d.init is None or not any(isinstance(e, Load | Call | Var | WarpOp)
+                                                                         for e in _nodes(d.init)))  # fmt: skip
 
 
 def _propagated(body: Body) -> Body:

@@ -11,12 +11,15 @@ stays a loop over threads has the meaning of the source, keeps the block shape f
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from functools import reduce
 
 from ktc.ir.fold import evaluate, i32, simplify
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
     Barrier,
+    Binary,
     Body,
     Break,
     Continue,
@@ -26,6 +29,7 @@ from ktc.ir.nodes import (
     For,
     HwIndex,
     If,
+    Load,
     Reduce,
     Return,
     Scan,
@@ -34,8 +38,9 @@ from ktc.ir.nodes import (
     While,
 )  # fmt: skip
 from ktc.ir.uniformity import Uniformity, uniformity_of
-from ktc.ir.walk import all_exprs, assigned, declared, used_in, walk
+from ktc.ir.walk import all_exprs, assigned, declared, used, used_in, walk, walk_expr
 
+from .alike import conjuncts_of
 from .coordinates import AXES
 from .emit import Emitter
 from .items import Control, Item, Plain, Segment, Team
@@ -52,6 +57,10 @@ from .shape import (
     unsupported,
     with_hardware,
 )  # fmt: skip
+from .straight import sunk
+
+LARGEST = 1024
+"""Threads of the largest block."""
 
 
 @dataclass
@@ -71,6 +80,7 @@ class ThreadLoops:
         if bad is not None:
             raise Left("E-RAISE-OPAQUE", "this statement has a meaning for a thread program only", bad.loc)
         self.facts = self._facts(body)
+        body = sunk(body, self._waits)
         items = self._split(body)
         return Emitter(self.team, self.facts.varying).emit(items, body)
 
@@ -118,6 +128,10 @@ class ThreadLoops:
             if isinstance(s, Reduce):
                 if running:
                     flush()
+                before = None if seg else _reduced_before(items, s)
+                if before is not None:
+                    before.accs += s.accs
+                    continue
                 items.append(Segment(list(seg), s.accs))
                 seg.clear()
                 continue
@@ -165,10 +179,13 @@ class ThreadLoops:
             return (s,)
         if not isinstance(s, If) or s.orelse:
             return None
-        only = self._only_thread(s.cond)
-        if only is None:
+        found = self._one_thread(s.cond)
+        if found is None:
             return None
+        only, also = found
         inner = with_hardware(s.then, only)
+        if also is not None:
+            inner = (dataclasses.replace(s, cond=also, then=inner),)
         outer = {a for a in assigned(inner) if not hasattr(a.type, "space")} - set(declared(inner))
         if outer or any(is_local_array(a) for a in assigned(inner)):
             return None
@@ -178,21 +195,40 @@ class ThreadLoops:
             return None
         return inner
 
-    def _only_thread(self, cond: Expr) -> dict[HwIndex, Expr] | None:
-        """The one thread of the team for which ``cond`` holds, if that depends on nothing else."""
-        sizes = [evaluate(n, {}) for _, _, n in self.team.axes]
-        if any(n is None for n in sizes) or not threads_in(cond) or used_in((If(cond, ()),)):
+    def _one_thread(self, cond: Expr) -> tuple[dict[HwIndex, Expr], Expr | None] | None:
+        """The one thread that passes the parts of ``cond`` that ask for the thread, and the other parts."""
+        parts = conjuncts_of(cond)
+        mine, other = [p for p in parts if threads_in(p)], [p for p in parts if not threads_in(p)]
+        if not mine or not all(self.facts.is_uniform(p) for p in other):
             return None
+        only = self._only_thread(_all(mine))
+        return None if only is None else (only, _all(other) if other else None)
+
+    def _only_thread(self, cond: Expr) -> dict[HwIndex, Expr] | None:
+        """The one thread of the team for which ``cond`` holds, if that depends on nothing else; the first one where
+        the size of the team is not known, for that there always is."""
+        sizes = [evaluate(n, {}) for _, _, n in self.team.axes]
+        if not threads_in(cond) or used_in((If(cond, ()),)):
+            return None
+        if sizes.count(None) > 1:
+            return None
+        if None in sizes:
+            first = self._only(cond, [1 if n is None else int(n) for n in sizes])
+            return first if self._only(cond, [LARGEST if n is None else int(n) for n in sizes]) == first else None
+        return self._only(cond, [int(n) for n in sizes if n is not None])
+
+    def _only(self, cond: Expr, sizes: list[int]) -> dict[HwIndex, Expr] | None:
+        """The one thread of a team of these sizes for which ``cond`` holds."""
         hits: list[dict[HwIndex, Expr]] = []
         total = 1
         for n in sizes:
-            total *= int(n)  # type: ignore[arg-type]
+            total *= n
         for t in range(total):
             env: dict[HwIndex, Expr] = {}
             left = t
             for (axis, _, _), n in zip(self.team.axes, sizes):
-                env[HwIndex("thread", axis)] = i32(left % n)  # type: ignore[operator]
-                left //= n  # type: ignore[operator]
+                env[HwIndex("thread", axis)] = i32(left % n)
+                left //= n
             v = evaluate(simplify(expr_with_hardware(cond, env)), {})
             if v is None:
                 return None
@@ -201,6 +237,22 @@ class ThreadLoops:
                 if len(hits) > 1:
                     return None
         return hits[0] if hits else None
+
+
+def _all(parts: list[Expr]) -> Expr:
+    return reduce(lambda a, b: Binary("&&", a, b), parts)
+
+
+def _reduced_before(items: list[Item], s: Reduce) -> Segment | None:
+    """The last loop, if what ``s`` reduces is known at its end: it reduces that too."""
+    last = next((k for k in range(len(items) - 1, -1, -1) if not isinstance(items[k], Plain)), None)
+    seg = items[last] if last is not None else None
+    if not isinstance(seg, Segment) or seg.scan is not None or last is None:
+        return None
+    since = tuple(i.stmt for i in items[last + 1 :] if isinstance(i, Plain))
+    made = set(declared(since)) | assigned(since) | {a.sym for a in seg.accs}
+    later = any(isinstance(e, Load) for a in s.accs for e in walk_expr(a.value)) or s.body
+    return None if later or any(used(a.value) & made for a in s.accs) else seg
 
 
 def _clash(seg: list[Stmt], once: Body) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+import math
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +24,10 @@ from ktc.search.verification.parse_back import restructured
 
 from .operators import Operator, apply, places
 from .program_operators import PROGRAM
+from .proofs import equivalent
 from .subjects import Subject, replayed, subject
-from .text_operators import C_LIKE, TextOperator, function_start, tokens
+from .text_operators import C_LIKE, TextOperator
+from .text_tokens import function_start, tokens
 from .trial import Trial, judge, judge_text, key_of, program_key, timed
 from .whole_kernel import WHOLE
 
@@ -56,32 +61,48 @@ def run_campaign(
     log: Path | None = None,
     say: Callable[[str], None] = lambda text: None,
     enough: int | None = None,
+    seconds: float = math.inf,
 ) -> list[Record]:
     """The records of every trial, subjects first to last.
 
-    ``log`` is a JSON-lines file that is appended to as results come; subjects found in it are not run again.
-    ``enough`` stops after so many distinct mutants.
+    ``log`` is a JSON-lines file that is appended to as results come; subjects found in it are not run again. What it
+    knows as accepted is judged again, by the ladder and the proofs of today (the machine that wrote it may have had no
+    solver).
+    ``enough`` stops after so many distinct mutants; no subject is begun after ``seconds``.
     """  # fmt: skip
     records = _known(log)
     done = {r["subject"] for r in records if r["type"] == "subject"}
     numbers = [n for n in range(plan.first, plan.first + plan.subjects) if n not in done]
     keys = {r["key"] for r in records if r["type"] == "trial"}
-    for found in _run(plan, numbers, jobs):
+    for found in _run(plan, numbers, jobs, time.time() + seconds):
         records += found
         keys |= {r["key"] for r in found if r["type"] == "trial"}
         if log is not None:
-            with log.open("a", encoding="utf-8") as f:
-                f.writelines(json.dumps(r) + "\n" for r in found)
+            _write(log, found)
         say(f"{len(keys)} mutants")
         if enough is not None and len(keys) >= enough:
             break
-    return [_judged_again(r) for r in records] if log is not None and smt.available() else records
+    if log is None or not smt.available():
+        return records
+    survivors = [r for r in records if r["type"] == "trial" and r["status"] == "accepted" and r["level"] == "program"]
+    settled = {}
+    for r in _each(_judged_again, survivors, jobs):
+        settled[r["key"]] = r
+        _write(log, [r])
+        say(f"{len(settled)} of {len(survivors)} survivors judged again")
+    return [settled.get(r["key"], r) if r["type"] == "trial" else r for r in records]
+
+
+def _each(work: Callable[[Record], Record], records: list[Record], jobs: int) -> Iterator[Record]:
+    if jobs <= 1:
+        yield from map(work, records)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(work, records, chunksize=4)  # neighbours are mutants of one candidate
 
 
 def _judged_again(r: Record) -> Record:
-    """A survivor that a log knows, judged by the ladder and the proofs of today."""
-    if r["type"] != "trial" or r["status"] != "accepted" or r["level"] != "program":
-        return r
+    """A survivor that a log knows. A proof holds whatever the ladder says, so it comes first: it is quicker."""
     op = next((op for op in OPERATORS if op.name == r["operator"]), None)
     try:
         made = replayed(r["kernel"], r["variant"], r["script"])
@@ -92,28 +113,60 @@ def _judged_again(r: Record) -> Record:
     mutant = apply(made.candidate, op, r["place"])
     if program_key(made, mutant) != r["key"]:
         return r
-    status, layer, detail = judge(made, mutant)
+    proof = equivalent(made.candidate, mutant)
+    status, layer, detail = ("equivalent", "proof", proof) if proof else judge(made, mutant)
     return {**r, "status": status, "layer": layer, "detail": detail}
 
 
-def _run(plan: Plan, numbers: list[int], jobs: int) -> Iterator[list[Record]]:
+AHEAD = 8
+"""Subjects a process that are under way or waiting: one that takes long keeps few others from being counted."""
+
+
+def _run(plan: Plan, numbers: list[int], jobs: int, until: float) -> Iterator[list[Record]]:
+    """The records of each subject, in order, of those that were begun by ``until`` (``time.time()``)."""
     if jobs <= 1:
-        yield from (one_subject(plan, n) for n in numbers)
+        yield from itertools.takewhile(bool, (_in_time(plan, n, until) for n in numbers))
         return
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(one_subject, [plan] * len(numbers), numbers)
+        waiting: deque[Future[list[Record]]] = deque()
+        left = iter(numbers)
+        try:
+            while True:
+                waiting.extend(
+                    pool.submit(_in_time, plan, n, until) for n in itertools.islice(left, AHEAD * jobs - len(waiting))
+                )
+                if not waiting:
+                    return
+                found = waiting.popleft().result()
+                if found:
+                    yield found
+                elif time.time() > until:
+                    left = iter(())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_time(plan: Plan, number: int, until: float) -> list[Record]:
+    return one_subject(plan, number) if time.time() <= until else []
+
+
+def _write(log: Path, records: list[Record]) -> None:
+    with log.open("a", encoding="utf-8") as f:
+        f.writelines(json.dumps(r) + "\n" for r in records)
 
 
 def _known(log: Path | None) -> list[Record]:
+    """The records of a log; of a trial that was judged again, the last."""
     if log is None or not log.exists():
         return []
-    out = []
-    for line in log.read_text(encoding="utf-8").splitlines():
+    out: dict[object, Record] = {}
+    for number, line in enumerate(log.read_text(encoding="utf-8").splitlines()):
         try:
-            out.append(json.loads(line))
+            r = json.loads(line)
         except ValueError:
             continue  # a line cut short by a kill
-    return out
+        out[(r["subject"], r["level"], r["operator"], r["place"]) if r["type"] == "trial" else number] = r
+    return list(out.values())
 
 
 def one_subject(plan: Plan, number: int) -> list[Record]:

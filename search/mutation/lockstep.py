@@ -18,6 +18,7 @@ from ktc.ir.nodes import (
     Break,
     Continue,
     Decl,
+    Expr,
     For,
     If,
     Load,
@@ -25,10 +26,11 @@ from ktc.ir.nodes import (
     Stmt,
     Store,
     Sym,
+    WarpOp,
     While,
 )  # fmt: skip
 from ktc.ir.types import Array, Ptr, Scalar, Vec
-from ktc.ir.walk import assigned, declared, used_in, walk
+from ktc.ir.walk import assigned, declared, used, used_in, walk, walk_expr
 
 from .symbolic_values import Active, Lost, Threads, Values
 from .terms import Term, Terms
@@ -58,6 +60,7 @@ class Run(Values):
         self.env: list[dict[Sym, Term]] = [{} for _ in range(threads.count)]
         self.memory: dict[tuple[Sym, int], Memory] = {}
         self.uniform = {p.sym for p in kernel.params}
+        self.lasting = _lasting(kernel)
         self.trace: list[Any] = []
         self.work = 0
 
@@ -227,6 +230,9 @@ class Run(Values):
         found = self.env[k].get(sym)
         if found is not None:
             return found
+        if sym in self.lasting:
+            found = self.env[k][sym] = self.of(self.lasting[sym], k, {k: self.t.const(True, "bool")})
+            return found
         return self.t.opaque(self.formats.get(sym, ""), "given", sym, None if sym in self.uniform else k)
 
     def summary(self, outer: set[Sym]) -> Any:
@@ -240,6 +246,22 @@ class Run(Values):
             (s, self._memory_state(s)) for s in sorted(outer, key=lambda s: s.id) if not isinstance(s.type, Scalar)
         ]
         return variables, memory, self.trace
+
+
+def _lasting(kernel: Kernel) -> dict[Sym, Expr]:
+    """Definitions of what keeps one value all through the kernel: of parameters, indices and each other, never assigned
+    to. A body that stands further in finds these values."""
+    changed = assigned(kernel.body)
+    made = [s for s in walk(kernel.body) if isinstance(s, Decl)]
+    once = {s.sym for s in made} - {s.sym for k, s in enumerate(made) if any(o.sym == s.sym for o in made[:k])}
+    known = {p.sym for p in kernel.params if isinstance(p.sym.type, Scalar)} - changed
+    found: dict[Sym, Expr] = {}
+    for s in made:
+        if s.init is None or any(isinstance(e, Load | WarpOp) for e in walk_expr(s.init)):
+            continue
+        if s.sym in once - changed and isinstance(s.sym.type, Scalar) and used(s.init) <= known | set(found):
+            found[s.sym] = s.init
+    return found
 
 
 __all__ = ["Run"]

@@ -81,6 +81,9 @@ class _Search:
                 continue
             if a[k + 1 :] != b[k + 1 :]:
                 return ""
+            narrower = isinstance(s, Barrier) and isinstance(t, Barrier) and t.scope == "warp"
+            if narrower and needless(a, k, self.candidate):
+                return "no two accesses that the barrier keeps apart meet without it"
             rest = None if after is None else (*a[k + 1 :], *after)
             return self._statements(s, t, context, rest, (*a[k + 1 :],))
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from ktc.ir.diagnostics import KtcError
@@ -85,6 +85,7 @@ def subject(seed: int, number: int, kernel: str = "") -> Subject | None:
     return Subject(name, variant, workload, original, candidate)
 
 
+@lru_cache(2)
 def replayed(kernel: str, variant: str | None, trace: str) -> Subject:
     """The subject whose ``trace`` this is, whatever the catalogue would draw today.
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from ktc.ir.fold import evaluate
 from ktc.ir.interp import RunResult, geometry_of
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, HwIndex, If, Stmt
+from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, HwIndex, If, Stmt, fresh
 from ktc.ir.reference import names as names_in
+from ktc.ir.text import unique_names
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, keep, map_body, walk
+from ktc.ir.walk import assigned, keep, map_body, rename, walk
 from ktc.ir.workload import Workload
 
 from .instances import (
@@ -79,9 +80,11 @@ class Coverage:
                     return f.reaches(k, self._scalars({**base, n: v}))
 
                 least = _least(reaches, maker, name)
-                made = maker.make({**base, name: least + BEYOND * maker.step[name]}) if least else None
-                if made is None and least:
-                    made = maker.make({**base, name: least})
+                beyond = BEYOND * maker.step[name]
+                half = multiple(least // 2, maker.step[name]) + beyond  # the second round is not over at once
+                made = next(
+                    (m for n in (half, beyond, 0) if least and (m := maker.make({**base, name: least + n}))), None
+                )
                 if made is not None:
                     yield made
                 if made is not None and follow is self._last and not self._reached(self._first, k):
@@ -190,7 +193,9 @@ class FirstThread:
             return Binary("-", n, Const(1, n.type)) if e.level == "block" else n  # type: ignore[arg-type]
 
         self.loops = [s for s in walk(kernel.body) if isinstance(s, For)]
-        self._body = map_body(kernel.body, keep, known)
+        body = map_body(kernel.body, keep, known)
+        named = {s: fresh(name, s.type) for s, name in unique_names(kernel).items() if s.name != name}
+        self._body = rename(body, named)  # what is known is kept by name, and loops inside loops may share one
         self._index = {id(s): k for k, s in enumerate(s for s in walk(self._body) if isinstance(s, For))}
 
     def reaches(self, k: int, arguments: Mapping[str, int]) -> bool:

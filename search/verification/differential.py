@@ -37,6 +37,7 @@ from ktc.ir.workload import Workload
 from ..agreement import FEW_ELEMENTS
 from .accuracy import DRAWS, is_float, lost_accuracy, outside_bound
 from .arena import POISONS, launch_checked
+from .conditions import Conditions, conditions, ill_conditioned
 from .instances import MAX_ELEMENTS, instances
 from .large import too_far
 from .moments import spreads
@@ -123,7 +124,11 @@ def _check(
     trespass = next((g.trespass for g in got if g.trespass), "")
     if trespass and not any(w.trespass for w in want):
         return Failure("out-of-bounds", trespass, where, "device")
-    judge = _Judge(kernels, workload, inputs, exact, lambda: spreads(runtime, original, inputs, list(want[0].outputs)))
+    names = list(want[0].outputs)
+    judge = _Judge(
+        kernels, workload, inputs, exact, lambda: spreads(runtime, original, inputs, names),
+        lambda: conditions(runtime, original, inputs, names),
+    )  # fmt: skip
     free = frozenset() if judge.to_the_bit else unordered(kernels[0]) & unordered(kernels[1])
     for name, x in want[0].outputs.items():
         stable = ~bits_differ(x, want[1].outputs[name])
@@ -172,12 +177,14 @@ class _Judge:
         inputs: Mapping[str, Any],
         exact: bool,
         spreads: Callable[[], dict[str, np.ndarray]],
+        conditions: Callable[[], Conditions],
     ) -> None:
         self.kernels, self.workload, self.inputs = kernels, workload, inputs
         self.to_the_bit = exact and kernels[0].launches == 1 and all(rounds_nothing(k) for k in kernels)
         self._bounds: dict[str, tuple[np.ndarray, np.ndarray]] | None = None
         self._reference: dict[str, np.ndarray] | None = None
         self._spreads = functools.cache(spreads if kernels[0].launches == 1 else dict)
+        self._conditions = functools.cache(conditions if kernels[0].launches == 1 else dict)
         self._interpreted = _elements(inputs) <= MAX_ELEMENTS
 
     def compare(self, name: str, want: np.ndarray, got: np.ndarray, stable: np.ndarray):
@@ -200,6 +207,9 @@ class _Judge:
             bad = self._far(got, want, exact, None)
             if bad and want.size < FEW_ELEMENTS and (spread := self._spreads().get(name)) is not None:
                 bad = self._far(got, want, exact, np.where(stable, spread, 0.0))
+            if bad and bad.index and (known := self._conditions().get(name)) is not None:
+                y, c = (np.where(stable, v, 0.0) for v in known)
+                bad = ill_conditioned(got, (y, c)) or self._loss(got, want, y)
         return (bad.index, f"{name}{list(bad.index) if bad.index else ''}: {bad}") if bad else None
 
     def _far(self, got, want, exact, spread):

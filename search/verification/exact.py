@@ -85,7 +85,7 @@ def _once(job: Job, instance: Instance, progress: _Progress) -> Failure | None:
                 return None
             most = MORE_STEPS if progress.larger else None
             got = job.run(instance, args, domain, want, sanitize=first, most=most)
-            if progress.larger and _endless(got):
+            if progress.larger and _endless(got) and not _endless(got, certainly=True):
                 return None
         except KtcError as e:
             if e.code == "E-INTERP-TYPE":
@@ -105,8 +105,9 @@ def _once(job: Job, instance: Instance, progress: _Progress) -> Failure | None:
     return None
 
 
-def _endless(result: RunResult) -> bool:
-    return any(f.kind == "fuel" for f in result.findings)
+def _endless(result: RunResult, certainly: bool = False) -> bool:
+    """Whether a run did not end; ``certainly``: whether it never would have, instead of being cut short."""
+    return any(f.kind == "fuel" and (f.certain or not certainly) for f in result.findings)
 
 
 def _summary(job: Job, progress: _Progress) -> str:

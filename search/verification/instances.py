@@ -16,6 +16,7 @@ from ktc.ir import intexpr
 from ktc.ir.fold import evaluate
 from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
+from ktc.ir.reference import FormulaError
 from ktc.ir.workload import Workload
 
 from .sizes import by_interest, candidates, innermost, runnable, scalars_of, step_of, tiles
@@ -103,11 +104,15 @@ class Maker:
         return self._known[key]
 
     def _make(self, sizes: dict[str, int]) -> Instance | None:
-        if not all(runnable(k, self.workload, sizes) for k in self.kernels):
+        scalars = scalars_of(self.workload, sizes)
+        if not all(runnable(k, self.workload, sizes, scalars) for k in self.kernels):
             return None
-        threads = _threads(self.kernels, self.workload, sizes)
+        cost = _elements(self.workload, sizes)
+        if cost > self.limit:
+            return None
+        threads = _threads(self.kernels, scalars)
         always = min(threads, self.always)
-        cost = _elements(self.workload, sizes) + threads - always + always // IDLE
+        cost += threads - always + always // IDLE
         return Instance(sizes, cost) if cost <= self.limit else None
 
     def _constant_threads(self) -> int:
@@ -123,9 +128,23 @@ class Maker:
     def base(self) -> dict[str, int]:
         """The cheapest feasible combination of small multiples of the steps and the scenarios' values; {} if none."""
         options = {n: [self.step[n], *sorted({int(s.sizes[n]) for s in self.workload.scenarios})] for n in self.names}
-        combinations = (dict(zip(self.names, c)) for c in itertools.islice(itertools.product(*options.values()), 4096))
-        made = [i for i in map(self.make, combinations) if i is not None]
-        return dict(min(made, key=lambda i: i.cost).sizes) if made else {}
+        combinations = [dict(zip(self.names, c)) for c in itertools.islice(itertools.product(*options.values()), 4096)]
+        order = sorted((self._least(sizes), k) for k, sizes in enumerate(combinations))
+        best: tuple[int, int] | None = None  # cost, then the place in the list
+        for elements, k in order:
+            if best is not None and elements > best[0]:
+                break  # whatever else these cost
+            made = self.make(combinations[k])
+            if made is not None and (best is None or (made.cost, k) < best):
+                best = made.cost, k
+        return combinations[best[1]] if best else {}
+
+    def _least(self, sizes: Mapping[str, int]) -> int:
+        """What an instance costs at least: its arrays' elements; 0 for sizes at which a shape has no meaning."""
+        try:
+            return _elements(self.workload, sizes)
+        except FormulaError:
+            return 0
 
     def few(self) -> dict[str, int]:
         """Small sizes, as far as they are feasible not so small that a halo is all there is; {} if none are."""
@@ -225,11 +244,11 @@ def _elements(workload: Workload, sizes: Mapping[str, int]) -> int:
     return total
 
 
-def _threads(kernels: tuple[Kernel, ...], workload: Workload, sizes: Mapping[str, int]) -> int:
+def _threads(kernels: tuple[Kernel, ...], scalars: Mapping[str, int | float]) -> int:
     """Threads of the larger launch; parallel form counts as its elements do."""
     most = 0
     for kernel in kernels:
         if not kernel.is_parallel:
-            g = geometry_of(kernel, scalars_of(workload, sizes))
+            g = geometry_of(kernel, scalars)
             most = max(most, g.blocks * g.threads)
     return most

@@ -59,7 +59,8 @@ class Job:
         most: int | None = None,
     ) -> RunResult:
         """The candidate in one domain; endless if it takes a hundred times the original's statements, and many, or
-        ``most``. Under the sanitizer, up to the first defect that the original has not."""
+        ``most``. Under the sanitizer, up to the first defect that the original has not. What a run that did not end has
+        exercised does not count: nothing says that it was right."""
         endless = any(f.kind == "fuel" for f in want.findings)
         fuel = most or (FUEL // 15 if endless else max(FUEL // 5, 100 * want.steps))
         undefined = self.oracle.undefined
@@ -74,6 +75,7 @@ class Job:
             fatal=(lambda f: (f.kind, f.buffer) not in known) if sanitize else None,
         )
         self.steps[id(instance)] = result.steps
-        self.coverage.note(None, result)
-        self.theirs.note(None, want)
+        if not any(f.kind == "fuel" for f in result.findings):
+            self.coverage.note(None, result)
+            self.theirs.note(None, want)
         return result

@@ -46,8 +46,20 @@ def _peaks(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarr
     return rows.reshape(x.shape)
 
 
+def _masked(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    """Rows as attention masks leave them: minus infinity but for one element, the last, the first, and then each row's
+    somewhere else; in every third row, in the first half. A part of a row without an element must not make it NaN."""
+    rows = x.reshape(-1, x.shape[-1]) if x.ndim > 1 else x.reshape(1, -1)
+    n, number = rows.shape[1], np.arange(len(rows))
+    place = np.where(number == 0, n - 1, np.where(number == 1, 0, (number * 7 + 1) * n // 11 % n))
+    only = np.arange(n)[None, :] == place[:, None]
+    second_half = np.broadcast_to(np.arange(n)[None, :] >= n // 2, rows.shape)
+    rows[~np.where((number % 3 == 2)[:, None], second_half, only)] = -np.inf
+    return rows.reshape(x.shape)
+
+
 DATA: dict[str, Callable[[np.ndarray, np.dtype, np.random.Generator], np.ndarray] | None] = {
-    "exact": None, "plain": None, "wild": _spread, "peaks": _peaks,
+    "exact": None, "plain": None, "wild": _spread, "peaks": _peaks, "masked": _masked,
 }  # fmt: skip
 """Kinds of input data: small integers; what the workload says; and what is done to that where no range is given."""
 

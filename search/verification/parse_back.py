@@ -13,12 +13,13 @@ from itertools import zip_longest
 from ktc.backends import emit
 from ktc.backends.base import Emitted
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import is_const
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, InlineAsm, Sym, fresh
+from ktc.ir.nodes import Alloc, Binary, Expr, InlineAsm, Sym, fresh
 from ktc.ir.text import print_kernel
 from ktc.ir.text.naming import symbols
 from ktc.ir.types import BF16, E4M3, E5M2, F16, Array, Ptr, Scalar, Vec, scalar_of
-from ktc.ir.walk import declared, rename, walk
+from ktc.ir.walk import declared, keep, map_body, rename, walk
 
 from .job import Outcome
 from .normal_form import normal
@@ -53,7 +54,19 @@ def read_back(code: Emitted) -> Kernel:
             names[other] = sym
             p = replace(p, sym=sym)
         params.append(p)
-    return printed.with_(params=tuple(params), body=rename(read.body, names), knobs=printed.knobs, loc=read.loc)
+    body = rename(read.body, names)
+    if code.target == "opencl":
+        body = map_body(body, keep, _as_written)
+    return printed.with_(params=tuple(params), body=body, knobs=printed.knobs, loc=read.loc)
+
+
+def _as_written(e: Expr) -> Expr:
+    """A shift without the ``& 31`` that the front-end reads into OpenCL's: the amount is modulo the width there."""
+    if isinstance(e, Binary) and e.op in ("<<", ">>") and isinstance(e.b, Binary) and e.b.op == "&":
+        t = e.a.type
+        if isinstance(t, Scalar) and is_const(e.b.b, t.bits - 1):
+            return replace(e, b=e.b.a)
+    return e
 
 
 def parse_back(kernel: Kernel, target: str) -> Outcome:

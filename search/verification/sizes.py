@@ -32,9 +32,14 @@ def scalars_of(workload: Workload, sizes: Mapping[str, int]) -> dict[str, int | 
     return out
 
 
-def runnable(kernel: Kernel, workload: Workload, sizes: Mapping[str, int]) -> bool:
-    """Whether the kernel itself (not its fall-back) runs for these sizes: no assumption, guard or fact is false."""
-    scalars = scalars_of(workload, sizes)
+def runnable(
+    kernel: Kernel, workload: Workload, sizes: Mapping[str, int], known: Mapping[str, int | float] | None = None
+) -> bool:
+    """Whether the kernel itself (not its fall-back) runs for these sizes: no assumption, guard or fact is false.
+
+    ``known``: the scalar arguments for them, if somebody has them already.
+    """
+    scalars = scalars_of(workload, sizes) if known is None else known
     env = kernel.environment({**sizes, **{k: v for k, v in scalars.items() if isinstance(v, int)}})
     for p in kernel.params:
         v = env.get(p.sym.name)

@@ -36,7 +36,9 @@ from ktc.ir.walk import assigned, substitute_expr, walk_expr
 
 from .ranges import Interval, values
 
-TIMEOUT_MS = 3000
+WORK, TIMEOUT_MS = 30_000_000, 60_000
+"""What a question may cost: in the solver's own count, some three seconds of an idle core, so that an answer does not
+hang on how busy the machine is; and a time after which something is wrong with it."""
 INDEX = {"thread": "block_dim", "block": "grid_dim"}
 
 
@@ -191,6 +193,7 @@ class Context:
         import z3
 
         solver = z3.Solver()
+        solver.set("rlimit", WORK)
         solver.set("timeout", TIMEOUT_MS)
         solver.add(*self.facts, z3.Not(goal))
         return solver.check() == z3.unsat

@@ -63,7 +63,7 @@ from ktc.passes.lowering.dynamic import beyond_static, dynamic_bytes
 
 from .twin_meanings import COMBINED, FIELD, MEANINGS, from_integer, hashed, is_word, to_integer, word, word_type
 
-_REFUSED = (BulkCopy, InlineAsm, MatrixLoad, Mma, Produce, RawStmt, TileMma)
+REFUSED = (BulkCopy, InlineAsm, MatrixLoad, Mma, Produce, RawStmt, TileMma)
 """Statements whose arithmetic is fixed in hardware or in text, and copies of whole matrices as they lie in memory."""
 
 _ARITHMETIC = {"+": "field_add", "-": "field_sub", "*": "field_mul", "/": "field_div"}
@@ -75,8 +75,13 @@ def twin(kernel: Kernel) -> Kernel:
     Raises:
         KtcError: E-TWIN-UNSUPPORTED with the place of what has no exact meaning; E-LOWER-* from lowering.
     """
+    return retyped(kernel, Retyping)
+
+
+def retyped(kernel: Kernel, types: type[Retyping]) -> Kernel:
+    """``kernel``, lowered first if it is in parallel form, with floats as what ``types`` makes of them."""
     kernel = by_threads(materialise(kernel))
-    t = _Twin(kernel)
+    t = types(kernel)
     params = tuple(t.param(p) for p in kernel.params)
     body = beyond_static(t.body(kernel.body), Decider(kernel))
     launch = kernel.launch
@@ -85,11 +90,15 @@ def twin(kernel: Kernel) -> Kernel:
     return kernel.with_(params=params, body=body, launch=launch)
 
 
-class _Twin:
+class Retyping:
+    """A kernel with floats of another type, and what becomes of its expressions: a twin's words by default."""
+
+    new_type = staticmethod(word_type)
+
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         syms = [*(p.sym for p in kernel.params), *declared(kernel.body)]
-        self.syms = {s: fresh(s.name, new) for s in syms if (new := word_type(s.type)) is not s.type}
+        self.syms = {s: fresh(s.name, new) for s in syms if (new := self.new_type(s.type)) != s.type}
         self.loc: Loc | None = kernel.loc
 
     def refuse(self, what: str) -> NoReturn:
@@ -131,7 +140,7 @@ class _Twin:
         return tuple(out)
 
     def stmt(self, s: Stmt) -> Stmt | Body:
-        if isinstance(s, _REFUSED):
+        if isinstance(s, REFUSED):
             self.refuse(f"a {type(s).__name__}")
         if isinstance(s, Atomic) and is_word(scalar_of(s.buffer.type)) and s.op not in ("exch", "cas"):
             return self.atomic(s)

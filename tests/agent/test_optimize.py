@@ -111,6 +111,23 @@ def test_each_scenario_gets_its_own_winner(work, tmp_path):
     assert lab.closed
 
 
+def test_knobs_are_fitted_to_sizes_that_the_winner_does_not_cover(tmp_path):
+    """One vector a thread covers rows of 4096 with 512 threads; rows of 8192 need 1024 of them, not another script."""
+    (tmp_path / "kernel.ktir").write_text(ROWS)
+    text = WORKLOAD.replace("{ n = 2048, d = 4096 }", "{ n = 4096, d = 8192 }")
+    (tmp_path / "workload.toml").write_text(text.replace("{ n = 4, d = 8192 }", "{ n = 4, d = 4096 }"))
+    once = "raise | distribute{loop=i map=[vec $V, thread.x $T]} where V * T <= 4096"
+
+    def seconds(script, knobs, scenario):
+        return 8e-3 / (4 if script.startswith(once.partition(" where ")[0]) else 2 if script else 1)
+
+    report, lab, _ = run(Workload.load(tmp_path / "workload.toml"), tmp_path, Fixed(once, WIDE), FakeLab(seconds))
+    *_, unseen = report.scenarios
+    assert unseen.script == once.partition(" where ")[0] and unseen.verdict.startswith("TESTED, knobs fitted, as tuned")
+    assert unseen.knobs["V"] * unseen.knobs["T"] == 8192
+    assert (unseen.script, "unseen") not in [(s, at) for s, at, _ in lab.measured], "fitting measures nothing"
+
+
 @pytest.mark.parametrize("budget", [1, 5, 17, 60])
 def test_the_budget_bounds_the_measurements(work, tmp_path, budget):
     report, lab, _ = run(work, tmp_path, planner="rules", budget=budget)
@@ -173,6 +190,20 @@ def test_an_original_that_does_not_run_is_an_error(work, tmp_path):
     with pytest.raises(KtcError) as e:
         run(work, tmp_path, lab=lab)
     assert e.value.code == "E-ORIGINAL" and lab.closed
+    with pytest.raises(KtcError, match="gives other results than expected") as e:
+        run(work, tmp_path, lab=FakeLab(lambda script, knobs, scenario: "wrong"))
+    assert "a GPU" in e.value.hint
+
+
+def test_a_scenario_whose_original_takes_too_long_is_left_out(work, tmp_path):
+    slow = work.scenarios[-1].name if not work.scenarios[-1].heldout else work.scenarios[0].name
+    lab = FakeLab(lambda script, knobs, scenario: "hang" if scenario.name == slow else 2e-3 if not script else 1e-3)
+    report, _, _ = run(work, tmp_path, lab=lab)
+    assert report.scenarios and slow not in {s.name for s in report.scenarios}
+    assert any(n.startswith(f"{slow} is left out: the original kernel takes too long") for n in report.notes)
+    with pytest.raises(KtcError) as e:
+        run(work, tmp_path, lab=FakeLab(lambda script, knobs, scenario: "hang"))
+    assert e.value.code == "E-ORIGINAL-SLOW" and "--scenario" in e.value.hint
 
 
 def test_files_hold_what_the_report_says(work, tmp_path):

@@ -157,3 +157,23 @@ def test_carried_and_shared_values_have_ideas_of_their_own(name):
     ideas = [steps for steps, _, _ in carried(k, 132)]
     assert any(wanted in steps for steps in ideas), ideas
     assert all(apply_script(k, parse_script(steps)).refused is None for steps in ideas)
+
+
+RUNNING = """\
+kernel k(out: f32* restrict, x: f32 const* restrict, n: i32, m: i32)
+  launch grid(cdiv(n, 128)) block(128)
+  let r: i32 = blockIdx.x * 128 + threadIdx.x
+  if r < n
+    var s: f32 = 0.0
+    for i in 0..m
+      s += x[r * m + i]
+      out[r * m + i] = s
+"""
+
+
+@pytest.mark.parametrize(("rows", "blocks_first"), [(1, True), (16, True), (8192, False)])
+def test_few_long_rows_are_scanned_by_all_blocks(rows, blocks_first):
+    _, o = observe(RUNNING, {"n": rows, "m": 1 << 16})
+    scripts = [p.script for p in Rules().propose(o, 10) if "scan{" in p.script]
+    wide = next(k for k, s in enumerate(scripts) if "block.x]}" in s.rpartition("scan{")[2])
+    assert (wide == 0) == blocks_first, scripts

@@ -188,3 +188,17 @@ def test_texels_are_of_char_and_cdna_has_no_levels_of_detail():
         assert error.value.code == "E-BACKEND-IMAGE" and error.value.loc.line == 5
     for profile in ("hip-gfx1100", "hip-gfx1030"):
         assert "tex2DLod<float>" in emit(leveled, profile).text
+
+
+def test_barriers_of_the_grid_and_textures_have_their_headers_on_an_nvidia_gpu() -> None:
+    text = """#include <cooperative_groups.h>
+    __global__ void k(float *x, cudaTextureObject_t t) {
+      x[threadIdx.x] = tex2D<float>(t, 1.0f, 2.0f);
+      cooperative_groups::this_grid().sync();
+      x[threadIdx.x + 64] = x[threadIdx.x ^ 1];
+    }"""
+    code = on_nvidia(emit(load(text), "hip"))
+    assert "#include <cooperative_groups.h>" in code.text and "#include <hip" not in code.text
+    assert "using hipTextureObject_t = cudaTextureObject_t;" in code.text
+    if shutil.which("nvcc"):
+        check_compile(code)

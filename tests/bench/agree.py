@@ -34,9 +34,11 @@ class Judge:
         self.dtypes = {a.name: work.dtype(a, variant or None) for a in work.args}
         self.arguments = dict(arguments)
         self.pristine = {n: arguments[n].copy() for n, r in self.roles.items() if r == "inout"}
-        began = time.perf_counter()
-        naive_out = self._outputs(naive.exe)
-        self.seconds = time.perf_counter() - began
+        self.seconds = float("inf")
+        for _ in range(2):  # the first launch loads the code
+            began = time.perf_counter()
+            naive_out = self._outputs(naive.exe)
+            self.seconds = min(self.seconds, time.perf_counter() - began)
         self.expected = {n: v.copy() for n, v in naive_out.items()}
         cp.cuda.runtime.deviceSynchronize()
 

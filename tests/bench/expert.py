@@ -1,6 +1,7 @@
 """Regenerates kernels/EXPERT.md: naive kernels, a script of passes and knobs, against what experts and compilers reach.
 
     python tests/bench/expert.py [--tune BUDGET] [--kernels NAME ...] [--scenarios SUBSTRING ...] [--json rows.jsonl]
+                                 [--warm PROCESSES]
 
 Each row of ``expert_table.ENTRIES`` is one kernel. Contenders of a scenario: the source as it is (*naive*), the scripts
 committed beside it (``expert*.ktp``), with ``--tune`` also its templates at knobs found in this run, and its rivals
@@ -42,6 +43,9 @@ def main() -> None:
     p.add_argument("--kernels", nargs="*", default=[], help="names or folders; all by default")
     p.add_argument("--scenarios", nargs="*", default=[], help="substrings of scenario names; all by default")
     p.add_argument("--templates", nargs="*", default=[], help="substrings of the templates to tune; all by default")
+    p.add_argument(
+        "--warm", type=int, default=0, metavar="PROCESSES", help="fill torch.compile's cache side by side first"
+    )
     p.add_argument("--out", type=Path, default=ROOT / "kernels" / "EXPERT.md")
     p.add_argument("--json", type=Path, help="append one line a scenario to this file")
     p.add_argument("--write", type=Path, help="folder that winners are written below (the checkout's root, say)")
@@ -51,13 +55,20 @@ def main() -> None:
         rows = [json.loads(x) for path in a.table for x in path.read_text().splitlines()]
         a.out.write_text(table(rows))
         return
+    named = {e.name: e for e in ENTRIES} | {e.folder: e for e in ENTRIES}
+    entries = [named[k] for k in a.kernels] if a.kernels else list(ENTRIES)
+    if a.warm:
+        from warming import warm
+
+        began = time.perf_counter()
+        warm([(e, dict(s.sizes)) for e in entries for s in _scenarios(_work(e), e, a.scenarios)], a.warm)
+        print(f"rivals compiled in {time.perf_counter() - began:.1f} s", flush=True)
     from copying import copy_bandwidth
 
     bench, bandwidth = Bench(), copy_bandwidth()
     print(f"copy bandwidth {bandwidth / 1e12:.3f} TB/s", flush=True)
     rows = []
-    named = {e.name: e for e in ENTRIES} | {e.folder: e for e in ENTRIES}
-    for entry in (named[k] for k in a.kernels) if a.kernels else ENTRIES:
+    for entry in entries:
         for row in contest(bench, entry, a, bandwidth):
             rows.append(row)
             print(line(row), flush=True)
@@ -69,19 +80,15 @@ def main() -> None:
 
 def contest(bench: Bench, entry: Entry, a: argparse.Namespace, bandwidth: float):
     """One row a tuned or held-out scenario of ``entry``."""
-    from ktc.ir.workload import Scenario, Workload
     from ktc.search.verification.sizes import runnable
     from serving import buffer_sets
 
-    work = Workload.load(ROOT / "kernels" / entry.folder)
+    work = _work(entry)
     committed = [s.read_text().strip() for s in sorted(work.path.parent.glob("expert*.ktp"))]
     naive, *built = bench.build(work, entry.variant, ["", *dict.fromkeys(committed)])
     known: dict[str, str] = {}
     largest = max((s for s in work.scenarios if s.tuned), key=lambda s: moved(work, entry, s.sizes))
-    scenarios = [s for s in work.scenarios if s.tuned or s.heldout]
-    for scenario in (*scenarios, *(Scenario(name, dict(sizes), weight=0.0) for name, sizes in entry.beyond)):
-        if a.scenarios and not any(s in scenario.name for s in a.scenarios):
-            continue
+    for scenario in _scenarios(work, entry, a.scenarios):
         sets = buffer_sets(work, scenario.sizes, entry.variant)
         found = [m for m in built if runnable(m.kernel, work, scenario.sizes)]
         if a.tune and scenario.tuned:
@@ -100,6 +107,21 @@ def contest(bench: Bench, entry: Entry, a: argparse.Namespace, bandwidth: float)
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_text(_pretty(row["script"]))
         yield row
+
+
+def _work(entry: Entry) -> Any:
+    from ktc.ir.workload import Workload
+
+    return Workload.load(ROOT / "kernels" / entry.folder)
+
+
+def _scenarios(work: Any, entry: Entry, named: list[str]) -> list[Any]:
+    """The tuned and held-out scenarios of ``work`` and those of the contest alone that were asked for."""
+    from ktc.ir.workload import Scenario
+
+    own = [s for s in work.scenarios if s.tuned or s.heldout]
+    every = (*own, *(Scenario(name, dict(sizes), weight=0.0) for name, sizes in entry.beyond))
+    return [s for s in every if not named or any(part in s.name for part in named)]
 
 
 def _tuned(

@@ -17,6 +17,8 @@ FLAT = "[vec $V, thread.x $T, unroll $U, block.x]"
 ONLINE = f"raise | online-reduction{{loop=i map={ROW}}} | fast-math{{fns=exp,div}}"
 BOUNDS = "launch-bounds{blocks=$M:(2,3)}"
 FAST = "fast-math{fns=exp,div,tanh}"
+SQUARE_512 = (("square-512", {"m": 512, "n": 512, "k": 512}),)
+SQUARE_8192 = (("square-8192", {"m": 8192, "n": 8192, "k": 8192}),)
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,10 @@ SGEMM = (
     _sgemm(128, 128, 16, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "async", 2),
     _sgemm(64, 128, 16, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "async", 3),
     _sgemm(64, 64, 16, "vec 4, thread.y 8, thread.z 2", "vec 4, thread.x 8, unroll 2", "prefetch", 4),
+    _sgemm(64, 64, 16, "vec 4, thread.y 8, thread.z 2", "vec 4, thread.x 8, unroll 2", "async", 4),
+    _sgemm(32, 32, 32, "vec 2, thread.y 16", "vec 4, thread.x 8", "async", 2),
+    _sgemm(32, 64, 32, "vec 4, thread.y 8", "vec 4, thread.x 16", "async", 2),
+    _sgemm(16, 32, 32, "vec 2, thread.y 8", "vec 4, thread.x 8", "async", 2),
 )
 
 
@@ -139,8 +145,14 @@ DEEP = "distribute{loop=%s map=[unroll $UZ:(2,3,4), block.z] tail=cut}"
 
 
 ENTRIES: tuple[Entry, ...] = (
-    Entry("dense/hgemm", HGEMM, ("hgemm",), target=0.60, unit="2 * m * n * k"),
-    Entry("serving/silu_and_mul", _gate("token_idx", "idx"), _both("silu_and_mul"), target=0.93),
+    Entry("dense/hgemm", HGEMM, ("hgemm",), target=0.85, unit="2 * m * n * k", beyond=SQUARE_8192),
+    Entry(
+        "serving/silu_and_mul",
+        _gate("token_idx", "idx"),
+        _both("silu_and_mul"),
+        target=0.93,
+        beyond=(("batch-512x11008", {"n": 512, "d": 11008}),),
+    ),
     Entry("serving/gelu_and_mul", _gate("token", "i"), _both("gelu_and_mul"), target=0.93),
     Entry(
         "serving/rope",
@@ -193,12 +205,16 @@ ENTRIES: tuple[Entry, ...] = (
         ),
         _both("cumsum"),
         target=0.85,
-        beyond=(("row-1x67108864", {"n": 1, "d": 67108864}), ("row-1x10000000", {"n": 1, "d": 10000000})),
+        beyond=(
+            ("row-1x67108864", {"n": 1, "d": 67108864}),
+            ("row-1x10000000", {"n": 1, "d": 10000000}),
+            ("rows-16x4194304", {"n": 16, "d": 4194304}),
+        ),
     ),
     Entry(
         "basic/histogram",
         (
-            "raise | tile{loops=i sizes=$CHUNK:(65536,262144,1048576)}"
+            "raise | tile{loops=i sizes=$CHUNK:(65536,131072,262144,1048576)}"
             " | distribute{loop=i map=[vec $V:(8,16), thread.x $T:(256,512,1024), seq]}"
             " | privatize-atomics{array=count bins=256 copies=$C:(1,4,16,32)}",
         ),
@@ -209,9 +225,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("basic/dot", _whole("tid"), _both("dot"), target=0.85),
     Entry("dense/saxpy", (f"raise | distribute{{loop=i map={FLAT}}}",), _both("saxpy"), target=0.93),
     Entry("basic/axpby", (f"raise | distribute{{loop=i map={FLAT}}}",), _both("axpby"), target=0.93),
-    Entry("dense/sgemm", SGEMM, ("sgemm",), target=0.85, unit="2 * m * n * k"),
+    Entry("dense/sgemm", SGEMM, ("sgemm",), target=0.85, unit="2 * m * n * k", beyond=SQUARE_8192),
     Entry("dense/transpose", TRANSPOSE, _both("transpose"), target=0.93),
-    Entry("dense/sgemm_tiled", SGEMM, ("sgemm",), target=0.85, unit="2 * m * n * k"),
+    Entry("dense/sgemm_tiled", SGEMM, ("sgemm",), target=0.85, unit="2 * m * n * k", beyond=SQUARE_512),
     Entry("dense/transpose_tiled", (), _both("transpose"), target=0.93),
     Entry("stencil/jacobi2d", (f"raise | {BARE % ('y', 'y')} | {ALONG % 'x'} | {ACROSS % 'y'}",), target=0.85),
     Entry("stencil/hotspot", (f"raise | {BARE % ('row', 'y')} | {ALONG % 'col'} | {ACROSS % 'row'}",), target=0.85),

@@ -6,8 +6,8 @@
 Contenders of a row: the author's own text compiled by nvcc (*source*), what ktc prints of it without any pass
 (*printed*), and ``raise`` alone (*raised*), each at every tuned scenario of the kernel's workload, interleaved by graph
 replay over buffers larger than the L2. A ratio is raised (or printed) over source: 1.00 is the identity. The source
-takes part twice (*again*), which shows the noise. Kernels staged through shared memory by hand are no identity: raise
-gives them back as plain loops (``stage-shared`` puts the staging back).
+takes part twice (*again*), which shows the noise. Kernels staged through shared memory by hand are raised to plain
+loops that remember their staging: lowered with no other pass, they are staged again.
 """
 
 from __future__ import annotations

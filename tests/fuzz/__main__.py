@@ -1,58 +1,98 @@
-"""``python -m tests.fuzz --cases 1000 --seed 0 --jobs 2``: fuzz, shrink, and print what fails.
+"""``python -m tests.fuzz --cases 1000 --seed 0 --jobs 2``: fuzz, and print what fails.
 
-Cases are drawn in chunks, a seed each, so that any of them is made again by its chunk's seed.
+Kernels are drawn in chunks, a seed each, and each kernel is put under several scripts: a case is one of these.
+What fails is printed with the choices that it was drawn by; ``--case`` takes them, draws it again, makes it smaller.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import time
 import traceback
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 CHUNK = 200
+SCRIPTS = 8
+MOST = 3
+"""Failures of a chunk after which it ends."""
 LOST: list[int] = []
 """The chunk on which this process lost its device, if it did."""
 
 
 def chunk(
-    seed: int, cases: int, backends: tuple[str, ...] = (), every: int = 1, shrink: bool = True
-) -> tuple[Counter, str]:
-    """``cases`` cases of one seed: how they ended, and a failing one ('' if none failed), made small if ``shrink``."""
-    from hypothesis import HealthCheck, Phase, given, settings
-    from hypothesis import seed as seeded
-    from hypothesis import strategies as st
+    seed: int, cases: int, backends: tuple[str, ...] = (), every: int = 1, scripts: int = SCRIPTS, until: float = 1e99
+) -> tuple[Counter, list[str]]:
+    """``cases`` cases of one seed, ``scripts`` a kernel: how they ended, and those that failed.
 
-    from .cases import check, draw
+    No kernel is begun after ``until`` (``time.time()``).
+    """
+    from .cases import Source, check, draw_case, draw_source
     from .devices import Lost
+    from .tape import Tape
 
     counts: Counter = Counter()
-    phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
+    failures: list[str] = []
     if LOST:
-        return Counter({"not run: an earlier case of this process broke the device": cases}), ""
-
-    @seeded(seed)
-    @settings(
-        max_examples=cases, deadline=None, database=None, suppress_health_check=list(HealthCheck),
-        phases=phases, report_multiple_bugs=False, print_blob=False,
-    )  # fmt: skip
-    @given(st.data())
-    def one(data: st.DataObject) -> None:
+        return Counter({"not run: an earlier case of this process broke the device": cases}), []
+    rng = random.Random(f"fuzz {seed}")
+    source: Source | None = None
+    for k in range(cases):
+        if k % scripts == 0:
+            if time.time() > until or len(failures) >= MOST:
+                break
+            kernel_tape = Tape(rng=rng)
+            source = draw_source(kernel_tape.pick)
+            counts["kernels"] += 1
+        assert source is not None
+        tape = Tape(rng=rng)
         counts["drawn"] += 1
-        check(draw(lambda options: data.draw(st.sampled_from(tuple(options)))), counts, backends, every)
+        try:
+            check(draw_case(source, tape.pick), counts, backends, every)
+        except Lost as e:
+            LOST.append(seed)
+            failures.append(f"seed {seed}: the device was lost: {e}")
+            break
+        except Exception as e:
+            failures.append(f"seed {seed}: --case {_spelt(kernel_tape.said + tape.said)}\n{_why(e)}")
+    return counts, failures
 
-    try:
-        one()
-    except Lost as e:
-        LOST.append(seed)
-        return counts, f"seed {seed}: the device was lost: {e}"
-    except BaseException as e:
-        text = f"seed {seed}: {type(e).__name__}: {e}"
-        return counts, text if type(e).__name__ == "Wrong" else text + "\n" + traceback.format_exc()[-3000:]
-    return counts, ""
+
+def _why(e: Exception) -> str:
+    text = f"{type(e).__name__}: {e}"
+    return text if type(e).__name__ == "Wrong" else text + "\n" + "".join(traceback.format_exception(e))[-3000:]
+
+
+def _spelt(said: Sequence[int]) -> str:
+    return ",".join(map(str, said))
+
+
+def again(said: Sequence[int], backends: tuple[str, ...], shrink: bool = True) -> str:
+    """What is wrong with the case of these choices, made small if ``shrink``; '' if nothing."""
+    from .cases import check, draw
+    from .tape import Tape, shrunk
+
+    def wrong(tried: Sequence[int]) -> Exception | None:
+        try:
+            check(draw(Tape(tried).pick), Counter(), backends)
+        except Exception as e:
+            return e
+        return None
+
+    first = wrong(said)
+    if first is None:
+        return ""
+    least = shrunk(said, lambda tried: type(wrong(tried)) is type(first)) if shrink else list(said)
+    found = wrong(least)
+    assert found is not None
+    return f"--case {_spelt(least)}\n{_why(found)}"
 
 
 def main() -> int:
@@ -61,39 +101,49 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--chunk", type=int, default=CHUNK, help="cases a seed")
-    parser.add_argument("--seconds", type=float, default=1e9, help="start no chunk after so long")
+    parser.add_argument("--scripts", type=int, default=SCRIPTS, help="scripts a kernel")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no kernel after so long")
     parser.add_argument("--backends", default="", help="numba,opencl:Portable,cuda,hip,opencl:NVIDIA")
     parser.add_argument("--every", type=int, default=1, help="of how many compared cases one is run on the backends")
-    parser.add_argument("--unshrunk", action="store_true", help="print what fails as drawn: its seed makes it again")
+    parser.add_argument("--log", help="append a line of JSON a chunk")
+    parser.add_argument("--case", help="the choices of one case, as a failure prints them: it is made small")
+    parser.add_argument("--unshrunk", action="store_true", help="with --case: as it was drawn")
     args = parser.parse_args()
     backends = tuple(b for b in args.backends.split(",") if b)
-    started, total, failures = time.monotonic(), Counter(), []
-    seeds = [args.seed * 100_000 + k for k in range(-(-args.cases // args.chunk))]
+    if args.case:
+        found = again([int(k) for k in args.case.split(",")], backends, not args.unshrunk)
+        print(found or "nothing is wrong with it")
+        return 1 if found else 0
+    started, total, failures = time.time(), Counter(), 0
+    until = started + args.seconds
+    seeds = iter(args.seed * 100_000 + k for k in range(-(-args.cases // args.chunk)))
     with ProcessPoolExecutor(args.jobs) as pool:
-        waiting, running = iter(seeds), set()
-        for s in waiting:
-            running.add(pool.submit(chunk, s, min(args.chunk, args.cases), backends, args.every, not args.unshrunk))
-            if len(running) < 2 * args.jobs:
-                continue
-            running = _collect(running, total, failures)
-            if time.monotonic() - started > args.seconds:
-                break
+
+        def some(n: int) -> set:
+            return {
+                pool.submit(chunk, s, min(args.chunk, args.cases), backends, args.every, args.scripts, until)
+                for s in (islice(seeds, n) if time.time() < until else ())
+            }
+
+        running = some(args.jobs + 2)
         while running:
-            running = _collect(running, total, failures)
-    print(json.dumps({**total, "failures": len(failures), "seconds": round(time.monotonic() - started, 1)}))
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for one in done:
+                counts, found = one.result()
+                total.update(counts)
+                failures += len(found)
+                print("".join(f"---- {f}\n" for f in found), end="", flush=True)
+                _note(args.log, {**counts, "failures": found})
+            running |= some(len(done))
+            print(json.dumps({**total, "failures": failures}), file=sys.stderr, flush=True)
+    print(json.dumps({**total, "failures": failures, "seconds": round(time.time() - started, 1)}))
     return 1 if failures else 0
 
 
-def _collect(running: set, total: Counter, failures: list[str]) -> set:
-    done = next(as_completed(running))
-    counts, failure = done.result()
-    total.update(counts)
-    if failure:
-        failures.append(failure)
-        print(f"---- {failure}", flush=True)
-    if total["drawn"] // 500 > (total["drawn"] - counts["drawn"]) // 500:
-        print(json.dumps({**total, "failures": len(failures)}), file=sys.stderr, flush=True)
-    return running - {done}
+def _note(log: str | None, record: dict[str, Any]) -> None:
+    if log:
+        with Path(log).open("a", encoding="utf-8") as f:
+            f.write(json.dumps(record) + "\n")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,13 @@ from ktc.backends import emit
 from ktc.backends.base import CompileFailure
 from ktc.backends.runtimes import open_runtime
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.interp import run
+from ktc.ir.interp import RunResult
 from ktc.ir.kernel import Kernel
 
 TEXT = {"numba": "numba", "cuda": "cuda", "hip": "hip", "opencl:Portable": "opencl", "opencl:NVIDIA": "opencl-nvidia"}
 """Which text each backend gets."""
+
+Reference = Callable[[Kernel, Mapping[str, Any], str, bool], RunResult]
 
 LOOSE = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-10}
 """Where a result is not exact: how far it may be off, of the largest value beside it (sums take any order)."""
@@ -35,8 +37,12 @@ def runtime(backend: str) -> Any:
     return open_runtime(backend)
 
 
-def check_on(backend: str, before: Kernel, lowered: Kernel, args: Mapping[str, Any], counts: Counter) -> str:
+def check_on(
+    backend: str, before: Kernel, lowered: Kernel, args: Mapping[str, Any], counts: Counter, reference: Reference
+) -> str:
     """'' if the printed kernel leaves on the device what ``before`` means, else what differs.
+
+    ``reference(before, args, domain, sanitize)`` runs it in the interpreter.
 
     Raises:
         Lost: the launch broke the device.
@@ -66,13 +72,15 @@ def check_on(backend: str, before: Kernel, lowered: Kernel, args: Mapping[str, A
             return ""
         raise
     counts[f"{backend}: run"] += 1
-    why = _difference(before, args, got, counts, backend)
+    why = _difference(before, args, got, counts, backend, reference)
     return f"{backend}: {why}\n{code.text}" if why else ""
 
 
-def _difference(before: Kernel, args: Mapping[str, Any], got: dict, counts: Counter, backend: str) -> str:
-    want = run(before, args, domain="float").outputs
-    real = run(before, args, domain="float64").outputs
+def _difference(
+    before: Kernel, args: Mapping[str, Any], got: dict, counts: Counter, backend: str, reference: Reference
+) -> str:
+    want = reference(before, args, "float", True).outputs
+    real = reference(before, args, "float64", True).outputs
     exact = True
     for name, there in got.items():
         expected = want.get(name, args[name])

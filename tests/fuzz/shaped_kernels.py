@@ -183,8 +183,8 @@ SHAPES = {
 }
 
 
-def shaped(pick: Pick) -> tuple[str, Kernel, dict[str, int]]:
-    """A random shape's name, a random kernel of it, and sizes that suit it."""
+def shaped(pick: Pick) -> tuple[str, Kernel, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """A random shape's name, a random kernel of it, and the values of n and of m that suit it."""
     name = pick(tuple(SHAPES))
     shape = SHAPES[name]
     t = pick(shape.elements)
@@ -195,11 +195,9 @@ def shaped(pick: Pick) -> tuple[str, Kernel, dict[str, int]]:
         f"void launch({params}) {{ fuzz<<<{grid}, {block}>>>(a, b, out0, m, n); }}\n"
     )
     kernel = load(source)
-    rows, columns = SIZES[shape.sizes]
-    sizes = {"n": pick(rows), "m": pick(columns)}
     if shape.repeat and pick((True, True, False)):
         kernel = kernel.with_(repeat=Repeat(("a", "out0")))
-    return name, kernel, sizes
+    return name, kernel, SIZES[shape.sizes]
 
 
 __all__ = ["SHAPES", "Shape", "shaped"]

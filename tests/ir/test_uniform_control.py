@@ -9,7 +9,7 @@ from ktc.ir.interp import run
 from ktc.ir.nodes import Binary, Cast, Const, HwIndex
 from ktc.ir.thread_values import ThreadValues
 from ktc.ir.types import I32, U32
-from ktc.ir.verifier import unproved
+from ktc.ir.verifier import unproved, verify
 
 HEAD = "__global__ void k(int* y, int n) {\n  __shared__ int s[64];\n  const int t = threadIdx.x;\n  s[t] = t;\n"
 
@@ -92,4 +92,11 @@ def test_values_wrap_as_the_machine_does() -> None:
     assert values.same(Binary("<", Cast(I32, less), Const(3, I32)))
     assert values.same(Binary("/", x, Const(4, U32))) and not values.same(Binary("/", x, Const(3, U32)))
     assert not values.same(Binary("/", one, x))  # division by zero: not known
-    assert values.same(Binary(">>", Binary("*", x, Const(0x40000000, U32)), Const(32, U32))) is False  # shifts by 0
+    assert values.same(Binary(">>", Binary("*", x, Const(0x40000000, U32)), Const(32, U32))) is False  # not known
+
+
+@pytest.mark.parametrize("block", ["0", "dim3(1 << 30, 1 << 30, 4)", "dim3(4, 0x40000000, 0x7fffffff)"])
+def test_a_block_that_no_device_has_is_a_complaint_not_a_crash(block: str) -> None:
+    text = f"""__global__ void k(float *x) {{ if (threadIdx.x * 2 < 3) __syncthreads(); x[0] = 1.0f; }}
+    void go(float *x) {{ k<<<1, {block}>>>(x); }}"""
+    assert "V-LAUNCH" in [w.code for w in verify(load(text))]

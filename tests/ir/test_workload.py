@@ -222,3 +222,17 @@ def test_integer_expressions_mean_what_c_means() -> None:
 def test_bad_integer_expressions_are_refused(text: str) -> None:
     with pytest.raises(KtcError):
         intexpr.evaluate(text, {"n": 7})
+
+
+def test_a_source_elsewhere_is_named_without_detours(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "one").mkdir(parents=True)
+    (tmp_path / "src").mkdir()
+    path = tmp_path / "runs" / "one" / "workload.toml"
+    path.write_text(GOOD.replace('"k.cu"', '"../../src/k.cu"'))
+    assert Workload.load(path).source == tmp_path / "src" / "k.cu"
+    (tmp_path / "far" / "two").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "two")  # whose parent is far/, not this folder
+    linked = tmp_path / "link" / "workload.toml"
+    linked.write_text(GOOD.replace('"k.cu"', '"../k.cu"'))
+    (tmp_path / "far" / "k.cu").touch()
+    assert Workload.load(linked).source.exists()

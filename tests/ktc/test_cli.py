@@ -16,7 +16,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 COMMANDS = (
     "lower", "passes", "sites", "verify", "tune", "optimize", "port", "replay", "report", "doctor", "kernels", "init",
-    "parse",
+    "parse", "capture", "rerun",
 )  # fmt: skip
 
 SCALE = """
@@ -264,3 +264,15 @@ def test_parallel_text_for_devices_without_lane_exchange(ktc_run: Run) -> None:
     done = ktc_run("lower", "-", "--backend", "opencl", stdin=listing)
     assert done.returncode == 0, done.stderr
     assert "__local" in done.stdout and "sub_group" not in done.stdout
+
+
+def test_kernels_in_a_header_that_is_not_found(ktc_run, tmp_path: Path) -> None:
+    (tmp_path / "inc" / "lib").mkdir(parents=True)
+    (tmp_path / "inc" / "lib" / "k.cuh").write_text("__global__ void k(float* o) { o[0] = N; }\n")
+    (tmp_path / "binding.cu").write_text(
+        "#include <vector>\n#include <lib/k.cuh>\nvoid f(float* o) { k<<<1, 1>>>(o); k<<<2, 1>>>(o); }\n"
+    )
+    done = ktc_run("kernels", "binding.cu")
+    assert done.returncode == 1 and "lib/k.cuh (-I DIR" in done.stderr and "vector" not in done.stderr
+    done = ktc_run("kernels", "binding.cu", "-I", "inc", "-D", "N=3")
+    assert done.returncode == 0 and "binding.cu:3:21 and 1 more" in done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import re
 from html.parser import HTMLParser
 
@@ -70,5 +71,12 @@ def test_the_trajectory_shows_every_measurement_and_the_best_so_far() -> None:
     assert html.count("<circle") == 4
     line = re.search(r'points="([^"]*)"', html)
     assert line
-    heights = [float(p.split(",")[1]) for p in line[1].split()]
-    assert heights == sorted(heights) and heights[1] == heights[2]
+    places = [tuple(map(float, p.split(","))) for p in line[1].split()]
+    heights = [y for _, y in places]
+    assert heights == sorted(heights) and len({round(y) for y in heights}) == 3
+    assert all(a[0] == b[0] or a[1] == b[1] for a, b in itertools.pairwise(places)), "steps: nothing was known between"
+
+
+def test_a_number_among_texts_is_set_as_a_text() -> None:
+    html = render(Page("t", [], tables=[Table("x", ["detail", "gain"], [["refused", ""], ["24.1 us", "2.0x"]])]))
+    assert "<td>24.1 us</td>" in html and '<td class="n">2.0x</td>' in html and '<th class="n">gain' in html

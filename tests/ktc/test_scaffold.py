@@ -224,3 +224,61 @@ def test_dynamic_shared_memory_is_as_large_as_the_workloads_launch_says(tmp_path
     assert check_original(work.load_kernel(), work, None, 0) == []
     raised = ktc.load(str(tmp_path)).apply("raise").ok
     assert "reduce(+)" in raised.text()
+
+
+def test_sizes_that_only_pass_together_say_so() -> None:
+    source = """
+__global__ void turn(float* out, const float* in, int n, int d) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  out[i] = in[i / d * d + d - 1 - i % d];
+}
+void go(float* o, const float* i, int n, int d) { turn<<<(n * d + 255) / 256, 256>>>(o, i, n, d); }
+"""
+    d = draft(ktc.loads(source).kernel)
+    assert d.steps["n"] * d.steps["d"] % 256 == 0
+    assert 1 << 28 < d.most["n"] * d.most["d"] < 1 << 31, "products in 32 bits do not wrap within the ranges"
+    assert all(sizes[n] <= d.most[n] for _, sizes, _ in d.scenarios for n in d.names)
+
+
+def test_a_grid_of_its_own_size_does_not_grow_without_end() -> None:
+    source = """
+__global__ void twice(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = in[i] + in[i];
+}
+void go(float* o, const float* i, int n, int blocks) { twice<<<blocks, 32>>>(o, i, n); }
+"""
+    small = next(sizes for name, sizes, _ in draft(ktc.loads(source).kernel).scenarios if name == "small")
+    assert small["blocks"] * 32 <= 1 << 21
+
+
+def test_what_the_launch_passes_a_constant_for_is_that_constant(tmp_path: Path) -> None:
+    source = """
+__global__ void norm(float* out, const float* in, int n, int d) {
+  if (threadIdx.x < d) out[blockIdx.x * d + threadIdx.x] = 2 * in[blockIdx.x * d + threadIdx.x];
+}
+void go(float* o, const float* i, int n, int d) { switch (d) { case 96: norm<<<n, d>>>(o, i, n, 96); } }
+"""
+    d = draft(ktc.loads(source).kernel)
+    assert d.roles.fixed == {"d": 96} and d.names == ["n"]
+
+
+def test_a_recipe_is_replayed_on_the_workload_that_was_drafted_for_it(ktc_run, tmp_path: Path) -> None:
+    from ktc.search.recipe import Recipe, sha256
+
+    source = tmp_path / "k.cu"
+    source.write_text(
+        "__global__ void other(float* o) { o[0] = 1; }\n"
+        "template <typename T> __global__ void twice(T* o, const T* i, int n) {\n"
+        "  int at = blockIdx.x * blockDim.x + threadIdx.x; if (at < n) o[at] = i[at] + i[at]; }\n"
+        "void go(float* o, const float* i, int n) { twice<float><<<(n + 127) / 128, 128>>>(o, i, n); }\n"
+    )
+    (tmp_path / "out").mkdir()
+    assert ktc_run("init", "k.cu", "--kernel", "twice", "-o", "out/workload.toml").returncode == 0
+    made = Recipe("twice", sha256(source.read_bytes()), "raise", {}, "numba", source=str(source))
+    made.save(tmp_path / "out" / "recipe.json")
+    done = ktc_run("replay", "out", "--no-time")
+    assert done.returncode == 0 and "source unchanged" in done.stdout, done.stderr
+    made = Recipe(**{**vars(made), "workload": str(tmp_path / "out" / "workload.toml")})
+    made.save(tmp_path / "recipe.json")
+    assert ktc_run("replay", "recipe.json", "--no-time").returncode == 0

@@ -271,6 +271,29 @@ WELFORD = (
     + TAIL
 )
 
+TREE_THEN_WARP = (
+    HEAD
+    + """
+  extern __shared__ float s[];
+  unsigned t = threadIdx.x;
+  float v = 0.f;
+  for (unsigned i = t; i < n; i += blockDim.x) v += in[blockIdx.x * n + i];
+  s[t] = v;
+  __syncthreads();
+  for (unsigned w = blockDim.x / 2; w > 32; w >>= 1) {
+    if (t < w) { v += s[t + w]; s[t] = v; }
+    __syncthreads();
+  }
+  if (t < 32) {
+    v += s[t + 32];
+    for (int o = 16; o > 0; o /= 2) v += __shfl_down_sync(0xffffffffu, v, o);
+  }
+  if (t == 0) out[blockIdx.x] = v;
+}
+void run(const float* in, float* out, int n, int rows) { k<<<rows, 256, 1024>>>(in, out, n); }
+"""
+)
+
 REDUCTIONS = {
     "tree-backwards": (TREE_BACKWARDS, {"+"}),
     "tree-forwards": (TREE_FORWARDS, {"+"}),
@@ -278,6 +301,7 @@ REDUCTIONS = {
     "shuffle-down": (SHUFFLE_DOWN, {"+"}),
     "shuffle-xor": (SHUFFLE_XOR, {"max"}),
     "unrolled-warp": (UNROLLED_WARP, {"+"}),
+    "tree-then-warp": (TREE_THEN_WARP, {"+"}),
     "shared-atomic": (SHARED_ATOMIC, {"+"}),
     "global-atomic": (GLOBAL_ATOMIC, {"+"}),
     "several": (SEVERAL, {"+"}),

@@ -92,3 +92,136 @@ def test_vector_stores_spell_out_what_their_lanes_declared() -> None:
         want = np.zeros_like(a)
         want[r * 64 + (t ^ r % 8 * 4)] = a
         np.testing.assert_array_equal(got.outputs["y"], want)
+
+
+PRODUCT = """\
+kernel product(a: f32 const* restrict, out: f32* restrict, m: i32, n: i32)
+  par r_tile in 0..cdiv(n, 16) @ [block.y]
+    par c_tile in 0..cdiv(n, 32) @ [block.x]
+      par r in 0..min(16, n - r_tile * 16) @ [thread.y 4, seq]
+        par c in 0..min(32, n - c_tile * 32) @ [seq]
+          out[(r_tile * 16 + r) * n + (c_tile * 32 + c)] = a[(r_tile * 16 + r) * m]
+"""
+SPMD = """\
+kernel running(a: f32 const* restrict, out: f32* restrict, m: i32, n: i32)
+  launch grid(cdiv(n, 64)) block(64)
+  let r: i32 = i32(blockIdx.x) * 64 + i32(threadIdx.x)
+  if r < n
+    var acc: f32 = 0.0
+    for j in 0..m
+      out[r * m + j] = acc
+      acc += a[r * m + j]
+"""
+STRIDED = """\
+kernel copy(a: f32 const* restrict, out: f32* restrict, m: i32)
+  launch grid(1) block(64)
+  for j in i32(threadIdx.x)..m step 64
+    out[j] = a[j]
+"""
+NESTED = """\
+kernel sums(a: f32 const* restrict, out: f32* restrict, m: i32, n: i32)
+  par r in 0..n @ [block.x]
+    par t_tile in 0..4 @ [seq]
+      par t in t_tile * 16..min(t_tile * 16 + 16, 60) @ [thread.x 16, seq]
+        for k in 0..m
+          out[(r * m + k) * 60 + t] = a[k]
+"""
+UNTHREADED = """\
+kernel copy(a: f32 const* restrict, out: f32* restrict, n: i32)
+  par r_tile in 0..cdiv(n, 16) @ [block.y]
+    par c_tile in 0..cdiv(n, 32) @ [block.x]
+      par r in 0..min(16, n - r_tile * 16) @ [seq]
+        par c in 0..min(32, n - c_tile * 32) @ [seq]
+          out[(r_tile * 16 + r) * n + (c_tile * 32 + c)] = a[(r_tile * 16 + r) * n + (c_tile * 32 + c)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "script", "code"),
+    [
+        (PRODUCT, "stage-shared{array=a loop=r_tile}", "E-STAGE-FOOTPRINT"),
+        (SPMD, "scan{loop=j}", "E-SCAN-PLACE"),
+        (STRIDED, "tile{loops=j sizes=4 tail=exact}", "E-TILE-FORM"),
+        (SUMS, "distribute{loop=r map=[thread.x 16, block.x]}", "E-DIST-NEST"),
+        (NESTED, "register-tile{loop=k}", "E-RTILE-EXTENT"),
+        (UNTHREADED, "stage-store{array=out vec=4}", "E-STORE-NEST"),
+    ],
+)
+def test_what_does_not_fit_is_refused(text: str, script: str, code: str) -> None:
+    done = apply_script(parse_kernel(text), parse_script(script))
+    assert done.refused is not None and done.refused.code == code, done.refused
+
+
+def test_sweeps_without_neighbours_need_no_region() -> None:
+    text = "kernel sweep(a: f32 const* restrict, out: f32* restrict, n: i32)\n  repeat swap a, out\n"
+    text += "  par i in 0..n @ [thread.x 32, block.x]\n    out[i] = a[i] + a[i]\n"
+    kernel = lowered(text, "temporal-block{steps=3 tile=8}")
+    got = run(kernel, {"a": np.ones(20, np.float32), "out": np.zeros(20, np.float32), "n": 20})
+    assert got.ok and (got.outputs["out"] == 8).all(), got
+
+
+JAMMED = """\
+kernel rows(a: f32 const* restrict, y: f32* restrict, n: i32)
+  par i in 0..n @ [thread.x 8, unroll 8]
+    var acc: f32 = 0.0
+    for k in 0..4
+      acc += a[i] * f32(k)
+    y[i] = acc
+"""
+PARTS = """\
+kernel tops(a: f32 const* restrict, y: f32* restrict, m: i32, n: i32)
+  par r in 0..n @ [block.x]
+    reduce(min) s: f32 = 100.0 over i in 0..m @ [seq]
+      yield a[r * m + i]
+    par j in 0..64 @ [thread.x 8, seq]
+      y[r * 64 + j] = s
+"""
+BANDS = """\
+kernel copy(a: f32 const* restrict, y: f32* restrict, m: i32, n: i32)
+  par block in 0..cdiv(n, 8) * cdiv(m, 32) @ [block.x]
+    let r_tile: i32 = block % cdiv(n, 8) / 2
+    let j_tile: i32 = block / cdiv(n, 8)
+    par r in r_tile * 8..min(r_tile * 8 + 8, n) @ [thread.y 8, seq]
+      par j in j_tile * 32..min(j_tile * 32 + 32, m) @ [thread.x 32, seq]
+        y[j * n + r] = a[r * m + j]
+"""
+
+
+def test_fewer_rounds_of_a_counted_loop_leave_none_out() -> None:
+    for script in ("unroll-and-jam{loop=i factor=1}", "unroll{loop=i factor=2}"):
+        kernel = lowered(JAMMED, script)
+        got = run(kernel, {"a": np.ones(50, np.float32), "y": np.zeros(50, np.float32), "n": 50})
+        assert got.ok and (got.outputs["y"] == 6).all(), (script, got)
+
+
+def test_a_part_of_a_sum_is_stored_by_one_thread() -> None:
+    kernel = lowered(PARTS, "split-reduction{loop=i map=[block.y 2, seq]}")
+    a = np.arange(99, dtype=np.float32)
+    got = run(kernel, {"a": a, "y": np.zeros(192, np.float32), "m": 33, "n": 3})
+    assert got.ok, got.findings
+    np.testing.assert_array_equal(got.outputs["y"], np.repeat([0, 33, 66], 64))
+
+
+def test_a_tile_whose_place_the_region_computes_is_not_staged_before_it() -> None:
+    done = apply_script(parse_kernel(BANDS), parse_script("stage-shared{array=a loop=block}"))
+    assert done.refused is not None and done.refused.code == "E-STAGE-FOOTPRINT", done
+
+
+def test_an_exchange_through_an_array_of_open_size_is_not_guessed_at() -> None:
+    text = """\
+kernel swapped(a: f32 const* restrict, y: f32* restrict, m: i32, n: i32)
+  launch grid((n + 3) / 4) block(32, 4)
+  array s: shared f32[4, 33]
+  var r: i32 = blockIdx.x * 4_u32 + threadIdx.y
+  var t: i32 = threadIdx.x
+  for base in 0..m step 32
+    var i: i32 = r * m + base + t
+    s[threadIdx.y, t] = r < n && base + t < m ? a[i] : 0.0
+    barrier warp
+    var v: f32 = s[threadIdx.y, 31 - t] + s[threadIdx.y, t ^ 1]
+    barrier warp
+    if r < n && base + t < m
+      y[i] = v
+"""
+    done = apply_script(parse_kernel(text), parse_script("pad-shared{array=s by=$PAD} | raise"))
+    assert not verify(done.kernel)

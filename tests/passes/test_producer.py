@@ -250,6 +250,18 @@ def test_code_of_neighbours() -> None:
     assert text.rstrip().endswith("cluster_wait();\n}") and text.count("cluster_arrive();") == 2
 
 
+def test_arrivals_at_other_blocks_wait_for_memory_only_after_reads_of_threads() -> None:
+    """A release at cluster scope waits for all memory, 0.4 us a round; products of tiles are waited for anyway."""
+    products, warps = (
+        emit(lowered(s), "cuda-sm90").text for s in (PAIRS, WARPS.replace("producer", "producer cluster=2"))
+    )
+    assert "mbarrier_arrive_at(&empty[" in products and "mbarrier_release_at(&empty[" not in products
+    assert "mbarrier_release_at(&empty[" in warps and "mbarrier_arrive_at(&empty[" not in warps
+    helper = products[products.index("mbarrier_arrive_at(unsigned") :]
+    assert ".release.cluster" not in helper[: helper.index("}\n")]
+    assert "barrier.cluster.arrive.relaxed" in products  # the mbarriers' own fence releases them
+
+
 def test_boxes_that_differ_are_found() -> None:
     def other(s: Stmt) -> Stmt:
         return dataclasses.replace(s, shared=3 - s.shared) if isinstance(s, BulkCopy) else s
@@ -282,7 +294,7 @@ WARPS = PAIRS.replace("fragment=m64n64k16_f16 warps=1,1", "warps=2,2").replace("
 def test_warps_load_fragments_from_panels() -> None:
     k = lowered(WARPS.replace("sizes=64,64", "sizes=64,128"))
     text = print_kernel(k)
-    assert text.count("matrix_load") == 2 and "trans" in text and "/ 64, k * 16 + (tid % 32" in text
+    assert text.count("matrix_load") == 4 and "trans" in text and "B_s[k_tile / 64 % 3, tx2, (k + 1) * 16 + " in text
     assert differs(k, ((72, 136, 128),)) is None
     code = emit(k, "cuda-sm90").text
     assert "if (threadIdx.x % 32 == 0) mbarrier_arrive(&empty[slot]);" in code and "setmaxnreg" not in code

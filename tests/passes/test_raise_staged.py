@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from ktc.ir.fold import evaluate
 from ktc.ir.frontend.api import load
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Barrier, For, HwIndex, Par
 from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.text.printer import print_type
 from ktc.ir.walk import all_exprs, walk
 from ktc.passes.base import Result
+from ktc.passes.language import parse_script
 from ktc.passes.lowering import materialise
+from ktc.passes.pipeline import apply_script
 from ktc.passes.raise_ import Raise
 from ktc.passes.raising.check import Reference
 from staged_sources import BUMPED_GEMM, PADDED_TRANSPOSE, STAGED, TILED_GEMM
@@ -77,3 +82,40 @@ def test_listing_parses_back() -> None:
         _, outcome = raised(source)
         again = parse_kernel(print_kernel(outcome.kernel))
         assert print_kernel(again) == print_kernel(outcome.kernel)
+
+
+@pytest.mark.parametrize(
+    "name, arrays",
+    [
+        ("gemm", {"f32[16, 16]", "f32[16, 17]"}),
+        ("gemm-bumped", {"f32[16, 16]"}),
+        ("transpose-padded", {"f32[32, 33]"}),
+    ],
+)
+def test_the_staging_is_remembered(name: str, arrays: set[str]) -> None:
+    """Lowered with no pass in between, the tiles are in shared memory again, in the shapes of the source."""
+    kernel, outcome = raised(STAGED[name][0])
+    form = outcome.kernel
+    assert form.staging and any(
+        f"staging, put back where no pass follows: {form.staging[0]}" in n for n in outcome.notes
+    )
+    assert parse_kernel(print_kernel(form)).staging == form.staging
+    back = materialise(form)
+    assert {print_type(s.sym.type).removeprefix("shared ") for s in walk(back.body) if isinstance(s, Alloc)} == arrays
+    assert back.launch is not None and kernel.launch is not None
+    block = [evaluate(n, {}) for n in back.launch.block]
+    assert block[0] * block[1] == np.prod([evaluate(n, {}) for n in kernel.launch.block])
+    assert [p.noalias for p in back.params] == [p.noalias for p in kernel.params]
+
+
+def test_a_script_that_goes_on_starts_from_the_plain_loops() -> None:
+    applied = apply_script(load(TILED_GEMM, name="source.cu"), parse_script("raise | unroll{loop=k factor=2}"))
+    assert applied.kernel.staging and not any(isinstance(s, Alloc) for s in walk(materialise(applied.kernel).body))
+    alone = apply_script(load(TILED_GEMM, name="source.cu"), parse_script("raise"))
+    assert any(isinstance(s, Alloc) for s in walk(materialise(alone.kernel).body))
+
+
+def test_no_staging_is_made_up() -> None:
+    """Where the steps do not give the source's own arrays, the plain loops are lowered."""
+    _, outcome = raised(STAGED["conv-halo"][0])
+    assert outcome.kernel.staging == ()

@@ -161,3 +161,10 @@ def test_a_footprint_off_by_one_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(stage_shared, "footprint", wrong)
     assert differs(STAR, applied(STAR, STAR_STAGED), STAR_SIZES) is not None
+
+
+def test_what_the_workload_promises_not_to_overlap_may_be_staged() -> None:
+    open_ = (ROWS + "      C[row] = A[row]\n").replace(" restrict", "")
+    assert refused(parse_kernel(open_), AT).code == "E-STAGE-WRITTEN"
+    promised = open_.replace("C: f32*", "C: f32* noalias")
+    assert promised != open_ and "A_s" in body_of(applied(parse_kernel(promised), AT))

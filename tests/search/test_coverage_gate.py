@@ -9,6 +9,8 @@ import pytest
 from gate_samples import COPY, MATMUL
 from interp_samples import MATMUL_PARALLEL, kernel
 from ktc.ir.interp import run
+from ktc.ir.nodes import For, fresh
+from ktc.ir.walk import rename, walk
 from ktc.search.verification import verify
 from ktc.search.verification.coverage import FirstThread
 from ktc.search.verification.instances import MAX_ELEMENTS, Maker, instances
@@ -43,6 +45,7 @@ WRONG = {
     "stride doubled": ("i + 44800", "i + 89600"),
     "a block too few": ("grid(700)", "grid(699)"),
     "half the blocks": ("grid(700)", "grid(350)"),
+    "the start of the second round alone": ("    y[i] = x[i]", "    if i < 44864\n      y[i] = x[i]"),
 }
 
 
@@ -55,6 +58,20 @@ def test_a_persistent_loop_goes_round_twice() -> None:
 def test_what_only_the_second_round_shows(name: str) -> None:
     verdict = verify(kernel(PLAIN), kernel(PERSISTENT, WRONG[name]), COPY)
     assert verdict.status == "REJECTED" and verdict.layer == "exact", verdict
+
+
+def test_a_second_round_that_never_ends_is_wrong_not_merely_long() -> None:
+    wait = "    var t: i32 = 0\n    for j = i; j >= 44800; j + t\n      t = 0\n"
+    stuck = kernel(PERSISTENT, ("    y[i]", f"{wait}    y[i]"))
+    verdict = verify(kernel(PLAIN), stuck, COPY)
+    assert verdict.status == "REJECTED" and "changes nothing that could end it" in verdict.reason, verdict
+
+
+def test_a_run_that_was_cut_short_has_exercised_nothing() -> None:
+    wait = "    var t: i32 = 0\n    for j = 0; j < (i < 44800 ? 0 : 100000); j + 1\n      t = t + j\n"
+    wrong = kernel(PERSISTENT, ("    y[i] = x[i]", f"{wait}    y[i] = (i < 44800 ? x[i] : x[0])"))
+    verdict = verify(kernel(PLAIN), wrong, COPY)
+    assert verdict.status == "UNKNOWN", verdict
 
 
 def test_all_of_the_first_round_where_no_size_has_a_second() -> None:
@@ -204,3 +221,14 @@ def test_elements_of_a_private_array_have_ranges() -> None:
     assert found["r"] == (0, 1 << 20)
     carried = kernel(text.replace("r[1] = i64(d)", "r[1] = r[0] + i64(d)"))
     assert "r" not in {s.name for s in values(carried, {"d": (1, 1 << 20)})}
+
+
+def test_loops_of_one_name_are_told_apart() -> None:
+    text = "kernel copy(y: f16*, x: f16 const*, d: i32)\n  launch grid(1) block(512)\n"
+    text += "  for i = i32(threadIdx.x); i < d; i + 512\n"
+    text += "    for i_1 = i; i_1 < min(i + 512, d); i_1 + 512\n      y[i_1] = x[i_1]\n"
+    apart = kernel(text)
+    inner = next(s.var for s in walk(apart.body) if isinstance(s, For) and s.var.name == "i_1")
+    same = apart.with_(body=rename(apart.body, {inner: fresh("i", inner.type)}))
+    for k in (apart, same):
+        assert [FirstThread(k).reaches(n, {"d": 2000}) for n in (0, 1)] == [True, False]

@@ -203,3 +203,36 @@ def test_a_block_as_wide_as_its_loop_goes_round_once() -> None:
     narrow = ONCE.replace("block(d / 2)", "block(d / 4)")
     assert not proof("i < half\n      y", "i <= half\n      y", narrow)
     assert not proof("= i_0 + i32(threadIdx.x)", "= i32(threadIdx.x)", narrow)
+
+
+ROUNDS = """
+kernel k(y: f32*, x: f32 const*, n: i32 range 1..100000)
+  launch grid(8) block(64)
+  flags reassociates
+  let tid: i32 = i32(threadIdx.x)
+  for r = i32(blockIdx.x); r < n; r + 8
+    array t: shared f32[2]
+    array s: shared f32[64]
+    var sum: f32 = x[r * 64 + tid]
+    for d = 16; d > 0; d / 2
+      sum = sum + shfl_xor(sum, d)
+    if tid % 32 == 0
+      t[tid / 32] = sum
+    barrier
+    let all: f32 = t[0] + t[1]
+    barrier
+    s[tid] = all
+    barrier
+    y[r * 64 + tid] = s[63 - tid]
+"""
+
+
+def test_what_is_defined_before_a_loop_is_known_in_it() -> None:
+    assert "64 symbolic threads" in proof("tid % 32 == 0", "tid % 33 == 0", ROUNDS)
+    assert not proof("tid % 32 == 0", "tid % 34 == 0", ROUNDS.replace("shfl_xor", "shfl_down"))
+
+
+def test_a_barrier_that_keeps_nothing_apart_may_be_narrower() -> None:
+    twice = "t[1]\n    barrier\n"
+    assert "no two accesses" in proof(twice, "t[1]\n    barrier warp\n", ROUNDS)
+    assert not proof("[tid] = all\n    barrier\n", "[tid] = all\n    barrier warp\n", ROUNDS)

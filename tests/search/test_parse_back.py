@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 from ktc.backends import emit
 from ktc.ir.text import parse_kernel
-from ktc.search.mutation.text_operators import C_LIKE, function_start, tokens
+from ktc.search.mutation.text_operators import C_LIKE
+from ktc.search.mutation.text_tokens import function_start, tokens
 from ktc.search.verification.parse_back import difference, parse_back, read_back, restructured
 
 SCALE = """

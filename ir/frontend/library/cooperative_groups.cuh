@@ -175,6 +175,10 @@ struct thread_group {
   unsigned int tile;
 
   __device__ thread_group(thread_block block) : tile(0u) {}
+  template <unsigned int Size, typename Parent>
+  __device__ thread_group(const thread_block_tile<Size, Parent>& group) : tile(Size) {
+    static_assert(Size <= 32, "a tile of several warps converts to no thread_group here: declare it auto");
+  }
   __device__ thread_group(unsigned int size, int kind) : tile(size) {}
   __device__ unsigned int thread_rank() const { return tile == 0u ? __block_rank() : __block_rank() & (tile - 1u); }
   __device__ unsigned int num_threads() const { return tile == 0u ? __block_size() : tile; }

@@ -63,41 +63,26 @@ __device__ inline __half2 __nv_cvt_fp8x2_to_halfraw2(unsigned short x, int kind)
 }
 
 // ---- Classes
-struct __nv_fp8x2_e4m3 {
+template <int Kind> struct __ktc_fp8x2 {
   __nv_fp8x2_storage_t __x;
-  __nv_fp8x2_e4m3() = default;
-  explicit __nv_fp8x2_e4m3(float2 f) : __x(__nv_cvt_float2_to_fp8x2(f, __NV_SATFINITE, __NV_E4M3)) {}
-  explicit __nv_fp8x2_e4m3(double2 f) : __x(__nv_cvt_double2_to_fp8x2(f, __NV_SATFINITE, __NV_E4M3)) {}
-  explicit __nv_fp8x2_e4m3(__half2 f) : __x(__nv_cvt_halfraw2_to_fp8x2(f, __NV_SATFINITE, __NV_E4M3)) {}
-  explicit __nv_fp8x2_e4m3(__nv_bfloat162 f) : __x(__nv_cvt_bfloat16raw2_to_fp8x2(f, __NV_SATFINITE, __NV_E4M3)) {}
-  explicit operator float2() const { return make_float2(__ktc_fp8_to_float(__x & 255u, __NV_E4M3), __ktc_fp8_to_float(__x >> 8, __NV_E4M3)); }
-  explicit operator __half2() const { return __nv_cvt_fp8x2_to_halfraw2(__x, __NV_E4M3); }
+  __ktc_fp8x2() = default;
+  explicit __ktc_fp8x2(float2 f) : __x(__nv_cvt_float2_to_fp8x2(f, __NV_SATFINITE, Kind)) {}
+  explicit __ktc_fp8x2(double2 f) : __x(__nv_cvt_double2_to_fp8x2(f, __NV_SATFINITE, Kind)) {}
+  explicit __ktc_fp8x2(__half2 f) : __x(__nv_cvt_halfraw2_to_fp8x2(f, __NV_SATFINITE, Kind)) {}
+  explicit __ktc_fp8x2(__nv_bfloat162 f) : __x(__nv_cvt_bfloat16raw2_to_fp8x2(f, __NV_SATFINITE, Kind)) {}
+  explicit operator float2() const { return make_float2(__ktc_fp8_to_float(__x & 255u, Kind), __ktc_fp8_to_float(__x >> 8, Kind)); }
+  explicit operator __half2() const { return __nv_cvt_fp8x2_to_halfraw2(__x, Kind); }
 };
-struct __nv_fp8x4_e4m3 {
+template <int Kind> struct __ktc_fp8x4 {
   __nv_fp8x4_storage_t __x;
-  __nv_fp8x4_e4m3() = default;
-  explicit __nv_fp8x4_e4m3(float4 f) : __x(((unsigned int)__nv_cvt_float2_to_fp8x2(make_float2(f.z, f.w), __NV_SATFINITE, __NV_E4M3) << 16) | __nv_cvt_float2_to_fp8x2(make_float2(f.x, f.y), __NV_SATFINITE, __NV_E4M3)) {}
-  explicit __nv_fp8x4_e4m3(double4 f) : __x(((unsigned int)__nv_cvt_double2_to_fp8x2(make_double2(f.z, f.w), __NV_SATFINITE, __NV_E4M3) << 16) | __nv_cvt_double2_to_fp8x2(make_double2(f.x, f.y), __NV_SATFINITE, __NV_E4M3)) {}
-  explicit __nv_fp8x4_e4m3(__half2 low, __half2 high) : __x(((unsigned int)__nv_cvt_halfraw2_to_fp8x2(high, __NV_SATFINITE, __NV_E4M3) << 16) | __nv_cvt_halfraw2_to_fp8x2(low, __NV_SATFINITE, __NV_E4M3)) {}
-  explicit __nv_fp8x4_e4m3(__nv_bfloat162 low, __nv_bfloat162 high) : __x(((unsigned int)__nv_cvt_bfloat16raw2_to_fp8x2(high, __NV_SATFINITE, __NV_E4M3) << 16) | __nv_cvt_bfloat16raw2_to_fp8x2(low, __NV_SATFINITE, __NV_E4M3)) {}
-  explicit operator float4() const { return make_float4(__ktc_fp8_to_float(__x & 255u, __NV_E4M3), __ktc_fp8_to_float((__x >> 8) & 255u, __NV_E4M3), __ktc_fp8_to_float((__x >> 16) & 255u, __NV_E4M3), __ktc_fp8_to_float(__x >> 24, __NV_E4M3)); }
+  __ktc_fp8x4() = default;
+  explicit __ktc_fp8x4(float4 f) : __x(((unsigned int)__nv_cvt_float2_to_fp8x2(make_float2(f.z, f.w), __NV_SATFINITE, Kind) << 16) | __nv_cvt_float2_to_fp8x2(make_float2(f.x, f.y), __NV_SATFINITE, Kind)) {}
+  explicit __ktc_fp8x4(double4 f) : __x(((unsigned int)__nv_cvt_double2_to_fp8x2(make_double2(f.z, f.w), __NV_SATFINITE, Kind) << 16) | __nv_cvt_double2_to_fp8x2(make_double2(f.x, f.y), __NV_SATFINITE, Kind)) {}
+  explicit __ktc_fp8x4(__half2 low, __half2 high) : __x(((unsigned int)__nv_cvt_halfraw2_to_fp8x2(high, __NV_SATFINITE, Kind) << 16) | __nv_cvt_halfraw2_to_fp8x2(low, __NV_SATFINITE, Kind)) {}
+  explicit __ktc_fp8x4(__nv_bfloat162 low, __nv_bfloat162 high) : __x(((unsigned int)__nv_cvt_bfloat16raw2_to_fp8x2(high, __NV_SATFINITE, Kind) << 16) | __nv_cvt_bfloat16raw2_to_fp8x2(low, __NV_SATFINITE, Kind)) {}
+  explicit operator float4() const { return make_float4(__ktc_fp8_to_float(__x & 255u, Kind), __ktc_fp8_to_float((__x >> 8) & 255u, Kind), __ktc_fp8_to_float((__x >> 16) & 255u, Kind), __ktc_fp8_to_float(__x >> 24, Kind)); }
 };
-struct __nv_fp8x2_e5m2 {
-  __nv_fp8x2_storage_t __x;
-  __nv_fp8x2_e5m2() = default;
-  explicit __nv_fp8x2_e5m2(float2 f) : __x(__nv_cvt_float2_to_fp8x2(f, __NV_SATFINITE, __NV_E5M2)) {}
-  explicit __nv_fp8x2_e5m2(double2 f) : __x(__nv_cvt_double2_to_fp8x2(f, __NV_SATFINITE, __NV_E5M2)) {}
-  explicit __nv_fp8x2_e5m2(__half2 f) : __x(__nv_cvt_halfraw2_to_fp8x2(f, __NV_SATFINITE, __NV_E5M2)) {}
-  explicit __nv_fp8x2_e5m2(__nv_bfloat162 f) : __x(__nv_cvt_bfloat16raw2_to_fp8x2(f, __NV_SATFINITE, __NV_E5M2)) {}
-  explicit operator float2() const { return make_float2(__ktc_fp8_to_float(__x & 255u, __NV_E5M2), __ktc_fp8_to_float(__x >> 8, __NV_E5M2)); }
-  explicit operator __half2() const { return __nv_cvt_fp8x2_to_halfraw2(__x, __NV_E5M2); }
-};
-struct __nv_fp8x4_e5m2 {
-  __nv_fp8x4_storage_t __x;
-  __nv_fp8x4_e5m2() = default;
-  explicit __nv_fp8x4_e5m2(float4 f) : __x(((unsigned int)__nv_cvt_float2_to_fp8x2(make_float2(f.z, f.w), __NV_SATFINITE, __NV_E5M2) << 16) | __nv_cvt_float2_to_fp8x2(make_float2(f.x, f.y), __NV_SATFINITE, __NV_E5M2)) {}
-  explicit __nv_fp8x4_e5m2(double4 f) : __x(((unsigned int)__nv_cvt_double2_to_fp8x2(make_double2(f.z, f.w), __NV_SATFINITE, __NV_E5M2) << 16) | __nv_cvt_double2_to_fp8x2(make_double2(f.x, f.y), __NV_SATFINITE, __NV_E5M2)) {}
-  explicit __nv_fp8x4_e5m2(__half2 low, __half2 high) : __x(((unsigned int)__nv_cvt_halfraw2_to_fp8x2(high, __NV_SATFINITE, __NV_E5M2) << 16) | __nv_cvt_halfraw2_to_fp8x2(low, __NV_SATFINITE, __NV_E5M2)) {}
-  explicit __nv_fp8x4_e5m2(__nv_bfloat162 low, __nv_bfloat162 high) : __x(((unsigned int)__nv_cvt_bfloat16raw2_to_fp8x2(high, __NV_SATFINITE, __NV_E5M2) << 16) | __nv_cvt_bfloat16raw2_to_fp8x2(low, __NV_SATFINITE, __NV_E5M2)) {}
-  explicit operator float4() const { return make_float4(__ktc_fp8_to_float(__x & 255u, __NV_E5M2), __ktc_fp8_to_float((__x >> 8) & 255u, __NV_E5M2), __ktc_fp8_to_float((__x >> 16) & 255u, __NV_E5M2), __ktc_fp8_to_float(__x >> 24, __NV_E5M2)); }
-};
+using __nv_fp8x2_e4m3 = __ktc_fp8x2<__NV_E4M3>;
+using __nv_fp8x2_e5m2 = __ktc_fp8x2<__NV_E5M2>;
+using __nv_fp8x4_e4m3 = __ktc_fp8x4<__NV_E4M3>;
+using __nv_fp8x4_e5m2 = __ktc_fp8x4<__NV_E5M2>;

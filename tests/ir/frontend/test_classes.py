@@ -221,3 +221,17 @@ def test_a_class_is_assigned_from_its_own_objects(execute, refuses) -> None:
     assert execute(ASSIGNED, {"y": np.zeros(5, np.int32)})["y"].tolist() == [3, 1, 2, 5, 1]
     own = "B& operator=(const B& o) { a = -o.a; return *this; }"
     refuses(ASSIGNED.replace("B& operator=(int i) { a = i; return *this; }", own), "E-UNSUPPORTED-MEMBER")
+
+
+def test_an_object_is_not_made_from_one_of_an_unrelated_class(execute, refuses) -> None:
+    text = """
+struct A { int v; };
+struct C { int v; };
+struct B : A { int w; };
+struct Group { unsigned size; __device__ Group(A a) : size(7u) {} };
+__device__ int of(Group g) { return g.size; }
+__global__ void k(int *y) { B b; b.v = 3; b.w = 4; A a(b); y[0] = of(b) + a.v; }
+"""
+    assert execute(text, {"y": np.zeros(1, np.int32)})["y"].tolist() == [10]
+    for unrelated in ("C c; c.v = 3; y[0] = of(c);", "C c; c.v = 3; A a(c); y[0] = a.v;"):
+        refuses(text.replace("B b; b.v = 3; b.w = 4; A a(b); y[0] = of(b) + a.v;", unrelated), "E-SEMA-INIT")

@@ -241,3 +241,22 @@ def test_a_users_own_names_win():
 @pytest.mark.parametrize("name", sorted({n for names in NAMESPACES.values() for n in names}))
 def test_libraries_parse(name):
     assert _library(name).items
+
+
+def test_a_tile_becomes_a_group_of_its_size() -> None:
+    text = """#include <cooperative_groups.h>
+    using namespace cooperative_groups;
+    __device__ int place(thread_group g) { return g.thread_rank() * 100 + g.size(); }
+    __global__ void k(int *x) {
+      thread_block block = this_thread_block();
+      thread_block_tile<16> tile = tiled_partition<16>(block);
+      x[threadIdx.x] = place(tile);
+      x[threadIdx.x + 64] = place(block);
+      thread_group group = tiled_partition<8>(block);
+      x[threadIdx.x + 128] = place(group);
+    }
+    void launch(int *x) { k<<<1, 64>>>(x); }"""
+    got = run(load(text), {"x": np.zeros(192, np.int32)}).outputs["x"]
+    ranks = np.arange(64)
+    want = [ranks % 16 * 100 + 16, ranks * 100 + 64, ranks % 8 * 100 + 8]
+    assert got.tolist() == np.concatenate(want).tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
 from ktc.ir.nodes import Alloc
 
@@ -132,3 +133,12 @@ def test_a_built_in_function_comes_before_a_template_of_its_name(execute):
     void h(double* o, __half* h) { k<<<1, 1>>>(o, h); }"""
     out = execute(text, {"o": np.array([0, 0.25]), "h": np.float16([0, 0.25])})
     assert out["o"][0] == 2 and out["h"][0] == 0.25  # of half numbers there is none
+
+
+@pytest.mark.parametrize(
+    "text", ["template <typename T> struct A { A<A<T>> a; };", "template <typename T> struct A { A a; };"]
+)
+def test_a_class_that_contains_itself_is_refused_where_it_is_used(text):
+    with pytest.raises(KtcError) as e:
+        load(text + "\n__global__ void k(int* p) { A<int> a; }\n")
+    assert e.value.code == "E-PARSE-DEPTH" and e.value.loc is not None and e.value.loc.line == 2, e.value

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from ktc.ir.frontend import load
+from ktc.ir.nodes import Decl, Var
+from ktc.ir.walk import walk
 
 
 def ints(execute, body: str, before: str = "", n: int = 5) -> list[int]:
@@ -119,3 +122,14 @@ def test_pointers_to_functions_that_are_known(execute, refuses):
     assert ints(execute, body, before)[:2] == [29, 13]
     changing = before + "__global__ void k(int* o, int n) { Op f = add; if (n) f = mul; o[0] = f(1, 2); }"
     refuses(changing, "E-UNSUPPORTED-POINTER")
+
+
+def test_what_a_function_without_result_only_reads_is_no_copy() -> None:
+    k = load(
+        "__device__ void put(float* o, int n, float e) { int i = threadIdx.x; if (i < n) o[i] = e * n + e; }\n"
+        "__device__ void bump(float* o, int n, int& m) { m += 1; o[m] = n; }\n"
+        "__global__ void k(float* o, int n, float e, int m) { put(o, n, e); bump(o, m, m); }\n",
+        name="k.cu",
+    )
+    copies = [s.sym.name for s in walk(k.body) if isinstance(s, Decl) and isinstance(s.init, Var)]
+    assert copies == ["m", "n"]  # the kernel's own m, which bump changes, and what bump's n is made from it

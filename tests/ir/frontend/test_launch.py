@@ -133,3 +133,71 @@ def test_a_rounded_up_quotient_of_signed_and_unsigned_numbers_is_well_formed(cu)
     k = cu("""__global__ void k(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 1; }
     void f(float* x, int n, unsigned b) { k<<<(int)ceil((double)n / (double)b), b>>>(x, n); }""")
     assert k.launch is not None and evaluate(k.launch.grid[0], {"n": 100, "b": 32}) == 4
+
+
+TILED = """template <const int W> __global__ void t(float* p, int n) { p[threadIdx.x] = n + W; }
+void go(float* p, Tensor& x, int h, int d) { dim3 block(h); %s }
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "block"),
+    [
+        ("switch (h) { case 32: t<32><<<1, block>>>(p, 8); break; case 64: t<64><<<1, block>>>(p, 8); break; }", 64),
+        ("switch (h) { case 32: { t<32><<<1, block>>>(p, 8); break; } case 64: t<64><<<1, block>>>(p, 8); }", 64),
+        ("switch (h) { case 32: d = 1; case 64: t<64><<<1, block>>>(p, 8); break; }", 7),  # 32 or 64
+        ("switch (h) { case 64: h = 16; t<64><<<1, h>>>(p, 8); break; }", 16),
+        ("switch (h) { default: t<64><<<1, block>>>(p, 8); }", 7),
+        ("if (h == 64) t<64><<<1, block>>>(p, 8); else t<32><<<1, block>>>(p, 8);", 64),
+        ("if (d > 3 && 64 == h) { t<64><<<1, block>>>(p, 8); }", 64),
+        ("if (d > 3 || 64 == h) { t<64><<<1, block>>>(p, 8); }", 7),
+    ],
+)
+def test_the_way_to_a_launch_says_what_its_variables_are(host: str, block: int) -> None:
+    k = load(TILED % host, name="k.cu", template={"W": 64})
+    assert k.launch is not None and evaluate(k.launch.block[0], {"h": 7}) == block
+
+
+def test_a_template_argument_of_another_integer_type_is_the_same_launch() -> None:
+    host = "const unsigned W = 64; t<W><<<d, W>>>(p, 8);"
+    k = load(TILED % host, name="k.cu", template={"W": 64})
+    assert k.launch is not None and evaluate(k.launch.block[0], {}) == 64
+
+
+def test_what_a_method_of_the_host_returns_is_the_parameter_it_is_passed_for() -> None:
+    k = load(TILED % "t<64><<<dim3((x.numel() + 63) / 64, x.size(0)), 64>>>(p, x.numel());", name="k.cu")
+    assert k.launch is not None and evaluate(k.launch.grid[0], {"n": 130}) == 3
+    assert [p.sym.name for p in k.params if p.host] == ["x_size_0"]
+
+
+def test_constants_that_a_launch_passes_are_known() -> None:
+    k = load(TILED % "t<64><<<1, 64>>>(p, 8);", name="k.cu")
+    assert k.launch is not None and k.launch.given == (("n", 8),)
+
+
+def test_a_host_name_that_is_a_template_argument_has_the_instance_s_value() -> None:
+    text = """template <int ILP, typename T> __global__ void t(T* p, int n) { p[threadIdx.x] = n + ILP; }
+    void go(Tensor& x, int n) {
+      const int ILP = sizeof(vector_t) / x.element_size();
+      dim3 grid(n / (64 * ILP));
+      DISPATCH(x.type(), "t", [&] { const int ILP = sizeof(vector_t) / sizeof(scalar_t);
+        t<ILP, scalar_t><<<grid, 16 * sizeof(scalar_t)>>>(x.data_ptr<scalar_t>(), n); });
+    }"""
+    k = load(text, name="k.cu", template={"ILP": 4, "T": "half"})  # whatever the host would make of it
+    assert k.launch is not None and [p.sym.name for p in k.params if p.host] == []
+    assert evaluate(k.launch.grid[0], {"n": 1024}) == 4 and evaluate(k.launch.block[0], {}) == 32
+
+
+def test_a_kernel_that_a_function_chooses() -> None:
+    text = """template <int W> __global__ void t(float* p, int n) { p[threadIdx.x] = n + W; }
+    typedef void (*fp_t)(float*, int);
+    fp_t pick(const int w, bool b) { if (w == 2) return t<2>; if (w == 4) { return t<4>; } return NULL; }
+    void go(float* p, int n, bool b) { int w = n / 7; fp_t kernel = pick(w, b); kernel<<<n, 32 * w>>>(p, n); }"""
+    k = load(text, name="k.cu", template={"W": 4})
+    assert k.launch is not None and evaluate(k.launch.block[0], {}) == 128
+    assert evaluate(k.launch.grid[0], {"n": 5}) == 5
+
+
+def test_infinity_for_an_integer_parameter_says_nothing_of_it() -> None:
+    text = "__global__ void k(float *x, int n) { x[n] = 1.0f; } void go(float *x) { k<<<1, 32>>>(x, 1e400); }"
+    assert not load(text).launch.given

@@ -213,3 +213,26 @@ def test_functions_of_the_file_overload_built_ins(execute):
         out[4] = min(u, u + 1u); out[5] = max(i, 2 * i); out[6] = max(1.0, 2.0); out[7] = cosf(x); }"""
     got = execute(text, {"out": np.zeros(8, np.float32), "x": 2.5, "i": 4, "u": 6})["out"]
     assert list(got) == [2.5, 4, 2, -3, 6, 8, 99, 5]
+
+
+def test_a_function_template_with_its_arguments_is_a_value(execute) -> None:
+    text = """
+template <typename T, int K> __device__ T op(const T& a, const T& b) { return a + b * K; }
+template <typename F> __device__ int ap(int a, F f) { return f(a, 2); }
+template <typename T, int K> __global__ void k(int* y) {
+  y[0] = ap(y[0], op<T, K>); auto f = op<int, 4>; y[1] = f(1, 2); y[2] = ap(3, &op<int, 7>);
+}
+void host(int* y) { k<int, 3><<<1, 1>>>(y); }
+"""
+    assert execute(text, {"y": np.full(3, 5, np.int32)})["y"].tolist() == [11, 9, 17]
+
+
+def test_unsigned_of_a_template_argument(execute) -> None:
+    text = """
+template <typename T> __global__ void k(int *y, T v) {
+  using U = typename std::make_unsigned<T>::type;
+  y[0] = (U)v / 2;
+}
+void launch(int *y) { k<short><<<1, 1>>>(y, -2); }
+"""
+    assert execute(text, {"y": np.zeros(1, np.int32), "v": -2})["y"].tolist() == [32767]

@@ -43,8 +43,8 @@ PYTHON = {
     "&": lambda a, b, t: a & b,
     "|": lambda a, b, t: a | b,
     "^": lambda a, b, t: a ^ b,
-    "<<": lambda a, b, t: a << (b & (t.bits - 1)),
-    ">>": lambda a, b, t: a >> (b & (t.bits - 1)),
+    "<<": lambda a, b, t: a << b if 0 <= b < t.bits else 0,  # as PTX: amounts are unsigned, the width shifts all out
+    ">>": lambda a, b, t: a >> (b if 0 <= b < t.bits else t.bits),
 }
 
 

@@ -1,0 +1,62 @@
+"""What a run of the interpreter leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..nodes import Body, Stmt, bodies
+from .findings import Finding
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run left behind.
+
+    ``outputs``: every buffer the kernel may write, by parameter name, shaped like its argument, in the domain's storage
+    (``float``: the element type itself; exact domains: words to compare bit for bit; ``bound``: y + bound*1j).
+    ``written``: for buffers named ``undefined``, which elements were stored to. ``steps``: statements executed.
+    ``work``: what the run cost, in statements of few threads; the same on every machine.
+    ``unreached``: the first statement of every branch and loop body that no thread entered. ``once``: the loops that no
+    thread went round twice, among them those that it never entered. With ``measure``:
+    ``reach`` is the lowest and highest index of each buffer (of its scalars) that any thread asked for, in bounds or
+    not, and ``accesses`` how many scalars all threads moved.
+    """
+
+    outputs: dict[str, np.ndarray]
+    findings: list[Finding] = field(default_factory=list)
+    written: dict[str, np.ndarray] = field(default_factory=dict)
+    steps: int = 0
+    work: float = 0.0
+    unreached: tuple[Stmt, ...] = ()
+    once: tuple[Stmt, ...] = ()
+    reach: dict[str, tuple[int, int]] = field(default_factory=dict)
+    accesses: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+
+def same(a: RunResult, b: RunResult) -> bool:
+    """Equal results wherever the kernel stored, and the same findings at the same elements."""
+    for name, x in a.outputs.items():
+        y, mask = b.outputs[name], a.written.get(name)
+        if mask is not None:
+            if not np.array_equal(mask, b.written[name]):
+                return False
+            x, y = x[mask], y[mask]
+        if x.tobytes() != y.tobytes():
+            return False
+    return [(f.kind, f.index) for f in a.findings] == [(f.kind, f.index) for f in b.findings]
+
+
+def unreached(body: Body, reached: set[int]) -> Iterator[Stmt]:
+    """The first statement of each nested body that never ran, those inside one that never ran included."""
+    for s in body:
+        for inner in bodies(s):
+            if inner and id(inner[0]) not in reached:
+                yield inner[0]
+            yield from unreached(inner, reached)

@@ -1,0 +1,169 @@
+"""The staging of a hand-tiled source as passes, so that its plain loops remember how they were run.
+
+    shared As[32][33] filled from A, a tile a round of t      ->      tile{loops=row,col sizes=32,32}
+                                                                       tile{loops=k sizes=32 tail=cut}
+                                                                       register-tile{loop=k_tile}
+                                                                       stage-shared{array=A loop=k_tile}
+                                                                       pad-shared{array=A_s by=1}
+
+The tile is what a block of the source did; a serial loop is cut where the staged arrays end. Only steps that give
+arrays of the source's shapes are taken, and what they lower to is checked like any guess. Lowering applies them where
+no pass came after ``raise``; a script that goes on starts from the plain loops.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Alloc, Body, For, Par, Sym
+from ktc.ir.storage import is_shared
+from ktc.ir.types import Array, Ptr
+from ktc.ir.walk import walk
+from ktc.passes.base import Refused
+
+from .destage import Staged
+from .merge import perfect_nest
+
+MOST_PADDING = 16
+"""Elements by which a row may be longer than what it holds; more is another tile."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """A band loop's part inside a block: its name, how many iterations a block runs, and the levels that run them."""
+
+    loop: str
+    size: int
+    dist: str
+
+
+def staging_of(raised: Kernel, staged: Sequence[Staged]) -> tuple[str, ...]:
+    """Steps after which ``raised`` stages what its source staged; () where none are found."""
+    if not staged or any(a.array is None or a.buffer is None for a in staged):
+        return ()
+    band = _band(raised.body)
+    if not band:
+        return ()
+    names, sizes = ",".join(b.loop for b in band), ",".join(str(b.size) for b in band)
+    steps = [f"tile{{loops={names} sizes={sizes}}}"]
+    steps += [f"distribute{{loop={b.loop} map=[{b.dist}]}}" for b in band]
+    tiled = apart(raised, steps)
+    if tiled is None:
+        return ()
+    for more, loop in _rounds(raised.body, band, staged):
+        found = _staged_in(apart(tiled, more), loop, staged)
+        if found is not None:
+            return (*steps, *more, *found)
+    return ()
+
+
+def apart(kernel: Kernel | None, steps: Sequence[str]) -> Kernel | None:
+    """``kernel`` after ``steps``, its buffers taken not to overlap, as raising takes them; None if one is refused."""
+    from ktc.passes.language import parse_script
+    from ktc.passes.pipeline import apply_step
+
+    if kernel is None:
+        return None
+    params = kernel.params
+    now = kernel.with_(params=tuple(
+        dataclasses.replace(p, noalias=True) if isinstance(p.sym.type, Ptr) else p for p in params))  # fmt: skip
+    for step in parse_script(" | ".join(steps)).steps if steps else ():
+        result = apply_step(now, step)
+        if isinstance(result, Refused):
+            return None
+        now = result.kernel
+    return now.with_(params=tuple(dataclasses.replace(p, noalias=q.noalias) for p, q in zip(now.params, params)))
+
+
+def _band(body: Body) -> list[Level]:
+    """The innermost perfectly nested loops that blocks share out in parts of a known size."""
+    first = next((s for s in body if isinstance(s, Par)), None)
+    if first is None:
+        return []
+    out: list[Level] = []
+    for p in perfect_nest(first)[0]:
+        inner = [lv for lv in p.dist if lv.kind != "block"]
+        counts = [None if lv.n is None else evaluate(lv.n, {}) for lv in inner]
+        if not inner or None in counts or len(inner) == len(p.dist):
+            continue
+        size, text = 1, []
+        for lv, n in zip(inner, counts):
+            size *= int(n or 1)
+            kind = "unroll" if lv.kind == "seq" else f"{lv.kind}.{lv.axis}" if lv.axis else lv.kind
+            text.append(f"{kind} {n}")
+        out.append(Level(p.var.name, size, ", ".join(text)))
+    return out
+
+
+def _rounds(body: Body, band: list[Level], staged: Sequence[Staged]) -> Iterator[tuple[list[str], str]]:
+    """Steps that give the loop to stage in, and its name: the tile itself, or a serial loop cut in rounds."""
+    inner = next((s for s in walk(body) if isinstance(s, Par) and s.var.name == band[-1].loop), None)
+    serial = [s for s in inner.body if isinstance(s, For)] if inner is not None else []
+    for s in serial:
+        k = s.var.name
+        for n in _depths(band, staged):
+            for tail in ("cut", "guard"):
+                unrolled = [f"unroll{{loop={k} factor={n}}}"]
+                cut = [f"tile{{loops={k} sizes={n} tail={tail}}}", f"register-tile{{loop={k}_tile}}"]
+                yield cut + unrolled, f"{k}_tile"
+    if not serial:
+        yield [], f"{band[-1].loop}_tile"
+
+
+def _depths(band: list[Level], staged: Sequence[Staged]) -> list[int]:
+    """Rounds that a serial loop may be cut in: an extent of a staged array, or what is left of a flat one."""
+    extents = {n for a in staged for n in shape_of(a.array)}
+    flat = {shape_of(a.array)[0] for a in staged if len(shape_of(a.array)) == 1}
+    extents = (extents - flat) | {n // b.size for n in flat for b in band if n % b.size == 0}
+    return sorted(n for n in extents if n > 1)
+
+
+def _staged_in(kernel: Kernel | None, loop: str, staged: Sequence[Staged]) -> list[str] | None:
+    """Steps that stage every array of the source in ``loop`` of ``kernel``, in the source's shapes."""
+    steps: list[str] = []
+    for a in staged:
+        assert a.array is not None and a.buffer is not None
+        for turned in ("", " transpose=yes"):
+            step = f"stage-shared{{array={a.buffer.name} loop={loop}{turned}}}"
+            now = apart(kernel, [step])
+            by = None if now is None or kernel is None else _padding(kernel, now, a.array)
+            if now is None or by is None:
+                continue
+            steps.append(step)
+            if by[1]:
+                steps.append(f"pad-shared{{array={by[0].name} by={by[1]}}}")
+                now = apart(now, steps[-1:])
+            kernel = now
+            break
+        else:
+            return None
+    return steps
+
+
+def _padding(before: Kernel, after: Kernel, array: Sym) -> tuple[Sym, int] | None:
+    """The array that ``after`` stages in, and by how much a row of the source's was longer; None if they differ."""
+    old = {s.sym for s in walk(before.body) if isinstance(s, Alloc)}
+    new = [s.sym for s in walk(after.body) if isinstance(s, Alloc) and is_shared(s.sym) and s.sym not in old]
+    shapes = {shape_of(s) for s in new}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 2:
+        return None
+    (rows, columns), want = next(iter(shapes)), shape_of(array)
+    total = want[0] if len(want) == 1 else want[0] * want[1] if len(want) == 2 else 0
+    by = total // rows - columns if rows and total % rows == 0 else -1
+    same = 0 <= by <= MOST_PADDING and (len(want) == 1 or want[0] == rows)
+    return (new[0], by) if same else None
+
+
+def shape_of(array: Sym | None) -> tuple[int, ...]:
+    """The extents of an array of known size; () for any other."""
+    if array is None or not isinstance(array.type, Array):
+        return ()
+    sizes = [evaluate(n, {}) for n in array.type.shape]
+    return () if None in sizes else tuple(int(n) for n in sizes if n is not None)
+
+
+__all__ = ["apart", "staging_of"]

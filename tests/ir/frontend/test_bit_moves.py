@@ -1,0 +1,42 @@
+"""Packed vectors that travel as integers: the variables that carry them are of the type that they carry."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ktc.ir.frontend.api import load
+from ktc.ir.interp import run
+from ktc.ir.text import print_kernel
+
+PACKED = """
+struct alignas(16) Packed {
+  __device__ Packed() {}
+  __device__ explicit Packed(int4 bits) { memcpy(payload, &bits, sizeof(bits)); }
+  __device__ int4 bits() const { int4 b; memcpy(&b, payload, sizeof(payload)); BITS return b; }
+  __device__ float& operator[](int i) { return payload[i]; }
+  float payload[4];
+};
+__global__ void scale(float* out, const float* in, int n) {
+  int i = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
+  if (i >= n) return;
+  Packed p(__ldcs(reinterpret_cast<const int4*>(in + i))), q;
+  for (int k = 0; k < 4; ++k) q[k] = 3 * p[k];
+  *reinterpret_cast<int4*>(out + i) = q.bits();
+}
+void launch(float* out, const float* in, int n) { scale<<<(n + 255) / 256, 64>>>(out, in, n); }
+"""
+
+
+def test_what_only_carries_floats_is_floats() -> None:
+    kernel = load(PACKED.replace("BITS", ""), name="source.cu")
+    text = print_kernel(kernel)
+    assert "as.bit" not in text and "i32x4" not in text and text.count("f32x4") >= 2, text
+    x = np.arange(8, dtype=np.float32)
+    for domain in ("float", "int"):  # the exact domains have no bit patterns
+        got = run(kernel, {"out": np.zeros_like(x), "in": x, "n": 8}, domain=domain)
+        assert got.ok and got.outputs["out"].tolist() == (3 * x).tolist()
+
+
+@pytest.mark.parametrize("bits", ["b.x ^= 1;", "if (b.y == 0) b.z = 5;", "b = make_int4(b.x, b.y, b.z, 7);"])
+def test_what_is_computed_on_stays_integers(bits: str) -> None:
+    assert "i32x4" in print_kernel(load(PACKED.replace("BITS", bits), name="source.cu"))

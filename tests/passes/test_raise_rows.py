@@ -1,0 +1,259 @@
+"""Rows dealt out to warps and blocks: reused accumulators, thread 0's own statements, conditions around a whole row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ktc.ir.frontend.api import load
+from ktc.ir.interp import run
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import If, WarpOp
+from ktc.ir.text import parse_kernel, print_expr, print_kernel
+from ktc.ir.walk import all_exprs, rename, walk
+from ktc.passes.base import Result
+from ktc.passes.lowering import materialise
+from ktc.passes.raise_ import Raise
+from ktc.passes.raising.check import Reference
+
+
+def outcome(text: str) -> Result:
+    found = Raise().apply(load(text, name="source.cu"), {})
+    assert isinstance(found, Result), found
+    return found
+
+
+def lowered(kernel: Kernel) -> str:
+    return print_kernel(materialise(kernel))
+
+
+NORM = """
+__device__ float sum_of_warp(float v) {
+  for (int o = 16; o > 0; o /= 2) v += __shfl_xor_sync(0xffffffff, v, o);
+  return v;
+}
+__global__ void norm(const float* x, float* y, float* mean, int rows, int d) {
+  int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+  int lane = threadIdx.x % 32;
+  if (row >= rows) return;
+  float acc = 0.0f;
+  for (int i = lane; i < d; i += 32) acc += x[row * d + i];
+  acc = sum_of_warp(acc);
+  float m = acc / d;
+  if (lane == 0 && mean != nullptr) mean[row] = m;
+  acc = 0.0f;
+  for (int i = lane; i < d; i += 32) acc += (x[row * d + i] - m) * (x[row * d + i] - m);
+  acc = sum_of_warp(acc);
+  for (int i = lane; i < d; i += 32) y[row * d + i] = (x[row * d + i] - m) * rsqrtf(acc / d);
+}
+void launch(const float* x, float* y, float* mean, int rows, int d) {
+  norm<<<(rows + 7) / 8, 256>>>(x, y, mean, rows, d);
+}
+"""
+
+
+def test_an_accumulator_used_twice_is_two_reductions() -> None:
+    text = print_kernel(outcome(NORM).kernel)
+    assert "par row in 0..rows @ [thread.y 8, block.x]" in text
+    assert text.count("reduce(+)") == 2 and text.count("@ [thread.x 32, seq]") == 3 and "array" not in text
+    assert "if !is_null(&mean[0]) -> bool\n      mean[row] = m" in text, text
+
+
+def test_rows_of_warps_end_early_as_they_did() -> None:
+    """Nothing below the condition meets beyond a warp, and a warp takes one way."""
+    text = lowered(outcome(NORM).kernel)
+    assert text.count("if row < rows") == 1 and "barrier" not in text, text
+
+
+NARROW = """
+kernel narrow(x: f32*, y: f32*, rows: i32, d: i32)
+  launch grid((rows + 15) / 16) block(16, 16)
+  par row in 0..rows @ [thread.y 16, block.x]
+    reduce(+) acc: f32 = 0.0 over i in 0..d @ [thread.x 16, seq]
+      yield x[row * d + i]
+    y[row] = acc
+"""
+
+
+def test_rows_narrower_than_a_warp_stay_together() -> None:
+    """16 lanes a row: a warp holds two rows, and a shuffle names all its lanes."""
+    wide = NARROW.replace("16", "32").replace("(32, 32)", "(32, 16)").replace("thread.y 32", "thread.y 16")
+    assert lowered(parse_kernel(wide)).count("if row < rows") == 1
+    code = materialise(parse_kernel(NARROW))
+    assert print_kernel(code).count("if row < rows") > 1
+    shuffles = [s for s in walk(code.body) if isinstance(s, If) and any(isinstance(e, WarpOp) for e in all_exprs((s,)))]
+    assert not shuffles, print_kernel(code)
+
+
+UNEVEN = """
+__global__ void uneven(const float* x, float* y, int rows, int n, int d, int many) {
+  int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= rows * n) return;
+  float top = -3.0e38f, acc = 0.0f;
+  for (int i = lane; i < d; i += 32) {
+    float old = top;
+    top = fmaxf(top, x[row * d + i]);
+    acc = acc * expf(old - top) + expf(x[row * d + i] - top);
+  }
+  float most = top;
+  for (int o = 16; o > 0; o /= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, o));
+  acc *= expf(top - most);
+  for (int o = 16; o > 0; o /= 2) acc += __shfl_xor_sync(0xffffffff, acc, o);
+  for (int i = lane; i < d; i += 32) y[row * d + i] = expf(x[row * d + i] - most) / acc;
+}
+void launch(const float* x, float* y, int rows, int n, int d, int many) {
+  uneven<<<many, 256>>>(x, y, rows, n, d, many);
+}
+"""
+
+
+def test_what_a_lane_keeps_stays_in_registers_inside_a_condition() -> None:
+    form = outcome(UNEVEN).kernel
+    text = print_kernel(form)
+    assert "if row < rows * n" in text and text.index("if row < rows * n") < text.index("array top: f32[32]"), text
+    code = lowered(form)
+    assert "[32]" not in code and code.count("if row < rows * n") == 1, code
+
+
+SOFTMAX = """
+__global__ void softmax(const float* x, float* y, int d) {
+  extern __shared__ float part[];
+  int row = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  float v = -INFINITY;
+  for (int i = threadIdx.x; i < d; i += blockDim.x) v = fmaxf(v, x[row * d + i]);
+  for (int o = 16; o > 0; o /= 2) v = fmaxf(v, __shfl_down_sync(0xffffffff, v, o));
+  if (lane == 0) part[warp] = v;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int i = 1; i < warps; ++i) part[0] = fmaxf(part[0], part[i]);
+  }
+  __syncthreads();
+  float most = part[0];
+  v = 0.0f;
+  for (int i = threadIdx.x; i < d; i += blockDim.x) v += expf(x[row * d + i] - most);
+  for (int o = 16; o > 0; o /= 2) v += __shfl_down_sync(0xffffffff, v, o);
+  __syncthreads();
+  if (lane == 0) part[warp] = v;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int i = 1; i < warps; ++i) part[0] += part[i];
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < d; i += blockDim.x) y[row * d + i] = expf(x[row * d + i] - most) / part[0];
+}
+void launch(const float* x, float* y, int n, int d, int threads) {
+  softmax<<<n, threads, threads / 32 * sizeof(float)>>>(x, y, d);
+}
+"""
+
+
+def test_one_array_serves_two_exchanges() -> None:
+    """Blocks that are not whole warps read lanes that are not there, in the source: nothing is assumed."""
+    found = outcome(SOFTMAX)
+    text = print_kernel(found.kernel)
+    assert text.count("reduce(max)") == 1 and text.count("reduce(+)") == 1 and "array" not in text, text
+    assert "@ [thread.x 256, seq]" in text and not found.kernel.assumptions
+
+
+TOTAL = """
+__global__ void total(const int* x, int* y) {
+  extern __shared__ int part[];
+  part[threadIdx.x] = x[blockIdx.x * blockDim.x + threadIdx.x];
+  __syncthreads();
+  STEPS
+  if (threadIdx.x == 0) y[blockIdx.x] = part[0];
+}
+void launch(const int* x, int* y, int n, int threads) {
+  total<<<n, threads, threads * sizeof(int)>>>(x, y);
+}
+"""
+HALVES = """
+  for (int s = blockDim.x / 2; s > 0; s /= 2) {
+    if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s];
+    __syncthreads();
+  }"""
+WARPS = """
+  if (threadIdx.x == 0)
+    for (int t = 1; t < blockDim.x / 32 * 32; ++t) part[0] += part[t];
+  __syncthreads();"""
+
+
+@pytest.mark.parametrize(
+    "steps, said",
+    [(HALVES, "'threads' is a power of two, at least 2"), (WARPS, "'threads' is a multiple of 32")],
+    ids=["halves", "warps"],
+)
+def test_sizes_that_a_block_is_written_for(steps: str, said: str) -> None:
+    text = TOTAL.replace("STEPS", steps)
+    found, source = outcome(text), load(text, name="source.cu")
+    assert "reduce(+)" in print_kernel(found.kernel) and "== 0_u32" not in print_kernel(found.kernel)
+    assert any(f"assumed: {said}" in n for n in found.notes), found.notes
+    (fact,) = found.kernel.assumptions
+    assert fact.origin == "runtime_guard" and "threads" in print_expr(fact.expr)
+    x = np.arange(1, 2049, dtype=np.int32)
+    for threads in (64, 512):  # fewer and more than the loops are spread over
+        args = {"x": x, "y": np.zeros(3, np.int32), "n": 3, "threads": threads}
+        got = run(materialise(found.kernel), args)
+        assert got.ok and got.outputs["y"].tolist() == x[: 3 * threads].reshape(3, -1).sum(1).tolist(), steps
+    mine = {p.sym.name: p.sym for p in source.params}
+    form = rename(found.kernel.body, {p.sym: mine[p.sym.name] for p in found.kernel.params})
+    assert "y[" in Reference(source).differs(source.with_(body=form)), "it does not hold for other sizes"
+
+
+MOMENTS = """
+__global__ void moments(const float* x, float* mean, float* square, int rows, int d) {
+  int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= rows) return;
+  float a = 0.0f, b = 0.0f;
+  for (int i = lane; i < d; i += 32) { a += x[row * d + i]; b += x[row * d + i] * x[row * d + i]; }
+  for (int o = 16; o > 0; o /= 2) a += __shfl_xor_sync(0xffffffff, a, o);
+  a /= d;
+  for (int o = 16; o > 0; o /= 2) b += __shfl_xor_sync(0xffffffff, b, o);
+  if (lane == 0) { mean[row] = a; square[row] = b / d - a * a; }
+}
+void launch(const float* x, float* mean, float* square, int rows, int d) {
+  moments<<<(rows + 7) / 8, 256>>>(x, mean, square, rows, d);
+}
+"""
+
+
+def test_what_one_loop_sums_is_one_reduction() -> None:
+    text = print_kernel(outcome(MOMENTS).kernel)
+    assert "@ [thread.x 32, seq]" in text and text.count("reduce(+)") == 1 and "(+) b" in text and "array" not in text
+
+
+def test_a_block_of_as_many_threads_as_a_parameter_says() -> None:
+    text = TOTAL.replace("STEPS", HALVES.replace("blockDim.x", "threads")).replace("int* y)", "int* y, int threads)", 1)
+    found = outcome(text.replace("(x, y);", "(x, y, threads);"))
+    assert "reduce(+)" in print_kernel(found.kernel) and "array" not in print_kernel(found.kernel)
+    assert any("'threads' is a power of two, at least 2" in n for n in found.notes), found.notes
+
+
+BLOCK_MOMENTS = """
+__device__ float of_warp(float v) {
+  for (int o = 16; o > 0; o /= 2) v += __shfl_xor_sync(0xffffffff, v, o);
+  return v;
+}
+__global__ void standardised(const float* x, float* y, int d) {
+  __shared__ float sa[32], sb[32];
+  int warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = blockIdx.x;
+  float a = 0.0f, b = 0.0f;
+  for (int i = threadIdx.x; i < d; i += blockDim.x) { a += x[row * d + i]; b += x[row * d + i] * x[row * d + i]; }
+  a = of_warp(a);
+  b = of_warp(b);
+  sa[warp] = a;
+  sb[warp] = b;
+  __syncthreads();
+  a = of_warp(lane < warps ? sa[lane] : 0.0f);
+  a /= d;
+  float m = a;
+  b = of_warp(lane < warps ? sb[lane] : 0.0f);
+  b /= d;
+  for (int i = threadIdx.x; i < d; i += blockDim.x) y[row * d + i] = (x[row * d + i] - m) * rsqrtf(b - m * m);
+}
+void launch(const float* x, float* y, int n, int d, int threads) { standardised<<<n, threads>>>(x, y, d); }
+"""
+
+
+def test_results_of_an_exchange_may_be_worked_on_inside_it() -> None:
+    text = print_kernel(outcome(BLOCK_MOMENTS).kernel)
+    assert text.count("reduce(+)") == 1 and text.count("@ [thread.x 256, seq]") == 2 and "array" not in text, text

@@ -1,0 +1,55 @@
+"""Rows that are minus infinity but for one element, as attention masks leave them."""
+
+from __future__ import annotations
+
+from gate_samples import _workload, scalar
+from ktc.ir.frontend import load
+from ktc.ir.workload import ArgSpec
+from ktc.search.verification import verify
+
+WORK = _workload(
+    "sums",
+    (
+        ArgSpec("y", "f32", "out", ("n",)),
+        ArgSpec("x", "f32", "in", ("n", "d")),
+        ArgSpec("d", "i32", "scalar", value="d", range=(1, 24)),
+        scalar("n", "n"),
+    ),
+    {"n": 8, "d": 24},
+)
+HEAD = "__global__ void sums(float* __restrict__ y, const float* __restrict__ x, int d, int n) {\n"
+TAIL = "}\nvoid launch(float* y, const float* x, int d, int n) { sums<<<(n + 31) / 32, 32>>>(y, x, d, n); }\n"
+WHOLE = """
+  int r = blockIdx.x * 32 + threadIdx.x;
+  if (r < n) {
+    float top = -INFINITY, sum = 0;
+    for (int i = 0; i < d; ++i) top = fmaxf(top, x[r * d + i]);
+    for (int i = 0; i < d; ++i) sum += expf(x[r * d + i] - top);
+    y[r] = sum;
+  }
+"""
+IN_PARTS = """
+  int r = blockIdx.x * 32 + threadIdx.x;
+  if (r < n) {
+    float top = -INFINITY, sum = 0;
+    for (int part = 0; part < d; part += 8) {
+      float here = -INFINITY, some = 0;
+      for (int i = part; i < min(part + 8, d); ++i) here = fmaxf(here, x[r * d + i]);
+      float both = fmaxf(top, here), base = both == -INFINITY ? 0.0f : both;
+      for (int i = part; i < min(part + 8, d); ++i) some += expf(x[r * d + i] - base);
+      sum = sum * expf(top - base) + some;
+      top = both;
+    }
+    y[r] = sum;
+  }
+"""
+
+
+def test_a_part_of_a_row_that_is_masked_does_not_spoil_the_row() -> None:
+    original, parts = (load(HEAD + body + TAIL) for body in (WHOLE, IN_PARTS))
+    loose = parts.with_(flags=parts.flags | {"reassociates"})
+    assert verify(original, loose, WORK, layers=("float",), count=3).ok
+    unguarded = load(HEAD + IN_PARTS.replace("both == -INFINITY ? 0.0f : both", "both") + TAIL)
+    wrong = unguarded.with_(flags=unguarded.flags | {"reassociates"})
+    verdict = verify(original, wrong, WORK, layers=("float",), count=3)
+    assert verdict.status == "REJECTED" and "rows with infinities" in verdict.reason, verdict
