@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -28,13 +27,9 @@ def straight(count: int) -> Kernel:
 def test_time_is_linear_in_the_number_of_statements(linear: Callable[..., None]) -> None:
     script = parse_script("simplify | cse | licm | simplify")
 
-    def seconds(count: int) -> float:
-        kernel = straight(count)
-        start = time.process_time()
+    def run(kernel: Kernel) -> None:
         applied = apply_script(kernel, script)
         assert applied.refused is None
-        assert len(applied.kernel.body) >= count
-        return time.process_time() - start
+        assert len(applied.kernel.body) >= len(kernel.body) // 2
 
-    seconds(20)
-    linear(seconds, 500, 2_000, 6.5, 0.3)
+    linear(straight, run, 500, 2_000, 6.5, 0.3)

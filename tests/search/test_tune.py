@@ -116,7 +116,7 @@ def test_wall_clock_budget() -> None:
 
     start = time.monotonic()
     result = tune(None, slow, space(), budget=Budget(1000, seconds=0.3), sampler="random")
-    assert 1 <= len(result.trials) < space().size and time.monotonic() - start < 5
+    assert 1 <= len(result.trials) < space().size and time.monotonic() - start < 15
 
 
 # --------------------------------------------------------------------------------------------------------- objectives
