@@ -13,6 +13,7 @@ nothing of it: there their *spread* does, the root of the sum of the squares of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ CHUNK = 1 << 22
 U_F32 = 2.0**-24
 UNIT_ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3,
                  "float32": U_F32, "float64": 2.0**-53}  # fmt: skip
-
 
 FEW_ELEMENTS = 64
 """Fewer elements than this are no sample of how widely they spread."""
@@ -39,17 +39,27 @@ def disagreement(name: str, want: np.ndarray, got: np.ndarray, spread: np.ndarra
         return _first_difference(name, want, a != b)
     scale = scale_of(a, spread)
     allowed = 4 * UNIT_ROUNDOFF[a.dtype.name] + (64 * U_F32 if a.dtype.name != "float64" else 0)
-    for start in range(0, a.size, CHUNK):
-        g, h = (x[start : start + CHUNK].astype(np.float64) for x in (a, b))
+    for part in pieces(a.size):
+        g, h = a[part].astype(np.float64), b[part].astype(np.float64)
+        special, misplaced = misplaced_special(g, h)
         with np.errstate(invalid="ignore"):
-            special = ~np.isfinite(g) | ~np.isfinite(h)
-            alike = (g == h) | (np.isnan(g) & np.isnan(h))
-            bad = np.where(special, ~alike, np.abs(h - g) > allowed * (np.abs(g) + scale))
+            bad = np.where(special, misplaced, np.abs(h - g) > allowed * (np.abs(g) + scale))
         if bad.any():
             at = int(np.argmax(bad))
-            place = [int(i) for i in np.unravel_index(start + at, want.shape)]
+            place = [int(i) for i in np.unravel_index(part.start + at, want.shape)]
             return f"{name}{place} is {h[at]:.9g}, the original has {g[at]:.9g}"
     return ""
+
+
+def pieces(size: int) -> Iterator[slice]:
+    """The ranges of ``CHUNK`` elements that make up ``size``; the last may reach beyond it."""
+    return (slice(start, start + CHUNK) for start in range(0, size, CHUNK))
+
+
+def misplaced_special(g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(where either is NaN or infinite, where they are so unlike each other), of two float64 arrays of one shape."""
+    special = ~np.isfinite(g) | ~np.isfinite(h)
+    return special, special & (g != h) & ~(np.isnan(g) & np.isnan(h))
 
 
 def scale_of(values: np.ndarray, spread: np.ndarray | None = None) -> Any:
@@ -67,8 +77,8 @@ def _first_difference(name: str, want: np.ndarray, differs: np.ndarray) -> str:
 def _rms(a: np.ndarray) -> float:
     """Root mean square of the finite elements."""
     total, count = 0.0, 0
-    for start in range(0, a.size, CHUNK):
-        x = a[start : start + CHUNK].astype(np.float64)
+    for part in pieces(a.size):
+        x = a[part].astype(np.float64)
         x = x[np.isfinite(x)]
         total, count = total + float(np.dot(x, x)), count + x.size
     return (total / count) ** 0.5 if count else 0.0

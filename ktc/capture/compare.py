@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktc.search.agreement import CHUNK, U_F32, UNIT_ROUNDOFF, scale_of
+from ktc.ir.inputs import numpy_dtype
+from ktc.search.agreement import U_F32, UNIT_ROUNDOFF, misplaced_special, pieces, scale_of
 
-FLOATS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
-"""Element types of the IR that may differ by rounding, by numpy's names."""
+FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
+"""Element types of the IR that may differ by rounding."""
 
 
 @dataclass(frozen=True)
@@ -44,22 +45,21 @@ def compare(want: np.ndarray, got: np.ndarray, element: str) -> Difference | Non
     if element not in FLOATS:
         wrong = want != got
         return Difference(int(wrong.sum()), want.size, int(np.argmax(wrong)), float("inf"), float("inf"))
-    dtype = _dtype(FLOATS[element])
+    dtype = numpy_dtype(element)
     whole = want.size // dtype.itemsize * dtype.itemsize
     if not np.array_equal(want[whole:], got[whole:]):
         return Difference(1, want.size // dtype.itemsize, whole, float("inf"), float("inf"))
     g, h = want[:whole].view(dtype), got[:whole].view(dtype)
     unit = UNIT_ROUNDOFF[dtype.name]
-    allowed = 4 * unit + 64 * min(unit, U_F32) if dtype.name == "float64" else 4 * unit + 64 * U_F32
+    allowed = 4 * unit + 64 * min(unit, U_F32)
     beside, bits = float(scale_of(g)), np.dtype(f"u{dtype.itemsize}")
     count, first, largest = 0, -1, 0.0
-    for start in range(0, g.size, CHUNK):
-        part = slice(start, start + CHUNK)
+    for part in pieces(g.size):
         differs = g[part].view(bits) != h[part].view(bits)
         if not differs.any():
             continue
         count += int(differs.sum())
-        first = (start + int(np.argmax(differs))) * dtype.itemsize if first < 0 else first
+        first = (part.start + int(np.argmax(differs))) * dtype.itemsize if first < 0 else first
         x, y = g[part][differs].astype(np.float64), h[part][differs].astype(np.float64)
         largest = max(largest, _error(x, y, beside))
     return Difference(count, g.size, first, largest / allowed, largest)
@@ -67,18 +67,8 @@ def compare(want: np.ndarray, got: np.ndarray, element: str) -> Difference | Non
 
 def _error(g: np.ndarray, h: np.ndarray, beside: float) -> float:
     """The largest |h - g| / (|g| + beside); infinite where NaN and infinities are not in the same places."""
+    special, misplaced = misplaced_special(g, h)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        special = ~np.isfinite(g) | ~np.isfinite(h)
-        alike = (g == h) | (np.isnan(g) & np.isnan(h))
-        scale = np.abs(np.where(special, 0, g)) + beside
         error = np.where(special, 0, np.abs(h - g))
-        share = np.where(error == 0, 0, error / scale)
-        return float(np.max(np.where(special, np.where(alike, 0, np.inf), share), initial=0.0))
-
-
-def _dtype(name: str) -> np.dtype:
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
+        share = np.where(error == 0, 0, error / (np.abs(np.where(special, 0, g)) + beside))
+    return float(np.max(np.where(misplaced, np.inf, share), initial=0.0))

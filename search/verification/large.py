@@ -14,7 +14,7 @@ import dataclasses
 import numpy as np
 from ktc.ir.interp.rounding import UNIT_ROUNDOFF
 
-from ..agreement import CHUNK, scale_of
+from ..agreement import pieces, scale_of
 from .accuracy import Excess, outside_bound, unit_roundoff
 
 WORSE = 4.0
@@ -54,11 +54,10 @@ def _outside_blind(got: np.ndarray, want: np.ndarray, spread: np.ndarray | None 
     """The first element too far from the original's own result; in pieces, for these arrays are large."""
     flat, g = got.reshape(-1), want.reshape(-1)
     beside, unit = scale_of(g, spread), _another_order(want.dtype)
-    for start in range(0, g.size, CHUNK):
-        p = slice(start, start + CHUNK)
+    for p in pieces(g.size):
         bad = outside_bound(flat[p], g[p].astype(np.float64), unit * (np.abs(_finite(g[p])) + beside))
         if bad:
-            at = np.unravel_index(start + bad.index[0], want.shape)
+            at = np.unravel_index(p.start + bad.index[0], want.shape)
             return dataclasses.replace(bad, index=tuple(int(i) for i in at))
     return None
 

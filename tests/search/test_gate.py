@@ -23,7 +23,8 @@ from interp_samples import (
 )  # fmt: skip
 from ktc.ir.kernel import Assume, Kernel, bind
 from ktc.ir.text import parse_expr
-from ktc.search.verification import Verdict, differential, ladder, large, verify
+from ktc.search import agreement
+from ktc.search.verification import Verdict, differential, ladder, verify
 from ktc.search.verification.accuracy import lost_accuracy, outside_bound
 from ktc.search.verification.instances import instances
 
@@ -251,7 +252,7 @@ def test_a_device_judges_large_sizes_without_the_interpreter() -> None:
 def test_a_device_judges_huge_sizes_against_the_original(monkeypatch) -> None:
     """With neither interpreter nor reference: in pieces, leaving room for another order of summation alone."""
     monkeypatch.setattr(device, "MAX_ELEMENTS", 10)
-    monkeypatch.setattr(large, "CHUNK", 1000)
+    monkeypatch.setattr(agreement, "CHUNK", 1000)
     sizes = [{"n": 3, "d": 1025}]
 
     def judged(*change: tuple[str, str]) -> Verdict:
