@@ -19,6 +19,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ktc.ir.analysis.loops import counting
 from ktc.ir.analysis.polynomial import Polynomial, polynomial
 from ktc.ir.fold import add, cast, evaluate, mul, simplify
 from ktc.ir.kernel import Assume, Kernel
@@ -100,11 +101,9 @@ class _Narrowing:
         if isinstance(s, Par | Reduce):
             s = self._loop(s, s.lo, s.hi)
         elif isinstance(s, For) and s.var not in self.changed:
-            match s.cond, s.step:
-                case Binary("<", Var(v), hi), Binary("+", Var(w), by) if v == w == s.var and not used(by) - set(
-                    self.params
-                ):
-                    s = self._counted(s, hi, by)
+            form = counting(s)
+            if form is not None and not used(form.by) - set(self.params):
+                s = self._counted(s, form.hi, form.by)
         elif isinstance(s, Decl) and s.init is not None and s.sym not in self.changed and _is_int(s.sym):
             s = self._name(s)
         changes = {f: self.body(getattr(s, f)) for f in ("body", "then", "orelse") if hasattr(s, f)}

@@ -20,12 +20,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from ktc.ir.analysis.loops import counting, why_unsteady
 from ktc.ir.analysis.polynomial import Polynomial, minus, plus, polynomial, scaled
 from ktc.ir.fold import add, binary, both, cast, fold_node, i32, is_const, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Body, Call, Const, Expr, For, If, Par, Select, Stmt, Unary, Var
 from ktc.ir.types import BOOL, Scalar
-from ktc.ir.walk import assigned, map_body, refresh, used, walk
+from ktc.ir.walk import assigned, map_body, refresh, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .order import jump, places
@@ -84,12 +85,12 @@ class Peel(Pass):
 def why_not(s: For | Par) -> Refused | None:
     if isinstance(s, Par):
         return None
-    match s.cond, s.step:
-        case Binary("<", Var(v), hi), Binary("+", Var(w), by) if v == w == s.var and is_const(by, 1):
-            if used(hi) & (assigned(s.body) | {s.var}) or s.var in assigned(s.body):
-                return Refused("E-PEEL-FORM", f"the bounds of '{s.var.name}' change in the loop", places(s))
-        case _:
-            return Refused("E-PEEL-FORM", f"'{s.var.name}' does not count 'i < limit; i += 1'", places(s))
+    form = counting(s)
+    if form is None or not form.by_one:
+        return Refused("E-PEEL-FORM", f"'{s.var.name}' does not count 'i < limit; i += 1'", places(s))
+    unsteady = why_unsteady(s, form)
+    if unsteady:
+        return Refused("E-PEEL-FORM", unsteady, places(s))
     bad = jump(s.body)
     return Refused("E-PEEL-JUMP", f"the loop over '{s.var.name}' may be left early", places(bad)) if bad else None
 

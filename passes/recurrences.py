@@ -7,25 +7,23 @@ write must be their own.
 
 from __future__ import annotations
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.polynomial import same_value
-from ktc.ir.fold import cast, i32
+from ktc.ir.fold import cast
 from ktc.ir.nodes import Acc, Assign, Body, Decl, For, Scan, Store, Sym, Var
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, used, used_in, walk, without
 
 from .base import Refused
-from .raising.loops import Accumulation, accumulation, independent, upper_bound
+from .raising.loops import Accumulation, accumulation, independent
+from .serial_sums import counted_to
 
 
 def recognised(loop: For) -> Scan | Refused:
     """``loop`` as a scan over the variable it carries, without a distribution."""
     locs = (loop.loc,) if loop.loc else ()
-    hi, step, t = upper_bound(loop.cond, loop.var), linear_form(loop.step, {loop.var}), loop.var.type
-    unit = step is not None and same_value(step.coeffs.get(loop.var, i32(0)), i32(1)) and same_value(step.rest, i32(1))
+    hi, t = counted_to(loop), loop.var.type
     mine = set(declared(loop.body))
     carried = assigned(loop.body) - mine - {s.buffer for s in walk(loop.body) if isinstance(s, Store)}
-    if hi is None or not unit or not isinstance(t, Scalar) or len(carried) != 1:
+    if hi is None or not isinstance(t, Scalar) or len(carried) != 1:
         return Refused("E-SCAN-NONE", f"'{loop.var.name}' does not count up and carry one value", locs)
     (sym,) = carried
     if used(hi) & (assigned(loop.body) | mine):

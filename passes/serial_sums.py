@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.loops import loop_step
 from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.fold import cast, i32
 from ktc.ir.kernel import Kernel
@@ -66,11 +66,9 @@ def converted(kernel: Kernel, loop: For) -> Kernel | Refused:
 
 
 def counted_to(loop: For) -> Expr | None:
-    """The end of a loop that counts up by one to an end that stands still."""
-    hi = upper_bound(loop.cond, loop.var)
-    step = linear_form(loop.step, {loop.var})
-    unit = step is not None and same_value(step.coeffs.get(loop.var, i32(0)), i32(1)) and same_value(step.rest, i32(1))
-    return hi if unit else None
+    """The end of a loop that counts up by one; None for any other."""
+    step = loop_step(loop)
+    return upper_bound(loop.cond, loop.var) if step is not None and same_value(step, i32(1)) else None
 
 
 def _start(before: Body, sym: Sym) -> Expr | None:

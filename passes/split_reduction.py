@@ -26,7 +26,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.loops import loop_step
 from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.fold import add, binary, cast, i32, is_const, mul, simplify
 from ktc.ir.kernel import Kernel
@@ -231,11 +231,11 @@ def _grid_stride(p: Par, r: Reduce) -> Whole | None:
     starts = {s.sym: s.init for s in r.body if isinstance(s, Decl) and s.init is not None}
     if loop is None or len(starts) + 1 != len(r.body) or len(r.accs) != len(starts):
         return None
-    split, hi, step = accumulations(loop.body), upper_bound(loop.cond, loop.var), linear_form(loop.step, {loop.var})
+    split, hi, step = accumulations(loop.body), upper_bound(loop.cond, loop.var), loop_step(loop)
     if split is None or hi is None or step is None or any(has_effect(s) for s in split[0]):
         return None
     total = mul(cast(p.hi, I32), cast(r.hi, I32))
-    if not (_same(loop.init, _position(p, r)) and _same(step.rest, total)):
+    if not (_same(loop.init, _position(p, r)) and _same(step, total)):
         return None
     sums = {a.sym: a for a in split[1]}
     accs = []

@@ -27,6 +27,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
+from ktc.ir.analysis.loops import counting, why_unsteady
 from ktc.ir.fold import add, binary, cast, cdiv, fold_node, is_const, mul, product, sub
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import (
@@ -34,6 +35,7 @@ from ktc.ir.nodes import (
     Body,
     Break,
     Call,
+    Const,
     Dist,
     Expr,
     For,
@@ -49,7 +51,7 @@ from ktc.ir.nodes import (
     i32,
 )  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, map_body, refresh, rename, used, walk, walk_expr
+from ktc.ir.walk import map_body, refresh, rename, used, walk, walk_expr
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
@@ -154,19 +156,17 @@ def _locs(stmts: Sequence[Stmt]) -> tuple:
 
 def counted(s: For) -> tuple[Expr, Expr] | Refused:
     """(limit, stride) of a loop that counts up by an unchanging stride and that nothing leaves early."""
-    match s.cond, s.step:
-        case Binary("<", Var(a), hi), Binary("+", Var(b), by) if a == b == s.var:
-            if (used(hi) | used(by)) & (assigned(s.body) | {s.var}):
-                return Refused("E-TILE-FORM", f"the bounds of '{s.var.name}' change in the loop", _locs([s]))
-            if is_const(by) and by.value < 1:  # type: ignore[attr-defined]
-                return Refused("E-TILE-FORM", f"'{s.var.name}' does not count up", _locs([s]))
-        case _:
-            return Refused("E-TILE-FORM", f"'{s.var.name}' is not a loop 'i < limit; i += stride'", _locs([s]))
-    if s.var in assigned(s.body):
-        return Refused("E-TILE-FORM", f"the loop changes '{s.var.name}' itself", _locs([s]))
+    form = counting(s)
+    if form is None:
+        return Refused("E-TILE-FORM", f"'{s.var.name}' is not a loop 'i < limit; i += stride'", _locs([s]))
+    if isinstance(form.by, Const) and form.by.value < 1:
+        return Refused("E-TILE-FORM", f"'{s.var.name}' does not count up", _locs([s]))
+    unsteady = why_unsteady(s, form)
+    if unsteady:
+        return Refused("E-TILE-FORM", unsteady, _locs([s]))
     if _breaks(s.body):
         return Refused("E-TILE-BREAK", f"the loop over '{s.var.name}' may be left early", _locs([s]))
-    return hi, by
+    return form.hi, form.by
 
 
 def _breaks(body: Body) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ktc.ir.analysis.extents import extent_of
 from ktc.ir.analysis.footprint import Footprint, Loop, Side, within
+from ktc.ir.analysis.loops import counting
 from ktc.ir.analysis.polynomial import polynomial, same_value
 from ktc.ir.fold import add, binary, both, cdiv, fold_node, i32, is_const, mul, product, simplify
 from ktc.ir.kernel import Assume, Kernel
@@ -205,8 +206,8 @@ def _left_of_a_tile(clip: Expr, path: tuple[Stmt, ...]) -> bool:
             n, size = s.hi.args
             if same_value(clip, Binary("-", n, Binary("*", Var(s.var), size))):
                 return True
-        limit = _limit(s) if isinstance(s, For) else None
-        if isinstance(s, For) and limit is not None and same_value(clip, Binary("-", limit, Var(s.var))):
+        form = counting(s) if isinstance(s, For) else None
+        if isinstance(s, For) and form is not None and same_value(clip, Binary("-", form.hi, Var(s.var))):
             return True
     return False
 
@@ -224,17 +225,15 @@ def _idle_loops(c: Copy) -> Iterator[Loop]:
 
 
 def _runs_at_all(loop: Loop) -> Expr | None:
-    lo, hi = (loop.init, _limit(loop)) if isinstance(loop, For) else (loop.lo, loop.hi)
-    return None if hi is None else binary("<", lo, hi)
+    if not isinstance(loop, For):
+        return binary("<", loop.lo, loop.hi)
+    form = counting(loop)
+    return None if form is None else binary("<", form.lo, form.hi)
 
 
 def _unknown(c: Copy) -> Loop | None:
     """A loop that may be idle, and ends in a way that is not followed."""
     return next((loop for loop in _idle_loops(c) if _runs_at_all(loop) is None), None)
-
-
-def _limit(loop: For) -> Expr | None:
-    return loop.cond.b if isinstance(loop.cond, Binary) and loop.cond.op == "<" else None
 
 
 def _vector_facts(c: Copy, kernel: Kernel) -> list[Assume] | Refused:

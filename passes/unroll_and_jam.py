@@ -16,10 +16,10 @@ import dataclasses
 from collections.abc import Mapping
 
 from ktc.ir.analysis.dependence import carried_scalars, iterations_independent, noalias
-from ktc.ir.fold import is_const
+from ktc.ir.analysis.loops import counting, why_unsteady
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Expr, For, Level, Par, Stmt, Var
-from ktc.ir.walk import assigned, map_body, used, walk
+from ktc.ir.nodes import Binary, Expr, For, Level, Par, Stmt
+from ktc.ir.walk import map_body, walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
@@ -92,14 +92,12 @@ def why_not(kernel: Kernel, s: For | Par) -> Refused | None:
         return Refused("E-JAM-SYNC", "the loop holds a barrier, opaque code or a jump", places(bad))
     if isinstance(s, Par):
         return None
-    match s.cond, s.step:
-        case Binary("<", Var(v), hi), Binary("+", Var(w), by) if v == w == s.var and is_const(by, 1):
-            if used(hi) & (assigned(s.body) | {s.var}):
-                return Refused("E-JAM-FORM", f"the bound of '{s.var.name}' changes in the loop", places(s))
-        case _:
-            return Refused("E-JAM-FORM", f"'{s.var.name}' does not count 'i < limit; i += 1'", places(s))
-    if s.var in assigned(s.body):
-        return Refused("E-JAM-FORM", f"the loop changes '{s.var.name}' itself", places(s))
+    form = counting(s)
+    if form is None or not form.by_one:
+        return Refused("E-JAM-FORM", f"'{s.var.name}' does not count 'i < limit; i += 1'", places(s))
+    unsteady = why_unsteady(s, form)
+    if unsteady:
+        return Refused("E-JAM-FORM", unsteady, places(s))
     carried = carried_scalars(s.body)
     if carried:
         names = ", ".join(sorted(x.name for x in carried))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktc.ir.nodes import Binary, Call, Const, Expr, For, Knob, Par, Reduce, Scan, Var
+from ktc.ir.nodes import Binary, Call, Const, Expr, For, Knob, Par, Reduce, Scan
 from ktc.ir.walk import walk_expr
 
+from .loops import counting
 from .polynomial import difference, strip_casts
 
 
@@ -25,10 +26,8 @@ class Extent:
 def extent_of(loop: For | Par | Reduce | Scan) -> Extent | None:
     """The extent of ``loop``; None for a serial loop that does not count up by one to a limit."""
     if isinstance(loop, For):
-        match loop.cond, loop.step:
-            case Binary("<", Var(a), hi), Binary("+", Var(b), Const(1)) if a == b == loop.var:
-                return extent(loop.init, hi)
-        return None
+        form = counting(loop)
+        return extent(form.lo, form.hi) if form is not None and form.by_one else None
     return extent(loop.lo, loop.hi)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ktc.ir.analysis.affine import LinearForm, linear_form, mentions
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.loops import loop_step
 from ktc.ir.fold import add, cdiv, evaluate, is_const, mul, simplify, sub
 from ktc.ir.fragments import MATRIX_ROW, PANEL
 from ktc.ir.kernel import Kernel
@@ -170,14 +171,6 @@ def _counted(s: For, axes: tuple[Axis, ...], env: Mapping[Sym, Expr]) -> tuple[A
         size = step if s.cond.op in ("<", "<=", "!=") else simplify(sub(Const(0, I32), step))
         trip = simplify(cdiv(span, size))
     return Axis(name, "for", iteration, trip, (), s), simplify(add(init, mul(Var(iteration), step)))
-
-
-def loop_step(s: For) -> Expr | None:
-    """``c`` of a loop whose step is ``var + c`` or ``var - c``; None for others (``stride >>= 1``)."""
-    form = linear_form(s.step, (s.var,))
-    if form is None or not is_const(form.coeff(s.var), 1) or is_const(form.rest, 0):
-        return None
-    return form.rest
 
 
 def accesses(kernel: Kernel) -> list[Access]:

@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ktc.ir.fold import add, is_const, mul, simplify, sub
+from ktc.ir.fold import add, mul, simplify, sub
 from ktc.ir.fragments import PANEL
 from ktc.ir.nodes import (
     AsyncCopy,
     Atomic,
-    Binary,
     Body,
     BulkCopy,
     Expr,
@@ -33,7 +32,7 @@ from ktc.ir.walk import assigned, declared, stmt_exprs, substitute_expr, walk_ex
 
 from .affine import mentions
 from .defs import definitions, expand
-from .nest import loop_step
+from .loops import counting, loop_step
 
 Loop: TypeAlias = For | Par | Reduce | Scan
 
@@ -101,10 +100,8 @@ def _range(loop: Loop, env: Mapping[Sym, Expr]) -> tuple[Range, Expr]:
     if step is None or loop.var in assigned(loop.body):
         return Range(loop, counter, None), Var(counter)
     init = substitute_expr(loop.init, env)
-    extent = None
-    match loop.cond:
-        case Binary("<", Var(v), hi) if v == loop.var and is_const(step, 1):
-            extent = simplify(sub(substitute_expr(hi, env), init))
+    form = counting(loop)
+    extent = simplify(sub(substitute_expr(form.hi, env), init)) if form is not None and form.by_one else None
     return Range(loop, counter, extent), simplify(add(init, mul(Var(counter), substitute_expr(step, env))))
 
 

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 import numpy as np
 from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.analysis.extents import difference
+from ktc.ir.analysis.loops import counting
 from ktc.ir.analysis.polynomial import Polynomial, from_polynomial, polynomial, same_value
 from ktc.ir.fold import add, i32, is_const
 from ktc.ir.fragments import BOX_ROWS, MATRIX_ROW, PANEL
@@ -179,14 +180,13 @@ class _Nest:
     def _loop_end(self, origin: Polynomial, size: int) -> Polynomial:
         """The end of the loop whose rounds take whole boxes of ``size``, one after another along this side."""
         s, decide = self.loop, self.st.decide
-        step = s.step.b if isinstance(s.step, Binary) and s.step.op == "+" and s.step.a == Var(s.var) else None
-        hi = s.cond.b if isinstance(s.cond, Binary) and s.cond.op == "<" and s.cond.a == Var(s.var) else None
-        taken = decide.value(step) if step is not None else None
-        if origin != {(Var(s.var),): 1} or hi is None or step is None or taken is None or size > taken:
+        form = counting(s)
+        taken = None if form is None else decide.value(form.by)
+        if origin != {(Var(s.var),): 1} or form is None or taken is None or size > taken:
             raise self.refused("has a side that neither a condition nor the loop bounds")
-        if not decide.divisible(self.st.resolve(difference(hi, s.init)), step):
+        if not decide.divisible(self.st.resolve(difference(form.hi, form.lo)), form.by):
             raise self.refused("is not filled from whole tiles in the last round")
-        return polynomial(self._bound(self.st.resolve(hi)))
+        return polynomial(self._bound(self.st.resolve(form.hi)))
 
     # ---------------------------------------------------------------------------------------------------- tabulation
 

@@ -21,8 +21,9 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from ktc.ir.fold import add, fold_node, i32, is_const, lt
-from ktc.ir.nodes import Alloc, Binary, Body, Const, For, If, Load, MatrixLoad, Mma, Stmt, Store, Sym, Var, fresh
+from ktc.ir.analysis.loops import counting
+from ktc.ir.fold import add, fold_node, i32, lt
+from ktc.ir.nodes import Alloc, Body, Const, For, If, Load, MatrixLoad, Mma, Stmt, Store, Sym, Var, fresh
 from ktc.ir.types import Array
 from ktc.ir.walk import assigned, keep, map_body, refresh, substitute, used_in, walk
 
@@ -57,14 +58,14 @@ def _rounds(s: For, decide: Decider) -> _Rounds | None:
     if k is None:
         return None
     steps = s.body[k]
-    assert isinstance(steps, For) and isinstance(steps.cond, Binary)
+    assert isinstance(steps, For)
     products = [x for x in walk(steps.body) if isinstance(x, Mma)]
     held = {x.dst for x in walk(steps.body) if isinstance(x, MatrixLoad)}
     first = next((n for n, x in enumerate(s.body) if isinstance(x, Alloc) and x.sym in held), k)
     front, after = s.body[first:k], s.body[k + 1 :]
     registers = tuple(x for x in front if isinstance(x, Alloc) and x.sym in held)
     loads = tuple(x for x in front if not isinstance(x, Alloc))
-    trips = decide.value(steps.cond.b)
+    trips = decide.rounds(steps)
     sums = {e.buffer if isinstance(e, Load) else e.sym for x in products for e in x.acc if isinstance(e, Load | Var)}
     others = (*s.body[:first], *loads, *after)
     if trips is None or trips % 2 or len(registers) != len(held) or len(front) != len(registers) + len(loads):
@@ -79,16 +80,16 @@ def _rounds(s: For, decide: Decider) -> _Rounds | None:
 def _steps_ahead(s: For) -> bool:
     """Whether ``s`` counts steps from zero and each loads the operands of the next one first."""
     load = s.body[0] if s.body else None
-    counted = is_const(s.init, 0) and isinstance(s.cond, Binary) and s.cond.op == "<" and s.cond.a == Var(s.var)
-    if not counted or not isinstance(load, If) or load.orelse or not isinstance(s.cond, Binary):
+    form = counting(s)
+    if form is None or not form.from_zero_by_one or not isinstance(load, If) or load.orelse:
         return False
-    following = lt(add(Var(s.var), i32(1)), s.cond.b)
+    following = lt(add(Var(s.var), i32(1)), form.hi)
     return load.cond == following and {type(x) for x in walk(load.then)} <= {For, MatrixLoad}
 
 
 def _moved(s: For, r: _Rounds) -> Body:
     load = r.steps.body[0]
-    assert isinstance(load, If) and isinstance(r.steps.cond, Binary)
+    assert isinstance(load, If)
     last = i32(r.trips - 1)
     products = r.steps.body[1:]
 

@@ -5,9 +5,10 @@ Bound knobs decide structure (a vector of one lane is a scalar); open knobs leav
 
 from __future__ import annotations
 
+from ktc.ir.analysis.loops import counting
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Knob, Sym, Unary, Var
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, For, Knob, Sym, Unary, Var
 
 
 class Decider:
@@ -23,6 +24,11 @@ class Decider:
         """The value of ``e`` if constants and bound knobs determine it."""
         v = evaluate(e, self.bound)
         return None if v is None else int(v)
+
+    def rounds(self, loop: For) -> int | None:
+        """How often ``loop``, counting from zero by one, runs; None if it counts otherwise or to an unknown end."""
+        form = counting(loop)
+        return self.value(form.hi) if form is not None and form.from_zero_by_one else None
 
     def divisible(self, e: Expr, by: Expr) -> bool:
         """Whether ``by`` provably divides ``e``: by constants, bound knobs, factors, and assumed ``x % y == 0``."""

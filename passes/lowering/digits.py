@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from math import inf
 
 from ktc.ir.analysis.polynomial import Polynomial, from_polynomial, plus, polynomial, strip_casts
-from ktc.ir.fold import add, cast, is_const, mul
+from ktc.ir.fold import add, cast, mul
 from ktc.ir.nodes import (
     Binary,
     Body,
@@ -136,7 +136,7 @@ def indices_of_tiles(body: Body, extents: Mapping[str, Expr], decide: Decider) -
         return body
     names = {s.sym: s.init for s in walk(body) if isinstance(s, Decl) and s.const and s.init is not None}
     known: dict[Expr, Reach] = {
-        Var(s.var): n - 1 for s in walk(body) if isinstance(s, For) and (n := _count(s, decide)) is not None
+        Var(s.var): n - 1 for s in walk(body) if isinstance(s, For) and (n := decide.rounds(s)) is not None
     }
     known |= {HwIndex("thread", a): n - 1 for a, e in extents.items() if (n := decide.value(e)) is not None}
 
@@ -161,13 +161,6 @@ def indices_of_tiles(body: Body, extents: Mapping[str, Expr], decide: Decider) -
         return dataclasses.replace(e, index=tuple(map(short, e.index)))
 
     return map_body(body, on, read)
-
-
-def _count(s: For, decide: Decider) -> int | None:
-    """How often a loop that counts from zero by one runs."""
-    if not is_const(s.init, 0) or not isinstance(s.cond, Binary) or s.cond.op != "<" or s.cond.a != Var(s.var):
-        return None
-    return decide.value(s.cond.b) if s.step == add(Var(s.var), i32(1)) else None
 
 
 def _divisions(e: Expr) -> int:

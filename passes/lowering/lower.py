@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.fold import add, cast, is_const, lt, mul, simplify, sub
+from ktc.ir.fold import add, cast, lt, mul, simplify, sub
 from ktc.ir.nodes import (
     Acc,
     Alloc,
@@ -108,9 +108,7 @@ def _ends_in_barrier(s: Stmt | None, st: State) -> bool:
 
 def _runs(s: Stmt, st: State) -> bool:
     """Whether ``s`` counts from zero to a number known to be positive."""
-    if not isinstance(s, For) or not is_const(s.init, 0) or not isinstance(s.cond, Binary):
-        return False
-    return s.cond.op == "<" and s.cond.a == Var(s.var) and (st.decide.value(s.cond.b) or 0) > 0
+    return isinstance(s, For) and (st.decide.rounds(s) or 0) > 0
 
 
 def _is_leaf(s: Stmt, scope: Scope, st: State) -> bool:

@@ -26,8 +26,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from ktc.ir.analysis.polynomial import polynomial, same_value
-from ktc.ir.fold import add, binary, is_const
+from ktc.ir.analysis.polynomial import same_value
+from ktc.ir.fold import add, binary
 from ktc.ir.nodes import (
     AsyncCopy,
     Barrier,
@@ -160,14 +160,9 @@ def _slot(index: tuple[Expr, ...], s: For, later: int, decide: Decider) -> Expr 
 def _zeroes(s: Stmt, acc: Sym, decide: Decider) -> bool:
     """Whether ``s`` is loops that set every element of ``acc`` to zero, and nothing else."""
     variables: list[tuple[Sym, int]] = []
-    while isinstance(s, For) and is_const(s.init, 0) and len(s.body) == 1 and isinstance(s.cond, Binary):
-        n = decide.value(s.cond.b)
-        if (
-            s.cond.op != "<"
-            or s.cond.a != Var(s.var)
-            or n is None
-            or polynomial(s.step) != polynomial(Binary("+", Var(s.var), i32(1)))
-        ):
+    while isinstance(s, For) and len(s.body) == 1:
+        n = decide.rounds(s)
+        if n is None:
             return False
         variables.append((s.var, n))
         s = s.body[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.loops import loop_step
 from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.fold import add, cast, fold_node, i32, mul, simplify
 from ktc.ir.kernel import Launch
@@ -50,20 +51,19 @@ def strided(s: For, launch: Launch) -> Strided | None:
     """``s`` as a block-stride or grid-stride loop over ``threadIdx.x``."""
     thread, block = HwIndex("thread", "x"), HwIndex("block", "x")
     start = linear_form(s.init, {thread, block})
-    step = linear_form(s.step, {s.var})
-    hi = upper_bound(s.cond, s.var)
+    step, hi = loop_step(s), upper_bound(s.cond, s.var)
     t = s.var.type
     if start is None or step is None or hi is None or not isinstance(t, Scalar):
         return None
-    if not same(start.coeffs.get(thread, i32(0)), i32(1)) or not same(step.coeffs.get(s.var, i32(0)), i32(1)):
+    if not same(start.coeff(thread), i32(1)):
         return None
-    if any(isinstance(x, HwIndex) for e in (start.rest, step.rest, hi) for x in walk_expr(e)):
+    if any(isinstance(x, HwIndex) for e in (start.rest, step, hi) for x in walk_expr(e)):
         return None
     threads, blocks = launch.block[0], launch.grid[0]
     lo = cast(simplify(start.rest), t)
-    if block not in start.coeffs and same(step.rest, threads):
+    if block not in start.coeffs and same(step, threads):
         return Strided(lo, hi, (Level("thread", threads, "x"), Level("seq")))
-    if same(start.coeffs.get(block, i32(0)), threads) and same(step.rest, mul(threads, blocks)):
+    if same(start.coeff(block), threads) and same(step, mul(threads, blocks)):
         return Strided(lo, hi, (Level("thread", threads, "x"), Level("block", blocks, "x"), Level("seq")))
     return None
 
@@ -77,12 +77,7 @@ def upper_bound(cond: Expr, var: Sym) -> Expr | None:
         return None
     small, large, plus = sides[cond.op]
     form = linear_form(small, {var})
-    if (
-        form is None
-        or not same(form.coeffs.get(var, i32(0)), i32(1))
-        or not same(form.rest, i32(0))
-        or var in used(large)
-    ):
+    if form is None or not same(form.coeff(var), i32(1)) or not same(form.rest, i32(0)) or var in used(large):
         return None
     t = var.type
     assert isinstance(t, Scalar)
@@ -180,7 +175,7 @@ def independent(var: Sym, body: Body, extent: Expr | None = None) -> str:
         if any(i != indices[0] for i in indices) and not _apart(var, indices, extent):
             return f"'{buffer.name}' is written and also touched at another index"
         form = linear_form(indices[0][-1], {var})
-        if form is None or same(form.coeffs.get(var, i32(0)), i32(0)):
+        if form is None or same(form.coeff(var), i32(0)):
             return f"the index of '{buffer.name}' is not affine in '{var.name}'"
     return ""
 
@@ -190,7 +185,7 @@ def _apart(var: Sym, indices: list[tuple[Expr, ...]], extent: Expr | None) -> bo
     if extent is None or any(len(i) != 1 for i in indices):
         return False
     forms = [linear_form(i, {var}) for (i,) in dict.fromkeys(indices)]
-    if any(f is None or not same_value(f.coeffs.get(var, i32(0)), i32(1)) for f in forms):
+    if any(f is None or not same_value(f.coeff(var), i32(1)) for f in forms):
         return False
     rests = [f.rest for f in forms if f is not None]
     multiples = [mul(i32(k), cast(extent, I32)) for k in (1, 2, 3)]

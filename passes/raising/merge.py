@@ -15,6 +15,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from ktc.ir.analysis.affine import linear_form, mentions
+from ktc.ir.analysis.loops import loop_step
 from ktc.ir.fold import add, cast, cdiv, evaluate, i32, is_const, mul, simplify
 from ktc.ir.nodes import (
     Binary,
@@ -91,11 +92,10 @@ def _rounds_as_loop(body: Body) -> tuple[Par, Body] | None:
     if not body or not isinstance(body[-1], For) or not all(_sinkable(d, body) for d in body[:-1]):
         return None
     s = body[-1]
-    hi, form = upper_bound(s.cond, s.var), linear_form(s.step, {s.var})
-    lo = evaluate(s.init, {})
-    if hi is None or form is None or not is_const(form.coeff(s.var), 1) or lo is None:
+    hi, by, lo = upper_bound(s.cond, s.var), loop_step(s), evaluate(s.init, {})
+    if hi is None or by is None or lo is None:
         return None
-    end, step = evaluate(hi, {}), evaluate(form.rest, {})
+    end, step = evaluate(hi, {}), evaluate(by, {})
     if end is None or step is None or step <= 0 or end <= lo or s.var in assigned(s.body):
         return None
     n = -(-(int(end) - int(lo)) // int(step))

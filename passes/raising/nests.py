@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.loops import loop_step
 from ktc.ir.fold import add, binary, cast, cdiv, evaluate, i32, is_const, mul, simplify, sub
 from ktc.ir.nodes import (
     Acc,
@@ -82,8 +83,8 @@ def _closed(loop: For, a: Assign, after: Body, before: list[Stmt]) -> For:
     t, vt = a.sym.type, loop.var.type
     if not (isinstance(t, Scalar) and t.is_int and isinstance(vt, Scalar)) or a.sym in used_in(after):
         return loop
-    form, step = linear_form(a.value, {a.sym}), linear_form(loop.step, {loop.var})
-    if form is None or not same(form.coeff(a.sym), i32(1)) or step is None or not same(step.coeff(loop.var), i32(1)):
+    form, step = linear_form(a.value, {a.sym}), loop_step(loop)
+    if form is None or not same(form.coeff(a.sym), i32(1)) or step is None:
         return loop
     changed = assigned(loop.body) | set(declared(loop.body)) | {loop.var}
     if used(form.rest) & changed or any(isinstance(x, Load) for x in walk_expr(form.rest)):
@@ -95,10 +96,10 @@ def _closed(loop: For, a: Assign, after: Body, before: list[Stmt]) -> For:
         return loop
     rounds = sub(Var(loop.var), loop.init)
     each = cast(form.rest, t)
-    if same(form.rest, step.rest):
+    if same(form.rest, step):
         moved = cast(rounds, t)
     else:
-        moved = mul(cast(binary("/", rounds, cast(step.rest, vt)), t), each)
+        moved = mul(cast(binary("/", rounds, cast(step, vt)), t), each)
     at = loop.body.index(a)
     now, then = add(Var(a.sym), moved), add(add(Var(a.sym), moved), each)
     body = substitute(loop.body[:at], {a.sym: now}) + substitute(loop.body[at + 1 :], {a.sym: then})
@@ -189,8 +190,8 @@ def _join(s: Stmt, ranges: dict[object, Range]) -> Stmt:
 
 
 def _steps(s: For, by: Expr) -> bool:
-    form = linear_form(s.step, {s.var})
-    return form is not None and same(form.coeff(s.var), i32(1)) and same(form.rest, by)
+    step = loop_step(s)
+    return step is not None and same(step, by)
 
 
 def _end(body: Body, w: Sym, tile: Expr, tiles: Expr) -> Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.loops import loop_step
 from ktc.ir.fold import cast, i32, simplify
 from ktc.ir.nodes import (
     Acc,
@@ -174,15 +175,11 @@ def _one_thread_level(s: Par | Reduce) -> bool:
 
 
 def _bounds(loop: For, s: Par | Reduce) -> tuple[Expr, Expr] | None:
-    start, step, hi = (
-        linear_form(loop.init, {s.var}),
-        linear_form(loop.step, {loop.var}),
-        upper_bound(loop.cond, loop.var),
-    )
+    start, step, hi = linear_form(loop.init, {s.var}), loop_step(loop), upper_bound(loop.cond, loop.var)
     t, n = loop.var.type, s.dist[0].n
     if start is None or step is None or hi is None or not isinstance(t, Scalar) or n is None or s.var in used(hi):
         return None
-    if not same(start.coeff(s.var), i32(1)) or not same(step.coeff(loop.var), i32(1)) or not same(step.rest, n):
+    if not same(start.coeff(s.var), i32(1)) or not same(step, n):
         return None
     return cast(simplify(start.rest), t), hi
 

@@ -30,7 +30,7 @@ kernel sum(out: f32* restrict, x: f32 const* restrict align 16, n: i32)
       yield i < n ? x[i] : 0.0
     atomic add out[0], s
 """)
-WALK = parse_kernel("""\
+WALK_TEXT = """\
 kernel sum(out: i32* restrict, x: i32 const* restrict align 16, n: i32)
   par b in 0..cdiv(n, 256) @ [block.x]
     reduce(max) m: i32 = -2147483648 over t in 0..32 @ [thread.x 32]
@@ -39,7 +39,8 @@ kernel sum(out: i32* restrict, x: i32 const* restrict align 16, n: i32)
         best = max(best, x[i])
       yield best
     atomic max out[0], m
-""")
+"""
+WALK = parse_kernel(WALK_TEXT)
 COLUMN_SIZES = [{"n": n, "d": d} for n, d in ((1, 1), (3, 7), (13, 8), (12, 9), (40, 14))]
 SIZES = [{"n": n} for n in (1, 31, 32, 33, 128, 509)]
 
@@ -64,6 +65,11 @@ def test_a_sum_a_block_is_seen_as_one_sum(kernel, value: str) -> None:
     assert "over i in 0..n @ [vec 4, thread.x 32, block.x 2, seq]" in text
     assert f"yield {value}\n" in text
     assert "par" not in text
+
+
+def test_a_walk_that_doubles_its_index_is_no_grid_stride() -> None:
+    doubling = parse_kernel(WALK_TEXT.replace("; i + 32 *", "; i * 2 + 32 *"))
+    assert "over t in 0..32" in body_of(applied(doubling, "split-reduction{loop=t map=[thread.x 32]}"))
 
 
 @pytest.mark.parametrize("levels", ["thread.y 4, block.y 3, seq", "thread.y 3, seq", "unroll 2, block.y 2, seq", "block.z 1, seq"])  # fmt: skip

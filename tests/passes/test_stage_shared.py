@@ -131,6 +131,7 @@ AT = "stage-shared{array=A loop=t}"
         (ROWS + "      for k in 0..K\n        C[row] = A[row * K + k]\n", AT, "E-STAGE-FOOTPRINT"),
         (ROWS + "      if row > 2\n        C[row] = A[row - 1]\n", AT, "E-STAGE-GUARD"),
         (ROWS + "      C[row] = row > 0 ? A[row - 1] : 0.0\n", AT, "E-STAGE-GUARD"),
+        (ROWS + "      for s = 1; s * 2 < K; s + 1\n        C[row] = A[row]\n", AT, "E-STAGE-FOOTPRINT"),
         (ROWS + "      C[row] = A[row]\n", "stage-shared{array=C loop=t}", "E-STAGE-WRITTEN"),
         ((ROWS + "      C[row] = A[row]\n").replace("restrict", ""), AT, "E-STAGE-WRITTEN"),
         (ROWS + "      C[row] = A[row]\n", "stage-shared{array=A loop=row}", "E-STAGE-LOOP"),
