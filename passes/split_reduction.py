@@ -93,6 +93,9 @@ class SplitReduction(Pass):
         spec = args.get("map", DEFAULT)
         if not isinstance(spec, DistSpec):
             return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [thread.x $T, block.x $PARTS, seq]")
+        if not kernel.is_parallel:
+            why = "the kernel says what each thread does: threads that share the sum may not all come to it"
+            return Refused("E-SPLIT-PLACE", why, hint="run raise first")
         made = _as_reduction(kernel, args["loop"])
         if isinstance(made, Refused):
             return made

@@ -56,10 +56,10 @@ def collect_geometry(body: Body, st: State) -> None:
 
 
 def launch_of(st: State, shared: Expr | None) -> Launch:
-    """The derived launch; axes no loop uses keep the source's size only if the body still reads them."""
-    one = i32(1)
+    """The derived launch; axes no loop uses keep the source's size only if the body still reads the index."""
     old = st.kernel.launch
-    grid = tuple(_on_host(st.grid.get(a, one), st) for a in "xyz")
+    kept = old.grid if old is not None and _reads_blocks(st.kernel.body) else (i32(1),) * 3
+    grid = tuple(_on_host(st.grid.get(a, n), st) for a, n in zip("xyz", kept))
     block = tuple(_axis_size(a, st) for a in "xyz")
     return Launch(
         grid,  # type: ignore[arg-type]
@@ -69,6 +69,11 @@ def launch_of(st: State, shared: Expr | None) -> Launch:
         max_threads=_max_threads(st) if st.extents else (old.max_threads if old else None),
         min_blocks=old.min_blocks if old else None,
     )
+
+
+def _reads_blocks(body: Body) -> bool:
+    """Whether ``body`` says what each block does: every block of the source's launch is needed."""
+    return any(isinstance(e, HwIndex) and e.level in ("block", "grid_dim") for e in all_exprs(body))
 
 
 def _axis_size(axis: str, st: State) -> Expr:

@@ -225,3 +225,33 @@ kernel swapped(a: f32 const* restrict, y: f32* restrict, m: i32, n: i32)
 """
     done = apply_script(parse_kernel(text), parse_script("pad-shared{array=s by=$PAD} | raise"))
     assert not verify(done.kernel)
+
+
+THREADS_OWN = """\
+kernel sums(a: f64 const* restrict, y: f64* restrict, m: i32, n: i32)
+  launch grid((m + 63) / 64) block(64)
+  var j: i32 = blockIdx.x * 64_u32 + threadIdx.x
+  if j < m
+    var acc: f64 = 0.0_f64
+    for r in 0..n
+      acc += a[r * m + j]
+    y[j] = acc
+"""
+
+
+def test_a_sum_of_a_thread_is_not_shared_with_threads_that_never_come_to_it() -> None:
+    done = apply_script(parse_kernel(THREADS_OWN), parse_script("split-reduction{loop=r map=[thread.y 3, seq]}"))
+    assert done.refused is not None and done.refused.code == "E-SPLIT-PLACE", done
+
+
+def test_blocks_that_a_kernel_names_itself_stay_in_its_launch() -> None:
+    """A reduction inside it is distributed; the rest says what each block does."""
+    text = THREADS_OWN.replace("    for r in 0..n\n      acc += a[r * m + j]\n", "").replace(
+        "    var acc: f64 = 0.0_f64\n", "    reduce(+) acc: f64 = 0.0_f64 over r in 0..n\n      yield a[r * m + j]\n"
+    )
+    kernel = lowered(text, "distribute{loop=r map=[unroll 3, seq]}")
+    m, n = 150, 4
+    a = np.arange(m * n, dtype=np.float64)
+    got = run(kernel, {"a": a, "y": np.zeros(m), "m": m, "n": n})
+    assert got.ok, got.findings
+    np.testing.assert_array_equal(got.outputs["y"], a.reshape(n, m).sum(0))
