@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ktc.facts import ProgramFacts
 
 Sizes = Annotated[
-    list[str], Option("--size", metavar="NAME=N", help="A size; default: the workload's largest scenario (repeatable).")
+    list[str],
+    Option("--size", metavar="NAME=N", help="A size (repeatable).", unset="those of the workload's largest scenario"),
 ]
 SHOWN_DEVICES = 6
 

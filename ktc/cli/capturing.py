@@ -29,15 +29,21 @@ def capture(
         str, Option("--launches", metavar="N,N", help="Which launches of each kernel, counted from 1.")
     ] = "1,2,10",
     kernel: Only = [],  # noqa: B006
-    launch_mib: Annotated[int, Option("--launch-mib", least=1, help="Skip launches that reach more memory.")] = 256,
-    total_mib: Annotated[int, Option("--total-mib", least=1, help="Stop when so much is written.")] = 2048,
+    launch_mib: Annotated[
+        int, Option("--launch-mib", least=1, metavar="MIB", help="Skip launches that reach more memory than this.")
+    ] = 256,
+    total_mib: Annotated[
+        int, Option("--total-mib", least=1, metavar="MIB", help="Stop when so much is written.")
+    ] = 2048,
     twice: Annotated[
         bool,
         Option(
             "--twice/--once", help="Run each captured launch twice from the same state: is the original repeatable?"
         ),
     ] = True,
-    timeout: Annotated[int, Option("--timeout", metavar="S", least=0, help="Stop the program then [0: never].")] = 0,
+    timeout: Annotated[
+        int, Option("--timeout", metavar="SECONDS", least=0, help="Stop the program then; 0: never.")
+    ] = 0,
     json_: Json = False,
 ) -> None:
     """Run a CUDA program and record what its kernel launches were given and what they left in memory.
@@ -89,7 +95,7 @@ def rerun(
     capture: Annotated[str, Argument("CAPTURE", "The folder that `ktc capture` wrote.")],
     source: Annotated[list[str], Argument("FILE.cu", "The program's sources that have the kernels.")],
     backend: Annotated[
-        list[str], Option("--backend", "-b", metavar="B", help="cuda, hip, opencl or numba (repeatable) [cuda].")
+        list[str], Option("--backend", "-b", metavar="B", help="cuda, hip, opencl or numba (repeatable).", unset="cuda")
     ] = [],  # noqa: B006
     device: Annotated[str, Option("--device", metavar="NAME", help="The runtime to use: opencl:NVIDIA, cuda:1.")] = "",
     kernel: Only = [],  # noqa: B006

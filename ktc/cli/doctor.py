@@ -11,7 +11,6 @@ _COLOURS = {"ok": "green", "missing": "yellow", "broken": "red"}
 def doctor(json_: Json = False) -> None:
     """Show which devices, compilers and services ktc can use here, and how to get the others.
 
-    \b
     Examples:
       ktc doctor
       ktc doctor --json

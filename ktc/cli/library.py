@@ -76,7 +76,7 @@ def init(
     define: Define = [],  # noqa: B006
     include: Include = [],  # noqa: B006
     output: Annotated[
-        str, Option("-o", "--output", metavar="FILE", help="Where to write [default: workload.toml beside FILE].")
+        str, Option("-o", "--output", metavar="FILE", help="Where to write.", unset="workload.toml beside FILE")
     ] = "",
     force: Annotated[bool, Option("--force", help="Overwrite an existing file.")] = False,
     json_: Json = False,

@@ -48,7 +48,7 @@ def lower(
     emit: Annotated[Emit, Option("--emit", metavar="WHAT", help=f"What to print: {', '.join(Emit)}.")] = Emit.source,
     check: Annotated[bool, Option("--check", help="Compile the result with the real compiler.")] = False,
     arch: Annotated[
-        str, Option("--arch", help="Target architecture of --check, ptx and cubin: sm_90, gfx90a, ...")
+        str, Option("--arch", metavar="NAME", help="Target architecture of --check, ptx and cubin: sm_90, gfx90a, ...")
     ] = "",
     output: OutPath = "",
     json_: Json = False,
@@ -107,7 +107,9 @@ def port(
     check: Annotated[
         bool, Option("--check/--no-check", help="Compile the result where a compiler is installed.")
     ] = True,
-    arch: Annotated[str, Option("--arch", help="Architecture to compile for: gfx90a, gfx1100, sm_90, ...")] = "",
+    arch: Annotated[
+        str, Option("--arch", metavar="NAME", help="Architecture to compile for: gfx90a, gfx1100, sm_90, ...")
+    ] = "",
     output: OutPath = "",
     launcher: Annotated[str, Option("--launcher", metavar="FILE", help="Write host code that launches it there.")] = "",
     json_: Json = False,

@@ -33,7 +33,6 @@ def mutate(
 ) -> None:
     """Break good programs and printed texts on purpose; fail if the ladder accepts one, or rejects a good one.
 
-    \b
     Examples:
       ktc mutate --sample 200
       ktc mutate --sample 30000 --jobs 16 --log runs.jsonl --report tests/MUTATION.md

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Budget = Annotated[int, Option("--budget", least=1, help="Most configurations to measure.")]
 Out = Annotated[
-    str, Option("--out", metavar="DIR", help="Folder of the results and the ledger [default: ktc-out/KERNEL].")
+    str, Option("--out", metavar="DIR", help="Folder of the results and the ledger.", unset="ktc-out/KERNEL")
 ]
 Fresh = Annotated[bool, Option("--fresh", help="Start a new ledger instead of continuing the one in --out.")]
 
@@ -40,7 +40,15 @@ def optimize(
     program: Program,
     device: Device = "",
     budget: Budget = 100,
-    planner: Annotated[str, Option("--planner", help="auto, rules, llm or ensemble.")] = "auto",
+    planner: Annotated[
+        str,
+        Option(
+            "--planner",
+            metavar="NAME",
+            help="Who proposes scripts: rules (embedded), llm, ensemble (both), or auto: ensemble where an LLM is "
+            "configured, else rules.",
+        ),
+    ] = "auto",
     scenario: Scenarios = [],  # noqa: B006  nobody mutates the default
     out: Out = "",
     fresh: Fresh = False,
@@ -70,11 +78,20 @@ def tune(
     out: Out = "",
     fresh: Fresh = False,
     replay: Annotated[
-        str, Option("--replay", metavar="FILE", help="No kernel: tune on a recorded space (Kernel Tuner cache or T4).")
+        str,
+        Option(
+            "--replay", metavar="FILE", help="No kernel: tune on a recorded space (Kernel Tuner's cache or T4 file)."
+        ),
     ] = "",
-    sampler: Annotated[str, Option("--sampler", metavar="NAME", help="With --replay: auto, gp, tpe, random.")] = "auto",
-    export_t1: Annotated[str, Option("--export-t1", metavar="FILE", help="Write the search space, as T1.")] = "",
-    export_t4: Annotated[str, Option("--export-t4", metavar="FILE", help="Write the measurements, as T4.")] = "",
+    sampler: Annotated[
+        str, Option("--sampler", metavar="NAME", help="With --replay: auto, gp (Gaussian process), tpe or random.")
+    ] = "auto",
+    export_t1: Annotated[
+        str, Option("--export-t1", metavar="FILE", help="Write the search space as Kernel Tuner's T1 file.")
+    ] = "",
+    export_t4: Annotated[
+        str, Option("--export-t4", metavar="FILE", help="Write the measurements as Kernel Tuner's T4 file.")
+    ] = "",
     seed: Seed = 0,
     json_: Json = False,
 ) -> None:

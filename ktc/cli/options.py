@@ -30,7 +30,9 @@ Passes = Annotated[
 ]
 Sets = Annotated[list[str], Option("--set", metavar="KNOB=V", help="Bind a knob (repeatable).")]
 OutPath = Annotated[str, Option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")]
-Device = Annotated[str, Option("--device", metavar="NAME", help="cuda, opencl[:N], numba; default: the best there is.")]
+Device = Annotated[
+    str, Option("--device", metavar="NAME", help="cuda, opencl[:N] or numba.", unset="the best there is")
+]
 Scenarios = Annotated[
     list[str], Option("--scenario", metavar="NAME", help="Only this scenario of the workload (repeatable).")
 ]
@@ -47,7 +49,8 @@ class Dialect(StrEnum):
 _Kernel = Annotated[
     str,
     Argument(
-        metavar="KERNEL", help="A .cu or .ktir file, a folder with a workload.toml, a library kernel's name, or -."
+        metavar="KERNEL",
+        help="A .cu, .cl or .ktir file, a folder with a workload.toml, a library kernel's name, or - (standard input).",
     ),
 ]
 _Name = Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function of the file.")]

@@ -20,7 +20,7 @@ import argparse
 import inspect
 import textwrap
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -35,10 +35,23 @@ class Argument:
 
 
 class Option:
-    """An option with its spellings; ``least`` bounds an integer from below."""
+    """An option with its spellings; ``least`` bounds an integer from below, ``unset``: what an empty default means."""
 
-    def __init__(self, *flags: str, help: str, metavar: str = "", least: int | None = None) -> None:
-        self.flags, self.help, self.metavar, self.least = flags, help, metavar, least
+    def __init__(self, *flags: str, help: str, metavar: str = "", least: int | None = None, unset: str = "") -> None:
+        self.flags, self.help, self.metavar, self.least, self.unset = flags, help, metavar, least, unset
+
+
+class _Switch(argparse.Action):
+    """A flag and its opposite, ``on`` and ``off``."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, default: bool, help: str) -> None:
+        on, off = option_strings
+        super().__init__(option_strings, dest, 0, default=default, help=f"{help} [default: {on if default else off}]")
+
+    def __call__(
+        self, parser: object, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> None:
+        setattr(namespace, self.dest, option == self.option_strings[0])
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -76,14 +89,13 @@ def _add(parser: argparse.ArgumentParser, p: inspect.Parameter, kind: Any, meta:
             extra = {"nargs": "*" if optional else "+"}
         parser.add_argument(p.name, metavar=meta.metavar, help=meta.help, **extra)
         return
-    shown = f" [default: {p.default}]" if optional and p.default not in ("", [], False, True) else ""
+    default = meta.unset if p.default in ("", []) else "" if kind is bool else str(p.default)
+    shown = f" [default: {default}]" if default else ""
     common: dict[str, Any] = {"dest": p.name, "default": p.default, "help": (meta.help + shown).replace("%", "%%")}
     if kind is bool:
         for flag in meta.flags:
-            yes, _, no = flag.partition("/")
-            parser.add_argument(yes, action="store_true", **common)
-            if no:
-                parser.add_argument(no, action="store_false", dest=p.name, default=p.default, help=argparse.SUPPRESS)
+            both = flag.split("/")
+            parser.add_argument(*both, action=_Switch if len(both) == 2 else "store_true", **common)
     elif typing.get_origin(kind) is list:
         parser.add_argument(*meta.flags, action="append", metavar=meta.metavar, **common | {"default": None})
     elif issubclass(kind, StrEnum):

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 def report(
     run: Annotated[str, Argument(metavar="RUN", help="The folder of an optimize or tune run.")],
-    output: OutPath = "",
+    output: Annotated[
+        str, Option("-o", "--output", metavar="FILE", help="Write there.", unset="report.html in RUN")
+    ] = "",
     json_: Json = False,
 ) -> None:
     """Write an HTML page about a run: times, trajectory, code side by side, what was refused or rejected.

@@ -38,7 +38,6 @@ def verify(
 ) -> None:
     """Check a script against the original kernel: interpreter, exact arithmetic, sanitizers, the device.
 
-    \b
     Examples:
       ktc verify kernels/serving/silu_and_mul -p raise
       ktc verify k.cu -p @best.ktp --set V=8 --device opencl

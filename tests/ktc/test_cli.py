@@ -49,6 +49,12 @@ def test_every_command_has_help_with_examples(ktc_run: Run, command: str) -> Non
     assert done.returncode == 0
     assert f"ktc {command}" in done.stdout.split("Examples:")[1]
     assert "--json" in done.stdout
+    assert done.stdout.replace("\n", "").isprintable()
+
+
+def test_help_says_how_to_turn_off_what_is_on(ktc_run: Run) -> None:
+    done = ktc_run("replay", "--help")
+    assert "--time, --no-time" in done.stdout and "[default: --time]" in done.stdout
 
 
 def test_help_lists_every_command_and_loads_nothing_heavy(ktc_run: Run) -> None:
