@@ -14,7 +14,6 @@ from ktc.ir.nodes import (
     Binary,
     Body,
     Break,
-    Call,
     Cast,
     Continue,
     Decl,
@@ -25,7 +24,6 @@ from ktc.ir.nodes import (
     GroupCopy,
     If,
     InlineAsm,
-    Load,
     Par,
     Produce,
     RawStmt,
@@ -39,33 +37,24 @@ from ktc.ir.nodes import (
     While,
     accessed_type,
 )
-from ktc.ir.types import Array, Scalar, Type, Vec, scalar_of
-from ktc.ir.walk import all_exprs, used, walk
+from ktc.ir.types import scalar_of
 
 from .c_family_base import const_int
+from .c_family_data import DataStatements
 from .c_family_device import DEVICE_STATEMENTS
 from .c_family_dialect import Dialect
-from .c_family_expr import PLAIN, Exprs
 from .c_family_layout import COLUMNS, INDENT, comment_lines, wrap
-from .c_family_names import Names
-from .c_family_piece import BINARY_PREC, LIMIT
+from .c_family_piece import LIMIT
 from .c_family_roles import Roles
-from .c_family_rules import is_constant, is_int32
 
 ONE_LINERS = (Return, Break, Continue, Assign, Store, Eval)
 
 
-class Statements:
+class Statements(DataStatements):
     """Prints statements for one dialect and one kernel."""
 
     def __init__(self, dialect: Dialect, kernel: Kernel) -> None:
-        self.d = dialect
-        self.kernel = kernel
-        called = {name for e in all_exprs(kernel.body) if isinstance(e, Call) and (name := dialect.called_name(e))}
-        self.names = Names([*dialect.reserved, *called, *(k.name for k in kernel.knobs), kernel.name])
-        self.x = Exprs(dialect, self.names)
-        dialect.exprs = self.x
-        self.dynamic: list[tuple[Alloc, str, str]] = []
+        super().__init__(dialect, kernel)
         self.roles = Roles(self)
 
     # -------------------------------------------------------------------------------------------------- blocks
@@ -115,102 +104,6 @@ class Statements:
 
     def block(self, head: str, body: Body, tail: str = "}") -> list[str]:
         return [head + " {", *self.body(body, 1), tail]
-
-    # ------------------------------------------------------------------------------------- declarations, assignments
-
-    def _decl(self, s: Decl) -> list[str]:
-        t = s.sym.type
-        if s.init is None:
-            name = self.names.declare(s.sym)
-            return [f"{self.d.type_name(t)} {name}{self.extents(t)};"]
-        text = self.x.assigned(s.init, t)
-        start = self.x.piece(s.init)
-        constant = s.const and is_constant(s.init) and isinstance(t, Scalar) and t.is_int
-        name = self.names.declare(s.sym)
-        if s.const and start.upper is not None:
-            self.x.upper[s.sym] = start.upper
-        qualifier = (self.d.constant_keyword if constant else "const") + " " if s.const else ""
-        return [f"{qualifier}{self.d.type_name(t)} {name} = {text};"]
-
-    def extents(self, t: Type) -> str:
-        if not isinstance(t, Array):
-            return ""
-        if t.space == "local" and not all(is_constant(n) or isinstance(n, Var) for n in t.shape):
-            self.d.refuse(
-                "ARRAY", "a private array needs a size known at compile time", "bind it to a knob or a constant"
-            )
-        return "".join(f"[{self.x.text(n)}]" for n in t.shape)
-
-    def _alloc(self, s: Alloc) -> list[str]:
-        t = s.sym.type
-        assert isinstance(t, Array)
-        if s.dynamic:
-            if not self.dynamic:  # all of them at the first, in order: their offsets chain
-                found = [a for a in walk(self.kernel.body) if isinstance(a, Alloc) and a.dynamic]
-                for a in found:  # the last one's extent is the launch's business
-                    extents = a.sym.type.shape if a is not found[-1] else ()  # type: ignore[attr-defined]
-                    for unknown in sorted({v.name for n in extents for v in used(n) if not self.names.has(v)}):
-                        message = f"the place after '{a.sym.name}' depends on '{unknown}', a host value"  # type: ignore[attr-defined]
-                        self.d.loc = a.loc or self.d.loc
-                        self.d.refuse("SHARED", message, "make it a parameter of the kernel")
-                    size = " * ".join(self.x.piece(n).at(BINARY_PREC["*"]) for n in extents)
-                    self.dynamic.append((a, self.names.declare(a.sym), size))
-                    self.d.flat.add(a.sym)
-                return self.d.dynamic_arrays(self.dynamic)
-            return []
-        if t.space == "shared":
-            return self.d.shared_array(s, self.names.declare(s.sym), self.extents(t))
-        align = f"{self.d.alignas(s.align)} " if s.align else ""
-        return [f"{align}{self.d.type_name(t)} {self.names.declare(s.sym)}{self.extents(t)};"]
-
-    def _assign(self, s: Assign) -> list[str]:
-        return [self.update(self.names.of(s.sym), s.value, s.sym.type, lambda e: isinstance(e, Var) and e.sym == s.sym)]
-
-    def update(self, place: str, value: Expr, t: Type, is_place) -> str:
-        """``place = value;``, as ``place op= e;`` when that says the same."""
-        compound = self._compound(value, t, is_place)
-        return f"{place} {compound};" if compound else f"{place} = {self.x.assigned(value, t)};"
-
-    def _compound(self, value: Expr, t: Type, is_place) -> str | None:
-        e = value
-        if isinstance(e, Cast) and e.style == "implicit" and e.to == t and self.d.c_converts(e.x.type, e.to):
-            e = e.x
-        if not isinstance(e, Binary) or e.op not in "+-*/%<<>>&|^" or not isinstance(t, Scalar):
-            return None
-        a = e.a
-        if isinstance(a, Cast) and a.style == "implicit" and self.d.c_converts(a.x.type, a.to):
-            a = a.x
-        if not is_place(a) or not self.d.has_compound(t):
-            return None
-        wrap = is_int32(t) and is_int32(e.type)
-        right = self.x.piece(self.x.without_implicit(e.b, e.a.type), wrap)
-        if e.op not in ("<<", ">>") and isinstance(e.a.type, Scalar):
-            # ``t op right`` must be computed in the type the IR says.
-            left_only = self.x._balance(e.op, self.x.piece(a), right, e.a.type, wrap and e.op in "+-*&|^")
-            if left_only[0].text != self.x.piece(a).text:
-                return None
-            right = left_only[1]
-        return f"{e.op}= {right.text}"
-
-    def _store(self, s: Store) -> list[str]:
-        place = self.x.subscript(s.buffer, s.index)
-        if s.width != 1:
-            if isinstance(s.value, Cast) and s.value.style == "bit" and s.cache in PLAIN:
-                return [self.d.store_as(s.buffer, place, self.x.exact(s.value.x), s.value.x.type, s.cache)]
-            t = Vec(scalar_of(accessed_type(s.buffer, len(s.index))), s.width)
-            return [self.d.store_vector(s.buffer, place, self.x.piece(s.value), t, self.x.width(s.width), s.cache)]
-        t2 = self.d.loaded_type(s.buffer, accessed_type(s.buffer, len(s.index)))
-        if not s.cache:
-            same = lambda e: isinstance(e, Load) and (e.buffer, e.index, e.width, e.cache) == (s.buffer, s.index, 1, "")  # noqa: E731
-            compound = self._compound(s.value, t2, same)
-            if compound:
-                return [f"{place} {compound};"]
-        if s.cache == "volatile":
-            place = self.d.volatile_place(s.buffer, place, t2)
-        return [self.d.store(s.buffer, place, self.x.assigned(s.value, t2), t2, s.cache)]
-
-    def _eval(self, s: Eval) -> list[str]:
-        return [self.x.text(s.value) + ";"]
 
     # ------------------------------------------------------------------------------------------------- control flow
 

@@ -25,6 +25,7 @@ from .numba_expr import ExprPrinter, hw_name
 from .numba_flow import flags_for_exits, isolate_warp_ops, synchronises
 from .numba_items import Branch, Item, LaneRead, LaneStore, Loop, MaskedLoop, Once, SetMask, Threads
 from .numba_plan import Plan, Planner, symbols
+from .numba_range import range_of
 from .numba_stmt import StmtPrinter
 from .numba_types import unsupported, value_dtype
 
@@ -179,7 +180,7 @@ class SpmdPrinter:
     def _loop(self, item: Loop) -> None:
         head = item.head
         if isinstance(head, For):
-            counted = self.out.range_of(head)
+            counted = range_of(head, self.x)
             if counted is not None:
                 with self.out.block(f"for {self.x.ref(head.var)} in {counted}:"):
                     self._items(item.body)

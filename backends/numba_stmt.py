@@ -18,7 +18,6 @@ from ktc.ir.nodes import (
     Break,
     Call,
     Cast,
-    Const,
     Continue,
     Decl,
     Eval,
@@ -35,12 +34,10 @@ from ktc.ir.nodes import (
     While,
 )  # fmt: skip
 from ktc.ir.types import F32, Array, Ptr, Scalar, Vec
-from ktc.ir.walk import assigned, loads_in, used
 
 from .numba_expr import ExprPrinter, scalar_type
+from .numba_range import range_of
 from .numba_types import NARROW_FLOATS, unsupported, value_dtype, zero_of
-
-_FLIPPED = {">": "<", ">=": "<="}
 
 ATOMICS = {
     "add": "{0} + {1}", "sub": "{0} - {1}", "min": "min({0}, {1})", "max": "max({0}, {1})", "and": "{0} & {1}",
@@ -198,7 +195,7 @@ class StmtPrinter:
                 self.body(s.orelse)
 
     def _for(self, s: For) -> None:
-        head = self.range_of(s)
+        head = range_of(s, self.x)
         if head is not None:
             self._steps.append(None)
             with self.block(f"for {self.x.ref(s.var)} in {head}:"):
@@ -213,45 +210,6 @@ class StmtPrinter:
             self.body(s.body)
             self.line(step)
         self._steps.pop()
-
-    def range_of(self, s: For) -> str | None:
-        """``range(...)`` for a counted loop whose bounds do not change inside; None for any other loop."""
-        v, t = s.var, s.var.type
-        if not isinstance(t, Scalar) or not t.is_int or t.name == "u64" or not isinstance(s.cond, Binary):
-            return None
-        left, right, op = s.cond.a, s.cond.b, s.cond.op
-        if right == Var(v):
-            left, right, op = right, left, {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(op, op)
-        moved = set(assigned(s.body))
-        step = s.step
-        if (
-            left != Var(v)
-            or op not in ("<", "<=", ">", ">=")
-            or v in moved
-            or not isinstance(step, Binary)
-            or step.op not in "+-"
-        ):
-            return None
-        by = step.b if step.a == Var(v) else step.a if step.b == Var(v) and step.op == "+" else None
-        if by is None or not all(self._fixed(e, moved | {v}) for e in (right, by)) or self.x.spans.of(by)[0] < 1:
-            return None
-        if (step.op == "+") != (op in ("<", "<=")):
-            return None
-        limit = self.x.text(right, 11)
-        limit = {"<": limit, "<=": f"{limit} + 1", ">": limit, ">=": f"{limit} - 1"}[op]
-        if isinstance(right, Const):
-            limit = str(int(right.value) + {"<=": 1, ">=": -1}.get(op, 0))
-        amount = self.x.text(by, 12)
-        if step.op == "-":
-            return f"range({self.x.text(s.init)}, {limit}, -{amount})"
-        if amount == "1":
-            start = self.x.text(s.init)
-            return f"range({limit})" if start == "0" else f"range({start}, {limit})"
-        return f"range({self.x.text(s.init)}, {limit}, {amount})"
-
-    @staticmethod
-    def _fixed(e: Expr, moved: set[Sym]) -> bool:
-        return not (used(e) & moved) and not any(load.buffer in moved for load in loads_in(e))
 
     def _while(self, s: While) -> None:
         self._steps.append(None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .expr_nodes import Expr, Sym
+from .expr_nodes import Expr
 from .frozen import frozen
 from .stmt_nodes import Body, Stmt
+from .symbols import Sym
 
 
 @frozen

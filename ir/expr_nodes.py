@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import field
 
 from .frozen import frozen
+from .symbols import Sym
 from .types import BOOL, I8, I32, U32, Array, Ptr, Scalar, Type, Vec, scalar_of
-
-_ids = itertools.count(1)
-
-
-@frozen
-class Sym:
-    """A variable, parameter or array. Compared by ``id`` alone; use :func:`fresh` to make one."""
-
-    name: str = field(compare=False)
-    type: Type = field(compare=False)
-    id: int
-
-    def __repr__(self) -> str:
-        return f"{self.name}#{self.id}"
-
-
-def fresh(name: str, type: Type) -> Sym:
-    """A new symbol, different from all others of this process. Ids are identities only: they are never printed."""
-    return Sym(name, type, next(_ids))
 
 
 @frozen

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .device_nodes import Produce
-from .expr_nodes import Expr, Sym
+from .expr_nodes import Expr
 from .frozen import frozen
 from .stmt_nodes import Barrier, Body, For, If, Stmt, While
+from .symbols import Sym
 
 LEVELS = ("vec", "unroll", "seq", "lane", "warp", "thread", "block", "cluster")
 

@@ -52,14 +52,12 @@ from .expr_nodes import (
     Raw,
     Select,
     Str,
-    Sym,
     Unary,
     Var,
     VecGet,
     VecMake,
     WarpOp,
     accessed_type,
-    fresh,
     i32,
 )
 from .loop_nodes import LEVELS, Acc, Dist, Level, Par, Reduce, Scan, bodies, is_cooperative
@@ -83,6 +81,7 @@ from .stmt_nodes import (
     Store,
     While,
 )
+from .symbols import Sym, fresh
 from .types import VOID
 
 __all__ = [

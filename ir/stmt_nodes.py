@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import field
 
 from .diagnostics import Loc
-from .expr_nodes import Expr, Sym
+from .expr_nodes import Expr
 from .frozen import frozen
+from .symbols import Sym
 
 
 @frozen(kw_only=True)

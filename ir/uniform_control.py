@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .fields import children
 from .fold import evaluate
 from .kernel import Kernel
 from .nodes import (
@@ -38,7 +39,6 @@ from .nodes import (
 )
 from .uniformity import Flow, Uniformity, varies_itself
 from .verify_launch import MAX_BLOCK_THREADS
-from .walk import children
 
 WARP = 32
 

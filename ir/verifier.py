@@ -1,8 +1,8 @@
 """The rules of the IR, checked: every producer (front-end, pass, ``.ktir`` reader) must give a kernel without problems.
 
-Problems are data. Checked here: symbols and their scopes, statements and where they may stand. Expressions are in
-``verify_types``, what a block or warp does as one in ``verify_tiles``, distributions in ``verify_parallel``, knobs and
-launch in ``verify_launch``, producers of copies in ``verify_producer``.
+Problems are data. Checked here: statements and where they may stand. Symbols and their scopes are in ``verify_scopes``,
+expressions in ``verify_types``, what a block or warp does as one in ``verify_tiles``, distributions in
+``verify_parallel``, knobs and launch in ``verify_launch``, producers of copies in ``verify_producer``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from .kernel import Kernel
 from .nodes import (
     Alloc,
     Assign,
-    AsyncCopy,
     Atomic,
     Barrier,
     Body,
@@ -29,18 +28,14 @@ from .nodes import (
     GroupCopy,
     GroupWait,
     If,
-    InlineAsm,
-    MatrixLoad,
     Par,
     Produce,
-    RawStmt,
     Reduce,
     Return,
     Scan,
     Stmt,
     Store,
     Sym,
-    TileMma,
     While,
 )  # fmt: skip
 from .types import Array, Ptr, Type
@@ -49,6 +44,7 @@ from .uniformity import Uniformity
 from .verify_launch import check_guards, check_knobs, check_launch, launch_exprs
 from .verify_parallel import check_distribution, spread_over_threads
 from .verify_producer import check_producer
+from .verify_scopes import Scopes, touched
 from .verify_types import check_expr, check_stmt_types, symbols_of
 from .walk import stmt_exprs, walk
 
@@ -107,8 +103,7 @@ class _Context:
 class _Checker:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.scopes: list[set[Sym]] = [set()]
-        self.declared: set[Sym] = set()
+        self.scopes = Scopes()
         self.constants: set[Sym] = set()
         self.written = {s.buffer for s in walk(kernel.body) if isinstance(s, Store | Atomic)}
         self.produced = {id(s.body[0]) for s in walk(kernel.body) if isinstance(s, For) and s.body}
@@ -144,18 +139,13 @@ class _Checker:
         for e in [*sizes, *k.constraints, *(a.expr for a in k.assumptions), *launch_exprs(k)]:
             yield from self.expr(e, k.loc)
 
-    # --------------------------------------------------------------------------------------------------- symbols
+    # ------------------------------------------------------------------------------------- symbols and expressions
 
     def declare(self, s: Sym, loc: Loc | None) -> Iterator[Problem]:
-        if s in self.declared:
-            yield Problem("V-REDEFINED", f"'{s.name}' is defined more than once", loc)
-        self.declared.add(s)
-        self.scopes[-1].add(s)
+        yield from (Problem(code, message, loc) for code, message in self.scopes.declare(s))
 
     def use(self, s: Sym, loc: Loc | None) -> Iterator[Problem]:
-        if not any(s in scope for scope in self.scopes):
-            where = "outside its scope" if s in self.declared else "before any definition"
-            yield Problem("V-UNDEFINED", f"'{s.name}' is used {where}", loc)
+        yield from (Problem(code, message, loc) for code, message in self.scopes.use(s))
 
     def expr(self, e: Expr, loc: Loc | None) -> Iterator[Problem]:
         for x in symbols_of(e):
@@ -168,17 +158,16 @@ class _Checker:
 
     def body(self, body: Body, at: _Context) -> Iterator[Problem]:
         """``body`` in a scope of its own."""
-        self.scopes.append(set())
-        for s in body:
-            yield from self.stmt(s, at)
-        self.scopes.pop()
+        with self.scopes.inner():
+            for s in body:
+                yield from self.stmt(s, at)
 
     def stmt(self, s: Stmt, at: _Context) -> Iterator[Problem]:
         structural = isinstance(s, For | Par | Reduce | Scan | While)
         if not structural:
             for e in stmt_exprs(s):
                 yield from self.expr(e, s.loc)
-        for sym in _touched(s):
+        for sym in touched(s):
             yield from self.use(sym, s.loc)
         for code, message in check_stmt_types(s):
             yield Problem(code, message, s.loc)
@@ -225,20 +214,19 @@ class _Checker:
 
     def loop(self, s: For | While, at: _Context) -> Iterator[Problem]:
         inner = _Context(at.loops + 1, at.pars)
-        self.scopes.append(set())
-        if isinstance(s, For):
-            yield from self.expr(s.init, s.loc)
-            yield from self.declare(s.var, s.loc)
-            for e in (s.cond, s.step, s.unroll):
-                if isinstance(e, Expr):
-                    yield from self.expr(e, s.loc)
-        elif not s.post:
-            yield from self.expr(s.cond, s.loc)
-        for inside in s.body:
-            yield from self.stmt(inside, inner)
-        if isinstance(s, While) and s.post:
-            yield from self.expr(s.cond, s.loc)
-        self.scopes.pop()
+        with self.scopes.inner():
+            if isinstance(s, For):
+                yield from self.expr(s.init, s.loc)
+                yield from self.declare(s.var, s.loc)
+                for e in (s.cond, s.step, s.unroll):
+                    if isinstance(e, Expr):
+                        yield from self.expr(e, s.loc)
+            elif not s.post:
+                yield from self.expr(s.cond, s.loc)
+            for inside in s.body:
+                yield from self.stmt(inside, inner)
+            if isinstance(s, While) and s.post:
+                yield from self.expr(s.cond, s.loc)
 
     def produce(self, s: Produce, at: _Context) -> Iterator[Problem]:
         """The producer runs copies and nothing else, and only it writes what they fill."""
@@ -257,21 +245,20 @@ class _Checker:
         accs = s.accs if isinstance(s, Reduce) else (s.acc,) if isinstance(s, Scan) else ()
         for e in [*outer, *(a.init for a in accs)]:
             yield from self.expr(e, s.loc)
-        self.scopes.append(set())
-        yield from self.declare(s.var, s.loc)
         inner = _Context(0, (*at.pars, s))
-        for inside in s.body:
-            yield from self.stmt(inside, inner)
-        for a in accs:
-            yield from self.expr(a.value, s.loc)
-        if isinstance(s, Scan):
-            yield from self.declare(s.acc.sym, s.loc)
-            for inside in s.then:
+        with self.scopes.inner():
+            yield from self.declare(s.var, s.loc)
+            for inside in s.body:
                 yield from self.stmt(inside, inner)
-            self.scopes.pop()
-            self.scopes[-1].add(s.acc.sym)
+            for a in accs:
+                yield from self.expr(a.value, s.loc)
+            if isinstance(s, Scan):
+                yield from self.declare(s.acc.sym, s.loc)
+                for inside in s.then:
+                    yield from self.stmt(inside, inner)
+        if isinstance(s, Scan):
+            self.scopes.reveal(s.acc.sym)
             return
-        self.scopes.pop()
         for a in accs:
             yield from self.declare(a.sym, s.loc)
 
@@ -284,28 +271,3 @@ class _Checker:
         elif self.facts.is_divergent(s):
             message = f"{what} that only some threads of the block may reach"
             yield Problem("V-BARRIER", message, s.loc, unproved=True)
-
-
-def _touched(s: Stmt) -> Iterator[Sym]:
-    """Symbols that ``s`` itself names other than in expressions, and does not declare."""
-    match s:
-        case Assign():
-            yield s.sym
-        case Store():
-            yield s.buffer
-        case Atomic():
-            yield s.buffer
-            if s.dst is not None:
-                yield s.dst
-        case AsyncCopy() | BulkCopy():
-            yield from (s.dst, s.src)
-        case GroupCopy():
-            yield from (s.dst, s.src, s.event)
-        case MatrixLoad():
-            yield from (s.dst, s.buffer)
-        case TileMma():
-            yield from (s.a, s.b)
-        case InlineAsm():
-            yield from (o for _, o in s.outputs)
-        case RawStmt():
-            yield from (*s.reads, *s.writes)

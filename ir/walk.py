@@ -1,15 +1,14 @@
-"""Generic traversal and rewriting of expressions and statements, driven by the dataclass fields."""
+"""Generic traversal and rewriting of expressions and statements."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from operator import is_
 from typing import Any
 
+from .fields import children, with_children
 from .frozen import replaced
 from .nodes import (
-    Acc,
     AddrOf,
     Alloc,
     Assign,
@@ -23,7 +22,6 @@ from .nodes import (
     GroupCopy,
     InlineAsm,
     Knob,
-    Level,
     Load,
     MatrixLoad,
     Mma,
@@ -37,51 +35,10 @@ from .nodes import (
     Sym,
     TileMma,
     Var,
+    bodies,
     fresh,
 )  # fmt: skip
 from .types import Array
-
-_LEAVES = frozenset({
-    "str", "int", "bool", "Sym", "Sym | None", "Type", "Scalar", "Vec", "Body", "int | float | bool", "Loc | None",
-    "tuple[str, ...]", "tuple[Sym, ...]", "frozenset[str]", "tuple[tuple[str, Sym], ...]",
-})  # fmt: skip
-"""Types of fields, as they are written, that hold no expressions."""
-
-_FIELDS: dict[type, tuple[str, ...]] = {}
-"""Names of the fields that may hold expressions, by class: asked for on every step of every traversal."""
-
-
-def _field_names(cls: type) -> tuple[str, ...]:
-    found = _FIELDS.get(cls)
-    if found is None:
-        found = _FIELDS[cls] = tuple(f.name for f in dataclasses.fields(cls) if f.type not in _LEAVES)  # type: ignore[arg-type]
-    return found
-
-
-def children(e: Expr | Stmt) -> list[Expr]:
-    """Expressions directly in a node, in evaluation order."""
-    out: list[Expr] = []
-    for name in _field_names(type(e)):
-        v = getattr(e, name)
-        if isinstance(v, Expr):
-            out.append(v)
-        elif v is not None and not isinstance(v, int):
-            _collect(v, out)
-    return out
-
-
-def _collect(v: object, out: list[Expr]) -> None:
-    """Append the expressions in the value of a field."""
-    if isinstance(v, Expr):
-        out.append(v)
-    elif isinstance(v, tuple):
-        for x in v:
-            _collect(x, out)
-    elif isinstance(v, Level):
-        if v.n is not None:
-            out.append(v.n)
-    elif isinstance(v, Acc):
-        out += (v.init, v.value)
 
 
 def walk_expr(e: Expr) -> Iterator[Expr]:
@@ -104,8 +61,6 @@ def stmt_exprs(s: Stmt) -> Iterator[Expr]:
 
 def walk(body: Body) -> Iterator[Stmt]:
     """Every statement, parents first, in source order."""
-    from .nodes import bodies
-
     for s in body:
         yield s
         for b in bodies(s):
@@ -121,42 +76,16 @@ def all_exprs(body: Body) -> Iterator[Expr]:
 
 def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     """Rebuild ``e`` bottom-up: ``f`` sees each node after its children were rewritten."""
-    changes = _mapped_fields(e, f)
-    return f(replaced(e, changes) if changes else e)
 
+    def rebuilt(x: Expr) -> Expr:
+        return f(with_children(x, rebuilt))
 
-def _mapped_fields(node: Expr | Stmt, f: Callable[[Expr], Expr]) -> dict[str, Any]:
-    """The fields of ``node`` that change when ``f`` is applied to the expressions in them, bottom-up."""
-    changes = {}
-    for name in _field_names(type(node)):
-        v = getattr(node, name)
-        if v is None or isinstance(v, int):
-            continue
-        w = map_expr(v, f) if isinstance(v, Expr) else _map_value(v, f)
-        if w is not v:
-            changes[name] = w
-    return changes
-
-
-def _map_value(v: Any, f: Callable[[Expr], Expr]) -> Any:
-    if isinstance(v, Expr):
-        return map_expr(v, f)
-    if isinstance(v, tuple):
-        new = [_map_value(x, f) for x in v]
-        return v if all(map(is_, v, new)) else tuple(new)
-    if isinstance(v, Level) and v.n is not None:
-        n = map_expr(v.n, f)
-        return v if n is v.n else replaced(v, {"n": n})
-    if isinstance(v, Acc):
-        init, value = map_expr(v.init, f), map_expr(v.value, f)
-        return v if init is v.init and value is v.value else replaced(v, {"init": init, "value": value})
-    return v
+    return rebuilt(e)
 
 
 def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
     """Rewrite the expressions directly in ``s`` with ``f`` applied bottom-up; nested bodies are left alone."""
-    changes = _mapped_fields(s, f)
-    return replaced(s, changes) if changes else s
+    return with_children(s, lambda e: map_expr(e, f))
 
 
 def map_body(

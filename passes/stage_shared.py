@@ -274,7 +274,7 @@ def _loads(
 
 
 def _in_expr(e: Expr, buffer: Sym, lazy: bool) -> Iterator[tuple[Load | None, bool]]:
-    from ktc.ir.walk import children
+    from ktc.ir.fields import children
 
     if isinstance(e, Load) and e.buffer == buffer:
         yield e, lazy

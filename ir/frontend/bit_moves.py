@@ -11,9 +11,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TypeGuard
 
+from ..fields import children
 from ..nodes import Assign, Body, Cast, Decl, Expr, Stmt, Sym, Var, bodies, fresh
 from ..types import Scalar, Type, Vec
-from ..walk import assigned, children, keep, map_body, stmt_exprs, used, used_in, walk
+from ..walk import assigned, keep, map_body, stmt_exprs, used, used_in, walk
 
 
 def plain_moves(body: Body) -> Body:

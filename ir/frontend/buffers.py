@@ -68,7 +68,7 @@ def element(buffer: Sym) -> Type:
 
 def cost(e: Expr) -> int:
     """Size of an expression; memory accesses count as large."""
-    from ..walk import children
+    from ..fields import children
 
     if isinstance(e, Const | Var | HwIndex):
         return 1

@@ -1,13 +1,11 @@
-"""Execution of statements in lockstep: each runs for all active lanes, control flow narrows the active set.
+"""Execution of statements in lockstep: each runs for all active lanes.
 
-Every executor returns the lanes that go on to the next statement. ``break``, ``continue`` and ``return`` return none
-and park their lanes where the loop (or nobody) will pick them up.
+Every executor returns the lanes that go on to the next statement; those of control flow are in ``control``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,22 +19,17 @@ from ..nodes import (
     Atomic,
     Barrier,
     Body,
-    Break,
     BulkCopy,
-    Continue,
     Decl,
     Eval,
     Fence,
-    For,
     GroupCopy,
     GroupWait,
-    If,
     MatrixLoad,
     Mma,
     Par,
     Produce,
     Reduce,
-    Return,
     Scan,
     Stmt,
     Store,
@@ -44,7 +37,6 @@ from ..nodes import (
     TileMma,
     TileMmaWait,
     Var,
-    While,
 )  # fmt: skip
 from ..types import Array, Vec, scalar_of
 from .access import access
@@ -52,26 +44,16 @@ from .allocate import allocate
 from .asynccopy import CopyQueue
 from .atomics import atomic
 from .barriers import barrier
+from .control import CONTROL, Executor, Loop
 from .domain import Unsupported
-from .endless import Rounds
 from .expressions import Evaluator
-from .frames import Active, Frame, is_uniform, merge, spread
+from .frames import Active, Frame, is_uniform, spread
 from .groupcopy import GroupCopies
 from .parallel import par, reduce, scan
-from .produce import Producer, bulk_copy
+from .produce import bulk_copy
 from .races import BarrierOrder
 from .state import State
 from .tensor import matrix_load, mma, tile_mma
-
-_NONE = np.zeros(0, np.int64)
-
-
-@dataclass
-class Loop:
-    """Lanes that left the current loop, or its current iteration, early."""
-
-    broken: np.ndarray = field(default_factory=lambda: _NONE)
-    continued: np.ndarray = field(default_factory=lambda: _NONE)
 
 
 class Machine:
@@ -101,7 +83,7 @@ class Machine:
 
     # ---------------------------------------------------------------------------------------- data statements
 
-    def _decl(self, s: Decl, frame: Frame, act: Active, loop):
+    def _decl(self, s: Decl, frame: Frame, act: Active, loop: Loop | None) -> Active:
         if isinstance(s.sym.type, Array):
             allocate(self, s.sym, frame, act)
             return act
@@ -115,7 +97,7 @@ class Machine:
             frame.undefined[s.sym] = np.ones(frame.n, bool)
         return act
 
-    def _alloc(self, s: Alloc, frame: Frame, act: Active, loop):
+    def _alloc(self, s: Alloc, frame: Frame, act: Active, loop: Loop | None) -> Active:
         allocate(self, s.sym, frame, act, s.dynamic)
         return act
 
@@ -129,11 +111,11 @@ class Machine:
             self.state.findings.add("dependent-iterations", message, self.state.stmt, buffer=sym.name)
         owner.assign(sym, value if is_uniform(value) else np.asarray(value), lanes)
 
-    def _assign(self, s: Assign, frame: Frame, act: Active, loop):
+    def _assign(self, s: Assign, frame: Frame, act: Active, loop: Loop | None) -> Active:
         self.assign(s.sym, self.ev(s.value, frame, act), frame, act)
         return act
 
-    def _store(self, s: Store, frame: Frame, act: Active, loop):
+    def _store(self, s: Store, frame: Frame, act: Active, loop: Loop | None) -> Active:
         ev, state = self.ev, self.state
         index = [ev(i, frame, act) for i in s.index]
         value = ev(s.value, frame, act)
@@ -158,109 +140,23 @@ class Machine:
         vector[rows, np.broadcast_to(lane, (n,))[rows]] = spread(value, n)[rows]
         self.assign(sym, vector, frame, act)
 
-    def _eval(self, s: Eval, frame: Frame, act: Active, loop):
+    def _eval(self, s: Eval, frame: Frame, act: Active, loop: Loop | None) -> Active:
         self.ev(s.value, frame, act)
         return act
 
-    def _atomic(self, s: Atomic, frame: Frame, act: Active, loop):
+    def _atomic(self, s: Atomic, frame: Frame, act: Active, loop: Loop | None) -> Active:
         atomic(self, s, frame, act)
         return act
 
-    # ------------------------------------------------------------------------------------------- control flow
-
-    def _if(self, s: If, frame: Frame, act: Active, loop):
-        cond = self.ev.truth(s.cond, frame, act)
-        if np.ndim(cond) == 0 or cond.all() or not cond.any():
-            taken = s.then if np.ravel(cond)[:1].all() else s.orelse
-            return self.body(taken, frame, act, loop)
-        lanes = frame.lanes(act)
-        yes, no = lanes[cond], lanes[~cond]
-        after_yes = self.body(s.then, frame, yes, loop)
-        after_no = self.body(s.orelse, frame, no, loop)
-        if after_yes is yes and after_no is no:
-            return act
-        return merge(frame.lanes(after_yes), frame.lanes(after_no))
-
-    def _for(self, s: For, frame: Frame, act: Active, loop):
-        ahead = s.body and isinstance(s.body[0], Produce) and self.state.geometry is not None
-        producer = Producer(self, s, frame, act) if ahead else None
-        frame.declare(s.var, self.ev(s.init, frame, act), act)
-
-        def step(live: Active) -> None:
-            if producer is not None:
-                producer.round_ends(live)
-            frame.declare(s.var, self.ev(s.step, frame, live), live)
-
-        return self._loop(s, s.cond, s.body[1:] if ahead else s.body, frame, act, step)
-
-    def _while(self, s: While, frame: Frame, act: Active, loop):
-        return self._loop(s, s.cond, s.body, frame, act, lambda live: None, test_first=not s.post)
-
-    def _loop(
-        self, s: For | While, cond, body: Body, frame: Frame, act: Active, step, test_first: bool = True
-    ) -> Active:
-        state, ctx, live = self.state, Loop(), act
-        left: list[np.ndarray] = []  # lanes whose condition failed
-        testing, rounds = test_first, Rounds(state, s, frame)
-        while live is None or len(live):
-            state.stmt = s
-            state.burn(frame.count(live))
-            if testing:
-                ok = self.ev.truth(cond, frame, live)
-                if np.ndim(ok) == 0 or ok.all() or not ok.any():
-                    if not np.ravel(ok)[:1].all():
-                        break
-                else:
-                    lanes = frame.lanes(live)
-                    left.append(lanes[~ok])
-                    live = lanes[ok]
-            testing = True
-            if rounds.number == 1:
-                state.repeated.add(id(s))
-            rounds.begin(live)
-            live = self.body(body, frame, live, ctx)
-            if len(ctx.continued):
-                live = merge(live if live is not None else _NONE, ctx.continued)
-                ctx.continued = _NONE
-            if live is None or len(live):
-                state.stmt = s
-                step(live)
-        if not left and not len(ctx.broken):
-            return live
-        out = frame.lanes(live)
-        for lanes in (*left, ctx.broken):
-            out = merge(out, lanes)
-        return act if act is not None and len(out) == len(act) else (None if len(out) == frame.n else out)
-
-    def _break(self, s: Break, frame: Frame, act: Active, loop):
-        if loop is None:
-            raise Unsupported("break outside a loop of its own iteration", s.loc)
-        loop.broken = merge(loop.broken, frame.lanes(act))
-        return _NONE
-
-    def _continue(self, s: Continue, frame: Frame, act: Active, loop):
-        if loop is None:
-            raise Unsupported("continue outside a loop of its own iteration", s.loc)
-        loop.continued = merge(loop.continued, frame.lanes(act))
-        return _NONE
-
-    def _return(self, s: Return, frame: Frame, act: Active, loop):
-        if self.state.geometry is None and frame.parent is not None:
-            raise Unsupported("return inside a par loop", s.loc)
-        if frame.exited is None:
-            frame.exited = np.zeros(frame.n, bool)
-        frame.exited[frame.lanes(act)] = True
-        return _NONE
-
     # -------------------------------------------------------------------------------- synchronisation, copies
 
-    def _fence(self, s: Fence, frame: Frame, act: Active, loop):
+    def _fence(self, s: Fence, frame: Frame, act: Active, loop: Loop | None) -> Active:
         order = self.state.order  # lockstep execution is sequentially consistent: only what is ordered changes
         if s.scope != "block" and isinstance(order, BarrierOrder):
             order.fence(frame.lanes(act))
         return act
 
-    def _produce(self, s: Produce, frame: Frame, act: Active, loop):
+    def _produce(self, s: Produce, frame: Frame, act: Active, loop: Loop | None) -> Active:
         """As a sequential program: the copies are made and waited for here."""
         outer, self.copies = self.copies, CopyQueue()
         act = self.body(s.body, frame, act, loop)
@@ -269,7 +165,7 @@ class Machine:
         self.copies = outer
         return act
 
-    def _tile_mma(self, s: TileMma, frame: Frame, act: Active, loop):
+    def _tile_mma(self, s: TileMma, frame: Frame, act: Active, loop: Loop | None) -> Active:
         self.products.append(tile_mma(self, s, frame, act))
         self.finish_products(s.pending)
         return act
@@ -283,7 +179,7 @@ class Machine:
             self.products.pop(0)()
 
 
-def _then(run: Callable[[Machine, Any, Frame, Active], None]) -> Callable:
+def _then(run: Callable[[Machine, Any, Frame, Active], None]) -> Executor:
     """The executor of a statement after which every lane goes on."""
 
     def execute(machine: Machine, s: Stmt, frame: Frame, act: Active, loop: Loop | None) -> Active:
@@ -293,19 +189,14 @@ def _then(run: Callable[[Machine, Any, Frame, Active], None]) -> Callable:
     return execute
 
 
-_EXECUTE: dict[type, Callable] = {
+_EXECUTE: dict[type[Stmt], Executor] = {
+    **CONTROL,
     Decl: Machine._decl,
     Alloc: Machine._alloc,
     Assign: Machine._assign,
     Store: Machine._store,
     Eval: Machine._eval,
     Atomic: Machine._atomic,
-    If: Machine._if,
-    For: Machine._for,
-    While: Machine._while,
-    Break: Machine._break,
-    Continue: Machine._continue,
-    Return: Machine._return,
     Barrier: _then(barrier),
     Fence: Machine._fence,
     AsyncCopy: _then(lambda m, s, frame, act: m.copies.issue(m, s, frame, act)),

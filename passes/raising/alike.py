@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ktc.ir.fields import children
 from ktc.ir.nodes import Binary, Cast, Const, Expr, Load, Var
 from ktc.ir.types import Scalar
-from ktc.ir.walk import children, walk_expr
+from ktc.ir.walk import walk_expr
 
 from .same import same
 

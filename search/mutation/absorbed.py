@@ -7,9 +7,10 @@ is read.
 
 from __future__ import annotations
 
+from ktc.ir.fields import children
 from ktc.ir.nodes import Assign, Body, Call, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym, Var, WarpOp
 from ktc.ir.types import Ptr
-from ktc.ir.walk import children, stmt_exprs, walk
+from ktc.ir.walk import stmt_exprs, walk
 
 IDENTITY = {"max": float("-inf"), "min": float("inf")}
 

@@ -9,12 +9,13 @@ import pickle
 from threading import Thread
 
 import pytest
-from ktc.ir import device_nodes, expr_nodes, loop_nodes, stmt_nodes
+from ktc.ir import device_nodes, expr_nodes, loop_nodes, stmt_nodes, symbols
 from ktc.ir.collector import collector_at_rest
+from ktc.ir.fields import children
 from ktc.ir.frozen import frozen, replaced, values_of
 from ktc.ir.nodes import Binary, Decl, Load, Var, fresh, i32
 from ktc.ir.types import F32, Ptr
-from ktc.ir.walk import children, map_expr, walk_expr
+from ktc.ir.walk import map_expr, walk_expr
 
 
 @frozen(kw_only=True)
@@ -54,7 +55,7 @@ def test_copies() -> None:
     assert dict(values_of(e)) == {"op": "+", "a": e.a, "b": e.b}
 
 
-@pytest.mark.parametrize("module", [device_nodes, expr_nodes, loop_nodes, stmt_nodes])
+@pytest.mark.parametrize("module", [device_nodes, expr_nodes, loop_nodes, stmt_nodes, symbols])
 def test_every_node_has_slots(module) -> None:
     nodes = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
     assert nodes
