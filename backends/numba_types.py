@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, HwIndex, Knob, Select, Var
-from ktc.ir.types import SCALARS, Array, Ptr, Scalar, Type, Vec, scalar_of
+from ktc.ir.types import SCALARS, Scalar, Type, scalar_of
 
 NARROW_FLOATS = frozenset({"f16", "bf16", "e4m3", "e5m2"})
 """Float types without arithmetic on a CPU: computed in f32, then rounded."""
@@ -68,11 +68,6 @@ def _scalar(t: Type) -> Scalar:
 
 def zero_of(t: Type) -> str:
     return ZERO[_scalar(t).name]
-
-
-def in_registers(t: Type) -> bool:
-    """Whether a value of ``t`` is a Python scalar (not an array)."""
-    return not isinstance(t, Array | Vec | Ptr)
 
 
 def type_span(t: Scalar) -> Span:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .diagnostics import KtcError, Loc
-from .nodes import KNOB_MARK, Body, Const, Expr, Par, Produce, Reduce, Scan, Stmt, Sym, bodies
+from .nodes import KNOB_MARK, Body, Const, Expr, Par, Produce, Reduce, Scan, Sym
+from .walk import walk
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Kernel:
     @functools.cached_property
     def is_parallel(self) -> bool:
         """Whether any ``par``, ``reduce`` or ``scan`` is left (not yet lowered)."""
-        return any(isinstance(s, Par | Reduce | Scan) for s in walk_body(self.body))
+        return any(isinstance(s, Par | Reduce | Scan) for s in walk(self.body))
 
     def param(self, name: str) -> Param:
         for p in self.params:
@@ -170,15 +171,7 @@ PRODUCER_THREADS = 128
 
 def producer_threads(kernel: Kernel) -> int:
     """Threads along x that a launch adds to each block: those of a :class:`Produce`, which run nothing else."""
-    return PRODUCER_THREADS if any(isinstance(s, Produce) for s in walk_body(kernel.body)) else 0
-
-
-def walk_body(body: Body):
-    """Every statement of ``body``, outermost first, in source order."""
-    for s in body:
-        yield s
-        for b in bodies(s):
-            yield from walk_body(b)
+    return PRODUCER_THREADS if any(isinstance(s, Produce) for s in walk(kernel.body)) else 0
 
 
 def bind(kernel: Kernel, values: Mapping[str, int]) -> Kernel:
@@ -215,12 +208,7 @@ def bind(kernel: Kernel, values: Mapping[str, int]) -> Kernel:
     return bound
 
 
-def stmt_of(kernel: Kernel, tag: str) -> Stmt | None:
-    """The first statement carrying ``tag``."""
-    return next((s for s in walk_body(kernel.body) if tag in s.tags), None)
-
-
 __all__ = [
     "PRODUCER_THREADS", "Assume", "Const", "Kernel", "KnobDecl", "Launch", "Param", "Repeat", "bind",
-    "producer_threads", "stmt_of", "walk_body",
+    "producer_threads",
 ]  # fmt: skip

@@ -27,7 +27,8 @@ class Finding:
     remedy: str = ""
 
 
-Check = Callable[[], Finding]
+Check = Callable[[], tuple[str, str, str]]
+"""Looks for one thing: (status, detail, remedy) of its finding. May raise."""
 
 
 def examine() -> list[Finding]:
@@ -84,9 +85,7 @@ def _numba() -> tuple[str, str, str]:
     return "ok", f"numba {importlib.metadata.version('numba')}, {os.cpu_count()} CPUs", ""
 
 
-def _tool(
-    binaries: tuple[str, ...], version_args: tuple[str, ...], pattern: str, remedy: str
-) -> Callable[[], tuple[str, str, str]]:
+def _tool(binaries: tuple[str, ...], version_args: tuple[str, ...], pattern: str, remedy: str) -> Check:
     def check() -> tuple[str, str, str]:
         places = os.environ.get("PATH", "") + os.pathsep + "/usr/local/cuda/bin" + os.pathsep + "/opt/rocm/bin"
         path = next((p for b in binaries if (p := shutil.which(b, path=places))), None)
@@ -120,7 +119,7 @@ def _llm() -> tuple[str, str, str]:
     return "ok", f"{config.model} at {config.base_url or 'api.openai.com'}", ""
 
 
-CHECKS: tuple[tuple[str, str, Callable[[], tuple[str, str, str]]], ...] = (
+CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("system", "python", _python),
     ("system", "sandbox of workers", _sandbox),
     ("device", "GPU through CuPy", _cupy),

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ktc.ir.fold import simplify
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, Dist, Expr, For, Load, Par, Reduce, Stmt, Store, Sym
+from ktc.ir.nodes import Body, Expr, For, Load, Par, Reduce, Stmt, Store, Sym
 from ktc.ir.text import unique_names
 from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.walk import map_body, stmt_exprs, substitute_expr, used, walk, walk_expr
@@ -82,10 +82,6 @@ def with_launch_bounds(kernel: Kernel, found: list[Loop]) -> tuple[Kernel, list[
     wanted = {s.var for s in found}
     kernel = replace_loops(kernel, found, on)
     return kernel, [s for s in loops(kernel) if s.var in wanted]
-
-
-def level_size(dist: Dist, kind: str) -> object:
-    return next((lv.n for lv in dist if lv.kind == kind), None)
 
 
 def narrowest_element(loop: Loop) -> int:

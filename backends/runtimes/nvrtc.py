@@ -11,7 +11,6 @@ import functools
 import glob
 import importlib.util
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -183,7 +182,3 @@ def _error(lib: ctypes.CDLL, status: int) -> str:
 def _check(lib: ctypes.CDLL, status: int) -> None:
     if status != 0:
         raise CompileFailure(f"NVRTC: {_error(lib, status)}")
-
-
-def uses_hip(text: str) -> bool:
-    return re.search(r"#\s*include\s*<hip/", text) is not None

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeVar
 
-from pycparser import c_ast
-
 from ..diagnostics import KtcError, Loc
 from ..fold import simplify
 from ..nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
@@ -278,10 +276,3 @@ class Context:
             return e
         folded = simplify(substitute_expr(e, self.const_of))
         return folded if isinstance(folded, Const) else folded_integer(folded)
-
-    def is_root(self, scope: Scope) -> bool:
-        return scope.parent is None
-
-
-def is_node(x: Any) -> bool:
-    return isinstance(x, c_ast.Node)

@@ -20,7 +20,7 @@ from .inline import params_of
 from .parameters import Parameters
 from .preprocess import Preprocessed
 from .program import Entity, Program
-from .values import ArrayVal, RVal, Value
+from .values import ArrayVal, Value
 
 
 class KernelLowering(Parameters):
@@ -119,10 +119,6 @@ class KernelLowering(Parameters):
         from .retype import retype_bytes
 
         return retype_bytes(body, set(self.dynamic), self.dynamic_extent)
-
-    def constant_of(self, v: RVal) -> int | None:
-        c = self.constant(v.expr)
-        return None if c is None else int(c.value)
 
 
 def elements_of(bytes_: Expr, size: int) -> Expr:

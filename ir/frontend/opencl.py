@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pycparser import c_ast
-
 from ..builtins import Builtin, lookup
 from ..nodes import Barrier, Binary, Call, Cast, Const, Expr, HwIndex, VecMake, i32
 from ..types import F16, F32, F64, I32, U64, Scalar, Type, Vec
@@ -312,9 +310,4 @@ def _fract(low: Calls, raw: list, node: Any) -> Value:
     return lanewise(low, lookup("fmin"), [above, most], node)
 
 
-def literal_items(node: Any) -> list | None:
-    """The components of ``(type)(a, b, ...)``: the parenthesised list after a cast."""
-    return node.exprs if isinstance(node, c_ast.ExprList) else None
-
-
-__all__ = ["components", "literal_items", "opencl_call", "vector_literal"]
+__all__ = ["components", "opencl_call", "vector_literal"]

@@ -11,7 +11,7 @@ import dataclasses
 from ktc.ir.analysis.affine import linear_form
 from ktc.ir.fold import cast, fold_node, i32, simplify
 from ktc.ir.kernel import Kernel, Launch
-from ktc.ir.nodes import Binary, Body, Decl, Expr, HwIndex, If, Load, Return, Stmt, Sym, Unary, Var
+from ktc.ir.nodes import Binary, Body, Decl, Expr, HwIndex, If, Load, Return, Stmt, Sym, Unary
 from ktc.ir.types import U32, Scalar
 from ktc.ir.walk import assigned, keep, map_body, stmt_exprs, substitute, walk, walk_expr, without
 
@@ -133,11 +133,3 @@ def conjuncts(e: Expr) -> list[Expr]:
     if isinstance(e, Binary) and e.op == "&&":
         return conjuncts(e.a) + conjuncts(e.b)
     return [e]
-
-
-def var_of(e: Expr) -> Sym | None:
-    """The variable under casts, if ``e`` is one."""
-    from ktc.passes.lowering.decide import strip
-
-    e = strip(e)
-    return e.sym if isinstance(e, Var) else None

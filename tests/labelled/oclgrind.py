@@ -104,10 +104,10 @@ def instances(case: Case, kernel: Kernel) -> Iterator[Instance]:
 
 
 def _local_element(kernel: Kernel, name: str) -> int:
-    from ktc.ir.kernel import walk_body
     from ktc.ir.nodes import Alloc
+    from ktc.ir.walk import walk
 
-    for s in walk_body(kernel.body):
+    for s in walk(kernel.body):
         if isinstance(s, Alloc) and s.dynamic and s.sym.name == name.removesuffix("_elems"):
             t = s.sym.type
             elem = t.elem  # type: ignore[union-attr]
