@@ -23,7 +23,7 @@ from .memory import Buffer
 from .races import BarrierOrder, IterationOrder
 from .results import RunResult, same, unreached
 from .shadow import Shadow
-from .state import OutOfFuel, Reach, State, bad_argument
+from .state import Geometry, OutOfFuel, Reach, State, bad_argument
 from .statements import Machine
 
 FUEL = 300_000
@@ -31,6 +31,9 @@ FUEL = 300_000
 
 LANES = 1 << 16
 """Threads that run at once: whole blocks are batched up to this many."""
+
+MOST_THREADS = 1 << 24
+"""Threads of a launch: what orders their accesses takes some 70 bytes for each of them."""
 
 COOPERATIVE_LANES = 1 << 20
 """Threads of a launch with grid barriers: they all run at once (a GPU holds some 300,000)."""
@@ -101,7 +104,7 @@ class _Job:
         state.reach = Reach() if self.measure else None
         root = Frame(1)
         if not kernel.is_parallel:
-            state.geometry = geometry_of(kernel, self.args, self.warp)
+            state.geometry = self._geometry()
         self._order(state)
         for p in kernel.params:
             self._bind(state, root, p)
@@ -116,6 +119,13 @@ class _Job:
         except Decided:
             pass
         return self._result(state), state.doubtful
+
+    def _geometry(self) -> Geometry:
+        g = geometry_of(self.kernel, self.args, self.warp)
+        if g.blocks * g.threads > MOST_THREADS:
+            what = f"a launch of {g.blocks} blocks of {g.threads} threads, more than {MOST_THREADS} threads in all"
+            raise Unsupported(what, self.kernel.loc)
+        return g
 
     def _order(self, state: State) -> None:
         """A new launch: nothing in it is ordered yet."""

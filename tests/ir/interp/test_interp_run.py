@@ -211,6 +211,7 @@ kernel k(out: f32*, x: f32 const*, lens: i32 const*, n: i32)
     [
         ((("out: i32*", "out: i32*, missing: i32"),), "E-INTERP-ARGS"),
         ((("grid(1)", "grid(unknown)"), ("out: i32*", "out: i32*, host unknown: i32")), "E-INTERP-LAUNCH"),
+        ((("grid(1)", "grid(2048, 2048)"), ("block(1)", "block(256)")), "E-INTERP-UNSUPPORTED"),  # 8 GB a table
         ((("out[0] = 1", 'raw "x" reads () writes ()'),), "E-INTERP-UNSUPPORTED"),
         ((("out[0] = 1", "out[0] = mystery(1) -> i32"),), "E-INTERP-UNSUPPORTED"),
     ],
