@@ -175,7 +175,8 @@ class CxxDialect(CxxMemory):
             return f"{self.type_name(t)} {name}"
         const = "const " if t.const or p.readonly else ""
         volatile = "volatile " if t.volatile else ""
-        restrict = " __restrict__" if t.restrict or p.noalias else ""
+        alone = (t.restrict or p.noalias) and p.scratch is None  # blocks write to each other there
+        restrict = " __restrict__" if alone else ""
         return f"{const}{volatile}{self.type_name(t.elem)}*{restrict} {name}"
 
     def is_argument(self, p: Param) -> bool:

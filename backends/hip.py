@@ -14,7 +14,7 @@ from typing import ClassVar
 from ktc.ir.fold import cdiv, i32, mul, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import MATCHES, VOTES, WARP_REDUCTIONS, Expr, Sym
-from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I8, I16, I32, U16, U32, Scalar, Type
+from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I8, I16, I32, I64, U16, U32, U64, Scalar, Type
 
 from . import fp8
 from .base import Emitted
@@ -26,6 +26,10 @@ from .hip_helpers import HELPERS
 from .opencl_images import LEVELS
 from .spellings import nearest, spelling
 from .system_calls import texture_object
+
+WORDS = (F32, F64, I32, U32, I64, U64)
+"""What is loaded past the caches in one access: a plain load of what is uniform may take the scalar cache, which no
+fence empties."""
 
 COORDINATE = re.compile(r"(threadIdx|blockIdx|blockDim|gridDim)\.[xyz]")
 
@@ -40,7 +44,7 @@ class HipDialect(CxxDialect):
     helpers: ClassVar = HELPERS
     reserved = (
         CxxDialect.reserved
-        | {"bf16", "ballot32", "sync_warp", "bf16_to_float", "float_to_bf16"}
+        | {"bf16", "ballot32", "sync_warp", "load_cg", "load_relaxed", "bf16_to_float", "float_to_bf16"}
         | {*fp8.helpers("hip")}
     )
 
@@ -97,6 +101,9 @@ class HipDialect(CxxDialect):
 
     def load(self, buffer: Sym, place: str, t: Type, cache: str) -> str:
         builtin_type = isinstance(t, Scalar) and t not in (F16, BF16, BOOL)
+        if cache == "cg" and t in WORDS and getattr(buffer.type, "space", "local") == "global":
+            self.need("load_cg")
+            return f"load_cg(&{place})"
         return super().load(buffer, place, t, cache if builtin_type else "")
 
     def store(self, buffer: Sym, place: str, value: str, t: Type, cache: str) -> str:
@@ -173,6 +180,9 @@ class HipDialect(CxxDialect):
         if s.scope == "system" and s.op in ("inc", "dec"):
             self.need(f"atomic_{s.op}_system")
             return f"atomic_{s.op}_system(&{place}, {value})"
+        if s.op == "load" and t == U32 and s.scope == "device" and getattr(s.buffer.type, "space", "") == "global":
+            self.need("load_relaxed")
+            return f"load_relaxed(&{place})"
         return super().atomic(s, place, value, compare, t).replace("_block(", "(", 1)
 
     def signature(self, kernel: Kernel) -> tuple[str, str]:

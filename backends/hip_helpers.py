@@ -56,6 +56,27 @@ template <typename T>
 __device__ inline unsigned match_all32(T value, unsigned mask) {
   return match_any32(value, mask) == mask ? mask : 0;
 }"""
+LOAD_RELAXED = """\
+// A flag as it stands in memory, past the first-level caches.
+__device__ inline unsigned load_relaxed(const unsigned* p) {
+#if defined(__HIP_PLATFORM_NVIDIA__)
+  unsigned value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+  return value;
+#else
+  return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+#endif
+}"""
+LOAD_CG_HELPER = """\
+// A value that other blocks may have written: neither the vector nor the scalar cache of this compute unit has it.
+template <typename T>
+__device__ inline T load_cg(const T* p) {
+#if defined(__HIP_PLATFORM_NVIDIA__)
+  return __ldcg(p);
+#else
+  return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+#endif
+}"""
 GLOBAL_TIMER = """\
 // Nanoseconds: the clock that all compute units share counts at 100 MHz.
 __device__ inline unsigned long long global_timer() {
@@ -189,6 +210,8 @@ HELPERS = {
     "dp4a": DP4A_HELPER,
     **{f"atomic_{op}_system": _limited_helper(op) for op in LIMITED},
     "global_timer": GLOBAL_TIMER,
+    "load_relaxed": LOAD_RELAXED,
+    "load_cg": LOAD_CG_HELPER,
     **{f"surf{shape}_value": _surface_helper(shape) for shape in SURFACES},
     "sync_warp": SYNC_WARP_HELPER,
 }

@@ -21,7 +21,7 @@ from .c_family_names import Names
 from .cuda import CudaDialect
 from .hip import HipDialect
 from .launch_geometry import Geometry, geometry
-from .launcher_python import cupy_launcher, python_text
+from .launcher_python import cupy_launcher, python_text, working_memory
 from .opencl import OpenCLDialect
 from .profiles import profile_for
 
@@ -136,7 +136,8 @@ def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) ->
     if tensor_maps(kernel):
         includes = ["#include <cuda.h>", *includes, *MAKE_TENSOR_MAP.splitlines(), ""]
     what = "; runs the original kernel where an assumption does not hold" if checks and original else ""
-    return "\n".join([*includes, f"// Launches {emitted.entry}{what}.", *wrap(head, ""), *body, "}"]) + "\n"
+    about = [f"// Launches {emitted.entry}{what}.", *(f"// {line}" for line in working_memory(kernel, x.text))]
+    return "\n".join([*includes, *about, *wrap(head, ""), *body, "}"]) + "\n"
 
 
 def _cuda(emitted: Emitted, original: Emitted | None) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import Callable
 
 from ktc.ir.bulk import tensor_maps
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, Ptr, Scalar
 
@@ -55,6 +57,15 @@ def _numpy(t: Scalar) -> str:
     return NUMPY.get(t) or f"{'int' if t.is_signed else 'uint'}{t.bits}"
 
 
+def working_memory(kernel: Kernel, text: Callable[[Expr], str]) -> list[str]:
+    """What the caller must know of scratch memory; ``text`` prints sizes."""
+    sizes = [f"  {p.sym.name}: {text(p.scratch)} elements" for p in kernel.params if p.scratch is not None]
+    if not sizes:
+        return []
+    return ["Working memory: zero before the first launch; each leaves it fit for the next, whatever its sizes.",
+            "Launches that may run at the same time need memory of their own.", *sizes]  # fmt: skip
+
+
 def cupy_launcher(emitted: Emitted, original: Emitted | None) -> str:
     """``launch(...)``: arrays by position, then sizes; arrays are CuPy's or anything with a CUDA array interface."""
     if emitted.target != "cuda":
@@ -76,6 +87,7 @@ def cupy_launcher(emitted: Emitted, original: Emitted | None) -> str:
     lines += [
         f"def launch({', '.join(names)}, stream=None):",
         f'    """Launch {emitted.entry} on the current device."""',
+        *(f"    # {line}" for line in working_memory(kernel, python_text)),
     ]
     lines.append("    with stream or cp.cuda.get_current_stream():")
     if checks:

@@ -42,7 +42,7 @@ from .c_family_legalise import widen_small_floats
 from .c_family_piece import HW_UPPER, LIMIT, POSTFIX, Piece
 from .c_family_returns import Unsuited, has_barrier, predicate_returns, stray_return
 from .c_family_shifts import guard_shifts
-from .opencl_collectives import SPACES
+from .opencl_collectives import SPACES, waiting_loop
 from .opencl_memory import OpenCLMemory
 from .opencl_prepare import hoist_shared
 from .spellings import nearest, spelling
@@ -81,6 +81,10 @@ class OpenCLDialect(OpenCLMemory):
         self.knobs = kernel.knobs
         if kernel.name in self.reserved:  # a kernel that is called ``kernel``
             kernel = kernel.with_(name=f"{kernel.name}_")
+        if self.profile.shuffle != "ptx" and (waiting := waiting_loop(kernel.body)) is not None:
+            self.loc = waiting.loc or kernel.loc
+            self.refuse("WAIT", "a loop waits for other work-groups, which OpenCL does not promise to run meanwhile",
+                        "give each row to one block, or split the kernel")  # fmt: skip
         kernel = self.find_images(kernel)
         if not all(self._copies(s) for s in walk(kernel.body) if isinstance(s, GroupCopy)):
             kernel = by_threads(kernel)
@@ -229,7 +233,8 @@ class OpenCLDialect(OpenCLMemory):
             return f"{'uchar' if t == BOOL else self.type_name(t)} {name}"
         const = "const " if (t.const or p.readonly) and t.space != "const" else ""
         volatile = "volatile " if t.volatile else ""
-        restrict = " restrict" if t.restrict or p.noalias else ""
+        alone = (t.restrict or p.noalias) and p.scratch is None  # work-groups write to each other there
+        restrict = " restrict" if alone else ""
         elem = "uchar" if t.elem == BOOL else self.type_name(t.elem)
         return f"{SPACES[t.space]}{const}{volatile}{elem}*{restrict} {name}"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.nodes import MATCHES, VOTES, WARP_REDUCTIONS, Atomic, Sym
+from ktc.ir.nodes import MATCHES, VOTES, WARP_REDUCTIONS, Atomic, Body, Sym, While
 from ktc.ir.types import BOOL, F32, F64, I32, I64, U32, U64, Scalar, Type
+from ktc.ir.walk import used, walk
 
 from . import opencl_helpers as text_of
 from .c_family_dialect import Dialect
@@ -21,6 +22,16 @@ LOOPS = {
     "add": "x + v", "min": "fmin(x, v)", "max": "fmax(x, v)", "inc": "x >= v ? 0 : x + 1",
     "dec": "x == 0 || x > v ? v : x - 1", "exch": "v", "sub": "x - v",
 }  # fmt: skip
+
+
+def waiting_loop(body: Body) -> While | None:
+    """A loop that ends when an atomic load finds what somebody else has written."""
+    for s in walk(body):
+        if isinstance(s, While):
+            polled = {a.dst for a in walk(s.body) if isinstance(a, Atomic) and a.op == "load"}
+            if polled & used(s.cond):
+                return s
+    return None
 
 
 class OpenCLCollectives(Dialect):

@@ -210,9 +210,12 @@ KTC_FN T __shfl_xor(T v, int lanes, int width) {
   const int self = __lane_id(), from = self ^ lanes;
   return ktc_from(v, from > (self | (width - 1)) ? self : from);
 }
+template <typename T> struct ktc_same { using type = T; };  // the value is converted to what the pointer is to
 #define KTC_ATOMIC(name, builtin)                                                             \
   template <typename T>                                                                       \
-  KTC_FN T name(T* p, T v) { return builtin(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
+  KTC_FN T name(T* p, typename ktc_same<T>::type v) {                                         \
+    return builtin(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);                         \
+  }
 KTC_ATOMIC(atomicAdd, __hip_atomic_fetch_add)
 KTC_ATOMIC(atomicMin, __hip_atomic_fetch_min)
 KTC_ATOMIC(atomicMax, __hip_atomic_fetch_max)
@@ -220,6 +223,12 @@ KTC_ATOMIC(atomicAnd, __hip_atomic_fetch_and)
 KTC_ATOMIC(atomicOr, __hip_atomic_fetch_or)
 KTC_ATOMIC(atomicXor, __hip_atomic_fetch_xor)
 KTC_ATOMIC(atomicExch, __hip_atomic_exchange)
+KTC_FN unsigned atomicInc(unsigned* p, unsigned limit) {
+  return __builtin_amdgcn_atomic_inc32(p, limit, __ATOMIC_RELAXED, "agent");
+}
+KTC_FN unsigned atomicDec(unsigned* p, unsigned limit) {
+  return __builtin_amdgcn_atomic_dec32(p, limit, __ATOMIC_RELAXED, "agent");
+}
 template <typename T>
 KTC_FN T atomicSub(T* p, T v) { return atomicAdd(p, static_cast<T>(-v)); }
 template <typename T>

@@ -59,8 +59,6 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     state.stores += 1
     order = np.flatnonzero(ok)[np.argsort(pos[ok], kind="stable")]
     where, counts = np.unique(pos[order], return_counts=True)
-    if isinstance(state.order, BarrierOrder):
-        state.order.exchange(id(buffer), pos[order], np.broadcast_to(lanes, (n,))[order])
     if s.dst is None and s.op in _FOLDABLE:
         total = fold_segments(lambda a, b: _combine(machine, _FOLDABLE[s.op], a, b, None, t), value[order], counts)
         buffer.data[where] = _combine(machine, s.op, buffer.data[where], total, None, t)
@@ -74,7 +72,10 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
         changes = state.domain.compare("==", old, compare, t) & ok
         place.note("peek", only=~changes)
         place.note("atomic", only=changes)
-    if buffer.written is not None:
+    if isinstance(state.order, BarrierOrder):
+        gives = changes if s.op == "cas" else np.full(n, s.op != "load")
+        state.order.exchange(id(buffer), pos[order], np.broadcast_to(lanes, (n,))[order], gives[order])
+    if buffer.written is not None and s.op != "load":
         buffer.written[where] = True
     if s.dst is not None:
         machine.assign(s.dst, old, frame, act)

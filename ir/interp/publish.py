@@ -1,7 +1,8 @@
 """Messages between blocks: a fence, then an atomic on one side; an atomic on that element, then a fence on the other.
 
 A block that writes, fences and then updates a counter has published its writes to whoever updates that counter later
-and fences (and to the threads of its block that fence after its next barrier). This is the happens-before of release
+and fences, and to its whole block from the barrier after that fence on (or to the threads of its block that fence
+after its next barrier: device fences are sequentially consistent). This is the happens-before of release
 and acquire in the PTX memory model (section 8.9 of the PTX ISA) as far as atomics carry it; flags polled by plain loads
 publish nothing here.
 
@@ -31,17 +32,28 @@ class Published:
         self._seen: dict[int, Knowledge] = {}  # by block: known to all its threads
         self._taken: dict[int, tuple[set[int], Knowledge]] = {}  # by block: known to these threads until they meet
         self._taken_at: dict[int, int] = {}  # by block: when it last took something
+        self._open: dict[int, tuple[set[int], Knowledge]] = {}  # by block: taken by threads that have not fenced since
+        self._acquired: dict[int, Knowledge] = {}  # by block: known to all its threads, without a fence of their own
         self.any = False
 
     def fence(self, ids: np.ndarray, now: int) -> None:
         self.fenced[ids] = now
         self.any = True
 
-    def exchange(self, buffer: int, elements: np.ndarray, ids: np.ndarray, block_sync: np.ndarray, now: int) -> None:
-        """Threads ``ids`` update ``elements`` in this order: each takes what was published there and adds its own."""
+    def exchange(
+        self,
+        buffer: int,
+        elements: np.ndarray,
+        ids: np.ndarray,
+        gives: np.ndarray,
+        block_sync: np.ndarray,
+        now: int,
+    ) -> None:
+        """Threads ``ids`` access ``elements`` in this order: each takes what was published there, and those that
+        ``gives`` marks, which wrote something, add their own."""
         if not self.any:
             return
-        for element, thread in zip(elements.tolist(), ids.tolist()):
+        for element, thread, wrote in zip(elements.tolist(), ids.tolist(), gives.tolist()):
             block = thread // self.threads
             message = self._messages.setdefault((buffer, element), {})
             if message:
@@ -49,6 +61,8 @@ class Published:
                 who.add(thread)
                 self._taken_at[block] = now
                 _learn(known, message)
+            if not wrote:
+                continue
             for known in self._known(block, thread):
                 _learn(message, known)
             mine = self._released(block, thread, int(block_sync[thread]))
@@ -68,10 +82,18 @@ class Published:
 
     def met(self, ids: np.ndarray) -> None:
         """The blocks of ``ids`` passed a barrier: what one of their threads took, all of them know."""
-        for block in np.unique(ids // self.threads).tolist() if self._taken else ():
+        for block in np.unique(ids // self.threads).tolist() if self._taken or self._open else ():
             if block in self._taken:
-                _, known = self._taken.pop(block)
+                who, known = self._taken.pop(block)
                 _learn(self._seen.setdefault(block, {}), known)
+                takers, unfenced = self._open.setdefault(block, (set(), {}))
+                takers |= who
+                _learn(unfenced, known)
+            if block in self._open and self._fenced_since(block, self._open[block][0]):
+                _learn(self._acquired.setdefault(block, {}), self._open.pop(block)[1])
+
+    def _fenced_since(self, block: int, takers: set[int]) -> bool:
+        return bool((self.fenced[list(takers)] > self._taken_at[block]).all())
 
     def _known(self, block: int, thread: int) -> list[Knowledge]:
         """What ``thread`` knows of other blocks: with all of its block, and by itself."""
@@ -86,9 +108,12 @@ class Published:
         for thread in np.unique(ids).tolist():
             block = thread // self.threads
             if self.fenced[thread] > self._taken_at.get(block, self.fenced[thread]):
-                mine = np.flatnonzero(ids == thread)
-                for known in self._known(block, thread):
-                    out[mine] |= self._done(known, who[mine], when[mine])
+                known = self._known(block, thread)
+            else:
+                known = [self._acquired[block]] if block in self._acquired else []
+            mine = np.flatnonzero(ids == thread)
+            for k in known:
+                out[mine] |= self._done(k, who[mine], when[mine])
         return out
 
     def _done(self, known: Knowledge, who: np.ndarray, when: np.ndarray) -> np.ndarray:

@@ -126,9 +126,9 @@ class BarrierOrder(Order):
         self.now += 1
         self.published.fence(lanes + self.first, self.now)
 
-    def exchange(self, buffer: int, elements: np.ndarray, lanes: np.ndarray) -> None:
-        """Atomic updates, in this order."""
-        self.published.exchange(buffer, elements, lanes + self.first, self.block_sync, self.now)
+    def exchange(self, buffer: int, elements: np.ndarray, lanes: np.ndarray, gives: np.ndarray) -> None:
+        """Atomic accesses, in this order; ``gives``: those that write."""
+        self.published.exchange(buffer, elements, lanes + self.first, gives, self.block_sync, self.now)
 
     def warp_barrier(self, lanes: np.ndarray) -> None:
         self.now += 1

@@ -9,16 +9,17 @@ its part. Floating-point sums would then depend on the blocks' order, so they ne
 
     partials[block] = s                     # one element a block and result
     fence; barrier
-    first thread: last = (ticket++ == blocks - 1)
+    first thread: last = (ticket++ == blocks - 1); if last: fence
     barrier
     if last:                                # exactly one block, after all others have fenced
-        fence
         s = sum of partials; out[0] = f(s)  # what follows the reduction runs here, once
 
-Why it is right (the pattern of CUDA's ``threadFenceReduction``): a block's partial results are written before its
-barrier, its fence stands between them and its ticket, so whoever reads the last ticket and fences sees all of them
-(they are read past the first-level cache). The ticket wraps to zero by itself (``atomicInc``), so that the next launch
-finds the scratch memory as this one did. Results do not depend on the order of the blocks.
+Why it is right (the pattern of CUDA's ``threadFenceReduction``, spelt out to release and acquire): a block's partial
+results are written and fenced before its barrier, and its ticket is taken after it; the thread that takes the last
+ticket and fences sees all of them, and by the barrier after that fence so do the threads that read them. They are read
+past the caches of the compute unit: no fence empties AMD's scalar cache. The ticket wraps to zero by itself
+(``atomicInc``), so that the next launch finds the scratch memory as this one did. Results do not depend on the order of
+the blocks.
 
 Nothing may stand between this reduction and the end of the kernel, in the loops around it, that every block would do.
 """
@@ -112,7 +113,7 @@ def lower_grid_reduce(
         writes = [If(first, tuple(writes))]
     last, arrive = _ticket(st, others, group, blocks)
     final = If(
-        Binary("!=", Load(last, (i32(0),)), i32(0)), (Fence("device"), *reads, *lower(rest, inside)), loc=s.loc,
+        Binary("!=", Load(last, (i32(0),)), i32(0)), (*reads, *lower(rest, inside)), loc=s.loc,
         comments=("The last block to arrive combines the parts of all.",),
     )  # fmt: skip
     return (Alloc(last), *front, *partial, *writes, Fence("device"), Barrier(), *arrive, Barrier(), final)
@@ -244,6 +245,7 @@ def _ticket(st: State, others: list[str], group: Expr, blocks: Expr) -> tuple[Sy
         Decl(mine, None),
         Atomic("inc", tickets, (group,), highest, dst=mine),
         Store(last, (i32(0),), cast(Binary("==", Var(mine), highest), I32)),
+        If(Binary("==", Var(mine), highest), (Fence("device"),)),
     )
     everyone = first_thread(frozenset(st.extents))
     return last, ((If(everyone, take),) if everyone is not None else take)

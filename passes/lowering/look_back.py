@@ -14,10 +14,31 @@ decoupled look-back", 2016). A block
 A tile's prefix is always the sum of the prefix before it and its total: wherever a block finds one, it adds the same
 numbers in the same order, so results do not depend on timing.
 
-What a tile has published stands in its flag: 2 g + 1 its total, 2 g + 2 its prefix, where g counts the launches. The
-block of the last tile adds one to g when it has looked back: by then all others have read it, for their flags carry it.
-So scratch memory need not be cleared between launches. A value is written, then a fence, then the flag by an atomic;
-flags are read by atomic loads, then a fence, then values (:mod:`ktc.ir.interp.publish`).
+What a tile has published stands in its flag: 2 g + 1 its total, 2 g + 2 its prefix, where g counts the launches, one
+count for all tiles of all scans. So scratch memory need not be cleared between launches, not even when sizes change:
+whatever earlier launches left where a flag stands now is less than what this one publishes (modulo 2^32, so up to 2^31
+launches back). It is one launch's own while that runs: two at a time need memory of their own.
+
+**Why it is right** (PTX memory model; nothing here needs more than release and acquire at device scope):
+
+- *Publishing* is a release pattern: thread 0 writes the value by a weak store, fences, and sets the flag by a relaxed
+  atomic. The value is its own, so no barrier is needed before it.
+- *Finding* is an acquire pattern: a thread reads a flag by relaxed loads (``ld.relaxed.gpu``: not ``ld.weak`` and not
+  ``volatile``, which promise nothing of the kind or say so for no scope, and not past the first-level cache by luck),
+  then fences. A barrier follows the fence, for other threads of the block read the values than those that read the
+  flags: release, acquire, barrier, load is one chain of causality, after which a weak load is no race.
+- *Chains*: a block publishes its prefix after it has acquired its predecessors', with barriers between those threads
+  and thread 0, so what a block has seen is seen by all that see its prefix.
+- *Waiting ends*: a block waits for flags of tiles with smaller tickets only. Their blocks have run up to their ticket,
+  so they are resident, and a resident block goes on (CUDA and HIP; OpenCL has no such promise for work-groups: its
+  printer refuses loops that wait). By induction over tickets each publishes its total without waiting for anyone, and
+  its prefix after finite waiting. ``blockIdx`` says nothing about who has started and is not used. Threads of a warp
+  never wait for each other.
+- *The next launch* sees tickets at zero (they wrap round at the last one), flags of 2 g + 2 or less, and g + 1: it is
+  stored when every scan's last tile has found its prefix. By then all blocks have read g, for their flags carry it, and
+  those were seen: by the last tile of their scan and, through an atomic count of the scans that are done, by the last
+  of these.
+- The parameters are not ``restrict`` in the printed text: that would tell the compiler that nobody else writes there.
 """
 
 from __future__ import annotations
@@ -126,7 +147,9 @@ class _OneTile(Tiles):
         self.totals = scratch(more, f"{name}_totals", t, places)
         self.prefixes = scratch(more, f"{name}_prefixes", t, places)
         self.tickets = scratch(more, f"{name}_tickets", U32, scans)
-        self.launches = scratch(more, f"{name}_launches", U32, scans)
+        self.launches = scratch(more, f"{name}_launches", U32, i32(1))
+        self.done = scratch(more, f"{name}_done", U32, i32(1)) if self.many else None
+        self.last_scan = cast(simplify(sub(scans, i32(1))), U32)
         self.start = fresh(f"{name}_start", Array(I32, (i32(2),), "shared"))
         self.near = fresh(f"{name}_near", Array(I32, (i32(1),), "shared"))
         self.window = fresh(f"{name}_window", Array(t, (self.threads,), "shared"))
@@ -173,7 +196,7 @@ class _OneTile(Tiles):
         take = (
             Decl(ticket, None),
             Atomic("inc", self.tickets, (self.scan,), limit, dst=ticket),
-            Decl(before, Load(self.launches, (self.scan,), cache="cg"), const=True),
+            Decl(before, Load(self.launches, (i32(0),), cache="cg"), const=True),
             Store(self.start, (i32(0),), cast(Var(ticket), I32)),
             Store(self.start, (i32(1),), cast(Var(before), I32)),
             Store(self.near, (i32(0),), i32(NOWHERE)),
@@ -186,10 +209,10 @@ class _OneTile(Tiles):
         )
 
     def publish(self, where: Sym, value: Expr, state: int, *more: Stmt) -> Stmt:
-        """The first thread writes what the tile knows (and does ``more``), then that it does."""
+        """The first thread writes what the tile knows, then that it does, and does ``more``."""
         at = self.slot(Var(self.c))
         flag = Atomic("exch", self.flags, (at,), add(Var(self.base), Const(state, U32)))
-        return If(self.first, (Store(where, (at,), value), *more, Fence("device"), flag))
+        return If(self.first, (Store(where, (at,), value), Fence("device"), flag, *more))
 
     def look_back(self) -> Body:
         """``found``: the nearest tile with a prefix. A round looks at a window of tiles, a thread at one."""
@@ -216,7 +239,8 @@ class _OneTile(Tiles):
             Decl(back, sub(Var(self.c), i32(1))),
             Decl(self.found, i32(NOWHERE)),
             While(Binary("==", Var(self.found), i32(NOWHERE)), look),
-            Fence("device"),
+            If(lt(Var(self.th), i32(WINDOW)), (Fence("device"),)),
+            Barrier(),
         )
 
     def add_up(self) -> Body:
@@ -242,9 +266,18 @@ class _OneTile(Tiles):
         )
 
     def next_launch(self) -> Stmt:
+        """The last tile of the last scan counts the launch: by now all blocks have read the count."""
         last = Binary("==", Var(self.c), sub(self.tiles, i32(1)))
         following = add(Binary("/", Var(self.base), Const(2, U32)), Const(1, U32))
-        return If(last, (Store(self.launches, (self.scan,), following),))
+        count: Body = (Store(self.launches, (i32(0),), following),)
+        if self.done is not None:
+            nth = fresh("done", U32)
+            count = (
+                Decl(nth, None),
+                Atomic("inc", self.done, (i32(0),), self.last_scan, dst=nth),
+                If(Binary("==", Var(nth), self.last_scan), (Fence("device"), *count)),
+            )
+        return If(last, count)
 
     def prefix(self, u: Expr, v: Expr) -> Expr:
         return self.together(Var(self.ahead), super().prefix(u, v))

@@ -7,8 +7,9 @@ import importlib
 import numpy as np
 import pytest
 from checks import applied, body_of, differs, refused
-from ktc.backends import emit
+from ktc.backends import emit, emit_launcher
 from ktc.backends.runtimes import open_runtime
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel, print_kernel
@@ -44,8 +45,8 @@ def over_blocks(source: Kernel, levels: str) -> Kernel:
     return applied(source, f"{rows}scan{{loop=i map=[{levels}, block.x]}}")
 
 
-def launched(kernel: Kernel) -> list[dict[str, object]]:
-    """Arguments of one row of 2000 numbers, and empty scratch memory."""
+def launched(kernel: Kernel, rows: int = 1) -> list[dict[str, object]]:
+    """Arguments of 2000 numbers, in one row or several, and empty scratch memory."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=2000).astype(np.float32)
     scratch = {
@@ -53,7 +54,7 @@ def launched(kernel: Kernel) -> list[dict[str, object]]:
         for p in kernel.params
         if p.scratch is not None
     }
-    return [{"out": np.zeros_like(x), "x": x, "rows": 1, "cols": x.size, **scratch}]
+    return [{"out": np.zeros_like(x), "x": x, "rows": rows, "cols": x.size // rows, **scratch}]
 
 
 def test_before_and_after() -> None:
@@ -111,26 +112,66 @@ def test_launches_follow_one_another_and_give_the_same_bits() -> None:
         assert all((o.view(np.uint32) == outs[0].view(np.uint32)).all() for o in outs)
 
 
+def test_scratch_memory_is_fit_for_a_launch_of_another_shape() -> None:
+    """Whatever tiles the memory was used for, no flag in it says that a tile of the next launch is published."""
+    k = materialise(over_blocks(ROWS, "thread.x 32"))
+    kept = {n: v for n, v in launched(k)[0].items() if n.startswith("sum_")}
+    for launch, rows in enumerate((1, 2, 4, 2, 1), start=1):
+        args = {**launched(k, rows)[0], **kept}
+        out = run(k, args).outputs
+        want = np.cumsum(np.reshape(args["x"], (rows, -1)), 1, dtype=np.float64)
+        np.testing.assert_allclose(out["out"].reshape(rows, -1), want, atol=1e-3)
+        kept = {n: out[n] for n in kept}
+        assert kept["sum_launches"][0] == launch and not kept["sum_tickets"].any() and not kept["sum_done"].any()
+        assert (kept["sum_flags"] <= 2 * launch).all(), "the next launch waits for 2 launch + 1 and 2 launch + 2"
+
+
+def test_values_are_read_after_a_fence_and_a_barrier() -> None:
+    """Who saw the flag need not be who reads the value: the fence of the one is ordered by the barrier alone."""
+    text = print_kernel(materialise(over_blocks(ROWS, "thread.x 32")))
+    after = text[text.index("while found") :]
+    fence = after.index("fence device")
+    assert fence < after.index("barrier", fence) < after.index("sum_prefixes") < after.index("sum_totals"), after
+
+
 def test_the_sanitizer_knows_the_messages_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interpreter, "LANES", 64)  # two blocks at once: later ones find prefixes
     k = materialise(over_blocks(ROWS, "thread.x 32"))
-    for args in launched(k):
+    for args in launched(k, rows=2):
         assert run(k, args).ok
         again = run(k, {**args, **run(k, args).outputs})
         assert again.ok, "the second launch finds the scratch memory of the first"
         text = print_kernel(k)
-        assert text.count("fence device") == 3
-        for nth in range(3):
+        assert text.count("fence device") == 4
+        for nth in range(4):
             parts = text.split("fence device")
             mute = "fence device".join(parts[: nth + 1]) + "fence block" + "fence device".join(parts[nth + 1 :])
             found = {f.kind for f in run(parse_kernel(mute), args).findings}
             assert "race" in found, f"without the {nth}. fence"
 
 
-@pytest.mark.parametrize(("language", "polls"), [("cuda", "load_relaxed(&"), ("hip", "atomicAdd(&")])
-def test_flags_are_polled_without_updates_where_the_language_can(language: str, polls: str) -> None:
+@pytest.mark.parametrize(("language", "values"), [("cuda", "__ldcg(&"), ("hip", "load_cg(&")])
+def test_flags_are_polled_without_updates_and_nothing_comes_from_a_stale_cache(language: str, values: str) -> None:
     text = emit(materialise(over_blocks(ROWS, "thread.x 32")), language).text
-    assert text.count(f"state = {polls}sum_flags[") == 1 and ("atomicAdd" in text) == (language == "hip"), text
+    assert text.count("state = load_relaxed(&sum_flags[") == 1 and "atomicAdd" not in text, text
+    assert text.count(f"{values}sum_totals[") == text.count(f"{values}sum_prefixes[") == 1, text
+    assert "__restrict__ out" in text and "__restrict__ sum_" not in text, "others write to the scratch memory"
+
+
+def test_launchers_say_what_the_working_memory_must_hold() -> None:
+    emitted = emit(materialise(over_blocks(ROWS, "thread.x 32")), "cuda")
+    for kind, sign in (("cuda", "//"), ("cupy", "    #")):
+        text = emit_launcher(emitted, kind)
+        assert f"{sign} Working memory: zero before the first launch" in text, text
+        assert f"{sign}   sum_tickets: rows elements" in text, text
+
+
+def test_opencl_does_not_wait_for_work_groups() -> None:
+    k = materialise(over_blocks(ROWS, "thread.x 32"))
+    assert "membar.gl" in emit(k, "opencl-nvidia").text
+    for profile in ("opencl-cl12", "opencl-cl30-subgroups"):
+        with pytest.raises(KtcError, match="E-BACKEND-WAIT"):
+            emit(k, profile)
 
 
 @pytest.mark.parametrize(

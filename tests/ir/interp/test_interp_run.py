@@ -161,6 +161,52 @@ def test_atomics() -> None:
     assert sorted(ticket[:32]) == sorted(ticket[32:]) == list(range(32))
 
 
+MESSAGE = """\
+kernel k(out: i32*, flag: u32*)
+  launch grid(2) block(64)
+  if blockIdx.x == 0 && threadIdx.x == 0
+    out[0] = 7
+    fence device
+    atomic exch flag[0], 1
+  if blockIdx.x == 1
+    var seen: u32 = 0
+    if threadIdx.x == 0
+      seen = atomic load flag[0], 0
+      fence device
+    barrier
+    if threadIdx.x == 1
+      out[1] = out[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("edits", "races"),
+    [
+        ((), False),
+        ((("      fence device\n", ""), ("    barrier\n", "    barrier\n    fence device\n")), False),
+        ((("      fence device\n", ""),), True),
+        ((("    barrier\n", ""),), True),
+        ((("    fence device\n    atomic", "    atomic"),), True),
+        (
+            (
+                ("atomic exch flag[0], 1", "seen0 = atomic load flag[0], 0"),
+                ("    out[0] = 7", "    var seen0: u32 = 0\n    out[0] = 7"),
+            ),
+            True,
+        ),
+    ],
+    ids=["fence, barrier", "barrier, fence", "no fence", "no barrier", "no release", "a load tells nobody anything"],
+)
+def test_messages_between_blocks(edits, races) -> None:
+    """Release and acquire: by who reads the flag and a barrier, or by a fence of whoever reads after the barrier."""
+    text = MESSAGE
+    for old, new in edits:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    found = run(kernel(text), {"out": np.zeros(2, np.int32), "flag": np.zeros(1, np.uint32)}).findings
+    assert any(f.kind == "race" for f in found) == races, found
+
+
 def test_geometry_indices_and_partial_last_batch() -> None:
     text = """\
 kernel k(out: i32*)
