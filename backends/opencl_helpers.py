@@ -80,7 +80,12 @@ INT64_ATOMICS = """\
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 #pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable"""
 
+NULL_ACCESS = """\
+// What the source does here: OpenCL has no other way to stop.
+static inline void null_access(void) { *(volatile __global int*)0 = 0; }"""
+
 HELPERS: dict[str, str] = {
+    "null_access": NULL_ACCESS,
     "int64_atomics": INT64_ATOMICS,
     "f16": F16,
     "half_to_float": HALF_TO_FLOAT,

@@ -16,6 +16,7 @@ from ktc.ir.walk import all_exprs
 SYSTEM = """
 printf      | printf({*})                | printf({*})                                     | printf({*})
 trap        | __trap()                   | __builtin_trap()                                | -
+null_access | __trap()                   | __builtin_trap()                                | null_access()
 clock       | clock()                    | (long long)clock()                                    | -
 clock64     | clock64()                  | clock64()                                       | -
 globaltimer | global_timer()             | global_timer()                                  | -

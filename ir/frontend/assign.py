@@ -48,7 +48,7 @@ class Assignments(Lookup):
         places = (self.lvalue(node.iftrue), self.lvalue(node.iffalse))
         if self.type_of(places[0]) != self.type_of(places[1]):
             self.fail("E-SEMA-ASSIGN", "the branches of this '?:' are places of different types", node)
-        return self.chosen(self.temp(Select(cond, i32(0), i32(1)), "which"), places, node)
+        return self.chosen(self.pinned_which(Select(cond, i32(0), i32(1)), "which"), places, node)
 
     def _increment(self, node: Any, op: str, post: bool) -> Value:
         place = self.lvalue(node.expr)
@@ -75,7 +75,7 @@ class Assignments(Lookup):
         """The pointer as it is now."""
         if isinstance(p, PtrVal):
             return p if p.offset is None else dataclasses.replace(p, offset=self.temp(p.offset, "old"))
-        return ChoicePtr(self.temp(p.which, "old_in"), tuple(self._kept(c) for c in p.choices))  # type: ignore[misc]
+        return ChoicePtr(self.pinned_which(p.which, "old_in"), tuple(self._kept(c) for c in p.choices))  # type: ignore[misc]
 
     def _as_place_type(self, v: RVal, place: Value) -> RVal:
         return self.convert(v, self.type_of(place))

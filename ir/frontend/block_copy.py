@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from ..nodes import Binary, Call, Const, Eval, Expr, For, Var, fresh, i32
-from ..types import I64, U8, VOID, Scalar, Type, Vec, scalar_of
+from ..nodes import Binary, Const, Expr, For, Var, fresh, i32
+from ..types import I64, U8, Scalar, Type, Vec, scalar_of
 from .buffers import UNSIGNED
 from .cxx_types import CArray, Pointer, show
 from .lifetimes import Lifetimes
+from .null_uses import NULL_ACCESS
 from .values import ChoicePtr, NullVal, PtrToPlace, PtrVal, RecordVal, RVal, Value, describe
 
 MAX_UNROLLED = 8
@@ -47,7 +49,7 @@ class BlockCopies(Lifetimes):
 
     def _trapped(self) -> Value:
         """The thread stops at memory that is nowhere."""
-        self.emit(Eval(Call("trap", (), VOID, "write"), loc=self.loc))
+        self.emit(replace(NULL_ACCESS, loc=self.loc))
         return DONE
 
     def fill_memory(self, raw: list, node: Any) -> Value:

@@ -99,7 +99,7 @@ class Captures(Assignments):
             return self.new_field(name, self.type_of(v), v, node)
         if isinstance(v, PtrVar):
             at = self.load(v, node)
-            which = self.temp(at.which, name) if isinstance(at, ChoicePtr) else None  # type: ignore[attr-defined]
+            which = self.pinned_which(at.which, name) if isinstance(at, ChoicePtr) else None  # type: ignore[attr-defined]
             return self.pinned_choice(name, which, at) if which is not None else self.pinned_offset(name, at)
         if not isinstance(v, _VALUES) and not (isinstance(v, RVal) and not isinstance(v.expr, Const)):
             return v

@@ -190,6 +190,16 @@ class Context:
         self._prelude: dict[str, Any] = {}
         self.changing: set[Sym] = set()
         """Variables that may change after they are declared: what is computed from them now has to be kept."""
+        self.whiches: set[Sym] = set()
+        """Those of them that say into which of several buffers a pointer variable points."""
+        self.pinned: dict[Sym, Expr] = {}
+        """The same of pointers that do not change: what it is."""
+        self.always: set[tuple[Expr, bool]] = set()
+        """What is known of pointers everywhere (see ``null_uses``)."""
+        self.conditions: list[tuple[Frame, int, set[tuple[Expr, bool]]]] = []
+        """What is known inside an operand: the function, the loops around it there, and what is known."""
+        self.null_uses = False
+        """Whether a pointer that may be ``nullptr`` is used."""
         self.origin: dict[Sym, Any] = {}
         """Where a buffer whose element type can be chosen is declared."""
         self.hints: dict[Any, Scalar] = {}

@@ -187,7 +187,7 @@ class Declarations(Arrays):
         if isinstance(v, NullVal | ChoicePtr) and mutated:
             return self.pointer_variable(node.name.strip(), t, v, node)
         if isinstance(v, ChoicePtr):
-            which = v.which if isinstance(v.which, Const) else self.temp(v.which, f"{node.name}_in")
+            which = v.which if isinstance(v.which, Const) else self.pinned_which(v.which, f"{node.name}_in")
             return self.pinned_choice(node.name, which, v)
         if isinstance(v, FunctionVal):
             return self.function_pointer(v, t, mutated, node.name, node)

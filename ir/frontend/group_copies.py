@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..nodes import (
     Binary,
     Body,
-    Call,
     Const,
     Decl,
-    Eval,
     Expr,
     GroupCopy,
     GroupWait,
@@ -24,9 +22,10 @@ from ..nodes import (
     fresh,
     i32,
 )  # fmt: skip
-from ..types import EVENT, U64, VOID, Array, scalar_of
+from ..types import EVENT, U64, Array, scalar_of
+from .choices import as_choice
 from .cxx_types import show
-from .memory import as_choice
+from .null_uses import NULL_ACCESS
 from .values import ElemPlace, NullVal, PtrToPlace, PtrVal, RVal, Value
 
 if TYPE_CHECKING:
@@ -66,21 +65,21 @@ def _copies(low: Calls, raw: list, node: Any, strided: bool) -> Value:
     return RVal(Var(event))
 
 
-_TRAP: Body = (Eval(Call("trap", (), VOID, "write")),)
+NOWHERE: Body = (NULL_ACCESS,)
 
 
 def _at(low: Calls, v: Value, then: Callable[[PtrVal], Body], node: Any) -> Body:
     """``then`` of the place that the pointer ``v`` is; a trap where it points nowhere."""
     found = as_choice(v)
     if isinstance(v, NullVal):
-        return _TRAP
+        return NOWHERE
     if found is None or not found.choices:
         low.fail("E-UNSUPPORTED-POINTER", "an asynchronous copy between these pointers is not supported", node)
     places = [_at_once(low, c) for c in found.choices]
     if isinstance(found.which, Const) and found.which.value >= 0:
         return then(places[int(found.which.value)])
     which = low.temp(found.which, "which")
-    out = _TRAP
+    out = NOWHERE
     if _somewhere(found.which):
         out = then(places.pop())
     for k in range(len(places) - 1, -1, -1):

@@ -7,7 +7,7 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ..nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
+from ..nodes import Const, Decl, Eval, Expr, Load, Stmt, Sym, Var, fresh
 from ..types import VOID, Scalar, Type, Vec
 from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
 from .buffers import as_volatile, cost
@@ -22,7 +22,9 @@ from .program import Entity
 from .references import is_mutable_reference, reference_positions
 from .values import (
     ArrayVal,
+    ChoicePlace,
     ChoicePtr,
+    ElemPlace,
     FlatArray,
     FunctionVal,
     ListVal,
@@ -163,6 +165,8 @@ class Inliner(Intrinsics):
                 if isinstance(t, RecordType):
                     self.frame.taken.add(name)
                 self.scope.names[name] = self.bind_argument(name, t, v, name in facts.mutated, node, pending)
+            elif isinstance(t, Scalar | Vec) and isinstance(v, ElemPlace | ChoicePlace):
+                self.bind_argument("unnamed", t, v, False, node, pending)  # reads it
 
     def bind_argument(
         self, name: str, t: Type, v: Value, mutated: bool, node: Any, pending: list[tuple[Sym, Expr]]
@@ -196,7 +200,7 @@ class Inliner(Intrinsics):
             if isinstance(v, ChoicePtr | NullVal) and mutated:
                 return self.pointer_variable(name, t, v, node)
             if isinstance(v, ChoicePtr) and not isinstance(v.which, Const):
-                return ChoicePtr(self.temp(v.which, f"{name}_in"), v.choices)
+                return ChoicePtr(self.pinned_which(v.which, f"{name}_in"), v.choices)
             if isinstance(v, PtrVal):
                 if t.elem != v.elem and t.elem != VOID and not isinstance(v.elem, CArray):
                     self.fail("E-SEMA-CONVERT", f"cannot pass '{show(self.type_of(v))}' as '{show(t)}'", node)
@@ -263,6 +267,8 @@ class Inliner(Intrinsics):
             init = substitute_expr(init, later)
             n = uses.get(sym, 0)
             trivial = isinstance(init, Var) and not isinstance(init.type, Vec) and init.sym not in changed
+            if pure and n == 0 and any(isinstance(x, Load) for x in walk_expr(init)):
+                self.emit(Eval(init, loc=self.loc))  # passing a value reads it: that may race, or lie outside
             if pure and (n == 0 or trivial or (n == 1 and not body and not isinstance(init.type, Vec))):
                 later[sym] = init
             else:

@@ -34,7 +34,7 @@ class LazyOperators(Construction):
         known = self.constant(a)
         if known is not None and bool(known.value) == (node.op == "||"):
             return RVal(Const(bool(known.value), BOOL))
-        with self.controlled(), self.capture() as pre:
+        with self.controlled(), self.given(a, node.op == "&&"), self.capture() as pre:
             b = self.condition(node.right)
         if not pre:
             return RVal(b if known is not None else Binary(node.op, a, b))
@@ -52,9 +52,9 @@ class LazyOperators(Construction):
         if known is not None:
             chosen, other = (node.iftrue, node.iffalse) if known.value else (node.iffalse, node.iftrue)
             return self._in_common(self.load(self.eval(chosen), node), other, node)
-        with self.controlled(), self.capture() as pre_a:
+        with self.controlled(), self.given(cond, True), self.capture() as pre_a:
             a = self.load(self.eval(node.iftrue), node.iftrue)
-        with self.controlled(), self.capture() as pre_b:
+        with self.controlled(), self.given(cond, False), self.capture() as pre_b:
             b = self.load(self.eval(node.iffalse), node.iffalse)
         if (
             isinstance(a, PtrVal)
@@ -67,7 +67,7 @@ class LazyOperators(Construction):
             return dataclasses.replace(a, offset=Select(cond, x, y))
         if isinstance(a, RecordVal) and isinstance(b, RecordVal) and a.type == b.type:
             if not (pre_a or pre_b or a.temporary or b.temporary) and is_simple(a) and is_simple(b):
-                return self.chosen(self.temp(Select(cond, i32(0), i32(1)), "which"), (a, b), node)
+                return self.chosen(self.pinned_which(Select(cond, i32(0), i32(1)), "which"), (a, b), node)
             if self.placing and not (a.temporary and b.temporary):
                 self.fail("E-UNSUPPORTED-LVALUE", f"'?:' of objects of '{a.type}' as a place", node,
                           hint="use an if")  # fmt: skip

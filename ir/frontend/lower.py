@@ -17,6 +17,7 @@ from .context import Frame, Retry
 from .cxx_ast import qualifiers
 from .cxx_types import size_of
 from .inline import params_of
+from .null_uses import needed_only
 from .parameters import Parameters
 from .preprocess import Preprocessed
 from .program import Entity, Program
@@ -84,6 +85,7 @@ class KernelLowering(Parameters):
             bounds = self._bounds(fn.bounds.get("__launch_bounds__", []))
         body = (*self.hoisted, *out)
         body = self._retyped(body)
+        body = needed_only(body) if self.null_uses else body
         body = plain_moves(plainly_loaded(body) if self.read_only_hints else body)
         if launch is not None:
             launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]

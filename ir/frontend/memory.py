@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..nodes import AddrOf, Alloc, Binary, Call, Cast, Const, Decl, Expr, If, Select, Var, fresh, i32
-from ..types import BOOL, I32, U32, U64, Array, Ptr, Scalar, Type, Vec, scalar_of
-from .buffers import cost, element
-from .cxx_types import CArray, FunctionType, Pointer, RecordType, show
-from .layout import UNSIGNED, Layouts
+from ..nodes import AddrOf, Alloc, Binary, Cast, Const, Decl, Expr, Select, fresh, i32
+from ..types import I32, U32, U64, Array, Ptr, Scalar, Type, Vec, scalar_of
+from .buffers import UNSIGNED, element
+from .choices import Choices
+from .cxx_types import CArray, FunctionType, Pointer, RecordType
 from .values import (
     BitPlace,
-    ChoicePlace,
     ChoicePtr,
     FlatArray,
     NullVal,
@@ -23,14 +21,13 @@ from .values import (
     RVal,
     Value,
     VarPlace,
-    describe,
 )
 
 MAX_COPY = 256
 """Elements of an object without structure (a union) that are copied one by one."""
 
 
-class Memory(Layouts):
+class Memory(Choices):
     """Reads and writes of what is in memory."""
 
     # ------------------------------------------------------------------ records
@@ -186,114 +183,5 @@ class Memory(Layouts):
             full = (*full, *([i32(0)] * (len(t.shape) - len(full))))
         return AddrOf(p.buffer, full)
 
-    # ------------------------------------------------------------------ several buffers
-    def pointee(self, base: Value, node: Any) -> Value:
-        """What is left of ``->`` points to; a value that is no pointer is itself."""
-        base = base if isinstance(base, PtrToPlace) else self.load(base, node)
-        if isinstance(base, PtrVal):
-            return self.deref(base, None, node)
-        if isinstance(base, PtrToPlace):
-            return self.view(base, None, node)
-        return self.deref_choice(base, None, node) if isinstance(base, ChoicePtr) else base
 
-    def deref_choice(self, p: ChoicePtr, e: Expr | None, node: Any) -> Value:
-        which = p.which if cost(p.which) <= 3 else self.temp(p.which, "which")
-        return self.chosen(which, tuple(self.deref(c, e, node) for c in p.choices), node)
-
-    def chosen(self, which: Expr, places: tuple[Value, ...], node: Any) -> Value:
-        """One of several places of one type."""
-        first = places[0]
-        if isinstance(first, RecordVal):
-            record = RecordVal(first.type)
-            for name in first.fields:
-                record.fields[name] = self.chosen(which, tuple(q.fields[name] for q in places), node)  # type: ignore[attr-defined]
-            return record
-        if isinstance(first, FlatArray):
-            inner = tuple(self.decay(q) for q in places)  # type: ignore[arg-type]
-            return ChoicePtr(which, inner)
-        return ChoicePlace(which, places, self.type_of(first))
-
-    def load_choice(self, p: ChoicePlace, node: Any = None) -> RVal:
-        values = [self.rvalue(c, node).expr for c in p.choices]
-        out = values[-1]
-        for k in range(len(values) - 2, -1, -1):
-            out = Select(Binary("==", p.which, i32(k)), values[k], out)
-        return RVal(out)
-
-    def store_choice(self, p: ChoicePlace, v: RVal, node: Any) -> None:
-        value = v if isinstance(v.expr, Var | Const) else RVal(self.temp(v.expr, "value"))
-        self.for_chosen(p.which, p.choices, lambda place: self.store(place, value, node))
-
-    def for_chosen(self, which: Expr, choices: Sequence[Value], act: Callable[[Any], Any]) -> None:
-        """``act`` on the one of ``choices`` that ``which`` says, in a branch for each."""
-        orelse: tuple = ()
-        for k in range(len(choices) - 1, -1, -1):
-            with self.capture() as out:
-                act(choices[k])
-            last = k == len(choices) - 1
-            orelse = tuple(out) if last else (If(Binary("==", which, i32(k)), tuple(out), orelse, loc=self.loc),)
-        for s in orelse:
-            self.emit(s)
-
-    def choose_pointer(self, cond: Expr, a: Value, b: Value, node: Any) -> Value | None:
-        """``cond ? a : b`` of pointers; None if one of them is no pointer into a buffer."""
-        left, right = as_choice(a), as_choice(b)
-        if left is None or right is None:
-            return None
-        choices = list(left.choices)
-        moved = []
-        for c in right.choices:
-            place = (c.buffer, c.prefix, c.offset)
-            same = [k for k, x in enumerate(choices) if (x.buffer, x.prefix, x.offset) == place]
-            moved.append(same[0] if same else len(choices))
-            if not same:
-                choices.append(c)
-        if not choices:
-            return NullVal()
-        which = self.simple(Select(cond, left.which, renumbered(right.which, moved)))
-        if any(c.elem != choices[0].elem for c in choices):
-            self.fail("E-SEMA-CONVERT", f"'?:' has pointers to '{show(choices[0].elem)}' and other types", node)
-        return ChoicePtr(which, tuple(choices))
-
-    def is_null(self, v: Value, node: Any) -> Expr:
-        """Whether a pointer is ``nullptr``."""
-
-        if isinstance(v, NullVal):
-            return Const(True, BOOL)
-        if isinstance(v, PtrToPlace):
-            return Const(False, BOOL)
-        if isinstance(v, ChoicePtr):
-            return Binary("==", v.which, i32(-1))
-        if not isinstance(v, PtrVal):
-            self.fail("E-SEMA-VALUE", f"{describe(v)} is compared with a null pointer", node)
-        if isinstance(v.buffer.type, Array):
-            return Const(False, BOOL)
-        if v.offset is not None and not (isinstance(v.offset, Const) and v.offset.value == 0):
-            return Binary("==", self.address_bits(v, node).expr, Const(0, U64))
-        return Call("is_null", (AddrOf(v.buffer, (i32(0),)),), BOOL)
-
-
-def as_choice(v: Value) -> ChoicePtr | None:
-    """Any pointer as a choice of pointers."""
-    if isinstance(v, ChoicePtr):
-        return v
-    if isinstance(v, PtrVal):
-        return ChoicePtr(i32(0), (v,))
-    return ChoicePtr(i32(-1), ()) if isinstance(v, NullVal) else None
-
-
-def renumbered(which: Expr, to: list[int]) -> Expr:
-    """``to[which]``, with -1 staying -1."""
-    if isinstance(which, Const):
-        return which if which.value < 0 else i32(to[int(which.value)])
-    if to == list(range(len(to))):
-        return which
-    if isinstance(which, Select):
-        return Select(which.cond, renumbered(which.a, to), renumbered(which.b, to))
-    out: Expr = i32(-1)
-    for k, n in enumerate(to):
-        out = Select(Binary("==", which, i32(k)), i32(n), out)
-    return out
-
-
-__all__ = ["Memory", "as_choice", "renumbered"]
+__all__ = ["Memory"]

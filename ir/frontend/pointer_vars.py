@@ -17,11 +17,12 @@ from ..nodes import Assign, Binary, Const, Decl, Expr, Select, Sym, Var, fresh, 
 from ..types import I32, I64, U64, VOID, Array
 from ..walk import walk_expr
 from .buffers import as_volatile, is_flat
+from .choices import as_choice, renumbered
 from .context import Retry
 from .cxx_ast import CtorInit, CxxCast
 from .cxx_types import CArray, Pointer
 from .exprs import Exprs
-from .memory import as_choice, renumbered
+from .null_uses import absent, points
 from .values import (
     ArrayVal,
     ChoicePtr,
@@ -50,7 +51,7 @@ class PointerVariables(Exprs):
         key = ("address", name, str(self.place(node)))
         if key in self.hints or self._in_memory(name, v):
             return self._address_variable(name, t, v, node)
-        choices, several = self._choices(name, v, node)
+        choices, nullable, several = self._choices(name, v, node)
         if v is None and not choices:
             return self._address_variable(name, t, v, node)
         choices = [dataclasses.replace(c, volatile=t.volatile or c.volatile) for c in choices]
@@ -66,6 +67,10 @@ class PointerVariables(Exprs):
         var = PtrVar(fresh(name, I64), start[0], self.frame, fresh(f"{name}_in", I32), tuple(start))
         assert var.which is not None
         self.changing |= {var.offset, var.which}
+        self.whiches.add(var.which)
+        var.key = ("null", name, str(self.place(node)))
+        if not nullable and var.key not in self.hints:
+            self.always.add((absent(Var(var.which)), False))
         initial: dict[Sym, Expr] = {}
         if v is not None:
             with self.capture() as stores:
@@ -76,7 +81,7 @@ class PointerVariables(Exprs):
                 else:
                     self.emit(s)
         for sym in (var.offset, var.which):
-            self.emit(Decl(sym, initial.get(sym, Const(0, sym.type)), loc=self.loc))  # type: ignore[arg-type]
+            self.emit(Decl(sym, initial.get(sym, None if v is None else Const(0, sym.type)), loc=self.loc))  # type: ignore[arg-type]
         return var
 
     def _in_memory(self, name: str, v: Value | None) -> bool:
@@ -139,29 +144,27 @@ class PointerVariables(Exprs):
         return PtrVar(sym, v, self.frame)
 
     # ------------------------------------------------------------------ where it can point
-    def _choices(self, name: str, v: Value | None, node: Any) -> tuple[list[PtrVal], bool]:
-        """The buffers that the variable may point into, and whether it needs to know which (or whether to none)."""
+    def _choices(self, name: str, v: Value | None, node: Any) -> tuple[list[PtrVal], bool, bool]:
+        """The buffers that the variable may point into, whether it may be null, and whether it must know which."""
         found: list[Value] = [v] if v is not None else []
         more = self._roots_of_name(name, {name})
-        if more is None:
-            if not isinstance(v, ChoicePtr):
-                return [], False
-            more = []
-        found += more
+        if more is None and not isinstance(v, ChoicePtr):
+            return [], True, False
+        found += more or []
         buffers: list[PtrVal] = []
-        nullable = False
+        nullable = more is None
         for x in found:
             choice = as_choice(x)
             if choice is None:
-                return [], False
-            nullable = nullable or isinstance(x, NullVal)
+                return [], True, False
+            nullable = nullable or not points(choice.which, self.known(), self.pinned)
             for c in choice.choices:
                 same = [b for b in buffers if b.buffer == c.buffer]
                 if same and same[0].prefix != c.prefix and not is_flat(c.buffer):
                     self.need_flat(c.buffer, node)
                 if not same:
                     buffers.append(c)
-        return buffers, 1 - nullable < len(buffers) <= MAX_CHOICES
+        return buffers, nullable, 1 - nullable < len(buffers) <= MAX_CHOICES
 
     def _roots_of_name(self, name: str, seen: set[str]) -> list[Value] | None:
         out: list[Value] = []
@@ -219,7 +222,7 @@ class PointerVariables(Exprs):
         if v is None:
             return self._evaluated(e)
         if isinstance(v, PtrVar):
-            own = [ChoicePtr(i32(0), v.choices)] if v.choices else [v.start]
+            own = [v.start] if v.which is None else [ChoicePtr(Var(v.which), v.choices)]
             more = self._roots_of_name(e.name, seen | {e.name})
             return None if more is None else [*own, *more]
         return self._as_root(v)
@@ -253,6 +256,8 @@ class PointerVariables(Exprs):
         choice = as_choice(v)
         if choice is None:
             self._refuse(node)
+        if (absent(Var(place.which)), False) in self.always and not points(choice.which, self.known(), self.pinned):
+            raise Retry(place.key, U64)
         targets = [self._target(place, c, node) for c in choice.choices]
         if None in targets:
             self._refuse(node)
@@ -265,6 +270,7 @@ class PointerVariables(Exprs):
         if any(isinstance(x, Var) and x.sym == place.which for x in walk_expr(offset)):
             offset = self.temp(offset, "moved")
         if which != Var(place.which):
+            self.moved(place.which)
             self.emit(Assign(place.which, which, loc=self.loc))
         if choice.choices and offset != Var(place.offset):
             self.emit(Assign(place.offset, offset, loc=self.loc))

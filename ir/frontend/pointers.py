@@ -7,10 +7,8 @@ from typing import Any, NoReturn
 
 from ..nodes import (
     Binary,
-    Call,
     Const,
     Decl,
-    Eval,
     Expr,
     Sym,
     fresh,
@@ -21,6 +19,7 @@ from .addressed import Addressed
 from .buffers import access_kind, element, is_flat
 from .context import Retry
 from .cxx_types import DIM3, NULLPTR_T, CArray, FunctionType, Pointer, RecordType, show, size_of
+from .null_uses import NULL_ACCESS
 from .values import (
     ArrayVal,
     ChoicePlace,
@@ -204,7 +203,7 @@ class Pointers(Addressed):
         """What ``nullptr`` points to: the thread that gets here traps, and nothing it does after that counts."""
         if not isinstance(p.elem, Scalar | Vec | Pointer):
             self.fail("E-SEMA-POINTER", f"a null pointer to '{show(p.elem)}' is used", node)
-        self.emit(Eval(Call("trap", (), VOID, "write"), loc=self.loc))
+        self.emit(dataclasses.replace(NULL_ACCESS, loc=self.loc))
         if isinstance(p.elem, Pointer):
             return NullVal(p.elem.elem)
         sym = fresh("nowhere", p.elem)

@@ -45,6 +45,10 @@ class Access:
             return
         first = int(np.broadcast_to(flat, bad.shape)[int(np.argmax(bad))])
         b = self.buffer
+        if b.null:
+            message = f"{b.sym.name}[{first}] is accessed, but {b.sym.name} is null"
+            self.state.report("null-pointer", message, self.frame, self.act, bad, buffer=b.sym.name, index=first)
+            return
         extent = "x".join(map(str, b.dims)) if b.dims is not None else str(b.size // b.lanes)
         message = f"{b.sym.name}[{first}] is outside its {extent} elements"
         self.state.report("out-of-bounds", message, self.frame, self.act, bad, buffer=b.sym.name, index=first)

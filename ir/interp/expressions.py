@@ -114,7 +114,7 @@ class Evaluator:
     def _is_null(self, pointer: Sym, frame: Frame, act: Active):
         """Whether a pointer parameter was given no buffer, or a pointer variable holds 0."""
         if pointer in self.state.buffers:
-            return np.bool_(False)
+            return np.bool_(self.state.buffers[pointer].null)
         try:
             return frame.read(pointer, act) == 0
         except KeyError:
@@ -253,6 +253,9 @@ class Evaluator:
             return np.int32(0)
         if e.fn == "trap":
             self.state.report("trap", "the kernel traps", frame, act, np.array(True))
+            return np.int32(0)
+        if e.fn == "null_access":
+            self.state.report("null-pointer", "memory is accessed through a null pointer", frame, act, np.array(True))
             return np.int32(0)
         if e.fn == "is_null" and isinstance(e.args[0], AddrOf):
             return self._is_null(e.args[0].buffer, frame, act)

@@ -22,6 +22,7 @@ KINDS = {
     "uninitialised": "the kernel's results depend on memory or variables that were never written",
     "misaligned": "a wide access whose address is not a multiple of its size",
     "shared-overflow": "dynamic shared arrays larger than the launch provides",
+    "null-pointer": "an access through a null pointer",
     "trap": "the kernel stops itself with a trap",
     "fuel": "the kernel did not end within its budget of statements",
 }

@@ -21,6 +21,7 @@ class Buffer:
 
     ``dims`` are the declared extents (None: a pointer, one flat index), ``lanes`` the vector length of an element.
     ``owner`` is the frame whose lanes own the rows (None: global). ``written`` marks initialised scalars (None: all).
+    ``null``: there is none, and the pointer is ``nullptr``; ``size`` is 0.
     """
 
     sym: Sym
@@ -34,6 +35,7 @@ class Buffer:
     shadow: Shadow | None = None
     align: int = 0
     space: str = "global"
+    null: bool = False
     names: dict = field(default_factory=dict)
 
     def locate(self, index: list, width: int) -> tuple[np.ndarray, np.ndarray | None, int]:

@@ -166,10 +166,10 @@ class _Job:
                 return
             raise bad_argument(f"no value for parameter '{name}' of '{self.kernel.name}'")
         value = self.args[name]
-        if value is None and isinstance(sym.type, Ptr):
-            return  # nullptr
         if isinstance(sym.type, Ptr):
-            state.buffers[sym] = self._buffer(state, p, np.asarray(value))
+            buffer = self._buffer(state, p, np.zeros(0) if value is None else np.asarray(value))
+            buffer.null = value is None
+            state.buffers[sym] = buffer
         elif isinstance(value, np.ndarray) and value.ndim and sym.type == U64 and value.dtype != np.uint64:
             root.values[sym] = np.uint64(textures.bind(state.textures, value))
         elif isinstance(sym.type, Vec):
@@ -244,7 +244,12 @@ class _Job:
         written: dict[str, np.ndarray] = {}
         for p in self.kernel.params:
             buffer = state.buffers.get(p.sym)
-            if buffer is None or p.sym not in state.written or (p.scratch is not None and p.sym.name not in self.args):
+            if (
+                buffer is None
+                or buffer.null
+                or p.sym not in state.written
+                or (p.scratch is not None and p.sym.name not in self.args)
+            ):
                 continue
             shape = np.shape(self.args.get(p.sym.name, p.init))
             outputs[p.sym.name] = self.domain.decode_any(buffer.data[: buffer.size], buffer.elem).reshape(shape)

@@ -14,11 +14,11 @@ FAULTS = {
     "race": ("race",),
     "divergence": ("barrier-divergence", "warp-divergence"),
     "out-of-bounds": ("out-of-bounds",),
-    "null pointer": ("out-of-bounds", "trap"),
+    "null pointer": ("null-pointer", "out-of-bounds"),
     "assertion": ("trap",),
     "uninitialised": ("uninitialised",),
     "misaligned": ("misaligned",),
-    "unstated": ("race", "barrier-divergence", "warp-divergence", "trap"),
+    "unstated": ("race", "barrier-divergence", "warp-divergence", "trap", "null-pointer"),
 }
 """Kinds of planted faults, with the sanitizer's kinds of findings that are it."""
 

@@ -74,7 +74,7 @@ def _case(path: Path, root: str) -> Case | None:
     defines = {m.group(1): m.group(2) or "1" for m in re.finditer(r"-D\s*(\w+)(?:=(\S+))?", lines[1])}
     expected = [line[2:].strip() for line in itertools.takewhile(lambda s: s.startswith("//"), lines[2:])]
     text = "\n".join(lines)
-    judged = ["race", "barrier-divergence", "trap"]
+    judged = ["race", "barrier-divergence", "trap", "null-pointer"]
     if "only-divergence" in flags:
         judged = ["barrier-divergence"]
     if "check-array-bounds" in flags:
