@@ -48,6 +48,13 @@ INT_FUNCS: dict[str, Callable[..., int]] = {
 }
 """``cdiv(a, b)`` is ceil(a / b) for positive b; it appears in launches and trip counts."""
 
+BIT_FUNCS: dict[str, Callable[[int, int], int]] = {
+    "popc": lambda x, bits: x.bit_count(),
+    "clz": lambda x, bits: bits - x.bit_length(),
+    "ffs": lambda x, bits: (x & -x).bit_length(),
+}
+"""Functions of the bits of one integer, given as it is without a sign, with its width."""
+
 
 def evaluate(e: Expr, env: Mapping[str, int]) -> int | bool | None:
     """Value of an integer expression; variables are looked up by *name* in ``env``, knobs by their marked name, else by
@@ -144,6 +151,11 @@ def fold_node(e: Expr) -> Expr:
         args = [a.value for a in e.args]  # type: ignore[attr-defined]
         if isinstance(e.ty, Scalar) and not (e.fn == "cdiv" and args[1] == 0) and _fits(INT_FUNCS[e.fn](*args), e.ty):
             return Const(INT_FUNCS[e.fn](*args), e.ty)
+    if isinstance(e, Call) and e.fn in BIT_FUNCS and len(e.args) == 1 and is_const(e.args[0]):
+        of = e.args[0].type
+        if isinstance(of, Scalar) and of.is_int and isinstance(e.ty, Scalar):
+            bits = int(e.args[0].value) & ((1 << of.bits) - 1)  # type: ignore[attr-defined]
+            return Const(BIT_FUNCS[e.fn](bits, of.bits), e.ty)
     return e
 
 

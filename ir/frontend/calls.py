@@ -101,6 +101,8 @@ class Calls(Bodies):
         rows = lookup("::".join((*qualifier, name))) or (
             lookup(name) if qualifier in (("std",), ("cuda", "std"), ("cuda",)) else ()
         )
+        if entities or rows:
+            self._whole(name)
         if entities and not (rows and not self._any_viable(entities, targs, args, node)):
             return self.call_entities(entities, targs, args, node, self.file_scope())
         if rows:
@@ -115,6 +117,12 @@ class Calls(Bodies):
         extra = f"; {', '.join(self.source.missing[:3])} was not found" if self.source.missing else ""
         self.fail("E-SEMA-CALL", f"unknown function '{'::'.join((*qualifier, name))}'{extra}", node,
                   hint="define it in the file, add the folder of its header, or rewrite the call")  # fmt: skip
+
+    def _whole(self, name: str) -> None:
+        """Refuse to choose among the functions ``name`` where one did not parse: it may be the one that is meant."""
+        unread = self.program.bad_device_function(name)
+        if unread is not None:
+            raise unread
 
     def _any_viable(self, entities: list[Entity], targs: list | None, args: list[Value], node: Any) -> bool:
         """Whether a function of the file accepts ``args``: if none does, a built-in overload of its name may."""
@@ -228,7 +236,7 @@ class Calls(Bodies):
                 cost,
                 self._binding_cost(e, types, referenced, args, node, record),
                 e.params is not None,
-                (unconstrained(params_of(e.node), e.params or ()), len(e.params or ())),
+                (unconstrained(params_of(e.node), e.params or ()), len(e.params or ()), not e.node.constraints),
                 e.node.body is None,
                 i,
                 e,
@@ -296,6 +304,8 @@ class Calls(Bodies):
                         if not deduce(p, self.as_base(p, self.type_of(a)), free, known, self.alias_named):
                             return None
                     self.bind_params(e.params, list(explicit or []), node, known)
+                if not all(self.const_int(c, "a constraint") for c in e.node.constraints):
+                    return None
                 total, types = 0, []
                 for p, a in zip(params, args):
                     if packed and p is params[-1]:

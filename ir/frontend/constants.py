@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
 import struct
 from collections.abc import Callable
 
-from ..fold import INT_OPS
-from ..nodes import Binary, Cast, Const, Expr, Select, Unary
+from ..fold import BIT_FUNCS, INT_OPS, fold_node
+from ..nodes import Binary, Call, Cast, Const, Expr, Select, Unary
 from ..types import BF16, BOOL, F16, F32, F64, I32, I64, U32, U64, Scalar
 
 _F32_MAX = 3.4028234663852886e38
@@ -93,8 +94,12 @@ def folded_integer(e: Expr) -> Const | None:
     if isinstance(e, Const):
         return e if e.ty.is_int or e.ty == BOOL else None
     t = e.type
-    if not isinstance(t, Scalar) or t.is_float or not isinstance(e, Unary | Binary | Cast | Select):
+    if not isinstance(t, Scalar) or t.is_float or not isinstance(e, Unary | Binary | Cast | Select | Call):
         return None
+    if isinstance(e, Call):
+        args = [c for a in e.args if (c := folded_integer(a)) is not None] if e.fn in BIT_FUNCS else []
+        folded = fold_node(dataclasses.replace(e, args=tuple(args))) if len(args) == len(e.args) else None
+        return folded if isinstance(folded, Const) else None
     if isinstance(e, Select):
         c = folded_integer(e.cond)
         return None if c is None else folded_integer(e.a if c.value else e.b)

@@ -96,6 +96,8 @@ class Function(CxxNode):
     _fields = ("name", "decl", "body", "specs", "bounds", "inits", "kind", "owner")
 
     _body: Any
+    constraints: tuple[Any, ...] = ()
+    """What must hold of the template arguments (C++20)."""
     owner_args: list | None = None
     """The template arguments in ``A<int>::f``."""
 
@@ -226,14 +228,16 @@ class Record(CxxNode):
 
     _fields = ("kind", "name", "bases", "items", "align", "spec_args")
 
+    constraints: tuple[Any, ...] = ()
     alone = False
     """Nothing is declared with it: the members of an unnamed union are then names of the block around it."""
 
 
 class Bad(CxxNode):
-    """A declaration or host statement that did not parse; ``error`` says why, ``name`` is the function if known."""
+    """A declaration or host statement that did not parse; ``error`` says why, ``name`` is the function, if known,
+    ``record`` the class, of which it may be one specialisation."""
 
-    _fields = ("error", "name", "is_device")
+    _fields = ("error", "name", "is_device", "record")
 
 
 def qualifiers(node: Any) -> list[str]:

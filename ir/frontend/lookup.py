@@ -88,8 +88,9 @@ class Lookup(LazyOperators):
 
     def _qual(self, node: QualName) -> Value:
         qualifier, name, args = name_parts(node)
-        if qualifier == ("std",) and name.endswith("_v") and args:
-            answer = self.predicate(name[:-2], args, node)
+        if qualifier == ("std",) and args:
+            known = name.endswith("_v")
+            answer = self.predicate(name[:-2], args, node) if known else self.concept(name, args, node)
             if answer is not None:
                 return RVal(Const(answer, BOOL))
         if name == "value" and len(node.parts) >= 2:

@@ -7,18 +7,19 @@ over by its braces and parsed when a launch expression calls the function.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from pycparser import c_ast
 
 from .cxx_ast import CONST_METHOD, Function
 from .dialects import OPENCL, Dialect
+from .parse_constraints import ConstraintParser
 from .parse_decls import name_of
-from .parse_records import RecordParser
 
 DEVICE_SPECS = frozenset({"__global__", "__device__"})
 
 
-class FunctionParser(RecordParser):
+class FunctionParser(ConstraintParser):
     """Functions, after their specifiers and declarator."""
 
     _language: Dialect
@@ -40,6 +41,7 @@ class FunctionParser(RecordParser):
         self._typedef_checked_token = None
         node = self._build_declarations(spec=spec, decls=[{"decl": decl}])[0]
         node.funcspec = specialised
+        asked: list[Any] = []
         while self._peek_type() in (
             "CONST",
             "NOEXCEPT",
@@ -56,10 +58,14 @@ class FunctionParser(RecordParser):
                 continue
             if self._peek_type() == "CONST":
                 specs.append(CONST_METHOD)
+            if self._peek().value == "requires":
+                asked += self._parse_requires()
+                continue
             if self._advance().type == "NOEXCEPT" and self._accept("LPAREN"):
                 self._skip_to_close()
         if self._accept("ARROW"):
             node.type.type = self._parse_type_name().type
+            asked += self._parse_requires()
         saved = self._host_body
         self._push_scope()
         for p in node.type.args.params:
@@ -83,6 +89,7 @@ class FunctionParser(RecordParser):
         self._pop_scope()
         function = Function(short, node, body, specs, bounds, inits, kind, owner, coord=decl.coord)
         function.owner_args = owner_args
+        function.constraints = tuple(asked)
         return function
 
     def _skipped_body(self, decl: c_ast.Decl) -> Callable[[], c_ast.Compound] | None:

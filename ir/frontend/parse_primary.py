@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pycparser import c_ast
 
 from .cxx_ast import AutoType, Construct, CxxCast, Fold, Lambda, NamedType, NamePart, PackExpansion, QualName
@@ -44,6 +46,7 @@ class PrimaryParser(DeclParser):
 
     _folds_of: TokenList | None = None
     _folds: frozenset[int] = frozenset()
+    _constraints: list[Any]
 
     def _parse_primary_expression(self):
         tok = self._peek()
@@ -207,7 +210,9 @@ class PrimaryParser(DeclParser):
                 break
         self._expect("RBRACKET")
         self._push_scope()
+        outer, self._constraints = self._constraints, []
         template = self._parse_template_params() if self._peek_type() == "LT" else None
+        self._constraints = outer  # it is called or not: there is no other one to choose
         params = None
         if self._peek_type() == "LPAREN":
             params = self._parse_function_decl(c_ast.TypeDecl(None, None, None, None, coord=coord)).args

@@ -35,7 +35,7 @@ class StmtParser(ExprParser):
                 self._no_gt = False
                 self._reset(mark)
                 self._skip_statement()
-                item = Bad(error, None, False)
+                item = Bad(error, None, False, None)
             if isinstance(item, list):
                 items.extend(i for i in item if i is not None)
             elif item is not None:

@@ -13,19 +13,19 @@ from pycparser import c_ast
 from pycparser.c_parser import ParseError
 
 from ..diagnostics import KtcError, Loc
-from .cxx_ast import Bad, Function, NamedType, NamePart, Namespace, Record, Template, TemplateParam
+from .cxx_ast import Function, NamedType, NamePart, Namespace, Record, Template, TemplateParam
 from .cxx_types import TYPE_NAMES
 from .dialects import CUDA, OPENCL, Dialect
 from .lexer import CudaLexer, TokenList
 from .library import Library
 from .parse_decls import name_of
-from .parse_functions import DEVICE_SPECS, FunctionParser
+from .parse_recovery import RecoveringParser
 
 POINTS_TO = {"__shared__": "local pointer", "__constant__": "constant pointer"}
 """What a qualifier before a pointer declaration says in OpenCL: where it points."""
 
 
-class CudaParser(FunctionParser):
+class CudaParser(RecoveringParser):
     """Parses preprocessed CUDA C++ into pycparser's tree plus the nodes of ``cxx_ast``."""
 
     def __init__(self, libraries: Sequence[Library] = (), dialect: Dialect = CUDA) -> None:
@@ -41,6 +41,8 @@ class CudaParser(FunctionParser):
             for namespace, types in library.types.items():
                 self._library_types[namespace] = self._library_types.get(namespace, frozenset()) | types
         self._member_types: set[str] = set()
+        self._concepts: set[str] = set()
+        self._constraints: list[Any] = []
         self._class_types: dict[str, dict[str, bool]] = {}
         self._specialised: dict[str, list] = {}
         self._owner_args: dict[str, list] = {}
@@ -63,6 +65,8 @@ class CudaParser(FunctionParser):
 
     def _parse_error(self, msg: str, coord) -> NoReturn:
         msg = msg.replace("before: ", "unexpected ")
+        if isinstance(coord, str):  # pycparser knows only the file here
+            coord = self._here() or coord
         raise KtcError("E-PARSE-SYNTAX", msg, to_loc(coord, self.clex.filename))
 
     def _unsupported(self, what: str, coord, hint: str) -> NoReturn:
@@ -86,38 +90,6 @@ class CudaParser(FunctionParser):
                 self._reset(mark)
                 items.append(self._skip_external(error, until))
         return items
-
-    def _skip_external(self, error: KtcError, until: str | None = None) -> Bad:
-        """Skip one declaration, noting whether it is device code and which function it is.
-
-        It ends at the latest before the token that closes what it stands in, of type ``until``.
-        """
-        name, is_device, previous = None, False, None
-        open_: list[str] = []
-        while (open_ or self._peek_type() != until) and (tok := self._tokens.next()) is not None:
-            if tok.value in DEVICE_SPECS and not open_:
-                is_device = True
-            if (
-                tok.type == "LPAREN"
-                and not open_
-                and name is None
-                and previous is not None
-                and previous.type in ("ID", "TYPEID")
-            ):
-                name = previous.value
-            if tok.type in ("LBRACE", "LPAREN"):
-                open_.append(tok.type)
-            elif tok.type == "RPAREN" and open_ and open_[-1] == "LPAREN":
-                open_.pop()
-            elif tok.type == "RBRACE":  # closes what was left open inside its braces too
-                while open_ and open_.pop() != "LBRACE":
-                    pass
-            previous = tok
-            if not open_ and tok.type in ("SEMI", "RBRACE"):
-                if tok.type == "RBRACE" and self._peek_type() == "SEMI":
-                    self._advance()
-                break
-        return Bad(error, name, is_device, coord=None)
 
     def _parse_external_declaration(self) -> list[c_ast.Node]:
         tok = self._peek()
@@ -171,16 +143,20 @@ class CudaParser(FunctionParser):
         if self._peek_type() != "LT":
             return Template(None, self._parse_instantiation(), coord=coord)
         self._push_scope()
+        outer, self._constraints = self._constraints, []
         params = self._parse_template_params()
+        self._constraints += self._parse_requires()
         if self._peek_type() == "TEMPLATE":
+            self._constraints, ours = outer, self._constraints
             inner = self._parse_template()
             self._pop_scope()
-            return Template([*params, *(inner.params or [])], inner.decl, coord=coord)
+            return _constrained(Template([*params, *(inner.params or [])], inner.decl, coord=coord), ours)
         self._in_template += 1
         try:
             decl = self._parse_using_or_declaration()
         finally:
             self._in_template -= 1
+            self._constraints, ours = outer, self._constraints
         self._pop_scope()
         for d in decl:
             name = getattr(d, "name", None) or ""
@@ -191,7 +167,7 @@ class CudaParser(FunctionParser):
                 self._templates.add(name.split("::")[-1])
                 if not getattr(d, "owner", ""):  # a constructor defined outside its class has the class's name
                     self._add_identifier(name, coord)
-        return Template(params, decl, coord=coord)
+        return _constrained(Template(params, decl, coord=coord), ours)
 
     def _parse_instantiation(self) -> list:
         """What ``template ...;`` instantiates: nothing where that does not parse, it only says what there is anyway."""
@@ -228,6 +204,8 @@ class CudaParser(FunctionParser):
     def _parse_using_or_declaration(self) -> list:
         if self._peek_type() == "USING":
             return [self._parse_using()]
+        if self._peek().value == "concept" and self._peek_type(2) in ("ID", "TYPEID"):
+            return self._parse_concept(self._here())
         if self._record and self._peek_type() != "FRIEND":
             return self._parse_member()
         return self._parse_simple_declaration(top=True)
@@ -245,6 +223,14 @@ class CudaParser(FunctionParser):
             default = self._parse_type_name() if self._accept("EQUALS") else None
             self._scope_stack[-1][name] = True
             self._typedef_checked_token = None
+            return TemplateParam(name, "type", None, default, pack, coord=coord)
+        constrained = self._try_constrained_param()
+        if constrained is not None:
+            concept, pack, name = constrained
+            self._scope_stack[-1][name] = True
+            self._typedef_checked_token = None
+            self._constrain(concept, pack, name)
+            default = self._parse_type_name() if self._accept("EQUALS") else None
             return TemplateParam(name, "type", None, default, pack, coord=coord)
         spec, _, _ = self._parse_declaration_specifiers(allow_no_type=False)
         pack = self._peek_type() == "ELLIPSIS"
@@ -317,6 +303,14 @@ class CudaParser(FunctionParser):
                 if isinstance(getattr(d, "type", None), c_ast.PtrDecl) and d.funcspec:
                     d.funcspec = [POINTS_TO.get(s, s) for s in d.funcspec if isinstance(s, str)]
         return decls
+
+
+def _constrained(template: Template, asked: list[Any]) -> Template:
+    """``template``, whose functions and classes are there for arguments of which all of ``asked`` holds."""
+    for d in template.decl if asked else ():
+        if isinstance(d, Function | Record):
+            d.constraints = (*d.constraints, *asked)
+    return template
 
 
 def _constructor_of(spec: c_ast.Node) -> str | None:

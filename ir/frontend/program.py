@@ -114,6 +114,14 @@ class Program:
         """Why the function ``name`` did not parse, if that is so."""
         return next((b.error for b in self.bad if b.name == name), None)
 
+    def bad_device_function(self, name: str) -> KtcError | None:
+        """Why a device function ``name`` did not parse, if that is so."""
+        return next((b.error for b in self.bad if b.name == name and b.is_device), None)
+
+    def bad_record(self, name: str) -> KtcError | None:
+        """Why a definition of the class ``name`` did not parse, if that is so."""
+        return next((b.error for b in self.bad if b.record == name), None)
+
 
 def index_program(items: list, dialect: Dialect = CUDA) -> Program:
     """Index top-level declarations."""

@@ -36,6 +36,9 @@ class RecordTypes(Memory):
         primary = next((e for e in entities if e.spec_args is None), entities[0])
         if primary.params is None and primary.spec_args is None:
             return RecordType(primary.name, (), (primary, outer), owner)
+        unread = self.program.bad_record(primary.name)
+        if unread is not None:
+            raise unread  # a specialisation that did not parse may be the one that is meant
         values = self.template_args(args or [], node)
         bound: dict[str, Value] = {}
         generic = primary.spec_args is None
@@ -90,7 +93,13 @@ class RecordTypes(Memory):
                     return None
             elif not same_argument(self.const_value(a, "a template argument"), v):
                 return None  # by value: what the pattern writes as an int may be an unsigned parameter
-        return found
+        return found if self._constraints_hold(e, found) else None
+
+    def _constraints_hold(self, e: Entity, bound: dict[str, Value]) -> bool:
+        """Whether what a class asks of its template arguments is so (C++20)."""
+        with self.scoped(namespace=e.namespace) as scope:
+            scope.names.update(bound)
+            return all(self.const_int(c, "a constraint") for c in e.node.constraints)
 
     @contextmanager
     def base_scope(self, t: RecordType) -> Iterator[None]:
@@ -272,12 +281,12 @@ class RecordTypes(Memory):
             return self.enumerator_value(enum, i)
 
 
-def specialised(e: Entity) -> tuple[int, int, int]:
+def specialised(e: Entity) -> tuple[int, int, int, bool]:
     """How much a partial specialisation fixes: of several that match, the one that says most is meant."""
     names = {p.name for p in e.params or ()}
     patterns = e.spec_args or []
     open_ = sum(plain_name(a) in names for a in patterns)
-    return len(patterns) - open_, -len(names), sum(len(descendants(a)) for a in patterns)
+    return len(patterns) - open_, -len(names), sum(len(descendants(a)) for a in patterns), bool(e.node.constraints)
 
 
 def instances_of(members: Members, t: RecordType, bound: dict[str, Value]) -> dict[str, TemplateVal]:

@@ -53,6 +53,15 @@ PREDICATES: dict[str, Callable[..., bool]] = {
 }
 """``std::is_*`` traits over resolved types."""
 
+CONCEPTS = {
+    "integral": ("is_integral",),
+    "signed_integral": ("is_integral", "is_signed"),
+    "unsigned_integral": ("is_integral", "is_unsigned"),
+    "floating_point": ("is_floating_point",),
+    "same_as": ("is_same",),
+}
+"""The traits that make up a concept of ``<concepts>``."""
+
 
 class TypeResolver(TemplateArguments):
     """Resolution of type syntax in the current scope."""
@@ -240,11 +249,18 @@ class TypeResolver(TemplateArguments):
             self.fail("E-SEMA-CONSTANT", f"{what} must be an integer, not {c.value}", node)
         return int(c.value)
 
+    def concept(self, name: str, args: list, node: Any) -> bool | None:
+        """Whether a concept of the standard library holds, None for an unknown one."""
+        traits = CONCEPTS.get(name)
+        return None if traits is None else all(self.predicate(t, args, node) for t in traits)
+
     def predicate(self, name: str, args: list, node: Any) -> bool | None:
         """Value of ``std::is_same`` and friends, None for an unknown trait."""
         test = PREDICATES.get(name)
         if name == "is_same" and len(args) == 2 and len({_const(a) for a in args}) == 2:
             return False
+        if name == "is_const" and len(args) == 1 and _const(args[0]):
+            return True
         return None if test is None else bool(test(*(self.arg_type(a) for a in args)))
 
     def sizeof(self, t: Type, node: Any) -> Expr:

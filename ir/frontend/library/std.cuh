@@ -42,6 +42,27 @@ template <unsigned long Size, unsigned long Alignment = 16> struct aligned_stora
 template <unsigned long Size, unsigned long Alignment = 16>
 using aligned_storage_t = typename aligned_storage<Size, Alignment>::type;
 
+// <bit>, of unsigned integers
+template <class T> __device__ constexpr bool has_single_bit(T x) { return x != 0 && (x & (x - 1)) == 0; }
+template <class T> __device__ constexpr int popcount(T x) {
+  if constexpr (sizeof(T) == 8) return __popcll(x);
+  else return __popc(x);
+}
+template <class T> __device__ constexpr int countl_zero(T x) {
+  if constexpr (sizeof(T) == 8) return __clzll(x);
+  else return __clz(x) - (32 - 8 * (int)sizeof(T));
+}
+template <class T> __device__ constexpr int countr_zero(T x) { return popcount((T)(~x & (x - 1))); }
+template <class T> __device__ constexpr int bit_width(T x) { return 8 * (int)sizeof(T) - countl_zero(x); }
+template <class T> __device__ constexpr T bit_floor(T x) {
+  const int bits = bit_width(x);
+  return x == 0 ? (T)0 : (T)((T)1 << (bits - 1));
+}
+template <class T> __device__ constexpr T bit_ceil(T x) {
+  const int bits = bit_width((T)(x - 1));
+  return x <= 1 ? (T)1 : (T)((T)1 << bits);
+}
+
 template <class T = void> struct plus { __device__ T operator()(T a, T b) const { return a + b; } };
 template <class T = void> struct minus { __device__ T operator()(T a, T b) const { return a - b; } };
 template <class T = void> struct multiplies { __device__ T operator()(T a, T b) const { return a * b; } };
