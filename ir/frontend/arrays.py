@@ -96,10 +96,12 @@ class Arrays(PointerVariables):
             assert isinstance(v, ArrayVal)
             self.emit(Store(v.buffer, tuple(i32(i) for i in index), value, loc=self.loc))
 
-    def copy_array(self, dst: Value, src: Value, node: Any) -> None:
-        """Element by element."""
-        assert isinstance(dst, ArrayVal | FlatArray) and isinstance(dst.type, CArray)
-        dims, _ = self._shape(dst.type, node)
+    def copy_array(self, dst: Value, src: Value, node: Any, declared: CArray | None = None) -> None:
+        """Element by element; ``declared`` is the array's type where ``dst`` is only where it begins."""
+        if declared is None:
+            assert isinstance(dst, ArrayVal | FlatArray) and isinstance(dst.type, CArray)
+            declared = dst.type
+        dims, _ = self._shape(declared, node)
         for index in itertools.product(*(range(d) for d in dims)):
             source, target = src, dst
             for i in index:

@@ -128,7 +128,7 @@ class Records(Methods):
                 self.fill_array(array, ft, [], node)
             elif isinstance(v, ListVal):
                 self.fill_array(array, ft, list(v.items), node)
-            elif isinstance(v, ArrayVal | FlatArray | PtrVal):
+            elif isinstance(v, ArrayVal | FlatArray | PtrVal | ChoicePtr):
                 self.copy_array(array, v, node)
             elif v is not None:
                 self.fail("E-UNSUPPORTED-INIT", f"the array '{name}' is initialised without braces of its own", node,
@@ -318,6 +318,11 @@ class Records(Methods):
         if isinstance(field, ArrayVal | FlatArray):
             self.copy_array(field, v, node)
             return
+        if isinstance(field, ChoicePtr):  # a member of one of several objects: a pointer, or where its array begins
+            declared = next((t for n, t, _, _ in self.fields_of(record.type, node) if n == name), None)
+            if isinstance(declared, CArray):
+                self.copy_array(field, v, node, declared)
+                return
         if not isinstance(field, PtrSlot) and (
             isinstance(v, PtrVal | ChoicePtr | NullVal) or isinstance(field, PtrVal | ChoicePtr | NullVal)
         ):
@@ -368,7 +373,7 @@ class Records(Methods):
     def declare_array(self, name: str, t: CArray, node: Any) -> Value:
         raise NotImplementedError
 
-    def copy_array(self, dst: Value, src: Value, node: Any) -> None:
+    def copy_array(self, dst: Value, src: Value, node: Any, declared: CArray | None = None) -> None:
         raise NotImplementedError
 
     def fill_array(self, v: Value, t: CArray, values: list, node: Any) -> None:

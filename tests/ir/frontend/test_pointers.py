@@ -168,3 +168,21 @@ def test_accesses_through_a_pointer_into_one_of_several_buffers(execute) -> None
     assert got["c"].tolist() == [8, 8]
     assert got["y"][16:32:2].tolist() == list(range(1, 17, 2))
     assert got["y"][32:48:2].tolist() == [7] * 8
+
+
+def test_objects_with_arrays_are_copied_from_and_to_one_of_several_buffers(execute) -> None:
+    head = "struct Words { unsigned data[2]; }; struct Vec { Words m; };\n"
+    params = "unsigned* p, unsigned* q, unsigned* y, int n"
+    body = (
+        "Words* in = reinterpret_cast<Words*>(n > 2 ? p : q); Vec a; a.m = in[1]; Vec b{in[0]}; Words c = in[1]; "
+        "Vec d; d.m = c; if (n) { in[0] = d.m; Vec* v = reinterpret_cast<Vec*>(in); v[1] = b; } "
+        "y[0] = a.m.data[0]; y[1] = b.m.data[1]; y[2] = d.m.data[1];"
+    )
+    start = {"p": np.array([1, 2, 3, 4], np.uint32), "q": np.array([5, 6, 7, 8], np.uint32)}
+    for n, want in ((3, [3, 2, 4]), (1, [7, 6, 8])):
+        given = {**{k: v.copy() for k, v in start.items()}, "y": np.zeros(3, np.uint32), "n": n}
+        got = execute(f"{head}__global__ void k({params}) {{ {body} }}", given)
+        assert got["y"].tolist() == want
+        changed, kept = ("p", "q") if n > 2 else ("q", "p")
+        assert got[changed].tolist() == [*start[changed][2:], *start[changed][:2]]
+        assert got[kept].tolist() == start[kept].tolist()
