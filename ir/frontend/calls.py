@@ -16,6 +16,7 @@ from .context import Scope
 from .cxx_ast import CONST_METHOD, AutoType, PackExpansion, QualName, TemplateParam
 from .cxx_types import Pointer, RecordType, Reference, show
 from .dialects import OPENCL
+from .forwarding import categories, forwarded_type, is_forwarding
 from .methods import params_of
 from .opencl import lanewise, opencl_call
 from .prelude import prelude_function
@@ -31,7 +32,6 @@ from .templates import (
     pointee_name,
     reference_kind,
     unconstrained,
-    value_category,
 )
 from .values import (
     FunctionVal,
@@ -236,7 +236,7 @@ class Calls(Bodies):
                 cost,
                 self._binding_cost(e, types, referenced, args, node, record),
                 e.params is not None,
-                (unconstrained(params_of(e.node), e.params or ()), len(e.params or ()), not e.node.constraints),
+                (*unconstrained(params_of(e.node), e.params or ()), len(e.params or ()), not e.node.constraints),
                 e.node.body is None,
                 i,
                 e,
@@ -290,18 +290,27 @@ class Calls(Bodies):
             try:
                 known: dict[str, Value] = {}
                 free: dict[str, TemplateParam] = {}
+                bound = categories(args, node)
                 if e.params is not None:
                     names = {p.name: p for p in e.params}
                     if packed:
                         pack_type = [p for p in e.params if p.pack]
-                        rest = tuple(TypeVal(self.type_of(a)) for a in args[len(params) - 1 :])
+                        forwards = is_forwarding(params[-1], names) is not None
+                        rest = tuple(
+                            forwarded_type(self.type_of(a), c if forwards else "rvalue")
+                            for a, c in zip(args[len(params) - 1 :], bound[len(params) - 1 :])
+                        )
                         if pack_type:
                             known[pack_type[0].name] = PackVal(rest)
                     plain = params[:-1] if packed else params
                     given = {p.name for p, _ in zip(e.params, explicit or [])}
                     free = {n: q for n, q in names.items() if n not in given}
-                    for p, a in zip(plain, args):
-                        if not deduce(p, self.as_base(p, self.type_of(a)), free, known, self.alias_named):
+                    for p, a, c in zip(plain, args, bound):
+                        if (of_any := is_forwarding(p, free)) is not None and not isinstance(a, ListVal):
+                            own = forwarded_type(self.type_of(a), c)
+                            if known.setdefault(of_any, own) != own:
+                                return None
+                        elif not deduce(p, self.as_base(p, self.type_of(a)), free, known, self.alias_named):
                             return None
                     self.bind_params(e.params, list(explicit or []), node, known)
                 if not all(self.const_int(c, "a constraint") for c in e.node.constraints):
@@ -316,10 +325,10 @@ class Calls(Bodies):
                     types.append((a, of))
                     if isinstance(of, Pointer) and isinstance(t, Pointer) and t.const and self._of_any_type(p, free):
                         of = dataclasses.replace(of, const=True)  # ``T*`` with T a const type
-                    c = CONVERSION if isinstance(of, Pointer) and _is_zero(a) else self.rank_user(t, of, node)
-                    if c is None:
+                    cost = CONVERSION if isinstance(of, Pointer) and _is_zero(a) else self.rank_user(t, of, node)
+                    if cost is None:
                         return None
-                    total += c
+                    total += cost
                 result = e.node.decl.type.type
                 if e.params is not None and not isinstance(getattr(result, "type", None), AutoType):
                     self.resolve(result)  # SFINAE on the result type
@@ -347,12 +356,11 @@ class Calls(Bodies):
 
         An argument decides only where it is ``referenced`` by all of them: none is better than by value.
         """
-        raw = getattr(getattr(node, "args", None), "exprs", None) or []
-        syntax = {id(a): n for a, n in zip(args, raw)} if len(raw) == len(args) else {}
+        category = {id(a): c for a, c in zip(args, categories(args, node))}
         costs = [
-            (BINDING[value_category(a, syntax.get(id(a)))][reference_kind(t)], everywhere)
+            (BINDING[category[id(a)]][reference_kind(t)], everywhere)
             for (a, t), everywhere in zip(types, [*referenced, *[False] * len(types)])
-            if isinstance(t, Reference) and not (e.params is not None and t.rvalue)
+            if isinstance(t, Reference)
         ]
         cost = sum(c for c, everywhere in costs if everywhere or c == FORBIDDEN)
         if record is not None and e.node.kind == "function" and "static" not in e.node.specs:

@@ -26,6 +26,7 @@ from .values import (
     RecordVal,
     RVal,
     Value,
+    moved,
 )  # fmt: skip
 
 
@@ -73,8 +74,8 @@ class Construction(Calls):
             return RVal(i32(0))
         v = self.eval(operand)
         if isinstance(to, Reference):
-            if isinstance(v, RecordVal) and to.rvalue and to.elem == v.type:
-                return dataclasses.replace(v, moved=True, temporary=False)
+            if to.rvalue and to.elem == self.type_of(v):
+                return moved(v)
             return v if to.elem == self.type_of(v) else self.view_reference(v, to.elem, node)
         if isinstance(to, Pointer):
             if isinstance(to.elem, FunctionType) and isinstance(v, FunctionVal):

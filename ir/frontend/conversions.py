@@ -11,12 +11,12 @@ from ..types import VOID, Scalar, Type
 from .cxx_ast import NamedType, QualName, RefDecl
 from .cxx_types import Pointer, RecordType, Reference
 from .program import Entity, functions_of
-from .record_types import RecordTypes
+from .statics import StaticMembers
 from .templates import rank
 from .values import PtrToPlace, PtrVal, RecordVal, RVal, Value
 
 
-class Conversions(RecordTypes):
+class Conversions(StaticMembers):
     """Conversions of objects. ``to`` is the type that is wanted, None where a number or a pointer will do."""
 
     call_entities: Any

@@ -140,6 +140,13 @@ class Template(CxxNode):
     _fields = ("params", "decl")
 
 
+SPECIALISED = "specialised"
+"""In the ``funcspec`` of a variable, with the template arguments that it is a specialisation for."""
+
+OWNED = "owned"
+"""In the ``funcspec`` of a static member defined outside its class, with the template arguments of the class."""
+
+
 class Namespace(CxxNode):
     _fields = ("name", "items")
 

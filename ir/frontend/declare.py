@@ -265,8 +265,8 @@ class Declarations(Arrays):
     # ------------------------------------------------------------------ arrays
 
     # ------------------------------------------------------------------ file scope
-    def global_variable(self, entity: Entity, node: Any, args: list | None = None) -> Value:
-        """A file-scope constant by value, or shared memory."""
+    def global_variable(self, entity: Entity, bound: dict[str, Value], node: Any) -> Value:
+        """A file-scope constant by value, or shared memory; ``bound``: what its template parameters are."""
         decl: c_ast.Decl = entity.node
         texture = self.texture_reference(decl, node)
         if texture is not None:
@@ -279,10 +279,8 @@ class Declarations(Arrays):
                       hint="declare it __device__ or __constant__, or const")  # fmt: skip
         if decl.init is None:
             self.fail("E-SEMA-CONSTANT", f"'{decl.name}' has no value that is known here", node)
-        with self.scoped(namespace=entity.namespace, root=self.global_scope()):
-            if entity.params is not None:
-                values = self.outer(lambda: self.template_args(args or [], node))
-                self.bind_params(entity.params, values, node)
+        with self.scoped(namespace=entity.namespace, root=self.global_scope()) as scope:
+            scope.names.update(bound)
             t = self.resolve(decl.type)
             if isinstance(t, CArray):
                 return self._constant_table(decl, t)

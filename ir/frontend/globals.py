@@ -30,14 +30,14 @@ class Globals(Declarations):
 
     globals: dict[str, Param]
 
-    def global_variable(self, entity: Entity, node: Any, args: list | None = None) -> Value:
+    def global_variable(self, entity: Entity, bound: dict[str, Value], node: Any) -> Value:
         """What a variable at file scope means in device code."""
         decl: c_ast.Decl = entity.node
         storage = [*(decl.storage or []), *(s for s in (decl.funcspec or []) if isinstance(s, str))]
         word = next((s for s in STORAGE if s in storage), None)
         constant = "constexpr" in storage or "const" in qualifiers(decl.type)
         if word is None or (constant and not self._is_table(decl)):
-            return super().global_variable(entity, node, args)
+            return super().global_variable(entity, bound, node)
         with self.scoped(namespace=entity.namespace, root=self.global_scope()):
             t = self.resolve(decl.type)
         return self._device_variable(entity, t, STORAGE[word], node)

@@ -12,11 +12,12 @@ from ..types import VOID, Scalar, Type, Vec
 from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
 from .buffers import as_volatile, cost
 from .context import Frame, Scope
-from .cxx_ast import CONST_METHOD, AutoType, Function, Lambda, QualName
+from .cxx_ast import CONST_METHOD, AutoType, Function, Lambda
 from .cxx_types import Auto, CArray, FunctionType, ListType, Pointer, RecordType, Reference, show
 from .facts import Facts, facts_of
-from .intrinsics import Intrinsics
+from .forwarding import categories
 from .limits import MAX_INLINE_DEPTH
+from .member_inits import MemberInits
 from .methods import params_of
 from .program import Entity
 from .references import is_mutable_reference, reference_positions
@@ -35,7 +36,6 @@ from .values import (
     PtrVar,
     RecordVal,
     RVal,
-    UnboundRef,
     Value,
     VarPlace,
     named,
@@ -43,7 +43,7 @@ from .values import (
 )  # fmt: skip
 
 
-class Inliner(Intrinsics):
+class Inliner(MemberInits):
     """Device functions are always inlined; parameters that are not changed become values."""
 
     _facts: dict[int, Facts]
@@ -92,9 +92,7 @@ class Inliner(Intrinsics):
                     self.frame.ret = self.resolve(fn.decl.type.type)
                 if fn.kind == "ctor":
                     assert record is not None
-                    self._construct_bases(fn, record, node)
-                for name, init in fn.inits:
-                    self._member_init(record, name, init, node)
+                    self.construct_members(fn, record, node)
                 value = self.function_body(fn)
                 if isinstance(value, RecordVal) and not isinstance(self.frame.ret, Reference):
                     self.refuse_end(value.type, node)
@@ -105,49 +103,11 @@ class Inliner(Intrinsics):
             self.depth -= 1
         return self._finish_inline(pending, stmts, value)
 
-    def _construct_bases(self, fn: Function, record: RecordVal, node: Any) -> None:
-        """Base classes first: by the constructor that the initialisers ask for, or the default one."""
-        t = self.constructed.pop(id(fn), None)
-        if t is None:
-            return
-        given = {name.parts[-1].name: init for name, init in fn.inits}
-        if t.name in given:  # delegates to another constructor
-            self.run_constructor(t, record, [self.eval(a) for a in given[t.name]], node)
-            return
-        for base in self.bases_of(t):
-            args = [self.eval(a) for a in given.get(base.name, [])]
-            self.run_constructor(base, record, args, node)
-
-    def _member_init(self, record: RecordVal | None, name: QualName, init: list, node: Any) -> None:
-        assert record is not None
-        field = name.parts[-1].name
-        if field not in record.fields:
-            return  # a base class: constructed before
-        values = [self.eval(a) for a in init]
-        current = record.fields[field]
-        if len(values) == 1 and isinstance(current, RecordVal) and not isinstance(values[0], RecordVal):
-            assert isinstance(current.type, RecordType)
-            self.store(current, self.construct_record(current.type, values, node, field), node)
-        elif len(values) == 1 and isinstance(current, UnboundRef) and isinstance(current.elem, FunctionType):
-            record.fields[field] = self.copied_closure(self.load(values[0], node), node)
-        elif len(values) == 1 and isinstance(current, UnboundRef):
-            record.fields[field] = self.bind_argument(field, Reference(current.elem), values[0], True, node, [])
-        elif len(values) == 1:
-            v = self.load(values[0], node)
-            self.assign_field(record, field, v, node) if not isinstance(
-                current, NullVal
-            ) else record.fields.__setitem__(field, v)
-        elif values:
-            t = record.fields[field].type  # type: ignore[attr-defined]
-            if isinstance(t, CArray):
-                self.fill_array(record.fields[field], t, values, node)
-                return
-            self.store(record.fields[field], self.construct_record(t, values, node, field), node)
-
     def _bind_arguments(
         self, fn: Function, facts: Facts, args: list[Value], node: Any, pending: list[tuple[Sym, Expr]]
     ) -> None:
         params = params_of(fn)
+        bound = categories(args, node)
         self._aliases = fn.kind != "function" or fn.name == "lambda" or any(_is_indirect(p) for p in params)
         if sum(is_mutable_reference(p) for p in params) > 1:
             args = [self.pin(a) if is_mutable_reference(p) else a for p, a in zip(params, args)] + args[len(params) :]
@@ -164,6 +124,8 @@ class Inliner(Intrinsics):
             if name:
                 if isinstance(t, RecordType):
                     self.frame.taken.add(name)
+                elif isinstance(t, Reference):
+                    self.note_reference(name, t, bound[i] if i < len(args) else "rvalue")
                 self.scope.names[name] = self.bind_argument(name, t, v, name in facts.mutated, node, pending)
             elif isinstance(t, Scalar | Vec) and isinstance(v, ElemPlace | ChoicePlace):
                 self.bind_argument("unnamed", t, v, False, node, pending)  # reads it

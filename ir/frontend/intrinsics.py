@@ -30,11 +30,11 @@ from ..types import BF16, BOOL, F16, U32, U64, VOID, Ptr, Scalar, Type, Vec, sca
 from .buffers import element
 from .builtin_rows import BuiltinRows, row_signature
 from .convert import bitcast, lane_of, lanes_of
-from .cxx_types import Pointer, RecordType, show
+from .cxx_types import Pointer, show
 from .library import in_library
 from .prelude import prelude_function
 from .special import FULL_MASK, NO_VALUE
-from .values import ChoicePlace, ElemPlace, ListVal, PtrToPlace, RecordVal, RVal, TypeVal, Value, VarPlace
+from .values import ChoicePlace, ElemPlace, ListVal, PtrToPlace, RecordVal, RVal, TypeVal, Value, moved
 
 
 class Intrinsics(BuiltinRows):
@@ -48,8 +48,8 @@ class Intrinsics(BuiltinRows):
         """Lower a call of the best row for ``args``."""
         if len(args) == 1 and isinstance(args[0], ListVal) and rows[0].arg in ("max", "min") and args[0].items:
             return reduce(lambda a, b: self.builtin(rows, [a, b], node), args[0].items)
-        if rows[0].kind == "forward" and len(args) == 1:
-            return self._b_forward(rows[0], args, node)  # a place stays one
+        if rows[0].kind == "move" and len(args) == 1:
+            return moved(args[0])  # a place stays one
         args = [a if isinstance(a, PtrToPlace | TypeVal) else self.load(a, node) for a in args]
         best = self.best_row(rows, args)[0]
         if best is None:
@@ -112,14 +112,7 @@ class Intrinsics(BuiltinRows):
         return args[0]
 
     def _b_move(self, row: Builtin, args: list[Value], node: Any) -> Value:
-        v = args[0]
-        return dataclasses.replace(v, moved=True, temporary=False) if isinstance(v, RecordVal) else v
-
-    def _b_forward(self, row: Builtin, args: list[Value], node: Any) -> Value:
-        v = args[0]
-        if isinstance(v, RecordVal) and isinstance(v.type, RecordType) and self.moves_by_code(v.type):
-            self.fail("E-UNSUPPORTED-MOVE", f"whether '{v.type}' is moved or copied here is not followed", node)
-        return self.load(v, node) if isinstance(v, VarPlace) and v.const else v  # a parameter bound to a value
+        return moved(args[0])
 
     def _b_make(self, row: Builtin, args: list[Value], node: Any) -> Value:
         exprs, _ = self._converted(row, args, node)

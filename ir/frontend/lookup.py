@@ -101,7 +101,7 @@ class Lookup(LazyOperators):
         if len(node.parts) > 1:
             owner = self.try_type(QualName(node.parts[:-1], False, coord=node.coord))
             if isinstance(owner, RecordType):
-                member = self.static_member(owner, name, node)
+                member = self.static_member(owner, name, node, args)
                 if member is not None:
                     return member
                 object_ = self._enclosing_record()
@@ -126,8 +126,9 @@ class Lookup(LazyOperators):
 
     def global_name(self, qualifier: tuple[str, ...], name: str, node: Any, args: list | None = None) -> Value | None:
         """A file-scope constant, enumerator or named constant."""
-        for entity in pick(self.program.variables.get(name, []), qualifier, self.scope.namespace):
-            return self.global_variable(entity, node, args)
+        variables = pick(self.program.variables.get(name, []), qualifier, self.scope.namespace)
+        if variables:
+            return self.global_variable(*self.variable_instance(variables, args, node), node)
         found = self.file_enumerator(qualifier, name, node)
         if found is not None:
             return found

@@ -34,6 +34,7 @@ class KernelLowering(Parameters):
         self._inside = {}
         self._fields = {}
         self.constructed = {}
+        self._late = {}
         self._end_runs = {}
         self.globals: dict[str, Param] = {}
         self._starts: list[list[Stmt]] = []

@@ -152,7 +152,7 @@ class DeclParser(SpecifierParser):
             node = self._build_type_name(spec, decl, coord)
             if self._accept("EQUALS"):
                 self._parse_initializer()
-            return node
+            return c_ast.Decl(None, [], [], ["pack"], [], node.type, None, None, coord) if pack else node
         node = self._build_declarations(spec=spec, decls=[{"decl": decl}])[0]
         if pack:
             node.storage = [*(node.storage or []), "pack"]

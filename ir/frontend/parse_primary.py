@@ -213,6 +213,8 @@ class PrimaryParser(DeclParser):
         outer, self._constraints = self._constraints, []
         template = self._parse_template_params() if self._peek_type() == "LT" else None
         self._constraints = outer  # it is called or not: there is no other one to choose
+        while self._peek_type() in ("CUDA", "INLINE"):
+            self._advance()  # [] __device__ (int i) { ... }
         params = None
         if self._peek_type() == "LPAREN":
             params = self._parse_function_decl(c_ast.TypeDecl(None, None, None, None, coord=coord)).args

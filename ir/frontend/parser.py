@@ -13,7 +13,7 @@ from pycparser import c_ast
 from pycparser.c_parser import ParseError
 
 from ..diagnostics import KtcError, Loc
-from .cxx_ast import Function, NamedType, NamePart, Namespace, Record, Template, TemplateParam
+from .cxx_ast import OWNED, SPECIALISED, Function, NamedType, NamePart, Namespace, Record, Template, TemplateParam
 from .cxx_types import TYPE_NAMES
 from .dialects import CUDA, OPENCL, Dialect
 from .lexer import CudaLexer, TokenList
@@ -287,13 +287,23 @@ class CudaParser(RecoveringParser):
         decl = self._parse_cxx_declarator(abstract=False)
         if isinstance(decl, c_ast.FuncDecl):
             return [*types, self._parse_function(spec, decl, "function")]
+        if not saw_type:
+            self._parse_error(f"'{name_of(decl)}' is declared without a type", coord)
+        if top and self._in_template and (name := name_of(decl)) is not None:
+            self._templates.add(name)  # its initialiser may name other instances of it
         infos = [self._parse_declarator_init(decl)]
         while self._accept("COMMA"):
             infos.append(self._parse_init_declarator())
         while self._peek_type() in ("PPPRAGMA", "_PRAGMA"):
             self._parse_pppragma_directive()
         self._expect("SEMI")
-        return [*types, *self._build_declarations(spec=spec, decls=infos, typedef_namespace=True)]
+        declared = self._build_declarations(spec=spec, decls=infos, typedef_namespace=True)
+        for d in declared:
+            name = getattr(d, "name", None) or ""
+            for word, table in ((SPECIALISED, self._specialised), (OWNED, self._owner_args)):
+                if (args := table.pop(name, None)) is not None:
+                    d.funcspec = [*(d.funcspec or []), (word, args)]
+        return [*types, *declared]
 
     def _build_declarations(self, **given):
         """OpenCL's address space of what a pointer points to is no property of the pointer variable."""

@@ -10,6 +10,7 @@ from pycparser import c_ast
 
 from ..diagnostics import KtcError
 from .cxx_ast import (
+    SPECIALISED,
     Alias,
     Bad,
     Function,
@@ -173,9 +174,15 @@ def _add(p: Program, item: Any, ns: tuple[str, ...], params: tuple[TemplateParam
     elif isinstance(item, c_ast.Enum):
         _add_enum(p, item, ns)
     elif isinstance(item, c_ast.Decl) and item.name:
-        p.variables[item.name].append(Entity(item.name, item, ns, params or None))
+        given = variable_words(item).get(SPECIALISED)
+        p.variables[item.name].append(Entity(item.name, item, ns, params or None, given))
     elif isinstance(item, Bad):
         p.bad.append(item)
+
+
+def variable_words(item: c_ast.Decl) -> dict[str, list]:
+    """What a variable's qualifiers carry: template arguments by ``SPECIALISED`` and ``OWNED``."""
+    return dict(s for s in item.funcspec or () if isinstance(s, tuple))
 
 
 def _names_itself(item: c_ast.Typedef) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -15,8 +15,6 @@ from ..types import Type
 from .context import Replaced, Scope
 from .cxx_ast import Alias, PackExpansion, Record, ScopedEnum
 from .cxx_types import RecordType
-from .evaluation import evaluated
-from .facts import init_args
 from .memory import Memory
 from .program import Entity, Members
 from .syntax_walk import descendants
@@ -26,6 +24,8 @@ from .values import EnumVal, LazyVal, PackVal, RecordVal, RVal, TemplateVal, Typ
 
 class RecordTypes(Memory):
     """Record types. ``RecordType.decl`` is (entity, template bindings)."""
+
+    static_member: Callable[..., Value | None]
 
     def instantiate_record(
         self, entities: Sequence[Entity], args: list | None, node: Any, member: TemplateVal | None = None
@@ -50,14 +50,35 @@ class RecordTypes(Memory):
                 bound = {p.name: self.scope.names[p.name] for p in params}
             values = list(bound.values())
         key = tuple(map(template_key, values))
-        special = [e for e in entities if e.spec_args is not None]
-        matched = [(e, own) for e in special if (own := self._match_spec(e, values, node)) is not None]
-        if matched:
-            e, own = max(matched, key=lambda m: specialised(m[0]))
+        found = self._specialisation_for(entities, values, node)
+        if found is not None:
+            e, own = found
             return RecordType(e.name, key, (e, {**outer, **own}), owner)
         if not generic or primary.params is None:
             self.fail("E-SEMA-TEMPLATE", f"no definition of '{primary.name}' for these template arguments", node)
         return RecordType(primary.name, key, (primary, {**outer, **bound}), owner)
+
+    def variable_instance(
+        self, entities: Sequence[Entity], args: list | None, node: Any
+    ) -> tuple[Entity, dict[str, Value]]:
+        """The definition of a variable, or of a variable template for ``args``, and its template parameters."""
+        primary = next((e for e in entities if e.spec_args is None), entities[0])
+        if primary.params is None:
+            return primary, {}
+        values = self.template_args(args or [], node)
+        with self.scoped(namespace=primary.namespace, root=self.global_scope()) as scope:
+            self.bind_params(primary.params, values, node)
+            bound = {p.name: scope.names[p.name] for p in primary.params}
+        special = self._specialisation_for(entities, list(bound.values()), node)
+        return special or (primary, bound)
+
+    def _specialisation_for(
+        self, entities: Sequence[Entity], values: list[Value], node: Any
+    ) -> tuple[Entity, dict[str, Value]] | None:
+        """The specialisation that says most of those that match ``values``, with its parameters."""
+        special = [e for e in entities if e.spec_args is not None]
+        matched = [(e, own) for e in special if (own := self._match_spec(e, values, node)) is not None]
+        return max(matched, key=lambda m: specialised(m[0])) if matched else None
 
     def _match_spec(self, e: Entity, values: list[Value], node: Any) -> dict[str, Value] | None:
         """Bindings of a (partial) specialisation for ``values``, None if it does not match."""
@@ -221,41 +242,6 @@ class RecordTypes(Memory):
                 self.bind_params(first.params or (), values, node)
                 return self.resolve(first.node.type)
         return self.instantiate_record(template.entities, args, node, template)
-
-    def static_member(self, t: RecordType, name: str, node: Any) -> Value | None:
-        """A static constant or enumerator of the record."""
-        for item, entity, bound in reversed(list(self._members(t))):  # what a class declares hides its bases' names
-            if isinstance(item, c_ast.Decl) and item.name == name and "static" in (item.storage or []):
-                init = item.init
-                own: dict[str, Value] = {}
-                if init is None:
-                    init, own = self._outside(entity, bound, name)
-                if init is None:
-                    return None
-                with self.record_scope(t, entity, bound) as scope:
-                    scope.names.update(own)
-                    scope.names.pop(name, None)
-                    if isinstance(item.type, c_ast.ArrayDecl):
-                        return self.static_table(t, item, init)
-                    with self.capture() as before:
-                        v = self.initial_value(self.resolve(item.type), init_args(init), True, node)
-                    known = evaluated(before, v.expr, self.const_of) if before and isinstance(v, RVal) else None
-                    if known is None:
-                        self.out.extend(before)
-                    return v if known is None else RVal(known)
-            if isinstance(item, c_ast.Enum) and not isinstance(item, ScopedEnum):
-                for position, e in enumerate(item.values or []):
-                    if e.name == name:
-                        return self.member_enumerator(t, entity, bound, item, position)
-        return None
-
-    def _outside(self, entity: Entity, bound: dict[str, Value], name: str) -> tuple[Any, dict[str, Value]]:
-        """The initialiser that a static member is given outside its class, and that definition's parameters."""
-        for d in self.program.variables.get(f"{entity.name}::{name}", []):
-            if d.node.init is not None:
-                ours = [p.name for p in entity.params or ()]
-                return d.node.init, {p.name: bound[o] for p, o in zip(d.params or (), ours)}
-        return None, {}
 
     def member_alias(self, t: RecordType, entity: Entity, bound: dict[str, Value], item: Any) -> Value:
         """A type that the record names."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -42,6 +42,8 @@ MAX_NESTED = 64
 class Records(Methods):
     """Record types and values. ``RecordType.decl`` is (entity, template bindings)."""
 
+    late_defaults: Callable[[RecordType], set[str]]
+
     # ------------------------------------------------------------------ values
     def new_record(self, t: RecordType, name: str, node: Any, values: dict[str, Value] | None = None,
                    default: bool = True) -> RecordVal:  # fmt: skip
@@ -53,13 +55,14 @@ class Records(Methods):
                 self.store(union.fields[field], given, node)
             return union
         key = self.variable_key(name, node)
+        late = self.late_defaults(t)
         laid_out = self.variable_in_memory(name, t, None, node)
         record = laid_out if isinstance(laid_out, RecordVal) else RecordVal(t)
         for field, ft, init, member in self.fields_of(t, node):
             v: Value | None = (values or {}).get(field)
             if not field:
                 continue  # unnamed padding bits
-            if v is None and default and init is not None:
+            if v is None and default and init is not None and field not in late:
                 entity, bound = t.decl
                 with self.record_scope(t, entity, bound, record):  # it may name the members before it
                     v = self._member_default(ft, init_args(init), node)

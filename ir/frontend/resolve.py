@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -74,8 +75,8 @@ class TypeResolver(TemplateArguments):
             return self.resolve(node.type)
         if isinstance(node, RefDecl):
             inner = self.resolve(node.type)
-            if isinstance(inner, Reference):
-                return inner
+            if isinstance(inner, Reference):  # an rvalue reference only if both are
+                return replace(inner, rvalue=inner.rvalue and node.rvalue)
             return Reference(inner, is_const(node.type), node.rvalue, "volatile" in qualifiers(node.type))
         if isinstance(node, c_ast.PtrDecl):
             inner = self.resolve(node.type)

@@ -8,13 +8,13 @@ from typing import Any
 from ..nodes import Call, Const, Eval, Expr, Str, Var, i32
 from ..types import F32, F64, I32, U32, U64, Scalar
 from . import constants
-from .block_copy import BlockCopies
 from .convert import bitcast
 from .cxx_types import RecordType, Reference, show
+from .forwarding import Forwarding
 from .values import NullVal, OpaqueVal, PtrVal, RVal, Value
 
 
-class SpecialCalls(BlockCopies):
+class SpecialCalls(Forwarding):
     """Calls that no row of the table can describe."""
 
     def special_call(
@@ -34,6 +34,8 @@ class SpecialCalls(BlockCopies):
             return RVal(Call(name, (a, b), t))
         if name == "__cvta_generic_to_shared" and len(raw) == 1 and not self.program.functions.get(name):
             return self._shared_address(self.load(self.eval(raw[0])), node)
+        if name == "forward" and targs and len(raw) == 1 and not self.program.functions.get(name):
+            return self.forward(targs[0], self.eval(raw[0]), node)
         if name == "declval" and targs:  # asked for its type only
             t = self.arg_type(targs[0])
             t = t.elem if isinstance(t, Reference) else t

@@ -89,7 +89,8 @@ class TemplateArguments(Context):
         for i, p in enumerate(params):
             if p.pack:
                 self.scope.names[p.name] = (known or {}).get(p.name) or PackVal(tuple(values[i:]))
-                return
+                values = values[:i]  # parameters behind a pack are deduced
+                continue
             if i < len(values):
                 v: Value | None = values[i]
             else:

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from pycparser import c_ast
 
 from ..types import BOOL, VOID, Scalar, Type, Vec
-from .cxx_ast import NamedType, PackExpansion, QualName, RefDecl, TemplateParam
+from .cxx_ast import NamedType, PackExpansion, QualName, RefDecl, TemplateParam, is_const
 from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference
-from .values import PackVal, RecordVal, RVal, TemplateVal, TypeVal, Value
+from .values import ElemPlace, PackVal, RecordVal, RVal, TemplateVal, TypeVal, Value, VarPlace
 
 EXACT, QUALIFIED, PROMOTION, CONVERSION, USER = 0, 1, 2, 4, 8
 """Costs of converting one argument; the overload with the smallest sum wins."""
@@ -76,7 +76,10 @@ def value_category(v: Value, node: Any = None) -> str:
         return "const" if isinstance(node, c_ast.ID | c_ast.StructRef | c_ast.ArrayRef) else "rvalue"
     if isinstance(v, RecordVal) and (v.temporary or (v.moved and not v.const)):
         return "rvalue"
-    return "const" if getattr(v, "const", False) else "lvalue"
+    if isinstance(v, VarPlace | ElemPlace) and v.moved and not getattr(v, "const", False):
+        return "rvalue"
+    of_const = isinstance(v, ElemPlace) and getattr(v.buffer.type, "const", False)
+    return "const" if of_const or getattr(v, "const", False) else "lvalue"
 
 
 FindAlias: TypeAlias = Callable[[QualName], Any] | None
@@ -180,16 +183,23 @@ def pointee_name(parameter: Any) -> str | None:
     return plain_name(c_ast.Typename(None, [], None, node.type))
 
 
-def unconstrained(parameters: Sequence[Any], params: Sequence[TemplateParam]) -> int:
-    """How many of a function's parameters take any type at all: of two templates, the one with fewer is meant."""
+def unconstrained(parameters: Sequence[Any], params: Sequence[TemplateParam]) -> tuple[int, int, int]:
+    """How little a function template asks of its arguments: the smaller of two is meant ([temp.func.order]).
+
+    The number of parameters that take any type at all; less the pointers, and less the constants pointed to, that
+    the others are made of.
+    """
     names = {p.name for p in params if p.kind == "type"}
-    count = 0
+    count = pointers = constants = 0
     for p in parameters:
         node = p.type
         while isinstance(node, RefDecl):
             node = node.type
         count += plain_name(c_ast.Typename(None, [], None, node)) in names
-    return count
+        while isinstance(node, c_ast.PtrDecl):
+            pointers, node = pointers + 1, node.type
+            constants += is_const(node)
+    return count, -pointers, -constants
 
 
 def _same_pointer(a: Type, b: Type) -> bool:

@@ -30,10 +30,11 @@ class RVal(Value):
 
 @frozen
 class VarPlace(Value):
-    """A scalar or vector variable."""
+    """A scalar or vector variable. ``moved``: of ``std::move``, no name means it."""
 
     sym: Sym
     const: bool = False
+    moved: bool = False
 
     @property
     def type(self) -> Type:
@@ -42,13 +43,17 @@ class VarPlace(Value):
 
 @frozen
 class ElemPlace(Value):
-    """An element of a buffer. ``width > 1``: that many consecutive elements of the buffer, seen as ``type``."""
+    """An element of a buffer. ``width > 1``: that many consecutive elements of the buffer, seen as ``type``.
+
+    ``moved``: of ``std::move``, no name means it.
+    """
 
     buffer: Sym
     index: tuple[Expr, ...]
     type: Type
     width: int = 1
     cache: str = ""
+    moved: bool = False
 
 
 @frozen
@@ -111,7 +116,16 @@ def named(v: Any, const: bool = False) -> Any:
     """``v`` as what a name means; through a name that is ``const`` it does not change."""
     if isinstance(v, RecordVal) and (v.temporary or v.moved or (const and not v.const)):
         return replace(v, temporary=False, moved=False, const=v.const or const)
+    if isinstance(v, VarPlace | ElemPlace) and v.moved:
+        return replace(v, moved=False)
     return v
+
+
+def moved(v: Any) -> Any:
+    """``v`` as what ``std::move`` makes of it."""
+    if isinstance(v, RecordVal):
+        return replace(v, moved=True, temporary=False)
+    return replace(v, moved=True) if isinstance(v, VarPlace | ElemPlace) else v
 
 
 def pointing_to_const(v: Any, const: bool) -> Any:
