@@ -32,6 +32,9 @@ CXX_KEYWORDS = {
 
 ALTERNATIVE = {"and": ("LAND", "&&"), "or": ("LOR", "||"), "not": ("LNOT", "!")}
 
+IGNORED = ("__extension__",)
+"""Words that say nothing about what follows."""
+
 _OPERATORS = {t.literal: t.tok_type for t in _fixed_tokens}
 
 _PLAIN = sorted(_OPERATORS.keys() - {"[", "/", "/=", "."}, key=lambda op: (-len(op), op))
@@ -106,8 +109,8 @@ class CudaLexer(CLexer):
             if tok is not None:
                 self._pending.append(tok)
             return self._pending.pop(0)
-        if tok is not None and tok.value in self.words:
-            new = self.words[tok.value]
+        if tok is not None and (tok.value in self.words or tok.value in IGNORED):
+            new = self.words.get(tok.value)
             if new is None:
                 return self.token()
             tok.type, tok.value = new
@@ -161,7 +164,7 @@ class CudaLexer(CLexer):
     def _types(self) -> dict[str, str]:
         """Types of keywords and operators; none of words that are not what they seem: the dialect's, and the operators
         that are spelled as words."""
-        return {**self._keyword_map, **_OPERATORS, **dict.fromkeys((*ALTERNATIVE, *self.words), "")}
+        return {**self._keyword_map, **_OPERATORS, **dict.fromkeys((*ALTERNATIVE, *IGNORED, *self.words), "")}
 
 
 class TokenList(_TokenStream):

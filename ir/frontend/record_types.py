@@ -120,7 +120,9 @@ class RecordTypes(Memory):
         """Whether what a class asks of its template arguments is so (C++20)."""
         with self.scoped(namespace=e.namespace) as scope:
             scope.names.update(bound)
-            return all(self.const_int(c, "a constraint") for c in e.node.constraints)
+            return all(
+                self.const_int(c, "a constraint") for c in getattr(e.node, "constraints", ())
+            )  # variables have none
 
     @contextmanager
     def base_scope(self, t: RecordType) -> Iterator[None]:
@@ -272,7 +274,12 @@ def specialised(e: Entity) -> tuple[int, int, int, bool]:
     names = {p.name for p in e.params or ()}
     patterns = e.spec_args or []
     open_ = sum(plain_name(a) in names for a in patterns)
-    return len(patterns) - open_, -len(names), sum(len(descendants(a)) for a in patterns), bool(e.node.constraints)
+    return len(patterns) - open_, -len(names), sum(len(descendants(a)) for a in patterns), bool(constraints_of(e))
+
+
+def constraints_of(e: Entity) -> tuple[Any, ...]:
+    """What a template asks of its arguments (C++20); of variables nothing is kept."""
+    return getattr(e.node, "constraints", ())
 
 
 def instances_of(members: Members, t: RecordType, bound: dict[str, Value]) -> dict[str, TemplateVal]:
