@@ -6,7 +6,8 @@
   all sizes that the workload promises (z3);
 * what one does and the other does not (a guarded statement, an iteration, threads) has no effect (:mod:`.effects`);
 * the identity of a maximum that a later maximum covers (:mod:`.absorbed`);
-* a barrier between whose neighbours no two accesses conflict (:mod:`.barriers`);
+* a barrier between whose neighbours no two accesses conflict (:mod:`.barriers`), or across which no thread meets
+  another one (:mod:`.crossing`);
 * what differs is read nowhere, or lies beyond all subscripts (:mod:`.masked`);
 * one thread does what another did, or does it twice to no effect (:mod:`.single`);
 * maxima over the same elements, visited otherwise (:mod:`.visits`).
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import replace
+from typing import Any
 
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Barrier, Body, Decl, Expr, For, If, Stmt
@@ -26,13 +28,17 @@ from ktc.search.verification.normal_form import normal
 
 from .absorbed import absorbed
 from .barriers import needless
+from .crossing import keeps_nothing_apart
 from .effects import Quiet, fewer_threads, no_effect, other_iterations
-from .masked import masked, smaller_array
+from .masked import BRANCHES, masked, smaller_array
 from .single import other_thread, stored_twice
 from .symbolic import same_effect
+from .symbolic_values import WARP
 from .visits import same_visits
 
 MASKED = "z3: what is given values where the guard does not hold is read under that guard alone"
+
+APART = "no two accesses that the barrier keeps apart meet without it"
 
 _HIDDEN = ("loc", "comments", "tags", "spelling")
 
@@ -60,11 +66,13 @@ class _Search:
 
     candidate: Kernel
     mutant: Kernel
+    moved: bool = False
+    """A barrier stands elsewhere: runs in lockstep, which take for granted that nothing races, say nothing then."""
 
     def bodies(self, a: Body, b: Body, context: smt.Context, after: Body | None) -> str:
         """The proof about two bodies in one place. ``after`` runs once they have ended; None if that is not known."""
         found = self._inside(a, b, context, after)
-        if found:
+        if found or self.moved:
             return found
         k = next((k for k, (s, t) in enumerate(zip(a, b)) if s != t), min(len(a), len(b)))
         ending = next((n for n, (s, t) in enumerate(zip(a[:k:-1], b[:k:-1])) if s != t), min(len(a), len(b)) - k - 1)
@@ -79,11 +87,13 @@ class _Search:
             if s == t:
                 context.after(s)
                 continue
+            if b == (*a[:k], *a[k : k + 2][::-1], *a[k + 2 :]) and any(isinstance(x, Barrier) for x in (s, t)):
+                self.moved = True
+                return self._beside(a, k)
             if a[k + 1 :] != b[k + 1 :]:
                 return ""
-            narrower = isinstance(s, Barrier) and isinstance(t, Barrier) and t.scope == "warp"
-            if narrower and needless(a, k, self.candidate):
-                return "no two accesses that the barrier keeps apart meet without it"
+            if isinstance(s, Barrier) and t == replace(s, scope="warp") and self._needless(a, k, WARP):
+                return APART
             rest = None if after is None else (*a[k + 1 :], *after)
             return self._statements(s, t, context, rest, (*a[k + 1 :],))
         return ""
@@ -100,11 +110,28 @@ class _Search:
         s = a[k]
         if b == (*a[:k], *a[k + 1 :]) and no_effect((s,), context.branch(), Quiet(loads=True)):
             return "z3: the statement that is left out does nothing"
-        if isinstance(s, Barrier) and b == (*a[:k], *a[k + 1 :]) and needless(a, k, self.candidate):
-            return "no two accesses that the barrier keeps apart meet without it"
+        if isinstance(s, Barrier) and b == (*a[:k], *a[k + 1 :]) and self._needless(a, k):
+            return APART
         if isinstance(s, If) and b == (*a[:k], *s.then, *a[k + 1 :]):
             return self._arms(s) or self._unguarded(s, context, _undefined(a[:k]))
         return ""
+
+    def _needless(self, body: Body, k: int, group: int = 1) -> bool:
+        """Whether the barrier ``body[k]`` may be left out; ``group``: so many threads in a row stay ordered."""
+        s = body[k]
+        return isinstance(s, Barrier) and s.scope == "block" and (
+            needless(body, k, self.candidate) or keeps_nothing_apart(s, self.candidate, group))  # fmt: skip
+
+    def _beside(self, a: Body, k: int) -> str:
+        """A barrier and its neighbour, the statement ``k`` of ``a`` one of them, changed places: with a barrier on
+        either side of the statement, either one must be needless."""
+        barrier, between = (a[k], a[k + 1]) if isinstance(a[k], Barrier) else (a[k + 1], a[k])
+        if not isinstance(barrier, Barrier) or barrier.scope != "block" or isinstance(between, Barrier):
+            return ""
+        ends = replace(barrier), replace(barrier)
+        both = _with_body(self.candidate.body, a, (*a[:k], ends[0], between, ends[1], *a[k + 2 :]))
+        kernel = self.candidate.with_(body=both)
+        return APART if all(keeps_nothing_apart(s, kernel) for s in ends) else ""
 
     def _arms(self, s: If) -> str:
         """The condition of ``s`` decides nothing."""
@@ -170,6 +197,22 @@ class _Search:
             pairs = [(p, q) for p, q in zip(x, y) if p != q] if len(x) == len(y) else []
             return _expressions(*pairs[0], context) if len(pairs) == 1 and isinstance(pairs[0][0], Expr) else ""
         return _expressions(x, y, context) if isinstance(x, Expr) and isinstance(y, Expr) else ""
+
+
+def _with_body(body: Body, old: Body, new: Body) -> Body:
+    """``body`` with the very body ``old``, itself or inside it, replaced."""
+    if body is old:
+        return new
+    out = []
+    for s in body:
+        for name in BRANCHES:
+            inner = getattr(s, name, ())
+            changed = _with_body(inner, old, new) if inner else inner
+            if changed is not inner:
+                changes: dict[str, Any] = {name: changed}
+                s = replace(s, **changes)
+        out.append(s)
+    return tuple(out) if any(x is not y for x, y in zip(out, body)) else body
 
 
 def _undefined(before: Body) -> set:

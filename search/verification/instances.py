@@ -19,7 +19,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.reference import FormulaError
 from ktc.ir.workload import Workload
 
-from .sizes import by_interest, candidates, innermost, runnable, scalars_of, step_of, tiles
+from .sizes import BEYOND, by_interest, candidates, innermost, multiple, runnable, scalars_of, step_of, tiles
 
 MAX_ELEMENTS = 48_000
 """Array elements plus threads of one instance. Threads that every launch has, whatever the sizes, count a sixteenth:
@@ -213,7 +213,18 @@ def _choices(maker: Maker) -> Iterator[dict[str, int]]:
                 yield sizes
                 return
 
-    turns = [walk(inner), scenarios(), walk(outer), walk(inner), alike(), together()]
+    def many() -> Iterator[dict[str, int]]:
+        """Each outer size by itself as large as half of what fits allows: of rows that coarsened blocks and persistent
+        ones share out again and again, the last share has something to do as well."""
+        for n in outer:
+            for k in range(LONGEST.bit_length(), 0, -1):
+                sizes = {m: few[m][0] for m in maker.names} | {n: multiple((1 << k) + BEYOND, maker.step[n])}
+                made = maker.make(sizes)
+                if made is not None and made.cost <= maker.limit // 2:
+                    yield sizes
+                    break
+
+    turns = [walk(inner), scenarios(), walk(outer), many(), walk(inner), alike(), together()]
     yield from _turns(turns if len(maker.names) > 1 else [walk(inner), walk(outer), scenarios()], maker)
     yield from pairs()
 

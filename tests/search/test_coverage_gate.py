@@ -9,8 +9,9 @@ import pytest
 from gate_samples import COPY, MATMUL
 from interp_samples import MATMUL_PARALLEL, kernel
 from ktc.ir.interp import run
-from ktc.ir.nodes import For, fresh
-from ktc.ir.walk import rename, walk
+from ktc.ir.nodes import Binary, For, fresh, i32
+from ktc.ir.walk import map_body, rename, walk
+from ktc.search.mutation.subjects import replayed
 from ktc.search.verification import verify
 from ktc.search.verification.coverage import FirstThread
 from ktc.search.verification.instances import MAX_ELEMENTS, Maker, instances
@@ -232,3 +233,15 @@ def test_loops_of_one_name_are_told_apart() -> None:
     same = apart.with_(body=rename(apart.body, {inner: fresh("i", inner.type)}))
     for k in (apart, same):
         assert [FirstThread(k).reaches(n, {"d": 2000}) for n in (0, 1)] == [True, False]
+
+
+def test_the_last_share_of_rows_that_blocks_share_out_twice_has_something_to_do() -> None:
+    """Of 4 by 4 rows of a block: with few rows, the last share of the second sharing has none."""
+    made = replayed(
+        "serving/silu_and_mul", "f32", "coarsen{at=block.x factor=$C} | coarsen{at=block.x factor=$C} [C=4]"
+    )
+    last = [s for s in walk(made.candidate.body) if isinstance(s, For)][-1]
+    shorter = dataclasses.replace(last, cond=dataclasses.replace(last.cond, b=Binary("-", last.cond.b, i32(1))))
+    body = map_body(made.candidate.body, lambda s: shorter if s == last else s, lambda e: e)
+    verdict = verify(made.original, made.candidate.with_(body=body), made.workload, variant="f32")
+    assert body != made.candidate.body and verdict.status == "REJECTED", verdict
