@@ -15,6 +15,7 @@ from .cxx_ast import Function
 from .dialects import dialect_named, dialect_of
 from .guesses import guesses
 from .host import HostLaunch
+from .inline import params_of
 from .instances import choose_instance, instances, spell
 from .library import libraries_of
 from .limits import RECURSION_LIMIT
@@ -165,7 +166,8 @@ def load_entity(
         try:
             pairs = zip(entity.params or (), map(plain_name, site.template_args or []))
             instance = {name: bindings[p.name] for p, name in pairs if name is not None and p.name in bindings}
-            launch, more = HostLaunch(lowering, site, params, host, instance).launch()
+            whole = tuple(getattr(p, "name", None) or f"unnamed{i}" for i, p in enumerate(params_of(entity.node)))
+            launch, more = HostLaunch(lowering, site, params, host, instance, whole).launch()
             params = (*params, *more)
         except KtcError as error:
             if not error.code.startswith(("E-LAUNCH", "E-SEMA", "E-UNSUPPORTED")):

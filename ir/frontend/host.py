@@ -39,6 +39,7 @@ class HostLaunch:
         params: tuple[Param, ...],
         bindings: dict[str, Value],
         instance: Mapping[str, Value],
+        whole: tuple[str, ...] = (),
     ) -> None:
         self.lowering = lowering
         self.site = site
@@ -46,6 +47,9 @@ class HostLaunch:
         self.bindings = bindings
         self.instance = instance
         """Host names that are template arguments of the launch, with what the kernel's instance has for them."""
+
+        self.whole = whole or tuple(p.sym.name for p in params if not p.host)
+        """The kernel's parameters as they were written, structs whole."""
 
         assert site.node is not None
         self.node = site.node
@@ -75,13 +79,14 @@ class HostLaunch:
             shared = self._int(config[2]) if len(config) > 2 else None
             grid, block = self._inlined(grid, effects), self._inlined(block, effects)
             shared = self._inlined((shared,), effects)[0] if shared is not None else None
+            passed = tuple(self._passed(effects))
             effects.clear()
         grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
         shared = integer_form(shared) if shared is not None else None
         if isinstance(shared, Const) and shared.value == 0:
             shared = None
         host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))
-        return Launch(grid, block, shared, given=given), host
+        return Launch(grid, block, shared, given=given, passed=passed), host
 
     def _inlined(self, parts: Any, effects: list) -> Any:
         """Expressions with the values put in that following host functions has given to their variables.
@@ -102,16 +107,53 @@ class HostLaunch:
     def _kernel_args(self) -> None:
         """Host variables, and what methods of host objects return, are the parameters they are passed for."""
         self.known: dict[str, Sym] = {}
-        for p, a in zip([p for p in self.params if not p.host], self.node.args):
+        for p, a in self._pairs():
             while isinstance(a, c_ast.Cast):
                 a = a.expr
+            if p.sym.name not in self.whole and isinstance(a, c_ast.ID):  # a member of a struct
+                name = next((n for n in self.whole if p.sym.name.startswith(f"{n}_")), None)
+                if name is not None:
+                    self.known.setdefault(a.name + p.sym.name[len(name) :], p.sym)
+                continue
             name = a.name if isinstance(a, c_ast.ID) else name_of_call(a)
             if name is not None and isinstance(p.sym.type, Scalar):
                 self.known.setdefault(name, p.sym)
 
+    def _pairs(self) -> Iterator[tuple[Param, Any]]:
+        """Parameters with the argument that each is passed in; the members of a struct share one."""
+        left = [p for p in self.params if not p.host]
+        for name, a in zip(self.whole, self.node.args):
+            mine = [p for p in left if p.sym.name == name] or [p for p in left if p.sym.name.startswith(f"{name}_")]
+            left = [p for p in left if p not in mine]
+            yield from ((p, a) for p in mine)
+
+    def _passed(self, effects: list) -> Iterator[tuple[str, Expr]]:
+        """Integer parameters that this launch computes, n * c * h * w, or passes what another one gets."""
+        taken: set[Sym] = set()
+        for p, a in self._pairs():
+            if p.sym.name not in self.whole or not isinstance(p.sym.type, Scalar) or not p.sym.type.is_int:
+                continue
+            name = a.name if isinstance(a, c_ast.ID) else None
+            mine = name is not None and self.known.get(name) == p.sym
+            if mine and (name not in self.site.env or self._is_constant(name or "")):
+                continue
+            if mine:
+                del self.known[name or ""]  # what is behind its own name
+            try:
+                e = integer_form(self._inlined((self._int(a),), effects)[0])
+            except KtcError:
+                continue
+            finally:
+                if mine:
+                    self.known[name or ""] = p.sym
+            if isinstance(e, Const) or p.sym in used(e) or used(e) & taken or (mine and isinstance(e, Var)):
+                continue
+            taken.add(p.sym)
+            yield p.sym.name, e
+
     def _constants(self) -> Iterator[tuple[str, int]]:
         """Integer parameters that this launch passes a constant for."""
-        for p, a in zip([p for p in self.params if not p.host], self.node.args):
+        for p, a in self._pairs():
             named = isinstance(a, c_ast.ID) and (a.name in self.instance or self._is_constant(a.name))
             if (named or isinstance(a, c_ast.Constant)) and isinstance(p.sym.type, Scalar) and p.sym.type.is_int:
                 e = self._int(a)
@@ -220,7 +262,7 @@ class HostLaunch:
     def _named(self, node: Any, why: KtcError) -> Any:
         """``node``, which cannot be followed for ``why``, with names in the place of calls of host objects' methods."""
         calls: set[str] = set()
-        named = with_named_calls(node, calls)
+        named = with_named_calls(node, calls, self.known)
         if not calls:
             raise self._refuse(node, why) from None
         self._scope.names.update({n: LazyVal(partial(self.value, n)) for n in calls})

@@ -185,12 +185,19 @@ def _conversion(low: Calls, m: re.Match[str], raw: list, node: Any) -> Value:
     exact = source == elem or (mode == "_rte" and elem.is_int and source.is_float)
     if mode and mode != ("_rtz" if elem.is_int else "_rte") and not exact:
         low.fail("E-UNSUPPORTED-CALL", f"rounding mode '{mode}' of '{m.group()}' is not supported", node)
-    if sat and not (source.is_float and elem.is_int and elem.bits >= 32):  # float -> int saturates already
+    wide = I32 if source.is_float else source
+    clamped = sat and not (source.is_float and elem.bits >= 32)  # float -> int saturates already
+    if sat and (not elem.is_int or (clamped and wide.bits <= elem.bits)):
         low.fail("E-UNSUPPORTED-CALL", f"'{m.group()}' between these types is not supported", node, hint="use clamp")
 
     def one(e: Expr) -> Expr:
-        rounded = Call("rint", (e,), e.type) if mode == "_rte" and elem.is_int and source.is_float else e
-        return low.convert(RVal(rounded), elem, "c", node).expr
+        e = Call("rint", (e,), e.type) if mode == "_rte" and elem.is_int and source.is_float else e
+        if clamped:
+            half = 1 << (elem.bits - 1)
+            least, high = (-half, half - 1) if elem.is_signed else (0, 2 * half - 1)
+            e = Call("min", (low.convert(RVal(e), wide, "c", node).expr, Const(high, wide)), wide)
+            e = Call("max", (e, Const(least, wide)), wide) if wide.is_signed else e
+        return low.convert(RVal(e), elem, "c", node).expr
 
     if not isinstance(to, Vec):
         return RVal(one(v.expr))

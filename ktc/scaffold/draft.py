@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+
+import numpy as np
 
 from ktc.ir.inputs import numpy_dtype
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import scalar_of
 from ktc.ir.workload import LaunchSpec
 
+from .contents import FEW, Content, contents_of, values_of
 from .launches import guessed, needs_launch
-from .probe import Fill, Prober, Seen, constant, offsets
-from .roles import Roles, access_role, buffers_of, roles_of
+from .probe import Fill, Prober, Seen
+from .roles import Roles, buffers_of, names_in, roles_of
 from .scenarios import TARGETS, Work, grown, work_of
 from .shapes import Extent, fit
 
 STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-PROBED = {"index": 6, "offsets": 64}
-"""The size of what an integer buffer is supposed to hold, to see whether it does."""
 
 MOST_TIES, TIES_WORK = 4, 120_000
 """How many integers are tied to others, and what may be spent on it (``RunResult.work``; 10,000 are about a second)."""
@@ -31,28 +33,22 @@ LEAST = (1, 2, 3, 4, 5, 8, 16, 32)
 """What the least value of a size is looked for among: a border of the grid needs some width."""
 
 
-@dataclass(frozen=True)
-class Content:
-    """What an integer buffer holds: ``kind`` index (below the size ``name``) or offsets (from 0 to the size)."""
-
-    buffer: str
-    kind: str
-    name: str
-
-    def fill(self, size: int, elements: int) -> Fill:
-        return constant(size - 1) if self.kind == "index" else offsets(size, elements)
-
-
 @dataclass
 class Draft:
-    """What was found out about a kernel's calls. ``doubts`` are for the author to look at; ``ties`` are integers that
-    are no size of their own: the name of the size that they equal, or a number."""
+    """What was found out about a kernel's calls.
+
+    ``doubts`` are for the author to look at; ``ties`` are integers that are no size of their own: what they equal, in
+    sizes, or a number. ``limits``: how many values an index buffer may hold, where that is a number. ``positive``: with
+    numbers of both signs some results are no numbers.
+    """
 
     kernel: Kernel
     roles: Roles
     launch: LaunchSpec | None = None
     contents: list[Content] = field(default_factory=list)
     ties: dict[str, str | int] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
+    positive: bool = False
     shapes: dict[str, Extent | None] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
     least: dict[str, int] = field(default_factory=dict)
@@ -65,6 +61,19 @@ class Draft:
     def names(self) -> list[str]:
         """The sizes that scenarios give."""
         return [n for n in (*(c.name for c in self.contents), *self.roles.sizes) if n not in self.ties]
+
+    def tied(self, name: str) -> str | int | None:
+        """What the parameter ``name`` is in the sizes of the scenarios; None for one that is not tied."""
+        text = self.ties.get(name, self.roles.tied.get(name))
+        if text is None or isinstance(text, int):
+            return text
+        inner = {n: self.tied(n) for n in names_in(text)}
+        return re.sub(r"[A-Za-z_]\w*", lambda m: m[0] if inner[m[0]] is None else f"({inner[m[0]]})", text)
+
+    @property
+    def constants(self) -> list[str]:
+        """Parameters that got a number, to be looked at."""
+        return [n for n, v in self.ties.items() if isinstance(v, int) and n not in self.limits]
 
     def elements(self, sizes: Mapping[str, int], unknown: int = 1 << 16) -> dict[str, int]:
         """Elements of each buffer at ``sizes``."""
@@ -81,56 +90,17 @@ def draft(k: Kernel) -> Draft:
     first = [s for r in probe.sizes() if (s := probe.look(r))]
     if not first:
         d.doubts.append("shapes and sizes: the kernel could not be run in the interpreter")
-    d.contents = _contents(d, probe, first)
+    d.contents = contents_of(k, probe, first)
+    d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = _tied(d)
     probe = Prober(k, d.roles, d.ties)
     for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
         if span[0] < 0:
             d.doubts.append(f"{b}: read before its first element")
     _confirm(d, probe, seen)
+    d.positive = _needs_positive(d, probe, seen)
     _scenarios(d, probe, seen)
     return d
-
-
-# ----------------------------------------------------------------------------------------------------------- contents
-
-
-def _contents(d: Draft, probe: Prober, seen: Sequence[Seen]) -> list[Content]:
-    """Which integer buffers hold indices or offsets: what else is reached when they hold something else.
-
-    Columns of a sparse row are only read once the rows have some, so what is found is put in and the rest asked again.
-    """
-    found: list[Content] = []
-    fills: dict[str, Fill] = {}
-    before = seen[0] if seen else None
-    while before is not None:
-        new = [
-            c for p in buffers_of(d.kernel) if p.sym.name not in fills and (c := _content(d, p, probe, before, fills))
-        ]
-        if not new:
-            break
-        found += new
-        plain = before
-        fills |= {c.buffer: c.fill(PROBED[c.kind], plain.extent(c.buffer)) for c in new}
-        before = probe.look(before.sizes, fills)
-    return found
-
-
-def _content(d: Draft, p: Param, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> Content | None:
-    """What ``p`` holds, where the buffers of ``fills`` are known."""
-    name, t = p.sym.name, scalar_of(p.sym.type)
-    if not t.is_int or t.bits < 8 or t.kind == "bool" or access_role(p, d.kernel) == "out" or p.init:
-        return None
-    for kind, size in (("index", f"{name}_values"), ("offsets", f"{name}_last")):
-        content = Content(name, kind, size)
-        filled = {**fills, name: content.fill(PROBED[kind], before.extent(name))}
-        if _further(before, probe.look(before.sizes, filled)):
-            return content
-    return None
-
-
-def _further(before: Seen, after: Seen | None) -> bool:
-    return after is not None and any(after.extent(b) > before.extent(b) for b in after.reach)
 
 
 # ------------------------------------------------------------------------------------------------------------- shapes
@@ -145,33 +115,62 @@ def _tied(d: Draft) -> Found:
     A row's stride is its length, a grid of rows the number of rows, a label less than the number of classes:
     independent numbers for those fit no shape.
     """
-    best = _fitted(d, {})
+    best = _fitted(d, d.limits)
+    touched = _touched(best)
     end = d.work + TIES_WORK
     for _ in range(MOST_TIES):
         before = best
         for ties in _ties(d, before[0]):
-            if not _misfits(best[1]) or not best[2] or d.work > end:
+            if not best[2] or d.work > end or not _badness(best[1]):
                 return best
+            if not _misfits(best[1]) and not _by_threads(ties):
+                continue
             found = _fitted(d, ties)
-            if found[2] and _misfits(found[1]) < _misfits(best[1]):
+            idle = len(touched - _touched(found))  # no rows, no sums: that fits anything
+            if found[2] and _badness(found[1]) + 2 * idle < _badness(best[1]):
                 best = found
         if best is before:
             break
     return best
 
 
+def _touched(found: Found) -> set[str]:
+    return {b for s in found[2] for b in s.reach}
+
+
 def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | int]]:
-    """``known`` and one integer more that equals another size, or is small."""
+    """``known`` and one integer more that equals another size, the threads of an axis, or 1."""
     free = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in known]
     for name in free:
-        others: tuple[str | int, ...] = (*d.roles.sizes, 1, 0)
+        others: tuple[str | int, ...] = (*_threads(d), *d.roles.sizes, 1)
+        used_by_others = {n for v in known.values() if isinstance(v, str) for n in names_in(v)}
         for other in others:
-            if other != name and other not in known and name not in known.values():
+            inside = set(names_in(other)) if isinstance(other, str) else set()
+            if name not in inside and not inside & known.keys() and name not in used_by_others:
                 yield {**known, name: other}
+
+
+def _by_threads(ties: Mapping[str, str | int]) -> bool:
+    """Whether the last of ``ties`` is to the threads of an axis: worth a try where all shapes are plausible but one is
+    not exact, for what is only nearly as long as the grid overruns its rows at other sizes."""
+    return "*" in str(list(ties.values())[-1])
+
+
+def _threads(d: Draft) -> list[str]:
+    """Threads of a guessed grid along its axes: a row of an unguarded kernel is as long."""
+    if d.launch is None:
+        return []
+    axes = zip(d.launch.grid, d.launch.block)
+    return [f"{threads} * {blocks}" for blocks, threads in axes if blocks in d.roles.sizes and threads != "1"]
 
 
 def _misfits(shapes: Mapping[str, Extent | None]) -> int:
     return sum(2 if e is None else 1 - e.plausible for e in shapes.values())
+
+
+def _badness(shapes: Mapping[str, Extent | None]) -> float:
+    """Misfits first, then how loose the others are."""
+    return _misfits(shapes) + 0.01 * sum(min(e.loose, 2.0) - 1 for e in shapes.values() if e is not None)
 
 
 def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
@@ -191,14 +190,16 @@ def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
                 found = probe.look(sizes, fills) or found
         seen += [found] if found is not None else []
     d.work += probe.work
-    shapes = {p.sym.name: _shape(p, seen, names) for p in buffers_of(d.kernel)}
+    shapes = {p.sym.name: _shape(p, seen, names, d.roles.quotients) for p in buffers_of(d.kernel)}
     return dict(ties), shapes, seen
 
 
-def _shape(p: Param, seen: Sequence[Seen], names: Sequence[str]) -> Extent | None:
+def _shape(
+    p: Param, seen: Sequence[Seen], names: Sequence[str], quotients: Collection[tuple[str, str]]
+) -> Extent | None:
     if p.extent:
         return Extent((), times=p.extent, exact=True)
-    return fit([(s.sizes, s.extent(p.sym.name)) for s in seen], names) if seen else None
+    return fit([(s.sizes, s.extent(p.sym.name)) for s in seen], names, quotients) if seen else None
 
 
 # ------------------------------------------------------------------------------------------------------- confirmation
@@ -210,21 +211,21 @@ def _confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     if not seen or any(e is None for e in d.shapes.values()):
         return
     even = dict(seen[0].sizes)
-    why = _defect(d, probe, even)
-    if why:
-        d.doubts.append(f"run at {even}: {why}")
-        return
+    for s in seen[:3]:
+        if why := _defect(d, probe, s.sizes):
+            d.doubts.append(f"run at {dict(s.sizes)}: {why}")
+            return
     own = [n for n in d.names if n in d.roles.sizes]
     if _defect(d, probe, {n: v + 1 if n in own else v for n, v in even.items()}):
         for name in own:
-            steps = [s for s in STEPS if s <= even[name]]
-            clean = (s for s in steps if not any(_defect(d, probe, {**even, name: m * s}) for m in (3, 1)))
+            steps = [n for n in STEPS if n <= even[name]]
+            clean = (n for n in steps if not any(_defect(d, probe, {**even, name: m * n}) for m in (3, 1)))
             d.steps[name] = next(clean, even[name])
         _joint_steps(d, probe, even, own)
     if _defect(d, probe, {n: d.steps.get(n, 1) if n in own else v for n, v in even.items()}):
         for name in own:
-            sizes = [s for s in LEAST if s < even[name] and s % d.steps.get(name, 1) == 0]
-            d.least[name] = next((s for s in sizes if not _defect(d, probe, {**even, name: s})), even[name])
+            sizes = [n for n in LEAST if n < even[name] and n % d.steps.get(name, 1) == 0]
+            d.least[name] = next((n for n in sizes if not _defect(d, probe, {**even, name: n})), even[name])
 
 
 def _joint_steps(d: Draft, probe: Prober, even: Mapping[str, int], own: Sequence[str]) -> None:
@@ -234,6 +235,22 @@ def _joint_steps(d: Draft, probe: Prober, even: Mapping[str, int], own: Sequence
         if not open_:
             return
         d.steps[min(open_, key=lambda n: d.steps[n])] *= 2
+
+
+def _needs_positive(d: Draft, probe: Prober, seen: Sequence[Seen]) -> bool:
+    """Whether results that are no numbers go away with positive input: roots, logarithms."""
+    if not seen or any(e is None for e in d.shapes.values()):
+        return False
+    both = _numbers(d, probe, seen[0].sizes, positive=False)
+    return not both and _numbers(d, probe, seen[0].sizes, positive=True)
+
+
+def _numbers(d: Draft, probe: Prober, sizes: Mapping[str, int], positive: bool) -> bool:
+    """Whether all results of a run at ``sizes`` are finite."""
+    shapes = d.elements(sizes)
+    fills = {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
+    result = probe.exact(sizes, shapes, fills, positive)
+    return result is None or all(np.isfinite(v).all() for v in result.outputs.values() if v.dtype.kind == "f")
 
 
 def _defect(d: Draft, probe: Prober, sizes: Mapping[str, int]) -> str:
@@ -268,7 +285,8 @@ def _scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         name,
         limits,
     ) in TARGETS.items():  # threads that a guard sends home are work too: a grid of its own size is bounded
-        sizes = grown(start, limits, size_bytes, work, partial(legal, threads=min(limits[1], 1 << 31)))
+        allowed = partial(legal, threads=min(limits[1], 1 << 31))
+        sizes = grown(start, limits, size_bytes, work, allowed, fixed=d.roles.divisors)
         if sizes not in known:
             known.append(sizes)
             d.scenarios.append((name, sizes, ""))

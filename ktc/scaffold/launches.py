@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from ktc.ir import intexpr
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel, Launch, Param
-from ktc.ir.nodes import Binary, Cast, Const, Expr, For, HwIndex, If, Sym, Var, While, fresh, i32
+from ktc.ir.nodes import Assign, Binary, Expr, For, HwIndex, If, Var, While, fresh, i32
 from ktc.ir.relaunch import launched
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.ir.workload import LaunchSpec
 
-from .roles import definitions
+from .indices import MOST_THREADS, Indices, block_extents
+from .roles import DYNAMIC_SHARED, spelled
 
 BLOCKS = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
-"""Block shapes by how many axes of threads the kernel uses."""
-
-DYNAMIC_SHARED = "16384"
-"""Bytes, where the kernel declares dynamic shared memory and no launch says how much."""
+"""Block shapes by how many axes of threads the kernel uses, where its indices do not tell."""
 
 
 def needs_launch(k: Kernel) -> str:
@@ -27,7 +26,7 @@ def needs_launch(k: Kernel) -> str:
     if k.launch is None:
         return "the source has no <<<>>> of this kernel"
     fixed = not any(used(e) for e in k.launch.grid) and any(not is_const(e, 1) for e in k.launch.grid)
-    if fixed and any(used_by_bound for _, (_, used_by_bound) in _bounds(k)):
+    if fixed and any(each > 1 for _, (_, each) in _bounds(k, _block(k, set("xyz")))):
         return "the source launches a fixed number of blocks; this grid follows the guards"
     return ""
 
@@ -35,26 +34,22 @@ def needs_launch(k: Kernel) -> str:
 def guessed(k: Kernel) -> tuple[Kernel, LaunchSpec]:
     """``k`` with a launch, and that launch as a workload's text. Axes that no guard bounds get a size of their own."""
     hardware = {x for e in all_exprs(k.body) for x in walk_expr(e) if isinstance(x, HwIndex)}
-    axes = {"x"} | {x.axis for x in hardware if x.level == "thread"}
-    shape = BLOCKS[3 if "z" in axes else 2 if "y" in axes else 1]
-    if k.launch is not None and all(isinstance(evaluate(e, {}), int) for e in k.launch.block):
-        shape = tuple(int(evaluate(e, {}) or 1) for e in k.launch.block)  # type: ignore[assignment]
-    block = dict(zip("xyz", shape))
+    block = _block(k, {"x"} | {x.axis for x in hardware if x.level == "thread"})
     grid = dict.fromkeys("xyz", "1")
-    bounds = dict(_bounds(k))
+    bounds = dict(_bounds(k, block))
     idle = [p.sym.name for p in k.params if _idle(p, k)]
     params = list(k.params)
     for axis in sorted(x.axis for x in hardware if x.level == "block"):
         if axis in bounds:
-            bound, strided = bounds[axis]
-            grid[axis] = f"cdiv({bound}, {block[axis]})" if strided else bound
+            bound, each = bounds[axis]
+            grid[axis] = f"cdiv({bound}, {each})" if each > 1 else bound
             continue
         name = idle.pop(0) if idle else f"blocks_{axis}"
         grid[axis] = name
         if all(p.sym.name != name for p in params):
             params.append(Param(fresh(name, I32), host=True, range=(1, 1 << 20)))
     dynamic = any(getattr(s, "dynamic", False) for s in walk(k.body))
-    shared = DYNAMIC_SHARED if dynamic else "0"
+    shared = str(DYNAMIC_SHARED) if dynamic else "0"
     if k.launch is not None and k.launch.dynamic_shared is not None:
         shared = str(evaluate(k.launch.dynamic_shared, {}) or shared)
     spec = LaunchSpec(tuple(grid[a] for a in "xyz"), tuple(str(block[a]) for a in "xyz"), shared)
@@ -74,49 +69,42 @@ def _idle(p: Param, k: Kernel) -> bool:
     return _integer(p) and not any(p.sym in used(e) for e in all_exprs(k.body))
 
 
-def _bounds(k: Kernel) -> Iterator[tuple[str, tuple[str, bool]]]:
-    """For axes of the grid: what the index made of it is compared with, and whether the block's threads are in it.
+def _block(k: Kernel, axes: set[str]) -> dict[str, int]:
+    """Threads of a block by axis: the launch's, else what indices tell, else a usual shape."""
+    if k.launch is not None and all(isinstance(evaluate(e, {}), int) for e in k.launch.block):
+        return {a: int(evaluate(e, {}) or 1) for a, e in zip("xyz", k.launch.block)}
+    most = None if k.launch is None or k.launch.max_threads is None else evaluate(k.launch.max_threads, {})
+    limit = int(most or MOST_THREADS)
+    block = dict(zip("xyz", BLOCKS[3 if "z" in axes else 2 if "y" in axes else 1]))
+    told = {a: n for a, n in block_extents(k).items() if a in axes}
+    block |= told
+    while math.prod(block.values()) > limit and any(n > 1 for a, n in block.items() if a not in told):
+        widest = max((a for a in block if a not in told), key=lambda a: block[a])
+        block[widest] //= 2
+    return block
+
+
+def _bounds(k: Kernel, block: dict[str, int]) -> Iterator[tuple[str, tuple[str, int]]]:
+    """For axes of the grid: what the index made of it is compared with, and how many of it a block takes.
 
     The first comparison of the body comes last, so that a dict keeps it.
     """
-    sources = definitions(k)
-    found: list[tuple[str, tuple[str, bool]]] = []
+    indices = Indices(k, block)
+    integers = {p.sym for p in k.params if _integer(p)}
+    found: list[tuple[str, tuple[str, int]]] = []
     for s in walk(k.body):
+        if isinstance(s, Assign):  # a variable that is given again has its latest value
+            indices.sources[s.sym] = [s.value]
         conditions = [s.cond] if isinstance(s, If | For | While) else list(stmt_exprs(s))
         for c in (x for e in conditions for x in walk_expr(e)):
             if not isinstance(c, Binary) or c.op not in ("<", "<=", ">", ">="):
                 continue
-            index, bound = (c.a, c.b) if c.op[0] == "<" else (c.b, c.a)
-            inside = _hardware(index, sources)
-            text = spelled(bound, {p.sym for p in k.params if _integer(p)}) if used(bound) else None
-            blocks = sorted({x.axis for x in inside if x.level == "block"})
-            if text is not None and len(blocks) == 1:
-                found.append((blocks[0], (text, any(x.level == "thread" and x.axis == blocks[0] for x in inside))))
+            for index, bound in ((c.a, c.b), (c.b, c.a)):
+                text = spelled(bound, integers, indices.sources)
+                blocks = sorted({x.axis for x in indices.hardware(index) if x.level == "block"})
+                if text is None or text.isdigit() or len(blocks) != 1:
+                    continue
+                each = indices.step(index, "block", blocks[0])
+                threads = any(x.level == "thread" and x.axis == blocks[0] for x in indices.hardware(index))
+                found.append((blocks[0], (text, each if each and each > 0 else block[blocks[0]] if threads else 1)))
     yield from reversed(found)
-
-
-def _hardware(e: Expr, sources: dict[Sym, list[Expr]]) -> set[HwIndex]:
-    left, seen, out = [e], set(), set()
-    while left:
-        for x in walk_expr(left.pop()):
-            if isinstance(x, HwIndex):
-                out.add(x)
-            elif isinstance(x, Var) and x.sym not in seen:
-                seen.add(x.sym)
-                left += sources.get(x.sym, [])
-    return out
-
-
-def spelled(e: Expr, params: set[Sym]) -> str | None:
-    """An integer expression over parameters as a workload writes it; None for anything else."""
-    match e:
-        case Const(int() as v, _):
-            return str(int(v))
-        case Var(s) if s in params:
-            return s.name
-        case Cast(_, x):
-            return spelled(x, params)
-        case Binary(op, a, b) if op in ("+", "-", "*", "/"):
-            left, right = spelled(a, params), spelled(b, params)
-            return f"({left} {op} {right})" if left and right else None
-    return None

@@ -15,11 +15,12 @@ import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.inputs import numpy_dtype
 from ktc.ir.interp import geometry_of, run
+from ktc.ir.intexpr import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.types import Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import used
 
-from .roles import Roles, access_role, buffers_of
+from .roles import Roles, access_role, buffers_of, names_in
 
 if TYPE_CHECKING:
     from ktc.ir.interp.run import RunResult
@@ -32,8 +33,9 @@ THREADS, MOST_THREADS = 1 << 15, 1 << 22
 
 FUEL = 20_000
 
-UNITS = (32, 16, 8, 4, 2, 1)
-"""Probes give sizes in multiples of these: the first that keeps the launch small. Tiles and vectors divide 32."""
+UNITS = (32, 16, 8, 4, 2, 1, 64, 128, 256, 512, 1024, 2048, 4096)
+"""Probes give sizes in multiples of these: the first that gives a small launch. Tiles and vectors divide 32; where a
+block takes hundreds of elements and the grid is rounded down, only the last give any."""
 
 MULTIPLES = ((1, 2, 3, 5, 4, 6), (2, 3, 1, 4, 6, 5), (3, 1, 2, 6, 5, 4), (2, 2, 5, 3, 4, 1), (4, 1, 1, 2, 3, 3))
 """Sizes of the probes over the unit: no two of them grow alike, so that no product looks like another."""
@@ -62,22 +64,35 @@ class Prober:
     def __init__(self, kernel: Kernel, roles: Roles, ties: Mapping[str, str | int] | None = None) -> None:
         self.kernel, self.roles = kernel, roles
         self.work = 0.0  # what its probes have cost
-        self.ties = dict(ties or {})
-        """Integers that are no sizes of their own: another size's name, or a number."""
+        self.ties = {**roles.tied, **(ties or {})}
+        """Integers that are no sizes of their own: an expression of other sizes, or a number."""
 
         extents = () if kernel.launch is None else (*kernel.launch.grid, *kernel.launch.block)
+        self.open_grid = kernel.launch is not None and any(used(e) for e in kernel.launch.grid)
         self.most = THREADS if any(used(e) for e in extents) else MOST_THREADS
 
     def sizes(self) -> list[dict[str, int]]:
-        """The sizes of the probes that the launch allows, by the coarsest unit that keeps them small."""
+        """The sizes of the probes that the launch allows, by the coarsest unit that keeps them small.
+
+        Units that give every probe the same grid come last: what a block leaves behind would look like a constant.
+        """
+        rest: list[dict[str, int]] = []
         for unit in UNITS:
-            found = [
-                {n: unit * row[i % len(row)] for i, n in enumerate(self.roles.sizes) if n not in self.ties}
-                for row in (MULTIPLES if self.roles.sizes else MULTIPLES[:1])
-            ]
+            rows = list(enumerate(MULTIPLES if self._free() else MULTIPLES[:1]))
+            found = [{n: self._size(n, i, k, row, unit) for i, n in enumerate(self._free())} for k, row in rows]
             if all(self.launches(s) for s in found):
-                return found
-        return []
+                if not self.open_grid or len({geometry_of(self.kernel, self.scalars(s)).grid for s in found}) > 1:
+                    return found
+                rest = rest or found
+        return rest
+
+    def _free(self) -> list[str]:
+        return [n for n in self.roles.sizes if n not in self.ties]
+
+    def _size(self, name: str, i: int, k: int, row: tuple[int, ...], unit: int) -> int:
+        """The size ``name``, the ``i``-th, in the ``k``-th probe: what others are divided by divides them."""
+        times = 1 if name in self.roles.counts else unit
+        return 2 << (i + k) % 3 if name in self.roles.divisors else times * row[i % len(row)]
 
     def launches(self, sizes: Mapping[str, int], most: int = 0) -> bool:
         """Whether a launch of these sizes is legal, has work and stays below ``most`` threads (0: a probe's)."""
@@ -90,19 +105,20 @@ class Prober:
         return g.blocks * g.threads <= (most or self.most) and g.grid[1] <= 65535 and g.grid[2] <= 65535
 
     def scalars(self, sizes: Mapping[str, int]) -> dict[str, int | float]:
-        """Every scalar parameter: sizes and block extents as given, flags 1, floats 1.0."""
+        """Every scalar parameter: sizes and block extents as given, flags 1."""
         out: dict[str, int | float] = {}
         for p in self.kernel.params:
             t, name = p.sym.type, p.sym.name
             if isinstance(t, Scalar):
-                out[name] = 1.0 if t.is_float else self.value(name, sizes)
+                out[name] = self.roles.numbers.get(name, 1.0) if t.is_float else self.value(name, sizes)
         return out
 
     def value(self, name: str, sizes: Mapping[str, int]) -> int:
         """An integer parameter's value, or a content's size, at ``sizes``."""
         tied = self.ties.get(name)
         if tied is not None:
-            return tied if isinstance(tied, int) else sizes[tied]
+            names = () if isinstance(tied, int) else names_in(tied)
+            return tied if isinstance(tied, int) else evaluate(tied, {n: self.value(n, sizes) for n in names})
         return sizes.get(name, self.roles.fixed.get(name, 1))
 
     def look(self, sizes: Mapping[str, int], fills: Mapping[str, Fill] | None = None) -> Seen | None:
@@ -120,20 +136,25 @@ class Prober:
         return Seen(dict(sizes), result.reach, result.accesses, result)
 
     def exact(
-        self, sizes: Mapping[str, int], shapes: Mapping[str, int], fills: Mapping[str, Fill] | None = None
+        self,
+        sizes: Mapping[str, int],
+        shapes: Mapping[str, int],
+        fills: Mapping[str, Fill] | None = None,
+        positive: bool = False,
     ) -> RunResult | None:
-        """A run with the sanitizer on, every buffer ``shapes`` elements long; None if it cannot be run."""
+        """A run with the sanitizer on, every buffer ``shapes`` elements long, floating-point numbers of both signs or
+        ``positive``; None if it cannot be run."""
         args: dict[str, Any] = self.scalars(sizes)
         outputs = []
         for p in buffers_of(self.kernel):
-            args[p.sym.name] = self._content(p.sym.name, shapes[p.sym.name], fills or {})
+            args[p.sym.name] = self._content(p.sym.name, shapes[p.sym.name], fills or {}, 0.5 if positive else -3.0)
             outputs += [p.sym.name] if access_role(p, self.kernel) == "out" else []
         try:
             return run(self.kernel, args, fuel=FUEL, undefined=outputs)
         except (KtcError, MemoryError):
             return None
 
-    def _content(self, name: str, elements: int, fills: Mapping[str, Fill]) -> np.ndarray:
+    def _content(self, name: str, elements: int, fills: Mapping[str, Fill], least: float = -3.0) -> np.ndarray:
         t = self.kernel.param(name).sym.type
         assert isinstance(t, Ptr)
         scalar = scalar_of(t)
@@ -143,7 +164,7 @@ class Prober:
             return np.asarray(fills[name](count)).astype(numpy_dtype(scalar.name))
         if scalar.is_int:
             return np.zeros(count, numpy_dtype(scalar.name))
-        return (np.arange(count) % 7 - 3.0).astype(numpy_dtype(scalar.name))
+        return (np.arange(count) % 7 + least).astype(numpy_dtype(scalar.name))
 
 
 def constant(value: int) -> Fill:

@@ -2,39 +2,172 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Assign, AsyncCopy, Atomic, Binary, Decl, Expr, For, If, Load, Store, Sym, Var, While
-from ktc.ir.types import Ptr, Scalar
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    AsyncCopy,
+    Atomic,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Store,
+    Sym,
+    Var,
+    While,
+)
+from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
 BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
 """Value of a parameter that is the block's extent, by how many axes are open."""
+
+DYNAMIC_SHARED = 16384
+"""Bytes of dynamic shared memory, where no launch says how much."""
+
+NUMBERS = (0.5, 0.75, 0.625, 0.875, 0.375, 0.25)
+"""Values of floating-point parameters: no neutral elements, and 1 - x is not 0."""
 
 COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
 
 @dataclass(frozen=True)
 class Roles:
-    """``sizes`` in the order of the parameters; ``fixed``: what the source's launch passes a constant for, and extents
-    of the block that only the launcher knows, with a usual value; ``flags``: integers that choose or scale and decide
-    no extent."""
+    """What each scalar parameter is for.
+
+    ``sizes``: in the order of the parameters, then host variables that others are computed from. ``fixed``: what the
+    source's launch passes a constant for, and extents of the block that only the launcher knows, with a usual value.
+    ``flags``: integers that choose or scale and decide no extent. ``tied``: what the source's launch computes from
+    others, ``n * c * h * w``. ``divisors``: sizes that others are divided by, as groups divide channels. ``quotients``:
+    sizes and what the kernel or its launch divides by: extents may have their quotients. ``counts``: extents of the
+    grid that only the host knows. ``numbers``: the values of floating-point parameters.
+    """
 
     sizes: tuple[str, ...]
     fixed: Mapping[str, int]
     flags: tuple[str, ...]
+    tied: Mapping[str, str] = field(default_factory=dict)
+    divisors: frozenset[str] = frozenset()
+    quotients: tuple[tuple[str, str], ...] = ()
+    counts: frozenset[str] = frozenset()
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 def roles_of(k: Kernel) -> Roles:
-    """The roles of the integer parameters of ``k``."""
+    """The roles of the scalar parameters of ``k``."""
     integers = [p for p in k.params if _is_integer(p)]
-    fixed = _fixed(k, integers)
+    fixed = _fixed(k, integers) | _rooms(k, integers)
+    tied = {n: t for n, t in _tied(k) if n not in fixed}
     matter = shaping(k)
-    sizes = [p.sym.name for p in integers if p.sym in matter and p.sym.name not in fixed]
-    flags = [p.sym.name for p in integers if p.sym.name not in fixed and p.sym.name not in sizes]
-    return Roles(tuple(sizes), fixed, tuple(flags))
+    matter |= {s for n, e in (k.launch.passed if k.launch else ()) if n in tied for s in used(e)}
+    sizes = [p.sym.name for p in integers if p.sym in matter and p.sym.name not in fixed and p.sym.name not in tied]
+    flags = [p.sym.name for p in integers if p.sym.name not in fixed and p.sym.name not in (*sizes, *tied)]
+    names = {p.sym.name for p in integers}
+    hosts = dict.fromkeys(n for t in tied.values() for n in names_in(t) if n not in names)
+    divisors = frozenset(s.name for s in _divisors(k)) & {*sizes, *hosts}
+    named = (*sizes, *hosts)
+    quotients = tuple((a, b) for b in _divided_by(k) if b.isdigit() or b in named for a in named if a != b)
+    counts = {p.sym.name for p in k.params if p.host and k.launch is not None}
+    counts &= {e.sym.name for e in map(_bare, k.launch.grid if k.launch else ()) if isinstance(e, Var)}
+    floats = [p.sym for p in k.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_float]
+    numbers = {s.name: 1.0 if s in matter else NUMBERS[i % len(NUMBERS)] for i, s in enumerate(floats)}
+    return Roles(named, fixed, tuple(flags), tied, divisors, quotients, frozenset(counts), numbers)
+
+
+def names_in(text: str) -> list[str]:
+    """The names of an integer expression."""
+    return re.findall(r"[A-Za-z_]\w*", text)
+
+
+def _tied(k: Kernel) -> Iterator[tuple[str, str]]:
+    """What the launch computes for parameters, where a workload can say it."""
+    for name, e in k.launch.passed if k.launch is not None else ():
+        text = spelled(e, used(e))
+        if text is not None:
+            yield name, text.removeprefix("(").removesuffix(")") if text.count("(") == 1 else text
+
+
+def _rooms(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
+    """Elements of OpenCL's ``__local`` arguments: what fits a usual allotment."""
+    arrays = [s.sym.type for s in walk(k.body) if isinstance(s, Alloc) and s.dynamic]
+    named = {p.sym: p.sym.name for p in integers}
+    out = {}
+    for t in arrays:
+        if isinstance(t, Array) and isinstance(e := _bare(t.shape[0]), Var) and e.sym in named:
+            width = scalar_of(t).bits // 8 * (t.elem.n if isinstance(t.elem, Vec) and isinstance(t.elem.n, int) else 1)
+            out[named[e.sym]] = DYNAMIC_SHARED // max(1, width) // len(arrays)
+    return out
+
+
+def _divisors(k: Kernel) -> Iterator[Sym]:
+    """Parameters that something made of parameters alone is divided by."""
+    sources, params = definitions(k), {p.sym for p in k.params}
+    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+        d = _bare(e.b) if isinstance(e, Binary) and e.op in ("/", "%") else e
+        if isinstance(e, Binary) and isinstance(d, Var) and d.sym in params and _of_parameters(e.a, params, sources):
+            yield d.sym
+
+
+def _divided_by(k: Kernel) -> list[str]:
+    """What the body and the launch divide integers by: names of parameters, and numbers."""
+    params = {p.sym for p in k.params}
+    found: dict[str, None] = {}
+    for y in (*all_exprs(k.body), *(k.launch.grid if k.launch is not None else ())):
+        for e in walk_expr(y):
+            d = _divisor(e)
+            if isinstance(d, Var) and d.sym in params:
+                found[d.sym.name] = None
+            elif isinstance(d, Const) and isinstance(d.value, int) and d.value > 1:
+                found[str(d.value)] = None
+    return list(found)
+
+
+def _divisor(e: Expr) -> Expr | None:
+    if isinstance(e, Binary) and e.op == "/":
+        return _bare(e.b)
+    return e.args[1] if isinstance(e, Call) and e.fn == "cdiv" else None
+
+
+def _of_parameters(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]]) -> bool:
+    left, seen = [e], set[Sym]()
+    while left:
+        for x in walk_expr(left.pop()):
+            if isinstance(x, Var) and x.sym not in params and x.sym not in seen:
+                if x.sym not in sources:
+                    return False
+                seen.add(x.sym)
+                left += sources[x.sym]
+            elif not isinstance(x, Var | Const | Binary | Cast):
+                return False
+    return True
+
+
+def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]] = {}) -> str | None:
+    """An integer expression over parameters as a workload writes it, variables by what ``sources`` say that they are
+    given; None for anything else."""
+    match e:
+        case Const(int() as v, _):
+            return str(int(v))
+        case Var(s) if s in params:
+            return s.name
+        case Var(s) if len(sources.get(s, ())) == 1:
+            return spelled(sources[s][0], params, {k: v for k, v in sources.items() if k != s})
+        case Cast(_, x):
+            return spelled(x, params, sources)
+        case Binary(op, a, b) if op in ("+", "-", "*", "/"):
+            left, right = spelled(a, params, sources), spelled(b, params, sources)
+            return f"({left} {op} {right})" if left and right else None
+    return None
 
 
 def _is_integer(p: Param) -> bool:
@@ -54,8 +187,6 @@ def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
 
 
 def _bare(e: Expr) -> Expr:
-    from ktc.ir.nodes import Cast
-
     while isinstance(e, Cast):
         e = e.x
     return e

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,10 @@ medium its second level (and is timed on a CPU too), large neither."""
 
 MOST = 1 << 24
 """No size becomes larger."""
+
+
+NO_WORK = 1.1
+"""A size that multiplies the work by no more when it is doubled brings none."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +47,24 @@ def grown(
     size_bytes: Callable[[Mapping[str, int]], int],
     work: Callable[[Mapping[str, int]], float],
     legal: Callable[[Mapping[str, int]], bool],
+    fixed: Collection[str] = (),
 ) -> dict[str, int]:
-    """``start`` with its smallest size doubled again and again while bytes, work and launch allow it."""
-    sizes, open_ = dict(start), set(start)
+    """``start`` with its smallest size doubled again and again while bytes, work and launch allow it.
+
+    What is ``fixed`` stays, and so does what brings neither memory nor work.
+    """
+    sizes, open_ = dict(start), set(start) - set(fixed)
     while open_:
         name = min(sorted(open_, key=list(start).index), key=lambda n: sizes[n])
         more = {**sizes, name: sizes[name] * 2}
-        if more[name] <= MOST and size_bytes(more) <= limits[0] and work(more) <= limits[1] and legal(more):
+        idle = size_bytes(more) <= size_bytes(sizes) and work(more) <= work(sizes) * NO_WORK
+        if (
+            not idle
+            and more[name] <= MOST
+            and size_bytes(more) <= limits[0]
+            and work(more) <= limits[1]
+            and legal(more)
+        ):
             sizes = more
         else:
             open_.discard(name)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+
+from ktc.ir.intexpr import evaluate
 
 SLACK, WORST = 1.35, 16.0
 """How much above what is touched a product may lie: borders and guards leave elements out. Up to the second number it
 is only a guess, of too much memory rather than too little."""
 
-MAX_DEGREE = 4
+MAX_DEGREE, QUOTIENT_DEGREE = 4, 2
 DIVISORS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -36,7 +38,7 @@ class Extent:
         return self.loose <= SLACK
 
     def value(self, sizes: Mapping[str, int]) -> int:
-        product = math.prod(sizes[f] for f in self.factors) * self.times
+        product = math.prod(value_of(f, sizes) for f in self.factors) * self.times
         return -(-product // self.over) + self.plus
 
     @property
@@ -52,16 +54,26 @@ class Extent:
         return (*first, f"{self.times} * {last}" if self.times > 1 else last)
 
 
-def fit(seen: Sequence[tuple[Mapping[str, int], int]], names: Sequence[str]) -> Extent | None:
+def value_of(factor: str, sizes: Mapping[str, int]) -> int:
+    """A size, or the quotient of two: ``cdiv(K, group)``."""
+    return sizes[factor] if factor in sizes else evaluate(factor, sizes)
+
+
+def fit(
+    seen: Sequence[tuple[Mapping[str, int], int]], names: Sequence[str], quotients: Collection[tuple[str, str]] = ()
+) -> Extent | None:
     """The simplest tight bound of the extents of ``seen`` (sizes, elements) as a product of ``names``.
 
-    Probes that touch nothing say nothing. None if no product of them stays within ``WORST`` of what is touched.
+    Each of ``quotients`` counts as a size. Probes that touch nothing say nothing. None if no product of them stays
+    within ``WORST`` of what is touched.
     """
     seen = [(s, e) for s, e in seen if e > 0]
     if not seen:
         return Extent((), times=1, exact=False)
     found: list[tuple[float, int, Extent]] = []
-    for factors in _products(names):
+    possible = [f"cdiv({a}, {b})" for a, b in quotients if a in names and (b in names or b.isdigit())]
+    with_one = [(q, *rest) for q in possible for rest in _products(names, QUOTIENT_DEGREE)]
+    for factors in (*_products(names), *with_one):
         for plus in (0, 1):
             if plus and not factors:
                 continue
@@ -71,7 +83,13 @@ def fit(seen: Sequence[tuple[Mapping[str, int], int]], names: Sequence[str]) -> 
             looseness = max(extent.value(s) / max(e, 1) for s, e in seen)
             if looseness <= WORST:
                 exact = all(extent.value(s) == e for s, e in seen)
-                cost = len(factors) + (extent.times > 1) + 2 * (extent.over > 1) + 2 * bool(plus)
+                cost = (
+                    len(factors)
+                    + 2 * any("(" in f for f in factors)
+                    + (extent.times > 1)
+                    + 2 * (extent.over > 1)
+                    + 2 * bool(plus)
+                )
                 made = dataclasses.replace(extent, exact=exact, loose=looseness)
                 found.append((looseness, cost, made))
     if not found:
@@ -81,17 +99,17 @@ def fit(seen: Sequence[tuple[Mapping[str, int], int]], names: Sequence[str]) -> 
     return found[min(near)[2]][2]
 
 
-def _products(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Products of up to ``MAX_DEGREE`` sizes, a size at most twice, in the order of the names."""
+def _products(names: Sequence[str], most: int = MAX_DEGREE) -> list[tuple[str, ...]]:
+    """Products of up to ``most`` sizes, a size at most twice, in the order of the names."""
     out: list[tuple[str, ...]] = [()]
-    for degree in range(1, MAX_DEGREE + 1):
+    for degree in range(1, most + 1):
         out += [c for c in itertools.combinations_with_replacement(names, degree) if max(map(c.count, c)) <= 2]
     return out
 
 
 def _scaled(factors: tuple[str, ...], plus: int, seen: Sequence[tuple[Mapping[str, int], int]]) -> Extent | None:
     """The product times or over the least number that bounds every extent; None if it would have to be large."""
-    need = max((e - plus) / math.prod(s[f] for f in factors) for s, e in seen)
+    need = max((e - plus) / math.prod(value_of(f, s) for f in factors) for s, e in seen)
     if need <= 0:
         return None
     if not factors:

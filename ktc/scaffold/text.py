@@ -51,7 +51,7 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
     lines += [f'# {outs[0]} = "silu(x) * y"', ""]
     todo = [*d.doubts, *(f"{b}: its shape" for b, e in d.shapes.items() if e is None)]
     todo += [f"{b}: its shape is larger than what the kernel touched" for b, e in d.shapes.items() if _loose(e)]
-    todo += [f"{n}: its value" for n in (*d.roles.flags, *(n for n, v in d.ties.items() if isinstance(v, int)))]
+    todo += [f"{n}: its value" for n in (*d.roles.flags, *d.constants)]
     todo.append("[reference]: a numpy formula an output (without one, the source itself is the judge)")
     return "\n".join(lines), todo
 
@@ -134,14 +134,14 @@ def _arg(d: Draft, p: Param) -> list[str]:
         init, last = ("index", f"{most} - 1") if content.kind == "index" else ("offsets", f"{most}")
         lines += [f'init = "{init}"', f'range = [0, "{last}"]']
     elif role != "out":
-        lines += ['init = "normal"']
+        lines += ['init = "uniform"' if d.positive else 'init = "normal"']
     return [*lines, "align = 16"]
 
 
 def _scalar(d: Draft, p: Param) -> list[str]:
     name = p.sym.name
-    if name in d.ties:
-        tied = d.ties[name]
+    tied = d.tied(name)
+    if tied is not None:
         return [f"value = {tied}            # CHECK" if isinstance(tied, int) else f'value = "{tied}"']
     if name in d.roles.sizes:
         step, (low, high) = d.steps.get(name, 1), p.range
@@ -150,4 +150,4 @@ def _scalar(d: Draft, p: Param) -> list[str]:
         return [f'value = "{name}"', *more, *([f"divisible_by = {step}"] if step > 1 else [])]
     if name in d.roles.fixed:
         return [f"value = {d.roles.fixed[name]}"]
-    return [f"value = {'1.0' if scalar_of(p.sym.type).is_float else '1'}                # CHECK"]
+    return [f"value = {d.roles.numbers.get(name, 1)}                # CHECK"]

@@ -76,6 +76,71 @@ __global__ void add(float* out, const float* a, int n) {
 }
 int main() { float *o, *a; add<<<(N + 255) / 256, 256>>>(o, a, N); }
 """
+TILES = """
+__global__ void product(float* c, const float* a, const float* b, int wa, int wb) {
+  __shared__ float as[8][8], bs[8][8];
+  int tx = threadIdx.x, ty = threadIdx.y;
+  float sum = 0.0f;
+  for (int k = 0; k < wa; k += 8) {
+    as[ty][tx] = a[wa * (8 * blockIdx.y + ty) + k + tx];
+    bs[ty][tx] = b[wb * (k + ty) + 8 * blockIdx.x + tx];
+    __syncthreads();
+    for (int i = 0; i < 8; ++i) sum += as[ty][i] * bs[i][tx];
+    __syncthreads();
+  }
+  c[wb * (8 * blockIdx.y + ty) + 8 * blockIdx.x + tx] = sum;
+}
+"""
+STEP = """
+struct Rates { float lr, beta; };
+__global__ void step(float* p, const float* g, float* v, long n, Rates r) {
+  long i = (long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  v[i] = r.beta * v[i] + (1.0f - r.beta) * g[i] * g[i];
+  p[i] -= r.lr * g[i] / (sqrtf(v[i]) + 1e-3f);
+}
+"""
+BATCHED = """
+__global__ void add(float* o, const float* i, int total, int c, int w) {
+  int e = blockIdx.x * blockDim.x + threadIdx.x;
+  int n = total;
+  if (e < n) o[e] = i[e % w] + i[e / w % c];
+}
+void go(float* o, const float* i, int batch, int c, int w) {
+  const int total = batch * c * w;
+  add<<<(total + 63) / 64, 64>>>(o, i, total, c, w);
+}
+"""
+GROUPS = """
+struct Args { const float* x; float* y; int c, groups; };
+__global__ void means(Args p) {
+  int part = p.c / p.groups;
+  for (int i = threadIdx.x; i < part; i += blockDim.x) {
+    int at = (blockIdx.y * p.groups + blockIdx.x) * part + i;
+    p.y[at] = 2.0f * p.x[at];
+  }
+}
+void go(Args a, int n) { means<<<dim3(a.groups, n), 64>>>(a); }
+"""
+BYTES = """
+__global__ void count(const unsigned char* in, unsigned* out, int n) {
+  __shared__ unsigned bins[256];
+  for (int i = threadIdx.x; i < 256; i += blockDim.x) bins[i] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&bins[in[i]], 1u);
+  __syncthreads();
+  for (int i = threadIdx.x; i < 256; i += blockDim.x) atomicAdd(&out[i], bins[i]);
+}
+"""
+SUMS = """
+__global__ void sums(const float* in, float* out, unsigned n) {
+  __shared__ float s[64];
+  unsigned i = blockIdx.x * 64 + threadIdx.x;
+  s[threadIdx.x] = i < n ? in[i] : 0.0f;
+  __syncthreads();
+  if (threadIdx.x == 0) { float t = 0.0f; for (int k = 0; k < 64; ++k) t += s[k]; out[blockIdx.x] = t; }
+}
+"""
 
 
 def shapes(source: str) -> dict[str, tuple[str, ...]]:
@@ -127,7 +192,53 @@ def test_sizes_that_vectors_divide_say_so() -> None:
     assert all(s["n"] % 4 == 0 for _, s, _ in d.scenarios if s is not d.scenarios[-1][1])
 
 
-@pytest.mark.parametrize("source", [LAUNCHED, GATHER, SPARSE, LABELS, ROWS, STRIDED, WIDE, FIXED])
+def test_unguarded_tiles_have_as_many_threads_as_elements() -> None:
+    d = draft(ktc.loads(TILES).kernel)
+    assert d.launch is not None and d.launch.block == ("8", "8", "1") and d.ties == {"wb": "8 * blocks_x"}
+    assert d.shapes["a"] is not None and d.shapes["a"].shape == ("wa", "8 * blocks_y")
+
+
+def test_a_guard_that_sends_threads_home_bounds_the_grid() -> None:
+    d = draft(ktc.loads(STEP).kernel)
+    assert d.launch is not None and d.launch.grid[0] == "cdiv(n, 256)" and d.names == ["n"]
+
+
+def test_roots_get_positive_numbers_and_rates_that_matter() -> None:
+    d = draft(ktc.loads(STEP).kernel)
+    assert d.positive and d.roles.numbers["r_beta"] not in (0.0, 1.0)
+    assert not draft(ktc.loads(ROWS).kernel).positive
+
+
+def test_what_the_launch_computes_is_no_size() -> None:
+    d = draft(ktc.loads(BATCHED).kernel)
+    assert d.names == ["c", "w", "batch"] and d.shapes["o"] is not None and sorted(d.shapes["o"].factors) == [
+        "batch", "c", "w"
+    ]  # fmt: skip
+
+
+def test_members_of_a_struct_are_sizes_and_groups_divide_them() -> None:
+    d = draft(ktc.loads(GROUPS).kernel)
+    assert d.launch is None and d.roles.divisors == {"p_groups"}  # the launch is the source's
+    assert d.shapes["p_y"] is not None and d.shapes["p_y"].shape == ("p_c", "n")
+    assert all(s["p_c"] % s["p_groups"] == 0 for name, s, _ in d.scenarios if name != "odd")
+
+
+def test_bytes_index_no_more_than_they_can() -> None:
+    d = draft(ktc.loads(BYTES).kernel)
+    assert d.limits == {"in_values": 256} and d.names == ["n"] and d.shapes["out"].value({}) == 256  # type: ignore[union-attr]
+
+
+def test_a_result_a_block_is_a_quotient() -> None:
+    d = draft(ktc.loads(SUMS).kernel)
+    assert d.launch is not None and d.launch.block[0] == "64" and d.shapes["out"].value({"n": 1000}) == 16  # type: ignore[union-attr]
+
+
+SOURCES = [
+    LAUNCHED, GATHER, SPARSE, LABELS, ROWS, STRIDED, WIDE, FIXED, TILES, STEP, BATCHED, GROUPS, BYTES, SUMS,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", SOURCES)
 def test_the_file_loads_and_its_kernel_runs_clean(source: str, tmp_path: Path) -> None:
     path = tmp_path / "k.cu"
     path.write_text(source)

@@ -1,0 +1,101 @@
+"""What integer buffers hold: indices into something else, or offsets of its parts, found by what changing them does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import Atomic, Cast, Expr, Load, Store, Var
+from ktc.ir.types import Array, scalar_of
+from ktc.ir.walk import stmt_exprs, walk, walk_expr
+
+from .probe import Fill, Prober, Seen, constant, offsets
+from .roles import access_role, buffers_of, definitions
+
+PROBED = {"index": 6, "offsets": 64}
+"""The size of what an integer buffer is supposed to hold, to see whether it does."""
+
+FEW = 1 << 16
+"""Fewer values than that are a number in the workload; more are a size."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What an integer buffer holds: ``kind`` index (below the size ``name``) or offsets (from 0 to the size)."""
+
+    buffer: str
+    kind: str
+    name: str
+
+    def fill(self, size: int, elements: int) -> Fill:
+        return constant(max(size, 1) - 1) if self.kind == "index" else offsets(size, elements)
+
+
+def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]:
+    """Which integer buffers hold indices or offsets: what else is reached when they hold something else.
+
+    Columns of a sparse row are only read once the rows have some, so what is found is put in and the rest asked again.
+    """
+    found: list[Content] = []
+    fills: dict[str, Fill] = {}
+    before = seen[0] if seen else None
+    while before is not None:
+        new = [c for p in buffers_of(k) if p.sym.name not in fills and (c := _content(k, p, probe, before, fills))]
+        if not new:
+            break
+        found += new
+        plain = before
+        for c in new:
+            size = min(PROBED[c.kind], values_of(k, c.buffer)) if c.kind == "index" else PROBED[c.kind]
+            fills[c.buffer] = c.fill(size, plain.extent(c.buffer))
+        before = probe.look(before.sizes, fills)
+    return found
+
+
+def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> Content | None:
+    """What ``p`` holds, where the buffers of ``fills`` are known."""
+    name, t = p.sym.name, scalar_of(p.sym.type)
+    if not t.is_int or t.bits < 8 or t.kind == "bool" or access_role(p, k) == "out" or p.init:
+        return None
+    if _room(k, name) is not None:
+        return Content(name, "index", f"{name}_values")
+    for kind, called in (("index", f"{name}_values"), ("offsets", f"{name}_last")):
+        content = Content(name, kind, called)
+        size = min(PROBED[kind], values_of(k, name)) if kind == "index" else PROBED[kind]
+        filled = {**fills, name: content.fill(size, before.extent(name))}
+        if _further(before, probe.look(before.sizes, filled)):
+            return content
+    return None
+
+
+def values_of(k: Kernel, buffer: str) -> int:
+    """How many values from 0 on the elements of an index buffer can have: what its type holds, and what arrays of a
+    fixed size hold that are indexed with them."""
+    t = scalar_of(k.param(buffer).sym.type)
+    most = 1 << (t.bits - (1 if t.is_signed else 0))
+    return min(most, _room(k, buffer) or most)
+
+
+def _room(k: Kernel, buffer: str) -> int | None:
+    """The least array of a fixed size that elements of ``buffer`` index; None if there is none."""
+    sym = k.param(buffer).sym
+    sources = definitions(k)
+
+    def is_element(e: Expr) -> bool:
+        while isinstance(e, Cast) or (isinstance(e, Var) and len(sources.get(e.sym, ())) == 1):
+            e = e.x if isinstance(e, Cast) else sources[e.sym][0]
+        return isinstance(e, Load) and e.buffer == sym
+
+    rooms = []
+    indexed = [x for s in walk(k.body) for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)]
+    for x in (*indexed, *(s for s in walk(k.body) if isinstance(s, Store | Atomic))):
+        if isinstance(x.buffer.type, Array):
+            found = [evaluate(n, {}) for e, n in zip(x.index, x.buffer.type.shape) if is_element(e)]
+            rooms += [int(n) for n in found if n]
+    return min(rooms, default=None)
+
+
+def _further(before: Seen, after: Seen | None) -> bool:
+    return after is not None and any(after.extent(b) > before.extent(b) for b in after.reach)

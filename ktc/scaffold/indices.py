@@ -1,0 +1,188 @@
+"""What index arithmetic says about the block: how far neighbouring blocks lie apart, how many threads a tile has.
+
+An index is evaluated at a few blocks and threads, with the variables behind it. What changes with a size, with the
+round of a loop or with data says nothing, and neither does what some threads skip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Alloc, Assign, Body, Const, Decl, Expr, For, HwIndex, If, Load, Sym, Var, While, i32
+from ktc.ir.types import Array
+from ktc.ir.walk import map_expr, stmt_exprs, walk, walk_expr
+
+from .roles import definitions
+
+MOST_THREADS = 1024
+"""Threads of a block, of any device."""
+
+SIZES = (0, 1009)
+"""Two values for every parameter: what is not the same at both depends on them."""
+
+Place = Mapping[tuple[str, str], int]
+"""(level, axis) of a hardware index to its value; what is not in it is 0."""
+
+
+class Indices:
+    """Numbers for the index expressions of one kernel, whose blocks have ``extents`` threads where that is known."""
+
+    def __init__(self, k: Kernel, extents: Mapping[str, int] | None = None) -> None:
+        self.kernel = k
+        self.sources = definitions(k)
+        self.params = {p.sym for p in k.params}
+        self.loops = {s.var for s in walk(k.body) if isinstance(s, For)}
+        self.extents = {("block_dim", axis): n for axis, n in (extents or {}).items()}
+
+    def hardware(self, e: Expr) -> set[HwIndex]:
+        """The hardware indices that ``e`` is made of, through variables."""
+        left, seen, out = [e], set[Sym](), set[HwIndex]()
+        while left:
+            for x in walk_expr(left.pop()):
+                if isinstance(x, HwIndex):
+                    out.add(x)
+                elif isinstance(x, Var) and x.sym not in seen:
+                    seen.add(x.sym)
+                    left += self.sources.get(x.sym, [])
+        return out
+
+    def step(self, e: Expr, level: str, axis: str, first_round: bool = True) -> int | None:
+        """By how much ``e`` grows from one ``level`` (block, thread) of ``axis`` to the next: over 64 of them, so that
+        a group of them that shares an index counts. None if that depends on anything else, or is no integer.
+
+        ``first_round``: a loop's variable has its first value; else it is unknown.
+        """
+        found = set()
+        for size in SIZES:
+            zero, many = (self.value(e, {(level, axis): n}, size, first_round) for n in (0, 64))
+            found.add(None if zero is None or many is None or (many - zero) % 64 else (many - zero) // 64)
+        return found.pop() if len(found) == 1 else None
+
+    def value(self, e: Expr, at: Place, size: int, first_round: bool = True) -> int | None:
+        """``e`` at a place, every parameter being ``size``."""
+        known: dict[Sym, int | None] = {}
+
+        def sub(x: Expr) -> Expr:
+            if isinstance(x, HwIndex):
+                n = {**self.extents, **at}.get((x.level, x.axis), 0 if x.level in ("block", "thread") else None)
+                return x if n is None else i32(n)
+            if isinstance(x, Var):
+                n = of(x.sym)
+                return x if n is None else Const(n, x.type)
+            return x
+
+        def of(s: Sym) -> int | None:
+            if s not in known:
+                known[s] = None  # what is given from itself has no value
+                if s in self.params:
+                    known[s] = size
+                elif s in self.loops:
+                    known[s] = number(self.sources[s][0]) if first_round else None
+                elif len(self.sources.get(s, ())) == 1:
+                    known[s] = number(self.sources[s][0])
+            return known[s]
+
+        def number(x: Expr) -> int | None:
+            n = evaluate(map_expr(x, sub), {})
+            return None if n is None else int(n)
+
+        return number(e)
+
+
+def block_extents(k: Kernel) -> dict[str, int]:
+    """Threads along the axes of which the body says how many there are: ``blockIdx.x * 16 + threadIdx.x`` has 16, and
+    so has ``tile[threadIdx.x] = ...`` of 16 elements. Empty if they are too many together."""
+    indices = Indices(k)
+    apart: dict[str, int] = {}
+    for e in _integers(k):
+        axes = {(x.level, x.axis) for x in indices.hardware(e) if x.level in ("block", "thread")}
+        blocks, threads = ([a for level, a in sorted(axes) if level == wanted] for wanted in ("block", "thread"))
+        if len(blocks) == len(threads) == 1 and threads[0] not in apart:
+            far, near = indices.step(e, "block", blocks[0]), indices.step(e, "thread", threads[0])
+            if far and near and near > 0 and far > near and far % near == 0:
+                apart[threads[0]] = far // near
+    fit = dict(_tiles(k, indices))
+    found = {a: min(apart.get(a, MOST_THREADS), fit.get(a, MOST_THREADS)) for a in {**apart, **fit}}
+    threads_in_all = 1
+    for n in found.values():
+        threads_in_all *= n
+    return found if 1 < threads_in_all <= MOST_THREADS else {}
+
+
+def _integers(k: Kernel) -> Iterator[Expr]:
+    """Places where a thread computes what it works on: values of integer variables, comparisons' sides, indices."""
+    for s in walk(k.body):
+        if isinstance(s, Decl | Assign):
+            value = s.init if isinstance(s, Decl) else s.value
+            yield from () if value is None else (value,)
+        elif isinstance(s, For):
+            yield s.init
+        for e in (*stmt_exprs(s), *getattr(s, "index", ())):
+            for x in walk_expr(e):
+                if isinstance(x, Load):
+                    yield from x.index
+                elif getattr(x, "op", "") in ("<", "<=", ">", ">="):
+                    yield from (x.a, x.b)  # type: ignore[attr-defined]
+        yield from getattr(s, "index", ())
+
+
+def _tiles(k: Kernel, indices: Indices) -> Iterator[tuple[str, int]]:
+    """(axis, threads) that shared arrays have room for, where every thread of the block reaches into them; the least
+    of an axis comes last."""
+    arrays = {s.sym for s in walk(k.body) if isinstance(s, Alloc) and not s.dynamic and _is_shared(s.sym)}
+    room: list[tuple[str, int]] = []
+    for sym, index in _everybodys(k.body, indices):
+        if sym not in arrays or not isinstance(sym.type, Array):
+            continue
+        for e, extent in zip(index, sym.type.shape):
+            size = evaluate(extent, {})
+            first = indices.value(e, {}, SIZES[0], first_round=False)
+            if size is None or first is None or first < 0:
+                continue
+            for axis in "xyz":
+                step = indices.step(e, "thread", axis, first_round=False)
+                if step and step > 0:
+                    room.append((axis, (int(size) - 1 - first) // step + 1))
+    yield from sorted(((a, n) for a, n in room if n > 1), key=lambda r: -r[1])
+
+
+def _is_shared(s: Sym) -> bool:
+    return isinstance(s.type, Array) and s.type.space == "shared"
+
+
+def _everybodys(body: Body, indices: Indices) -> Iterator[tuple[Sym, tuple[Expr, ...]]]:
+    """(array, index) of the accesses that no thread of a block is kept from."""
+    for s in body:
+        if isinstance(s, If | While):
+            if any(x.level == "thread" for x in indices.hardware(s.cond)):
+                if isinstance(s, If) and _leaves(s.then):
+                    return  # only some go on
+                continue
+            yield from _everybodys(s.body if isinstance(s, While) else (*s.then, *s.orelse), indices)
+            continue
+        if isinstance(s, For):
+            bounds = (s.init, s.cond)
+            if not any(x.level == "thread" for e in bounds for x in indices.hardware(e)):
+                yield from _everybodys(s.body, indices)
+            continue
+        if hasattr(s, "buffer"):
+            yield s.buffer, s.index  # type: ignore[attr-defined]
+        for e in stmt_exprs(s):
+            yield from ((x.buffer, x.index) for x in walk_expr(e) if isinstance(x, Load) and not _conditional(e))
+
+
+def _conditional(e: Expr) -> bool:
+    from ktc.ir.nodes import Select
+
+    return any(isinstance(x, Select) for x in walk_expr(e))
+
+
+def _leaves(body: Body) -> bool:
+    from ktc.ir.nodes import Return
+
+    return any(isinstance(s, Return) for s in body)
+
+
+__all__ = ["Indices", "block_extents"]
