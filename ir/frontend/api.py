@@ -16,7 +16,7 @@ from .dialects import dialect_named, dialect_of
 from .guesses import guesses
 from .host import HostLaunch
 from .inline import params_of
-from .instances import choose_instance, instances, spell
+from .instances import choose_instance, instances
 from .library import libraries_of
 from .limits import RECURSION_LIMIT
 from .lower import KernelLowering
@@ -25,6 +25,7 @@ from .preprocess import Finder, Preprocessed, preprocess
 from .program import Entity, Program, index_program
 from .sites import LaunchSite, launch_sites
 from .source import read_source
+from .template_args import spell
 from .templates import plain_name
 from .values import Value
 

@@ -23,6 +23,7 @@ from .prelude import prelude_function
 from .program import Entity, name_parts, pick
 from .ptx import FILE as PTX_FILE
 from .ptx_types import NAMESPACE as PTX
+from .template_args import spell
 from .templates import (
     BINDING,
     CONVERSION,
@@ -165,7 +166,7 @@ class Calls(Bodies):
         found = self.program.functions.get(name) if local is None else None
         if not found:
             return None
-        return FunctionVal(lambda args, node: self.call_entities(found, None, args, node, self.file_scope()), name)
+        return self._function_of(found, None, name)
 
     def function_named(self, qualifier: tuple[str, ...], name: str, targs: list | None, node: Any) -> Value | None:
         """The function ``a::f`` or ``f<T>`` as a value; its template arguments are those of here."""
@@ -174,9 +175,18 @@ class Calls(Bodies):
         if not found:
             return None
         given = None if targs is None else self.template_args(targs, node)
-        return FunctionVal(lambda args, at: self.call_entities(found, given, args, at, self.file_scope()), name)
+        full = "::".join((*qualifier, name)) + ("" if given is None else f"<{', '.join(map(spell, given))}>")
+        return self._function_of(found, given, full)
+
+    def _function_of(self, found: list[Entity], given: list[Value] | None, name: str) -> FunctionVal:
+        def call(args: list[Value], node: Any) -> Value:
+            return self.call_entities(found, given, args, node, self.file_scope())
+
+        return FunctionVal(call, name, tuple(found), given)
 
     def _call_value(self, f: Value, args: list[Value], node: Any) -> Value:
+        if isinstance(f, FunctionVal) and f.entities:
+            return self.call_entities(list(f.entities), f.given, args, node, self.file_scope())
         if isinstance(f, FunctionVal):
             return f.call(args, node)
         if isinstance(f, RecordVal):
@@ -205,7 +215,8 @@ class Calls(Bodies):
         if isinstance(base, ListVal) and name == "size":
             return RVal(Const(len(base.items), U64))
         if isinstance(base, FunctionVal) and name == "operator()":
-            return base.call(self.arguments(raw), node, *([targs] if targs else []))
+            args = self.arguments(raw)
+            return base.call(args, node, targs) if targs else self._call_value(base, args, node)
         self.fail("E-SEMA-CALL", f"{describe(base)} has no method '{name}'", node)
 
     def operator_call(self, op: str, args: list[Value], node: Any) -> Value | None:

@@ -10,12 +10,13 @@ from pycparser import c_ast
 from ..diagnostics import KtcError
 from .cxx_ast import NamedType, TemplateParam
 from .host_templates import complete
-from .instances import spell, template_value
+from .instances import template_value
 from .library import in_library
 from .lower import KernelLowering
 from .program import Entity
 from .sites import LaunchSite, kernel_template_args, names_of
 from .syntax_walk import descendants
+from .template_args import spell
 from .values import Value
 
 GUESSED_TYPES = ("float", "int", "double", "half")

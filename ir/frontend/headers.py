@@ -6,6 +6,40 @@ from __future__ import annotations
 
 import re
 
+_CASE = "case enum_type: { using {name} = c10::impl::ScalarTypeToCPPTypeT<enum_type>; return __VA_ARGS__(); }"
+_CASES = {
+    "FLOATING_TYPES": ("Double", "Float"),
+    "REDUCED_FLOATING_TYPES": ("Half", "BFloat16"),
+    "INTEGRAL_TYPES": ("Byte", "Char", "Int", "Long", "Short"),
+    "ALL_TYPES": ("Byte", "Char", "Int", "Long", "Short", "Double", "Float"),
+}
+"""Sets of element types that ``AT_DISPATCH_<set>`` runs its lambda for."""
+
+
+def _dispatch() -> dict[str, str]:
+    """ATen's dispatch: a switch over the element type, with ``scalar_t`` as its C++ type in each case.
+
+    ``..._AND_HALF``, ``..._AND(t, ...)`` and ``..._AND2(t, u, ...)`` add types to a set.
+    """
+    out = {
+        "AT_DISPATCH_SWITCH(TYPE, NAME, ...)": "[&] { switch (TYPE) { __VA_ARGS__ } }()",
+        "AT_DISPATCH_CASE(enum_type, ...)": _CASE.replace("{name}", "scalar_t"),
+        "AT_PRIVATE_CASE_TYPE_USING_HINT(enum_type, HINT, ...)": _CASE.replace("{name}", "HINT"),
+    }
+    for name, types in _CASES.items():
+        cases = " ".join(f"AT_DISPATCH_CASE(at::ScalarType::{t}, __VA_ARGS__)" for t in types)
+        out[f"AT_DISPATCH_CASE_{name}(...)"] = cases
+        half = "AT_DISPATCH_CASE(at::ScalarType::Half, __VA_ARGS__)"
+        for suffix, given in (("", ()), ("_AND_HALF", ()), ("_AND", ("T1",)), ("_AND2", ("T1", "T2"))):
+            more = " ".join(f"AT_DISPATCH_CASE({t}, __VA_ARGS__)" for t in given)
+            params = "".join(f"{t}, " for t in given)
+            if given:
+                out[f"AT_DISPATCH_CASE_{name}{suffix}({params}...)"] = f"{cases} {more}"
+            body = f"{cases} {half if suffix == '_AND_HALF' else more}"
+            out[f"AT_DISPATCH_{name}{suffix}({params}TYPE, NAME, ...)"] = f"AT_DISPATCH_SWITCH(TYPE, NAME, {body})"
+    return out
+
+
 MACROS: dict[str, dict[str, str]] = {
     r"(ATen|c10|torch|caffe2)/": {
         "C10_HOST_DEVICE": "__host__ __device__",
@@ -16,6 +50,9 @@ MACROS: dict[str, dict[str, str]] = {
         "C10_LAUNCH_BOUNDS_1(threads)": "__launch_bounds__(threads)",
         "C10_LAUNCH_BOUNDS_2(threads, blocks)": "__launch_bounds__(threads, blocks)",
         "C10_RESTRICT": "__restrict__",
+        "C10_LIKELY(x)": "(x)",
+        "C10_UNLIKELY(x)": "(x)",
+        **_dispatch(),
         "CUDA_KERNEL_ASSERT(...)": "assert(__VA_ARGS__)",
         "CUDA_KERNEL_LOOP_TYPE(i, n, type)":
             "for (type i = ((int64_t)blockIdx.x) * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)",

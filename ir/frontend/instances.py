@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from ..diagnostics import KtcError
-from .cxx_types import show
 from .host_code import HostFunction
 from .host_templates import MAX_DEPTH, HostInstances, complete
 from .lower import KernelLowering
 from .parser import CudaParser
 from .program import Entity
 from .sites import LaunchSite, kernel_template_args
-from .values import RVal, TypeVal, Value
+from .template_args import spell
+from .values import TypeVal, Value
 
 Instance: TypeAlias = tuple[dict[str, Value], LaunchSite | None, dict[str, Value]]
 """(template bindings, launch site, bindings of the host template that launches)."""
@@ -97,7 +97,7 @@ def template_value(lowering: KernelLowering, entity: Entity, name: str, value: o
     try:
         if kind == "type":
             return TypeVal(lowering.resolve(items[0].type))
-        return lowering.const_value(items[0].init, f"template argument {name}")
+        return lowering.template_args([items[0].init], None)[0]
     except (KtcError, AttributeError, IndexError):
         raise KtcError("E-TEMPLATE-VALUE", f"'{text}' is not a {kind} that template parameter '{name}' can take",
                        hint="write it as C++ does: half, float, __nv_bfloat16, 8, true",
@@ -108,12 +108,3 @@ _IR_NAMES = {
     "f16": "__half", "bf16": "__nv_bfloat16", "f32": "float", "f64": "double", "i8": "int8_t", "u8": "uint8_t",
     "i16": "int16_t", "u16": "uint16_t", "i32": "int", "u32": "unsigned", "i64": "int64_t", "u64": "uint64_t",
 }  # fmt: skip
-
-
-def spell(v: Value) -> str:
-    if isinstance(v, TypeVal):
-        return show(v.type)
-    if isinstance(v, RVal):
-        value = v.expr.value  # type: ignore[attr-defined]
-        return str(value).lower() if isinstance(value, bool) else str(value)
-    return "..."

@@ -82,6 +82,7 @@ class Library:
     types: dict[str, frozenset[str]]
     templates: frozenset[str]
     aliases: dict[str, Any]
+    enumerators: dict[str, frozenset[str]]
 
 
 def libraries_of(text: str) -> list[Library]:
@@ -117,7 +118,9 @@ def _library(name: str) -> Library:
     items = parser.parse_unit(text, f"{PREFIX}{name}.cuh")
     types: dict[str, frozenset[str]] = {}
     _collect(items, "", types)
-    return Library(tuple(items), types, frozenset(parser._templates), dict(parser._namespace_aliases))
+    return Library(
+        tuple(items), types, frozenset(parser._templates), dict(parser._namespace_aliases), dict(parser._enumerators)
+    )
 
 
 def _collect(items: Iterable[Any], namespace: str, types: dict[str, frozenset[str]]) -> None:

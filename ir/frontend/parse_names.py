@@ -227,6 +227,8 @@ class NameParser(TokenParser):
         last = name.parts[-1].name
         if len(name.parts) == 1:
             return self._is_type_in_scope(last)
+        if last in self._enumerators.get(name.parts[-2].name, ()):
+            return False  # whatever else is called so: ``Kind::Half``
         if last in self._library_types.get(name.parts[-2].name, ()) or why_not_built(name.text):
             return True
         if name.parts[0].name == "std" and last.endswith("_v"):
@@ -240,6 +242,8 @@ class NameParser(TokenParser):
         return last.endswith(TYPE_SUFFIXES) and last not in ("is_same_type",)
 
     _member_types: set[str]
+    _enumerators: dict[str, frozenset[str]]
+    """The enumerators of each enumeration with a name."""
 
     def _starts_declaration(self, tok=None) -> bool:
         """Whether a declaration starts here, at a place where a statement or parameter may stand.

@@ -221,6 +221,8 @@ class RecordParser(StmtParser):
                     self._add_identifier(item.value, None)
                 self._accept("COMMA")
             self._expect("RBRACE")
+            if name:
+                self._enumerators[name] = self._enumerators.get(name, frozenset()) | {v.name for v in values}
         return (ScopedEnum if scoped else c_ast.Enum)(name, values, underlying, self._tok_coord(tok))
 
 

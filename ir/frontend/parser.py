@@ -36,8 +36,10 @@ class CudaParser(RecoveringParser):
         self._templates: set[str] = set().union(*(lib.templates for lib in self._libraries))
         self._namespace_aliases: dict[str, list[NamePart]] = {}
         self._library_types: dict[str, frozenset[str]] = {}
+        self._enumerators: dict[str, frozenset[str]] = {}
         for library in self._libraries:
             self._namespace_aliases.update(library.aliases)
+            self._enumerators.update(library.enumerators)
             for namespace, types in library.types.items():
                 self._library_types[namespace] = self._library_types.get(namespace, frozenset()) | types
         self._member_types: set[str] = set()

@@ -134,6 +134,10 @@ def index_program(items: list, dialect: Dialect = CUDA) -> Program:
         for table in (program.functions, program.records, program.aliases, program.variables):
             for e in pick(table.get(last, []), qualifier, ns) if qualifier else ():
                 table[last].append(Entity(last, e.node, ns, e.params, e.spec_args))
+        for e in pick(program.enums.get(last, []), qualifier, ns) if qualifier else ():
+            program.enums[last].append(Entity(last, e.node, ns))
+            for i, named in enumerate(e.node.values or []):
+                program.enumerators[named.name].append(Entity(named.name, (e.node, e.namespace, i), (*ns, last)))
     return program
 
 

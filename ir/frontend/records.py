@@ -321,7 +321,8 @@ class Records(Methods):
         if isinstance(field, ArrayVal | FlatArray):
             self.copy_array(field, v, node)
             return
-        if isinstance(field, ChoicePtr):  # a member of one of several objects: a pointer, or where its array begins
+        if isinstance(field, ChoicePtr) and isinstance(record.type, RecordType):
+            # a member of one of several objects: a pointer, or where its array begins
             declared = next((t for n, t, _, _ in self.fields_of(record.type, node) if n == name), None)
             if isinstance(declared, CArray):
                 self.copy_array(field, v, node, declared)

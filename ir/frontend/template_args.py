@@ -10,8 +10,9 @@ from ..nodes import Const
 from ..types import BOOL, Scalar, Type
 from .context import Context
 from .cxx_ast import NamedType, PackExpansion, QualName
-from .program import pick
-from .values import PackVal, RVal, TemplateVal, TypeVal, Value
+from .cxx_types import show
+from .program import name_parts, pick
+from .values import FunctionVal, PackVal, RVal, TemplateVal, TypeVal, Value
 
 
 class TemplateArguments(Context):
@@ -22,6 +23,7 @@ class TemplateArguments(Context):
     try_type: Any
     const_value: Any
     function_value: Any
+    function_named: Any
 
     def arg_type(self, node: Any) -> Type:
         """A template argument that must be a type."""
@@ -57,12 +59,22 @@ class TemplateArguments(Context):
                 if t is None and isinstance(a, c_ast.ID) and (f := self.function_value(a.name)) is not None:
                     out.append(f)
                     continue
+                if t is None and isinstance(a, QualName) and (f := self._function(a)) is not None:
+                    out.append(f)
+                    continue
                 out.append(TypeVal(t) if t is not None else self.const_value(a, "a template argument"))
+            elif isinstance(a, c_ast.UnaryOp) and a.op == "&" and isinstance(a.expr, c_ast.ID | QualName):
+                out += self.template_args([a.expr], node)
             elif isinstance(a, c_ast.Typename):
                 out.append(TypeVal(self.resolve(a)))
             else:
                 out.append(self.const_value(a, "a template argument"))
         return out
+
+    def _function(self, name: QualName) -> Value | None:
+        """The function ``a::f`` or ``f<T>``, if there is one of that name."""
+        qualifier, last, args = name_parts(name)
+        return self.function_named(qualifier, last, args, name)
 
     def template_named(self, node: Any) -> TemplateVal | None:
         """The class or alias template that a template argument names (without arguments of its own), or None."""
@@ -108,3 +120,14 @@ class TemplateArguments(Context):
                     raw = bool(v.expr.value) if t == BOOL else int(v.expr.value)
                     v = RVal(Const(raw, t))
             self.scope.names[p.name] = v
+
+
+def spell(v: Value) -> str:
+    """A template argument as C++ writes it."""
+    if isinstance(v, TypeVal):
+        return show(v.type)
+    if isinstance(v, FunctionVal):
+        return v.name
+    if isinstance(v, RVal) and isinstance(v.expr, Const):
+        return str(v.expr.value).lower() if isinstance(v.expr.value, bool) else str(v.expr.value)
+    return "..."

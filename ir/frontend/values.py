@@ -278,6 +278,11 @@ class FunctionVal(Value):
 
     call: Callable[..., Any] = field(compare=False)
     name: str = "lambda"
+    entities: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    """The overloads that it is, for a function of the file: they are called where the value is used, which may be in
+    another attempt at lowering than where it was made."""
+    given: Any = field(default=None, compare=False, repr=False)
+    """Their template arguments, or None."""
 
 
 @frozen

@@ -222,7 +222,7 @@ def entity_loc(entity: Entity) -> Loc:
 
 
 def _spelled(entity: Entity, bindings: dict[str, Any]) -> dict[str, str]:
-    from ktc.ir.frontend.instances import spell
+    from ktc.ir.frontend.template_args import spell
 
     return {p.name: spell(bindings[p.name]) for p in entity.params or () if p.name in bindings}
 

@@ -4,6 +4,22 @@ namespace c10 {
 using Half = __half;
 using BFloat16 = __nv_bfloat16;
 
+enum class ScalarType : signed char { Byte, Char, Short, Int, Long, Half, Float, Double, Bool = 11, BFloat16 = 15 };
+namespace impl {
+template <ScalarType N> struct ScalarTypeToCPPType;
+template <> struct ScalarTypeToCPPType<ScalarType::Byte> { using type = unsigned char; };
+template <> struct ScalarTypeToCPPType<ScalarType::Char> { using type = signed char; };
+template <> struct ScalarTypeToCPPType<ScalarType::Short> { using type = short; };
+template <> struct ScalarTypeToCPPType<ScalarType::Int> { using type = int; };
+template <> struct ScalarTypeToCPPType<ScalarType::Long> { using type = long; };
+template <> struct ScalarTypeToCPPType<ScalarType::Half> { using type = __half; };
+template <> struct ScalarTypeToCPPType<ScalarType::Float> { using type = float; };
+template <> struct ScalarTypeToCPPType<ScalarType::Double> { using type = double; };
+template <> struct ScalarTypeToCPPType<ScalarType::Bool> { using type = bool; };
+template <> struct ScalarTypeToCPPType<ScalarType::BFloat16> { using type = __nv_bfloat16; };
+template <ScalarType N> using ScalarTypeToCPPTypeT = typename ScalarTypeToCPPType<N>::type;
+}  // namespace impl
+
 template <typename T> struct complex {
   using value_type = T;
   T real_;
@@ -119,6 +135,7 @@ constexpr int C10_WARP_SIZE = 32;
 namespace at {
 using Half = __half;
 using BFloat16 = __nv_bfloat16;
+using c10::ScalarType;
 
 template <typename T> struct __accumulator { using type = T; };
 template <> struct __accumulator<__half> { using type = float; };

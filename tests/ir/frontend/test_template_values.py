@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ktc.ir.text import print_kernel
 
 CASES: dict[str, tuple[str, str, list[int], list[int]]] = {
     "initializer lists": (
@@ -209,3 +210,48 @@ def test_values(execute, case: str) -> None:
     got = execute(text, {"y": np.zeros(24, np.int32), "l": np.zeros(24, np.int64), "n": 5})
     assert got.get("y", np.zeros(24)).tolist() == y + [0] * (24 - len(y))
     assert got.get("l", np.zeros(24)).tolist() == wide + [0] * (24 - len(wide))
+
+
+def test_functions_as_arguments_of_templates_run_where_they_are_called(execute) -> None:
+    """Their statements went to the lowering that had looked at the launch: a store was lost, a variable undefined."""
+    head = """\
+namespace f {
+__device__ void put(int* o) { o[1] = 3; }
+template <typename T> __device__ T twice(const T& x) { T y = x * 2; return y + 1; }
+}
+template <typename T, void (*F)(int*), T (*G)(const T&)> __global__ void k(int* o) { F(o); o[0] = G(o[2]); }
+void host(int* o) { k<int, f::put, &f::twice<int>><<<1, 1>>>(o); }
+"""
+    assert execute(head, {"o": np.array([0, 0, 5], np.int32)})["o"].tolist() == [11, 3, 5]
+
+
+DISPATCH = """\
+#include <torch/all.h>
+namespace f {
+template <typename T> __device__ T twice(const T& x) { return x + x; }
+template <typename T> __device__ T half_of(const T& x) { return (T)((float)x / 2.0f); }
+template <typename T, T (*F)(const T&), bool B> __global__ void k(T* o, int n) { if (B) o[0] = F(o[n]); }
+}
+#define RUN(F, B) AT_DISPATCH_SWITCH(o.scalar_type(), "k", \
+    AT_DISPATCH_CASE(at::ScalarType::Float, [&] { \\
+      f::k<scalar_t, F<scalar_t>, B><<<grid, 32>>>(o.data_ptr<scalar_t>(), n); }) \\
+    AT_DISPATCH_CASE(at::ScalarType::Half, [&] { \\
+      f::k<scalar_t, F<scalar_t>, B><<<grid, 32>>>(o.data_ptr<scalar_t>(), n); }))
+void one(torch::Tensor& o, int n) { dim3 grid(n); RUN(f::twice, true); }
+void two(torch::Tensor& o, int n) { dim3 grid(n); RUN(f::half_of, false); }
+void all(torch::Tensor& o, int n) {
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::ScalarType::Half, at::ScalarType::BFloat16, o.scalar_type(), "l", [&] {
+    l<scalar_t><<<n, 32>>>(o.data_ptr<scalar_t>()); });
+}
+""".replace("void one", "template <typename T> __global__ void l(T* o) { o[0] = o[0] * o[0]; }\nvoid one")
+
+
+def test_dispatch_over_element_types_gives_the_instances(refuses, cu) -> None:
+    error = refuses(DISPATCH, "E-TEMPLATE-MISSING", kernel="k")
+    assert "<float, f::twice<float>, true>; <__half, f::twice<__half>, true>; <float, f::half_of<float>, false>" in str(
+        error
+    )
+    given = {"T": "__half", "F": "f::half_of<__half>", "B": "false"}
+    assert "f16" in print_kernel(cu(DISPATCH, kernel="k", template=given))
+    error = refuses(DISPATCH, "E-TEMPLATE-MISSING", kernel="l")
+    assert "<double>; <float>; <__half>; <__nv_bfloat16>" in str(error)
