@@ -12,9 +12,9 @@ This is how a kernel that gives each thread a row gives it to a block or a warp:
 to blocks alone, then parallelize the loops inside.
 
 *What must hold.* The loop counts up by one to an end that stands still, without jumps. Either no iteration touches what
-another one writes (atomics apart) and none hands a value to the next; or all that is handed on is sums, products and
-extremes, and the iterations write nothing. Pointer parameters are taken not to overlap, as by ``raise``. The order of
-floating-point sums changes.
+another one writes (apart from atomics of one commutative operation) and none hands a value to the next; or all that is
+handed on is sums, products and extremes, and the iterations write nothing. Pointer parameters are taken not to overlap,
+as by ``raise``. The order of floating-point sums changes, of those in memory too.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from collections.abc import Mapping
 from ktc.ir.analysis.dependence import iterations_independent
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, For, Par, Reduce, Stmt
-from ktc.ir.types import Scalar
+from ktc.ir.nodes import Atomic, Body, For, Par, Reduce, Stmt
+from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.walk import assigned, map_body, used, walk
 
 from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
@@ -75,7 +75,11 @@ class Parallelize(Pass):
         if isinstance(set_, Refused):
             return set_
         sums = [a for s in new if isinstance(s, Reduce) for a in s.accs]
-        floating = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in sums)
+        floating = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in sums) or any(
+            isinstance(x, Atomic) and x.op in ("add", "sub") and scalar_of(x.buffer.type).is_float
+            for s in new
+            for x in walk(s.body)
+        )
         flags = set_.kernel.flags | ({"reassociates"} if floating else set())
         kinds = ", ".join("reduce" if isinstance(s, Reduce) else "par" for s in new)
         return Result(set_.kernel.with_(flags=flags), (f"{new[0].var.name}: {kinds}",))

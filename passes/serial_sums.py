@@ -29,7 +29,9 @@ EXTREMES = {">": "max", ">=": "max", "<": "min", "<=": "min"}
 def converted(kernel: Kernel, loop: For) -> Kernel | Refused:
     """``kernel`` with the serial ``loop`` as one reduction, with its accumulators' declarations where they may move."""
     locs = (loop.loc,) if loop.loc else ()
-    starts = {s.sym: s.init for s in walk(kernel.body) if isinstance(s, Decl)}
+    own = {id(s) for s in walk((loop,))}
+    changed = {s.sym for s in walk(kernel.body) if isinstance(s, Assign) and id(s) not in own}
+    starts = {s.sym: s.init for s in walk(kernel.body) if isinstance(s, Decl) and s.sym not in changed}
     split = accumulations(tuple(_extreme(s, starts) for s in loop.body))
     hi = counted_to(loop)
     if split is None or not split[1] or hi is None:
@@ -38,8 +40,6 @@ def converted(kernel: Kernel, loop: For) -> Kernel | Refused:
     if any(has_effect(s) for s in inner) or (used(hi) | used(loop.init)) & assigned(loop.body):
         why = f"'{loop.var.name}' does more than add up: its iterations write memory or move its end"
         return Refused("E-SPLIT-CARRIED", why, locs)
-    own = {id(s) for s in walk((loop,))}
-    changed = {s.sym for s in walk(kernel.body) if isinstance(s, Assign) and id(s) not in own}
 
     def on_list(body: Body) -> Body:
         if not any(s is loop for s in body):

@@ -46,9 +46,9 @@ def may_alias(a: Sym, b: Sym, apart: Collection[Sym] = ()) -> bool:
 def conflict(a: Touch, b: Touch, common: int, apart: Collection[Sym] = ()) -> tuple[Distance, ...] | None:
     """Distances over the first ``common`` loops around both, or None when they can never touch one element.
 
-    Reads do not conflict with reads, nor atomics whose old value nobody reads with each other.
+    Reads do not conflict with reads, nor atomics of one operation whose old value nobody reads with each other.
     """
-    if a.mode == b.mode and a.mode in ("read", "atomic"):
+    if a.mode == b.mode and a.mode != "write":
         return None
     if not may_alias(a.buffer, b.buffer, apart):
         return None

@@ -34,6 +34,9 @@ from .affine import mentions
 from .defs import definitions, expand
 from .loops import counting, loop_step
 
+ANY_ORDER = {"sub": "atomic add", **{op: f"atomic {op}" for op in ("add", "min", "max", "and", "or", "xor")}}
+"""Of the operations: an exchange leaves the last value, a counter with a limit wraps at its own."""
+
 Loop: TypeAlias = For | Par | Reduce | Scan
 
 
@@ -52,7 +55,7 @@ class Touch:
 
     buffer: Sym
     index: tuple[Expr, ...] | None
-    mode: str  # read | write | atomic
+    mode: str  # read | write | "atomic" and a group of operations of which any two may change places
     width: int | Expr
     stmt: Stmt
     order: int
@@ -131,7 +134,7 @@ def _own_accesses(s: Stmt) -> Iterator[tuple[Sym, tuple[Expr, ...], str, int | E
     if isinstance(s, Store):
         yield s.buffer, s.index, "write", s.width
     elif isinstance(s, Atomic):
-        yield s.buffer, s.index, "atomic" if s.dst is None else "write", 1
+        yield s.buffer, s.index, ANY_ORDER.get(s.op, "write") if s.dst is None else "write", 1
     elif isinstance(s, BulkCopy):
         yield s.src, (add(mul(s.origin[0], s.pitch), s.origin[1]),), "read", PANEL
         yield s.dst, s.dst_index, "write", s.rows * PANEL

@@ -13,7 +13,8 @@ before                                          after
 
 The tensor cores would be idle from the end of a round until the first operands of the next are there: the wait for its
 tiles, and the loads. What is left over at the end of a round lies in registers, so it needs no tile any more; the first
-round has nothing left over and adds zeros. (5 % of a product of 4096 by ``mma``, H200.)
+round has nothing left over and adds zeros. Products that need anything else of their round stay in it.
+(5 % of a product of 4096 by ``mma``, H200.)
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from dataclasses import dataclass
 
 from ktc.ir.analysis.loops import counting
 from ktc.ir.fold import add, fold_node, i32, lt
-from ktc.ir.nodes import Alloc, Body, Const, For, If, Load, MatrixLoad, Mma, Stmt, Store, Sym, Var, fresh
+from ktc.ir.nodes import Alloc, Body, Const, Decl, For, If, Load, MatrixLoad, Mma, Stmt, Store, Sym, Var, fresh
 from ktc.ir.types import Array
-from ktc.ir.walk import assigned, keep, map_body, refresh, substitute, used_in, walk
+from ktc.ir.walk import assigned, declared, keep, map_body, refresh, substitute, used_in, walk
 
 from .decide import Decider
+
+PRODUCTS = {For, Decl, Mma}
+"""What products are made of: anything else might read what the next round has changed, such as its tile."""
 
 
 def carried(body: Body, decide: Decider) -> Body:
@@ -73,6 +77,11 @@ def _rounds(s: For, decide: Decider) -> _Rounds | None:
     if (used_in(others) | assigned(others)) & sums or (used_in(after) | assigned(after)) & held:
         return None
     if any(not isinstance(e, Load | Var) for x in products for e in x.acc):
+        return None
+    if not {type(x) for x in walk(steps.body[1:])} <= PRODUCTS or s.var in used_in(steps.body[1:]):
+        return None
+    own = (assigned(s.body) | set(declared(s.body))) - assigned((steps,)) - set(declared((steps,))) - held
+    if used_in(steps.body[1:]) & own:
         return None
     return _Rounds(s.body[:first], registers, loads, steps, trips, after)
 

@@ -90,6 +90,39 @@ def test_sites_apply_and_a_thread_a_row_has_none_yet() -> None:
     assert Parallelize().sites(by_threads) == []
 
 
+def counted(*lines: str, elem: str = "i32") -> Kernel:
+    head = HEAD.replace("c: i32 range 1..64)", f"c: i32 range 1..64, c0: {elem}*)")
+    return parse_kernel(head + "".join(f"    {line}\n" for line in ("for j in 0..c", *(f"  {x}" for x in lines))))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("atomic exch c0[0], j",),
+        ("atomic inc c0[0], u32(j)",),
+        ("atomic add c0[0], j", "atomic max c0[0], 3"),
+        ("atomic add c0[0], j", "atomic exch c0[1], 3"),
+        ("var old: i32 = 0", "old = atomic add c0[0], 1", "y[i * c + j] = f32(old)"),
+        ("atomic add c0[j], j", "y[i * c + j] = f32(c0[c - 1 - j])"),
+    ],
+    ids=lambda lines: "; ".join(lines),
+)
+def test_atomics_that_do_not_commute_keep_their_order(lines: tuple[str, ...]) -> None:
+    elem = "u32" if "inc" in lines[0] else "i32"
+    assert refused(counted(*lines, elem=elem), "parallelize{loop=j}").code == "E-PARALLEL-CARRIED"
+
+
+def test_atomics_that_commute_are_parallel() -> None:
+    script = "parallelize{loop=j map=[thread.x 8, seq]}"
+    assert "reassociates" not in applied(counted("atomic add c0[0], j", "atomic sub c0[0], 1"), script).flags
+    assert "reassociates" in applied(counted("atomic add c0[0], x[j]", elem="f32"), script).flags
+
+
+def test_an_extreme_that_a_value_from_memory_starts_stays_serial() -> None:
+    loaded = rows("var m: f32 = -1000.0", "m = x[0]", "for j in 0..c", "  if x[j] > m", "    m = x[j]", "y[i] = m")
+    assert refused(loaded, "parallelize{loop=j}").code == "E-PARALLEL-CARRIED"
+
+
 def test_an_extreme_of_a_value_that_may_be_no_number_stays_serial() -> None:
     loaded = rows("var m: f32 = x[0]", "for j in 0..c", "  if x[j] > m", "    m = x[j]", "y[i] = m")
     assert refused(loaded, "parallelize{loop=j}").code == "E-PARALLEL-CARRIED"

@@ -9,16 +9,18 @@ from collections.abc import Callable
 import pytest
 from checks import applied
 from ktc.backends import emit
-from ktc.ir.fold import evaluate
+from ktc.ir.fold import cast, evaluate
 from ktc.ir.interp import equivalent, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Binary,
+    Body,
     Const,
     Decl,
     Expr,
     For,
     HwIndex,
+    If,
     Load,
     MatrixLoad,
     Mma,
@@ -33,7 +35,10 @@ from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.ir.types import I32
 from ktc.ir.verifier import verify
 from ktc.ir.walk import map_body, map_expr, walk, walk_expr
+from ktc.passes import lowering
 from ktc.passes.lowering import ahead, materialise
+from ktc.passes.lowering.carry import carried
+from ktc.passes.lowering.decide import Decider
 from ktc.passes.lowering.digits import reduced
 from test_tensorize import GEMM, arguments
 from test_tensorize_warpgroup import LAYOUT, PIPELINE
@@ -153,6 +158,32 @@ def test_products_stay_in_their_round_where_it_uses_the_sums() -> None:
     low = materialise(each)
     assert sum(isinstance(s, Mma) for s in walk(low.body)) == 1
     assert equivalent(each, low, [arguments(64, 128, 128)]) is None
+
+
+@pytest.mark.parametrize("kind", ["round", "scale", "tile"])
+def test_products_stay_where_something_of_their_round_is_among_them(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the next round they would find that round's number, its scale, its tile."""
+    seen: list[tuple[Body, Decider]] = []
+    monkeypatch.setattr(lowering, "carried", lambda body, decide: seen.append((body, decide)) or body)
+    lowered()
+    ((body, decide),) = seen
+    assert carried(body, decide) != body
+    scale, note = fresh("scale", I32), fresh("note", I32)
+    tile = next(s.buffer for s in walk(body) if isinstance(s, MatrixLoad))
+
+    def on(s: Stmt) -> Stmt | tuple[Stmt, ...]:
+        if not isinstance(s, For) or not any(isinstance(x, For) and x.body[0:1] == load for x in s.body):
+            return s
+        what = {"round": Var(s.var), "scale": Var(scale), "tile": Load(tile, (i32(0),) * len(tile.type.shape))}[kind]
+        late = Decl(note, cast(what, I32))
+        steps = tuple(dataclasses.replace(x, body=(*x.body, late)) if isinstance(x, For) and x.body[0:1] == load else x
+                      for x in s.body)  # fmt: skip
+        return dataclasses.replace(s, body=(Decl(scale, i32(2)), *steps))
+
+    load = [s.body[0:1] for s in walk(body) if isinstance(s, For) and isinstance(s.body[0], If)
+            and any(isinstance(x, Mma) for x in walk(s.body[1:]))][-1]  # fmt: skip
+    changed = map_body(body, on)
+    assert changed != body and carried(changed, decide) == changed
 
 
 def test_one_set_of_operands_where_registers_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
