@@ -33,17 +33,33 @@ def _spread(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndar
 def _peaks(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
     """One element in every row stands out, each row's somewhere else: whoever leaves it out of a maximum is seen.
 
-    Every fourth row has its peak downwards.
+    Rows are often fewer than their elements: the places that loops go wrong at come first (:func:`_telling`). Every
+    fourth row has its peak downwards.
     """
     rows = x.reshape(-1, x.shape[-1]) if x.ndim > 1 else x.reshape(1, -1)
-    n = rows.shape[1]
+    down = np.arange(len(rows)) % 4 == 3
+    at = np.empty(len(rows), np.int64)
+    for which in (down, ~down):
+        at[which] = np.resize(_telling(rows.shape[1]), int(which.sum()))
+    height = PEAK[2 if dtype == np.float16 else 4]
+    rows[np.arange(len(rows)), at] = np.where(down, -height, height)
+    return rows.reshape(x.shape)
+
+
+END = 10
+"""So many last elements of a row are telling: the longest loop's second round begins among them, where a size was
+chosen to show it."""
+
+
+def _telling(n: int) -> np.ndarray:
+    """All places of a row of ``n``: the last ones, the first ones, those around powers of two, and the others."""
+    powers = [1 << k for k in range(n.bit_length() - 1, 0, -1)]
+    first = [n - 1, 0, *range(n - 2, n - END, -1), *(p + d for p in powers for d in (0, -1, 1)), 1]
     stride = max(round(0.618 * n), 1)
     while np.gcd(stride, n) != 1:
         stride += 1
-    at = (n - 1 + stride * np.arange(len(rows))) % n
-    height = PEAK[2 if dtype == np.float16 else 4]
-    rows[np.arange(len(rows)), at] = np.where(np.arange(len(rows)) % 4 == 3, -height, height)
-    return rows.reshape(x.shape)
+    others = (n - 1 + stride * np.arange(n)) % n
+    return np.array(list(dict.fromkeys(p for p in (*first, *others.tolist()) if 0 <= p < n)))
 
 
 def _masked(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
 from gate_samples import _workload, scalar
 from ktc.ir.frontend import load
+from ktc.ir.nodes import For, i32
+from ktc.ir.walk import map_body, walk
 from ktc.ir.workload import ArgSpec
+from ktc.search.mutation.subjects import replayed
 from ktc.search.verification import verify
+from ktc.search.verification.oracle import _telling
 
 WORK = _workload(
     "sums",
@@ -53,3 +60,21 @@ def test_a_part_of_a_row_that_is_masked_does_not_spoil_the_row() -> None:
     wrong = unguarded.with_(flags=unguarded.flags | {"reassociates"})
     verdict = verify(original, wrong, WORK, layers=("float",), count=3)
     assert verdict.status == "REJECTED" and "rows with infinities" in verdict.reason, verdict
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 97, 265, 1024, 4097])
+def test_peaks_come_to_every_place_of_a_row_the_telling_ones_first(n: int) -> None:
+    places = _telling(n).tolist()
+    assert sorted(places) == list(range(n))
+    assert {n - 1, 0, (1 << n.bit_length()) // 2 % n} <= set(places[: 3 * n.bit_length() + 12])
+
+
+def test_a_maximum_that_leaves_one_element_out_is_seen_though_rows_are_fewer_than_their_elements() -> None:
+    """256 threads in strides of 257: element 256 is nobody's. Another maximum is right as well, but for overflow."""
+    made = replayed("training/softmax", "bf16", "raise")
+    first = next(s for s in walk(made.candidate.body) if isinstance(s, For))
+    longer = dataclasses.replace(first, step=dataclasses.replace(first.step, b=i32(257)))
+    body = map_body(made.candidate.body, lambda s: longer if s == first else s)
+    wrong = made.candidate.with_(body=body)
+    verdict = verify(made.original, wrong, made.workload, variant="bf16", layers=("float",), count=1)
+    assert body != made.candidate.body and verdict.status == "REJECTED", verdict
