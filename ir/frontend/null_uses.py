@@ -17,12 +17,14 @@ from dataclasses import replace
 from ..analysis.defs import definitions
 from ..diagnostics import Loc
 from ..nodes import (
+    Assign,
     Binary,
     Body,
     Break,
     Call,
     Const,
     Continue,
+    Decl,
     Eval,
     Expr,
     For,
@@ -39,7 +41,7 @@ from ..nodes import (
     While,
     i32,
 )
-from ..types import VOID
+from ..types import I32, VOID
 from ..walk import assigned, declared, used, walk_expr
 
 NULL_ACCESS = Eval(Call("null_access", (), VOID, "write"))
@@ -144,6 +146,9 @@ class _Walk:
             orelse, b = self.block(s.orelse, known | literals(s.cond, False))
             return replace(s, then=then, orelse=orelse), b if a is None else a if b is None else a & b
         left = without(known, _changed(s))
+        given = s.value if isinstance(s, Assign) else s.init if isinstance(s, Decl) else None
+        if given is not None and given.type == I32 and points(given, known, self.defs):
+            return s, left | literals(absent(Var(s.sym)), False)  # type: ignore[attr-defined]
         if isinstance(s, For | While):
             asked = not (isinstance(s, While) and s.post)
             body, _ = self.block(s.body, left | literals(s.cond, True) if asked else left)

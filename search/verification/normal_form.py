@@ -23,6 +23,7 @@ from ktc.ir.nodes import (
     Cast,
     Const,
     Decl,
+    Eval,
     Expr,
     For,
     HwIndex,
@@ -40,6 +41,7 @@ from ktc.ir.text import canonical
 from ktc.ir.text.naming import symbols
 from ktc.ir.types import I32, U32, Array, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import assigned, declared, map_body, rename, substitute, walk
+from ktc.passes.purity import is_removable
 
 from .sums import RING, as_signed, bounded, ordered
 
@@ -50,12 +52,17 @@ ALL_LANES = 0xFFFFFFFF
 def normal(kernel: Kernel) -> Kernel:
     """The body and parameters of ``kernel`` (lowered, knobs bound) in normal form, with canonical symbols."""
     kernel = _typed(kernel)
-    plain = _arrays_first(_literals_in_place(kernel.body))
+    plain = _arrays_first(_literals_in_place(_used_only(kernel.body)))
     place = {s: k for k, s in enumerate((*(p.sym for p in kernel.params), *declared(plain)))}
     shape = _Shape(kernel.knob_values, place)
     body = _literals_in_place(map_body(plain, shape.stmt, shape.expr))
     params = tuple(replace(p, align=0, noalias=False, readonly=False) for p in kernel.params)
     return canonical(Kernel(kernel.name, params, None, body))
+
+
+def _used_only(body: Body) -> Body:
+    """Without the reads that nobody uses: ``b[i];`` reads nothing in C++ ([expr.context])."""
+    return map_body(body, lambda s: None if isinstance(s, Eval) and is_removable(s.value) else s)
 
 
 def _arrays_first(body: Body) -> Body:

@@ -63,6 +63,7 @@ def test_a_parameter_that_is_null_is_reported_by_its_name() -> None:
         "int* p = c ? a : nullptr; if (c && i < 4) { for (int n = 0; n < 2; n++) y[i] += p[n]; }",
         "int* p = nullptr; if (c) p = a; while (p) { y[i] = p[i]; p = p == a ? b : nullptr; }",
         "int* p = a; int* q = b; for (int n = 0; n < c; n++) { q[i] = p[i]; int* t = p; p = q; q = t; }",
+        "int* p = nullptr; for (int n = 0; n < 2; n++) { p = a + n; y[i] += *p; }",
         "int* p = either(a, c); if (!p || i > 3) { y[i] = 0; } else { y[i] = p[i]; }",
     ],
 )
@@ -99,3 +100,4 @@ def test_an_argument_that_is_not_used_is_read() -> None:
     for param in ("int", "int x", "const float x"):
         k = load(text.replace("PARAM", param), name="k.cu", kernel="k").with_(launch=Launch(one, (i32(4), *one[1:])))
         assert [f.kind for f in run(k, {"a": np.zeros(8, np.int32)}).findings] == ["race"], param
+        assert parse_back(k, "cuda").status == "pass"
