@@ -4,7 +4,16 @@
 >>> k = ktc.load("kernels/serving/silu_and_mul").apply("raise").distribute(loop="idx", map="[vec $V, thread.x $T, seq]")
 >>> print(k.lower("opencl", V=4).text)
 
-Everything here is imported on first use, so that ``import ktc`` costs nothing.
+==============  ========================================================================================
+load, loads     a :class:`Program` from a file, folder or library kernel; from text
+Program         a kernel and how far a chain of passes got: ``apply``, ``lower``, ``facts``, ``verify``, ...
+Cursor          a place in a program, found again after passes: ``program.loop("k")``
+list_passes     the catalogue of passes, by name
+Workload        what a kernel is called with: the sizes, arguments and reference of a ``workload.toml``
+KtcError, Loc   every error: a code, a sentence, a hint and a place; the place
+==============  ========================================================================================
+
+Each is imported on first use, so that ``import ktc`` costs nothing.
 """
 
 from __future__ import annotations

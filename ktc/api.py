@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .cursors import Cursor, find
 from .ir.diagnostics import KtcError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .ir.kernel import Kernel, KnobDecl
     from .ir.workload import Workload
     from .passes.base import Pass, Refused, Site
+    from .search.verification import Verdict
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class Program:
 
     @property
     def knobs(self) -> tuple[KnobDecl, ...]:
+        """The tunable constants that the passes have left, each with its domain, default and value."""
         return self.kernel.knobs
 
     def text(self) -> str:
@@ -107,7 +109,11 @@ class Program:
         return print_kernel(self.kernel)
 
     def sites(self, pass_name: str | None = None) -> dict[str, list[Site]]:
-        """Where each pass (or one) applies to this kernel, with suggested arguments."""
+        """Where each pass (or one) applies to this kernel, with suggested arguments.
+
+        Raises:
+            KtcError: E-PASS-UNKNOWN.
+        """
         from .passes.catalogue import PASSES
 
         chosen = [pass_name] if pass_name else list(PASSES)
@@ -144,7 +150,11 @@ class Program:
         return dataclasses.replace(cursor, program=self)
 
     def bind(self, **values: int) -> Program:
-        """Knobs bound to values, the rest to their defaults or to what the constraints leave near them."""
+        """Knobs bound to values, the rest to their defaults or to what the constraints leave near them.
+
+        Raises:
+            KtcError: E-KNOB-UNKNOWN, E-KNOB-DOMAIN or E-KNOB-INFEASIBLE; the refusal, if a pass refused.
+        """
         from .ir.kernel import bind
 
         kernel = self.ok.kernel
@@ -158,6 +168,9 @@ class Program:
         """Code for ``target``: cuda | hip | opencl | numba, or a profile such as ``opencl-nvidia``.
 
         ``mode='template'`` keeps the knobs open.
+
+        Raises:
+            KtcError: as :meth:`bind`; E-BACKEND-..., for what the target cannot express.
         """
         from .search.printing import printed
 
@@ -176,11 +189,23 @@ class Program:
 
         return facts_of(self, sizes)
 
-    def verify(self, **options: Any) -> Any:
-        """The verification ladder, this program against its original: see :mod:`ktc.verification`."""
+    def verify(
+        self,
+        *,
+        values: Mapping[str, int] | None = None,
+        device: str | None = None,
+        scenarios: Sequence[str] = (),
+        seed: int = 0,
+        twin: bool = False,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> Verdict:
+        """The verification ladder, this program with its knobs at ``values`` against its original.
+
+        The arguments, and what it raises, are those of :func:`ktc.verification.verify_program`.
+        """
         from .verification import verify_program
 
-        return verify_program(self.ok, **options)
+        return verify_program(self.ok, values=values, device=device, scenarios=scenarios, seed=seed, twin=twin, say=say)
 
 
 def load(
@@ -205,6 +230,9 @@ def load(
         defines, include_dirs: for the preprocessor.
         dialect: cuda, hip or opencl, when file name and text do not say.
         workload: a workload file; by default the ``workload.toml`` beside the source, if ``beside``.
+
+    Raises:
+        KtcError: E-FILE, there is nothing of that name; what the source or the workload gets wrong, with its place.
     """
     spec = SourceSpec(
         kernel, name, dict(template or {}), variant, dict(defines or {}), tuple(include_dirs), workload, dialect, beside
@@ -214,7 +242,11 @@ def load(
 
 
 def loads(text: str, *, name: str | None = None, template: Mapping[str, str] | None = None) -> Program:
-    """A program from CUDA C++ or IR text."""
+    """A program from CUDA C++ or IR text.
+
+    Raises:
+        KtcError: what the text gets wrong, with its place.
+    """
     from .sources import looks_like_ir
 
     if looks_like_ir(text):

@@ -137,12 +137,12 @@ class Memory(Choices):
     def load_pointer(self, p: PtrSlot, node: Any = None) -> Value:
         return self.pointer_from(self.rvalue(p.place, node).expr, p.type, node)
 
-    def pointer_from(self, bits: Expr, to: Pointer, node: Any, name: str = "pointer", space: str = "global") -> PtrVal:
+    def pointer_from(self, bits: Expr, to: Pointer, node: Any) -> PtrVal:
         """A pointer variable of its own, initialised from an address."""
         if isinstance(to.elem, FunctionType):
             self.fail("E-UNSUPPORTED-POINTER", "a function pointer in memory", node, hint="use a template parameter")
         elem = to.elem if isinstance(to.elem, Scalar | Vec) else self.unit(to.elem, node)
-        sym = fresh(name, Ptr(elem, space, to.const, volatile=to.volatile))
+        sym = fresh("pointer", Ptr(elem, "global", to.const, volatile=to.volatile))
         self.emit(Decl(sym, Cast(sym.type, bits, "c"), loc=self.loc))
         return PtrVal(sym, (), None, to.elem, to.const, volatile=to.volatile)
 

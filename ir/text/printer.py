@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from .. import nodes as n
 from ..kernel import Kernel, Launch, Param, Repeat
-from ..nodes import Body, Expr, Stmt, Sym
+from ..nodes import Body, Expr, Stmt
 from ..types import I32, Type, scalar_of
 from .naming import unique_names
 from .print_exprs import quote
@@ -31,12 +29,13 @@ def print_stmt(s: Stmt) -> str:
     return print_body((s,))
 
 
-def print_expr(e: Expr, names: Mapping[Sym, str] | None = None) -> str:
-    """One expression; symbols by ``names``, or by their own."""
-    return Printer(names or {}).expr(e)
+def print_expr(e: Expr) -> str:
+    """One expression, symbols by their own names."""
+    return Printer({}).expr(e)
 
 
 def print_type(t: Type) -> str:
+    """One type."""
     return Printer({}).type(t)
 
 

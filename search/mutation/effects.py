@@ -34,6 +34,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Ptr
 from ktc.ir.walk import all_exprs, stmt_exprs, walk_expr
 from ktc.search.verification import smt
+from ktc.search.verification.formulas import increment
 
 
 @dataclass
@@ -148,13 +149,13 @@ def other_iterations(s: For, t: For, context: smt.Context, names: list[str]) -> 
 
 
 def _by_one(s: For) -> bool:
-    step = smt.increment(s)
+    step = increment(s)
     return step is not None and getattr(step, "value", None) == 1
 
 
 def _monotone(s: For, context: smt.Context) -> bool:
     """Whether the condition, once false, stays so: the variable grows, and the bound does not change."""
-    step = smt.increment(s)
+    step = increment(s)
     if step is None or not isinstance(s.cond, Binary) or s.cond.op not in ("<", "<="):
         return False
     left: Expr = s.cond.a

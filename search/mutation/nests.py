@@ -27,7 +27,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_expr, walk, walk_expr
-from ktc.search.verification.smt import increment
+from ktc.search.verification.formulas import increment
 
 IDEMPOTENT = frozenset({"min", "max"})
 

@@ -34,6 +34,8 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import assigned, substitute_expr, walk_expr
 
+from .formulas import ARITHMETIC, CALLS, COMPARE, SHIFTS, increment, widens
+from .intervals import is_whole
 from .ranges import Interval, values
 
 WORK, TIMEOUT_MS = 30_000_000, 60_000
@@ -91,18 +93,18 @@ class Context:
             return z3.IntVal(int(e.value))
         if isinstance(e, Knob):
             return z3.IntVal(self.kernel.knob_values[e.name])
-        if isinstance(e, Cast) and _int(e.to) and _int(e.x.type):
-            return self.of(e.x) if _widens(e) or self.fits(e.x, e.to) else self._fresh(e)
-        if isinstance(e, Binary) and e.op in _SHIFTS and isinstance(e.b, Const) and _int(e.type):
-            return _SHIFTS[e.op](self.of(e.a), 1 << int(e.b.value))
-        if isinstance(e, Binary) and e.op in _ARITHMETIC and _int(e.type):
-            return _ARITHMETIC[e.op](self.of(e.a), self.of(e.b))
+        if isinstance(e, Cast) and is_whole(e.to) and is_whole(e.x.type):
+            return self.of(e.x) if widens(e) or self.fits(e.x, e.to) else self._fresh(e)
+        if isinstance(e, Binary) and e.op in SHIFTS and isinstance(e.b, Const) and is_whole(e.type):
+            return SHIFTS[e.op](self.of(e.a), 1 << int(e.b.value))
+        if isinstance(e, Binary) and e.op in ARITHMETIC and is_whole(e.type):
+            return ARITHMETIC[e.op](self.of(e.a), self.of(e.b))
         if isinstance(e, Unary) and e.op == "-":
             return -self.of(e.x)
         if isinstance(e, Select):
             return z3.If(self.truth(e.cond), self.of(e.a), self.of(e.b))
-        if isinstance(e, Call) and e.fn in _CALLS and _int(e.type):
-            return _CALLS[e.fn](*map(self.of, e.args))
+        if isinstance(e, Call) and e.fn in CALLS and is_whole(e.type):
+            return CALLS[e.fn](*map(self.of, e.args))
         if isinstance(e, HwIndex):
             return self._index(e)
         return self._fresh(e)
@@ -117,8 +119,8 @@ class Context:
             return (z3.And if e.op == "&&" else z3.Or)(self.truth(e.a), self.truth(e.b))
         if isinstance(e, Unary) and e.op == "!":
             return z3.Not(self.truth(e.x))
-        if isinstance(e, Binary) and e.op in _COMPARE and _int(e.a.type):
-            return _COMPARE[e.op](self.of(e.a), self.of(e.b))
+        if isinstance(e, Binary) and e.op in COMPARE and is_whole(e.a.type):
+            return COMPARE[e.op](self.of(e.a), self.of(e.b))
         return self._fresh(e) != 0
 
     def enter(self, s: Stmt, branch: str) -> None:
@@ -148,7 +150,7 @@ class Context:
         import z3
 
         by = increment(s)
-        if by is None or not _int(s.var.type) or not (self.lasting(s.init) and self.lasting(by)):
+        if by is None or not is_whole(s.var.type) or not (self.lasting(s.init) and self.lasting(by)):
             return
         if self.proves(self.of(by) > 0):
             rounds, first, stride = z3.FreshInt("rounds"), self.of(s.init), self.of(by)
@@ -158,7 +160,7 @@ class Context:
         """Facts in the statements that follow ``s``."""
         import z3
 
-        if isinstance(s, Decl) and s.init is not None and _int(s.sym.type) and s.sym not in self.changed:
+        if isinstance(s, Decl) and s.init is not None and is_whole(s.sym.type) and s.sym not in self.changed:
             if self.lasting(s.init):
                 self.facts.append(self.of(Var(s.sym)) == self.of(s.init))
             return
@@ -215,10 +217,10 @@ class Context:
         if a.type != b.type:
             return False
         mine = set(walk_expr(a))
-        new = [x for x in walk_expr(b) if x not in mine and isinstance(x, Binary) and _int(x.type)]
+        new = [x for x in walk_expr(b) if x not in mine and isinstance(x, Binary) and is_whole(x.type)]
         if not all(self.fits(x, x.type) for x in new):
             return False
-        if _int(a.type):
+        if is_whole(a.type):
             return self.proves(self.of(a) == self.of(b))
         is_bool = isinstance(a.type, Scalar) and a.type.kind == "bool"
         return is_bool and self.proves(self.truth(a) == self.truth(b))
@@ -250,67 +252,4 @@ def _and(*formulas: Any) -> Any:
     return z3.And(*formulas)
 
 
-def _widens(e: Cast) -> bool:
-    a, b = e.x.type, e.to
-    assert isinstance(a, Scalar) and isinstance(b, Scalar)
-    if isinstance(e.x, HwIndex):
-        return b.bits >= 32  # below 2^31
-    return a == b or (b.bits > a.bits and (b.is_signed or not a.is_signed))
-
-
-def _int(t: object) -> bool:
-    return isinstance(t, Scalar) and t.is_int
-
-
-def increment(s: For) -> Expr | None:
-    e = s.step
-    while isinstance(e, Cast):
-        e = e.x
-    return e.b if isinstance(e, Binary) and e.op == "+" and _strip(e.a) == Var(s.var) else None
-
-
-def _strip(e: Expr) -> Expr:
-    while isinstance(e, Cast):
-        e = e.x
-    return e
-
-
-def _quotient(a: Any, b: Any) -> Any:
-    import z3
-
-    return z3.If(a >= 0, a / b, -(-a / b))
-
-
-_ARITHMETIC = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": _quotient,
-    "%": lambda a, b: a - b * _quotient(a, b),
-}
-_SHIFTS = {">>": lambda a, n: a / n, "<<": lambda a, n: a * n}
-_COMPARE = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-}
-
-
-def _min(a: Any, b: Any) -> Any:
-    import z3
-
-    return z3.If(a < b, a, b)
-
-
-def _max(a: Any, b: Any) -> Any:
-    import z3
-
-    return z3.If(a > b, a, b)
-
-
-_CALLS = {"min": _min, "max": _max, "cdiv": lambda a, b: (a + b - 1) / b}
-
-__all__ = ["Context", "available", "increment"]
+__all__ = ["Context", "available"]

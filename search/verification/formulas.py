@@ -1,0 +1,77 @@
+"""How operators of the IR read on unbounded integers: operations on z3's terms, by operator and function.
+
+Terms are ``Any``: z3 is an extra, imported where it is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ktc.ir.nodes import Binary, Cast, Expr, For, HwIndex, Var
+from ktc.ir.types import Scalar
+
+
+def widens(e: Cast) -> bool:
+    """Whether every value of ``e``'s operand, an integer, is one of its own type."""
+    a, b = e.x.type, e.to
+    assert isinstance(a, Scalar) and isinstance(b, Scalar)
+    if isinstance(e.x, HwIndex):
+        return b.bits >= 32  # below 2^31
+    return a == b or (b.bits > a.bits and (b.is_signed or not a.is_signed))
+
+
+def increment(s: For) -> Expr | None:
+    """``by`` of a loop whose step is ``i + by``, conversions aside; None for others."""
+    e = _strip(s.step)
+    return e.b if isinstance(e, Binary) and e.op == "+" and _strip(e.a) == Var(s.var) else None
+
+
+def _strip(e: Expr) -> Expr:
+    while isinstance(e, Cast):
+        e = e.x
+    return e
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    import z3
+
+    return z3.If(a >= 0, a / b, -(-a / b))
+
+
+ARITHMETIC = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _quotient,
+    "%": lambda a, b: a - b * _quotient(a, b),
+}
+"""Division is C's: towards zero. z3's is towards minus infinity for a positive divisor."""
+
+SHIFTS = {">>": lambda a, n: a / n, "<<": lambda a, n: a * n}
+"""By a constant: ``n`` is the power of two."""
+
+COMPARE = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
+
+
+def _min(a: Any, b: Any) -> Any:
+    import z3
+
+    return z3.If(a < b, a, b)
+
+
+def _max(a: Any, b: Any) -> Any:
+    import z3
+
+    return z3.If(a > b, a, b)
+
+
+CALLS = {"min": _min, "max": _max, "cdiv": lambda a, b: (a + b - 1) / b}
+
+__all__ = ["ARITHMETIC", "CALLS", "COMPARE", "SHIFTS", "increment", "widens"]
