@@ -121,5 +121,8 @@ class Pass:
         raise NotImplementedError
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        """The rewritten kernel, or why not. Never raises for a user's reason, never mutates."""
+        """The rewritten kernel, or why not. Never raises for a user's reason, never mutates.
+
+        ``args`` has every argument that ``params`` requires: who runs a step sees to that.
+        """
         raise NotImplementedError

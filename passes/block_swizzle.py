@@ -25,7 +25,6 @@ from ktc.ir.walk import map_body, used, walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
-from .loops import required
 from .places import find_loops, place_of
 from .tiles import is_blocked
 
@@ -47,9 +46,6 @@ class BlockSwizzle(Pass):
         return [Site(f"block-swizzle{{loop={place_of(kernel, s)} group=$GROUP}}", "tiles shared in L2") for s in found]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
         found = find_loops(kernel, args["loop"])
         if isinstance(found, Refused):
             return found

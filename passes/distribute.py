@@ -25,7 +25,7 @@ from ktc.ir.nodes import Binary, Const, Dist, Expr, If, Level, Par, Reduce, Sym,
 from .base import Arg, DistSpec, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from .coverage import assume, assumptions
 from .knobs import POWERS, size_argument
-from .loops import Loop, find_loops, loops, narrowest_element, replace_loops, required, with_launch_bounds
+from .loops import Loop, find_loops, loops, narrowest_element, replace_loops, with_launch_bounds
 from .lowering.grid_reduce import is_last_act, spans_blocks
 
 DOMAINS = {
@@ -84,9 +84,6 @@ class Distribute(Pass):
         return out
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop", "map")
-        if bad:
-            return bad
         found = find_loops(kernel, args["loop"])
         if isinstance(found, Refused):
             return found

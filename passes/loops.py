@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from ktc.ir.fold import simplify
@@ -95,8 +95,3 @@ def narrowest_element(loop: Loop) -> int:
         buffers += [x.buffer for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)]
         sizes += [scalar_of(b.type).bytes for b in buffers if isinstance(b.type, Ptr)]
     return min(*sizes, 4) if sizes else 1
-
-
-def required(args: Mapping[str, Arg], *names: str) -> Refused | None:
-    missing = [n for n in names if n not in args]
-    return Refused("E-ARG-MISSING", f"missing argument: {', '.join(missing)}") if missing else None

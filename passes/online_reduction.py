@@ -59,7 +59,7 @@ from ktc.ir.walk import map_body, rename, substitute_expr
 from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from .coverage import assume, assumptions
 from .distribute import check_levels, set_distribution, sized_levels
-from .loops import Loop, find_loops, loops, required
+from .loops import Loop, find_loops, loops
 from .lowering.reduction import identity
 from .online_threads import own_sums
 from .sweeps import sibling_lists, view_of
@@ -102,9 +102,6 @@ class OnlineReduction(Pass):
         return [Site(f"online-reduction{{loop={n} {text}}}", "one read of rows of any length") for n in names]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
         found = find_loops(kernel, args["loop"])
         if isinstance(found, Refused):
             return found

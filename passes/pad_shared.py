@@ -19,7 +19,6 @@ from ktc.ir.types import Array
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
-from .loops import required
 from .shared_arrays import shared_array, shared_arrays, with_array
 
 DOMAIN = (0, 1, 2, 4, 8)
@@ -40,9 +39,6 @@ class PadShared(Pass):
         return [Site(f"pad-shared{{array={n} by=$PAD}}", "columns in different banks") for n in dict.fromkeys(names)]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "array")
-        if bad:
-            return bad
         alloc = shared_array(kernel, args["array"], "E-PAD-ARRAY")
         if isinstance(alloc, Refused):
             return alloc

@@ -22,7 +22,6 @@ from ktc.ir.nodes import Alloc, fresh
 from ktc.ir.types import I32, Array
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
-from .loops import required
 from .shared_arrays import Index, accesses_of, followed, known, shared_array, shared_arrays, with_array
 
 
@@ -41,9 +40,6 @@ class PanelShared(Pass):
         return [Site(step % a.name, idea) for a in fits if known(kernel, a.type.shape[-1]) != 64]  # type: ignore[attr-defined]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "array")
-        if bad:
-            return bad
         width = args.get("width", 64)
         if not isinstance(width, int) or width < 1:
             return Refused("E-PANEL-WIDTH", f"a panel has a number of columns, not {width!r}")

@@ -30,7 +30,7 @@ from ktc.ir.walk import assigned, map_body, used, walk
 
 from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from .distribute import check_levels, set_distribution
-from .loops import called, loops, required
+from .loops import called, loops
 from .order import jump, pinned, places
 from .serial_sums import converted, counted_to
 
@@ -57,9 +57,6 @@ class Parallelize(Pass):
         return [Site(f"parallelize{{loop={n} map=[thread.x $T, seq]}}", doc) for n in able]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
         spec = args.get("map", DEFAULT)
         if not isinstance(spec, DistSpec):
             return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [thread.x $T, seq]")

@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ktc.ir.analysis.loops import counting, why_unsteady
+from ktc.ir.analysis.loops import why_uncounted
 from ktc.ir.analysis.polynomial import Polynomial, minus, plus, polynomial, scaled
 from ktc.ir.fold import add, binary, both, cast, fold_node, i32, is_const, sub
 from ktc.ir.kernel import Kernel
@@ -85,12 +85,9 @@ class Peel(Pass):
 def why_not(s: For | Par) -> Refused | None:
     if isinstance(s, Par):
         return None
-    form = counting(s)
-    if form is None or not form.by_one:
-        return Refused("E-PEEL-FORM", f"'{s.var.name}' does not count 'i < limit; i += 1'", places(s))
-    unsteady = why_unsteady(s, form)
-    if unsteady:
-        return Refused("E-PEEL-FORM", unsteady, places(s))
+    uncounted = why_uncounted(s)
+    if uncounted:
+        return Refused("E-PEEL-FORM", uncounted, places(s))
     bad = jump(s.body)
     return Refused("E-PEEL-JUMP", f"the loop over '{s.var.name}' may be left early", places(bad)) if bad else None
 

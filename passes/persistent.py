@@ -19,7 +19,7 @@ from ktc.ir.walk import stmt_exprs, walk, walk_expr
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
-from .loops import Loop, find_loops, loops, replace_loops, required
+from .loops import Loop, find_loops, loops, replace_loops
 
 GRIDS = (64, 128, 256, 512, 1024, 2048)
 
@@ -40,9 +40,6 @@ class Persistent(Pass):
         return [Site(f"persistent{{loop={n} blocks=$GRID}}", "blocks that stay and walk over the work") for n in names]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
         found = find_loops(kernel, args["loop"])
         if isinstance(found, Refused):
             return found

@@ -18,7 +18,6 @@ from ktc.ir.types import Array, Ptr
 from ktc.ir.walk import map_body, walk
 
 from .base import Arg, Refused, Result
-from .loops import required
 
 LoopStmt: TypeAlias = For | Par | Reduce
 
@@ -115,7 +114,7 @@ def find_loops(kernel: Kernel, place: Arg | None) -> list[LoopStmt] | Refused:
 
 def named_loops(kernel: Kernel, args: Mapping[str, Arg]) -> list[LoopStmt] | Refused:
     """The loops that a step's ``loop`` argument names."""
-    return required(args, "loop") or find_loops(kernel, args["loop"])
+    return find_loops(kernel, args["loop"])
 
 
 def rewrite_loops(

@@ -51,7 +51,6 @@ from ktc.ir.walk import map_body, stmt_exprs, walk, walk_expr
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
-from .loops import required
 from .lowering.grid_reduce import ATOMIC_OPS
 from .lowering.reduction import combine, identity
 
@@ -81,9 +80,6 @@ class PrivatizeAtomics(Pass):
         ]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "array", "bins")
-        if bad:
-            return bad
         place = _place(kernel, str(args["array"]).removeprefix("array:"))
         if isinstance(place, Refused):
             return place

@@ -17,7 +17,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Reduce
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
-from .loops import find_loops, loops, replace_loops, required
+from .loops import find_loops, loops, replace_loops
 
 STRATEGIES = ("auto", "shuffle", "shared", "serial", "atomic", "ticket")
 
@@ -37,9 +37,6 @@ class ReduceStrategy(Pass):
         return [Site(f"reduce-strategy{{loop={n} strategy={k}}}") for n in names for k in ("shuffle", "shared")]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop", "strategy")
-        if bad:
-            return bad
         strategy = args["strategy"]
         if strategy not in STRATEGIES:
             return Refused(

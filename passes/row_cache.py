@@ -25,7 +25,7 @@ from ktc.ir.types import Array
 from ktc.ir.walk import map_body, substitute_expr, walk_expr
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
-from .loops import Loop, find_loops, loops, required
+from .loops import Loop, find_loops, loops
 from .sweeps import Kept, kept_values, load_ahead, replace_values, store_value, values_ahead
 
 
@@ -52,9 +52,6 @@ class RowCache(Pass):
         return out
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
         where, keep = args.get("where", "registers"), args.get("keep", "computed")
         if where not in ("registers", "shared"):
             return Refused("E-ROWCACHE-WHERE", f"where is registers or shared, not {where!r}")

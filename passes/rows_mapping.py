@@ -21,7 +21,7 @@ from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .coverage import assume, assumptions
 from .distribute import MAX_THREADS
 from .knobs import size_argument
-from .loops import Loop, find_loops, loops, replace_loops, required
+from .loops import Loop, find_loops, loops, replace_loops
 
 
 class RowsMapping(Pass):
@@ -43,9 +43,6 @@ class RowsMapping(Pass):
         ]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
         found = find_loops(kernel, args["loop"])
         if isinstance(found, Refused):
             return found

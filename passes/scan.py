@@ -46,7 +46,7 @@ from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, R
 from .coverage import assume, assumptions
 from .distribute import DOMAINS, check_levels
 from .knobs import size_argument
-from .loops import narrowest_element, required
+from .loops import narrowest_element
 from .lowering.state import has_effect
 from .raising.loops import upper_bound
 from .recurrences import recognised
@@ -87,9 +87,6 @@ class ScanPass(Pass):
         return sites
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
         name = str(args["loop"]).removeprefix("loop:")
         loop = next((s for s in walk(kernel.body) if isinstance(s, For) and s.var.name == name), None)
         if loop is None:

@@ -50,7 +50,7 @@ from ktc.ir.walk import assigned, map_body, used, used_in, walk
 
 from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from .distribute import check_levels, set_distribution
-from .loops import find_loops, loops, required
+from .loops import find_loops, loops
 from .lowering.decide import strip
 from .lowering.grid_reduce import ATOMIC_OPS, is_last_act
 from .lowering.reduction import identity
@@ -87,9 +87,6 @@ class SplitReduction(Pass):
         return out
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
         spec = args.get("map", DEFAULT)
         if not isinstance(spec, DistSpec):
             return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [thread.x $T, block.x $PARTS, seq]")

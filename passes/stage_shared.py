@@ -57,7 +57,6 @@ from ktc.ir.walk import all_exprs, assigned, declared, map_body, stmt_exprs, use
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .coverage import assume
 from .knobs import size_argument
-from .loops import required
 from .places import LoopStmt, find_loops, find_places, place_of
 from .purity import is_volatile
 from .tile_copy import Copy, copy_nest, thread_levels
@@ -94,9 +93,6 @@ class StageShared(Pass):
         return out
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "array", "loop")
-        if bad:
-            return bad
         buffer = _buffer(kernel, args["array"])
         found = find_loops(kernel, args["loop"])
         if isinstance(buffer, Refused) or isinstance(found, Refused):

@@ -54,7 +54,6 @@ from ktc.ir.walk import assigned, map_body, stmt_exprs, substitute_expr, used, u
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .coverage import assume, divided
-from .loops import required
 from .shared_arrays import known, shared_array
 from .tiles import is_blocked, paths
 
@@ -80,9 +79,6 @@ class StageStore(Pass):
         return [Site(f"stage-store{{array={n}}}", "rows stored by neighbouring threads") for n in fits]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "array")
-        if bad:
-            return bad
         nest = _nest(kernel, str(args["array"]).removeprefix("array:"))
         if isinstance(nest, Refused):
             return nest

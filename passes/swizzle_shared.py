@@ -25,7 +25,6 @@ from ktc.ir.nodes import Alloc, Binary
 from ktc.ir.types import I32, Array, Scalar
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
-from .loops import required
 from .shared_arrays import Index, accesses_of, followed, known, shared_array, shared_arrays, with_array
 
 LINE = 128
@@ -48,9 +47,6 @@ class SwizzleShared(Pass):
         return [Site(f"swizzle-shared{{array={n}}}", "columns of the tile without bank conflicts") for n in fits]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "array")
-        if bad:
-            return bad
         unit = args.get("unit")
         if unit is not None and (not isinstance(unit, int) or unit < 1 or unit & (unit - 1)):
             return Refused("E-SWIZZLE-UNIT", f"a unit is a power of two of elements, not {unit!r}")

@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from ktc.ir.analysis.dependence import carried_scalars, iterations_independent, noalias
-from ktc.ir.analysis.loops import counting, why_unsteady
+from ktc.ir.analysis.loops import why_uncounted
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Expr, For, Level, Par, Stmt
 from ktc.ir.walk import map_body, walk
@@ -92,12 +92,9 @@ def why_not(kernel: Kernel, s: For | Par) -> Refused | None:
         return Refused("E-JAM-SYNC", "the loop holds a barrier, opaque code or a jump", places(bad))
     if isinstance(s, Par):
         return None
-    form = counting(s)
-    if form is None or not form.by_one:
-        return Refused("E-JAM-FORM", f"'{s.var.name}' does not count 'i < limit; i += 1'", places(s))
-    unsteady = why_unsteady(s, form)
-    if unsteady:
-        return Refused("E-JAM-FORM", unsteady, places(s))
+    uncounted = why_uncounted(s)
+    if uncounted:
+        return Refused("E-JAM-FORM", uncounted, places(s))
     carried = carried_scalars(s.body)
     if carried:
         names = ", ".join(sorted(x.name for x in carried))

@@ -14,7 +14,7 @@ from ktc.ir.nodes import Knob, Level, Var
 
 from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from .distribute import set_distribution
-from .loops import find_loops, loops, required
+from .loops import find_loops, loops
 
 
 class Vectorize(Pass):
@@ -32,9 +32,6 @@ class Vectorize(Pass):
         return [Site(f"vectorize{{loop={n} width=$V}}", "fewer, wider accesses") for n in names]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "loop")
-        if bad:
-            return bad
         found = find_loops(kernel, args["loop"])
         if isinstance(found, Refused):
             return found

@@ -22,7 +22,7 @@ from ktc.ir.uniformity import THREAD_LEVELS
 from ktc.ir.walk import assigned, declared, map_body, used, walk, walk_expr
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
-from .loops import loops, required, with_launch_bounds
+from .loops import loops, with_launch_bounds
 from .lowering.grid_reduce import ATOMIC_OPS, is_last_act, spans_blocks
 from .lowering.reduction import identity
 from .lowering.state import has_effect
@@ -43,9 +43,6 @@ class WarpAggregate(Pass):
         return [Site(f"warp-aggregate{{array={n}}}", "one atomic a block") for n in fits]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
-        bad = required(args, "array")
-        if bad:
-            return bad
         name = str(args["array"]).removeprefix("array:")
         found = [(p, a) for p in loops(kernel) for a in _atomics(p) if a.buffer.name == name]
         if not found:

@@ -45,6 +45,14 @@ def why_unsteady(loop: For, form: Counting) -> str:
     return f"the loop changes '{loop.var.name}' itself" if loop.var in changed else ""
 
 
+def why_uncounted(loop: For) -> str:
+    """'' if ``loop`` counts up by one and its body changes neither the variable nor a bound; else the reason."""
+    form = counting(loop)
+    if form is None or not form.by_one:
+        return f"'{loop.var.name}' does not count 'i < limit; i += 1'"
+    return why_unsteady(loop, form)
+
+
 def loop_step(loop: For) -> Expr | None:
     """``c`` of a loop whose step is ``var + c`` or ``var - c``; None for others (``stride >>= 1``)."""
     form = linear_form(loop.step, (loop.var,))
@@ -53,4 +61,4 @@ def loop_step(loop: For) -> Expr | None:
     return form.rest
 
 
-__all__ = ["Counting", "counting", "loop_step", "why_unsteady"]
+__all__ = ["Counting", "counting", "loop_step", "why_uncounted", "why_unsteady"]
