@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Assign, Body, Const, Decl, Expr, For, HwIndex, If, Load, Sym, Var, While, i32
-from ktc.ir.types import Array
+from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_expr, stmt_exprs, walk, walk_expr
 
 from .roles import definitions
@@ -70,7 +70,7 @@ class Indices:
                 return x if n is None else i32(n)
             if isinstance(x, Var):
                 n = of(x.sym)
-                return x if n is None else Const(n, x.type)
+                return x if n is None or not isinstance(x.type, Scalar) else Const(n, x.type)
             return x
 
         def of(s: Sym) -> int | None:
