@@ -189,6 +189,13 @@ class Program:
 
         return facts_of(self, sizes)
 
+    def rewritten_as(self, other: Program) -> Program:
+        """The kernel of ``other``, written by hand, as a rewrite of this one: to be verified against it, or passed on
+        to passes (:mod:`ktc.comparing`)."""
+        from .comparing import rewritten_as
+
+        return rewritten_as(self, other)
+
     def verify(
         self,
         *,

@@ -48,12 +48,18 @@ def verify_program(
     bound = program.bind(**dict(values or {}))
     candidate = bound.lowered()
     say("interpreter: the original by itself, then against the candidate")
-    for d in defects(original, workload, program.variant, seed):
+    found = defects(original, workload, program.variant, seed)
+    for d in found:
         if d.fatal:
             reason = f"the original is defective: {d.failure}"
             return Verdict("REJECTED", "original", reason, (Rung("original", "fail", str(d.failure)),), 0.0, d.failure)
         say(f"the original: {d.failure}")
     verdict = verify(original, candidate, workload, variant=program.variant, seed=seed)
+    unsound = tuple(Rung("original", "unknown", str(d.failure)) for d in found)
+    verdict = dataclasses.replace(verdict, rungs=(*unsound, *verdict.rungs))
+    if verdict.layer == "identity" and found:  # asked about the kernel itself
+        reason = f"the kernel is the same, but not sound: {found[0].failure}"
+        return dataclasses.replace(verdict, status="UNKNOWN", layer="original", reason=reason)
     if verdict.ok:
         say("front-end: the printed texts, read back")
         verdict = with_texts(verdict, original, candidate, workload, variant=program.variant, seed=seed)

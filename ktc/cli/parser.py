@@ -119,7 +119,11 @@ def _integer(least: int | None) -> Callable[[str], int]:
 
 def call(name: str, command: Command, args: list[str]) -> None:
     """Parse ``args`` and run the command. Usage errors end the process with code 2."""
-    given = vars(parser_of(name, command).parse_args(args))
+    parser = parser_of(name, command)
+    places = [p for p in parameters(command) if isinstance(typing.get_args(p.annotation)[1], Argument)]
+    lists = any(typing.get_origin(typing.get_args(p.annotation)[0]) is list for p in places)
+    parse = parser.parse_intermixed_args if len(places) > 1 and not lists else parser.parse_args
+    given = vars(parse(args))  # options may stand between the first and the second KERNEL
     for p in parameters(command):
         kind = typing.get_args(p.annotation)[0]
         if typing.get_origin(kind) is list:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from ktc.ir.diagnostics import KtcError
 
@@ -16,18 +17,42 @@ from .options import (
     Twin,
     apply_script,
     knob_values,
+    load_program,
+    preprocessing,
+    usage,
     with_program,
     with_workload,
 )
 from .output import print_json, progress, styled, table
+from .parser import Argument, Option
 
 if TYPE_CHECKING:
     from ktc.api import Program
 
 
+def _second(program: Program, path: str, kernel: str) -> Program:
+    """The kernel of a second source, read with the options of the first: of several, the one of the same name."""
+    from ktc.ir.frontend import list_kernels
+
+    spec = program.source
+    defines = [f"{k}={v}" for k, v in spec.defines.items()] if spec else []
+    include = [str(d) for d in spec.include_dirs] if spec else []
+    if not kernel and path.endswith((".cu", ".cuh", ".hip", ".cl", ".cpp")) and Path(path).is_file():
+        names = [k.name for k in list_kernels(path, **preprocessing(defines, include))]
+        kernel = program.kernel.name if program.kernel.name in names and len(names) > 1 else ""
+    template = [",".join(f"{k}={v}" for k, v in spec.template.items())] if spec and spec.template else []
+    return load_program(path, kernel, template, "", defines, include, "", beside=False, instantiate=True)
+
+
 @with_program
 def verify(
     program: Program,
+    other: Annotated[
+        str, Argument("OTHER", "A second source: its kernel, written by hand, is checked against KERNEL's.")
+    ] = "",
+    other_kernel: Annotated[
+        str, Option("--other-kernel", metavar="NAME", help="Which function of OTHER [default: of KERNEL's name].")
+    ] = "",
     passes: Passes = "",
     sets: Sets = [],  # noqa: B006
     device: Device = "",
@@ -36,14 +61,25 @@ def verify(
     twin: Twin = False,
     json_: Json = False,
 ) -> None:
-    """Check a script against the original kernel: interpreter, exact arithmetic, sanitizers, the device.
+    """Check a script, or a kernel written by hand, against the original: interpreter, exact arithmetic, sanitizers,
+    the device.
+
+    With a second source both kernels must take the same arguments; with -p too, the passes are applied to the second.
+    Without either, the kernel itself is checked: races, accesses out of bounds, barriers that not all threads reach.
 
     Examples:
       ktc verify kernels/serving/silu_and_mul -p raise
       ktc verify k.cu -p @best.ktp --set V=8 --device opencl
+      ktc verify naive.cu mine.cu
+      ktc verify naive.cu mine.cu --kernel sum_rows --other-kernel sum_rows_v2 --device none
       ktc verify kernels/dense/sgemm -p raise --twin --scenario large-4096
     """
-    program = apply_script(with_workload(program), passes)
+    program = with_workload(program)
+    if other:
+        program = program.rewritten_as(_second(program, other, other_kernel))
+    elif other_kernel:
+        raise usage("--other-kernel names a function of a second source", hint="ktc verify KERNEL OTHER ...")
+    program = apply_script(program, passes)
     values = knob_values(sets)
     with progress("verifying", quiet=json_) as bar:
         verdict = program.verify(

@@ -1,0 +1,109 @@
+"""Two sources: a kernel written by hand as the rewrite of another one, to be verified against it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from .ir.diagnostics import KtcError
+from .ir.kernel import Kernel, Launch, Param
+from .ir.nodes import Expr, Sym, Var, fresh
+from .ir.types import Ptr, scalar_of
+from .ir.walk import rename, substitute_expr, used
+
+if TYPE_CHECKING:
+    from .api import Program
+
+
+def rewritten_as(original: Program, other: Program) -> Program:
+    """``other``'s kernel as a rewrite of ``original``'s, with the workload of the latter.
+
+    Parameters are matched by name, else by position. A rewrite may add up in another order: results are held to the
+    error bounds of the original's sums, not to its bits; in exact arithmetic they must be the same. Each kernel is
+    launched as its own source does; one whose source shows no launch, or one of a fixed number of blocks, as the
+    original.
+
+    Raises:
+        KtcError: E-NO-WORKLOAD without one; E-COMPARE-PARAMS for kernels that cannot be called with the same arguments;
+            E-COMPARE-LAUNCH for a launch that depends on something that the original's call does not have.
+    """
+    from .verification import need_workload
+
+    need_workload(original, "comparing two kernels")
+    base, k = original.original or original.kernel, other.original or other.kernel
+    pairs = _pairs(base, k)
+    env = {q.sym: _renamed(p, q) for p, q in pairs if q is not None}
+    params = tuple(p if q is None else _as(p, q, env[q.sym]) for p, q in pairs)
+    tables = tuple(q for q in k.params if q.init)
+    launch = _launch(base, k, env)
+    from .ir.relaunch import launched
+
+    body = rename(k.body, env)
+    kernel = k.with_(params=(*params, *tables), body=body, launch=None if launch is base.launch else launch)
+    kernel = launched(kernel, launch) if launch is not None else kernel
+    facts = (*k.assumptions, *base.assumptions)
+    kernel = kernel.with_(assumptions=facts, repeat=base.repeat, flags=k.flags | {"reassociates"})
+    return dataclasses.replace(original, kernel=kernel, original=base, notes=(), refused=None)
+
+
+def _own(k: Kernel) -> list[Param]:
+    """What a caller passes."""
+    return [p for p in k.params if not p.host and not p.init]
+
+
+def _pairs(base: Kernel, k: Kernel) -> Sequence[tuple[Param, Param | None]]:
+    """Every parameter of ``base`` with the one of ``k`` that gets the same argument: None for the host's own."""
+    mine, theirs = _own(base), _own(k)
+    names = {q.sym.name: q for q in theirs}
+    if len(mine) != len(theirs):
+        raise _refusal(base, k, f"{base.name} takes {len(mine)} arguments, {k.name} {len(theirs)}")
+    by_name = all(p.sym.name in names for p in mine)
+    match = {p.sym: names[p.sym.name] if by_name else q for p, q in zip(mine, theirs)}
+    for p in mine:
+        q = match[p.sym]
+        same = isinstance(p.sym.type, Ptr) == isinstance(q.sym.type, Ptr)
+        if not same or scalar_of(p.sym.type) != scalar_of(q.sym.type):
+            what = f"'{p.sym.name}' is {p.sym.type} in {base.name}, '{q.sym.name}' is {q.sym.type} in {k.name}"
+            raise _refusal(base, k, what)
+    return [(p, match.get(p.sym)) for p in base.params if p.host or p.sym in match]
+
+
+def _refusal(base: Kernel, k: Kernel, what: str) -> KtcError:
+    hint = "two kernels are compared that the same arguments may be passed to, matched by name or in their order"
+    return KtcError("E-COMPARE-PARAMS", what, k.loc, hint)
+
+
+def _renamed(p: Param, q: Param) -> Sym:
+    """The original's symbol; of a buffer that is declared in another way, a new one of its name."""
+    return p.sym if p.sym.type == q.sym.type else fresh(p.sym.name, q.sym.type)
+
+
+def _as(p: Param, q: Param, sym: Sym) -> Param:
+    """``q`` with what the workload says about ``p``."""
+    return dataclasses.replace(q, sym=sym, align=p.align, divisible_by=p.divisible_by, range=p.range)
+
+
+def _launch(base: Kernel, k: Kernel, env: Mapping[Sym, Sym]) -> Launch | None:
+    from .scaffold.launches import needs_launch
+
+    if k.launch is None or needs_launch(k):
+        return base.launch
+    known = {p.sym.name: Var(p.sym) for p in base.params if not isinstance(p.sym.type, Ptr)}
+    values: dict[Sym, Expr] = {old: Var(new) for old, new in env.items()}
+    for p in k.params:
+        if p.host and p.sym.name in known:
+            values[p.sym] = known[p.sym.name]
+    parts = (*k.launch.grid, *k.launch.block, *([k.launch.dynamic_shared] if k.launch.dynamic_shared else []))
+    unknown = {s.name for e in parts for s in used(e) if s not in values}
+    if unknown:
+        what = f"the launch of {k.name} depends on {', '.join(sorted(unknown))}, which the call of {base.name} has not"
+        hint = "call them the same in both host functions, or leave the launch out: it is launched as the original then"
+        raise KtcError("E-COMPARE-LAUNCH", what, k.loc, hint)
+
+    def put(e: Expr) -> Expr:
+        return substitute_expr(e, values)
+
+    grid, block = (tuple(map(put, dims)) for dims in (k.launch.grid, k.launch.block))
+    shared = put(k.launch.dynamic_shared) if k.launch.dynamic_shared is not None else None
+    return dataclasses.replace(k.launch, grid=grid, block=block, dynamic_shared=shared, given=(), passed=())  # type: ignore[arg-type]

@@ -1,0 +1,92 @@
+"""Two sources: a kernel written by hand, checked against the one it is to replace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ktc.ir.diagnostics import KtcError
+
+import ktc
+from ktc.cli.app import run
+from ktc.scaffold import with_draft
+
+SUMS = """
+__global__ void sums(float* out, const float* in, int rows, int d) {
+  int r = blockIdx.x * blockDim.x + threadIdx.x;
+  if (r >= rows) return;
+  float s = 0.0f;
+  for (int i = 0; i < d; ++i) s += in[r * d + i];
+  out[r] = s;
+}
+void go(float* o, const float* i, int rows, int d) { sums<<<(rows + 63) / 64, 64>>>(o, i, rows, d); }
+"""
+BLOCKS = """
+__global__ void by_block(float* y, const float* x, int n, int width) {
+  __shared__ float part[32];
+  float s = 0.0f;
+  for (int i = threadIdx.x; i < width; i += 32) s += x[blockIdx.x * width + i];
+  part[threadIdx.x] = s;
+  __syncthreads();
+  if (threadIdx.x == 0) { for (int i = 1; i < 32; ++i) s += part[i]; y[blockIdx.x] = s; }
+}
+void go(float* o, const float* i, int n, int w) { by_block<<<n, 32>>>(o, i, n, w); }
+"""
+
+
+@pytest.fixture
+def naive(tmp_path: Path) -> ktc.Program:
+    (tmp_path / "naive.cu").write_text(SUMS)
+    return with_draft(ktc.load(str(tmp_path / "naive.cu")), tmp_path)[0]
+
+
+def status(naive: ktc.Program, source: str) -> tuple[str, str]:
+    verdict = naive.rewritten_as(ktc.loads(source)).verify(device="none")
+    return verdict.status, verdict.reason
+
+
+def test_another_mapping_and_other_names_pass(naive: ktc.Program) -> None:
+    rewrite = naive.rewritten_as(ktc.loads(BLOCKS))
+    assert [p.sym.name for p in rewrite.kernel.params] == ["out", "in", "rows", "d"]
+
+
+def test_a_wrong_rewrite_is_rejected_with_its_smallest_case(naive: ktc.Program) -> None:
+    state, reason = status(naive, BLOCKS.replace("i = 1; i < 32", "i = 2; i < 32"))
+    assert state == "REJECTED" and "wrong result: out[" in reason
+
+
+def test_a_rewrite_with_a_race_is_rejected(naive: ktc.Program) -> None:
+    state, reason = status(naive, BLOCKS.replace("__syncthreads();", ""))
+    assert state == "REJECTED" and "not ordered" in reason
+
+
+def test_without_a_launch_of_its_own_it_is_launched_as_the_original(naive: ktc.Program) -> None:
+    same = SUMS[: SUMS.index("void go")].replace("void sums", "void mine")
+    rewrite = naive.rewritten_as(ktc.loads(same))
+    assert rewrite.original is not None and rewrite.kernel.launch == rewrite.original.launch
+
+
+def test_passes_go_on_from_a_rewrite(naive: ktc.Program) -> None:
+    rewrite = naive.rewritten_as(ktc.loads(BLOCKS)).unroll(loop="i", factor=2).ok
+    assert rewrite.script == "unroll{loop=i factor=2}" and rewrite.original == naive.kernel
+
+
+def test_other_arguments_are_refused(naive: ktc.Program) -> None:
+    with pytest.raises(KtcError, match="takes 4 arguments, one 1") as e:
+        naive.rewritten_as(ktc.loads("__global__ void one(float* x) { x[0] = 1.0f; }"))
+    assert e.value.code == "E-COMPARE-PARAMS"
+    with pytest.raises(KtcError, match="'in' is"):
+        naive.rewritten_as(ktc.loads(BLOCKS.replace("const float* x", "const int* x")))
+
+
+def test_the_command_takes_options_between_the_two(naive: ktc.Program, tmp_path: Path) -> None:
+    (tmp_path / "mine.cu").write_text("__global__ void one(float* x) { x[0] = 1.0f; }")
+    with pytest.raises(KtcError, match="sums takes 4 arguments, one 1"):
+        run(["verify", str(tmp_path / "naive.cu"), "--device", "none", str(tmp_path / "mine.cu")])
+
+
+def test_a_kernel_with_a_race_does_not_pass_against_itself(tmp_path: Path) -> None:
+    (tmp_path / "naive.cu").write_text(BLOCKS.replace("__syncthreads();", ""))
+    racy = with_draft(ktc.load(str(tmp_path / "naive.cu")), tmp_path)[0]
+    verdict = racy.verify(device="none")
+    assert not verdict.ok and "not ordered" in verdict.reason and verdict.rungs[0].name == "original"
