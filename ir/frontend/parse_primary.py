@@ -216,6 +216,8 @@ class PrimaryParser(DeclParser):
         while self._peek_type() in ("CUDA", "INLINE"):
             self._advance()  # [] __device__ (int i) { ... }
         params = None
+        while self._peek_type() == "CUDA":  # ``[=] __device__ (int i) { ... }``
+            self._advance()
         if self._peek_type() == "LPAREN":
             params = self._parse_function_decl(c_ast.TypeDecl(None, None, None, None, coord=coord)).args
             for p in params.params:

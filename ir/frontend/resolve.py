@@ -12,7 +12,7 @@ from pycparser import c_ast
 
 from ..fold import common_type
 from ..nodes import Const, Expr
-from ..types import U64, VOID, Scalar, Type
+from ..types import U64, VOID, Scalar, Type, Vec
 from .constants import folded_float
 from .cxx_ast import AutoType, NamedType, QualName, Record, RefDecl, is_const, qualifiers
 from .cxx_types import (
@@ -32,7 +32,7 @@ from .cxx_types import (
 )  # fmt: skip
 from .evaluation import evaluated
 from .library import why_not_built
-from .program import Entity, pick
+from .program import Entity, functions_of, pick
 from .template_args import TemplateArguments
 from .values import LazyVal, PackVal, RVal, TemplateVal, TypeVal, Value
 
@@ -260,9 +260,20 @@ class TypeResolver(TemplateArguments):
         test = PREDICATES.get(name)
         if name == "is_same" and len(args) == 2 and len({_const(a) for a in args}) == 2:
             return False
+        if name in ("is_trivially_copyable", "is_pod") and len(args) == 1:
+            return self._trivial(self.arg_type(args[0]), name == "is_pod")
         if name == "is_const" and len(args) == 1 and _const(args[0]):
             return True
         return None if test is None else bool(test(*(self.arg_type(a) for a in args)))
+
+    def _trivial(self, t: Type, plain: bool) -> bool | None:
+        """Whether ``t`` is copied as its bytes are, and, ``plain``, needs no code to begin; None where unknown."""
+        if not isinstance(t, RecordType):
+            return isinstance(t, Scalar | Vec | Pointer) or None
+        kinds = {f.kind for f, _ in functions_of(t.decl[0].node.items)}
+        if plain and "ctor" in kinds:
+            return None
+        return not (self.copies_by_code(t) or self.copies_inside(t) or "dtor" in kinds)
 
     def sizeof(self, t: Type, node: Any) -> Expr:
         """``sizeof(t)`` as a u64 constant."""
@@ -280,6 +291,9 @@ class TypeResolver(TemplateArguments):
         return Const(n, U64)
 
     # provided by the other mixins
+    copies_by_code: Any
+    copies_inside: Any
+
     def rval(self, node: Any) -> RVal:
         raise NotImplementedError
 

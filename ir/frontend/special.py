@@ -24,6 +24,8 @@ class SpecialCalls(Forwarding):
         parts: list = list(getattr(callee, "parts", ()))
         if len(parts) > 1 and parts[-2].name == "numeric_limits" and parts[-2].args:
             t = self.arg_type(parts[-2].args[0])
+            if isinstance(t, RecordType) and self.program.records.get("numeric_limits"):
+                return None  # a specialisation of the file or of a library
             c = constants.limit(t, name) if isinstance(t, Scalar) else None
             if c is None:
                 self.fail("E-SEMA-NAME", f"std::numeric_limits<{show(t)}> has no '{name}' here", node)

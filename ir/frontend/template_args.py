@@ -10,7 +10,7 @@ from ..nodes import Const
 from ..types import BOOL, Scalar, Type
 from .context import Context
 from .cxx_ast import NamedType, PackExpansion, QualName
-from .cxx_types import show
+from .cxx_types import RecordType, show
 from .program import name_parts, pick
 from .values import FunctionVal, PackVal, RVal, TemplateVal, TypeVal, Value
 
@@ -124,6 +124,8 @@ class TemplateArguments(Context):
 
 def spell(v: Value) -> str:
     """A template argument as C++ writes it."""
+    if isinstance(v, TypeVal) and isinstance(v.type, RecordType) and v.type.owner is None:
+        return "::".join((*v.type.decl[0].namespace, show(v.type)))
     if isinstance(v, TypeVal):
         return show(v.type)
     if isinstance(v, FunctionVal):

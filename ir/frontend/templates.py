@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from pycparser import c_ast
 
 from ..types import BOOL, VOID, Scalar, Type, Vec
-from .cxx_ast import NamedType, PackExpansion, QualName, RefDecl, TemplateParam, is_const
+from .cxx_ast import NamedType, NamePart, PackExpansion, QualName, RefDecl, TemplateParam, is_const
 from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference
 from .values import ElemPlace, PackVal, RecordVal, RVal, TemplateVal, TypeVal, Value, VarPlace
 
@@ -143,7 +143,20 @@ def deduce(
         if last.args is not None and last.name in params and isinstance(arg, RecordType):
             found.setdefault(last.name, TemplateVal(arg.name, (arg.decl[0],), arg.decl[1], arg.owner))
             return _deduce_args(last.args, arg.args, params, found, alias)
+        if alias is not None and last.args is not None and isinstance(arg, Scalar | RecordType):
+            # ``C<T>`` takes no other class and no number: what would be converted to it says nothing of T.
+            trait = last.name.endswith("_t") or any(p.args is not None for p in node.name.parts[:-1])
+            return trait or not any(_within(a, params) for a in last.args)
     return True
+
+
+def _within(node: Any, params: dict[str, TemplateParam]) -> bool:
+    """Whether a template argument names a parameter."""
+    if isinstance(node, c_ast.ID):
+        return node.name in params
+    if isinstance(node, NamePart) and node.name in params:
+        return True
+    return isinstance(node, c_ast.Node) and any(_within(child, params) for _, child in node.children())
 
 
 def _deduce_args(

@@ -42,6 +42,8 @@ template <unsigned long Size, unsigned long Alignment = 16> struct aligned_stora
 template <unsigned long Size, unsigned long Alignment = 16>
 using aligned_storage_t = typename aligned_storage<Size, Alignment>::type;
 
+template <class T, unsigned long N> __device__ constexpr unsigned long size(const T (&a)[N]) { return N; }
+
 // <bit>, of unsigned integers
 template <class T> __device__ constexpr bool has_single_bit(T x) { return x != 0 && (x & (x - 1)) == 0; }
 template <class T> __device__ constexpr int popcount(T x) {

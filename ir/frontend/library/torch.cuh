@@ -4,7 +4,36 @@ namespace c10 {
 using Half = __half;
 using BFloat16 = __nv_bfloat16;
 
-enum class ScalarType : signed char { Byte, Char, Short, Int, Long, Half, Float, Double, Bool = 11, BFloat16 = 15 };
+// Nearest even as cuda_fp8.h has it, but what is beyond the largest number is not a number: 464 rounds to an even 448.
+__device__ inline unsigned char __e4m3fn_bits(float v) {
+  const unsigned int bits = __float_as_uint(v);
+  const unsigned int size = bits & 0x7fffffffu;
+  const unsigned char nearest = __nv_fp8_e4m3(v).__x;
+  return size > 0x43e80000u ? (unsigned char)(((bits >> 24) & 0x80u) | 0x7fu) : nearest;
+}
+struct Float8_e4m3fn {
+  unsigned char x;
+  struct from_bits_t {};
+  __device__ static constexpr from_bits_t from_bits() { return from_bits_t(); }
+  Float8_e4m3fn() = default;
+  __device__ constexpr Float8_e4m3fn(unsigned char bits, from_bits_t) : x(bits) {}
+  __device__ Float8_e4m3fn(float v) : x(__e4m3fn_bits(v)) {}
+  __device__ operator float() const {
+    __nv_fp8_e4m3 a;
+    a.__x = x;
+    return float(a);
+  }
+};
+struct Float8_e4m3fnuz {  // AMD's: as a name to choose by
+  unsigned char x;
+  struct from_bits_t {};
+  __device__ static constexpr from_bits_t from_bits() { return from_bits_t(); }
+  Float8_e4m3fnuz() = default;
+  __device__ constexpr Float8_e4m3fnuz(unsigned char bits, from_bits_t) : x(bits) {}
+};
+
+enum class ScalarType : signed char { Byte, Char, Short, Int, Long, Half, Float, Double, Bool = 11, BFloat16 = 15,
+                                     Float8_e4m3fn = 24 };
 namespace impl {
 template <ScalarType N> struct ScalarTypeToCPPType;
 template <> struct ScalarTypeToCPPType<ScalarType::Byte> { using type = unsigned char; };
@@ -17,6 +46,7 @@ template <> struct ScalarTypeToCPPType<ScalarType::Float> { using type = float; 
 template <> struct ScalarTypeToCPPType<ScalarType::Double> { using type = double; };
 template <> struct ScalarTypeToCPPType<ScalarType::Bool> { using type = bool; };
 template <> struct ScalarTypeToCPPType<ScalarType::BFloat16> { using type = __nv_bfloat16; };
+template <> struct ScalarTypeToCPPType<ScalarType::Float8_e4m3fn> { using type = Float8_e4m3fn; };
 template <ScalarType N> using ScalarTypeToCPPTypeT = typename ScalarTypeToCPPType<N>::type;
 }  // namespace impl
 
@@ -130,11 +160,22 @@ template <typename T> __device__ bool operator==(const complex<T>& a, const comp
 template <typename T> __device__ bool operator!=(const complex<T>& a, const complex<T>& b) { return !(a == b); }
 }  // namespace c10
 
+namespace std {
+template <class T> class numeric_limits;
+template <> class numeric_limits<c10::Float8_e4m3fn> {
+ public:
+  __device__ static constexpr c10::Float8_e4m3fn max() { return {0x7E, c10::Float8_e4m3fn::from_bits()}; }
+  __device__ static constexpr c10::Float8_e4m3fn lowest() { return {0xFE, c10::Float8_e4m3fn::from_bits()}; }
+  __device__ static constexpr c10::Float8_e4m3fn min() { return {0x08, c10::Float8_e4m3fn::from_bits()}; }
+};
+}  // namespace std
+
 constexpr int C10_WARP_SIZE = 32;
 
 namespace at {
 using Half = __half;
 using BFloat16 = __nv_bfloat16;
+using c10::Float8_e4m3fn;
 using c10::ScalarType;
 
 template <typename T> struct __accumulator { using type = T; };

@@ -118,3 +118,37 @@ def test_a_vertex_that_direct3d_shares_is_seven_floats() -> None:
 def test_nvcc_takes_it() -> None:
     ptx = check_compile(emit(kernel_of(COPY.format("pipe.consumer_wait();") + BLOCK), "cuda"), output="ptx").artifact
     assert b"cp.async.cg.shared.global" in ptx
+
+
+def test_torchs_8_bit_float_is_not_saturated(execute) -> None:
+    """464 rounds to an even 448; what is larger is not a number, where cuda_fp8.h has the largest number."""
+    text = """\
+#include <c10/util/Float8_e4m3fn.h>
+struct P { int a; float b; };
+__global__ void k(c10::Float8_e4m3fn* o, const float* x, float* y, int n) {
+  static_assert(std::is_pod_v<P> && std::is_trivially_copyable_v<P>);
+  for (int i = 0; i < n; ++i) { o[i] = static_cast<c10::Float8_e4m3fn>(x[i]); y[i] = static_cast<float>(o[i]); }
+  constexpr auto top = std::numeric_limits<c10::Float8_e4m3fn>::max();
+  y[n] = 1.0f / (top * 2.0f);
+}
+"""
+    x = np.array([1.0, -0.3, 448, 464, 464.5, -1e9, 0.001, np.inf], np.float32)
+    start = {"o": np.zeros(8, np.uint8), "x": x, "y": np.zeros(9, np.float32), "n": 8}
+    got = execute(text, start)
+    want = np.array([1, -0.3125, 448, 448, np.nan, np.nan, 2.0**-9, np.nan, 1 / 896], np.float32)
+    np.testing.assert_array_equal(got["y"], want)
+    assert got["o"].tolist()[3:6] == [0x7E, 0x7F, 0xFF]
+
+
+def test_lambdas_of_device_code_keep_their_parameters(execute) -> None:
+    text = """\
+template <class F> __device__ void each(int n, F f) { for (int i = 0; i < n; ++i) f(i); }
+__device__ int sign(int v) { if (v > 0) return 1; if (v <= 0) return 2; __builtin_unreachable(); }
+__global__ void k(int* o) {
+  each(3, [=] __device__ (int i) { o[i] = i + 5; });
+  each(1, [=] __host__ __device__ (int i) mutable -> void { o[3 + i] = sign(i); });
+  constexpr int c[] = {4, 5};
+  o[4] = std::size(c);
+}
+"""
+    assert execute(text, {"o": np.zeros(5, np.int32)})["o"].tolist() == [5, 6, 7, 2, 2]

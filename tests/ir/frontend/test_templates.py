@@ -236,3 +236,20 @@ template <typename T> __global__ void k(int *y, T v) {
 void launch(int *y) { k<short><<<1, 1>>>(y, -2); }
 """
     assert execute(text, {"y": np.zeros(1, np.int32), "v": -2})["y"].tolist() == [32767]
+
+
+def test_no_conversion_says_what_a_template_parameter_is(execute) -> None:
+    """``C<T>`` took a number of another class by way of two conversions, and was called."""
+    head = """\
+template <typename T> struct C { T v; __device__ C(T x) : v(x) {} };
+struct Small { int x; __device__ operator float() const { return x + 1; } };
+template <typename T> __device__ C<T> operator*(const C<T>& a, T b) { return C<T>(a.v * b * 100); }
+template <typename T> __device__ int which(C<T> a, T b) { return 1; }
+__device__ int which(float a, float b) { return 2; }
+"""
+    body = (
+        "Small s{4}; o[0] = s * 2.0f; C<float> c(3.0f); o[1] = (c * 2.0f).v; "
+        "o[2] = which(s, 1.0f); o[3] = which(c, 1.0f);"
+    )
+    got = execute(f"{head}__global__ void k(float* o) {{ {body} }}", {"o": np.zeros(4, np.float32)})
+    assert got["o"].tolist() == [10, 600, 2, 1]
