@@ -84,10 +84,11 @@ class OptimizeReport:
         return json.dumps(self.to_json(), indent=1, default=str) + "\n"
 
 
-def microseconds(t: Timed) -> str:
-    """``12.3 µs ±0.4 %``: the median and half the width of its interval."""
+def with_interval(t: Timed) -> str:
+    """``12.3 µs ±0.4 %``: the median, never as a power of ten, and half the width of its interval."""
     half = 50.0 * (t.high - t.low) / t.median if t.median else 0.0
-    return f"{t.median * 1e6:.4g} µs ±{half:.1f} %"
+    us = t.median * 1e6
+    return f"{us:.4g} µs ±{half:.1f} %" if us < 1e4 else f"{us:.0f} µs ±{half:.1f} %"
 
 
 def table(report: OptimizeReport) -> list[tuple[str, ...]]:
@@ -98,8 +99,8 @@ def table(report: OptimizeReport) -> list[tuple[str, ...]]:
         rows.append(
             (
                 s.name + (" (held out)" if s.heldout else ""),
-                microseconds(s.before),
-                microseconds(s.after),
+                with_interval(s.before),
+                with_interval(s.after),
                 f"{mid:.2f}x [{low:.2f}, {high:.2f}]",
                 f"{100 * s.of_bound:.0f} %" if s.bound else "-",
                 s.verdict,

@@ -23,16 +23,19 @@ def is_int32(t: Type) -> bool:
 
 
 def promoted_type(t: Type) -> Type:
+    """The type of ``t`` after C's integer promotion."""
     return promoted(t) if isinstance(t, Scalar) else t
 
 
 def c_common(a: Type, b: Type) -> Type:
+    """The type in which C computes ``a op b``."""
     if a == b and not (isinstance(a, Scalar) and a.is_int):
         return a
     return common_type(a, b) if isinstance(a, Scalar) and isinstance(b, Scalar) else a
 
 
 def negatable(c: Const) -> bool:
+    """Whether ``-c`` is an ``int`` too."""
     return not c.ty.is_float and c.value > -(1 << 31)
 
 

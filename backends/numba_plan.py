@@ -46,6 +46,8 @@ from .numba_uniform import Uniformity
 
 @dataclass
 class Plan:
+    """A body as ``items`` in order: loops over threads between barriers, and the ``masks`` and ``lanes`` they use."""
+
     items: list[Item]
     masks: list[Sym] = field(default_factory=list)
     lanes: list[Sym] = field(default_factory=list)

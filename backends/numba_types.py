@@ -67,16 +67,19 @@ def _scalar(t: Type) -> Scalar:
 
 
 def zero_of(t: Type) -> str:
+    """Zero of a scalar (or of a vector's lanes), as Python text."""
     return ZERO[_scalar(t).name]
 
 
 def type_span(t: Scalar) -> Span:
+    """(least, largest) value of an integer type or bool."""
     if t.kind == "bool":
         return (0, 1)
     return (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
 
 
 def fits(inner: Span, outer: Span) -> bool:
+    """Whether all of ``inner`` lies in ``outer``."""
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 

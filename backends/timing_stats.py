@@ -68,6 +68,7 @@ def ratio_interval(a: Sequence[float], b: Sequence[float], confidence: float = C
 
 
 def timing(samples: Sequence[float], cold: bool = True) -> Timing:
+    """Seconds per launch, with the interval of their median; ``cold``: measured on buffers that no cache held."""
     i = median_interval(samples)
     return Timing(i.median, i.low, i.high, len(samples), cold)
 

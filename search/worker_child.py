@@ -20,6 +20,7 @@ Handler = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def main(argv: list[str]) -> int:
+    """Serve requests, confined. ``argv``: role, device, folder, and the pipe that ends with the parent."""
     role, device, folder, lifeline = argv
     pipe = os.dup(1)
     os.dup2(2, 1)
@@ -51,6 +52,7 @@ def serve(role: str, device: str, folder: Path, pipe: int) -> None:
 
 
 def handlers_of(role: str, device: str, folder: Path) -> dict[str, Handler]:
+    """What a worker of ``role`` (compile | measure) answers, by the request's ``do``."""
     if role == "compile":
         from ktc.search.worker_compile import Compiler
 

@@ -62,6 +62,7 @@ class Reply:
 
 
 def pack(message: Mapping[str, Any]) -> bytes:
+    """One message as one line; NaN and infinities are written as Python reads them."""
     return json.dumps(message, separators=(",", ":"), allow_nan=True).encode() + b"\n"
 
 
@@ -77,6 +78,7 @@ def unpack(line: bytes) -> dict[str, Any]:
 
 
 def code_to_json(code: Emitted) -> dict[str, Any]:
+    """Printed code with its kernel as text; :func:`code_from_json` reads it back."""
     return {
         "text": code.text, "entry": code.entry, "target": code.target, "options": list(code.options),
         "notes": list(code.notes), "kernel": print_kernel(code.kernel),
@@ -146,6 +148,7 @@ def _dtype(name: str) -> np.dtype:
 
 
 def inputs_to_json(inputs: Inputs, folder: Path) -> dict[str, Any]:
+    """What the arguments are made from, or the arguments themselves with arrays as files in ``folder``."""
     if isinstance(inputs, FromWorkload):
         return {"workload": inputs.path, "sizes": dict(inputs.sizes), "variant": inputs.variant, "seed": inputs.seed}
     values = {k: save_array(v, folder) if isinstance(v, np.ndarray) else v for k, v in inputs.values.items()}

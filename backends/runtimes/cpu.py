@@ -176,6 +176,7 @@ def load_module(text: str) -> ModuleType:
 
 
 def cpu_name() -> str:
+    """The processor as Linux names it, else as Python does."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as f:
             for row in f:

@@ -84,6 +84,11 @@ def library() -> ctypes.CDLL:
 
 
 def version() -> str:
+    """The version of NVRTC: ``12.8``.
+
+    Raises:
+        KtcError: no library is found.
+    """
     major, minor = ctypes.c_int(), ctypes.c_int()
     library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     return f"{major.value}.{minor.value}"

@@ -19,7 +19,7 @@ from .options import (
     with_program,
     with_workload,
 )
-from .output import Progress, microseconds, note, print_json, progress, styled, table
+from .output import Progress, duration, note, print_json, progress, styled, table
 from .parser import Option
 from .simulating import Export, simulate
 
@@ -183,7 +183,7 @@ class Live:
 
     def _original(self, e: Mapping[str, Any]) -> None:
         self.best[e["scenario"]] = e["seconds"]
-        self.bar.say(f"{e['scenario']}: the original takes {microseconds(e['seconds'])}")
+        self.bar.say(f"{e['scenario']}: the original takes {duration(e['seconds'])}")
 
     def _propose(self, e: Mapping[str, Any]) -> None:
         count = len(e["scripts"])
@@ -201,7 +201,7 @@ class Live:
         if best is not None and best < self.best.get(e["scenario"], best * 2):
             self.best[e["scenario"]] = best
             gain = e["original"] / best
-            self.bar.say(f"  [{e['spent']}/{e['budget']}] {microseconds(best)} ({gain:.2f}x): {e['script']}")
+            self.bar.say(f"  [{e['spent']}/{e['budget']}] {duration(best)} ({gain:.2f}x): {e['script']}")
 
     def _compare(self, e: Mapping[str, Any]) -> None:
         mid, low, high = e["ratio"]

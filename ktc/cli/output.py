@@ -64,7 +64,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], right: Seque
     return "\n".join([styled(line(list(headers)), "bold"), *map(line, cells)])
 
 
-def microseconds(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A time as a reader wants it: three significant digits in ns, us, ms or s."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= scale:

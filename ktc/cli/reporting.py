@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from ktc.ir.diagnostics import KtcError
 
 from .options import Device, Json, OutPath
-from .output import microseconds, print_json, progress, put, styled, table, write_file
+from .output import duration, print_json, progress, put, styled, table, write_file
 from .parser import Argument, Option
 
 if TYPE_CHECKING:
@@ -75,4 +75,4 @@ def _show(result: Replayed, output: str) -> None:
     print(f"source {result.source_state}; {same[result.same_text]}")
     for name, before, after, ratio in result.times:
         interval = f"{ratio[0]:.2f}x [{ratio[1]:.2f}, {ratio[2]:.2f}]"
-        print(f"{name}: {microseconds(before)} -> {microseconds(after)} ({interval})")
+        print(f"{name}: {duration(before)} -> {duration(after)} ({interval})")

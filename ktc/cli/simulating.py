@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .output import microseconds, note, print_json, progress
+from .output import duration, note, print_json, progress
 
 if TYPE_CHECKING:
     from ktc.ir.kernel import Kernel
@@ -76,7 +76,7 @@ def simulate(file: str, budget: int, sampler: str, seed: int, export: Export, js
         def show(e: Event) -> None:
             bar.update(e.done, e.budget, title)
             if e.kind == "improved" and e.objective is not None and not json_:
-                bar.say(f"  [{e.done}/{e.budget}] {microseconds(e.objective)} ({best / e.objective:.1%} of the best)")
+                bar.say(f"  [{e.done}/{e.budget}] {duration(e.objective)} ({best / e.objective:.1%} of the best)")
 
         result = tune(None, recorded.evaluate, recorded.space, budget=budget, sampler=sampler, seed=seed, progress=show)
     export.write_space(recorded.space, recorded.kernel or "recorded")
@@ -100,7 +100,7 @@ def simulate(file: str, budget: int, sampler: str, seed: int, export: Export, js
     if found is None or not found.objective:
         print("every configuration failed: " + ", ".join(f"{n} {s}" for s, n in result.failures.items()))
         return
-    print(f"best   {microseconds(found.objective)}, {best / found.objective:.1%} of the recorded best")
+    print(f"best   {duration(found.objective)}, {best / found.objective:.1%} of the recorded best")
     print("knobs  " + " ".join(f"{k}={v}" for k, v in found.config.items()))
     if result.failures:
         print("failed " + ", ".join(f"{n} {s}" for s, n in sorted(result.failures.items())))

@@ -266,4 +266,5 @@ def refusals_into(record: Record, key: str, seconds: float) -> Iterator[None]:
 
 
 def refusal(code: str, message: str, place: str = "", hint: str = "") -> Record:
+    """What stopped a kernel, as a record keeps it."""
     return {"code": code, "message": message, "place": place, "hint": hint}

@@ -67,6 +67,8 @@ def uncast(t: Tokens) -> Iterator[str]:
 
 
 def numbers(new: Callable[[str], str | None]) -> Mutate:
+    """Each number of the text as what ``new`` makes of it (None: left alone), one at a time."""
+
     def change(t: Tokens) -> Iterator[str]:
         for k in range(len(t)):
             if t.kind(k) == "number":

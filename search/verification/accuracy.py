@@ -108,10 +108,12 @@ def lost_accuracy(got: np.ndarray, original: np.ndarray, exact: np.ndarray) -> E
 
 
 def unit_roundoff(dtype: np.dtype) -> float:
+    """Half the distance from 1 to the next larger number of a float type."""
     return UNIT_ROUNDOFF[_NAMES[np.dtype(dtype)]]
 
 
 def smallest(dtype: np.dtype) -> float:
+    """``SMALLEST`` of a numpy (or ml_dtypes) float type."""
     return SMALLEST[_NAMES[np.dtype(dtype)]]
 
 

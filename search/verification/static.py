@@ -44,6 +44,7 @@ def static(job: Job) -> Outcome:
 
 
 def wrapped_index(job: Job) -> Failure | None:
+    """An index that leaves its type at sizes of the workload for which the launcher runs the candidate."""
     for what, names in _environments(job.workload):
         if wraps(job.original, names):
             continue  # what the original risks, its rewrite may
@@ -68,6 +69,7 @@ def unproved_narrowing(job: Job) -> str:
 
 
 def approximated(job: Job) -> Failure | None:
+    """A function that is approximate in the candidate alone, though no pass declares it."""
     if "fast_math" in job.candidate.flags:
         return None
     known = _approximations(job.original)
@@ -76,6 +78,7 @@ def approximated(job: Job) -> Failure | None:
 
 
 def stale_read(job: Job) -> Failure | None:
+    """A buffer that only the candidate reads through the read-only cache although the kernel writes it."""
     known = {b.name for b in _cached_writes(job.original)}
     for b in _cached_writes(job.candidate):
         if b.name not in known:

@@ -37,6 +37,7 @@ def word(value: float, t: Scalar) -> Const:
 
 
 def from_integer(x: Expr, source: Scalar) -> Expr:
+    """An integer of type ``source`` as the word of its residue."""
     if source == U64:
         return Call("field_of_u64", (x,), U64)
     return Call("field_of", (x if source == I64 else Cast(I64, x),), U64)
@@ -58,6 +59,7 @@ def _f(fn: str, *args: Expr) -> Call:
 
 
 def hashed(fn: str, *args: Expr) -> Call:
+    """A function without a meaning in the field, as a hash of its name and arguments: equal arguments, equal words."""
     return Call(f"field_hash{len(args)}", (Const(int(seed_of(fn)), U64), *args), U64)
 
 

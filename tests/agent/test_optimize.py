@@ -8,7 +8,7 @@ from fake_lab import FakeLab
 from ktc.agent.memory import Memory
 from ktc.agent.optimize import optimize
 from ktc.agent.planner import Proposal
-from ktc.agent.report import table
+from ktc.agent.report import Timed, table, with_interval
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
 
@@ -276,3 +276,8 @@ def test_starting_over_keeps_the_old_ledger(work, tmp_path):
     (tmp_path / "out" / "ledger.sqlite").write_text("old")
     run(work, tmp_path, resume=False)
     assert [p.read_text() for p in (tmp_path / "out").glob("old-*ledger.sqlite")] == ["old"]
+
+
+def test_long_times_are_not_spelled_as_powers_of_ten() -> None:
+    assert with_interval(Timed(0.067764, 0.067, 0.068)) == "67764 µs ±0.7 %"
+    assert with_interval(Timed(1.23456e-5, 1.2e-5, 1.3e-5)) == "12.35 µs ±4.1 %"
