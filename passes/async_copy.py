@@ -47,6 +47,7 @@ from ktc.ir.types import I32, Vec, scalar_of
 from ktc.ir.walk import substitute_expr, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
+from .order import places
 from .places import LoopStmt, place_of, rewrite_loops
 from .purity import is_volatile
 from .tiles import split_copies
@@ -79,7 +80,7 @@ def _body(kernel: Kernel, s: Stmt) -> Body | Refused:
     arrays, copies, use = split_copies(body)
     if not copies or any(isinstance(x, AsyncCopy) for x in walk(copies)):
         hint = "run stage-shared first"
-        return Refused("E-ASYNC-COPIES", "the loop does not start with plain copies", (s.loc,) if s.loc else (), hint)
+        return Refused("E-ASYNC-COPIES", "the loop does not start with plain copies", places(s), hint)
     out: list[Stmt] = []
     for nest in copies:
         done = _nest(kernel, nest)

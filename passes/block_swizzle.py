@@ -25,6 +25,7 @@ from ktc.ir.walk import map_body, used, walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
+from .order import places
 from .places import find_loops, place_of
 from .tiles import is_blocked
 
@@ -72,7 +73,7 @@ class BlockSwizzle(Pass):
 
 def _nest(outer: Par) -> Refused | None:
     """Why ``outer`` is not the first of two perfectly nested loops over blocks."""
-    locs = (outer.loc,) if outer.loc else ()
+    locs = places(outer)
     inner = outer.body[0] if len(outer.body) == 1 else None
     if not is_blocked(outer) or not isinstance(inner, Par) or not is_blocked(inner):
         why = f"'{outer.var.name}' is not the outer of two nested loops over blocks"

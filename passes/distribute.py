@@ -27,6 +27,7 @@ from .coverage import assume, assumptions
 from .knobs import POWERS, size_argument
 from .loops import Loop, find_loops, loops, narrowest_element, replace_loops, with_launch_bounds
 from .lowering.grid_reduce import is_last_act, spans_blocks
+from .order import places
 
 DOMAINS = {
     "vec": (1, 2, 4, 8, 16),
@@ -113,12 +114,10 @@ def _aligned(kernel: Kernel, found: list[Loop], align: Arg) -> tuple[Kernel, lis
         return Refused("E-DIST-ALIGN", f"align is a number of iterations, 1 or more, not {align!r}")
     for s in found:
         if isinstance(s, Reduce):
-            locs = (s.loc,) if s.loc else ()
+            locs = places(s)
             return Refused("E-DIST-ALIGN", f"'{s.var.name}' is a reduction, whose iterations cannot be skipped", locs)
         if not isinstance(s.lo, Const) or s.lo.value < 0:
-            return Refused(
-                "E-DIST-ALIGN", f"where '{s.var.name}' starts is not a known number", (s.loc,) if s.loc else ()
-            )
+            return Refused("E-DIST-ALIGN", f"where '{s.var.name}' starts is not a known number", places(s))
 
     def on(s: Loop) -> Loop:
         assert isinstance(s.lo, Const) and isinstance(s, Par)
@@ -136,13 +135,13 @@ def _waiting(kernel: Kernel, changed: set[Sym]) -> Refused | None:
     for s in loops(kernel):
         if s.var in changed and isinstance(s, Reduce) and spans_blocks(s) and not is_last_act(kernel.body, s):
             why = f"what else the loops around '{s.var.name}' do would have to wait for all blocks of the reduction"
-            return Refused("E-DIST-REDUCE-BLOCK", why, (s.loc,) if s.loc else (), "spread it over threads of one block")
+            return Refused("E-DIST-REDUCE-BLOCK", why, places(s), "spread it over threads of one block")
     return None
 
 
 def check_levels(loop: Loop, spec: DistSpec) -> Refused | None:
     """Well-formed: only the last level open-ended, each hardware axis once."""
-    locs = (loop.loc,) if loop.loc else ()
+    locs = places(loop)
     axes: set[tuple[str, str]] = set()
     for k, lv in enumerate(spec.levels):
         if lv.n is None and (k + 1 < len(spec.levels) or lv.kind not in ("seq", "block", "thread")):

@@ -19,6 +19,7 @@ from ktc.ir.walk import used, walk
 
 from .base import Refused
 from .loops import narrowest_element
+from .order import places
 
 Nest = tuple[Par | Reduce | Scan, ...]
 VECTOR_SIZES = frozenset({1, 2, 4, 8, 16})
@@ -54,7 +55,7 @@ def nests(body: Body, outer: Nest = ()) -> Iterator[Nest]:
 
 def _problems(kernel: Kernel, nest: Nest) -> Iterator[Refused]:
     loop = nest[-1]
-    locs = (loop.loc,) if loop.loc else ()
+    locs = places(loop)
     for _, message in check_distribution(loop, nest[:-1]):
         yield Refused("E-DIST-NEST", message, locs, "give the other loop of the nest another axis first")
     if isinstance(loop, Scan):
@@ -85,7 +86,7 @@ def _ragged(loop: Par | Reduce) -> Iterator[Refused]:
             own.add(s.sym)
         if isinstance(s, Par | Reduce) and (used(s.lo) | used(s.hi)) & own:
             why = f"the range of '{s.var.name}' depends on '{loop.var.name}', whose iterations are interleaved"
-            locs = (s.loc,) if s.loc else ()
+            locs = places(s)
             yield Refused("E-DIST-RAGGED", why, locs, f"no vec or unroll level on '{loop.var.name}'")
 
 

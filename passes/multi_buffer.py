@@ -63,6 +63,7 @@ from ktc.ir.walk import keep, map_body, refresh, substitute, used_in, walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
+from .order import places
 from .places import named_loops, place_of
 from .tile import counted
 from .tiles import copied, is_blocked, is_copy, paths
@@ -153,7 +154,7 @@ class _Pipeline:
 
 
 def _pipeline(kernel: Kernel, s: For) -> _Pipeline | Refused:
-    locs = (s.loc,) if s.loc else ()
+    locs = places(s)
     path = next(p for p in paths(kernel.body) if p[-1] is s)
     if not all(isinstance(p, Par) and is_blocked(p) for p in path[:-1]) or len(path) < 2:
         return Refused("E-BUFFER-LOOP", f"'{s.var.name}' is not the block's own loop", locs, "run register-tile first")

@@ -62,6 +62,7 @@ from .distribute import check_levels, set_distribution, sized_levels
 from .loops import Loop, find_loops, loops
 from .lowering.reduction import identity
 from .online_threads import own_sums
+from .order import places
 from .sweeps import sibling_lists, view_of
 
 EXPONENTIALS = ("exp", "fast_exp")
@@ -105,7 +106,7 @@ class OnlineReduction(Pass):
         found = find_loops(kernel, args["loop"])
         if isinstance(found, Refused):
             return found
-        locs = tuple(s.loc for s in found if s.loc)
+        locs = places(*found)
         pair = next((p for p in pairs(kernel.body) if any(s.var in (p.top.var, p.total.var) for s in found)), None)
         if pair is None:
             why = "no maximum of a row is followed by the sum of exponentials of its distance"

@@ -20,6 +20,7 @@ from ktc.ir.walk import stmt_exprs, walk, walk_expr
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
 from .loops import Loop, find_loops, loops, replace_loops
+from .order import places
 
 GRIDS = (64, 128, 256, 512, 1024, 2048)
 
@@ -43,7 +44,7 @@ class Persistent(Pass):
         found = find_loops(kernel, args["loop"])
         if isinstance(found, Refused):
             return found
-        locs = tuple(s.loc for s in found if s.loc)
+        locs = places(*found)
         if not all(_open_block(s) for s in found):
             why = f"'{found[0].var.name}' does not give each block an iteration of its own"
             return Refused("E-PERSISTENT-BLOCK", why, locs, "its distribution must end in an open block level")

@@ -28,6 +28,7 @@ from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import assigned, refresh, used, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
+from .order import places
 from .places import place_of, rewrite_loops
 from .tiles import is_blocked, is_copy, paths
 
@@ -48,7 +49,7 @@ class Prefetch(Pass):
 
 def _split(kernel: Kernel, s: Stmt) -> Body | Refused:
     """The registers and the loop with its copies in two halves."""
-    locs = (s.loc,) if s.loc else ()
+    locs = places(s)
     path = next(p for p in paths(kernel.body) if p[-1] is s)
     if not isinstance(s, For) or not all(isinstance(p, Par) and is_blocked(p) for p in path[:-1]) or len(path) < 2:
         return Refused("E-PREFETCH-LOOP", "it is not the block's own serial loop", locs, "run register-tile first")

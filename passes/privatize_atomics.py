@@ -53,6 +53,7 @@ from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
 from .lowering.grid_reduce import ATOMIC_OPS
 from .lowering.reduction import combine, identity
+from .order import places
 
 REDUCTIONS = {atomic: op for op, atomic in ATOMIC_OPS.items()}
 COPIES = (1, 2, 4, 8, 16, 32)
@@ -110,7 +111,7 @@ def _place(kernel: Kernel, name: str) -> Place | Refused:
     if not atomics:
         return Refused("E-PRIVATIZE-NONE", f"nothing updates '{name}' atomically")
     atomic = atomics[0]
-    locs = (atomic.loc,) if atomic.loc else ()
+    locs = places(atomic)
     if len(atomics) > 1 or not isinstance(atomic.buffer.type, Ptr):
         return Refused("E-PRIVATIZE-NONE", f"'{name}' is not an array that one statement updates", locs)
     if atomic.dst is not None or atomic.op not in REDUCTIONS:

@@ -34,6 +34,7 @@ from ktc.ir.types import F32, I32, Scalar
 from ktc.ir.walk import assigned, substitute_expr, used
 
 from .base import Refused
+from .order import places
 from .places import LoopStmt
 from .tile import counted
 
@@ -56,7 +57,7 @@ class Product:
 
 def product_of(kernel: Kernel, s: LoopStmt) -> Product | Refused:
     """The product that ``s`` sums, or why it is none."""
-    locs = (s.loc,) if s.loc else ()
+    locs = places(s)
     if isinstance(s, Par):
         return Refused("E-TENSOR-FORM", f"'{s.var.name}' is parallel: name the loop that sums", locs)
     around = next(path for path, x in pars(kernel.body, ()) if x is s)
@@ -94,7 +95,7 @@ def pars(body: Body, around: tuple[Par, ...]) -> Iterator[tuple[tuple[Par, ...],
 def _operands(
     kernel: Kernel, s: For | Reduce, around: tuple[Par, ...], front: Body, init: Expr, value: Expr, update: Stmt | None
 ) -> Product | Refused:
-    locs = (s.loc,) if s.loc else ()
+    locs = places(s)
     env: dict[Sym, Expr] = {}
     for d in front:
         if not isinstance(d, Decl) or d.init is None or d.sym in assigned(s.body):

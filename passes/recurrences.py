@@ -13,13 +13,14 @@ from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, used, used_in, walk, without
 
 from .base import Refused
+from .order import places
 from .raising.loops import Accumulation, accumulation, independent
 from .serial_sums import counted_to
 
 
 def recognised(loop: For) -> Scan | Refused:
     """``loop`` as a scan over the variable it carries, without a distribution."""
-    locs = (loop.loc,) if loop.loc else ()
+    locs = places(loop)
     hi, t = counted_to(loop), loop.var.type
     mine = set(declared(loop.body))
     carried = assigned(loop.body) - mine - {s.buffer for s in walk(loop.body) if isinstance(s, Store)}

@@ -18,6 +18,7 @@ from ktc.ir.nodes import Reduce
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .loops import find_loops, loops, replace_loops
+from .order import places
 
 STRATEGIES = ("auto", "shuffle", "shared", "serial", "atomic", "ticket")
 
@@ -47,7 +48,7 @@ class ReduceStrategy(Pass):
             return found
         sums = [s for s in found if isinstance(s, Reduce)]
         if not sums:
-            return Refused("E-REDUCE-NONE", "that loop is not a reduction", tuple(s.loc for s in found if s.loc))
+            return Refused("E-REDUCE-NONE", "that loop is not a reduction", places(*found))
         if strategy == "serial" and any(lv.kind in ("thread", "lane", "warp") for s in sums for lv in s.dist):
             return Refused("E-REDUCE-SERIAL", "the reduction is spread over threads, so their parts must be combined")
         new = replace_loops(kernel, sums, lambda s: dataclasses.replace(s, strategy=strategy))  # type: ignore[call-arg, arg-type]

@@ -50,6 +50,7 @@ from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_body, substitute, substitute_expr, used, used_in, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
+from .order import places
 from .places import named_loops, place_of
 from .tile import counted
 from .tiles import is_blocked, over_tile, paths, whole_tiles
@@ -89,7 +90,7 @@ def _tiled(kernel: Kernel, serial: Sequence[For]) -> Result | Refused:
     for s in serial:
         parent = chains[s.var][-2] if len(chains[s.var]) > 1 else None
         if not isinstance(parent, Par):
-            return Refused("E-RTILE-BAND", f"'{s.var.name}' is not directly inside a parallel loop", _locs(s))
+            return Refused("E-RTILE-BAND", f"'{s.var.name}' is not directly inside a parallel loop", places(s))
         groups.setdefault(parent.var, []).append(s)
     notes: list[str] = []
     for loops in groups.values():
@@ -103,10 +104,6 @@ def _tiled(kernel: Kernel, serial: Sequence[For]) -> Result | Refused:
         notes.append(f"in registers: {', '.join(s.name for s in kept) or 'nothing'}")
         kernel = kernel.with_(body=_replaced(kernel.body, band[0], new))
     return Result(kernel, tuple(notes))
-
-
-def _locs(s: Stmt) -> tuple:
-    return (s.loc,) if s.loc else ()
 
 
 def _replaced(body: Body, old: Par, new: Body) -> Body:
@@ -123,13 +120,13 @@ def _band(path: tuple[Stmt, ...]) -> list[Par] | Refused:
     for s in band:
         if any(lv.kind in ("block", "cluster") for lv in s.dist):
             why = f"'{s.var.name}' is spread over blocks and threads at once"
-            return Refused("E-RTILE-BLOCK", why, _locs(s), "tile it first: the tile loop takes the blocks")
+            return Refused("E-RTILE-BLOCK", why, places(s), "tile it first: the tile loop takes the blocks")
         if extent(s.lo, s.hi).cap is None:
             why = f"how many iterations of '{s.var.name}' a block has is not known before launch"
-            return Refused("E-RTILE-EXTENT", why, _locs(s), "tile it first")
+            return Refused("E-RTILE-EXTENT", why, places(s), "tile it first")
         if (used(s.lo) | used(s.hi)) & {b.var for b in band}:
             why = f"the range of '{s.var.name}' depends on another loop of the tile"
-            return Refused("E-RTILE-EXTENT", why, _locs(s))
+            return Refused("E-RTILE-EXTENT", why, places(s))
     if not band:
         return Refused("E-RTILE-BAND", "no loop over threads is around it", hint="tile the loops outside it first")
     return band
@@ -152,7 +149,7 @@ def _pieces(band: list[Par], loops: list[For], kernel: Kernel) -> tuple[Body, li
                 return shape
             if any(used(substitute_expr(e, names)) & private for e in (s.init, s.cond, s.step)):
                 why = f"how often '{s.var.name}' runs differs between iterations of '{band[-1].var.name}'"
-                return Refused("E-RTILE-BOUNDS", why, _locs(s))
+                return Refused("E-RTILE-BOUNDS", why, places(s))
             segments += [tuple(run), s]
             run = []
         else:
@@ -186,14 +183,14 @@ def _lasting(segments: list[Body | For]) -> list[Sym] | Refused:
                 if sym not in later or isinstance(segments[k], For):
                     continue
                 if not isinstance(s, Decl) or not isinstance(sym.type, Scalar):
-                    return Refused("E-RTILE-VALUE", f"'{sym.name}' is not a scalar variable", _locs(s))
+                    return Refused("E-RTILE-VALUE", f"'{sym.name}' is not a scalar variable", places(s))
                 kept.append(sym)
     for seg in lists:
         for s in walk(seg):
             if (isinstance(s, Atomic) and s.dst in kept) or (
                 isinstance(s, InlineAsm) and any(o in kept for _, o in s.outputs)
             ):
-                return Refused("E-RTILE-VALUE", "an atomic or assembly writes a value that would be kept", _locs(s))
+                return Refused("E-RTILE-VALUE", "an atomic or assembly writes a value that would be kept", places(s))
     return kept
 
 

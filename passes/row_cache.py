@@ -26,6 +26,7 @@ from ktc.ir.walk import map_body, substitute_expr, walk_expr
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .loops import Loop, find_loops, loops
+from .order import places
 from .sweeps import Kept, kept_values, load_ahead, replace_values, store_value, values_ahead
 
 
@@ -62,7 +63,7 @@ class RowCache(Pass):
         found = find_loops(kernel, args["loop"])
         if isinstance(found, Refused):
             return found
-        locs = tuple(s.loc for s in found if s.loc)
+        locs = places(*found)
         values = kept_values(kernel.body, found, loads_only=keep == "loaded")
         if args.get("ahead") == "yes":
             values += values_ahead(kernel.body, found)

@@ -22,6 +22,7 @@ from .coverage import assume, assumptions
 from .distribute import MAX_THREADS
 from .knobs import size_argument
 from .loops import Loop, find_loops, loops, replace_loops
+from .order import places
 
 
 class RowsMapping(Pass):
@@ -47,7 +48,7 @@ class RowsMapping(Pass):
         if isinstance(found, Refused):
             return found
         row = found[0]
-        locs = (row.loc,) if row.loc else ()
+        locs = places(row)
         if not _one_block_each(row):
             return Refused("E-ROWS-BLOCK", f"'{row.var.name}' is not mapped to one block per iteration", locs)
         inner = _thread_loops(row)

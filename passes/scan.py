@@ -48,6 +48,7 @@ from .distribute import DOMAINS, check_levels
 from .knobs import size_argument
 from .loops import narrowest_element
 from .lowering.state import has_effect
+from .order import places
 from .raising.loops import upper_bound
 from .recurrences import recognised
 
@@ -124,7 +125,7 @@ def _sum(s: Scan) -> Reduce:
 
 
 def _check_map(s: Scan, spec: DistSpec) -> Refused | None:
-    locs = (s.loc,) if s.loc else ()
+    locs = places(s)
     kinds = [lv.kind for lv in spec.levels]
     last = spec.levels[-1] if kinds else None
     in_order = set(kinds) <= set(ORDER) and kinds == sorted(kinds, key=ORDER.index) and len(set(kinds)) == len(kinds)
@@ -141,7 +142,7 @@ def _check_map(s: Scan, spec: DistSpec) -> Refused | None:
 
 def _check_place(kernel: Kernel, loop: For) -> Refused | None:
     """The loops around it may be spread over blocks only: a whole block works on it."""
-    locs = (loop.loc,) if loop.loc else ()
+    locs = places(loop)
     if not kernel.is_parallel:
         why = "the kernel says what each thread does: threads that share the scan may not all come to it"
         return Refused("E-SCAN-PLACE", why, locs, "run raise first")
@@ -157,7 +158,7 @@ def _check_place(kernel: Kernel, loop: For) -> Refused | None:
 def _check_alone(kernel: Kernel, loop: For, axis: str) -> Refused | None:
     """A scan over the blocks of ``axis``: each iteration of the loops around it has blocks of its own, whose number the
     launcher can tell, and they do nothing else."""
-    locs = (loop.loc,) if loop.loc else ()
+    locs = places(loop)
     hint = "scan{loop=... map=[..., seq]} gives each row one block"
     carried = assigned(loop.body) - set(declared(loop.body))
     known = {p.sym for p in kernel.params}

@@ -21,6 +21,7 @@ from ktc.ir.walk import assigned, used, used_in, walk
 
 from .base import Refused
 from .lowering.state import has_effect
+from .order import places
 from .raising.loops import accumulations, upper_bound
 
 EXTREMES = {">": "max", ">=": "max", "<": "min", "<=": "min"}
@@ -28,7 +29,7 @@ EXTREMES = {">": "max", ">=": "max", "<": "min", "<=": "min"}
 
 def converted(kernel: Kernel, loop: For) -> Kernel | Refused:
     """``kernel`` with the serial ``loop`` as one reduction, with its accumulators' declarations where they may move."""
-    locs = (loop.loc,) if loop.loc else ()
+    locs = places(loop)
     own = {id(s) for s in walk((loop,))}
     changed = {s.sym for s in walk(kernel.body) if isinstance(s, Assign) and id(s) not in own}
     starts = {s.sym: s.init for s in walk(kernel.body) if isinstance(s, Decl) and s.sym not in changed}

@@ -27,6 +27,7 @@ from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import all_exprs, assigned, map_body, used_in, walk
 
 from .base import Arg, Refused
+from .order import places
 from .places import find_places
 
 Index = tuple[Expr, ...]
@@ -49,7 +50,7 @@ def shared_array(kernel: Kernel, place: Arg, code: str, opaque: str = "") -> All
 
 def followed(kernel: Kernel, alloc: Alloc, code: str, opaque: str) -> Refused | None:
     """Why some use of a shared array is more than an access by its own indices; None if none is."""
-    place, locs = alloc.sym.name, (alloc.loc,) if alloc.loc else ()
+    place, locs = alloc.sym.name, places(alloc)
     if alloc.dynamic or not isinstance(alloc.sym.type.elem, Scalar):  # type: ignore[attr-defined]
         return Refused(code, f"'{place}' is part of the launch's dynamic memory, or holds vectors", locs)
     rank = len(alloc.sym.type.shape)  # type: ignore[attr-defined]

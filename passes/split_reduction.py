@@ -55,6 +55,7 @@ from .lowering.decide import strip
 from .lowering.grid_reduce import ATOMIC_OPS, is_last_act
 from .lowering.reduction import identity
 from .lowering.state import has_effect
+from .order import places
 from .raising.loops import accumulations, upper_bound
 from .serial_sums import converted
 
@@ -99,7 +100,7 @@ class SplitReduction(Pass):
         kernel, var = made
         target = next(s for s in loops(kernel) if s.var == var)
         assert isinstance(target, Reduce)
-        locs = (target.loc,) if target.loc else ()
+        locs = places(target)
         bad_op = next((a.op for a in target.accs if a.op not in ATOMIC_OPS and a.op != "*"), "")
         if bad_op:
             return Refused("E-SPLIT-OP", f"parts cannot be combined by '{bad_op}'", locs)
@@ -135,7 +136,7 @@ def _as_reduction(kernel: Kernel, place: Arg) -> tuple[Kernel, Sym] | Refused:
             body = map_body(kernel.body, lambda s: whole.body if isinstance(s, Par) and s.var == pair[0].var else s)
             return kernel.with_(body=body), whole.var
     if target is None:
-        return Refused("E-SPLIT-NONE", f"'{name}' accumulates nothing", tuple(s.loc for s in found if s.loc))
+        return Refused("E-SPLIT-NONE", f"'{name}' accumulates nothing", places(*found))
     return kernel, target.var
 
 

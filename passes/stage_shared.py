@@ -57,6 +57,7 @@ from ktc.ir.walk import all_exprs, assigned, declared, map_body, stmt_exprs, use
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .coverage import assume
 from .knobs import size_argument
+from .order import places
 from .places import LoopStmt, find_loops, find_places, place_of
 from .purity import is_volatile
 from .tile_copy import Copy, copy_nest, thread_levels
@@ -201,7 +202,7 @@ def _placed(body: Body, loop: For | Par, alloc: Body, inside: Body) -> Body:
 
 def _place_refused(kernel: Kernel, s: Stmt, path: tuple[Stmt, ...]) -> Refused | None:
     """The region must be the block's: no loop over threads around it, and its body no thread's own."""
-    locs = (s.loc,) if s.loc else ()
+    locs = places(s)
     if isinstance(s, Reduce) or (isinstance(s, Par) and not is_blocked(s)):
         why = f"'{s.var.name}' is spread over threads: each would stage its own tile"  # type: ignore[union-attr]
         return Refused("E-STAGE-LOOP", why, locs, "name a serial loop, or one over blocks (tile makes both)")
@@ -215,7 +216,7 @@ def _place_refused(kernel: Kernel, s: Stmt, path: tuple[Stmt, ...]) -> Refused |
 
 
 def _region(kernel: Kernel, buffer: Sym, s: For | Par, path: tuple[Stmt, ...]) -> _Region | Refused:
-    locs = (s.loc,) if s.loc else ()
+    locs = places(s)
     names = definitions(kernel.body)
     touches: list[tuple[Load, Touch]] = []
     for load, loops, guarded in _loads(s.body, buffer, (), False):

@@ -31,6 +31,7 @@ from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.walk import all_exprs, assigned, used
 
 from .base import Refused
+from .order import places
 
 Coordinates = tuple[Expr, ...]
 Interval = tuple[int, int]
@@ -101,7 +102,7 @@ def sweep_of(kernel: Kernel, swap: tuple[str, str]) -> Sweep | Refused:
     while len(body) == 1 and isinstance(body[0], Par):
         band.append(body[0])
         body = body[0].body
-    locs = tuple(s.loc for s in band if s.loc is not None)
+    locs = places(*band)
     if not band:
         hint = "run raise first" if not kernel.is_parallel else ""
         return Refused("E-TEMPORAL-FORM", "the kernel is not one nest of parallel loops", locs, hint)

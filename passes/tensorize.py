@@ -65,6 +65,7 @@ from ktc.ir.walk import knobs_in, map_body, walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
+from .order import places
 from .places import named_loops, place_of
 from .products import Product, pars, product_of
 
@@ -191,14 +192,14 @@ def _levels(
     tile = _tile(side)
     blocks = tuple(lv for lv in side.dist if lv.kind == "block")
     if tile is None and not blocks:
-        locs = (side.loc,) if side.loc else ()
+        locs = places(side)
         why = f"'{side.var.name}' runs over neither a tile of known size nor blocks"
         return Refused("E-TENSOR-DIST", why, locs, "tile it, or give it a block level")
     if tile is not None:
         whole = simplify(mul(i32(size), warps))
         fits = simplify(binary("==", binary("%", cast(tile, I32), whole), i32(0)))
         if is_const(fits, 0):
-            locs = (side.loc,) if side.loc else ()
+            locs = places(side)
             return Refused("E-TENSOR-DIST", f"a tile of '{side.var.name}' is no multiple of {size} rows a warp", locs)
         if knobs_in(fits) and fits not in kernel.constraints:
             kernel = kernel.with_(constraints=(*kernel.constraints, fits))

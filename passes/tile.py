@@ -55,6 +55,7 @@ from ktc.ir.walk import map_body, refresh, rename, used, walk, walk_expr
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
+from .order import places
 from .places import find_loops, place_of, resolve_place
 
 DOMAIN = (4, 8, 16, 32, 64, 128, 256)
@@ -120,11 +121,11 @@ class Tile(Pass):
         if isinstance(band[0], For) and len(band) == 1:
             return _tile_serial(kernel, band[0], extents[0], str(tail))
         if tail != "guard":
-            return Refused("E-TILE-BAND", f"'{tail}' is for a serial loop", _locs(band), "parallel tiles are clipped")
+            return Refused("E-TILE-BAND", f"'{tail}' is for a serial loop", places(*band), "parallel tiles are clipped")
         pars = [s for s in band if isinstance(s, Par)]
         if len(pars) != len(band):
             hint = "tile them one by one, or run raise first"
-            return Refused("E-TILE-BAND", "only parallel loops can be tiled together", _locs(band), hint)
+            return Refused("E-TILE-BAND", "only parallel loops can be tiled together", places(*band), hint)
         refused = why_no_band(pars)
         return refused or Result(_replace(kernel, pars[0], _tile_band(pars, extents)))
 
@@ -143,12 +144,8 @@ def _one_loop(kernel: Kernel, name: Arg | None) -> For | Par | Refused:
         return place
     if not isinstance(place.stmt, For | Par):
         hint = "distribute splits a reduction: [unroll 4, thread.x 128, seq]"
-        return Refused("E-TILE-REDUCE", f"'{name}' is a reduction: tiling would change its order", _locs(found), hint)
+        return Refused("E-TILE-REDUCE", f"'{name}' is a reduction: tiling would change its order", places(*found), hint)
     return place.stmt
-
-
-def _locs(stmts: Sequence[Stmt]) -> tuple:
-    return tuple(s.loc for s in stmts if s.loc is not None)
 
 
 # ------------------------------------------------------------------------------------------------------ serial loops
@@ -158,14 +155,14 @@ def counted(s: For) -> tuple[Expr, Expr] | Refused:
     """(limit, stride) of a loop that counts up by an unchanging stride and that nothing leaves early."""
     form = counting(s)
     if form is None:
-        return Refused("E-TILE-FORM", f"'{s.var.name}' is not a loop 'i < limit; i += stride'", _locs([s]))
+        return Refused("E-TILE-FORM", f"'{s.var.name}' is not a loop 'i < limit; i += stride'", places(s))
     if isinstance(form.by, Const) and form.by.value < 1:
-        return Refused("E-TILE-FORM", f"'{s.var.name}' does not count up", _locs([s]))
+        return Refused("E-TILE-FORM", f"'{s.var.name}' does not count up", places(s))
     unsteady = why_unsteady(s, form)
     if unsteady:
-        return Refused("E-TILE-FORM", unsteady, _locs([s]))
+        return Refused("E-TILE-FORM", unsteady, places(s))
     if _breaks(s.body):
-        return Refused("E-TILE-BREAK", f"the loop over '{s.var.name}' may be left early", _locs([s]))
+        return Refused("E-TILE-BREAK", f"the loop over '{s.var.name}' may be left early", places(s))
     return form.hi, form.by
 
 
@@ -196,12 +193,12 @@ def _tile_serial(kernel: Kernel, s: For, size: Expr, tail: str) -> Result | Refu
         extent = sub(hi, cast(s.init, ty))
         unknown = any(isinstance(e, HwIndex | Load) for e in walk_expr(extent))
         if unknown or used(extent) - {p.sym for p in kernel.params}:
-            return Refused("E-TILE-FORM", f"the length of '{s.var.name}' is unknown at launch", _locs([s]))
+            return Refused("E-TILE-FORM", f"the length of '{s.var.name}' is unknown at launch", places(s))
         fits = Assume(binary("==", binary("%", extent, stride), cast(i32(0), ty)), "runtime_guard")
         tiled = _replace(kernel, s, dataclasses.replace(tiles, body=(full,)))
         return Result(tiled.with_(assumptions=tuple(dict.fromkeys((*kernel.assumptions, fits)))))
     if not ty.is_signed and not is_const(s.init, 0):
-        return Refused("E-TILE-FORM", f"'{s.var.name}' is unsigned and does not start at 0", _locs([s]))
+        return Refused("E-TILE-FORM", f"'{s.var.name}' is unsigned and does not start at 0", places(s))
     whole = mul(fold_node(Binary("/", sub(hi, cast(s.init, ty)), stride)), stride)
     start = add(cast(s.init, ty), whole)
     first = dataclasses.replace(tiles, cond=Binary("<", Var(outer), start), body=(full,))
@@ -217,13 +214,11 @@ def why_no_band(band: Sequence[Par]) -> Refused | None:
     for outer, inner in itertools.pairwise(band):
         if len(outer.body) != 1 or outer.body[0] != inner:
             why = f"'{inner.var.name}' is not the only statement in '{outer.var.name}'"
-            return Refused("E-TILE-BAND", why, _locs([outer, inner]))
+            return Refused("E-TILE-BAND", why, places(outer, inner))
     indices: set[Sym] = {s.var for s in band}
     for s in band:
         if (used(s.lo) | used(s.hi)) & indices:
-            return Refused(
-                "E-TILE-BOUNDS", f"the bounds of '{s.var.name}' depend on the band's own indices", _locs([s])
-            )
+            return Refused("E-TILE-BOUNDS", f"the bounds of '{s.var.name}' depend on the band's own indices", places(s))
     return None
 
 

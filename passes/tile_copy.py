@@ -39,6 +39,7 @@ from ktc.ir.walk import substitute_expr, walk
 
 from .base import Refused
 from .coverage import divided
+from .order import places
 
 AXIS = {"lane": "x", "warp": "y"}
 
@@ -77,7 +78,7 @@ def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Assume
     unknown = _unknown(c)
     if unknown is not None:
         why = f"whether '{unknown.var.name}' runs at all is not known where '{c.buffer.name}' would be copied"
-        return Refused("E-STAGE-FOOTPRINT", why, (unknown.loc,) if unknown.loc else ())
+        return Refused("E-STAGE-FOOTPRINT", why, places(unknown))
     lanes = fresh(f"{c.buffer.name}_v", I32)
     i = fresh(f"{c.buffer.name}_i", I32)
     single = is_const(c.vec, 1)

@@ -21,6 +21,7 @@ from ktc.ir.walk import map_body, used, walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
+from .order import places
 from .places import LoopStmt, find_loops
 
 DOMAIN = (1, 2, 4, 8, 16)
@@ -86,7 +87,7 @@ def with_unroll(dist: Dist, n: Expr) -> Dist:
 
 def _fully(kernel: Kernel, found: list[LoopStmt]) -> Result | Refused:
     for s in found:
-        locs = (s.loc,) if s.loc else ()
+        locs = places(s)
         if not isinstance(s, For):
             return Refused(
                 "E-UNROLL-FULL", f"'{s.var.name}' is a parallel loop", locs, "give a factor, or a distribution"

@@ -15,6 +15,7 @@ from ktc.ir.nodes import Knob, Level, Var
 from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from .distribute import set_distribution
 from .loops import find_loops, loops
+from .order import places
 
 
 class Vectorize(Pass):
@@ -35,7 +36,7 @@ class Vectorize(Pass):
         found = find_loops(kernel, args["loop"])
         if isinstance(found, Refused):
             return found
-        locs = tuple(s.loc for s in found if s.loc)
+        locs = places(*found)
         if any(s.dist and s.dist[0].kind == "vec" for s in found):
             return Refused("E-VEC-TWICE", "the loop has a vec level already", locs)
         maps = {s.dist for s in found}

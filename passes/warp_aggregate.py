@@ -26,6 +26,7 @@ from .loops import loops, with_launch_bounds
 from .lowering.grid_reduce import ATOMIC_OPS, is_last_act, spans_blocks
 from .lowering.reduction import identity
 from .lowering.state import has_effect
+from .order import places
 
 REDUCTIONS = {atomic: op for op, atomic in ATOMIC_OPS.items()}
 
@@ -48,7 +49,7 @@ class WarpAggregate(Pass):
         if not found:
             return Refused("E-AGGREGATE-NONE", f"no loop spread over threads updates '{name}' atomically")
         loop, atomic = found[0]
-        locs = (atomic.loc,) if atomic.loc else ()
+        locs = places(atomic)
         if len(found) > 1:
             return Refused("E-AGGREGATE-NONE", f"'{name}' is updated in more than one place", locs)
         if atomic.dst is not None:
@@ -121,7 +122,7 @@ def _aggregated(kernel: Kernel, loop: Par | Reduce, atomic: Atomic, value: Expr)
     new = kernel.with_(body=map_body(kernel.body, on))
     if spans_blocks(reduce) and not is_last_act(new.body, reduce):
         why = "more follows in the loops around it, which would have to wait for all blocks"
-        return Refused("E-AGGREGATE-PLACE", why, (atomic.loc,) if atomic.loc else ())
+        return Refused("E-AGGREGATE-PLACE", why, places(atomic))
     new, _ = with_launch_bounds(new, [s for s in loops(new) if s.var == loop.var])
     flags = new.flags | ({"reassociates"} if t.is_float else set())
     return Result(new.with_(flags=flags), (f"{atomic.buffer.name}: one atomic a block",))
