@@ -15,7 +15,7 @@ from ktc.ir.fold import evaluate, product, simplify
 from ktc.ir.fragments import Fragment
 from ktc.ir.kernel import Kernel, KnobDecl, Param
 from ktc.ir.nodes import Alloc, Atomic, Expr, Sym, Var
-from ktc.ir.types import Scalar, Struct
+from ktc.ir.types import Array, Scalar, Struct, Type
 from ktc.ir.walk import walk_expr
 
 from .c_family_piece import Piece
@@ -31,6 +31,12 @@ def const_int(e: Expr | int | None) -> int | None:
         return e
     v = evaluate(e, {})
     return int(v) if v is not None else None
+
+
+def element_of(s: Alloc) -> Type:
+    """The type of one element of the array that ``s`` declares: a scalar or a vector."""
+    assert isinstance(s.sym.type, Array)
+    return s.sym.type.elem
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktc.ir.nodes import Alloc, Expr, Sym
-from ktc.ir.types import Array, Type, Vec
+from ktc.ir.types import Type, Vec
 
-from .c_family_base import const_int
+from .c_family_base import const_int, element_of
 from .c_family_dialect import LANES, Dialect
 from .c_family_piece import POSTFIX, Piece
 
@@ -102,25 +102,20 @@ class CxxMemory(Dialect):
 
     def shared_array(self, s: Alloc, name: str, extents: str) -> list[str]:
         align = f"{self.aligned.format(n=s.align)} " if s.align else ""
-        return [f"__shared__ {align}{self.type_name(_element(s))} {name}{extents};"]
+        return [f"__shared__ {align}{self.type_name(element_of(s))} {name}{extents};"]
 
     def dynamic_arrays(self, allocs: Sequence[tuple[Alloc, str, str]]) -> list[str]:
         if len(allocs) == 1:
             s, name, _ = allocs[0]
-            align = max(s.align, 16 if isinstance(_element(s), Vec) else 0)
+            align = max(s.align, 16 if isinstance(element_of(s), Vec) else 0)
             return [
-                f"extern __shared__ {f'__align__({align}) ' if align else ''}{self.type_name(_element(s))} {name}[];"
+                f"extern __shared__ {f'__align__({align}) ' if align else ''}{self.type_name(element_of(s))} {name}[];"
             ]
         widest = max(16, *(s.align for s, _, _ in allocs))
         lines = [f"extern __shared__ {self.aligned.format(n=widest)} unsigned char dynamic_shared[];"]
         start = "dynamic_shared"
         for s, name, size in allocs:
-            elem = self.type_name(_element(s))
+            elem = self.type_name(element_of(s))
             lines.append(f"{elem}* {name} = reinterpret_cast<{elem}*>({start});")
             start = f"{name} + {size}"
         return lines
-
-
-def _element(s: Alloc) -> Type:
-    assert isinstance(s.sym.type, Array)
-    return s.sym.type.elem

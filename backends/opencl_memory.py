@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import KnobDecl
 from ktc.ir.nodes import Alloc, Expr, Sym
-from ktc.ir.types import BF16, BOOL, F16, Array, Ptr, Scalar, Type, Vec, scalar_of
+from ktc.ir.types import BF16, BOOL, F16, Ptr, Scalar, Type, Vec, scalar_of
 
 from . import fp8
 from . import opencl_helpers as text_of
-from .c_family_base import const_int
+from .c_family_base import const_int, element_of
 from .c_family_dialect import LANES
 from .c_family_piece import POSTFIX, Piece
 from .opencl_collectives import SPACES
@@ -138,22 +138,17 @@ class OpenCLMemory(ImageCalls):
 
     def shared_array(self, s: Alloc, name: str, extents: str) -> list[str]:
         align = f" __attribute__((aligned({s.align})))" if s.align else ""
-        return [f"__local {self.type_name(scalar_or_vec(s))} {name}{extents}{align};"]
+        return [f"__local {self.type_name(element_of(s))} {name}{extents}{align};"]
 
     def dynamic_arrays(self, allocs: Sequence[tuple[Alloc, str, str]]) -> list[str]:
         if len(allocs) == 1:
             s, name, _ = allocs[0]
-            self.dynamic = [f"__local {self.type_name(scalar_or_vec(s))}* {name}"]
+            self.dynamic = [f"__local {self.type_name(element_of(s))}* {name}"]
             return []
         self.dynamic = ["__local uchar* dynamic_shared"]
         lines, start = [], "dynamic_shared"
         for s, name, size in allocs:
-            elem = self.type_name(scalar_or_vec(s))
+            elem = self.type_name(element_of(s))
             lines.append(f"__local {elem}* {name} = (__local {elem}*)({start});")
             start = f"{name} + {size}"
         return lines
-
-
-def scalar_or_vec(s: Alloc) -> Type:
-    assert isinstance(s.sym.type, Array)
-    return s.sym.type.elem
