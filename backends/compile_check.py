@@ -2,6 +2,7 @@
 
 CUDA: ``nvcc -cubin`` with the ptxas report. HIP: hipcc for gfx90a, or clang 18+ without any ROCm installation through
 the declarations in ``include/hip_standalone.h``. OpenCL: a build on every OpenCL device that this machine has.
+numba: that it is Python.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
@@ -177,7 +180,9 @@ def _opencl(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
     for device in chosen:
         who = f"{device.platform.name}, {device.name}"
         try:
-            program = cl.Program(cl.Context([device]), emitted.text).build(options=list(emitted.options))
+            with warnings.catch_warnings():  # "non-empty compiler output": the log is kept
+                warnings.simplefilter("ignore")
+                program = cl.Program(cl.Context([device]), emitted.text).build(options=list(emitted.options))
         except cl.Error as e:
             failure = CompileFailure(f"{who}:\n{e}")
             if not _library_gap(str(e)):
@@ -196,4 +201,15 @@ def _library_gap(log: str) -> bool:
     return "Cannot find symbol" in log and "error:" not in log
 
 
-_CHECKS = {"cuda": _cuda, "hip": _hip, "opencl": _opencl}
+def _numba(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
+    """As Python only: numba compiles when the argument types are known, at the first launch."""
+    try:
+        compile(emitted.text, f"<{emitted.entry}>", "exec")
+    except SyntaxError as e:
+        raise CompileFailure(f"Python: {e}") from None
+    return CompileReport(
+        "Python", f"{sys.version_info[0]}.{sys.version_info[1]}; numba compiles it at its first launch"
+    )
+
+
+_CHECKS = {"cuda": _cuda, "hip": _hip, "opencl": _opencl, "numba": _numba}

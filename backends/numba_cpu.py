@@ -91,7 +91,9 @@ def _entry(kernel: Kernel, x: ExprPrinter, entry: str, extra: list[str], call: s
 def _spmd(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[str]:
     if kernel.launch is None:
         raise unsupported(
-            "a kernel without launch geometry", kernel.loc, "give [launch] in the workload, or a host launcher"
+            "a kernel without launch geometry",
+            kernel.loc,
+            "`ktc init FILE` writes a workload.toml that guesses one; or give [launch], or a host launcher",
         )
     params = [x.name(p.sym) for p in kernel.params]
     dynamic = kernel.launch.dynamic_shared is not None

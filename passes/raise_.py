@@ -71,7 +71,7 @@ class Raise(Pass):
             return Refused(
                 "E-RAISE-LAUNCH",
                 "the launch geometry is unknown",
-                hint="give [launch] in workload.toml, or keep <<<>>> in the file",
+                hint="keep <<<>>> in the file, or give [launch]: `ktc init FILE` writes a workload.toml with a guess",
             )
         known = _outcomes.get(id(kernel))
         if known is None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 from .options import Json, Passes, apply_script, with_program
-from .output import print_json, styled, table
+from .output import note, print_json, styled, table
 from .parser import Argument, Option
 
 if TYPE_CHECKING:
     from ktc.api import Program
     from ktc.passes.base import Pass
+
+NO_SITE = "E-NO-SITE"
+"""Why a pass that refuses nothing has no site."""
 
 
 def passes(
@@ -96,14 +100,24 @@ def sites(
     for all_ in found.values():
         for s in all_:
             print(f"{styled(s.step, 'green')}" + (f"\n    {s.doc}" if s.doc else ""))
-    rows = [(n, code, why) for n, (code, why) in refused.items()]
+    rows = [(n, code, why) for n, (code, why) in refused.items() if code != NO_SITE or only]
     if rows:
         print("\n" + table(["not here", "code", "why"], rows))
+    idle = [n for n, (code, _) in refused.items() if code == NO_SITE and not only]
+    if idle:
+        print(
+            "\n"
+            + textwrap.fill(
+                f"nothing to work on: {', '.join(idle)}", 100, subsequent_indent="  ", break_on_hyphens=False
+            )
+        )
+    if idle and not program.kernel.is_parallel and "raise" not in refused:
+        note("most passes work on explicit loops: add -p raise")
 
 
 def _why_not(program: Program, name: str) -> tuple[str, str]:
     """Code and sentence of a pass that has no site here: its refusal, unless it only asks for a place to work on."""
     refused = program.apply(name).refused
     if refused is None or refused.code in ("E-ARG-MISSING", "E-SPECIALIZE-PARAM"):
-        return "E-NO-SITE", "nothing in this kernel that it would work on"
+        return NO_SITE, "nothing in this kernel that it would work on"
     return refused.code, refused.why

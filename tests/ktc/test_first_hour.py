@@ -1,0 +1,60 @@
+"""What somebody meets who brings a kernel of their own: short answers, and the next step in every refusal."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+from ktc.backends.base import CompileFailure
+from ktc.backends.compile_check import check_compile
+from ktc.ir.diagnostics import KtcError
+
+import ktc
+from ktc.cli.app import run
+
+SCALE = """
+__global__ void scale(float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  x[i] *= 2.0f;
+}
+"""
+LAUNCHED = SCALE + "void go(float* x, int n) { scale<<<(n + 63) / 64, 64>>>(x, n); }"
+
+
+def test_passes_without_work_are_one_paragraph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "k.cu").write_text(LAUNCHED)
+    run(["sites", str(tmp_path / "k.cu")])
+    out = capsys.readouterr()
+    assert "E-NO-SITE" not in out.out and "nothing to work on: distribute, " in out.out
+    assert "add -p raise" in out.err
+    run(["sites", str(tmp_path / "k.cu"), "--pass", "distribute"])
+    assert "E-NO-SITE" in capsys.readouterr().out
+
+
+def test_a_kernel_without_launch_is_told_who_writes_one() -> None:
+    program = ktc.loads(SCALE)
+    refused = program.apply("raise").refused
+    assert refused is not None and "ktc init" in refused.hint
+    with pytest.raises(KtcError) as e:
+        program.lower("numba")
+    assert "ktc init" in e.value.hint
+
+
+def test_numba_text_is_checked_as_python() -> None:
+    code = ktc.loads(LAUNCHED).lower("numba")
+    assert check_compile(code).tool == "Python"
+    import dataclasses
+
+    with pytest.raises(CompileFailure):
+        check_compile(dataclasses.replace(code, text=code.text + "\n)"))
+
+
+def test_what_a_compiler_says_besides_is_no_warning_of_ours() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            check_compile(ktc.loads(LAUNCHED).lower("opencl"))
+        except KtcError as e:
+            pytest.skip(e.message)
