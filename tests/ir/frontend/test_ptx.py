@@ -194,3 +194,23 @@ def test_a_bad_operand_leaves_no_trace_of_its_evaluation() -> None:
     kernel = load(text, name="k.cu")
     printed = emit(kernel, "cuda").text
     assert printed.count("asm(") == 1 and printed.count(" + 1;") == 1
+
+
+def test_halves_in_pairs_round_each_on_its_own(execute) -> None:
+    """As dequantised 4-bit weights are made: both halves of a word at once, to the bit."""
+    text = """
+__global__ void k(unsigned* o, const unsigned* a, unsigned b, unsigned c) {
+  asm volatile("sub.f16x2 %0, %1, %2;" : "=r"(o[0]) : "r"(a[0]), "r"(b));
+  asm volatile("mul.rn.f16x2 %0, %1, %2;" : "=r"(o[1]) : "r"(a[0]), "r"(c));
+  asm volatile("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(o[2]) : "r"(a[0]), "r"(c), "r"(b));
+  asm volatile("add.rn.f16x2 %0, %1, %2;" : "=r"(o[3]) : "r"(a[0]), "r"(c));
+}
+"""
+    a, b, c = (np.array(v, np.float16) for v in ([1029.0, -0.3], [1024.0, 0.07], [0.0625, 3.001]))
+    words = [int(v.view(np.uint32)[0]) for v in (a, b, c)]
+    got = execute(
+        text, {"o": np.zeros(4, np.uint32), "a": np.array(words[:1], np.uint32), "b": words[1], "c": words[2]}
+    )
+    fused = (a.astype(np.float64) * c.astype(np.float64) + b.astype(np.float64)).astype(np.float16)
+    want = np.stack([a - b, a * c, fused, a + c])
+    np.testing.assert_array_equal(got["o"].view(np.float16).reshape(4, 2), want)
