@@ -12,7 +12,10 @@ from ktc.ir.walk import map_body, walk
 from ktc.ir.workload import ArgSpec
 from ktc.search.mutation.subjects import replayed
 from ktc.search.verification import verify
-from ktc.search.verification.oracle import _telling
+from ktc.search.verification.coverage import wide_rows
+from ktc.search.verification.floats import _Sweep
+from ktc.search.verification.job import Job
+from ktc.search.verification.oracle import _telling, oracle_for
 
 WORK = _workload(
     "sums",
@@ -76,5 +79,9 @@ def test_a_maximum_that_leaves_one_element_out_is_seen_though_rows_are_fewer_tha
     longer = dataclasses.replace(first, step=dataclasses.replace(first.step, b=i32(257)))
     body = map_body(made.candidate.body, lambda s: longer if s == first else s)
     wrong = made.candidate.with_(body=body)
-    verdict = verify(made.original, wrong, made.workload, variant="bf16", layers=("float",), count=1)
-    assert body != made.candidate.body and verdict.status == "REJECTED", verdict
+    wide = wide_rows(made.original, wrong, made.workload)
+    oracle = oracle_for(made.original, made.workload, "bf16", 0)
+    assert body != made.candidate.body and wide is not None and wide.sizes["n"] < wide.sizes["d"]
+    sweep = _Sweep(Job(made.original, wrong, oracle, [wide], made.workload), identical=False)
+    failure = sweep.failure(wide, "peaks")
+    assert failure is not None and "256]" in failure.message, failure
