@@ -161,7 +161,7 @@ def test_ids_stay_exact_in_64_bits_and_are_narrowed_only_where_the_program_does(
     [
         ("kernel void k(read_only image2d_t i, global float *y) { y[0] = 0; }", "E-SEMA-TYPE"),
         ("kernel void k(global float *y, int d) { y[0] = get_global_id(d); }", "E-UNSUPPORTED-CALL"),
-        ("kernel void k(global uchar *y, global float *x) { y[0] = convert_uchar_sat(x[0]); }", "E-UNSUPPORTED-CALL"),
+        ("kernel void k(global int *y, global uint *x) { y[0] = convert_int_sat(x[0]); }", "E-UNSUPPORTED-CALL"),
         ("kernel void k(global float4 *y) { y[0] = (float4)(1.f, 2.f); }", "E-SEMA-INIT"),
         ("kernel void k(global float *y) { y[0] = no_such(1.f); }", "E-SEMA-CALL"),
     ],
