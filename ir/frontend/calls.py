@@ -222,13 +222,21 @@ class Calls(Bodies):
     def operator_call(self, op: str, args: list[Value], node: Any) -> Value | None:
         """A user's ``operator op`` for these operands, or None."""
         name = f"operator{op}"
-        if isinstance(args[0], RecordVal):
+        if isinstance(args[0], RecordVal) and self._takes(args[0], name, len(args) - 1):
             found = self.method(args[0], name, args[1:], node)
             if found is not None:
                 return found
         entities = [e for e in self.program.functions.get(name, []) if len(params_of(e.node)) == len(args)]
         viable = [e for e in entities if self._viable(e, None, args, node) is not None]
         return self.call_entities(viable, None, args, node, self.file_scope()) if viable else None
+
+    def _takes(self, record: RecordVal, name: str, count: int) -> bool:
+        """Whether the nearest class with a method ``name`` has one of ``count`` arguments: ``-v`` is not ``v - w``."""
+        for level in self.lineage(record.type):  # type: ignore[arg-type]
+            found = [len(params_of(e.node)) for e in self._named(level, name)]
+            if found:
+                return count in found or name == "operator()"
+        return True
 
     # ------------------------------------------------------------------ overloads
     def call_entities(self, found: list[Entity], targs: list | None, args: list[Value], node: Any, scope: Scope,
@@ -341,9 +349,13 @@ class Calls(Bodies):
                         return None
                     total += cost
                 result = e.node.decl.type.type
-                if e.params is not None and not isinstance(getattr(result, "type", None), AutoType):
+                late = getattr(result, "type", None)  # auto, or decltype of what may name the parameters
+                bindings = dict(inner.names)
+                if e.params is not None and not (isinstance(late, AutoType) and (late.expr is None or packed)):
+                    if isinstance(late, AutoType):
+                        inner.names.update({p.name: a for p, a in zip(params, args) if getattr(p, "name", None)})
                     self.resolve(result)  # SFINAE on the result type
-                return total, dict(inner.names), types
+                return total, bindings, types
             except KtcError as error:
                 if error.code.startswith("E-SEMA"):
                     return None

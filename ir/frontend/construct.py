@@ -12,12 +12,13 @@ from ..types import BOOL, I64, U64, VOID, Scalar, Type, Vec
 from .buffers import as_volatile
 from .calls import Calls
 from .cxx_ast import Construct, CxxCast
-from .cxx_types import DIM3, FunctionType, Pointer, RecordType, Reference, show
+from .cxx_types import DIM3, CArray, FunctionType, Pointer, RecordType, Reference, show
 from .dialects import OPENCL
 from .opencl import vector_literal
 from .values import (
     ChoicePtr,
     Dim3Val,
+    FlatArray,
     FunctionVal,
     ListVal,
     NullVal,
@@ -62,6 +63,10 @@ class Construction(Calls):
 
     def view_reference(self, v: Value, elem: Type, node: Any) -> Value:
         """``reinterpret_cast<elem&>(v)``."""
+        if isinstance(elem, CArray) and isinstance(elem.elem, Scalar | Vec):
+            start = self.load(v, node)
+            if isinstance(start, PtrVal):
+                return FlatArray(self.recast_pointer(start, Pointer(elem.elem), node), elem)  # type: ignore[arg-type]
         p = self.address(v, node)
         if isinstance(p, PtrVal):
             return self.deref(self.recast_pointer(p, Pointer(elem), node), None, node)  # type: ignore[arg-type]

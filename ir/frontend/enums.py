@@ -69,7 +69,7 @@ class Enumerations(TypeResolver):
                 return self.enum_named(to.name.parts, node)
         for entity in pick(self.program.enums.get(last.name, []), qualifier, self.scope.namespace):
             t = self._in_file(entity.namespace, partial(self.enum_type, entity.node))
-            return EnumVal(t, entity.node, partial(self._file_value, entity.node, entity.namespace))
+            return EnumVal(t, enum=entity.node, value=partial(self._file_value, entity.node, entity.namespace))
         return None
 
     def _of(self, enum: EnumVal, name: str) -> RVal | None:

@@ -19,6 +19,8 @@ class RangeLoops(Loops):
     def _range_for(self, node: RangeFor, pragma: Any) -> None:
         with self.scoped() as scope:
             v = self.eval(node.range)
+            if isinstance(v, ListVal) and not v.items:
+                return
             if isinstance(v, ListVal):
                 v = self._list_range(v, node)
             scope.names["range "] = v
@@ -31,9 +33,7 @@ class RangeLoops(Loops):
                           hint="write it with an index")  # fmt: skip
 
     def _list_range(self, v: ListVal, node: RangeFor) -> Value:
-        first = self.load(self.initial_value(self.type_of(v.items[0]), [v.items[0]], False, node)) if v.items else None
-        if first is None:
-            self.fail("E-SEMA-INIT", "an empty braced list has no element type", node)
+        first = self.load(self.initial_value(self.type_of(v.items[0]), [v.items[0]], False, node))
         t = CArray(self.type_of(first), len(v.items))
         array = self.declare_array("items", t, node)
         self.fill_array(array, t, list(v.items), node)

@@ -13,7 +13,7 @@ from ..diagnostics import KtcError
 from ..nodes import Const
 from ..types import Type
 from .context import Replaced, Scope
-from .cxx_ast import Alias, PackExpansion, Record, ScopedEnum
+from .cxx_ast import Alias, PackExpansion, Record, ScopedEnum, is_const
 from .cxx_types import RecordType
 from .memory import Memory
 from .program import Entity, Members
@@ -46,9 +46,8 @@ class RecordTypes(Memory):
         if params is not None:  # arguments have the types of their parameters, and defaults, before all else
             with self.scoped(namespace=primary.namespace) as scope:
                 scope.names.update(outer)
-                self.bind_params(params, values, node)
+                values = self.bind_params(params, values, node)
                 bound = {p.name: self.scope.names[p.name] for p in params}
-            values = list(bound.values())
         key = tuple(map(template_key, values))
         found = self._specialisation_for(entities, values, node)
         if found is not None:
@@ -67,9 +66,9 @@ class RecordTypes(Memory):
             return primary, {}
         values = self.template_args(args or [], node)
         with self.scoped(namespace=primary.namespace, root=self.global_scope()) as scope:
-            self.bind_params(primary.params, values, node)
+            values = self.bind_params(primary.params, values, node)
             bound = {p.name: scope.names[p.name] for p in primary.params}
-        special = self._specialisation_for(entities, list(bound.values()), node)
+        special = self._specialisation_for(entities, values, node)
         return special or (primary, bound)
 
     def _specialisation_for(
@@ -98,6 +97,8 @@ class RecordTypes(Memory):
                 if found.setdefault(a.name, v) != v:
                     return None
             elif isinstance(v, TypeVal) and isinstance(a, c_ast.Typename):
+                if isinstance(a.type, c_ast.TypeDecl) and is_const(a.type) and not v.const:
+                    return None
                 if not deduce(a, v.type, params, found):
                     return None
                 with self.scoped(namespace=e.namespace) as scope:
@@ -261,7 +262,9 @@ class RecordTypes(Memory):
 
     def _enum_of(self, t: RecordType, entity: Entity, bound: dict[str, Value], enum: c_ast.Enum) -> EnumVal:
         with self.record_scope(t, entity, bound):
-            return EnumVal(self.enum_type(enum), enum, partial(self.member_enumerator, t, entity, bound, enum))
+            return EnumVal(
+                self.enum_type(enum), enum=enum, value=partial(self.member_enumerator, t, entity, bound, enum)
+            )
 
     def member_enumerator(self, t: RecordType, entity: Entity, bound: dict[str, Value], enum: c_ast.Enum, i: int):
         """Enumerator ``i`` of the record's ``enum``."""

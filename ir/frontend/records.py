@@ -15,9 +15,10 @@ from .buffers import UNSIGNED
 from .context import Scope
 from .conversions import functions_of
 from .cxx_ast import Function, RefDecl
-from .cxx_types import CArray, FunctionType, Pointer, RecordType, Reference
+from .cxx_types import CArray, FunctionType, ListType, Pointer, RecordType, Reference
 from .facts import init_args
 from .methods import Methods, params_of
+from .program import Entity
 from .values import (
     ArrayVal,
     BitPlace,
@@ -164,7 +165,14 @@ class Records(Methods):
     def brace_record(self, t: RecordType, args: list, node: Any, name: str = "", zero: bool = True) -> Value:
         """Aggregate initialisation, or a constructor when the record has one."""
         if args and not self.is_aggregate(t):
-            return self.construct_record(t, [self.eval(a) for a in args], node, name)
+            given = [self.eval(a) for a in args]
+            listed = self._list_constructors(t)
+            if listed and not (len(given) == 1 and isinstance(given[0], RecordVal) and given[0].type == t):
+                # before all others ([over.match.list])
+                made = self.new_record(t, name or t.name.lower(), node)
+                self.run_constructor(t, made, [ListVal(tuple(given))], node, listed)
+                return made if name else replace(made, temporary=True)
+            return self.construct_record(t, given, node, name)
         if len(args) == 1 and not isinstance(args[0], c_ast.InitList | Value):
             v = self.load(self.eval(args[0]), node)
             if isinstance(v, RecordVal) and v.type == t:
@@ -220,9 +228,18 @@ class Records(Methods):
         self.run_constructor(t, record, args, node)
         return record if name else replace(record, temporary=True)
 
-    def run_constructor(self, t: RecordType, record: RecordVal, args: list[Value], node: Any) -> None:
-        """The constructor of ``t`` that fits ``args``, on an object of ``t`` or of a class derived from it."""
-        found = self.own_functions(t, "ctor")
+    def _list_constructors(self, t: RecordType) -> list[Entity]:
+        """The constructors of ``t`` that take a ``std::initializer_list``."""
+        found = [e for e in self.own_functions(t, "ctor") if e.params is None and len(params_of(e.node)) == 1]
+        taken = self.first_parameters(t, [e.node for e in found])
+        return [e for e, x in zip(found, taken) if isinstance(x.elem if isinstance(x, Reference) else x, ListType)]
+
+    def run_constructor(
+        self, t: RecordType, record: RecordVal, args: list[Value], node: Any, found: list[Entity] | None = None
+    ) -> None:
+        """The constructor of ``t`` (one of ``found`` where given) that fits ``args``, on an object of ``t`` or of a
+        class derived from it."""
+        found = found or self.own_functions(t, "ctor")
         if not found:
             given = args[0] if len(args) == 1 else None
             whole = self.upcast(given, t) if isinstance(given, RecordVal) else None

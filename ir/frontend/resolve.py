@@ -40,6 +40,10 @@ UNWRAP = frozenset({"remove_const_t", "remove_cv_t", "remove_reference_t", "remo
                     "remove_cv", "remove_reference", "remove_cvref", "decay", "add_const_t",
                     "type_identity_t"})  # fmt: skip
 
+SEQUENCES = frozenset({"make_integer_sequence", "make_index_sequence", "index_sequence_for"})
+MAX_SEQUENCE = 4096
+"""Numbers of a ``std::integer_sequence``."""
+
 PREDICATES: dict[str, Callable[..., bool]] = {
     "is_same": lambda a, b: a == b,
     "is_floating_point": lambda a: isinstance(a, Scalar) and a.kind == "float" and a.bits >= 32,
@@ -220,6 +224,8 @@ class TypeResolver(TemplateArguments):
         if last in ("remove_pointer_t",) and args:
             t = self.arg_type(args[0])
             return t.elem if isinstance(t, Pointer) else t
+        if last in SEQUENCES and args:
+            return self._sequence(last, args, node)
         if last in ("make_unsigned_t", "make_signed_t", "make_unsigned", "make_signed") and args:
             t = self.arg_type(args[0])
             return Scalar("uint" if "un" in last else "int", t.bits) if isinstance(t, Scalar) else None
@@ -230,6 +236,16 @@ class TypeResolver(TemplateArguments):
                 return types[0]
             return reduce(common_type, types) if all(isinstance(t, Scalar) for t in types) else None  # type: ignore[arg-type]
         return NULLPTR_T if last == "nullptr_t" else None
+
+    def _sequence(self, name: str, args: list, node: Any) -> Type:
+        """``std::make_index_sequence<N>`` and its like: the numbers from 0 on."""
+        given = self.template_args(args, node)
+        t = given[0].type if isinstance(given[0], TypeVal) and name == "make_integer_sequence" else U64
+        count = len(given) if name == "index_sequence_for" else self.const_int(args[-1], "the length of a sequence")
+        if not 0 <= count <= MAX_SEQUENCE or not isinstance(t, Scalar):
+            self.fail("E-SEMA-TEMPLATE", f"a sequence of {count} numbers of type '{show(t)}'", node)
+        numbers = [RVal(Const(i, t)) for i in range(count)]
+        return self.instantiate_record(self.program.records["integer_sequence"], [TypeVal(t), *numbers], node)
 
     # ------------------------------------------------------------------ constants
     def const_value(self, node: Any, what: str) -> RVal:

@@ -52,6 +52,8 @@ class Returns(Globals):
         if isinstance(node.expr, c_ast.InitList):
             assert t is not None
             return self.initial_value(t, self.unpacked(node.expr.exprs), True, node)
+        if isinstance(t, Reference) and not t.const and isinstance(node.expr, c_ast.TernaryOp):
+            return self.lvalue(node.expr)
         v = self.eval(node.expr)
         if isinstance(t, Reference):
             return v

@@ -152,7 +152,7 @@ class Stmts(InlineAssembly):
         if not isinstance(node, ScopedEnum):
             self.scope.names.update(values)
         if node.name:
-            self.scope.names[node.name] = EnumVal(t, node, list(values.values()).__getitem__)
+            self.scope.names[node.name] = EnumVal(t, enum=node, value=list(values.values()).__getitem__)
 
     def _alias(self, node: Any, pragma: Any) -> None:
         self.scope.names[node.name] = TypeVal(self.resolve(node.type))

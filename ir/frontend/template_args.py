@@ -9,9 +9,10 @@ from pycparser import c_ast
 from ..nodes import Const
 from ..types import BOOL, Scalar, Type
 from .context import Context
-from .cxx_ast import NamedType, PackExpansion, QualName
+from .cxx_ast import NamedType, PackExpansion, QualName, is_const
 from .cxx_types import RecordType, show
 from .program import name_parts, pick
+from .templates import plain_name
 from .values import FunctionVal, PackVal, RVal, TemplateVal, TypeVal, Value
 
 
@@ -66,7 +67,7 @@ class TemplateArguments(Context):
             elif isinstance(a, c_ast.UnaryOp) and a.op == "&" and isinstance(a.expr, c_ast.ID | QualName):
                 out += self.template_args([a.expr], node)
             elif isinstance(a, c_ast.Typename):
-                out.append(TypeVal(self.resolve(a)))
+                out.append(TypeVal(self.resolve(a), const=self._of_constants(a)))
             else:
                 out.append(self.const_value(a, "a template argument"))
         return out
@@ -75,6 +76,13 @@ class TemplateArguments(Context):
         """The function ``a::f`` or ``f<T>``, if there is one of that name."""
         qualifier, last, args = name_parts(name)
         return self.function_named(qualifier, last, args, name)
+
+    def _of_constants(self, a: c_ast.Typename) -> bool:
+        """Whether a type is written as one of constants, or is a template parameter that stands for such a one."""
+        if not isinstance(a.type, c_ast.TypeDecl):
+            return False
+        known = self.scope.find(plain_name(a) or "")
+        return is_const(a.type) or (isinstance(known, TypeVal) and known.const)
 
     def template_named(self, node: Any) -> TemplateVal | None:
         """The class or alias template that a template argument names (without arguments of its own), or None."""
@@ -96,11 +104,14 @@ class TemplateArguments(Context):
                 return TemplateVal(last, tuple(found))
         return None
 
-    def bind_params(self, params, values: list[Value], node: Any, known: dict[str, Value] | None = None) -> None:
-        """Bind template parameters in the current scope; missing ones take their defaults."""
+    def bind_params(self, params, values: list[Value], node: Any, known: dict[str, Value] | None = None) -> list[Value]:
+        """Bind template parameters in the current scope; missing ones take their defaults. What each is, unnamed ones
+        too."""
+        bound: list[Value] = []
         for i, p in enumerate(params):
             if p.pack:
-                self.scope.names[p.name] = (known or {}).get(p.name) or PackVal(tuple(values[i:]))
+                bound.append((known or {}).get(p.name) or PackVal(tuple(values[i:])))
+                self.scope.names[p.name] = bound[-1]
                 values = values[:i]  # parameters behind a pack are deduced
                 continue
             if i < len(values):
@@ -120,6 +131,8 @@ class TemplateArguments(Context):
                     raw = bool(v.expr.value) if t == BOOL else int(v.expr.value)
                     v = RVal(Const(raw, t))
             self.scope.names[p.name] = v
+            bound.append(v)
+        return bound
 
 
 def spell(v: Value) -> str:

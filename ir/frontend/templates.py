@@ -108,11 +108,12 @@ def deduce(
     if isinstance(node, c_ast.PtrDecl):
         if isinstance(arg, CArray):
             arg = Pointer(arg.elem)
-        return (
-            deduce(node.type, arg.elem, params, found, alias, decays=False)
-            if isinstance(arg, Pointer)
-            else not _mentions(node, params)
-        )
+        if not isinstance(arg, Pointer):
+            return not _mentions(node, params)
+        name = plain_name(c_ast.Typename(None, [], None, node.type))
+        if arg.const and not is_const(node.type) and name in params and name not in found:
+            found[name] = TypeVal(arg.elem, const=True)
+        return deduce(node.type, arg.elem, params, found, alias, decays=False)
     if isinstance(node, c_ast.ArrayDecl):
         if isinstance(arg, Pointer):
             return deduce(node.type, arg.elem, params, found, alias)

@@ -242,9 +242,10 @@ class UnboundRef(Value):
 
 @frozen
 class TypeVal(Value):
-    """A name that is a type."""
+    """A name that is a type; ``const``: of constants, which only specialisations for ``const T`` ask."""
 
     type: Type
+    const: bool = field(default=False, compare=False)
 
 
 @frozen

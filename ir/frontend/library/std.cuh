@@ -13,6 +13,12 @@ template <bool B> using bool_constant = integral_constant<bool, B>;
 using true_type = integral_constant<bool, true>;
 using false_type = integral_constant<bool, false>;
 
+template <class T, T... I> struct integer_sequence {
+  using value_type = T;
+  __device__ static constexpr unsigned long size() { return sizeof...(I); }
+};
+template <unsigned long... I> using index_sequence = integer_sequence<unsigned long, I...>;
+
 template <class A, class B> struct pair {
   using first_type = A;
   using second_type = B;

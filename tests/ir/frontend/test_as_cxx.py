@@ -1,4 +1,4 @@
-"""Small programs give what a C++ compiler's code gives: the expected numbers are those of g++ 12 (-std=c++20)."""
+"""Small programs give what a C++ compiler's code gives: the expected numbers are those of g++ 14 (-std=c++20)."""
 
 from __future__ import annotations
 
@@ -179,6 +179,108 @@ PROGRAMS: dict[str, tuple[str, list[int]]] = {
           out[6] = f.z[0] * 100 + f.z[1] * 10 + f.i.v; }
         """,
         [611, 5, 13, 18, 13, 10, 904],
+    ),
+    "initlist2": (
+        """
+        __device__ int sum(std::initializer_list<int> l) { int s = 0; for (int x : l) s = s * 3 + x;
+          return s + 100 * l.size(); }
+        __global__ void k(int* out, const int* a, int n) { out[0] = sum({1, n, 3}); out[1] = sum({});
+          for (int x : {3, 5, n}) out[7] += x; }
+        """,
+        [327, 0, 0, 0, 0, 0, 0, 13],
+    ),
+    "initlist3": (
+        """
+        struct V { int d[4]; int n;
+        __device__ V(std::initializer_list<int> l) : n(0) { for (auto x : l) d[n++] = x; }
+        __device__ V(int a, int b) : d{a, b, 9, 9}, n(-1) {} };
+        __global__ void k(int* out, const int* a, int n) { V v{1, 2}; V w(1, 2); out[2] = v.n; out[3] = w.n;
+          out[4] = v.d[1]; V q = {n, n + 1, n + 2}; out[5] = q.d[2]; out[6] = q.n; out[10] = max({1, n, 3});
+          out[11]= min({n, 4, 9}); }
+        """,
+        [0, 0, 2, -1, 2, 7, 3, 0, 0, 0, 5, 4],
+    ),
+    "arrview": (
+        """
+        template <int N> __device__ void ld(int2 (&d)[N], int v) { for (int i = 0; i < N; i++) {
+          d[i].x = v + 2 * i; d[i].y = v + 2 * i + 1; } }
+        template <int N> __device__ void go(int (&u)[N], int v) { ld(reinterpret_cast<int2(&)[N / 2]>(u), v); }
+        __global__ void k(int* out, const int* a, int n) { int x[4]; go(x, n); out[0] = x[0]; out[1] = x[1];
+          out[2] = x[3]; int y[2][4] = {}; go(y[1], 7); out[3] = y[0][3]; out[4] = y[1][0];
+          out[5] = y[1][3]; int2 (&w)[2] = reinterpret_cast<int2(&)[2]>(x); out[6] = w[1].y; }
+        """,
+        [5, 6, 8, 0, 7, 10, 8],
+    ),
+    "spec3": (
+        """
+        template <class T> struct C { static const bool v = false; };
+        template <class T> struct C<const T> { static const bool v = true; };
+        template <class T> struct R { using type = T; static const int n = 1; };
+        template <class T> struct R<const T> { using type = T; static const int n = 2; };
+        template <class T> struct PC { static const int v = 0; };
+        template <class T> struct PC<T*> { static const int v = 1; };
+        template <class T> struct PC<const T*> { static const int v = 2; };
+        __global__ void k(int* out, const int* a, int n) { out[0] = C<int>::v; out[1] = C<const int>::v;
+          out[2] = R<const int>::n; typename R<const int>::type x = 4; x++; out[3] = x;
+          out[4] = PC<int*>::v; out[5] = PC<const int*>::v; out[6] = std::is_same<int, const int>::value;
+          out[7] = std::is_const<const int>::value; }
+        """,
+        [0, 1, 2, 5, 1, 2, 0, 1],
+    ),
+    "ops3": (
+        """
+        struct V { int x, y;
+        __device__ V operator-() const { return {-x, -y}; }
+        __device__ V operator+(const V& o) const { return {x + o.x, y + o.y}; } };
+        __device__ V operator-(V a, V b) { return a + -b; }
+        struct W { int x;
+        __device__ operator int() const { return x * 100; }
+        __device__ explicit operator bool() const { return x != 0; } };
+        __global__ void k(int* out, const int* a, int n) { V v{1, 2}, w{n, 3}; out[7] = (v - w).x;
+          out[1] = (-v).y; W q{n}; out[8] = q; if (q) out[11] = 1; int z = q + 1; out[14] = z; out[18] = !q;
+          }
+        """,
+        [0, -2, 0, 0, 0, 0, 0, -4, 500, 0, 0, 1, 0, 0, 501],
+    ),
+    "sfinae2": (
+        """
+        struct Sz { int n;
+        __device__ int size() { return n; } };
+        template <class T> __device__ auto g(T x) -> decltype(x.size()) { return x.size(); }
+        template <class T> __device__ int g(long x) { return -1; }
+        __global__ void k(int* out, const int* a, int n) {  out[2] = g(Sz{4}); out[3] = g<int>(5); }
+        """,
+        [0, 0, 4, -1],
+    ),
+    "sfinae3": (
+        """
+        template <class T, std::enable_if_t<std::is_integral<T>::value, int> = 0> __device__ int f(T) {
+          return 1; }
+        template <class T, std::enable_if_t<!std::is_integral<T>::value, int> = 0> __device__ int f(T) {
+          return 2; }
+        struct Sz { int n;
+        __device__ int size() { return n; } };
+        template <class, class = void> struct Has : std::false_type {};
+        template <class T> struct Has<T, std::void_t<decltype(std::declval<T>().size())>> : std::true_type {};
+        template <class T> __device__ int h(T x) { if constexpr (Has<T>::value) return x.size();
+          else if constexpr (std::is_same_v<T, float>) return 7; else return sizeof(T); }
+        template <class... A> __device__ int sum(A... a) { return (0 + ... + a); }
+        template <class F, class... A> __device__ auto call(F f, A&&... a) { return f(std::forward<A>(a)...); }
+        template <int... I> __device__ int idx(std::integer_sequence<int, I...>) { return ((I * I) + ...); }
+        __global__ void k(int* out, const int* a, int n) { out[0] = f(n); out[1] = f(1.0f);
+          out[4] = Has<Sz>::value; out[5] = Has<int>::value; out[6] = h(Sz{n}); out[7] = h(1.f);
+          out[8] = h(1.0); out[9] = sum(1, n, 3); int c = 0; out[10] = call([&](int& x, int y) { x += y;
+          return x * 2; }, c, n); out[11] = c; out[12] = idx(std::make_integer_sequence<int, 5>{}); }
+        """,
+        [1, 2, 0, 0, 1, 0, 5, 7, 8, 9, 10, 5, 30],
+    ),
+    "refs4": (
+        """
+        __device__ int& pick(int& a, int& b, bool w) { return w ? a : b; }
+        __global__ void k(int* out, const int* a, int n) { int x = 1, y = 2; pick(x, y, n > 3) = 9;
+          out[0] = x; out[1] = y; pick(x, y, n < 3) += 5; out[2] = y;}
+        """,
+        [9, 2, 7],
     ),
 }
 
