@@ -19,7 +19,7 @@ from .carry import carried
 from .cleanup import tidy
 from .clusters import clustered
 from .decide import Decider
-from .digits import indices_of_tiles
+from .digits import in_digits
 from .dynamic import aligned_arrays, beyond_static, dynamic_bytes
 from .errors import LoweringError
 from .grid_reduce import with_scratch
@@ -51,7 +51,7 @@ def materialise(kernel: Kernel) -> Kernel:
     st = State(kernel, thread_axes(kernel.body))
     collect_geometry(kernel.body, st)
     scope = Scope()
-    body = indices_of_tiles(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st), st.extents, st.decide)
+    body = in_digits(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st), st.extents, st.decide)
     body = tidy(name_hardware(resolve_parts(body, st.extents)))
     body = carried(overlapped(body, st.decide), st.decide)
     body = aligned_arrays(beyond_static(_aligned(body, st.alignments), st.decide), st.decide)

@@ -129,11 +129,11 @@ def _largest(terms: Polynomial, known: Mapping[Expr, Reach]) -> Reach:
     return total
 
 
-def indices_of_tiles(body: Body, extents: Mapping[str, Expr], decide: Decider) -> Body:
-    """``body`` with the threads' own accesses of tiles that a producer fills at reduced indices."""
+def in_digits(body: Body, extents: Mapping[str, Expr], decide: Decider) -> Body:
+    """``body`` without quotients and remainders of thread numbers that their digits say: of a copy by 32 x 8 threads,
+    ``(tid_x + tid_y * 32 + u * 256) / 32`` is ``tid_y + u * 8``. In tiles that a producer fills, indices are reduced.
+    """
     tiles = {s.dst for s in walk(body) if isinstance(s, BulkCopy)}
-    if not tiles:
-        return body
     names = {s.sym: s.init for s in walk(body) if isinstance(s, Decl) and s.const and s.init is not None}
     known: dict[Expr, Reach] = {
         Var(s.var): n - 1 for s in walk(body) if isinstance(s, For) and (n := decide.rounds(s)) is not None
@@ -156,9 +156,14 @@ def indices_of_tiles(body: Body, extents: Mapping[str, Expr], decide: Decider) -
         return dataclasses.replace(s, index=tuple(map(short, s.index)))
 
     def read(e: Expr) -> Expr:
-        if not isinstance(e, Load) or e.buffer not in tiles:
+        if isinstance(e, Load) and e.buffer in tiles:
+            return dataclasses.replace(e, index=tuple(map(short, e.index)))
+        if not isinstance(e, Binary) or e.op not in "/%" or not isinstance(e.b, Const):
             return e
-        return dataclasses.replace(e, index=tuple(map(short, e.index)))
+        whole = resolved(e)
+        threads = any(isinstance(x, HwIndex) and x in known for x in walk_expr(whole))
+        found = reduced(whole, known) if threads else whole
+        return e if _divisions(found) else cast(found, e.type)  # type: ignore[arg-type]
 
     return map_body(body, on, read)
 
@@ -167,4 +172,4 @@ def _divisions(e: Expr) -> int:
     return sum(isinstance(x, Binary) and x.op in "/%" for x in walk_expr(e))
 
 
-__all__ = ["indices_of_tiles", "reach", "reduced"]
+__all__ = ["in_digits", "reach", "reduced"]

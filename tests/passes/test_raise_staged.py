@@ -108,6 +108,13 @@ def test_the_staging_is_remembered(name: str, arrays: set[str]) -> None:
     assert [p.noalias for p in back.params] == [p.noalias for p in kernel.params]
 
 
+def test_staged_again_it_computes_no_more_than_the_source() -> None:
+    """A copy by 32 x 8 threads writes row ``tid_y + 8 u``, column ``tid_x``: no quotients of flattened numbers."""
+    text = print_kernel(materialise(raised(PADDED_TRANSPOSE)[1].kernel))
+    body = text[text.index("array ") :]
+    assert " / " not in body and " % " not in body and "[tid_y + u * 8, tid_x] = " in body, text
+
+
 def test_a_script_that_goes_on_starts_from_the_plain_loops() -> None:
     applied = apply_script(load(TILED_GEMM, name="source.cu"), parse_script("raise | unroll{loop=k factor=2}"))
     assert applied.kernel.staging and not any(isinstance(s, Alloc) for s in walk(materialise(applied.kernel).body))
