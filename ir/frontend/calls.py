@@ -102,6 +102,8 @@ class Calls(Bodies):
         rows = lookup("::".join((*qualifier, name))) or (
             lookup(name) if qualifier in (("std",), ("cuda", "std"), ("cuda",)) else ()
         )
+        if rows and absolute and not qualifier:  # ``::max`` is the language's own, whatever namespaces have
+            entities = [e for e in entities if not e.namespace]
         if entities or rows:
             self._whole(name)
         if entities and not (rows and not self._any_viable(entities, targs, args, node)):

@@ -253,3 +253,19 @@ __device__ int which(float a, float b) { return 2; }
     )
     got = execute(f"{head}__global__ void k(float* o) {{ {body} }}", {"o": np.zeros(4, np.float32)})
     assert got["o"].tolist() == [10, 600, 2, 1]
+
+
+def test_a_name_from_the_root_is_no_name_of_a_namespace(execute) -> None:
+    """``::max`` in a namespace that has a ``max`` of its own called itself for ever."""
+    head = """\
+namespace m {
+template <typename T> struct Trait {
+  __device__ static T max(const T& x, const T& y) { return ::max(x, y); }
+  __device__ static T abs(T x) { return ::abs(x); }
+};
+template <typename T> __device__ T max(T a, T b) { return Trait<T>::max(a, b); }
+}
+"""
+    body = "using namespace m; o[0] = m::max(o[1], o[2]); o[3] = m::Trait<int>::abs(o[4]);"
+    got = execute(f"{head}__global__ void k(int* o) {{ {body} }}", {"o": np.array([0, 3, 7, 0, -5], np.int32)})
+    assert got["o"].tolist() == [7, 3, 7, 5, -5]
