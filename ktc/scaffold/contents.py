@@ -14,7 +14,7 @@ from ktc.ir.walk import stmt_exprs, walk, walk_expr
 from .probe import Fill, Prober, Seen, constant, offsets
 from .roles import access_role, buffers_of, definitions
 
-PROBED = {"index": 6, "offsets": 64}
+PROBED = {"index": 16, "offsets": 64}
 """The size of what an integer buffer is supposed to hold, to see whether it does."""
 
 FEW = 1 << 16

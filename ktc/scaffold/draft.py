@@ -190,7 +190,8 @@ def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
                 found = probe.look(sizes, fills) or found
         seen += [found] if found is not None else []
     d.work += probe.work
-    shapes = {p.sym.name: _shape(p, seen, names, d.roles.quotients) for p in buffers_of(d.kernel)}
+    quotients = (*d.roles.quotients, *((c.name, b) for c in d.contents for b in d.roles.divisors))
+    shapes = {p.sym.name: _shape(p, seen, names, quotients) for p in buffers_of(d.kernel)}
     return dict(ties), shapes, seen
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ktc.ir.kernel import Kernel, Param
@@ -48,9 +48,9 @@ class Roles:
     ``sizes``: in the order of the parameters, then host variables that others are computed from. ``fixed``: what the
     source's launch passes a constant for, and extents of the block that only the launcher knows, with a usual value.
     ``flags``: integers that choose or scale and decide no extent. ``tied``: what the source's launch computes from
-    others, ``n * c * h * w``. ``divisors``: sizes that others are divided by, as groups divide channels. ``quotients``:
-    sizes and what the kernel or its launch divides by: extents may have their quotients. ``counts``: extents of the
-    grid that only the host knows. ``numbers``: the values of floating-point parameters.
+    others, ``n * c * h * w``. ``divisors``: sizes that others or indices are divided by, as groups divide channels.
+    ``quotients``: sizes and what the kernel or its launch divides by: extents may have their quotients. ``counts``:
+    extents of the grid that only the host knows. ``numbers``: the values of floating-point parameters.
     """
 
     sizes: tuple[str, ...]
@@ -74,9 +74,13 @@ def roles_of(k: Kernel) -> Roles:
     flags = [p.sym.name for p in integers if p.sym.name not in fixed and p.sym.name not in (*sizes, *tied)]
     names = {p.sym.name for p in integers}
     hosts = dict.fromkeys(n for t in tied.values() for n in names_in(t) if n not in names)
-    divisors = frozenset(s.name for s in _divisors(k)) & {*sizes, *hosts}
+    sources, known = definitions(k), {p.sym for p in k.params}
+    whole = {s.name for s in _divisors(k, lambda e: _of_parameters(e, known, sources))}
+    parts = {s.name for s in _divisors(k, lambda e: _loaded(e, sources))} - whole
+    divisors = frozenset(whole | parts) & {*sizes, *hosts}
     named = (*sizes, *hosts)
-    quotients = tuple((a, b) for b in _divided_by(k) if b.isdigit() or b in named for a in named if a != b)
+    by = [b for b in _divided_by(k) if b.isdigit() or (b in named and b not in parts)]
+    quotients = tuple((a, b) for b in by for a in named if a != b)
     counts = {p.sym.name for p in k.params if p.host and k.launch is not None}
     counts &= {e.sym.name for e in map(_bare, k.launch.grid if k.launch else ()) if isinstance(e, Var)}
     floats = [p.sym for p in k.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_float]
@@ -109,12 +113,12 @@ def _rooms(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
     return out
 
 
-def _divisors(k: Kernel) -> Iterator[Sym]:
-    """Parameters that something made of parameters alone is divided by."""
-    sources, params = definitions(k), {p.sym for p in k.params}
+def _divisors(k: Kernel, asks: Callable[[Expr], bool]) -> Iterator[Sym]:
+    """Parameters that something is divided by of which ``asks`` says yes."""
+    params = {p.sym for p in k.params}
     for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
         d = _bare(e.b) if isinstance(e, Binary) and e.op in ("/", "%") else e
-        if isinstance(e, Binary) and isinstance(d, Var) and d.sym in params and _of_parameters(e.a, params, sources):
+        if isinstance(e, Binary) and isinstance(d, Var) and d.sym in params and asks(e.a):
             yield d.sym
 
 
@@ -136,6 +140,13 @@ def _divisor(e: Expr) -> Expr | None:
     if isinstance(e, Binary) and e.op == "/":
         return _bare(e.b)
     return e.args[1] if isinstance(e, Call) and e.fn == "cdiv" else None
+
+
+def _loaded(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
+    """Whether ``e`` is an element of a buffer, through variables: an index whose part is taken."""
+    while isinstance(e, Cast) or (isinstance(e, Var) and len(sources.get(e.sym, ())) == 1):
+        e = e.x if isinstance(e, Cast) else sources[e.sym][0]
+    return isinstance(e, Load)
 
 
 def _of_parameters(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]]) -> bool:

@@ -233,8 +233,26 @@ def test_a_result_a_block_is_a_quotient() -> None:
     assert d.launch is not None and d.launch.block[0] == "64" and d.shapes["out"].value({"n": 1000}) == 16  # type: ignore[union-attr]
 
 
+PARTS = """
+__global__ void spread(float* out, const int* ids, const float* in, int slots, int d, int k) {
+  int id = ids[blockIdx.x];
+  if (id < 0) return;
+  for (int i = threadIdx.x; i < d; i += blockDim.x) out[blockIdx.x * d + i] = in[id / k * d + i];
+}
+void go(float* o, const int* ids, const float* in, int slots, int d, int k) {
+  spread<<<slots, 64>>>(o, ids, in, slots, d, k);
+}
+"""
+
+
+def test_a_part_of_an_index_is_an_index() -> None:
+    d = draft(ktc.loads(PARTS).kernel)
+    assert [(c.buffer, c.kind) for c in d.contents] == [("ids", "index")]
+    assert d.shapes["in"] is not None and d.shapes["in"].shape == ("cdiv(ids_values, k)", "d")
+
+
 SOURCES = [
-    LAUNCHED, GATHER, SPARSE, LABELS, ROWS, STRIDED, WIDE, FIXED, TILES, STEP, BATCHED, GROUPS, BYTES, SUMS,
+    LAUNCHED, GATHER, SPARSE, LABELS, ROWS, STRIDED, WIDE, FIXED, TILES, STEP, BATCHED, GROUPS, BYTES, SUMS, PARTS,
 ]  # fmt: skip
 
 
