@@ -59,22 +59,22 @@ __device__ inline unsigned match_all32(T value, unsigned mask) {
 LOAD_RELAXED = """\
 // A flag as it stands in memory, past the first-level caches.
 __device__ inline unsigned load_relaxed(const unsigned* p) {
-#if defined(__HIP_PLATFORM_NVIDIA__)
+#ifdef __clang__
+  return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+#else
   unsigned value;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
   return value;
-#else
-  return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 #endif
 }"""
 LOAD_CG_HELPER = """\
 // A value that other blocks may have written: neither the vector nor the scalar cache of this compute unit has it.
 template <typename T>
 __device__ inline T load_cg(const T* p) {
-#if defined(__HIP_PLATFORM_NVIDIA__)
-  return __ldcg(p);
-#else
+#ifdef __clang__
   return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+#else
+  return __ldcg(p);
 #endif
 }"""
 GLOBAL_TIMER = """\

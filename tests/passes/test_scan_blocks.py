@@ -10,6 +10,7 @@ from checks import applied, body_of, differs, refused
 from ktc.backends import emit, emit_launcher
 from ktc.backends.runtimes import open_runtime
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend.api import load
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel, print_kernel
@@ -155,6 +156,7 @@ def test_flags_are_polled_without_updates_and_nothing_comes_from_a_stale_cache(l
     text = emit(materialise(over_blocks(ROWS, "thread.x 32")), language).text
     assert text.count("state = load_relaxed(&sum_flags[") == 1 and "atomicAdd" not in text, text
     assert text.count(f"{values}sum_totals[") == text.count(f"{values}sum_prefixes[") == 1, text
+    assert load(text, name=f"scan.{'cu' if language == 'cuda' else 'hip'}").name == "cumsum", "the text is read back"
     assert "__restrict__ out" in text and "__restrict__ sum_" not in text, "others write to the scratch memory"
 
 
