@@ -74,7 +74,7 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
         place.note("atomic", only=changes)
     if isinstance(state.order, BarrierOrder):
         gives = changes if s.op == "cas" else np.full(n, s.op != "load")
-        state.order.exchange(id(buffer), pos[order], np.broadcast_to(lanes, (n,))[order], gives[order])
+        state.order.exchange(buffer.serial, pos[order], np.broadcast_to(lanes, (n,))[order], gives[order])
     if buffer.written is not None and s.op != "load":
         buffer.written[where] = True
     if s.dst is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,8 @@ class Buffer:
 
     ``dims`` are the declared extents (None: a pointer, one flat index), ``lanes`` the vector length of an element.
     ``owner`` is the frame whose lanes own the rows (None: global). ``written`` marks initialised scalars (None: all).
-    ``null``: there is none, and the pointer is ``nullptr``; ``size`` is 0.
+    ``null``: there is none, and the pointer is ``nullptr``; ``size`` is 0. ``serial`` is its identity for good: shared
+    memory ends with its block, and what is allocated then may stand at its address.
     """
 
     sym: Sym
@@ -37,6 +39,7 @@ class Buffer:
     space: str = "global"
     null: bool = False
     names: dict = field(default_factory=dict)
+    serial: int = field(default_factory=count().__next__)
 
     def locate(self, index: list, width: int) -> tuple[np.ndarray, np.ndarray | None, int]:
         """Flat scalar position inside a row, a mask of lanes in bounds (None: all), and the scalars moved.

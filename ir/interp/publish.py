@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 Place = tuple[int, int]
-"""(buffer identity, element)."""
+"""(serial of the buffer, element)."""
 
 Knowledge = dict[int, np.ndarray]
 """By block: up to when the accesses of each of its threads are done for whoever knows this. Arrays are never written

@@ -17,8 +17,10 @@ from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.walk import map_body, walk
 from ktc.passes.base import DistSpec, KnobRef, LevelSpec, Refused, Result
 from ktc.passes.distribute import Distribute
+from ktc.passes.language import parse_script
 from ktc.passes.lowering import LoweringError, materialise
 from ktc.passes.persistent import Persistent
+from ktc.passes.pipeline import apply_step
 from ktc.passes.row_cache import RowCache
 from ktc.passes.rows_mapping import RowsMapping
 from ktc.search.space import completed
@@ -340,13 +342,18 @@ def test_shuffles_need_whole_warps() -> None:
         ({"loop": "i", "map": spec(("seq", None, ""), ("thread", 32, "x"))}, "E-DIST-LEVELS"),
         ({"loop": "i", "map": spec(("thread", 32, "x"), ("thread", 2, "x"))}, "E-DIST-AXIS"),
         ({"loop": "i", "map": spec(("thread", 32, "x"), ("block", None, "y"))}, "E-DIST-REDUCE-BLOCK"),
-        ({"loop": "i"}, "E-ARG-MISSING"),
     ],
 )
 def test_distribute_refuses(args: dict, code: str) -> None:
     kernel = parse_kernel(RMS)
     outcome = Distribute().apply(kernel, args)
     assert isinstance(outcome, Refused) and outcome.code == code
+
+
+def test_a_step_without_its_map_is_refused_before_the_pass_runs() -> None:
+    (step,) = parse_script("distribute{loop=i}")
+    outcome = apply_step(parse_kernel(RMS), step)
+    assert isinstance(outcome, Refused) and outcome.code == "E-ARG-MISSING"
 
 
 def test_row_cache_refuses_a_runtime_loop() -> None:

@@ -96,8 +96,8 @@ def test_each_defect_is_found_and_named(name: str) -> None:
     assert kind in KINDS and str(found[0])
 
 
-ELSEWHERE = {"shared-overflow", "unwaited-copy", "invalid-event"}
-"""Kinds whose defects are seeded in tests of their own: below, and in ``test_group_copies``."""
+ELSEWHERE = {"shared-overflow", "unwaited-copy", "invalid-event", "null-pointer"}
+"""Kinds whose defects are seeded in tests of their own: below, in ``test_group_copies`` and ``test_null_pointers``."""
 
 
 def test_every_kind_is_seeded() -> None:
