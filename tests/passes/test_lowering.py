@@ -351,7 +351,7 @@ def test_distribute_refuses(args: dict, code: str) -> None:
 
 
 def test_a_step_without_its_map_is_refused_before_the_pass_runs() -> None:
-    (step,) = parse_script("distribute{loop=i}")
+    (step,) = parse_script("distribute{loop=i}").steps
     outcome = apply_step(parse_kernel(RMS), step)
     assert isinstance(outcome, Refused) and outcome.code == "E-ARG-MISSING"
 
