@@ -10,6 +10,7 @@ import numpy as np
 from ktc.ir.bulk import launched_block
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
+from ktc.ir.inputs import numpy_dtype
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Alloc, Expr
 from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
@@ -105,10 +106,7 @@ def scalar(value: object, t: Scalar | Vec) -> Any:
         return lanes.view(np.dtype((np.void, lanes.nbytes)))  # one element: what CuPy passes by value
     if t.name in NUMPY_SCALAR:
         return NUMPY_SCALAR[t.name](value)  # type: ignore[arg-type, return-value]
-    import ml_dtypes
-
-    kind = {"bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}[t.name]
-    return np.asarray(value, kind)[()].view(f"u{t.bytes}")
+    return np.asarray(value, numpy_dtype(t.name))[()].view(f"u{t.bytes}")
 
 
 class Scratch:

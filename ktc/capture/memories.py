@@ -9,6 +9,7 @@ import numpy as np
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.captured import Instance, Slot
+from ktc.ir.inputs import numpy_dtype
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import Ptr, Scalar, Vec, scalar_of
 
@@ -187,22 +188,13 @@ def _variable(launch: Launch, p: Param) -> Memory:
 
 def _value(launch: Launch, slot: Slot, p: Param, backend: str) -> Any:
     """A scalar or vector argument as numpy has it."""
-    from ktc.backends.runtimes.common import NUMPY_SCALAR
-
     raw, t = _raw(launch, slot), p.sym.type
     if slot.bits is not None:
         first, count = slot.bits
         word = int.from_bytes(raw, "little") >> first & (1 << count) - 1
         signed = isinstance(t, Scalar) and t.name.startswith("i") and word >> count - 1
         return word - (1 << count) if signed else word
-    elem = scalar_of(t)
-    if elem.name in NUMPY_SCALAR:
-        values: Any = np.frombuffer(raw, NUMPY_SCALAR[elem.name])
-    else:
-        import ml_dtypes
-
-        kinds = {"bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
-        values = np.frombuffer(raw, kinds[elem.name])
+    values: Any = np.frombuffer(raw, numpy_dtype(scalar_of(t).name))
     if not isinstance(t, Vec):
         return values[0]
     return np.append(values, values[:1]) if t.n == 3 and backend == "opencl" else values.copy()

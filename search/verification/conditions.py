@@ -32,7 +32,7 @@ from ktc.ir.interp.realmath import OPERATORS, plain_name
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import AddrOf, AsyncCopy, Atomic, Binary, Call, Cast, Const, Expr, For, Member, Raw, Stmt
 from ktc.ir.nodes import Body as StmtBody
-from ktc.ir.types import F64, Array, Ptr, Scalar, Type, Vec, scalar_of
+from ktc.ir.types import F64, scalar_of
 
 from ..agreement import U_F32
 from .accuracy import Excess, is_float, outside_bound, unit_roundoff
@@ -112,27 +112,16 @@ def _moved(v: np.ndarray, step: float, rng: np.random.Generator) -> np.ndarray:
     return wide
 
 
-def wide_type(t: Any) -> Any:
-    """``t`` with its floats as doubles."""
-    if isinstance(t, Scalar):
-        return F64 if t.is_float else t
-    if isinstance(t, Vec | Ptr | Array):
-        elem = wide_type(t.elem)
-        return t if elem is t.elem else dataclasses.replace(t, elem=elem)
-    return t
-
-
 class _Wide(Retyping):
     """Types change as a twin's do, and arithmetic stays what it is."""
 
-    new_type = staticmethod(wide_type)
+    new_float = F64
 
     def refuse(self, what: str) -> NoReturn:
         raise KtcError("E-WIDE", f"{what} has no form in double precision", self.loc)
 
-    def param(self, p: Any) -> Any:
-        grows = 8 // scalar_of(p.sym.type).bytes if p.sym in self.syms and isinstance(p.sym.type, Ptr) else 1
-        return dataclasses.replace(p, sym=self.syms.get(p.sym, p.sym), align=p.align * grows)
+    def initial(self, p: Any) -> Any:
+        return p.init
 
     def stmt(self, s: Stmt) -> Stmt | StmtBody:
         if isinstance(s, REFUSED) or (isinstance(s, AsyncCopy) and is_word(scalar_of(s.src.type))):
@@ -142,9 +131,6 @@ class _Wide(Retyping):
         if isinstance(s, For) and s.unroll is not None:
             s = dataclasses.replace(s, unroll=1)
         return self._rebuilt(s)
-
-    def _value(self, v: Any) -> Any:
-        return wide_type(v) if isinstance(v, Type) else super()._value(v)
 
     def expr(self, e: Expr) -> Expr:
         match e:
@@ -171,7 +157,7 @@ class _Wide(Retyping):
         args = tuple(map(self.expr, e.args))
         if fn in OPERATORS and len(args) == 2:
             return Binary(OPERATORS[fn], *args)
-        return Call(fn, args, wide_type(e.ty))
+        return Call(fn, args, self.new_type(e.ty))
 
 
 __all__ = ["Conditions", "conditions", "ill_conditioned", "widened"]

@@ -61,7 +61,7 @@ from ktc.passes.lowering import materialise
 from ktc.passes.lowering.decide import Decider
 from ktc.passes.lowering.dynamic import beyond_static, dynamic_bytes
 
-from .twin_meanings import COMBINED, FIELD, MEANINGS, from_integer, hashed, is_word, to_integer, word, word_type
+from .twin_meanings import COMBINED, FIELD, MEANINGS, floats_as, from_integer, hashed, is_word, to_integer, word
 
 REFUSED = (BulkCopy, InlineAsm, MatrixLoad, Mma, Produce, RawStmt, TileMma)
 """Statements whose arithmetic is fixed in hardware or in text, and copies of whole matrices as they lie in memory."""
@@ -93,13 +93,16 @@ def retyped(kernel: Kernel, types: type[Retyping]) -> Kernel:
 class Retyping:
     """A kernel with floats of another type, and what becomes of its expressions: a twin's words by default."""
 
-    new_type = staticmethod(word_type)
+    new_float = U64
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         syms = [*(p.sym for p in kernel.params), *declared(kernel.body)]
         self.syms = {s: fresh(s.name, new) for s in syms if (new := self.new_type(s.type)) != s.type}
         self.loc: Loc | None = kernel.loc
+
+    def new_type(self, t: Any) -> Any:
+        return floats_as(self.new_float, t)
 
     def refuse(self, what: str) -> NoReturn:
         raise KtcError(
@@ -109,10 +112,12 @@ class Retyping:
 
     def param(self, p):
         grows = 8 // scalar_of(p.sym.type).bytes if p.sym in self.syms and isinstance(p.sym.type, Ptr) else 1
-        init = p.init
-        if init and is_word(scalar_of(p.sym.type)):
-            init = tuple(int(FIELD.const(v, scalar_of(p.sym.type))) for v in init)
-        return dataclasses.replace(p, sym=self.syms.get(p.sym, p.sym), align=p.align * grows, init=init)
+        return dataclasses.replace(p, sym=self.syms.get(p.sym, p.sym), align=p.align * grows, init=self.initial(p))
+
+    def initial(self, p):
+        """The values that a parameter for constants has from the start."""
+        elem = scalar_of(p.sym.type)
+        return tuple(int(FIELD.const(v, elem)) for v in p.init) if p.init and is_word(elem) else p.init
 
     def dynamic_shared(self, body: Body) -> Expr | None:
         """Bytes of dynamic shared memory: of the shaped arrays, or what the launch gave, in words."""
@@ -212,7 +217,7 @@ class Retyping:
         if isinstance(v, Sym):
             return self.syms.get(v, v)
         if isinstance(v, Type):
-            return word_type(v)
+            return self.new_type(v)
         if isinstance(v, tuple) and v:
             return self.body(v) if isinstance(v[0], Stmt) else tuple(self._value(x) for x in v)
         return v

@@ -21,12 +21,12 @@ def is_word(t: Type | None) -> bool:
     return isinstance(t, Scalar | Vec) and scalar_of(t).is_float
 
 
-def word_type(t: Any) -> Any:
-    """``t`` with its floats as words."""
+def floats_as(new: Scalar, t: Any) -> Any:
+    """``t`` with ``new`` in the place of its floats."""
     if isinstance(t, Scalar):
-        return U64 if t.is_float else t
+        return new if t.is_float else t
     if isinstance(t, Vec | Ptr | Array):
-        elem = word_type(t.elem)
+        elem = floats_as(new, t.elem)
         return t if elem is t.elem else dataclasses.replace(t, elem=elem)
     return t
 
