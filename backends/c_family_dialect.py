@@ -157,6 +157,8 @@ class Dialect(DialectBase):
         if isinstance(t, Vec):
             found = spelling(fn, t.elem, self.language)
         if found is None:
+            if fn == "rsqrt_rn" and t == F32:  # rounded twice it is the nearest, as all 2^24 significands of x show
+                return self.convert(Piece(f"1.0 / sqrt({self.convert(args[0], F64).text})", 13, F64), F32)
             if is_known(fn):
                 self.refuse("FUNCTION", f"no function '{fn}' on {t}", self.function_hint(fn))
             return self.foreign_call(fn, args, ty)

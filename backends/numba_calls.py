@@ -45,6 +45,7 @@ FLOAT_CALLS: dict[str, tuple[str, str]] = {
 
 _ALIASES = {f"fast_{n}": n for n in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "pow")} | {
     "fast_exp10": "exp10", "fast_log10": "log10", "sqrt_rn": "sqrt", "fma_rn": "fma", "rcp_rn": "rcp",
+    "rsqrt_rn": "rsqrt",
 }  # fmt: skip
 """Fast versions are computed exactly: a CPU gains little from the approximations."""
 

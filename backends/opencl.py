@@ -91,7 +91,7 @@ class OpenCLDialect(OpenCLMemory):
         kernel = widen_small_floats(
             guard_shifts(kernel),
             has_operators=lambda t: False,
-            has_function=lambda fn, t: spelling(fn, F32, "opencl") is None and fn != "shfl",
+            has_function=lambda fn, t: spelling(fn, F32, "opencl") is None and not nearest(fn) and fn != "shfl",
         )
         body, stray = kernel.body, None
         if has_barrier(body) and any(isinstance(s, Return) for s in walk(body)):

@@ -115,15 +115,16 @@ int2float_rd __int2float_rd __uint2float_rd __ll2float_rd __ull2float_rd convert
 """
 
 DIRECTED = """
-add __fadd __dadd
-sub __fsub __dsub
-mul __fmul __dmul
-div __fdiv __ddiv
-rcp __frcp __drcp
-sqrt __fsqrt __dsqrt
-fma __fmaf __fma
+add   __fadd   __dadd  __hadd
+sub   __fsub   __dsub  __hsub
+mul   __fmul   __dmul  __hmul
+div   __fdiv   __ddiv  -
+rcp   __frcp   __drcp  -
+sqrt  __fsqrt  __dsqrt -
+fma   __fmaf   __fma   -
+rsqrt __frsqrt -       -
 """
-"""``add_rn`` and so on: stem plus the rounding mode (CUDA; f32, f64)."""
+"""``add_rn`` and so on: stem plus the rounding mode (CUDA; f32, f64, 16 bits, which know ``_rn`` alone)."""
 
 
 NEAREST = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -166,9 +167,8 @@ def spelling(fn: str, t: Scalar, language: str) -> str | None:
     if mode in ("rn", "rz", "ru", "rd") and stem in DIRECTED_STEMS:
         if language != "cuda" and mode == "rn" and stem in ("sqrt", "fma", "rcp"):
             return spelling(stem, t, language)  # correctly rounded there by default, or by a build option
-        if language != "cuda" or t not in (F32, F64):
-            return None
-        return f"{DIRECTED_STEMS[stem][0 if t == F32 else 1]}_{mode}"
+        name = DIRECTED_STEMS[stem][_FLOAT_COLUMN[t]] if language == "cuda" and t in _FLOAT_COLUMN else "-"
+        return None if name == "-" or (t.bits < 32 and mode != "rn") else f"{name}_{mode}"
     if t.is_float:
         row, column = _FLOAT.get(fn), _FLOAT_COLUMN.get(t)
         opencl = 3

@@ -24,11 +24,11 @@ __device__ half2 __low2half2(half2 a) { return make_half2(a.x, a.x); }
 __device__ half2 __high2half2(half2 a) { return make_half2(a.y, a.y); }
 __device__ half2 __lowhigh2highlow(half2 a) { return make_half2(a.y, a.x); }
 template <typename V> __device__ V __hadd2(V a, V b) { return V(__hadd(a.x, b.x), __hadd(a.y, b.y)); }
-template <typename V> __device__ V __hadd2_rn(V a, V b) { return V(__hadd(a.x, b.x), __hadd(a.y, b.y)); }
+template <typename V> __device__ V __hadd2_rn(V a, V b) { return V(__hadd_rn(a.x, b.x), __hadd_rn(a.y, b.y)); }
 template <typename V> __device__ V __hsub2(V a, V b) { return V(__hsub(a.x, b.x), __hsub(a.y, b.y)); }
-template <typename V> __device__ V __hsub2_rn(V a, V b) { return V(__hsub(a.x, b.x), __hsub(a.y, b.y)); }
+template <typename V> __device__ V __hsub2_rn(V a, V b) { return V(__hsub_rn(a.x, b.x), __hsub_rn(a.y, b.y)); }
 template <typename V> __device__ V __hmul2(V a, V b) { return V(__hmul(a.x, b.x), __hmul(a.y, b.y)); }
-template <typename V> __device__ V __hmul2_rn(V a, V b) { return V(__hmul(a.x, b.x), __hmul(a.y, b.y)); }
+template <typename V> __device__ V __hmul2_rn(V a, V b) { return V(__hmul_rn(a.x, b.x), __hmul_rn(a.y, b.y)); }
 template <typename V> __device__ V __h2div(V a, V b) { return V(__hdiv(a.x, b.x), __hdiv(a.y, b.y)); }
 template <typename V> __device__ V __hmax2(V a, V b) { return V(__hmax(a.x, b.x), __hmax(a.y, b.y)); }
 template <typename V> __device__ V __hmin2(V a, V b) { return V(__hmin(a.x, b.x), __hmin(a.y, b.y)); }

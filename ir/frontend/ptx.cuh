@@ -200,9 +200,47 @@ __device__ unsigned int vabsdiff2_u32_s32_s32_add(unsigned int a, unsigned int b
 __device__ unsigned int clock() { return (unsigned int)clock(); }
 __device__ unsigned long long clock64() { return (unsigned long long)clock64(); }
 __device__ unsigned long long globaltimer() { return __ktc_globaltimer(); }
-__device__ unsigned int add_f16x2(unsigned int a, unsigned int b) { return ((unsigned int)__half_as_ushort(__hadd_rn(__ushort_as_half((unsigned short)(a >> 16)), __ushort_as_half((unsigned short)(b >> 16)))) << 16) | __half_as_ushort(__hadd_rn(__ushort_as_half((unsigned short)(a)), __ushort_as_half((unsigned short)(b)))); }
-__device__ unsigned int add_rn_f16x2(unsigned int a, unsigned int b) { return ((unsigned int)__half_as_ushort(__hadd_rn(__ushort_as_half((unsigned short)(a >> 16)), __ushort_as_half((unsigned short)(b >> 16)))) << 16) | __half_as_ushort(__hadd_rn(__ushort_as_half((unsigned short)(a)), __ushort_as_half((unsigned short)(b)))); }
-__device__ unsigned int sub_f16x2(unsigned int a, unsigned int b) { return ((unsigned int)__half_as_ushort(__hsub_rn(__ushort_as_half((unsigned short)(a >> 16)), __ushort_as_half((unsigned short)(b >> 16)))) << 16) | __half_as_ushort(__hsub_rn(__ushort_as_half((unsigned short)(a)), __ushort_as_half((unsigned short)(b)))); }
-__device__ unsigned int sub_rn_f16x2(unsigned int a, unsigned int b) { return ((unsigned int)__half_as_ushort(__hsub_rn(__ushort_as_half((unsigned short)(a >> 16)), __ushort_as_half((unsigned short)(b >> 16)))) << 16) | __half_as_ushort(__hsub_rn(__ushort_as_half((unsigned short)(a)), __ushort_as_half((unsigned short)(b)))); }
-__device__ unsigned int mul_rn_f16x2(unsigned int a, unsigned int b) { return ((unsigned int)__half_as_ushort(__hmul_rn(__ushort_as_half((unsigned short)(a >> 16)), __ushort_as_half((unsigned short)(b >> 16)))) << 16) | __half_as_ushort(__hmul_rn(__ushort_as_half((unsigned short)(a)), __ushort_as_half((unsigned short)(b)))); }
-__device__ unsigned int fma_rn_f16x2(unsigned int a, unsigned int b, unsigned int c) { return ((unsigned int)__half_as_ushort(__hfma(__ushort_as_half((unsigned short)(a >> 16)), __ushort_as_half((unsigned short)(b >> 16)), __ushort_as_half((unsigned short)(c >> 16)))) << 16) | __half_as_ushort(__hfma(__ushort_as_half((unsigned short)(a)), __ushort_as_half((unsigned short)(b)), __ushort_as_half((unsigned short)(c)))); }
+__device__ unsigned short add_f16(unsigned short a, unsigned short b) { return __half_as_ushort(__hadd_rn(__ushort_as_half(a), __ushort_as_half(b))); }
+__device__ unsigned short add_rn_f16(unsigned short a, unsigned short b) { return __half_as_ushort(__hadd_rn(__ushort_as_half(a), __ushort_as_half(b))); }
+__device__ unsigned short sub_f16(unsigned short a, unsigned short b) { return __half_as_ushort(__hsub_rn(__ushort_as_half(a), __ushort_as_half(b))); }
+__device__ unsigned short sub_rn_f16(unsigned short a, unsigned short b) { return __half_as_ushort(__hsub_rn(__ushort_as_half(a), __ushort_as_half(b))); }
+__device__ unsigned short mul_f16(unsigned short a, unsigned short b) { return __half_as_ushort(__hmul_rn(__ushort_as_half(a), __ushort_as_half(b))); }
+__device__ unsigned short mul_rn_f16(unsigned short a, unsigned short b) { return __half_as_ushort(__hmul_rn(__ushort_as_half(a), __ushort_as_half(b))); }
+__device__ unsigned short fma_rn_f16(unsigned short a, unsigned short b, unsigned short c) { return __half_as_ushort(__hfma(__ushort_as_half(a), __ushort_as_half(b), __ushort_as_half(c))); }
+__device__ unsigned short min_f16(unsigned short a, unsigned short b) { return __half_as_ushort(__hmin(__ushort_as_half(a), __ushort_as_half(b))); }
+__device__ unsigned short max_f16(unsigned short a, unsigned short b) { return __half_as_ushort(__hmax(__ushort_as_half(a), __ushort_as_half(b))); }
+__device__ unsigned short neg_f16(unsigned short a) { return (unsigned short)(a ^ 0x8000u); }
+__device__ unsigned short abs_f16(unsigned short a) { return (unsigned short)(a & 0x7fffu); }
+__device__ unsigned short add_bf16(unsigned short a, unsigned short b) { return __bfloat16_as_ushort(__hadd_rn(__ushort_as_bfloat16(a), __ushort_as_bfloat16(b))); }
+__device__ unsigned short add_rn_bf16(unsigned short a, unsigned short b) { return __bfloat16_as_ushort(__hadd_rn(__ushort_as_bfloat16(a), __ushort_as_bfloat16(b))); }
+__device__ unsigned short sub_bf16(unsigned short a, unsigned short b) { return __bfloat16_as_ushort(__hsub_rn(__ushort_as_bfloat16(a), __ushort_as_bfloat16(b))); }
+__device__ unsigned short sub_rn_bf16(unsigned short a, unsigned short b) { return __bfloat16_as_ushort(__hsub_rn(__ushort_as_bfloat16(a), __ushort_as_bfloat16(b))); }
+__device__ unsigned short mul_bf16(unsigned short a, unsigned short b) { return __bfloat16_as_ushort(__hmul_rn(__ushort_as_bfloat16(a), __ushort_as_bfloat16(b))); }
+__device__ unsigned short mul_rn_bf16(unsigned short a, unsigned short b) { return __bfloat16_as_ushort(__hmul_rn(__ushort_as_bfloat16(a), __ushort_as_bfloat16(b))); }
+__device__ unsigned short fma_rn_bf16(unsigned short a, unsigned short b, unsigned short c) { return __bfloat16_as_ushort(__hfma(__ushort_as_bfloat16(a), __ushort_as_bfloat16(b), __ushort_as_bfloat16(c))); }
+__device__ unsigned short min_bf16(unsigned short a, unsigned short b) { return __bfloat16_as_ushort(__hmin(__ushort_as_bfloat16(a), __ushort_as_bfloat16(b))); }
+__device__ unsigned short max_bf16(unsigned short a, unsigned short b) { return __bfloat16_as_ushort(__hmax(__ushort_as_bfloat16(a), __ushort_as_bfloat16(b))); }
+__device__ unsigned short neg_bf16(unsigned short a) { return (unsigned short)(a ^ 0x8000u); }
+__device__ unsigned short abs_bf16(unsigned short a) { return (unsigned short)(a & 0x7fffu); }
+__device__ unsigned int add_f16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::add_f16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::add_f16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int add_rn_f16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::add_rn_f16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::add_rn_f16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int sub_f16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::sub_f16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::sub_f16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int sub_rn_f16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::sub_rn_f16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::sub_rn_f16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int mul_f16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::mul_f16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::mul_f16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int mul_rn_f16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::mul_rn_f16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::mul_rn_f16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int min_f16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::min_f16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::min_f16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int max_f16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::max_f16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::max_f16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int fma_rn_f16x2(unsigned int a, unsigned int b, unsigned int c) { return ((unsigned int)__ptx::fma_rn_f16((unsigned short)(a >> 16), (unsigned short)(b >> 16), (unsigned short)(c >> 16)) << 16) | __ptx::fma_rn_f16((unsigned short)a, (unsigned short)b, (unsigned short)c); }
+__device__ unsigned int neg_f16x2(unsigned int a) { return ((unsigned int)__ptx::neg_f16((unsigned short)(a >> 16)) << 16) | __ptx::neg_f16((unsigned short)a); }
+__device__ unsigned int abs_f16x2(unsigned int a) { return ((unsigned int)__ptx::abs_f16((unsigned short)(a >> 16)) << 16) | __ptx::abs_f16((unsigned short)a); }
+__device__ unsigned int add_bf16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::add_bf16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::add_bf16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int add_rn_bf16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::add_rn_bf16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::add_rn_bf16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int sub_bf16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::sub_bf16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::sub_bf16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int sub_rn_bf16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::sub_rn_bf16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::sub_rn_bf16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int mul_bf16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::mul_bf16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::mul_bf16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int mul_rn_bf16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::mul_rn_bf16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::mul_rn_bf16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int min_bf16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::min_bf16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::min_bf16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int max_bf16x2(unsigned int a, unsigned int b) { return ((unsigned int)__ptx::max_bf16((unsigned short)(a >> 16), (unsigned short)(b >> 16)) << 16) | __ptx::max_bf16((unsigned short)a, (unsigned short)b); }
+__device__ unsigned int fma_rn_bf16x2(unsigned int a, unsigned int b, unsigned int c) { return ((unsigned int)__ptx::fma_rn_bf16((unsigned short)(a >> 16), (unsigned short)(b >> 16), (unsigned short)(c >> 16)) << 16) | __ptx::fma_rn_bf16((unsigned short)a, (unsigned short)b, (unsigned short)c); }
+__device__ unsigned int neg_bf16x2(unsigned int a) { return ((unsigned int)__ptx::neg_bf16((unsigned short)(a >> 16)) << 16) | __ptx::neg_bf16((unsigned short)a); }
+__device__ unsigned int abs_bf16x2(unsigned int a) { return ((unsigned int)__ptx::abs_bf16((unsigned short)(a >> 16)) << 16) | __ptx::abs_bf16((unsigned short)a); }

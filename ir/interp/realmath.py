@@ -52,7 +52,7 @@ ALIASES: dict[str, str] = {
     "fast_log10": "log10", "fast_sin": "sin", "fast_cos": "cos", "fast_tan": "tan", "fast_tanh": "tanh",
     "fast_pow": "pow", "fast_rcp": "rcp", "fast_rsqrt": "rsqrt", "fast_sqrt": "sqrt", "fast_div": "div",
     "add_rn": "add", "sub_rn": "sub", "mul_rn": "mul", "div_rn": "div", "sqrt_rn": "sqrt", "rcp_rn": "rcp",
-    "fma_rn": "fma", "fabs": "abs", "nearbyint": "rint",
+    "fma_rn": "fma", "rsqrt_rn": "rsqrt", "fabs": "abs", "nearbyint": "rint",
 }  # fmt: skip
 """Fast and explicitly rounded-to-nearest versions compute the same real function; only their error bound differs."""
 

@@ -214,3 +214,54 @@ __global__ void k(unsigned* o, const unsigned* a, unsigned b, unsigned c) {
     fused = (a.astype(np.float64) * c.astype(np.float64) + b.astype(np.float64)).astype(np.float16)
     want = np.stack([a - b, a * c, fused, a + c])
     np.testing.assert_array_equal(got["o"].view(np.float16).reshape(4, 2), want)
+
+
+def _fused(a, b, c):
+    wide = a.astype(np.float64)
+    return np.array([wide[0] * wide[0] + wide[1], wide[1]])
+
+
+@pytest.mark.parametrize(
+    "text, want",
+    [
+        ("{ .reg .f16 a, b, s, t; mov.b32 {a, s}, %1; mov.b32 {b, t}, %2; mul.rn.f16 a, a, b; mov.b32 %0, {a, s}; }",
+         lambda a, b, c: np.array([a[0] * b[0], a[1]])),
+        ("{ .reg .f16 h, k; mov.b32 {h, k}, %1; fma.rn.f16 h, h, h, k; mov.b32 %0, {h, k}; }", _fused),
+        ("max.f16x2 %0, %1, %2;", lambda a, b, c: np.maximum(a, b)), ("neg.f16x2 %0, %1;", lambda a, b, c: -a),
+        ("abs.f16x2 %0, %1;", lambda a, b, c: abs(a)), ("mul.f16x2 %0, %1, %2;", lambda a, b, c: a * b),
+    ],
+)  # fmt: skip
+def test_arithmetic_of_halves(text: str, want) -> None:
+    halves = [np.array([w], np.uint32).view(np.float16) for w in (A, B, C)]
+    assert value(text) == int(want(*halves).astype(np.float16).view(np.uint32)[0])
+
+
+def test_products_rounded_on_their_own_stay_apart_from_the_sum_behind_them(execute) -> None:
+    """``_rn`` on halves: no compiler may make a fused multiply-add of it and of its neighbour."""
+    text = """
+__global__ void k(__half* o, const __half* a, __nv_bfloat16* p, const __nv_bfloat16* q, unsigned* w, half2* v) {
+  o[0] = __hadd(__hmul_rn(a[0], a[1]), a[2]);
+  p[0] = __hsub_rn(__hmul(q[0], q[1]), q[2]);
+  asm("{ .reg .b32 t; mul.rn.bf16x2 t, %1, %2; add.bf16x2 %0, t, %3; }" : "=r"(w[0]) : "r"(w[1]), "r"(w[2]), "r"(w[3]));
+  v[0] = __hadd2_rn(v[1], v[2]);
+}
+void h(__half* o, const __half* a, __nv_bfloat16* p, const __nv_bfloat16* q, unsigned* w, half2* v) {
+  k<<<1, 1>>>(o, a, p, q, w, v); }
+"""
+    kernel = load(text, name="k.cu")
+    cuda, hip, opencl = (emit(kernel, b).text.partition(" k(")[2] for b in ("cuda", "hip", "opencl"))
+    assert cuda.count("__hmul_rn(") == 3 and cuda.count("__hadd_rn(") == 4 and cuda.count("__hsub_rn(") == 1
+    for other in (hip, opencl):
+        assert other.count("mul_rn_f32(") == 3 and other.count("add_rn_f32(") == 4
+    a = np.array([1.001, 3.003, -3.006], np.float16)
+    got = execute(text, {"o": np.zeros(1, np.float16), "a": a, "p": np.zeros(1, np.uint16), "q": np.zeros(3, np.uint16),
+                         "w": np.zeros(4, np.uint32), "v": np.zeros(6, np.float16)})  # fmt: skip
+    assert got["o"][0] == a[0] * a[1] + a[2] != np.float16(float(a[0]) * float(a[1]) + float(a[2]))
+
+
+def test_the_nearest_reciprocal_root_is_no_approximate_one() -> None:
+    text = "__global__ void k(float* x) { x[0] = __frsqrt_rn(x[1]) + __frcp_rn(x[2]); }\n"
+    kernel = load(text + "void h(float* x) { k<<<1, 1>>>(x); }\n", name="k.cu")
+    assert "__frsqrt_rn(x[1]) + __frcp_rn(x[2])" in emit(kernel, "cuda").text
+    assert "(float)(1.0 / sqrt((double)x[1]))" in emit(kernel, "opencl").text
+    assert run(kernel, {"x": np.float32([0, 4, 8])}).outputs["x"][0] == 0.625
