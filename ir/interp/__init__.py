@@ -5,12 +5,13 @@
 
 from .equivalence import Mismatch, compare, equivalent, mismatch
 from .findings import KINDS, Finding
-from .run import FUEL, RunResult, environment, geometry_of, run
+from .run import FUEL, Kept, RunResult, environment, geometry_of, run
 
 __all__ = [
     "FUEL",
     "KINDS",
     "Finding",
+    "Kept",
     "Mismatch",
     "RunResult",
     "compare",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -38,6 +38,9 @@ MOST_THREADS = 1 << 24
 COOPERATIVE_LANES = 1 << 20
 """Threads of a launch with grid barriers: they all run at once (a GPU holds some 300,000)."""
 
+Kept = MutableMapping[tuple[str, int], np.ndarray]
+"""Working memory between launches, as a launcher keeps it: contents by scratch parameter and number of elements."""
+
 
 def run(
     kernel: Kernel,
@@ -50,6 +53,7 @@ def run(
     undefined: Collection[str] = (),
     measure: bool = False,
     fatal: Callable[[Finding], bool] | None = None,
+    kept: Kept | None = None,
 ) -> RunResult:
     """Execute ``kernel`` (SPMD or parallel form) on ``args``, by parameter name; the arrays are not modified.
 
@@ -62,17 +66,22 @@ def run(
         undefined: buffers whose initial contents mean nothing (pure outputs): reading them before writing is a defect.
         measure: note how far each buffer is reached (see :class:`RunResult`).
         fatal: which finding ends the run at once, as the last of its findings; the outputs mean nothing then.
+        kept: working memory as earlier launches in this domain left it (zeros where there is none); what this launch
+            leaves, if it comes to its end, is put there.
 
     Raises:
         KtcError: E-INTERP-ARGS (missing argument), E-INTERP-LAUNCH (geometry unknown), E-INTERP-UNSUPPORTED.
     """
-    job = _Job(kernel, args, domain_named(domain), sanitize, warp, fuel, frozenset(undefined), measure, fatal)
+    job = _Job(kernel, args, domain_named(domain), sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept)
     with np.errstate(all="ignore"):
         result, doubtful = job.run(seed=0)
         ended = any(f.kind == "fuel" or (fatal is not None and fatal(f)) for f in result.findings)
-        if not (sanitize and doubtful) or ended:
-            return result
-        again, _ = job.run(seed=1)
+        left = {} if ended else job.left
+        again = job.run(seed=1)[0] if sanitize and doubtful and not ended else None
+    if kept is not None:
+        kept.update(left)
+    if again is None:
+        return result
     result = dataclasses.replace(result, work=result.work + again.work)
     if not same(result, again):
         found = Finding(
@@ -95,6 +104,9 @@ class _Job:
     undefined: frozenset[str]
     measure: bool = False
     fatal: Callable[[Finding], bool] | None = None
+    kept: Kept | None = None
+    left: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    """The working memory after the last run."""
 
     def run(self, seed: int) -> tuple[RunResult, bool]:
         kernel = self.kernel
@@ -118,6 +130,8 @@ class _Job:
                 state.findings.add("fuel", f"did not end {why}", state.stmt, certain=why.certain)
         except Decided:
             pass
+        scratch = [state.buffers[p.sym] for p in kernel.params if p.scratch is not None and p.sym.name not in self.args]
+        self.left = {(b.sym.name, b.size): b.data for b in scratch}
         return self._result(state), state.doubtful
 
     def _geometry(self) -> Geometry:
@@ -188,13 +202,15 @@ class _Job:
         return self.domain.encode_any(value, scalar_of(t)).reshape(1, -1)
 
     def _scratch(self, state: State, p: Param, size: Expr) -> None:
-        """Working memory as a launcher provides it: zeros."""
+        """Working memory as a launcher provides it: zeros, and what earlier launches left after that."""
         sizes = {n: int(v) for n, v in self.args.items() if isinstance(v, int | np.integer)}
         count = evaluate(size, self.kernel.environment(sizes))
         if count is None:
             raise bad_argument(f"the size of the scratch parameter '{p.sym.name}' is not known")
         elem = scalar_of(p.sym.type)
-        data = self.domain.encode_any(np.zeros(max(int(count), 1), np.float32 if elem.is_float else np.int64), elem)
+        known = self.kept.get((p.sym.name, int(count))) if self.kept else None
+        zeros = np.zeros(max(int(count), 1), np.float32 if elem.is_float else np.int64)
+        data = self.domain.encode_any(zeros, elem) if known is None else known.copy()
         buffer = Buffer(p.sym, elem, 1, None, int(count), data, None, None)
         if state.order is not None and p.sym in state.written:
             buffer.shadow = Shadow(buffer.data.size)

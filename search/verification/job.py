@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ktc.ir.interp import FUEL, RunResult, run
+from ktc.ir.interp import FUEL, Kept, RunResult, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Workload
 
@@ -31,7 +31,11 @@ class Outcome:
 
 @dataclass
 class Job:
-    """``steps`` holds, for the instances run so far, how many statements the candidate executed."""
+    """``steps`` holds, for the instances run so far, how many statements the candidate executed.
+
+    ``kept`` is its working memory in each domain: launch after launch finds it as the one before left it, whatever
+    that one's sizes were, as it does on a device.
+    """
 
     original: Kernel
     candidate: Kernel
@@ -40,9 +44,15 @@ class Job:
     workload: Workload
     domains: tuple[str, ...] = ("int", "field")
     steps: dict[int, int] = field(default_factory=dict)
+    kept: dict[str, Kept] = field(default_factory=dict)
     coverage: Coverage = field(init=False)
 
     theirs: Coverage = field(init=False)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a launch of the candidate finds what the one before left."""
+        return any(p.scratch is not None for p in self.candidate.params)
 
     def __post_init__(self) -> None:
         self.coverage = Coverage(self.candidate, self.workload)
@@ -73,6 +83,7 @@ class Job:
             fuel=fuel,
             undefined=undefined,
             fatal=(lambda f: (f.kind, f.buffer) not in known) if sanitize else None,
+            kept=self.kept.setdefault(domain, {}),
         )
         self.steps[id(instance)] = result.steps
         if not any(f.kind == "fuel" for f in result.findings):

@@ -118,22 +118,30 @@ SGEMM = (
 )
 
 
-def _transpose(size: int, row: str, col: str, vec: int) -> str:
+def _transpose(sizes: str, row: str, col: str, vec: int, *more: str) -> str:
     """Through a padded tile: read along its rows, written along its columns."""
-    return (
-        f"raise | tile{{loops=row,col sizes={size},{size}}} | distribute{{loop=row map=[seq]}}"
+    script = (
+        f"raise | tile{{loops=row,col sizes={sizes}}} | distribute{{loop=row map=[seq]}}"
         f" | distribute{{loop=col map=[{col}]}} | distribute{{loop=row map=[{row}]}}"
         f" | stage-shared{{array=in loop=col_tile vec={vec}}} | pad-shared{{array=in_s by=$PAD:(1,4)}}"
     )
+    return " | ".join((script, *more))
 
 
+STREAM = "cache-hints{loads=in load=cs stores=out}"
 TRANSPOSE = (
-    _transpose(32, "thread.x 32", "thread.y 8, unroll 4", 1),
-    _transpose(64, "thread.x 32, unroll 2", "thread.y 8, unroll 8", 1),
-    _transpose(64, "thread.x 32, unroll 2", "thread.y 16, unroll 4", 4),
-    _transpose(64, "vec 4, thread.x 16", "thread.y 16, unroll 4", 4),
-    _transpose(64, "vec 2, thread.x 32", "thread.y 8, unroll 8", 4),
-    _transpose(32, "vec 4, thread.x 8", "thread.y 32", 4),
+    _transpose("32,32", "thread.x 32", "thread.y 8, unroll 4", 1),
+    _transpose("64,64", "thread.x 32, unroll 2", "thread.y 8, unroll 8", 1),
+    _transpose("64,64", "thread.x 32, unroll 2", "thread.y 16, unroll 4", 4),
+    _transpose("64,64", "vec 4, thread.x 16", "thread.y 16, unroll 4", 4),
+    _transpose("64,64", "vec 2, thread.x 32", "thread.y 8, unroll 8", 4),
+    _transpose("32,32", "vec 4, thread.x 8", "thread.y 32", 4),
+    _transpose("32,64", "thread.x 32", "thread.y 8, unroll 8", 4),
+    _transpose("64,32", "vec 2, thread.x 32", "thread.y 8, unroll 4", 4),
+    _transpose("32,32", "thread.x 32", "thread.y 8, unroll 4", 1, STREAM),
+    _transpose("64,64", "vec 2, thread.x 32", "thread.y 8, unroll 8", 4, STREAM),
+    _transpose("64,32", "vec 2, thread.x 32", "thread.y 8, unroll 4", 4, STREAM),
+    _transpose("32,32", "vec 4, thread.x 8", "thread.y 16, unroll 2", 4, STREAM),
 )
 ALONG = "distribute{loop=%s map=[thread.x $TX:(64,128,256), block.x] align=32}"
 ACROSS = "distribute{loop=%s map=[unroll $U:(2,3,4,6), seq $S:(1,2), thread.y $TY:(1,2,4), block.y] tail=cut}"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import importlib
 
+import numpy as np
 import pytest
 from gate_samples import COPY, MATMUL
 from interp_samples import MATMUL_PARALLEL, kernel
 from ktc.ir.interp import run
-from ktc.ir.nodes import Binary, For, fresh, i32
+from ktc.ir.nodes import Atomic, Binary, Const, For, fresh, i32
+from ktc.ir.types import U32
 from ktc.ir.walk import map_body, rename, walk
 from ktc.search.mutation.subjects import replayed
 from ktc.search.verification import verify
@@ -245,3 +247,49 @@ def test_the_last_share_of_rows_that_blocks_share_out_twice_has_something_to_do(
     body = map_body(made.candidate.body, lambda s: shorter if s == last else s, lambda e: e)
     verdict = verify(made.original, made.candidate.with_(body=body), made.workload, variant="f32")
     assert body != made.candidate.body and verdict.status == "REJECTED", verdict
+
+
+def test_a_long_loop_does_not_use_up_what_short_instances_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = kernel(MATMUL_PARALLEL)
+    oracle = oracle_for(original, MATMUL, None, 0)
+    chosen = instances(original, original, MATMUL)
+    length = {tuple(i.sizes.values()): oracle.run(i.sizes, "int", "exact").steps for i in chosen}
+    job = Job(original, original, oracle, chosen, MATMUL)
+    monkeypatch.setattr(exact, "STEPS", 2 * sorted(length.values())[len(length) // 2])
+    assert exact.exact(job).status == "pass"
+    tried = [length.pop(tuple(i.sizes.values()), 0) for i in job.coverage.tried]
+    assert length and max(tried) <= min(length.values()), "the longest are those that were left out"
+
+
+def test_a_launch_finds_its_working_memory_as_the_one_before_left_it() -> None:
+    made = replayed("basic/sum", None, "raise | split-reduction{loop=tid map=[vec 4, thread.x 64, block.x 8, seq]}")
+    assert verify(made.original, made.candidate, made.workload).ok
+
+    def no_way_back(s):
+        return dataclasses.replace(s, value=Const((1 << 32) - 1, U32)) if isinstance(s, Atomic) and s.op == "inc" else s
+
+    once = made.candidate.with_(body=map_body(made.candidate.body, no_way_back))
+    verdict = verify(made.original, once, made.workload)
+    assert verdict.status == "REJECTED" and verdict.failure is not None
+    assert verdict.failure.message.startswith("wrong result of a second launch"), verdict
+
+
+def test_memory_is_kept_by_parameter_and_size_and_only_of_launches_that_end() -> None:
+    counts = kernel(
+        """\
+kernel count(y: u32*, n: i32, seen: u32* scratch(n))
+  launch grid(1) block(32)
+  if i32(threadIdx.x) < n
+    seen[threadIdx.x] = seen[threadIdx.x] + u32(1)
+    y[threadIdx.x] = seen[threadIdx.x]
+"""
+    )
+    kept: dict = {}
+
+    def third(n: int, fuel: int = 1000) -> int:
+        args = {"y": np.zeros(n, np.uint32), "n": n}
+        return int(run(counts, args, domain="int", kept=kept, fuel=fuel).outputs["y"][0])
+
+    assert [third(4), third(4), third(5), third(4)] == [1, 2, 1, 3]
+    third(4, fuel=2)
+    assert third(4) == 4 and third(5) == 2
