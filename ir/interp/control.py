@@ -32,11 +32,19 @@ class Loop:
     continued: np.ndarray = field(default_factory=lambda: _NONE)
 
 
+def _everywhere(cond: Any) -> bool | None:
+    """The value of a condition that is the same for all lanes; None if it is not. Of no lanes, it holds."""
+    if np.ndim(cond) == 0:
+        return bool(cond)
+    holding = np.count_nonzero(cond)  # half the cost of any() and all()
+    return True if holding == len(cond) else None if holding else False
+
+
 def if_(machine: Machine, s: If, frame: Frame, act: Active, loop: Loop | None) -> Active:
     cond = machine.ev.truth(s.cond, frame, act)
-    if np.ndim(cond) == 0 or cond.all() or not cond.any():
-        taken = s.then if np.ravel(cond)[:1].all() else s.orelse
-        return machine.body(taken, frame, act, loop)
+    holds = _everywhere(cond)
+    if holds is not None:
+        return machine.body(s.then if holds else s.orelse, frame, act, loop)
     lanes = frame.lanes(act)
     yes, no = lanes[cond], lanes[~cond]
     after_yes = machine.body(s.then, frame, yes, loop)
@@ -81,10 +89,10 @@ def _loop(
         state.burn(frame.count(live))
         if testing:
             ok = machine.ev.truth(s.cond, frame, live)
-            if np.ndim(ok) == 0 or ok.all() or not ok.any():
-                if not np.ravel(ok)[:1].all():
-                    break
-            else:
+            holds = _everywhere(ok)
+            if holds is False:
+                break
+            if holds is None:
                 lanes = frame.lanes(live)
                 left.append(lanes[~ok])
                 live = lanes[ok]

@@ -7,18 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ..kernel import Kernel
+from ..memo import by_identity
 from ..nodes import (
-    COMPARISONS,
-    KNOB_MARK,
-    LOGICAL,
     AddrOf,
     Binary,
     Call,
-    Cast,
-    Const,
     Expr,
     HwIndex,
-    Knob,
     Load,
     Select,
     Str,
@@ -29,14 +25,13 @@ from ..nodes import (
     VecMake,
     WarpOp,
 )  # fmt: skip
-from ..types import Ptr, Scalar, Vec, scalar_of
-from ..walk import walk_expr
+from ..types import Scalar, Vec, scalar_of
 from .access import access
-from .domain import Unsupported
+from .domain import Domain, Unsupported
 from .frames import Active, Frame, is_uniform, spread
-from .integers import ARITHMETIC, COMPARE, from_float
+from .integers import from_float
+from .plans import Method, Plans
 from .realmath import BOOLEAN
-from .reshape import reshape_bits
 from .state import State
 from .textures import is_texture_call, texture_call
 from .warps import warp_op
@@ -45,21 +40,14 @@ from .warps import warp_op
 class Evaluator:
     """``ev(e, frame, act)``: the value of ``e``, uniform or one entry per active lane."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, kernel: Kernel) -> None:
         self.state = state
-        self._constants: dict[int, tuple[Expr, Any]] = {}
-        """By ``id``: literals, knobs, and what is computed of those alone, with the expression (so that ids last)."""
-        self._lazy_ones: dict[int, bool] = {}
-        self._operators: dict[int, tuple[Expr, Callable | None]] = {}
+        self._plans = _plans_of(kernel, state.domain)
+        self._made = self._plans.made
 
     def __call__(self, e: Expr, frame: Frame, act: Active) -> Any:
-        known = self._constants.get(id(e))
-        if known is not None:
-            return known[1]
-        method = _METHODS.get(type(e))
-        if method is None:
-            raise Unsupported(f"the interpreter cannot evaluate {type(e).__name__}", self.state.where())
-        return method(self, e, frame, act)
+        known = self._made.get(id(e))
+        return (known[1] if known is not None else self._plans.of(e))(self, frame, act)
 
     def truth(self, e: Expr, frame: Frame, act: Active) -> Any:
         """``e`` as a condition: bool, uniform or per lane."""
@@ -71,25 +59,14 @@ class Evaluator:
 
     # ------------------------------------------------------------------------------------------------- leaves
 
-    def _const(self, e: Const, frame: Frame, act: Active):
-        return self._keep(e, self.state.domain.const(e.value, e.ty))
-
-    def _knob(self, e: Knob, frame: Frame, act: Active):
-        return self._keep(e, np.int32(self.state.env[KNOB_MARK + e.name]))
-
-    def _keep(self, e: Expr, v: Any) -> Any:
-        self._constants[id(e)] = e, v
-        return v
-
     def _hw(self, e: HwIndex, frame: Frame, act: Active):
         v = self.state.hardware.get((e.level, e.axis))
         if v is None:
             raise Unsupported("a hardware index in parallel form", self.state.where())
         return v if act is None or np.ndim(v) == 0 else v[act]
 
-    def _var(self, e: Var, frame: Frame, act: Active):
-        if act is None and e.sym in frame.values and e.sym not in frame.undefined:
-            return frame.values[e.sym]
+    def variable(self, e: Var, frame: Frame, act: Active):
+        """A variable of an outer frame, or one that some lanes have not assigned."""
         try:
             owner, lanes = frame.find(e.sym, act)
         except KeyError:
@@ -130,36 +107,14 @@ class Evaluator:
             return self.state.domain.negate(x, scalar_of(e.x.type))
         return x if e.op == "+" else np.invert(x)
 
-    def _binary(self, e: Binary, frame: Frame, act: Active):
-        known = self._operators.get(id(e))
-        if known is None:
-            known = self._operators[id(e)] = e, self._operator(e)
-        apply = known[1]
-        if apply is None:
-            return self._lazy(e, frame, act)
-        a, b = self(e.a, frame, act), self(e.b, frame, act)
-        if e.op in "/%" and self.state.sanitize and not scalar_of(e.a.type).is_float and np.any(b == 0):
-            self.state.report("division-by-zero", "an integer is divided by zero", frame, act, np.asarray(b == 0))
-        v = apply(a, b)
-        return self._keep(e, v) if id(e.a) in self._constants and id(e.b) in self._constants else v
-
-    def _operator(self, e: Binary) -> Callable | None:
-        """What ``e`` does with its operands, looked up once; None for a lazy operator."""
-        if e.op in LOGICAL:
-            return None
-        t, domain = scalar_of(e.a.type), self.state.domain
-        if not t.is_float:
-            return (COMPARE if e.op in COMPARISONS else ARITHMETIC)[e.op]
-        meaning = domain.compare if e.op in COMPARISONS else domain.arith
-        return lambda a, b: meaning(e.op, a, b, t)
-
-    def _lazy(self, e: Binary, frame: Frame, act: Active):
+    def logical(self, e: Binary, frame: Frame, act: Active):
+        """``&&`` and ``||``: the second operand for those lanes that need it, where evaluating it could matter."""
         a = self.truth(e.a, frame, act)
         short = e.op == "||"  # the value of `a` that decides
         if np.ndim(a) == 0:
             return np.bool_(short) if bool(a) == short else self.truth(e.b, frame, act)
         undecided = ~a if short else a
-        if not self._must_be_lazy(e.b):
+        if not self._plans.must_be_lazy(e.b):
             b = self.truth(e.b, frame, act)
             return a | b if short else a & b
         out = a.copy()
@@ -172,7 +127,7 @@ class Evaluator:
         cond = self.truth(e.cond, frame, act)
         if np.ndim(cond) == 0:
             return self(e.a if cond else e.b, frame, act)
-        if not (self._must_be_lazy(e.a) or self._must_be_lazy(e.b)):
+        if not (self._plans.must_be_lazy(e.a) or self._plans.must_be_lazy(e.b)):
             a, b = self(e.a, frame, act), self(e.b, frame, act)
             return np.where(cond[:, None] if np.ndim(a) == 2 or np.ndim(b) == 2 else cond, a, b)
         lanes, out = frame.lanes(act), None
@@ -184,32 +139,18 @@ class Evaluator:
                 out[chosen] = v
         return out if out is not None else self(e.a, frame, act)
 
-    def _must_be_lazy(self, e: Expr) -> bool:
-        """Whether evaluating ``e`` for a lane that skips it could matter."""
-        known = self._lazy_ones.get(id(e))
-        if known is None:
-            known = any(isinstance(x, Load | WarpOp) or _may_divide_by_zero(x) for x in walk_expr(e))
-            self._lazy_ones[id(e)] = known
-        return known
-
-    def _cast(self, e: Cast, frame: Frame, act: Active):
-        x = self(e.x, frame, act)
-        if isinstance(e.to, Ptr):
-            return x  # an address keeps all its bits
-        src, dst = scalar_of(e.x.type), scalar_of(e.to)
-        if e.style == "bit":
-            if src.bits == dst.bits and isinstance(e.to, Vec) == isinstance(e.x.type, Vec):
-                return self.state.domain.bitcast(x, src, dst)
-            return reshape_bits(self.state.domain, x, src, dst, isinstance(e.to, Vec))
-        v = self.state.domain.cast(x, src, dst)
-        return self._keep(e, v) if id(e.x) in self._constants else v
+    def quotient(self, e: Binary, apply: Callable, a: Any, b: Any, frame: Frame, act: Active):
+        """An integer's quotient or remainder."""
+        if self.state.sanitize and np.any(b == 0):
+            self.state.report("division-by-zero", "an integer is divided by zero", frame, act, np.asarray(b == 0))
+        return apply(a, b)
 
     # ------------------------------------------------------------------------------------- vectors and memory
 
     def _load(self, e: Load, frame: Frame, act: Active):
         index = [self(i, frame, act) for i in e.index]
         if e.buffer not in self.state.buffers and isinstance(e.buffer.type, Vec):
-            return self.lane_of(self._var(Var(e.buffer), frame, act), index[0], frame, act)
+            return self.lane_of(self.variable(Var(e.buffer), frame, act), index[0], frame, act)
         width = self.state.int_of(e.width)
         a = access(self.state, e.buffer, frame, act, index, width)
         value = a.read()
@@ -275,22 +216,18 @@ class Evaluator:
         return warp_op(self, e, frame, act)
 
 
-def _may_divide_by_zero(e: Expr) -> bool:
-    return isinstance(e, Binary) and e.op in "/%" and not isinstance(e.b, Const) and not scalar_of(e.a.type).is_float
-
-
-_METHODS: dict[type, Callable] = {
-    Const: Evaluator._const,
-    Var: Evaluator._var,
-    Knob: Evaluator._knob,
+_METHODS: dict[type, Method] = {
     HwIndex: Evaluator._hw,
     Unary: Evaluator._unary,
-    Binary: Evaluator._binary,
     Select: Evaluator._select,
-    Cast: Evaluator._cast,
     Load: Evaluator._load,
     VecMake: Evaluator._vec_make,
     VecGet: Evaluator._vec_get,
     Call: Evaluator._call,
     WarpOp: Evaluator._warp,
 }
+
+
+@by_identity(64, subjects=2)
+def _plans_of(kernel: Kernel, domain: Domain) -> Plans:
+    return Plans(domain, kernel.knob_values, _METHODS)

@@ -21,15 +21,15 @@ Active = np.ndarray | None
 
 def is_uniform(value: Any) -> bool:
     """One value for all lanes: a scalar, or a vector stored as one row."""
-    ndim = np.ndim(value)
+    ndim = value.ndim
     return ndim == 0 or (ndim == 2 and value.shape[0] == 1)
 
 
 def spread(value: Any, n: int) -> np.ndarray:
     """``value`` with one entry (or row) per lane."""
-    if np.ndim(value) == 0:
+    if value.ndim == 0:
         return np.broadcast_to(value, (n,))
-    if np.ndim(value) == 2 and value.shape[0] == 1:
+    if value.ndim == 2 and value.shape[0] == 1:
         return np.broadcast_to(value, (n, value.shape[1]))
     return value
 

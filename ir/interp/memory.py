@@ -52,7 +52,7 @@ class Buffer:
         flat, bad = None, None
         for i, extent in zip(index, (*extents, self.lanes)):
             outside = i.view(np.uint64) >= extent  # negative ones are large
-            if outside.any():
+            if np.count_nonzero(outside):
                 bad = outside if bad is None else bad | outside
             flat = i if flat is None else flat * extent + i
         assert flat is not None
@@ -61,6 +61,6 @@ class Buffer:
             flat, moved = flat * self.lanes, width * self.lanes
         if moved > 1:
             over = flat + moved > self.size
-            if over.any():
+            if np.count_nonzero(over):
                 bad = over if bad is None else bad | over
         return flat, (None if bad is None else ~bad), moved

@@ -153,7 +153,7 @@ class _Job:
         assert state.order is None or isinstance(state.order, IterationOrder)
         if isinstance(state.order, IterationOrder):
             state.order.enter(root)
-        Machine(state).body(self.kernel.body, root, None)
+        Machine(state, self.kernel).body(self.kernel.body, root, None)
 
     def _relaunch(self, state: State) -> None:
         """What the host does between two launches: it swaps the two buffers. The last launch is not swapped."""
@@ -251,7 +251,7 @@ class _Job:
             if isinstance(state.order, BarrierOrder):
                 state.order.first = state.first_thread
             state.hardware = hardware(g, first, count)
-            machine = Machine(state)
+            machine = Machine(state, self.kernel)
             machine.body(self.kernel.body, lanes, None)
             machine.group_copies.end()
 

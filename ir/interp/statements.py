@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernel import Kernel
 from ..nodes import (
     Alloc,
     Assign,
@@ -59,9 +60,9 @@ from .tensor import matrix_load, mma, tile_mma
 class Machine:
     """Executes bodies of one run."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, kernel: Kernel) -> None:
         self.state = state
-        self.ev = Evaluator(state)
+        self.ev = Evaluator(state, kernel)
         self.copies = CopyQueue()
         self.group_copies = GroupCopies(self)
         self.products: list[Callable[[], None]] = []

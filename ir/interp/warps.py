@@ -56,11 +56,11 @@ def warp_op(ev: Evaluator, e: WarpOp, frame: Frame, act: Active):
         return _over_mask(e.kind, value, mask & _bits_per_warp(lanes, lane, np.ones(n, bool), frame.n)[lanes - lane],
                           lanes, lane, frame.n)  # fmt: skip
     assert e.arg is not None
-    arg = spread(ev(e.arg, frame, act), n).astype(np.int64)
-    width = spread(ev(e.width, frame, act), n).astype(np.int64)
+    arg = ev(e.arg, frame, act).astype(np.int64)
+    width = ev(e.width, frame, act).astype(np.int64)
     odd = (width < 1) | (width > WARP) | (width & (width - 1) != 0)
-    if odd.any():
-        message = f"the width is {int(width[odd][0])}, not a power of two up to {WARP}"
+    if np.any(odd):
+        message = f"the width is {int(np.ravel(width[odd])[0])}, not a power of two up to {WARP}"
         state.report("shuffle-width", message, frame, act, odd)
         width = np.where(odd, WARP, width)
     source = _source_lane(e.kind, lane, arg, width)

@@ -6,32 +6,40 @@ import dataclasses
 import math
 import zlib
 from collections.abc import Callable, Iterator
-from functools import cache
+from typing import Any
 
+from ..frozen import replaced
 from ..kernel import Kernel
 from ..nodes import Body, Const, Sym
-from ..types import Type
+from ..types import Scalar, Type
 
 _NOT_COMPARED = ("loc", "comments", "tags", "trace", "staging", "spelling")
 
 
-@cache
+_FIELDS: dict[type, tuple[str, ...]] = {Scalar: ()}
+"""The fields of a node's class that make a program what it is; none of what is no node, or has no symbols in it."""
+
+
 def _fields(cls: type) -> tuple[str, ...]:
-    return tuple(f.name for f in dataclasses.fields(cls))
+    found = _FIELDS.get(cls)
+    if found is None:
+        fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+        found = _FIELDS[cls] = tuple(f.name for f in fields if f.name not in _NOT_COMPARED)
+    return found
 
 
-def symbols(root: object) -> Iterator[Sym]:
+def symbols(root: Any) -> Iterator[Sym]:
     """Every occurrence of a symbol below ``root`` (kernel, body, expression...), in field order, types included."""
     if isinstance(root, Sym):
         yield root
-        yield from symbols(root.type)
+        if not isinstance(root.type, Scalar):
+            yield from symbols(root.type)
     elif isinstance(root, tuple):
         for x in root:
             yield from symbols(x)
-    elif dataclasses.is_dataclass(root) and not isinstance(root, type):
+    else:
         for name in _fields(type(root)):
-            if name not in _NOT_COMPARED:
-                yield from symbols(getattr(root, name))
+            yield from symbols(getattr(root, name))
 
 
 def unique_names(root: Kernel | Body | object) -> dict[Sym, str]:
@@ -79,7 +87,7 @@ def canonical(kernel: Kernel) -> Kernel:
     return result
 
 
-def _rebuild(v: object, on_sym: Callable[[Sym], Sym]) -> object:
+def _rebuild(v: Any, on_sym: Callable[[Sym], Sym]) -> object:
     if isinstance(v, Sym):
         return on_sym(v)
     if isinstance(v, tuple):
@@ -87,7 +95,5 @@ def _rebuild(v: object, on_sym: Callable[[Sym], Sym]) -> object:
     if isinstance(v, Const):
         value = math.nan if isinstance(v.value, float) and math.isnan(v.value) else v.value
         return Const(value, v.ty)
-    if dataclasses.is_dataclass(v) and not isinstance(v, type):
-        changes = {n: _rebuild(getattr(v, n), on_sym) for n in _fields(type(v)) if n not in _NOT_COMPARED}
-        return dataclasses.replace(v, **changes)
-    return v
+    names = _fields(type(v))
+    return replaced(v, {n: _rebuild(getattr(v, n), on_sym) for n in names}) if names else v

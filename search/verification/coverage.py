@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ktc.ir.fold import evaluate
 from ktc.ir.interp import RunResult, geometry_of
@@ -51,8 +52,13 @@ class Coverage:
     once: dict[int, Stmt] | None = None
     """Loops that no thread ran twice."""
 
-    def __post_init__(self) -> None:
-        self._first, self._last = FirstThread(self.candidate), FirstThread(self.candidate, last=True)
+    @cached_property
+    def _first(self) -> FirstThread:
+        return FirstThread(self.candidate)
+
+    @cached_property
+    def _last(self) -> FirstThread:
+        return FirstThread(self.candidate, last=True)
 
     def note(self, instance: Instance | None, result: RunResult) -> None:
         """One run; ``instance`` is None where its sizes have been noted before."""

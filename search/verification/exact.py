@@ -48,13 +48,14 @@ class _Progress:
 def exact(job: Job) -> Outcome:
     """No defect in the sanitizer, and the original's bits in the exact domains, on every instance the budget allows.
 
-    A few more instances are tried for the sake of what those do not exercise (:mod:`.coverage`).
+    The sanitizer and the first domain go over all usual instances before the second domain does: nearly all that is
+    wrong shows in the first. A few more instances are tried for the sake of what those do not exercise
+    (:mod:`.coverage`).
     """
     if not job.instances:
         return Outcome("unknown", "no instance satisfies the assumptions and guards within the size limit")
     progress = _Progress(job.coverage)
-    for instance in _ordered(job, progress):
-        failure = _once(job, instance, progress)
+    for failure in _failures(job, progress):
         if failure:
             return Outcome("fail", str(failure), failure)
         if len(progress.unsupported) == len(job.domains):
@@ -62,15 +63,22 @@ def exact(job: Job) -> Outcome:
     return Outcome("pass", _summary(job, progress))
 
 
-def _ordered(job: Job, progress: _Progress) -> Iterator[Instance]:
-    """The usual instances, then those for what they leave out.
+def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
+    """What each run comes to: the usual instances, then those for what they leave out.
 
     Shortest first, by the original's statements: one long loop must not use up what many short instances cost.
     """
-    yield from sorted(job.instances, key=lambda i: _length(job, i))
+    done = {}
+    for instance in sorted(job.instances, key=lambda i: _length(job, i)):
+        failure, rest = _first(job, instance, progress)
+        done[id(instance)] = instance, rest
+        yield failure
+    for instance, rest in done.values():
+        yield _others(job, instance, rest, progress)
     for instance in missing_instances(job.coverage, job.original):
         progress.spent, progress.larger = 0, True
-        yield instance
+        failure, rest = _first(job, instance, progress)
+        yield failure or _others(job, instance, rest, progress)
         if job.coverage.tried[-1] is instance:
             job.instances.append(instance)
 
@@ -83,41 +91,62 @@ def _length(job: Job, instance: Instance) -> int:
         return 0  # the domain does not have it: said when the instance is run
 
 
-def _once(job: Job, instance: Instance, progress: _Progress) -> Failure | None:
-    """One instance in every exact domain; sanitized in the first one that is supported."""
-    args = job.oracle.inputs(instance.sizes, "exact")
-    first = True
-    for domain in job.domains:
-        try:
-            want = job.oracle.run(instance.sizes, domain, "exact", STEPS if progress.larger else FUEL)
-            if progress.larger and _endless(want):
-                return None
-            if first and not progress.affordable(want.steps):
-                return None
-            most = MORE_STEPS if progress.larger else None
-            got = job.run(instance, args, domain, want, sanitize=first, most=most)
-            if progress.larger and _endless(got) and not _endless(got, certainly=True):
-                return None
-        except KtcError as e:
-            if e.code == "E-INTERP-TYPE":
-                return Failure(e.code, e.message, dict(instance.sizes), domain, loc=str(e.loc or ""))
-            if e.code != "E-INTERP-UNSUPPORTED":
-                raise
-            progress.unsupported[domain] = e.message
-            continue
-        failure = (_defect(want, got, instance, domain) if first else None) or _mismatch(
-            compare(want, got, domain), instance
-        )
-        if not failure and first and job.remembers:  # the same sizes again, on what the first launch left
-            got = job.run(instance, args, domain, want, most=most)
-            second = _mismatch(compare(want, got, domain), instance, "wrong result of a second launch")
-            failure = _defect(want, got, instance, domain) or second
-        if failure:
-            return failure
-        if first:
-            progress.note(instance, want.steps, got)
-        first = False
+@dataclass(frozen=True)
+class _Tried:
+    """One instance in one domain: whether the domain is ``supported``, whether it ``ran`` (it may be too long)."""
+
+    supported: bool = True
+    ran: bool = True
+    failure: Failure | None = None
+
+
+def _first(job: Job, instance: Instance, progress: _Progress) -> tuple[Failure | None, tuple[str, ...]]:
+    """One instance, sanitized, in the first exact domain that is supported; and the domains that are left to try."""
+    for k, domain in enumerate(job.domains):
+        tried = _try(job, instance, domain, progress, first=True)
+        if tried.supported:
+            return tried.failure, job.domains[k + 1 :] if tried.ran else ()
+    return None, ()
+
+
+def _others(job: Job, instance: Instance, domains: tuple[str, ...], progress: _Progress) -> Failure | None:
+    """One instance in the other exact domains."""
+    for domain in domains:
+        tried = _try(job, instance, domain, progress)
+        if tried.failure or not tried.ran:
+            return tried.failure
     return None
+
+
+def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, first: bool = False) -> _Tried:
+    try:
+        want = job.oracle.run(instance.sizes, domain, "exact", STEPS if progress.larger else FUEL)
+        if progress.larger and _endless(want):
+            return _Tried(ran=False)
+        if first and not progress.affordable(want.steps):
+            return _Tried(ran=False)
+        args = job.oracle.inputs(instance.sizes, "exact")
+        most = MORE_STEPS if progress.larger else None
+        got = job.run(instance, args, domain, want, sanitize=first, most=most)
+        if progress.larger and _endless(got) and not _endless(got, certainly=True):
+            return _Tried(ran=False)
+    except KtcError as e:
+        if e.code == "E-INTERP-TYPE":
+            return _Tried(failure=Failure(e.code, e.message, dict(instance.sizes), domain, loc=str(e.loc or "")))
+        if e.code != "E-INTERP-UNSUPPORTED":
+            raise
+        progress.unsupported[domain] = e.message
+        return _Tried(supported=False)
+    failure = (_defect(want, got, instance, domain) if first else None) or _mismatch(
+        compare(want, got, domain), instance
+    )
+    if not failure and first and job.remembers:  # the same sizes again, on what the first launch left
+        got = job.run(instance, args, domain, want, most=most)
+        second = _mismatch(compare(want, got, domain), instance, "wrong result of a second launch")
+        failure = _defect(want, got, instance, domain) or second
+    if first and failure is None:
+        progress.note(instance, want.steps, got)
+    return _Tried(failure=failure)
 
 
 def _endless(result: RunResult, certainly: bool = False) -> bool:

@@ -16,6 +16,7 @@ from ktc.ir import intexpr
 from ktc.ir.fold import evaluate
 from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
+from ktc.ir.memo import by_identity
 from ktc.ir.reference import FormulaError
 from ktc.ir.workload import Workload
 
@@ -104,13 +105,13 @@ class Maker:
         return self._known[key]
 
     def _make(self, sizes: dict[str, int]) -> Instance | None:
-        scalars = scalars_of(self.workload, sizes)
-        if not all(runnable(k, self.workload, sizes, scalars) for k in self.kernels):
+        key = tuple(sizes.items())
+        if not all(_runs(k, self.workload, key) for k in self.kernels):
             return None
-        cost = _elements(self.workload, sizes)
+        cost = _elements(self.workload, key)
         if cost > self.limit:
             return None
-        threads = _threads(self.kernels, scalars)
+        threads = max(_threads(k, self.workload, key) for k in self.kernels)
         always = min(threads, self.always)
         cost += threads - always + always // IDLE
         return Instance(sizes, cost) if cost <= self.limit else None
@@ -142,7 +143,7 @@ class Maker:
     def _least(self, sizes: Mapping[str, int]) -> int:
         """What an instance costs at least: its arrays' elements; 0 for sizes at which a shape has no meaning."""
         try:
-            return _elements(self.workload, sizes)
+            return _elements(self.workload, tuple(sizes.items()))
         except FormulaError:
             return 0
 
@@ -244,22 +245,34 @@ def _turns(walks: list[Iterator[dict[str, int]]], maker: Maker) -> Iterator[dict
                 walks.remove(w)
 
 
-def _elements(workload: Workload, sizes: Mapping[str, int]) -> int:
-    total = 0
-    for a in workload.args:
-        if a.role != "scalar":
-            n = 1
-            for e in a.shape:
-                n *= intexpr.evaluate(e, sizes)
-            total += n
-    return total
+Sizes = tuple[tuple[str, int], ...]
+
+REMEMBERED = 1 << 14
+"""Sizes of which is kept what a workload and a kernel make of them: an original meets them with every candidate."""
 
 
-def _threads(kernels: tuple[Kernel, ...], scalars: Mapping[str, int | float]) -> int:
-    """Threads of the larger launch; parallel form counts as its elements do."""
-    most = 0
-    for kernel in kernels:
-        if not kernel.is_parallel:
-            g = geometry_of(kernel, scalars)
-            most = max(most, g.blocks * g.threads)
-    return most
+@by_identity(REMEMBERED)
+def _elements(workload: Workload, sizes: Sizes) -> int:
+    """Elements of all arrays."""
+    env = dict(sizes)
+    shapes = (a.shape for a in workload.args if a.role != "scalar")
+    return sum(math.prod(intexpr.evaluate(e, env) for e in shape) for shape in shapes)
+
+
+@by_identity(REMEMBERED)
+def _scalars(workload: Workload, sizes: Sizes) -> Mapping[str, int | float]:
+    return scalars_of(workload, dict(sizes))
+
+
+@by_identity(REMEMBERED, subjects=2)
+def _runs(kernel: Kernel, workload: Workload, sizes: Sizes) -> bool:
+    return runnable(kernel, workload, dict(sizes), _scalars(workload, sizes))
+
+
+@by_identity(REMEMBERED, subjects=2)
+def _threads(kernel: Kernel, workload: Workload, sizes: Sizes) -> int:
+    """Threads of a launch; parallel form counts as its elements do."""
+    if kernel.is_parallel:
+        return 0
+    g = geometry_of(kernel, _scalars(workload, sizes))
+    return g.blocks * g.threads

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ktc.ir.kernel import Kernel
+from ktc.ir.memo import by_identity
 from ktc.ir.text import canonical, print_stmt
 from ktc.ir.workload import Workload
 from ktc.passes.lowering import LoweringError, materialise
@@ -62,6 +63,11 @@ def verify(
     return verdict
 
 
+@by_identity(8)
+def _canonical(original: Kernel) -> Kernel:
+    return canonical(original)
+
+
 def not_exercised(job: Job) -> str:
     """Which code of the candidate no instance has shown to be right: '' if there is none."""
     for found, what in (
@@ -84,7 +90,7 @@ def _climb(
     count: int,
 ) -> Verdict:
     began = time.perf_counter()
-    if canonical(original) == canonical(candidate) and original.knob_values == candidate.knob_values:
+    if _canonical(original) == canonical(candidate) and original.knob_values == candidate.knob_values:
         rung = Rung("identity", "pass", "the same program")
         return Verdict("PROVED", "identity", "the same program as the original", (rung,), time.perf_counter() - began)
     try:

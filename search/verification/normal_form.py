@@ -13,6 +13,7 @@ import numpy as np
 from ktc.ir.fold import evaluate, fold_node
 from ktc.ir.interp.rounding import round_to
 from ktc.ir.kernel import Kernel
+from ktc.ir.memo import by_identity
 from ktc.ir.nodes import (
     Alloc,
     Atomic,
@@ -49,6 +50,7 @@ FLOAT_BITS = {16: (np.uint16, np.float16), 32: (np.uint32, np.float32), 64: (np.
 ALL_LANES = 0xFFFFFFFF
 
 
+@by_identity(4)
 def normal(kernel: Kernel) -> Kernel:
     """The body and parameters of ``kernel`` (lowered, knobs bound) in normal form, with canonical symbols."""
     kernel = _typed(kernel)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from ktc.ir.interp import FUEL, RunResult, run
 from ktc.ir.kernel import Kernel
+from ktc.ir.memo import by_identity
 from ktc.ir.text import canonical, print_kernel
 from ktc.ir.workload import Workload
 from ktc.passes.lowering import LoweringError, materialise
@@ -83,6 +84,7 @@ KEPT = 256
 """Results kept in memory, least recently used first out."""
 
 
+@by_identity(16)
 def text_of(kernel: Kernel) -> str:
     """What identifies a kernel for caching: its canonical listing, bound knobs included."""
     return print_kernel(canonical(kernel))

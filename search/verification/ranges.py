@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ktc.ir.kernel import Kernel
+from ktc.ir.memo import by_identity
 from ktc.ir.nodes import (
     Assign,
     Atomic,
@@ -44,10 +45,22 @@ class Wrap:
     high: int
 
 
+KEPT = 64
+"""Analyses kept: those of an original are asked for with every candidate, those of a candidate for several ends."""
+
+
 def _analysed(
     kernel: Kernel, names: Mapping[str, Interval], changing: Mapping[Sym, Interval | None]
 ) -> tuple[list[Wrap], Scope]:
-    scope = Scope(kernel, {}, names, changing=dict(changing))
+    """What leaves its type, and what is known in the end. Both are shared: nobody may change them."""
+    return _analysis(kernel, frozenset(names.items()), frozenset(changing.items()))
+
+
+@by_identity(KEPT)
+def _analysis(
+    kernel: Kernel, names: frozenset[tuple[str, Interval]], changing: frozenset[tuple[Sym, Interval | None]]
+) -> tuple[list[Wrap], Scope]:
+    scope = Scope(kernel, {}, dict(names), changing=dict(changing))
     if kernel.launch is not None:
         for extent, index, sizes in (
             ("block_dim", "thread", kernel.launch.block), ("grid_dim", "block", kernel.launch.grid),

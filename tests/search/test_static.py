@@ -9,6 +9,7 @@ from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.workload import ArgSpec
 from ktc.passes.language import parse_script
 from ktc.passes.pipeline import apply_script
+from ktc.search.verification import ranges
 from ktc.search.verification.job import Job
 from ktc.search.verification.ranges import wraps
 from ktc.search.verification.static import static
@@ -76,3 +77,20 @@ def test_what_a_planner_approximates_is_declared_and_held_to_the_originals_accur
     assert fast.may_lose_accuracy and not strict(fast).may_lose_accuracy
     assert judged(print_kernel(strict(fast))).status == "pass"
     assert strict(plain := parse_kernel(WIDE)) is plain
+
+
+def test_what_is_known_of_the_original_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    visit = ranges._visit
+
+    def counted(body, scope, changed):
+        asked.append(scope.kernel)
+        return visit(body, scope, changed)
+
+    monkeypatch.setattr(ranges, "_visit", counted)
+    original, candidates = parse_kernel(WIDE), [parse_kernel(WIDE) for _ in range(3)]
+    for c in candidates:
+        static(Job(original, c, None, [], WORKLOAD))  # type: ignore[arg-type]
+    bodies, environments = 2, 2  # the loop's is visited for itself; the declared ranges, and the one scenario
+    assert sum(k is original for k in asked) <= bodies * environments
+    assert all(sum(k is c for k in asked) <= bodies * environments for c in candidates)
