@@ -49,10 +49,12 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     value = np.array(spread(ev(s.value, frame, act), n))
     compare = np.array(spread(ev(s.compare, frame, act), n)) if s.compare is not None else value
     pos = np.array(np.broadcast_to(place.pos, (n,)))
-    if s.op != "cas":
-        place.note("atomic")
     lanes = frame.lanes(act)
     ok = np.ones(n, bool) if place.ok is None else np.broadcast_to(place.ok, (n,))
+    if isinstance(state.order, BarrierOrder) and buffer.shadow is not None and buffer.owner is None:
+        buffer.shadow.touch_within_block(state, frame, lanes[ok], pos[ok], s.scope == "block")
+    if s.op != "cas":
+        place.note("atomic")
     if buffer.written is not None and not buffer.written[pos[ok]].all():
         state.doubtful = True
     old = np.zeros(n, buffer.data.dtype)

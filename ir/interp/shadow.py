@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from .frames import Frame
-from .races import Order
+from .races import BarrierOrder, Order
 from .state import State
 
 
@@ -60,12 +60,16 @@ class _Two:
             self.when[1][pos[clash]] = now
 
 
+_ARTICLES = {"atomic": "an atomic", "peek": "an atomic read", "narrow": "an atomic within a block"}
+
+
 class Shadow:
     """The access history of one buffer of ``n`` scalars; ``local``: each scalar belongs to one block."""
 
     def __init__(self, n: int, local: bool = False) -> None:
         self.writes, self.reads = _Two(n), _Two(n)
         self.peeks: _Two | None = None  # reads by atomics that changed nothing (a compare-and-swap that failed)
+        self.narrow: _Two | None = None  # atomics that are atomic within their block only
         self.plain = np.zeros(n, bool)  # whether the remembered writers wrote plainly (not atomically)
         self.local = local
         self.fresh = np.zeros(0 if local else n, bool)  # stored to, and not read since
@@ -110,6 +114,28 @@ class Shadow:
         if how == "write":
             self._same_statement(state, order, pos, ids, value)
 
+    def touch_within_block(self, state: State, frame: Frame, lanes, pos, narrow: bool) -> None:
+        """Check atomics, to be recorded next, against those of other blocks: is one of the two not atomic to the other?
+
+        ``narrow``: these are atomic within their block only.
+        """
+        order = state.order
+        assert isinstance(order, BarrierOrder)
+        ids = order.ids(frame, lanes)
+        partners = [
+            known.concurrent(order, pos, ids, self.local)
+            for known in (self.narrow, self.writes if narrow else None)
+            if known is not None
+        ]
+        if narrow:
+            self.narrow = self.narrow or _Two(len(self.plain))
+            self.narrow.remember(pos, ids, order.now, None)
+            partners.append(self.narrow.who[0][pos])  # of several in this very statement, the last
+        for partner in partners:
+            if partner is not None:
+                apart = (partner >= 0) & (order.block_of[partner] != order.block_of[ids])
+                self._report(state, order, pos, ids, np.where(apart, partner, -1), "narrow", "an atomic")
+
     def _concurrent(self, known: _Two, order: Order, frame: Frame, pos, ids) -> np.ndarray | None:
         """A remembered concurrent access for each; None if there can be none, without looking."""
         if known.latest < 0 or (self.local and known.latest < order.settled(frame)):
@@ -153,7 +179,7 @@ class Shadow:
         buffer = next(b for b in state.buffers.values() if b.shadow is self)
         index = int(pos[at]) % max(buffer.size, 1)
         who, whom = order.describe(int(ids[at])), order.describe(int(partner[at]))
-        article = {"atomic": "an atomic", "peek": "an atomic read"}.get(how, f"a {how}")
+        article = _ARTICLES.get(how, f"a {how}")
         message = f"{buffer.sym.name}[{index}]: {article} by {who} and {other} by {whom} are not ordered"
         if who == whom:
             message = f"{buffer.sym.name}[{index}] is stored twice by {who}, the same bits, and never read in between"

@@ -94,6 +94,10 @@ class Scope:
             whole = self._of_quotient(e)
             if whole is not None and _fits(whole, e.type):
                 return whole
+        if e.op == "-":
+            rest = self._of_remainder(e)
+            if rest is not None:
+                return rest
         return self._fitting(e, _BINARY[e.op](a, b)) if e.op in _BINARY else None
 
     def truth(self, e: Expr) -> bool | None:
@@ -135,6 +139,17 @@ class Scope:
                 return 0, x[1]
         return None
 
+    def _of_remainder(self, e: Binary) -> Interval | None:
+        """``x - x / d * d`` is ``x % d``, of an x that is at least 0."""
+        factors, x = _factors(e.b), _uncast(e.a)
+        for k, f in enumerate(factors):
+            if isinstance(f, Binary) and f.op == "/" and _uncast(f.a) == x:
+                divisor = factors[:k] + factors[k + 1 :]
+                v, by = self.of(e.a), self.of(f.b)
+                if v is not None and by is not None and Counter(divisor) == Counter(_factors(f.b)):
+                    return _remainder(v, by)
+        return None
+
     def gains(self, sym: Sym, value: Expr) -> None:
         """``sym`` is assigned ``value``, or an element of it is."""
         own = any(sym in (getattr(x, "sym", None), getattr(x, "buffer", None)) for x in walk_expr(value))
@@ -157,9 +172,14 @@ def elements_of(buffer: str) -> str:
 
 def _factors(e: Expr) -> list[Expr]:
     """What a product is made of, conversions between integers aside."""
+    e = _uncast(e)
+    return [*_factors(e.a), *_factors(e.b)] if isinstance(e, Binary) and e.op == "*" else [e]
+
+
+def _uncast(e: Expr) -> Expr:
     while isinstance(e, Cast) and is_whole(e.to) and is_whole(e.x.type):
         e = e.x
-    return [*_factors(e.a), *_factors(e.b)] if isinstance(e, Binary) and e.op == "*" else [e]
+    return e
 
 
 def _loses(e: Cast) -> bool:
@@ -234,8 +254,7 @@ def loop_range(s: For, scope: Scope) -> Interval | None:
 
 
 def _variable(e: Expr) -> Sym | None:
-    while isinstance(e, Cast) and is_whole(e.to):
-        e = e.x
+    e = _uncast(e)
     return e.sym if isinstance(e, Var) else None
 
 

@@ -1,5 +1,7 @@
 """L0: what can be said without running anything, and no instance of a size that can be run would show.
 
+A failure is a definite one: a thread and arguments for which something goes wrong. What is only not known is UNKNOWN.
+
 * index arithmetic wraps for arguments that the workload promises, where the original's does not (:mod:`.ranges`);
 * a function is approximated though no pass said so (``fast_math``);
 * memory that the kernel writes is read through the read-only cache, which need not see the writes.
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ktc.ir import intexpr
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
+from ktc.ir.memo import by_identity
 from ktc.ir.nodes import Atomic, Binary, Call, Load
 from ktc.ir.text import print_expr, print_stmt
 from ktc.ir.types import Ptr
@@ -19,9 +22,10 @@ from ktc.ir.walk import all_exprs, assigned, walk
 from ktc.ir.workload import Workload
 
 from .job import Job, Outcome
-from .ranges import Interval, elements_of, narrowed, wraps
+from .ranges import KEPT, Interval, elements_of, narrowed, wraps
 from .sizes import scalars_of
 from .verdict import Failure
+from .witness import Witness, witness
 
 APPROXIMATE = "fast_"
 """Canonical names of approximations start so."""
@@ -37,8 +41,7 @@ def static(job: Job) -> Outcome:
         failure = check(job)
         if failure is not None:
             return Outcome("fail", str(failure), failure)
-    doubt = unproved_narrowing(job)
-    if doubt:
+    for doubt in filter(None, (doubtful(job) for doubtful in DOUBTS)):
         return Outcome("unknown", doubt)
     return Outcome("pass", "no index wraps, no function approximated, no written memory cached")
 
@@ -46,17 +49,36 @@ def static(job: Job) -> Outcome:
 def wrapped_index(job: Job) -> Failure | None:
     """An index that leaves its type at sizes of the workload for which the launcher runs the candidate."""
     for what, names in _environments(job.workload):
-        if wraps(job.original, names):
+        if not wraps(job.candidate, names):
+            continue
+        if wraps(job.original, names) and _shown(job, (job.original,), names) is not None:
             continue  # what the original risks, its rewrite may
-        if not _guards_hold(job.candidate, names):
-            continue  # sizes for which the launcher runs the original
-        found = wraps(job.candidate, names)
-        if found:
-            w = found[0]
-            listing = print_stmt(w.stmt).strip().splitlines()[0]
-            message = f"{print_expr(w.expr)} of type {w.expr.type} reaches {w.high if w.high > 0 else w.low} {what}"
-            return Failure("overflow", message, loc=str(w.stmt.loc or ""), statement=listing)
+        found = _shown(job, (job.original, job.candidate), names)
+        if found is not None:
+            listing = print_stmt(found.stmt).strip().splitlines()[0]
+            message = f"{print_expr(found.expr)} of type {found.expr.type} reaches {found.value} {what}: {found.where}"
+            return Failure("overflow", message, loc=str(found.stmt.loc or ""), statement=listing)
     return None
+
+
+def unproved_wrap(job: Job) -> str:
+    """An index of which neither is known: that it keeps to its type, or a thread for which it leaves it."""
+    for what, names in _environments(job.workload):
+        found = wraps(job.candidate, names)
+        if found and not wraps(job.original, names) and _guards_hold(job.candidate, names):
+            return f"it is not known whether {print_expr(found[0].expr)} stays within {found[0].expr.type} {what}"
+    return ""
+
+
+def _shown(job: Job, kernels: tuple[Kernel, ...], names: Mapping[str, Interval]) -> Witness | None:
+    return _witness(kernels[-1], job.workload, kernels[0], frozenset(names.items()))
+
+
+@by_identity(KEPT, subjects=3)
+def _witness(
+    kernel: Kernel, workload: Workload, original: Kernel, names: frozenset[tuple[str, Interval]]
+) -> Witness | None:
+    return witness((original, kernel), workload, dict(names))
 
 
 def unproved_narrowing(job: Job) -> str:
@@ -88,19 +110,16 @@ def stale_read(job: Job) -> Failure | None:
     return None
 
 
-def narrow_scope(job: Job) -> Failure | None:
-    """Atomics on a buffer that all blocks share, ordered within a block only."""
+def narrow_scope(job: Job) -> str:
+    """Atomics of the candidate alone that are atomic within a block only, on memory that blocks share. Where two blocks
+    meet at one element, the sanitizer sees it; that they never do, nobody has shown."""
     known = {s.buffer.name for s in walk(job.original.body) if isinstance(s, Atomic) and s.scope == "block"}
     for s in walk(job.candidate.body):
-        if (
-            isinstance(s, Atomic)
-            and s.scope == "block"
-            and isinstance(s.buffer.type, Ptr)
-            and s.buffer.name not in known
-        ):
-            message = f"atomics on {s.buffer.name} are atomic within a block only, and blocks share it"
-            return Failure("race", message, buffer=s.buffer.name, loc=str(s.loc or ""))
-    return None
+        if not isinstance(s, Atomic) or s.scope != "block":
+            continue
+        if isinstance(s.buffer.type, Ptr) and s.buffer.name not in known:
+            return f"atomics on {s.buffer.name} are atomic within a block only, and other blocks may share it"
+    return ""
 
 
 def _guards_hold(kernel: Kernel, names: Mapping[str, Interval]) -> bool:
@@ -110,7 +129,8 @@ def _guards_hold(kernel: Kernel, names: Mapping[str, Interval]) -> bool:
     return all(evaluate(e, largest) not in (False, 0) for e in bounds)
 
 
-CHECKS: tuple[Callable[[Job], Failure | None], ...] = (wrapped_index, approximated, stale_read, narrow_scope)
+CHECKS: tuple[Callable[[Job], Failure | None], ...] = (wrapped_index, approximated, stale_read)
+DOUBTS: tuple[Callable[[Job], str], ...] = (unproved_wrap, unproved_narrowing, narrow_scope)
 
 
 def _environments(workload: Workload) -> Iterator[tuple[str, dict[str, Interval]]]:

@@ -94,3 +94,84 @@ def test_what_is_known_of_the_original_is_worked_out_once(monkeypatch: pytest.Mo
     bodies, environments = 2, 2  # the loop's is visited for itself; the declared ranges, and the one scenario
     assert sum(k is original for k in asked) <= bodies * environments
     assert all(sum(k is c for k in asked) <= bodies * environments for c in candidates)
+
+
+INDEX = """
+kernel k(y: f32* restrict, n: i32 range 1..2147483647, t: i32 range 1..1024)
+  launch grid(cdiv(n, 256)) block(256)
+  let i: u32 = blockIdx.x * 256_u32 + threadIdx.x
+  if i < u32(n)
+    let at: u32 = AT
+    y[at] = 1.0
+"""
+SMALL = _workload(
+    "k",
+    (
+        ArgSpec("y", "f32", "out", ("n + 4096",)),
+        ArgSpec("n", "i32", "scalar", value="n", range=(1, (1 << 31) - 1)),
+        ArgSpec("t", "i32", "scalar", value="t", range=(1, 1024)),
+    ),
+    {"n": 4096, "t": 16},
+)
+INDICES = {
+    "i": "pass",
+    "i - i / u32(t) * u32(t)": "pass",  # i % t
+    "i - u32(t) * (i / u32(t))": "pass",
+    "i + 64_u32 - 64_u32": "pass",
+    "i * 2_u32 / 2_u32": "pass",  # i stays below 2^31
+    "i * 4_u32 / 4_u32": "fail",
+    "i - 1_u32 + 1_u32": "unknown",  # wraps there and back: right, and no interval says so
+    "(i ^ 1_u32) - (i ^ 1_u32)": "pass",  # nothing is known of it, and nothing claimed
+    "i - i / u32(t) * u32(t + 1)": "fail",
+    "u32(i32(i) + 1 - 1)": "pass",
+    "u32(i32(i) + 1024 - 1024)": "fail",
+}
+
+
+@pytest.mark.parametrize("index", INDICES)
+def test_a_wrapping_index_fails_where_a_thread_shows_it_and_is_doubted_where_none_does(index: str) -> None:
+    original = INDEX.replace("AT", "i").replace("u32 = i\n", "u32 = i % 7_u32\n")
+    job = Job(parse_kernel(original), parse_kernel(INDEX.replace("AT", index)), None, [], SMALL)  # type: ignore[arg-type]
+    found = static(job)
+    assert found.status == INDICES[index], found.detail
+    if found.status == "fail":
+        assert found.failure is not None and "block (" in found.failure.message and " n=" in found.failure.message
+
+
+def test_a_doubt_about_the_original_is_no_licence_for_what_is_shown_of_its_rewrite() -> None:
+    doubted = INDEX.replace("AT", "i - 1_u32 + 1_u32")
+    job = Job(parse_kernel(doubted), parse_kernel(INDEX.replace("AT", "i * 4_u32 / 4_u32")), None, [], SMALL)  # type: ignore[arg-type]
+    assert static(job).status == "fail"
+    same = Job(parse_kernel(doubted), parse_kernel(doubted), None, [], SMALL)  # type: ignore[arg-type]
+    assert static(same).status == "pass"
+
+
+LOOP = """
+kernel rows(y: f32* restrict, x: f32 const* restrict, n: i32 range 1..1048576, d: i32 range 1..65536)
+  launch grid(n) block(256)
+  for i: i32 = i32(threadIdx.x); i < d; i + 256
+    let at: i64 = i64(i) + i64(blockIdx.x) * i64(d)
+    let far: i32 = i * 40000
+    if FOUND
+      y[at] = exp(x[i64(far) - i64(far) + at])
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "status"),
+    (
+        ("i >= 0", "fail"),  # in the last round of the first block
+        ("i < 100", "fail"),  # it is computed before the guard
+        ("x[at] > 0.0", "fail"),
+    ),
+)
+def test_the_last_round_of_a_loop_is_followed(guard: str, status: str) -> None:
+    assert judged(LOOP.replace("FOUND", guard)).status == status
+
+
+@pytest.mark.parametrize(("guard", "status"), (("x[0] > 0.0", "unknown"), ("d > 0", "fail"), ("d > 70000", "unknown")))
+def test_what_hangs_on_data_is_not_known_to_happen(guard: str, status: str) -> None:
+    text = LOOP.replace(
+        "    let far: i32 = i * 40000\n    if FOUND\n", f"    if {guard}\n      let far: i32 = i * 40000\n"
+    )
+    assert judged(text).status == status

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from interp_samples import (
@@ -290,3 +292,39 @@ def test_variables_without_a_value_differ_between_threads(name: str) -> None:
     text = f"kernel k(y: i32*)\n  launch grid(1) block(32)\n{body}"
     for domain in ("float", "int", "field"):
         assert {f.kind for f in run(kernel(text), {"y": np.zeros(32, np.int32)}, domain=domain).findings} == kinds
+
+
+NARROW = """
+kernel count(bins: i32*, n: i32, k: i32)
+  launch grid(cdiv(n, 32)) block(32)
+  let i: i32 = i32(blockIdx.x) * 32 + i32(threadIdx.x)
+  if i < n
+    atomic add bins[WHERE], 1 scope block
+"""
+SHARED_BINS = {
+    "k": True,
+    "i % k": True,
+    "i32(blockIdx.x)": False,
+    "i": False,
+    "min(i32(blockIdx.x), 1)": True,  # blocks 1 and 2
+}
+
+
+@pytest.mark.parametrize("where", SHARED_BINS)
+@pytest.mark.parametrize("batched", (True, False))
+def test_atomics_within_a_block_race_with_those_of_another(
+    where: str, batched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not batched:
+        monkeypatch.setattr(sys.modules[run.__module__], "LANES", 32)
+    args = {"bins": np.zeros(96, np.int32), "n": 96, "k": 5}
+    found = run(kernel(NARROW.replace("WHERE", where)), args).findings
+    assert [f.kind for f in found] == ["race"] * SHARED_BINS[where]
+    wide = run(kernel(NARROW.replace("WHERE", where).replace(" scope block", "")), args)
+    assert wide.findings == []
+
+
+def test_one_atomic_for_all_blocks_does_not_heal_one_within_a_block() -> None:
+    both = NARROW.replace("WHERE", "0") + "  else\n    atomic add bins[0], 1\n"
+    both = both.replace("if i < n", "if blockIdx.x == 0")
+    assert [f.kind for f in run(kernel(both), {"bins": np.zeros(1, np.int32), "n": 64, "k": 1}).findings] == ["race"]
