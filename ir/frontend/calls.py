@@ -121,7 +121,7 @@ class Calls(Overloads):
                 self.count_work(len(more))
             else:
                 at = len(self.out)
-                v = self.eval(a)
+                v = self.argument(a)
                 out = [self.keep_before(x, at) for x in out]
                 out.append(v)
         return out

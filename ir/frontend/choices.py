@@ -47,7 +47,7 @@ class Choices(Layouts):
         """One of several places of one type."""
         first = places[0]
         if isinstance(first, RecordVal):
-            record = RecordVal(first.type)
+            record = RecordVal(first.type, const=any(q.const for q in places))  # type: ignore[attr-defined]
             for name in first.fields:
                 record.fields[name] = self.chosen(which, tuple(q.fields[name] for q in places), node)  # type: ignore[attr-defined]
             return record
@@ -60,6 +60,8 @@ class Choices(Layouts):
         self.use(p.which)
         values = [self.rvalue(c, node).expr for c in p.choices]
         out = values[-1]
+        if isinstance(p.which, Select) and (p.which.a, p.which.b) == (i32(0), i32(1)):
+            return RVal(Select(p.which.cond, values[0], out))
         for k in range(len(values) - 2, -1, -1):
             out = Select(Binary("==", p.which, i32(k)), values[k], out)
         return RVal(out)

@@ -73,6 +73,10 @@ class AutoType(CxxNode):
     _fields = ("expr",)
 
 
+class TypeOf(AutoType):
+    """``typeof(expr)``: the type of what ``expr`` names, without a reference to it."""
+
+
 class RefDecl(c_ast.PtrDecl):
     """Reference declarator ``&`` (``rvalue`` false) or ``&&``; takes a pointer's place in a declarator chain."""
 

@@ -246,15 +246,17 @@ class Declarations(Arrays):
             return v if isinstance(v, Dim3Val) else self.initial_value(t, args, brace, node)
         assert isinstance(t, RecordType)
         self.frame.objects.add(name)
-        if len(args) == 1 and not isinstance(args[0], c_ast.InitList):
+        if len(args) == 1 and not isinstance(args[0], c_ast.InitList | c_ast.NamedInitializer):
             place = self.eval(args[0])  # a constructor may keep its address
             v = self.load(place, node)
             if isinstance(v, RecordVal) and v.type == t:
                 return self.copied(v, name, node)
             if brace and isinstance(node, CtorInit | c_ast.InitList):
-                return self.brace_record(t, [v], node, name)
+                return self.brace_record(t, [self.listed_alone(t, place, v, node)], node, name)
             return self.construct_record(t, [place], node, name)
-        if len(args) == 1 and not (brace and self.is_aggregate(t)):  # T({ ... }), and braces around a constructor's
+        if (
+            len(args) == 1 and isinstance(args[0], c_ast.InitList) and not (brace and self.is_aggregate(t))
+        ):  # T({ ... }), and braces around a constructor's
             args = args[0].exprs
         if not brace and args:
             return self.construct_record(t, [self.eval(a) for a in args], node, name)

@@ -13,7 +13,7 @@ from ..types import BOOL, I32, I64, U32, U64, Scalar, Vec
 from .context import Scope
 from .convert import bitcast
 from .cxx_ast import Construct, CxxCast, Fold, InScope, Lambda, Launch, PackExpansion, QualName
-from .cxx_types import BITS_MEMBERS, show
+from .cxx_types import BITS_MEMBERS, Reference, show
 from .device_launch import device_launch
 from .lookup import HW
 from .opencl import components
@@ -32,6 +32,7 @@ from .values import (
     RVal,
     SwizzlePlace,
     Value,
+    VarPlace,
     named,
 )  # fmt: skip
 
@@ -111,6 +112,17 @@ class Exprs(Operators):
         base = self.pointee(base, node) if node.type == "->" else base
         return self.member(self.part_named(base, node.field), name, node)
 
+    def _of_object(self, v: Value, base: RecordVal, name: str, node: Any) -> Value:
+        """The member ``name``: constant or temporary as the object is, unless a reference or ``mutable``."""
+        if not (base.const or base.temporary) or not isinstance(v, VarPlace | RecordVal):
+            return named(v)
+        found = next((f for f in self.fields_of(base.type, node) if f[0] == name), None)  # type: ignore[arg-type]
+        if found is None or isinstance(found[1], Reference) or "mutable" in (found[3].funcspec or []):
+            return named(v)
+        if isinstance(v, RecordVal):
+            return dataclasses.replace(named(v, base.const), temporary=base.temporary)
+        return dataclasses.replace(v, const=v.const or base.const, moved=base.temporary)
+
     def hardware(self, level: str, axis: str) -> RVal:
         """``threadIdx.x`` and friends."""
         return RVal(HwIndex(level, axis))
@@ -119,7 +131,7 @@ class Exprs(Operators):
         """``base.name``."""
         if isinstance(base, RecordVal):
             if name in base.fields:
-                return named(base.fields[name], base.const)
+                return self._of_object(base.fields[name], base, name, node)
             found = self.static_member(base.type, name, node)  # type: ignore[arg-type]
             if found is not None:
                 return found

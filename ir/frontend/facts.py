@@ -89,6 +89,22 @@ def facts_of(body: Any, nodes: list[Any], by_reference: Positions) -> Facts:
 
 
 def _note(facts: Facts, lvalue: Any) -> None:
+    for place in _denoted(lvalue):
+        _note_place(facts, place)
+
+
+def _denoted(node: Any) -> list[Any]:
+    """The places that an expression may denote."""
+    if isinstance(node, c_ast.TernaryOp):
+        return [*_denoted(node.iftrue), *_denoted(node.iffalse)]
+    if isinstance(node, c_ast.ExprList):
+        return _denoted(node.exprs[-1]) if node.exprs else []
+    if isinstance(node, c_ast.NamedInitializer):
+        return _denoted(node.expr)
+    return _denoted(node.lvalue) if isinstance(node, c_ast.Assignment) else [node]
+
+
+def _note_place(facts: Facts, lvalue: Any) -> None:
     name = base_name(lvalue)
     if name is not None:
         # p[i] = x and *p = x change what p points to, not p; but a scalar under & is changed

@@ -11,6 +11,7 @@ from ..diagnostics import KtcError
 from ..nodes import Binary, Const, Decl, Expr, Select, Stmt, Var, fresh, i32
 from ..types import BOOL, EVENT, I64, Scalar, Type
 from .construct import Construction
+from .templates import value_category
 from .values import (
     ChoicePlace,
     ChoicePtr,
@@ -46,16 +47,28 @@ class LazyOperators(Construction):
         self.emit(If(test, (*pre, Assign(sym, b, loc=self.loc)), loc=self.loc))
         return RVal(Var(sym))
 
-    def _ternary(self, node: c_ast.TernaryOp) -> Value:
+    def argument(self, node: Any) -> Value:
+        """An argument of a call: ``c ? x : y`` is a place where both are, to which a reference may be bound."""
+        return self._ternary(node, place=True) if isinstance(node, c_ast.TernaryOp) else self.eval(node)
+
+    def _ternary(self, node: c_ast.TernaryOp, place: bool = False) -> Value:
+        evaluate = self.argument if place else self.eval
         cond = self.condition(node.cond)
         known = self.constant(cond)
         if known is not None:
             chosen, other = (node.iftrue, node.iffalse) if known.value else (node.iffalse, node.iftrue)
-            return self._in_common(self.load(self.eval(chosen), node), other, node)
+            v = evaluate(chosen)
+            if place and isinstance(v, NUMBER_PLACES) and self._is_place_of(other, v.type):
+                return v
+            return self._in_common(self.load(v, node), other, node)
         with self.controlled(), self.given(cond, True), self.capture() as pre_a:
-            a = self.load(self.eval(node.iftrue), node.iftrue)
+            first = evaluate(node.iftrue)
+            a = self.load(first, node.iftrue)
         with self.controlled(), self.given(cond, False), self.capture() as pre_b:
-            b = self.load(self.eval(node.iffalse), node.iffalse)
+            second = evaluate(node.iffalse)
+            b = self.load(second, node.iffalse)
+        if place and not (pre_a or pre_b) and are_places((first, node.iftrue), (second, node.iffalse)):
+            return ChoicePlace(Select(cond, i32(0), i32(1)), (first, second), first.type)  # type: ignore[attr-defined]
         if (
             isinstance(a, PtrVal)
             and isinstance(b, PtrVal)
@@ -78,6 +91,14 @@ class LazyOperators(Construction):
         if not pre_a and not pre_b:
             return self.select(cond, p, q, node)
         return self._ternary_statement(cond, p, q, pre_a, pre_b, node)
+
+    def _is_place_of(self, node: Any, t: Type) -> bool:
+        """Whether what is not evaluated is a place of numbers of type ``t``."""
+        try:
+            v = self.unevaluated(node)
+        except KtcError:
+            return False
+        return isinstance(v, NUMBER_PLACES) and v.type == t
 
     def _in_common(self, v: Value, other: Any, node: Any) -> Value:
         """The number ``v`` as the type that it has in common with the branch that is not taken."""
@@ -129,7 +150,7 @@ class LazyOperators(Construction):
                 self.store(out, v, node)
             branches.append((*before, *stmts))
         self.emit(If(test, branches[0], branches[1], loc=self.loc))
-        return out
+        return dataclasses.replace(out, temporary=True)
 
     def _ternary_statement(self, cond: Expr, a: RVal, b: RVal, pre_a: list[Stmt], pre_b: list[Stmt], node: Any) -> RVal:
         from ..nodes import Assign, If
@@ -145,9 +166,20 @@ class LazyOperators(Construction):
         return RVal(Var(sym))
 
 
+NUMBER_PLACES = (VarPlace, ElemPlace, LanePlace, ChoicePlace)
+"""Places of numbers and vectors."""
+
+
+def are_places(*operands: tuple[Value, Any]) -> bool:
+    """Whether all, values with their syntax, are places or named constants of numbers of one type."""
+    return all(
+        isinstance(v, (RVal, *NUMBER_PLACES))
+        and v.type == operands[0][0].type  # type: ignore[attr-defined]
+        and value_category(v, node) != "rvalue"
+        for v, node in operands
+    )
+
+
 def is_simple(v: RecordVal) -> bool:
     """Whether all that an object holds are numbers and vectors."""
-    return all(
-        is_simple(x) if isinstance(x, RecordVal) else isinstance(x, VarPlace | ElemPlace | LanePlace | ChoicePlace)
-        for x in v.fields.values()
-    )
+    return all(is_simple(x) if isinstance(x, RecordVal) else isinstance(x, NUMBER_PLACES) for x in v.fields.values())

@@ -35,12 +35,14 @@ _ESCAPES = {"n": 10, "t": 9, "0": 0, "r": 13, "\\": 92, "'": 39, '"': 34, "a": 7
 
 
 def character(text: str) -> int:
+    """A character literal's value, which is signed as ``char`` is."""
     body = text[text.index("'") + 1 : -1]
-    if body.startswith("\\"):
-        if body[1] == "x":
-            return int(body[2:], 16)
-        return int(body[1:], 8) if body[1].isdigit() else _ESCAPES.get(body[1], ord(body[1]))
-    return ord(body[0])
+    if not body.startswith("\\"):
+        return ord(body[0])
+    if body[1] == "x" or body[1].isdigit():
+        code = int(body[2:], 16) if body[1] == "x" else int(body[1:], 8)
+        return code - 256 if 128 <= code < 256 and text.startswith("'") else code
+    return _ESCAPES.get(body[1], ord(body[1]))
 
 
 def characters(text: str) -> list[Any]:

@@ -38,6 +38,14 @@ class MemberInits(Intrinsics):
         for base in self.bases_of(t):
             _, init = given.pop(base.name, (None, []))
             self.run_constructor(base, record, [self.eval(a) for a in init], node)
+        self.construct_own(t, record, given, node)
+        for name, init in given.values():  # members of unnamed unions
+            self._member_init(record, name, [self.eval(a) for a in init], node)
+
+    def construct_own(
+        self, t: RecordType, record: RecordVal, given: dict[str, tuple[QualName, list]], node: Any
+    ) -> None:
+        """The members that ``t`` itself declares, in their order: by what is (and no longer) ``given``, or late."""
         late = self.late_defaults(t)
         entity, bound = t.decl
         for item in entity.node.items:
@@ -51,8 +59,6 @@ class MemberInits(Intrinsics):
                     values = [self.eval(a) for a in init_args(item.init)]
                 name = QualName([NamePart(item.name, None, coord=item.coord)], False, coord=item.coord)
                 self._member_init(record, name, values, node)
-        for name, init in given.values():  # members of unnamed unions
-            self._member_init(record, name, [self.eval(a) for a in init], node)
 
     def late_defaults(self, t: RecordType) -> set[str]:
         """Members of ``t`` whose own initialisers are for a constructor to run, if it has none for them: what they
@@ -61,8 +67,9 @@ class MemberInits(Intrinsics):
             found = set()
             for level in self.lineage(t):
                 items = level.decl[0].node.items or []
-                if any(f.kind == "ctor" for f, _ in functions_of(items)):
-                    members = {x.name for x in items if isinstance(x, c_ast.Decl | Function)} | {"this"}
+                inside = [x for part in self.lineage(level) for x in part.decl[0].node.items or []]
+                if any(f.kind == "ctor" for f, _ in functions_of(inside)):
+                    members = {x.name for x in inside if isinstance(x, c_ast.Decl | Function)} | {"this"}
                     found |= {
                         x.name for x in items
                         if isinstance(x, c_ast.Decl) and x.init is not None and "static" not in (x.storage or [])

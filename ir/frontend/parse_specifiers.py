@@ -6,7 +6,7 @@ from typing import Any
 
 from pycparser import c_ast
 
-from .cxx_ast import AutoType, NamedType
+from .cxx_ast import AutoType, NamedType, TypeOf
 from .parse_names import BASIC_TYPES, NameParser
 
 QUALIFIERS = ("CONST", "VOLATILE", "RESTRICT")
@@ -61,10 +61,7 @@ class SpecifierParser(NameParser):
                 add(NamedType(member, coord=coord), "type")
                 saw_type = True
             elif kind == "DECLTYPE":
-                self._advance()
-                self._expect("LPAREN")
-                add(AutoType(self._parse_bracketed(self._parse_expression), coord=coord), "type")
-                self._expect("RPAREN")
+                add(self._parse_decltype(coord), "type")
                 saw_type = True
             elif kind in ("STRUCT", "UNION", "CLASS"):
                 add(self._parse_record(), "type")
@@ -124,6 +121,18 @@ class SpecifierParser(NameParser):
         while depth:
             kind = self._advance().type
             depth += (kind == "LPAREN") - (kind == "RPAREN")
+
+    def _parse_decltype(self, coord) -> AutoType:
+        """``decltype(expr)`` and GNU's ``typeof(expr)``, which is never a reference."""
+        word = self._advance().value
+        self._expect("LPAREN")
+        in_parentheses = self._peek_type() == "LPAREN"
+        expr = self._parse_bracketed(self._parse_expression)
+        self._expect("RPAREN")
+        if word != "decltype":
+            return TypeOf(expr, coord=coord)
+        named = isinstance(expr, c_ast.ID | c_ast.StructRef) and in_parentheses
+        return AutoType(c_ast.ExprList([expr], coord) if named else expr, coord=coord)
 
     def _parse_bracketed(self, parse):
         """Run ``parse`` inside brackets, where ``>`` is an operator again."""

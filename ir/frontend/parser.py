@@ -20,6 +20,10 @@ from .lexer import CudaLexer, TokenList
 from .library import Library
 from .parse_decls import name_of
 from .parse_recovery import RecoveringParser
+from .type_traits import VALUES
+
+TRAIT_VALUES = frozenset(f"{name}_v" for name in VALUES)
+"""Variable templates of ``<type_traits>``."""
 
 POINTS_TO = {"__shared__": "local pointer", "__constant__": "constant pointer"}
 """What a qualifier before a pointer declaration says in OpenCL: where it points."""
@@ -33,7 +37,7 @@ class CudaParser(RecoveringParser):
         self.clex.words = dialect.words
         self._language = dialect
         self._libraries = tuple(libraries)
-        self._templates: set[str] = set().union(*(lib.templates for lib in self._libraries))
+        self._templates: set[str] = set(TRAIT_VALUES).union(*(lib.templates for lib in self._libraries))
         self._namespace_aliases: dict[str, list[NamePart]] = {}
         self._library_types: dict[str, frozenset[str]] = {}
         self._enumerators: dict[str, frozenset[str]] = {}

@@ -19,7 +19,7 @@ from .memory import Memory
 from .program import Entity, Members
 from .syntax_walk import descendants
 from .templates import deduce, plain_name
-from .values import EnumVal, LazyVal, PackVal, RecordVal, RVal, TemplateVal, TypeVal, Value
+from .values import EnumVal, LazyVal, PackVal, PtrToPlace, RecordVal, RVal, TemplateVal, TypeVal, Value
 
 
 class RecordTypes(Memory):
@@ -190,6 +190,8 @@ class RecordTypes(Memory):
         names.update(bound)
         names.setdefault(t.name, TypeVal(t))
         names.update(self.member_names(t, entity, bound))
+        if record is not None:
+            names["this"] = PtrToPlace(record, record.type)
         return inside
 
     def member_names(self, t: RecordType, entity: Entity, bound: dict[str, Value]) -> dict[str, Value]:

@@ -44,6 +44,7 @@ class Records(Methods):
     """Record types and values. ``RecordType.decl`` is (entity, template bindings)."""
 
     late_defaults: Callable[[RecordType], set[str]]
+    construct_own: Callable[..., None]
 
     # ------------------------------------------------------------------ values
     def new_record(self, t: RecordType, name: str, node: Any, values: dict[str, Value] | None = None,
@@ -121,7 +122,7 @@ class Records(Methods):
                     return self.construct_record(ft, [], node, name)
                 return self.new_record(ft, name, node, given or None)
         if isinstance(ft, Reference):
-            return v if v is not None else UnboundRef(ft.elem)
+            return UnboundRef(ft.elem) if v is None else self.bind_argument(name, ft, v, True, node, [])
         if isinstance(ft, FunctionType):
             return UnboundRef(ft) if v is None else self.copied_closure(self.load(v, node), node)
         if isinstance(ft, Pointer):
@@ -173,14 +174,14 @@ class Records(Methods):
                 self.run_constructor(t, made, [ListVal(tuple(given))], node, listed)
                 return made if name else replace(made, temporary=True)
             return self.construct_record(t, given, node, name)
-        if len(args) == 1 and not isinstance(args[0], c_ast.InitList | Value):
-            v = self.load(self.eval(args[0]), node)
+        if len(args) == 1 and not isinstance(args[0], c_ast.InitList | c_ast.NamedInitializer | Value):
+            place = self.eval(args[0])
+            v = self.load(place, node)
             if isinstance(v, RecordVal) and v.type == t:
                 return v if v.temporary else self.copied(v, name or t.name.lower(), node)
-            args = [v]
+            args = [self.listed_alone(t, place, v, node)]
         values: dict[str, Value] = {}
-        fields = self.fields_of(t, node)
-        fields = [f for f in fields if f[0]]
+        fields = [f for f in self.fields_of(t, node) if f[0]]
         if t.decl[0].node.kind == "union" and not any(isinstance(a, c_ast.NamedInitializer) for a in args):
             fields = fields[:1]
         by_name = {f[0]: f for f in fields}
@@ -215,6 +216,11 @@ class Records(Methods):
             if ctor:
                 return self.construct_record(t, [], node, name)
         return record
+
+    def listed_alone(self, t: RecordType, place: Value, v: Value, node: Any) -> Value:
+        """The only item of a braced list, ``place`` with the value ``v``, as what the first member of ``t`` takes."""
+        first = next((ft for name, ft, _, _ in self.fields_of(t, node) if name), None)
+        return place if isinstance(first, Reference) else v
 
     def construct_record(self, t: RecordType, args: list[Value], node: Any, name: str = "") -> Value:
         """Run the constructor that fits ``args``."""
@@ -252,6 +258,7 @@ class Records(Methods):
             else:
                 for base in self.bases_of(t):
                     self.run_constructor(base, record, [], node)
+                self.construct_own(t, record, {}, node)
             return
         for e in found:
             self.constructed[id(e.node)] = t

@@ -18,6 +18,10 @@ ANY = "*"
 """What a callable of unknown name may change: all that any lambda, call operator or function of the file may."""
 
 
+BRACES = "{}"
+"""Whether a class of the file has members that are references: braces may bind them to what they list."""
+
+
 def is_mutable_reference(p: Any) -> bool:
     """Whether a parameter is a reference through which its argument can change."""
     return isinstance(p.type, RefDecl) and not is_const(p.type.type)
@@ -54,6 +58,8 @@ def _record(table: dict[str, set[int]], record: Record, program: Any) -> None:
                     _lambdas(table, program.telling(d))
             elif isinstance(d, Record):
                 _record(table, d, program)
+            elif isinstance(d, c_ast.Decl) and is_mutable_reference(d):
+                table[BRACES] = {0}
 
 
 def _lambdas(table: dict[str, set[int]], nodes: list[Any]) -> None:
@@ -64,6 +70,8 @@ def _lambdas(table: dict[str, set[int]], nodes: list[Any]) -> None:
 
 def changed_by(node: Any, table: Positions) -> Iterator[Any]:
     """The argument expressions that a call or construction may change, and what a reference is bound to."""
+    if BRACES in table:
+        yield from _listed(node)
     if isinstance(node, c_ast.Decl) and node.init is not None:
         args = node.init.args if isinstance(node.init, CtorInit) else [node.init]
         if isinstance(node.type, RefDecl):
@@ -88,6 +96,16 @@ def changed_by(node: Any, table: Positions) -> Iterator[Any]:
         name = ANY
     known = table.get(name, () if lookup(name) else table.get(ANY, ()))
     yield from _at(node.args.exprs, known)
+
+
+def _listed(node: Any) -> list[Any]:
+    """What stands in the braces of a list, a construction or a declaration."""
+    if isinstance(node, c_ast.InitList):
+        return list(node.exprs)
+    if isinstance(node, Construct):
+        return list(node.args)
+    init = node.init if isinstance(node, c_ast.Decl) else None
+    return list(init.args) if isinstance(init, CtorInit) else []
 
 
 def _at(args: Any, positions: Any) -> Iterator[Any]:

@@ -1,28 +1,24 @@
-"""Types from syntax: names, templates of types, the type traits that kernels use, and constant expressions."""
+"""Types from syntax: names, templates of types, and constant expressions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any
 
 from pycparser import c_ast
 
-from ..fold import common_type
 from ..nodes import Const, Expr
-from ..types import U64, VOID, Scalar, Type, Vec
+from ..types import U64, Scalar, Type
 from .constants import folded_float
-from .cxx_ast import AutoType, NamedType, QualName, Record, RefDecl, is_const, qualifiers
+from .cxx_ast import AutoType, NamedType, QualName, Record, RefDecl, TypeOf, is_const, qualifiers
 from .cxx_types import (
     BASIC,
-    NULLPTR_T,
     TYPE_NAMES,
     Auto,
     CArray,
     FunctionType,
-    ListType,
     Pointer,
     RecordType,
     Reference,
@@ -32,43 +28,17 @@ from .cxx_types import (
 )  # fmt: skip
 from .evaluation import evaluated
 from .library import why_not_built
-from .program import Entity, functions_of, pick
-from .template_args import TemplateArguments
+from .program import Entity, pick
+from .templates import value_category
+from .traits import Traits
+from .type_traits import UNWRAP
 from .values import LazyVal, PackVal, RVal, TemplateVal, TypeVal, Value
 
-UNWRAP = frozenset({"remove_const_t", "remove_cv_t", "remove_reference_t", "remove_cvref_t", "decay_t", "remove_const",
-                    "remove_cv", "remove_reference", "remove_cvref", "decay", "add_const_t",
-                    "type_identity_t"})  # fmt: skip
-
-SEQUENCES = frozenset({"make_integer_sequence", "make_index_sequence", "index_sequence_for"})
-MAX_SEQUENCE = 4096
-"""Numbers of a ``std::integer_sequence``."""
-
-PREDICATES: dict[str, Callable[..., bool]] = {
-    "is_same": lambda a, b: a == b,
-    "is_floating_point": lambda a: isinstance(a, Scalar) and a.kind == "float" and a.bits >= 32,
-    "is_integral": lambda a: isinstance(a, Scalar) and (a.is_int or a.kind == "bool"),
-    "is_arithmetic": lambda a: (
-        isinstance(a, Scalar) and (a.is_int or a.kind == "bool" or (a.kind == "float" and a.bits >= 32))
-    ),
-    "is_signed": lambda a: isinstance(a, Scalar) and a.is_signed,
-    "is_unsigned": lambda a: isinstance(a, Scalar) and not a.is_signed,
-    "is_pointer": lambda a: isinstance(a, Pointer),
-    "is_void": lambda a: a == VOID,
-}
-"""``std::is_*`` traits over resolved types."""
-
-CONCEPTS = {
-    "integral": ("is_integral",),
-    "signed_integral": ("is_integral", "is_signed"),
-    "unsigned_integral": ("is_integral", "is_unsigned"),
-    "floating_point": ("is_floating_point",),
-    "same_as": ("is_same",),
-}
-"""The traits that make up a concept of ``<concepts>``."""
+DENOTES = (c_ast.ArrayRef, c_ast.UnaryOp, c_ast.Assignment, c_ast.ExprList)
+"""Expressions, beyond names, of which ``decltype`` is a reference where they denote a place."""
 
 
-class TypeResolver(TemplateArguments):
+class TypeResolver(Traits):
     """Resolution of type syntax in the current scope."""
 
     def resolve(self, node: Any) -> Type:
@@ -101,12 +71,23 @@ class TypeResolver(TemplateArguments):
         if isinstance(node, NamedType):
             return self.named_type(node.name)
         if isinstance(node, AutoType):
-            return Auto() if node.expr is None else self.type_of(self.unevaluated(node.expr))
+            return Auto() if node.expr is None else self.type_of_expression(node)
         if isinstance(node, c_ast.Enum):
             return self.enum_type(node)
         if isinstance(node, Record):
             return self.local_record(node)
         self.fail("E-SEMA-TYPE", f"this type is not supported ({type(node).__name__})", node)
+
+    def type_of_expression(self, node: AutoType) -> Type:
+        """``decltype``: a reference to what an expression that is more than a name denotes ([dcl.type.decltype])."""
+        v = self.unevaluated(node.expr)
+        t = self.type_of(v)
+        if isinstance(node, TypeOf) or isinstance(t, Reference) or not isinstance(node.expr, DENOTES):
+            return t
+        if isinstance(node.expr, c_ast.UnaryOp) and node.expr.op not in ("*", "++", "--"):
+            return t
+        category = value_category(v, node.expr)
+        return t if category == "rvalue" else Reference(t, category == "const")
 
     def local_record(self, node: Record) -> RecordType:
         """The class that ``node`` defines here: another one for every instance of a template that it is in."""
@@ -160,12 +141,12 @@ class TypeResolver(TemplateArguments):
             if local is not None and not isinstance(local, PackVal | TypeVal):
                 return None
         if qualifier == ("std",) or (not qualifier and last in UNWRAP):
-            found = self._std_type(last, args, name)
+            found = self.std_type(last, args, name)
             if found is not None:
                 return found
         if len(parts) > 1:
             if qualifier[0] == "std" and len(parts) == 3 and last == "type":
-                found = self._std_type(parts[-2].name, parts[-2].args, name)
+                found = self.std_type(parts[-2].name, parts[-2].args, name)
                 if found is not None:
                     return found
             owner = self.try_type(QualName(parts[:-1], False, coord=name.coord))
@@ -204,49 +185,6 @@ class TypeResolver(TemplateArguments):
             scope = scope.parent
         return scope
 
-    def _std_type(self, last: str, args: list | None, node: Any) -> Type | None:
-        args = args or []
-        if last in UNWRAP and len(args) == 1:
-            t = self.arg_type(args[0])
-            return t.elem if isinstance(t, Reference) else t
-        if last == "void_t":
-            for a in args:
-                self.arg_type(a)
-            return VOID
-        if last == "initializer_list" and len(args) == 1:
-            return ListType(self.arg_type(args[0]))
-        if last in ("conditional_t", "conditional") and len(args) == 3:
-            return self.arg_type(args[1] if self.const_int(args[0], "a condition") else args[2])
-        if last in ("enable_if_t", "enable_if") and args:
-            if not self.const_int(args[0], "a condition"):
-                self.fail("E-SEMA-SFINAE", "this overload is disabled by std::enable_if", node)
-            return self.arg_type(args[1]) if len(args) > 1 else VOID
-        if last in ("remove_pointer_t",) and args:
-            t = self.arg_type(args[0])
-            return t.elem if isinstance(t, Pointer) else t
-        if last in SEQUENCES and args:
-            return self._sequence(last, args, node)
-        if last in ("make_unsigned_t", "make_signed_t", "make_unsigned", "make_signed") and args:
-            t = self.arg_type(args[0])
-            return Scalar("uint" if "un" in last else "int", t.bits) if isinstance(t, Scalar) else None
-        if last in ("common_type_t", "common_type") and args:
-            types = [self.arg_type(a) for a in args]
-            types = [t.elem if isinstance(t, Reference) else t for t in types]
-            if all(t == types[0] for t in types):
-                return types[0]
-            return reduce(common_type, types) if all(isinstance(t, Scalar) for t in types) else None  # type: ignore[arg-type]
-        return NULLPTR_T if last == "nullptr_t" else None
-
-    def _sequence(self, name: str, args: list, node: Any) -> Type:
-        """``std::make_index_sequence<N>`` and its like: the numbers from 0 on."""
-        given = self.template_args(args, node)
-        t = given[0].type if isinstance(given[0], TypeVal) and name == "make_integer_sequence" else U64
-        count = len(given) if name == "index_sequence_for" else self.const_int(args[-1], "the length of a sequence")
-        if not 0 <= count <= MAX_SEQUENCE or not isinstance(t, Scalar):
-            self.fail("E-SEMA-TEMPLATE", f"a sequence of {count} numbers of type '{show(t)}'", node)
-        numbers = [RVal(Const(i, t)) for i in range(count)]
-        return self.instantiate_record(self.program.records["integer_sequence"], [TypeVal(t), *numbers], node)
-
     # ------------------------------------------------------------------ constants
     def const_value(self, node: Any, what: str) -> RVal:
         """A constant expression's value."""
@@ -266,31 +204,6 @@ class TypeResolver(TemplateArguments):
             self.fail("E-SEMA-CONSTANT", f"{what} must be an integer, not {c.value}", node)
         return int(c.value)
 
-    def concept(self, name: str, args: list, node: Any) -> bool | None:
-        """Whether a concept of the standard library holds, None for an unknown one."""
-        traits = CONCEPTS.get(name)
-        return None if traits is None else all(self.predicate(t, args, node) for t in traits)
-
-    def predicate(self, name: str, args: list, node: Any) -> bool | None:
-        """Value of ``std::is_same`` and friends, None for an unknown trait."""
-        test = PREDICATES.get(name)
-        if name == "is_same" and len(args) == 2 and len({_const(a) for a in args}) == 2:
-            return False
-        if name in ("is_trivially_copyable", "is_pod") and len(args) == 1:
-            return self._trivial(self.arg_type(args[0]), name == "is_pod")
-        if name == "is_const" and len(args) == 1 and _const(args[0]):
-            return True
-        return None if test is None else bool(test(*(self.arg_type(a) for a in args)))
-
-    def _trivial(self, t: Type, plain: bool) -> bool | None:
-        """Whether ``t`` is copied as its bytes are, and, ``plain``, needs no code to begin; None where unknown."""
-        if not isinstance(t, RecordType):
-            return isinstance(t, Scalar | Vec | Pointer) or None
-        kinds = {f.kind for f, _ in functions_of(t.decl[0].node.items)}
-        if plain and "ctor" in kinds:
-            return None
-        return not (self.copies_by_code(t) or self.copies_inside(t) or "dtor" in kinds)
-
     def sizeof(self, t: Type, node: Any) -> Expr:
         """``sizeof(t)`` as a u64 constant."""
         if isinstance(t, CArray) and isinstance(t.n, int):
@@ -307,9 +220,6 @@ class TypeResolver(TemplateArguments):
         return Const(n, U64)
 
     # provided by the other mixins
-    copies_by_code: Any
-    copies_inside: Any
-
     def rval(self, node: Any) -> RVal:
         raise NotImplementedError
 
@@ -354,8 +264,3 @@ def names_in(node: Any) -> frozenset[str | None]:
         found.add(getattr(n, "name", None) if not isinstance(n, QualName) else n.parts[0].name)
         todo += [child for _, child in n.children()]
     return frozenset(found)
-
-
-def _const(node: Any) -> bool:
-    """Whether a type is written as a constant one, at its top level: types here do not say."""
-    return isinstance(node, c_ast.Typename) and isinstance(node.type, c_ast.TypeDecl) and is_const(node.type)

@@ -21,7 +21,7 @@ from .inline_asm import InlineAssembly
 from .library import in_library
 from .parser import to_loc
 from .returns import items_of
-from .values import EnumVal, LanePlace, RecordVal, RVal, TypeVal, Value, VarPlace, describe
+from .values import ArrayVal, EnumVal, FlatArray, LanePlace, RecordVal, RVal, TypeVal, Value, VarPlace, describe
 
 _ENDS = frozenset({c_ast.Return, c_ast.Break, c_ast.Continue})
 """Nothing in a block that follows one of these is reached."""
@@ -171,18 +171,36 @@ class Stmts(InlineAssembly):
     def _bindings(self, node: Bindings, pragma: Any) -> None:
         place = self.eval(node.init)
         v = self.load(place, node)
-        if isinstance(v, RecordVal):
+        of = self.type_of(place)
+        if isinstance(place, ArrayVal | FlatArray) and isinstance(of, CArray) and of.n is not None:
+            fields = [self.subscript(place, i32(k), node) for k in range(of.n)]
+            if not node.ref:
+                fields = [self._copy_bound(x, node) for x in fields]
+        elif isinstance(v, RecordVal):
             whole = v if node.ref or v.temporary else self.copied(v, "bound", node)
             fields = list(whole.fields.values())
         elif isinstance(v, RVal) and isinstance(t := v.type, Vec) and isinstance(t.n, int):
             if not node.ref or isinstance(place, RVal):
-                place = VarPlace(fresh("bound", t))
-                self.changing.add(place.sym)
-                self.emit(Decl(place.sym, v.expr, loc=self.loc))
+                place = self._copy_bound(v, node)
             fields = [LanePlace(place, i32(k), t.elem) for k in range(t.n)]
         else:
             self.fail("E-UNSUPPORTED-BINDING", f"structured bindings need a struct, not {describe(v)}", node)
+        if len(fields) != len(node.names):
+            self.fail("E-SEMA-BINDING", f"{len(node.names)} names for {len(fields)} members", node)
         self.scope.names.update(zip(node.names, fields))
+
+    def _copy_bound(self, v: Value, node: Any) -> Value:
+        """A variable of its own that begins as ``v``."""
+        x = self.load(v, node)
+        if isinstance(x, RecordVal):
+            return self.copied(x, "bound", node)
+        if not isinstance(x, RVal):
+            self.fail("E-UNSUPPORTED-BINDING", f"structured bindings copy no arrays of {describe(x)}s", node,
+                      hint="bind by reference: auto& [a, b]")  # fmt: skip
+        place = VarPlace(fresh("bound", x.type))
+        self.changing.add(place.sym)
+        self.emit(Decl(place.sym, x.expr, loc=self.loc))
+        return place
 
     def _bad(self, node: Bad, pragma: Any) -> None:
         raise node.error

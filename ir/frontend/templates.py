@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 from pycparser import c_ast
 
-from ..types import BOOL, VOID, Scalar, Type, Vec
+from ..types import BOOL, I32, VOID, Scalar, Type, Vec
 from .cxx_ast import NamedType, NamePart, PackExpansion, QualName, RefDecl, TemplateParam, is_const
 from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference
-from .values import ElemPlace, PackVal, RecordVal, RVal, TemplateVal, TypeVal, Value, VarPlace
+from .values import ChoicePlace, ElemPlace, PackVal, RecordVal, RVal, TemplateVal, TypeVal, Value, VarPlace
 
 EXACT, QUALIFIED, PROMOTION, CONVERSION, USER = 0, 1, 2, 4, 8
 """Costs of converting one argument; the overload with the smallest sum wins."""
@@ -38,9 +38,7 @@ def rank(arg: Type, param: Type) -> int | None:
             return CONVERSION if param.elem == VOID else None
         return CONVERSION if str(arg) == "std::nullptr_t" or getattr(arg, "spelling", "") == "std::nullptr_t" else None
     if isinstance(arg, Scalar) and isinstance(param, Scalar):
-        if arg.is_int and param.is_int and param.bits == 32 and param.is_signed and arg.bits < 32:
-            return PROMOTION
-        if arg == BOOL and param.is_int and param.bits == 32:
+        if (arg == BOOL or (arg.is_int and arg.bits < 32)) and param == I32:
             return PROMOTION
         if arg.kind == "float" and arg.bits == 32 and param.kind == "float" and param.bits == 64:
             return PROMOTION
@@ -78,6 +76,8 @@ def value_category(v: Value, node: Any = None) -> str:
         return "rvalue"
     if isinstance(v, VarPlace | ElemPlace) and v.moved and not getattr(v, "const", False):
         return "rvalue"
+    if isinstance(v, ChoicePlace):
+        return "lvalue" if all(value_category(c) == "lvalue" for c in v.choices) else "const"
     of_const = isinstance(v, ElemPlace) and getattr(v.buffer.type, "const", False)
     return "const" if of_const or getattr(v, "const", False) else "lvalue"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 SHARED = """template <class T> struct Shared {
     __device__ inline operator T*() { extern __shared__ int raw[]; return (T*)raw; }
@@ -235,3 +236,26 @@ __global__ void k(int *y) { B b; b.v = 3; b.w = 4; A a(b); y[0] = of(b) + a.v; }
     assert execute(text, {"y": np.zeros(1, np.int32)})["y"].tolist() == [10]
     for unrelated in ("C c; c.v = 3; y[0] = of(c);", "C c; c.v = 3; A a(c); y[0] = a.v;"):
         refuses(text.replace("B b; b.v = 3; b.w = 4; A a(b); y[0] = of(b) + a.v;", unrelated), "E-SEMA-INIT")
+
+
+INHERITED = """
+struct B { int x = 5; __device__ B() { x = 7; } __device__ explicit B(int v) : x(v) {} }; struct P { int c = 2; };
+struct D : B { int y = x + 1; int z = y * 2; };
+struct E : B, P { int y = x + c; __device__ E(int v) : B(v * 2) { y += 3; } };
+struct F : D { int w = z + y; __device__ F() {} };
+template <class A> struct H { A a; A b = a + A(1); __device__ H(A v) : a(v) {} };
+template <class A> struct I : H<A> { int z = this->b + 1; __device__ I(A v) : H<A>(v) {} };
+struct T { int n; int m = n * 2; };
+"""
+
+
+@pytest.mark.parametrize(
+    "body, want",
+    [
+        ("D d; o[0] = d.y; o[1] = d.z; D e{}; o[2] = e.z;", [8, 16, 16]), ("E e(o[7]); o[0] = e.y;", [13]),
+        ("F f; o[0] = f.w;", [24]), ("I<float> i(o[7]); o[0] = i.z;", [6]), ("T t{.n = 4}; o[0] = t.m;", [8]),
+    ],
+)  # fmt: skip
+def test_members_begin_after_the_bases_that_their_initialisers_name(execute, body: str, want: list[int]) -> None:
+    got = execute(INHERITED + "__global__ void k(int* o) {" + body + "}", {"o": np.int32([0] * 7 + [4])})["o"]
+    assert got[: len(want)].tolist() == want
