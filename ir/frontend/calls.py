@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pycparser import c_ast
@@ -33,6 +34,8 @@ from .values import (
 
 class Calls(Overloads):
     """Function calls; every device function is inlined."""
+
+    argument: Callable[[Any], Value]
 
     def call(self, node: c_ast.FuncCall) -> Value:
         callee = node.name

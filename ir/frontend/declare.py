@@ -254,9 +254,8 @@ class Declarations(Arrays):
             if brace and isinstance(node, CtorInit | c_ast.InitList):
                 return self.brace_record(t, [self.listed_alone(t, place, v, node)], node, name)
             return self.construct_record(t, [place], node, name)
-        if (
-            len(args) == 1 and isinstance(args[0], c_ast.InitList) and not (brace and self.is_aggregate(t))
-        ):  # T({ ... }), and braces around a constructor's
+        listed = len(args) == 1 and isinstance(args[0], c_ast.InitList)
+        if listed and not (brace and self.is_aggregate(t)):  # T({ ... }), and braces around a constructor's
             args = args[0].exprs
         if not brace and args:
             return self.construct_record(t, [self.eval(a) for a in args], node, name)

@@ -45,6 +45,7 @@ class Records(Methods):
 
     late_defaults: Callable[[RecordType], set[str]]
     construct_own: Callable[..., None]
+    bind_argument: Callable[..., Value]
 
     # ------------------------------------------------------------------ values
     def new_record(self, t: RecordType, name: str, node: Any, values: dict[str, Value] | None = None,

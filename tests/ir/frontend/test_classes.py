@@ -238,7 +238,7 @@ __global__ void k(int *y) { B b; b.v = 3; b.w = 4; A a(b); y[0] = of(b) + a.v; }
         refuses(text.replace("B b; b.v = 3; b.w = 4; A a(b); y[0] = of(b) + a.v;", unrelated), "E-SEMA-INIT")
 
 
-INHERITED = """
+BASES_FIRST = """
 struct B { int x = 5; __device__ B() { x = 7; } __device__ explicit B(int v) : x(v) {} }; struct P { int c = 2; };
 struct D : B { int y = x + 1; int z = y * 2; };
 struct E : B, P { int y = x + c; __device__ E(int v) : B(v * 2) { y += 3; } };
@@ -257,5 +257,5 @@ struct T { int n; int m = n * 2; };
     ],
 )  # fmt: skip
 def test_members_begin_after_the_bases_that_their_initialisers_name(execute, body: str, want: list[int]) -> None:
-    got = execute(INHERITED + "__global__ void k(int* o) {" + body + "}", {"o": np.int32([0] * 7 + [4])})["o"]
+    got = execute(BASES_FIRST + "__global__ void k(int* o) {" + body + "}", {"o": np.int32([0] * 7 + [4])})["o"]
     assert got[: len(want)].tolist() == want
