@@ -11,59 +11,60 @@ before                                             after stage-shared{array=A lo
 
 The copy is one flat loop ``A_i`` over all threads of the block (with ``vec=4``: lanes ``A_v`` inside), along the
 buffer's contiguous dimension, whatever the layout of the tile: ``transpose=yes`` stores it with its dimensions
-reversed. Elements that no access touches (beyond the edges, corners of a star) are not read; they hold zero, so a nest
-that reads staged arrays alone and fills private ones runs whole tiles without guards (``tiles.whole_tiles``). Barriers
-are derived by lowering. ``loop`` is a serial loop or a loop over blocks: its body happens once a block.
+reversed; with ``copy=rows`` there is a loop a dimension, the last over ``thread.x``, the one before over ``thread.y``,
+without quotients where rows are no multiple of the block's. Elements that no access touches (beyond the edges, corners
+of a star) are not read; they hold zero, so a nest that reads staged arrays alone and fills private ones runs whole
+tiles without guards (``tiles.whole_tiles``). Barriers are derived by lowering. ``loop`` is a serial loop or a loop over
+blocks: its body happens once a block.
+
+A read behind a condition or a clamp is copied behind it, where that is a function of the place read
+(``guarded_reads``); a choice between the element and a constant, as at the rim of an image, is then made by the copy.
 
 Refused unless the footprint is a box of known size (``ir/analysis/footprint.py``), nothing in the kernel writes the
-array, and every access is reached whenever the region is.
+array, and it is known which accesses are reached.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.dependence import noalias
-from ktc.ir.analysis.footprint import Footprint, Loop, Touch, Unknown, footprint
+from ktc.ir.analysis.footprint import Footprint, Touch, Unknown, footprint
+from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
-    AddrOf,
     Alloc,
-    Atomic,
-    Binary,
     Body,
     Expr,
     For,
-    If,
     Load,
     Par,
     RawStmt,
     Reduce,
-    Scan,
     Select,
     Stmt,
     Sym,
-    While,
-    bodies,
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Array, Ptr, scalar_of
-from ktc.ir.walk import all_exprs, assigned, declared, map_body, stmt_exprs, used_in, walk
+from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, used_in, walk
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .coverage import assume
+from .guarded_reads import Contents, NotOfPlace, Read, contents, reads, unclamped
 from .knobs import size_argument
 from .order import places
 from .places import LoopStmt, find_loops, find_places, place_of
 from .purity import is_volatile
-from .tile_copy import Copy, copy_nest, thread_levels
+from .tile_copy import Copy, Style, copy_nest, thread_levels
 from .tiles import is_blocked, paths, split_copies, whole_tiles
 
 YES_NO = {"yes": True, "no": False}
+ORDERS = {"flat": False, "rows": True}
 
 
 class StageShared(Pass):
@@ -74,6 +75,7 @@ class StageShared(Pass):
         ParamSpec("loop", "the loop whose body uses the tile: serial, or over blocks", required=True),
         ParamSpec("vec", "elements an access of the copy: 1, 2, 4, 8, 16 or a knob", default="1"),
         ParamSpec("transpose", "yes or no: store the tile with its dimensions reversed", default="no"),
+        ParamSpec("copy", "flat or rows: one loop over all elements, or one a dimension", default="flat"),
     )
     knobs = ("V: 1,2,4,8,16: elements a copy moves at once",)
     refusals = (
@@ -100,12 +102,15 @@ class StageShared(Pass):
             return buffer if isinstance(buffer, Refused) else found  # type: ignore[return-value]
         if args.get("transpose", "no") not in YES_NO:
             return Refused("E-ARG-RANGE", f"transpose is yes or no, not {args['transpose']!r}")
+        if args.get("copy", "flat") not in ORDERS:
+            return Refused("E-ARG-RANGE", f"copy is flat or rows, not {args['copy']!r}")
         sized = size_argument(kernel, args.get("vec", 1), (1, 2, 4, 8, 16), "elements a copy moves at once", self.name)
         if isinstance(sized, Refused):
             return sized
         kernel, vec = sized
         assert vec is not None
-        return _staged(kernel, buffer, found, vec, YES_NO[str(args.get("transpose", "no"))])
+        style = Style(vec, YES_NO[str(args.get("transpose", "no"))], ORDERS[str(args.get("copy", "flat"))])
+        return _staged(kernel, buffer, found, style)
 
 
 def _buffer(kernel: Kernel, place: Arg) -> Sym | Refused:
@@ -136,11 +141,12 @@ class _Region:
 
     loop: For | Par
     path: tuple[Stmt, ...]
-    boxes: tuple[Footprint, ...]
+    boxes: tuple[tuple[Footprint, Contents], ...]
     taps: Mapping[tuple[Expr, ...], tuple[int, int]]  # index of a load -> its footprint and tap
+    padded: frozenset[Select]  # choices between a load and the constant that the tile holds in its place
 
 
-def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], vec: Expr, transpose: bool) -> Result | Refused:
+def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], style: Style) -> Result | Refused:
     regions: list[_Region] = []
     for s in found:
         path = next(p for p in paths(kernel.body) if p[-1] is s)
@@ -161,14 +167,15 @@ def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], vec: Expr, trans
         nests: list[Stmt] = []
         allocs: list[Stmt] = []
         mine: list[Sym] = []
-        for k, box in enumerate(r.boxes):
-            shape = tuple(d.size for d in (reversed(box.dims) if transpose else box.dims))
+        for k, (box, holds) in enumerate(r.boxes):
+            shape = tuple(d.size for d in (reversed(box.dims) if style.transpose else box.dims))
             key = (id(r.path[-2]) if len(r.path) > 1 else 0, k, shape)  # loops side by side share their tile
             if key not in tiles:
                 tiles[key] = fresh(f"{buffer.name}_s", Array(scalar_of(buffer.type), shape, "shared"))
                 allocs.append(Alloc(tiles[key], align=16))
             mine.append(tiles[key])
-            made = copy_nest(Copy(buffer, tiles[key], box, vec, transpose, r.path), kernel, thread_levels(kernel.body))
+            copy = Copy(buffer, tiles[key], box, style, r.path, holds)
+            made = copy_nest(copy, kernel, thread_levels(kernel.body))
             if isinstance(made, Refused):
                 return made
             nest, facts = made
@@ -181,7 +188,7 @@ def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], vec: Expr, trans
             kernel = settled
             nests += nest
             notes.append(f"{tiles[key].name} of {len(shape)} dimensions")
-        arrays, copies, use = split_copies(_reading(r, buffer, mine, transpose))
+        arrays, copies, use = split_copies(_reading(r, buffer, mine, style.transpose))
         body = whole_tiles((*arrays, *copies, *nests, *use))
         kernel = kernel.with_(body=_placed(kernel.body, r.loop, tuple(allocs), body))
     return Result(kernel, tuple(dict.fromkeys(notes)))
@@ -218,34 +225,58 @@ def _place_refused(kernel: Kernel, s: Stmt, path: tuple[Stmt, ...]) -> Refused |
 def _region(kernel: Kernel, buffer: Sym, s: For | Par, path: tuple[Stmt, ...]) -> _Region | Refused:
     locs = places(s)
     names = definitions(kernel.body)
-    touches: list[tuple[Load, Touch]] = []
-    for load, loops, guarded in _loads(s.body, buffer, (), False):
-        if load is None or load.width != 1 or len(load.index) != 1:
+    made: list[Read] = []
+    for read in reads(s.body, buffer):
+        if isinstance(read, Read):
+            made.append(read)
+        elif read.why:
+            why = f"where '{buffer.name}' is read, {read.why} is not known"
+            return Refused("E-STAGE-GUARD", why, locs, "write the condition as an if around the read")
+        else:
             return Refused("E-STAGE-OPAQUE", f"'{buffer.name}' is used in a way that is not followed", locs)
-        if guarded:
-            why = f"a condition stands before '{buffer.name}': not every iteration may read it"
-            return Refused("E-STAGE-GUARD", why, locs, "peel the boundary, or tile without the condition")
-        touches.append((load, Touch(expand(load.index[0], names), loops)))
-    if not touches:
+    if not made:
         return Refused("E-STAGE-NONE", f"'{buffer.name}' is not read in '{s.var.name}'", locs)
-    groups: list[list[Touch]] = []
-    taps: dict[tuple[Expr, ...], tuple[int, int]] = {}
-    for load, touch in touches:
-        for k, group in enumerate(groups):  # noqa: B007 (used after the loop)
-            if not isinstance(footprint([*group, touch], lambda e: _most(kernel, e)), Unknown):
+    groups: list[list[Read]] = []
+    for read in made:
+        for group in groups:
+            if not isinstance(_tile(kernel, [*group, read], names, buffer, locs), Refused):
+                group.append(read)
                 break
         else:  # at an unknown distance from the others: a tile of its own
-            k, group = len(groups), []
-            groups.append(group)
-        taps[load.index] = (k, len(group))
-        group.append(touch)
-    boxes: list[Footprint] = []
+            groups.append([read])
+    groups = [g for g in groups if _reused(g, names)] or groups
+    boxes: list[tuple[Footprint, Contents]] = []
     for group in groups:
-        box = footprint(group, lambda e: _most(kernel, e))
-        if isinstance(box, Unknown):
-            return Refused("E-STAGE-FOOTPRINT", f"the footprint of '{buffer.name}' is not a box: {box.why}", locs)
-        boxes.append(box)
-    return _Region(s, path, tuple(boxes), taps)
+        tile = _tile(kernel, group, names, buffer, locs)
+        if isinstance(tile, Refused):
+            return tile
+        boxes.append(tile)
+    taps = {r.load.index: (k, n) for k, group in enumerate(groups) for n, r in enumerate(group)}
+    wanted = [r for r in made if r.padded is not None and r.load.index in taps]
+    padded = (r.padded for r in wanted if r.padded is not None and boxes[taps[r.load.index][0]][1].pad is not None)
+    return _Region(s, path, tuple(boxes), taps, frozenset(padded))
+
+
+def _reused(group: Sequence[Read], names: Mapping[Sym, Expr]) -> bool:
+    """Whether several iterations may read one element. Where some tiles have that, others are left where they are."""
+    if len({r.load.index for r in group}) > 1:
+        return True
+    return any({s.var for s in r.loops} - used(expand(r.load.index[0], names)) for r in group)
+
+
+def _tile(
+    kernel: Kernel, group: Sequence[Read], names: Mapping[Sym, Expr], buffer: Sym, locs: tuple[Loc, ...]
+) -> tuple[Footprint, Contents] | Refused:
+    """One tile for the reads of ``group``: its box, and what it holds."""
+    touches = [Touch(unclamped(expand(r.load.index[0], names), r.loops), r.loops) for r in group]
+    box = footprint(touches, lambda e: _most(kernel, e))
+    if isinstance(box, Unknown):
+        return Refused("E-STAGE-FOOTPRINT", f"the footprint of '{buffer.name}' is not a box: {box.why}", locs)
+    try:
+        return box, contents(box, group, names)
+    except NotOfPlace:
+        why = f"what stands before '{buffer.name}', a condition or a clamp, is no function of where it is read"
+        return Refused("E-STAGE-GUARD", why, locs, "peel the boundary, or tile without the condition")
 
 
 def _most(kernel: Kernel, e: Expr) -> int | None:
@@ -255,41 +286,15 @@ def _most(kernel: Kernel, e: Expr) -> int | None:
     return None if value is None else int(value)
 
 
-def _loads(
-    body: Body, buffer: Sym, loops: tuple[Loop, ...], guarded: bool
-) -> Iterator[tuple[Load | None, tuple[Loop, ...], bool]]:
-    """(load, loops of the region around it, whether it may be skipped) for each access; None: not a plain load."""
-    for s in body:
-        inner = (*loops, s) if isinstance(s, For | Par | Reduce | Scan) else loops
-        for e in stmt_exprs(s):
-            for load, lazy in _in_expr(e, buffer, False):
-                yield load, inner, guarded or lazy
-        if isinstance(s, Atomic) and s.buffer == buffer:
-            yield None, loops, guarded
-        for b in bodies(s):
-            yield from _loads(b, buffer, inner, guarded or isinstance(s, If | While))
-
-
-def _in_expr(e: Expr, buffer: Sym, lazy: bool) -> Iterator[tuple[Load | None, bool]]:
-    from ktc.ir.fields import children
-
-    if isinstance(e, Load) and e.buffer == buffer:
-        yield e, lazy
-    elif isinstance(e, AddrOf) and e.buffer == buffer:
-        yield None, lazy
-    for k, c in enumerate(children(e)):
-        skipped = k > 0 and (isinstance(e, Select) or (isinstance(e, Binary) and e.op in ("&&", "||")))
-        yield from _in_expr(c, buffer, lazy or skipped)
-
-
 def _reading(r: _Region, buffer: Sym, tiles: Sequence[Sym], transpose: bool) -> Body:
     """The region's body with the tiles in the buffer's place."""
 
     def on(e: Expr) -> Expr:
-        if isinstance(e, Load) and e.buffer == buffer:
+        if isinstance(e, Load) and e.buffer == buffer and e.index in r.taps:
             k, tap = r.taps[e.index]
-            coords = r.boxes[k].taps[tap].coords
+            coords = r.boxes[k][0].taps[tap].coords
             return Load(tiles[k], tuple(reversed(coords)) if transpose else coords)
-        return e
+        return e.a if e in plain else e
 
+    plain = {dataclasses.replace(p, a=on(p.a)) for p in r.padded}  # as they are once their loads are replaced
     return map_body(r.loop.body, lambda s: s, on)

@@ -6,9 +6,10 @@ addresses whatever the tile's layout and the block's shape; its coordinates come
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ktc.ir.analysis.comparisons import follows
 from ktc.ir.analysis.extents import extent_of
 from ktc.ir.analysis.footprint import Footprint, Loop, Side, within
 from ktc.ir.analysis.loops import counting
@@ -39,21 +40,32 @@ from ktc.ir.walk import substitute_expr, walk
 
 from .base import Refused
 from .coverage import divided
+from .guarded_reads import Contents
 from .order import places
 
 AXIS = {"lane": "x", "warp": "y"}
 
 
 @dataclass(frozen=True)
+class Style:
+    """How a copy is made: ``vec`` elements at once, to a tile with its dimensions reversed (``transpose``), in one loop
+    or in one a dimension (``by_rows``)."""
+
+    vec: Expr
+    transpose: bool = False
+    by_rows: bool = False
+
+
+@dataclass(frozen=True)
 class Copy:
-    """The box ``box`` of ``buffer`` goes to ``tile``, ``vec`` elements at once, inside the loops ``path``."""
+    """The box ``box`` of ``buffer`` goes to ``tile``, which then ``holds`` it, inside the loops ``path``."""
 
     buffer: Sym
     tile: Sym
     box: Footprint
-    vec: Expr
-    transpose: bool
+    style: Style
     path: tuple[Stmt, ...]
+    holds: Contents
 
 
 def thread_levels(body: Body) -> tuple[Level, ...]:
@@ -79,30 +91,44 @@ def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Assume
     if unknown is not None:
         why = f"whether '{unknown.var.name}' runs at all is not known where '{c.buffer.name}' would be copied"
         return Refused("E-STAGE-FOOTPRINT", why, places(unknown))
+    vec = c.style.vec
     lanes = fresh(f"{c.buffer.name}_v", I32)
-    i = fresh(f"{c.buffer.name}_i", I32)
-    single = is_const(c.vec, 1)
+    single = is_const(vec, 1)
     facts: list[Assume] = []
     if not single:
         found = _vector_facts(c, kernel)
         if isinstance(found, Refused):
             return found
         facts = found
-    inner = fold_node(Binary("/", sizes[-1], c.vec))
-    at = _coordinates(Var(i), [*sizes[:-1], inner])
-    start = at[-1] if single else mul(at[-1], c.vec)  # where the vector starts: its guard holds for all its lanes
+    loops, at = _loops(c.buffer.name, [*sizes[:-1], fold_node(Binary("/", sizes[-1], vec))], threads, c.style.by_rows)
+    start = at[-1] if single else mul(at[-1], vec)  # where the vector starts: its guard holds for all its lanes
     last = start if single else add(start, Var(lanes))
     t = scalar_of(c.buffer.type)
-    value: Expr = Load(c.buffer, (c.box.address([*at[:-1], last]),))
+    value: Expr = Load(c.buffer, (_address(c, [*at[:-1], last]),))
     cond = _touched(c, [*at[:-1], start])
     if cond is not None:
-        value = Select(cond, value, Const(0.0 if t.is_float else 0, t))
+        value = Select(cond, value, c.holds.pad or Const(0.0 if t.is_float else 0, t))
     where = [*at[:-1], last]
-    store: Stmt = Store(c.tile, tuple(reversed(where)) if c.transpose else tuple(where), value)
+    store: Stmt = Store(c.tile, tuple(reversed(where)) if c.style.transpose else tuple(where), value)
     if not single:
-        store = Par(var=lanes, lo=i32(0), hi=c.vec, dist=(Level("vec", c.vec),), body=(store,))
-    total = simplify(product([*sizes[:-1], inner]))
-    return (Par(var=i, lo=i32(0), hi=total, dist=_spread(total, threads), body=(store,)),), facts
+        store = Par(var=lanes, lo=i32(0), hi=vec, dist=(Level("vec", vec),), body=(store,))
+    for i, (n, dist) in reversed(loops.items()):
+        store = Par(var=i, lo=i32(0), hi=n, dist=dist, body=(store,))
+    return (store,), facts
+
+
+def _loops(
+    name: str, sizes: list[Expr], threads: Dist, by_rows: bool
+) -> tuple[dict[Sym, tuple[Expr, Dist]], list[Expr]]:
+    """The loops of a copy, outermost first, with their extents and distributions; and the coordinates they give."""
+    if by_rows and len(threads) <= len(sizes):
+        axes: list[Dist] = [(lv,) for lv in reversed(threads)]
+        spread = [*([()] * (len(sizes) - len(axes))), *axes]
+        names = [fresh(f"{name}_i{d}", I32) for d in range(len(sizes))]
+        return {i: (n, _spread(n, on)) for i, n, on in zip(names, sizes, spread)}, [Var(i) for i in names]
+    i = fresh(f"{name}_i", I32)
+    total = simplify(product(sizes))
+    return {i: (total, _spread(total, threads))}, _coordinates(Var(i), sizes)
 
 
 def _coordinates(i: Expr, sizes: list[Expr]) -> list[Expr]:
@@ -122,20 +148,30 @@ def _spread(total: Expr, threads: Dist) -> Dist:
     return threads if is_const(each, 1) else (*threads, Level("unroll", each))
 
 
+def _address(c: Copy, at: Sequence[Expr]) -> Expr:
+    """Where the element at ``at`` comes from: clamps and all, if there are any."""
+    plain = c.box.address([Var(t) for t in c.holds.cell])
+    return c.box.address(at) if same_value(plain, c.holds.address) else c.holds.at(c.holds.address, at)
+
+
 def _touched(c: Copy, at: list[Expr]) -> Expr | None:
-    """The condition under which some access reads the element at ``at``: the union of the taps' boxes."""
-    boxes = _merged([t.sides for t in c.box.taps], c.path)
+    """The condition under which some access reads the element at ``at``: the union of the taps' boxes, each where the
+    tap's own conditions hold."""
+    groups: dict[frozenset[Expr], tuple[tuple[Expr, ...], list[tuple[Side, ...]]]] = {}
+    for tap, conds in zip(c.box.taps, c.holds.conds):
+        groups.setdefault(frozenset(conds), (conds, []))[1].append(tap.sides)
     out: Expr | None = None
-    for sides in boxes:
-        conds = [x for s, t, d in zip(sides, at, c.box.dims) for x in _reach(s, t, d.size)]
-        here: Expr | None = None
-        for x in conds:
-            here = both(here, x)
-        if here is None and not _idle(c):
-            return None
-        for x in _idle(c):
-            here = both(here, x)
-        out = here if out is None else Binary("||", out, here)  # type: ignore[arg-type]
+    for tests, taps in groups.values():
+        guard = [c.holds.at(x, at) for x in tests]
+        for sides in _merged(taps, c.path):
+            here: Expr | None = None
+            for x in (x for s, t, d in zip(sides, at, c.box.dims) for x in _reach(s, t, d.size)):
+                here = here if follows(x, guard) else both(here, x)
+            for x in (*_idle(c), *guard):
+                here = both(here, x)
+            if here is None:
+                return None
+            out = here if out is None else Binary("||", out, here)
     return out
 
 
@@ -239,28 +275,32 @@ def _unknown(c: Copy) -> Loop | None:
 
 def _vector_facts(c: Copy, kernel: Kernel) -> list[Assume] | Refused:
     """What makes each vector whole, aligned and guarded at once: rows, edges and the tile's start in whole vectors."""
+    if c.holds.bends(len(c.box.dims) - 1):
+        return Refused("E-STAGE-VEC", f"a condition or a clamp stands before single elements of '{c.buffer.name}'")
     if not is_const(c.box.dims[-1].stride, 1):
         return Refused("E-STAGE-VEC", f"no loop of the region runs along the rows of '{c.buffer.name}'")
     widest = 16 // scalar_of(c.buffer.type).bytes
-    if isinstance(c.vec, Const) and (c.vec.value > widest or int(c.vec.value) & (int(c.vec.value) - 1)):
-        return Refused("E-STAGE-VEC", f"no 16-byte access moves {c.vec.value} elements of '{c.buffer.name}'")
+    if isinstance(c.style.vec, Const) and (
+        c.style.vec.value > widest or int(c.style.vec.value) & (int(c.style.vec.value) - 1)
+    ):
+        return Refused("E-STAGE-VEC", f"no 16-byte access moves {c.style.vec.value} elements of '{c.buffer.name}'")
     if any(t.sides[-1].offset or any(step != 1 for _, step in t.sides[-1].movers) for t in c.box.taps):
         return Refused("E-STAGE-VEC", f"the rows of the footprint of '{c.buffer.name}' do not start at whole vectors")
     params = frozenset(p.sym for p in kernel.params)
-    facts = divided(c.box.dims[-1].size, c.vec, params)
+    facts = divided(c.box.dims[-1].size, c.style.vec, params)
     for d in c.box.dims[:-1]:
-        facts += divided(d.stride, c.vec, params)
+        facts += divided(d.stride, c.style.vec, params)
     counting = _counting(c.path)
     for tap in c.box.taps:
         for loop, _ in tap.sides[-1].movers:
             for clip in extent_of(loop).clips:  # type: ignore[union-attr]
-                facts += divided(substitute_expr(clip, counting), c.vec, params)
+                facts += divided(substitute_expr(clip, counting), c.style.vec, params)
     loops = {s.var: s for s in c.path if isinstance(s, For)}
     for factors, k in polynomial(c.box.base).items():
         counted = [loops[f.sym] for f in factors if isinstance(f, Var) and f.sym in loops]
         if len(factors) == 1 and counted and isinstance(counted[0].step, Binary):
             for e in (counted[0].init, counted[0].step.b):
-                facts += divided(mul(e, i32(k)), c.vec, params)
+                facts += divided(mul(e, i32(k)), c.style.vec, params)
     return list(dict.fromkeys(facts))
 
 

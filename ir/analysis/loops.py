@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ktc.ir.fold import is_const
-from ktc.ir.nodes import Binary, Expr, For, Var
+from ktc.ir.nodes import Binary, Const, Expr, For, Var
 from ktc.ir.walk import assigned, used
 
 from .affine import linear_form
@@ -29,10 +29,12 @@ class Counting:
 
 
 def counting(loop: For) -> Counting | None:
-    """``loop`` as one that counts, as it is written; None for any other."""
+    """``loop`` as one that counts, as it is written (``i <= 2`` is ``i < 3``); None for any other."""
     match loop.cond, loop.step:
         case Binary("<", Var(a), hi), Binary("+", Var(b), by) if a == b == loop.var:
             return Counting(loop.init, hi, by)
+        case Binary("<=", Var(a), Const(last)), Binary("+", Var(b), by) if a == b == loop.var:
+            return Counting(loop.init, Const(int(last) + 1, loop.var.type), by)  # type: ignore[arg-type]
     return None
 
 

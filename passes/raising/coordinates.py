@@ -9,10 +9,11 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.fold import cast, fold_node, i32, simplify
 from ktc.ir.kernel import Kernel, Launch
-from ktc.ir.nodes import Binary, Body, Decl, Expr, HwIndex, If, Load, Return, Stmt, Sym, Unary
-from ktc.ir.types import U32, Scalar
+from ktc.ir.nodes import Binary, Body, Decl, Expr, HwIndex, If, Load, Return, Stmt, Sym, Unary, Var
+from ktc.ir.types import BOOL, U32, Scalar
 from ktc.ir.walk import assigned, keep, map_body, stmt_exprs, substitute, walk, walk_expr, without
 
 from .same import same
@@ -46,7 +47,16 @@ def prepare(kernel: Kernel, launch: Launch) -> Body:
                 return cast(i32(0), U32)
         return fold_node(e)
 
-    return returns_to_guards(versioned(map_body(kernel.body, keep, sizes)))
+    return returns_to_guards(_tested_in_place(versioned(map_body(kernel.body, keep, sizes))))
+
+
+def _tested_in_place(body: Body) -> Body:
+    """``const bool ok = i < n; if (ok) ..`` -> ``if (i < n) ..``: what bounds a loop is seen where it is tested."""
+    named = {s: e for s, e in definitions(body).items() if s.type == BOOL}
+    if not named:
+        return body
+    body = map_body(body, keep, lambda e: expand(e, named) if isinstance(e, Var) else e)
+    return map_body(body, lambda s: None if isinstance(s, Decl) and s.sym in named else s)
 
 
 def returns_to_guards(body: Body) -> Body:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 from ktc.ir.analysis.affine import linear_form
-from ktc.ir.fold import add, cast, evaluate, i32, mul
+from ktc.ir.analysis.polynomial import from_polynomial, polynomial
+from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
 from ktc.ir.nodes import Body, Const, Decl, Expr, For, HwIndex, If, Load, Select, Stmt, Store, Sym, Unary, Var, WarpOp
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import substitute_expr, used, walk, walk_expr
 
-from .alike import conjuncts_of
+from .alike import alike, conjuncts_of
 from .coordinates import AXES
 from .same import same
 from .shape import expr_with_hardware
 
 MAX_WRITERS = 1 << 14
+SOME = 8
+"""Writers that are looked at to see whether two stores agree."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,14 @@ def expanded(e: Expr, env: dict[Sym, Expr]) -> Expr:
     raise NotStaged
 
 
+@dataclass(frozen=True)
+class Writes:
+    """Values of thread indices and loop variables, and the cell that each writes."""
+
+    rows: list[dict]
+    at: np.ndarray
+
+
 class Table:
     """All writers of one store: the values of thread indices and copy loop variables, and the cell of each."""
 
@@ -103,11 +115,14 @@ class Table:
         self.keys = [HwIndex("thread", a) for a, n in zip(AXES, block) if n > 1] + [f.var for f in c.loops]
         self.own = set(self.keys)
         conds = [p for cond in c.conds for p in conjuncts_of(expanded(cond, c.env)) if self.is_own(p)]
-        self.rows = [r for r in rows if all(_number(p, r) for p in conds)]
-        if not self.rows:
+        self.index = [expanded(i, c.env) for i in c.store.index]
+        self.every = self._writes(rows)
+        self.writes = self._writes([r for r in rows if all(_number(p, r) for p in conds)]) if conds else self.every
+        if not self.writes.rows:
             raise NotStaged
-        index = [expanded(i, c.env) for i in c.store.index]
-        self.at = np.array([[_must(_number(i, r)) for i in index] for r in self.rows], dtype=np.int64)
+
+    def _writes(self, rows: list[dict]) -> Writes:
+        return Writes(rows, np.array([[_must(_number(i, r)) for i in self.index] for r in rows], dtype=np.int64))
 
     def _rounds(self, c: Copy, depth: int, env: dict, rows: list[dict]) -> None:
         if depth == len(c.loops):
@@ -129,6 +144,10 @@ class Table:
         """Whether ``e`` depends on the writer alone: thread index and round, and on something of it at all."""
         atoms = set(walk_atoms(e))
         return bool(atoms) and atoms <= self.own and not any(isinstance(x, Load) for x in _nodes(e))
+
+    def depends(self, e: Expr) -> bool:
+        """Whether ``e`` differs between writers."""
+        return bool(set(walk_atoms(e)) & self.own)
 
     def of_cell(self, e: Expr) -> Expr:
         """``e`` as a function of the cell."""
@@ -155,8 +174,9 @@ class Table:
         if form is None:
             return None
         groups: list[tuple[Expr, Expr]] = []
-        for atom, c in form.coeffs.items():
-            x: Expr = cast(atom, I32) if isinstance(atom, HwIndex) else cast(Var(atom), I32)
+        for atom, coefficient in form.coeffs.items():
+            c, times = _primitive(coefficient)
+            x = mul(cast(atom, I32) if isinstance(atom, HwIndex) else cast(Var(atom), I32), i32(times))
             at = next((k for k, (d, _) in enumerate(groups) if same(c, d)), None)
             if at is None:
                 groups.append((c, x))
@@ -172,9 +192,27 @@ class Table:
             out = add(out, mul(cast(fit, t), cast(c, t)))
         return out
 
+    def agree(self, here: Expr, cells: Expr) -> bool:
+        """Whether ``here``, what the writers store or test, is ``cells`` at the cells they write (at some of them: what
+        is guessed is checked later)."""
+        some = range(0, len(self.writes.rows), max(1, len(self.writes.rows) // SOME))
+        return all(alike(*self._both(here, cells, k)) for k in some)
+
+    def _both(self, here: Expr, cells: Expr, k: int) -> tuple[Expr, Expr]:
+        row, at = self.writes.rows[k], self.writes.at[k]
+        to: dict[Sym, Expr] = {c: i32(int(v)) for c, v in zip(self.cell, at)}
+        return simplify(_placed(here, row)), simplify(substitute_expr(cells, to))
+
     def _affine(self, e: Expr) -> Expr | None:
-        y = np.array([_must(_number(e, r)) for r in self.rows], dtype=np.float64)
-        a = np.column_stack([np.ones(len(y)), self.at.astype(np.float64)])
+        """``e`` over the cell: the form that would hold for all threads, did all of them write, before one that holds
+        for the writers alone (a column of them says nothing of how values change along a row)."""
+        found = self._affine_in(e, self.every)
+        return found if found is not None or self.every is self.writes else self._affine_in(e, self.writes)
+
+    def _affine_in(self, e: Expr, writes: Writes) -> Expr | None:
+        y = np.array([_must(_number(e, r)) for r in writes.rows], dtype=np.float64)
+        moving = np.ptp(writes.at, axis=0) > 0  # a coordinate that is one number says nothing
+        a = np.column_stack([np.ones(len(y)), writes.at * moving]).astype(np.float64)
         solution = np.rint(np.linalg.lstsq(a, y, rcond=None)[0])
         if not np.array_equal(a @ solution, y):
             return None
@@ -183,6 +221,13 @@ class Table:
             if k:
                 out = add(out, mul(Var(c), i32(int(k))))
         return out
+
+
+def _primitive(c: Expr) -> tuple[Expr, int]:
+    """``c`` as (what is left of it, the largest number that divides it)."""
+    p = polynomial(c)
+    content = gcd(*p.values())
+    return (c, 1) if content < 2 else (from_polynomial({f: k // content for f, k in p.items()}, c.type), content)
 
 
 def _coordinates(t: int, block: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -197,10 +242,15 @@ def _must(v: int | None) -> int:
 
 def _number(e: Expr, env: dict) -> int | None:
     """The value of an integer expression over thread indices and loop variables."""
+    v = evaluate(_placed(e, env), {})
+    return None if v is None else int(v)
+
+
+def _placed(e: Expr, env: dict) -> Expr:
+    """``e`` for one writer."""
     hw = {k: Const(v, I32) for k, v in env.items() if isinstance(k, HwIndex)}
     syms = {k: Const(v, I32) for k, v in env.items() if isinstance(k, Sym)}
-    v = evaluate(substitute_expr(expr_with_hardware(e, hw), syms), {})  # type: ignore[arg-type]
-    return None if v is None else int(v)
+    return substitute_expr(expr_with_hardware(e, hw), syms)  # type: ignore[arg-type]
 
 
 def walk_atoms(e: Expr) -> set:

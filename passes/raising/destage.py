@@ -34,6 +34,7 @@ from ktc.ir.nodes import (
     Stmt,
     Store,
     Sym,
+    Unary,
     While,
     bodies,
     fresh,
@@ -51,10 +52,12 @@ from .scalars import scalarised
 
 @dataclass(frozen=True)
 class Staged(Region):
-    """A shared array that gave way to elements of ``buffer``."""
+    """A shared array that gave way to elements of ``buffer``; ``by_rows``: each thread's cells have its own numbers for
+    coordinates, without quotients of a flattened one."""
 
     array: Sym | None = None
     buffer: Sym | None = None
+    by_rows: bool = False
 
 
 def destaged(body: Body, block: tuple[int, int, int]) -> tuple[Body, tuple[Staged, ...]]:
@@ -64,19 +67,19 @@ def destaged(body: Body, block: tuple[int, int, int]) -> tuple[Body, tuple[Stage
     for s in [s for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)]:
         varying = uniformity_of(body).varying
         try:
-            body, buffer = _without(body, s.sym, block, varying)
+            body, fitted = _without(body, s.sym, block, varying)
         except NotStaged:
             continue
         what = f"'{s.sym.name}' stands for global elements"
         how = "cells fitted to the copy, thread by thread"
-        regions.append(Staged("staged", what, how, s.loc, s.sym, buffer))
+        regions.append(Staged("staged", what, how, s.loc, s.sym, fitted.buffer, fitted.by_rows))
     if regions and not any(is_shared(b) for b in used_in(body) | assigned(body)):
         body = map_body(body, lambda s: None if isinstance(s, Barrier) else s)
     return body, tuple(regions)
 
 
-def _without(body: Body, array: Sym, block: tuple[int, int, int], varying: Collection[Sym]) -> tuple[Body, Sym | None]:
-    """``body`` without ``array``, and the buffer that it holds a part of, if that is one.
+def _without(body: Body, array: Sym, block: tuple[int, int, int], varying: Collection[Sym]) -> tuple[Body, Fitted]:
+    """``body`` without ``array``, and what that held.
 
     ``varying``: what each thread has its own value of, which is no function of the cell.
 
@@ -88,12 +91,10 @@ def _without(body: Body, array: Sym, block: tuple[int, int, int], varying: Colle
     done = _in_list(body, array, block, {}, varying)
     if done is None:
         raise NotStaged
-    out = map_body(done, lambda s: None if _drops(s, array) else s)
+    out, fitted = map_body(done[0], lambda s: None if _drops(s, array) else s), done[1]
     if array in used_in(out):
         raise NotStaged
-    copied = {e.buffer for s in walk(body) if isinstance(s, Store) and s.buffer == array
-              for e in walk_expr(s.value) if isinstance(e, Load) and not isinstance(e.buffer.type, Array)}  # fmt: skip
-    return out, next(iter(copied)) if len(copied) == 1 else None
+    return out, fitted
 
 
 def _drops(s: Stmt, array: Sym) -> bool:
@@ -102,8 +103,8 @@ def _drops(s: Stmt, array: Sym) -> bool:
 
 def _in_list(
     body: Body, array: Sym, block: tuple[int, int, int], env: dict[Sym, Expr], varying: Collection[Sym]
-) -> Body | None:
-    """The list with the one copy phase of ``array`` in it, its reads replaced."""
+) -> tuple[Body, Fitted] | None:
+    """The list with the one copy phase of ``array`` in it, its reads replaced; and what it copies."""
     env = dict(env)
     writers = [k for k, s in enumerate(body) if writes(s, array)]
     if not writers:
@@ -115,12 +116,13 @@ def _in_list(
             if any(array in _loads((t,)) for t in body if t is not s):
                 return None
             inner = [_in_list(b, array, block, env, varying) for b in bodies(s)]
-            if sum(b is not None for b in inner) != 1:
+            done = [x for x in inner if x is not None]
+            if len(done) != 1:
                 return None
-            new = [b if b is not None else old for b, old in zip(inner, bodies(s))]
+            new = [x[0] if x is not None else old for x, old in zip(inner, bodies(s))]
             names = ("then", "orelse") if isinstance(s, If) else ("body",)
             t = dataclasses.replace(s, **dict(zip(names, new)))  # type: ignore[arg-type]
-            return (*body[: writers[0]], t, *body[writers[0] + 1 :])
+            return (*body[: writers[0]], t, *body[writers[0] + 1 :]), done[0][1]
     first, last = writers[0], writers[-1]
     copy = body[first : last + 1]
     env.update(_constants(body[:first]))
@@ -138,7 +140,7 @@ def _in_list(
             return fitted(tuple(e.index))
         return e
 
-    return (*body[: last + 1], *map_body(body[last + 1 :], keep, on))
+    return (*body[: last + 1], *map_body(body[last + 1 :], keep, on)), fitted
 
 
 def _needs(fitted: Fitted) -> set[Sym]:
@@ -160,10 +162,18 @@ def _constants(body: Body) -> dict[Sym, Expr]:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The contents of a cell: ``value`` over the cell's coordinates ``cell``."""
+    """The contents of a cell: ``value`` over the cell's coordinates ``cell``; how ``Staged`` says it was copied."""
 
     cell: tuple[Sym, ...]
     value: Expr
+    by_rows: bool = False
+
+    @property
+    def buffer(self) -> Sym | None:
+        """The buffer that the array holds a part of, if that is one."""
+        loaded = {e.buffer for e in walk_expr(self.value) if isinstance(e, Load)}
+        copied = {b for b in loaded if not isinstance(b.type, Array)}
+        return next(iter(copied)) if len(copied) == 1 else None
 
     def __call__(self, index: tuple[Expr, ...]) -> Expr:
         env = {c: cast(i, I32) for c, i in zip(self.cell, index)}
@@ -171,52 +181,65 @@ class Fitted:
 
 
 def _fit(copies: list[Copy], array: Sym, block: tuple[int, int, int]) -> Fitted:
-    """The one function of the cell that every store of the copy agrees with."""
+    """The one function of the cell that every store of the copy agrees with.
+
+    The store with the most writers says what it is. Of a store that a few threads make, at a rim, the cells may not say
+    how values change along a row: that is enough to agree. Each store brings its conditions; together they say which
+    elements exist, taking it that what one of them does not test holds for its cells.
+    """
     if not copies:
         raise NotStaged
     dims = len(copies[0].store.index)
     cell = tuple(fresh(f"s{d}", I32) for d in range(dims))
-    values: list[Expr] = []
-    guards: list[Expr] = []
-    for c in copies:
-        table = Table(c, block, cell)
-        value = table.of_cell(expanded(c.store.value, c.env))
-        for cond in c.conds:
-            for part in conjuncts_of(expanded(cond, c.env)):
-                if table.is_own(part):
-                    continue  # says which threads copy, not whether the element exists
-                g = table.of_cell(part)
-                if not any(alike(g, h) for h in guards):
-                    guards.append(g)
-        if not any(alike(value, v) for v in values):
-            values.append(value)
-    value = _one_value(values)
-    if guards:
-        cond = guards[0]
-        for g in guards[1:]:
-            cond = Binary("&&", cond, g)
-        value = Select(cond, value, _zero(value))
-    return Fitted(cell, value)
-
-
-def _one_value(values: list[Expr]) -> Expr:
-    """One of several stores' values; guarded ones joined: ``a ? x : 0`` and ``b ? x : 0`` is ``a && b ? x : 0``."""
-    if len(values) == 1:
-        return values[0]
-    plain = [v.a if isinstance(v, Select) else v for v in values]
-    if not all(alike(plain[0], p) for p in plain[1:]):
-        raise NotStaged
-    conds: list[Expr] = []
+    tables = [Table(c, block, cell) for c in copies]
+    order = sorted(range(len(copies)), key=lambda k: -len(tables[k].writes.rows))
+    value: Expr | None = None
     other: Expr | None = None
-    for v in values:
-        if isinstance(v, Select):
-            other = v.b
-            conds += [c for c in conjuncts_of(v.cond) if not any(alike(c, d) for d in conds)]
-    assert other is not None
-    cond = conds[0]
-    for c in conds[1:]:
-        cond = Binary("&&", cond, c)
-    return Select(cond, plain[0], other)
+    tests: list[Expr] = []
+    for c, table in ((copies[k], tables[k]) for k in order):
+        here = expanded(c.store.value, c.env)
+        mine, conds, pad = _choice(here)
+        if value is None:
+            value = table.of_cell(mine)
+        elif not table.agree(mine, value) and not alike(table.of_cell(mine), value):
+            raise NotStaged
+        if pad is not None and other is not None and pad != other:
+            raise NotStaged
+        other = other if pad is None else pad
+        for part in (*conds, *(p for cond in c.conds for p in conjuncts_of(expanded(cond, c.env)))):
+            if table.is_own(part) or any(table.agree(part, t) for t in tests):
+                continue  # says which threads copy, not whether the element exists; or is said already
+            test = table.of_cell(part)
+            if used(test) & set(cell) or not table.depends(part):  # else of the rim's threads: what others test holds
+                tests.append(test)
+    assert value is not None
+    if tests:
+        cond = tests[0]
+        for t in tests[1:]:
+            cond = Binary("&&", cond, t)
+        value = Select(cond, value, other if other is not None else _zero(value))
+    by_rows = not any(_divided(expanded(e, c.env)) for c in copies for e in (*c.store.index, c.store.value))
+    return Fitted(cell, value, by_rows)
+
+
+def _choice(value: Expr) -> tuple[Expr, list[Expr], Expr | None]:
+    """``a ? x : 0`` and ``b ? 0 : x`` as (x, the conditions under which it is taken, what is taken else)."""
+    if not isinstance(value, Select):
+        return value, [], None
+    first, second = (any(isinstance(x, Load) for x in walk_expr(e)) for e in (value.a, value.b))
+    if first and not second:
+        inner, conds, pad = _choice(value.a)
+        taken, other = conjuncts_of(value.cond), value.b
+    elif second and not first:
+        inner, conds, pad = _choice(value.b)
+        taken, other = conjuncts_of(Unary("!", value.cond)), value.a
+    else:
+        return value, [], None
+    return (inner, taken + conds, other) if pad is None or pad == other else (value, [], None)
+
+
+def _divided(index: Expr) -> bool:
+    return any(isinstance(e, Binary) and e.op in ("/", "%", ">>", "&") for e in walk_expr(index))
 
 
 def _zero(e: Expr) -> Expr:

@@ -17,8 +17,9 @@ from .destage import destaged
 from .exchange import Exchange
 from .grid import block_loops
 from .guards import sizes_of
+from .idle import without_idle
 from .invent import invented_arguments
-from .nests import closed_forms, guarded, joined
+from .nests import closed_forms, guarded, guards_outward, joined, unswitched
 from .ranges import Range, resolved
 from .report import Region, left_as_threads
 from .reshape import shapes
@@ -80,7 +81,7 @@ def _variants(body: Body, launch: Launch) -> Iterator[Variant]:
         ranges: dict[object, Range] = {HwIndex("thread", a): (0, n - 1) for a, n in zip(AXES, sizes)}
         plain, staged = destaged(closed_forms(straightened(body)), sizes)
         if staged:
-            plain = guarded(joined(resolved(without_dead(plain), ranges), ranges))
+            plain = guarded(unswitched(joined(resolved(without_dead(plain), ranges), ranges)))
             yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))
     yield from (Variant(b, at) for b, at in shapes(body, launch))
 
@@ -122,6 +123,8 @@ def _guess(
         v = loop_vars[a]
         out = (Par(v, i32(0), sizes[a], (Level("thread", sizes[a], a),), out, tags=frozenset({f"loop:{v.name}"})),)
     out = tidied(block_loops(out, launch), sizes_of(launch))
+    if variant.found and (busy := without_idle(guards_outward(out))) != out:
+        out = tidied(busy, sizes_of(launch))
     return Guess(out, regions + left_as_threads(out), domains)
 
 

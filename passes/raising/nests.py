@@ -9,9 +9,8 @@ import dataclasses
 
 from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.loops import loop_step
-from ktc.ir.fold import add, binary, cast, cdiv, evaluate, i32, is_const, mul, simplify, sub
+from ktc.ir.fold import add, binary, cast, cdiv, i32, is_const, mul, simplify, sub
 from ktc.ir.nodes import (
-    Acc,
     Assign,
     Atomic,
     Barrier,
@@ -19,17 +18,14 @@ from ktc.ir.nodes import (
     Body,
     Break,
     Call,
-    Cast,
     Const,
     Continue,
     Decl,
     Expr,
     For,
-    HwIndex,
     If,
     Load,
     Par,
-    Reduce,
     Return,
     Select,
     Stmt,
@@ -37,17 +33,13 @@ from ktc.ir.nodes import (
     Sym,
     Var,
     WarpOp,
-    fresh,
 )  # fmt: skip
-from ktc.ir.types import I32, Scalar
+from ktc.ir.types import Scalar
 from ktc.ir.walk import (
     all_exprs,
     assigned,
     declared,
-    keep,
     map_body,
-    map_expr,
-    stmt_exprs,
     substitute,
     used,
     used_in,
@@ -56,7 +48,6 @@ from ktc.ir.walk import (
 )
 
 from .alike import conjuncts_of
-from .guards import lower_bound
 from .loops import upper_bound
 from .merge import rewritten
 from .ranges import Range, resolved
@@ -136,6 +127,27 @@ def guarded(body: Body) -> Body:
     return (*stay, dataclasses.replace(guard, then=(*moved, *back, *guard.then)))
 
 
+def guards_outward(body: Body) -> Body:
+    """``guarded`` in every parallel loop: what bounds it is seen, and an iteration beyond computes nothing."""
+    return map_body(body, lambda s: dataclasses.replace(s, body=guarded(s.body)) if isinstance(s, Par) else s)
+
+
+def unswitched(body: Body) -> Body:
+    """A condition that every round of a serial loop shares, around the loop."""
+    return map_body(body, _unswitched)
+
+
+def _unswitched(s: Stmt) -> Stmt:
+    inner = guarded(s.body) if isinstance(s, For) else ()
+    if not isinstance(s, For) or len(inner) != 1 or not isinstance(inner[0], If) or inner[0].orelse:
+        return s
+    guard = inner[0]
+    changed = assigned(s.body) | set(declared(s.body)) | {s.var}
+    if used(guard.cond) & changed or any(isinstance(x, Load) for x in walk_expr(guard.cond)):
+        return s
+    return dataclasses.replace(guard, then=(dataclasses.replace(s, body=guard.then),))
+
+
 def _private(s: Stmt) -> bool:
     for x in walk((s,)):
         if isinstance(x, Barrier | Return | Atomic):
@@ -210,104 +222,4 @@ def _covers(tiles: Expr, tile: Expr, n: Expr) -> bool:
     return same(tiles, cdiv(n, tile)) or same(tiles, binary("/", sub(add(n, tile), i32(1)), tile))
 
 
-# --------------------------------------------------------------------------------------------------- implied conditions
-
-
-def without_implied(body: Body, known: tuple[Expr, ...] = (), ranges: tuple[tuple[Sym, Expr, Expr], ...] = ()) -> Body:
-    """Conditions that loop bounds and enclosing conditions already ensure, taken out."""
-    out: list[Stmt] = []
-    known = _lasting(known, body)
-    for s in body:
-
-        def on(e: Expr) -> Expr:
-            if isinstance(e, Select):
-                cond = _rest_of(e.cond, known, ranges)
-                return e.a if cond is None else (e if cond is e.cond else Select(cond, e.a, e.b))
-            return e
-
-        if isinstance(s, If):
-            cond = _rest_of(s.cond, known, ranges)
-            inner = (*known, *conjuncts_of(s.cond))
-            then = without_implied(s.then, inner, ranges)
-            orelse = without_implied(s.orelse, known, ranges)
-            if cond is None:
-                out += then
-            else:
-                out.append(dataclasses.replace(s, cond=cond, then=then, orelse=orelse))
-            continue
-        if isinstance(s, Par | Reduce):
-            here = (*ranges, (s.var, s.lo, s.hi))
-            s = dataclasses.replace(s, body=without_implied(s.body, known, here))
-            if isinstance(s, Reduce):
-                s = dataclasses.replace(s, accs=tuple(_acc(a, known, here) for a in s.accs))
-        elif isinstance(s, For):
-            hi = upper_bound(s.cond, s.var)
-            here = (*ranges, (s.var, s.init, hi)) if hi is not None and s.var not in assigned(s.body) else ranges
-            s = dataclasses.replace(s, body=without_implied(s.body, known, here))
-        else:
-            s = map_body((s,), keep, on)[0] if any(isinstance(e, Select) for e in all_exprs((s,))) else s
-        out.append(s)
-    return tuple(out)
-
-
-def _lasting(known: tuple[Expr, ...], body: Body) -> tuple[Expr, ...]:
-    """Those of ``known`` that nothing in ``body`` can change."""
-    changed = assigned(body)
-    return tuple(k for k in known if not used(k) & changed)
-
-
-def _acc(a: Acc, known: tuple[Expr, ...], ranges: tuple[tuple[Sym, Expr, Expr], ...]) -> Acc:
-    return dataclasses.replace(a, value=map_expr(a.value, lambda e: _select(e, known, ranges)))
-
-
-def _select(e: Expr, known: tuple[Expr, ...], ranges: tuple[tuple[Sym, Expr, Expr], ...]) -> Expr:
-    if isinstance(e, Select):
-        cond = _rest_of(e.cond, known, ranges)
-        return e.a if cond is None else Select(cond, e.a, e.b)
-    return e
-
-
-def _rest_of(cond: Expr, known: tuple[Expr, ...], ranges: tuple[tuple[Sym, Expr, Expr], ...]) -> Expr | None:
-    """What is left to be tested of ``cond``; None when nothing is."""
-    parts = conjuncts_of(cond)
-    left = [c for c in parts if not _implied(c, known, ranges)]
-    if len(left) == len(parts):
-        return cond
-    out: Expr | None = None
-    for c in left:
-        out = c if out is None else Binary("&&", out, c)
-    return out
-
-
-def _implied(c: Expr, known: tuple[Expr, ...], ranges: tuple[tuple[Sym, Expr, Expr], ...]) -> bool:
-    if any(c == k for k in known):
-        return True
-    for v, lo, hi in ranges:
-        if _behind(c, v, hi):
-            return True
-        ub = upper_bound(c, v)
-        if ub is not None and (ub == hi or same(ub, hi)):
-            return True
-        lb = lower_bound(c, v)
-        if lb is not None and (lb == lo or same(lb, lo) or (is_const(lb) and is_const(lo) and lb.value <= lo.value)):  # type: ignore[attr-defined]
-            return True
-    return False
-
-
-def _behind(c: Expr, v: Sym, hi: Expr) -> bool:
-    """Whether ``c`` is ``v - k < hi`` with ``k >= 0``."""
-    if not isinstance(c, Binary) or c.op != "<" or v in used(c.b):
-        return False
-    form = linear_form(c.a, {v})
-    if form is None or not is_const(form.coeff(v), 1):
-        return False
-    k = evaluate(form.rest, {})
-    return k is not None and _signed(int(k)) <= 0 and same(c.b, hi)
-
-
-def _signed(k: int) -> int:
-    """A 32-bit constant that was computed unsigned."""
-    return k - (1 << 32) if k >> 31 == 1 else k
-
-
-__all__ = ["I32", "Cast", "HwIndex", "closed_forms", "fresh", "guarded", "joined", "stmt_exprs", "without_implied"]
+__all__ = ["closed_forms", "guarded", "guards_outward", "joined", "unswitched"]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
@@ -24,6 +25,7 @@ from ktc.ir.storage import is_shared
 from ktc.ir.types import Array, Ptr
 from ktc.ir.walk import walk
 from ktc.passes.base import Refused
+from ktc.passes.tile_copy import thread_levels
 
 from .destage import Staged
 from .merge import perfect_nest
@@ -100,9 +102,11 @@ def _band(body: Body) -> list[Level]:
 
 
 def _rounds(body: Body, band: list[Level], staged: Sequence[Staged]) -> Iterator[tuple[list[str], str]]:
-    """Steps that give the loop to stage in, and its name: the tile itself, or a serial loop cut in rounds."""
+    """Steps that give the loop to stage in, and its name: the tile itself, a serial loop cut in rounds, or one as it
+    is."""
     inner = next((s for s in walk(body) if isinstance(s, Par) and s.var.name == band[-1].loop), None)
     serial = [s for s in inner.body if isinstance(s, For)] if inner is not None else []
+    yield [], f"{band[-1].loop}_tile"
     for s in serial:
         k = s.var.name
         for n in _depths(band, staged):
@@ -110,8 +114,7 @@ def _rounds(body: Body, band: list[Level], staged: Sequence[Staged]) -> Iterator
                 unrolled = [f"unroll{{loop={k} factor={n}}}"]
                 cut = [f"tile{{loops={k} sizes={n} tail={tail}}}", f"register-tile{{loop={k}_tile}}"]
                 yield cut + unrolled, f"{k}_tile"
-    if not serial:
-        yield [], f"{band[-1].loop}_tile"
+        yield [f"register-tile{{loop={k}}}"], k
 
 
 def _depths(band: list[Level], staged: Sequence[Staged]) -> list[int]:
@@ -127,12 +130,18 @@ def _staged_in(kernel: Kernel | None, loop: str, staged: Sequence[Staged]) -> li
     steps: list[str] = []
     for a in staged:
         assert a.array is not None and a.buffer is not None
-        for turned in ("", " transpose=yes"):
-            step = f"stage-shared{{array={a.buffer.name} loop={loop}{turned}}}"
+        for how in ("", " transpose=yes"):
+            step = f"stage-shared{{array={a.buffer.name} loop={loop}{how}}}"
             now = apart(kernel, [step])
             by = None if now is None or kernel is None else _padding(kernel, now, a.array)
             if now is None or by is None:
                 continue
+            if a.by_rows and not _whole_rows(now, by[0]):
+                step = step.replace("}", " copy=rows}")
+                now = apart(kernel, [step])
+                by = None if now is None or kernel is None else _padding(kernel, now, a.array)
+                if now is None or by is None:
+                    continue
             steps.append(step)
             if by[1]:
                 steps.append(f"pad-shared{{array={by[0].name} by={by[1]}}}")
@@ -144,17 +153,25 @@ def _staged_in(kernel: Kernel | None, loop: str, staged: Sequence[Staged]) -> li
     return steps
 
 
+def _whole_rows(kernel: Kernel, tile: Sym) -> bool:
+    """Whether a row of ``tile`` takes whole rows of threads: a flat copy's coordinates are then thread numbers too."""
+    if len(shape_of(tile)) == 1:
+        return True
+    across = [evaluate(lv.n, {}) for lv in thread_levels(kernel.body) if lv.axis == "x" and lv.n is not None]
+    return not across or across[0] is None or shape_of(tile)[-1] % int(across[0]) == 0
+
+
 def _padding(before: Kernel, after: Kernel, array: Sym) -> tuple[Sym, int] | None:
     """The array that ``after`` stages in, and by how much a row of the source's was longer; None if they differ."""
     old = {s.sym for s in walk(before.body) if isinstance(s, Alloc)}
     new = [s.sym for s in walk(after.body) if isinstance(s, Alloc) and is_shared(s.sym) and s.sym not in old]
     shapes = {shape_of(s) for s in new}
-    if len(shapes) != 1 or len(next(iter(shapes))) != 2:
+    if len(shapes) != 1 or not next(iter(shapes)):
         return None
-    (rows, columns), want = next(iter(shapes)), shape_of(array)
-    total = want[0] if len(want) == 1 else want[0] * want[1] if len(want) == 2 else 0
-    by = total // rows - columns if rows and total % rows == 0 else -1
-    same = 0 <= by <= MOST_PADDING and (len(want) == 1 or want[0] == rows)
+    (*rows, columns), want = next(iter(shapes)), shape_of(array)
+    lines = prod(rows)
+    by = prod(want) // lines - columns if want and prod(want) % lines == 0 else -1
+    same = 0 <= by <= MOST_PADDING and (len(want) == 1 or want[:-1] == tuple(rows)) and (not by or rows)
     return (new[0], by) if same else None
 
 

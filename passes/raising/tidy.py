@@ -6,16 +6,18 @@ import dataclasses
 
 from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.loops import loop_step
-from ktc.ir.fold import cast, i32, simplify
+from ktc.ir.fold import cast, fold_node, i32, simplify
 from ktc.ir.nodes import (
     Acc,
     AddrOf,
     Alloc,
     Assign,
     Atomic,
+    Binary,
     Body,
     Call,
     Cast,
+    Const,
     Decl,
     Expr,
     For,
@@ -30,14 +32,17 @@ from ktc.ir.nodes import (
     Sym,
     Var,
 )  # fmt: skip
-from ktc.ir.types import Array, Scalar
+from ktc.ir.types import I32, U32, Array, Scalar
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, stmt_exprs, used, used_in, walk, walk_expr
 from ktc.passes.lowering.reduction import identity
 
+from .implied import without_implied
 from .loops import accumulations, upper_bound
 from .merge import merged, simplify_casts
-from .nests import without_implied
 from .same import same
+
+MOST_ADDED = 1 << 16
+"""Numbers up to which a constant is an offset or a stride, not one of a hash that is to wrap."""
 
 
 def tidied(body: Body, counted: frozenset[Sym] = frozenset()) -> Body:
@@ -45,7 +50,7 @@ def tidied(body: Body, counted: frozenset[Sym] = frozenset()) -> Body:
     body = without_dead(body)
     body = map_body(body, _plainer, _plain_index)
     body = map_body(body, _strided)
-    body = map_body(merged(without_dead(body), counted), keep, simplify_casts)
+    body = _signed_sums(map_body(merged(_signed_sums(without_dead(body)), counted), keep, simplify_casts))
     return without_dead(without_implied(body))
 
 
@@ -122,6 +127,30 @@ def _plainer(s: Stmt) -> Stmt:
     if isinstance(s, Reduce):
         return _last_copies(dataclasses.replace(s, body=_joined(s.body)))
     return s
+
+
+def _signed_sums(body: Body) -> Body:
+    """``(i32)((u32)i + 1u)`` of a loop's variable is ``i + 1``: what is unsigned there is only the thread's number."""
+    counts = {s.var for s in walk(body) if isinstance(s, Par | Reduce | For)}
+
+    def signed(e: Expr) -> Expr | None:
+        if isinstance(e, Const) and e.type == U32:
+            k = (int(e.value) + (1 << 31)) % (1 << 32) - (1 << 31)
+            return i32(k) if abs(k) <= MOST_ADDED else None
+        if isinstance(e, Cast) and e.style == "implicit" and e.x.type == I32:
+            parts = [x for x in walk_expr(e.x) if not isinstance(x, Binary)]
+            known = all(isinstance(x, Const) or (isinstance(x, Var) and x.sym in counts) for x in parts)
+            return e.x if known else None
+        if isinstance(e, Binary) and e.op in ("+", "-", "*") and e.type == U32:
+            a, b = signed(e.a), signed(e.b)
+            return None if a is None or b is None else fold_node(Binary(e.op, a, b))
+        return None
+
+    def on(e: Expr) -> Expr:
+        sums = isinstance(e, Cast) and e.to == I32 and isinstance(e.x, Binary)
+        return (signed(e.x) or e) if sums else e  # type: ignore[attr-defined]
+
+    return map_body(body, keep, on)
 
 
 def _joined(body: Body) -> Body:

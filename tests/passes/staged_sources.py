@@ -154,11 +154,188 @@ void t(float* o, const float* i, int rows, int cols) {
 }
 """
 
+RIM_BY_EXTRA_THREADS = """
+#define TILE 16
+#define RAD 2
+#define BLK (TILE + 2 * RAD)
+__constant__ float mask[(2 * RAD + 1) * (2 * RAD + 1)];
+__global__ void conv_extra(const float* in, float* out, int h, int w) {
+  __shared__ float s[BLK][BLK];
+  int tx = threadIdx.x, ty = threadIdx.y;
+  int row_o = blockIdx.y * TILE + ty, col_o = blockIdx.x * TILE + tx;
+  int row_i = row_o - RAD, col_i = col_o - RAD;
+  if (row_i >= 0 && row_i < h && col_i >= 0 && col_i < w)
+    s[ty][tx] = in[row_i * w + col_i];
+  else
+    s[ty][tx] = 0.0f;
+  __syncthreads();
+  if (ty < TILE && tx < TILE) {
+    float acc = 0.0f;
+    for (int i = 0; i < 2 * RAD + 1; i++)
+      for (int j = 0; j < 2 * RAD + 1; j++)
+        acc += mask[i * (2 * RAD + 1) + j] * s[ty + i][tx + j];
+    if (row_o < h && col_o < w) out[row_o * w + col_o] = acc;
+  }
+}
+void run(const float* in, float* out, int h, int w) {
+  conv_extra<<<dim3((w + TILE - 1) / TILE, (h + TILE - 1) / TILE), dim3(BLK, BLK)>>>(in, out, h, w);
+}
+"""
+
+RIM_BY_BORDER_THREADS = """
+#define B 16
+#define R 1
+__global__ void blur_border(const float* __restrict__ in, float* __restrict__ out,
+                            const float* __restrict__ k, int h, int w) {
+  __shared__ float t[B + 2 * R][B + 2 * R];
+  int x = blockIdx.x * blockDim.x + threadIdx.x;
+  int y = blockIdx.y * blockDim.y + threadIdx.y;
+  int lx = threadIdx.x + R, ly = threadIdx.y + R;
+  t[ly][lx] = (x < w && y < h) ? in[y * w + x] : 0.f;
+  if (threadIdx.x < R) {
+    t[ly][lx - R] = (x - R >= 0 && y < h && x - R < w) ? in[y * w + x - R] : 0.f;
+    t[ly][lx + B] = (x + B < w && y < h) ? in[y * w + x + B] : 0.f;
+  }
+  if (threadIdx.y < R) {
+    t[ly - R][lx] = (y - R >= 0 && x < w && y - R < h) ? in[(y - R) * w + x] : 0.f;
+    t[ly + B][lx] = (y + B < h && x < w) ? in[(y + B) * w + x] : 0.f;
+  }
+  if (threadIdx.x < R && threadIdx.y < R) {
+    t[ly - R][lx - R] = (x - R >= 0 && y - R >= 0 && x - R < w && y - R < h) ? in[(y - R) * w + x - R] : 0.f;
+    t[ly - R][lx + B] = (x + B < w && y - R >= 0 && y - R < h) ? in[(y - R) * w + x + B] : 0.f;
+    t[ly + B][lx - R] = (x - R >= 0 && y + B < h && x - R < w) ? in[(y + B) * w + x - R] : 0.f;
+    t[ly + B][lx + B] = (x + B < w && y + B < h) ? in[(y + B) * w + x + B] : 0.f;
+  }
+  __syncthreads();
+  if (x < w && y < h) {
+    float a = 0.f;
+    for (int i = -R; i <= R; ++i)
+      for (int j = -R; j <= R; ++j)
+        a += t[ly + i][lx + j] * k[(i + R) * (2 * R + 1) + j + R];
+    out[y * w + x] = a;
+  }
+}
+void run(const float* in, float* out, const float* k, int h, int w) {
+  blur_border<<<dim3((w + B - 1) / B, (h + B - 1) / B), dim3(B, B)>>>(in, out, k, h, w);
+}
+"""
+
+LINE_WITH_ENDS = """
+#define R 4
+#define T 256
+__global__ void conv1d(const float* __restrict__ x, const float* __restrict__ f, float* __restrict__ y, int n) {
+  __shared__ float s[T + 2 * R];
+  int i = blockIdx.x * T + threadIdx.x;
+  s[threadIdx.x + R] = i < n ? x[i] : 0.f;
+  if (threadIdx.x < R) {
+    int l = i - R;
+    s[threadIdx.x] = l < 0 || l >= n ? 0.f : x[l];
+  }
+  if (threadIdx.x >= T - R) {
+    int r = i + R;
+    s[threadIdx.x + 2 * R] = r >= n ? 0.f : x[r];
+  }
+  __syncthreads();
+  if (i >= n) return;
+  float acc = 0.f;
+#pragma unroll
+  for (int j = 0; j < 2 * R + 1; ++j) acc += s[threadIdx.x + j] * f[j];
+  y[i] = acc;
+}
+void run(const float* x, const float* f, float* y, int n) { conv1d<<<(n + T - 1) / T, T>>>(x, f, y, n); }
+"""
+
+CLAMPED_BYTES = """
+#define BX 32
+#define BY 8
+#define R 1
+__global__ void box(const unsigned char* __restrict__ src, unsigned char* __restrict__ dst, int w, int h) {
+  __shared__ unsigned char s[BY + 2 * R][BX + 2 * R];
+  for (int j = threadIdx.y; j < BY + 2 * R; j += BY)
+    for (int i = threadIdx.x; i < BX + 2 * R; i += BX) {
+      int gx = min(max((int)(blockIdx.x * BX + i) - R, 0), w - 1);
+      int gy = min(max((int)(blockIdx.y * BY + j) - R, 0), h - 1);
+      s[j][i] = src[gy * w + gx];
+    }
+  __syncthreads();
+  int x = blockIdx.x * BX + threadIdx.x, y = blockIdx.y * BY + threadIdx.y;
+  if (x < w && y < h) {
+    int sum = 0;
+    for (int j = 0; j <= 2 * R; ++j)
+      for (int i = 0; i <= 2 * R; ++i) sum += s[threadIdx.y + j][threadIdx.x + i];
+    dst[y * w + x] = sum / 9;
+  }
+}
+void run(const unsigned char* src, unsigned char* dst, int w, int h) {
+  box<<<dim3((w + BX - 1) / BX, (h + BY - 1) / BY), dim3(BX, BY)>>>(src, dst, w, h);
+}
+"""
+
+PLANES = """
+#define TX 32
+#define TY 4
+__global__ void heat(const float* __restrict__ u, float* __restrict__ v, int nx, int ny, int nz, float c) {
+  __shared__ float s[TY + 2][TX + 2];
+  int i = blockIdx.x * TX + threadIdx.x + 1, j = blockIdx.y * TY + threadIdx.y + 1;
+  int ti = threadIdx.x + 1, tj = threadIdx.y + 1;
+  bool in = i < nx - 1 && j < ny - 1;
+  for (int k = 1; k < nz - 1; ++k) {
+    int at = (k * ny + j) * nx + i;
+    __syncthreads();
+    if (i < nx && j < ny) {
+      s[tj][ti] = u[at];
+      if (threadIdx.x == 0) s[tj][0] = u[at - 1];
+      if (threadIdx.y == 0) s[0][ti] = u[at - nx];
+      if (threadIdx.x == TX - 1 && i + 1 < nx) s[tj][TX + 1] = u[at + 1];
+      if (threadIdx.y == TY - 1 && j + 1 < ny) s[TY + 1][ti] = u[at + nx];
+    }
+    __syncthreads();
+    if (in)
+      v[at] = s[tj][ti] + c * (s[tj][ti - 1] + s[tj][ti + 1] + s[tj - 1][ti] + s[tj + 1][ti]
+              + u[at - nx * ny] + u[at + nx * ny] - 6.f * s[tj][ti]);
+  }
+}
+void run(const float* u, float* v, int nx, int ny, int nz, float c) {
+  heat<<<dim3((nx - 2 + TX - 1) / TX, (ny - 2 + TY - 1) / TY), dim3(TX, TY)>>>(u, v, nx, ny, nz, c);
+}
+"""
+
+CUBE = """
+#define T 8
+__global__ void conv3(const float* __restrict__ in, const float* __restrict__ w, float* __restrict__ out,
+                      int nx, int ny, int nz) {
+  __shared__ float s[T + 2][T + 2][T + 2];
+  int tid = (threadIdx.z * T + threadIdx.y) * T + threadIdx.x;
+  for (int e = tid; e < (T + 2) * (T + 2) * (T + 2); e += T * T * T) {
+    int a = e % (T + 2), b = e / (T + 2) % (T + 2), c = e / ((T + 2) * (T + 2));
+    int x = blockIdx.x * T + a - 1, y = blockIdx.y * T + b - 1, z = blockIdx.z * T + c - 1;
+    bool ok = x >= 0 && x < nx && y >= 0 && y < ny && z >= 0 && z < nz;
+    s[c][b][a] = ok ? in[(z * ny + y) * nx + x] : 0.f;
+  }
+  __syncthreads();
+  int x = blockIdx.x * T + threadIdx.x, y = blockIdx.y * T + threadIdx.y, z = blockIdx.z * T + threadIdx.z;
+  if (x >= nx || y >= ny || z >= nz) return;
+  float acc = 0.f;
+  for (int k = 0; k < 3; ++k) for (int j = 0; j < 3; ++j) for (int i = 0; i < 3; ++i)
+    acc += s[threadIdx.z + k][threadIdx.y + j][threadIdx.x + i] * w[(k * 3 + j) * 3 + i];
+  out[(z * ny + y) * nx + x] = acc;
+}
+void run(const float* in, const float* w, float* out, int nx, int ny, int nz) {
+  conv3<<<dim3((nx + T - 1) / T, (ny + T - 1) / T, (nz + T - 1) / T), dim3(T, T, T)>>>(in, w, out, nx, ny, nz);
+}
+"""
+
 STAGED = {
     "gemm": (TILED_GEMM, ("row", "col")),
     "gemm-bumped": (BUMPED_GEMM, ("j", "i")),
     "conv-halo": (HALO_CONVOLUTION, ("oy", "ox")),
     "conv-flat-halo": (FLAT_HALO, ("y", "x")),
+    "conv-extra-threads": (RIM_BY_EXTRA_THREADS, ("row_o", "col_o")),
+    "conv-border-threads": (RIM_BY_BORDER_THREADS, ("ly", "lx")),
+    "conv-1d": (LINE_WITH_ENDS, ("i",)),
+    "box-clamped": (CLAMPED_BYTES, ("y", "x")),
+    "heat-planes": (PLANES, ("tj", "ti")),
+    "conv-3d": (CUBE, ("z", "y", "x")),
     "transpose-padded": (PADDED_TRANSPOSE, ("x", "y")),
     "transpose-vector": (VECTOR_TRANSPOSE, ("i", "orow")),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from ktc.ir.fold import evaluate
@@ -20,6 +22,7 @@ from ktc.passes.raising.check import Reference
 from staged_sources import BUMPED_GEMM, PADDED_TRANSPOSE, STAGED, TILED_GEMM
 
 
+@cache
 def raised(source: str) -> tuple[Kernel, Result]:
     kernel = load(source, name="source.cu")
     outcome = Raise().apply(kernel, {})
@@ -90,6 +93,14 @@ def test_listing_parses_back() -> None:
         ("gemm", {"f32[16, 16]", "f32[16, 17]"}),
         ("gemm-bumped", {"f32[16, 16]"}),
         ("transpose-padded", {"f32[32, 33]"}),
+        ("conv-halo", {"f32[12, 20]"}),
+        ("conv-flat-halo", {"f32[6, 34]"}),
+        ("conv-extra-threads", {"f32[20, 20]"}),
+        ("conv-border-threads", {"f32[18, 18]"}),
+        ("conv-1d", {"f32[264]"}),
+        ("conv-3d", {"f32[10, 10, 10]"}),
+        ("box-clamped", {"u8[10, 34]"}),
+        ("heat-planes", {"f32[6, 34]"}),
     ],
 )
 def test_the_staging_is_remembered(name: str, arrays: set[str]) -> None:
@@ -104,7 +115,8 @@ def test_the_staging_is_remembered(name: str, arrays: set[str]) -> None:
     assert {print_type(s.sym.type).removeprefix("shared ") for s in walk(back.body) if isinstance(s, Alloc)} == arrays
     assert back.launch is not None and kernel.launch is not None
     block = [evaluate(n, {}) for n in back.launch.block]
-    assert block[0] * block[1] == np.prod([evaluate(n, {}) for n in kernel.launch.block])
+    threads = 256 if name == "conv-extra-threads" else np.prod([evaluate(n, {}) for n in kernel.launch.block])
+    assert np.prod(block) == threads  # those of a block that only fetched are not needed: all do
     assert [p.noalias for p in back.params] == [p.noalias for p in kernel.params]
 
 
@@ -124,5 +136,30 @@ def test_a_script_that_goes_on_starts_from_the_plain_loops() -> None:
 
 def test_no_staging_is_made_up() -> None:
     """Where the steps do not give the source's own arrays, the plain loops are lowered."""
-    _, outcome = raised(STAGED["conv-halo"][0])
-    assert outcome.kernel.staging == ()
+    larger = STAGED["conv-halo"][0].replace("tile[TH + 2 * R][", "tile[TH + 2 * R + 4][")
+    _, outcome = raised(larger)
+    assert outcome.kernel.staging == () and not any(isinstance(s, Alloc) for s in walk(outcome.kernel.body))
+
+
+def test_indices_and_conditions_are_plain_again() -> None:
+    """Unsigned thread numbers, named conditions and what the loops' bounds imply leave no trace."""
+    text = print_kernel(raised(STAGED["heat-planes"][0])[1].kernel)
+    assert "par tj in 0..ny - 2" in text and "par ti in 0..nx - 2" in text and "u32" not in text and "?" not in text
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("(x + B < w && y < h) ? in[y * w + x + B]", "(x + B < w && y < h) ? in[y * w + x]"),
+        ("(x - R >= 0 && y + B < h && x - R < w) ? in[(y + B) * w + x - R] : 0.f", "1.f"),
+    ],
+    ids=["wrong-column", "wrong-corner"],
+)
+def test_a_rim_filled_in_another_way_is_not_taken_for_the_usual(old: str, new: str) -> None:
+    source = STAGED["conv-border-threads"][0]
+    assert old in source
+    kernel = load(source.replace(old, new), name="source.cu")
+    outcome = Raise().apply(kernel, {})
+    if isinstance(outcome, Result):
+        assert Reference(kernel, instances=6, seed=5).differs(outcome.kernel) == ""
+        assert not any("staged:" in n for n in outcome.notes)

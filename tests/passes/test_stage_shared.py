@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from checks import applied, arguments, body_of, differs, refused
 from ktc.ir.interp import run
+from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Barrier
 from ktc.ir.text import parse_kernel
 from ktc.ir.walk import map_body, walk
@@ -121,6 +122,7 @@ def test_every_derived_barrier_is_needed() -> None:
 HEAD = "kernel k(C: f32* restrict, A: f32 const* restrict, M: i32, K: i32)\n  par t in 0..cdiv(M, 8) @ [block.x]\n"
 ROWS = HEAD + "    par row in t * 8..min(t * 8 + 8, M) @ [thread.x 8]\n"
 AT = "stage-shared{array=A loop=t}"
+BROKEN_OFF = "      for k in 0..3\n        if C[row] > 0.0\n          break\n        C[row] = A[row]\n"
 
 
 @pytest.mark.parametrize(
@@ -129,8 +131,11 @@ AT = "stage-shared{array=A loop=t}"
         (ROWS + "      C[row] = A[row * row]\n", AT, "E-STAGE-FOOTPRINT"),
         (ROWS + "      C[row] = A[row / 2]\n", AT, "E-STAGE-FOOTPRINT"),
         (ROWS + "      for k in 0..K\n        C[row] = A[row * K + k]\n", AT, "E-STAGE-FOOTPRINT"),
-        (ROWS + "      if row > 2\n        C[row] = A[row - 1]\n", AT, "E-STAGE-GUARD"),
-        (ROWS + "      C[row] = row > 0 ? A[row - 1] : 0.0\n", AT, "E-STAGE-GUARD"),
+        (ROWS + "      for k in 0..3\n        C[row] = k > 1 ? A[row] : 0.0\n", AT, "E-STAGE-GUARD"),
+        (ROWS + "      C[row] = C[row] > 0.0 ? A[row] : 0.0\n", AT, "E-STAGE-GUARD"),
+        (ROWS + "      C[row] = row / K > 0 ? A[row] : 0.0\n", AT, "E-STAGE-GUARD"),
+        (ROWS + BROKEN_OFF, AT, "E-STAGE-GUARD"),
+        (ROWS + "      C[row] = row > 0 ? A[row - 1] : 0.0\n", "stage-shared{array=A loop=t vec=2}", "E-STAGE-VEC"),
         (ROWS + "      for s = 1; s * 2 < K; s + 1\n        C[row] = A[row]\n", AT, "E-STAGE-FOOTPRINT"),
         (ROWS + "      C[row] = A[row]\n", "stage-shared{array=C loop=t}", "E-STAGE-WRITTEN"),
         ((ROWS + "      C[row] = A[row]\n").replace("restrict", ""), AT, "E-STAGE-WRITTEN"),
@@ -157,7 +162,8 @@ def test_a_footprint_off_by_one_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
 
     def wrong(touches, most):
         box = right(touches, most)
-        shifted = [dataclasses.replace(t, coords=(t.coords[0], *reversed(t.coords[1:]))) for t in reversed(box.taps)]
+        shifted = [dataclasses.replace(t, coords=(t.coords[0], u.coords[1]))
+                   for t, u in zip(box.taps, (*box.taps[1:], box.taps[0]))]  # fmt: skip
         return dataclasses.replace(box, taps=tuple(shifted))
 
     monkeypatch.setattr(stage_shared, "footprint", wrong)
@@ -169,3 +175,91 @@ def test_what_the_workload_promises_not_to_overlap_may_be_staged() -> None:
     assert refused(parse_kernel(open_), AT).code == "E-STAGE-WRITTEN"
     promised = open_.replace("C: f32*", "C: f32* noalias")
     assert promised != open_ and "A_s" in body_of(applied(parse_kernel(promised), AT))
+
+
+# ------------------------------------------------------------------------------------------------ conditions and clamps
+
+RIM = """\
+kernel rim(out: f32* restrict, in: f32 const* restrict, H: i32, W: i32)
+  par y in 0..H @ [thread.y 4, block.y]
+    par x in 0..W @ [thread.x 8, block.x]
+      var s: f32 = 0.0
+      for dy in 0..3
+        for dx = -1; dx <= 1; dx + 1
+%s
+      out[y * W + x] = s
+"""
+RIM_TILED = "tile{loops=y,x sizes=4,8} | stage-shared{array=in loop=x_tile}"
+RIM_SIZES = [{"H": h, "W": w} for h, w in ((1, 1), (2, 3), (4, 8), (5, 9), (11, 17))]
+PADDED = (
+    "          s += y + dy - 1 >= 0 && y + dy - 1 < H && x + dx >= 0 && x + dx < W ? in[(y + dy - 1) * W + x + dx] : %s"
+)
+TESTED = """\
+          if y + dy >= 1 && y + dy <= H && x + dx >= 0 && !(x + dx >= W)
+            s += in[(y + dy - 1) * W + x + dx]"""
+LEFT_OUT = """\
+          if x + dx < 0 || x + dx >= W
+            continue
+          s += y + dy - 1 >= 0 && y + dy - 1 < H ? in[(y + dy - 1) * W + x + dx] : 0.0"""
+CLAMPED = "          s += in[min(max(y + dy - 1, 0), H - 1) * W + min(max(x + dx, 0), W - 1)]"
+WRAPPED = "          s += in[(y + dy - 1 + H) % H * W + (x + dx + W) % W]"
+MIRRORED = "          s += in[min(max(y + dy - 1, 0), H - 1) * W + (x + dx < 0 ? 0 : x + dx >= W ? W - 1 : x + dx)]"
+
+
+def rim(inner: str) -> Kernel:
+    return parse_kernel(RIM % inner)
+
+
+@pytest.mark.parametrize("copy", ["flat", "rows"])
+@pytest.mark.parametrize(
+    "inner",
+    [PADDED % "0.0", PADDED % "2.5", TESTED, LEFT_OUT, CLAMPED, WRAPPED, MIRRORED],
+    ids=["zeros", "a-number", "if", "continue", "clamped", "wrapped", "mirrored"],
+)
+def test_a_rim_is_staged_whatever_stands_for_what_is_beyond_it(inner: str, copy: str) -> None:
+    k = applied(rim(inner), RIM_TILED.replace("}", f" copy={copy}}}", 2).replace(f" copy={copy}", "", 1))
+    assert "array in_s: shared f32[6, 10]" in body_of(k) and body_of(k).count("array") == 1
+    assert differs(rim(inner), k, RIM_SIZES) is None
+
+
+def test_the_copy_makes_the_choice_that_every_read_made() -> None:
+    text = body_of(applied(rim(PADDED % "2.5"), RIM_TILED))
+    assert (
+        text.count("?") == 1
+        and ": 2.5" in text
+        and "s += in_s[dy + (y - y_tile * 4), dx - -1 + (x - x_tile * 8)]" in text
+    )
+    assert "H - y_tile" not in text  # that a block has so many rows follows from what is tested of each element
+
+
+def test_reads_under_different_conditions_keep_them() -> None:
+    source = parse_kernel("""\
+kernel sides(out: f32* restrict, in: f32 const* restrict, W: i32)
+  par x in 0..W @ [thread.x 8, block.x]
+    out[x] = (x > 0 ? in[x - 1] : 3.0) + in[x] + (x + 1 < W ? in[x + 1] : 5.0)
+""")
+    k = applied(source, "tile{loops=x sizes=8} | stage-shared{array=in loop=x_tile}")
+    assert "array in_s: shared f32[10]" in body_of(k) and ": 3.0)" in body_of(k) and ": 5.0)" in body_of(k)
+    assert differs(source, k, [{"W": w} for w in (1, 2, 7, 8, 9, 17)]) is None
+
+
+def test_what_each_iteration_reads_alone_stays_where_it_is() -> None:
+    """A plane of a volume: the neighbours in it are shared, those before and behind are one iteration's own."""
+    source = parse_kernel("""\
+kernel plane(v: f32* restrict, u: f32 const* restrict, n: i32, m: i32)
+  par x in 0..n @ [thread.x 8, block.x]
+    for k in 1..m - 1
+      v[k * n + x] = u[k * n + x] + (x > 0 ? u[k * n + x - 1] : 0.0) + u[k * n - n + x] + u[k * n + n + x]
+""")
+    k = applied(source, "tile{loops=x sizes=8} | register-tile{loop=k} | stage-shared{array=u loop=k}")
+    assert body_of(k).count("array u_s") == 1 and body_of(k).count(" u[") == 3
+    assert differs(source, k, [{"n": n, "m": m} for n, m in ((1, 3), (8, 4), (9, 5), (17, 7))]) is None
+
+
+def test_a_copy_without_the_condition_of_its_reads_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = stage_shared.contents
+    monkeypatch.setattr(
+        stage_shared, "contents", lambda *a: dataclasses.replace(right(*a), conds=tuple(() for _ in a[1]))
+    )
+    wrong = applied(rim(PADDED % "0.0"), RIM_TILED)
+    assert differs(rim(PADDED % "0.0"), wrong, RIM_SIZES, elements=11 * 17) is not None

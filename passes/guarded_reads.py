@@ -1,0 +1,293 @@
+"""Reads behind conditions and clamps: which element of a tile each wants, and what the tile's copy has to hold there.
+
+    y + dy - 2 >= 0 && y + dy - 2 < H ? in[(y + dy - 2) * W + x] : 0.0        element (t0, t1) of the tile of ``in``:
+                                                                                b0 + t0 >= 0 && b0 + t0 < H
+                                                                                  ? in[(b0 + t0) * W + b1 + t1] : 0.0
+
+A read is *of its place* where its conditions and its address depend on the loops of the region through its coordinates
+in the footprint alone: then the copy can test them once an element, in place of each iteration that reads it. Clamps
+(``min(max(y, 0), H - 1) * W``) are looked through for the coordinates, and applied by the copy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ktc.ir.analysis.affine import Index, linear_form, mentions
+from ktc.ir.analysis.defs import expand
+from ktc.ir.analysis.footprint import Footprint, Loop, Tap
+from ktc.ir.analysis.polynomial import (
+    Polynomial,
+    constant,
+    from_polynomial,
+    minus,
+    plus,
+    polynomial,
+    same_value,
+    scaled,
+    times,
+)
+from ktc.ir.fields import children, with_children
+from ktc.ir.fold import is_const
+from ktc.ir.nodes import (
+    AddrOf,
+    Atomic,
+    Binary,
+    Body,
+    Break,
+    Call,
+    Cast,
+    Const,
+    Continue,
+    Expr,
+    For,
+    If,
+    Load,
+    Par,
+    Raw,
+    Reduce,
+    Return,
+    Scan,
+    Select,
+    Stmt,
+    Sym,
+    Unary,
+    Var,
+    WarpOp,
+    While,
+    bodies,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import I32, Scalar
+from ktc.ir.walk import stmt_exprs, substitute_expr, used, walk_expr
+
+
+@dataclass(frozen=True)
+class Read:
+    """One read of a buffer: the loops of the region around it and what was tested before it; ``padded``: the choice
+    ``cond ? load : constant`` that it is the first half of."""
+
+    load: Load
+    loops: tuple[Loop, ...]
+    conds: tuple[Expr, ...]
+    padded: Select | None = None
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """A use of the buffer that is no read of one element (``why`` is ''), or one reached in ways not followed."""
+
+    why: str = ""
+
+
+def reads(body: Body, buffer: Sym) -> Iterator[Read | Opaque]:
+    """Every use of ``buffer`` in ``body``."""
+    yield from _in_body(body, buffer, (), (), "")
+
+
+def _in_body(
+    body: Body, buffer: Sym, loops: tuple[Loop, ...], conds: tuple[Expr, ...], lost: str
+) -> Iterator[Read | Opaque]:
+    """``lost``: why it is not known which iterations get here; '' if it is."""
+    for s in body:
+        inner = (*loops, s) if isinstance(s, For | Par | Reduce | Scan) else loops
+        for e in stmt_exprs(s):
+            for found in _in_expr(e, buffer, inner, conds):
+                yield Opaque(lost) if lost else found
+        if isinstance(s, Atomic) and s.buffer == buffer:
+            yield Opaque()
+        if isinstance(s, If):
+            yield from _in_body(s.then, buffer, loops, (*conds, s.cond), lost)
+            yield from _in_body(s.orelse, buffer, loops, (*conds, Unary("!", s.cond)), lost)
+            if len(s.then) == 1 and isinstance(s.then[0], Continue) and not s.orelse:
+                conds = (*conds, Unary("!", s.cond))
+                continue
+        else:
+            ends = isinstance(s, While) or any(_has(b, (Break, Return)) for b in bodies(s))
+            for b in bodies(s):
+                yield from _in_body(b, buffer, inner, conds, lost or ("how many rounds it runs" if ends else ""))
+        if _has((s,), (Continue, Break, Return)):
+            lost = lost or "which iterations get past a jump"
+
+
+def _has(body: Body, jumps: tuple[type[Stmt], ...]) -> bool:
+    """Whether one of ``jumps`` leaves ``body`` from inside: of those in its loops, only a return does."""
+    for s in body:
+        inside = (Return,) if isinstance(s, For | While) else jumps
+        if isinstance(s, jumps) or any(_has(b, inside) for b in bodies(s)):
+            return True
+    return False
+
+
+def _in_expr(
+    e: Expr, buffer: Sym, loops: tuple[Loop, ...], conds: tuple[Expr, ...], padded: Select | None = None
+) -> Iterator[Read | Opaque]:
+    if isinstance(e, Load) and e.buffer == buffer:
+        single = e.width == 1 and len(e.index) == 1
+        yield Read(e, loops, conds, padded) if single else Opaque()
+        padded = None
+    elif isinstance(e, AddrOf) and e.buffer == buffer:
+        yield Opaque()
+    if isinstance(e, Select):
+        yield from _in_expr(e.cond, buffer, loops, conds)
+        direct = e if isinstance(e.a, Load) and isinstance(e.b, Const) else None
+        yield from _in_expr(e.a, buffer, loops, (*conds, e.cond), direct)
+        yield from _in_expr(e.b, buffer, loops, (*conds, Unary("!", e.cond)))
+    elif isinstance(e, Binary) and e.op in ("&&", "||"):
+        yield from _in_expr(e.a, buffer, loops, conds)
+        first = e.a if e.op == "&&" else Unary("!", e.a)
+        yield from _in_expr(e.b, buffer, loops, (*conds, first))
+    else:
+        for c in children(e):
+            yield from _in_expr(c, buffer, loops, conds)
+
+
+# ---------------------------------------------------------------------------------------------------- places in a tile
+
+
+def unclamped(index: Expr, loops: Sequence[Loop]) -> Expr:
+    """``index`` without what bends it: ``min``, ``max``, choices and remainders give way to what they are taken of."""
+    inner = {s.var for s in loops}
+
+    def core(e: Expr) -> Expr:
+        if not mentions(e, inner):
+            return e
+        if isinstance(e, Call) and e.fn in ("min", "max"):
+            moving = [a for a in e.args if mentions(a, inner)]
+            return core(moving[0]) if len(moving) == 1 else e
+        if isinstance(e, Select):
+            return core(e.b if mentions(e.b, inner) else e.a)
+        if isinstance(e, Binary) and e.op == "%" and not mentions(e.b, inner):
+            return core(e.a)
+        return with_children(e, core) if isinstance(e, Binary | Unary | Cast) else e
+
+    return core(index)
+
+
+class NotOfPlace(Exception):
+    """A condition or an address that differs between reads of one element."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a tile's elements at ``cell`` hold: the buffer at ``address`` where the ``conds`` of one of its taps hold
+    (a tuple for each); ``pad`` where none of them does, if every read wants that there."""
+
+    cell: tuple[Sym, ...]
+    address: Expr
+    conds: tuple[tuple[Expr, ...], ...]
+    pad: Const | None = None
+
+    @property
+    def alike(self) -> bool:
+        """Whether every read of an element is made under the same conditions."""
+        return len({frozenset(c) for c in self.conds}) == 1
+
+    def at(self, e: Expr, where: Sequence[Expr]) -> Expr:
+        return substitute_expr(e, dict(zip(self.cell, where)))
+
+    def bends(self, dim: int) -> bool:
+        """Whether a condition, or a clamp, depends on the coordinate ``dim``."""
+        c = self.cell[dim]
+        return linear_form(self.address, (c,)) is None or any(c in used(x) for conds in self.conds for x in conds)
+
+
+def contents(box: Footprint, made: Sequence[Read], names: Mapping[Sym, Expr]) -> Contents:
+    """What the tile ``box`` holds for ``made``, its taps in order.
+
+    Raises:
+        NotOfPlace: where that is no function of the place.
+    """
+    cell = tuple(fresh(f"t{d}", I32) for d in range(len(box.dims)))
+    address: Expr | None = None
+    conds: list[tuple[Expr, ...]] = []
+    for tap, read in zip(box.taps, made):
+        here = _at_place(expand(read.load.index[0], names), tap, cell)
+        if address is not None and not same_value(here, address):
+            raise NotOfPlace
+        address = address or here
+        tests = [p for c in read.conds for p in _parts(expand(c, names))]
+        if any(_may_not_run(c) for c in tests):
+            raise NotOfPlace
+        conds.append(tuple(dict.fromkeys(_at_place(c, tap, cell) for c in tests)))
+    assert address is not None
+    out = Contents(cell, address, tuple(conds))
+    pads = {r.padded.b if r.padded is not None else None for r in made}
+    pad = next(iter(pads))
+    return dataclasses.replace(out, pad=pad) if out.alike and len(pads) == 1 and isinstance(pad, Const) else out
+
+
+def _may_not_run(c: Expr) -> bool:
+    """Whether ``c`` is to be evaluated only where the source does: it reads memory, or divides by what may be zero."""
+    for x in walk_expr(c):
+        divides = isinstance(x, Binary) and x.op in ("/", "%") and not is_const(x.b)
+        if divides or isinstance(x, Load | WarpOp | Raw) or (isinstance(x, Call) and x.effects != "pure"):
+            return True
+    return False
+
+
+def _at_place(e: Expr, tap: Tap, cell: Sequence[Sym]) -> Expr:
+    """``e``, over the loops around ``tap``, as a function of the coordinates ``cell``."""
+    inner = {s.var for s in tap.touch.loops}
+
+    def go(e: Expr) -> Expr:
+        if not mentions(e, inner):
+            return e
+        t = e.type
+        if isinstance(t, Scalar) and t.is_int and _is_ring(e):
+            form = linear_form(e, inner)
+            found = None if form is None else _affine(form.coeffs, form.rest, tap, cell)
+            if found is not None:
+                return from_polynomial(_in_order(found, t), t)
+        if isinstance(e, Binary | Unary | Select | Cast) or (isinstance(e, Call) and e.effects == "pure"):
+            return with_children(e, go)
+        raise NotOfPlace
+
+    return go(e)
+
+
+def _affine(coeffs: Mapping[Index, Expr], rest: Expr, tap: Tap, cell: Sequence[Sym]) -> Polynomial | None:
+    """``sum(coeffs * loops) + rest`` over coordinates: along each dimension all its loops or none, in its own steps."""
+    out = polynomial(rest)
+    left = {s: polynomial(c) for s, c in coeffs.items()}
+    for side, c in zip(tap.sides, cell):
+        each: Polynomial | None = None
+        for loop, step in side.movers:
+            mine = left.pop(loop.var, {})
+            if any(k % step for k in mine.values()) or (each is not None and mine != scaled(each, step)):
+                return None
+            each = {f: k // step for f, k in mine.items()}
+            out = plus(out, times(mine, polynomial(loop.init if isinstance(loop, For) else loop.lo)))
+        if each:
+            out = plus(out, times(each, minus(polynomial(Var(c)), constant(side.offset))))
+    return None if any(left.values()) else out
+
+
+def _in_order(p: Polynomial, t: Scalar) -> Polynomial:
+    """``p`` with its terms in one order whatever its history, and its constant as ``t`` would hold it."""
+    out = dict(sorted(p.items(), key=repr))
+    if () in out and t.bits == 32:
+        out[()] = (out[()] + (1 << 31)) % (1 << 32) - (1 << 31)
+    return out
+
+
+def _is_ring(e: Expr) -> bool:
+    """Whether sums in ``e`` may be regrouped: nothing unsigned, which may have wrapped, is widened in it."""
+    for x in walk_expr(e):
+        if isinstance(x, Cast) and isinstance(x.to, Scalar) and isinstance(x.x.type, Scalar):
+            inner = (y.type for y in walk_expr(x.x))
+            if x.to.bits > x.x.type.bits and any(isinstance(t, Scalar) and t.is_int and not t.is_signed for t in inner):
+                return False
+    return True
+
+
+def _parts(e: Expr) -> list[Expr]:
+    """The conjuncts of ``e``, negations of integer comparisons turned round."""
+    from .raising.alike import conjuncts_of
+
+    return conjuncts_of(e)
+
+
+__all__ = ["Contents", "NotOfPlace", "Opaque", "Read", "contents", "reads", "unclamped"]
