@@ -87,7 +87,7 @@ class Declarations(Arrays):
                 if v is None:
                     self.fail("E-SEMA-AUTO", "auto needs one initialiser", node)
                 v = self.load(v, node)
-                if isinstance(v, RecordVal) and (mutated or is_lvalue(args[0])):
+                if isinstance(v, RecordVal) and (mutated or not v.temporary):
                     return self.copied(v, name, node)
                 if isinstance(v, FunctionVal) and is_lvalue(args[0]):
                     return self.copied_closure(v, node)

@@ -58,9 +58,11 @@ class Returns(Globals):
         if isinstance(t, Reference):
             return v
         v = self.load(v, node)
+        if isinstance(v, RecordVal) and (t is None or t == v.type or isinstance(t, Auto)):
+            return self._returned_object(v, node.expr.name if isinstance(node.expr, c_ast.ID) else None, node)
         if t is None or isinstance(t, Auto):
             return v
-        if isinstance(t, RecordType) and not isinstance(v, RecordVal):
+        if isinstance(t, RecordType):
             return self.construct_record(t, [v], node)
         if isinstance(t, Pointer):
             return self.as_pointer(v, node, t)
@@ -68,13 +70,14 @@ class Returns(Globals):
             return self.convert(v, t, "implicit", node)
         if isinstance(v, RecordVal) and not isinstance(t, RecordType):
             return self.convert(self.rvalue(v, node, t), t, "implicit", node)
-        name = node.expr.name if isinstance(node.expr, c_ast.ID) else None
-        if isinstance(v, RecordVal) and v.type == t and name not in frame.objects and not v.temporary:
-            v = dataclasses.replace(v, moved=v.moved or name in frame.taken)
-            if not (self.copies_by_code(t) or (v.moved and self.moves_by_code(t))):
-                return v
-            return dataclasses.replace(self.copied(v, "value", node), temporary=True)
         return v
+
+    def _returned_object(self, v: RecordVal, name: str | None, node: Any) -> RecordVal:
+        """An object of the function itself, or a copy of the one that is returned: that may change afterwards."""
+        if v.temporary or name in self.frame.objects:
+            return v
+        v = dataclasses.replace(v, moved=v.moved or name in self.frame.taken)
+        return dataclasses.replace(self.copied(v, "value", node), temporary=True)
 
     def _assign_result(self, value: Value, node: Any) -> None:
         frame = self.frame
