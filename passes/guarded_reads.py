@@ -12,12 +12,15 @@ in the footprint alone: then the copy can test them once an element, in place of
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktc.ir.analysis.affine import Index, linear_form, mentions
+from ktc.ir.analysis.comparisons import follows
 from ktc.ir.analysis.defs import expand
+from ktc.ir.analysis.extents import upper_bounds
 from ktc.ir.analysis.footprint import Footprint, Loop, Tap
+from ktc.ir.analysis.loops import counting
 from ktc.ir.analysis.polynomial import (
     Polynomial,
     constant,
@@ -27,10 +30,11 @@ from ktc.ir.analysis.polynomial import (
     polynomial,
     same_value,
     scaled,
+    strip_casts,
     times,
 )
 from ktc.ir.fields import children, with_children
-from ktc.ir.fold import is_const
+from ktc.ir.fold import is_const, mul
 from ktc.ir.nodes import (
     AddrOf,
     Atomic,
@@ -204,19 +208,50 @@ def contents(box: Footprint, made: Sequence[Read], names: Mapping[Sym, Expr]) ->
     address: Expr | None = None
     conds: list[tuple[Expr, ...]] = []
     for tap, read in zip(box.taps, made):
-        here = _at_place(expand(read.load.index[0], names), tap, cell)
+        index = expand(read.load.index[0], names)
+        plain = box.address([Var(c) for c in cell])
+        here = plain if index == tap.touch.index else _at_place(index, tap, cell, plain)
         if address is not None and not same_value(here, address):
             raise NotOfPlace
         address = address or here
         tests = [p for c in read.conds for p in _parts(expand(c, names))]
         if any(_may_not_run(c) for c in tests):
             raise NotOfPlace
-        conds.append(tuple(dict.fromkeys(_at_place(c, tap, cell) for c in tests)))
+        conds.append(_needed(dict.fromkeys(_at_place(c, tap, cell, plain) for c in tests)))
     assert address is not None
+    every = dict.fromkeys(c for mine in conds for c in mine)
+    for k, tap in enumerate(box.taps):  # what others test, and the loops around this read see to
+        where, known = dict(zip(cell, tap.coords)), _bounds(made[k].loops)
+        more = [c for c in every if c not in conds[k] and follows(substitute_expr(c, where), known)]
+        conds[k] = _needed((*conds[k], *more))
     out = Contents(cell, address, tuple(conds))
-    pads = {r.padded.b if r.padded is not None else None for r in made}
-    pad = next(iter(pads))
+    pads = {r.padded.b for r in made if r.padded is not None}
+    pad = next(iter(pads), None)
     return dataclasses.replace(out, pad=pad) if out.alike and len(pads) == 1 and isinstance(pad, Const) else out
+
+
+def _needed(conds: Iterable[Expr]) -> tuple[Expr, ...]:
+    """``conds`` without those that others of them imply."""
+    out = list(conds)
+    for c in list(out):
+        if follows(c, [k for k in out if k is not c]):
+            out.remove(c)
+    return tuple(out)
+
+
+def _bounds(loops: Sequence[Loop]) -> list[Expr]:
+    """What ``loops`` say of their variables."""
+    out: list[Expr] = []
+    for s in loops:
+        form = counting(s) if isinstance(s, For) else s
+        for hi in () if form is None else upper_bounds(form.hi):
+            end = strip_casts(hi)
+            if isinstance(end, Call) and end.fn == "cdiv":
+                out.append(Binary("<", mul(Var(s.var), end.args[1]), end.args[0]))
+            out.append(Binary("<", Var(s.var), hi))
+        if form is not None:
+            out.append(Binary(">=", Var(s.var), form.lo))
+    return out
 
 
 def _may_not_run(c: Expr) -> bool:
@@ -228,15 +263,19 @@ def _may_not_run(c: Expr) -> bool:
     return False
 
 
-def _at_place(e: Expr, tap: Tap, cell: Sequence[Sym]) -> Expr:
-    """``e``, over the loops around ``tap``, as a function of the coordinates ``cell``."""
+def _at_place(e: Expr, tap: Tap, cell: Sequence[Sym], plain: Expr) -> Expr:
+    """``e``, over the loops around ``tap``, as a function of the place ``cell``, at which the index is ``plain``."""
     inner = {s.var for s in tap.touch.loops}
+    index = polynomial(tap.touch.index)
 
     def go(e: Expr) -> Expr:
         if not mentions(e, inner):
             return e
         t = e.type
         if isinstance(t, Scalar) and t.is_int and _is_ring(e):
+            beyond = minus(polynomial(e), index)
+            if not any(mentions(f, inner) for factors in beyond for f in factors):  # the index itself, and so far on
+                return from_polynomial(_in_order(plus(polynomial(plain), beyond), t), t)
             form = linear_form(e, inner)
             found = None if form is None else _affine(form.coeffs, form.rest, tap, cell)
             if found is not None:

@@ -27,6 +27,10 @@ UNITS = (1, 1, 4, 1, 32, 1, 16)
 CAPS = (1 << 30, 1 << 30, 64, 17, 8, 3)
 """Largest size as more and more sets turn out too big: kernels of many sizes."""
 
+RAGGED = (100, 96, 48, 16)
+"""Sizes of a block: of no whole half warp, of whole warps but no power of two, of whole half warps, a power of two
+smaller than a warp. Each breaks a source that takes something else for granted."""
+
 TILE, LARGEST, LARGEST_INT = 64, 1 << 15, (1 << 31) - 100
 
 
@@ -74,6 +78,7 @@ def extreme_arguments(kernel: Kernel, seed: int, sizes: Sequence[int] = SIZES) -
             if 0 < threads <= MAX_THREADS and _acceptable(kernel, scalars):
                 yield {**scalars, **_buffers(kernel, seed, False, threads)}
                 break
+    yield from _ragged_blocks(kernel, rng, seed)
     below = {p.sym.name for p in kernel.params if _may_be_negative(p)} & inside
     for low in (-1, -7, -40) if below else ():
         for base in invented_arguments(kernel, 1, seed - low, sizes):
@@ -81,6 +86,26 @@ def extreme_arguments(kernel: Kernel, seed: int, sizes: Sequence[int] = SIZES) -
     if any(_is_signed_buffer(p) for p in kernel.params):
         for base in invented_arguments(kernel, 1, seed + 50, sizes):
             yield {**base, **_signed_buffers(kernel, base, seed)}
+
+
+def _ragged_blocks(kernel: Kernel, rng: random.Random, seed: int) -> Iterator[Arguments]:
+    """A few blocks of a size that no warp divides and no tree halves, where the host chooses it, with work for all of
+    their threads: what a source makes of its last warp shows there."""
+    launch = kernel.launch
+    assert launch is not None
+    chosen = {s.name for e in launch.block for s in used(e)}
+    geometry = chosen | {s.name for e in launch.grid for s in used(e)}
+    for size in RAGGED if chosen else ():
+        for work in (2 * size, 1):
+            at = {True: [size], False: [2], None: [work]}
+            scalars = {
+                p.sym.name: _scalar(p, rng, 1, at[p.sym.name in chosen if p.sym.name in geometry else None])
+                for p in kernel.params
+                if isinstance(p.sym.type, Scalar)
+            }
+            if 0 < _threads(kernel, scalars) <= MAX_THREADS and _acceptable(kernel, scalars):
+                yield {**scalars, **_buffers(kernel, seed + size, False, _threads(kernel, scalars))}
+                break
 
 
 def _may_be_negative(p: Param) -> bool:

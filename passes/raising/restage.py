@@ -111,7 +111,9 @@ def _rounds(body: Body, band: list[Level], staged: Sequence[Staged]) -> Iterator
         k = s.var.name
         for n in _depths(band, staged):
             for tail in ("cut", "guard"):
-                unrolled = [f"unroll{{loop={k} factor={n}}}"]
+                whole = f"{k}.1" if tail == "cut" else k  # what is left is less than a round: nothing to unroll
+                unrolled = [f"unroll{{loop={whole} factor={n}}}"]
+                unrolled += [f"unroll{{loop={k}.2 factor=1}}"] if tail == "cut" else []
                 cut = [f"tile{{loops={k} sizes={n} tail={tail}}}", f"register-tile{{loop={k}_tile}}"]
                 yield cut + unrolled, f"{k}_tile"
         yield [f"register-tile{{loop={k}}}"], k

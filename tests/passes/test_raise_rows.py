@@ -199,6 +199,60 @@ def test_sizes_that_a_block_is_written_for(steps: str, said: str) -> None:
     assert "y[" in Reference(source).differs(source.with_(body=form)), "it does not hold for other sizes"
 
 
+ROWS_OF_TREES = """
+__global__ void mean(float* out, const float* x, int rows, int d, int threads) {
+  extern __shared__ float part[];
+  int row = blockIdx.x, t = threadIdx.x;
+  const float* mine = x + row * d;
+  float sum = 0.0f;
+  for (int i = t; i < d; i += threads) sum += mine[i];
+  part[t] = sum;
+  __syncthreads();
+  for (int s = threads / 2; s >= 1; s /= 2) {
+    __syncthreads();
+    if (t < s) part[t] += part[t + s];
+  }
+  if (t == 0) out[row] = part[0] / d;
+}
+void launch(float* out, const float* x, int rows, int d, int threads) {
+  mean<<<rows, threads, threads * sizeof(float)>>>(out, x, rows, d, threads);
+}
+"""
+WARPS_OF_A_GRID = """
+__device__ float in_warp(float v) {
+  for (int o = 16; o > 0; o /= 2) v += __shfl_xor_sync(0xffffffff, v, o);
+  return v;
+}
+__global__ void norm(float* out, const float* x, size_t count) {
+  __shared__ float part[32];
+  size_t width = blockDim.x * gridDim.x;
+  float v = 0.0f;
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += width) v += x[i] * x[i];
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  float w = in_warp(v);
+  if (lane == 0) part[warp] = w;
+  __syncthreads();
+  w = lane < warps ? part[lane] : 0.0f;
+  float all = in_warp(w);
+  if (threadIdx.x == 0) out[blockIdx.x] = all;
+}
+void launch(float* out, const float* x, size_t count, int blocks, int threads) {
+  norm<<<blocks, threads>>>(out, x, count);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [(ROWS_OF_TREES, "'threads' is a power of two, at least 2"), (WARPS_OF_A_GRID, "'threads' is a multiple of 32")],
+    ids=["trees", "warps"],
+)
+def test_blocks_that_break_a_source_are_tried_whatever_the_other_sizes_are(text: str, said: str) -> None:
+    """Small sizes drawn at random seldom give a ragged block of few rows work for all of its threads."""
+    found = outcome(text)
+    assert any(f"assumed: {said}" in n for n in found.notes), found.notes
+
+
 MOMENTS = """
 __global__ void moments(const float* x, float* mean, float* square, int rows, int d) {
   int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;

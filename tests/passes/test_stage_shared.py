@@ -263,3 +263,21 @@ def test_a_copy_without_the_condition_of_its_reads_is_caught(monkeypatch: pytest
     )
     wrong = applied(rim(PADDED % "0.0"), RIM_TILED)
     assert differs(rim(PADDED % "0.0"), wrong, RIM_SIZES, elements=11 * 17) is not None
+
+
+def test_what_the_loops_see_to_counts_as_tested() -> None:
+    """Four rows an iteration, of which only the last three are tested: that the first exists, the loop's end says."""
+    source = parse_kernel("""\
+kernel four(out: f32* restrict, in: f32 const* restrict, n: i32)
+  par i in 0..cdiv(n, 4) @ [thread.x 8, block.x]
+    out[i * 4] = in[i * 4]
+    if i * 4 + 1 < n
+      out[i * 4 + 1] = in[i * 4 + 1]
+    if i * 4 + 2 < n
+      out[i * 4 + 2] = in[i * 4 + 2]
+    if i * 4 + 3 < n
+      out[i * 4 + 3] = in[i * 4 + 3]
+""")
+    k = applied(source, "tile{loops=i sizes=8} | stage-shared{array=in loop=i_tile}")
+    assert body_of(k).count("array in_s") == 1
+    assert differs(source, k, [{"n": n} for n in (1, 4, 5, 31, 32, 33, 67)]) is None
