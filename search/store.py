@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from ktc.ir.diagnostics import KtcError
 
 _BUSY_S = 30.0
 """How long a writer waits for another one; each holds the lock for a few milliseconds."""
+
+_RETRY_S = 0.01
 
 _CAUSES: dict[str, tuple[str, str, str]] = {
     "SQLITE_FULL": ("E-LEDGER-FULL", "the disk is full", "free some space and run the same command again"),
@@ -45,7 +48,7 @@ class Store:
             # isolation_level=None: no transaction that this class did not open
             self._db = sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
             self._db.row_factory = sqlite3.Row
-            self._db.execute("PRAGMA journal_mode=WAL")
+            self._write_ahead()
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("PRAGMA foreign_keys=ON")
         found = self.query("PRAGMA user_version")[0][0]
@@ -61,6 +64,19 @@ class Store:
                 for statement in schema.split(";;"):
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version={version}")
+
+    def _write_ahead(self) -> None:
+        """Switch the file to a write-ahead log. Of two processes that do so at the same moment SQLite tells one, at
+        once, that the file is busy: its own waiting does not apply here."""
+        until = time.monotonic() + _BUSY_S
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as err:
+                if not err.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > until:
+                    raise
+                time.sleep(_RETRY_S)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

@@ -25,7 +25,6 @@ from ktc.ir.workload import Workload
 
 from .instances import (
     LARGER,
-    LONGEST,
     MAX_ELEMENTS,
     MOST_ROWS,
     MOST_THREADS,
@@ -95,7 +94,7 @@ class Coverage:
                     yield made
                 if made is not None and follow is self._last and not self._reached(self._first, k):
                     yield from maker.largest(
-                        {**base, name: LONGEST}, name
+                        {**base, name: maker.longest(name)}, name
                     )  # no size has a second round: all of the first
 
     def sizes_for_axes(self, maker: Maker) -> Iterator[Instance]:
@@ -171,7 +170,7 @@ def arguments(workload: Workload, sizes: Mapping[str, int], kernel: Kernel) -> d
 def _least(holds: Callable[[int], bool], maker: Maker, name: str) -> int:
     """The least multiple of the step at which ``holds``, if it does at the largest; 0 if not."""
     step = maker.step[name]
-    high = max(LONGEST, *(int(s.sizes[name]) for s in maker.workload.scenarios)) // step
+    high = maker.longest(name) // step
     if not holds(high * step):
         return 0
     low = 0

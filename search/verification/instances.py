@@ -20,7 +20,8 @@ from ktc.ir.memo import by_identity
 from ktc.ir.reference import FormulaError
 from ktc.ir.workload import Workload
 
-from .sizes import BEYOND, by_interest, candidates, innermost, multiple, runnable, scalars_of, step_of, tiles
+from .choices import choices
+from .sizes import by_interest, candidates, innermost, runnable, scalars_of, step_of, tiles
 
 MAX_ELEMENTS = 48_000
 """Array elements plus threads of one instance. Threads that every launch has, whatever the sizes, count a sixteenth:
@@ -31,8 +32,11 @@ IDLE = 16
 LARGER = 8
 """How much costlier an extra instance may be than a usual one."""
 
-FEW, LONGEST = 3, 1 << 17
-"""Of the larger instances: the other sizes, in steps, and where the search for the largest that fits starts."""
+FEW = 3
+"""Of the larger instances: the other sizes, in steps."""
+
+LONGEST = 1 << 17
+"""Where the search for the largest value of a size that fits starts, if no scenario nor the declared range has more."""
 
 WIDE, MOST_THREADS, MOST_ROWS = 4, 1024, 320
 """How much costlier the instance with wide rows may be than a usual one, and how large it grows."""
@@ -47,16 +51,16 @@ class Instance:
 
 
 def instances(
-    original: Kernel, candidate: Kernel, workload: Workload, *, count: int = 16, limit: int = MAX_ELEMENTS
+    original: Kernel, candidate: Kernel, workload: Workload, *, count: int = 24, limit: int = MAX_ELEMENTS
 ) -> list[Instance]:
     """At most ``count`` instances of cost up to ``limit`` on which both kernels must agree, cheapest first.
 
-    Each satisfies both kernels' assumptions, runtime guards included. The first picks (``count`` may be 1) vary the
-    sizes of innermost dimensions; half of all do, a quarter vary the others, a quarter all at once.
+    Each satisfies both kernels' assumptions, runtime guards included. The first picks (``count`` may be 1) are the most
+    telling ones (:mod:`.choices`).
     """
     maker = Maker((original, candidate), workload, limit)
     found: dict[tuple[int, ...], Instance] = {}
-    for sizes in _choices(maker):
+    for sizes in choices(maker):
         made = maker.make(sizes)
         if made is not None:
             found.setdefault(tuple(sizes.values()), made)
@@ -70,7 +74,7 @@ def larger_instances(maker: Maker) -> Iterator[Instance]:
     there is. For code that only long rows reach."""
     base = maker.few()
     for n in maker.names if base else ():
-        yield from maker.largest({**base, n: max(LONGEST, *(int(s.sizes[n]) for s in maker.workload.scenarios))}, n)
+        yield from maker.largest({**base, n: maker.longest(n)}, n)
 
 
 def single_blocks(kernel: Kernel, workload: Workload, tried: list[Instance]) -> set[int]:
@@ -155,11 +159,20 @@ class Maker:
             base = wider if self.make(wider) is not None else base
         return base
 
+    def promised(self, name: str) -> int | None:
+        """The largest value of a size that some argument's declared range allows; None if none declares one."""
+        ranges = [a.range for a in self.workload.args if a.role == "scalar" and a.value == name and a.range]
+        return min((int(high) // self.step[name] * self.step[name] for _, high in ranges), default=None)
+
+    def longest(self, name: str) -> int:
+        """The largest value of a size worth looking at: what scenarios have, or is promised and might fit."""
+        scenarios = (int(s.sizes[name]) for s in self.workload.scenarios)
+        return max(LONGEST, min(self.promised(name) or 0, self.limit), *scenarios)
+
     def largest(self, sizes: Mapping[str, int], name: str) -> Iterator[Instance]:
         """The first that can be made of ``sizes`` and those with half, a quarter, ... of the size ``name``."""
-        promised = (a.range for a in self.workload.args if a.role == "scalar" and a.value == name and a.range)
-        highest = (int(high) // self.step[name] * self.step[name] for _, high in promised)
-        value = min([sizes[name], *highest])
+        promised = self.promised(name)
+        value = sizes[name] if promised is None else min(sizes[name], promised)
         while value >= self.step[name]:
             made = self.make({**sizes, name: value})
             if made is not None:
@@ -172,77 +185,6 @@ class Maker:
         possible = candidates(name, self.tiles, self.step[name], self.workload)
         feasible = [v for v in possible if self.make({**base, name: v}) is not None]
         return by_interest(feasible, self.tiles, self.step[name], self.inner[name] > 0)
-
-
-def _choices(maker: Maker) -> Iterator[dict[str, int]]:
-    """Sizes to try, the most telling first, in turns: an inner size varies, then an outer one, then all."""
-    base = maker.base()
-    if not base:
-        return
-    values = {n: maker.values(n, base) for n in maker.names}
-    few = {n: [v for v in values[n] if v <= 3 * maker.step[n]][:3] or [base[n]] for n in maker.names}
-    inner = sorted((n for n in maker.names if maker.inner[n]), key=lambda n: -maker.inner[n])
-    outer = [n for n in maker.names if not maker.inner[n]]
-
-    def walk(names: list[str]) -> Iterator[dict[str, int]]:
-        for k in range(max((len(values[n]) for n in names), default=0)):
-            for n in names:
-                if k < len(values[n]):
-                    yield {m: values[n][k] if m == n else few[m][(k + 1) % len(few[m])] for m in maker.names}
-
-    def together() -> Iterator[dict[str, int]]:
-        for k in range(max(len(v) for v in values.values())):
-            for back in range(len(maker.names) + 1):  # outer sizes smaller, until it fits
-                yield {n: values[n][min(k + back * (not maker.inner[n]), len(values[n]) - 1)] for n in maker.names}
-
-    def pairs() -> Iterator[dict[str, int]]:
-        for a, b in itertools.combinations(maker.names, 2):
-            for x, y in itertools.product(values[a], values[b]):
-                yield {**base, a: x, b: y}
-
-    def scenarios() -> Iterator[dict[str, int]]:
-        """The workload's own, which no size is degenerate in, from the cheapest."""
-        known = [maker.make({n: int(s.sizes[n]) for n in maker.names}) for s in maker.workload.scenarios]
-        yield from (dict(i.sizes) for i in sorted((i for i in known if i is not None), key=lambda i: i.cost))
-
-    def alike() -> Iterator[dict[str, int]]:
-        """All sizes about as large as each other: a quarter of what fits, for the work of a block is their product."""
-        for most in sorted({v for n in maker.names for v in values[n]}, reverse=True):
-            sizes = {n: max((v for v in values[n] if v <= most), default=base[n]) for n in maker.names}
-            made = maker.make(sizes)
-            if made is not None and made.cost <= maker.limit // 4:
-                yield sizes
-                return
-
-    def many() -> Iterator[dict[str, int]]:
-        """Each outer size by itself as large as half of what fits allows: of rows that coarsened blocks and persistent
-        ones share out again and again, the last share has something to do as well."""
-        for n in outer:
-            for k in range(LONGEST.bit_length(), 0, -1):
-                sizes = {m: few[m][0] for m in maker.names} | {n: multiple((1 << k) + BEYOND, maker.step[n])}
-                made = maker.make(sizes)
-                if made is not None and made.cost <= maker.limit // 2:
-                    yield sizes
-                    break
-
-    turns = [walk(inner), scenarios(), walk(outer), many(), walk(inner), alike(), together()]
-    yield from _turns(turns if len(maker.names) > 1 else [walk(inner), walk(outer), scenarios()], maker)
-    yield from pairs()
-
-
-def _turns(walks: list[Iterator[dict[str, int]]], maker: Maker) -> Iterator[dict[str, int]]:
-    """One new feasible choice of each walk in turn, until all are exhausted."""
-    seen: set[tuple[int, ...]] = set()
-    while walks:
-        for w in list(walks):
-            for sizes in w:
-                key = tuple(sizes.values())
-                if key not in seen and maker.make(sizes) is not None:
-                    seen.add(key)
-                    yield sizes
-                    break
-            else:
-                walks.remove(w)
 
 
 Sizes = tuple[tuple[str, int], ...]

@@ -33,7 +33,7 @@ def verify(
     layers: Sequence[str] = tuple(LAYERS),
     variant: str | None = None,
     seed: int = 0,
-    count: int = 16,
+    count: int = 24,
     cache_dir: str | Path | None = None,
 ) -> Verdict:
     """Check ``candidate`` (lowered SPMD, or parallel form) against ``original`` without a device.

@@ -223,3 +223,22 @@ def test_outcomes_are_checked() -> None:
     for bad in ({"status": "fine"}, {"status": "ok"}, {"status": "ok", "seconds": {"a": 0.0}}):
         with pytest.raises(ValueError):
             Outcome(**bad)  # type: ignore[arg-type]
+
+
+def test_the_loser_of_a_race_to_open_a_new_ledger_tries_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite answers busy at once, whatever the time limit, where two connections switch one file to WAL together."""
+    refused: list[str] = []
+
+    class Late(sqlite3.Connection):
+        def execute(self, sql: str, *args: object) -> sqlite3.Cursor:  # type: ignore[override]
+            if "journal_mode" in sql and len(refused) < 2:
+                refused.append(sql)
+                error = sqlite3.OperationalError("database is locked")
+                error.sqlite_errorname = "SQLITE_BUSY_RECOVERY"  # type: ignore[attr-defined]
+                raise error
+            return super().execute(sql, *args)  # type: ignore[arg-type]
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=Late))
+    ledger = Ledger(tmp_path / "l.db")
+    assert len(refused) == 2 and ledger.study(KEY) is not None
