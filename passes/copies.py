@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ktc.ir.nodes import (
-    Assign,
     Atomic,
     Body,
     Call,
@@ -14,15 +13,14 @@ from ktc.ir.nodes import (
     For,
     HwIndex,
     If,
-    Store,
     Sym,
     Var,
     WarpOp,
     While,
     bodies,
 )  # fmt: skip
-from ktc.ir.storage import is_private
-from ktc.ir.walk import stmt_exprs, walk_expr
+from ktc.ir.storage import is_private, is_shared
+from ktc.ir.walk import assigned, stmt_exprs, walk_expr
 
 
 def is_uniform(s: If | For | While, varying: Collection[Sym | HwIndex]) -> bool:
@@ -31,29 +29,28 @@ def is_uniform(s: If | For | While, varying: Collection[Sym | HwIndex]) -> bool:
 
 
 def varying_symbols(body: Body, index: HwIndex) -> frozenset[Sym | HwIndex]:
-    """The index, and the symbols whose value may differ between copies."""
+    """The index, and the symbols whose value may differ between copies.
+
+    Copies of a thread share its block's memory; copies of a block each have their own.
+    """
     out: set[Sym | HwIndex] = {index}
 
-    def varies(e: Expr) -> bool:
-        return depends(e, out)
+    def own(sym: Sym) -> bool:
+        return is_private(sym) or (index.level == "block" and is_shared(sym))
 
     def visit(b: Body, divergent: bool) -> None:
         for s in b:
-            inside = divergent or (isinstance(s, If | For | While) and any(varies(e) for e in stmt_exprs(s)))
-            match s:
-                case Decl(sym=sym, init=init) if init is not None and (divergent or varies(init)):
-                    out.add(sym)
-                case Assign(sym=sym, value=value) if divergent or varies(value):
-                    out.add(sym)
-                case Store(buffer=b_, index=at, value=value) if is_private(b_):
-                    if divergent or any(map(varies, (*at, value))):
-                        out.add(b_)
-                case Atomic(dst=dst) if dst is not None:
-                    out.add(dst)
-                case For(var=var) if inside:
-                    out.add(var)
+            varies = divergent or any(depends(e, out) for e in stmt_exprs(s))
+            if isinstance(s, Atomic) and s.dst is not None:
+                out.add(s.dst)
+            if varies and isinstance(s, For):
+                out.add(s.var)
+            elif varies and isinstance(s, Decl) and s.init is not None:
+                out.add(s.sym)
+            elif varies and not isinstance(s, For | If | While):
+                out.update(filter(own, assigned((s,))))
             for inner in bodies(s):
-                visit(inner, inside)
+                visit(inner, varies)
 
     before = -1
     while len(out) != before:

@@ -140,3 +140,32 @@ def test_a_wrong_version_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coarsen_spmd._Job, "_kept", lambda self, s: isinstance(s, coarsen_spmd.For))
     k = bind(applied(ROW_SUM, "coarsen{at=thread.x factor=2}"), {})
     assert equivalent(ROW_SUM, k, [arguments(ROW_SUM, 300, **s) for s in SIZES]) is not None
+
+
+COMPACTED = """\
+kernel compacted(a: i32 const* restrict, sums: i32* restrict, m: i32, n: i32)
+  launch grid(n) block(64)
+  array next: shared i32[1]
+  array order: shared i32[64]
+  let t: i32 = threadIdx.x
+  if t == 0
+    next[0] = 0
+  barrier
+  if t < m && a[blockIdx.x * m + t] > 0
+    var at: i32
+    at = atomic add next[0], 1
+    order[at] = t
+  barrier
+  var sum: i32 = 0
+  for k in t..next[0] step 64
+    sum += order[k]
+  atomic add sums[blockIdx.x], sum
+"""
+
+
+def test_a_loop_as_long_as_its_block_counted_is_not_the_other_copies_loop() -> None:
+    """Blocks have shared memory of their own: what one of them counted says nothing about the next."""
+    source = parse_kernel(COMPACTED)
+    sizes = [{"n": n, "m": m} for n in (1, 3, 4) for m in (1, 33, 64)]
+    for script in ("coarsen{at=block.x factor=4}", "coarsen{at=thread.x factor=2}"):
+        assert differs(source, applied(source, script), sizes, lower=False) is None
