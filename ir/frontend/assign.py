@@ -61,7 +61,10 @@ class Assignments(Lookup):
             kept: Value = old
             if post and id(node) not in self.unused:
                 kept = self._kept(old)
-            self.store(place, self.binary(op, old, RVal(i32(1)), node), node)
+            moved = self.binary(op, old, RVal(i32(1)), node)
+            if self.rebind_pointer(node.expr, moved, node):
+                return kept if post else self.load(self.lvalue(node.expr))
+            self.store(place, moved, node)
             return kept if post else self.load(place)
         place = self.stable(place)
         x = self.rvalue(place, node)
@@ -124,13 +127,7 @@ class Assignments(Lookup):
                 at = len(self.out)
                 place = self.lvalue(node.lvalue)
                 v = self.keep_before(v, at)
-            if (
-                isinstance(node.lvalue, c_ast.StructRef)
-                and isinstance(v, PtrVal)
-                and self.assign_pointer_field(node.lvalue, v)
-            ):
-                return v
-            if isinstance(node.lvalue, c_ast.ID) and self.assign_own_pointer(node.lvalue.name, v, node):
+            if self.rebind_pointer(node.lvalue, v, node):
                 return v
             if isinstance(place, RecordVal) and (found := self._assign_record(place, v, node)) is not None:
                 return found
@@ -151,6 +148,8 @@ class Assignments(Lookup):
         if isinstance(place, BitPlace) and isinstance(old, RVal):
             old = self.promoted_bits(place, old)
         new = self.binary(op, old, rhs, node)
+        if self.rebind_pointer(node.lvalue, new, node):
+            return self.lvalue(node.lvalue)
         if isinstance(new, RVal):
             new = self._as_place_type(new, place)
         self.store(place, new, node)

@@ -88,6 +88,7 @@ class Frame:
     is_kernel: bool
     ret: Type | None
     facts: Facts
+    caller: Frame | None = None
     value: Value | None = None
     result: Value | None = None
     done: Sym | None = None
@@ -97,6 +98,23 @@ class Frame:
     step: list[Any] = field(default_factory=list)
     objects: set[str] = field(default_factory=set)
     taken: set[str] = field(default_factory=set)
+
+    def straight_to(self, owner: tuple[Frame, int] | None) -> bool:
+        """Whether no if or loop lies between here and the block of ``owner``: a function and how many ifs and loops are
+        around the block there; None for the kernel's own block."""
+        frame: Frame | None = self
+        while frame is not None:
+            if owner is not None and frame is owner[0]:
+                return frame.control == owner[1]
+            if frame.control:
+                return False
+            frame = frame.caller
+        return owner is None
+
+    @property
+    def here(self) -> tuple[Frame, int]:
+        """The block that is being lowered, for :meth:`straight_to`."""
+        return self, self.control
 
 
 class Replaced(Generic[_T]):

@@ -85,7 +85,7 @@ class Inliner(MemberInits):
                     inner.names["this"] = PtrToPlace(record, record.type)
                 late = isinstance(getattr(fn.decl.type.type, "type", None), AutoType)  # may name the parameters
                 ret = None if fn.kind in ("ctor", "dtor") or late else self.resolve(fn.decl.type.type)
-                self.frame = Frame(e.name, False, ret, facts)
+                self.frame = Frame(e.name, False, ret, facts, saved_frame)
                 with self.capture() as setup:
                     self._bind_arguments(fn, facts, args, node, pending)
                 if late:
@@ -96,7 +96,7 @@ class Inliner(MemberInits):
                 value = self.function_body(fn)
                 if isinstance(value, RecordVal) and not isinstance(self.frame.ret, Reference):
                     self.refuse_end(value.type, node)
-                    value = dataclasses.replace(value, const=False, temporary=True)
+                    value = dataclasses.replace(value, const=False, temporary=True, owner=saved_frame.here)
             stmts[:0] = setup
         finally:
             self.frame, self.loc = saved_frame, saved_loc

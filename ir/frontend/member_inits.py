@@ -104,7 +104,7 @@ class MemberInits(Intrinsics):
         elif len(values) == 1:
             v = self.load(values[0], node)
             if isinstance(current, NullVal):
-                record.fields[field] = v
+                record.fields[field] = self.kept_pointer(field, v)
             else:
                 self.assign_field(record, field, v, node)
         elif values:

@@ -74,7 +74,7 @@ class Places(Pointers):
         at = Var(v.offset)
         if v.which is not None:
             return ChoicePtr(Var(v.which), tuple(dataclasses.replace(c, offset=at) for c in v.choices))
-        return v.start.at(at, v.start.elem)
+        return v.start if isinstance(v.start, NullVal) else v.start.at(at, v.start.elem)
 
     def rvalue(self, v: Value, node: Any = None, to: Type | None = None) -> RVal:
         """``v`` as a scalar or vector value; an object converts to ``to`` where it can."""

@@ -53,18 +53,21 @@ class PointerVariables(Exprs):
             return self._address_variable(name, t, v, node)
         choices, nullable, several = self._choices(name, v, node)
         if v is None and not choices:
-            return self._address_variable(name, t, v, node)
+            if self.frame.facts.sources.get(name) or name not in self.frame.facts.mutated:
+                return self._address_variable(name, t, v, node)
+            v = NullVal(t.elem)  # a function that takes its address, or a reference to it, gives it a value
         choices = [dataclasses.replace(c, volatile=t.volatile or c.volatile) for c in choices]
         if not several:
             elem = t.elem if t.elem != VOID or not choices else choices[0].elem
             alone = dataclasses.replace(choices[0], elem=elem, offset=None) if choices else None
-            var = self._moving(name, as_volatile(v, t.volatile) if isinstance(v, PtrVal) else alone, node)
+            begins = NullVal(t.elem) if isinstance(v, NullVal) and alone is None else alone
+            var = self._moving(name, as_volatile(v, t.volatile) if isinstance(v, PtrVal) else begins, node)
             var.key = key
             return var
         elem = v.choices[0].elem if isinstance(v, ChoicePtr) else getattr(v, "elem", t.elem)
         elem = elem if t.elem == VOID else t.elem
         start = [dataclasses.replace(c, elem=elem, offset=None) for c in choices]
-        var = PtrVar(fresh(name, I64), start[0], self.frame, fresh(f"{name}_in", I32), tuple(start))
+        var = PtrVar(fresh(name, I64), start[0], self.frame.here, fresh(f"{name}_in", I32), tuple(start))
         assert var.which is not None
         self.changing |= {var.offset, var.which}
         self.whiches.add(var.which)
@@ -133,15 +136,16 @@ class PointerVariables(Exprs):
         return PtrSlot(VarPlace(sym), t)
 
     def _moving(self, name: str, v: Value | None, node: Any) -> PtrVar:
-        """A variable that stays in one buffer."""
-        if not isinstance(v, PtrVal):
+        """A variable that stays in one buffer, or whose moves are all straight-line code."""
+        if not isinstance(v, PtrVal | NullVal):
             self.fail("E-UNSUPPORTED-POINTER", f"the pointer '{name}' has no initialiser", node,
                       hint="declare it where its value is known")  # fmt: skip
         sym = fresh(name, I64)
         self.changing.add(sym)
-        start = self.convert(RVal(v.offset if v.offset is not None else Const(0, I64)), I64).expr
+        offset = v.offset if isinstance(v, PtrVal) else None
+        start = self.convert(RVal(offset if offset is not None else Const(0, I64)), I64).expr
         self.emit(Decl(sym, start, loc=self.loc))
-        return PtrVar(sym, v, self.frame)
+        return PtrVar(sym, v, self.frame.here)
 
     # ------------------------------------------------------------------ where it can point
     def _choices(self, name: str, v: Value | None, node: Any) -> tuple[list[PtrVal], bool, bool]:
@@ -282,11 +286,16 @@ class PointerVariables(Exprs):
         return found[0] if found else None
 
     def _move(self, place: PtrVar, v: Value, node: Any) -> None:
-        moves = isinstance(v, PtrVal) and (v.buffer != place.start.buffer or v.prefix != place.start.prefix)
-        if moves and place.owner is self.frame and not self.frame.control:
-            place.start, moves = as_volatile(v, place.start.volatile), False  # type: ignore[assignment]
+        begun = place.start
+        if isinstance(v, NullVal) and isinstance(begun, NullVal):
+            return
+        moves = isinstance(v, PtrVal) and (
+            isinstance(begun, NullVal) or v.buffer != begun.buffer or v.prefix != begun.prefix
+        )
+        if moves and self.frame.straight_to(place.owner):
+            place.start, moves = as_volatile(v, getattr(begun, "volatile", False)), False  # type: ignore[assignment]
         if not isinstance(v, PtrVal) or moves:
-            in_memory = (place.start, v) if isinstance(v, PtrVal) else (place.start,)
+            in_memory = [p for p in (begun, v) if isinstance(p, PtrVal)]
             if place.key is not None and not any(isinstance(p.buffer.type, Array) for p in in_memory):
                 raise Retry(place.key, U64)
             self._refuse(node)

@@ -308,7 +308,7 @@ class Pointers(Addressed):
         if isinstance(v, PtrVal | PtrToPlace):
             return Pointer(v.elem, getattr(v, "const", False), volatile=getattr(v, "volatile", False))
         if isinstance(v, PtrVar):
-            return Pointer(v.start.elem, v.start.const, volatile=v.start.volatile)
+            return self.type_of(v.start) if isinstance(v.start, PtrVal) else Pointer(v.start.elem)
         if isinstance(v, TypeVal):
             return v.type
         if isinstance(v, Dim3Val):

@@ -10,9 +10,9 @@ from typing import Any
 from pycparser import c_ast
 
 from ..nodes import Const, Decl, Var, fresh
-from ..types import Scalar, Type, Vec
+from ..types import U64, Scalar, Type, Vec
 from .buffers import UNSIGNED
-from .context import Scope
+from .context import Retry, Scope
 from .conversions import functions_of
 from .cxx_ast import Function, RefDecl
 from .cxx_types import CArray, FunctionType, ListType, Pointer, RecordType, Reference
@@ -46,6 +46,8 @@ class Records(Methods):
     late_defaults: Callable[[RecordType], set[str]]
     construct_own: Callable[..., None]
     bind_argument: Callable[..., Value]
+    pinned_offset: Callable[[str, PtrVal], PtrVal]
+    pinned_choice: Callable[[str, Any, ChoicePtr], ChoicePtr]
 
     # ------------------------------------------------------------------ values
     def new_record(self, t: RecordType, name: str, node: Any, values: dict[str, Value] | None = None,
@@ -60,7 +62,9 @@ class Records(Methods):
         key = self.variable_key(name, node)
         late = self.late_defaults(t)
         laid_out = self.variable_in_memory(name, t, None, node)
-        record = laid_out if isinstance(laid_out, RecordVal) else RecordVal(t)
+        record = (
+            laid_out if isinstance(laid_out, RecordVal) else RecordVal(t, owner=self.frame.here, moves=("moves", *key))
+        )
         for field, ft, init, member in self.fields_of(t, node):
             v: Value | None = (values or {}).get(field)
             if not field:
@@ -72,7 +76,12 @@ class Records(Methods):
             if record is laid_out:
                 self._set_member(record.fields[field], ft, v, default, node)
                 continue
-            place = self.new_field(f"{name}_{field.replace('@', 'part')}", ft, v, node)
+            inner = f"{name}_{field.replace('@', 'part')}"
+            if isinstance(ft, Pointer) and (record.moves, field) in self.hints:
+                begin = NullVal(ft.elem) if v is None else self.as_pointer(self.load(v, node), node, ft)
+                record.fields[field] = self.pointer_variable(inner, ft, begin, node)
+                continue
+            place = self.new_field(inner, ft, v, node)
             if member.bitsize is not None and isinstance(place, VarPlace):
                 place = self._bit_field(place, ft, v, member, node)
             record.fields[field] = place
@@ -127,7 +136,7 @@ class Records(Methods):
         if isinstance(ft, FunctionType):
             return UnboundRef(ft) if v is None else self.copied_closure(self.load(v, node), node)
         if isinstance(ft, Pointer):
-            return self.load(v, node) if v is not None else NullVal()
+            return self.kept_pointer(name, self.load(v, node)) if v is not None else NullVal()
         if isinstance(ft, CArray):
             array = self.declare_array(name, ft, node)
             if v is None and self.has_start(ft):
@@ -358,13 +367,32 @@ class Records(Methods):
             if isinstance(field, PtrVar):
                 self.store(field, v, node)
                 return
-            if self.frame.control:
+            if not self.frame.straight_to(record.owner):
+                key = (record.moves, name)
+                if record.moves is not None and key not in self.hints:
+                    raise Retry(key, U64)  # the member becomes a variable
                 self.fail("E-UNSUPPORTED-POINTER", "a pointer member is assigned under control flow", node)
-            record.fields[name] = v
+            record.fields[name] = self.kept_pointer(name, v)
             return
         self.store(record.fields[name], v, node)
 
-    def assign_pointer_field(self, lvalue: c_ast.StructRef, v: PtrVal) -> bool:
+    def kept_pointer(self, name: str, v: Value) -> Value:
+        """A pointer as it is now: what its offset is made of may change."""
+        if isinstance(v, PtrVal):
+            return self.pinned_offset(name, v)
+        if isinstance(v, ChoicePtr):
+            return self.pinned_choice(name, self.pinned_which(v.which, f"{name}_in"), v)
+        return v
+
+    def rebind_pointer(self, lvalue: Any, v: Value, node: Any) -> bool:
+        """``lvalue = v`` where that is a member whose pointer is a value so far. False if it is none."""
+        if not isinstance(v, PtrVal | ChoicePtr | NullVal):
+            return False
+        if isinstance(lvalue, c_ast.StructRef):
+            return self.assign_pointer_field(lvalue, v)
+        return isinstance(lvalue, c_ast.ID) and self.assign_own_pointer(lvalue.name, v, node)
+
+    def assign_pointer_field(self, lvalue: c_ast.StructRef, v: PtrVal | ChoicePtr | NullVal) -> bool:
         """``object.pointer = p``: pointers are values here, so the field is rebound. False if it is no such field."""
         base = self.eval(lvalue.name)
         from .values import PtrToPlace
@@ -372,7 +400,7 @@ class Records(Methods):
         if isinstance(base, PtrToPlace) and isinstance(base.place, RecordVal):
             base = base.place
         name = getattr(lvalue.field, "name", "")
-        if isinstance(base, RecordVal) and name in base.fields:
+        if isinstance(base, RecordVal) and isinstance(base.fields.get(name), PtrVal | ChoicePtr | NullVal | PtrVar):
             self.assign_field(base, name, v, lvalue)
             return True
         return False

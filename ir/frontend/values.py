@@ -91,13 +91,14 @@ class PtrVal(Value):
 class PtrVar(Value):
     """A pointer variable that changes: ``offset`` is an integer variable, ``start.buffer`` the buffer at this point.
 
-    ``owner`` is the frame that declared it: in that frame's straight-line code it may move to another buffer.
+    ``owner`` is the block that declares it: in its straight-line code, and in that of functions called from there, it
+    may move to another buffer. It may begin as ``nullptr``.
     With ``which`` (an integer variable) it points into one of ``choices``, or nowhere (-1).
     """
 
     offset: Sym
-    start: PtrVal
-    owner: object = None
+    start: PtrVal | NullVal
+    owner: Any = None
     which: Sym | None = None
     choices: tuple[PtrVal, ...] = ()
     key: Any = None
@@ -196,7 +197,9 @@ class RecordVal(Value):
 
     ``whole`` is the class of the object that this is the base part of: what virtual calls look at. ``key`` says to a
     later attempt at lowering that this variable must lie in memory. ``const``: seen through a name that does not let it
-    change. ``temporary``: the result of an expression, which no name means. ``moved``: of ``std::move``.
+    change. ``temporary``: the result of an expression, which no name means. ``moved``: of ``std::move``. ``owner`` is
+    the block that made it: in its straight-line code members that are pointers are values that are replaced; ``moves``
+    says to a later attempt that they must be variables.
     """
 
     type: Type
@@ -207,6 +210,8 @@ class RecordVal(Value):
     const: bool = False
     temporary: bool = False
     moved: bool = False
+    owner: Any = field(default=None, compare=False, repr=False)
+    moves: Any = None
 
     def __hash__(self) -> int:
         return id(self)
