@@ -32,7 +32,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import walk_expr
 
-Interval = tuple[int, int]
+from .interval_arithmetic import BINARY, CALLS, DECIDE, Interval
 
 
 @dataclass
@@ -74,9 +74,9 @@ class Scope:
         if isinstance(e, Unary) and e.op == "-":
             x = self.of(e.x)
             return (-x[1], -x[0]) if x else None
-        if isinstance(e, Call) and e.fn in _CALLS:
+        if isinstance(e, Call) and e.fn in CALLS:
             args = [self.of(a) for a in e.args]
-            return _CALLS[e.fn](*args) if all(args) else None  # type: ignore[arg-type]
+            return CALLS[e.fn](*args) if all(args) else None  # type: ignore[arg-type]
         return None
 
     def _cast(self, e: Cast) -> Interval | None:
@@ -98,7 +98,7 @@ class Scope:
             rest = self._of_remainder(e)
             if rest is not None:
                 return rest
-        return self._fitting(e, _BINARY[e.op](a, b)) if e.op in _BINARY else None
+        return self._fitting(e, BINARY[e.op](a, b)) if e.op in BINARY else None
 
     def truth(self, e: Expr) -> bool | None:
         """A condition that has one value for everything that is known."""
@@ -108,9 +108,9 @@ class Scope:
         if isinstance(e, Unary) and e.op == "!":
             x = self.truth(e.x)
             return None if x is None else not x
-        if isinstance(e, Binary) and e.op in _DECIDE and is_whole(e.a.type):
+        if isinstance(e, Binary) and e.op in DECIDE and is_whole(e.a.type):
             a, b = self.of(e.a), self.of(e.b)
-            return _DECIDE[e.op](a, b) if a and b else None
+            return DECIDE[e.op](a, b) if a and b else None
         return bool(e.value) if isinstance(e, Const) else None
 
     def note_dead(self, s: If | For) -> None:
@@ -147,7 +147,7 @@ class Scope:
                 divisor = factors[:k] + factors[k + 1 :]
                 v, by = self.of(e.a), self.of(f.b)
                 if v is not None and by is not None and Counter(divisor) == Counter(_factors(f.b)):
-                    return _remainder(v, by)
+                    return BINARY["%"](v, by)
         return None
 
     def gains(self, sym: Sym, value: Expr) -> None:
@@ -201,46 +201,6 @@ def _fits(v: Interval, t: object) -> bool:
     assert isinstance(t, Scalar)
     low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
     return low <= v[0] and v[1] <= high
-
-
-def _product(a: Interval, b: Interval) -> Interval:
-    corners = [x * y for x in a for y in b]
-    return min(corners), max(corners)
-
-
-def _quotient(a: Interval, b: Interval) -> Interval | None:
-    if b[0] <= 0:
-        return None
-    corners = [int(x / y) if abs(x) < 1 << 52 else x // y for x in a for y in b]
-    return min(corners), max(corners)
-
-
-def _remainder(a: Interval, b: Interval) -> Interval | None:
-    if b[0] <= 0 or a[0] < 0:
-        return None
-    return (a[0], a[1]) if a[1] < b[0] else (0, min(a[1], b[1] - 1))
-
-
-_BINARY = {
-    "+": lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    "-": lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    "*": _product,
-    "/": _quotient,
-    "%": _remainder,
-}
-_DECIDE = {
-    "<": lambda a, b: True if a[1] < b[0] else False if a[0] >= b[1] else None,
-    "<=": lambda a, b: True if a[1] <= b[0] else False if a[0] > b[1] else None,
-    ">": lambda a, b: True if a[0] > b[1] else False if a[1] <= b[0] else None,
-    ">=": lambda a, b: True if a[0] >= b[1] else False if a[1] < b[0] else None,
-    "==": lambda a, b: False if a[1] < b[0] or b[1] < a[0] else True if a == b and a[0] == a[1] else None,
-    "!=": lambda a, b: True if a[1] < b[0] or b[1] < a[0] else False if a == b and a[0] == a[1] else None,
-}
-_CALLS = {
-    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    "cdiv": lambda a, b: (-(-a[0] // b[1]), -(-a[1] // b[0])) if b[0] > 0 else None,
-}
 
 
 def loop_range(s: For, scope: Scope) -> Interval | None:
