@@ -48,7 +48,7 @@ def varying_symbols(body: Body, index: HwIndex) -> frozenset[Sym | HwIndex]:
             elif varies and isinstance(s, Decl) and s.init is not None:
                 out.add(s.sym)
             elif varies and not isinstance(s, For | If | While):
-                out.update(filter(own, assigned((s,))))
+                out.update(sym for sym in assigned((s,)) if own(sym))
             for inner in bodies(s):
                 visit(inner, varies)
 
