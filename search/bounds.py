@@ -21,7 +21,7 @@ from ktc.backends.base import DeviceInfo, Runtime
 from ktc.backends.device_table import LAUNCH_FLOOR_S, peaks_of
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Body, Call, Expr, For, If, Par, Reduce, Scan, Unary, While
+from ktc.ir.nodes import Binary, Body, Call, Cast, Expr, For, If, Par, Reduce, Scan, Unary, Var, While
 from ktc.ir.types import Scalar
 from ktc.ir.walk import stmt_exprs, walk_expr
 from ktc.ir.workload import Workload
@@ -115,7 +115,8 @@ def _body(body: Body, env: Mapping[str, int]) -> float | None:
                 return None
             total += own + max(x for x in sides if x is not None)
         elif isinstance(s, While):
-            return None if _body(s.body, env) != 0 else total
+            if _body(s.body, env) != 0:
+                return None
         elif isinstance(s, For | Par | Reduce | Scan):
             inner, trips = _body((*s.body, *s.then) if isinstance(s, Scan) else s.body, env), _trips(s, env)
             if isinstance(s, Scan) and inner is not None:
@@ -137,12 +138,47 @@ def _trips(s: For | Par | Reduce | Scan, env: Mapping[str, int]) -> float | None
     if isinstance(s, Par | Reduce | Scan):
         lo, hi = evaluate(s.lo, env), evaluate(s.hi, env)
         return None if lo is None or hi is None else float(max(0, hi - lo))
-    if not isinstance(s.cond, Binary) or not isinstance(s.step, Binary) or s.step.op != "+":
+    limit, by = _limit(s), _stride(s, env)
+    if limit is None or by is None or by == 0:
         return None
-    start, stop, by = (evaluate(e, env) for e in (s.init, s.cond.b, s.step.b))
-    if stop is None or by is None or by <= 0:
+    op, stop, start = limit[0], evaluate(limit[1], env), evaluate(s.init, env)
+    rising = by > 0
+    if op == "!=":
+        op = "<" if rising else ">"
+    if stop is None or (start is None and not rising):
         return None
-    return max(0.0, (stop - (start or 0)) / by)
+    length = (stop - (start or 0)) * (1 if op in _RISING else -1) + (op in ("<=", ">="))
+    if rising != (op in _RISING):  # away from its end: endless, unless it is over at once
+        return 0.0 if start is not None and length <= 0 else None
+    return max(0.0, length / abs(by))
+
+
+_RISING = ("<", "<=")
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
+
+
+def _limit(s: For) -> tuple[str, Expr] | None:
+    """How the loop's variable is compared, and with what."""
+    if not isinstance(s.cond, Binary) or s.cond.op not in _MIRRORED:
+        return None
+    if _uncast(s.cond.a) == Var(s.var):
+        return s.cond.op, s.cond.b
+    return (_MIRRORED[s.cond.op], s.cond.a) if _uncast(s.cond.b) == Var(s.var) else None
+
+
+def _stride(s: For, env: Mapping[str, int]) -> int | None:
+    """What a round adds to the loop's variable."""
+    step = _uncast(s.step)
+    if not isinstance(step, Binary) or step.op not in ("+", "-") or _uncast(step.a) != Var(s.var):
+        return None
+    by = evaluate(step.b, env)
+    return None if by is None else by if step.op == "+" else -by
+
+
+def _uncast(e: Expr) -> Expr:
+    while isinstance(e, Cast):
+        e = e.x
+    return e
 
 
 def _is_float(e: Expr) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..fold import evaluate
+from ..inputs import numpy_dtype
 from ..kernel import Kernel, Param
 from ..nodes import Expr, For, While, is_cooperative
 from ..types import U64, Ptr, Vec, scalar_of
@@ -181,7 +182,7 @@ class _Job:
             raise bad_argument(f"no value for parameter '{name}' of '{self.kernel.name}'")
         value = self.args[name]
         if isinstance(sym.type, Ptr):
-            buffer = self._buffer(state, p, np.zeros(0) if value is None else np.asarray(value))
+            buffer = self._buffer(state, p, np.zeros(0) if value is None else self._elements(p, value))
             buffer.null = value is None
             state.buffers[sym] = buffer
         elif isinstance(value, np.ndarray) and value.ndim and sym.type == U64 and value.dtype != np.uint64:
@@ -192,6 +193,14 @@ class _Job:
             raise bad_argument(f"parameter '{name}' is a scalar, not an array")
         else:
             root.values[sym] = self.domain.const(value, scalar_of(sym.type))  # type: ignore[arg-type]
+
+    def _elements(self, p: Param, value: object) -> np.ndarray:
+        """An array argument, which must be of the parameter's element type: the kernel would read other bits."""
+        array, want = np.asarray(value), numpy_dtype(scalar_of(p.sym.type).name)
+        if array.dtype != want:
+            message = f"'{p.sym.name}' is an array of {array.dtype}, and the kernel takes {want} elements ({scalar_of(p.sym.type)})"
+            raise bad_argument(message, hint=f"pass {p.sym.name}.astype('{want}')")
+        return array
 
     def _vector(self, state: State, p: Param, value: np.ndarray) -> np.ndarray:
         """A vector argument: one row of lanes, alike for all threads."""

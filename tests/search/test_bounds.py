@@ -50,6 +50,49 @@ def test_data_dependent_loops_are_unknown_not_wrong():
     assert count_flops(kernel, {"n": 1}) == 0.0
 
 
+LOOPS = {
+    "i: i32 = 0; i < n; i + 1": 8,
+    "i: i32 = 0; i <= n; i + 1": 9,
+    "i: i32 = n - 1; i >= 0; i - 1": 8,
+    "i: i32 = n - 1; i > 0; i - 1": 7,
+    "i: i32 = n - 1; 0 <= i; i + -1": 8,
+    "i: i32 = 0; n > i; i + 2": 4,
+    "i: i32 = 0; i != n; i + 1": 8,
+    "i: i32 = n; i < 0; i + 1": 0,
+    "i: i32 = 0; i > n; i + 1": 0,
+    "i: i32 = 9; i > n; i + 1": None,  # away from its end
+    "i: i32 = n; i < 9; i - 1": None,
+    "i: i32 = 1; i < n; i * 2": None,
+    "i: i32 = 0; k < n; i + 1": None,  # another variable decides
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_trips_follow_the_direction_of_the_loop(loop: str) -> None:
+    text = f"""
+kernel k(y: f32*, n: i32, k: i32)
+  launch grid(1) block(1)
+  for {loop}
+    y[i] = y[i] + 1.0
+  for j: i32 = 0; j < 100; j + 1
+    y[j] = y[j] * 2.0
+"""
+    trips = LOOPS[loop]
+    assert count_flops(parse_kernel(text), {"n": 8, "k": 3}) == (0.0 if trips is None else trips + 100)
+
+
+def test_a_loop_that_computes_nothing_hides_nothing_behind_it() -> None:
+    text = """
+kernel k(y: f32*, n: i32)
+  launch grid(1) block(1)
+  var i: i32 = 0
+  while i < n
+    i = i + 3
+  y[i] = y[i] * 2.0
+"""
+    assert count_flops(parse_kernel(text), {"n": 8}) == 1
+
+
 def test_the_largest_term_is_the_bound():
     c = Ceilings(4e12, 60e12, 2e-6, "test")
     big = bound(Work(3 << 30, 1 << 30), c)

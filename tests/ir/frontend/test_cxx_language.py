@@ -76,7 +76,7 @@ def test_blocks_of_memory_are_copied_and_filled(execute, refuses):
     i, o = np.arange(16, dtype=np.float32) + 1, np.full(16, -1, np.float32)
     p = np.zeros(4, np.dtype([("a", "i4"), ("b", "i2"), ("c", "i2")]))
     p[0], p[2] = (70000, 5, -6), (1, 2, 3)
-    got = execute(text, {"o": o, "i": i, "n": 5, "p": p.view(np.uint16)})
+    got = execute(text, {"o": o, "i": i, "n": 5, "p": p.view(np.int16)})
     assert got["o"].tolist() == [0, 0, 4, 9, -1, -1, -1, -1, 2, 3, 4, 5, 6, -1, -1, -1]
     assert got["p"].view(p.dtype).tolist() == [(70000, 5, -6), (70000, 5, -6), (0, 0, 0), (-1, -1, -1)]
     refuses("__global__ void k(float* o, int n) { memset(o, 0, n); }", "E-UNSUPPORTED-CALL")

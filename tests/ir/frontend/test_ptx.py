@@ -10,6 +10,7 @@ from ktc.ir.frontend.ptx_types import signatures
 from ktc.ir.interp import run
 from ktc.ir.nodes import InlineAsm
 from ktc.ir.walk import walk
+from ml_dtypes import bfloat16
 
 A, B, C = 0x89ABCDEF, 0x12345678, 0xF0F0AA55
 M = 0xFFFFFFFF
@@ -254,7 +255,7 @@ void h(__half* o, const __half* a, __nv_bfloat16* p, const __nv_bfloat16* q, uns
     for other in (hip, opencl):
         assert other.count("mul_rn_f32(") == 3 and other.count("add_rn_f32(") == 4
     a = np.array([1.001, 3.003, -3.006], np.float16)
-    got = execute(text, {"o": np.zeros(1, np.float16), "a": a, "p": np.zeros(1, np.uint16), "q": np.zeros(3, np.uint16),
+    got = execute(text, {"o": np.zeros(1, np.float16), "a": a, "p": np.zeros(1, bfloat16), "q": np.zeros(3, bfloat16),
                          "w": np.zeros(4, np.uint32), "v": np.zeros(6, np.float16)})  # fmt: skip
     assert got["o"][0] == a[0] * a[1] + a[2] != np.float16(float(a[0]) * float(a[1]) + float(a[2]))
 

@@ -126,7 +126,7 @@ def test_unions_and_anonymous_members(execute):
         Bits v; v.f = x; out[0] = v.u; out[1] = v.b[3]; v.u |= 0x80000000u; out[2] = v.f < 0; Bits w = v;
         out[3] = w.u; t->f = x; out[4] = t->i; t->hi = 7; out[5] = t->lo + t->hi; }"""
     bits = int(np.float32(1.5).view(np.uint32))
-    args = {"out": np.zeros(6, np.uint32), "x": 1.5, "t": np.zeros(4, np.uint16)}
+    args = {"out": np.zeros(6, np.uint32), "x": 1.5, "t": np.zeros(4, np.int16)}
     got = execute(text, args)["out"]
     assert list(got) == [bits, bits >> 24, 1, bits | 1 << 31, bits, 7]
 

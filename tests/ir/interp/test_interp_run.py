@@ -282,3 +282,12 @@ def test_empty_buffers_and_launches() -> None:
     assert result.ok and result.outputs["out"].shape == (0, 4)
     assert equivalent(k, k, [empty]) is None
     assert [f.kind for f in run(k, {**empty, "n": 1}).findings] == ["out-of-bounds"]
+
+
+@pytest.mark.parametrize("wrong", ("float64", "float16", "int32", "uint32"))
+def test_an_array_of_another_element_type_is_refused(wrong: str) -> None:
+    k = kernel("kernel k(y: f32*, n: i32)\n  launch grid(1) block(1)\n  y[0] = y[0] + 1.0\n")
+    with pytest.raises(KtcError, match=f"'y' is an array of {wrong}, and the kernel takes float32") as e:
+        run(k, {"y": np.zeros(4, wrong), "n": 4})
+    assert e.value.code == "E-INTERP-ARGS" and "astype" in e.value.hint
+    assert run(k, {"y": np.zeros(4, np.float32), "n": 4}).outputs["y"][0] == 1
