@@ -52,10 +52,10 @@ class Evaluator:
     def truth(self, e: Expr, frame: Frame, act: Active) -> Any:
         """``e`` as a condition: bool, uniform or per lane."""
         v = self(e, frame, act)
-        if v.dtype == np.bool_:
-            return v
-        t = scalar_of(e.type)
-        return self.state.domain.compare("!=", v, self.state.domain.const(0, t), t)
+        if v.dtype != np.bool_:
+            t = scalar_of(e.type)
+            v = self.state.domain.compare("!=", v, self.state.domain.const(0, t), t)
+        return self.state.saw(e, v)
 
     # ------------------------------------------------------------------------------------------------- leaves
 
@@ -143,7 +143,13 @@ class Evaluator:
         """An integer's quotient or remainder."""
         if self.state.sanitize and np.any(b == 0):
             self.state.report("division-by-zero", "an integer is divided by zero", frame, act, np.asarray(b == 0))
-        return apply(a, b)
+        return apply(a, b) if e.op == "/" else self.cut(e, apply, a, b)
+
+    def cut(self, e: Binary, apply: Callable, a: Any, b: Any):
+        """A remainder or a mask: does it leave what it is taken of as it is?"""
+        v = apply(a, b)
+        self.state.saw(e, v == a)
+        return v
 
     # ------------------------------------------------------------------------------------- vectors and memory
 
@@ -205,6 +211,8 @@ class Evaluator:
         args = [self(a, frame, act) for a in e.args]
         t = scalar_of(e.args[0].type)
         out = self.state.domain.call(e.fn, args, t)
+        if e.fn in ("min", "max") and t.is_int:
+            self.state.saw_choice(e, out, *args)
         returned = scalar_of(e.ty)
         if returned.is_int and t.is_float and e.fn not in BOOLEAN:
             return from_float(out, returned)

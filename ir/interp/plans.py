@@ -98,6 +98,8 @@ def _binary(plans: Plans, e: Binary) -> Run:
         return lambda ev, frame, act: ev.quotient(e, apply, a(ev, frame, act), b(ev, frame, act), frame, act)
     if right is not None and id(e.a) in plans.values:
         return plans.value(e, apply(plans.values[id(e.a)], right))
+    if e.op in ("%", "&") and not scalar_of(e.a.type).is_float:
+        return lambda ev, frame, act: ev.cut(e, apply, a(ev, frame, act), b(ev, frame, act))
     return lambda ev, frame, act: apply(a(ev, frame, act), b(ev, frame, act))
 
 
@@ -120,6 +122,8 @@ def _cast(plans: Plans, e: Cast) -> Run:
         return lambda ev, frame, act: reshape_bits(domain, x(ev, frame, act), src, dst, isinstance(e.to, Vec))
     if id(e.x) in plans.values:
         return plans.value(e, domain.cast(plans.values[id(e.x)], src, dst))
+    if src.kind == "bool" and dst.kind != "bool":
+        return lambda ev, frame, act: domain.cast(ev.state.saw(e.x, x(ev, frame, act)), src, dst)
     return x if src == dst else lambda ev, frame, act: domain.cast(x(ev, frame, act), src, dst)
 
 

@@ -25,6 +25,22 @@ def _saturate(x):
     return np.where(np.isnan(x), 0.0, np.clip(x, 0.0, 1.0))
 
 
+def _extreme(of: Callable, sign: float) -> Callable:
+    """A minimum (``sign`` -1) or maximum that passes over NaN, and takes -0 for less than +0, as PTX has it: numpy's
+    choice among zeros depends on where in an array they are."""
+
+    def extreme(a, b):
+        out = of(a, b)
+        zeros = np.asarray(out == 0)
+        if not np.count_nonzero(zeros):
+            return out
+        sum_of_zeros = sign * (sign * np.where(a == 0, a, 0.0 * sign) + sign * np.where(b == 0, b, 0.0 * sign))
+        both = zeros & (a == 0) & (b == 0)
+        return np.where(both, sum_of_zeros, out).astype(out.dtype)[()]
+
+    return extreme
+
+
 REALS: dict[str, Callable] = {
     "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: np.power(10.0, x), "expm1": np.expm1,
     "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
@@ -42,7 +58,7 @@ REALS: dict[str, Callable] = {
     "ldexp": lambda x, e: np.ldexp(x, np.asarray(e).astype(np.int64)),
     "abs": np.abs, "saturate": _saturate,
     "pow": np.power, "fmod": np.fmod, "remainder": _each(math.remainder, 2),
-    "min": np.fmin, "max": np.fmax, "copysign": np.copysign, "hypot": np.hypot,
+    "min": _extreme(np.fmin, -1.0), "max": _extreme(np.fmax, 1.0), "copysign": np.copysign, "hypot": np.hypot,
     "fdim": lambda a, b: np.fmax(a - b, 0.0),
     "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "signbit": np.signbit,
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,6 +32,7 @@ class RunResult:
     work: float = 0.0
     unreached: tuple[Stmt, ...] = ()
     once: tuple[Stmt, ...] = ()
+    outcomes: Mapping[int, int] = field(default_factory=dict)
     reach: dict[str, tuple[int, int]] = field(default_factory=dict)
     accesses: int = 0
 

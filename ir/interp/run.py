@@ -196,10 +196,11 @@ class _Job:
 
     def _elements(self, p: Param, value: object) -> np.ndarray:
         """An array argument, which must be of the parameter's element type: the kernel would read other bits."""
-        array, want = np.asarray(value), numpy_dtype(scalar_of(p.sym.type).name)
+        array, name, elem = np.asarray(value), p.sym.name, scalar_of(p.sym.type)
+        want = numpy_dtype(elem.name)
         if array.dtype != want:
-            message = f"'{p.sym.name}' is an array of {array.dtype}, and the kernel takes {want} elements ({scalar_of(p.sym.type)})"
-            raise bad_argument(message, hint=f"pass {p.sym.name}.astype('{want}')")
+            message = f"'{name}' is an array of {array.dtype}, and the kernel takes {want} elements ({elem})"
+            raise bad_argument(message, hint=f"pass {name}.astype('{want}')")
         return array
 
     def _vector(self, state: State, p: Param, value: np.ndarray) -> np.ndarray:
@@ -283,7 +284,9 @@ class _Job:
         missed = tuple(unreached(self.kernel.body, state.reached))
         loops = (s for s in walk(self.kernel.body) if isinstance(s, For | While))
         once = tuple(s for s in loops if id(s) not in state.repeated)
-        result = RunResult(outputs, state.findings.list(), written, state.steps, state.work, missed, once)
+        result = RunResult(
+            outputs, state.findings.list(), written, state.steps, state.work, missed, once, state.outcomes
+        )
         if state.reach is None:
             return result
         spans = {p.sym.name: state.reach.span[p.sym] for p in self.kernel.params if p.sym in state.reach.span}

@@ -88,6 +88,9 @@ class State:
     reach: Reach | None = None
     repeated: set[int] = field(default_factory=set)
     """``id`` of every loop whose body some thread ran twice in a row."""
+    outcomes: dict[int, int] = field(default_factory=dict)
+    """By ``id`` of a condition, or of a choice between two values, what has been seen of it: 1 where it held (or the
+    first was chosen), 2 where not, 3 both."""
     deciding: dict[int, tuple[Sym, ...]] = field(default_factory=dict)
     """By ``id`` of a loop that ran long: what decides how often it runs (see ``endless.py``)."""
     doubtful: bool = False
@@ -112,6 +115,26 @@ class State:
         self.work += 1 + lanes / LANES_OF_WORK
         if self.steps > self.fuel:
             raise OutOfFuel(f"within {self.fuel} statements")
+
+    def saw(self, e: Expr, holds: Any) -> Any:
+        """``holds``, noted: how a condition came out, for one lane or for many."""
+        seen = self.outcomes.get(id(e), 0)
+        if seen == 3:
+            return holds
+        if np.ndim(holds) == 0:
+            seen |= 1 if holds else 2
+        else:
+            holding = np.count_nonzero(holds)
+            seen |= (holding > 0) + 2 * (holding < holds.size)
+        self.outcomes[id(e)] = seen
+        return holds
+
+    def saw_choice(self, e: Expr, out: Any, first: Any, second: Any) -> None:
+        """Note which of two values ``e`` came to; nothing where they are one."""
+        if self.outcomes.get(id(e), 0) != 3:
+            differ = np.asarray(first != second)
+            if differ.any():
+                self.saw(e, np.broadcast_to(out == first, differ.shape)[differ])
 
     def report(self, kind: str, message: str, frame: Frame, act: Active, bad: np.ndarray, **more) -> None:
         """One finding about the active lanes where ``bad``; the first of them is the witness."""

@@ -50,6 +50,8 @@ class Coverage:
     unreached: dict[int, Stmt] | None = None
     once: dict[int, Stmt] | None = None
     """Loops that no thread ran twice."""
+    outcomes: dict[int, int] = field(default_factory=dict)
+    """How conditions and integer choices came out (see :class:`ktc.ir.interp.RunResult`)."""
 
     @cached_property
     def _first(self) -> FirstThread:
@@ -65,6 +67,8 @@ class Coverage:
             self.tried.append(instance)
         self.unreached = _still(self.unreached, result.unreached)
         self.once = _still(self.once, result.once)
+        for k, seen in result.outcomes.items():
+            self.outcomes[k] = self.outcomes.get(k, 0) | seen
 
     @property
     def axes(self) -> set[int]:

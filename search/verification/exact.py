@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ktc.ir.diagnostics import KtcError
@@ -13,6 +13,7 @@ from ktc.ir.text import print_stmt
 from .coverage import Coverage, missing_instances
 from .instances import Instance
 from .job import Job, Outcome
+from .outcomes import hangs_on_data
 from .verdict import Failure
 
 STEPS = 16_000
@@ -73,6 +74,7 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
         failure, rest = _first(job, instance, progress)
         done[id(instance)] = instance, rest
         yield failure
+    job.unsure = _unsure(job)
     for instance, rest in done.values():
         yield _others(job, instance, rest, progress)
     for instance in missing_instances(job.coverage, job.original):
@@ -81,6 +83,11 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
         yield failure or _others(job, instance, rest, progress)
         if job.coverage.tried[-1] is instance:
             job.instances.append(instance)
+    job.unsure = _unsure(job)
+
+
+def _unsure(job: Job) -> bool:
+    return bool(job.coverage.unreached) or hangs_on_data(job.coverage)
 
 
 def _length(job: Job, instance: Instance) -> int:
@@ -127,7 +134,8 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
             return _Tried(ran=False)
         args = job.oracle.inputs(instance.sizes, "exact")
         most = MORE_STEPS if progress.larger else None
-        got = job.run(instance, args, domain, want, sanitize=first, most=most)
+        known = findings_of(job, instance) if job.unsure and not first else []
+        got = job.run(instance, args, domain, want, sanitize=first or job.unsure, known=known, most=most)
         if progress.larger and _endless(got) and not _endless(got, certainly=True):
             return _Tried(ran=False)
     except KtcError as e:
@@ -137,13 +145,12 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
             raise
         progress.unsupported[domain] = e.message
         return _Tried(supported=False)
-    failure = (_defect(want, got, instance, domain) if first else None) or _mismatch(
-        compare(want, got, domain), instance
-    )
+    failure = defect((*want.findings, *known), got, instance, domain) if first or job.unsure else None
+    failure = failure or _mismatch(compare(want, got, domain), instance)
     if not failure and first and job.remembers:  # the same sizes again, on what the first launch left
         got = job.run(instance, args, domain, want, most=most)
         second = _mismatch(compare(want, got, domain), instance, "wrong result of a second launch")
-        failure = _defect(want, got, instance, domain) or second
+        failure = defect(want.findings, got, instance, domain) or second
     if first and failure is None:
         progress.note(instance, want.steps, got)
     return _Tried(failure=failure)
@@ -175,15 +182,23 @@ def _sanitized(job: Job, why: str) -> Outcome:
             if e.code != "E-INTERP-UNSUPPORTED":
                 raise
             return Outcome("unknown", e.message)
-        failure = _defect(want, got, instance, "float")
+        failure = defect(want.findings, got, instance, "float")
         if failure:
             return Outcome("fail", str(failure), failure)
     return Outcome("pass", f"{len(job.instances)} instances without a defect, but no exact domain ({why})")
 
 
-def _defect(want: RunResult, got: RunResult, instance: Instance, domain: str) -> Failure | None:
-    """A sanitizer finding that the original does not share."""
-    known = {(f.kind, f.buffer) for f in want.findings}
+def findings_of(job: Job, instance: Instance) -> list[Finding]:
+    """The original's defects, from the domain in which it is sanitized."""
+    try:
+        return job.oracle.run(instance.sizes, job.domains[0], "exact").findings
+    except KtcError:
+        return []
+
+
+def defect(theirs: Iterable[Finding], got: RunResult, instance: Instance, domain: str) -> Failure | None:
+    """A sanitizer finding that is not among the original's."""
+    known = {(f.kind, f.buffer) for f in theirs}
     new = next((f for f in got.findings if (f.kind, f.buffer) not in known), None)
     return from_finding(new, instance, domain) if new else None
 

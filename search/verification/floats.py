@@ -6,7 +6,7 @@ roundings: an output may not be rounded to a narrower type more often than the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +22,10 @@ from ktc.ir.walk import all_exprs, walk
 
 from .accuracy import DRAWS, Excess, is_float, lost_accuracy, no_looser, outside_bound, worst_ratio
 from .coverage import wide_rows
+from .exact import defect, findings_of
 from .instances import Instance
 from .job import Job, Outcome
+from .oracle import INTEGERS
 from .verdict import Failure
 
 STEPS = 12_000
@@ -44,11 +46,15 @@ class _Sweep:
     def failure(self, instance: Instance, data: str) -> Failure | None:
         args = self.job.oracle.inputs(instance.sizes, data)
         want = self.job.oracle.run(instance.sizes, "float", data)
-        got = self.job.run(instance, args, "float", want)
+        theirs = findings_of(self.job, instance) if self.job.unsure else []
+        got = self.job.run(instance, args, "float", want, sanitize=self.job.unsure, known=theirs)
+        wrong = defect(theirs, got, instance, "float") if self.job.unsure else None
+        if wrong:
+            return wrong
         if data == "masked":
             return _other_infinities(want, got, instance)
-        if self.identical:
-            return _bits(want, got, instance)
+        if self.identical or data in INTEGERS:
+            return _bits(want, got, instance, floats=self.identical)
         return self._bounded(args, want, got, instance, data)
 
     def _bounded(self, args: Mapping, want: RunResult, got: RunResult, instance: Instance, data: str) -> Failure | None:
@@ -119,16 +125,8 @@ def floats(job: Job) -> Outcome:
     """L3 in floating point: within the candidate's error bound, or bit-identical where rounding order cannot change."""
     chosen = _telling(job)
     sweep = _Sweep(job, not may_round_differently(job.original, job.candidate))
-    runs = [(i, "plain") for i in chosen]
-    if _spreadable(job):
-        runs += [(i, "wild") for i in chosen[: 1 + len(chosen) // 2]]
-        if decides(job.original):
-            wide = wide_rows(job.original, job.candidate, job.workload)
-            runs += [(wide, "peaks"), (wide, "plain")] if wide else []
-            runs += [(i, "peaks") for i in chosen[:1]]
-            runs += [(i, "masked") for i in (*chosen[:1], *([wide] if wide else chosen[-1:]))]
     try:
-        for instance, data in runs:
+        for instance, data in _runs(job, chosen, sweep.identical):
             failure = sweep.failure(instance, data)
             if failure:
                 return Outcome("fail", str(failure), failure)
@@ -144,6 +142,23 @@ def floats(job: Job) -> Outcome:
         return Outcome("pass", f"{len(chosen)} instances bit-identical")
     how = f"within {sweep.ratio:.2f} of the error bound, no less accurate than the original"
     return Outcome("pass", f"{len(chosen)} instances {how}", ratio=round(sweep.ratio, 4))
+
+
+def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[Instance, str]]:
+    """Instances, and the kinds of data for each."""
+    two = list({id(i): i for i in (*chosen[:1], *sorted(chosen, key=lambda i: -i.cost)[:1])}.values())
+    yield from ((i, "plain") for i in chosen)
+    if _spreadable(job):
+        yield from ((i, "wild") for i in chosen[: 1 + len(chosen) // 2])
+        if identical:
+            yield from ((i, "special") for i in two)
+    if job.oracle.integers:
+        yield from ((i, data) for data in INTEGERS for i in two if job.oracle.has_meaning_for(i.sizes, data))
+    if _spreadable(job) and decides(job.original):
+        wide = wide_rows(job.original, job.candidate, job.workload)
+        yield from ((wide, data) for data in ("peaks", "plain") if wide)
+        yield from ((i, "peaks") for i in chosen[:1])
+        yield from ((i, "masked") for i in (*chosen[:1], *([wide] if wide else chosen[-1:])))
 
 
 def decides(kernel: Kernel) -> bool:
@@ -202,8 +217,10 @@ def may_round_differently(original: Kernel, candidate: Kernel) -> bool:
     )
 
 
-def _bits(want: RunResult, got: RunResult, instance: Instance) -> Failure | None:
+def _bits(want: RunResult, got: RunResult, instance: Instance, floats: bool = True) -> Failure | None:
     for name, x in want.outputs.items():
+        if is_float(x.dtype) and not floats:
+            continue
         stored = want.written.get(name, np.ones(x.shape, bool))
         differs = bits_differ(x, got.outputs[name]) & stored
         if is_float(x.dtype):

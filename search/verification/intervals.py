@@ -29,8 +29,8 @@ from ktc.ir.nodes import (
     Unary,
     Var,
 )  # fmt: skip
-from ktc.ir.types import Ptr, Scalar, scalar_of
-from ktc.ir.walk import walk_expr
+from ktc.ir.types import BOOL, Ptr, Scalar, scalar_of
+from ktc.ir.walk import stmt_exprs, walk_expr
 
 from .interval_arithmetic import BINARY, CALLS, DECIDE, Interval
 
@@ -48,6 +48,8 @@ class Scope:
     """Conversions to a narrower type of values that are not known, and to a wider one of sums and products of them."""
     dead: list[Stmt] = field(default_factory=list)
     """First statements of bodies that are never entered."""
+    outcomes: dict[int, bool | None] = field(default_factory=dict)
+    """By ``id`` of a condition or of an integer choice, how it always comes out; None if not always the same."""
     changing: dict[Sym, Interval | None] = field(default_factory=dict)
     """Variables that are assigned: all values they are given, None where that is not known."""
 
@@ -112,6 +114,34 @@ class Scope:
             a, b = self.of(e.a), self.of(e.b)
             return DECIDE[e.op](a, b) if a and b else None
         return bool(e.value) if isinstance(e, Const) else None
+
+    def note_outcomes(self, s: Stmt) -> None:
+        """How conditions and choices in the expressions of ``s`` itself come out."""
+        told, lost = list(self.wraps), list(self.narrowed)
+        for top in stmt_exprs(s):
+            for e in walk_expr(top):
+                holds = self._outcome(e)
+                if holds is not None or e.type == BOOL or id(e) in self.outcomes:
+                    same = self.outcomes.get(id(e), holds) == holds
+                    self.outcomes[id(e)] = holds if same else None
+        self.wraps, self.narrowed = told, lost
+
+    def _outcome(self, e: Expr) -> bool | None:
+        if e.type == BOOL:
+            return self.truth(e)
+        operands = e.args if isinstance(e, Call) else (e.a, e.b) if isinstance(e, Binary) else ()
+        if len(operands) != 2 or not is_whole(e.type):
+            return None
+        a, b = self.of(operands[0]), self.of(operands[1])
+        if a is None or b is None:
+            return None
+        if isinstance(e, Call):
+            return _DECIDE["<=" if e.fn == "min" else ">="](a, b) if e.fn in ("min", "max") else None
+        if isinstance(e, Binary) and e.op == "%":
+            return True if a[0] >= 0 and a[1] < b[0] else None
+        if isinstance(e, Binary) and e.op == "&" and b[0] == b[1] and (b[0] + 1) & b[0] == 0:
+            return True if a[0] >= 0 and a[1] <= b[0] else None
+        return None
 
     def note_dead(self, s: If | For) -> None:
         """Which bodies of ``s`` are never entered; the variable of a loop has the values of all its rounds here."""
@@ -183,9 +213,12 @@ def _uncast(e: Expr) -> Expr:
 
 
 def _loses(e: Cast) -> bool:
-    """Whether a conversion of something unknown, or what it converts, may have lost upper bits."""
-    if not is_whole(e.x.type) or e.style == "bit":
+    """Whether a conversion of something unknown, or what it converts, may have lost bits: upper ones, or, of a whole
+    number that went through a float, lower ones."""
+    if e.style == "bit":
         return False
+    if not is_whole(e.x.type):
+        return any(isinstance(x, Cast) and is_whole(x.x.type) and not is_whole(x.to) for x in walk_expr(e.x))
     before, after = scalar_of(e.x.type).bits, scalar_of(e.to).bits
     inner = e.x
     while isinstance(inner, Cast) and is_whole(inner.x.type):

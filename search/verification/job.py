@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ktc.ir.interp import FUEL, Kept, RunResult, run
+from ktc.ir.interp import FUEL, Finding, Kept, RunResult, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Workload
 
@@ -34,7 +34,8 @@ class Job:
     """``steps`` holds, for the instances run so far, how many statements the candidate executed.
 
     ``kept`` is its working memory in each domain: launch after launch finds it as the one before left it, whatever
-    that one's sizes were, as it does on a device.
+    that one's sizes were, as it does on a device. ``unsure``: a branch or guard has come out one way only where the
+    sanitizer looked, so it looks at the other runs as well.
     """
 
     original: Kernel
@@ -45,6 +46,7 @@ class Job:
     domains: tuple[str, ...] = ("int", "field")
     steps: dict[int, int] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
+    unsure: bool = False
     coverage: Coverage = field(init=False)
 
     theirs: Coverage = field(init=False)
@@ -66,15 +68,17 @@ class Job:
         want: RunResult,
         *,
         sanitize: bool = False,
+        known: Collection[Finding] = (),
         most: int | None = None,
     ) -> RunResult:
         """The candidate in one domain; endless if it takes a hundred times the original's statements, and many, or
-        ``most``. Under the sanitizer, up to the first defect that the original has not. What a run that did not end has
+        ``most``. Under the sanitizer, up to the first defect that the original has not (``known``: its defects, where
+        ``want`` was not sanitized). What a run that did not end has
         exercised does not count: nothing says that it was right."""
         endless = any(f.kind == "fuel" for f in want.findings)
         fuel = most or (FUEL // 15 if endless else max(FUEL // 5, 100 * want.steps))
         undefined = self.oracle.undefined
-        known = {(f.kind, f.buffer) for f in want.findings}
+        shared = {(f.kind, f.buffer) for f in (*want.findings, *known)}
         result = run(
             self.candidate,
             args,
@@ -82,7 +86,7 @@ class Job:
             sanitize=sanitize,
             fuel=fuel,
             undefined=undefined,
-            fatal=(lambda f: (f.kind, f.buffer) not in known) if sanitize else None,
+            fatal=(lambda f: (f.kind, f.buffer) not in shared) if sanitize else None,
             kept=self.kept.setdefault(domain, {}),
         )
         self.steps[id(instance)] = result.steps

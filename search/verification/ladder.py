@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.memo import by_identity
-from ktc.ir.text import canonical, print_stmt
+from ktc.ir.text import canonical, print_expr, print_stmt
+from ktc.ir.types import BOOL
 from ktc.ir.workload import Workload
 from ktc.passes.lowering import LoweringError, materialise
 
@@ -17,6 +18,7 @@ from .instances import LARGER, MAX_ELEMENTS, instances
 from .job import Job
 from .layers import LAYERS
 from .oracle import oracle_for, text_of
+from .outcomes import one_sided
 from .reach import unexplained
 from .sweeps import in_step
 from .verdict import Failure, Rung, Verdict
@@ -76,6 +78,10 @@ def not_exercised(job: Job) -> str:
     ):
         if found:
             return f"{len(found)} {what} '{print_stmt(found[0]).strip().splitlines()[0]}'"
+    for _, e in one_sided(job.coverage, job.theirs):
+        how = "true" if job.coverage.outcomes[id(e)] == 1 else "false"
+        choice = "kept its first operand" if how == "true" else "never kept its first operand"
+        return f"'{print_expr(e)}' {f'was {how}' if e.type == BOOL else choice} in every run"
     axes = ", ".join("xyz"[k] for k in sorted(job.coverage.axes))
     return f"no instance had a second block along {axes}" if axes else ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from ktc.ir.interp import FUEL, RunResult, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.memo import by_identity
 from ktc.ir.text import canonical, print_kernel
-from ktc.ir.workload import Workload
+from ktc.ir.workload import ArgSpec, Workload
 from ktc.passes.lowering import LoweringError, materialise
+from ml_dtypes import finfo
 
 from .accuracy import is_float
 
@@ -65,20 +67,59 @@ def _telling(n: int) -> np.ndarray:
 
 def _masked(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
     """Rows as attention masks leave them: minus infinity but for one element, the last, the first, and then each row's
-    somewhere else; in every third row, in the first half. A part of a row without an element must not make it NaN."""
+    somewhere else; in every third row, in the first half; and every seventh row without one. A part of a row without an
+    element must not make it NaN."""
     rows = x.reshape(-1, x.shape[-1]) if x.ndim > 1 else x.reshape(1, -1)
     n, number = rows.shape[1], np.arange(len(rows))
     place = np.where(number == 0, n - 1, np.where(number == 1, 0, (number * 7 + 1) * n // 11 % n))
     only = np.arange(n)[None, :] == place[:, None]
     second_half = np.broadcast_to(np.arange(n)[None, :] >= n // 2, rows.shape)
     rows[~np.where((number % 3 == 2)[:, None], second_half, only)] = -np.inf
+    rows[number % 7 == 5] = -np.inf
     return rows.reshape(x.shape)
+
+
+def _special(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    """Every third element is one that arithmetic treats in its own way: a zero with a sign, infinite, not a number, the
+    smallest and the largest there are."""
+    limits = finfo(dtype)
+    small, large = float(limits.smallest_subnormal), float(limits.max)
+    values = np.array([-0.0, np.inf, small, np.nan, large, 0.0, -np.inf, -small, float(limits.tiny), -large])
+    return np.where(rng.random(x.shape) < 1 / 3, rng.choice(values, x.shape), x)
 
 
 DATA: dict[str, Callable[[np.ndarray, np.dtype, np.random.Generator], np.ndarray] | None] = {
     "exact": None, "plain": None, "wild": _spread, "peaks": _peaks, "masked": _masked,
+    "special": _special,
 }  # fmt: skip
 """Kinds of input data: small integers; what the workload says; and what is done to that where no range is given."""
+
+
+def _signed(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Small numbers of either sign."""
+    return rng.integers(-100, 101, x.shape).astype(x.dtype)
+
+
+def _whole(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """All there are of the type, its ends among them."""
+    limits = np.iinfo(x.dtype)
+    ends = np.array([limits.min, limits.max, 0, limits.max // 2 + 1, limits.max - 1], x.dtype)
+    values = np.frombuffer(rng.bytes(x.nbytes), x.dtype).reshape(x.shape)
+    return np.where(rng.random(x.shape) < 1 / 4, rng.choice(ends, x.shape), values)
+
+
+INTEGERS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {"signed": _signed, "whole": _whole}
+"""Kinds of data for integers whose range nobody gives. A kernel may still rely on one (of what it takes for an index):
+whether it has a meaning for such data its own run says."""
+
+UNSAID = ("", "normal", "uniform", "ints")
+"""What an array is filled with where nothing is meant by it."""
+
+MEANING = 20_000
+"""Statements that the original may take to show that it has a meaning for a kind of data."""
+
+TOLERATED = frozenset({"race", "redundant-store", "misaligned"})
+"""Findings that say nothing about data."""
 
 KEPT = 256
 """Results kept in memory, least recently used first out."""
@@ -98,6 +139,7 @@ class Oracle:
         self.undefined = frozenset(a.name for a in workload.args if a.role == "out")
         self._results: OrderedDict[Any, RunResult] = OrderedDict()
         self._draws: dict[int, Oracle] = {}
+        self._meaning: dict[Any, bool] = {}
         self._launched = _as_launched(original)
 
     def draw(self, k: int) -> Oracle:
@@ -109,7 +151,10 @@ class Oracle:
     def inputs(self, sizes: Mapping[str, int], data: str) -> Inputs:
         """Arguments of one kind of data (:data:`DATA`)."""
         args = self.workload.make_inputs(sizes, self.variant, self.seed, exact=data == "exact")
-        change = DATA[data]
+        for a in self.integers if data in INTEGERS else ():
+            rng = np.random.default_rng([self.seed, len(a.name), len(data)])
+            args[a.name] = INTEGERS[data](np.asarray(args[a.name]), rng)
+        change = DATA.get(data)
         for a in self.workload.args:
             value = args[a.name]
             if change is None or a.role not in ("in", "inout") or a.range is not None:
@@ -119,6 +164,25 @@ class Oracle:
                 with np.errstate(all="ignore"):
                     args[a.name] = change(value.astype(np.float64), value.dtype, rng).astype(value.dtype)
         return args
+
+    @cached_property
+    def integers(self) -> tuple[ArgSpec, ...]:
+        """Arrays of integers that may be any, for all that the workload says."""
+        return tuple(
+            a
+            for a in self.workload.args
+            if a.role in ("in", "inout") and a.shape and a.range is None and a.init in UNSAID
+            and self.workload.dtype(a, self.variant)[0] in "iu"
+        )  # fmt: skip
+
+    def has_meaning_for(self, sizes: Mapping[str, int], data: str) -> bool:
+        """Whether the original does nothing undefined on that kind of data, or endless."""
+        key = (tuple(sizes.items()), data)
+        if key not in self._meaning:
+            args = self.inputs(sizes, data)
+            found = run(self._launched, args, domain="float", fuel=MEANING, undefined=self.undefined).findings
+            self._meaning[key] = all(f.kind in TOLERATED for f in found)
+        return self._meaning[key]
 
     def run(self, sizes: Mapping[str, int], domain: str, data: str, fuel: int = FUEL) -> RunResult:
         """The original in one domain, sanitized in the first exact one; ``fuel`` limits the statements."""

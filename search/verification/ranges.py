@@ -93,6 +93,12 @@ def dead(kernel: Kernel, names: Mapping[str, Interval]) -> list[Stmt]:
     return _analysed(kernel, names, _settled(kernel, names))[1].dead
 
 
+def decided(kernel: Kernel, names: Mapping[str, Interval]) -> Mapping[int, bool | None]:
+    """By ``id`` of a condition, or of an integer choice (``min max % &``), how it comes out for all arguments in these
+    ranges: True where it holds (or leaves its first operand), None where that is not one thing everywhere."""
+    return _analysed(kernel, names, _settled(kernel, names))[1].outcomes
+
+
 def values(kernel: Kernel, names: Mapping[str, Interval]) -> dict[Sym, Interval]:
     """All values of the integer variables that are assigned more than at their declaration, and of all elements of the
     kernel's own arrays, where that is known."""
@@ -109,6 +115,8 @@ def _settled(kernel: Kernel, names: Mapping[str, Interval]) -> dict[Sym, Interva
 def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
     for s in body:
         yield from _checked(s, scope)
+        if not isinstance(s, For):
+            scope.note_outcomes(s)
         if isinstance(s, Decl) and s.init is not None and is_whole(s.sym.type) and s.sym not in changed:
             v = scope.of(s.init)
             if v is not None:

@@ -200,6 +200,19 @@ class Context:
         solver.add(*self.facts, z3.Not(goal))
         return solver.check() == z3.unsat
 
+    def always(self, e: Expr, holds: bool) -> bool:
+        """Whether a condition always holds here (or never does); of ``min max % &``: whether the first operand is left
+        as it is."""
+        import z3
+
+        if (isinstance(e, Binary) and e.op == "%") or isinstance(e, Call):
+            claim = self.of(e) == self.of(e.a if isinstance(e, Binary) else e.args[0])
+        elif isinstance(e, Binary) and e.op == "&":
+            return False
+        else:
+            claim = self.truth(e)
+        return self.proves(claim if holds else z3.Not(claim))
+
     def branch(self) -> Context:
         """A context that may learn more without this one knowing."""
         other = copy.copy(self)

@@ -138,13 +138,18 @@ def test_some_instance_is_degenerate_in_no_size() -> None:
     assert any(min(s.values()) >= 8 for s in found), found
 
 
-RARE = PLAIN.replace("    y[i] = x[i]\n", "    y[i] = x[i]\n    if x[i] > 60000.0_f16\n      y[i] = 1.0_f16\n")
+RARE = PLAIN.replace("    y[i] = x[i]\n", "    y[i] = x[i]\n    if x[i] == 333.25_f16\n      y[i] = 1.0_f16\n")
 
 
 def test_a_branch_that_no_input_enters_is_unknown() -> None:
     verdict = verify(kernel(PLAIN), kernel(RARE), COPY)
     assert verdict.status == "UNKNOWN" and verdict.layer == "coverage", verdict
     assert "1 branches were never entered, the first before 'y[i] = 1.0_f16'" in verdict.reason
+
+
+def test_a_branch_for_large_numbers_is_entered() -> None:
+    verdict = verify(kernel(PLAIN), kernel(RARE.replace("== 333.25_f16", "> 60000.0_f16")), COPY)
+    assert verdict.status == "REJECTED" and verdict.failure is not None and verdict.failure.got == "1.0", verdict
 
 
 def test_a_branch_that_the_original_has_word_for_word_is_untouched() -> None:

@@ -1,0 +1,111 @@
+"""Conditions that came out one way in every run, and integer choices that always chose the same operand.
+
+What depends on the other way has not been checked: ``x == 3.25 ? 0 : x`` is right for all other numbers, and
+``block % 50000`` for all smaller grids. A branch of its own is found by :mod:`.reach`; here are conditions without a
+branch (selects, guards that never fail, parts of conjunctions), remainders and masks that cut nothing, minima, maxima.
+Not all is a doubt: some can come out one way only, by intervals or with z3, and some the original has as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktc.ir.nodes import Binary, Body, Call, Cast, Const, Expr, If, Knob, Select, Stmt, Unary
+from ktc.ir.types import BOOL, scalar_of
+from ktc.ir.walk import stmt_exprs, walk, walk_expr
+
+from . import smt
+from .coverage import Coverage
+from .intervals import is_whole
+from .ranges import decided
+from .reach import BRANCHES, promised
+
+
+def one_sided(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]:
+    """What has been seen to come out one way only, and is not known to have no other; with its statement."""
+    found = _one_sided(coverage)
+    if not found:
+        return []
+    always = decided(coverage.candidate, promised(coverage.workload))
+    before = {_kind(e) for _, e in _one_sided(original)}
+    open_ = [(s, e) for s, e in found if always.get(id(e)) is None and _kind(e) not in before]
+    if open_ and smt.available():
+        context = smt.Context(coverage.candidate)
+        open_ = [(s, e) for s, e in open_ if not _proved(coverage, context, s, e)]
+    return open_
+
+
+def hangs_on_data(coverage: Coverage) -> bool:
+    """Whether a comparison of floats has come out one way only."""
+    return any(isinstance(e, Binary) and scalar_of(e.a.type).is_float for _, e in _one_sided(coverage))
+
+
+def _one_sided(coverage: Coverage) -> list[tuple[Stmt, Expr]]:
+    return [(s, e) for s, e in _tracked(coverage.candidate.body) if coverage.outcomes.get(id(e), 0) in (1, 2)]
+
+
+def _tracked(body: Body) -> Iterator[tuple[Stmt, Expr]]:
+    for s in walk(body):
+        if isinstance(s, If):
+            yield from ((s, e) for e in _parts(s.cond))
+        for top in stmt_exprs(s):
+            for e in walk_expr(top):
+                cond = e.cond if isinstance(e, Select) else e.x if isinstance(e, Cast) and e.x.type == BOOL else None
+                if cond is not None:
+                    yield from ((s, part) for part in _parts(cond))
+                elif _is_choice(e):
+                    yield s, e
+
+
+def _parts(cond: Expr) -> Iterator[Expr]:
+    """What a condition is a combination of."""
+    if isinstance(cond, Binary) and cond.op in ("&&", "||"):
+        yield from _parts(cond.a)
+        yield from _parts(cond.b)
+    elif isinstance(cond, Unary) and cond.op == "!":
+        yield from _parts(cond.x)
+    elif any(not isinstance(x, Const | Knob) for x in walk_expr(cond)):
+        yield cond
+
+
+def _is_choice(e: Expr) -> bool:
+    if isinstance(e, Call):
+        return e.fn in ("min", "max") and is_whole(e.type)
+    return (
+        isinstance(e, Binary)
+        and e.op in ("%", "&")
+        and is_whole(e.type)
+        and any(not isinstance(x, Const | Knob | Binary) for x in walk_expr(e))
+    )
+
+
+def _kind(e: Expr) -> tuple[object, ...]:
+    """What is left of an expression that passes have moved and renamed: its operators and literals."""
+    parts = [getattr(x, "op", "") or getattr(x, "fn", "") for x in walk_expr(e)]
+    literals = [x.value for x in walk_expr(e) if isinstance(x, Const)]
+    return parts[0], *sorted(map(str, literals)), scalar_of(next(iter(walk_expr(e))).type).kind
+
+
+def _proved(coverage: Coverage, context: smt.Context, target: Stmt, e: Expr) -> bool:
+    """Whether ``e`` comes out as it was seen whenever ``target`` is reached, by everything known on the way there."""
+    seen = coverage.outcomes[id(e)] == 1
+    place = _at(coverage.candidate.body, target, context.branch())
+    return place is not None and place.always(e, seen)
+
+
+def _at(body: Body, target: Stmt, context: smt.Context) -> smt.Context | None:
+    """What holds at ``target``."""
+    for s in body:
+        if s is target:
+            return context
+        for name in BRANCHES:
+            inner: Body = getattr(s, name, ())
+            if any(x is target for x in walk(inner)):
+                inside = context.branch()
+                inside.enter(s, name)
+                return _at(inner, target, inside)
+        context.after(s)
+    return None
+
+
+__all__ = ["hangs_on_data", "one_sided"]
