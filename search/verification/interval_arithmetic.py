@@ -24,7 +24,7 @@ def _quotient(a: Interval, b: Interval) -> Interval | None:
     if b[0] <= 0:
         most = max(abs(x) for x in a)
         return (-most, most) if b != (0, 0) else None
-    corners = [int(x / y) if abs(x) < 1 << 52 else x // y for x in a for y in b]
+    corners = [x // y if x >= 0 else -(-x // y) for x in a for y in b]
     return min(corners), max(corners)
 
 

@@ -136,7 +136,7 @@ class Scope:
         if a is None or b is None:
             return None
         if isinstance(e, Call):
-            return _DECIDE["<=" if e.fn == "min" else ">="](a, b) if e.fn in ("min", "max") else None
+            return DECIDE["<=" if e.fn == "min" else ">="](a, b) if e.fn in ("min", "max") else None
         if isinstance(e, Binary) and e.op == "%":
             return True if a[0] >= 0 and a[1] < b[0] else None
         if isinstance(e, Binary) and e.op == "&" and b[0] == b[1] and (b[0] + 1) & b[0] == 0:

@@ -12,8 +12,10 @@ from ktc.backends.runtimes import open_runtime
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.api import load
 from ktc.ir.interp import run
+from ktc.ir.inputs import numpy_dtype
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.types import scalar_of
 from ktc.passes.lowering import LoweringError, materialise
 from ktc.passes.scan import ScanPass
 from test_scan import LARGEST, ROWS
@@ -51,7 +53,7 @@ def launched(kernel: Kernel, rows: int = 1) -> list[dict[str, object]]:
     rng = np.random.default_rng(0)
     x = rng.normal(size=2000).astype(np.float32)
     scratch = {
-        p.sym.name: np.zeros(64, np.uint32 if "u32" in str(p.sym.type) else np.float32)
+        p.sym.name: np.zeros(64, numpy_dtype(scalar_of(p.sym.type).name))
         for p in kernel.params
         if p.scratch is not None
     }

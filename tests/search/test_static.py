@@ -9,7 +9,7 @@ from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.workload import ArgSpec
 from ktc.passes.language import parse_script
 from ktc.passes.pipeline import apply_script
-from ktc.search.verification import ranges
+from ktc.search.verification import interval_arithmetic, ranges
 from ktc.search.verification.job import Job
 from ktc.search.verification.ranges import wraps
 from ktc.search.verification.static import static
@@ -175,3 +175,7 @@ def test_what_hangs_on_data_is_not_known_to_happen(guard: str, status: str) -> N
         "    let far: i32 = i * 40000\n    if FOUND\n", f"    if {guard}\n      let far: i32 = i * 40000\n"
     )
     assert judged(text).status == status
+
+
+def test_large_quotients_are_exact() -> None:
+    assert interval_arithmetic.BINARY["/"]((-(1 << 62) - 1, (1 << 62) + 3), (1, 1)) == (-(1 << 62) - 1, (1 << 62) + 3)
