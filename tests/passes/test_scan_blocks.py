@@ -11,8 +11,8 @@ from ktc.backends import emit, emit_launcher
 from ktc.backends.runtimes import open_runtime
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend.api import load
-from ktc.ir.interp import run
 from ktc.ir.inputs import numpy_dtype
+from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.types import scalar_of
