@@ -5,14 +5,14 @@ touched before it, and not ordered by another barrier since, is open; whoever to
 (of another warp, where a warp barrier stays) has a conflict, unless both read. A cell is known by its numbers; where
 they are not known, any cell of the array may be meant. A loop whose end is not known is entered not at all, once and
 twice, and finds whatever it changes changed in each round: whatever two of its rounds have to do with each other, these
-two have. Code behind a guard that is not known counts as run.
+two have (one that is known to run at most once has but one). Code behind a guard that is not known counts as run.
 
 Atomics and fences order what other blocks see, in ways that are not followed: they conflict with everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,9 +88,10 @@ class Open:
                     yield from touched
 
 
-def keeps_nothing_apart(barrier: Stmt, kernel: Kernel, group: int = 1) -> bool:
+def keeps_nothing_apart(barrier: Stmt, kernel: Kernel, group: int = 1, once: Collection[int] = ()) -> bool:
     """Whether the block barrier ``barrier`` of ``kernel`` orders no two accesses of different threads, one of them a
-    write, that no other barrier orders. ``group``: so many threads in a row are ordered anyway."""
+    write, that no other barrier orders. ``group``: so many threads in a row are ordered anyway. ``once``: by ``id``,
+    loops of the kernel that run at most once."""
     if any(not isinstance(s, FOLLOWED) for s in walk(kernel.body)):
         return False
     if any(isinstance(e, AddrOf) or (isinstance(e, Load) and e.cache == "volatile") for e in all_exprs(kernel.body)):
@@ -101,7 +102,7 @@ def keeps_nothing_apart(barrier: Stmt, kernel: Kernel, group: int = 1) -> bool:
             continue
         terms = Terms(False)
         run = _Watch(terms, kernel, known, threads)
-        run.without, run.group = barrier, group
+        run.without, run.group, run.once = barrier, group, once
         try:
             run.body(kernel.body, dict.fromkeys(range(threads.count), terms.const(True, "bool")))
         except (Lost, Meeting):
@@ -115,6 +116,7 @@ class _Watch(Run):
 
     without: Stmt
     group = 1
+    once: Collection[int] = ()
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -185,12 +187,12 @@ class _Watch(Run):
         return act
 
     def _any_rounds(self, s: For, act: Active) -> None:
-        """A loop that may end after any number of rounds."""
+        """A loop that may end after any number of rounds, or at most one."""
         if any(isinstance(x, Return | Break | Continue) for x in walk((s,))):
             raise Meeting
         self._untold_reads(s, act)
         ends = [self._state()]
-        for _ in range(2):
+        for _ in range(1 if id(s) in self.once else 2):
             self._forget(s)
             self.body(s.body, act)
             self._untold_reads(s, act)

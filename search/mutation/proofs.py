@@ -68,6 +68,8 @@ class _Search:
     mutant: Kernel
     moved: bool = False
     """A barrier stands elsewhere: runs in lockstep, which take for granted that nothing races, say nothing then."""
+    once: set[int] = dataclasses.field(default_factory=set)
+    """By ``id``, the loops of the candidate around the difference that run at most once."""
 
     def bodies(self, a: Body, b: Body, context: smt.Context, after: Body | None) -> str:
         """The proof about two bodies in one place. ``after`` runs once they have ended; None if that is not known."""
@@ -120,7 +122,7 @@ class _Search:
         """Whether the barrier ``body[k]`` may be left out; ``group``: so many threads in a row stay ordered."""
         s = body[k]
         return isinstance(s, Barrier) and s.scope == "block" and (
-            needless(body, k, self.candidate) or keeps_nothing_apart(s, self.candidate, group))  # fmt: skip
+            needless(body, k, self.candidate) or keeps_nothing_apart(s, self.candidate, group, self.once))  # fmt: skip
 
     def _beside(self, a: Body, k: int) -> str:
         """A barrier and its neighbour, the statement ``k`` of ``a`` one of them, changed places: with a barrier on
@@ -191,6 +193,8 @@ class _Search:
             return ""
         name, x, y = names[0], getattr(s, names[0]), getattr(t, names[0])
         if name in ("then", "orelse", "body"):
+            if isinstance(s, For) and context.branch().at_most_once(s):
+                self.once.add(id(s))
             context.enter(s, name)
             return self.bodies(x, y, context, None if isinstance(s, For) else after)
         if isinstance(x, tuple):

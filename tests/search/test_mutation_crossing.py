@@ -99,3 +99,30 @@ def test_what_other_blocks_see_in_order_keeps_its_barrier() -> None:
         "  if threadIdx.x == 0\n    atomic add c[0], 1\n"
     )
     assert not proof(text, "  barrier\n", "")
+
+
+REST = """
+kernel k(y: f32*, x: f32 const*, n: i32 range 1..100000)
+  launch grid(8) block(64)
+  array s: shared f32[64]
+  let t: i32 = i32(threadIdx.x)
+  var a: f32 = 0.0
+  for i = n / 64 * 64; i < n; i + STEP
+    s[t] = i + t < n ? x[i + t] : 0.0
+    barrier
+    a = a + s[63 - t]
+    barrier
+  y[blockIdx.x * 64 + t] = a
+"""
+
+
+def test_a_loop_that_runs_at_most_once_has_no_next_round_to_keep_apart() -> None:
+    end = "[63 - t]\n    barrier\n"
+    once, twice = REST.replace("STEP", "64"), REST.replace("STEP", "62")
+    assert "no two accesses" in proof(once, end, "[63 - t]\n")
+    assert "no two accesses" in proof(once, end, "[63 - t]\n    barrier warp\n")
+    assert not proof(twice, end, "[63 - t]\n")  # 63 are left: two rounds
+    first = "0.0\n    barrier\n"
+    assert not proof(once, first, "0.0\n")
+    behind = once.replace("  y[blockIdx.x", "  s[t] = 1.0\n  y[blockIdx.x")
+    assert not proof(behind, end, "[63 - t]\n")  # what comes after the loop writes there
