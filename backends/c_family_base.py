@@ -58,6 +58,7 @@ class DialectBase:
     types: ClassVar[dict[Scalar, str]] = {}
     suffixes: ClassVar[dict[str, str]] = {}
     native_vectors: ClassVar[dict[tuple[Scalar, int], str]] = {}
+    wide_indices: ClassVar[bool] = False  # whether the numbers of threads and blocks have 64 bits
     reserved: frozenset[str] = frozenset()
     helpers: ClassVar[dict[str, str]] = {}
     constant_keyword = "const"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktc.ir.nodes import COMPARISONS, Binary, Call, Cast, Const, Expr, Select, Unary
-from ktc.ir.types import BOOL, Scalar, Type
+from ktc.ir.types import BOOL, U64, Scalar, Type
 
 from .c_family_dialect import Dialect
 from .c_family_piece import BINARY_PREC, CLARIFY, TERNARY, UNARY, Piece
@@ -19,6 +19,10 @@ from .c_family_rules import (
     unsigned,
     upper_bound,
 )
+
+REGULAR = frozenset("+-*/%")
+"""Operators that are not left in 64 bits where the IR has 32: sums and products that are cut are no longer seen to be
+consecutive (PoCL then does not vectorise), and quotients of 64 bits take several times as long."""
 
 
 class Operators:
@@ -98,6 +102,8 @@ class Operators:
                 return x.ctype == y.ctype == t or (
                     self.d.mixes(x.ctype, t) and self.d.mixes(y.ctype, t) and t in (x.ctype, y.ctype)
                 )
+            if op in REGULAR and self.d.wide_indices and t.bits == 32 and c_common(x.ctype, y.ctype) == U64:
+                return False
             return computes(op, x, y, t, wrap)
 
         for x, y in ((a, b), (self.coerce(a, t), b), (a, self.coerce(b, t))):

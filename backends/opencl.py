@@ -44,7 +44,7 @@ from .c_family_returns import Unsuited, has_barrier, predicate_returns, stray_re
 from .c_family_shifts import guard_shifts
 from .opencl_collectives import SPACES, waiting_loop
 from .opencl_memory import OpenCLMemory
-from .opencl_prepare import hoist_shared
+from .opencl_prepare import hoist_shared, without_approximations
 from .spellings import nearest, spelling
 from .system_calls import texture_object
 
@@ -73,6 +73,7 @@ class OpenCLDialect(OpenCLMemory):
     }  # fmt: skip
     helpers: ClassVar = text_of.HELPERS
     null = "0"
+    wide_indices = True
     reserved: frozenset[str] = frozenset(KEYWORDS.split()) | frozenset(fp8.helpers("opencl"))
 
     # ------------------------------------------------------------------------------------------------ preparation
@@ -85,6 +86,8 @@ class OpenCLDialect(OpenCLMemory):
             self.loc = waiting.loc or kernel.loc
             self.refuse("WAIT", "a loop waits for other work-groups, which OpenCL does not promise to run meanwhile",
                         "give each row to one block, or split the kernel")  # fmt: skip
+        if not (self.profile.native_functions or "fast_math" in kernel.flags):
+            kernel = kernel.with_(body=without_approximations(kernel.body))
         kernel = self.find_images(kernel)
         if not all(self._copies(s) for s in walk(kernel.body) if isinstance(s, GroupCopy)):
             kernel = by_threads(kernel)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ktc.ir.nodes import Alloc, Body, Decl, Expr, Stmt, Sym, Var
+from ktc.ir.interp.realmath import plain_name
+from ktc.ir.nodes import Alloc, Binary, Body, Call, Const, Decl, Expr, Stmt, Sym, Var
 from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import map_body, map_expr, walk
+from ktc.ir.walk import keep, map_body, map_expr, walk
 
 from .c_family_base import const_int
 from .c_family_rules import is_constant
@@ -41,3 +42,20 @@ def hoist_shared(body: Body) -> Body:
 
     rest = map_body(body, take)
     return (*hoisted, *rest)
+
+
+def without_approximations(body: Body) -> Body:
+    """``__expf`` and its like as the functions they approximate.
+
+    CUDA documents their errors; those of ``native_exp`` and its like are implementation-defined (OpenCL C 6.15.2), and
+    on CPUs in the fourth digit.
+    """
+
+    def plain(e: Expr) -> Expr:
+        if not isinstance(e, Call) or not e.fn.startswith("fast_") or not isinstance(e.ty, Scalar):
+            return e
+        if e.fn == "fast_div":
+            return Binary("/", *e.args)
+        return Binary("/", Const(1.0, e.ty), *e.args) if e.fn == "fast_rcp" else Call(plain_name(e.fn), e.args, e.ty)
+
+    return map_body(body, keep, plain)

@@ -17,6 +17,7 @@ class Profile:
 
     ``f16``/``bf16``: ``native`` types, or ``bits`` (stored as 16-bit integers, computed in f32). ``shared_limit`` is
     the static shared memory of a block in bytes, ``fragments`` the tensor-core instructions (``ktc.ir.fragments``).
+    ``native_functions``: OpenCL's are as exact as CUDA says its fast ones are.
     ``image_levels``: a texture can be fetched at a level of detail, for which CDNA has no instruction.
     """
 
@@ -33,6 +34,7 @@ class Profile:
     device_fence: bool = True
     float_atomics: bool = True
     directed_rounding: bool = False
+    native_functions: bool = False
     inline_ptx: bool = False
     image_levels: bool = True
     fragments: frozenset[str] = frozenset()
@@ -67,7 +69,7 @@ PROFILES: dict[str, Profile] = {
                 float_atomics=False,
                 shared_limit=32 * 1024, shared_optin=32 * 1024, options=("-cl-std=CL3.0",)),
         Profile("opencl-nvidia", "opencl", group_copy=True, shuffle="ptx", f16="bits", bf16="bits",
-                float_atomics=False, inline_ptx=True,
+                float_atomics=False, inline_ptx=True, native_functions=True,
                 shared_limit=48 * 1024, shared_optin=48 * 1024, options=("-cl-std=CL1.2", _EXACT)),
         Profile("numba", "numba", shuffle="lanes", f16="bits", bf16="bits", shared_limit=1 << 20, shared_optin=1 << 20),
     )

@@ -375,6 +375,30 @@ def test_vectors_of_any_elements_are_reinterpreted_through_memory():
     assert (got == wanted).all()
 
 
+def test_indices_of_32_bits_are_computed_in_32_bits():
+    """Sums and quotients of the 64-bit work-item functions are not seen to be consecutive, and are slow."""
+    text = emit(
+        load("""
+__global__ void k(float* x, int d) {
+  int i = threadIdx.x + blockIdx.x * 8;
+  x[i] = x[(int)(threadIdx.x) % d] + (threadIdx.x < 3 ? 1.0f : 0.0f);
+}"""),
+        "opencl",
+    ).text
+    assert "(int)get_local_id(0) % d" in text and "get_local_id(0) < 3" in text
+    assert "int i = (uint)get_local_id(0) + (uint)get_group_id(0) * 8" in text
+
+
+@pytest.mark.parametrize(("target", "flags", "call"), [
+    ("opencl", (), " exp("), ("opencl-nvidia", (), "native_exp("), ("opencl", ("fast_math",), "native_exp("),
+])  # fmt: skip
+def test_approximations_are_only_as_good_as_a_device_says(target, flags, call):
+    """OpenCL's ``native_exp`` may be wrong in its fourth digit; CUDA says how exact ``__expf`` is."""
+    kernel = load("__global__ void k(float* x) { x[threadIdx.x] = __expf(x[0]) + __fdividef(x[1], x[2]); }")
+    text = emit(kernel.with_(flags=kernel.flags | set(flags)), target).text
+    assert call in text and ("native" in text) == ("native" in call)
+
+
 def test_a_kernel_that_is_called_kernel_gets_another_name():
     from ktc.ir.frontend import load
 
