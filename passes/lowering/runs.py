@@ -163,6 +163,8 @@ def _vector_jam(e: Load | Store, scope: Scope, st: State) -> Jam | None:
         return None
     if not isinstance(t, Ptr) and not (isinstance(t, Array) and len(e.index) == len(t.shape)):
         return None
+    if isinstance(t.elem, Vec):  # float4: as wide as accesses get already
+        return None
     for j in scope.jams:
         if j.kind == "vec" and st.lanes_exact(j) and st.is_vector_access(e.buffer, e.index, j):
             return j

@@ -14,6 +14,7 @@ from ktc.ir.kernel import Kernel, bind
 from ktc.ir.nodes import Barrier, Store
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.types import Ptr, scalar_of
+from ktc.ir.verifier import check
 from ktc.ir.walk import map_body, walk
 from ktc.passes.base import DistSpec, KnobRef, LevelSpec, Refused, Result
 from ktc.passes.distribute import Distribute
@@ -361,3 +362,31 @@ def test_row_cache_refuses_a_runtime_loop() -> None:
     assert isinstance(outcome, Refused) and outcome.code == "E-ROWCACHE-SEQ"
     outcome = RowCache().apply(parse_kernel(SILU), {"loop": "i"})
     assert isinstance(outcome, Refused) and outcome.code == "E-ROWCACHE-NONE"
+
+
+POINTS = """
+kernel points(acc: f32x4* noalias align 16, pos: f32x4 const* noalias align 16 readonly, n: i32 range 1..65536)
+  launch grid((n + 127) / 128) block(128)
+  par i in 0..n @ [thread.x 128, block.x]
+    var p: f32x4 = pos[i]
+    var x: f32 = 0.0
+    for j in 0..n
+      var q: f32x4 = pos[j]
+      x += q[0] * p[1] + q[2] * p[3]
+    acc[i] = f32x4{x, p[0], p[1], 0.0}
+"""
+
+
+@pytest.mark.parametrize("unrolled", [False, True])
+def test_lanes_of_vectors_are_as_wide_as_accesses_get(unrolled: bool) -> None:
+    """A loop over float4 in vector lanes: each lane keeps its own vector, and none is cut up."""
+    kernel = parse_kernel(POINTS)
+    levels = [("vec", 2, ""), ("thread", 32, "x"), *([("unroll", 2, "")] if unrolled else []), ("block", None, "x")]
+    lowered = materialise(apply(Distribute(), kernel, loop="i", map=spec(*levels)))
+    check(lowered)
+    pos = np.arange(4 * 304, dtype=np.float32) % 7 - 3
+    got = [
+        run(k, {"acc": np.zeros(4 * 304, np.float32), "pos": pos, "n": 304}, undefined=["acc"])
+        for k in (materialise(kernel), lowered)
+    ]
+    assert not got[1].findings and np.array_equal(got[0].outputs["acc"], got[1].outputs["acc"])
