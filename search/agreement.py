@@ -9,6 +9,9 @@ ordinary data exceeds this by orders of magnitude; rounding in another order doe
 
 rms(g) stands for what rounding errors are relative to where terms cancel. The few elements of a sum to a scalar say
 nothing of it: there their *spread* does, the root of the sum of the squares of their terms (``verification/moments``).
+
+Atomics add one term after another, in an order of their own: sums of h terms by them are allowed 6 sqrt(h) u_f32 where
+that is more than 64 u_f32 (``ktc.ir.interp.terms`` has the source of the formula).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from ktc.ir.interp.terms import PROBABLE
 
 CHUNK = 1 << 22
 """Elements compared at a time, so that a gigabyte of output needs no gigabytes of temporaries."""
@@ -29,16 +33,21 @@ FEW_ELEMENTS = 64
 """Fewer elements than this are no sample of how widely they spread."""
 
 
-def disagreement(name: str, want: np.ndarray, got: np.ndarray, spread: np.ndarray | None = None) -> str:
+def disagreement(
+    name: str, want: np.ndarray, got: np.ndarray, spread: np.ndarray | None = None, terms: float = 0.0
+) -> str:
     """'' if ``got`` agrees with ``want``, else the worst element and by how much it is off.
 
-    ``spread``: of each element, of its shape; it counts for an output of few elements.
+    ``spread``: of each element, of its shape; it counts for an output of few elements. ``terms``: that an element is
+    the sum of, where atomics add them.
     """
     a, b = want.reshape(-1), got.reshape(-1)
     if a.dtype.name not in UNIT_ROUNDOFF:
         return _first_difference(name, want, a != b)
     scale = scale_of(a, spread)
-    allowed = 4 * UNIT_ROUNDOFF[a.dtype.name] + (64 * U_F32 if a.dtype.name != "float64" else 0)
+    allowed = 4 * UNIT_ROUNDOFF[a.dtype.name] + (
+        max(64, PROBABLE * terms**0.5) * U_F32 if a.dtype.name != "float64" else 0
+    )
     for part in pieces(a.size):
         g, h = a[part].astype(np.float64), b[part].astype(np.float64)
         special, misplaced = misplaced_special(g, h)

@@ -205,14 +205,19 @@ class Measurer:
             self.runtime.synchronize()
             held = {**args, how.swap[1]: spare} if how is not None and spare is not None and at == how.swap[0] else args
             kept.append({n: self.runtime.to_host(held[n], data.host[n]) for n in data.outputs})
-        found = [n for n in data.outputs if disagreement(n, kept[0][n], kept[1][n])]
+        terms = _terms(source, data)
+
+        def apart(n: str, spread: np.ndarray | None = None) -> str:
+            return disagreement(n, kept[0][n], kept[1][n], spread, terms.get(n, 0.0))
+
+        found = [n for n in data.outputs if apart(n)]
         once = repeat is None or repeat.launches == 1
         few = any(data.host[n].size < FEW_ELEMENTS for n in found) and once
         wide = spreads(self.runtime, source, data.host, data.outputs) if few else {}
-        found = [n for n in found if disagreement(n, kept[0][n], kept[1][n], wide.get(n))]
+        found = [n for n in found if apart(n, wide.get(n))]
         known = conditions(self.runtime, source, data.host, found) if found and once else {}
         found = [n for n in found if n not in known or ill_conditioned(kept[1][n], known[n])]
-        return next((disagreement(n, kept[0][n], kept[1][n], wide.get(n)) for n in found), "")
+        return next((apart(n, wide.get(n)) for n in found), "")
 
     def _fingerprint(self, exe: Executable, data: Resident) -> dict[str, str]:
         """Checksums of the outputs of one launch on pristine inputs, by name."""
@@ -220,3 +225,10 @@ class Measurer:
         exe.launch(args)
         self.runtime.synchronize()
         return {n: self.runtime.checksum(args[n]) for n in data.outputs}
+
+
+def _terms(code: Emitted, data: Resident) -> dict[str, float]:
+    """About how many terms the elements are sums of that ``code`` adds to by atomics: what there is to add, shared out
+    among them."""
+    most = max((v.size for v in data.host.values() if isinstance(v, np.ndarray)), default=0)
+    return {n: most / max(data.host[n].size, 1) for n in unordered(code.kernel) & {*data.outputs}}

@@ -19,6 +19,7 @@ both are held against the original.
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -28,8 +29,9 @@ from ktc.backends.base import Emitted, Executable, Runtime
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import run
 from ktc.ir.interp.equivalence import bits_differ
+from ktc.ir.interp.terms import errors
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Call
+from ktc.ir.nodes import Atomic, Binary, Call, Const
 from ktc.ir.types import Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, walk
 from ktc.ir.workload import Workload
@@ -47,6 +49,9 @@ from .verdict import Failure, Rung, Verdict
 
 EXACT_CALLS = frozenset({"min", "max", "abs", "fma", "floor", "ceil", "trunc", "rint", "round", "copysign", "cdiv"})
 """Functions without rounding on small integers."""
+
+FINE = 16
+"""Constants that are multiples of one over this leave products and sums exact: 0.25, not 0.3."""
 
 LOSS = "inaccurate"
 """The kind of a failure that no element shows: one set of inputs may be the original's luck."""
@@ -220,15 +225,25 @@ class _Judge:
         return None if self.kernels[1].may_lose_accuracy else lost_accuracy(got, want, y)
 
     def _small(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Exact values and the candidate's error bounds from the interpreter; {} if it cannot follow the kernel."""
+        """Exact values and the candidate's error bounds from the interpreter; {} if it cannot follow the kernel, or not
+        to its end."""
         if self._bounds is None:
+            self._bounds = {}
             try:
-                y = run(self.kernels[0], self.inputs, domain="float64", sanitize=False).outputs
-                e = run(self.kernels[1], self.inputs, domain="bound", sanitize=False).outputs
-                self._bounds = {n: (y[n], np.imag(e[n])) for n in y if n in e}
+                y = run(self.kernels[0], self.inputs, domain="float64", sanitize=False)
+                e = run(self.kernels[1], self.inputs, domain="bound", sanitize=False)
+                bounds = {n: np.imag(v) for n, v in e.outputs.items()} | self._any_order()
             except KtcError:
-                self._bounds = {}
+                return self._bounds
+            if not any(f.kind == "fuel" for f in (*y.findings, *e.findings)):
+                self._bounds = {n: (v, bounds[n]) for n, v in y.outputs.items() if n in bounds}
         return self._bounds
+
+    def _any_order(self) -> dict[str, np.ndarray]:
+        """Error bounds of what atomics sum: the device's order of additions is not the interpreter's."""
+        free = unordered(self.kernels[1])
+        terms = run(self.kernels[1], self.inputs, domain="terms", sanitize=False).outputs if free else {}
+        return {n: errors(terms[n]) for n in free if n in terms}
 
     def _large(self) -> dict[str, np.ndarray]:
         if self._reference is None:
@@ -252,8 +267,11 @@ def _elements(inputs: Mapping[str, Any]) -> int:
 
 
 def rounds_nothing(kernel: Kernel) -> bool:
-    """Whether float arithmetic here is exact on small integers: + - * in 32 or 64 bits, min, max and the like."""
+    """Whether float arithmetic here is exact on small integers: + - * in 32 or 64 bits, min, max and the like, with
+    constants of few bits."""
     for e in all_exprs(kernel.body):
+        if isinstance(e, Const) and e.ty.is_float and math.isfinite(e.value) and (e.value * FINE) % 1:
+            return False
         if isinstance(e, Call) and _floats(e.type) and e.fn not in EXACT_CALLS:
             return False
         if (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from ktc.search.agreement import CHUNK, disagreement
@@ -28,3 +30,13 @@ def test_infinities_and_nan_have_places() -> None:
         got = want.copy()
         got[at] = value
         assert disagreement("y", want, got).startswith(f"y[{at}]")
+
+
+def test_sums_of_many_terms_by_atomics_come_in_any_order() -> None:
+    """A lost term of many still shows; rounding in another order does not."""
+    rng = np.random.default_rng(0)
+    terms = rng.standard_normal((100, 20_000)).astype(np.float32)
+    one = np.array([functools.reduce(np.add, row, np.float32(0)) for row in terms], np.float32)
+    other = np.array([functools.reduce(np.add, row[::-1], np.float32(0)) for row in terms], np.float32)
+    assert disagreement("y", one, other, terms=20_000) == ""
+    assert disagreement("y", one, one - terms[:, 7], terms=20_000)

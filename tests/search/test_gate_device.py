@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from gate_samples import COPY, ROWS
+from gate_samples import COPY, ROWS, scalar
 from interp_samples import COPY_WIDE, ROWS_SHUFFLE, ROWS_TREE, kernel
 from ktc.backends import emit
 from ktc.backends.base import Runtime
 from ktc.backends.runtimes import open_runtime
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend import load
+from ktc.ir.workload import ArgSpec, Workload
 from ktc.search.verification import Verdict, differential
 from test_gate import COPY_PLAIN
 
@@ -52,3 +54,51 @@ def test_reductions_on_the_cpu() -> None:
     assert judge(runtime, ROWS_TREE, ROWS_SHUFFLE, ROWS, sizes=sizes).ok
     wrong = judge(runtime, ROWS_TREE, ROWS_SHUFFLE, ROWS, ("s[0] + s[1]", "s[0] + s[0]"), sizes=sizes)
     assert wrong.status == "REJECTED" and wrong.failure.kind == "mismatch"
+
+
+LONG = """
+__global__ void dots(float* y, const float* x, int n, int d) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float s = 0.0f;
+  for (int k = 0; k < 9; ++k)
+    for (int j = 0; j < d; ++j) s += x[i * d + j] * 0.3f;
+  y[i] = s;
+}
+void go(float* y, const float* x, int n, int d) { dots<<<(n + 31) / 32, 32>>>(y, x, n, d); }
+"""
+COLUMNS = """
+__global__ void columns(float* y, const float* x, int n, int d) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n * d) atomicAdd(&y[i % d], x[i] * 0.3f);
+}
+void go(float* y, const float* x, int n, int d) { columns<<<(n * d + 31) / 32, 32>>>(y, x, n, d); }
+"""
+BACKWARDS = ("i % d], x[i]", "(n * d - 1 - i) % d], x[n * d - 1 - i]")
+
+
+def sums(role: str, shape: tuple[str, ...]) -> Workload:
+    out = ArgSpec("y", "f32", role, shape)
+    return dataclasses.replace(
+        ROWS, args=(out, ArgSpec("x", "f32", "in", ("n", "d")), scalar("n", "n"), scalar("d", "d"))
+    )
+
+
+def test_a_bound_that_the_interpreter_does_not_get_to_rejects_nothing() -> None:
+    """Loops of more statements than it runs left a bound of 0."""
+    runtime = open_runtime("numba")
+    backwards = LONG.replace("x[i * d + j]", "x[i * d + d - 1 - j]")
+    texts = (emit(load(text), "numba") for text in (LONG, backwards))
+    verdict = differential(runtime, *texts, sums("out", ("n",)), sizes=[{"n": 1, "d": 40_000}])
+    assert verdict.ok, verdict
+
+
+def test_sums_by_atomics_are_held_against_every_order() -> None:
+    """The interpreter adds from the first block to the last; another order has other partial sums."""
+    runtime = open_runtime("numba")
+    texts = [emit(load(text), "numba") for text in (COLUMNS, COLUMNS.replace(*BACKWARDS))]
+    for sizes in ({"n": 3, "d": 257}, {"n": 200, "d": 20}):
+        verdict = differential(runtime, *texts, sums("inout", ("d",)), sizes=[sizes])
+        assert verdict.ok, verdict
+    twice = emit(load(COLUMNS.replace("x[i] *", "x[max(i, 1)] *")), "numba")
+    assert not differential(runtime, texts[0], twice, sums("inout", ("d",)), sizes=[{"n": 3, "d": 257}]).ok
