@@ -37,6 +37,13 @@ class _Progress:
     larger: bool = False
     """Extra instances are being tried, as far as they are not too long for the original already."""
 
+    def fuel(self) -> int:
+        """Statements of the original beyond which an instance is not worth running: what is foreseen for it then costs
+        more than is left."""
+        if self.larger:
+            return STEPS
+        return FUEL if len(self.coverage.tried) < LEAST else max(int((STEPS - self.spent) / self.ratio), 0) + 1
+
     def affordable(self, foreseen: int) -> bool:
         return self.larger or len(self.coverage.tried) < LEAST or self.spent + foreseen * self.ratio <= STEPS
 
@@ -91,9 +98,9 @@ def _unsure(job: Job) -> bool:
 
 
 def _length(job: Job, instance: Instance) -> int:
-    """Statements of the original; they are run on each instance in any case, once for all candidates."""
+    """Statements of the original, as far as they are worth counting."""
     try:
-        return job.oracle.run(instance.sizes, job.domains[0], "exact").steps
+        return job.oracle.run(instance.sizes, job.domains[0], "exact", STEPS).steps
     except KtcError:
         return 0  # the domain does not have it: said when the instance is run
 
@@ -127,7 +134,7 @@ def _others(job: Job, instance: Instance, domains: tuple[str, ...], progress: _P
 
 def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, first: bool = False) -> _Tried:
     try:
-        want = job.oracle.run(instance.sizes, domain, "exact", STEPS if progress.larger else FUEL)
+        want = job.oracle.run(instance.sizes, domain, "exact", progress.fuel() if first or progress.larger else FUEL)
         if progress.larger and _endless(want):
             return _Tried(ran=False)
         if first and not progress.affordable(want.steps):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -137,7 +138,7 @@ class Oracle:
     def __init__(self, original: Kernel, workload: Workload, variant: str | None, seed: int) -> None:
         self.original, self.workload, self.variant, self.seed = original, workload, variant, seed
         self.undefined = frozenset(a.name for a in workload.args if a.role == "out")
-        self._results: OrderedDict[Any, RunResult] = OrderedDict()
+        self._results: OrderedDict[Any, _Known] = OrderedDict()
         self._draws: dict[int, Oracle] = {}
         self._meaning: dict[Any, bool] = {}
         self._launched = _as_launched(original)
@@ -186,17 +187,31 @@ class Oracle:
 
     def run(self, sizes: Mapping[str, int], domain: str, data: str, fuel: int = FUEL) -> RunResult:
         """The original in one domain, sanitized in the first exact one; ``fuel`` limits the statements."""
-        key = (tuple(sizes.items()), domain, data, fuel)
-        if key in self._results:
+        key = (tuple(sizes.items()), domain, data)
+        known = self._results.get(key)
+        if known is not None and (known.result.steps <= fuel if known.ended else known.fuel >= fuel):
             self._results.move_to_end(key)
-            return self._results[key]
+            return known.result
         args = self.inputs(sizes, data)
         kernel = self._launched if domain == "float" else self.original
         result = run(kernel, args, domain=domain, sanitize=domain == "int", fuel=fuel, undefined=self.undefined)
-        self._results[key] = result
+        if known is None or not known.ended:
+            self._results[key] = _Known(result, fuel)
         if len(self._results) > KEPT:
             self._results.popitem(last=False)
         return result
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A result and the limit that it was made under."""
+
+    result: RunResult
+    fuel: int
+
+    @property
+    def ended(self) -> bool:
+        return not any(f.kind == "fuel" for f in self.result.findings)
 
 
 def _as_launched(original: Kernel) -> Kernel:
