@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 BLOCK = 4194301  # the largest prime below 2^22
 
-ASCENDING = frozenset({"arange", "offsets"})
-"""Contents whose order is their meaning: never repeated."""
+WHOLE = frozenset({"arange", "offsets", "distinct"})
+"""Contents that mean something as a whole, by their order or by differing: never repeated."""
 
 _PLAIN = {
     "f16": "float16", "f32": "float32", "f64": "float64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
@@ -60,7 +60,7 @@ def make_array(
     np_dtype = numpy_dtype(dtype)
     size = int(np.prod(shape, dtype=np.int64))
     rng = np.random.default_rng([seed, zlib.crc32(key.encode())])
-    count = size if init in ASCENDING else min(size, BLOCK)
+    count = size if init in WHOLE else min(size, BLOCK)
     floating = dtype[0] in "be" or dtype[0] == "f"
     if dtype == "bool":
         floating = False
@@ -104,6 +104,15 @@ def _ints(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
 def _index(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     lo, hi = bounds or (0, max(0, n - 1))
     return rng.integers(int(lo), int(hi) + 1, n)
+
+
+def _distinct(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
+    """No two alike, in no order: where each of many threads stores."""
+    lo, hi = bounds or (0, max(0, n - 1))
+    if n > hi - lo + 1:
+        what = f"{n} elements cannot all differ between {lo:g} and {hi:g}"
+        raise KtcError("E-WORKLOAD-DISTINCT", what, hint="widen the range of the argument whose init is 'distinct'")
+    return rng.choice(int(hi) - int(lo) + 1, n, replace=False) + int(lo)
 
 
 def _lse(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
@@ -161,6 +170,7 @@ INITS: dict[str, Callable[[Any, int, Any, bool], Any]] = {
     "uniform": _uniform,
     "ints": _ints,
     "index": _index,
+    "distinct": _distinct,
     "lse": _lse,
     "specials": _specials,
     "zeros": _zeros,

@@ -1,4 +1,7 @@
-"""What integer buffers hold: indices into something else, or offsets of its parts, found by what changing them does."""
+"""What integer buffers hold: indices into something else, or offsets of its parts, found by what changing them does.
+
+Indices that plain stores go to are drawn without repetition: blocks that write one element in turn are a race.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,14 @@ from ktc.ir.nodes import Atomic, Cast, Expr, Load, Store, Var
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
 
-from .probe import Fill, Prober, Seen, constant, offsets
+from .probe import Fill, Prober, Seen, constant, distinct, offsets
 from .roles import access_role, buffers_of, definitions
 
 PROBED = {"index": 16, "offsets": 64}
 """The size of what an integer buffer is supposed to hold, to see whether it does."""
+
+FAR = 1 << 12
+"""The size of an index into what is read from end to end as well: a label in its row of scores."""
 
 FEW = 1 << 16
 """Fewer values than that are a number in the workload; more are a size."""
@@ -23,13 +29,16 @@ FEW = 1 << 16
 
 @dataclass(frozen=True)
 class Content:
-    """What an integer buffer holds: ``kind`` index (below the size ``name``) or offsets (from 0 to the size)."""
+    """What an integer buffer holds: ``kind`` index (below the size ``name``), distinct (the same, no two alike) or
+    offsets (from 0 to the size)."""
 
     buffer: str
     kind: str
     name: str
 
     def fill(self, size: int, elements: int) -> Fill:
+        if self.kind == "distinct":
+            return distinct(size)
         return constant(max(size, 1) - 1) if self.kind == "index" else offsets(size, elements)
 
 
@@ -61,9 +70,9 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         return None
     if _room(k, name) is not None:
         return Content(name, "index", f"{name}_values")
-    for kind, called in (("index", f"{name}_values"), ("offsets", f"{name}_last")):
-        content = Content(name, kind, called)
-        size = min(PROBED[kind], values_of(k, name)) if kind == "index" else PROBED[kind]
+    for kind, most in (("index", PROBED["index"]), ("index", FAR), ("offsets", PROBED["offsets"])):
+        content = Content(name, kind, f"{name}_values" if kind == "index" else f"{name}_last")
+        size = min(most, values_of(k, name)) if kind == "index" else most
         filled = {**fills, name: content.fill(size, before.extent(name))}
         if _further(before, probe.look(before.sizes, filled)):
             return content
@@ -95,6 +104,23 @@ def _room(k: Kernel, buffer: str) -> int | None:
             found = [evaluate(n, {}) for e, n in zip(x.index, x.buffer.type.shape) if is_element(e)]
             rooms += [int(n) for n in found if n]
     return min(rooms, default=None)
+
+
+def scattering(k: Kernel) -> set[str]:
+    """The buffers whose elements say where a plain store goes."""
+    sources = definitions(k)
+    out = set()
+    for s in walk(k.body):
+        if isinstance(s, Store):
+            left, seen = list(s.index), set()
+            while left:
+                for x in walk_expr(left.pop()):
+                    if isinstance(x, Load):
+                        out.add(x.buffer.name)
+                    elif isinstance(x, Var) and x.sym not in seen:
+                        seen.add(x.sym)
+                        left += sources.get(x.sym, [])
+    return out
 
 
 def _further(before: Seen, after: Seen | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -14,12 +14,14 @@ from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import scalar_of
 from ktc.ir.workload import LaunchSpec
 
-from .contents import FEW, Content, contents_of, values_of
+from .contents import FEW, Content, contents_of, scattering, values_of
 from .launches import guessed, needs_launch
 from .probe import Fill, Prober, Seen
-from .roles import Roles, buffers_of, names_in, roles_of
+from .roles import Roles, buffers_of, definitions, roles_of
 from .scenarios import TARGETS, Work, grown, work_of
 from .shapes import Extent, fit
+from .strides import inner_first
+from .windows import names_in, windows
 
 STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
@@ -28,6 +30,9 @@ MOST_TIES, TIES_WORK = 4, 120_000
 
 MOST_SIZE = 1 << 30
 """No size is said to be larger."""
+
+COARSEST = (16, 8, 4, 2, 1)
+"""What sizes are multiples of at most, in the probes of kernels whose loops are long."""
 
 LEAST = (1, 2, 3, 4, 5, 8, 16, 32)
 """What the least value of a size is looked for among: a border of the grid needs some width."""
@@ -86,13 +91,13 @@ def draft(k: Kernel) -> Draft:
     if why:
         k, spec = guessed(k)
     d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [])
-    probe = Prober(k, d.roles)
-    first = [s for r in probe.sizes() if (s := probe.look(r))]
+    probe, first = _first_looks(d)
     if not first:
         d.doubts.append("shapes and sizes: the kernel could not be run in the interpreter")
     d.contents = contents_of(k, probe, first)
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := values_of(k, c.buffer)) <= FEW}
-    d.ties, d.shapes, seen = _tied(d)
+    d.ties, d.shapes, seen = _apart(d, _tied(d))
+    d.shapes = _by_strides(d)
     probe = Prober(k, d.roles, d.ties)
     for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
         if span[0] < 0:
@@ -101,6 +106,17 @@ def draft(k: Kernel) -> Draft:
     d.positive = _needs_positive(d, probe, seen)
     _scenarios(d, probe, seen)
     return d
+
+
+def _first_looks(d: Draft) -> tuple[Prober, list[Seen]]:
+    """What is seen at the usual sizes or, where the kernel does not end soon at those, at smaller ones."""
+    for coarsest in (d.roles.coarsest, *COARSEST):
+        d.roles = replace(d.roles, coarsest=coarsest)
+        probe = Prober(d.kernel, d.roles)
+        first = [s for r in probe.sizes() if (s := probe.look(r))]
+        if first or not probe.endless:
+            break
+    return probe, first
 
 
 # ------------------------------------------------------------------------------------------------------------- shapes
@@ -132,6 +148,37 @@ def _tied(d: Draft) -> Found:
         if best is before:
             break
     return best
+
+
+def _apart(d: Draft, found: Found) -> Found:
+    """``found``, with as many values as elements for indices that plain stores go to, or as many blocks where a value
+    is a place in a block: threads write places of their own."""
+    ties, shapes, seen = found
+    scattered = scattering(d.kernel)
+    for c in d.contents:
+        mine = shapes.get(c.buffer)
+        if c.kind != "index" or c.buffer not in scattered or c.name in ties or mine is None or not mine.is_product:
+            continue
+        d.contents = [replace(x, kind="distinct") if x is c else x for x in d.contents]
+        factors = (*mine.factors, *sorted(d.roles.parts))
+        ties = {**ties, c.name: " * ".join(factors)}
+        shapes = {b: e and e.with_factor(c.name, factors) for b, e in shapes.items()}
+        seen = [replace(s, sizes={n: v for n, v in s.sizes.items() if n != c.name}) for s in seen]
+    return ties, shapes, seen
+
+
+def _by_strides(d: Draft) -> dict[str, Extent | None]:
+    """The shapes with their outermost sizes first."""
+    strides = inner_first(d.kernel)
+
+    def place(buffer: str, factor: str) -> int:
+        return sum(strides[buffer][n] for n in names_in(factor))
+
+    out = dict(d.shapes)
+    for b, e in d.shapes.items():
+        if e is not None and b in strides:
+            out[b] = replace(e, factors=tuple(sorted(e.factors, key=lambda f: place(b, f))))
+    return out
 
 
 def _touched(found: Found) -> set[str]:
@@ -191,16 +238,22 @@ def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
         seen += [found] if found is not None else []
     d.work += probe.work
     quotients = (*d.roles.quotients, *((c.name, b) for c in d.contents for b in d.roles.divisors))
-    shapes = {p.sym.name: _shape(p, seen, names, quotients) for p in buffers_of(d.kernel)}
+    left = windows(d.kernel, d.roles.halves, definitions(d.kernel)) if d.roles.halves else []
+    terms = [t for t in left if {*names_in(t)} <= {*names}]
+    shapes = {p.sym.name: _shape(p, seen, names, quotients, terms) for p in buffers_of(d.kernel)}
     return dict(ties), shapes, seen
 
 
 def _shape(
-    p: Param, seen: Sequence[Seen], names: Sequence[str], quotients: Collection[tuple[str, str]]
+    p: Param,
+    seen: Sequence[Seen],
+    names: Sequence[str],
+    quotients: Collection[tuple[str, str]],
+    terms: Sequence[str],
 ) -> Extent | None:
     if p.extent:
         return Extent((), times=p.extent, exact=True)
-    return fit([(s.sizes, s.extent(p.sym.name)) for s in seen], names, quotients) if seen else None
+    return fit([(s.sizes, s.extent(p.sym.name)) for s in seen], names, quotients, terms) if seen else None
 
 
 # ------------------------------------------------------------------------------------------------------- confirmation
@@ -287,7 +340,7 @@ def _scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         limits,
     ) in TARGETS.items():  # threads that a guard sends home are work too: a grid of its own size is bounded
         allowed = partial(legal, threads=min(limits[1], 1 << 31))
-        sizes = grown(start, limits, size_bytes, work, allowed, fixed=d.roles.divisors)
+        sizes = grown(start, limits, size_bytes, work, allowed, fixed=d.roles.divisors | d.roles.halves)
         if sizes not in known:
             known.append(sizes)
             d.scenarios.append((name, sizes, ""))

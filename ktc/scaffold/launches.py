@@ -15,7 +15,8 @@ from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from ktc.ir.workload import LaunchSpec
 
 from .indices import MOST_THREADS, Indices, block_extents
-from .roles import DYNAMIC_SHARED, spelled
+from .roles import DYNAMIC_SHARED
+from .windows import spelled
 
 BLOCKS = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
 """Block shapes by how many axes of threads the kernel uses, where its indices do not tell."""

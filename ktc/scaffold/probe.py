@@ -20,7 +20,8 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.types import Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import used
 
-from .roles import Roles, access_role, buffers_of, names_in
+from .roles import Roles, access_role, buffers_of
+from .windows import names_in
 
 if TYPE_CHECKING:
     from ktc.ir.interp.run import RunResult
@@ -64,6 +65,7 @@ class Prober:
     def __init__(self, kernel: Kernel, roles: Roles, ties: Mapping[str, str | int] | None = None) -> None:
         self.kernel, self.roles = kernel, roles
         self.work = 0.0  # what its probes have cost
+        self.endless = False  # whether one did not end
         self.ties = {**roles.tied, **(ties or {})}
         """Integers that are no sizes of their own: an expression of other sizes, or a number."""
 
@@ -77,7 +79,7 @@ class Prober:
         Units that give every probe the same grid come last: what a block leaves behind would look like a constant.
         """
         rest: list[dict[str, int]] = []
-        for unit in UNITS:
+        for unit in (u for u in UNITS if u <= self.roles.coarsest):
             rows = list(enumerate(MULTIPLES if self._free() else MULTIPLES[:1]))
             found = [{n: self._size(n, i, k, row, unit) for i, n in enumerate(self._free())} for k, row in rows]
             if all(self.launches(s) for s in found):
@@ -91,7 +93,7 @@ class Prober:
 
     def _size(self, name: str, i: int, k: int, row: tuple[int, ...], unit: int) -> int:
         """The size ``name``, the ``i``-th, in the ``k``-th probe: what others are divided by divides them."""
-        times = 1 if name in self.roles.counts else unit
+        times = 1 if name in self.roles.counts | self.roles.halves else unit
         return 2 << (i + k) % 3 if name in self.roles.divisors else times * row[i % len(row)]
 
     def launches(self, sizes: Mapping[str, int], most: int = 0) -> bool:
@@ -132,6 +134,7 @@ class Prober:
             return None
         self.work += result.work
         if any(f.kind == "fuel" for f in result.findings):
+            self.endless = True
             return None
         return Seen(dict(sizes), result.reach, result.accesses, result)
 
@@ -170,6 +173,11 @@ class Prober:
 def constant(value: int) -> Fill:
     """Every element ``value``: an index into something of more than ``value`` elements."""
     return lambda n: np.full(n, value)
+
+
+def distinct(size: int) -> Fill:
+    """Indices below ``size``, each once, the last first; as often as needed where there are more elements."""
+    return lambda n: size - 1 - np.arange(n) % max(size, 1)
 
 
 def offsets(last: int, elements: int) -> Fill:

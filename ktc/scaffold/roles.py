@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -29,6 +28,8 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
+from .windows import COMPARISONS, bare, halves_of, names_in, spelled
+
 BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
 """Value of a parameter that is the block's extent, by how many axes are open."""
 
@@ -37,8 +38,6 @@ DYNAMIC_SHARED = 16384
 
 NUMBERS = (0.5, 0.75, 0.625, 0.875, 0.375, 0.25)
 """Values of floating-point parameters: no neutral elements, and 1 - x is not 0."""
-
-COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,9 @@ class Roles:
     ``flags``: integers that choose or scale and decide no extent. ``tied``: what the source's launch computes from
     others, ``n * c * h * w``. ``divisors``: sizes that others or indices are divided by, as groups divide channels.
     ``quotients``: sizes and what the kernel or its launch divides by: extents may have their quotients. ``counts``:
-    extents of the grid that only the host knows. ``numbers``: the values of floating-point parameters.
+    extents of the grid that only the host knows. ``halves``: how far windows reach (:mod:`.windows`). ``parts``: what
+    elements of buffers are divided by, as slots into blocks. ``coarsest``: what the sizes of probes are multiples of at
+    most. ``numbers``: the values of floating-point parameters.
     """
 
     sizes: tuple[str, ...]
@@ -60,6 +61,9 @@ class Roles:
     divisors: frozenset[str] = frozenset()
     quotients: tuple[tuple[str, str], ...] = ()
     counts: frozenset[str] = frozenset()
+    halves: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
+    coarsest: int = 1 << 30
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -82,15 +86,14 @@ def roles_of(k: Kernel) -> Roles:
     by = [b for b in _divided_by(k) if b.isdigit() or (b in named and b not in parts)]
     quotients = tuple((a, b) for b in by for a in named if a != b)
     counts = {p.sym.name for p in k.params if p.host and k.launch is not None}
-    counts &= {e.sym.name for e in map(_bare, k.launch.grid if k.launch else ()) if isinstance(e, Var)}
+    counts &= {e.sym.name for e in map(bare, k.launch.grid if k.launch else ()) if isinstance(e, Var)}
     floats = [p.sym for p in k.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_float]
     numbers = {s.name: 1.0 if s in matter else NUMBERS[i % len(NUMBERS)] for i, s in enumerate(floats)}
-    return Roles(named, fixed, tuple(flags), tied, divisors, quotients, frozenset(counts), numbers)
-
-
-def names_in(text: str) -> list[str]:
-    """The names of an integer expression."""
-    return re.findall(r"[A-Za-z_]\w*", text)
+    halves = frozenset(halves_of(k, sources)) & {*sizes}
+    inside = frozenset(parts) & divisors
+    return Roles(
+        named, fixed, tuple(flags), tied, divisors, quotients, frozenset(counts), halves, inside, numbers=numbers
+    )
 
 
 def _tied(k: Kernel) -> Iterator[tuple[str, str]]:
@@ -107,7 +110,7 @@ def _rooms(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
     named = {p.sym: p.sym.name for p in integers}
     out = {}
     for t in arrays:
-        if isinstance(t, Array) and isinstance(e := _bare(t.shape[0]), Var) and e.sym in named:
+        if isinstance(t, Array) and isinstance(e := bare(t.shape[0]), Var) and e.sym in named:
             width = scalar_of(t).bits // 8 * (t.elem.n if isinstance(t.elem, Vec) and isinstance(t.elem.n, int) else 1)
             out[named[e.sym]] = DYNAMIC_SHARED // max(1, width) // len(arrays)
     return out
@@ -117,7 +120,7 @@ def _divisors(k: Kernel, asks: Callable[[Expr], bool]) -> Iterator[Sym]:
     """Parameters that something is divided by of which ``asks`` says yes."""
     params = {p.sym for p in k.params}
     for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
-        d = _bare(e.b) if isinstance(e, Binary) and e.op in ("/", "%") else e
+        d = bare(e.b) if isinstance(e, Binary) and e.op in ("/", "%") else e
         if isinstance(e, Binary) and isinstance(d, Var) and d.sym in params and asks(e.a):
             yield d.sym
 
@@ -138,7 +141,7 @@ def _divided_by(k: Kernel) -> list[str]:
 
 def _divisor(e: Expr) -> Expr | None:
     if isinstance(e, Binary) and e.op == "/":
-        return _bare(e.b)
+        return bare(e.b)
     return e.args[1] if isinstance(e, Call) and e.fn == "cdiv" else None
 
 
@@ -163,24 +166,6 @@ def _of_parameters(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]])
     return True
 
 
-def spelled(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]] = {}) -> str | None:
-    """An integer expression over parameters as a workload writes it, variables by what ``sources`` say that they are
-    given; None for anything else."""
-    match e:
-        case Const(int() as v, _):
-            return str(int(v))
-        case Var(s) if s in params:
-            return s.name
-        case Var(s) if len(sources.get(s, ())) == 1:
-            return spelled(sources[s][0], params, {k: v for k, v in sources.items() if k != s})
-        case Cast(_, x):
-            return spelled(x, params, sources)
-        case Binary(op, a, b) if op in ("+", "-", "*", "/"):
-            left, right = spelled(a, params, sources), spelled(b, params, sources)
-            return f"({left} {op} {right})" if left and right else None
-    return None
-
-
 def _is_integer(p: Param) -> bool:
     return isinstance(p.sym.type, Scalar) and p.sym.type.is_int and p.sym.type.kind != "bool"
 
@@ -192,15 +177,9 @@ def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
         return {}
     inside = {s for e in all_exprs(k.body) for s in used(e)}
     mine = {p.sym for p in integers if p.host or p.sym not in inside}
-    chosen = [e.sym for e in map(_bare, k.launch.block) if isinstance(e, Var) and e.sym in mine]
+    chosen = [e.sym for e in map(bare, k.launch.block) if isinstance(e, Var) and e.sym in mine]
     passed = {n: v for n, v in k.launch.given if any(p.sym.name == n for p in integers)}
     return {s.name: BLOCK_EXTENTS[len(chosen)] for s in chosen} | passed
-
-
-def _bare(e: Expr) -> Expr:
-    while isinstance(e, Cast):
-        e = e.x
-    return e
 
 
 def shaping(k: Kernel) -> set[Sym]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -37,6 +38,19 @@ class Extent:
     def plausible(self) -> bool:
         return self.loose <= SLACK
 
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a product of sizes and nothing else."""
+        return (self.times, self.over, self.plus) == (1, 1, 0) and all(f.isidentifier() for f in self.factors)
+
+    def with_factor(self, name: str, factors: tuple[str, ...]) -> Extent:
+        """This extent with the product ``factors`` for the size ``name``."""
+        product = " * ".join(factors)
+        product = f"({product})" if len(factors) > 1 else product
+        inside = (re.sub(rf"\b{name}\b", product, f) for f in self.factors)
+        parts = (factors if f == name else (g,) for f, g in zip(self.factors, inside))
+        return dataclasses.replace(self, factors=tuple(itertools.chain.from_iterable(parts)))
+
     def value(self, sizes: Mapping[str, int]) -> int:
         product = math.prod(value_of(f, sizes) for f in self.factors) * self.times
         return -(-product // self.over) + self.plus
@@ -50,7 +64,7 @@ class Extent:
             whole = " * ".join(([str(self.times)] if self.times > 1 else []) + list(self.factors))
             whole = f"cdiv({whole}, {self.over})" if self.over > 1 else whole
             return (f"{whole} + {self.plus}" if self.plus else whole,)
-        *first, last = self.factors
+        *first, last = (f[1:-1] if f.startswith("(") and self.times == 1 else f for f in self.factors)
         return (*first, f"{self.times} * {last}" if self.times > 1 else last)
 
 
@@ -60,12 +74,15 @@ def value_of(factor: str, sizes: Mapping[str, int]) -> int:
 
 
 def fit(
-    seen: Sequence[tuple[Mapping[str, int], int]], names: Sequence[str], quotients: Collection[tuple[str, str]] = ()
+    seen: Sequence[tuple[Mapping[str, int], int]],
+    names: Sequence[str],
+    quotients: Collection[tuple[str, str]] = (),
+    terms: Sequence[str] = (),
 ) -> Extent | None:
     """The simplest tight bound of the extents of ``seen`` (sizes, elements) as a product of ``names``.
 
-    Each of ``quotients`` counts as a size. Probes that touch nothing say nothing. None if no product of them stays
-    within ``WORST`` of what is touched.
+    Each of ``quotients`` and of ``terms``, which are sums of sizes, counts as a size. Probes that touch nothing say
+    nothing. None if no product of them stays within ``WORST`` of what is touched.
     """
     seen = [(s, e) for s, e in seen if e > 0]
     if not seen:
@@ -73,7 +90,7 @@ def fit(
     found: list[tuple[float, int, Extent]] = []
     possible = [f"cdiv({a}, {b})" for a, b in quotients if a in names and (b in names or b.isdigit())]
     with_one = [(q, *rest) for q in possible for rest in _products(names, QUOTIENT_DEGREE)]
-    for factors in (*_products(names), *with_one):
+    for factors in (*_products((*names, *terms)), *with_one):
         for plus in (0, 1):
             if plus and not factors:
                 continue

@@ -131,7 +131,7 @@ def _arg(d: Draft, p: Param) -> list[str]:
     content = next((c for c in d.contents if c.buffer == name), None)
     if content is not None:
         most = d.ties.get(content.name, content.name)
-        init, last = ("index", f"{most} - 1") if content.kind == "index" else ("offsets", f"{most}")
+        init, last = content.kind, f"{most}" if content.kind == "offsets" else f"{most} - 1"
         lines += [f'init = "{init}"', f'range = [0, "{last}"]']
     elif role != "out":
         lines += ['init = "uniform"' if d.positive else 'init = "normal"']

@@ -110,7 +110,7 @@ class Maker:
 
     def _make(self, sizes: dict[str, int]) -> Instance | None:
         key = tuple(sizes.items())
-        if not all(_runs(k, self.workload, key) for k in self.kernels):
+        if not all(_runs(k, self.workload, key) for k in self.kernels) or impossible(self.workload, key):
             return None
         cost = _elements(self.workload, key)
         if cost > self.limit:
@@ -218,3 +218,18 @@ def _threads(kernel: Kernel, workload: Workload, sizes: Sizes) -> int:
         return 0
     g = geometry_of(kernel, _scalars(workload, sizes))
     return g.blocks * g.threads
+
+
+@by_identity(REMEMBERED)
+def impossible(workload: Workload, key: Sizes) -> bool:
+    """Whether an argument has a dimension below 0, or holds distinct values of which there are fewer than elements."""
+    sizes = dict(key)
+    for a in workload.args:
+        shape = [intexpr.evaluate(e, sizes) for e in a.shape]
+        if any(n < 0 for n in shape):
+            return True
+        if a.init == "distinct" and a.range is not None:
+            low, high = (intexpr.evaluate(v, sizes) if isinstance(v, str) else int(v) for v in a.range)
+            if math.prod(shape) > high - low + 1:
+                return True
+    return False

@@ -195,7 +195,7 @@ def test_sizes_that_vectors_divide_say_so() -> None:
 def test_unguarded_tiles_have_as_many_threads_as_elements() -> None:
     d = draft(ktc.loads(TILES).kernel)
     assert d.launch is not None and d.launch.block == ("8", "8", "1") and d.ties == {"wb": "8 * blocks_x"}
-    assert d.shapes["a"] is not None and d.shapes["a"].shape == ("wa", "8 * blocks_y")
+    assert d.shapes["a"] is not None and d.shapes["a"].shape == ("blocks_y", "8 * wa")
 
 
 def test_a_guard_that_sends_threads_home_bounds_the_grid() -> None:
@@ -312,7 +312,7 @@ void go(float* o, const float* i, int nx, int ny) {
 
 def test_sizes_that_a_border_needs_say_so() -> None:
     d = draft(ktc.loads(STENCIL).kernel)
-    assert d.shapes["in"].shape == ("nx", "ny") and d.least == {"nx": 2, "ny": 1}
+    assert d.shapes["in"].shape == ("ny", "nx") and d.least == {"nx": 2, "ny": 1}
 
 
 def test_a_buffer_of_unknown_size_is_nothing_to_run_on(ktc_run, tmp_path: Path) -> None:

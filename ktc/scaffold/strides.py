@@ -1,0 +1,60 @@
+"""Which dimension of a buffer is the inner one: sizes that indices are multiplied by are strides of others.
+
+An index is spelled out as a sum of products, ``b * M * N + row * N + col``: N is in two of them and M in one, so rows
+are N long and the outermost size, which no index is multiplied by, comes first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, Binary, Cast, Expr, Load, Store, Sym, Var
+from ktc.ir.walk import all_exprs, walk, walk_expr
+
+from .roles import definitions
+
+MOST = 256
+"""Products that an index is spelled out as, at most."""
+
+Product = frozenset[str]
+
+
+def inner_first(k: Kernel) -> dict[str, Counter[str]]:
+    """For each buffer, in how many products of its indices each parameter is a factor beside something else."""
+    sources = {s: found[0] for s, found in definitions(k).items() if len(found) == 1}
+    names = {p.sym: p.sym.name for p in k.params}
+    out: dict[str, Counter[str]] = {}
+    for buffer, index in _accesses(k):
+        counts = Counter(n for product in _products(index, names, sources) for n in product)
+        known = out.setdefault(buffer, Counter())
+        for n, c in counts.items():
+            known[n] = max(known[n], c)
+    return out
+
+
+def _accesses(k: Kernel) -> Iterator[tuple[str, Expr]]:
+    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+        if isinstance(e, Load):
+            yield e.buffer.name, e.index[0]
+    for s in walk(k.body):
+        if isinstance(s, Store | Atomic):
+            yield s.buffer.name, s.index[0]
+
+
+def _products(e: Expr, names: Mapping[Sym, str], sources: Mapping[Sym, Expr]) -> list[Product]:
+    """The products of parameters in ``e``, variables spelled out; what is no sum or product counts as one factor."""
+    match e:
+        case Cast(_, x):
+            return _products(x, names, sources)
+        case Var(s) if s in names:
+            return [frozenset((names[s],))]
+        case Var(s) if s in sources:
+            return _products(sources[s], names, {v: x for v, x in sources.items() if v != s})
+        case Binary("+" | "-", a, b):
+            return [*_products(a, names, sources), *_products(b, names, sources)][:MOST]
+        case Binary("*", a, b):
+            left, right = _products(a, names, sources), _products(b, names, sources)
+            return [x | y for x in left for y in right][:MOST]
+    return [frozenset()]

@@ -1,0 +1,134 @@
+"""Drafts of kernels with windows, scatters, block tables and strides: what a person would have written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.workload import Workload
+from ktc.search.verification import check_original
+from ktc.search.verification.instances import impossible
+
+import ktc
+from ktc.scaffold import Draft, draft, workload_text
+
+FILTER = """
+__global__ void blur(const float* src, float* dst, int w, int h, int r) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+  if (x >= w || y >= h) return;
+  float sum = 0.0f;
+  for (int dy = -r; dy <= r; ++dy)
+    for (int dx = -r; dx <= r; ++dx) sum += src[min(max(y + dy, 0), h - 1) * w + min(max(x + dx, 0), w - 1)];
+  dst[y * w + x] = sum;
+}
+"""
+CONV = """
+__global__ void conv(const float* in, const float* w, float* out, int C, int H, int W, int OC, int KS) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y, oc = blockIdx.z;
+  int OH = H - KS + 1, OW = W - KS + 1;
+  if (x >= OW || y >= OH) return;
+  float sum = 0.0f;
+  for (int c = 0; c < C; ++c)
+    for (int i = 0; i < KS; ++i)
+      for (int j = 0; j < KS; ++j) sum += in[c * H * W + (y + i) * W + x + j] * w[((oc * C + c) * KS + i) * KS + j];
+  out[oc * OH * OW + y * OW + x] = sum;
+}
+void go(const float* i, const float* w, float* o, int C, int H, int W, int OC, int KS) {
+  conv<<<dim3((W - KS + 8) / 8, (H - KS + 8) / 8, OC), dim3(8, 8)>>>(i, w, o, C, H, W, OC, KS);
+}
+"""
+PERMUTE = """
+__global__ void permute(float* out, const float* in, const int* to, int n, int d) {
+  for (int c = threadIdx.x; c < d; c += blockDim.x) out[to[blockIdx.x] * d + c] = in[blockIdx.x * d + c];
+}
+void go(float* out, const float* in, const int* to, int n, int d) { permute<<<n, 64>>>(out, in, to, n, d); }
+"""
+SLOTS = """
+__global__ void store(const float* key, float* cache, const long long* slots, int width, int block_size) {
+  long long slot = slots[blockIdx.x];
+  long long block = slot / block_size, place = slot % block_size;
+  for (int i = threadIdx.x; i < width; i += blockDim.x)
+    cache[block * width * block_size + i * block_size + place] = key[blockIdx.x * width + i];
+}
+void go(const float* k, float* c, const long long* s, int tokens, int width, int block_size) {
+  store<<<tokens, 64>>>(k, c, s, width, block_size);
+}
+"""
+LOSS = """
+__global__ void loss(float* out, const float* scores, const int* label, int V) {
+  const float* x = scores + blockIdx.x * V;
+  float s = 0.0f;
+  for (int i = 0; i < V; ++i) s += x[i];
+  if (threadIdx.x == 0) out[blockIdx.x] = s - x[label[blockIdx.x]];
+}
+void go(float* o, const float* s, const int* l, int rows, int V) { loss<<<rows, 32>>>(o, s, l, V); }
+"""
+
+
+def drafted(source: str) -> Draft:
+    return draft(ktc.loads(source).kernel)
+
+
+def shapes(d: Draft) -> dict[str, tuple[str, ...]]:
+    return {name: extent.shape for name, extent in d.shapes.items() if extent is not None}
+
+
+def test_a_window_is_small_and_no_shape_depends_on_it() -> None:
+    d = drafted(FILTER)
+    assert shapes(d) == {"src": ("h", "w"), "dst": ("h", "w")}
+    assert all(s["r"] <= 8 for _, s, _ in d.scenarios) and {s["r"] for name, s, _ in d.scenarios if name != "odd"} <= {
+        1,
+        2,
+    }
+
+
+def test_what_a_window_leaves_of_a_size_is_a_dimension() -> None:
+    d = drafted(CONV)
+    assert shapes(d) == {
+        "in": ("C", "H", "W"), "w": ("OC", "C", "KS", "KS"), "out": ("OC", "H - KS + 1", "W - KS + 1")
+    }  # fmt: skip
+    assert not d.doubts
+
+
+def test_places_that_stores_go_to_differ() -> None:
+    d = drafted(PERMUTE)
+    assert [(c.buffer, c.kind) for c in d.contents] == [("to", "distinct")] and d.ties == {"to_values": "n"}
+    assert shapes(d)["out"] == ("n", "d")
+
+
+def test_a_slot_is_a_place_in_one_of_as_many_blocks() -> None:
+    d = drafted(SLOTS)
+    assert d.ties == {"slots_values": "tokens * block_size"} and not d.doubts
+    assert shapes(d) == {"key": ("tokens", "width"), "cache": ("tokens", "width", "block_size"), "slots": ("tokens",)}
+
+
+def test_a_label_in_a_row_that_is_read_anyway_is_an_index() -> None:
+    d = drafted(LOSS)
+    assert [(c.buffer, c.kind) for c in d.contents] == [("label", "index")]
+
+
+@pytest.mark.parametrize("source", [FILTER, CONV, PERMUTE, SLOTS], ids=["filter", "conv", "permute", "slots"])
+def test_the_source_runs_clean_as_drafted(source: str, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(source)
+    program = ktc.load(str(tmp_path / "k.cu"))
+    assert program.source is not None
+    (tmp_path / "workload.toml").write_text(
+        workload_text(program.kernel, program.source, tmp_path / "workload.toml")[0]
+    )
+    work = Workload.load(tmp_path)
+    assert check_original(work.load_kernel(), work) == []
+
+
+def test_distinct_values_differ_and_sizes_without_enough_of_them_are_impossible(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(PERMUTE)
+    program = ktc.load(str(tmp_path / "k.cu"))
+    assert program.source is not None
+    text = workload_text(program.kernel, program.source, tmp_path / "workload.toml")[0]
+    (tmp_path / "workload.toml").write_text(text.replace('range = [0, "n - 1"]', 'range = [0, "d"]'))
+    work = Workload.load(tmp_path)
+    assert len(np.unique(work.make_inputs({"n": 50, "d": 64})["to"])) == 50
+    assert impossible(work, (("n", 50), ("d", 48))) and not impossible(work, (("n", 50), ("d", 49)))
+    with pytest.raises(KtcError, match="50 elements cannot all differ"):
+        work.make_inputs({"n": 50, "d": 48})
