@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from .cursors import Cursor, find
 from .ir.diagnostics import KtcError
-from .sources import SourceSpec, resolve
+from .sources import SourceSpec, from_text, resolve
 
 if TYPE_CHECKING:
     from .backends.base import Emitted
@@ -248,23 +248,25 @@ def load(
     return Program(k, w, variant, original=k, source=spec)
 
 
-def loads(text: str, *, name: str | None = None, template: Mapping[str, str] | None = None) -> Program:
-    """A program from CUDA C++ or IR text.
+def loads(
+    text: str,
+    *,
+    name: str | None = None,
+    template: Mapping[str, str] | None = None,
+    defines: Mapping[str, str] | None = None,
+    include_dirs: Sequence[str] = (),
+    dialect: str | None = None,
+) -> Program:
+    """A program from source text, CUDA C++, HIP or OpenCL C, or from the IR's text form; arguments as for :func:`load`.
 
     Raises:
         KtcError: what the text gets wrong, with its place.
     """
-    from .sources import looks_like_ir
-
-    if looks_like_ir(text):
-        from .ir.text import parse_kernel
-
-        k = parse_kernel(text)
-    else:
-        from .ir.frontend import load as load_cuda
-
-        k = load_cuda(text, kernel=name, template=dict(template or {}) or None)
-    return Program(k, original=k)
+    spec = SourceSpec(
+        "-", name, dict(template or {}), defines=dict(defines or {}), include_dirs=tuple(include_dirs), dialect=dialect
+    )
+    k = from_text(text, spec)
+    return Program(k, original=k, source=spec)
 
 
 def list_passes() -> dict[str, Pass]:

@@ -45,7 +45,7 @@ def resolve(spec: SourceSpec) -> tuple[Kernel, Workload | None]:
         KtcError: E-FILE (exit code 2) for what cannot be read; whatever the front-end or the workload file raise.
     """
     if spec.kernel == "-":
-        return _from_text(sys.stdin.read(MAX_SOURCE_BYTES), spec), None
+        return from_text(sys.stdin.read(MAX_SOURCE_BYTES), spec), None
     path = _find(spec.kernel)
     workload = _explicit_workload(spec) or _workload_of(path, spec)
     if workload is None:
@@ -142,9 +142,14 @@ def _read(path: Path) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def _from_text(text: str, spec: SourceSpec) -> Kernel:
+def from_text(text: str, spec: SourceSpec) -> Kernel:
+    """The kernel that ``text`` holds, in any language that a file may be in.
+
+    Raises:
+        KtcError: what the text gets wrong, with its place.
+    """
     if not text.strip():
-        raise KtcError("E-FILE", "standard input is empty", exit_code=2)
+        raise KtcError("E-FILE", "the source is empty: no kernel to read", exit_code=2)
     return _parse_ir(text) if looks_like_ir(text) else _parse_cuda(text, spec)
 
 

@@ -86,6 +86,14 @@ def test_unknown_names() -> None:
         _ = ktc.nothing
 
 
+def test_text_in_any_language_that_files_may_be_in() -> None:
+    text = ktc.loads(SCALE).lower("opencl").text
+    assert ktc.loads(text, dialect="opencl").kernel.name == ktc.loads(SCALE).kernel.name
+    assert "7.0f" in ktc.loads("__global__ void k(float* x) { x[0] = N; }", defines={"N": "7.0f"}).lower("cuda").text
+    with pytest.raises(ktc.KtcError, match="empty"):
+        ktc.loads("  ")
+
+
 def test_without_a_workload_verifying_says_what_is_missing() -> None:
     with pytest.raises(ktc.KtcError, match="workload"):
         ktc.loads(SCALE).verify()
