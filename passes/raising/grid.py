@@ -13,6 +13,7 @@ from ktc.ir.walk import assigned, keep, map_body, walk, without
 from .block import Blocked, raise_block
 from .coordinates import AXES, Coordinate, hw_indices, inline_thread_values
 from .guards import sizes_of, stripped
+from .implied import without_implied
 from .loops import strided
 
 
@@ -51,7 +52,7 @@ def _elements(body: Body, coords: dict[str, Coordinate], launch: Launch) -> Iter
         k = AXES.index(axis)
         dist = (Level("thread", launch.block[k], axis), Level("block", None, axis))
         body = (Par(sym, lo, hi, dist, body, tags=frozenset({f"loop:{sym.name}"})),)
-    yield block_loops(body, launch)
+    yield without_implied(block_loops(body, launch))
 
 
 def _zero(s: Sym) -> Expr:
