@@ -36,7 +36,7 @@ class ArgSpec:
     ``dtype`` is an IR scalar or a template parameter; ``shape`` integer expressions over the sizes; ``role`` in | out |
     inout | scalar; ``value`` (scalars) a number or an expression; ``range`` bounds a scalar (inclusive: a promise about
     every call) or a buffer's values (numbers or expressions); ``align`` is the base address's alignment in bytes;
-    ``divisible_by`` a promise about a scalar.
+    ``divisible_by`` a promise about a scalar, ``noalias`` one about a buffer: no other argument reaches its memory.
     """
 
     name: str
@@ -48,6 +48,7 @@ class ArgSpec:
     range: tuple[Any, Any] | None = None
     align: int = 0
     divisible_by: int = 1
+    noalias: bool = False
 
 
 @dataclass(frozen=True)

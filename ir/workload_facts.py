@@ -57,7 +57,11 @@ def _with_facts(p: Param, spec: ArgSpec) -> Param:
     if spec.role == "scalar" and spec.range:
         lo, hi = (v if isinstance(v, int) else None for v in spec.range)
     return dataclasses.replace(
-        p, align=max(p.align, spec.align), divisible_by=max(p.divisible_by, spec.divisible_by), range=(lo, hi)
+        p,
+        align=max(p.align, spec.align),
+        divisible_by=max(p.divisible_by, spec.divisible_by),
+        range=(lo, hi),
+        noalias=p.noalias or spec.noalias,
     )
 
 

@@ -17,7 +17,7 @@ from .workload import ROLES, ArgSpec, LaunchSpec, Scenario, Workload
 _KEYS = {
     "": ("kernel", "variants", "args", "launch", "assume", "scenario", "reference", "check", "repeat"),
     "kernel": ("source", "name", "template", "defines", "include"),
-    "args": ("name", "dtype", "shape", "role", "init", "value", "range", "align", "divisible_by"),
+    "args": ("name", "dtype", "shape", "role", "init", "value", "range", "align", "divisible_by", "noalias"),
     "launch": ("grid", "block", "shared"),
     "assume": ("facts",),
     "repeat": ("swap",),
@@ -140,6 +140,8 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
     for key in ("align", "divisible_by"):
         if key in a and (not isinstance(a[key], int) or a[key] < 1):
             raise f.fail(f"{key} is a positive integer", "args", i, key)
+    if (scalar and "noalias" in a) or not isinstance(a.get("noalias", False), bool):
+        raise f.fail("noalias is true or false, for a buffer", "args", i, "noalias")
     return ArgSpec(
         name=_text(f, a, "name", "args", i),
         dtype=_text(f, a, "dtype", "args", i),
@@ -150,6 +152,7 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
         range=tuple(span) if span else None,  # type: ignore[arg-type]
         align=a.get("align", 0),
         divisible_by=a.get("divisible_by", 1),
+        noalias=a.get("noalias", False),
     )
 
 

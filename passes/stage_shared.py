@@ -130,7 +130,7 @@ def _buffer(kernel: Kernel, place: Arg) -> Sym | Refused:
     apart = noalias(kernel) | {b for b, t in (*pointers.items(), (sym, sym.type)) if t.restrict}
     if sym not in apart and not pointers.keys() <= apart:
         names = ", ".join(sorted(b.name for b in pointers))
-        hint = "say __restrict__ in the source, or noalias in the workload"
+        hint = "say __restrict__ in the source, or noalias = true in the workload"
         return Refused("E-STAGE-WRITTEN", f"what is written to {names} may alias '{sym.name}'", hint=hint)
     return sym
 

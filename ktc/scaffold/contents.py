@@ -6,7 +6,7 @@ Indices that plain stores go to are drawn without repetition: blocks that write 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Param
@@ -35,6 +35,8 @@ class Content:
     buffer: str
     kind: str
     name: str
+    within: str = ""
+    """The size that an index stays below, where what it reaches is read from end to end as well."""
 
     def fill(self, size: int, elements: int) -> Fill:
         if self.kind == "distinct":
@@ -75,8 +77,17 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         size = min(most, values_of(k, name)) if kind == "index" else most
         filled = {**fills, name: content.fill(size, before.extent(name))}
         if _further(before, probe.look(before.sizes, filled)):
-            return content
+            return replace(content, within=_within(p, probe, before, fills)) if most == FAR else content
     return None
+
+
+def _within(p: Param, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> str:
+    """The size that elements of ``p`` stay below where they reach no further than ``before``; '' if it is none."""
+
+    def fits(size: int) -> bool:
+        return not _further(before, probe.look(before.sizes, {**fills, p.sym.name: constant(size - 1)}))
+
+    return next((n for n, v in before.sizes.items() if v > 1 and fits(v) and not fits(v + 1)), "")
 
 
 def values_of(k: Kernel, buffer: str) -> int:

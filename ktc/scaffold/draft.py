@@ -131,7 +131,7 @@ def _tied(d: Draft) -> Found:
     A row's stride is its length, a grid of rows the number of rows, a label less than the number of classes:
     independent numbers for those fit no shape.
     """
-    best = _fitted(d, d.limits)
+    best = _fitted(d, {**d.limits, **{c.name: c.within for c in d.contents if c.within}})
     touched = _touched(best)
     end = d.work + TIES_WORK
     for _ in range(MOST_TIES):

@@ -51,9 +51,24 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
     lines += [f'# {outs[0]} = "silu(x) * y"', ""]
     todo = [*d.doubts, *(f"{b}: its shape" for b, e in d.shapes.items() if e is None)]
     todo += [f"{b}: its shape is larger than what the kernel touched" for b, e in d.shapes.items() if _loose(e)]
+    if together := _apart(d.kernel):
+        todo.append(f"noalias of {', '.join(together)}: that no caller passes the same memory for two arguments")
     todo += [f"{n}: its value" for n in (*d.roles.flags, *d.constants)]
     todo.append("[reference]: a numpy formula an output (without one, the source itself is the judge)")
     return "\n".join(lines), todo
+
+
+def _apart(k: Kernel) -> list[str]:
+    """Written buffers of which the source does not say that they overlap no other of their type; loops are taken to be
+    parallel on that ground, and it is for the author to say that callers keep to it."""
+    buffers = buffers_of(k)
+
+    def others(p: Param) -> bool:
+        return any(q is not p and scalar_of(q.sym.type) == scalar_of(p.sym.type) for q in buffers)
+
+    promised = {p.sym for p in buffers if p.noalias or (isinstance(p.sym.type, Ptr) and p.sym.type.restrict)}
+    open_ = [p for p in buffers if p.sym not in promised and others(p)]
+    return [p.sym.name for p in open_ if access_role(p, k) != "in"]
 
 
 def _loose(e: Extent | None) -> bool:
@@ -135,6 +150,8 @@ def _arg(d: Draft, p: Param) -> list[str]:
         lines += [f'init = "{init}"', f'range = [0, "{last}"]']
     elif role != "out":
         lines += ['init = "uniform"' if d.positive else 'init = "normal"']
+    if name in _apart(d.kernel):
+        lines.append("noalias = true            # CHECK: no caller passes the same memory twice")
     return [*lines, "align = 16"]
 
 

@@ -106,7 +106,7 @@ def test_a_slot_is_a_place_in_one_of_as_many_blocks() -> None:
 
 def test_a_label_in_a_row_that_is_read_anyway_is_an_index() -> None:
     d = drafted(LOSS)
-    assert [(c.buffer, c.kind) for c in d.contents] == [("label", "index")]
+    assert [(c.buffer, c.kind) for c in d.contents] == [("label", "index")] and d.ties == {"label_values": "V"}
 
 
 @pytest.mark.parametrize("source", [FILTER, CONV, PERMUTE, SLOTS], ids=["filter", "conv", "permute", "slots"])
@@ -119,6 +119,21 @@ def test_the_source_runs_clean_as_drafted(source: str, tmp_path: Path) -> None:
     )
     work = Workload.load(tmp_path)
     assert check_original(work.load_kernel(), work) == []
+
+
+def test_callers_promise_what_loops_take_for_granted(tmp_path: Path) -> None:
+    """Without it, what is stored might be what is still to be read, and no tile is staged."""
+    (tmp_path / "k.cu").write_text(FILTER)
+    program = ktc.load(str(tmp_path / "k.cu"))
+    assert program.source is not None
+    text, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert text.count("noalias = true") == 1 and any(t.startswith("noalias of dst") for t in todo)
+    (tmp_path / "workload.toml").write_text(text)
+    promised = {p.sym.name for p in Workload.load(tmp_path).load_kernel().params if p.noalias}
+    assert promised == {"dst"}
+    (tmp_path / "workload.toml").write_text(text.replace("noalias = true", "noalias = 1"))
+    with pytest.raises(KtcError, match="noalias is true or false"):
+        Workload.load(tmp_path)
 
 
 def test_distinct_values_differ_and_sizes_without_enough_of_them_are_impossible(tmp_path: Path) -> None:
