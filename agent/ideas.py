@@ -42,12 +42,13 @@ class Shape:
 
     @property
     def is_plane(self) -> bool:
-        """Two or more loops, each spread over its own axis of threads and blocks."""
-        return not self.rows and len(self.col_names) >= 2 and all(_has(c, "block") for c in self.cols)
+        """Two or more loops, each spread over its own axis of threads and blocks; loops over blocks alone around them
+        are a batch of planes."""
+        return len(self.col_names) >= 2 and all(_has(c, "block") for c in self.cols)
 
     @property
     def is_rows(self) -> bool:
-        return bool(self.rows) and bool(self.cols)
+        return bool(self.rows) and bool(self.cols) and not self.is_plane
 
     @property
     def short(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ktc.agent.carried import carried
 from ktc.agent.ideas import RULES, Shape, shape_of
 from ktc.agent.planner import Observation, Outcome, Proposal
-from ktc.agent.products import tensor_products
+from ktc.agent.products import staged_products, tensor_products
 from ktc.agent.rows import shared_rows
 from ktc.ir.kernel import Kernel
 from ktc.search.printing import exchanges_lanes
@@ -32,6 +32,12 @@ class Rules:
             for steps, why, gain in tensor_products(o.raised, o.device.profile):
                 if o.attempt(script := f"raise | {steps}") is None:
                     yield Proposal(script, why, gain, self.name)
+            if o.device.profile.startswith(GPUS):
+                units = max(1, o.device.compute_units)
+                for steps, why, gain in staged_products(
+                    o.raised, units, o.facts, lambda steps: o.attempt(f"raise | {steps}") is None
+                ):
+                    yield Proposal(f"raise | {steps}", why, gain, self.name)
             yield from self._rows(o, o.raised)
             for steps, why, gain in carried(o.raised, max(1, o.device.compute_units), o.facts):
                 if o.attempt(script := f"raise | {steps}") is None:
@@ -57,7 +63,7 @@ class Rules:
             if applies(shape):
                 for steps, why, gain in scripts(shape, max(1, o.device.compute_units)):
                     script = _then(f"raise | {before}{steps}", after)
-                    if "launch-bounds" in steps and not o.device.profile.startswith(("cuda", "hip")):
+                    if "launch-bounds" in steps and not o.device.profile.startswith(GPUS):
                         continue  # no other compiler is told
                     if o.attempt(script) is None:
                         yield Proposal(script, f"{name}: {why}", gain, self.name)
@@ -88,6 +94,10 @@ class Rules:
                 why = f"on the best so far: {s.doc or _pass_of(s.step)}"
                 yield Proposal(_then(h.script, s.step), why, None, self.name)
 
+
+GPUS = ("cuda", "hip")
+"""Profiles of devices that have shared memory worth the name, and whose compilers are told how many blocks to plan
+for."""
 
 REFINING = ("fast-math", "cache-hints", "unroll", "licm", "simplify")
 """Passes worth adding to a script that already won, best first. What ``fast-math`` costs in accuracy is for the gate to

@@ -114,7 +114,9 @@ class Run:
     def _gate(self, c: Candidate, knobs: Mapping[str, int]) -> Verdict:
         key = c.key + repr(sorted(knobs.items()))
         if key not in self._gated:
-            self._gated[key] = self.lab.gate(bind(c.kernel, knobs) if knobs else c.kernel)
+            self.tell("verify", script=c.script, knobs=dict(knobs))
+            self._gated[key] = verdict = self.lab.gate(bind(c.kernel, knobs) if knobs else c.kernel)
+            self.tell("verified", script=c.script, knobs=dict(knobs), status=verdict.status, seconds=verdict.seconds)
         return self._gated[key]
 
     def account(self, c: Candidate, scenario: Scenario, tuned: Tuned) -> None:

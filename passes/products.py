@@ -55,8 +55,9 @@ class Product:
     update: Stmt | None  # the statement that took the sum; None for a reduction
 
 
-def product_of(kernel: Kernel, s: LoopStmt) -> Product | Refused:
-    """The product that ``s`` sums, or why it is none."""
+def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False) -> Product | Refused:
+    """The product that ``s`` sums, or why it is none. ``plain``: of f32 as it lies in memory, which no tensor core
+    takes, instead of narrower elements."""
     locs = places(s)
     if isinstance(s, Par):
         return Refused("E-TENSOR-FORM", f"'{s.var.name}' is parallel: name the loop that sums", locs)
@@ -82,7 +83,7 @@ def product_of(kernel: Kernel, s: LoopStmt) -> Product | Refused:
                 return Refused("E-TENSOR-FORM", f"'{s.var.name}' does not end in 'sum += product'", locs)
         if s.var in used(init):
             return Refused("E-TENSOR-FORM", "the sum is not one value: its place moves with the loop", locs)
-    return _operands(kernel, s, around, front, init, value, update)
+    return _operands(kernel, s, around, front, init, value, update, plain)
 
 
 def pars(body: Body, around: tuple[Par, ...]) -> Iterator[tuple[tuple[Par, ...], Stmt]]:
@@ -93,7 +94,14 @@ def pars(body: Body, around: tuple[Par, ...]) -> Iterator[tuple[tuple[Par, ...],
 
 
 def _operands(
-    kernel: Kernel, s: For | Reduce, around: tuple[Par, ...], front: Body, init: Expr, value: Expr, update: Stmt | None
+    kernel: Kernel,
+    s: For | Reduce,
+    around: tuple[Par, ...],
+    front: Body,
+    init: Expr,
+    value: Expr,
+    update: Stmt | None,
+    plain: bool,
 ) -> Product | Refused:
     locs = places(s)
     env: dict[Sym, Expr] = {}
@@ -102,7 +110,8 @@ def _operands(
             return Refused("E-TENSOR-FORM", f"'{s.var.name}' does more than sum a product", locs)
         env[d.sym] = substitute_expr(d.init, env)
     value = substitute_expr(value, env)
-    loads = [x for x in map(_factor, (value.a, value.b)) if x] if isinstance(value, Binary) and value.op == "*" else []
+    factor = _plain_factor if plain else _factor
+    loads = [x for x in map(factor, (value.a, value.b)) if x] if isinstance(value, Binary) and value.op == "*" else []
     if len(loads) != 2 or value.type != F32:
         why = "what is summed is not a product of two converted elements: (float)a[..] * (float)b[..]"
         return Refused("E-TENSOR-TYPE", why, locs)
@@ -134,3 +143,8 @@ def _operands(
 def _factor(e: Expr) -> Load | None:
     """The load of ``f32(a[i])``."""
     return e.x if isinstance(e, Cast) and isinstance(e.x, Load) and isinstance(e.x.type, Scalar) else None
+
+
+def _plain_factor(e: Expr) -> Load | None:
+    """The load ``a[i]`` of an f32."""
+    return e if isinstance(e, Load) and e.type == F32 and e.width == 1 else None

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from ktc.agent.report import OptimizeReport
     from ktc.api import Program
 
+LONG = 5.0
+"""Seconds of a check that are worth a line: whoever waits should see for what."""
+
 Budget = Annotated[int, Option("--budget", least=1, help="Most configurations to measure.")]
 Out = Annotated[
     str, Option("--out", metavar="DIR", help="Folder of the results and the ledger.", unset="ktc-out/KERNEL")
@@ -191,6 +194,13 @@ class Live:
 
     def _refused(self, e: Mapping[str, Any]) -> None:
         self.bar.say(f"  refused: {e['script']}: {e['why']} [{e['code']}]")
+
+    def _verify(self, e: Mapping[str, Any]) -> None:
+        self.bar.doing(f"verifying {e['script']}")
+
+    def _verified(self, e: Mapping[str, Any]) -> None:
+        if e["seconds"] > LONG:
+            self.bar.say(f"  verified in {duration(e['seconds'])}: {e['script']}")
 
     def _rejected(self, e: Mapping[str, Any]) -> None:
         self.bar.say(f"  REJECTED: {e['script']}: {e['why']}")

@@ -123,6 +123,11 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total, description=text)
 
+    def doing(self, text: str) -> None:
+        """What takes time now, beside the bar, as far as a line holds it; silent where there is none."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=text[:60])
+
 
 @contextmanager
 def progress(title: str, quiet: bool = False) -> Iterator[Progress]:

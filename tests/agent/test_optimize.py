@@ -206,6 +206,37 @@ def test_a_scenario_whose_original_takes_too_long_is_left_out(work, tmp_path):
     assert e.value.code == "E-ORIGINAL-SLOW" and "--scenario" in e.value.hint
 
 
+@pytest.mark.parametrize("status", ["hang", "wrong", "crash"])
+def test_sizes_nobody_tuned_for_do_not_cost_the_result(work, tmp_path, status):
+    lab = FakeLab(lambda script, knobs, s: status if s.heldout else 2e-3 if not script else 1e-3)
+    report, _, _ = run(work, tmp_path, lab=lab)
+    assert report.speedup > 1.9 and [s.name for s in report.scenarios] == ["few", "many"]
+    assert any(n.startswith("unseen is left out: the original kernel") for n in report.notes)
+
+
+def test_an_original_that_cannot_meet_itself_on_such_sizes_is_a_note(work, tmp_path):
+    lab = FakeLab(lambda script, knobs, s: 2e-3 if not script else 1e-3)
+    meet, feasible = lab.compare, lab.feasible
+
+    def compare(c, knobs, scenario):
+        if scenario.heldout:
+            raise KtcError("E-DUEL", "wrong: the results change from one launch to the next")
+        return meet(c, knobs, scenario)
+
+    lab.compare = compare
+    report, _, _ = run(work, tmp_path, lab=lab)
+    assert feasible and [s.name for s in report.scenarios] == ["few", "many"]
+    assert any(n == "unseen is left out: wrong: the results change from one launch to the next" for n in report.notes)
+
+
+def test_checks_are_told_before_and_after(work, tmp_path):
+    _, lab, events = run(work, tmp_path)
+    kinds = [e["event"] for e in events]
+    assert kinds.count("verify") == kinds.count("verified") == len(lab.gated)
+    told = next(e for e in events if e["event"] == "verified")
+    assert told["script"] == WIDE and told["status"] == "TESTED" and told["seconds"] >= 0
+
+
 def test_files_hold_what_the_report_says(work, tmp_path):
     report, _, _ = run(work, tmp_path)
     out = tmp_path / "out"

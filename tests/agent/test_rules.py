@@ -28,7 +28,10 @@ EXPECTED = {
         r"\[block.x\].*parallelize{loop=j .* row-cache{loop=j where=registers}",
     ),
     "volume": ("plane with shared neighbours", r"loop=y map=\[unroll \$UY, thread.y.*block.y\].*loop=x "),
-    "product": ("contraction over a plane", r"unroll \$TM.*unroll \$TN"),
+    "product": (
+        "tiles in shared memory and registers",
+        r"tile{loops=y,x .*stage-shared{array=\w+ loop=\w+ transpose=yes}",
+    ),
 }
 
 
@@ -177,3 +180,33 @@ def test_few_long_rows_are_scanned_by_all_blocks(rows, blocks_first):
     scripts = [p.script for p in Rules().propose(o, 10) if "scan{" in p.script]
     wide = next(k for k, s in enumerate(scripts) if "block.x]}" in s.rpartition("scan{")[2])
     assert (wide == 0) == blocks_first, scripts
+
+
+BATCH = """
+kernel batch(c: f32* restrict align 16, a: f32 const* restrict align 16, b: f32 const* restrict align 16, n: i32,
+    count: i32)
+  launch grid((n + 15) / 16, (n + 15) / 16, count) block(16, 16)
+  let x: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  let y: i32 = (blockIdx.y * blockDim.y + threadIdx.y) as i32
+  let m: i32 = blockIdx.z as i32
+  if m < count && x < n && y < n
+    var s: f32 = 0.0
+    for k in 0..n
+      s += a[m * n * n + y * n + k] * b[m * n * n + k * n + x]
+    c[m * n * n + y * n + x] = s
+"""
+
+
+@pytest.mark.parametrize(("n", "tile"), [(512, "64,128"), (4096, "128,256"), (32, "16,32")])
+def test_a_batch_of_products_is_staged_in_tiles_that_give_every_unit_a_block(n, tile):
+    _, o = observe(BATCH, {"n": n, "count": 16})
+    scripts = [p.script for p in Rules().propose(o, 12)]
+    assert f"sizes={tile}" in scripts[0] and "stage-shared" in scripts[0]
+    assert any("unroll $TM" in s and "stage-shared" not in s for s in scripts)
+
+
+def test_no_staging_is_proposed_where_shared_memory_is_like_any_other():
+    _, o = observe(BATCH, {"n": 256, "count": 16})
+    cpu = dataclasses.replace(o, device=DeviceInfo("opencl", "a CPU", "opencl-cl12", 8, 1024, 32 << 10))
+    scripts = [p.script for p in Rules().propose(cpu, 12)]
+    assert scripts and not any("stage-shared" in s for s in scripts)
