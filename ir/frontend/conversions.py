@@ -20,6 +20,7 @@ class Conversions(StaticMembers):
     """Conversions of objects. ``to`` is the type that is wanted, None where a number or a pointer will do."""
 
     call_entities: Any
+    file_scope: Any
 
     def converted(self, v: RecordVal, to: Type | None, node: Any) -> Value | None:
         """The result of the conversion operator of ``v`` that fits ``to`` best, or None."""

@@ -10,7 +10,7 @@ from pycparser import c_ast
 from ..nodes import Const, Decl, Sym, fresh, i32
 from ..types import VOID, Scalar, Type, Vec
 from .arrays import Arrays
-from .buffers import as_volatile, cost
+from .buffers import as_volatile
 from .constants import folded_float
 from .cxx_ast import CtorInit, CxxCast, qualifiers
 from .cxx_types import DIM3, Auto, CArray, Pointer, RecordType, Reference, show, size_of
@@ -212,17 +212,21 @@ class Declarations(Arrays):
         self.fail("E-SEMA-CONVERT", f"cannot initialise a pointer with {describe(v)}", node)
 
     def pinned_offset(self, name: str, v: PtrVal) -> PtrVal:
-        if v.offset is not None and (cost(v.offset) > 8 or not self.is_constant_expr(v.offset)):
-            return dataclasses.replace(v, offset=self.temp(v.offset, f"{name}_offset"))
-        return v
+        """The pointer as it is now: its row of an array and its offset are made of what may change."""
+        prefix = tuple(self.pinned_index(i, f"{name}_row") for i in v.prefix)
+        offset = None if v.offset is None else self.pinned_index(v.offset, f"{name}_offset")
+        same = prefix == v.prefix and offset is v.offset
+        return v if same else dataclasses.replace(v, prefix=prefix, offset=offset)
 
     def pinned_choice(self, name: str, which: Any, v: ChoicePtr) -> ChoicePtr:
         """``v`` with its offsets as they are now."""
-        offsets: dict[Any, Any] = {None: None}
+        kept: dict[Any, PtrVal] = {}
+        out = []
         for c in v.choices:
-            if c.offset not in offsets:
-                offsets[c.offset] = self.pinned_offset(name, c).offset
-        return ChoicePtr(which, tuple(dataclasses.replace(c, offset=offsets[c.offset]) for c in v.choices))
+            key = (c.prefix, c.offset)
+            at = kept[key] = kept.get(key) or self.pinned_offset(name, c)
+            out.append(dataclasses.replace(c, prefix=at.prefix, offset=at.offset))
+        return ChoicePtr(which, tuple(out))
 
     def _reference(self, node: c_ast.Decl, t: Reference, args: list) -> Value:
         if len(args) != 1:

@@ -32,6 +32,7 @@ from .values import (
     NullVal,
     OpaqueVal,
     PackVal,
+    PtrToPlace,
     PtrVal,
     PtrVar,
     RecordVal,
@@ -62,6 +63,9 @@ class Inliner(MemberInits):
 
     _aliases = False
     """Whether the function being entered could change an argument while its parameter is in use."""
+
+    _changes_locals = False
+    """Whether the function being entered could change variables of its callers: what a pointer argument is made of."""
 
     def inline(self, e: Entity, bindings: dict[str, Value], args: list[Value], node: Any, scope: Scope,
                record: RecordVal | None = None) -> Value:  # fmt: skip
@@ -109,6 +113,12 @@ class Inliner(MemberInits):
         params = params_of(fn)
         bound = categories(args, node)
         self._aliases = fn.kind != "function" or fn.name == "lambda" or any(_is_indirect(p) for p in params)
+        self._changes_locals = (
+            fn.kind != "function"
+            or fn.name == "lambda"
+            or any(is_mutable_reference(p) for p in params)
+            or any(isinstance(a, PtrToPlace | RecordVal | FunctionVal) for a in args)
+        )
         if sum(is_mutable_reference(p) for p in params) > 1:
             args = [self.pin(a) if is_mutable_reference(p) else a for p, a in zip(params, args)] + args[len(params) :]
         for i, p in enumerate(params):
@@ -168,6 +178,8 @@ class Inliner(MemberInits):
                     self.fail("E-SEMA-CONVERT", f"cannot pass '{show(self.type_of(v))}' as '{show(t)}'", node)
                 if mutated:
                     return self.pointer_variable(name, t, v, node)
+                if self._changes_locals:
+                    return self.pinned_offset(name, v)
                 if v.offset is not None and cost(v.offset) > 12:
                     return dataclasses.replace(v, offset=self.temp(v.offset, f"{name}_offset"))
             return v

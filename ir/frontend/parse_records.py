@@ -101,7 +101,7 @@ class RecordParser(StmtParser):
             self._advance()
             self._advance()
             return []
-        if kind == "FRIEND":
+        if kind == "FRIEND" or self._friend_follows():
             return self._parse_friend()
         if kind == "SEMI":
             self._advance()
@@ -148,9 +148,17 @@ class RecordParser(StmtParser):
             self._skip_external(KtcError("", ""))
             return []
 
+    def _friend_follows(self) -> bool:
+        """Whether ``friend`` stands behind words like ``__device__``."""
+        at = 1
+        while self._peek_type(at) in ("CUDA", "INLINE", "CONSTEXPR"):
+            at += 1
+        return at > 1 and self._peek_type(at) == "FRIEND"
+
     def _parse_friend(self) -> list:
         """A friend function with a body is a function beside the class; other friends say nothing here."""
-        self._advance()
+        while self._advance().type != "FRIEND":
+            pass  # __device__ and its like: every function with a body is one of the device here
         mark, depth = self._mark(), len(self._scope_stack)
         try:
             if self._peek_type() not in ("CLASS", "STRUCT", "TEMPLATE"):

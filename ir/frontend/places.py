@@ -226,23 +226,28 @@ class Places(Pointers):
     def pin(self, v: Value) -> Value:
         """A place whose index expressions are evaluated now, for a reference that outlives this statement."""
         if isinstance(v, ElemPlace):
-            return dataclasses.replace(v, index=tuple(self._pinned(i) for i in v.index))
+            return dataclasses.replace(v, index=tuple(self.pinned_index(i) for i in v.index))
         if isinstance(v, LanePlace):
-            return dataclasses.replace(v, base=self.pin(v.base), lane=self._pinned(v.lane))
+            return dataclasses.replace(v, base=self.pin(v.base), lane=self.pinned_index(v.lane))
         if isinstance(v, BitPlace):
             return dataclasses.replace(v, base=self.pin(v.base))
         if isinstance(v, ChoicePlace):
-            return dataclasses.replace(v, which=self._pinned(v.which), choices=tuple(self.pin(c) for c in v.choices))
+            return dataclasses.replace(
+                v, which=self.pinned_index(v.which), choices=tuple(self.pin(c) for c in v.choices)
+            )
         if isinstance(v, RecordVal) and v.at is not None and v.at.offset is not None:
-            return self.memory_record(dataclasses.replace(v.at, offset=self._pinned(v.at.offset)), None)
+            return self.memory_record(dataclasses.replace(v.at, offset=self.pinned_index(v.at.offset)), None)
         if isinstance(v, RecordVal) and any(isinstance(x, ChoicePlace | RecordVal) for x in v.fields.values()):
             return dataclasses.replace(v, fields={k: self.pin(x) for k, x in v.fields.items()})
         if isinstance(v, FlatArray) and v.start.offset is not None:
-            return dataclasses.replace(v, start=dataclasses.replace(v.start, offset=self._pinned(v.start.offset)))
+            return dataclasses.replace(v, start=dataclasses.replace(v.start, offset=self.pinned_index(v.start.offset)))
+        if isinstance(v, ArrayVal) and v.prefix:
+            return dataclasses.replace(v, prefix=tuple(self.pinned_index(i) for i in v.prefix))
         return v
 
-    def _pinned(self, e: Expr) -> Expr:
-        return e if cost(e) <= 8 and self.is_constant_expr(e) else self.temp(e, "idx")
+    def pinned_index(self, e: Expr, name: str = "idx") -> Expr:
+        """``e`` as it is now: itself, where it is short and nothing that it is made of changes."""
+        return e if cost(e) <= 8 and self.is_constant_expr(e) else self.temp(e, name)
 
     def is_constant_expr(self, e: Expr) -> bool:
         """Whether ``e`` has the same value wherever it is evaluated in this function."""

@@ -142,10 +142,16 @@ class PointerVariables(Exprs):
                       hint="declare it where its value is known")  # fmt: skip
         sym = fresh(name, I64)
         self.changing.add(sym)
+        if isinstance(v, PtrVal):
+            v = self.pinned_row(name, v)
         offset = v.offset if isinstance(v, PtrVal) else None
         start = self.convert(RVal(offset if offset is not None else Const(0, I64)), I64).expr
         self.emit(Decl(sym, start, loc=self.loc))
         return PtrVar(sym, v, self.frame.here)
+
+    def pinned_row(self, name: str, v: PtrVal) -> PtrVal:
+        """The pointer with the row of an array that it points into as it is now."""
+        return dataclasses.replace(v, prefix=tuple(self.pinned_index(i, f"{name}_row") for i in v.prefix))
 
     # ------------------------------------------------------------------ where it can point
     def _choices(self, name: str, v: Value | None, node: Any) -> tuple[list[PtrVal], bool, bool]:
@@ -164,7 +170,8 @@ class PointerVariables(Exprs):
             nullable = nullable or not points(choice.which, self.known(), self.pinned)
             for c in choice.choices:
                 same = [b for b in buffers if b.buffer == c.buffer]
-                if same and same[0].prefix != c.prefix and not is_flat(c.buffer):
+                varies = not all(map(self.is_constant_expr, c.prefix)) or (same and same[0].prefix != c.prefix)
+                if varies and not is_flat(c.buffer) and len(found) > 1:
                     self.need_flat(c.buffer, node)
                 if not same:
                     buffers.append(c)
@@ -293,6 +300,7 @@ class PointerVariables(Exprs):
             isinstance(begun, NullVal) or v.buffer != begun.buffer or v.prefix != begun.prefix
         )
         if moves and self.frame.straight_to(place.owner):
+            v = self.pinned_row("start", v)  # type: ignore[arg-type]
             place.start, moves = as_volatile(v, getattr(begun, "volatile", False)), False  # type: ignore[assignment]
         if not isinstance(v, PtrVal) or moves:
             in_memory = [p for p in (begun, v) if isinstance(p, PtrVal)]

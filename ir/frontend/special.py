@@ -45,8 +45,10 @@ class SpecialCalls(Forwarding):
         if name == "bit_cast" and targs:
             t = self.arg_type(targs[0])
             return RVal(bitcast(self.rval(raw[0]).expr, t))
-        if name in ("swap",) and qualifier == ("std",):
+        if name == "swap" and qualifier == ("std",) and len(raw) == 2:
             left, right = self.stable(self.eval(raw[0])), self.stable(self.eval(raw[1]))
+            if not isinstance(self.load(left, node), RVal):
+                return self.call_entities(self.program.functions["swap"], None, [left, right], node, self.file_scope())
             old = RVal(self.temp(self.rvalue(left, node).expr, "old"))
             self.store(left, self.load(right), node)
             self.store(right, old, node)

@@ -27,6 +27,12 @@ template <class A, class B> struct pair {
 };
 template <class A, class B> __device__ pair<A, B> make_pair(A a, B b) { return {a, b}; }
 
+template <class T> __device__ void swap(T& a, T& b) {
+  T old = a;
+  a = b;
+  b = old;
+}
+
 template <class T, unsigned long N> struct array {
   using value_type = T;
   T elements[N];

@@ -259,3 +259,12 @@ struct T { int n; int m = n * 2; };
 def test_members_begin_after_the_bases_that_their_initialisers_name(execute, body: str, want: list[int]) -> None:
     got = execute(BASES_FIRST + "__global__ void k(int* o) {" + body + "}", {"o": np.int32([0] * 7 + [4])})["o"]
     assert got[: len(want)].tolist() == want
+
+
+def test_friends_stand_behind_qualifiers_too_and_everything_can_be_swapped(execute) -> None:
+    text = """struct V { int x[2]; __device__ friend V operator+(V a, const V& b) { a.x[0] += b.x[0]; return a; }
+        friend __device__ __forceinline__ bool operator<(const V& a, const V& b) { return a.x[0] < b.x[0]; } };
+    __global__ void k(int* o) { V a{{1, 2}}, b{{3, 4}}; V c = a + b; o[0] = c.x[0]; o[1] = a < b; std::swap(a, b);
+        o[2] = a.x[1]; int x[2] = {5, 6}, *p = x, *q = x + 1; std::swap(p, q); o[3] = *p; std::swap(x[0], x[1]);
+        o[4] = x[0]; }"""
+    assert execute(text, {"o": np.zeros(5, np.int32)})["o"].tolist() == [4, 1, 4, 6, 6]

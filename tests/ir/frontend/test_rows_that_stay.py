@@ -1,0 +1,49 @@
+"""A pointer to a row of an array, or a reference to it, stays where it was made, whatever becomes of the index."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+BEFORE = """
+__device__ int changes(int* p, int& s) { s = 0; return p[1]; }
+__device__ int of_row(int (&p)[4], int& s) { s = 0; return p[1]; }
+template <class F> __device__ int calls(const int* p, F f) { f(); return p[1]; }
+struct B { int t[2][4]; int* row; };
+"""
+
+ROWS = "int s = 1; __shared__ int m[2][4]; for (int i = 0; i < 8; ++i) m[i / 4][i % 4] = 10 * (i / 4) + i % 4;"
+
+
+@pytest.mark.parametrize(
+    "body, want",
+    [
+        ("int* p = m[s]; s ^= 1; o[0] = p[1];", 11),
+        ("int* p = m[s]; s ^= 1; int* q = m[s]; s = 7; o[0] = p[1] + 100 * q[3];", 311),
+        ("auto& p = m[s]; s = 0; o[0] = p[2];", 12),
+        ("int* p = &m[s][s]; s = 0; o[0] = p[1];", 12), ("int* p = m[s] + s; s = 0; o[0] = *p;", 11),
+        ("int* p = m[s]; int* flat = &m[0][0]; s = 0; o[0] = p[1] + flat[5];", 22),
+        ("const int* p = n ? m[s] : m[0]; s = 0; o[0] = p[1];", 11), ("o[0] = changes(m[s], s);", 11),
+        ("o[0] = of_row(m[s], s);", 11), ("o[0] = calls(m[s], [&] { s = 0; });", 11),
+        ("o[0] = calls(o + s, [&] { s = 0; });", 3),
+        ("B b{{{1, 2, 3, 4}, {5, 6, 7, 8}}, nullptr}; b.row = b.t[s]; s = 0; o[0] = b.row[2];", 7),
+        ("int* p = m[s]; for (int i = 0; i < 2; ++i) { o[i + 3] = *p++; s = 0; } o[0] = *p;", 12),
+        ("int* p = m[0]; p = m[s]; s = 0; o[0] = p[1];", 11),
+        ("int* p = m[0]; for (int i = 0; i < 2; ++i) { p = m[s]; s = 0; } o[0] = p[1];", 1),
+    ],
+)  # fmt: skip
+def test_a_row_stays(execute, body: str, want: int) -> None:
+    text = BEFORE + "__global__ void k(int* o, int n) {" + ROWS + body + "}"
+    assert execute(text, {"o": np.arange(1, 9, dtype=np.int32), "n": 1})["o"][0] == want
+
+
+def test_stages_of_a_double_buffer_alternate(execute) -> None:
+    text = """__global__ void k(int* o, const int* a, int n) { __shared__ int tile[2][32]; int stage = 0;
+        tile[stage][threadIdx.x] = a[threadIdx.x];
+        __syncthreads();
+        for (int i = 1; i <= n; ++i) { int* now = tile[stage]; stage ^= 1; int* next = tile[stage];
+            if (i < n) next[threadIdx.x] = a[i * 32 + threadIdx.x];
+            o[threadIdx.x] += now[31 - threadIdx.x]; __syncthreads(); } }"""
+    a = np.arange(96, dtype=np.int32)
+    got = execute(text, {"o": np.zeros(32, np.int32), "a": a, "n": 3}, threads=32)["o"]
+    np.testing.assert_array_equal(got, a.reshape(3, 32).sum(0)[::-1])
