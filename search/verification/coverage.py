@@ -102,16 +102,29 @@ class Coverage:
                     )  # no size has a second round: all of the first
 
     def sizes_for_axes(self, maker: Maker) -> Iterator[Instance]:
-        """For every axis of the grid on which no run had a second block, the least sizes that give one."""
+        """For every axis of the grid on which no run had a second block, the least sizes that give one; and the largest
+        of which one block is all: the last copy of its work is needed there, which a little more shares out again."""
         base = maker.few()
-        for axis, name in itertools.product(sorted(self.axes), maker.names if base else ()):
+        for axis, name in itertools.product(range(3), maker.names if base else ()):
+            least = _least(lambda v, n=name, k=axis: self._blocks({**base, n: v})[k] > 1, maker, name)
+            if not least:
+                continue
+            full = maker.make({**base, name: least - maker.step[name]})
+            if full is not None and not any(self._full(i, axis, name, maker, base) for i in self.tried):
+                yield full
+            if axis in self.axes:
+                made = [maker.make({**base, name: least + more * maker.step[name]}) for more in (BEYOND, 0)]
+                yield from [m for m in made if m is not None][:1]
 
-            def second(v: int, n: str = name, k: int = axis) -> bool:
-                return geometry_of(self.candidate, self._scalars({**base, n: v})).grid[k] > 1
+    def _blocks(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        return geometry_of(self.candidate, self._scalars(sizes)).grid
 
-            least = _least(second, maker, name) if axis in self.axes else 0
-            made = [maker.make({**base, name: least + more * maker.step[name]}) for more in (BEYOND, 0) if least]
-            yield from [m for m in made if m is not None][:1]
+    def _full(self, instance: Instance, axis: int, name: str, maker: Maker, base: Mapping[str, int]) -> bool:
+        """Whether a size fills its blocks along ``axis``, beside others that are more than a halo."""
+        sizes = instance.sizes
+        more = {**sizes, name: sizes[name] + maker.step[name]}
+        beside = all(sizes[n] >= v for n, v in base.items() if n != name)
+        return beside and self._blocks(more)[axis] > self._blocks(sizes)[axis]
 
     def never_twice(self) -> list[Stmt]:
         """Loops that go round twice at some scenario's sizes, and did in no run."""

@@ -107,9 +107,9 @@ def test_every_axis_of_the_grid_has_a_second_block() -> None:
     plain, tiled = kernel(PLAIN), kernel(TILED)
     job = Job(plain, tiled, oracle_for(plain, COPY, None, 0), [], COPY)
     assert not_exercised(job) == "no instance had a second block along x"
-    (least,) = job.coverage.sizes_for_axes(Maker((plain, tiled), COPY, 10 * MAX_ELEMENTS))
-    assert least.sizes == {"d": 40961 + BEYOND}
-    job.coverage.tried.append(least)
+    full, least = job.coverage.sizes_for_axes(Maker((plain, tiled), COPY, 10 * MAX_ELEMENTS))
+    assert full.sizes == {"d": 40960} and least.sizes == {"d": 40961 + BEYOND}
+    job.coverage.tried += [full, least]
     assert not_exercised(job) == "" and not list(job.coverage.sizes_for_axes(Maker((plain, tiled), COPY, 1 << 20)))
 
 
@@ -298,3 +298,28 @@ kernel count(y: u32*, n: i32, seen: u32* scratch(n))
     assert [third(4), third(4), third(5), third(4)] == [1, 2, 1, 3]
     third(4, fuel=2)
     assert third(4) == 4 and third(5) == 2
+
+
+COARSE = """\
+kernel copy(y: f16* align 16, x: f16 const* align 16, d: i32)
+  launch grid(cdiv(cdiv(d, 64), 16)) block(64)
+  for c in 0..16
+    if i32(blockIdx.x) + c * i32(gridDim.x) < cdiv(d, 64)
+      let i: i32 = (i32(blockIdx.x) + c * i32(gridDim.x)) * 64 + i32(threadIdx.x)
+      if i < d
+        y[i] = x[i]
+"""
+
+
+def test_the_last_share_of_a_full_block_is_needed() -> None:
+    """Two blocks begin at 1025 elements, and 15 shares of either are enough up to 15 * 128."""
+    assert verify(kernel(PLAIN), kernel(COARSE), COPY).ok
+    verdict = verify(kernel(PLAIN), kernel(COARSE, ("0..16", "0..15")), COPY)
+    assert verdict.status == "REJECTED" and verdict.layer == "exact", verdict
+
+
+def test_full_blocks_are_tried_beside_sizes_that_are_more_than_a_halo() -> None:
+    made = replayed("stencil/jacobi2d", None, "coarsen{at=block.x factor=16}")
+    job = Job(made.original, made.candidate, oracle_for(made.original, made.workload, None, 0), [], made.workload)
+    tried = [dict(i.sizes) for i in coverage.missing_instances(job.coverage, made.original)]
+    assert {"ny": 3, "nx": 512} in tried
