@@ -60,29 +60,25 @@ def _python() -> tuple[str, str, str]:
     return "ok", f"{platform.python_version()} ({sys.executable})", ""
 
 
-def _cupy() -> tuple[str, str, str]:
-    if importlib.util.find_spec("cupy") is None:
-        return "missing", "cupy is not installed", "pip install 'ktc[cuda]' (NVIDIA) or 'ktc[hip]' (AMD)"
-    import cupy
+def _device(kind: str) -> Check:
+    def check() -> tuple[str, str, str]:
+        from .backends.runtimes import probe
 
-    count = cupy.cuda.runtime.getDeviceCount()
-    names = [cupy.cuda.runtime.getDeviceProperties(i)["name"].decode() for i in range(count)]
-    return "ok", ", ".join(names), ""
+        found = probe(kind)
+        return "ok" if found.ok else "missing", found.why, found.how_to_get
+
+    return check
 
 
 def _opencl() -> tuple[str, str, str]:
+    """Every device, drivers of this Python environment included, with the number that ``--device opencl:N`` takes."""
+    from .backends.runtimes.opencl import devices, import_pyopencl, numbered
+
+    remedy = "pip install 'ktc[opencl]' (brings PoCL, a CPU device)"
     if importlib.util.find_spec("pyopencl") is None:
-        return "missing", "pyopencl is not installed", "pip install 'ktc[opencl]' (brings PoCL, a CPU device)"
-    import pyopencl as cl
-
-    devices = [f"{d.name.strip()} ({p.name.strip()})" for p in cl.get_platforms() for d in p.get_devices()]
-    return (
-        ("ok", "; ".join(devices), "") if devices else ("missing", "no OpenCL device", "pip install 'pyopencl[pocl]'")
-    )
-
-
-def _numba() -> tuple[str, str, str]:
-    return "ok", f"numba {importlib.metadata.version('numba')}, {os.cpu_count()} CPUs", ""
+        return "missing", "pyopencl is not installed", remedy
+    found = devices(import_pyopencl())
+    return ("ok", "; ".join(numbered(found)), "") if found else ("missing", "no OpenCL device", remedy)
 
 
 def _tool(binaries: tuple[str, ...], version_args: tuple[str, ...], pattern: str, remedy: str) -> Check:
@@ -122,9 +118,9 @@ def _llm() -> tuple[str, str, str]:
 CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("system", "python", _python),
     ("system", "sandbox of workers", _sandbox),
-    ("device", "GPU through CuPy", _cupy),
+    ("device", "GPU through CuPy", _device("cuda")),
     ("device", "OpenCL", _opencl),
-    ("device", "CPU through numba", _numba),
+    ("device", "CPU through numba", _device("numba")),
     (
         "compiler",
         "nvcc",

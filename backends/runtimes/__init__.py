@@ -86,19 +86,16 @@ def _with_reason(runtime: Runtime, reasons: list[str]):
     return dataclasses.replace(runtime.device, extra={**runtime.device.extra, "picked": why})
 
 
-def probe_devices() -> list[DeviceProbe]:
-    """Try every kind of device; never raises."""
-    out = []
-    for kind, (opener, how) in OPENERS.items():
-        try:
-            device = opener("").device
-        except KtcError as e:
-            out.append(DeviceProbe(kind, False, e.message, e.hint or how))
-        except Exception as e:  # a broken driver must not take the doctor down
-            out.append(DeviceProbe(kind, False, f"{type(e).__name__}: {e}", how))
-        else:
-            out.append(DeviceProbe(kind, True, f"{device.name} ({device.profile})"))
-    return out
+def probe(kind: str) -> DeviceProbe:
+    """Try one kind of device; never raises."""
+    opener, how = OPENERS[kind]
+    try:
+        device = opener("").device
+    except KtcError as e:
+        return DeviceProbe(kind, False, e.message, e.hint or how)
+    except Exception as e:  # a broken driver must not take the doctor down
+        return DeviceProbe(kind, False, f"{type(e).__name__}: {e}", how)
+    return DeviceProbe(kind, True, f"{device.name} ({device.profile})")
 
 
-__all__ = ["OPENERS", "DeviceProbe", "open_runtime", "probe_devices"]
+__all__ = ["OPENERS", "DeviceProbe", "open_runtime", "probe"]

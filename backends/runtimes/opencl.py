@@ -1,7 +1,8 @@
 """The OpenCL runtime: pyopencl, one profiling queue, event times.
 
-Device names: ``opencl`` takes the best device (GPUs first, then CPUs by what they can do), ``opencl:TEXT`` the first
-whose platform or device name contains TEXT. ``KTC_OPENCL_DEVICE`` does the same from the environment.
+Device names: ``opencl`` takes the best device (GPUs first, then CPUs by what they can do), ``opencl:1`` the one after
+it, ``opencl:TEXT`` the first whose platform, its version or device name contains TEXT. ``KTC_OPENCL_DEVICE`` does the
+same from the environment.
 """
 
 from __future__ import annotations
@@ -268,13 +269,22 @@ def _version(d: Any) -> float:
         return 0.0
 
 
+def numbered(found: Sequence[Any]) -> list[str]:
+    """``0: NAME (PLATFORM)`` of each device: what ``opencl:0`` means."""
+    return [f"{i}: {d.name.strip()} ({d.platform.name.strip()})" for i, d in enumerate(found)]
+
+
 def choose(cl: Any, wanted: str) -> Any:
-    """The best device, or the first whose platform or name contains ``wanted``. Raises KtcError E-DEVICE-OPENCL."""
+    """The best device, or that of the number ``wanted`` among :func:`devices`, or the first whose platform or name
+    contains it. Raises KtcError E-DEVICE-OPENCL."""
     all_ = devices(cl)
-    match = [d for d in all_ if wanted.lower() in f"{d.platform.name} {d.name}".lower()]
+    if wanted.isdigit():
+        match = all_[int(wanted) :]
+    else:
+        match = [d for d in all_ if wanted.lower() in f"{d.platform.name} {d.platform.version} {d.name}".lower()]
     if match:
         return match[0]
-    have = "; ".join(f"{d.platform.name.strip()}: {d.name.strip()}" for d in all_) or "none"
+    have = "; ".join(numbered(all_)) or "none"
     what = f"no OpenCL device matches '{wanted}'" if all_ else "no OpenCL device"
     raise KtcError(
         "E-DEVICE-OPENCL",

@@ -31,7 +31,13 @@ Passes = Annotated[
 Sets = Annotated[list[str], Option("--set", metavar="KNOB=V", help="Bind a knob (repeatable).")]
 OutPath = Annotated[str, Option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")]
 Device = Annotated[
-    str, Option("--device", metavar="NAME", help="cuda, opencl[:N] or numba.", unset="the best there is")
+    str,
+    Option(
+        "--device",
+        metavar="NAME",
+        help="cuda[:N], opencl[:N or :NAME] or numba; ktc doctor lists them.",
+        unset="the best there is",
+    ),
 ]
 Scenarios = Annotated[
     list[str], Option("--scenario", metavar="NAME", help="Only this scenario of the workload (repeatable).")

@@ -6,7 +6,7 @@ import pytest
 from ktc.backends import emit
 from ktc.backends.base import CompileFailure, Emitted
 from ktc.backends.device_table import DEVICES, peaks_of
-from ktc.backends.runtimes import OPENERS, open_runtime, probe_devices
+from ktc.backends.runtimes import OPENERS, open_runtime, probe
 from ktc.backends.runtimes.cache import Cache, key_of
 from ktc.backends.runtimes.common import geometry, scalar
 from ktc.backends.runtimes.cuda import graph_launches
@@ -35,7 +35,7 @@ kernel reverse(y: f32* restrict, x: f32 const* restrict, n: i32)
 
 
 def available():
-    return [p.name for p in probe_devices() if p.ok]
+    return [kind for kind in OPENERS if probe(kind).ok]
 
 
 @pytest.fixture(params=OPENERS)
@@ -55,7 +55,7 @@ def test_auto_takes_the_first_that_works_and_says_why():
 
 
 def test_probes_explain_what_is_missing():
-    probes = probe_devices()
+    probes = [probe(kind) for kind in OPENERS]
     assert [p.name for p in probes] == list(OPENERS)
     assert all(p.why for p in probes)
     assert all(p.how_to_get for p in probes if not p.ok)
@@ -66,6 +66,20 @@ def test_unknown_device_is_a_usage_error(name):
     with pytest.raises(KtcError) as e:
         open_runtime(name)
     assert e.value.exit_code == 2
+
+
+def test_opencl_devices_have_numbers_and_names():
+    if "opencl" not in available():
+        pytest.skip("no OpenCL device")
+    from ktc.backends.runtimes.opencl import choose, devices, import_pyopencl
+
+    cl = import_pyopencl()
+    found = devices(cl)
+    assert [choose(cl, str(i)) for i in range(len(found))] == found and choose(cl, "") == found[0]
+    assert choose(cl, found[-1].platform.version.split()[1].lower()) in found
+    with pytest.raises(KtcError, match=f"matches '{len(found)}'") as e:
+        choose(cl, str(len(found)))
+    assert f"0: {found[0].name.strip()}" in e.value.hint
 
 
 def test_opencl_device_that_is_not_there():

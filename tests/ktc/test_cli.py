@@ -225,6 +225,10 @@ def test_doctor_says_what_is_there_and_how_to_get_the_rest(ktc_run: Run) -> None
     rows = {r["name"]: r for r in json.loads(done.stdout)}
     assert rows["CPU through numba"]["status"] == "ok"
     assert rows["default"]["status"] == "ok"
+    chosen = rows["default"]["detail"]  # what commands take, drivers of this Python environment included
+    assert not chosen.startswith("opencl") or rows["OpenCL"]["detail"].startswith(
+        f"0: {chosen[8:].split(' (profile')[0]}"
+    )
     assert all(r["remedy"] for r in rows.values() if r["status"] == "missing")
 
 

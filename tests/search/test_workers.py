@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 from ktc.backends import emit
-from ktc.backends.runtimes import probe_devices
+from ktc.backends.runtimes import OPENERS, probe
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.text import parse_kernel
 from ktc.search.worker_protocol import ProtocolError, code_from_json, code_to_json, load_array, save_array, unpack
@@ -35,7 +35,7 @@ kernel scale(y: f32* restrict, x: f32 const* restrict, a: f32, n: i32)
 """
 X = np.arange(1000, dtype=np.float32)
 INPUTS = Raw({"y": np.zeros_like(X), "x": X, "a": 2.0, "n": 1000}, ("y",))
-KINDS = [p.name for p in probe_devices() if p.ok]
+KINDS = [kind for kind in OPENERS if probe(kind).ok]
 
 
 @pytest.fixture(scope="module")
