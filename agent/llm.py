@@ -70,9 +70,10 @@ class LlmPlanner:
         return cls(Chat(replace(config, record=path), CallLedger(path, secrets=(config.api_key,))))
 
     def propose(self, observation: Observation, k: int) -> list[Proposal]:
+        """Once something was measured, the critic's one change to the best of it comes first."""
         asked = prompt("planner", k=k, **_context(observation))
         try:
-            found = self._proposals(self.chat.ask("planner", asked, PROPOSALS), k)
+            found = self._improved(observation) + self._proposals(self.chat.ask("planner", asked, PROPOSALS), k)
             good, bad = _tried(found, observation)
             if bad:
                 good += self._second_chance(asked, bad, observation, k)
@@ -107,6 +108,11 @@ class LlmPlanner:
         return out
 
     # ----------------------------------------------------------------------------------------------------- other roles
+
+    def _improved(self, observation: Observation) -> list[Proposal]:
+        measured = [h for h in observation.history if h.gain is not None and h.script]
+        said = self.critique(observation, max(measured, key=lambda h: h.gain or 0.0)) if measured else None
+        return [Proposal(said[1].strip(), f"limited by: {said[0]}", None, self.name)] if said and said[1] else []
 
     def critique(self, observation: Observation, outcome: Outcome) -> tuple[str, str] | None:
         """(bottleneck, change): the one thing to fix next about a measured script; None when there is no answer."""

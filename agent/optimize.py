@@ -18,7 +18,7 @@ from ktc.agent.memory import Memory
 from ktc.agent.planner import Planner
 from ktc.agent.planners import make_planner
 from ktc.agent.report import OptimizeReport, ScenarioResult
-from ktc.agent.rounds import TOO_SLOW, search
+from ktc.agent.rounds import TOO_SLOW, observe, search
 from ktc.agent.state import Progress, Run
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario, Workload
@@ -125,6 +125,9 @@ def _affordable(run: Run, scenarios: Sequence[Scenario], at_least: int = 0) -> l
 def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: str | None) -> OptimizeReport:
     script, knobs = overall(run, results)
     d = run.lab.device
+    summarise = getattr(run.planner, "summarise", None)
+    lesson = summarise(observe(run, run.work.scenario(results[0].name))) if summarise and script else ""
+    run.notes += [f"learnt: {lesson}"] if lesson else []
     run.notes += getattr(run.planner, "notes", [])
     originals = len(run.finalists)
     return OptimizeReport(

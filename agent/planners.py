@@ -25,6 +25,10 @@ class Ensemble:
         """What went wrong in the parts."""
         return [n for p in self.parts for n in getattr(p, "notes", [])]
 
+    def summarise(self, observation: Observation) -> str:
+        """What the first part that draws lessons has learnt; '' if none does."""
+        return next((p.summarise(observation) for p in self.parts if hasattr(p, "summarise")), "")
+
     def propose(self, observation: Observation, k: int) -> list[Proposal]:
         batches = [p.propose(observation, k) for p in self.parts]
         mixed: dict[str, Proposal] = {}

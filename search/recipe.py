@@ -119,11 +119,6 @@ def recipe_hash(recipe: Recipe) -> str:
     return sha256(canonical_json({n: getattr(recipe, n) for n in _IDENTITY}))
 
 
-def template_hash(recipe: Recipe) -> str:
-    """SHA-256 of the identity without the knob values: the key under which a template's measurements are kept."""
-    return sha256(canonical_json({n: getattr(recipe, n) for n in _IDENTITY if n != "knobs"}))
-
-
 def ktc_version() -> str:
     """The version of the installed package."""
     try:

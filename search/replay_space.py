@@ -45,8 +45,9 @@ class Recorded:
         return min(t for o in self.outcomes.values() if (t := objective(o)) is not None)
 
 
-def load_recorded(path: str | Path) -> Recorded:
-    """A cache or a T4 file.
+def load_recorded(path: str | Path, space: str | Path | None = None) -> Recorded:
+    """A cache or a T4 file. ``space``: the T1 file of the space that was measured; results alone show only the
+    configurations that were.
 
     Raises:
         KtcError: E-REPLAY-READ or E-REPLAY-FORMAT (both exit 2).
@@ -56,10 +57,21 @@ def load_recorded(path: str | Path) -> Recorded:
     for key, reader in readers.items():
         if isinstance(data, dict) and key in data:
             try:
-                return reader(data)
+                found = reader(data)
+                return found if space is None else _within(found, load_t1(space), path)
             except (KeyError, TypeError, ValueError, AttributeError, IndexError) as err:
                 raise _bad(path, f"is not a complete recorded space: {err!r}") from None
     raise _bad(path, "has neither 'cache' nor 'results': it is no recorded space")
+
+
+def _within(found: Recorded, space: Space, path: str | Path) -> Recorded:
+    """``found`` with ``space`` for its own."""
+    if set(space.names) != set(found.space.names):
+        what = f"has measurements of {', '.join(found.space.names)}, the space has {', '.join(space.names)}"
+        raise _bad(path, what)
+    place = [found.space.names.index(n) for n in space.names]
+    outcomes = {tuple(key[i] for i in place): o for key, o in found.outcomes.items()}
+    return Recorded(space, outcomes, found.device, found.kernel)
 
 
 def load_t1(path: str | Path) -> Space:

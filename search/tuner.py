@@ -90,6 +90,10 @@ class Tuner:
                 flight = self._next()
                 incumbent = self.best.outcome.seconds if self.best else None
                 config = flight.proposal.config
+                if not flight.future and not self.ledger.renew(flight.claim):  # waited for its turn until it expired
+                    self._flights.remove(flight)
+                    self.view.drop(flight.proposal, again=False)
+                    continue
                 outcome = flight.future.result() if flight.future else self.evaluate(config, incumbent)
                 self._flights.remove(flight)
                 self._land(flight, outcome)

@@ -86,6 +86,10 @@ def tune(
             "--replay", metavar="FILE", help="No kernel: tune on a recorded space (Kernel Tuner's cache or T4 file)."
         ),
     ] = "",
+    space: Annotated[
+        str,
+        Option("--space", metavar="FILE", help="With --replay: the space that was measured, Kernel Tuner's T1 file."),
+    ] = "",
     sampler: Annotated[
         str, Option("--sampler", metavar="NAME", help="With --replay: auto, gp (Gaussian process), tpe or random.")
     ] = "auto",
@@ -109,7 +113,7 @@ def tune(
     if replay:
         if program is not None:
             raise usage("--replay tunes on a recorded space: it takes no kernel")
-        return simulate(replay, budget, sampler, seed, export, json_)
+        return simulate(replay, space, budget, sampler, seed, export, json_)
     if program is None:
         raise usage("tuning needs a KERNEL, or --replay FILE")
     text = script_text(passes).strip()

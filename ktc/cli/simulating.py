@@ -62,12 +62,13 @@ def _merged(runs: Iterable[Iterable[Trial]]) -> list[tuple[Mapping[str, int], An
     return list(found.values())
 
 
-def simulate(file: str, budget: int, sampler: str, seed: int, export: Export, json_: bool) -> None:
-    """Tune on the recorded measurements of ``file``, and say how close to its best the search came."""
+def simulate(file: str, space: str, budget: int, sampler: str, seed: int, export: Export, json_: bool) -> None:
+    """Tune on the recorded measurements of ``file`` (in the space of the T1 file ``space``), and say how close to its
+    best the search came."""
     from ktc.search.replay_space import load_recorded
     from ktc.search.tune import tune
 
-    recorded = load_recorded(file)
+    recorded = load_recorded(file, space or None)
     best = recorded.best
     title = f"{recorded.kernel or file} on {recorded.device or 'a recorded device'}"
 

@@ -1,5 +1,6 @@
 """The llm planner over HTTP: prompts that leak nothing, refusals returned once, failures that do not matter."""
 
+import dataclasses
 import json
 
 import pytest
@@ -15,6 +16,7 @@ from test_rules import observe
 
 GOOD = "raise | distribute{loop=i map=[vec $V, thread.x $T, seq]}"
 OTHER = "raise | vectorize{loop=i width=$V}"
+UNROLLED = "raise | unroll{loop=i factor=2}"
 BAD = "raise | distribute{loop=nowhere map=[thread.x 64, seq]}"
 
 
@@ -122,6 +124,19 @@ def test_every_role_has_a_complete_prompt(role, observation):
     made = prompt(role, k=3, script=GOOD, outcome="fast", **_context(observation))
     assert [m["role"] for m in made] == ["system", "user"]
     assert ("$V" in made[0]["content"] and "row * d + i" in made[1]["content"]) or role == "summariser"
+
+
+def test_the_critics_change_to_the_best_so_far_comes_first(observation):
+    history = (Outcome(OTHER, "tuned", gain=1.1), Outcome("raise", "tuned", gain=0.9))
+    seen = dataclasses.replace(observation, history=history)
+    critique = (200, {}, completion(json.dumps({"bottleneck": "latency", "change": GOOD})))
+    with Server(critique, says(UNROLLED, OTHER)) as s:
+        found = planner(s).propose(seen, 4)
+    assert [p.script for p in found] == [GOOD, UNROLLED] and found[0].reason == "limited by: latency"
+    assert f"<measured>\n{OTHER}" in s.requests[0]["body"]["messages"][1]["content"]
+    with Server((200, {}, completion("no idea")), says(UNROLLED)) as s:
+        p = planner(s)
+        assert [x.script for x in p.propose(seen, 4)] == [UNROLLED] and p.notes
 
 
 def test_critic_and_summariser(observation):

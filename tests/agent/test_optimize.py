@@ -8,6 +8,7 @@ from fake_lab import FakeLab
 from ktc.agent.memory import Memory
 from ktc.agent.optimize import optimize
 from ktc.agent.planner import Proposal
+from ktc.agent.planners import Ensemble
 from ktc.agent.report import Timed, table, with_interval
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
@@ -227,6 +228,16 @@ def test_an_original_that_cannot_meet_itself_on_such_sizes_is_a_note(work, tmp_p
     report, _, _ = run(work, tmp_path, lab=lab)
     assert feasible and [s.name for s in report.scenarios] == ["few", "many"]
     assert any(n == "unseen is left out: wrong: the results change from one launch to the next" for n in report.notes)
+
+
+def test_what_a_planner_has_learnt_is_a_note(work, tmp_path):
+    class Wise(Fixed):
+        def summarise(self, observation):
+            return f"after {len([h for h in observation.history if h.gain])} measured scripts"
+
+    planner = Ensemble(Fixed(SPLIT), Wise(WIDE))
+    report, _, _ = run(work, tmp_path, planner=planner)
+    assert "learnt: after 2 measured scripts" in report.notes
 
 
 def test_checks_are_told_before_and_after(work, tmp_path):

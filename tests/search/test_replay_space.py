@@ -76,6 +76,21 @@ def test_t1_round_trip(tmp_path: Path) -> None:
     }
 
 
+def test_results_in_the_space_that_they_were_measured_in(tmp_path: Path) -> None:
+    """Results name what was measured; what may be measured says the space."""
+    knobs = [KnobDecl("V", (1, 2, 4), 1), KnobDecl("T", (32, 64), 32)]
+    space = Space(knobs, [Binary("<=", Binary("*", Knob("V"), Knob("T")), i32(128))])
+    write_t1(tmp_path / "t1.json", space, name="k")
+    measured = [({"V": 1, "T": 32}, Outcome("ok", {"s": 2e-3})), ({"V": 4, "T": 32}, Outcome("ok", {"s": 1e-3}))]
+    write_t4(tmp_path / "t4.json", measured)
+    alone, found = load_recorded(tmp_path / "t4.json"), load_recorded(tmp_path / "t4.json", tmp_path / "t1.json")
+    assert alone.space.size == 2 and found.space.size == space.size == 5 and found.best == 1e-3
+    assert found.evaluate({"T": 32, "V": 4}).ok and found.evaluate({"T": 64, "V": 2}).status == "infeasible"
+    write_t1(tmp_path / "other.json", Space(knobs[:1], []), name="k")
+    with pytest.raises(KtcError, match="has measurements of V, T, the space has V"):
+        load_recorded(tmp_path / "t4.json", tmp_path / "other.json")
+
+
 def test_t1_of_others(tmp_path: Path) -> None:
     """True division and chained conditions, values as text, a default in a list."""
     parameters = [

@@ -227,6 +227,24 @@ def test_ahead_prepares_before_measuring() -> None:
     assert prepared == [c for k, c in log if k == "measure"] and len(set(prepared)) == 20
 
 
+def test_a_claim_that_expired_while_it_waited_is_not_measured(tmp_path: Path) -> None:
+    """Compiled ahead, taken by another process in the meantime: that one's outcome counts."""
+    path, measured = tmp_path / "l.db", []
+    mine = Ledger(path, lease_s=-1)
+
+    def evaluate(config, incumbent):
+        measured.append(tuple(config.values()))
+        return outcome(config)
+
+    def taken(config):
+        other = Ledger(path)
+        claim = other.claim(other.study(KEY), config)
+        assert claim and other.record(claim, outcome(config))
+
+    result = tune(None, evaluate, space(), budget=5, ahead=1, prepare=taken, ledger=mine, study_key=KEY)
+    assert measured == [] and len(result.trials) == 5
+
+
 def test_threads_of_one_run() -> None:
     e = Evaluator()
     result = tune(None, e, space(), budget=40, workers=4, sampler="tpe")
