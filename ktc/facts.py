@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class ProgramFacts:
     """``kernel``: loops, buffers, operations. ``requests``: what a warp's accesses cost. ``registers``: an estimate.
 
-    ``bounds``: the least time by device of the table; ``dependences``: edges of the dependence graph, as
-    ``(line, line, kind, buffer, distance)``.
+    ``bounds``: the least time by device of the table, where no size is ``missing``; ``dependences``: edges of the
+    dependence graph, as ``(line, line, kind, buffer, distance)``. ``guessed``: the launch, where the source has none.
     """
 
     sizes: Mapping[str, int]
@@ -33,6 +33,8 @@ class ProgramFacts:
     occupancy: Occupancy | None
     bounds: Mapping[str, Bound]
     dependences: tuple[tuple[int | None, int | None, str, str, tuple[int | None, ...]], ...]
+    missing: tuple[str, ...] = ()
+    guessed: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -54,7 +56,8 @@ def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capabilit
     from .search.limits import shared_bytes
     from .search.occupancy import occupancy
 
-    kernel = by_threads(program.ok.bind().kernel)
+    program, launch = _launched(program.ok)
+    kernel = by_threads(program.bind().kernel)
     at = _sizes(program, sizes or {})
     threads = program.bind().lowered()
     found = facts(kernel, at)
@@ -67,6 +70,7 @@ def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capabilit
         shared = int(evaluate(shared_bytes(threads, threads.launch), env) or 0)
     graph = dependence_graph(kernel)
     lines = {n: d["line"] for n, d in graph.nodes(data=True)}
+    missing = _missing(program, at)
     edges = {(lines[u], lines[v], d["kind"], d["buffer"], d["distance"]) for u, v, d in graph.edges(data=True)}
     return ProgramFacts(
         at,
@@ -75,14 +79,29 @@ def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capabilit
         registers,
         shared,
         occupancy(block, min(registers, 255), shared, capability) if block else None,
-        _bounds(found),
+        {} if missing else _bounds(found),
         tuple(sorted(edges, key=repr)),
+        missing,
+        launch,
     )
 
 
+def _launched(program: Program) -> tuple[Program, str]:
+    """``program`` with a launch, and that launch as text where it had to be guessed from the guards."""
+    from .scaffold.launches import guessed
+
+    if program.kernel.launch is not None or program.kernel.is_parallel:
+        return program, ""
+    kernel, spec = guessed(program.kernel)
+    grid, block = (", ".join(x) for x in (spec.grid, spec.block))
+    return dataclasses.replace(program, kernel=kernel, original=kernel), f"grid ({grid}), block ({block})"
+
+
 def _sizes(program: Program, given: Mapping[str, int]) -> dict[str, int]:
-    """Scalar parameters by name: of the workload's largest scenario, where ``given`` does not say otherwise."""
-    values: dict[str, int] = {}
+    """Scalar parameters by name: of the workload's largest scenario, else what the source's launch passes a constant
+    for, where ``given`` does not say otherwise."""
+    launch = program.kernel.launch
+    values: dict[str, int] = {} if launch is None or program.workload is not None else dict(launch.given)
     names = {p.sym.name for p in program.kernel.params}
     known = set(names)
     if program.workload is not None and program.workload.scenarios:
@@ -95,7 +114,15 @@ def _sizes(program: Program, given: Mapping[str, int]) -> dict[str, int]:
         if name not in known:
             hint = f"sizes and parameters: {', '.join(sorted(known))}"
             raise KtcError("E-SIZE-NAME", f"the kernel has no size '{name}'", hint=hint, exit_code=2)
-    return {**values, **{k: v for k, v in given.items() if k in names}}
+    return {**{k: v for k, v in values.items() if k in names}, **{k: v for k, v in given.items() if k in names}}
+
+
+def _missing(program: Program, at: Mapping[str, int]) -> tuple[str, ...]:
+    """The sizes that extents, grid or loops depend on and ``at`` says nothing of."""
+    from .scaffold.roles import roles_of
+
+    roles = roles_of(program.original or program.kernel)
+    return tuple(n for n in roles.sizes if n not in at)
 
 
 def _volume(sizes: Mapping[str, int]) -> int:

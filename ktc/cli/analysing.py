@@ -58,6 +58,8 @@ def _sizes(given: list[str]) -> dict[str, int]:
 def _show(f: ProgramFacts, graph: bool) -> None:
     k = f.kernel
     print("at " + (", ".join(f"{n}={v}" for n, v in f.sizes.items()) or "no given sizes"))
+    if f.guessed:
+        print(f"the source launches nothing; guessed: {f.guessed}")
     print(_heading("work of one launch"))
     rows = [
         ("bytes that must move", f"{k.bytes:,}"),
@@ -83,7 +85,10 @@ def _show(f: ProgramFacts, graph: bool) -> None:
     print(_pairs(rows))
     print(_heading("least time"))
     shown = list(f.bounds.items())[:SHOWN_DEVICES]
-    print(table(["device", "us", "limited by"], [(n, f"{b.seconds * 1e6:.2f}", b.limiter) for n, b in shown]))
+    if f.missing:
+        print(f"  depends on sizes: {' '.join(f'--size {n}=N' for n in f.missing)}")
+    else:
+        print(table(["device", "us", "limited by"], [(n, f"{b.seconds * 1e6:.2f}", b.limiter) for n, b in shown]))
     print(_heading("dependences"))
     arrays = [d for d in f.dependences if d[4] != ()]
     if graph and arrays:

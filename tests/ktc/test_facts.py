@@ -39,3 +39,26 @@ def test_sizes_are_the_workloads_or_the_kernels() -> None:
         ktc.load("silu_and_mul").facts(width=3)
     assert caught.value.code == "E-SIZE-NAME" and caught.value.exit_code == 2
     assert run("silu_and_mul", "--size", "d").returncode == 2
+
+
+CONSTANTS = """
+__global__ void k(float* y, const float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i];
+}
+"""
+
+
+def test_there_is_no_least_time_of_no_size() -> None:
+    f = ktc.loads(CONSTANTS).facts()
+    assert f.missing == ("n",) and not f.bounds and f.guessed == "grid (cdiv(n, 256), 1, 1), block (256, 1, 1)"
+    assert ktc.loads(CONSTANTS).facts(n=1 << 28).bounds["H200"].limiter == "memory"
+
+
+def test_what_the_source_launches_is_a_size(tmp_path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(CONSTANTS)
+    assert "depends on sizes: --size n=N" in run(str(path)).stdout
+    path.write_text(CONSTANTS + "int main() { float *y, *x; k<<<4096, 256>>>(y, x, 1048576); }")
+    f = ktc.load(str(path)).facts()
+    assert f.sizes == {"n": 1048576} and not f.missing and f.kernel.bytes == 8 << 20
