@@ -282,10 +282,9 @@ class Pointers(Addressed):
             elem = to.elem
             if self.origin.get(v.buffer) in self.untyped:
                 raise Retry(self.origin[v.buffer], self.unit(elem, node) if elem != VOID else U8)
-            if isinstance(elem, Scalar | Vec):
-                self.retype_dynamic(v.buffer, elem)
-                if isinstance(v.elem, CArray):
-                    v = dataclasses.replace(v, flat=True)
+            self.retype_dynamic(v.buffer, elem)
+            if isinstance(elem, Scalar | Vec) and isinstance(v.elem, CArray):
+                v = dataclasses.replace(v, flat=True)
             if size_of(elem) is None and str(elem) == "void":
                 return v
             return dataclasses.replace(v, elem=elem, const=to.const, volatile=to.volatile)

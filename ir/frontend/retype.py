@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from ..nodes import AddrOf, Alloc, AsyncCopy, Atomic, Binary, Cast, Const, Expr, Load, Stmt, Store, Sym, fresh
+from ..analysis.defs import definitions
+from ..nodes import AddrOf, Alloc, AsyncCopy, Atomic, Binary, Cast, Const, Expr, Load, Stmt, Store, Sym, Var, fresh
 from ..types import Array, Scalar, Type, Vec, scalar_of
 from ..walk import all_exprs, map_body, walk
 
 
 def retype_bytes(body: tuple[Stmt, ...], buffers: set[Sym], extent: Callable[[Type], Expr]) -> tuple[Stmt, ...]:
     """Replace each of ``buffers`` whose every access is a whole ``T`` at a multiple of ``sizeof(T)``."""
+    names = definitions(body) if buffers else {}
     for buffer in buffers:
-        elem = _only_type(body, buffer)
+        elem = _only_type(body, buffer, names)
         if elem is not None:
-            body = _rewrite(body, buffer, elem, extent(elem))
+            body = _rewrite(body, buffer, elem, extent(elem), names)
     return body
 
 
@@ -40,21 +42,21 @@ def _accesses(body: tuple[Stmt, ...], buffer: Sym):
             yield s.dst_index if s.dst == buffer else s.src_index, s.width, None
 
 
-def _only_type(body: tuple[Stmt, ...], buffer: Sym) -> Scalar | None:
+def _only_type(body: tuple[Stmt, ...], buffer: Sym, names: Mapping[Sym, Expr]) -> Scalar | None:
     base = scalar_of(buffer.type)
     found: set[Scalar] = set()
     for index, _, t in _accesses(body, buffer):
         if t is None or not isinstance(t, Scalar | Vec):
             return None
         elem = scalar_of(t)
-        if elem.bytes % base.bytes or _divided(index[-1], elem.bytes // base.bytes) is None:
+        if elem.bytes % base.bytes or _divided(index[-1], elem.bytes // base.bytes, names) is None:
             return None
         found.add(elem)
     return found.pop() if len(found) == 1 else None
 
 
-def _divided(e: Expr, n: int) -> Expr | None:
-    """``e / n`` when ``e`` is visibly a multiple of ``n``."""
+def _divided(e: Expr, n: int, names: Mapping[Sym, Expr]) -> Expr | None:
+    """``e / n`` when ``e`` is visibly a multiple of ``n``, or a name for something that is."""
     if n == 1:
         return e
     if isinstance(e, Const):
@@ -64,7 +66,7 @@ def _divided(e: Expr, n: int) -> Expr | None:
         inner = e.a.x if isinstance(e.a, Cast) and e.a.style == "static" else e.a
         return inner if k == 1 else Binary("*", e.a, Const(k, e.b.ty))
     if isinstance(e, Binary) and e.op in "+-":
-        a, b = _divided(e.a, n), _divided(e.b, n)
+        a, b = _divided(e.a, n, names), _divided(e.b, n, names)
         if a is None or b is None:
             return None
         wide = e.a.type
@@ -72,17 +74,22 @@ def _divided(e: Expr, n: int) -> Expr | None:
             e.op, a if a.type == wide else Cast(wide, a, "implicit"), b if b.type == wide else Cast(wide, b, "implicit")
         )
     if isinstance(e, Cast) and e.style != "bit":
-        below = _divided(e.x, n)
+        below = _divided(e.x, n, names)
         return None if below is None else dataclasses.replace(e, x=below)
+    if isinstance(e, Var) and e.sym in names:
+        below = _divided(names[e.sym], n, names)
+        return below if below is None or below.type == e.type else Cast(e.type, below, "implicit")
     return None
 
 
-def _rewrite(body: tuple[Stmt, ...], buffer: Sym, elem: Scalar, extent: Expr) -> tuple[Stmt, ...]:
+def _rewrite(
+    body: tuple[Stmt, ...], buffer: Sym, elem: Scalar, extent: Expr, names: Mapping[Sym, Expr]
+) -> tuple[Stmt, ...]:
     n = elem.bytes // scalar_of(buffer.type).bytes
     new = fresh(buffer.name, Array(elem, (extent,), "shared"))
 
     def index(old: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        at = _divided(old[-1], n)
+        at = _divided(old[-1], n, names)
         assert at is not None
         return (*old[:-1], at)
 

@@ -172,7 +172,7 @@ def _compound(s: Stmt, scope: Scope, st: State) -> Body:
     if isinstance(s, For):
         if isinstance(s.step, Binary) and s.step.op == "+" and s.step.a == Var(s.var) and s.var not in assigned(s.body):
             st.decide.counters[s.var] = (s.init, s.step.b)
-        inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st)
+        inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st, s)
         return (dataclasses.replace(s, init=st.expr(s.init), cond=st.expr(s.cond), step=st.expr(s.step), body=inner),)
     if isinstance(s, While):
         inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st)
@@ -189,9 +189,10 @@ def _compound(s: Stmt, scope: Scope, st: State) -> Body:
     return st.rewrite((s,))
 
 
-def _back_edge(body: Body, scope: Scope, st: State) -> Body:
+def _back_edge(body: Body, scope: Scope, st: State, loop: For | None = None, independent: bool = False) -> Body:
     """A barrier at the end of a loop whose next round may touch what this one still reads or writes."""
-    return (Barrier(),) if carried_conflict(body, len(st.thread_axes - scope.axes)) else ()
+    axes = len(st.thread_axes - scope.axes)
+    return (Barrier(),) if carried_conflict(body, axes, loop, independent=independent) else ()
 
 
 # ------------------------------------------------------------------------------------------------------------- loops
@@ -241,7 +242,7 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
         code = reserve(body, inner, st) + lower_body(body, inner, st)
         return (If(guard.cond, code),) if guarded and code else code
 
-    back = _back_edge(body, inner, st) if p.seqs and together else ()
+    back = _back_edge(body, inner, st, independent=True) if p.seqs and together else ()
     start = add(cast(lo, t), p.offset(t))
     above = s.comments if isinstance(s, Par) else ()  # a reduction's stand above its accumulator
     covered = p.rest is None and _covers(p, extent, st)

@@ -249,6 +249,100 @@ def test_rounds_that_touch_only_their_own_elements_meet_nowhere(levels: str) -> 
     agree(base, lowered, arguments(base, n=5))
 
 
+MOVING = """kernel moving(x: i32 const* restrict, y: i32* restrict, n: i32)
+  par b in 0..n @ [block.x]
+    array a: shared i32[64]
+    var j: i32 = 0
+    par t in 0..64 @ [thread.x 32, unroll 2]
+      a[t] = x[b * 64 + t]
+ROUNDS
+    par u in 0..32 @ [thread.x 32]
+      y[b * 32 + u] = a[u]
+"""
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        """\
+    j = 1
+    par t in 0..32 @ [thread.x 32]
+      a[t + j] = a[t + j] * 3
+    j = 2
+    par t in 0..32 @ [thread.x 32]
+      a[t + j] = a[t + j] + 5""",
+        """\
+    for k in 0..4
+      par t in 0..32 @ [thread.x 32]
+        a[t + k] = a[t + k] * 3 + t""",
+        """\
+    for k in 0..4
+      let at: i32 = k * 2
+      par t in 0..32 @ [thread.x 32]
+        a[at + t] = a[at + t] * 3 + t""",
+        """\
+    for k in 0..4
+      par t in k..32 @ [thread.x 32]
+        a[t] = a[t] * 3 + k""",
+        """\
+    while j < 4
+      par t in 0..32 @ [thread.x 32]
+        a[t + j] = a[t + j] * 3 + t
+      j = j + 1""",
+    ],
+    ids=["assigned", "counted", "named", "range", "while"],
+)
+def test_the_same_index_is_another_element_once_its_variables_have_moved(rounds: str) -> None:
+    base = parse_kernel(MOVING.replace("ROUNDS", rounds))
+    lowered = materialise(base)
+    args = arguments(base, n=3)
+    agree(base, lowered, args)
+    found = [run(without_barrier(lowered, k), args, domain="int").findings
+             for k in range(sum(isinstance(s, Barrier) for s in walk(lowered.body)))]  # fmt: skip
+    assert any(f.kind == "race" for some in found for f in some)
+
+
+def test_tiles_of_a_counted_loop_do_not_meet() -> None:
+    base = parse_kernel("""kernel tiles(y: i32* restrict, n: i32)
+  par b in 0..2 @ [block.x]
+    for k in 0..n step 32
+      par t in k..min(k + 32, n) @ [thread.x 32]
+        y[b * n + t] = y[b * n + t] * 3 + k
+""")
+    lowered = materialise(base)
+    assert not any(isinstance(s, Barrier) for s in walk(lowered.body))
+    agree(base, lowered, arguments(base, n=70))
+
+
+PIECES = """kernel pieces(x: i32 const* restrict, y: i32* restrict, n: i32)
+  par b in 0..n @ [block.x]
+    array a: shared i32[256]
+    par t in 0..32 @ [thread.x 32]
+      for c in t * 2..256 step 64
+        WRITE
+    par u in 0..32 @ [thread.x 32]
+      for d in u * 2..256 step 64
+        y[b * 256 + d] = a[d + 1] - a[d]
+"""
+
+
+@pytest.mark.parametrize(
+    ("write", "barriers"),
+    [
+        ("a[c] = x[b * 256 + c]\n        a[c + 1] = x[b * 256 + c + 1]", 0),
+        ("a[c] = x[b * 256 + c]\n        if c > 3\n          a[c + 1] = 2\n        else\n          a[c + 1] = 3", 1),
+        ("a[c] = x[b * 256 + c]\n        a[(c + 3) % 256] = 1", 1),
+    ],
+    ids=["own-pieces", "not-surely-written", "pieces-of-others"],
+)
+def test_what_an_iteration_wrote_itself_it_reads_without_a_barrier(write: str, barriers: int) -> None:
+    """Loops over the same rounds, and all that the reader reads was surely written by the writer's same iteration."""
+    base = parse_kernel(PIECES.replace("WRITE", write))
+    lowered = materialise(base)
+    assert sum(isinstance(s, Barrier) for s in walk(lowered.body)) == barriers
+    agree(base, lowered, arguments(base, n=2))
+
+
 def test_a_barrier_at_the_end_of_the_inner_rounds_is_not_doubled_after_the_loop() -> None:
     """What follows the loop finds its last round already behind a barrier."""
     base = parse_kernel("""kernel back_again(x: f32 const* restrict, y: f32* restrict, z: f32* restrict)

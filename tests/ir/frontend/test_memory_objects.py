@@ -86,6 +86,27 @@ def test_shared_memory_static_and_two_dimensional(execute):
     np.testing.assert_array_equal(np.asarray(got).reshape(4, 4), x.reshape(4, 4).T + 10)
 
 
+def test_dynamic_shared_bytes_that_hold_records_become_their_elements(cu, execute):
+    """A row of records starts at a place that has a name; what is stored and read are whole floats all the same."""
+    text = """struct alignas(16) Four { float v[4]; };
+    __global__ void k(float* y, const float* x, int n) {
+        extern __shared__ char raw[];
+        Four* mine = reinterpret_cast<Four*>(raw) + (1 + threadIdx.y) * n / 4;
+        int i = threadIdx.x * 4;
+        Four f;
+        for (int j = 0; j < 4; ++j) f.v[j] = x[threadIdx.y * n + i + j];
+        mine[i / 4] = f;
+        __syncthreads();
+        const Four g = mine[i / 4];
+        for (int j = 0; j < 4; ++j) y[threadIdx.y * n + i + j] = g.v[3 - j]; }
+    void f(float* y, const float* x, int n) { k<<<1, dim3(n / 4, 2), 3 * n * sizeof(float)>>>(y, x, n); }"""
+    (alloc,) = [s for s in cu(text).body if isinstance(s, Alloc) and s.dynamic]
+    assert isinstance(alloc.sym.type, Array) and alloc.sym.type.elem == F32
+    x = np.arange(16, dtype=np.float32)
+    got = execute(text, {"y": np.zeros(16, np.float32), "x": x, "n": 8})["y"]
+    np.testing.assert_array_equal(np.asarray(got).reshape(4, 4), x.reshape(4, 4)[:, ::-1])
+
+
 def test_dynamic_shared_bytes_become_floats(cu, execute):
     text = """__global__ void k(float* out, int n) {
         extern __shared__ __align__(16) unsigned char smem[];
