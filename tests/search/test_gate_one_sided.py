@@ -100,7 +100,7 @@ def test_what_the_original_takes_for_an_index_is_one() -> None:
 
 
 ROWS = """
-kernel rows(y: f32*, x: f32 const*, n: i32, d: i32)
+kernel rows(y: f32*, x: f32 const*, n: i32 range 1..100000, d: i32 range 1..100000)
   launch grid(n) block(64)
   array s: shared f32[64]
   let t: i32 = i32(threadIdx.x)
