@@ -53,10 +53,11 @@ def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capabilit
     from .ir.bulk import launched_block
     from .ir.fold import evaluate
     from .ir.group_copies import by_threads
+    from .scaffold.launches import with_launch
     from .search.limits import shared_bytes
     from .search.occupancy import occupancy
 
-    program, launch = _launched(program.ok)
+    program, launch = with_launch(program.ok)
     kernel = by_threads(program.bind().kernel)
     at = _sizes(program, sizes or {})
     threads = program.bind().lowered()
@@ -84,17 +85,6 @@ def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capabilit
         missing,
         launch,
     )
-
-
-def _launched(program: Program) -> tuple[Program, str]:
-    """``program`` with a launch, and that launch as text where it had to be guessed from the guards."""
-    from .scaffold.launches import guessed
-
-    if program.kernel.launch is not None or program.kernel.is_parallel:
-        return program, ""
-    kernel, spec = guessed(program.kernel)
-    grid, block = (", ".join(x) for x in (spec.grid, spec.block))
-    return dataclasses.replace(program, kernel=kernel, original=kernel), f"grid ({grid}), block ({block})"
 
 
 def _sizes(program: Program, given: Mapping[str, int]) -> dict[str, int]:

@@ -122,8 +122,9 @@ def port(
       ktc port k.cl --to hip -o k.hip --launcher k_launch.cpp
     """
     from ktc import emission
+    from ktc.scaffold.launches import with_launch
 
-    program = apply_script(program, passes)
+    program, guess = with_launch(apply_script(program, passes)) if launcher else (apply_script(program, passes), "")
     values = knob_values(sets)
     profile = emission.plainest_profile(program, to.value, values)
     result = emission.emit(program, profile, "source", values, arch or None)
@@ -138,7 +139,8 @@ def port(
     text = table(["construct", "place", "in the port"], [(r["construct"], r["place"], r["becomes"]) for r in rows])
     note(text if rows else "every construct carries over under its own name")
     plainest = emission.PORT_PROFILES.get(to.value, (profile,))[0]
-    for line in (*result.notes, *([f"for devices of the profile {profile}"] if profile != plainest else [])):
+    guesses = [f"the source launches nothing; the launcher's {guess} is a guess"] if guess else []
+    for line in (*guesses, *result.notes, *([f"for devices of the profile {profile}"] if profile != plainest else [])):
         note(f"note: {line}")
     if compiled:
         note(str(compiled["says"]))

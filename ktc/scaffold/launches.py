@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ktc.ir import intexpr
 from ktc.ir.fold import evaluate, is_const
@@ -18,6 +20,9 @@ from .indices import MOST_THREADS, Indices, block_extents
 from .roles import DYNAMIC_SHARED
 from .windows import spelled
 
+if TYPE_CHECKING:
+    from ktc.api import Program
+
 BLOCKS = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
 """Block shapes by how many axes of threads the kernel uses, where its indices do not tell."""
 
@@ -30,6 +35,15 @@ def needs_launch(k: Kernel) -> str:
     if fixed and any(each > 1 for _, (_, each) in _bounds(k, _block(k, set("xyz")))):
         return "the source launches a fixed number of blocks; this grid follows the guards"
     return ""
+
+
+def with_launch(program: Program) -> tuple[Program, str]:
+    """``program`` with a launch, and that launch as text where it had to be guessed from the guards."""
+    if program.kernel.launch is not None or program.kernel.is_parallel:
+        return program, ""
+    kernel, spec = guessed(program.kernel)
+    grid, block = (", ".join(x) for x in (spec.grid, spec.block))
+    return dataclasses.replace(program, kernel=kernel, original=kernel), f"grid ({grid}), block ({block})"
 
 
 def guessed(k: Kernel) -> tuple[Kernel, LaunchSpec]:

@@ -232,6 +232,16 @@ def test_doctor_says_what_is_there_and_how_to_get_the_rest(ktc_run: Run) -> None
     assert all(r["remedy"] for r in rows.values() if r["status"] == "missing")
 
 
+def test_a_port_without_a_launch_gets_a_launcher_with_a_guess(ktc_run: Run, tmp_path: Path) -> None:
+    """OpenCL sources never launch what they hold."""
+    guard = "int i = get_global_id(0); if (i < n) x[i] *= 2.0f;"
+    (tmp_path / "k.cl").write_text(f"__kernel void twice(__global float* x, int n) {{ {guard} }}")
+    done = ktc_run("port", "k.cl", "--to", "hip", "--no-check", "-o", "k.hip", "--launcher", "k.cpp")
+    assert done.returncode == 0, done.stderr
+    assert "(n + 255) / 256" in (tmp_path / "k.cpp").read_text()
+    assert "grid (cdiv(n, 256), 1, 1), block (256, 1, 1) is a guess" in done.stderr
+
+
 def test_no_colour_where_it_is_not_wanted(ktc_run: Run) -> None:
     assert "\x1b[" not in ktc_run("kernels").stdout + ktc_run("lower", "nothing.cu").stderr
 
