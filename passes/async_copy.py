@@ -50,6 +50,7 @@ from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .order import places
 from .places import LoopStmt, place_of, rewrite_loops
 from .purity import is_volatile
+from .shared_arrays import rows_aligned
 from .tiles import split_copies
 
 SIZES = (4, 8, 16)
@@ -60,7 +61,7 @@ class AsyncCopies(Pass):
     name = "async-copy"
     summary = "staged tiles arrive by asynchronous copies"
     params = (ParamSpec("loop", "the loop that stages tiles; every loop of that name", required=True),)
-    refusals = ("E-PLACE", "E-ASYNC-COPIES", "E-ASYNC-FORM", "E-ASYNC-STRIDE", "E-ASYNC-SIZE")
+    refusals = ("E-PLACE", "E-ASYNC-COPIES", "E-ASYNC-FORM", "E-ASYNC-STRIDE", "E-ASYNC-SIZE", "E-ASYNC-ALIGN")
 
     def sites(self, kernel: Kernel) -> list[Site]:
         loops = [s for s in walk(kernel.body) if isinstance(s, For) and not isinstance(_body(kernel, s), Refused)]
@@ -71,7 +72,19 @@ class AsyncCopies(Pass):
             body = _body(kernel, s)
             return body if isinstance(body, Refused) else dataclasses.replace(s, body=body)
 
-        return rewrite_loops(kernel, args, copied)
+        done = rewrite_loops(kernel, args, copied)
+        return done if isinstance(done, Refused) else _aligned(done)
+
+
+def _aligned(done: Result) -> Result | Refused:
+    """``done`` with what knobs must satisfy for the rows of the copies' arrays to start aligned."""
+    kernel = done.kernel
+    for array in dict.fromkeys(s.dst for s in walk(kernel.body) if isinstance(s, AsyncCopy)):
+        aligned = rows_aligned(kernel, array, "E-ASYNC-ALIGN")
+        if isinstance(aligned, Refused):
+            return aligned
+        kernel = aligned
+    return dataclasses.replace(done, kernel=kernel)
 
 
 def _body(kernel: Kernel, s: Stmt) -> Body | Refused:

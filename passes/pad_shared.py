@@ -4,7 +4,8 @@ before                                      after pad-shared{array=A_s by=$PAD}
     array A_s: shared f32[8, 128]               array A_s: shared f32[8, 128 + $PAD]
 
 Indices stay: an element's row and column do not change, only where rows start. Vectors along a row stay aligned when
-the padding is a multiple of their lanes; otherwise lowering moves elements one by one.
+the padding is a multiple of their lanes; otherwise lowering moves elements one by one, and accesses that are of
+vectors already (asynchronous copies) refuse it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ktc.ir.types import Array
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
-from .shared_arrays import shared_array, shared_arrays, with_array
+from .shared_arrays import rows_aligned, shared_array, shared_arrays, with_array
 
 DOMAIN = (0, 1, 2, 4, 8)
 
@@ -32,7 +33,7 @@ class PadShared(Pass):
         ParamSpec("by", "elements to add to each row", default="$PAD"),
     )
     knobs = ("PAD: 0,1,2,4,8: elements added to each row",)
-    refusals = ("E-PLACE", "E-PAD-ARRAY", "E-PAD-ROWS")
+    refusals = ("E-PLACE", "E-PAD-ARRAY", "E-PAD-ROWS", "E-PAD-ALIGN")
 
     def sites(self, kernel: Kernel) -> list[Site]:
         names = [s.sym.name for s in shared_arrays(kernel) if len(s.sym.type.shape) > 1]  # type: ignore[attr-defined]
@@ -55,4 +56,5 @@ class PadShared(Pass):
         kernel, n = sized
         assert n is not None
         new = fresh(alloc.sym.name, dataclasses.replace(t, shape=(*t.shape[:-1], add(t.shape[-1], n))))
-        return Result(with_array(kernel, alloc.sym, new), (f"{alloc.sym.name}: rows are longer",))
+        padded = rows_aligned(with_array(kernel, alloc.sym, new), new, "E-PAD-ALIGN")
+        return padded if isinstance(padded, Refused) else Result(padded, (f"{alloc.sym.name}: rows are longer",))

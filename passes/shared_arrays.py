@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from ktc.ir.fold import evaluate
+from ktc.ir.fold import binary, cast, evaluate, i32, simplify
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     AddrOf,
@@ -23,8 +23,9 @@ from ktc.ir.nodes import (
     Sym,
     TileMma,
 )  # fmt: skip
-from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import all_exprs, assigned, map_body, used_in, walk
+from ktc.ir.text import print_expr
+from ktc.ir.types import I32, Array, Scalar
+from ktc.ir.walk import all_exprs, assigned, knobs_in, map_body, used_in, walk
 
 from .base import Arg, Refused
 from .order import places
@@ -77,6 +78,27 @@ def accesses_of(kernel: Kernel, array: Sym) -> list[tuple[int | None, Index]]:
         elif isinstance(s, AsyncCopy) and s.dst == array:
             found.append((s.width, s.dst_index))
     return [(known(kernel, w), index) for w, index in found]
+
+
+def rows_aligned(kernel: Kernel, array: Sym, code: str) -> Kernel | Refused:
+    """``kernel`` with what its knobs must satisfy for every row of ``array`` to start where its vectors may; refused
+    with ``code`` where none does."""
+    *rows, length = array.type.shape  # type: ignore[attr-defined]
+    widths = {s.width for s in walk(kernel.body) if isinstance(s, AsyncCopy | Store) and _target(s) == array}
+    widths |= {e.width for e in all_exprs(kernel.body) if isinstance(e, Load) and e.buffer == array}
+    for width in sorted(widths - {1}, key=str) if rows else ():
+        n = i32(width) if isinstance(width, int) else width
+        fits = simplify(binary("==", binary("%", cast(length, I32), n), i32(0)))
+        if evaluate(fits, kernel.knob_values) == 0 and not knobs_in(fits):
+            why = f"rows of '{array.name}' would not start where vectors of {print_expr(n)} elements may"
+            return Refused(code, why, (), f"make them a multiple of {print_expr(n)} elements long")
+        if knobs_in(fits) and fits not in kernel.constraints:
+            kernel = kernel.with_(constraints=(*kernel.constraints, fits))
+    return kernel
+
+
+def _target(s: AsyncCopy | Store) -> Sym:
+    return s.dst if isinstance(s, AsyncCopy) else s.buffer
 
 
 def known(kernel: Kernel, e: int | Expr) -> int | None:

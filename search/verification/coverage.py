@@ -106,10 +106,14 @@ class Coverage:
         of which one block is all: the last copy of its work is needed there, which a little more shares out again."""
         base = maker.few()
         for axis, name in itertools.product(range(3), maker.names if base else ()):
-            least = _least(lambda v, n=name, k=axis: self._blocks({**base, n: v})[k] > 1, maker, name)
+
+            def second(v: int, n: str = name, k: int = axis) -> bool:
+                return self._blocks({**base, n: v})[k] > 1
+
+            least = _least(second, maker, name)
             if not least:
                 continue
-            full = maker.make({**base, name: least - maker.step[name]})
+            full = maker.make({**base, name: least - maker.step[name]}) if least > maker.step[name] else None
             if full is not None and not any(self._full(i, axis, name, maker, base) for i in self.tried):
                 yield full
             if axis in self.axes:

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 from checks import applied, body_of, differs, refused
+from ktc.ir.fold import evaluate
 from ktc.ir.text import parse_kernel
 from ktc.passes import pad_shared
 from tile_sources import GEMM, GEMM_SIZES, STAGED, TRANSPOSE
@@ -38,6 +39,24 @@ def test_meaning_stays_with_padding(by: int) -> None:
 def test_refusals(source: str | None, script: str, code: str) -> None:
     kernel = parse_kernel(source) if source else applied(GEMM, STAGED)
     assert refused(kernel, script).code == code
+
+
+COPIED = "tile{loops=k sizes=8} | register-tile{loop=k_tile} | stage-shared{array=B loop=k_tile vec=4}"
+
+
+def test_rows_start_where_asynchronous_vectors_may() -> None:
+    """cp.async moves 16 bytes to a multiple of 16 bytes, whichever pass comes first."""
+    tiled = "tile{loops=row,col sizes=16,16} | distribute{loop=row map=[seq]} | distribute{loop=col map=[seq]}"
+    staged = f"{tiled} | {COPIED}"
+    pads = ("pad-shared{array=B_s by=1}", "pad-shared{array=B_s by=4}", "pad-shared{array=B_s by=$PAD}")
+    for odd, even, open_ in (
+        tuple(f"{staged} | async-copy{{loop=k_tile}} | {p}" for p in pads),
+        tuple(f"{staged} | {p} | async-copy{{loop=k_tile}}" for p in pads),
+    ):
+        assert refused(GEMM, odd).code in ("E-PAD-ALIGN", "E-ASYNC-ALIGN")
+        assert applied(GEMM, even)
+        (fits,) = applied(GEMM, open_).constraints[-1:]
+        assert [evaluate(fits, {"PAD": n}) for n in (0, 1, 2, 4, 8)] == [1, 0, 0, 1, 1]
 
 
 def test_padding_that_only_writers_see_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
