@@ -9,6 +9,7 @@ from pycparser import c_ast
 
 from ..nodes import Alloc, Expr, Store, fresh, i32
 from ..types import I8, Array, Scalar, Type, Vec, scalar_of
+from .brace_elision import regrouped
 from .construct import braced
 from .context import Retry
 from .cxx_types import CArray, Pointer, RecordType, show
@@ -78,6 +79,8 @@ class Arrays(PointerVariables):
                 "E-UNSUPPORTED-ARRAY", f"an initialised array of {total} elements", node, hint="fill it with a loop"
             )
         flat: dict[tuple[int, ...], Any] = {}
+        if isinstance(elem, RecordType | Vec):
+            values = regrouped(self, t, values, node)
         _flatten(values, dims, (), flat)
         for index in itertools.product(*(range(d) for d in dims)):
             if isinstance(v, FlatArray):

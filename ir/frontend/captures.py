@@ -23,6 +23,7 @@ from .values import (
     FunctionVal,
     LanePlace,
     PtrToPlace,
+    PtrVal,
     PtrVar,
     RecordVal,
     RVal,
@@ -97,6 +98,8 @@ class Captures(Assignments):
             return self.copied_closure(v, node)
         if isinstance(v, ArrayVal | FlatArray):
             return self.new_field(name, self.type_of(v), v, node)
+        if isinstance(v, PtrVal):
+            return self.pinned_offset(name, v)
         if isinstance(v, PtrVar):
             at = self.load(v, node)
             which = self.pinned_which(at.which, name) if isinstance(at, ChoicePtr) else None  # type: ignore[attr-defined]

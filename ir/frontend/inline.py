@@ -12,7 +12,7 @@ from ..types import VOID, Scalar, Type, Vec
 from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
 from .buffers import as_volatile, cost
 from .context import Frame, Scope
-from .cxx_ast import CONST_METHOD, AutoType, Function, Lambda
+from .cxx_ast import CONST_METHOD, AutoType, Function, Lambda, RefDecl, is_const
 from .cxx_types import Auto, CArray, FunctionType, ListType, Pointer, RecordType, Reference, show
 from .facts import Facts, facts_of
 from .forwarding import categories
@@ -28,6 +28,7 @@ from .values import (
     ElemPlace,
     FlatArray,
     FunctionVal,
+    LanePlace,
     ListVal,
     NullVal,
     OpaqueVal,
@@ -124,7 +125,10 @@ class Inliner(MemberInits):
         for i, p in enumerate(params):
             name = getattr(p, "name", None)
             if "pack" in (getattr(p, "storage", None) or []):
-                self.scope.names[str(name)] = PackVal(tuple(args[i:]))
+                changed = str(name) in facts.mutated
+                self.scope.names[str(name)] = PackVal(
+                    tuple(self._packed(f"{name}{k}", p.type, v, changed, node, pending) for k, v in enumerate(args[i:]))
+                )
                 return
             t = self.parameter_type(p)
             if i < len(args):
@@ -139,6 +143,17 @@ class Inliner(MemberInits):
                 self.scope.names[name] = self.bind_argument(name, t, v, name in facts.mutated, node, pending)
             elif isinstance(t, Scalar | Vec) and isinstance(v, ElemPlace | ChoicePlace):
                 self.bind_argument("unnamed", t, v, False, node, pending)  # reads it
+
+    def _packed(
+        self, name: str, declared: Any, v: Value, mutated: bool, node: Any, pending: list[tuple[Sym, Expr]]
+    ) -> Value:
+        """What one parameter of a pack means: an object of its own, or a reference, as the pack is ``declared``."""
+        if not isinstance(v, RVal | VarPlace | ElemPlace | LanePlace | ChoicePlace | PtrVal | RecordVal):
+            return v
+        t = self.type_of(v)
+        if isinstance(declared, RefDecl):
+            t = Reference(t, is_const(declared.type), declared.rvalue)
+        return self.bind_argument(name, t, v, mutated, node, pending)
 
     def bind_argument(
         self, name: str, t: Type, v: Value, mutated: bool, node: Any, pending: list[tuple[Sym, Expr]]

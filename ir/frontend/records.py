@@ -11,6 +11,7 @@ from pycparser import c_ast
 
 from ..nodes import Const, Decl, Var, fresh
 from ..types import U64, Scalar, Type, Vec
+from .brace_elision import regrouped
 from .buffers import UNSIGNED
 from .context import Retry, Scope
 from .conversions import functions_of
@@ -190,6 +191,8 @@ class Records(Methods):
             if isinstance(v, RecordVal) and v.type == t:
                 return v if v.temporary else self.copied(v, name or t.name.lower(), node)
             args = [self.listed_alone(t, place, v, node)]
+        if args and not self.bases_of(t):
+            args = regrouped(self, t, args, node)
         values: dict[str, Value] = {}
         fields = [f for f in self.fields_of(t, node) if f[0]]
         if t.decl[0].node.kind == "union" and not any(isinstance(a, c_ast.NamedInitializer) for a in args):

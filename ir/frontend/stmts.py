@@ -169,7 +169,7 @@ class Stmts(InlineAssembly):
         self.scope.names[node.name] = TypeVal(t)
 
     def _bindings(self, node: Bindings, pragma: Any) -> None:
-        place = self.eval(node.init)
+        place = self.pin(self.eval(node.init))
         v = self.load(place, node)
         of = self.type_of(place)
         if isinstance(place, ArrayVal | FlatArray) and isinstance(of, CArray) and of.n is not None:

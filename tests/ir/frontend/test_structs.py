@@ -220,9 +220,33 @@ def test_arrays_inside_structs_take_their_initial_values(execute):
     assert got.tolist() == [1, 5, 6, 9, 0, 4, 0]
 
 
-def test_an_array_member_without_braces_of_its_own_is_refused():
-    text = """struct S { int g[2]; int h; };
-    __global__ void k(int* out) { S s = {1, 2, 3}; out[0] = s.g[0] + s.h; }"""
+ELIDED = """
+struct S { int g[2]; int h; }; struct In { int a, b; }; struct Out { In x; int c; In y[2]; };
+struct F { float2 p; int k; };
+"""
+
+
+@pytest.mark.parametrize(
+    "body, want",
+    [
+        ("S s = {1, 2, n}; o[0] = s.g[1] * 10 + s.h;", 27), ("S s{n}; o[0] = s.g[0] * 100 + s.g[1] + s.h;", 700),
+        ("In m[2] = {1, 2, 3, n}; o[0] = m[0].b * 10 + m[1].b;", 27),
+        ("In m[2][2] = {1, 2, 3, 4, 5, n}; o[0] = m[0][1].b * 100 + m[1][0].b * 10 + m[1][1].a;", 470),
+        ("Out t = {1, 2, 3, 4, 5, 6, n}; o[0] = t.x.b * 100 + t.c * 10 + t.y[1].b;", 237),
+        ("In i{7, 8}; Out t = {i, 9, i, {1, n}}; o[0] = t.c * 100 + t.y[0].b * 10 + t.y[1].b;", 987),
+        ("In e[3] = {{1}, 2, 3, {n}}; o[0] = e[0].b * 100 + e[1].b * 10 + e[2].a;", 37),
+        ("F f = {1.f, 2.f, n}; o[0] = (int)f.p.y * 10 + f.k;", 27),
+        ("float2 v[2] = {1.f, 2.f, 3.f, (float)n}; o[0] = (int)(v[0].y * 10 + v[1].y);", 27),
+        ("float4 v[2] = {{1, 2, 3, 4}, make_float4(5, 6, 7, n)}; o[0] = (int)v[1].w;", 7),
+    ],
+)  # fmt: skip
+def test_values_go_to_members_whose_braces_are_left_out(execute, body: str, want: int) -> None:
+    got = execute(ELIDED + "__global__ void k(int* o, int n) {" + body + "}", {"o": np.zeros(1, np.int32), "n": 7})
+    assert got["o"][0] == want
+
+
+@pytest.mark.parametrize("body", ["In i = {1, 2, 3};", "S s = {1, 2, 3, 4};", "In m[2] = {1, 2, 3, 4, 5};"])
+def test_more_values_than_members_are_refused(body: str) -> None:
     with pytest.raises(KtcError) as e:
-        load(text)
-    assert e.value.code == "E-UNSUPPORTED-INIT" and e.value.loc is not None
+        load(ELIDED + "__global__ void k(int* o) {" + body + " o[0] = 1; }")
+    assert e.value.code == "E-SEMA-INIT" and e.value.loc is not None
