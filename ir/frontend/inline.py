@@ -151,6 +151,10 @@ class Inliner(MemberInits):
         if not isinstance(v, RVal | VarPlace | ElemPlace | LanePlace | ChoicePlace | PtrVal | RecordVal):
             return v
         t = self.type_of(v)
+        if not (mutated or self._changes_locals or isinstance(declared, RefDecl)) and isinstance(v, RVal | VarPlace):
+            x = self.rvalue(v, node)
+            if not any(isinstance(e, Load) for e in walk_expr(x.expr)):
+                return x  # nothing that the function does changes it
         if isinstance(declared, RefDecl):
             t = Reference(t, is_const(declared.type), declared.rvalue)
         return self.bind_argument(name, t, v, mutated, node, pending)

@@ -56,6 +56,7 @@ def test_stages_of_a_double_buffer_alternate(execute) -> None:
     [
         ("int x = 0; put(x, 1, x + 2, n); o[0] = x;", 4), ("int x = 5; o[0] = bumped(x, x) + x;", 17),
         ("int x = 5; bump(x, o[3]); o[0] = x + o[3];", 11), ("float f = 1.5f; o[0] = bumped(f, 2) * 2;", 11),
+        ("o[0] = *(n ? past(o, 1, 1) : past(o, n));", 3), ("o[0] = over(o, o[0], o[1]);", 3),
         ("int i = 1; auto f = [p = &o[i]] { return *p; }; i = 3; o[0] = f();", 2),
         ("int i = 1; auto f = [&r = o[i]] { r += 5; }; i = 3; f(); o[0] = o[1];", 7),
         ("int x = 1; auto f = [](auto... v) { return ((v += 1, v) + ...); }; o[0] = f(x, x) * 10 + x;", 41),
@@ -65,6 +66,8 @@ def test_parameters_of_packs_are_objects_or_references_as_declared(execute, body
     before = """__device__ void add(int& s, int v) { s += v; }
     template <class... A> __device__ void put(int& s, A... a) { (add(s, a), ...); }
     template <class... A> __device__ auto bumped(A... a) { ((a += 1), ...); return (a + ...); }
+    template <class... A> __device__ auto past(const int* p, A... a) { return p + (... + a); }
+    template <class... A> __device__ int over(int* p, A... a) { p[0] = 50; p[1] = 60; return (a + ...); }
     template <class... A> __device__ void bump(A&... a) { ((a += 1), ...); }
     """
     got = execute(before + "__global__ void k(int* o, int n) {" + body + "}", {"o": np.int32([1, 2, 3, 4]), "n": 1})
