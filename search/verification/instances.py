@@ -222,14 +222,15 @@ def _threads(kernel: Kernel, workload: Workload, sizes: Sizes) -> int:
 
 @by_identity(REMEMBERED)
 def impossible(workload: Workload, key: Sizes) -> bool:
-    """Whether an argument has a dimension below 0, or holds distinct values of which there are fewer than elements."""
+    """Whether an argument has a dimension below 0, or holds values of which there are none, or distinct ones of which
+    there are fewer than elements."""
     sizes = dict(key)
     for a in workload.args:
         shape = [intexpr.evaluate(e, sizes) for e in a.shape]
         if any(n < 0 for n in shape):
             return True
-        if a.init == "distinct" and a.range is not None:
-            low, high = (intexpr.evaluate(v, sizes) if isinstance(v, str) else int(v) for v in a.range)
-            if math.prod(shape) > high - low + 1:
+        if a.role != "scalar" and a.range is not None:
+            low, high = (intexpr.evaluate(v, sizes) if isinstance(v, str) else v for v in a.range)
+            if high < low or (a.init == "distinct" and math.prod(shape) > high - low + 1):
                 return True
     return False

@@ -145,5 +145,6 @@ def test_distinct_values_differ_and_sizes_without_enough_of_them_are_impossible(
     work = Workload.load(tmp_path)
     assert len(np.unique(work.make_inputs({"n": 50, "d": 64})["to"])) == 50
     assert impossible(work, (("n", 50), ("d", 48))) and not impossible(work, (("n", 50), ("d", 49)))
+    assert impossible(work, (("n", 50), ("d", -1)))  # no value at all
     with pytest.raises(KtcError, match="50 elements cannot all differ"):
         work.make_inputs({"n": 50, "d": 48})
