@@ -21,7 +21,16 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Stmt
 from ktc.ir.walk import walk
 
-from .invent import SIZES, Arguments, constants, extreme_arguments, invented_arguments, values_around
+from .invent import (
+    SIZES,
+    Arguments,
+    chooses,
+    constants,
+    extreme_arguments,
+    far_apart,
+    invented_arguments,
+    values_around,
+)
 
 MOST_TRIED = 40
 CHECK_FUEL = 20_000
@@ -115,6 +124,7 @@ class Reference:
                 missing = here if missing is None else missing & here
         self.unreached = missing or frozenset()
         self._around_constants(seed, clean)
+        self._far_apart(seed, clean)
         self._add(extreme_arguments(self.source, seed, self.sizes), clean)
 
     def _around_constants(self, seed: int, clean: bool) -> None:
@@ -125,6 +135,16 @@ class Reference:
         limits = constants(self.source)
         for k, args in enumerate(self.sets[:AROUND] if limits else ()):
             self._add([{**args, **values_around(self.source, limits, args, seed + k)}], clean)
+
+    def _far_apart(self, seed: int, clean: bool) -> None:
+        """The largest sets once more with values that are all different, where the source picks some by their size."""
+        if not chooses(self.source):
+            return
+        for number in sorted(range(len(self.sets)), key=lambda n: -self._runs[n, "int"].work)[:AROUND]:
+            args = self.sets[number]
+            self._add(
+                ({**args, **far_apart(self.source, args, seed + number, whole)} for whole in (True, False)), clean
+            )
 
     def _add(self, more: Iterable[Arguments], clean: bool) -> None:
         """Further sets, those on which the source has no defect (or none had)."""

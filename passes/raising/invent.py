@@ -9,9 +9,9 @@ import numpy as np
 from ktc.ir.fold import evaluate
 from ktc.ir.inputs import numpy_dtype
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import COMPARISONS, Binary, Const
+from ktc.ir.nodes import COMPARISONS, Atomic, Binary, Call, Const
 from ktc.ir.types import Ptr, Scalar, scalar_of
-from ktc.ir.walk import all_exprs, used
+from ktc.ir.walk import all_exprs, loads_in, used, walk
 
 Arguments = dict[str, np.ndarray | int | float]
 
@@ -30,6 +30,8 @@ CAPS = (1 << 30, 1 << 30, 64, 17, 8, 3)
 RAGGED = (100, 96, 48, 16)
 """Sizes of a block: of no whole half warp, of whole warps but no power of two, of whole half warps, a power of two
 smaller than a warp. Each breaks a source that takes something else for granted."""
+
+EXTREMES = ("max", "min", "fmax", "fmin")
 
 TILE, LARGEST, LARGEST_INT = 64, 1 << 15, (1 << 31) - 100
 
@@ -190,6 +192,32 @@ def _threads(kernel: Kernel, scalars: dict[str, int | float]) -> int:
             return 0
         total *= int(n)
     return total
+
+
+def chooses(kernel: Kernel) -> bool:
+    """Whether ``kernel`` picks values by their size: a maximum, or a comparison of what is not known to be an index."""
+    if any(isinstance(s, Atomic) and s.op in EXTREMES for s in walk(kernel.body)):
+        return True
+    return any(
+        (isinstance(e, Call) and e.fn in EXTREMES)
+        or (isinstance(e, Binary) and e.op in COMPARISONS and (any(loads_in(e)) or scalar_of(e.a.type).is_float))
+        for e in all_exprs(kernel.body)
+    )
+
+
+def far_apart(kernel: Kernel, args: Arguments, seed: int, whole: bool) -> Arguments:
+    """Buffers of which no two elements are alike: the largest of a part is not the largest of all by chance.
+
+    ``whole``: those of integers, too, which may be indices.
+    """
+    rng = np.random.default_rng(seed)
+    out: Arguments = {}
+    for p in kernel.params:
+        t = scalar_of(p.sym.type)
+        if isinstance(p.sym.type, Ptr) and (t.is_float or (whole and t.is_int and t.bits >= 32)):
+            size = np.size(args[p.sym.name])
+            out[p.sym.name] = (rng.permutation(size) - size // 3 * t.is_signed).astype(numpy_dtype(t.name))
+    return out
 
 
 def _acceptable(kernel: Kernel, scalars: dict[str, int | float]) -> bool:

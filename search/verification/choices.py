@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 EDGE = 64
 """The largest tile whose edges all sizes are put around at once."""
 
+LONG = 32 * 32 + BEYOND
+
 
 def choices(maker: Maker) -> Iterator[dict[str, int]]:
     """Sizes to try, the most telling first, in turns: all at their tiles' edges, one inner size, an outer one, all."""
@@ -60,6 +62,11 @@ def choices(maker: Maker) -> Iterator[dict[str, int]]:
         for t in itertools.islice(fits, 1):
             yield from (at(t, r) for r in reversed(rows))
 
+    def long() -> Iterator[dict[str, int]]:
+        """An inner size at which a factor or divisor of 32 that is one off is off by a whole tile."""
+        for n in inner:
+            yield {m: few[m][0] for m in maker.names} | {n: multiple(LONG, maker.step[n])}
+
     def together() -> Iterator[dict[str, int]]:
         for k in range(max(len(v) for v in values.values())):
             for back in range(len(maker.names) + 1):  # outer sizes smaller, until it fits
@@ -95,8 +102,8 @@ def choices(maker: Maker) -> Iterator[dict[str, int]]:
                     yield sizes
                     break
 
-    edge, long = edges(), walk(inner)
-    turns = [edge, long, corners(), edge, scenarios(), long, walk(outer), edge, many(), alike(), together()]
+    edge, line = edges(), walk(inner)
+    turns = [edge, line, corners(), edge, scenarios(), line, walk(outer), edge, many(), long(), alike(), together()]
     yield from _turns(turns if len(maker.names) > 1 else [walk(inner), walk(outer), scenarios()], maker)
     yield from pairs()
 

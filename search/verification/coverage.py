@@ -113,22 +113,25 @@ class Coverage:
             least = _least(second, maker, name)
             if not least:
                 continue
-            full = maker.make({**base, name: least - maker.step[name]}) if least > maker.step[name] else None
-            if full is not None and not any(self._full(i, axis, name, maker, base) for i in self.tried):
-                yield full
-            if axis in self.axes:
-                made = [maker.make({**base, name: least + more * maker.step[name]}) for more in (BEYOND, 0)]
-                yield from [m for m in made if m is not None][:1]
+            full, step = least - maker.step[name], maker.step[name]
+            wide = [i for i in self.tried if all(i.sizes[n] >= v for n, v in base.items() if n != name)]
+            if full and not any(self._full(i, axis, name, step) for i in wide):
+                yield from self._one_of(maker, base, name, full)
+            if axis in self.axes or not any(self._blocks(i.sizes)[axis] > 1 for i in wide):
+                yield from self._one_of(maker, base, name, least + BEYOND * step, least)
+
+    def _one_of(self, maker: Maker, base: Mapping[str, int], name: str, *values: int) -> Iterator[Instance]:
+        """The first of ``values`` of a size that can be made an instance of."""
+        made = (maker.make({**base, name: v}) for v in values)
+        yield from itertools.islice((m for m in made if m is not None), 1)
 
     def _blocks(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         return geometry_of(self.candidate, self._scalars(sizes)).grid
 
-    def _full(self, instance: Instance, axis: int, name: str, maker: Maker, base: Mapping[str, int]) -> bool:
-        """Whether a size fills its blocks along ``axis``, beside others that are more than a halo."""
-        sizes = instance.sizes
-        more = {**sizes, name: sizes[name] + maker.step[name]}
-        beside = all(sizes[n] >= v for n, v in base.items() if n != name)
-        return beside and self._blocks(more)[axis] > self._blocks(sizes)[axis]
+    def _full(self, instance: Instance, axis: int, name: str, step: int) -> bool:
+        """Whether a size fills its blocks along ``axis``."""
+        more = {**instance.sizes, name: instance.sizes[name] + step}
+        return self._blocks(more)[axis] > self._blocks(instance.sizes)[axis]
 
     def never_twice(self) -> list[Stmt]:
         """Loops that go round twice at some scenario's sizes, and did in no run."""
@@ -276,7 +279,9 @@ def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> Instan
     outer = [n for n in maker.names if n not in rows and any(n in names_in(e) for e in largest.shape)]
     threads = min(geometry_of(candidate, scalars_of(workload, workload.scenarios[0].sizes)).threads, MOST_THREADS)
     for n in rows[:1]:
-        widths, counts = (one_round(candidate, maker, n), threads), (MOST_ROWS >> k for k in range(8))
+        tile = max((t for t in maker.tiles if t <= MOST_THREADS), default=1)
+        widths = max(one_round(candidate, maker, n), tile), threads
+        counts = threads + BEYOND, *(MOST_ROWS >> k for k in range(8))
         for width, count in itertools.product(widths, counts):
             wide = {**base, n: multiple(max(width, threads) + BEYOND, maker.step[n])}
             made = maker.make({**wide, **{m: multiple(count, maker.step[m]) for m in outer[:1]}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -11,9 +12,9 @@ from ktc.ir.nodes import Stmt
 from ktc.ir.text import print_stmt
 
 from .coverage import Coverage, missing_instances
-from .instances import Instance
+from .instances import LARGER, MAX_ELEMENTS, Instance, Maker, larger_instances
 from .job import Job, Outcome
-from .outcomes import hangs_on_data
+from .outcomes import hangs_on_data, one_sided
 from .verdict import Failure
 
 STEPS = 16_000
@@ -84,13 +85,26 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
     job.unsure = _unsure(job)
     for instance, rest in done.values():
         yield _others(job, instance, rest, progress)
-    for instance in missing_instances(job.coverage, job.original):
+    for instance in _extra(job):
         progress.spent, progress.larger = 0, True
         failure, rest = _first(job, instance, progress)
         yield failure or _others(job, instance, rest, progress)
-        if job.coverage.tried[-1] is instance:
+        if job.coverage.tried[-1] is instance and instance not in job.instances:
             job.instances.append(instance)
     job.unsure = _unsure(job)
+
+
+def _extra(job: Job) -> Iterator[Instance]:
+    """Instances beyond the budget: the longest of each size, and what may show what has not been seen."""
+    tried = job.coverage.tried
+    for name in job.instances[0].sizes:
+        longest = max(job.instances, key=lambda i, n=name: i.sizes[n])  # type: ignore[misc]
+        if all(longest.sizes[name] > i.sizes[name] for i in tried):
+            yield longest
+    yield from missing_instances(job.coverage, job.original)
+    if not job.candidate.is_parallel and one_sided(job.coverage, job.theirs):
+        maker = Maker((job.original, job.candidate), job.workload, LARGER * MAX_ELEMENTS)
+        yield from itertools.takewhile(lambda _: one_sided(job.coverage, job.theirs), larger_instances(maker))
 
 
 def _unsure(job: Job) -> bool:

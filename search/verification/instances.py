@@ -38,7 +38,7 @@ FEW = 3
 LONGEST = 1 << 17
 """Where the search for the largest value of a size that fits starts, if no scenario nor the declared range has more."""
 
-WIDE, MOST_THREADS, MOST_ROWS = 4, 1024, 320
+WIDE, MOST_THREADS, MOST_ROWS = 12, 1024, 320
 """How much costlier the instance with wide rows may be than a usual one, and how large it grows."""
 
 

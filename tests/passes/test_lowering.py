@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
+from ktc.ir.inputs import numpy_dtype
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.nodes import Barrier, Store
@@ -45,8 +46,7 @@ def arguments(kernel: Kernel, seed: int = 0, **scalars) -> dict:
     args: dict = dict(scalars)
     for p in kernel.params:
         if isinstance(p.sym.type, Ptr):
-            dtype = {2: np.float16, 4: np.float32}[scalar_of(p.sym.type).bytes]
-            args[p.sym.name] = rng.integers(1, 7, ELEMENTS).astype(dtype)
+            args[p.sym.name] = rng.integers(1, 7, ELEMENTS).astype(numpy_dtype(scalar_of(p.sym.type).name))
         else:
             args.setdefault(p.sym.name, 1.0)
     return args

@@ -27,9 +27,12 @@ FLOATS = {
     "x[i]": {
         "x[i] == 3.25 ? 0.0 : x[i]": "UNKNOWN",
         "n == 1000003 ? 0.0 : x[i]": "UNKNOWN",
-        "x[i % 50000]": "UNKNOWN",
-        "x[i & 65535]": "UNKNOWN",
-        "x[min(i, 60000)]": "UNKNOWN",
+        "x[i % 500000]": "UNKNOWN",
+        "x[i & 524287]": "UNKNOWN",
+        "x[min(i, 600000)]": "UNKNOWN",
+        "x[i % 50000]": "REJECTED",  # a larger size settles the doubt
+        "x[i & 65535]": "REJECTED",
+        "x[min(i, 60000)]": "REJECTED",
         "x[i - i32(n > 1000000)]": "UNKNOWN",
         "x[min(i, n - 1)]": "TESTED",  # by the guard, always i
         "x[i & 2147483647]": "TESTED",
