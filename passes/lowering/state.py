@@ -28,7 +28,7 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
-from ktc.ir.storage import is_private
+from ktc.ir.storage import is_private, is_shared
 from ktc.ir.types import Array, Scalar, scalar_of
 from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, walk, walk_expr
 
@@ -286,8 +286,19 @@ class State:
     # ------------------------------------------------------------------------------------------------- who executes
 
     def owner_guard(self, s: Stmt, scope: Scope) -> Stmt:
-        """An effect outside the loops that spread over some axis of threads or blocks is the first one's to have."""
-        cond = both(first_thread(self.grid.keys() - scope.blocks, "block"), first_thread(self.thread_axes - scope.axes))
+        """An effect outside the loops that spread over some axis of threads or blocks is the first one's to have.
+
+        Shared memory every block has for itself, and fills it for itself.
+
+        Raises:
+            LoweringError: E-LOWER-BLOCKS: one statement writes both kinds of memory.
+        """
+        idle = self.grid.keys() - scope.blocks
+        own = writes_shared(s) if idle else False
+        if own and any(is_global_effect(x) for x in walk((s,))):
+            why = "one block is to write memory here and every block its shared memory, in one statement"
+            raise LoweringError("E-LOWER-BLOCKS", why, s.loc, "split the statement")
+        cond = both(None if own else first_thread(idle, "block"), first_thread(self.thread_axes - scope.axes))
         return If(cond, (s,), loc=s.loc) if cond is not None and has_effect(s) else s
 
     def set_extent(self, axis: str, n: Expr, at: Stmt) -> None:
@@ -324,9 +335,21 @@ def integer_constants(body: Body, loads: bool = False) -> dict[Sym, Expr]:
 
 def has_effect(s: Stmt) -> bool:
     """Whether ``s`` writes memory that others can see."""
-    for x in walk((s,)):
-        if isinstance(x, AsyncCopy) or (isinstance(x, Store | Atomic) and not is_private(x.buffer)):
-            return True
-        if any(getattr(e, "effects", "pure") not in ("pure", "read") for ex in stmt_exprs(x) for e in walk_expr(ex)):
-            return True
-    return False
+    return writes_shared(s) or any(is_global_effect(x) for x in walk((s,)))
+
+
+def writes_shared(s: Stmt) -> bool:
+    """Whether ``s`` writes memory that the threads of a block share."""
+    return any(is_shared(b) for x in walk((s,)) if (b := _written(x)) is not None)
+
+
+def is_global_effect(x: Stmt) -> bool:
+    """Whether ``x`` itself does what all blocks can see."""
+    b = _written(x)
+    if b is not None and not is_private(b) and not is_shared(b):
+        return True
+    return any(getattr(e, "effects", "pure") not in ("pure", "read") for ex in stmt_exprs(x) for e in walk_expr(ex))
+
+
+def _written(x: Stmt) -> Sym | None:
+    return x.dst if isinstance(x, AsyncCopy) else x.buffer if isinstance(x, Store | Atomic) else None

@@ -50,6 +50,9 @@ from .levels import is_mma
 
 THREAD_LEVELS = ("thread", "lane", "warp")
 
+SAME_THREADS = ("block", "seq")
+"""Levels that leave each iteration to all threads of a block."""
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -251,7 +254,7 @@ def siblings_conflict(body: Body, axes: int) -> bool:
             return True
         seen += here
     for s in body:
-        if isinstance(s, Par | Reduce):
+        if isinstance(s, Par | Reduce) and any(lv.kind not in SAME_THREADS for lv in s.dist):
             continue
         if isinstance(s, For | While) and carried_conflict(s.body, axes, s if isinstance(s, For) else None):
             return True

@@ -255,3 +255,81 @@ def test_blocks_that_a_kernel_names_itself_stay_in_its_launch() -> None:
     got = run(kernel, {"a": a, "y": np.zeros(m), "m": m, "n": n})
     assert got.ok, got.findings
     np.testing.assert_array_equal(got.outputs["y"], a.reshape(n, m).sum(0))
+
+
+ONE_AFTER_ANOTHER = """\
+kernel turned(a: i32 const* restrict, y: i32* restrict, m: i32, n: i32)
+  par k in 0..n @ [seq]
+    par r in 0..m @ [block.x]
+      array s: shared i32[32]
+      par i in 0..32 @ [thread.x 32]
+        s[i] = a[(k * m + r) * 32 + i]
+      par i_1 in 0..32 @ [thread.x 32]
+        y[(k * m + r) * 32 + i_1] = s[31 - i_1]
+"""
+
+
+def test_the_next_round_of_a_loop_around_blocks_waits_for_all_threads() -> None:
+    kernel = lowered(ONE_AFTER_ANOTHER)
+    m, n = 2, 3
+    a = np.arange(m * n * 32, dtype=np.int32)
+    got = run(kernel, {"a": a, "y": np.zeros_like(a), "m": m, "n": n}, domain="int")
+    assert got.ok, got.findings
+    np.testing.assert_array_equal(got.outputs["y"].reshape(-1, 32), a.reshape(-1, 32)[:, ::-1])
+
+
+BESIDE = """\
+kernel beside(y: i32* restrict, z: i32* restrict, n: i32)
+  par r in 0..n @ [block.x]
+    array buf: shared i32[64]
+    par i in 0..64 @ [thread.x 32, seq]
+      buf[i] = i * r
+    z[r] = r
+    par j in 0..64 @ [seq 16, block.z]
+      y[r * 64 + j] = buf[(j + 5) % 64]
+"""
+
+
+def test_every_block_fills_its_own_shared_memory() -> None:
+    """Beside a loop over blocks one of them writes what all can see, and each what it has for itself."""
+    n = 3
+    args = {"y": np.zeros(64 * n, np.int32), "z": np.zeros(n, np.int32), "n": n}
+    got = run(lowered(BESIDE), args, domain="int", undefined=("y", "z"))
+    assert got.ok, got.findings
+    np.testing.assert_array_equal(got.outputs["y"].reshape(n, 64)[2], 2 * ((np.arange(64) + 5) % 64))
+    np.testing.assert_array_equal(got.outputs["z"], np.arange(n))
+
+
+OF_WARPS = """\
+kernel largest(a: i32 const* restrict noalias, b: i32 const* restrict noalias, y: i32* restrict noalias, m: i32, n: i32)
+  launch grid(n) block(128)
+  array part: shared i32[32]
+  var r: i32 = blockIdx.x
+  var lane_: i32 = threadIdx.x % 32_u32
+  var warp_: i32 = threadIdx.x / 32_u32
+  var acc: i32 = -100000
+  for j in threadIdx.x..m step 128
+    var i: i32 = r * m + j
+    acc = max(acc, i % 3 == 1 ? b[i] : b[i])
+  for d = 16; d > 0; d / 2
+    acc = max(acc, shfl_down(acc, d as u32))
+  if lane_ == 0
+    part[warp_] = acc
+  barrier
+  if warp_ == 0
+    acc = lane_ < 4 ? part[lane_] : -100000
+    for d_1 = 16; d_1 > 0; d_1 / 2
+      acc = max(acc, shfl_down(acc, d_1 as u32))
+    if lane_ == 0
+      y[r] = acc
+"""
+
+
+def test_the_maximum_of_one_warp_is_not_taken_for_that_of_all() -> None:
+    """Small integers have their largest in every warp: nothing but other values tells them apart."""
+    source = parse_kernel(OF_WARPS)
+    done = apply_script(source, parse_script("raise"))
+    kernel = source if done.refused is not None else materialise(done.kernel)
+    a = np.random.default_rng(1).permutation(8 * 128).astype(np.int32)
+    got = run(kernel, {"a": a, "b": a, "y": np.zeros(8, np.int32), "m": 128, "n": 8}, domain="int")
+    np.testing.assert_array_equal(got.outputs["y"], a.reshape(8, 128).max(1))
