@@ -82,8 +82,10 @@ class Coverage:
         base = maker.few()
         for (k, s), follow in itertools.product(enumerate(self._first.loops), (self._first, self._last)):
             for name in maker.names if base else ():
-                if not (self.once and id(s) in self.once) or self._reached(follow, k):
+                if not (self.once and id(s) in self.once):
                     break
+                if self._reached(follow, k, base, name):
+                    continue
 
                 def reaches(v: int, n: str = name, k: int = k, f: FirstThread = follow) -> bool:
                     return f.reaches(k, self._scalars({**base, n: v}))
@@ -96,7 +98,7 @@ class Coverage:
                 )
                 if made is not None:
                     yield made
-                if made is not None and follow is self._last and not self._reached(self._first, k):
+                if made is not None and follow is self._last and not self._reached(self._first, k, base, name):
                     yield from maker.largest(
                         {**base, name: maker.longest(name)}, name
                     )  # no size has a second round: all of the first
@@ -114,7 +116,7 @@ class Coverage:
             if not least:
                 continue
             full, step = least - maker.step[name], maker.step[name]
-            wide = [i for i in self.tried if all(i.sizes[n] >= v for n, v in base.items() if n != name)]
+            wide = self._beside(base, name)
             if full and not any(self._full(i, axis, name, step) for i in wide):
                 yield from self._one_of(maker, base, name, full)
             if axis in self.axes or not any(self._blocks(i.sizes)[axis] > 1 for i in wide):
@@ -139,8 +141,12 @@ class Coverage:
         missing = [(k, s) for k, s in enumerate(self._first.loops) if id(s) in (self.once or {})]
         return [s for k, s in missing if any(self._first.reaches(k, u) for u in usual)]
 
-    def _reached(self, follow: FirstThread, k: int) -> bool:
-        return any(follow.reaches(k, self._scalars(i.sizes)) for i in self.tried)
+    def _reached(self, follow: FirstThread, k: int, base: Mapping[str, int], name: str) -> bool:
+        return any(follow.reaches(k, self._scalars(i.sizes)) for i in self._beside(base, name))
+
+    def _beside(self, base: Mapping[str, int], name: str) -> list[Instance]:
+        """What was tried with all sizes but one at least as in ``base``: more than a halo."""
+        return [i for i in self.tried if all(i.sizes[n] >= v for n, v in base.items() if n != name)]
 
     def _scalars(self, sizes: Mapping[str, int]) -> dict[str, int]:
         return arguments(self.workload, sizes, self.candidate)

@@ -166,8 +166,10 @@ class Maker:
 
     def longest(self, name: str) -> int:
         """The largest value of a size worth looking at: what scenarios have, or is promised and might fit."""
-        scenarios = (int(s.sizes[name]) for s in self.workload.scenarios)
-        return max(LONGEST, min(self.promised(name) or 0, self.limit), *scenarios)
+        scenarios, promised = (int(s.sizes[name]) for s in self.workload.scenarios), self.promised(name)
+        if promised is None:
+            return max(LONGEST, *scenarios)
+        return min(max(LONGEST, self.limit, *scenarios), promised)
 
     def largest(self, sizes: Mapping[str, int], name: str) -> Iterator[Instance]:
         """The first that can be made of ``sizes`` and those with half, a quarter, ... of the size ``name``."""
