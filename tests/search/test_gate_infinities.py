@@ -73,7 +73,7 @@ def test_peaks_come_to_every_place_of_a_row_the_telling_ones_first(n: int) -> No
 
 
 def test_a_maximum_that_leaves_one_element_out_is_seen_though_rows_are_fewer_than_their_elements() -> None:
-    """256 threads in strides of 257: elements 256 and 513 are nobody's. Another maximum is right, too, but for overflow."""
+    """256 threads in strides of 257: 256 and 513 are nobody's elements. Another maximum is right, but for overflow."""
     made = replayed("training/softmax", "bf16", "raise")
     first = next(s for s in walk(made.candidate.body) if isinstance(s, For))
     longer = dataclasses.replace(first, step=dataclasses.replace(first.step, b=i32(257)))
