@@ -67,6 +67,11 @@ def followed(kernel: Kernel, alloc: Alloc, code: str, opaque: str) -> Refused | 
 
 def accesses_of(kernel: Kernel, array: Sym) -> list[tuple[int | None, Index]]:
     """(elements moved at once, index) of every access of ``array``; None for a number that is open."""
+    return [(known(kernel, w), index) for w, index in _accesses(kernel, array)]
+
+
+def _accesses(kernel: Kernel, array: Sym) -> list[tuple[int | Expr, Index]]:
+    """(elements moved at once, index) of every access of ``array``, numbers as they stand."""
     found: list[tuple[int | Expr, Index]] = [
         (e.width, e.index) for e in all_exprs(kernel.body) if isinstance(e, Load) and e.buffer == array
     ]
@@ -77,15 +82,14 @@ def accesses_of(kernel: Kernel, array: Sym) -> list[tuple[int | None, Index]]:
             found.append((1, s.index))
         elif isinstance(s, AsyncCopy) and s.dst == array:
             found.append((s.width, s.dst_index))
-    return [(known(kernel, w), index) for w, index in found]
+    return found
 
 
 def rows_aligned(kernel: Kernel, array: Sym, code: str) -> Kernel | Refused:
     """``kernel`` with what its knobs must satisfy for every row of ``array`` to start where its vectors may; refused
     with ``code`` where none does."""
     *rows, length = array.type.shape  # type: ignore[attr-defined]
-    widths = {s.width for s in walk(kernel.body) if isinstance(s, AsyncCopy | Store) and _target(s) == array}
-    widths |= {e.width for e in all_exprs(kernel.body) if isinstance(e, Load) and e.buffer == array}
+    widths = {width for width, _ in _accesses(kernel, array)}
     for width in sorted(widths - {1}, key=str) if rows else ():
         n = i32(width) if isinstance(width, int) else width
         fits = simplify(binary("==", binary("%", cast(length, I32), n), i32(0)))
@@ -95,10 +99,6 @@ def rows_aligned(kernel: Kernel, array: Sym, code: str) -> Kernel | Refused:
         if knobs_in(fits) and fits not in kernel.constraints:
             kernel = kernel.with_(constraints=(*kernel.constraints, fits))
     return kernel
-
-
-def _target(s: AsyncCopy | Store) -> Sym:
-    return s.dst if isinstance(s, AsyncCopy) else s.buffer
 
 
 def known(kernel: Kernel, e: int | Expr) -> int | None:

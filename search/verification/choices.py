@@ -21,6 +21,7 @@ EDGE = 64
 """The largest tile whose edges all sizes are put around at once."""
 
 LONG = 32 * 32 + BEYOND
+"""Long enough that a tile of 32 fits once more or once less where a factor or divisor of 32 is one off."""
 
 
 def choices(maker: Maker) -> Iterator[dict[str, int]]:
@@ -63,7 +64,7 @@ def choices(maker: Maker) -> Iterator[dict[str, int]]:
             yield from (at(t, r) for r in reversed(rows))
 
     def long() -> Iterator[dict[str, int]]:
-        """An inner size at which a factor or divisor of 32 that is one off is off by a whole tile."""
+        """Each inner size, long: see :data:`LONG`."""
         for n in inner:
             yield {m: few[m][0] for m in maker.names} | {n: multiple(LONG, maker.step[n])}
 
