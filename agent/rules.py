@@ -8,7 +8,8 @@ from ktc.agent.carried import carried
 from ktc.agent.ideas import RULES, Shape, shape_of
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.products import staged_products, tensor_products
-from ktc.agent.rows import shared_rows
+from ktc.agent.rows import rows_alone, shared_rows
+from ktc.agent.turned import turned
 from ktc.ir.kernel import Kernel
 from ktc.search.printing import exchanges_lanes
 
@@ -38,6 +39,8 @@ class Rules:
                     o.raised, units, o.facts, lambda steps: o.attempt(f"raise | {steps}") is None
                 ):
                     yield Proposal(f"raise | {steps}", why, gain, self.name)
+                for steps, why, gain in turned(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None):
+                    yield Proposal(f"raise | {steps}", why, gain, self.name)
             yield from self._rows(o, o.raised)
             for steps, why, gain in carried(o.raised, max(1, o.device.compute_units), o.facts):
                 if o.attempt(script := f"raise | {steps}") is None:
@@ -50,11 +53,11 @@ class Rules:
         yield from self._sites(o)
 
     def _rows(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
-        """A row a thread: what experts do with rows, once each is a block's."""
+        """A row a thread, or rows side by side: what experts do with rows, once each is a block's."""
         for f in o.facts:
-            shared = shared_rows(raised, f)
-            if shared is not None:
-                yield from self._rules(o, shared[1], f"{shared[0]} | ")
+            for given in (shared_rows(raised, f), rows_alone(raised, f)):
+                if given is not None:
+                    yield from self._rules(o, given[1], f"{given[0]} | ")
 
     def _rules(self, o: Observation, shape: Shape, before: str = "") -> Iterator[Proposal]:
         """What the table says of a loop nest; ``before``: the steps that lead to it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (
@@ -117,12 +118,15 @@ def _rooms(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
 
 
 def _divisors(k: Kernel, asks: Callable[[Expr], bool]) -> Iterator[Sym]:
-    """Parameters that something is divided by of which ``asks`` says yes."""
+    """Parameters that an integer is divided by of which ``asks`` says yes: a mean's ``sum / n`` tells nothing."""
     params = {p.sym for p in k.params}
     for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
-        d = bare(e.b) if isinstance(e, Binary) and e.op in ("/", "%") else e
-        if isinstance(e, Binary) and isinstance(d, Var) and d.sym in params and asks(e.a):
+        if _divides_integers(e) and isinstance(d := bare(e.b), Var) and d.sym in params and asks(e.a):
             yield d.sym
+
+
+def _divides_integers(e: Expr) -> TypeGuard[Binary]:
+    return isinstance(e, Binary) and e.op in ("/", "%") and isinstance(e.type, Scalar) and e.type.is_int
 
 
 def _divided_by(k: Kernel) -> list[str]:
@@ -140,7 +144,7 @@ def _divided_by(k: Kernel) -> list[str]:
 
 
 def _divisor(e: Expr) -> Expr | None:
-    if isinstance(e, Binary) and e.op == "/":
+    if _divides_integers(e) and e.op == "/":
         return bare(e.b)
     return e.args[1] if isinstance(e, Call) and e.fn == "cdiv" else None
 

@@ -22,7 +22,8 @@ EXPECTED = {
     "short-rows": ("short rows", r"rows-mapping.*vectorize"),
     "reduction": ("row reduction", r"unroll \$U\]} \| row-cache{loop=\w+ where=registers}"),
     "stencil": ("plane with shared neighbours", r"unroll \$UY, thread.y"),
-    "transpose": ("plane with a strided side", r"unroll \$UY, thread.y"),
+    "transpose": ("a tile through shared memory", r"tile{loops=y,x .*stage-shared{array=in loop=x_tile"),
+    "warp-rows": ("rows", r"loop=row map=\[block.x\].*loop=i map=\[vec \$V, thread.x \$T, unroll \$U\]"),
     "thread-rows": (
         "row reduction",
         r"\[block.x\].*parallelize{loop=j .* row-cache{loop=j where=registers}",
@@ -55,6 +56,13 @@ def test_first_idea_is_the_experts(name):
     family, pattern = EXPECTED[name]
     assert first.reason.startswith(family + ":")
     assert re.search(pattern, first.script), first.script
+
+
+def test_a_strided_side_without_staging_is_tried_too():
+    """What may alias cannot be staged: several elements a thread, then, along either side."""
+    _, o = observe(SHAPES["transpose"].replace(" restrict", ""), SIZES["transpose"])
+    first = Rules().propose(o, 6)[0]
+    assert first.reason.startswith("plane with a strided side:") and "unroll $UY, thread.y" in first.script
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -18,6 +18,7 @@ ONLINE = f"raise | online-reduction{{loop=i map={ROW}}} | fast-math{{fns=exp,div
 BOUNDS = "launch-bounds{blocks=$M:(2,3)}"
 FAST = "fast-math{fns=exp,div,tanh}"
 SQUARE_512 = (("square-512", {"m": 512, "n": 512, "k": 512}),)
+MID = (("mid-2560x6144", {"rows": 2560, "cols": 6144}),)
 SQUARE_8192 = (("square-8192", {"m": 8192, "n": 8192, "k": 8192}),)
 
 
@@ -142,6 +143,12 @@ TRANSPOSE = (
     _transpose("64,64", "vec 2, thread.x 32", "thread.y 8, unroll 8", 4, STREAM),
     _transpose("64,32", "vec 2, thread.x 32", "thread.y 8, unroll 4", 4, STREAM),
     _transpose("32,32", "vec 4, thread.x 8", "thread.y 16, unroll 2", 4, STREAM),
+    _transpose("32,32", "vec 4, thread.x 8", "thread.y 32", 4, STREAM),
+    _transpose("32,64", "thread.x 32", "thread.y 16, unroll 4", 4, STREAM),
+    _transpose("64,64", "vec 4, thread.x 16", "thread.y 32, unroll 2", 4, STREAM),
+    _transpose("32,32", "vec 2, thread.x 16", "thread.y 16, unroll 2", 2, STREAM),
+    _transpose("16,32", "vec 4, thread.x 4", "thread.y 32", 4, STREAM),
+    _transpose("32,16", "vec 4, thread.x 8", "thread.y 16", 4, STREAM),
 )
 ALONG = "distribute{loop=%s map=[thread.x $TX:(64,128,256), block.x] align=32}"
 ACROSS = "distribute{loop=%s map=[unroll $U:(2,3,4,6), seq $S:(1,2), thread.y $TY:(1,2,4), block.y] tail=cut}"
@@ -149,7 +156,17 @@ BARE = "distribute{loop=%s map=[block.%s]}"
 COLUMNS = "raise | distribute{loop=j map=[vec $V:(2,4,8), thread.x $TX:(16,32,64), block.x]}"
 CHUNKS = "seq $S:(1,2,4,8,16), block.y"
 PARTS = "block.y $P:(8,16,24,32,48,64,128)"
+SMALL = "distribute{loop=%s map=[unroll $U:(1,2), thread.y $TY:(1,2,4,8), block.y]}"
+NARROW = "distribute{loop=%s map=[thread.x $TX:(32,64,128), block.x]}"
 DEEP = "distribute{loop=%s map=[unroll $UZ:(2,3,4), block.z] tail=cut}"
+
+
+def _plane(row: str, col: str) -> tuple[str, ...]:
+    """A sweep over a plane: rows from an aligned start and whole rounds, or small blocks where the plane is small."""
+    return (
+        f"raise | {BARE % (row, 'y')} | {ALONG % col} | {ACROSS % row}",
+        f"raise | {BARE % (row, 'y')} | {NARROW % col} | {SMALL % row}",
+    )
 
 
 ENTRIES: tuple[Entry, ...] = (
@@ -235,14 +252,17 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("dense/saxpy", (f"raise | distribute{{loop=i map={FLAT}}}",), _both("saxpy"), target=0.93),
     Entry("basic/axpby", (f"raise | distribute{{loop=i map={FLAT}}}",), _both("axpby"), target=0.93),
     Entry("dense/sgemm", SGEMM, ("sgemm",), target=0.85, unit="2 * m * n * k", beyond=SQUARE_8192),
-    Entry("dense/transpose", TRANSPOSE, _both("transpose"), target=0.93),
+    Entry("dense/transpose", TRANSPOSE, _both("transpose"), target=0.93, beyond=MID),
     Entry("dense/sgemm_tiled", SGEMM, ("sgemm",), target=0.85, unit="2 * m * n * k", beyond=SQUARE_512),
     Entry("dense/transpose_tiled", (), _both("transpose"), target=0.93),
-    Entry("stencil/jacobi2d", (f"raise | {BARE % ('y', 'y')} | {ALONG % 'x'} | {ACROSS % 'y'}",), target=0.85),
-    Entry("stencil/hotspot", (f"raise | {BARE % ('row', 'y')} | {ALONG % 'col'} | {ACROSS % 'row'}",), target=0.85),
+    Entry("stencil/jacobi2d", _plane("y", "x"), target=0.85),
+    Entry("stencil/hotspot", _plane("row", "col"), target=0.85),
     Entry(
         "stencil/heat3d",
-        (f"raise | {BARE % ('z', 'z')} | {BARE % ('y', 'y')} | {ALONG % 'x'} | {ACROSS % 'y'} | {DEEP % 'z'}",),
+        (
+            f"raise | {BARE % ('z', 'z')} | {BARE % ('y', 'y')} | {ALONG % 'x'} | {ACROSS % 'y'} | {DEEP % 'z'}",
+            f"raise | {BARE % ('z', 'z')} | {BARE % ('y', 'y')} | {NARROW % 'x'} | {SMALL % 'y'}",
+        ),
         target=0.85,
     ),
 )

@@ -56,6 +56,23 @@ void go(const float* k, float* c, const long long* s, int tokens, int width, int
   store<<<tokens, 64>>>(k, c, s, width, block_size);
 }
 """
+CENTRED = """
+__global__ void centre(const float* in, float* out, int n) {
+  __shared__ float s[64];
+  int t = threadIdx.x;
+  float a = 0.f;
+  for (int i = t; i < n; i += 64) a += in[blockIdx.x * n + i];
+  s[t] = a;
+  __syncthreads();
+  for (int w = 32; w > 0; w >>= 1) {
+    if (t < w) s[t] += s[t + w];
+    __syncthreads();
+  }
+  float mean = s[0] / n;
+  for (int i = t; i < n; i += 64) out[blockIdx.x * n + i] = in[blockIdx.x * n + i] - mean;
+}
+void go(const float* in, float* out, int n, int rows) { centre<<<rows, 64>>>(in, out, n); }
+"""
 LOSS = """
 __global__ void loss(float* out, const float* scores, const int* label, int V) {
   const float* x = scores + blockIdx.x * V;
@@ -102,6 +119,12 @@ def test_a_slot_is_a_place_in_one_of_as_many_blocks() -> None:
     d = drafted(SLOTS)
     assert d.ties == {"slots_values": "tokens * block_size"} and not d.doubts
     assert shapes(d) == {"key": ("tokens", "width"), "cache": ("tokens", "width", "block_size"), "slots": ("tokens",)}
+
+
+def test_what_a_mean_divides_by_is_a_size_like_any_other() -> None:
+    """``s[0] / n`` of floats says nothing about extents: rows are long, not the two elements of a part."""
+    sizes = {name: (s["n"], s["rows"]) for name, s, _ in draft(ktc.loads(CENTRED).kernel).scenarios}
+    assert sizes["large"][0] >= 1024 and sizes["large"][1] >= 1024
 
 
 def test_a_label_in_a_row_that_is_read_anyway_is_an_index() -> None:
