@@ -240,10 +240,12 @@ class Run(Values):
         variables = [
             tuple(self.var(s, k) for k in range(self.threads.count))
             for s in sorted(outer, key=lambda s: s.id)
-            if isinstance(s.type, Scalar)
+            if isinstance(s.type, Scalar | Vec)
         ]
         memory = [
-            (s, self._memory_state(s)) for s in sorted(outer, key=lambda s: s.id) if not isinstance(s.type, Scalar)
+            (s, self._memory_state(s))
+            for s in sorted(outer, key=lambda s: s.id)
+            if not isinstance(s.type, Scalar | Vec)
         ]
         return variables, memory, self.trace
 

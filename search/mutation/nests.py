@@ -1,8 +1,13 @@
-"""Reading a nest of loops around ``m = max(m, f(e))``, where ``f`` hangs on the loops through one sum ``e`` alone."""
+"""Reading a nest of loops around ``m = max(m, f(e))``, where ``f`` hangs on the loops through one sum ``e`` alone.
+
+A loop between numbers of which ``f`` itself hangs, such as one over the lanes of the vector at ``e``, belongs to ``f``:
+it runs through the same values at every ``e``.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,19 +28,30 @@ from ktc.ir.nodes import (
     Load,
     Sym,
     Var,
+    VecGet,
     WarpOp,
 )  # fmt: skip
-from ktc.ir.types import Scalar
+from ktc.ir.types import Scalar, Vec
 from ktc.ir.walk import assigned, map_expr, walk, walk_expr
 from ktc.search.verification.formulas import increment
 
 IDEMPOTENT = frozenset({"min", "max"})
 
-MOST = 1 << 17
+MOST = 1 << 22
 """Elements of the period on which two sets are compared."""
 
 Linear = Counter[Expr]
 """Coefficients of what is not a sum; ``Const(1)`` has the constant part."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What an element gives: ``text``, whose loads have ``subscripts`` beside what loops count, for all values that the
+    variables ``lanes`` run through."""
+
+    text: Expr
+    subscripts: tuple[Any, ...]
+    lanes: Mapping[Sym, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +61,7 @@ class Visits:
 
     into: Sym
     fn: str
-    value: Any
+    value: Value
     bound: Any
     first: Any
     thread: int
@@ -73,7 +89,7 @@ class Reader:
         if len(rest) != 1 or any(isinstance(e, WarpOp) or e == Var(leaf.sym) for e in walk_expr(rest[0])):
             return None
         value = self._plain(rest[0])
-        sums = {self._counted(self.linear(i)) for e in walk_expr(value) if isinstance(e, Load) for i in e.index} - {()}
+        sums = {self._counted(self.linear(i)) for i in subscripts_of(value)} - {()}
         if len(sums) != 1:
             return None
         element = dict(next(iter(sums)))
@@ -97,8 +113,11 @@ class Reader:
 
     def _set(self, leaf: Assign, fn: str, value: Expr, element: dict[Expr, int]) -> Visits | None:
         """The elements, if every loop counts up, and all but the outermost to a number."""
-        outer, *inner = self.loops.values()
-        if element.get(Var(outer.var)) != 1 or set(element) != {Var(v) for v in self.loops}:
+        marked = self._marked(value)
+        if marked is None:
+            return None
+        outer, *inner = (s for v, s in self.loops.items() if v not in marked.lanes)
+        if element.get(Var(outer.var)) != 1 or set(element) != {Var(s.var) for s in (outer, *inner)}:
             return None
         offsets = {0}
         for s in inner:
@@ -116,9 +135,8 @@ class Reader:
         start = first.pop(_ONE, 0)
         if min(offsets) < 0 or any(isinstance(e, HwIndex) and e.level == "thread" for k in first for e in walk_expr(k)):
             return None
-        marked = self._marked(value)
         shifted = frozenset(o + start for o in offsets)
-        return None if marked is None or min(shifted) < 0 else Visits(
+        return None if min(shifted) < 0 else Visits(
             leaf.sym, fn, marked, end, _frozen(first), thread, shifted, stride)  # fmt: skip
 
     def _counting(self, s: For) -> list[int] | None:
@@ -193,6 +211,8 @@ class Reader:
         """``e`` without names for what is defined once."""
 
         def on(x: Expr) -> Expr:
+            if isinstance(x, Load) and isinstance(x.buffer.type, Vec) and x.buffer in self.given and x.width == 1:
+                return VecGet(self._plain(self.given[x.buffer]), x.index[0])
             return self._plain(self.given[x.sym]) if isinstance(x, Var) and x.sym in self.given else x
 
         return map_expr(e, on)
@@ -201,7 +221,7 @@ class Reader:
         """The part of a sum that loop variables are."""
         return tuple((e, n) for e, n in form.items() if isinstance(e, Var) and e.sym in self.loops and n)
 
-    def _marked(self, value: Expr) -> Any:
+    def _marked(self, value: Expr) -> Value | None:
         """``value`` with the loop variables left out of its subscripts: the same text is the same function of them."""
         subscripts = []
 
@@ -214,9 +234,20 @@ class Reader:
             return replace(x, index=tuple(_ONE for _ in x.index))
 
         text = map_expr(value, on)
-        if any(isinstance(e, Var) and e.sym in self.loops for e in walk_expr(text)):
-            return None
-        return text, tuple(subscripts)
+        counted = {v for i in subscripts_of(value) for v, _ in self._counted(self.linear(i))}
+        lanes: dict[Sym, tuple[int, ...]] = {}
+        for e in walk_expr(text):
+            if isinstance(e, Var) and e.sym in self.loops:
+                values = self._counting(self.loops[e.sym])
+                if values is None or e in counted:
+                    return None
+                lanes[e.sym] = tuple(values)
+        return Value(text, tuple(subscripts), lanes)
+
+
+def subscripts_of(value: Expr) -> list[Expr]:
+    """The subscripts of all loads in ``value``."""
+    return [i for e in walk_expr(value) if isinstance(e, Load) for i in e.index]
 
 
 _ONE: Expr = Const(1, Scalar("int", 64))
@@ -230,4 +261,4 @@ def _frozen(form: Linear) -> frozenset[tuple[Expr, int]]:
     return frozenset((e, n) for e, n in form.items() if n)
 
 
-__all__ = ["IDEMPOTENT", "MOST", "Reader", "Visits"]
+__all__ = ["IDEMPOTENT", "MOST", "Reader", "Value", "Visits"]

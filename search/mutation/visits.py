@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Expr,
@@ -43,30 +44,36 @@ def same_visits(s: For, t: For, kernel: Kernel) -> str:
     one, other = (Reader(kernel, x).visits() for x in (s, t))
     if one is None or other is None:
         return ""
-    if replace(one, offsets=other.offsets, stride=other.stride) != other:
+    if replace(one, offsets=other.offsets, stride=other.stride, thread=other.thread) != other:
         return ""
-    if _alike(one, other):
+    if one.thread == other.thread and _alike(one, other):
         return SAME
     threads = next((b.count for b in blocks(kernel, kernel.body) if b.extents and b.extents[1:] == (1, 1)), 0)
-    if one.thread != 1 or not threads or not any(x is s for x in kernel.body):
+    if min(one.thread, other.thread) < 0 or not threads or not any(x is s for x in kernel.body):
         return ""
-    own = {v.sym for v in _parts(one) if isinstance(v, Var)} - {p.sym for p in kernel.params}
+    own = {v.sym for v in _parts(one) if isinstance(v, Var)} - {p.sym for p in kernel.params} - set(one.value.lanes)
     if own or any(isinstance(e, HwIndex) and e.level == "thread" for e in _parts(one)):
         return ""  # what an element gives hangs on who visits it
     if any(isinstance(x, Return) for x in walk(kernel.body)):
         return ""
     shared = {e.buffer for x in walk((s,)) for e in all_exprs((x,)) if isinstance(e, Load)} & assigned(kernel.body)
-    wide = (replace(v, offsets=frozenset(o + k for o in v.offsets for k in range(threads))) for v in (one, other))
+    wide = (
+        replace(v, offsets=frozenset(o + v.thread * k for o in v.offsets for k in range(threads))) for v in (one, other)
+    )
     return COVERED if not shared and _alike(*wide) and combined(one, kernel, s) else ""
 
 
 def _alike(a: Visits, b: Visits) -> bool:
+    """Whether both visit the same elements, were there no bound: from their last offset on, both are periodic."""
     period = math.lcm(a.stride, b.stride)
-    end = max(*a.offsets, *b.offsets) + 2 * period
+    end = max(*a.offsets, *b.offsets) + period
     if end > MOST:
         return False
-    x, y = ({n for o in v.offsets for n in range(o, end, v.stride)} for v in (a, b))
-    return x == y
+    visited = np.zeros((2, end), bool)
+    for row, v in zip(visited, (a, b)):
+        for o in v.offsets:
+            row[o :: v.stride] = True
+    return bool((visited[0] == visited[1]).all())
 
 
 def combined(visits: Visits, kernel: Kernel, nest: For) -> bool:
@@ -98,9 +105,8 @@ def combined(visits: Visits, kernel: Kernel, nest: For) -> bool:
 
 def _parts(v: Visits) -> Iterator[Expr]:
     """All expressions that an element, its value and the bound are made of."""
-    text, subscripts = v.value
-    yield from walk_expr(text)
-    forms = [v.bound, v.first, *(f for _, _, fixed, _ in subscripts for f in fixed)]
+    yield from walk_expr(v.value.text)
+    forms = [v.bound, v.first, *(f for _, _, fixed, _ in v.value.subscripts for f in fixed)]
     yield from (x for f in forms for e, _ in f for x in walk_expr(e))
 
 

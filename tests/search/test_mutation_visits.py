@@ -75,3 +75,56 @@ def test_zeros_are_no_part_of_a_sum_that_may_be_reordered() -> None:
     assert not proof("s += x", "s = x", text.replace("  flags reassociates\n", ""))
     twice = text.replace("s += x[threadIdx.x]", "s += x[threadIdx.x] - x[threadIdx.x]")
     assert proof("x[threadIdx.x] - x[threadIdx.x]", "0.0", twice)
+
+
+VECTORS = """
+kernel k(y: f32*, x: f32 const* align 16 readonly, n: i32 range 1..1000)
+  launch grid(4) block(32)
+  assume n % 4 == 0 origin runtime_guard
+  let tid: i32 = i32(threadIdx.x)
+  let row: i32 = i32(blockIdx.x) * n
+  var m: f32 = -inf
+  for i = tid * 4; i < n; i + 128
+    let v: f32x4 = x[row + i +: 4]
+    for l = 0; l < 4; l + 1
+      m = max(m, abs(v[l]))
+  for o = 16; o > 0; o / 2
+    m = max(m, shfl_xor(m, o))
+  if tid == 0
+    y[blockIdx.x] = m
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("i + 128", "i + 4", "over the block"),
+        ("i + 128", "i + 124", "over the block"),
+        ("tid * 4", "0", ""),
+        ("i + 128", "i + 64", "over the block"),
+        ("i + 128", "i + 132", ""),
+        ("i + 128", "i + 256", ""),
+        ("l < 4", "l < 3", ""),
+        ("tid * 4", "tid * 8", ""),
+        ("row + i +:", "row + i + 4 +:", ""),
+        ("v[l]", "f32(tid) * v[l]", ""),
+    ],
+)  # fmt: skip
+def test_vectors_are_visited_by_their_first_element_and_all_their_lanes(old: str, new: str, said: str) -> None:
+    found = proof(old, new, VECTORS)
+    assert said in found if said else not found, found
+
+
+def test_lanes_of_which_the_guard_hangs_are_not_all_read_everywhere() -> None:
+    text = VECTORS.replace("      m = max(m, abs(v[l]))", "      if i + l < n\n        m = max(m, abs(v[l]))")
+    assert not proof("i + 128", "i + 4", text)
+    other = VECTORS.replace("l < 4", "l < i")
+    assert not proof("i + 128", "i + 4", other)
+
+
+def test_what_a_vector_holds_is_a_part_of_what_a_body_leaves_behind() -> None:
+    text = (
+        "kernel k(y: f32*, x: f32 const* align 16 readonly, n: i32 range 1..1000)\n  launch grid(4) block(32)\n"
+        "  for i = 0; i < n; i + 4\n    let v: f32x4 = x[i +: 4]\n    y[i] = v[0]\n"
+    )
+    assert not proof("x[i +: 4]", "x[i + 4 +: 4]", text) and proof("i + 4\n", "4 + i\n", text)
