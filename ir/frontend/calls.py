@@ -73,8 +73,8 @@ class Calls(Overloads):
                     return found
                 if isinstance(kept := self.static_member(owner, name, callee), FunctionVal | RecordVal):
                     return self._call_value(kept, args, node)
-        elif not absolute and self._enclosing_record() is not None:
-            found = self.method(self._enclosing_record(), name, args, node, targs)  # type: ignore[arg-type]
+        elif not absolute:
+            found = self._own_method(name, args, node, targs)
             if found is not None:
                 return found
         entities = pick(self.program.functions.get(name, []), qualifier, () if absolute else self.scope.namespace)
@@ -100,6 +100,18 @@ class Calls(Overloads):
         extra = f"; {', '.join(self.source.missing[:3])} was not found" if self.source.missing else ""
         self.fail("E-SEMA-CALL", f"unknown function '{'::'.join((*qualifier, name))}'{extra}", node,
                   hint="define it in the file, add the folder of its header, or rewrite the call")  # fmt: skip
+
+    def _own_method(self, name: str, args: list[Value], node: Any, targs: list | None) -> Value | None:
+        """``name(...)`` in a method: another one of the object, or a static one of a class around its class."""
+        here = self._enclosing_record()
+        if here is None:
+            return None
+        found = self.method(here, name, args, node, targs)
+        owner = here.type.owner if isinstance(here.type, RecordType) else None
+        while found is None and owner is not None:
+            found = self.method(RecordVal(owner), name, args, node, targs)
+            owner = owner.owner
+        return found
 
     def _whole(self, name: str) -> None:
         """Refuse to choose among the functions ``name`` where one did not parse: it may be the one that is meant."""

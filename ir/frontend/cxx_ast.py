@@ -161,6 +161,12 @@ class Using(CxxNode):
     _fields = ("name", "namespace")
 
 
+class UsingEnum(CxxNode):
+    """``using enum a::Kind``: its enumerators are names of the scope it stands in."""
+
+    _fields = ("name",)
+
+
 class Alias(CxxNode):
     """``using name = type``."""
 

@@ -10,7 +10,7 @@ from pycparser import c_ast
 
 from ..nodes import Const
 from ..types import I32, I64, U32, U64, Scalar
-from .cxx_ast import NamedType, NamePart, QualName, ScopedEnum
+from .cxx_ast import NamedType, NamePart, QualName, ScopedEnum, UsingEnum
 from .cxx_types import RecordType
 from .program import Entity, pick
 from .resolve import TypeResolver
@@ -71,6 +71,18 @@ class Enumerations(TypeResolver):
             t = self._in_file(entity.namespace, partial(self.enum_type, entity.node))
             return EnumVal(t, enum=entity.node, value=partial(self._file_value, entity.node, entity.namespace))
         return None
+
+    def enumerators_of(self, using: UsingEnum) -> dict[str, Value]:
+        """What ``using enum`` makes names of its scope.
+
+        Raises:
+            KtcError: ``E-SEMA-TYPE`` where it names no enumeration.
+        """
+        enum = self.enum_named(using.name.parts, using.name)
+        if enum is None:
+            self.fail("E-SEMA-TYPE", f"'{using.name.text}' is no enumeration", using.name,
+                      hint="define it, or add the folder of its header")  # fmt: skip
+        return {e.name: LazyVal(partial(enum.value, i)) for i, e in enumerate(enum.enum.values or [])}
 
     def _of(self, enum: EnumVal, name: str) -> RVal | None:
         at = next((i for i, e in enumerate(enum.enum.values or []) if e.name == name), None)

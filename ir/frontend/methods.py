@@ -12,7 +12,7 @@ from .conversions import Conversions, functions_of
 from .cxx_ast import Function, NamedType, QualName, Using
 from .cxx_types import RecordType, Reference, Type
 from .program import Entity
-from .record_types import same_argument
+from .record_instances import same_argument
 from .templates import plain_name
 from .values import (
     RecordVal,

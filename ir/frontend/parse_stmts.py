@@ -291,8 +291,8 @@ class StmtParser(ExprParser):
         return body
 
     def _parse_using(self):
-        """``using namespace a;``, ``using a::b;`` or ``using T = type;``."""
-        from .cxx_ast import Using
+        """``using namespace a;``, ``using a::b;``, ``using enum E;`` or ``using T = type;``."""
+        from .cxx_ast import Using, UsingEnum
 
         tok = self._expect("USING")
         coord = self._tok_coord(tok)
@@ -302,6 +302,10 @@ class StmtParser(ExprParser):
             for known in self._library_types.get(name.parts[-1].name, ()):
                 self._add_typedef_name(known, coord)
             return Using(name, True, coord=coord)
+        if self._accept("ENUM"):
+            name = self._parse_qual_name()
+            self._expect("SEMI")
+            return UsingEnum(name, coord=coord)
         if self._peek_type() in ("ID", "TYPEID") and self._peek_type(2) in ("EQUALS", "ATTRIBUTE_BEGIN"):
             name_tok = self._advance()
             self._parse_attribute_specifier_sequence()

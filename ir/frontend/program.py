@@ -22,6 +22,7 @@ from .cxx_ast import (
     Template,
     TemplateParam,
     Using,
+    UsingEnum,
 )
 from .dialects import CUDA, Dialect
 from .syntax_walk import telling
@@ -51,6 +52,7 @@ class Members:
 
     aliases: list[Any] = field(default_factory=list)
     enums: list[Any] = field(default_factory=list)
+    used_enums: list[UsingEnum] = field(default_factory=list)
     statics: list[Any] = field(default_factory=list)
     variables: set[str | None] = field(default_factory=set)
     """Static and other ones."""
@@ -75,6 +77,8 @@ class Program:
     using: set[str] = field(default_factory=set)
     brought_in: list[tuple[tuple[str, ...], QualName]] = field(default_factory=list)
     """``using a::b`` in a namespace: what it names is a member of that namespace too."""
+    enums_brought_in: list[tuple[tuple[str, ...], QualName]] = field(default_factory=list)
+    """``using enum a::b`` in a namespace: its enumerators are members of that namespace too."""
     by_reference: dict[str, set[int]] | None = None
     """Argument positions that functions take by non-const reference, worked out once when first asked for."""
     dialect: Dialect = CUDA
@@ -138,6 +142,11 @@ def index_program(items: list, dialect: Dialect = CUDA) -> Program:
             program.enums[last].append(Entity(last, e.node, ns))
             for i, named in enumerate(e.node.values or []):
                 program.enumerators[named.name].append(Entity(named.name, (e.node, e.namespace, i), (*ns, last)))
+    for ns, name in program.enums_brought_in:
+        qualifier, last, _ = name_parts(name)
+        for e in pick(program.enums.get(last, []), qualifier, ns):
+            for i, named in enumerate(e.node.values or []):
+                program.enumerators[named.name].append(Entity(named.name, (e.node, e.namespace, i), ns))
     return program
 
 
@@ -173,6 +182,8 @@ def _add(p: Program, item: Any, ns: tuple[str, ...], params: tuple[TemplateParam
         p.using.add(item.name.text)
         if not item.namespace and ns:
             p.brought_in.append((ns, item.name))
+    elif isinstance(item, UsingEnum):
+        p.enums_brought_in.append((ns, item.name))
     elif isinstance(item, c_ast.Typedef) and not _names_itself(item):
         p.aliases[item.name].append(Entity(item.name, item, ns))
     elif isinstance(item, c_ast.Enum):
@@ -232,6 +243,8 @@ def members_of(entity: Entity) -> Members:
             found.aliases.append(item)
         elif isinstance(item, c_ast.Enum):
             found.enums.append(item)
+        elif isinstance(item, UsingEnum):
+            found.used_enums.append(item)
         elif isinstance(item, c_ast.Decl):
             found.variables.add(item.name)
             if "static" in (item.storage or []):

@@ -1,129 +1,39 @@
-"""Instances of record types: members, layout, specialisations."""
+"""Record types: their members, fields and scopes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 from pycparser import c_ast
 
-from ..diagnostics import KtcError
-from ..nodes import Const
 from ..types import Type
 from .context import Replaced, Scope
-from .cxx_ast import Alias, PackExpansion, Record, ScopedEnum, is_const
+from .cxx_ast import Alias, Record, ScopedEnum
 from .cxx_types import RecordType
-from .memory import Memory
-from .program import Entity, Members
-from .syntax_walk import descendants
-from .templates import deduce, plain_name
-from .values import EnumVal, LazyVal, PackVal, PtrToPlace, RecordVal, RVal, TemplateVal, TypeVal, Value
+from .program import Entity
+from .record_instances import RecordInstances
+from .values import EnumVal, LazyVal, PtrToPlace, RecordVal, TemplateVal, TypeVal, Value
 
 
-class RecordTypes(Memory):
+class RecordTypes(RecordInstances):
     """Record types. ``RecordType.decl`` is (entity, template bindings)."""
 
     static_member: Callable[..., Value | None]
+    lineage: Callable[[RecordType], Iterator[RecordType]]
 
-    def instantiate_record(
-        self, entities: Sequence[Entity], args: list | None, node: Any, member: TemplateVal | None = None
-    ) -> Type:
-        """An instance of a class; ``member`` says of which class it is a member."""
-        outer = member.bound if member is not None else {}
-        owner = member.owner if member is not None else None
-        primary = next((e for e in entities if e.spec_args is None), entities[0])
-        if primary.params is None and primary.spec_args is None:
-            return RecordType(primary.name, (), (primary, outer), owner)
-        unread = self.program.bad_record(primary.name)
-        if unread is not None:
-            raise unread  # a specialisation that did not parse may be the one that is meant
-        values = self.template_args(args or [], node)
-        bound: dict[str, Value] = {}
-        generic = primary.spec_args is None
-        params = primary.params if generic else self.program.declared.get((primary.namespace, primary.name))
-        if params is not None:  # arguments have the types of their parameters, and defaults, before all else
-            with self.scoped(namespace=primary.namespace) as scope:
-                scope.names.update(outer)
-                values = self.bind_params(params, values, node)
-                bound = {p.name: self.scope.names[p.name] for p in params}
-        key = tuple(map(template_key, values))
-        found = self._specialisation_for(entities, values, node)
-        if found is not None:
-            e, own = found
-            return RecordType(e.name, key, (e, {**outer, **own}), owner)
-        if not generic or primary.params is None:
-            self.fail("E-SEMA-TEMPLATE", f"no definition of '{primary.name}' for these template arguments", node)
-        return RecordType(primary.name, key, (primary, {**outer, **bound}), owner)
+    def _level(self, t: RecordType, entity: Entity, bound: dict[str, Value]) -> RecordType:
+        """The class ``entity``, which is ``t`` or one of its bases."""
+        if t.decl[0] is entity:
+            return t
+        return next((level for level in self.lineage(t) if level.decl == (entity, bound)), t)
 
-    def variable_instance(
-        self, entities: Sequence[Entity], args: list | None, node: Any
-    ) -> tuple[Entity, dict[str, Value]]:
-        """The definition of a variable, or of a variable template for ``args``, and its template parameters."""
-        primary = next((e for e in entities if e.spec_args is None), entities[0])
-        if primary.params is None:
-            return primary, {}
-        values = self.template_args(args or [], node)
-        with self.scoped(namespace=primary.namespace, root=self.global_scope()) as scope:
-            values = self.bind_params(primary.params, values, node)
-            bound = {p.name: scope.names[p.name] for p in primary.params}
-        special = self._specialisation_for(entities, values, node)
-        return special or (primary, bound)
-
-    def _specialisation_for(
-        self, entities: Sequence[Entity], values: list[Value], node: Any
-    ) -> tuple[Entity, dict[str, Value]] | None:
-        """The specialisation that says most of those that match ``values``, with its parameters."""
-        special = [e for e in entities if e.spec_args is not None]
-        matched = [(e, own) for e in special if (own := self._match_spec(e, values, node)) is not None]
-        return max(matched, key=lambda m: specialised(m[0])) if matched else None
-
-    def _match_spec(self, e: Entity, values: list[Value], node: Any) -> dict[str, Value] | None:
-        """Bindings of a (partial) specialisation for ``values``, None if it does not match."""
-        params = {p.name: p for p in e.params or ()}
-        found: dict[str, Value] = {}
-        values = [x for v in values for x in (v.items if isinstance(v, PackVal) else (v,))]
-        patterns = list(e.spec_args or [])
-        if patterns and isinstance(patterns[-1], PackExpansion):
-            name = plain_name(patterns.pop().expr)
-            if name is None or name not in params or len(values) < len(patterns):
-                return None
-            found[name] = PackVal(tuple(values[len(patterns) :]))
-        elif len(patterns) != len(values):
-            return None
-        for a, v in zip(patterns, values):
-            if isinstance(a, c_ast.ID) and a.name in params:
-                if found.setdefault(a.name, v) != v:
-                    return None
-            elif isinstance(v, TypeVal) and isinstance(a, c_ast.Typename):
-                if isinstance(a.type, c_ast.TypeDecl) and is_const(a.type) and not v.const:
-                    return None
-                if not deduce(a, v.type, params, found):
-                    return None
-                with self.scoped(namespace=e.namespace) as scope:
-                    scope.names.update(found)
-                    try:
-                        if self.resolve(a) != v.type:
-                            return None
-                    except KtcError as error:
-                        if error.code.startswith("E-SEMA"):
-                            return None  # what has no meaning for these arguments does not match
-                        raise
-            elif isinstance(v, TypeVal):
-                if self.try_type(a) != v.type:
-                    return None
-            elif not same_argument(self.const_value(a, "a template argument"), v):
-                return None  # by value: what the pattern writes as an int may be an unsigned parameter
-        return found if self._constraints_hold(e, found) else None
-
-    def _constraints_hold(self, e: Entity, bound: dict[str, Value]) -> bool:
-        """Whether what a class asks of its template arguments is so (C++20)."""
-        with self.scoped(namespace=e.namespace) as scope:
-            scope.names.update(bound)
-            return all(
-                self.const_int(c, "a constraint") for c in getattr(e.node, "constraints", ())
-            )  # variables have none
+    def _scope_around(self, t: RecordType) -> Scope:
+        """The scope of the class that ``t`` is a member of, or of the file."""
+        root = self.global_scope()
+        return root if t.owner is None else self.record_scope(t.owner, *t.owner.decl).value
 
     @contextmanager
     def base_scope(self, t: RecordType) -> Iterator[None]:
@@ -181,7 +91,8 @@ class RecordTypes(Memory):
         self, t: RecordType, entity: Entity, bound: dict[str, Value], record: RecordVal | None = None
     ) -> Replaced[Scope]:
         """The scope of the class ``entity``, a ``t`` or one of its bases, with the template bindings ``bound``."""
-        inside = self.scoped(namespace=(*entity.namespace, t.name), root=self.global_scope(), record=record)
+        level = self._level(t, entity, bound)
+        inside = self.scoped(namespace=(*entity.namespace, t.name), root=self._scope_around(level), record=record)
         names = inside.value.names
         if entity.node.bases:
             hidden = self.program.members(entity).variables
@@ -189,7 +100,7 @@ class RecordTypes(Memory):
             names.update({name: v for name, v in inherited.items() if name not in hidden})
         names.update(bound)
         names.setdefault(t.name, TypeVal(t))
-        names.update(self.member_names(t, entity, bound))
+        names.update({**self.member_names(t, entity, bound), **self._classes_in(level)})
         if record is not None:
             names["this"] = PtrToPlace(record, record.type)
         return inside
@@ -197,7 +108,7 @@ class RecordTypes(Memory):
     def member_names(self, t: RecordType, entity: Entity, bound: dict[str, Value]) -> dict[str, Value]:
         """The types, enumerators and static constants that the class ``entity`` declares, by name."""
         members = self.program.members(entity)
-        names: dict[str, Value] = dict(instances_of(members, t, bound))
+        names: dict[str, Value] = dict(self._classes_in(t)) if t.decl[0] is entity else {}
         for item in members.aliases:
             names[item.name] = LazyVal(partial(self.member_alias, t, entity, bound, item))
         for enum in members.enums:
@@ -205,9 +116,19 @@ class RecordTypes(Memory):
                 names[enum.name] = LazyVal(partial(self._enum_of, t, entity, bound, enum))
             for position, e in enumerate((not isinstance(enum, ScopedEnum) and enum.values) or []):
                 names[e.name] = LazyVal(partial(self.member_enumerator, t, entity, bound, enum, position))
+        for using in members.used_enums:
+            with self.base_scope(t):
+                names.update(self.enumerators_of(using))
         for item in members.statics:
             names[item.name] = LazyVal(partial(self.static_member, t, item.name, None))
         return names
+
+    def _classes_in(self, t: RecordType) -> dict[str, TemplateVal]:
+        """The classes and templates that ``t`` itself declares, by name."""
+        entity, bound = t.decl
+        return {
+            name: TemplateVal(name, tuple(es), bound, t) for name, es in self.program.members(entity).classes.items()
+        }
 
     def inherited_names(self, entity: Entity, bound: dict[str, Value]) -> dict[str, Value]:
         """:meth:`member_names` of the base classes of ``entity``, those of the nearest first."""
@@ -226,8 +147,8 @@ class RecordTypes(Memory):
     def _member_type(self, owner: Type, name: str, node: Any, args: list | None = None) -> Type | None:
         if not isinstance(owner, RecordType):
             return None
-        for level, bound, _ in self._levels(owner):
-            member = instances_of(self.program.members(level), owner, bound).get(name)
+        for level in self.lineage(owner):
+            member = self._classes_in(level).get(name)
             if member is not None:
                 return self.class_named(member, args, node)
         for item, entity, bound in list(self._members(owner)):
@@ -272,35 +193,6 @@ class RecordTypes(Memory):
         """Enumerator ``i`` of the record's ``enum``."""
         with self.record_scope(t, entity, bound):
             return self.enumerator_value(enum, i)
-
-
-def specialised(e: Entity) -> tuple[int, int, int, bool]:
-    """How much a partial specialisation fixes: of several that match, the one that says most is meant."""
-    names = {p.name for p in e.params or ()}
-    patterns = e.spec_args or []
-    open_ = sum(plain_name(a) in names for a in patterns)
-    return len(patterns) - open_, -len(names), sum(len(descendants(a)) for a in patterns), bool(constraints_of(e))
-
-
-def constraints_of(e: Entity) -> tuple[Any, ...]:
-    """What a template asks of its arguments (C++20); of variables nothing is kept."""
-    return getattr(e.node, "constraints", ())
-
-
-def instances_of(members: Members, t: RecordType, bound: dict[str, Value]) -> dict[str, TemplateVal]:
-    """The classes and templates that are members of a class with the bindings ``bound``, by name."""
-    return {name: TemplateVal(name, tuple(es), bound, t) for name, es in members.classes.items()}
-
-
-def template_key(v: Value) -> object:
-    return v
-
-
-def same_argument(a: Value, b: Value | None) -> bool:
-    """Whether two template arguments are the same: constants by value, whatever their types."""
-    if isinstance(a, RVal) and isinstance(b, RVal) and isinstance(a.expr, Const) and isinstance(b.expr, Const):
-        return a.expr.value == b.expr.value
-    return a == b
 
 
 def _innermost(node: Any) -> Any:

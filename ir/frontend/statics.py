@@ -11,7 +11,8 @@ from .cxx_types import RecordType
 from .evaluation import evaluated
 from .facts import init_args
 from .program import Entity, variable_words
-from .record_types import RecordTypes, same_argument
+from .record_instances import same_argument
+from .record_types import RecordTypes
 from .values import RVal, Value
 
 

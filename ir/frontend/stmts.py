@@ -13,7 +13,7 @@ from ..nodes import Break, Continue, Decl, Eval, If, Load, Stmt, fresh, i32
 from ..nodes import Const as ConstExpr
 from ..types import Vec
 from ..walk import walk_expr
-from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, Record, ScopedEnum, Using
+from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, Record, ScopedEnum, Using, UsingEnum
 from .cxx_types import CArray, show
 from .declare import Declarations
 from .gotos import Structurer, names_in
@@ -154,6 +154,9 @@ class Stmts(InlineAssembly):
         if node.name:
             self.scope.names[node.name] = EnumVal(t, enum=node, value=list(values.values()).__getitem__)
 
+    def _using_enum(self, node: UsingEnum, pragma: Any) -> None:
+        self.scope.names.update(self.enumerators_of(node))
+
     def _alias(self, node: Any, pragma: Any) -> None:
         self.scope.names[node.name] = TypeVal(self.resolve(node.type))
 
@@ -220,6 +223,7 @@ _HANDLERS: dict[type, Any] = {
     Asm: Stmts.asm, Bindings: Stmts._bindings, Bad: Stmts._bad, c_ast.Goto: Stmts._goto, c_ast.Label: Stmts._goto,
     c_ast.Switch: Stmts._switch, Using: Stmts._nothing, c_ast.Pragma: Stmts._nothing,
     c_ast.Decl: Declarations.declare, c_ast.Enum: Stmts._enum, ScopedEnum: Stmts._enum,
+    UsingEnum: Stmts._using_enum,
 }  # fmt: skip
 
 __all__ = ["CArray", "Stmts", "show"]
