@@ -4,9 +4,10 @@ import dataclasses
 import re
 
 import pytest
-from agent_kernels import SHAPES, SIZES
+from agent_kernels import SHAPES, SIZES, WARP_ROWS
 from ktc.agent.build import Builder, Candidate
 from ktc.agent.planner import Observation, Outcome, Proposal
+from ktc.agent.rows import rows_alone
 from ktc.agent.rules import Rules, shape_of
 from ktc.backends.base import DeviceInfo
 from ktc.ir.analysis.facts import facts
@@ -23,7 +24,6 @@ EXPECTED = {
     "reduction": ("row reduction", r"unroll \$U\]} \| row-cache{loop=\w+ where=registers}"),
     "stencil": ("plane with shared neighbours", r"unroll \$UY, thread.y"),
     "transpose": ("a tile through shared memory", r"tile{loops=y,x .*stage-shared{array=in loop=x_tile"),
-    "warp-rows": ("rows", r"loop=row map=\[block.x\].*loop=i map=\[vec \$V, thread.x \$T, unroll \$U\]"),
     "thread-rows": (
         "row reduction",
         r"\[block.x\].*parallelize{loop=j .* row-cache{loop=j where=registers}",
@@ -63,6 +63,15 @@ def test_a_strided_side_without_staging_is_tried_too():
     _, o = observe(SHAPES["transpose"].replace(" restrict", ""), SIZES["transpose"])
     first = Rules().propose(o, 6)[0]
     assert first.reason.startswith("plane with a strided side:") and "unroll $UY, thread.y" in first.script
+
+
+def test_rows_side_by_side_become_rows_of_their_own():
+    """A warp a row: nothing in the table knows such a nest; a block a row, and it is a row reduction."""
+    raised = parse_kernel(WARP_ROWS)
+    steps, shape = rows_alone(raised, facts(raised, {"n": 4096, "d": 4096}))
+    assert steps == "distribute{loop=row map=[block.x]}"
+    assert shape.is_rows and shape.has_reduction and set(shape.col_names) == {"i"}
+    assert rows_alone(parse_kernel(SHAPES["transpose"]), facts(raised, {})) is None
 
 
 @pytest.mark.parametrize("name", SHAPES)
