@@ -52,6 +52,8 @@ class Scope:
     """By ``id`` of a condition or of an integer choice, how it always comes out; None if not always the same."""
     changing: dict[Sym, Interval | None] = field(default_factory=dict)
     """Variables that are assigned: all values they are given, None where that is not known."""
+    given: dict[Sym, Expr] = field(default_factory=dict)
+    """Definitions of variables that are never assigned, of which an interval is known."""
 
     def of(self, e: Expr) -> Interval | None:
         if isinstance(e, Const):
@@ -158,11 +160,11 @@ class Scope:
 
     def _of_quotient(self, e: Binary) -> Interval | None:
         """``x / (a b) * a``, times b perhaps: at most x, if all of it is at least 0."""
-        factors = _factors(e)
+        factors = factors_of(e)
         for k, f in enumerate(factors):
             if not (isinstance(f, Binary) and f.op == "/"):
                 continue
-            divisor, others = _factors(f.b), factors[:k] + factors[k + 1 :]
+            divisor, others = factors_of(f.b), factors[:k] + factors[k + 1 :]
             x = self.of(f.a)
             positive = all((v := self.of(d)) is not None and v[0] > 0 for d in divisor)
             if x is not None and x[0] >= 0 and positive and not Counter(others) - Counter(divisor):
@@ -171,12 +173,12 @@ class Scope:
 
     def _of_remainder(self, e: Binary) -> Interval | None:
         """``x - x / d * d`` is ``x % d``, of an x that is at least 0."""
-        factors, x = _factors(e.b), _uncast(e.a)
+        factors, x = factors_of(e.b), uncast(e.a)
         for k, f in enumerate(factors):
-            if isinstance(f, Binary) and f.op == "/" and _uncast(f.a) == x:
+            if isinstance(f, Binary) and f.op == "/" and uncast(f.a) == x:
                 divisor = factors[:k] + factors[k + 1 :]
                 v, by = self.of(e.a), self.of(f.b)
-                if v is not None and by is not None and Counter(divisor) == Counter(_factors(f.b)):
+                if v is not None and by is not None and Counter(divisor) == Counter(factors_of(f.b)):
                     return BINARY["%"](v, by)
         return None
 
@@ -200,13 +202,14 @@ def elements_of(buffer: str) -> str:
     return f"{buffer}[]"
 
 
-def _factors(e: Expr) -> list[Expr]:
+def factors_of(e: Expr) -> list[Expr]:
     """What a product is made of, conversions between integers aside."""
-    e = _uncast(e)
-    return [*_factors(e.a), *_factors(e.b)] if isinstance(e, Binary) and e.op == "*" else [e]
+    e = uncast(e)
+    return [*factors_of(e.a), *factors_of(e.b)] if isinstance(e, Binary) and e.op == "*" else [e]
 
 
-def _uncast(e: Expr) -> Expr:
+def uncast(e: Expr) -> Expr:
+    """``e`` without conversions between integers."""
     while isinstance(e, Cast) and is_whole(e.to) and is_whole(e.x.type):
         e = e.x
     return e
@@ -247,7 +250,7 @@ def loop_range(s: For, scope: Scope) -> Interval | None:
 
 
 def _variable(e: Expr) -> Sym | None:
-    e = _uncast(e)
+    e = uncast(e)
     return e.sym if isinstance(e, Var) else None
 
 
@@ -275,4 +278,4 @@ def narrow(cond: Expr, scope: Scope, holds: bool) -> None:
         scope.known[sym] = (low, high)
 
 
-__all__ = ["Interval", "Scope", "elements_of", "is_whole", "loop_range", "narrow"]
+__all__ = ["Interval", "Scope", "elements_of", "factors_of", "is_whole", "loop_range", "narrow", "uncast"]

@@ -2,7 +2,8 @@
 
 Instances small enough to interpret never reach 2^31 elements, so an index narrowed from 64 to 32 bits looks right on
 all of them. Here every index expression is evaluated in intervals instead (:mod:`.intervals`), and guards narrow what
-they compare. A claim is made only where everything in an expression is known.
+they compare. A claim is made only where everything in an expression is known. Where numbers alone leave a doubt, what
+indices stay below is looked at as well (:mod:`.relations`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import assigned, stmt_exprs, walk_expr
 
 from .intervals import Interval, Scope, elements_of, is_whole, loop_range, narrow
+from .relations import Related
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,12 @@ def _analysed(
 def _analysis(
     kernel: Kernel, names: frozenset[tuple[str, Interval]], changing: frozenset[tuple[Sym, Interval | None]]
 ) -> tuple[list[Wrap], Scope]:
-    scope = Scope(kernel, {}, dict(names), changing=dict(changing))
+    found, scope = _followed(Scope(kernel, {}, dict(names), changing=dict(changing)))
+    return _followed(Related(kernel, {}, dict(names), changing=dict(changing))) if found else (found, scope)
+
+
+def _followed(scope: Scope) -> tuple[list[Wrap], Scope]:
+    kernel = scope.kernel
     if kernel.launch is not None:
         for extent, index, sizes in (
             ("block_dim", "thread", kernel.launch.block), ("grid_dim", "block", kernel.launch.grid),
@@ -120,7 +127,7 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
         if isinstance(s, Decl) and s.init is not None and is_whole(s.sym.type) and s.sym not in changed:
             v = scope.of(s.init)
             if v is not None:
-                scope.known[s.sym] = v
+                scope.known[s.sym], scope.given[s.sym] = v, s.init
             yield from _noted(s, scope)
         if isinstance(s, Assign | Decl) and is_whole(s.sym.type) and s.sym in changed:
             value = s.value if isinstance(s, Assign) else s.init
