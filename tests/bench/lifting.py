@@ -28,7 +28,7 @@ from graphs import Contender, race
 from tuning import Bench, Made, launcher
 
 ROOT = Path(__file__).parents[2]
-PROPOSALS = 8
+PROPOSALS = 6
 """Scripts of the planner's first round that are tuned."""
 
 FINALISTS = 3
@@ -38,7 +38,7 @@ FINALISTS = 3
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--only", nargs="*", default=[], help="names of sources; all by default")
-    p.add_argument("--budget", type=int, default=24, help="configurations a script")
+    p.add_argument("--budget", type=int, default=20, help="configurations a script")
     p.add_argument("--jobs", type=int, default=12, help="processes that lower and compile")
     p.add_argument("--out", type=Path, default=ROOT / "kernels" / "LIFTING.md")
     a = p.parse_args()
@@ -54,7 +54,7 @@ def main() -> None:
                 print(f"{name}: {type(e).__name__}: {str(e)[:400]}", flush=True)
                 continue
             print(" | ".join(_cells(rows[-1])), flush=True)
-    a.out.write_text(table(rows))
+            a.out.write_text(table(rows))
 
 
 def _sources() -> dict[str, str]:
@@ -149,7 +149,7 @@ def own_text(printed: Made, source: str, work: Any) -> Any:
     from serving import _launch, _scalar, compiled
 
     kernel = printed.kernel
-    function = compiled(_HEADERS + device_part(source), kernel.name)
+    function = compiled(_HEADERS + device_part(source), kernel.name + _instance(str(work.source)))
     names = [p.sym.name for p in work.load_kernel().params if not p.host]
     types = {p.sym.name: getattr(p.sym.type, "name", None) for p in kernel.params}
 
@@ -160,6 +160,20 @@ def own_text(printed: Made, source: str, work: Any) -> Any:
         _launch(function, grid, block, [_scalar(a[n], types[n]) for n in names], shared)
 
     return launch
+
+
+def _instance(path: str) -> str:
+    """``<arguments>`` of the kernel template in ``path`` as its launch there gives them; '' for a plain function."""
+    from ktc.ir.frontend.api import deep_recursion, parse_unit
+    from ktc.ir.frontend.instances import instances, spell
+    from ktc.ir.frontend.sites import launch_sites
+
+    with deep_recursion(path):
+        unit = parse_unit(path, None, None, ())
+        entity = next(iter(unit.program.kernels))
+        bindings, *_ = instances(unit.lowering(), entity, launch_sites(unit.lowering(), entity.name), {})[0]
+        args = [spell(bindings[p.name]) for p in entity.params or ()]
+    return f"<{', '.join(args)}>" if args else ""
 
 
 _HEADERS = "#include <cuda_fp16.h>\n#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#endif\n"
