@@ -13,7 +13,7 @@ from ..diagnostics import KtcError, Loc
 from ..kernel import Kernel, Launch, Param
 from .cxx_ast import Function
 from .dialects import dialect_named, dialect_of
-from .guesses import guesses
+from .guess_search import GuessSearch
 from .host import HostLaunch
 from .inline import params_of
 from .instances import choose_instance, instances
@@ -120,13 +120,22 @@ def template_arguments(
         unit = parse_unit(path, None, defines, tuple(include_dirs), dialect=dialect)
         entity = choose_kernel(unit, kernel)
         sites = launch_sites(unit.lowering(), entity.name)
-        launched = (b for b, _, _ in instances(unit.lowering(), entity, sites, {}))
-        for bindings in (*launched, *guesses(unit.lowering(), entity, sites)):
+
+        def read(bindings: dict[str, Value]) -> Kernel:
+            return load_entity(unit, entity, bindings, None, {})
+
+        for bindings in (b for b, _, _ in instances(unit.lowering(), entity, sites, {})):
             try:
-                load_entity(unit, entity, bindings, None, {})
+                read(bindings)
             except KtcError:
                 continue
-            yield {p.name: spell(bindings[p.name]) for p in entity.params or () if not p.pack}
+            yield _spelled(entity, bindings)
+        for bindings, _ in GuessSearch(unit.lowering(), entity, sites, read):
+            yield _spelled(entity, bindings)
+
+
+def _spelled(entity: Entity, bindings: Mapping[str, Value]) -> dict[str, str]:
+    return {p.name: spell(bindings[p.name]) for p in entity.params or () if not p.pack}
 
 
 def parse_unit(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from pycparser import c_ast
 
@@ -17,6 +19,7 @@ from .program import Entity
 from .sites import LaunchSite, kernel_template_args, names_of
 from .syntax_walk import descendants
 from .template_args import spell
+from .templates import plain_name
 from .values import Value
 
 GUESSED_TYPES = ("float", "int", "double", "half")
@@ -32,56 +35,125 @@ MAX_SITES = 3
 """Launches of one kernel that are tried with guesses for what their host code does not say."""
 
 
+@dataclass(frozen=True)
+class Guess:
+    """Arguments for what is open: ``texts`` gives them by parameter name, as C++ spells them.
+
+    ``host`` has the parameters of the launch ``site``'s function and what else is open there; where ``site`` is None it
+    is the kernel itself.
+    """
+
+    site: LaunchSite | None
+    host: Entity
+    texts: Mapping[str, str]
+
+
 def guesses(lowering: KernelLowering, entity: Entity, sites: Sequence[LaunchSite] = ()) -> Iterator[dict[str, Value]]:
+    """The template arguments of :func:`uniform_guesses`."""
+    tried: list[tuple[str, ...]] = []
+    for guess in uniform_guesses(lowering, entity, sites):
+        try:
+            full = bindings_of(lowering, entity, guess)
+        except KtcError:
+            continue
+        if full is not None and (key := tuple(map(spell, full.values()))) not in tried:
+            tried.append(key)
+            yield full
+
+
+def uniform_guesses(lowering: KernelLowering, entity: Entity, sites: Sequence[LaunchSite] = ()) -> Iterator[Guess]:
     """Plausible arguments for a template that nothing instantiates: one type and one number for all that is open.
 
     First what is open where the kernel is launched, a parameter of a host template or a name that a macro of another
     project declares: ``kernel<Traits<T, 64>, 128>`` keeps what its launch does say. Then the kernel's own parameters.
     """
-    hosts = [(s, Entity(entity.name, entity.node, entity.namespace, _open(lowering, s))) for s in sites[:MAX_SITES]]
+    hosts = [
+        (s, Entity(entity.name, entity.node, entity.namespace, _open(lowering, entity, s))) for s in sites[:MAX_SITES]
+    ]
     hosts = [(site, host) for site, host in hosts if host.params]
     types = (*GUESSED_TYPES, *_specialised(lowering))
-    kinds = {p.kind for e in (entity, *(h for _, h in hosts)) for p in e.params or () if not p.default and not p.pack}
-    tried: list[tuple[str, ...]] = []
+    kinds = {p.kind for e in (entity, *(h for _, h in hosts)) for p in open_parameters(e)}
     for t in types if "type" in kinds else types[:1]:
         for i in range(len(GUESSED_VALUES) if "value" in kinds else 1):
             for site, host in (*hosts, (None, entity)):
-                full = _guess(lowering, entity, site, host, t, i)
-                if full is not None and (key := tuple(map(spell, full.values()))) not in tried:
-                    tried.append(key)
-                    yield full
+                params = (*open_parameters(entity), *open_parameters(host))
+                yield Guess(site, host, {p.name: _text(lowering, p, t, i) for p in params})
 
 
-def _guess(
-    lowering: KernelLowering, entity: Entity, site: LaunchSite | None, host: Entity, t: str, i: int
-) -> dict[str, Value] | None:
-    """``entity`` with the type ``t`` and the ``i``-th value for what is open in ``host``, then for what still is."""
+def open_parameters(e: Entity) -> list[TemplateParam]:
+    """The template parameters that need an argument."""
+    return [p for p in e.params or () if p.default is None and not p.pack]
+
+
+def bindings_of(lowering: KernelLowering, entity: Entity, guess: Guess) -> dict[str, Value] | None:
+    """What ``entity`` is instantiated with by ``guess``; None if that leaves something out.
+
+    Raises:
+        KtcError: An argument has no meaning for its parameter.
+    """
 
     def guessed(e: Entity) -> dict[str, Value]:
-        params = [p for p in e.params or () if p.default is None and not p.pack]
-        return {p.name: template_value(lowering, e, p.name, _text(lowering, p, t, i)) for p in params}
+        return {p.name: template_value(lowering, e, p.name, guess.texts[p.name]) for p in open_parameters(e)}
 
-    try:
-        known: dict[str, Value] = {}
-        if site is not None:
-            matched = kernel_template_args(lowering, entity, site, {}, guessed(host))
-            known = matched[0] if matched is not None else {}
-        return complete(lowering, entity, guessed(entity) | known)
-    except KtcError:
-        return None
+    known: dict[str, Value] = {}
+    if guess.site is not None:
+        host = guessed(guess.host)
+        matched = kernel_template_args(lowering, entity, guess.site, {}, host)
+        known = matched[0] if matched is not None else {}
+        _hold_asserts(lowering, guess.site, host)
+    return complete(lowering, entity, guessed(entity) | known)
+
+
+def asserts_around(site: LaunchSite) -> list[c_ast.StaticAssert]:
+    """What the class or the function that a launch stands in asks of its template arguments."""
+    fn = site.host.entity.node
+    body = (fn.body.block_items or []) if not fn.passed_over and fn.body is not None else []
+    return [x for x in (*site.host.around, *body) if isinstance(x, c_ast.StaticAssert)]
+
+
+def _hold_asserts(lowering: KernelLowering, site: LaunchSite, host: dict[str, Value]) -> None:
+    """Check :func:`asserts_around` for the arguments ``host``.
+
+    Raises:
+        KtcError: ``E-SEMA-STATIC-ASSERT`` for the first that does not hold; what cannot be evaluated is no objection.
+    """
+    for node in asserts_around(site):
+        with names_of(lowering, site.host, site.env, host):
+            try:
+                holds = lowering.const_int(node.cond, "an assertion")
+            except KtcError as e:
+                if e.code == "E-SEMA-STATIC-ASSERT":
+                    raise
+                continue
+        if not holds:
+            raise KtcError("E-SEMA-STATIC-ASSERT", "the host code asks for other template arguments",
+                           lowering.place(node), hint="give them with --template NAME=VALUE")  # fmt: skip
 
 
 def _text(lowering: KernelLowering, p: TemplateParam, t: str, i: int) -> str:
     """The argument for ``p``: of an enumeration one of its values."""
     if p.kind == "type":
         return "int" if t in ("float", "double", "half") and _INDEX.search(p.name) else t
-    node = getattr(p.type, "type", None)
+    values = enum_values(lowering, p)
+    return values[i % len(values)] if values else GUESSED_VALUES[i]
+
+
+def declared_type(p: TemplateParam) -> Any:
+    """What names the type of a value parameter."""
+    node = p.type
+    while isinstance(node, c_ast.Typename | c_ast.TypeDecl):
+        node = node.type
+    return node
+
+
+def enum_values(lowering: KernelLowering, p: TemplateParam) -> list[str]:
+    """The values of the enumeration that ``p`` is one of; none if it is no enumeration."""
+    node = declared_type(p)
     name = node.name if isinstance(node, NamedType) else None
     enum = lowering.enum_named(name.parts, node) if name is not None else None
-    if name is None or enum is None or not enum.enum.values:
-        return GUESSED_VALUES[i]
-    at = i % len(enum.enum.values)
-    return f"({name.text}){spell(enum.value(at))}"
+    if name is None or enum is None:
+        return []
+    return [f"({name.text}){spell(enum.value(at))}" for at in range(len(enum.enum.values or []))]
 
 
 def _specialised(lowering: KernelLowering) -> list[str]:
@@ -96,15 +168,18 @@ def _specialised(lowering: KernelLowering) -> list[str]:
     return [name for name in found if name not in GUESSED_TYPES][:MAX_SPECIALISED]
 
 
-def _open(lowering: KernelLowering, site: LaunchSite) -> tuple[TemplateParam, ...]:
-    """Names that the template arguments of a launch depend on and that nothing gives a meaning."""
+def _open(lowering: KernelLowering, entity: Entity, site: LaunchSite) -> tuple[TemplateParam, ...]:
+    """Names that the template arguments of a launch depend on and that nothing gives a meaning. One that is itself an
+    argument is of the kind that the kernel takes there."""
     host = tuple(site.function.params or ())
-    known = {p.name for p in host}
+    known = {p.name for p in host} | {getattr(member, "name", None) for member in site.host.around}
+    taken = {plain_name(a): p for p, a in zip(entity.params or (), site.template_args or ())}
     found: list[TemplateParam] = []
     with names_of(lowering, site.host, site.env, {}) as scope:
         for name, kind in dict(_names(site.template_args or [])).items():
             if name not in known and name not in scope.names and not _meant(lowering, name):
-                found.append(TemplateParam(name, kind, None, None, False))
+                p = taken.get(name)
+                found.append(TemplateParam(name, p.kind if p else kind, p.type if p else None, None, False))
     return (*host, *found)
 
 

@@ -29,6 +29,8 @@ class HostFunction:
     entity: Entity
     owner: str = ""
     owned: int = 0
+    around: tuple[Any, ...] = ()
+    """The members of its class, as syntax."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -76,7 +78,19 @@ def _host_functions(program: Program) -> Iterator[HostFunction]:
                     if _runs_on_host(f):
                         params = (*(e.params or ()), *own)
                         method = Entity(f.name, f, (*e.namespace, name), params or None)
-                        yield HostFunction(method, name, len(e.params or ()))
+                        yield HostFunction(method, name, len(e.params or ()), tuple(e.node.items))
+                    elif isinstance(f, c_ast.Decl) and f.init is not None and "static" in (f.storage or []):
+                        params = (*(e.params or ()), *own)
+                        member = Entity(f.name, _initialising(f), (*e.namespace, name), params or None)
+                        yield HostFunction(member, name, len(e.params or ()), tuple(e.node.items))
+
+
+def _initialising(member: c_ast.Decl) -> Function:
+    """A function that does what the initialiser of a static member does: ``static constexpr auto kernel = k<T>;``."""
+    taken = c_ast.FuncDecl(c_ast.ParamList([]), member.type)
+    declared = c_ast.Decl(member.name, [], [], [], [], taken, None, None, coord=member.coord)
+    body = c_ast.Compound([member], coord=member.coord)
+    return Function(member.name, declared, body, [], {}, [], "function", "", coord=member.coord)
 
 
 def _runs_on_host(f: Any) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any, TypeAlias
 
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.frontend.api import Unit, deep_recursion, load_entity, parse_unit
-from ktc.ir.frontend.guesses import guesses
+from ktc.ir.frontend.guess_search import GuessSearch
 from ktc.ir.frontend.instances import instances
 from ktc.ir.frontend.program import Entity
 from ktc.ir.frontend.sites import launch_sites
@@ -27,10 +26,6 @@ from .scan import Found, kernels_in
 from .tree import Tree
 
 Record: TypeAlias = dict[str, Any]
-
-
-MAX_SAME = 9
-"""Guesses at template arguments that may end at the same place: one more, and it is not their fault."""
 
 
 @dataclass
@@ -155,19 +150,13 @@ class UnitSurvey:
                     first = first or e
             if first is not None:
                 raise first
-            stops: Counter[tuple[str, str]] = Counter()
-            for bindings in guesses(unit.lowering(), entity, sites) if self.options.assume else ():
-                if max(stops.values(), default=0) > MAX_SAME:
-                    break
-                try:
-                    kernel = load_entity(unit, entity, bindings, None, {})
-                    record["template"] = _spelled(entity, bindings)
-                    record["assumed"] = {**record["assumed"], **record["template"]}
-                    return kernel
-                except KtcError as e:
-                    first = first or e
-                    stops[e.code, str(e.loc)] += 1
-            raise first or KtcError("E-TEMPLATE-MISSING", f"nothing instantiates '{entity.name}'", entity_loc(entity))
+            search = GuessSearch(unit.lowering(), entity, sites, lambda b: load_entity(unit, entity, b, None, {}))
+            for bindings, kernel in search if self.options.assume else ():
+                record["template"] = _spelled(entity, bindings)
+                record["assumed"] = {**record["assumed"], **record["template"]}
+                return kernel
+            missing = KtcError("E-TEMPLATE-MISSING", f"nothing instantiates '{entity.name}'", entity_loc(entity))
+            raise search.error or missing
 
     def _lower(self, kernel: Kernel, record: Record) -> None:
         from ktc.ir.verifier import check, unproved
