@@ -77,7 +77,10 @@ class RecordTypes(RecordInstances):
             elif isinstance(item, Record) and not item.name and item.items is not None and id(item) not in named:
                 name = f"@{len(out)}"
                 member = c_ast.Decl(name, [], [], [], [], None, None, None)
-                inner = RecordType(f"{t.name}{name}", t.args, (Entity(name, item, entity.namespace), dict(bound)))
+                around = self._level(t, entity, bound)
+                inner = RecordType(
+                    f"{t.name}{name}", t.args, (Entity(name, item, entity.namespace), dict(bound)), around
+                )
                 out.append((name, inner, None, member))
         seen: set[str] = set()
         for name, _, _, member in out:

@@ -63,6 +63,30 @@ using enum Old; y[0] = ff<Mode::A>(); y[1] = ff<Mode::B>(); y[2] = g(q::Other::X
 """,
         [2, 1, 10, 20, 12, 40, 8, 3, 4],
     ),
+    "unions in nested classes": (
+        """\
+struct Cfg { static constexpr int kB = 4; };
+template <unsigned H_> struct Base : Cfg {
+  static constexpr unsigned kH = 1 << H_;
+  struct Smem {
+    using V = int;
+    alignas(16) unsigned c;
+    union { V h[kH / kB]; int z[kB]; };
+    struct { V q[kB]; } named;
+  };
+  static void go(Smem* s) { s->h[1] = kH; s->named.q[kB - 1] = 6; }
+};
+template <unsigned H> struct D : Base<H> {
+  using B = Base<H>;
+  using Smem = typename B::Smem;
+  static void f(Smem* s) { B::go(s); }
+};
+""",
+        """\
+D<5>::Smem s; D<5>::f(&s); y[0] = s.h[1] + (int)sizeof(s); y[1] = s.z[1]; y[2] = s.named.q[3];
+""",
+        [96, 32, 6],
+    ),
 }
 """(declarations, body of a kernel ``k(int* y, float* f, int n)`` that is run with n = 5, the first values of y)."""
 
