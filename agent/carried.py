@@ -26,6 +26,9 @@ Idea = tuple[str, str, float]
 
 BYTE = 256
 
+RESIDENT = 2048
+"""Threads that a compute unit of today's devices holds at once."""
+
 BUSY = 2
 """Blocks a compute unit, fewer than which leave it waiting for memory."""
 
@@ -34,8 +37,10 @@ def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> It
     """What applies to ``raised`` on a device of ``units`` compute units, most promising first. ``facts``: of ``raised``
     at the sizes it is tuned for."""
     yield from scans(raised, units, facts)
-    for ideas in (online, whole_sums, column_sums, counts):
-        yield from ideas(raised, units)
+    yield from online(raised, units)
+    yield from whole_sums(raised, units)
+    yield from column_sums(raised, units, facts)
+    yield from counts(raised, units)
 
 
 def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
@@ -67,6 +72,12 @@ def _few(around: Sequence[tuple[Par, str]], units: int, facts: Sequence[KernelFa
     return any(n < BUSY * units for n in counts)
 
 
+def _many(loop: Par, units: int, facts: Sequence[KernelFacts]) -> bool:
+    """Whether ``loop`` alone fills ``units`` compute units with threads, at all of the sizes."""
+    trips = [x.trip for f in facts for x in f.loops if x.name == loop.var.name]
+    return bool(trips) and all(n is not None and n >= units * RESIDENT for n in trips)
+
+
 def online(raised: Kernel, units: int) -> Iterator[Idea]:
     """Maximum and sum of exponentials: one read of the row."""
     for site in PASSES["online-reduction"].sites(raised):
@@ -90,13 +101,16 @@ def whole_sums(raised: Kernel, units: int) -> Iterator[Idea]:
             yield site.step, "one sum, a part a block", 2.0
 
 
-def column_sums(raised: Kernel, units: int) -> Iterator[Idea]:
-    """A serial sum in each of many threads: the threads of a column share it, and blocks where columns are few."""
+def column_sums(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
+    """A serial sum in each of many threads: the threads of a column share it, and blocks where columns are few.
+
+    Where there are columns for every thread that the device holds at once, nothing is gained.
+    """
     for site in PASSES["split-reduction"].sites(raised):
         name = site.step.partition("loop=")[2].partition(" ")[0]
         loop = next((s for s in _serial(raised) if s.var.name == name), None)
         along = [p for p in _around(raised, loop) if _levels(p, "thread")] if loop is not None else []
-        if len(along) != 1:
+        if len(along) != 1 or _many(along[0], units, facts):
             continue
         j, axis = along[0].var.name, _axis(along[0])
         across = f"distribute{{loop={j} map=[vec $V, thread.x $TX:(2,4,8,16,32,64), block.{axis}]}}"

@@ -26,7 +26,8 @@ THREADS = 256
 def shared_rows(raised: Kernel, f: KernelFacts) -> tuple[str, Shape] | None:
     """Steps that give each row to a block, and the loop nest after them; None where it is no row a thread.
 
-    The serial loops must be what walks along memory: where neighbouring threads do, they are well placed already.
+    The serial loops must be what walks along memory: where neighbouring threads do, they are well placed already, and
+    a loop that walks along it too is a window that each of them looks through.
     """
     spread = [s for s in walk(raised.body) if isinstance(s, Par) and any(lv.kind in THREAD_LEVELS for lv in s.dist)]
     if len(spread) != 1 or len(spread[0].dist) != 2 or spread[0].dist[-1].kind != "block":
@@ -35,6 +36,8 @@ def shared_rows(raised: Kernel, f: KernelFacts) -> tuple[str, Shape] | None:
     names = tuple(dict.fromkeys(s.var.name for s in _outermost(row.body)))
     along = [x for x in f.loops if x.name in names and x.kind == "for"]
     if not names or sum(x.unit for x in along) <= sum(x.strided for x in along):
+        return None
+    if any(x.unit > x.strided for x in f.loops if x.name == row.var.name):
         return None
     steps = f"distribute{{loop={row.var.name} map=[block.{row.dist[-1].axis or 'x'}]}}"
     steps += "".join(f" | parallelize{{loop={n} map=[thread.x {THREADS}, seq]}}" for n in names)

@@ -74,6 +74,14 @@ def test_rows_side_by_side_become_rows_of_their_own():
     assert rows_alone(parse_kernel(SHAPES["transpose"]), facts(raised, {})) is None
 
 
+def test_a_window_that_slides_is_no_row_of_a_thread():
+    """``in[i + j]``: neighbouring threads read neighbours already, and there are more of them than a device holds."""
+    window = SHAPES["thread-rows"].replace("x[i * c + j]", "x[i + j]").replace("y[i * c + j]", "y[i]")
+    _, o = observe(window, {"n": 1 << 20, "c": 9, "threads": 128})
+    scripts = [p.script for p in Rules().propose(o, 20)]
+    assert scripts and not any("parallelize" in s or "split-reduction" in s for s in scripts)
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_proposal_applies(name):
     builder, o = observe(SHAPES[name], SIZES[name])
