@@ -20,6 +20,7 @@ from ktc.ir.nodes import (
     Binary,
     Body,
     Call,
+    Cast,
     Const,
     Decl,
     Expr,
@@ -37,6 +38,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.storage import is_shared
+from ktc.ir.types import scalar_of
 from ktc.ir.walk import (
     all_exprs,
     assigned,
@@ -275,6 +277,8 @@ def _results(region: Body, after: Body, partial: dict[Sym, Sym], ops: dict[Sym, 
     target = next(iter(partial.values()))
     if len(partial) > 1 and (shared or private & used_in(after)):
         return None  # which result is which needs more than a guess
+    if any(scalar_of(b.type) != target.type for b in shared | private & used_in(after)) or _rounds(region):
+        return None  # combined in another type than that of the loop: neither its range nor its precision is the loop's
     op = ops[target]
     for b in shared:
         end = next((k for k, s in enumerate(out) if b in assigned((s,))), len(out))  # the array's next use is another's
@@ -282,6 +286,12 @@ def _results(region: Body, after: Body, partial: dict[Sym, Sym], ops: dict[Sym, 
     for p in private:
         out = substitute(out, {p: cast(Var(target), p.type)})  # type: ignore[arg-type]
     return out
+
+
+def _rounds(region: Body) -> bool:
+    """Whether a floating-point value changes its type on the way."""
+    casts = [e for e in all_exprs(region) if isinstance(e, Cast)]
+    return any(scalar_of(e.x.type).is_float and e.to != e.x.type for e in casts)
 
 
 __all__ = ["Blocked", "raise_block"]

@@ -21,6 +21,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Stmt
 from ktc.ir.walk import walk
 
+from .far import far_arguments
 from .invent import (
     SIZES,
     Arguments,
@@ -36,6 +37,9 @@ MOST_TRIED = 40
 CHECK_FUEL = 20_000
 CHOOSING_WORK, CHECK_WORK = 30_000, 200_000
 """Work (``RunResult.work``) for choosing sets, and for a whole check; 10,000 are about a second."""
+
+FAR_FUEL, FAR_WORK = 10_000, 4_000
+"""Statements and work of one run at sizes beyond what the source reaches at once."""
 
 BACKSTOP_SECONDS = 300.0
 TOO_LONG = f"the check takes more than {CHECK_WORK:,} statements on small sizes"
@@ -126,6 +130,29 @@ class Reference:
         self._around_constants(seed, clean)
         self._far_apart(seed, clean)
         self._add(extreme_arguments(self.source, seed, self.sizes), clean)
+        self._beyond_reach(seed, clean)
+
+    def _beyond_reach(self, seed: int, clean: bool) -> None:
+        """Sets larger than what the source's blocks and tiles hold at once, as far as that is cheap."""
+        if self.sizes is not SIZES:
+            return
+        for candidates in far_arguments(self.source, seed):
+            for args in candidates:
+                if self.late:
+                    return
+                result = self.budget.run(self.source, args, "int", FAR_FUEL, () if clean else None)
+                if (
+                    result.ok >= clean
+                    and result.work <= FAR_WORK
+                    and not any(f.kind == "fuel" for f in result.findings)
+                ):
+                    self._take(args, result)
+                    break
+
+    def _take(self, args: Arguments, result: RunResult) -> None:
+        self.unreached &= frozenset(id(s) for s in result.unreached)
+        self._runs[len(self.sets), "int"] = result
+        self.sets.append(args)
 
     def _around_constants(self, seed: int, clean: bool) -> None:
         """The sets once more with values on both sides of the source's constants, where it has no defect on them.
@@ -157,9 +184,7 @@ class Reference:
             if any(f.kind == "fuel" for f in result.findings):
                 fuel = min(fuel, max(CHECK_FUEL // 20, 2 * longest))  # the next one is rarely better
             elif result.ok >= clean:
-                self.unreached &= frozenset(id(s) for s in result.unreached)
-                self._runs[len(self.sets), "int"] = result
-                self.sets.append(args)
+                self._take(args, result)
 
     @property
     def never_run(self) -> list[Stmt]:

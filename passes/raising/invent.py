@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from math import prod
 
 import numpy as np
 from ktc.ir.fold import evaluate
@@ -51,9 +52,9 @@ def invented_arguments(kernel: Kernel, instances: int, seed: int, sizes: Sequenc
                 break
             unit, cap = UNITS[k % len(UNITS)], CAPS[0 if made else k * len(CAPS) // tries]
             scalars = _scalars(kernel, rng, unit, [s for s in sizes if s <= cap])
-            threads = _threads(kernel, scalars)
-            if 0 < threads <= most and _acceptable(kernel, scalars):
-                yield {**scalars, **_buffers(kernel, seed + made, k % 2 == 1, threads)}
+            threads = launched(kernel, scalars)
+            if 0 < threads <= most and acceptable(kernel, scalars):
+                yield {**scalars, **buffers(kernel, seed + made, k % 2 == 1, threads)}
                 made += 1
         if made:
             break
@@ -72,13 +73,15 @@ def extreme_arguments(kernel: Kernel, seed: int, sizes: Sequence[int] = SIZES) -
     for few, many in ((geometry, inside), (inside, geometry)):
         for cap in sorted(sizes, reverse=True)[::3]:
             scalars = {
-                p.sym.name: _scalar(p, rng, 1, [1] if p.sym.name in few else [s for s in sizes if s <= cap][-2:] or [1])
+                p.sym.name: number_for(
+                    p, rng, 1, [1] if p.sym.name in few else [s for s in sizes if s <= cap][-2:] or [1]
+                )
                 for p in kernel.params
                 if isinstance(p.sym.type, Scalar) and p.sym.name in few | many
             }
-            threads = _threads(kernel, scalars)
-            if 0 < threads <= MAX_THREADS and _acceptable(kernel, scalars):
-                yield {**scalars, **_buffers(kernel, seed, False, threads)}
+            threads = launched(kernel, scalars)
+            if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars):
+                yield {**scalars, **buffers(kernel, seed, False, threads)}
                 break
     yield from _ragged_blocks(kernel, rng, seed)
     below = {p.sym.name for p in kernel.params if _may_be_negative(p)} & inside
@@ -88,6 +91,8 @@ def extreme_arguments(kernel: Kernel, seed: int, sizes: Sequence[int] = SIZES) -
     if any(_is_signed_buffer(p) for p in kernel.params):
         for base in invented_arguments(kernel, 1, seed + 50, sizes):
             yield {**base, **_signed_buffers(kernel, base, seed)}
+    for base in invented_arguments(kernel, 1, seed + 51, sizes):
+        yield {**base, **_wide_buffers(kernel, base, seed)}
 
 
 def _ragged_blocks(kernel: Kernel, rng: random.Random, seed: int) -> Iterator[Arguments]:
@@ -101,12 +106,12 @@ def _ragged_blocks(kernel: Kernel, rng: random.Random, seed: int) -> Iterator[Ar
         for work in (2 * size, 1):
             at = {True: [size], False: [2], None: [work]}
             scalars = {
-                p.sym.name: _scalar(p, rng, 1, at[p.sym.name in chosen if p.sym.name in geometry else None])
+                p.sym.name: number_for(p, rng, 1, at[p.sym.name in chosen if p.sym.name in geometry else None])
                 for p in kernel.params
                 if isinstance(p.sym.type, Scalar)
             }
-            if 0 < _threads(kernel, scalars) <= MAX_THREADS and _acceptable(kernel, scalars):
-                yield {**scalars, **_buffers(kernel, seed + size, False, _threads(kernel, scalars))}
+            if 0 < launched(kernel, scalars) <= MAX_THREADS and acceptable(kernel, scalars):
+                yield {**scalars, **buffers(kernel, seed + size, False, launched(kernel, scalars))}
                 break
 
 
@@ -126,6 +131,20 @@ def _signed_buffers(kernel: Kernel, base: Arguments, seed: int) -> Arguments:
         for p in kernel.params
         if _is_signed_buffer(p)
     }
+
+
+def _wide_buffers(kernel: Kernel, base: Arguments, seed: int) -> Arguments:
+    """Values all over the types of their buffers: a sum or maximum taken in a narrower type is another one there."""
+    rng = np.random.default_rng(seed)
+    out: Arguments = {}
+    for p in kernel.params:
+        t = scalar_of(p.sym.type)
+        if isinstance(p.sym.type, Ptr) and (t.is_int or t.bits >= 32):
+            bits = t.bits if t.is_int else 40
+            low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if t.is_signed else (0, 1 << min(bits, 63))
+            values = rng.integers(low, high - 1, np.size(base[p.sym.name]))
+            out[p.sym.name] = values.astype(numpy_dtype(t.name))
+    return out
 
 
 def constants(kernel: Kernel) -> dict[str, list[float]]:
@@ -163,10 +182,10 @@ def values_around(kernel: Kernel, limits: dict[str, list[float]], args: Argument
 
 
 def _scalars(kernel: Kernel, rng: random.Random, unit: int, sizes: Sequence[int]) -> dict[str, int | float]:
-    return {p.sym.name: _scalar(p, rng, unit, sizes) for p in kernel.params if isinstance(p.sym.type, Scalar)}
+    return {p.sym.name: number_for(p, rng, unit, sizes) for p in kernel.params if isinstance(p.sym.type, Scalar)}
 
 
-def _scalar(p: Param, rng: random.Random, unit: int, all_sizes: Sequence[int]) -> int | float:
+def number_for(p: Param, rng: random.Random, unit: int, all_sizes: Sequence[int]) -> int | float:
     t = p.sym.type
     assert isinstance(t, Scalar)
     if t.is_float:
@@ -180,7 +199,7 @@ def _scalar(p: Param, rng: random.Random, unit: int, all_sizes: Sequence[int]) -
     return rng.choice(choices) if choices else (lo or step)
 
 
-def _threads(kernel: Kernel, scalars: dict[str, int | float]) -> int:
+def launched(kernel: Kernel, scalars: dict[str, int | float]) -> int:
     """Threads of the launch; 0 if there is none."""
     env = kernel.environment(scalars)
     launch = kernel.launch
@@ -220,16 +239,23 @@ def far_apart(kernel: Kernel, args: Arguments, seed: int, whole: bool) -> Argume
     return out
 
 
-def _acceptable(kernel: Kernel, scalars: dict[str, int | float]) -> bool:
+def acceptable(kernel: Kernel, scalars: Mapping[str, int | float], aside: Container[str] = ()) -> bool:
+    """Whether sizes, those ``aside`` not counted, are small and the kernel's assumptions hold for them."""
     env = kernel.environment(scalars)
-    volume = 1
-    for v in scalars.values():
-        volume *= max(1, v) if isinstance(v, int) else 1
-    return volume <= MAX_VOLUME and all(evaluate(a.expr, env) in (True, None) for a in kernel.assumptions)  # type: ignore[arg-type, operator]
+    counted = {n: v for n, v in scalars.items() if n not in aside}
+    return volume(counted) <= MAX_VOLUME and all(evaluate(a.expr, env) in (True, None) for a in kernel.assumptions)  # type: ignore[arg-type, operator]
 
 
-def _buffers(kernel: Kernel, seed: int, permuted: bool, threads: int) -> dict[str, np.ndarray]:
-    elements = max(BUFFER_ELEMENTS, 4 * threads)
+def volume(scalars: Mapping[str, int | float]) -> int:
+    """The product of all sizes."""
+    return prod(max(1, v) for v in scalars.values() if isinstance(v, int))
+
+
+def buffers(
+    kernel: Kernel, seed: int, permuted: bool, threads: int, scalars: Mapping[str, int | float] | None = None
+) -> dict[str, np.ndarray]:
+    """Small values; as many as a product of all ``scalars`` reaches, where they are given."""
+    elements = max(BUFFER_ELEMENTS, 4 * threads, 2 * volume(scalars or {}))
     rng = np.random.default_rng(seed)
     out = {}
     for p in kernel.params:

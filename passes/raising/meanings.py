@@ -11,6 +11,7 @@ Every trial gives the threads distinct (or deliberately tied) exact values and l
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,6 +66,10 @@ class Meaning(ABC):
         """``fits`` for what each thread ends up with; a meaning that all share is looked up at the first."""
         return self.fits(trial, t, int(got[0]))
 
+    def within(self, t: Scalar) -> Meaning:
+        """This meaning, of a result of type ``t``."""
+        return self
+
     @abstractmethod
     def steps(self, made: Steps, name: str) -> Sym:
         """Adds what computes it to ``made``; the variable that then holds it."""
@@ -74,6 +79,7 @@ class Meaning(ABC):
 class Reduced(Meaning):
     source: Sym
     op: str
+    over: Scalar | None = None  # the type that it is combined in, if not that of the source
 
     def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
         if scalar_of(self.source.type).is_float != t.is_float:
@@ -82,7 +88,12 @@ class Reduced(Meaning):
         return _wrapped(want, t) == _wrapped(got, t)
 
     def steps(self, made: Steps, name: str) -> Sym:
-        return made.reduce(self.op, Var(self.source), name)
+        return made.reduce(self.op, cast(Var(self.source), self.over or scalar_of(self.source.type)), name)
+
+    def within(self, t: Scalar) -> Meaning:
+        """Sums and products of a wider type do not wrap, or round, where those of the inputs would."""
+        wider = self.op in "+*" and t.bits > scalar_of(self.source.type).bits
+        return dataclasses.replace(self, over=t) if wider else self
 
 
 @dataclass(frozen=True)
@@ -270,6 +281,22 @@ def trials(inputs: list[Sym], threads: int) -> Iterator[Trial]:
         yield Trial("field", small, [*plain, *means, *moments])
 
 
+def wide(inputs: list[Sym], threads: int, counting: bool = False) -> Trial:
+    """Values all over the types of ``inputs``: what is combined in a narrower type, or starts from a number that is
+    not the least, shows. ``counting``: none below zero (weights are not)."""
+    rng = np.random.default_rng(12)
+    data = {s: _anywhere(scalar_of(s.type), threads, rng) for s in inputs}
+    return Trial("int", {s: abs(x) for s, x in data.items()} if counting else data, ())
+
+
+def _anywhere(t: Scalar, count: int, rng: np.random.Generator) -> np.ndarray:
+    if t.is_float:
+        digits, scale = (7, 1) if t.bits < 32 else (23, 1 << 16)  # that the type holds exactly
+        return rng.integers(-(1 << digits), 1 << digits, count) * scale
+    bits = min(t.bits, 62)  # sums and differences of two stay exact
+    return rng.integers(-(1 << (bits - 1)) if t.is_signed else 0, 1 << (bits - t.is_signed), count)
+
+
 def _groups(inputs: list[Sym]) -> list[tuple[Sym, ...]]:
     """Inputs that one scan may run over: each, and ordered pairs of one type."""
     pairs = [(a, b) for a in inputs for b in inputs if a is not b and a.type == b.type]
@@ -284,4 +311,4 @@ def _wrapped(v: int, t: Scalar) -> int:
     return v % (1 << (64 if t.is_float else t.bits))
 
 
-__all__ = ["Meaning", "Steps", "Trial", "trials"]
+__all__ = ["Meaning", "Steps", "Trial", "trials", "wide"]

@@ -32,7 +32,7 @@ from ktc.ir.types import I32, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, used, used_in, walk, walk_expr
 
 from .coordinates import AXES
-from .meanings import Fixed, Meaning, Trial, trials
+from .meanings import Fixed, Meaning, Trial, trials, wide
 from .privates import prologue
 from .shape import expr_with_hardware, threads_in
 
@@ -106,11 +106,20 @@ class Probe:
                 key, t, name = wanted[k]
                 meaning = next((m for m in trial.meanings if m.holds(trial, t, outputs[name])), None)
                 if meaning is not None:
-                    found[key] = meaning
+                    found[key] = meaning.within(t)
                     del left[k]
             if not left:
-                return found
-        return self._fixed(kernel, inputs, wanted, list(left), found)
+                break
+        if not self._holds_widely(kernel, inputs, wanted, found):
+            return None
+        return self._fixed(kernel, inputs, wanted, list(left), found) if left else found
+
+    def _holds_widely(self, kernel: Kernel, inputs: list[Sym], wanted: list, found: Mapping[object, Meaning]) -> bool:
+        """Whether what was found on small positive numbers holds for values all over their types."""
+        trial = wide(inputs, self.threads, any(m.algebraic for m in found.values()))
+        exact = [(found[key], t, name) for key, t, name in wanted if key in found and not found[key].algebraic]
+        outputs = self._run(kernel, trial, wanted) if exact else {}
+        return outputs is not None and all(m.holds(trial, t, outputs[name]) for m, t, name in exact)
 
     def _fixed(self, kernel: Kernel, inputs: list[Sym], wanted: list, left: list[int], found: dict) -> dict | None:
         """What is still unexplained as numbers that do not depend on the data; None if something is no such number."""

@@ -1,0 +1,157 @@
+"""Sources that are the plain loop up to some size only, and sums whose type is not that of what they add.
+
+At a few hundred elements, or with small values, each looks like a reduction or a copy that it is not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ktc.ir.frontend.api import load
+from ktc.ir.interp import run
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Reduce
+from ktc.ir.text import print_kernel
+from ktc.ir.walk import walk
+from ktc.passes.base import Result
+from ktc.passes.lowering import materialise
+from ktc.passes.raise_ import Raise
+from ktc.passes.raising.far import far_arguments, reaches
+
+TREE = """
+__global__ void k(const float* x, float* y, int n) {
+  __shared__ float s[1024];
+  int t = threadIdx.x;
+  float acc = 0.0f;
+  for (int i = t; i < n; i += 1024) acc += x[blockIdx.x * n + i];
+  s[t] = acc;
+  __syncthreads();
+  for (int h = HALF; h > 0; h >>= 1) {
+    if (t < h) s[t] += s[t + h];
+    __syncthreads();
+  }
+  if (t == 0) y[blockIdx.x] = s[0];
+}
+void launch(const float* x, float* y, int n, int rows) { k<<<rows, 1024>>>(x, y, n); }
+"""
+
+WARPS = """
+__global__ void k(const float* x, float* y, int n) {
+  __shared__ float s[32];
+  int t = threadIdx.x;
+  float acc = 0.0f;
+  for (int i = t; i < n; i += blockDim.x) acc += x[blockIdx.x * n + i];
+  for (int o = 16; o > 0; o >>= 1) acc += __shfl_xor_sync(0xffffffff, acc, o);
+  if (t < 32) s[t] = 0.0f;
+  __syncthreads();
+  if (t % 32 == 0) s[t / 32] = acc;
+  __syncthreads();
+  float v = t < MOST ? s[t] : 0.0f;
+  for (int o = MOST / 2; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffff, v, o);
+  if (t == 0) y[blockIdx.x] = v;
+}
+void launch(const float* x, float* y, int n, int rows, int threads) { k<<<rows, threads>>>(x, y, n); }
+"""
+
+TILE = """
+__global__ void k(const float* x, float* y, int n) {
+  __shared__ float s[512];
+  int t = threadIdx.x;
+  float acc = 0.0f;
+  for (int b = 0; b < n; b += 512) {
+    if (FILLED) s[t] = b + t < n ? x[b + t] : 0.0f;
+    __syncthreads();
+    for (int k = 0; k < 512; k += 64) acc += s[k] * (t + 1);
+    __syncthreads();
+  }
+  y[blockIdx.x * 512 + t] = acc;
+}
+void launch(const float* x, float* y, int n, int blocks) { k<<<blocks, 512>>>(x, y, n); }
+"""
+
+ONLY_SMALL = {
+    "half of a tree": (TREE.replace("HALF", "256"), {"n": 1400, "rows": 2}),
+    "a quarter of the warps": (WARPS.replace("MOST", "8"), {"n": 1400, "rows": 2, "threads": 1024}),
+    "a tile filled once": (TILE.replace("FILLED", "b < 512"), {"n": 1100, "blocks": 2}),
+}
+
+
+@pytest.mark.parametrize("name", ONLY_SMALL)
+def test_what_only_small_sizes_do_is_not_raised(name: str) -> None:
+    text, sizes = ONLY_SMALL[name]
+    kernel = load(text, name="source.cu")
+    outcome = Raise().apply(kernel, {})
+    if isinstance(outcome, Result):
+        x = np.arange(1, 5001) % 97
+        same_outputs(kernel, outcome.kernel, {**sizes, "x": x.astype(np.float32), "y": np.zeros(5000, np.float32)})
+
+
+@pytest.mark.parametrize("text", [TREE.replace("HALF", "512"), WARPS.replace("MOST", "32")], ids=["tree", "warps"])
+def test_what_holds_for_all_sizes_still_is(text: str) -> None:
+    assert any(isinstance(s, Reduce) for s in walk(raised(text).body))
+
+
+def test_sizes_go_beyond_what_the_source_reaches() -> None:
+    kernel = load(TREE.replace("HALF", "512"), name="source.cu")
+    assert 1024 in reaches(kernel)
+    sets = [next(candidates, {}) for candidates in far_arguments(kernel, 1)]
+    assert max(int(s.get("n", 0)) for s in sets) > 2 * 1024
+
+
+def test_a_block_as_large_as_the_host_chooses_is_tried() -> None:
+    kernel = load(WARPS.replace("MOST", "32"), name="source.cu")
+    assert next(next(far_arguments(kernel, 1)))["threads"] == 1024
+
+
+TOTAL = """
+__global__ void k(const IN* x, OUT* y, int n) {
+  __shared__ OUT s[256];
+  int t = threadIdx.x;
+  IN acc = 0;
+  for (int i = t; i < n; i += 256) acc = STEP(acc, x[blockIdx.x * n + i]);
+  s[t] = (OUT)acc;
+  __syncthreads();
+  for (int h = 128; h > 0; h >>= 1) {
+    if (t < h) s[t] = STEP(s[t], s[t + h]);
+    __syncthreads();
+  }
+  if (t == 0) y[blockIdx.x] = s[0];
+}
+void launch(const IN* x, OUT* y, int n, int rows) { k<<<rows, 256>>>(x, y, n); }
+"""
+TYPES = {
+    "partial sums of 32 bits": ("int", "long long", "add", np.int32, np.int64),
+    "a maximum of halves of words": ("long long", "int", "max", np.int64, np.int32),
+    "a maximum of signed words": ("unsigned", "int", "max", np.uint32, np.int32),
+    "partial sums of single precision": ("float", "double", "add", np.float32, np.float64),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_total_is_taken_in_the_type_of_the_tree(name: str) -> None:
+    given, total, op, x_type, y_type = TYPES[name]
+    head = "template <class T> __device__ inline T add(T a, T b) { return a + b; }\n"
+    text = head + TOTAL.replace("IN", given).replace("OUT", total).replace("STEP", op)
+    kernel, form = load(text, name="source.cu"), raised(text)
+    (tree,) = (s for s in walk(form.body) if isinstance(s, Reduce))
+    assert tree.accs[0].sym.type.bits == 8 * np.dtype(y_type).itemsize, print_kernel(form)
+    x = np.random.default_rng(3).integers(1 << 28, 1 << 31, 1200).astype(x_type)
+    if given == "long long":
+        x = x * x  # beyond what 32 bits hold
+    same_outputs(kernel, form, {"n": 600, "rows": 2, "x": x, "y": np.zeros(2, y_type)})
+
+
+def same_outputs(kernel: Kernel, form: Kernel, args: dict[str, object]) -> None:
+    """Fails unless the two forms leave what ``kernel`` does on ``args``."""
+    want = run(kernel, args, domain="int")
+    assert want.ok and want.outputs["y"].any(), want.findings
+    for other in (form, materialise(form)):
+        got = run(other, args, domain="int")
+        assert got.ok, got.findings
+        np.testing.assert_array_equal(got.outputs["y"], want.outputs["y"], print_kernel(other))
+
+
+def raised(text: str) -> Kernel:
+    outcome = Raise().apply(load(text, name="source.cu"), {})
+    assert isinstance(outcome, Result), outcome
+    return outcome.kernel
