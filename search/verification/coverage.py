@@ -13,16 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ktc.ir.fold import evaluate
 from ktc.ir.interp import RunResult, geometry_of
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, HwIndex, If, Stmt, fresh
+from ktc.ir.nodes import Stmt
 from ktc.ir.reference import names as names_in
-from ktc.ir.text import unique_names
-from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, keep, map_body, rename, walk
 from ktc.ir.workload import Workload
 
+from .first_thread import FirstThread
 from .instances import (
     LARGER,
     MAX_ELEMENTS,
@@ -102,6 +99,25 @@ class Coverage:
                     yield from maker.largest(
                         {**base, name: maker.longest(name)}, name
                     )  # no size has a second round: all of the first
+        yield from self._sizes_together(maker, base)
+
+    def _sizes_together(self, maker: Maker, base: Mapping[str, int]) -> Iterator[Instance]:
+        """For every loop that no size alone makes go round twice, behind a guard about another one, the least at which
+        all of them together do."""
+        for k, s in enumerate(self._first.loops if base else ()):
+            largest = {n: maker.longest(n) for n in base}
+            if not (self.once and id(s) in self.once and self._first.reaches(k, self._scalars(largest))):
+                continue
+            if any(self._first.reaches(k, self._scalars(i.sizes)) for i in self.tried):
+                continue
+            for name in base:
+
+                def reaches(v: int, n: str = name, k: int = k, sizes: Mapping[str, int] = largest) -> bool:
+                    return self._first.reaches(k, self._scalars({**sizes, n: v}))
+
+                largest[name] = max(_least(reaches, maker, name), base[name])
+            made = (maker.make({n: v + more * maker.step[n] for n, v in largest.items()}) for more in (BEYOND, 0))
+            yield from itertools.islice((m for m in made if m is not None), 1)
 
     def sizes_for_axes(self, maker: Maker) -> Iterator[Instance]:
         """For every axis of the grid on which no run had a second block, the least sizes that give one; and the largest
@@ -210,68 +226,6 @@ def _least(holds: Callable[[int], bool], maker: Maker, name: str) -> int:
     return high * step
 
 
-class FirstThread:
-    """The first thread of the first (or the last) block, as far as it depends on integer arguments alone."""
-
-    def __init__(self, kernel: Kernel, last: bool = False) -> None:
-        launch, self._rounds = kernel.launch, 1 if last else 2
-
-        def known(e: Expr) -> Expr:
-            if not isinstance(e, HwIndex):
-                return e
-            if e.level == "thread" or (e.level == "block" and not last):
-                return Const(0, e.type)  # type: ignore[arg-type]
-            extents = {"block_dim": launch.block, "grid_dim": launch.grid, "block": launch.grid} if launch else {}
-            if e.level not in extents:
-                return e
-            n = extents[e.level]["xyz".index(e.axis)]
-            return Binary("-", n, Const(1, n.type)) if e.level == "block" else n  # type: ignore[arg-type]
-
-        self.loops = [s for s in walk(kernel.body) if isinstance(s, For)]
-        body = map_body(kernel.body, keep, known)
-        named = {s: fresh(name, s.type) for s, name in unique_names(kernel).items() if s.name != name}
-        self._body = rename(body, named)  # what is known is kept by name, and loops inside loops may share one
-        self._index = {id(s): k for k, s in enumerate(s for s in walk(self._body) if isinstance(s, For))}
-
-    def reaches(self, k: int, arguments: Mapping[str, int]) -> bool:
-        """Whether the first thread goes round the ``k``-th loop twice when it first meets it (that of the last block:
-        once); False where that is not known."""
-        return self._follow(self._body, dict(arguments)).get(k, False)
-
-    def _follow(self, body: Body, env: dict[str, int]) -> dict[int, bool]:
-        found: dict[int, bool] = {}
-        for s in body:
-            if isinstance(s, Decl | Assign) and isinstance(s.sym.type, Scalar) and s.sym.type.is_int:
-                value = s.init if isinstance(s, Decl) else s.value
-                _put(env, s.sym.name, evaluate(value, env) if value is not None else None)
-            if isinstance(s, For):
-                found |= self._loop(s, dict(env))
-            elif isinstance(s, If):
-                taken = evaluate(s.cond, env)
-                if taken is not None:
-                    found |= self._follow(s.then if taken else s.orelse, dict(env))
-            for sym in assigned((s,)) if isinstance(s, For | If) else ():
-                env.pop(sym.name, None)
-        return found
-
-    def _loop(self, s: For, env: dict[str, int]) -> dict[int, bool]:
-        name = s.var.name
-        _put(env, name, evaluate(s.init, env))
-        first = dict(env)
-        once = evaluate(s.cond, env)
-        _put(env, name, evaluate(s.step, env))
-        twice = name in env and bool(once) and bool(evaluate(s.cond, env))
-        enough = twice if self._rounds == 2 else bool(once)
-        return {self._index[id(s)]: enough, **self._follow(s.body, first)}
-
-
-def _put(env: dict[str, int], name: str, value: int | bool | None) -> None:
-    if value is None:
-        env.pop(name, None)
-    else:
-        env[name] = int(value)
-
-
 def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> Instance | None:
     """Rows as long as keep all threads of a block of the candidate busy, and as many as fit: every thread gets some
     row's peak."""
@@ -296,4 +250,4 @@ def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> Instan
     return None
 
 
-__all__ = ["Coverage", "FirstThread", "missing_instances", "one_round", "wide_rows"]
+__all__ = ["Coverage", "missing_instances", "one_round", "wide_rows"]

@@ -66,10 +66,15 @@ def exact(job: Job) -> Outcome:
     progress = _Progress(job.coverage)
     for failure in _failures(job, progress):
         if failure:
-            return Outcome("fail", str(failure), failure)
+            return told(failure)
         if len(progress.unsupported) == len(job.domains):
             return _sanitized(job, "; ".join(f"{d}: {why}" for d, why in sorted(progress.unsupported.items())))
     return Outcome("pass", _summary(job, progress))
+
+
+def told(failure: Failure) -> Outcome:
+    """What a failure says: nothing, if a larger budget might have shown that there is none."""
+    return Outcome("fail", str(failure), failure) if failure.certain else Outcome("unknown", str(failure))
 
 
 def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
@@ -149,7 +154,7 @@ def _others(job: Job, instance: Instance, domains: tuple[str, ...], progress: _P
 def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, first: bool = False) -> _Tried:
     try:
         want = job.oracle.run(instance.sizes, domain, "exact", progress.fuel() if first or progress.larger else FUEL)
-        if progress.larger and _endless(want):
+        if progress.larger and endless(want):
             return _Tried(ran=False)
         if first and not progress.affordable(want.steps):
             return _Tried(ran=False)
@@ -157,7 +162,7 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
         most = MORE_STEPS if progress.larger else None
         known = findings_of(job, instance) if job.unsure and not first else []
         got = job.run(instance, args, domain, want, sanitize=first or job.unsure, known=known, most=most)
-        if progress.larger and _endless(got) and not _endless(got, certainly=True):
+        if progress.larger and endless(got) and not endless(got, certainly=True):
             return _Tried(ran=False)
     except KtcError as e:
         if e.code == "E-INTERP-TYPE":
@@ -166,7 +171,8 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
             raise
         progress.unsupported[domain] = e.message
         return _Tried(supported=False)
-    failure = defect((*want.findings, *known), got, instance, domain) if first or job.unsure else None
+    looked = first or job.unsure or endless(got)
+    failure = defect((*want.findings, *known), got, instance, domain) if looked else None
     failure = failure or _mismatch(compare(want, got, domain), instance)
     if not failure and first and job.remembers:  # the same sizes again, on what the first launch left
         got = job.run(instance, args, domain, want, most=most)
@@ -177,7 +183,7 @@ def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, firs
     return _Tried(failure=failure)
 
 
-def _endless(result: RunResult, certainly: bool = False) -> bool:
+def endless(result: RunResult, certainly: bool = False) -> bool:
     """Whether a run did not end; ``certainly``: whether it never would have, instead of being cut short."""
     return any(f.kind == "fuel" and (f.certain or not certainly) for f in result.findings)
 
@@ -205,7 +211,7 @@ def _sanitized(job: Job, why: str) -> Outcome:
             return Outcome("unknown", e.message)
         failure = defect(want.findings, got, instance, "float")
         if failure:
-            return Outcome("fail", str(failure), failure)
+            return told(failure)
     return Outcome("pass", f"{len(job.instances)} instances without a defect, but no exact domain ({why})")
 
 
@@ -220,7 +226,8 @@ def findings_of(job: Job, instance: Instance) -> list[Finding]:
 def defect(theirs: Iterable[Finding], got: RunResult, instance: Instance, domain: str) -> Failure | None:
     """A sanitizer finding that is not among the original's."""
     known = {(f.kind, f.buffer) for f in theirs}
-    new = next((f for f in got.findings if (f.kind, f.buffer) not in known), None)
+    found = [f for f in got.findings if (f.kind, f.buffer) not in known]
+    new = next((f for f in found if f.certain), found[0] if found else None)
     return from_finding(new, instance, domain) if new else None
 
 
@@ -228,7 +235,8 @@ def from_finding(f: Finding, instance: Instance, domain: str) -> Failure:
     """A sanitizer's finding as the reason why a program is wrong."""
     index = () if f.index is None else (f.index,)
     loc, stmt = str(f.loc or ""), "" if f.statement is None else _listing(f.statement)
-    return Failure(f.kind, f.message, dict(instance.sizes), domain, f.buffer, index, loc=loc, statement=stmt)
+    sizes = dict(instance.sizes)
+    return Failure(f.kind, f.message, sizes, domain, f.buffer, index, loc=loc, statement=stmt, certain=f.certain)
 
 
 def _listing(stmt: Stmt) -> str:

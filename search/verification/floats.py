@@ -22,7 +22,7 @@ from ktc.ir.walk import all_exprs, walk
 
 from .accuracy import DRAWS, Excess, is_float, lost_accuracy, no_looser, outside_bound, worst_ratio
 from .coverage import wide_rows
-from .exact import defect, findings_of
+from .exact import defect, endless, findings_of, told
 from .instances import Instance
 from .job import Job, Outcome
 from .oracle import INTEGERS
@@ -48,7 +48,8 @@ class _Sweep:
         want = self.job.oracle.run(instance.sizes, "float", data)
         theirs = findings_of(self.job, instance) if self.job.unsure else []
         got = self.job.run(instance, args, "float", want, sanitize=self.job.unsure, known=theirs)
-        wrong = defect(theirs, got, instance, "float") if self.job.unsure else None
+        looked = self.job.unsure or endless(got)
+        wrong = defect((*want.findings, *theirs), got, instance, "float") if looked else None
         if wrong:
             return wrong
         if data == "masked":
@@ -129,7 +130,7 @@ def floats(job: Job) -> Outcome:
         for instance, data in _runs(job, chosen, sweep.identical):
             failure = sweep.failure(instance, data)
             if failure:
-                return Outcome("fail", str(failure), failure)
+                return told(failure)
     except KtcError as e:
         if e.code != "E-INTERP-UNSUPPORTED":
             raise

@@ -54,6 +54,8 @@ class Scope:
     """Variables that are assigned: all values they are given, None where that is not known."""
     given: dict[Sym, Expr] = field(default_factory=dict)
     """Definitions of variables that are never assigned, of which an interval is known."""
+    limits: dict[Sym, tuple[tuple[Expr, int], ...]] = field(default_factory=dict)
+    """What variables are below here: an expression and a number that is added to it."""
 
     def of(self, e: Expr) -> Interval | None:
         if isinstance(e, Const):
@@ -246,6 +248,7 @@ def loop_range(s: For, scope: Scope) -> Interval | None:
     first, last = scope.of(s.init), scope.of(s.cond.b)
     if first is None or last is None:
         return None
+    scope.limits[s.var] = ((s.cond.b, s.cond.op == "<="),)
     return first[0], max(last[1] - (s.cond.op == "<"), first[0])
 
 
@@ -272,6 +275,7 @@ def narrow(cond: Expr, scope: Scope, holds: bool) -> None:
     low, high = scope.known[sym]
     if op in ("<", "<="):
         high = min(high, limit[1] - (op == "<"))
+        scope.limits[sym] = (*scope.limits.get(sym, ()), (cond.b, op == "<="))
     else:
         low = max(low, limit[0] + (op == ">"))
     if low <= high:

@@ -122,7 +122,7 @@ def _climb(
         outcome = LAYERS[name](job)
         rungs.append(Rung(name, outcome.status, outcome.detail, time.perf_counter() - start, outcome.ratio))
         failure = outcome.failure
-        if outcome.status == "fail":
+        if outcome.status == "fail" or (name, outcome.status) == ("exact", "unknown"):
             break
     seconds = time.perf_counter() - began
     last = rungs[-1]

@@ -139,7 +139,7 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
             yield from _noted(s, scope)
         elif not bodies(s) and not isinstance(s, Decl | Assign):
             scope.changing.update(dict.fromkeys(assigned((s,))))
-        before = dict(scope.known)
+        before, limits = dict(scope.known), dict(scope.limits)
         if isinstance(s, For):
             v = loop_range(s, scope)
             if v is not None:
@@ -149,15 +149,16 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
         if isinstance(s, If):
             narrow(s.cond, scope, True)
             yield from _visit(s.then, scope, changed)
-            scope.known = dict(before)
+            scope.known, scope.limits = dict(before), dict(limits)
+            narrow(s.cond, scope, False)
             yield from _visit(s.orelse, scope, changed)
-            scope.known = before
+            scope.known, scope.limits = before, limits
             if len(s.then) == 1 and isinstance(s.then[0], Return):
                 narrow(s.cond, scope, False)
             continue
         for inner in bodies(s):
             yield from _visit(inner, scope, changed)
-        scope.known = before
+        scope.known, scope.limits = before, limits
 
 
 def _checked(s: Stmt, scope: Scope) -> Iterator[Wrap]:

@@ -81,8 +81,8 @@ class Related(Scope):
         if isinstance(e, HwIndex) and e.level in EXTENTS and self.kernel.launch is not None:
             extent = self.form(getattr(self.kernel.launch, EXTENTS[e.level])["xyz".index(e.axis)])
             return [extent] if extent is not None else []
-        if isinstance(e, Var) and e.sym in self.given:
-            return self.below(self.given[e.sym], depth + 1)
+        if isinstance(e, Var):
+            return [*self._limits(e), *(self.below(self.given[e.sym], depth + 1) if e.sym in self.given else ())]
         if isinstance(e, Call) and e.fn == "min":
             return [*(f for a in e.args for f in self.below(a, depth + 1)), *(_sum(f, _ONE) for f in self._least(e))]
         if not isinstance(e, Binary):
@@ -98,6 +98,13 @@ class Related(Scope):
             upper = [_sum(f, _ONE, -1) for f in self.below(e.b, depth + 1)]
             return [*([divisor] if divisor is not None else []), *upper, *self.below(e.a, depth + 1)]
         return []
+
+    def _limits(self, e: Var) -> Iterator[Form]:
+        """What guards and loops say that a variable is below, if it has one value where they hold."""
+        for limit, more in self.limits.get(e.sym, ()) if e.sym not in self.changed else ():
+            f = self.form(limit)
+            if f is not None:
+                yield _sum(f, Counter({ONE: more}))
 
     def _least(self, e: Call) -> Iterator[Form]:
         """The operands of a minimum, which is no larger than any."""

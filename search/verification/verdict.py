@@ -34,6 +34,7 @@ class Failure:
 
     Either a defect (``kind`` of :data:`ktc.ir.interp.KINDS`) or a wrong result (``kind`` "mismatch", with the element,
     what was expected and what came). ``loc`` is a place in the source as text, ``statement`` the candidate's statement.
+    ``certain``: no larger budget of statements would change it.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Failure:
     got: str = ""
     loc: str = ""
     statement: str = ""
+    certain: bool = True
 
     def __str__(self) -> str:
         at = ", ".join(f"{k}={v}" for k, v in self.sizes.items())

@@ -7,7 +7,7 @@ import importlib
 
 import numpy as np
 import pytest
-from gate_samples import COPY, MATMUL
+from gate_samples import COPY, MATMUL, ROWS
 from interp_samples import MATMUL_PARALLEL, kernel
 from ktc.ir.interp import run
 from ktc.ir.nodes import Atomic, Binary, Const, For, fresh, i32
@@ -15,7 +15,7 @@ from ktc.ir.types import U32
 from ktc.ir.walk import map_body, rename, walk
 from ktc.search.mutation.subjects import replayed
 from ktc.search.verification import verify
-from ktc.search.verification.coverage import FirstThread
+from ktc.search.verification.first_thread import FirstThread
 from ktc.search.verification.instances import MAX_ELEMENTS, Maker, instances
 from ktc.search.verification.job import Job
 from ktc.search.verification.ladder import not_exercised
@@ -93,6 +93,25 @@ def test_a_loop_that_no_affordable_size_repeats_is_unknown(monkeypatch) -> None:
     monkeypatch.setattr(coverage, "SECOND_ROUND", 0)
     verdict = verify(kernel(PLAIN), kernel(PERSISTENT), COPY)
     assert verdict.status == "UNKNOWN" and "went round twice" in verdict.reason, verdict
+
+
+SCALED = """\
+kernel scale(y: f32*, x: f32 const*, w: f32 const*, d: i32, n: i32)
+  launch grid(n) block(512)
+  let row: i32 = i32(blockIdx.x) * d
+  for i = i32(threadIdx.x); i < d; i + 512
+    y[row + i] = x[row + i] * w[i]
+"""
+LOOP = SCALED[SCALED.index("  for") :].replace("\n  ", "\n    ")
+PEELED = f"{SCALED[: SCALED.index('  for')]}  if i32(blockIdx.x) < n - 47\n  {LOOP}  else\n  {LOOP}"
+
+
+@pytest.mark.parametrize(("stride", "status"), [("512", "TESTED"), ("1024", "REJECTED"), ("513", "REJECTED")])
+def test_a_second_round_that_takes_two_sizes(stride: str, status: str) -> None:
+    """Long rows alone go round twice where only many of them come."""
+    peeled = PEELED.replace("i + 512", f"i + {stride}", 1)
+    verdict = verify(kernel(SCALED), kernel(peeled), ROWS)
+    assert verdict.status == status, verdict
 
 
 TILED = """\

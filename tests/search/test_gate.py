@@ -126,6 +126,18 @@ def test_changed_rounding_needs_a_declaration() -> None:
     assert verify(kernel(ROWS_TREE), reordered(kernel(ROWS_SHUFFLE)), ROWS).ok
 
 
+@pytest.mark.parametrize(
+    ("loop", "status"),
+    [("n < 100000; n + 1", "UNKNOWN"), ("n < 1; n + 0", "REJECTED"), ("n < 1; n + 1", "TESTED")],
+)  # fmt: skip
+def test_what_is_only_too_long_is_not_wrong(loop: str, status: str) -> None:
+    """A rewrite that takes far more statements than the original may yet end, unless its rounds change nothing."""
+    longer = COPY_PLAIN.replace("  if i < d\n", f"  for n = 0; {loop}\n    let k: i32 = n\n  if i < d\n")
+    verdict = verify(kernel(COPY_PLAIN), kernel(longer), COPY)
+    assert verdict.status == status and (status == "TESTED" or "did not end" in verdict.reason), verdict
+    assert (verdict.failure is not None) == (status == "REJECTED")
+
+
 def test_infinities_are_the_float_layers_business() -> None:
     """exp(-inf - -inf) is NaN: exact domains have no NaN, the float rung sees it on rows shorter than a warp."""
     verdict = verify(kernel(SOFTMAX_TWO_SWEEPS), reordered(kernel(SOFTMAX_ONLINE, ("-3.4e+38", "-inf"))), SOFTMAX)

@@ -8,6 +8,7 @@ import pytest
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Decl
 from ktc.ir.text import parse_kernel
+from ktc.ir.walk import walk
 from ktc.search.verification.intervals import Interval, Scope
 from ktc.search.verification.ranges import _followed, wraps
 from ktc.search.verification.relations import Related
@@ -76,6 +77,35 @@ def test_a_group_that_is_no_larger_than_the_others_keeps_indices_within_their_ty
     assert wraps(kernel(lets), names) == []
     assert wraps(kernel(lets.replace("b / (3 * t) * 3", "b / (2 * t) * 3")), names)
     assert wraps(kernel(lets.replace("e * t", "(e + h) * 2 * t")), names)
+
+
+@pytest.mark.parametrize(
+    ("guard", "else_", "held"),
+    [
+        ("if b < h * t", False, True),
+        ("if b < h * t && y[0] > 0.0", False, True),
+        ("if b >= h * t", True, True),
+        ("if b < h * t + t", False, False),
+        ("if b <= h * t - 1", False, True),
+        ("if b < 1000 * h", False, False),
+        ("for c: i32 = i32(blockIdx.x); c < h * t; c + 9", False, True),
+    ],
+)
+def test_guards_and_loops_are_bounds_where_they_hold(guard: str, else_: bool, held: bool) -> None:
+    inside = "    let f: i32 = b / t\n    let g: i32 = h - f\n    y[g] = 1.0\n"
+    inside = inside.replace("b /", "c /") if guard.startswith("for") else inside
+    text = (
+        "kernel k(y: f32* restrict, h: i32, t: i32)\n  launch grid(cdiv(h * t, 8)) block(8)\n"
+        f"  let b: i32 = i32(blockIdx.x) * 8 + i32(threadIdx.x)\n  {guard}\n"
+    )
+    k = parse_kernel(text + ("    y[0] = 0.0\n  else\n" if else_ else "") + inside)
+    found = {}
+    scope = Related(k, {}, {"h": HEADS, "t": TOKENS})
+    follow = scope.of
+    scope.of = lambda e: found.setdefault(id(e), follow(e))  # type: ignore[method-assign]
+    _followed(scope)
+    (g,) = (s.init for s in walk(k.body) if isinstance(s, Decl) and s.sym.name == "g")
+    assert (found[id(g)][0] >= 1) == held
 
 
 def test_what_changes_is_no_bound() -> None:
