@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from ktc.ir.fold import mul
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Body, Decl, Expr, HwIndex, Par, Reduce, Scan, Stmt, Sym, WarpOp, i32
+from ktc.ir.nodes import Acc, Alloc, Body, Decl, Expr, HwIndex, Par, Reduce, Scan, Stmt, Sym, Var, WarpOp, fresh, i32
 from ktc.ir.types import Array, Scalar, Vec
 from ktc.ir.walk import all_exprs, declared, used_in, walk
+from ktc.ir.winners import is_own_place, joins, together
 
 from .numba_expr import ExprPrinter
 from .numba_stmt import StmtPrinter
@@ -63,8 +64,20 @@ class ParallelPrinter(StmtPrinter):
             self.line(f"{self.x.ref(a.sym)} = {self.x.text(a.init)}")
         with self.block(f"for {self.x.ref(s.var)} in {self._range(s.lo, s.hi)}:"):
             self.body(s.body)
-            for a in s.accs:
-                self._accumulate(a.sym, a.op, self.x.text(a.value, 12))
+            for group in together(s.accs):
+                if len(group) == 2:
+                    self._first_best(s, *group)
+                else:
+                    self._accumulate(group[0].sym, group[0].op, self.x.text(group[0].value, 12))
+
+    def _first_best(self, s: Reduce, key: Acc, at: Acc) -> None:
+        value, place = fresh(key.sym.name, key.sym.type), fresh(at.sym.name, at.sym.type)
+        for sym, a in ((value, key), (place, at)):
+            self.line(f"{self.x.ref(sym)} = {self.x.text(a.value)}")
+        won = joins(key, (Var(key.sym), Var(at.sym)), (Var(value), Var(place)), is_own_place(s, at))
+        with self.block(f"if {self.x.text(won)}:"):
+            self.line(f"{self.x.ref(key.sym)} = {self.x.ref(value)}")
+            self.line(f"{self.x.ref(at.sym)} = {self.x.ref(place)}")
 
     def _scan(self, s: Scan) -> None:
         a = s.acc

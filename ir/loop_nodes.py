@@ -43,10 +43,13 @@ class Par(Stmt):
 
 @frozen
 class Acc:
-    """One accumulator of a :class:`Reduce`: after it, ``sym = init op v(lo) op v(lo+1) ...`` in any association."""
+    """One accumulator of a :class:`Reduce`: after it, ``sym = init op v(lo) op v(lo+1) ...`` in any association.
+
+    ``at`` goes with the extreme before it and is where that was found, see ``winners``.
+    """
 
     sym: Sym
-    op: str  # + * min max & | ^
+    op: str  # + * min max & | ^ at
     init: Expr
     value: Expr
 

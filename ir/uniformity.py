@@ -52,6 +52,7 @@ from .nodes import (
 )  # fmt: skip
 from .types import Ptr, Type
 from .walk import walk_expr
+from .winners import together
 
 THREAD_LEVELS = frozenset({"thread", "lane", "warp"})
 """Levels of a distribution that different threads of one block hold different parts of."""
@@ -201,9 +202,10 @@ class Flow:
         spread = _over_threads(s.dist)
         self.mark(s.var, spread or self.varies(s.lo))
         self.body(s.body, divergent or spread or self.varies(s.lo, s.hi))
-        for a in s.accs:
-            own = self.varies(a.init, s.lo, s.hi) or divergent
-            self.mark(a.sym, own or (not spread and self.varies(a.value)))
+        for group in together(s.accs):
+            own = self.varies(*(a.init for a in group), s.lo, s.hi) or divergent
+            for a in group:
+                self.mark(a.sym, own or (not spread and self.varies(*(x.value for x in group))))
 
 
 def _over_threads(dist: Dist) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from .fragments import FRAGMENTS
 from .nodes import LEVELS, Const, Level, Par, Reduce, Scan
 from .uniformity import THREAD_LEVELS
+from .winners import AT, misplaced
 
 AXES = {"thread": "xyz", "block": "xyz", "cluster": "xyz"}
 """Levels that name an axis of the launch."""
@@ -49,8 +50,9 @@ def check_distribution(s: Par | Reduce | Scan, outer: Sequence[Par | Reduce | Sc
         yield "V-REDUCE", f"'{name}': unknown strategy '{s.strategy}'"
     if isinstance(s, Reduce):
         for a in s.accs:
-            if a.op not in REDUCE_OPS:
+            if a.op not in REDUCE_OPS | {AT}:
                 yield "V-REDUCE", f"'{a.sym.name}': '{a.op}' is not a reduction"
+        yield from (("V-REDUCE", message) for message in misplaced(s.accs))
         if s.strategy not in STRATEGIES and s.strategy not in FRAGMENTS:
             yield "V-REDUCE", f"'{name}': unknown strategy '{s.strategy}'"
 

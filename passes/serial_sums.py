@@ -6,6 +6,7 @@ before                              after
       s += x[i]
 
 A sum that is changed elsewhere too, or does not start right before the loop, keeps its variable and takes the result.
+So do extremes that are kept with where they are (``serial_extremes``).
 """
 
 from __future__ import annotations
@@ -16,13 +17,31 @@ from ktc.ir.analysis.loops import loop_step
 from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.fold import cast, i32
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Acc, Assign, Binary, Body, Call, Decl, Expr, For, If, Reduce, Stmt, Sym, Var, bodies, fresh
-from ktc.ir.walk import assigned, used, used_in, walk
+from ktc.ir.nodes import (
+    Acc,
+    Assign,
+    Binary,
+    Body,
+    Call,
+    Decl,
+    Expr,
+    For,
+    If,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    bodies,
+    fresh,
+)
+from ktc.ir.walk import assigned, declared, used, used_in, walk
 
 from .base import Refused
 from .lowering.state import has_effect
 from .order import places
 from .raising.loops import accumulations, upper_bound
+from .serial_extremes import as_reduction, earlier, searches
 
 EXTREMES = {">": "max", ">=": "max", "<": "min", "<=": "min"}
 
@@ -33,12 +52,14 @@ def converted(kernel: Kernel, loop: For) -> Kernel | Refused:
     own = {id(s) for s in walk((loop,))}
     changed = {s.sym for s in walk(kernel.body) if isinstance(s, Assign) and id(s) not in own}
     starts = {s.sym: s.init for s in walk(kernel.body) if isinstance(s, Decl) and s.sym not in changed}
-    split = accumulations(tuple(_extreme(s, starts) for s in loop.body))
+    plain, found = searches(dataclasses.replace(loop, body=tuple(_extreme(s, starts) for s in loop.body)))
+    split = accumulations(plain)
     hi = counted_to(loop)
-    if split is None or not split[1] or hi is None:
+    if split is None or not (split[1] or found) or hi is None:
         return Refused("E-SPLIT-NONE", f"'{loop.var.name}' is not a plain loop that adds something up", locs)
     inner, sums = split
-    if any(has_effect(s) for s in inner) or (used(hi) | used(loop.init)) & assigned(loop.body):
+    kept_in = {s.buffer for s in walk(inner) if isinstance(s, Store)} - set(declared(inner))
+    if kept_in or any(has_effect(s) for s in inner) or (used(hi) | used(loop.init)) & assigned(loop.body):
         why = f"'{loop.var.name}' does more than add up: its iterations write memory or move its end"
         return Refused("E-SPLIT-CARRIED", why, locs)
 
@@ -58,7 +79,12 @@ def converted(kernel: Kernel, loop: For) -> Kernel | Refused:
                 whole = fresh(a.sym.name, a.sym.type)
                 accs.append(Acc(whole, a.op, Var(a.sym), a.value))
                 results.append(Assign(a.sym, Var(whole), loc=loop.loc))
-        lo = cast(loop.init, loop.var.type)  # type: ignore[arg-type]
+        first = earlier(loop, body[:at], accs, found)
+        for search in found:
+            own, taken = as_reduction(loop, search)
+            accs += own
+            results.append(taken)
+        lo = cast(first or loop.init, loop.var.type)  # type: ignore[arg-type]
         reduce = Reduce(tuple(accs), loop.var, lo, hi, (), inner, loc=loop.loc, comments=loop.comments, tags=loop.tags)
         kept = [s for s in body[:at] if not (isinstance(s, Decl) and s.sym in dropped)]
         return (*kept, reduce, *results, *body[at + 1 :])

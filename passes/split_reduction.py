@@ -47,6 +47,7 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import assigned, map_body, used, used_in, walk
+from ktc.ir.winners import AT
 
 from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from .distribute import check_levels, set_distribution
@@ -101,7 +102,7 @@ class SplitReduction(Pass):
         target = next(s for s in loops(kernel) if s.var == var)
         assert isinstance(target, Reduce)
         locs = places(target)
-        bad_op = next((a.op for a in target.accs if a.op not in ATOMIC_OPS and a.op != "*"), "")
+        bad_op = next((a.op for a in target.accs if a.op not in {*ATOMIC_OPS, "*", AT}), "")
         if bad_op:
             return Refused("E-SPLIT-OP", f"parts cannot be combined by '{bad_op}'", locs)
         refused = check_levels(target, spec)

@@ -160,3 +160,16 @@ def _rounded(x: float, t: Scalar) -> float:
     if t == F64 or not math.isfinite(x):
         return x
     return struct.unpack("f", struct.pack("f", x))[0] if abs(x) <= _F32_MAX else math.copysign(math.inf, x)
+
+
+_BITS: dict[Scalar, tuple[str, str]] = {F16: ("H", "e"), F32: ("I", "f"), F64: ("Q", "d")}
+"""Formats of a float's bits and of its value, for ``struct``."""
+
+
+def of_bits(c: Const, to: Scalar) -> Const | None:
+    """The number of type ``to`` that the bits of the integer ``c`` are; None for a NaN, whose bits a number loses."""
+    if to not in _BITS or c.ty.bits != to.bits or isinstance(c.value, float):
+        return None
+    bits, number = _BITS[to]
+    (value,) = struct.unpack(number, struct.pack(bits, c.value & ((1 << to.bits) - 1)))
+    return None if math.isnan(value) else Const(value, to)

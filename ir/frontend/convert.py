@@ -7,7 +7,7 @@ from typing import Any
 from ..fold import common_type, fold_node, is_const
 from ..nodes import COMPARISONS, Binary, Cast, Const, Expr, HwIndex, Load, Select, Unary, Var, VecGet, VecMake, i32
 from ..types import BOOL, EVENT, F32, F64, I32, I64, U32, U64, Scalar, Type, Vec
-from .constants import const_as
+from .constants import const_as, of_bits
 from .cxx_types import show
 from .dialects import OPENCL
 from .enums import Enumerations
@@ -262,6 +262,8 @@ def bitcast(e: Expr, to: Type) -> Expr:
         return bitcast(e.x, to)
     if isinstance(e, Const) and e.ty.is_int and isinstance(to, Scalar) and to.is_int and to.bits == e.ty.bits:
         return const_as(e, to) or Cast(to, e, "bit")
+    if isinstance(e, Const) and e.ty.is_int and isinstance(to, Scalar) and (x := of_bits(e, to)) is not None:
+        return x
     if BOOL in (e.type, to):
         return Cast(to, e, "c")  # one byte that is 0 or 1
     return Cast(to, e, "bit")

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..nodes import Acc, Expr, Par, Reduce, Scan, Sym
 from ..types import scalar_of
+from ..winners import in_two_sweeps
 from .domain import Unsupported
 from .folding import fold_segments
 from .frames import Active, Frame, spread
@@ -52,6 +53,11 @@ def par(machine: Machine, s: Par, frame: Frame, act: Active) -> None:
 
 
 def reduce(machine: Machine, s: Reduce, frame: Frame, act: Active) -> None:
+    for sweep in in_two_sweeps(s):
+        _reduce(machine, sweep, frame, act)
+
+
+def _reduce(machine: Machine, s: Reduce, frame: Frame, act: Active) -> None:
     n = frame.count(act)
     totals = [np.array(spread(machine.ev(a.init, frame, act), n)) for a in s.accs]
     for child, owner in _children(machine, s.var, s.lo, s.hi, frame, act):

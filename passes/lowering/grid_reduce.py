@@ -56,10 +56,12 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import I32, U32, Array, Ptr, Scalar
 from ktc.ir.walk import walk
+from ktc.ir.winners import identity, together
 
+from .contributions import with_start
 from .errors import LoweringError
 from .levels import HwTerm, Jam, plan
-from .reduction import across_threads, combine, guards_of_start, identity
+from .reduction import Group, across_threads, merge_named
 from .scope import Scope, first_thread, nest
 from .state import State, has_effect
 
@@ -88,30 +90,31 @@ def lower_grid_reduce(
     block = next(h for h in terms if h.level == "block")
     blocks = cast(HwIndex("grid_dim", block.axis), I32)
     others = [a for a in AXES if a in st.grid and a != block.axis]
-    group = _linear([(cast(HwIndex("block", a), I32), cast(HwIndex("grid_dim", a), I32)) for a in others])
+    group_of_blocks = _linear([(cast(HwIndex("block", a), I32), cast(HwIndex("grid_dim", a), I32)) for a in others])
     front: list[Stmt] = []
     writes: list[Stmt] = []
     reads: list[Stmt] = []
-    for a in s.accs:
-        slots = _Slots(a.sym, scope, st, block.axis, others, group)
-        t = a.sym.type
-        assert isinstance(t, Scalar)
-        store = Store(slots.buffer, (slots.at(cast(HwIndex("block", block.axis), I32)),), Var(a.sym))
-        writes += nest(slots.dims, (), st.rewrite((store,)))
-        reads += nest(slots.dims, (), st.rewrite((Assign(a.sym, identity(a.op, t)),)))
-        reads.append(_gather(slots, a.op, threads, blocks, st))
+    groups = together(s.accs)
+    for group in groups:
+        slots = [_Slots(a.sym, scope, st, block.axis, others, group_of_blocks) for a in group]
+        dims = slots[0].dims
+        for a, x in zip(group, slots):
+            t = a.sym.type
+            assert isinstance(t, Scalar)
+            store = Store(x.buffer, (x.at(cast(HwIndex("block", block.axis), I32)),), Var(a.sym))
+            writes += nest(dims, (), st.rewrite((store,)))
+            reads += nest(dims, (), st.rewrite((Assign(a.sym, identity(a.op, t)),)))
+        reads.append(_gather(slots, group, threads, blocks, st))
         for h in threads:
             assert h.n is not None
-            allocs, code = across_threads(s, a, a.sym, h.axis, h.n, st, len(s.accs) > 1, slots.dims)
+            allocs, code = across_threads(s, group, h.axis, h.n, st, len(groups) > 1, dims)
             front += allocs
             reads += code
-        if simplify(a.init) != identity(a.op, t):
-            with_start = Assign(a.sym, combine(a.op, cast(a.init, t), Var(a.sym)))
-            reads += nest(slots.dims, guards_of_start(a, scope), st.rewrite((with_start,)))
+        reads += with_start(group[0], dims, scope, st)
     first = first_thread(st.thread_axes - scope.axes)  # the reduction's own, and those that have no part in it
     if first is not None:
         writes = [If(first, tuple(writes))]
-    last, arrive = _ticket(st, others, group, blocks)
+    last, arrive = _ticket(st, others, group_of_blocks, blocks)
     final = If(
         Binary("!=", Load(last, (i32(0),)), i32(0)), (*reads, *lower(rest, inside)), loc=s.loc,
         comments=("The last block to arrive combines the parts of all.",),
@@ -217,19 +220,16 @@ def scratch(st: Wanting, name: str, t: Scalar, count: Expr) -> Sym:
     return sym
 
 
-def _gather(slots: _Slots, op: str, threads: list[HwTerm], blocks: Expr, st: State) -> Stmt:
+def _gather(slots: list[_Slots], group: Group, threads: list[HwTerm], blocks: Expr, st: State) -> Stmt:
     """Each thread of the reduction's first axis combines every n-th block's part; other axes add nothing."""
     k = fresh("part", I32)
-    t = slots.acc.type
-    assert isinstance(t, Scalar)
     start: Expr = i32(0)
     step: Expr = i32(1)
     if threads:
         assert threads[0].n is not None
         start, step = cast(HwIndex("thread", threads[0].axis), I32), cast(threads[0].n, I32)
-    part = Load(slots.buffer, (slots.at(Var(k)),), cache="cg")
-    add_part = Assign(slots.acc, combine(op, Var(slots.acc), cast(part, t)))
-    body = nest(slots.dims, (), st.rewrite((add_part,)))
+    parts = [Load(x.buffer, (x.at(Var(k)),), cache="cg") for x in slots]
+    body = nest(slots[0].dims, (), st.rewrite(merge_named(group, parts)))
     loop = For(k, start, Binary("<", Var(k), blocks), add(Var(k), step), tuple(body))
     only = first_thread(frozenset(h.axis for h in threads[1:]))
     return loop if only is None else If(only, (loop,))

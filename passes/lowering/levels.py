@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ktc.ir.fold import add, cast, cdiv, mul, sub
 from ktc.ir.fragments import FRAGMENTS
-from ktc.ir.nodes import Expr, HwIndex, Par, Reduce, Stmt, Sym, Var, fresh, i32
+from ktc.ir.nodes import Dist, Expr, HwIndex, Par, Reduce, Stmt, Sym, Var, fresh, i32
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import used
 
@@ -103,6 +103,15 @@ class Lowered:
 
 def is_mma(s: Stmt) -> bool:
     return isinstance(s, Reduce) and s.strategy in FRAGMENTS
+
+
+def in_order(dist: Dist) -> bool:
+    """Whether each thread meets its iterations in ascending order: open loops around counted ones, unrolled inside.
+
+    Only distributions with at most one level of each kind are looked at.
+    """
+    inside = [lv.kind for lv in dist if lv.kind in ("vec", "unroll", "seq")]
+    return inside == [kind for kind in ("vec", "unroll", "seq") if kind in inside]
 
 
 def plan(s: Par | Reduce, value: object) -> Plan:

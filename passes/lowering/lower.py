@@ -33,14 +33,16 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, commented, used, used_in, walk
+from ktc.ir.winners import identity, together
 
 from .bulk import lower_produce
+from .contributions import contribution, with_start
 from .errors import LoweringError
 from .fragments import lower_mma, sums_in_place
 from .grid_reduce import lower_grid_reduce, spans_blocks
 from .levels import Lowered, Plan, is_mma, plan
 from .owned import reserve
-from .reduction import across_threads, combine, guards_of_start, identity, within_warps
+from .reduction import across_threads, within_warps
 from .runs import emit_run
 from .scope import Guard, Scope, has_parallel, is_convergent, nest
 from .state import State
@@ -318,26 +320,25 @@ def lower_reduce(s: Reduce, scope: Scope, st: State) -> Body:
     front: list[Stmt] = []
     contributions: list[Stmt] = []
     after: list[Stmt] = []
-    for a in s.accs:
-        t = a.sym.type
-        assert isinstance(t, Scalar)
-        here = frozenset(j.var for j in scope.jams)
-        dims = scope.ordered(st.variation.of_sym.get(a.sym, frozenset()) & here)
-        st.depth[a.sym] = len(scope.jams)
-        start = Decl(a.sym, identity(a.op, t), loc=s.loc, comments=s.comments)
-        if dims:
-            front += st.expand(start, dims)
-            front += nest(dims, (), st.rewrite((Assign(a.sym, start.init),)))  # type: ignore[arg-type]
-        else:
-            front.append(start)
-        contributions.append(Assign(a.sym, combine(a.op, Var(a.sym), cast(a.value, t)), loc=s.loc))
+    here = frozenset(j.var for j in scope.jams)
+    for group in together(s.accs):
+        dims = scope.ordered(st.variation.of_sym.get(group[0].sym, frozenset()) & here)
+        for a in group:
+            t = a.sym.type
+            assert isinstance(t, Scalar)
+            st.depth[a.sym] = len(scope.jams)
+            start = Decl(a.sym, identity(a.op, t), loc=s.loc, comments=s.comments if a is group[0] else ())
+            if dims:
+                front += st.expand(start, dims)
+                front += nest(dims, (), st.rewrite((Assign(a.sym, start.init),)))  # type: ignore[arg-type]
+            else:
+                front.append(start)
+        contributions += contribution(s, group)
         for h in (h for h in p.hw if h.level == "thread"):
             assert h.n is not None
-            allocs, code = across_threads(s, a, a.sym, h.axis, h.n, st, scope.repeats, dims)
+            allocs, code = across_threads(s, group, h.axis, h.n, st, scope.repeats, dims)
             front += allocs
             after += code
-        if simplify(a.init) != identity(a.op, t):
-            with_start = Assign(a.sym, combine(a.op, cast(a.init, t), Var(a.sym)), loc=s.loc)
-            after += nest(dims, guards_of_start(a, scope), st.rewrite((with_start,)))
+        after += with_start(group[0], dims, scope, st, s.loc)
     loops = lower_par(s, (*s.body, *contributions), scope, st)
     return (*front, *loops, *after)

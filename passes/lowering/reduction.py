@@ -7,6 +7,9 @@ Either way every thread of the reduction ends with the result.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 from ktc.ir.fold import INT_OPS, add, both, cast, fold_node
 from ktc.ir.nodes import (
     Acc,
@@ -17,6 +20,7 @@ from ktc.ir.nodes import (
     Body,
     Call,
     Const,
+    Decl,
     Expr,
     For,
     HwIndex,
@@ -34,8 +38,9 @@ from ktc.ir.nodes import (
     i32,
 )  # fmt: skip
 from ktc.ir.storage import is_private
-from ktc.ir.types import I32, U32, Array, Scalar
+from ktc.ir.types import I32, U32, Array
 from ktc.ir.walk import all_exprs, walk, walk_expr
+from ktc.ir.winners import beats, identity
 
 from .errors import LoweringError
 from .levels import Jam, is_mma
@@ -43,19 +48,10 @@ from .scope import Guard, Scope, nest
 from .state import State
 
 WARP = 32
+Group = tuple[Acc, ...]
+"""Accumulators that are combined as one, see ``ir/winners``."""
+
 FULL_MASK = Const(0xFFFFFFFF, U32, "0xffffffffu")
-
-
-def identity(op: str, t: Scalar) -> Const:
-    """The neutral element of ``op``: what an idle thread contributes."""
-    if op in ("+", "|", "^"):
-        return Const(0.0 if t.is_float else 0, t)
-    if op == "*":
-        return Const(1.0 if t.is_float else 1, t)
-    if t.is_float:
-        return Const(float("inf") if op == "min" else float("-inf"), t)
-    low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
-    return Const({"min": high, "max": low, "&": -1 if t.is_signed else high}[op], t)
 
 
 def guards_of_start(a: Acc, scope: Scope) -> tuple[Guard, ...]:
@@ -72,12 +68,25 @@ def combine(op: str, a: Expr, b: Expr) -> Expr:
     return Binary(op, a, b)
 
 
-def across_threads(
-    s: Reduce, acc: Acc, var: Sym, axis: str, n: Expr, st: State, repeats: bool, dims: tuple[Jam, ...] = ()
-) -> tuple[Body, Body]:
-    """Statements that make ``var`` of every thread along ``axis`` (``n`` of them) the combined value.
+def merge(group: Group, others: Sequence[Expr]) -> Stmt:
+    """The accumulators of ``group`` combined with ``others``."""
+    return merged(group, tuple(Var(a.sym) for a in group), others, lambda a, v: Assign(a.sym, v))
 
-    Returns (allocations, statements). ``dims``: the jams that ``var`` has values for; all of them go together, so that
+
+def merged(group: Group, mine: Sequence[Expr], others: Sequence[Expr], put: Callable[[Acc, Expr], Stmt]) -> Stmt:
+    """``mine`` combined with ``others``, left where ``put`` says; a key takes its place along."""
+    if len(group) == 1:
+        return put(group[0], combine(group[0].op, mine[0], others[0]))
+    key = group[0]
+    return If(beats(key, (mine[0], mine[1]), (others[0], others[1])), tuple(put(a, v) for a, v in zip(group, others)))
+
+
+def across_threads(
+    s: Reduce, group: Group, axis: str, n: Expr, st: State, repeats: bool, dims: tuple[Jam, ...] = ()
+) -> tuple[Body, Body]:
+    """Statements that make the variables of ``group``, of every thread along ``axis`` (``n``), the combined values.
+
+    Returns (allocations, statements). ``dims``: the jams that they have values for; all of them go together, so that
     they share barriers. ``repeats``: the code runs again with the same slots, so readers must be done first.
 
     Raises:
@@ -102,8 +111,8 @@ def across_threads(
                 s.loc,
                 hint="use reduce-strategy{strategy=shared}, or a power-of-two thread count",
             )
-        return _shuffle(acc, var, n, size, st, repeats, dims)
-    return _shared(acc, var, axis, n, size, st, repeats, dims)
+        return _shuffle(group, n, size, st, repeats, dims)
+    return _shared(group, axis, n, size, st, repeats, dims)
 
 
 def within_warps(body: Body, st: State) -> bool:
@@ -150,10 +159,21 @@ def _other_axes(axis: str, st: State) -> list[tuple[str, Expr]]:
     return [(a, n) for a, n in sorted(st.extents.items()) if a != axis and st.decide.value(n) != 1]
 
 
-def _slots(
-    name: str, var: Sym, axis: str, n: Expr, st: State, dims: tuple[Jam, ...]
-) -> tuple[Sym, tuple[Expr, ...], int]:
-    """A shared array of ``n`` values a reduction, the thread's place in it, and which index is that along ``axis``.
+@dataclass(frozen=True)
+class Slots:
+    """A shared array with a place for each part of a reduction."""
+
+    array: Sym
+    place: tuple[Expr, ...]
+    axis: int
+
+    def at(self, i: Expr) -> tuple[Expr, ...]:
+        """The place of part ``i`` of the thread's own reduction."""
+        return (*self.place[: self.axis], i, *self.place[self.axis + 1 :])
+
+
+def _slots(name: str, var: Sym, axis: str, n: Expr, st: State, dims: tuple[Jam, ...]) -> Slots:
+    """A shared array of ``n`` values a reduction.
 
     One reduction for each value that a thread holds, and for each place on the launch's other axes. The axes lie as
     threads are numbered, x innermost, so that the lanes of a warp meet different banks.
@@ -161,76 +181,81 @@ def _slots(
     axes = sorted([*_other_axes(axis, st), (axis, n)], reverse=True)
     array = fresh(name, Array(var.type, (*(j.extent for j in dims), *(m for _, m in axes)), "shared"))
     at = (*(Var(j.var) for j in dims), *(_tid(a) for a, _ in axes))
-    return array, at, len(dims) + [a for a, _ in axes].index(axis)
+    return Slots(array, at, len(dims) + [a for a, _ in axes].index(axis))
 
 
 def _shuffle(
-    acc: Acc, var: Sym, n: Expr, size: int | None, st: State, repeats: bool, dims: tuple[Jam, ...]
+    group: Group, n: Expr, size: int | None, st: State, repeats: bool, dims: tuple[Jam, ...]
 ) -> tuple[Body, Body]:
     lanes = i32(min(size, WARP)) if size is not None else fold_node(Call("min", (n, i32(WARP)), I32))
     offset = fresh("offset", I32)
-    exchange = WarpOp("shfl_xor", Var(var), Var(offset), i32(WARP), FULL_MASK)
     half = Binary("/", lanes, i32(2)) if size is None else i32(min(size, WARP) // 2)
+    exchanged = [WarpOp("shfl_xor", Var(a.sym), Var(offset), i32(WARP), FULL_MASK) for a in group]
     within = For(
         offset, half, Binary(">", Var(offset), i32(0)), Binary("/", Var(offset), i32(2)),
-        (Assign(var, combine(acc.op, Var(var), exchange)),), unroll=0,
+        merge_named(group, exchanged), unroll=0,
     )  # fmt: skip
     if size is not None and size <= WARP:
         return (), _each(dims, st, within)
     warps = fold_node(Binary("/", n, i32(WARP)))
-    slots, place, k = _slots(f"{var.name}_warp", var, "x", warps, st, dims)
+    slots = [_slots(f"{a.sym.name}_warp", a.sym, "x", warps, st, dims) for a in group]
     lane = fold_node(Binary("%", _tid("x"), i32(WARP)))
     warp = fold_node(Binary("/", _tid("x"), i32(WARP)))
     w = fresh("w", I32)
-
-    def at(i: Expr) -> tuple[Expr, ...]:
-        return (*place[:k], i, *place[k + 1 :])
-
+    reads = [Load(x.array, x.at(Var(w))) for x in slots]
     across: list[Stmt] = [
-        If(Binary("==", lane, i32(0)), _each(dims, st, Store(slots, at(warp), Var(var)))),
+        If(
+            Binary("==", lane, i32(0)),
+            _each(dims, st, *(Store(x.array, x.at(warp), Var(a.sym)) for a, x in zip(group, slots))),
+        ),
         Barrier(),
         *_each(
             dims, st,
-            Assign(var, Load(slots, at(i32(0)))),
+            *(Assign(a.sym, Load(x.array, x.at(i32(0)))) for a, x in zip(group, slots)),
             For(
-                w, i32(1), Binary("<", Var(w), warps), Binary("+", Var(w), i32(1)),
-                (Assign(var, combine(acc.op, Var(var), Load(slots, at(Var(w))))),), unroll=0,
+                w, i32(1), Binary("<", Var(w), warps), Binary("+", Var(w), i32(1)), merge_named(group, reads), unroll=0,
             ),
         ),
     ]  # fmt: skip
     if repeats:
         across.append(Barrier())
+    allocs = tuple(Alloc(x.array) for x in slots)
     if size is not None:
-        return (Alloc(slots),), (*_each(dims, st, within), *across)
-    return (Alloc(slots),), (*_each(dims, st, within), If(Binary(">", n, i32(WARP)), tuple(across)))
+        return allocs, (*_each(dims, st, within), *across)
+    return allocs, (*_each(dims, st, within), If(Binary(">", n, i32(WARP)), tuple(across)))
+
+
+def merge_named(group: Group, others: Sequence[Expr]) -> Body:
+    """``merge`` with what is evaluated once: all lanes take part in an exchange, whatever comes of it."""
+    if len(group) == 1:
+        return (merge(group, others),)
+    named = [Decl(fresh(f"{a.sym.name}_other", a.sym.type), e, const=True) for a, e in zip(group, others)]
+    return (*named, merge(group, [Var(d.sym) for d in named]))
 
 
 def _shared(
-    acc: Acc, var: Sym, axis: str, n: Expr, size: int | None, st: State, repeats: bool, dims: tuple[Jam, ...]
+    group: Group, axis: str, n: Expr, size: int | None, st: State, repeats: bool, dims: tuple[Jam, ...]
 ) -> tuple[Body, Body]:
-    slots, place, d = _slots(f"{var.name}_shared", var, axis, n, st, dims)
-    tid = place[d]
-
-    def at(i: Expr) -> tuple[Expr, ...]:
-        return (*place[:d], i, *place[d + 1 :])
-
+    slots = {a.sym: _slots(f"{a.sym.name}_shared", a.sym, axis, n, st, dims) for a in group}
+    tid = _tid(axis)
     k = fresh("offset", I32)
     power = size is not None and _pow2(size)
     start: Expr = fold_node(Binary("/", n, i32(2))) if power else _ceil_pow2_half(n, size)
-    mine = Load(slots, place)
-    theirs = Load(slots, at(add(tid, Var(k))))
+    mine = [Load(x.array, x.at(tid)) for x in slots.values()]
+    theirs = [Load(x.array, x.at(add(tid, Var(k)))) for x in slots.values()]
     active: Expr = Binary("<", tid, Var(k))
     if not power:
         active = both(active, Binary("<", add(tid, Var(k)), cast(n, I32)))  # type: ignore[assignment]
-    step = (If(active, _each(dims, st, Store(slots, place, combine(acc.op, mine, theirs)))), Barrier())
+    put = merged(group, mine, theirs, lambda a, v: Store(slots[a.sym].array, slots[a.sym].at(tid), v))
+    step = (If(active, _each(dims, st, put)), Barrier())
     tree = For(k, start, Binary(">", Var(k), i32(0)), Binary("/", Var(k), i32(2)), step, unroll=0 if size else None)
     body: list[Stmt] = [
-        *_each(dims, st, Store(slots, place, Var(var))), Barrier(), tree,
-        *_each(dims, st, Assign(var, Load(slots, at(i32(0))))),
+        *_each(dims, st, *(Store(x.array, x.at(tid), Var(var)) for var, x in slots.items())), Barrier(), tree,
+        *_each(dims, st, *(Assign(var, Load(x.array, x.at(i32(0)))) for var, x in slots.items())),
     ]  # fmt: skip
     if repeats:
         body.append(Barrier())
-    return (Alloc(slots),), tuple(body)
+    return tuple(Alloc(x.array) for x in slots.values()), tuple(body)
 
 
 def _is_runtime(n: Expr, st: State) -> bool:
@@ -255,4 +280,4 @@ def _ceil_pow2_half(n: Expr, size: int | None) -> Expr:
     return i32(p // 2)
 
 
-__all__ = ["across_threads", "combine", "identity"]
+__all__ = ["across_threads", "combine", "identity", "merge", "merge_named"]

@@ -32,6 +32,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.storage import is_private
 from ktc.ir.walk import all_exprs, assigned, declared, walk, walk_expr
+from ktc.ir.winners import together
 
 Levels = frozenset[Sym]
 NONE: Levels = frozenset()
@@ -99,8 +100,10 @@ class Variation:
             elif isinstance(s, Reduce):
                 c = control | self.of(s.lo) | self.of(s.hi)
                 changed |= self._once(s.body, c)
-                for a in s.accs:
-                    changed |= self._add(a.sym, c | self.of(a.value) | self.of(a.init))
+                for group in together(s.accs):
+                    own = c | self._all(tuple(e for a in group for e in (a.value, a.init)))
+                    for a in group:
+                        changed |= self._add(a.sym, own)
             elif isinstance(s, InlineAsm):
                 inputs = self._all(tuple(e for _, e in s.inputs))
                 for _, o in s.outputs:

@@ -118,11 +118,9 @@ def test_atomics_that_commute_are_parallel() -> None:
     assert "reassociates" in applied(counted("atomic add c0[0], x[j]", elem="f32"), script).flags
 
 
-def test_an_extreme_that_a_value_from_memory_starts_stays_serial() -> None:
-    loaded = rows("var m: f32 = -1000.0", "m = x[0]", "for j in 0..c", "  if x[j] > m", "    m = x[j]", "y[i] = m")
-    assert refused(loaded, "parallelize{loop=j}").code == "E-PARALLEL-CARRIED"
-
-
-def test_an_extreme_of_a_value_that_may_be_no_number_stays_serial() -> None:
-    loaded = rows("var m: f32 = x[0]", "for j in 0..c", "  if x[j] > m", "    m = x[j]", "y[i] = m")
-    assert refused(loaded, "parallelize{loop=j}").code == "E-PARALLEL-CARRIED"
+@pytest.mark.parametrize("first", [("var m: f32 = -1000.0", "m = x[0]"), ("var m: f32 = x[0]",)], ids=len)
+def test_an_extreme_that_may_start_as_no_number_is_compared_with_its_start_last(first: tuple[str, ...]) -> None:
+    loaded = rows(*first, "for j in 1..c", "  if x[j] > m", "    m = x[j]", "y[i] = m")
+    k = applied(loaded, "parallelize{loop=j map=[thread.x 8, seq]}")
+    assert "    if m_1 > m\n      m = m_1\n" in body_of(k)
+    assert differs(loaded, k, SIZES, elements=2200) is None

@@ -40,3 +40,14 @@ def test_what_only_carries_floats_is_floats() -> None:
 @pytest.mark.parametrize("bits", ["b.x ^= 1;", "if (b.y == 0) b.z = 5;", "b = make_int4(b.x, b.y, b.z, 7);"])
 def test_what_is_computed_on_stays_integers(bits: str) -> None:
     assert "i32x4" in print_kernel(load(PACKED.replace("BITS", bits), name="source.cu"))
+
+
+def test_numbers_spelt_by_their_bits_are_numbers_and_a_nan_keeps_its_bits() -> None:
+    source = """__global__ void k(float* x, double* y) {
+      x[0] = x[1] < __int_as_float(0xff800000) ? __int_as_float(0x7f800000) : __uint_as_float(0x3fc00000u);
+      x[2] = __int_as_float(0x7fc00001);
+      y[0] = __longlong_as_double(0x7ff0000000000000LL);
+    }"""
+    text = print_kernel(load(source, name="source.cu"))
+    assert "x[1] < -inf ? inf : 1.5" in text and "y[0] = inf" in text
+    assert text.count("as.bit") == 1 and "2143289345" in text
