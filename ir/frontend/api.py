@@ -25,6 +25,7 @@ from .preprocess import Finder, Preprocessed, preprocess
 from .program import Entity, Program, index_program
 from .sites import LaunchSite, launch_sites
 from .source import read_source
+from .switched_off import hint_of
 from .template_args import spell
 from .templates import plain_name
 from .values import Value
@@ -244,6 +245,7 @@ def _located(unit: Unit, f):
     except KtcError as error:
         if error.source is None and error.loc is not None:
             error.source = unit.source.sources.get(error.loc.file)
+        error.hint = hint_of(error, unit.source.sources, unit.source.defined) or error.hint
         raise
 
 

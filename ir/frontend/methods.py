@@ -13,6 +13,7 @@ from .cxx_ast import Function, NamedType, QualName, Using
 from .cxx_types import RecordType, Reference, Type
 from .program import Entity
 from .record_instances import same_argument
+from .resolve import names_in
 from .templates import plain_name
 from .values import (
     RecordVal,
@@ -51,6 +52,7 @@ class Methods(Conversions):
                 and all(map(same_argument, given, mine))
                 and self._is_body_of(d, e, owner, bound)
             ):
+                _keep_defaults(e, d)
                 return Entity(e.name, d.node, e.namespace, d.params)
         if e.node.body is not None:
             return e
@@ -64,6 +66,7 @@ class Methods(Conversions):
         if not found:
             return e
         own = len(owner.params or ())
+        _keep_defaults(e, found[0])
         return Entity(e.name, found[0].node, e.namespace, (found[0].params or ())[own:] or None)
 
     def _is_body_of(self, d: Entity, e: Entity, owner: Entity, bound: dict[str, Value]) -> bool:
@@ -187,6 +190,16 @@ class Methods(Conversions):
 
     def call_entities(self, found, targs, args, node, scope, record=None) -> Value:
         raise NotImplementedError
+
+
+def _keep_defaults(declared: Entity, defined: Entity) -> None:
+    """Arguments that a member function's declaration gives by default are its definition's too ([dcl.fct.default]);
+    not where they name template parameters that are called otherwise there."""
+    ours = {p.name for p in declared.params or ()} - {p.name for p in defined.params or ()}
+    for p, q in zip(params_of(declared.node), params_of(defined.node)):
+        given = getattr(p, "init", None)
+        if given is not None and getattr(q, "init", None) is None and not ours & names_in(given):
+            q.init = given
 
 
 def _of_one_class(d: Entity) -> bool:

@@ -95,8 +95,18 @@ class Overloads(Bodies):
         best = min(ranked, key=lambda r: r[:6])
         entity, bindings = best[6], best[7]
         self.tell_apart(entity, [r[6] for r in ranked if r[:4] == best[:4]], node)
-        entity, bindings = self.body_of(entity, found, bindings, node)
-        return self.inline(entity, bindings, args, node, scope, record)
+        body, inside = self.body_of(entity, found, bindings, node)
+        if body is not entity:
+            args = [*args, *self._defaults(entity, bindings, len(args), scope)]
+        return self.inline(body, inside, args, node, scope, record)
+
+    def _defaults(self, e: Entity, bindings: dict[str, Value], given: int, scope: Scope) -> list[Value]:
+        """What the declaration that was chosen gives for the arguments after the ``given`` ones: the body, of a
+        specialisation or further down in the file, does not say it again ([dcl.fct.default], [temp.expl.spec])."""
+        left = [p for p in params_of(e.node)[given:] if getattr(p, "init", None) is not None]
+        with self.scoped(namespace=e.namespace, root=scope) as inner:
+            inner.names.update(bindings)
+            return [self.eval(p.init) for p in left]
 
     def _builtin_wins(self, rows: tuple[Builtin, ...], args: list[Value], cost: int | None, template: bool) -> bool:
         """Whether the built-ins of that name, which the file's functions overload, have a better match.

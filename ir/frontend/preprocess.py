@@ -64,6 +64,8 @@ class Preprocessed:
     """Headers in angle brackets that no folder has: most are a compiler's own."""
     values: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
+    defined: frozenset[str] = frozenset()
+    """The macros that are defined at the end."""
 
 
 class _Pcpp(pcpp.Preprocessor):
@@ -225,6 +227,7 @@ def preprocess(
         raise KtcError(
             "E-PP-DIRECTIVE", message, loc, hint="fix the directive, or choose another branch with -D NAME=VALUE"
         )
+    out.defined = frozenset(pp.macros)
     for name, macro in pp.macros.items():
         if macro.arglist is None and len(macro.value) == 1 and macro.value[0].value.isdigit():
             out.values[name] = macro.value[0].value

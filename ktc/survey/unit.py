@@ -16,6 +16,7 @@ from ktc.ir.frontend.instances import instances
 from ktc.ir.frontend.program import Entity
 from ktc.ir.frontend.sites import launch_sites
 from ktc.ir.frontend.source import read_source
+from ktc.ir.frontend.switched_off import switched_off
 from ktc.ir.kernel import Kernel
 from ktc.ir.text.printer import print_type
 
@@ -120,8 +121,10 @@ class UnitSurvey:
                 kernel = self._load(parsed.unit, found, record)
                 break
             except KtcError as e:
-                text = parsed.unit.source.text
-                more = self._assumptions.for_error(e, text, assumed) if self.options.assume else None
+                source = parsed.unit.source
+                more = self._assumptions.for_error(e, source.text, assumed) if self.options.assume else None
+                if more is None and self.options.assume and (off := switched_off(e, source.sources, source.defined)):
+                    more = {off[0]: "1"}
                 if more is None:
                     raise blamed or e from None
                 if ASSUMED_TYPE in more.values():

@@ -265,3 +265,12 @@ def test_a_barrier_not_proved_to_be_reached_by_all_is_taken_with_a_word(tmp_path
     (told,) = kernel(result, "some")["attention"]
     assert told["code"] == "V-BARRIER" and told["place"].startswith("a.cu:1:")
     assert "attention" not in kernel(result, "scale")
+
+
+def test_a_macro_that_switches_a_declaration_off_is_assumed_and_said(tmp_path: Path) -> None:
+    text = """#ifdef WITH_NARROW
+    template <typename T> __device__ T narrow(float x) { return T(x * 2); }
+    #endif
+    __global__ void k(float* y) { y[0] = narrow<float>(y[0]); }"""
+    found = kernel(run(put(tmp_path, {"k.cu": text})), "k")
+    assert found["lowered"] and found["assumed"] == {"WITH_NARROW": "1"}
