@@ -120,11 +120,19 @@ class GuessSearch(Generic[_Made]):
             return (full, self.attempt(full)), False
         except KtcError as e:
             at_fault = self._arguments_at_fault(e)
-            if self.error is None or (not at_fault and self._arguments_at_fault(self.error)):
+            if self.error is None or self._tells_more(e, self.error):
                 self.error = e
             place = (e.code, str(e.loc))
             self._stops[place] += 1
             return None, at_fault and e.loc is not None and self._stops[place] == 1
+
+    def _tells_more(self, e: KtcError, than: KtcError) -> bool:
+        """Whether ``e`` says more about the kernel: what no argument helps, then anything but an assertion."""
+
+        def rank(error: KtcError) -> tuple[bool, bool]:
+            return self._arguments_at_fault(error), error.code == "E-SEMA-STATIC-ASSERT"
+
+        return rank(e) < rank(than)
 
     def _arguments_at_fault(self, e: KtcError) -> bool:
         owner = _FOUND_IN.match(e.message)

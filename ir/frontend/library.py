@@ -32,6 +32,7 @@ NAMESPACES: dict[str, tuple[str, ...]] = {
     "at": ("torch",),
     "c10": ("torch",),
     "DirectX": ("directx",),
+    "cutlass": ("cutlass",),
 }
 """Library files by the namespace that a source must mention to get them."""
 
@@ -48,12 +49,15 @@ WORDS: dict[str, str] = {
     r"curand(State|_|DirectionVectors)\w*": "curand",
     r"__nv_atomic_\w+": "nv_atomic",
     rf"(make_)?{_ONE}": "vector1",
+    r"flashinfer::vec_t|namespace\s+flashinfer": "flashinfer",
     r"gpuAtomicAdd|C10_WARP_SIZE|WARP_SHFL(_XOR|_UP|_DOWN)?": "torch",
 }
 """Library files without a namespace, by the names that bring them in."""
 
 DEFINES: dict[str, str] = {
     "torch": r"\bnamespace\s+c10\b|\bclass\s+Tensor\b",
+    "cutlass": r"\bnamespace\s+cutlass\b",
+    "flashinfer": r"\bstruct\s+vec_t\b",
     "vector1": rf"\w[\s*&]+{_ONE}\s*[=;,)\[{{:]|\b[)}}]\s*{_ONE}\s*;",
 }
 """What a text has that brings the library's own headers: then ours stays out of the way."""
