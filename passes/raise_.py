@@ -173,9 +173,11 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     """Candidate parallel forms, likeliest first, those that leave parts of the kernel to threads last; the reason why
     there is none, if there is none."""
     from .raising.coordinates import prepare
+    from .raising.reshape import strides_by_digits
 
     blocked: Blocked | Left | None = None
     partial: list[Guess] = []
+    shared: list[Guess] = []
     launches = ((launch, {}), *numbered(kernel, launch))
     for known, numbers in launches:
         try:
@@ -183,10 +185,13 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
+                elif strides_by_digits(guess.body):
+                    shared.append(guess)
                 else:
                     yield guess
         except (Blocked, Left) as b:
             blocked = blocked or b
+    yield from shared
     yield from partial
     if blocked is not None:
         raise blocked

@@ -6,16 +6,20 @@ the same order, with ``lane`` and ``warp`` as their indices.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.fold import add, cast, evaluate, i32, is_const, mul
 from ktc.ir.kernel import Launch
-from ktc.ir.nodes import Binary, Body, Const, Expr, HwIndex
+from ktc.ir.nodes import Binary, Body, Const, Expr, For, HwIndex, Par
 from ktc.ir.types import I32, U32
-from ktc.ir.walk import all_exprs, keep, map_body, walk_expr
+from ktc.ir.walk import all_exprs, keep, map_body, used, walk, walk_expr
 
 from .ranges import resolved
 from .shape import has_warp_op, with_hardware
+
+DIGITS = ("/", "%", ">>", "&")
 
 X, Y = HwIndex("thread", "x"), HwIndex("thread", "y")
 
@@ -26,9 +30,36 @@ def shapes(body: Body, launch: Launch) -> Iterator[tuple[Body, Launch]]:
     threads = evaluate(launch.block[0], {})
     if threads is None or any(evaluate(n, {}) != 1 for n in launch.block[1:]):
         return
+    body = opened(body)
     for width in sorted(_widths(body)):
         if 1 < width < threads and threads % width == 0 and (width % 32 == 0 or not any(map(has_warp_op, body))):
             yield _shaped(body, width, int(threads)), _launch(launch, width, int(threads))
+
+
+def opened(body: Body) -> Body:
+    """``body`` with the thread's number written out where digits are taken of it: ``(b * 256 + tid) / 32`` for
+    ``g / 32``."""
+    named = {s: e for s, e in definitions(body).items() if X in walk_expr(e)}
+
+    def on(e: Expr) -> Expr:
+        if isinstance(e, Binary) and e.op in DIGITS and is_const(e.b) and not is_const(e.a):
+            return dataclasses.replace(e, a=expand(e.a, named))
+        return e
+
+    return map_body(body, keep, on) if named else body
+
+
+def strides_by_digits(body: Body) -> bool:
+    """Whether a serial loop starts at a digit of a thread's number and goes on in steps: threads share it out in a
+    block of another shape than the source's."""
+    threads = {s.var for s in walk(body) if isinstance(s, Par) and any(lv.kind == "thread" for lv in s.dist)}
+    named = definitions(body)
+
+    def digit(e: Expr) -> bool:
+        return isinstance(e, Binary) and e.op in DIGITS and is_const(e.b) and bool(used(e.a) & threads)
+
+    loops = [s for s in walk(body) if isinstance(s, For)]
+    return any(digit(x) for s in loops for x in walk_expr(expand(s.init, named)))
 
 
 def _widths(body: Body) -> set[int]:
@@ -68,4 +99,4 @@ def _launch(launch: Launch, width: int, threads: int) -> Launch:
     return Launch(launch.grid, block, launch.dynamic_shared, launch.cluster, launch.max_threads, launch.min_blocks)
 
 
-__all__ = ["U32", "shapes"]
+__all__ = ["U32", "shapes", "strides_by_digits"]

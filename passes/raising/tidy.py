@@ -31,6 +31,7 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Var,
+    WarpOp,
 )  # fmt: skip
 from ktc.ir.types import I32, U32, Array, Scalar
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, stmt_exprs, used, used_in, walk, walk_expr
@@ -51,7 +52,7 @@ def tidied(body: Body, counted: frozenset[Sym] = frozenset()) -> Body:
     body = map_body(body, _plainer, _plain_index)
     body = map_body(body, _strided)
     body = _signed_sums(map_body(merged(_signed_sums(without_dead(body)), counted), keep, simplify_casts))
-    return without_dead(without_implied(body))
+    return without_dead(without_implied(map_body(body, _strided)))  # a guard may have stood before a strided loop
 
 
 # -------------------------------------------------------------------------------------------------------- dead code
@@ -187,16 +188,28 @@ def _last_copies(s: Reduce) -> Reduce:
 
 def _strided(s: Stmt) -> Stmt | Body:
     """Threads that share out a loop: ``par t { for (i = lo + t; i < hi; i += T) B }`` is ``par i in lo..hi { B }``."""
-    if isinstance(s, Par) and len(s.body) == 1 and isinstance(s.body[0], For) and _one_thread_level(s):
-        loop = s.body[0]
+    if isinstance(s, Par) and s.body and isinstance(s.body[-1], For) and _one_thread_level(s):
+        *before, loop = s.body
         bounds = _bounds(loop, s)
-        if bounds is None or s.var in used_in(loop.body) or _carries(loop):
+        if bounds is None or s.var in used_in(s.body[:-1]) | used_in(loop.body) or _carries(loop):
             return s
-        return Par(loop.var, *bounds, (*s.dist, Level("seq")), loop.body, loc=loop.loc,
-                   comments=(*s.comments, *loop.comments), tags=frozenset({f"loop:{loop.var.name}"}))  # fmt: skip
+        if not all(_settled(d, loop) for d in before):
+            return s
+        shared = Par(loop.var, *bounds, (*s.dist, Level("seq")), loop.body, loc=loop.loc,
+                     comments=(*s.comments, *loop.comments), tags=frozenset({f"loop:{loop.var.name}"}))  # fmt: skip
+        return (*before, shared)
     if isinstance(s, Reduce) and s.body and isinstance(s.body[-1], For) and _one_thread_level(s):
         return _strided_reduce(s)
     return s
+
+
+def _settled(s: Stmt, loop: For) -> bool:
+    """Whether ``s``, before ``loop``, only names a value that the loop leaves alone: all threads find the same."""
+    if not isinstance(s, Decl) or s.init is None or s.sym in assigned(loop.body):
+        return False
+    read = {x.buffer for x in walk_expr(s.init) if isinstance(x, Load)}
+    changed = {x.buffer for x in walk(loop.body) if isinstance(x, Store | Atomic)}
+    return not read & changed and not any(isinstance(x, Raw | WarpOp | Call) for x in walk_expr(s.init))
 
 
 def _one_thread_level(s: Par | Reduce) -> bool:

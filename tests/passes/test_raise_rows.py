@@ -311,3 +311,45 @@ void launch(const float* x, float* y, int n, int d, int threads) { standardised<
 def test_results_of_an_exchange_may_be_worked_on_inside_it() -> None:
     text = print_kernel(outcome(BLOCK_MOMENTS).kernel)
     assert text.count("reduce(+)") == 1 and text.count("@ [thread.x 256, seq]") == 2 and "array" not in text, text
+
+
+GATHER = """
+__global__ void gather(const float* __restrict__ src, const int* __restrict__ idx, float* __restrict__ dst,
+                       int n, int d) {
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int row = blockIdx.x * (blockDim.x / 32) + warp;
+  if (row >= n) return;
+  const float* s = src + (long)idx[row] * d;
+  for (int i = lane; i < d; i += 32) dst[(long)row * d + i] = s[i] * 0.5f;
+}
+void run(const float* s, const int* i, float* o, int n, int d) { gather<<<(n + 3) / 4, 128>>>(s, i, o, n, d); }
+"""
+
+GLOBAL_WARP = GATHER.replace(
+    "int lane = threadIdx.x % 32, warp = threadIdx.x / 32;", "int g = blockIdx.x * 128 + threadIdx.x, lane = g & 31;"
+).replace("blockIdx.x * (blockDim.x / 32) + warp", "g >> 5")
+
+
+@pytest.mark.parametrize("source", [GATHER, GLOBAL_WARP, GATHER.replace("32", "16").replace("+ 3) / 4", "+ 7) / 8")])
+def test_a_row_a_group_of_threads_without_exchanges(source: str) -> None:
+    """Nothing but the thread's digits says that warps share rows; what is looked up of a row comes before its loop."""
+    kernel = load(source, name="source.cu")
+    text = print_kernel(outcome(source).kernel)
+    lanes = 16 if "% 16" in source else 32
+    assert f"par row in 0..n @ [thread.y {128 // lanes}, block.x]" in text, text
+    assert f"par i in 0..d @ [thread.x {lanes}, seq]" in text and "for " not in text
+    assert Reference(kernel, instances=5, seed=12).differs(outcome(source).kernel) == ""
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [("s[i] * 0.5f", "s[i] * lane"), ("i += 32", "i += 33"), ("i = lane;", "i = lane + warp;")],
+    ids=["who-does-it", "other-steps", "other-starts"],
+)
+def test_steps_that_are_not_the_groups_stay_serial(old: str, new: str) -> None:
+    assert old in GATHER
+    kernel = load(GATHER.replace(old, new), name="source.cu")
+    found = Raise().apply(kernel, {})
+    if isinstance(found, Result):
+        assert "par i in 0..d " not in print_kernel(found.kernel)
+        assert Reference(kernel, instances=5, seed=12).differs(found.kernel) == ""
