@@ -189,9 +189,9 @@ def _last_copies(s: Reduce) -> Reduce:
 def _strided(s: Stmt) -> Stmt | Body:
     """Threads that share out a loop: ``par t { for (i = lo + t; i < hi; i += T) B }`` is ``par i in lo..hi { B }``."""
     if isinstance(s, Par) and s.body and isinstance(s.body[-1], For) and _one_thread_level(s):
-        *before, loop = s.body
+        before, loop = s.body[:-1], s.body[-1]
         bounds = _bounds(loop, s)
-        if bounds is None or s.var in used_in(s.body[:-1]) | used_in(loop.body) or _carries(loop):
+        if bounds is None or s.var in used_in(before) | used_in(loop.body) or _carries(loop):
             return s
         if not all(_settled(d, loop) for d in before):
             return s
