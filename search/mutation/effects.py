@@ -122,8 +122,11 @@ def fewer_threads(a: Kernel, b: Kernel) -> str:
     return "z3: the threads that are left out do nothing" if idle else ""
 
 
-def other_iterations(s: For, t: For, context: smt.Context, names: list[str]) -> str:
-    """Why a loop with another first value, bound or step has the same effect: what it does more or less is nothing."""
+def other_iterations(
+    s: For, t: For, context: smt.Context, names: list[str], adds_nothing: Callable[[Body, smt.Context], bool]
+) -> str:
+    """Why a loop with another first value, bound or step has the same effect: what it does more or less is nothing, or
+    ``adds_nothing`` but zeros."""
     import z3
 
     if names == ["cond"] and _monotone(s, context) and _monotone(t, context):
@@ -136,6 +139,7 @@ def other_iterations(s: For, t: For, context: smt.Context, names: list[str]) -> 
             return ""
     else:
         return ""
+    said = "do nothing"
     for fact in facts:
         inner = context.branch()
         if names != ["cond"]:
@@ -143,9 +147,12 @@ def other_iterations(s: For, t: For, context: smt.Context, names: list[str]) -> 
         else:
             inner.count(s)
         inner.facts.append(fact(inner))
-        if not no_effect(s.body, inner, Quiet()):
+        if no_effect(s.body, inner.branch(), Quiet()):
+            continue
+        if not adds_nothing(s.body, inner):
             return ""
-    return "z3: the iterations in which they differ do nothing"
+        said = "add zeros"
+    return f"z3: the iterations in which they differ {said}"
 
 
 def _by_one(s: For) -> bool:

@@ -4,7 +4,8 @@
 * on symbols, all threads of a block leave the same terms behind (:mod:`.symbolic`);
 * the one integer or boolean expression in which they differ has the same value under the facts that hold there, for
   all sizes that the workload promises (z3);
-* what one does and the other does not (a guarded statement, an iteration, threads) has no effect (:mod:`.effects`);
+* what one does and the other does not (a guarded statement, an iteration, threads) has no effect (:mod:`.effects`), or
+  adds nothing but zeros (:mod:`.idle`);
 * the identity of a maximum that a later maximum covers (:mod:`.absorbed`);
 * a barrier between whose neighbours no two accesses conflict (:mod:`.barriers`), or across which no thread meets
   another one (:mod:`.crossing`);
@@ -23,6 +24,7 @@ from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Barrier, Body, Decl, Expr, For, If, Stmt
 from ktc.ir.text import canonical
 from ktc.ir.types import Scalar
+from ktc.ir.uniformity import uniformity
 from ktc.search.verification import smt
 from ktc.search.verification.normal_form import normal
 
@@ -30,6 +32,7 @@ from .absorbed import absorbed
 from .barriers import needless
 from .crossing import keeps_nothing_apart
 from .effects import Quiet, fewer_threads, no_effect, other_iterations
+from .idle import Idle
 from .masked import BRANCHES, masked, smaller_array
 from .single import other_thread, stored_twice
 from .symbolic import same_effect
@@ -99,6 +102,12 @@ class _Search:
             rest = None if after is None else (*a[k + 1 :], *after)
             return self._statements(s, t, context, rest, (*a[k + 1 :],))
         return ""
+
+    def _together(self, s: Stmt, mine: tuple[Expr, ...], theirs: tuple[Expr, ...]) -> bool:
+        """Whether the threads of a block come to ``s`` together in both kernels, and agree on what decides there."""
+        one, other = uniformity(self.candidate), uniformity(self.mutant)
+        agreed = all(one.is_uniform(e) for e in mine) and all(other.is_uniform(e) for e in theirs)
+        return agreed and not one.is_divergent(s)
 
     def _missing(self, a: Body, b: Body, context: smt.Context) -> str:
         """One statement was left out, or the guard around its body was."""
@@ -172,9 +181,10 @@ class _Search:
             if names == ["step"] and context.at_most_once(s) and context.at_most_once(replace(t, var=s.var)):
                 return "z3: the loop runs at most once"
             if names in (["step"], ["init"], ["cond"]):
-                idle = other_iterations(s, t, context.branch(), names)
-                if idle:
-                    return idle
+                idle = Idle(self.candidate, self._together(s, (s.init, s.cond, s.step), (t.init, t.cond, t.step)))
+                same = other_iterations(s, t, context.branch(), names, idle.body)
+                if same:
+                    return same
             context.count(s)
             if names == ["step"]:
                 context.facts.append(context.truth(s.cond))
@@ -187,8 +197,11 @@ class _Search:
                 return "another single thread does the same, of values that all of them have"
             inner = context.branch()
             inner.facts.append(inner.truth(s.cond) != inner.truth(t.cond))
-            if context.lasting(s.cond) and context.lasting(t.cond) and no_effect(s.then, inner, Quiet()):
-                return "z3: where the guards differ nothing happens"
+            if context.lasting(s.cond) and context.lasting(t.cond):
+                if no_effect(s.then, inner.branch(), Quiet()):
+                    return "z3: where the guards differ nothing happens"
+                if Idle(self.candidate, self._together(s, (s.cond,), (t.cond,))).body(s.then, inner):
+                    return "z3: where the guards differ zeros are added"
         if len(names) != 1:
             return ""
         name, x, y = names[0], getattr(s, names[0]), getattr(t, names[0])

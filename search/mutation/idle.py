@@ -1,0 +1,214 @@
+"""Rounds and guarded statements that add nothing but zeros: a tile beyond the last one, of which all cells are zero.
+
+Run where it need not be, such code may give values to what it declares itself, fill arrays that are filled anew before
+they are read (:mod:`.refilled`), wait at barriers that all threads reach, and add zeros. A zero may have either sign.
+Adding one changes nothing but a negative zero, and a sum that starts at a positive constant and that only ``+`` and
+``-`` give new values never is one; of sums that may be reordered the sign of a zero is no part of what is compared.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from ktc.ir.fields import children
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Atomic,
+    Barrier,
+    Binary,
+    Body,
+    Call,
+    Cast,
+    Const,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Unary,
+    Var,
+    WarpOp,
+)  # fmt: skip
+from ktc.ir.types import Array, Ptr, Scalar, Vec
+from ktc.ir.walk import stmt_exprs, walk
+from ktc.search.verification import smt
+
+from .refilled import Refilled
+
+
+@dataclass
+class Idle:
+    """What is known on the way through such code. ``together``: the threads of a block run it all or none."""
+
+    kernel: Kernel
+    together: bool
+    own: set[Sym] = field(default_factory=set)
+    """What the code itself declares."""
+    zero: set[Sym] = field(default_factory=set)
+    """Its own variables that are zero for every thread, and its arrays whose cells are."""
+
+    def __post_init__(self) -> None:
+        self.refilled = Refilled(self.kernel)
+        self.loose = "reassociates" in self.kernel.flags
+
+    def body(self, body: Body, context: smt.Context) -> bool:
+        """Whether ``body``, a part of the kernel, adds nothing under the facts of ``context``, which grow."""
+        for s in body:
+            if not self._statement(s, context) and not context.impossible():
+                return False
+            context.after(s)
+        return True
+
+    def _statement(self, s: Stmt, context: smt.Context) -> bool:
+        if not all(self._unseen(e, context) for e in stmt_exprs(s)):
+            return False
+        if isinstance(s, If):
+            return self._either(s, context)
+        if isinstance(s, For):
+            return self._rounds(s, context)
+        if isinstance(s, Barrier):
+            return self.together and s.scope != "grid" and not self.refilled.facts.is_divergent(s)
+        if isinstance(s, Alloc | Decl):
+            return self._declared(s, context)
+        if isinstance(s, Assign) and s.sym in self.own:
+            self._note(s.sym, self._is_zero(s.value, s, context))
+            return True
+        if isinstance(s, Store) and s.buffer in self.own:
+            if not self._is_zero(s.value, s, context):
+                self.zero.discard(s.buffer)
+            return True
+        if isinstance(s, Atomic):
+            return s.op in ("add", "sub") and s.dst is None and self._is_zero(s.value, s, context)
+        if isinstance(s, Store) and self.together and self.refilled.always(s.buffer):
+            return True
+        return isinstance(s, Assign | Store) and self._adds_zero(s, context)
+
+    def _declared(self, s: Alloc | Decl, context: smt.Context) -> bool:
+        self.own.add(s.sym)
+        init = getattr(s, "init", None)
+        empty = isinstance(s.sym.type, Array) and init is None
+        self._note(s.sym, empty or (init is not None and self._is_zero(init, s, context)))
+        return True
+
+    def _note(self, sym: Sym, zero: bool) -> None:
+        (self.zero.add if zero else self.zero.discard)(sym)
+
+    def _either(self, s: If, context: smt.Context) -> bool:
+        before, after = set(self.zero), None
+        for name in ("then", "orelse"):
+            inner = context.branch()
+            inner.enter(s, name)
+            self.zero = set(before)
+            if not self.body(getattr(s, name), inner):
+                return False
+            after = self.zero if after is None else after & self.zero
+        self.zero = after or set()
+        return True
+
+    def _rounds(self, s: For, context: smt.Context) -> bool:
+        """What is zero in every round is so in the first one, and again at the end of a round."""
+        self.own.add(s.var)
+        self.zero.discard(s.var)
+        while True:
+            start = set(self.zero)
+            inner = context.branch()
+            inner.enter(s, "body")
+            if not self.body(s.body, inner):
+                return False
+            if start <= self.zero:
+                self.zero = start
+                return True
+            self.zero &= start
+
+    # ------------------------------------------------------------------------------------------------- expressions
+
+    def _unseen(self, e: Expr, context: smt.Context) -> bool:
+        """Whether nobody notices that ``e`` is computed: no buffer is read, lanes exchange values all together."""
+        if isinstance(e, Load) and isinstance(e.buffer.type, Ptr):
+            return False
+        if (isinstance(e, WarpOp) and not self.together) or (isinstance(e, Call) and e.effects != "pure"):
+            return False
+        if isinstance(e, Select):
+            arm = self._arm(e, context)
+            return all(self._unseen(x, context) for x in (e.cond, *((e.a, e.b) if arm is None else (arm,))))
+        return all(self._unseen(x, context) for x in children(e))
+
+    def _arm(self, e: Select, context: smt.Context) -> Expr | None:
+        """The operand that ``e`` chooses wherever the facts hold; None for now the one, now the other."""
+        import z3
+
+        if not context.lasting(e.cond):
+            return None
+        holds = context.truth(e.cond)
+        return e.a if context.proves(holds) else e.b if context.proves(z3.Not(holds)) else None
+
+    def _is_zero(self, e: Expr, s: Stmt, context: smt.Context) -> bool:
+        """Whether ``e``, in the statement ``s``, is zero, of whatever sign, for every thread."""
+
+        def zero(*parts: Expr) -> bool:
+            return all(self._is_zero(p, s, context) for p in parts)
+
+        if isinstance(e, Const):
+            return e.value == 0
+        if isinstance(e, Var):
+            return e.sym in self.zero
+        if isinstance(e, Load):
+            return e.buffer in self.zero or self._stored_zero(e, s, context)
+        if isinstance(e, Select):
+            arm = self._arm(e, context)
+            return zero(e.a, e.b) if arm is None else zero(arm)
+        if isinstance(e, Binary):
+            return e.op in ("+", "-", "*") and zero(e.a, e.b)
+        if isinstance(e, Cast | Unary):
+            return (isinstance(e, Cast) or e.op == "-") and zero(e.x)
+        if isinstance(e, WarpOp):
+            return e.kind.startswith("shfl") and zero(e.value)
+        return isinstance(e, Call) and e.fn in ("min", "max", "abs", "fma") and zero(*e.args)
+
+    def _stored_zero(self, e: Load, s: Stmt, context: smt.Context) -> bool:
+        found = self.refilled.stored(s, e, context) if e.buffer not in self.own else None
+        if found is None:
+            return False
+        value, there = found
+        arm = self._arm(value, there) if isinstance(value, Select) else value
+        return isinstance(arm, Const) and arm.value == 0
+
+    def _adds_zero(self, s: Assign | Store, context: smt.Context) -> bool:
+        """``x = x + 0``, of an x that is never a negative zero, or whose zeros' signs do not count."""
+        return any(self._is_zero(e, s, context) for e in _added(s)) and (self.loose or self._keeps_its_sign(s))
+
+    def _keeps_its_sign(self, s: Assign | Store) -> bool:
+        sym = s.sym if isinstance(s, Assign) else s.buffer
+        if isinstance(sym.type, Ptr | Vec) or (isinstance(s, Store) and s.width != 1):
+            return False
+        for x in walk(self.kernel.body):
+            if isinstance(x, Assign | Decl) and x.sym == sym:
+                value = x.value if isinstance(x, Assign) else x.init
+            elif isinstance(x, Store) and x.buffer == sym:
+                value = x.value
+            else:
+                continue
+            positive = isinstance(value, Const) and math.copysign(1, value.value) > 0
+            if not (value is None or positive or (isinstance(x, Assign | Store) and _added(x))):
+                return False
+        return True
+
+
+def _added(s: Assign | Store) -> list[Expr]:
+    """What ``s`` adds to what it writes, or takes from it."""
+    e = s.value
+    if not isinstance(e, Binary) or e.op not in ("+", "-") or not isinstance(e.type, Scalar):
+        return []
+    mine = Var(s.sym) if isinstance(s, Assign) else Load(s.buffer, s.index)
+    found = [e.b] if e.a == mine else []
+    return found + ([e.a] if e.b == mine and e.op == "+" else [])
+
+
+__all__ = ["Idle"]
