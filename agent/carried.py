@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
+from ktc.agent.rows import walk_apart
 from ktc.ir.analysis.facts import KernelFacts
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, For, Par, Reduce, Scan, Stmt, bodies
@@ -104,13 +105,14 @@ def whole_sums(raised: Kernel, units: int) -> Iterator[Idea]:
 def column_sums(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
     """A serial sum in each of many threads: the threads of a column share it, and blocks where columns are few.
 
-    Where there are columns for every thread that the device holds at once, nothing is gained.
+    Where there are columns for every thread that the device holds at once, nothing is gained; rows that lie apart are
+    :mod:`.rows`' business.
     """
     for site in PASSES["split-reduction"].sites(raised):
         name = site.step.partition("loop=")[2].partition(" ")[0]
         loop = next((s for s in _serial(raised) if s.var.name == name), None)
         along = [p for p in _around(raised, loop) if _levels(p, "thread")] if loop is not None else []
-        if len(along) != 1 or _many(along[0], units, facts):
+        if len(along) != 1 or loop is None or _many(along[0], units, facts) or walk_apart(raised, along[0], [loop]):
             continue
         j, axis = along[0].var.name, _axis(along[0])
         across = f"distribute{{loop={j} map=[vec $V, thread.x $TX:(2,4,8,16,32,64), block.{axis}]}}"

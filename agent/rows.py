@@ -10,8 +10,13 @@ given to blocks too (:func:`rows_alone`): the rules say how many lie best side b
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
 from ktc.agent.ideas import Shape, shape_of
 from ktc.ir.analysis.facts import KernelFacts, facts
+from ktc.ir.analysis.nest import accesses
+from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Body, For, Par, Reduce, bodies
 from ktc.ir.types import Scalar
@@ -19,30 +24,76 @@ from ktc.ir.uniformity import THREAD_LEVELS
 from ktc.ir.walk import walk
 from ktc.passes.language import parse_script
 from ktc.passes.pipeline import apply_script
+from ktc.passes.serial_sums import counted_to
 
 THREADS = 256
+
+PACKS = (2, 4, 8, 16)
+"""Elements of a pack that one vector access takes."""
 
 
 def shared_rows(raised: Kernel, f: KernelFacts) -> tuple[str, Shape] | None:
     """Steps that give each row to a block, and the loop nest after them; None where it is no row a thread.
 
-    The serial loops must be what walks along memory: where neighbouring threads do, they are well placed already, and
-    a loop that walks along it too is a window that each of them looks through.
+    See :func:`walk_apart`. What the rows share, and what is read or written once a row, says nothing either way.
     """
-    spread = [s for s in walk(raised.body) if isinstance(s, Par) and any(lv.kind in THREAD_LEVELS for lv in s.dist)]
-    if len(spread) != 1 or len(spread[0].dist) != 2 or spread[0].dist[-1].kind != "block":
+    found = _row_a_thread(raised)
+    if found is None or not walk_apart(raised, *found):
         return None
-    (row,) = spread
-    names = tuple(dict.fromkeys(s.var.name for s in _outermost(row.body)))
-    along = [x for x in f.loops if x.name in names and x.kind == "for"]
-    if not names or sum(x.unit for x in along) <= sum(x.strided for x in along):
-        return None
-    if any(x.unit > x.strided for x in f.loops if x.name == row.var.name):
-        return None
+    row, serial = found
+    names = tuple(dict.fromkeys(s.var.name for s in serial))
     steps = f"distribute{{loop={row.var.name} map=[block.{row.dist[-1].axis or 'x'}]}}"
     steps += "".join(f" | parallelize{{loop={n} map=[thread.x {THREADS}, seq]}}" for n in names)
+    steps += packed(raised, serial)
     done = apply_script(raised, parse_script(steps))
     return None if done.refused is not None else (steps, shape_of(facts(done.kernel, f.sizes)))
+
+
+def _row_a_thread(raised: Kernel) -> tuple[Par, list[For]] | None:
+    """The loop over rows and the serial loops in it, if threads are spread over rows alone."""
+    spread = [s for s in walk(raised.body) if isinstance(s, Par) and _kinds(s) & {*THREAD_LEVELS}]
+    if len(spread) != 1 or len(spread[0].dist) != 2 or spread[0].dist[-1].kind != "block":
+        return None
+    serial = outermost(spread[0].body)
+    return (spread[0], serial) if serial else None
+
+
+def warp_rows(raised: Kernel, f: KernelFacts) -> Iterator[tuple[str, str, float]]:
+    """Ideas for rows that are swept once, a row a thread: each row by a warp, which needs no barrier."""
+    found = _row_a_thread(raised)
+    if found is None or len(found[1]) != 1 or not walk_apart(raised, *found):
+        return
+    row, (loop,) = found
+    rows = f"distribute{{loop={row.var.name} map=[thread.y $ROWS:(2,4,8), block.{row.dist[-1].axis or 'x'}]}}"
+    sweep = f"parallelize{{loop={loop.var.name} map=[vec $V, thread.x 32, unroll $U:(1,2,4), seq]}}"
+    yield f"{rows} | {sweep}{packed(raised, [loop])}", "a warp a row: wide accesses, no barriers", 2.0
+
+
+def packed(raised: Kernel, sweeps: Sequence[For]) -> str:
+    """Steps that take what each iteration of ``sweeps`` adds up from a pack (of eight nibbles, say) as one vector."""
+    inner = [s for x in sweeps for s in walk(x.body) if isinstance(s, For) and is_const(s.init, 0)]
+    sizes = {s.var.name: evaluate(end, {}) for s in inner if (end := counted_to(s)) is not None}
+    return "".join(_as_vectors(raised, name, n) for name, n in sizes.items() if n in PACKS)
+
+
+def _as_vectors(raised: Kernel, name: str, n: int) -> str:
+    """The step that takes ``n`` elements by the widest accesses that apply; '' if none does."""
+    maps = (f"vec {v}" if v == n else f"vec {v}, unroll {n // v}" for v in reversed(PACKS) if v <= n)
+    steps = (f"split-reduction{{loop={name} map=[{m}]}}" for m in maps)
+    step = next((s for s in steps if apply_script(raised, parse_script(s)).refused is None), "")
+    return step and f" | {step}"
+
+
+def walk_apart(raised: Kernel, row: Par, serial: Sequence[For]) -> bool:
+    """Whether neighbouring iterations of ``row`` walk along memory far from each other in the loops ``serial``.
+
+    Where neighbours read neighbouring elements they are well placed already, be it that each looks through a window
+    that slides with it.
+    """
+    inside = [(a, x.name) for a in accesses(raised) if a.space == "global" for x in a.axes if x.stmt in serial]
+    patterns = Counter(a.pattern(row.var.name) for a, _ in inside)
+    along = Counter(a.pattern(loop) for a, loop in inside if a.pattern(row.var.name) == "strided")
+    return patterns["strided"] > patterns["unit"] and along["unit"] > along["strided"]
 
 
 def rows_alone(raised: Kernel, f: KernelFacts) -> tuple[str, Shape] | None:
@@ -73,12 +124,12 @@ def _kinds(s: Par | Reduce) -> set[str]:
     return {lv.kind for lv in s.dist}
 
 
-def _outermost(body: Body) -> list[For]:
+def outermost(body: Body) -> list[For]:
     """The serial loops of ``body`` that stand in no other one."""
     out: list[For] = []
     for s in body:
         if isinstance(s, For) and isinstance(s.var.type, Scalar):
             out.append(s)
         else:
-            out += [x for b in bodies(s) for x in _outermost(b)]
+            out += [x for b in bodies(s) for x in outermost(b)]
     return out

@@ -42,6 +42,7 @@ from .lowering.state import has_effect
 from .order import places
 from .raising.loops import accumulations, upper_bound
 from .serial_extremes import as_reduction, earlier, searches
+from .serial_parts import own_parts
 
 EXTREMES = {">": "max", ">=": "max", "<": "min", "<=": "min"}
 
@@ -52,7 +53,8 @@ def converted(kernel: Kernel, loop: For) -> Kernel | Refused:
     own = {id(s) for s in walk((loop,))}
     changed = {s.sym for s in walk(kernel.body) if isinstance(s, Assign) and id(s) not in own}
     starts = {s.sym: s.init for s in walk(kernel.body) if isinstance(s, Decl) and s.sym not in changed}
-    plain, found = searches(dataclasses.replace(loop, body=tuple(_extreme(s, starts) for s in loop.body)))
+    direct = tuple(_extreme(s, starts) for s in loop.body)
+    plain, found = searches(dataclasses.replace(loop, body=own_parts(direct)))
     split = accumulations(plain)
     hi = counted_to(loop)
     if split is None or not (split[1] or found) or hi is None:

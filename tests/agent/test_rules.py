@@ -82,6 +82,19 @@ def test_a_window_that_slides_is_no_row_of_a_thread():
     assert scripts and not any("parallelize" in s or "split-reduction" in s for s in scripts)
 
 
+def test_a_matrix_times_a_vector_has_a_warp_for_each_row():
+    """``y[i] = sum of w[i, j] * v[j]``, a row a thread: what is written once a row says nothing of its sweep."""
+    swept = SHAPES["thread-rows"].split("    for j: i32 = 0; j < c; j + 1\n      y[")[0]
+    product = swept.replace("s + x[i * c + j]", "s + x[i * c + j] * x[j]") + "    y[i] = s\n"
+    _, o = observe(product, {"n": 4096, "c": 4096, "threads": 128})
+    first = Rules().propose(o, 6)[0].script
+    assert "loop=i map=[thread.y $ROWS:(2,4,8), block.x]" in first and "loop=j map=[vec $V, thread.x 32" in first
+    loop = "      for b: i32 = 0; b < 8; b + 1\n        s = s"
+    nibbles = product.replace("x[j]", "x[j * 8 + b]").replace("      s = s", loop)
+    _, o = observe(nibbles, {"n": 4096, "c": 512, "threads": 128})
+    assert "split-reduction{loop=b map=[vec 4, unroll 2]}" in Rules().propose(o, 6)[0].script
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_proposal_applies(name):
     builder, o = observe(SHAPES[name], SIZES[name])
