@@ -20,7 +20,17 @@ from pycparser import c_ast
 
 from ..diagnostics import KtcError
 from .cxx_ast import TemplateParam
-from .guesses import Guess, asserts_around, bindings_of, declared_type, enum_values, open_parameters, uniform_guesses
+from .guessed_names import classes_asked_for, functions_asked_for
+from .guesses import (
+    Guess,
+    asserts_around,
+    bindings_of,
+    declared_type,
+    enum_values,
+    open_parameters,
+    specialised_types,
+    uniform_guesses,
+)
 from .lower import KernelLowering
 from .program import Entity
 from .sites import LaunchSite
@@ -45,7 +55,7 @@ MAX_ATTEMPTS = 400
 WHATEVER_THE_ARGUMENTS = ("E-PP", "E-PARSE", "E-SEMA-NAME", "E-SEMA-TYPE", "E-SEMA-CALL")
 """Beginnings of refusals that no other template argument avoids: an unknown name stays unknown."""
 
-_FOUND_IN = re.compile(r"unknown (?:type|name|function) '(\w+)::")
+_FOUND_IN = re.compile(r"unknown (?:type|name|function) '(\w+)(?:::|')")
 
 
 @dataclass
@@ -158,7 +168,11 @@ class GuessSearch(Generic[_Made]):
     def _values(self, p: TemplateParam) -> Sequence[str]:
         """Arguments to try for ``p``."""
         if p.kind == "type":
-            return TYPES
+            asked_for = classes_asked_for(self.lowering.program, self.entity, p.name)
+            return (*asked_for, *TYPES, *specialised_types(self.lowering))
+        called = functions_asked_for(self.lowering.program, self.entity, p.name)
+        if called:
+            return called
         node = declared_type(p)
         if isinstance(node, c_ast.IdentifierType) and node.names in (["bool"], ["_Bool"]):
             return ("true", "false")

@@ -71,7 +71,7 @@ def uniform_guesses(lowering: KernelLowering, entity: Entity, sites: Sequence[La
         (s, Entity(entity.name, entity.node, entity.namespace, _open(lowering, entity, s))) for s in sites[:MAX_SITES]
     ]
     hosts = [(site, host) for site, host in hosts if host.params]
-    types = (*GUESSED_TYPES, *_specialised(lowering))
+    types = (*GUESSED_TYPES, *specialised_types(lowering))
     kinds = {p.kind for e in (entity, *(h for _, h in hosts)) for p in open_parameters(e)}
     for t in types if "type" in kinds else types[:1]:
         for i in range(len(GUESSED_VALUES) if "value" in kinds else 1):
@@ -156,14 +156,14 @@ def enum_values(lowering: KernelLowering, p: TemplateParam) -> list[str]:
     return [f"({name.text}){spell(enum.value(at))}" for at in range(len(enum.enum.values or []))]
 
 
-def _specialised(lowering: KernelLowering) -> list[str]:
+def specialised_types(lowering: KernelLowering) -> list[str]:
     """Types for which a class of the file is specialised: where a class has only such instances, no other will do."""
     found: dict[str, None] = {}
     for e in (e for es in lowering.program.records.values() for e in es if e.spec_args and not e.params):
         args = e.spec_args or []
         for a in args if len(args) == 1 and not in_library(getattr(e.node.coord, "file", "")) else ():
             node = getattr(getattr(a, "type", None), "type", None)
-            if isinstance(node, NamedType) and len(node.name.parts) == 1 and node.name.parts[0].args is None:
+            if isinstance(node, NamedType) and not any(x.args for x in node.name.parts):
                 found[node.name.text] = None
     return [name for name in found if name not in GUESSED_TYPES][:MAX_SPECIALISED]
 

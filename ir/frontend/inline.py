@@ -167,7 +167,8 @@ class Inliner(MemberInits):
             of = t.elem if isinstance(t, Reference) else t
             if isinstance(of, ListType):
                 return ListVal(tuple(self._item(x, of.elem, node) for x in v.items))
-            v = self.initial_value(of, list(v.items), True, node)
+            empty_pointer = isinstance(of, Pointer) and not v.items
+            v = NullVal() if empty_pointer else self.initial_value(of, list(v.items), True, node)
         if isinstance(t, Reference):
             same = t.elem == self.type_of(v) or not isinstance(t.elem, Scalar)
             if isinstance(v, RecordVal | ArrayVal | FlatArray | FunctionVal | PtrVar) or (

@@ -5,22 +5,26 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from pycparser import c_ast
+
 from ..builtins import ANY_ARGUMENTS, Builtin, lookup
 from ..diagnostics import KtcError
 from ..nodes import Const
 from ..types import F32, F64, I32, I64, U32, U64, Scalar, Type
 from .bodies import Bodies
 from .context import Scope
-from .cxx_ast import CONST_METHOD, AutoType, QualName, TemplateParam
-from .cxx_types import Pointer, Reference, show
+from .cxx_ast import CONST_METHOD, AutoType, NamedType, QualName, TemplateParam
+from .cxx_types import ListType, Pointer, RecordType, Reference, show
 from .forwarding import categories, forwarded_type, is_forwarding
 from .methods import params_of
 from .program import Entity, name_parts, pick
+from .syntax_walk import descendants
 from .templates import (
     BINDING,
     CONVERSION,
     EXACT,
     FORBIDDEN,
+    USER,
     deduce,
     pointee_name,
     reference_kind,
@@ -39,6 +43,18 @@ OVERLOADED = frozenset({I32, U32, I64, U64, F32, F64})
 """Types for which C's functions have overloads of their own."""
 
 
+def takes_elements(parameter: Any) -> bool:
+    """Whether a parameter takes a braced list element by element: std::initializer_list, or an array by reference."""
+    return any(
+        isinstance(n, c_ast.ArrayDecl) or (isinstance(n, NamedType) and n.name.parts[-1].name == "initializer_list")
+        for n in descendants(parameter.type)
+    )
+
+
+def _is_pack(parameter: Any) -> bool:
+    return "pack" in (getattr(parameter, "storage", None) or [])
+
+
 def _is_zero(v: Value) -> bool:
     """Whether an argument is a literal 0, which is a null pointer too."""
     return isinstance(v, RVal) and isinstance(v.expr, Const) and v.type == I32 and v.expr.value == 0
@@ -46,6 +62,9 @@ def _is_zero(v: Value) -> bool:
 
 class Overloads(Bodies):
     """Which of several functions a call means."""
+
+    is_aggregate: Any
+    own_functions: Any
 
     def _any_viable(self, entities: list[Entity], targs: list | None, args: list[Value], node: Any) -> bool:
         """Whether a function of the file accepts ``args``: if none does, a built-in overload of its name may."""
@@ -158,6 +177,8 @@ class Overloads(Bodies):
                             own = forwarded_type(self.type_of(a), c)
                             if known.setdefault(of_any, own) != own:
                                 return None
+                        elif isinstance(a, ListVal) and not takes_elements(p):
+                            continue  # of braces nothing is deduced ([temp.deduct.call])
                         elif not deduce(p, self.as_base(p, self.type_of(a)), free, known, self.alias_named):
                             return None
                     self.bind_params(e.params, list(explicit or []), node, known)
@@ -168,6 +189,10 @@ class Overloads(Bodies):
                     if packed and p is params[-1]:
                         break
                     if isinstance(a, ListVal):
+                        least = self._list_cost(a, self.parameter_type(p), node)
+                        if least is None:
+                            return None
+                        total += least
                         continue
                     t, of = self.type_of(a), self.parameter_type(p)
                     types.append((a, of))
@@ -189,6 +214,29 @@ class Overloads(Bodies):
                 if error.code.startswith("E-SEMA"):
                     return None
                 raise
+
+    def _list_cost(self, v: ListVal, to: Type, node: Any) -> int | None:
+        """What it costs to initialise a parameter from braces; None where it takes fewer values than there are."""
+        to = to.elem if isinstance(to, Reference) else to
+        if isinstance(to, ListType):
+            return EXACT
+        if not isinstance(to, Scalar | Pointer):
+            return USER if not isinstance(to, RecordType) or self._has_room(to, len(v.items), node) else None
+        if len(v.items) > 1 or (v.items and not isinstance(v.items[0], Value)):
+            return None
+        return self.rank_user(self.type_of(v.items[0]), to, node) if v.items else EXACT
+
+    def _has_room(self, t: RecordType, count: int, node: Any) -> bool:
+        """Whether ``count`` values can initialise a ``t``, as far as their number says."""
+        if self.is_aggregate(t):
+            fields = [f[1] for f in self.fields_of(t, node)]
+            return count <= len(fields) or not all(isinstance(f, Scalar | Pointer) for f in fields)
+        takes = [params_of(e.node) for e in self.own_functions(t, "ctor")]
+        required = [sum(1 for p in params if getattr(p, "init", None) is None) for params in takes]
+        return count < 2 or any(
+            n <= count <= len(params) or any(takes_elements(p) or _is_pack(p) for p in params)
+            for n, params in zip(required, takes)
+        )
 
     def _of_any_type(self, parameter: Any, free: dict[str, TemplateParam]) -> bool:
         """Whether a parameter is a ``T*`` whose T is a template argument, of the function or of its class."""

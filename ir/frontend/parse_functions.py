@@ -52,7 +52,12 @@ class FunctionParser(ConstraintParser):
             "CUDA",
             "CUDA_ARGS",
             "ATTRIBUTE_BEGIN",
+            "ASM",
         ):
+            if self._accept("ASM"):  # the symbol's own name
+                self._expect("LPAREN")
+                self._skip_to_close()
+                continue
             if self._peek_type() == "CUDA_ARGS":
                 self._parse_cuda_args(lambda new, k: bounds.update([new]) if isinstance(new, tuple) else None)
                 continue

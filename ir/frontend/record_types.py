@@ -23,6 +23,7 @@ class RecordTypes(RecordInstances):
 
     static_member: Callable[..., Value | None]
     lineage: Callable[[RecordType], Iterator[RecordType]]
+    bases_of: Callable[[RecordType], list[RecordType]]
 
     def _level(self, t: RecordType, entity: Entity, bound: dict[str, Value]) -> RecordType:
         """The class ``entity``, which is ``t`` or one of its bases."""
@@ -99,7 +100,7 @@ class RecordTypes(RecordInstances):
         names = inside.value.names
         if entity.node.bases:
             hidden = self.program.members(entity).variables
-            inherited = self.inherited_names(entity, bound)
+            inherited = self.inherited_names(level)
             names.update({name: v for name, v in inherited.items() if name not in hidden})
         names.update(bound)
         names.setdefault(t.name, TypeVal(t))
@@ -133,15 +134,11 @@ class RecordTypes(RecordInstances):
             name: TemplateVal(name, tuple(es), bound, t) for name, es in self.program.members(entity).classes.items()
         }
 
-    def inherited_names(self, entity: Entity, bound: dict[str, Value]) -> dict[str, Value]:
-        """:meth:`member_names` of the base classes of ``entity``, those of the nearest first."""
+    def inherited_names(self, t: RecordType) -> dict[str, Value]:
+        """:meth:`member_names` of the base classes of ``t``, those of the nearest first."""
         names: dict[str, Value] = {}
-        for base in entity.node.bases:
-            with self.scoped(namespace=(*entity.namespace, entity.name), root=self.global_scope()) as scope:
-                scope.names.update(bound)
-                t = self.resolve(base)
-            if isinstance(t, RecordType):
-                names.update({**self.inherited_names(*t.decl), **self.member_names(t, *t.decl)})
+        for base in self.bases_of(t):
+            names.update({**self.inherited_names(base), **self.member_names(base, *base.decl)})
         return names
 
     def record_size(self, t: RecordType, node: Any) -> int:

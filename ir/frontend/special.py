@@ -13,9 +13,16 @@ from .cxx_types import RecordType, Reference, show
 from .forwarding import Forwarding
 from .values import NullVal, OpaqueVal, PtrVal, RVal, Value
 
+SHARED_ADDRESSES = frozenset({"__cvta_generic_to_shared", "__nvvm_get_smem_pointer"})
+"""Where in shared memory a pointer points; the second is NVVM's own name, which sources declare themselves."""
+
 
 class SpecialCalls(Forwarding):
     """Calls that no row of the table can describe."""
+
+    def _has_body(self, name: str) -> bool:
+        """Whether the file defines a function of that name, not only declares it."""
+        return any(e.node.body is not None for e in self.program.functions.get(name, ()))
 
     def special_call(
         self, qualifier: tuple[str, ...], name: str, targs: list | None, callee: Any, raw: list, node: Any
@@ -34,7 +41,7 @@ class SpecialCalls(Forwarding):
             t = self.arg_type(targs[0])
             a, b = (self.convert(self.rval(x), t, "implicit", node).expr for x in raw)
             return RVal(Call(name, (a, b), t))
-        if name == "__cvta_generic_to_shared" and len(raw) == 1 and not self.program.functions.get(name):
+        if name in SHARED_ADDRESSES and len(raw) == 1 and not self._has_body(name):
             return self._shared_address(self.load(self.eval(raw[0])), node)
         if name == "forward" and targs and len(raw) == 1 and not self.program.functions.get(name):
             return self.forward(targs[0], self.eval(raw[0]), node)

@@ -27,3 +27,9 @@ def test_words_of_compilers_between_declarations(execute):
         out[0] = b.data.d; out[1] = b.data.m; out[2] = f(2); out[3] = g(7); out[4] = last(g, 1, 2, 3);
     }"""
     assert list(execute(text, {"out": np.zeros(5, np.int32), "n": 5})["out"]) == [3, 2, 205, 7, 3]
+
+
+def test_a_function_may_name_its_symbol(execute):
+    text = """__device__ int load(int x) __asm("llvm.some.intrinsic"); __device__ int other(int x) __asm__("name") ;
+    __global__ void k(int* y) { __int64_t a = -3; __uint32_t b = 4; y[0] = int(a) + b; }"""
+    assert execute(text, {"y": np.zeros(1, np.int32)})["y"].tolist() == [1]

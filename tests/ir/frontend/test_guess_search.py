@@ -75,6 +75,17 @@ def test_an_enumeration_gives_its_own_values() -> None:
     assert searched(text)[0] == {"m": "9"}
 
 
+def test_classes_and_functions_of_the_file_are_taken_by_how_they_are_used() -> None:
+    text = """struct Rows { static constexpr int step = 2; __device__ static int at(int i) { return i; } };
+    struct Columns { static constexpr int step = 3; __device__ static int at(int i) { return i * 4; } };
+    struct Other { static constexpr int step = 9; };
+    __device__ float twice(float x) { return 2 * x; }
+    __device__ float sum(float x, float y) { return x + y; }
+    template <typename Order, auto Fn> __global__ void k(float* x) {
+      static_assert(Order::step == 3); x[Order::at(threadIdx.x)] = Fn(x[0], x[1]); }"""
+    assert searched(text)[0] == {"Order": "Columns", "Fn": "sum"}
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [

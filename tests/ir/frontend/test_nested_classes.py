@@ -87,6 +87,24 @@ D<5>::Smem s; D<5>::f(&s); y[0] = s.h[1] + (int)sizeof(s); y[1] = s.z[1]; y[2] =
 """,
         [96, 32, 6],
     ),
+    "bases of nested classes": (
+        """\
+template <int H> struct Radix { static constexpr int kH = H;
+  struct Smem { using Word = short; int count; Word h[kH]; int n() const { return kH; } }; };
+template <int C_> struct Cluster : Radix<10> {
+  static constexpr int kC = C_;
+  using Base = Radix<4>;
+  struct Smem : Base::Smem { using Word = typename Base::Smem::Word;
+    Word more[kC]; Word w(int i) const { return more[i] + h[0] + kH + kC; } };
+  static int f(Smem* s) { s->count = 2; s->h[0] = 5; s->more[1] = 7; return s->n() + s->w(1) * 10; }
+};
+""",
+        """\
+Cluster<3>::Smem s; y[0] = Cluster<3>::f(&s);
+y[1] = s.count + (int)sizeof(s); y[2] = (int)sizeof(Cluster<3>::Smem::Word); y[3] = Cluster<3>::kH;
+""",
+        [254, 22, 2, 10],
+    ),
 }
 """(declarations, body of a kernel ``k(int* y, float* f, int n)`` that is run with n = 5, the first values of y)."""
 
