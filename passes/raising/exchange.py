@@ -53,6 +53,7 @@ from ktc.ir.walk import (
 
 from .meanings import Prefix, Steps
 from .normal import bubbled, concluded, own_cells, rejoined, split_effects, temporaries
+from .postponed import postponed
 from .privates import recomputable
 from .probe import Probe
 from .regions import communicates, copies, exchanges, live_in, moves_only
@@ -87,7 +88,7 @@ class Exchange:
 
         def one(body: Body, filled: frozenset[Sym]) -> Body:
             before, inside = filled, []
-            for s in body:
+            for s in postponed(body):
                 around = filled
                 filled |= _shared_in(s)
                 if isinstance(s, If) and communicates(s):

@@ -19,6 +19,7 @@ from ktc.ir.walk import all_exprs, keep, map_body, used, walk, walk_expr
 from .ranges import resolved
 from .shape import has_warp_op, with_hardware
 
+WARP = 32
 DIGITS = ("/", "%", ">>", "&")
 
 X, Y = HwIndex("thread", "x"), HwIndex("thread", "y")
@@ -32,8 +33,13 @@ def shapes(body: Body, launch: Launch) -> Iterator[tuple[Body, Launch]]:
         return
     body = opened(body)
     for width in sorted(_widths(body)):
-        if 1 < width < threads and threads % width == 0 and (width % 32 == 0 or not any(map(has_warp_op, body))):
+        if 1 < width < threads and threads % width == 0 and (_in_warps(width) or not any(map(has_warp_op, body))):
             yield _shaped(body, width, int(threads)), _launch(launch, width, int(threads))
+
+
+def _in_warps(width: int) -> bool:
+    """Whether rows of ``width`` threads are whole warps, or equal parts of one."""
+    return width % WARP == 0 or WARP % width == 0
 
 
 def opened(body: Body) -> Body:

@@ -353,3 +353,99 @@ def test_steps_that_are_not_the_groups_stay_serial(old: str, new: str) -> None:
     if isinstance(found, Result):
         assert "par i in 0..d " not in print_kernel(found.kernel)
         assert Reference(kernel, instances=5, seed=12).differs(found.kernel) == ""
+
+
+CENTRED = """
+struct Sums { float s, q; };
+__device__ Sums over_warp(Sums p) {
+  for (int o = 16; o > 0; o >>= 1) {
+    p.s += __shfl_down_sync(0xffffffff, p.s, o);
+    p.q += __shfl_down_sync(0xffffffff, p.q, o);
+  }
+  return p;
+}
+__global__ void centred(const float* __restrict__ x, float* __restrict__ y, int n, float eps) {
+  __shared__ float ss[8], sq[8];
+  __shared__ float mu, rs;
+  Sums p{0.f, 0.f};
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    float v = x[blockIdx.x * n + i];
+    p.s += v;
+    p.q += v * v;
+  }
+  p = over_warp(p);
+  int lane = threadIdx.x & 31, w = threadIdx.x >> 5;
+  if (lane == 0) { ss[w] = p.s; sq[w] = p.q; }
+  __syncthreads();
+  if (w == 0) {
+    p.s = lane < 8 ? ss[lane] : 0.f;
+    p.q = lane < 8 ? sq[lane] : 0.f;
+    p = over_warp(p);
+    if (lane == 0) { float m = p.s / n; mu = m; rs = rsqrtf(p.q / n - m * m + eps); }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[blockIdx.x * n + i] = (x[blockIdx.x * n + i] - mu) * rs;
+}
+void run(const float* x, float* y, int rows, int n, float eps) { centred<<<rows, 256>>>(x, y, n, eps); }
+"""
+
+
+def test_what_one_thread_makes_of_totals_is_made_by_all() -> None:
+    """The mean and what follows from it, in a branch of a branch; the second value is made of both totals."""
+    kernel = load(CENTRED, name="source.cu")
+    raised = outcome(CENTRED).kernel
+    text = print_kernel(raised)
+    assert "reduce(+) mu: f32 = 0.0, (+) rs: f32 = 0.0 over i in 0..n @ [thread.x 256, seq]" in text, text
+    assert "let mu_1: f32 = mu / n\n" in text and "rsqrt(rs / n - mu_1 * mu_1 + eps)" in text
+    assert Reference(kernel, instances=5, seed=3).differs(raised) == ""
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("mu = m;", "mu = m * x[blockIdx.x];"),
+        ("mu = m;", "mu = m * (w + 1);"),
+        ("mu = m; rs = ", "mu = p.s * p.q; rs = "),
+        ("(x[blockIdx.x * n + i] - mu) * rs;", "(x[blockIdx.x * n + i] - mu) * rs; if (lane == 0) mu = 2.f;"),
+    ],
+    ids=["of-memory", "of-the-thread", "of-two", "changed-again"],
+)
+def test_what_cannot_be_postponed_is_not_claimed(old: str, new: str) -> None:
+    assert old in CENTRED
+    kernel = load(CENTRED.replace(old, new), name="source.cu")
+    found = Raise().apply(kernel, {})
+    if isinstance(found, Result):
+        assert Reference(kernel, instances=5, seed=3).differs(found.kernel) == ""
+
+
+GROUPS = """
+__global__ void scales(const float* __restrict__ x, signed char* __restrict__ q, float* __restrict__ s, int groups) {
+  int local = threadIdx.x / 16, lane = threadIdx.x % 16, g = blockIdx.x * 16 + local;
+  if (g >= groups) return;
+  float m = 1e-10f;
+  for (int i = lane; i < 128; i += 16) m = fmaxf(m, fabsf(x[g * 128 + i]));
+  for (int o = 8; o > 0; o >>= 1) m = fmaxf(m, __shfl_xor_sync(0xffffffff, m, o));
+  if (lane == 0) s[g] = m / 127.f;
+  for (int i = lane; i < 128; i += 16) q[g * 128 + i] = (signed char)rintf(x[g * 128 + i] / (m / 127.f));
+}
+void run(const float* x, signed char* q, float* s, int groups) {
+  scales<<<(groups + 15) / 16, 256>>>(x, q, s, groups);
+}
+"""
+
+
+def test_a_group_of_half_a_warp_reduces_for_itself() -> None:
+    raised = outcome(GROUPS).kernel
+    text = print_kernel(raised)
+    assert "par g in 0..groups @ [thread.y 16, block.x]" in text, text
+    assert "reduce(max) m: f32 = 1e-10 over i in 0..128 @ [thread.x 16, seq]" in text
+    assert not any(isinstance(e, WarpOp) for e in all_exprs(raised.body))
+
+
+def test_an_exchange_beyond_the_group_is_not_the_groups() -> None:
+    """Steps from 16 on mix the two halves of a warp: each row gets the other's peak, too."""
+    kernel = load(GROUPS.replace("int o = 8;", "int o = 16;"), name="source.cu")
+    found = Raise().apply(kernel, {})
+    if isinstance(found, Result):
+        assert "@ [thread.x 16, seq]\n      yield" not in print_kernel(found.kernel)
+        assert Reference(kernel, instances=5, seed=3).differs(found.kernel) == ""
