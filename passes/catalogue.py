@@ -23,6 +23,7 @@ ROWS: dict[str, str] = {
     "fuse": "fuse:Fuse",
     "fission": "fission:Fission",
     "parallelize": "parallelize:Parallelize",
+    "defer-store": "defer_store:DeferStore",
     "unroll": "unroll:Unroll",
     "unroll-and-jam": "unroll_and_jam:UnrollAndJam",
     "peel": "peel:Peel",

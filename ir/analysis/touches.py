@@ -71,7 +71,7 @@ def touches(body: Body, outer: Sequence[Loop] = ()) -> list[Touch]:
     env: dict[Sym, Expr] = dict(full)
     for loop in outer:
         r, value = _range(loop, env)
-        ranges, env = (*ranges, r), {**env, loop.var: value}
+        ranges, env = (*ranges, r), _entered(env, loop.var, value)
     unknown = changing - set(full) - {x.var for x in _loops(body)}
     return list(_touches(body, ranges, env, unknown, _Order()))
 
@@ -108,6 +108,11 @@ def _range(loop: Loop, env: Mapping[Sym, Expr]) -> tuple[Range, Expr]:
     return Range(loop, counter, extent), simplify(add(init, mul(Var(counter), substitute_expr(step, env))))
 
 
+def _entered(env: Mapping[Sym, Expr], var: Sym, value: Expr) -> dict[Sym, Expr]:
+    """``env`` inside a loop whose variable is ``value``: names of indices are in terms of its counter, too."""
+    return {**{s: substitute_expr(e, {var: value}) for s, e in env.items()}, var: value}
+
+
 def _touches(
     body: Body, ranges: tuple[Range, ...], env: Mapping[Sym, Expr], unknown: Collection[Sym], order: _Order
 ) -> Iterator[Touch]:
@@ -115,7 +120,7 @@ def _touches(
         inner, inner_env = ranges, env
         if isinstance(s, For | Par | Reduce | Scan):
             r, value = _range(s, env)
-            inner, inner_env = (*ranges, r), {**env, s.var: value}
+            inner, inner_env = (*ranges, r), _entered(env, s.var, value)
         elif isinstance(s, While):
             inner = (*ranges, Range(s, fresh("while", I32), None))
         for buffer, index, mode, width in _own_accesses(s):

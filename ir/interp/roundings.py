@@ -59,6 +59,14 @@ def _common(a, b):
     return np.where(x == EVERY, y, np.where((y == EVERY) | (x == y), x, 0))
 
 
+def _sum_code(op, a, b, code):
+    """The type that holds ``a op b``: that of one of them where the other is nothing, as at the start of a sum."""
+    if op not in ("+", "-"):
+        return code
+    nothing = [(_v(x) == 0.0) & (_code(x) == EVERY) for x in (a, b)]
+    return np.where(nothing[0], _code(b), np.where(nothing[1], _code(a), code))
+
+
 class RoundingsDomain(Domain):
     name = "roundings"
 
@@ -76,7 +84,7 @@ class RoundingsDomain(Domain):
         return _pair(v, 0, EVERY if v in (0.0, 1.0) or not np.isfinite(v) else CODES[t.name])
 
     def float_arith(self, op, a, b, t):
-        return _pair(_ARITHMETIC[op](_v(a), _v(b)), _count(a, b), CODES[t.name])
+        return _pair(_ARITHMETIC[op](_v(a), _v(b)), _count(a, b), _sum_code(op, a, b, CODES[t.name]))
 
     def float_compare(self, op, a, b, t):
         return integers.COMPARE[op](_v(a), _v(b))

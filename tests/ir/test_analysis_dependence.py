@@ -75,6 +75,15 @@ def test_independence() -> None:
     assert not iterations_independent(carried.body[0])  # type: ignore[arg-type]
 
 
+def test_an_index_with_a_name_is_in_terms_of_its_loop() -> None:
+    def loop(index: str):
+        body = f"    let at: i32 = {index}\n    a[at] = a[at] + 1.0\n"
+        return parse_kernel(f"{HEAD}  for i in 0..n\n{body}").body[0]
+
+    assert iterations_independent(loop("m * 4 + i")) and iterations_independent(loop("2 * i + 1"))
+    assert not iterations_independent(loop("i / 2")) and not iterations_independent(loop("m"))
+
+
 def test_the_graph_points_from_what_runs_first() -> None:
     k = parse_kernel(HEAD + "  for i in 1..n\n    let t: f32 = a[i - 1]\n    a[i] = t\n")
     edges = {(u, v, d["kind"], d["distance"]) for u, v, d in dependence_graph(k).edges(data=True)}

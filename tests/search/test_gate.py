@@ -27,6 +27,7 @@ from ktc.search import agreement
 from ktc.search.verification import Verdict, differential, ladder, verify
 from ktc.search.verification.accuracy import lost_accuracy, outside_bound
 from ktc.search.verification.instances import instances
+from ktc.search.verification.sizes import step_of
 
 device = importlib.import_module("ktc.search.verification.differential")
 
@@ -179,6 +180,15 @@ def test_instances_are_small_awkward_and_deterministic() -> None:
     sizes = [i.sizes["d"] for i in instances(kernel(COPY_PLAIN), candidate, COPY)]
     assert {1, 255, 256, 257} <= set(sizes) and sizes == sorted(sizes)
     assert sizes == [i.sizes["d"] for i in instances(kernel(COPY_PLAIN), candidate, COPY)]
+
+
+def test_sizes_that_count_parts_of_packs_have_packs_enough() -> None:
+    """``d / 8 % 4 == 0`` holds of 1, 3 and 5 as well: nothing is in them."""
+    plain = kernel(COPY_PLAIN)
+    packed = guarded(plain, "d / 8 % 4 == 0")
+    assert step_of("d", (plain, packed), COPY) == 32
+    bounded = guarded(plain, "d % 2 == 0 && d < 64")
+    assert step_of("d", (plain, bounded), COPY) == 2
 
 
 def test_verdicts_are_cached_by_content(tmp_path, monkeypatch) -> None:

@@ -11,6 +11,8 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import field, run
 from ktc.ir.interp.domain import domain_named
 from ktc.ir.interp.field import P, Q
+from ktc.ir.interp.roundings import counts
+from ktc.ir.text import parse_kernel
 from ktc.ir.types import F16, F32, I32
 
 EXACT = [domain_named("int"), domain_named("field")]
@@ -171,3 +173,17 @@ def test_powers_of_many_words_are_those_of_each() -> None:
         pairs = zip(*(np.broadcast_to(x, base.shape).tolist() for x in (b, e)))
         assert got.tolist() == [pow(x, y, field.P) for x, y in pairs]
     assert np.array_equal(field._rsqrt(words), field._reciprocal(field._sqrt(words)))
+
+
+def test_a_sum_that_starts_from_nothing_is_rounded_as_its_terms_are() -> None:
+    """A row without elements is the zero it starts as, whatever threads put together."""
+    text = """\
+kernel k(y: f16*, x: f16*, n: i32)
+  reduce(+) s: f32 = 0.0 over i in 0..n @ [thread.x 8, seq]
+    yield f32(x[i])
+  y[0] = f16(s + 0.0)
+"""
+    k = parse_kernel(text)
+    for n, rounded in ((0, 0), (1, 0), (2, 1)):
+        got = run(k, {"y": np.zeros(1, np.float16), "x": np.full(4, 1.5, np.float16), "n": n}, domain="roundings")
+        assert counts(got.outputs["y"])[0] == rounded, n
