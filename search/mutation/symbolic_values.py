@@ -1,6 +1,7 @@
 """Expressions of one thread as terms: what is known is computed, the rest is a term over opaque values.
 
-Lanes exchange values as the CUDA C++ guide says (:func:`source_lane`).
+Lanes exchange values as the CUDA C++ guide says (:func:`source_lane`), where the mask names all of a warp's that the
+launch has.
 """
 
 from __future__ import annotations
@@ -160,9 +161,10 @@ class Values(ABC):
         arg, width, mask = (self._known(self.of(x, k, act)) for x in (e.arg, e.width, e.mask))
         if arg is None or width is None or mask is None or not 0 < width <= WARP or width & (width - 1):
             raise Lost
-        if mask & 0xFFFFFFFF != 0xFFFFFFFF or arg < 0:
-            raise Lost
         first = k - k % WARP
+        launched = (1 << min(WARP, self.threads.count - first)) - 1 if self.threads.extents else 0xFFFFFFFF
+        if mask & launched != launched or arg < 0:
+            raise Lost  # a lane takes part that the mask does not name
         source = first + source_lane(e.kind, k % WARP, arg, width)
         if any(act.get(j) != act[k] for j in range(first, min(first + WARP, self.threads.count))):
             raise Lost

@@ -236,3 +236,21 @@ def test_a_barrier_that_keeps_nothing_apart_may_be_narrower() -> None:
     twice = "t[1]\n    barrier\n"
     assert "no two accesses" in proof(twice, "t[1]\n    barrier warp\n", ROUNDS)
     assert not proof("[tid] = all\n    barrier\n", "[tid] = all\n    barrier warp\n", ROUNDS)
+
+
+@pytest.mark.parametrize(
+    ("threads", "mask", "held"),
+    [
+        (8, "255_u32", True),
+        (8, "65535_u32", True),
+        (8, "127_u32", False),
+        (32, "65535_u32", False),
+        (40, "255_u32", False),
+    ],
+)
+def test_a_mask_names_the_lanes_that_are_launched(threads: int, mask: str, held: bool) -> None:
+    text = (
+        f"kernel k(y: f32*, x: f32 const*)\n  launch grid(4) block({threads})\n  var s: f32 = x[threadIdx.x]\n"
+        "  for o = 4; o > 0; o / 2\n    s += shfl_xor(s, o)\n  y[threadIdx.x] = s\n"
+    )
+    assert bool(proof("shfl_xor(s, o)", f"shfl_xor(s, o, mask={mask})", text)) == held
