@@ -28,11 +28,12 @@ from ktc.ir.nodes import (
     Sym,
     Var,
     While,
+    bodies,
     fresh,
     i32,
 )  # fmt: skip
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, commented, used, used_in, walk
+from ktc.ir.walk import assigned, commented, used_in, walk
 from ktc.ir.winners import identity, together
 
 from .bulk import lower_produce
@@ -47,6 +48,7 @@ from .runs import emit_run
 from .scope import Guard, Scope, has_parallel, is_convergent, nest
 from .state import State
 from .sync import Access, accesses, carried_conflict, conflict, landed, siblings_conflict
+from .together import axes_of, divergent, stay_together, warp_takes_one_way
 from .vary import leaves_early
 
 
@@ -132,28 +134,6 @@ def _control_varies(s: For | If | While, st: State) -> bool:
     return bool(st.variation.of(s.cond))
 
 
-def _stay_together(s: Stmt, control: tuple[Expr, ...], st: State) -> None:
-    """Refuse control over a barrier that mentions a loop variable spread over threads.
-
-    Raises:
-        LoweringError: E-LOWER-DIVERGENT.
-    """
-    if any(used(st.resolve(e)) & st.threaded.keys() for e in control):
-        raise _divergent(s)
-
-
-def _divergent(s: Stmt) -> LoweringError:
-    return LoweringError(
-        "E-LOWER-DIVERGENT", "threads that must meet at a barrier below would take different ways here", s.loc
-    )
-
-
-def _warp_takes_one_way(control: tuple[Expr, ...], body: Body, st: State) -> bool:
-    """Whether ``control`` is the same for all lanes of a warp, and ``body`` has threads meet within warps only."""
-    axes = [st.threaded[v] for e in control for v in used(st.resolve(e)) & st.threaded.keys()]
-    return not any("x" in a for a in axes) and within_warps(body, st)
-
-
 def _compound(s: Stmt, scope: Scope, st: State) -> Body:
     if isinstance(s, Par):
         return lower_par(s, s.body, scope, st)
@@ -167,23 +147,35 @@ def _compound(s: Stmt, scope: Scope, st: State) -> Body:
             "a barrier or a distributed loop stands under control that differs between jammed iterations",
             s.loc,
         )
-    if isinstance(s, For | If | While) and is_convergent((s,)):
-        control = (s.init, s.cond, s.step) if isinstance(s, For) else (s.cond,)
-        if not (isinstance(s, If) and _warp_takes_one_way(control, (*s.then, *s.orelse), st)):
-            _stay_together(s, control, st)
-    if isinstance(s, For):
-        if isinstance(s.step, Binary) and s.step.op == "+" and s.step.a == Var(s.var) and s.var not in assigned(s.body):
-            st.decide.counters[s.var] = (s.init, s.step.b)
-        inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st, s)
-        return (dataclasses.replace(s, init=st.expr(s.init), cond=st.expr(s.cond), step=st.expr(s.step), body=inner),)
-    if isinstance(s, While):
-        inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st)
-        return (dataclasses.replace(s, cond=st.expr(s.cond), body=inner),)
+    if not isinstance(s, For | If | While):
+        return _plain(s, scope, st)
+    control = (s.init, s.cond, s.step) if isinstance(s, For) else (s.cond,)
+    if is_convergent((s,)):
+        if not warp_takes_one_way(control, tuple(t for b in bodies(s) for t in b), st):
+            stay_together(s, control, st)
+        elif isinstance(s, For) and (axes := axes_of(control, st)):
+            st.threaded[s.var] = axes
+    code = _control(s, scope, st)
+    if axes_of(control, st) and any(isinstance(x, Barrier) for x in walk((code,))):
+        raise divergent(s)
+    return (code,)
+
+
+def _control(s: For | If | While, scope: Scope, st: State) -> Stmt:
+    """``s`` around its lowered bodies."""
     if isinstance(s, If):
         then, orelse = (reserve(b, scope, st) + lower_body(b, scope, st) for b in (s.then, s.orelse))
-        if used(st.resolve(s.cond)) & st.threaded.keys() and any(isinstance(x, Barrier) for x in walk(then + orelse)):
-            raise _divergent(s)
-        return (dataclasses.replace(s, cond=st.expr(s.cond), then=then, orelse=orelse),)
+        return dataclasses.replace(s, cond=st.expr(s.cond), then=then, orelse=orelse)
+    if isinstance(s, While):
+        inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st)
+        return dataclasses.replace(s, cond=st.expr(s.cond), body=inner)
+    if isinstance(s.step, Binary) and s.step.op == "+" and s.step.a == Var(s.var) and s.var not in assigned(s.body):
+        st.decide.counters[s.var] = (s.init, s.step.b)
+    inner = lower_body(s.body, scope.inside(repeats=True), st) + _back_edge(s.body, scope, st, s)
+    return dataclasses.replace(s, init=st.expr(s.init), cond=st.expr(s.cond), step=st.expr(s.step), body=inner)
+
+
+def _plain(s: Stmt, scope: Scope, st: State) -> Body:
     if isinstance(s, Alloc):
         return ()
     if scope.jams:
@@ -231,7 +223,7 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     meets = is_convergent(body) and (bool(jams) or "x" in p.thread_axes or not within_warps(body, st))
     together = meets or siblings_conflict(body, len(st.thread_axes - scope.axes - p.thread_axes))
     if together:
-        _stay_together(s, (s.lo, s.hi), st)
+        stay_together(s, (s.lo, s.hi), st)
 
     inner = scope.inside(
         jams=scope.jams + jams, axes=scope.axes | p.thread_axes, blocks=scope.blocks | p.block_axes, in_par=True,

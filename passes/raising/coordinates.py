@@ -60,14 +60,35 @@ def _tested_in_place(body: Body) -> Body:
 
 
 def returns_to_guards(body: Body) -> Body:
-    """``if (c) return; rest`` -> ``if (!c) { rest }``."""
+    """``if (c) return; rest`` -> ``if (!c) { rest }``; ``if (c) { A; return; } rest`` -> ``if (c) A; else rest``.
+
+    Returns stay in loops, and where what follows a condition comes after both of its ways.
+    """
     for k, s in enumerate(body):
-        if isinstance(s, If) and not s.orelse and len(s.then) == 1 and isinstance(s.then[0], Return):
-            rest = returns_to_guards(body[k + 1 :])
-            return (*body[:k], If(negate(s.cond), rest, loc=s.loc, comments=s.comments)) if rest else body[:k]
         if isinstance(s, Return):
             return body[:k]
+        if not (isinstance(s, If) and any(isinstance(x, Return) for x in walk((s,)))):
+            continue
+        rest = body[k + 1 :]
+        if _ends(s.then):
+            ways = s.then, (*s.orelse, *rest)
+        elif _ends(s.orelse):
+            ways = (*s.then, *rest), s.orelse
+        elif not rest:
+            ways = s.then, s.orelse
+        else:
+            continue
+        then, orelse = map(returns_to_guards, ways)
+        if then:
+            return (*body[:k], dataclasses.replace(s, then=then, orelse=orelse))
+        return (*body[:k], If(negate(s.cond), orelse, loc=s.loc, comments=s.comments)) if orelse else body[:k]
     return body
+
+
+def _ends(body: Body) -> bool:
+    """Whether nothing after ``body`` is reached."""
+    last = body[-1] if body else None
+    return isinstance(last, Return) or (isinstance(last, If) and _ends(last.then) and _ends(last.orelse))
 
 
 def negate(e: Expr) -> Expr:

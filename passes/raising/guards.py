@@ -7,9 +7,9 @@ from collections.abc import Collection
 from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.fold import cast, simplify
 from ktc.ir.kernel import Launch
-from ktc.ir.nodes import Binary, Body, Call, Const, Decl, Expr, If, Sym, Var
+from ktc.ir.nodes import Binary, Body, Call, Const, Decl, Expr, HwIndex, If, Load, Sym, Var, WarpOp
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import used
+from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
 from .coordinates import conjuncts
 from .loops import upper_bound
@@ -27,9 +27,10 @@ def stripped(body: Body, bounds: dict[Sym, list[Expr]], outer: Collection[Sym] =
     if not all(isinstance(s, Decl) for s in body[:-1]):
         return body
     local = {s.sym for s in body[:-1] if isinstance(s, Decl)}
+    named = _named_outside(body, set(bounds) | local)
     kept: list[Expr] = []
     for c in conjuncts(guard.cond):
-        if not _tighten(c, bounds, local, outer):
+        if not _tighten(substitute_expr(c, named), bounds, local, outer):
             kept.append(c)
     cond: Expr | None = None
     for c in kept:
@@ -38,6 +39,23 @@ def stripped(body: Body, bounds: dict[Sym, list[Expr]], outer: Collection[Sym] =
     if cond is not None:
         return (*body[:-1], If(cond, guard.then, loc=guard.loc, comments=guard.comments))
     return stripped(inner, bounds, outer)
+
+
+VARYING = (Load, Call, WarpOp, HwIndex)
+"""What may have another value in each iteration, whatever its operands."""
+
+
+def _named_outside(body: Body, inside: set[Sym]) -> dict[Sym, Expr]:
+    """What integers that ``body`` declares first stand for, as far as it is known outside the nest."""
+    changed = assigned(body)
+    out: dict[Sym, Expr] = {}
+    for s in body:
+        if not isinstance(s, Decl) or s.init is None or s.sym in changed or s.init.type != s.sym.type:
+            continue
+        value = substitute_expr(s.init, out)
+        if not used(value) & (inside | changed) and not any(isinstance(x, VARYING) for x in walk_expr(value)):
+            out[s.sym] = value
+    return {s: e for s, e in out.items() if isinstance(s.type, Scalar) and s.type.is_int}
 
 
 def sizes_of(launch: Launch) -> frozenset[Sym]:

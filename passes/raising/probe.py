@@ -32,9 +32,10 @@ from ktc.ir.types import I32, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, used, used_in, walk, walk_expr
 
 from .coordinates import AXES
-from .meanings import Fixed, Meaning, Trial, trials, wide
+from .meanings import Fixed, Meaning, Trial
 from .privates import prologue
 from .shape import expr_with_hardware, threads_in
+from .trials import trials, wide
 
 FUEL = 20_000
 MOST_FIXED = 64

@@ -9,7 +9,7 @@ import random
 from collections.abc import Collection, Mapping
 
 from ktc.ir.fold import evaluate
-from ktc.ir.nodes import Const, Expr, HwIndex, Knob, Sym, Var
+from ktc.ir.nodes import COMPARISONS, Binary, Call, Const, Expr, HwIndex, Knob, Select, Sym, Var
 from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import map_expr, walk_expr
 
@@ -17,9 +17,13 @@ POINTS = 8
 FAR = 1_000_003
 """A size far beyond the others."""
 
+FARS = (1, 1 << 13, FAR, (1 << 31) - 1)
+"""Sizes at which an expression that chooses by size may have chosen otherwise."""
+
 
 def same(a: Expr, b: Expr) -> bool:
-    """Whether two integer expressions agree at ``POINTS`` random positive points (and can be evaluated at all)."""
+    """Whether two integer expressions agree at ``POINTS`` random positive points, with each name in turn far beyond the
+    others (and can be evaluated at all)."""
     names = sorted({_name(x) for e in (a, b) for x in walk_expr(e) if isinstance(x, Var | Knob | HwIndex)})
     rng = random.Random(20)
     for _ in range(POINTS):
@@ -27,7 +31,16 @@ def same(a: Expr, b: Expr) -> bool:
         x, y = _value(a, env), _value(b, env)
         if x is None or x != y:
             return False
+    for name in names if any(_is_choice(x) for e in (a, b) for x in walk_expr(e)) else ():
+        for far in FARS:
+            env = {n: rng.randrange(1, 4000) for n in names} | {name: far}
+            if _value(a, env) != _value(b, env):
+                return False
     return True
+
+
+def _is_choice(e: Expr) -> bool:
+    return isinstance(e, Select | Call) or (isinstance(e, Binary) and e.op in COMPARISONS)
 
 
 def never_beyond(a: Expr, b: Expr, counted: Collection[Sym] = ()) -> bool:
@@ -44,7 +57,7 @@ def never_beyond(a: Expr, b: Expr, counted: Collection[Sym] = ()) -> bool:
         if not _at_most(a, b, env):
             return False
     for name in leaves:
-        for far in (1, 2, 1 << 13, FAR, FAR + 1) + ((0, -1, -FAR) if name in below else ()):
+        for far in (2, *FARS, FAR + 1) + ((0, -1, -FAR) if name in below else ()):
             for near in (1, 2, 3, 7):
                 env = dict.fromkeys(leaves, near) | {name: far}
                 if not _at_most(a, b, env):

@@ -166,3 +166,57 @@ def test_what_is_taken_not_to_overlap_is_said() -> None:
     assert said(plain) == ["assumed: 'y' does not overlap 'x' (write __restrict__ to promise it)"]
     assert said(plain.replace("float* y", "float* __restrict__ y")) == []
     assert said(plain.replace("const float* x", "const int* x")) == []
+
+
+TOTALS = """
+__global__ void scale(const float* x, float* y, int n, int k, int* counts) {
+  int i = blockIdx.x * 128 + threadIdx.x;
+  int total = TOTAL;
+  if (i < total) y[i] = 2 * x[i];
+}
+void launch(const float* x, float* y, int n, int k, int* counts) {
+  scale<<<(n * k + 127) / 128, 128>>>(x, y, n, k, counts);
+}
+"""
+
+
+def test_a_bound_may_have_a_name() -> None:
+    form = raised(load(TOTALS.replace("TOTAL", "n * k"), name="source.cu"))
+    assert "par i in 0..n * k @" in print_kernel(form), print_kernel(form)
+
+
+@pytest.mark.parametrize("total", ["n * k + 1", "n * k * (i % 2)", "counts[0]", "n * k + (int)(threadIdx.x & 1)"])
+def test_a_named_bound_that_the_launch_does_not_cover_stays_a_guard(total: str) -> None:
+    outcome = Raise().apply(load(TOTALS.replace("TOTAL", total), name="source.cu"), {})
+    loops = [s for s in walk(outcome.kernel.body) if isinstance(s, Par)] if isinstance(outcome, Result) else []
+    assert all("128" in print_expr(s.hi) for s in loops), outcome
+
+
+MASKED = """
+__global__ void masked(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n * n) {
+    int row = i / n, column = i % n;
+    if (column > row) {
+      y[i] = -1.0f;
+      return;
+    } else if (column == row) {
+      y[i] = 0.0f;
+      if (row > 3) return;
+    }
+    y[i] += x[column];
+  }
+}
+void launch(const float* x, float* y, int n) { masked<<<(n * n + 63) / 64, 64>>>(x, y, n); }
+"""
+
+
+@pytest.mark.parametrize("text", [MASKED, MASKED.replace("      if (row > 3) return;\n", "      return;\n")])
+def test_ways_that_end_early_are_ways_of_a_condition(text: str) -> None:
+    """A return that only one of two ways comes to, with more to do behind both, stays, and so does the kernel."""
+    kernel = load(text, name="source.cu")
+    outcome = Raise().apply(kernel, {})
+    assert isinstance(outcome, Result) == (text != MASKED), outcome
+    if isinstance(outcome, Result):
+        assert not any(isinstance(s, Return) for s in walk(outcome.kernel.body))
+        assert Reference(kernel, seed=5).differs(materialise(outcome.kernel)) == ""

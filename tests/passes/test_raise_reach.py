@@ -10,8 +10,8 @@ import pytest
 from ktc.ir.frontend.api import load
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Reduce
-from ktc.ir.text import print_kernel
+from ktc.ir.nodes import Par, Reduce
+from ktc.ir.text import print_expr, print_kernel
 from ktc.ir.walk import walk
 from ktc.passes.base import Result
 from ktc.passes.lowering import materialise
@@ -155,3 +155,25 @@ def raised(text: str) -> Kernel:
     outcome = Raise().apply(load(text, name="source.cu"), {})
     assert isinstance(outcome, Result), outcome
     return outcome.kernel
+
+
+CAPPED = """
+__global__ void k(const float* x, float* y, int n) {
+  int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+void launch(const float* x, float* y, int n) { k<<<min((n + 255) / 256, 65535), 256>>>(x, y, n); }
+"""
+
+
+def test_a_grid_with_a_limit_covers_no_more_than_that() -> None:
+    (loop,) = (s for s in walk(raised(CAPPED).body) if isinstance(s, Par))
+    assert "65535" in print_expr(loop.hi)
+
+
+STEPS = TREE.replace("HALF", "512").replace("i += 1024", "i += n > 1000000 ? 2048 : 1024")
+
+
+def test_a_step_that_large_sizes_choose_is_not_the_block() -> None:
+    text = print_kernel(raised(STEPS))
+    assert "1000000" in text, text
