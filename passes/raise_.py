@@ -283,11 +283,12 @@ def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...]) -> s
 
 
 def _with_staging(raised: Kernel, guess: Guess, reference: Reference) -> Kernel:
-    """``raised`` with the steps that stage what its source staged, if there are any that hold."""
+    """``raised`` with the steps that stage, or keep in registers, what its source did, if there are any that hold."""
     from .raising.destage import Staged
+    from .raising.registers import keeping
     from .raising.restage import staging_of
 
-    steps = staging_of(raised, [r for r in guess.regions if isinstance(r, Staged)])
+    steps = staging_of(raised, [r for r in guess.regions if isinstance(r, Staged)]) or keeping(raised, guess.regions)
     if not steps:
         return raised
     staged = raised.with_(staging=steps)

@@ -21,6 +21,7 @@ from .idle import without_idle
 from .invent import invented_arguments
 from .nests import closed_forms, guarded, guards_outward, joined, unswitched
 from .ranges import Range, resolved
+from .registers import recomputed, unrolled
 from .report import Region, left_as_threads
 from .reshape import shapes
 from .shape import HOST_THREADS, Left, with_hardware
@@ -66,11 +67,13 @@ def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
 
 @dataclass(frozen=True)
 class Variant:
-    """One reading of the thread program: its body and block shape, and what was understood on the way."""
+    """One reading of the thread program: its body and block shape, the staging that was ``found`` in it, and what
+    threads ``kept`` in registers by hand."""
 
     body: Body
     launch: Launch
     found: tuple[Region, ...] = ()
+    kept: tuple[Region, ...] = ()
 
 
 def _variants(body: Body, launch: Launch) -> Iterator[Variant]:
@@ -83,6 +86,9 @@ def _variants(body: Body, launch: Launch) -> Iterator[Variant]:
         if staged:
             plain = guarded(unswitched(joined(resolved(without_dead(plain), ranges), ranges)))
             yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))
+    again, kept = recomputed(body)
+    if kept:
+        yield from (Variant(b, at, kept=kept) for b, at in shapes(again, launch))
     yield from (Variant(b, at) for b, at in shapes(body, launch))
 
 
@@ -110,7 +116,7 @@ def _guess(
     shaped, names = thread_names(variant.body, names)
     loop_vars = {a: fresh(names[a], I32) for a in outer}
     body = with_hardware(shaped, {HwIndex("thread", a): Var(v) for a, v in loop_vars.items()})
-    regions = variant.found
+    regions = variant.found + variant.kept
     if exchanging:
         exchange = Exchange(launch, {a: sizes[a] for a in team}, numbers)
         body = exchange.replaced(body)
@@ -125,6 +131,8 @@ def _guess(
     out = tidied(block_loops(out, launch), sizes_of(launch))
     if variant.found and (busy := without_idle(guards_outward(out))) != out:
         out = tidied(busy, sizes_of(launch))
+    if variant.kept:
+        out = unrolled(out)
     return Guess(out, regions + left_as_threads(out), domains)
 
 

@@ -12,7 +12,7 @@ Any two loops of a perfect nest will do, on whatever axes: ``w = fast + extent(f
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ktc.ir.analysis.affine import linear_form, mentions
 from ktc.ir.analysis.loops import loop_step
@@ -92,20 +92,29 @@ def _rounds_as_loop(body: Body) -> tuple[Par, Body] | None:
     if not body or not isinstance(body[-1], For) or not all(_sinkable(d, body) for d in body[:-1]):
         return None
     s = body[-1]
+    rounds = counted_rounds(s)
+    if rounds is None:
+        return None
+    v, n, put = rounds
+    inner = put(s.body)
+    loop = Par(v, i32(0), i32(n), (Level("seq", i32(n)),), (), loc=s.loc, tags=frozenset({f"loop:{v.name}"}))
+    return loop, (*body[:-1], *inner)
+
+
+def counted_rounds(s: For) -> tuple[Sym, int, Callable[[Body], Body]] | None:
+    """For a loop whose number of rounds is known: a variable that counts them from 0, how many there are, and what puts
+    it into a body in the place of the loop's own."""
     hi, by, lo = upper_bound(s.cond, s.var), loop_step(s), evaluate(s.init, {})
     if hi is None or by is None or lo is None:
         return None
     end, step = evaluate(hi, {}), evaluate(by, {})
     if end is None or step is None or step <= 0 or end <= lo or s.var in assigned(s.body):
         return None
-    n = -(-(int(end) - int(lo)) // int(step))
     t = s.var.type
     assert isinstance(t, Scalar)
     v = fresh(s.var.name, I32)
     value = add(Const(int(lo), t), mul(cast(Var(v), t), Const(int(step), t)))
-    inner = substitute(s.body, {s.var: value})
-    loop = Par(v, i32(0), i32(n), (Level("seq", i32(n)),), (), loc=s.loc, tags=frozenset({f"loop:{v.name}"}))
-    return loop, (*body[:-1], *inner)
+    return v, -(-(int(end) - int(lo)) // int(step)), lambda body: substitute(body, {s.var: value})
 
 
 def perfect_nest(s: Par) -> tuple[list[Par], Body]:
@@ -151,7 +160,7 @@ def _merge_once(loops: list[Par], body: Body) -> tuple[list[Par], Body] | None:
                 dist = (*fast.dist, *(_open(lv, slow) for lv in slow.dist))
                 one = Par(w, cast(i32(0), w.type), cast(mul(extent, slow.hi), w.type), dist, (), loc=slow.loc,  # type: ignore[arg-type]
                           comments=(*slow.comments, *fast.comments), tags=frozenset({f"loop:{w.name}"}))  # fmt: skip
-                return [one if p is slow else p for p in loops if p is not fast], inner
+                return [one if p is slow else p for p in loops if p.var != fast.var], inner
     return None
 
 
@@ -171,6 +180,10 @@ def _pairs(loops: list[Par]) -> Iterator[tuple[Par, Par]]:
     ]
     pairs.sort(key=lambda p: p[0].dist[-1].axis != p[1].dist[0].axis)
     yield from pairs
+    for a in loops:
+        if len(a.dist) == 1 and a.dist[0].kind == "seq" and a.dist[0].n is not None:
+            side = dataclasses.replace(a, dist=(Level("unroll", a.dist[0].n),))  # elements of a thread side by side
+            yield from ((side, b) for b in loops if b is not a and b.dist and b.dist[0].kind == "thread")
 
 
 def rewritten(body: Body, fast: Sym, slow: Sym, extent: Expr, name: str = "i") -> tuple[Sym, Body] | None:

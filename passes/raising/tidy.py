@@ -40,6 +40,7 @@ from ktc.passes.lowering.reduction import identity
 from .implied import without_implied
 from .loops import accumulations, upper_bound
 from .merge import merged, simplify_casts
+from .rounds import over_elements
 from .same import same
 
 MOST_ADDED = 1 << 16
@@ -199,7 +200,8 @@ def _strided(s: Stmt) -> Stmt | Body:
                      comments=(*s.comments, *loop.comments), tags=frozenset({f"loop:{loop.var.name}"}))  # fmt: skip
         return (*before, shared)
     if isinstance(s, Reduce) and s.body and isinstance(s.body[-1], For) and _one_thread_level(s):
-        return _strided_reduce(s)
+        strided = _strided_reduce(s)
+        return (over_elements(s) or s) if strided is s else strided
     return s
 
 
