@@ -267,6 +267,8 @@ class Pointers(Addressed):
             return dataclasses.replace(inner, elem=v.type) if isinstance(inner, PtrVal) else PtrToPlace(v, v.type)
         if isinstance(v, ChoicePlace):
             return ChoicePtr(v.which, tuple(self.address(c, node) for c in v.choices))  # type: ignore[misc]
+        if isinstance(v, RVal) and isinstance(v.expr, Const):  # a named constant: any object of its value will do
+            return PtrToPlace(VarPlace(self.temp(v.expr, "constant").sym), v.type)
         self.fail("E-SEMA-ADDRESS", f"cannot take the address of {describe(v)}", node)
 
     def recast_pointer(self, v: Value, to: Pointer, node: Any) -> Value:

@@ -104,7 +104,9 @@ class RecordTypes(RecordInstances):
             names.update({name: v for name, v in inherited.items() if name not in hidden})
         names.update(bound)
         names.setdefault(t.name, TypeVal(t))
-        names.update({**self.member_names(t, entity, bound), **self._classes_in(level)})
+        names.update(self.member_names(t, entity, bound))
+        if level is not t:
+            names.update(self._classes_in(level))
         if record is not None:
             names["this"] = PtrToPlace(record, record.type)
         return inside
