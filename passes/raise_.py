@@ -128,7 +128,9 @@ class Raise(Pass):
                 raised, known = of_known_size(raised, launch), raised
                 if raised is not known:
                     wrong = _lowers(reference, raised, guess.domains[:1])
-            wrong = wrong or reference.differs_afresh(raised, guess.domains)
+            if not wrong:
+                wrong = reference.differs_afresh(raised, guess.domains)
+                refuted = refuted or bool(wrong)
             if not wrong:
                 said = (*guess.regions, *unchecked(reference.never_run), *assumed_apart(raised))
                 staged = _with_staging(_flagged(raised), guess, reference)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from ktc.ir.analysis.affine import linear_form, mentions
+from ktc.ir.analysis.affine import LinearForm, linear_form, mentions
 from ktc.ir.analysis.loops import loop_step
 from ktc.ir.fold import add, cast, cdiv, evaluate, i32, is_const, mul, simplify
 from ktc.ir.nodes import (
@@ -38,6 +38,7 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import I32, U32, Scalar
 from ktc.ir.walk import (
+    all_exprs,
     assigned,
     declared,
     keep,
@@ -154,11 +155,14 @@ def _merge_once(loops: list[Par], body: Body) -> tuple[list[Par], Body] | None:
         if not same(extent, fast.hi):
             continue
         for candidate, name in ((body, _plain_name(fast.var.name)), _inlined(body, fast.var, slow.var)):
-            new = rewritten(candidate, fast.var, slow.var, extent, name)
+            new = rewritten(candidate, fast.var, slow.var, extent, name, slow.hi)
             if new is not None:
                 w, inner = new
+                wt = w.type
+                assert isinstance(wt, Scalar)
                 dist = (*fast.dist, *(_open(lv, slow) for lv in slow.dist))
-                one = Par(w, cast(i32(0), w.type), cast(mul(extent, slow.hi), w.type), dist, (), loc=slow.loc,  # type: ignore[arg-type]
+                hi = mul(cast(extent, wt), cast(slow.hi, wt)) if wt.bits > 32 else cast(mul(extent, slow.hi), wt)
+                one = Par(w, cast(i32(0), wt), hi, dist, (), loc=slow.loc,
                           comments=(*slow.comments, *fast.comments), tags=frozenset({f"loop:{w.name}"}))  # fmt: skip
                 return [one if p is slow else p for p in loops if p.var != fast.var], inner
     return None
@@ -186,28 +190,28 @@ def _pairs(loops: list[Par]) -> Iterator[tuple[Par, Par]]:
             yield from ((side, b) for b in loops if b is not a and b.dist and b.dist[0].kind == "thread")
 
 
-def rewritten(body: Body, fast: Sym, slow: Sym, extent: Expr, name: str = "i") -> tuple[Sym, Body] | None:
-    """``body`` over ``w = fast + extent * slow`` alone; None if it uses the two in any other way."""
+def rewritten(
+    body: Body, fast: Sym, slow: Sym, extent: Expr, name: str = "i", rounds: Expr | None = None
+) -> tuple[Sym, Body] | None:
+    """``body`` over ``w = fast + extent * slow`` alone; None if it uses the two in any other way.
+
+    ``rounds``: how many values ``slow`` has. Where that comes from sizes of 64 bits, and ``body`` adds in 64 bits, so
+    does ``w``.
+    """
     named = next((s for s in walk(body) if _is_coordinate(s, fast, slow, extent, body)), None)
-    w = fresh(named.sym.name, named.sym.type) if isinstance(named, Decl) else fresh(name, fast.type)
+    wide = _wide_type(body, fast, slow, extent, rounds)
+    w = fresh(named.sym.name, named.sym.type) if isinstance(named, Decl) else fresh(name, wide or fast.type)
     wt = w.type
     assert isinstance(wt, Scalar)
 
     def on(e: Expr) -> Expr:
+        form = _together(e, fast, slow, extent)
+        if form is None:
+            return e
         t = e.type
-        if not isinstance(t, Scalar) or not t.is_int or not mentions(e, {fast, slow}):
-            return e
-        form = linear_form(e, {fast, slow})
-        if form is None or not (is_const(form.coeff(fast), 1) or slow in form.coeffs):
-            return e
-        a, b = form.coeff(fast), form.coeff(slow)
-        if fast not in form.coeffs or slow not in form.coeffs or not same(mul(a, cast(extent, a.type)), b):  # type: ignore[arg-type]
-            return e
-        return (
-            add(mul(cast(Var(w), t), cast(a, t)), form.rest)
-            if not is_const(form.rest, 0)
-            else mul(cast(Var(w), t), cast(a, t))
-        )
+        assert isinstance(t, Scalar)
+        both = mul(cast(Var(w), t), cast(form.coeff(fast), t))
+        return both if is_const(form.rest, 0) else add(both, form.rest)
 
     if named is not None:
         assert isinstance(named, Decl)
@@ -217,6 +221,28 @@ def rewritten(body: Body, fast: Sym, slow: Sym, extent: Expr, name: str = "i") -
     if {fast, slow} & used_in(body):
         return None
     return (w, body) if w in used_in(body) else None
+
+
+def _together(e: Expr, fast: Sym, slow: Sym, extent: Expr) -> LinearForm | None:
+    """``e`` as a linear form in which the two occur as a multiple of ``fast + extent * slow``."""
+    t = e.type
+    if not isinstance(t, Scalar) or not t.is_int or not mentions(e, {fast, slow}):
+        return None
+    form = linear_form(e, {fast, slow})
+    if form is None or fast not in form.coeffs or slow not in form.coeffs:
+        return None
+    a, b = form.coeff(fast), form.coeff(slow)
+    return form if same(mul(a, cast(extent, a.type)), b) else None  # type: ignore[arg-type]
+
+
+def _wide_type(body: Body, fast: Sym, slow: Sym, extent: Expr, rounds: Expr | None) -> Scalar | None:
+    """The type of 64 bits that ``body`` needs for the two together, if it does."""
+    sizes = [s.type for s in used(rounds)] if rounds is not None else []
+    if not any(isinstance(t, Scalar) and t.is_int and t.bits > 32 for t in sizes):
+        return None
+    found = {e.type for e in all_exprs(body) for e in walk_expr(e) if _together(e, fast, slow, extent) is not None}
+    wide = [t for t in found if isinstance(t, Scalar) and t.bits > 32]
+    return min(wide, key=lambda t: not t.is_signed, default=None)
 
 
 def simplify_casts(e: Expr) -> Expr:

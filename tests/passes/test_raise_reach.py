@@ -12,6 +12,7 @@ from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Par, Reduce
 from ktc.ir.text import print_expr, print_kernel
+from ktc.ir.types import I32, U64
 from ktc.ir.walk import walk
 from ktc.passes.base import Result
 from ktc.passes.lowering import materialise
@@ -177,3 +178,33 @@ STEPS = TREE.replace("HALF", "512").replace("i += 1024", "i += n > 1000000 ? 204
 def test_a_step_that_large_sizes_choose_is_not_the_block() -> None:
     text = print_kernel(raised(STEPS))
     assert "1000000" in text, text
+
+
+UNNAMED = """
+__global__ void k(const float* x, float* y, size_t n) {
+  if ((size_t)blockIdx.x * 256 + threadIdx.x < n)
+    y[(size_t)blockIdx.x * 256 + threadIdx.x] = 2 * x[(size_t)blockIdx.x * 256 + threadIdx.x];
+}
+void launch(const float* x, float* y, size_t n) { k<<<(n + 255) / 256, 256>>>(x, y, n); }
+"""
+
+ROUNDS = """
+__global__ void k(const float* x, float* y, size_t n) {
+  size_t base = (size_t)blockIdx.x * 1024;
+  for (int j = 0; j < 4; j++)
+    if (base + j * 256 + threadIdx.x < n) y[base + j * 256 + threadIdx.x] = 2 * x[base + j * 256 + threadIdx.x];
+}
+void launch(const float* x, float* y, size_t n) { k<<<(n + 1023) / 1024, 256>>>(x, y, n); }
+"""
+
+
+@pytest.mark.parametrize("text", [UNNAMED, ROUNDS], ids=["once", "rounds"])
+def test_an_index_without_a_name_is_as_wide_as_its_arithmetic(text: str) -> None:
+    """More than 2**31 elements."""
+    loops = [s for s in walk(raised(text).body) if isinstance(s, Par)]
+    assert all(s.var.type == U64 and print_expr(s.hi) == "n" for s in loops) and loops
+
+
+def test_an_index_of_32_bits_stays_one() -> None:
+    (loop,) = (s for s in walk(raised(UNNAMED.replace("size_t", "int")).body) if isinstance(s, Par))
+    assert loop.var.type == I32

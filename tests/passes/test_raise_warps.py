@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import pytest
 from ktc.ir.fold import add
+from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, For, Par, Stmt, Var, fresh, i32
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.types import I32
 from ktc.passes.lowering import LoweringError, materialise
-from test_raise_rows import NARROW, lowered, outcome
+from ktc.passes.raising.check import Reference
+from test_raise_rows import NARROW, NORM, lowered, outcome
 
 WINDOWS = """
 __global__ void suffix(const float* x, float* y, int n) {
@@ -49,3 +52,20 @@ def _around(s: Stmt) -> Stmt:
     v = fresh("k", I32)
     loop = For(v, i32(0), Binary("<", Var(v), Var(s.var)), add(Var(v), i32(1)), s.body)
     return dataclasses.replace(s, body=(loop,))
+
+
+HOST_BLOCKS = NORM.replace("int rows, int d) {\n  norm", "int rows, int d, int size) {\n  norm").replace(
+    "<<<(rows + 7) / 8, 256>>>", "<<<(32 * rows + size - 1) / size, size>>>"
+)
+
+
+def test_what_fresh_sizes_refute_may_hold_of_whole_warps(monkeypatch: pytest.MonkeyPatch) -> None:
+    afresh = Reference.differs_afresh
+
+    def unlucky(self: Reference, guess: Kernel, domains: Sequence[str]) -> str:
+        return afresh(self, guess, domains) if self.source.assumptions else "it differs"
+
+    monkeypatch.setattr(Reference, "differs_afresh", unlucky)
+    found = outcome(HOST_BLOCKS)
+    assert any("multiple of 32" in n for n in found.notes), found.notes
+    assert "par row in 0..rows" in print_kernel(found.kernel)
