@@ -22,6 +22,7 @@ from ktc.ir.nodes import Body, For, Par, Reduce, bodies
 from ktc.ir.types import Scalar
 from ktc.ir.uniformity import THREAD_LEVELS
 from ktc.ir.walk import walk
+from ktc.passes.catalogue import PASSES
 from ktc.passes.language import parse_script
 from ktc.passes.pipeline import apply_script
 from ktc.passes.serial_sums import counted_to
@@ -94,6 +95,15 @@ def walk_apart(raised: Kernel, row: Par, serial: Sequence[For]) -> bool:
     patterns = Counter(a.pattern(row.var.name) for a, _ in inside)
     along = Counter(a.pattern(loop) for a, loop in inside if a.pattern(row.var.name) == "strided")
     return patterns["strided"] > patterns["unit"] and along["unit"] > along["strided"]
+
+
+def plain_sweeps(raised: Kernel) -> tuple[str, Kernel]:
+    """Steps (each with a bar behind it) that leave out stores which a later sweep reads and overwrites, and the kernel
+    after them: what keeps a softmax, as first written, from being a sum and a sweep."""
+    before = ""
+    while (site := next(iter(PASSES["defer-store"].sites(raised)), None)) is not None:
+        before, raised = f"{before}{site.step} | ", apply_script(raised, parse_script(site.step)).kernel
+    return before, raised
 
 
 def rows_alone(raised: Kernel, f: KernelFacts) -> tuple[str, Shape] | None:

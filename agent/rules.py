@@ -8,7 +8,7 @@ from ktc.agent.carried import carried
 from ktc.agent.ideas import RULES, Shape, shape_of
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.products import staged_products, tensor_products
-from ktc.agent.rows import rows_alone, shared_rows, warp_rows
+from ktc.agent.rows import plain_sweeps, rows_alone, shared_rows, warp_rows
 from ktc.agent.turned import turned
 from ktc.ir.kernel import Kernel
 from ktc.search.printing import exchanges_lanes
@@ -54,13 +54,18 @@ class Rules:
 
     def _rows(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
         """A row a thread, or rows side by side: what experts do with rows, once each is a block's."""
+        before, plain = plain_sweeps(raised)
         for f in o.facts:
-            for steps, why, gain in warp_rows(raised, f):
-                if o.attempt(script := f"raise | {steps}") is None:
+            for steps, why, gain in warp_rows(plain, f):
+                if o.attempt(script := f"raise | {before}{steps}") is None:
                     yield Proposal(script, why, gain, self.name)
-            for given in (shared_rows(raised, f), rows_alone(raised, f)):
+            for given in (shared_rows(plain, f), rows_alone(plain, f)):
                 if given is not None:
-                    yield from self._rules(o, given[1], f"{given[0]} | ")
+                    yield from self._rules(o, given[1], f"{before}{given[0]} | ")
+        if before:
+            for steps, why, gain in carried(plain, max(1, o.device.compute_units), o.facts):
+                if o.attempt(script := f"raise | {before}{steps}") is None:
+                    yield Proposal(script, why, gain, self.name)
 
     def _rules(self, o: Observation, shape: Shape, before: str = "") -> Iterator[Proposal]:
         """What the table says of a loop nest; ``before``: the steps that lead to it."""

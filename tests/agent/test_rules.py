@@ -95,6 +95,27 @@ def test_a_matrix_times_a_vector_has_a_warp_for_each_row():
     assert "split-reduction{loop=b map=[vec 4, unroll 2]}" in Rules().propose(o, 6)[0].script
 
 
+@pytest.mark.parametrize("written", ["x", "y"], ids=["in place", "beside"])
+def test_a_softmax_as_first_written_keeps_its_row_in_registers(written):
+    """The sweep that sums stores what the last one reads and overwrites; that store is left out first."""
+    row = SHAPES["thread-rows"].split("    var s: f32")[0].replace("x: f32 const*", "x: f32*")
+    out = f"{written}[i * c + j]"
+    softmax = f"""{row}    var m: f32 = -1000.0
+    for j: i32 = 0; j < c; j + 1
+      m = max(m, x[i * c + j])
+    var s: f32 = 0.0
+    for j: i32 = 0; j < c; j + 1
+      {out} = exp(x[i * c + j] - m)
+      s = s + {out}
+    for j: i32 = 0; j < c; j + 1
+      {out} = {out} / s
+"""
+    _, o = observe(softmax, {"n": 4096, "c": 4096, "threads": 128})
+    first = Rules().propose(o, 6)[0].script
+    assert first.startswith(f"raise | defer-store{{array={written}}} | distribute{{loop=i map=[block.x]}}"), first
+    assert "row-cache{loop=j where=registers}" in first
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_proposal_applies(name):
     builder, o = observe(SHAPES[name], SIZES[name])
