@@ -10,7 +10,8 @@
 * a barrier between whose neighbours no two accesses conflict (:mod:`.barriers`), or across which no thread meets
   another one (:mod:`.crossing`);
 * what differs is read nowhere, or lies beyond all subscripts (:mod:`.masked`);
-* one thread does what another did, or does it twice to no effect (:mod:`.single`);
+* one thread does what another did, or does it twice to no effect (:mod:`.single`), or is the only one that comes
+  (:mod:`.arrival`);
 * maxima over the same elements, visited otherwise (:mod:`.visits`).
 """
 
@@ -29,6 +30,7 @@ from ktc.search.verification import smt
 from ktc.search.verification.normal_form import normal
 
 from .absorbed import absorbed
+from .arrival import needs_no_atomic
 from .barriers import needless
 from .crossing import keeps_nothing_apart
 from .effects import Quiet, fewer_threads, no_effect, other_iterations
@@ -40,6 +42,8 @@ from .symbolic_values import WARP
 from .visits import same_visits
 
 MASKED = "z3: what is given values where the guard does not hold is read under that guard alone"
+
+ALONE = "z3: one thread of the last block to arrive alone comes there"
 
 APART = "no two accesses that the barrier keeps apart meet without it"
 
@@ -167,7 +171,7 @@ class _Search:
         if type(s) is not type(t):
             if isinstance(s, If) and s.then == (t,):
                 return self._unguarded(s, context, set())
-            return ""
+            return ALONE if needs_no_atomic(self.candidate, s, t) else ""
         shown = [f.name for f in dataclasses.fields(s) if f.name not in _HIDDEN]
         names = [name for name in shown if getattr(s, name) != getattr(t, name)]
         if isinstance(s, Decl) and isinstance(t, Decl) and names == ["init"]:

@@ -67,7 +67,7 @@ class Refilled:
         self.places: dict[int, Place | None] = {}
         self._known: dict[int, Filling | None] = {}
         leaves = any(isinstance(s, Return | Break | Continue | While) for s in walk(kernel.body))
-        for s, place in () if leaves else _placed(kernel.body, ()):
+        for s, place in () if leaves else placed(kernel.body):
             self.places[id(s)] = None if id(s) in self.places else place
         self.threads = self._threads()
 
@@ -201,12 +201,13 @@ def _scalars(e: Expr) -> set[Sym]:
     return {s for s in used(e) if isinstance(s.type, Scalar)}
 
 
-def _placed(body: Body, around: Place) -> Iterator[tuple[Stmt, Place]]:
+def placed(body: Body, around: Place = ()) -> Iterator[tuple[Stmt, Place]]:
+    """Every statement in ``body``, with its place."""
     for k, s in enumerate(body):
         place = (*around, (body, k))
         yield s, place
         for inner in bodies(s):
-            yield from _placed(inner, place)
+            yield from placed(inner, place)
 
 
 def _of_block(s: Barrier) -> bool:
@@ -241,4 +242,4 @@ def _rounds(loops: list[Any], env: dict[str, int]) -> Iterator[dict[str, int]]:
         value = evaluate(step, here)
 
 
-__all__ = ["Refilled"]
+__all__ = ["Place", "Refilled", "placed"]

@@ -16,7 +16,7 @@ IDEMPOTENT = frozenset({"min", "max"})
 def other_thread(kernel: Kernel, s: If, t: If) -> bool:
     """Whether ``s``, for one thread of a block, does what ``t`` does, the same for another one: both exist, and what is
     stored, and where, all threads agree on. Nothing in the kernel reads what is stored."""
-    one, other = _thread(kernel, s.cond), _thread(kernel, t.cond)
+    one, other = only_thread(kernel, s.cond), only_thread(kernel, t.cond)
     block = [evaluate(e, kernel.knob_values) for e in kernel.launch.block] if kernel.launch is not None else []
     if one is None or other is None or len(block) != 3 or None in block or block[1:] != [1, 1]:
         return False
@@ -33,7 +33,7 @@ def other_thread(kernel: Kernel, s: If, t: If) -> bool:
     return all(facts.is_uniform(e) for x in s.then for e in stmt_exprs(x))
 
 
-def _thread(kernel: Kernel, cond: Expr) -> int | None:
+def only_thread(kernel: Kernel, cond: Expr) -> int | None:
     """The number of the only thread along x for which ``cond`` holds."""
     if not (isinstance(cond, Binary) and cond.op == "==" and isinstance(cond.b, Const)):
         return None
@@ -77,4 +77,4 @@ def _apart(e: Load, s: Store, context: smt.Context) -> bool:
     return context.proves(z3.Or(*(context.of(i) != context.of(j) for i, j in zip(e.index, s.index))))
 
 
-__all__ = ["other_thread", "stored_twice"]
+__all__ = ["only_thread", "other_thread", "stored_twice"]
