@@ -9,10 +9,11 @@ from pycparser import c_ast
 
 from ..nodes import Assign, Break, Decl, If, Return, Sym, Unary, Var, fresh
 from ..nodes import Const as ConstExpr
-from ..types import BOOL, U64, VOID, Type
-from .cxx_ast import Function, IfConstexpr, RangeFor
+from ..types import BOOL, U64, VOID, Scalar, Type, Vec
+from .cxx_ast import Function, IfConstexpr, QualName, RangeFor
 from .cxx_types import Auto, Pointer, RecordType, Reference
 from .globals import Globals
+from .program import name_parts
 from .syntax_walk import contains
 from .values import NullVal, PtrSlot, RecordVal, RVal, Value, VarPlace, describe
 
@@ -122,6 +123,10 @@ class Returns(Globals):
         frame = self.frame
         if frame.result is not None:
             return self.load(frame.result) if frame.value is None else frame.value
+        if frame.value is None and isinstance(frame.ret, Scalar | Vec) and never_ends(fn.body.block_items or []):
+            sym = fresh(f"{frame.name}_result", frame.ret)  # reading it is the error that coming here is
+            self.emit(Decl(sym, None, loc=self.loc))
+            return RVal(Var(sym))
         if frame.value is None and frame.ret not in (None, VOID) and not isinstance(frame.ret, Auto):
             self.fail("E-SEMA-RETURN", f"'{fn.name}' does not return a value on every path", fn)
         return frame.value if frame.value is not None else NullVal()
@@ -238,3 +243,14 @@ def terminates(items: list) -> bool:
     if isinstance(last, c_ast.If):
         return terminates(items_of(last.iftrue)) and terminates(items_of(last.iffalse))
     return False
+
+
+NEVER_RETURN = frozenset({"__builtin_unreachable", "__builtin_trap", "__trap", "abort", "unreachable", "__assert_fail"})
+
+
+def never_ends(items: list) -> bool:
+    """Whether the last of ``items`` is a call after which nothing comes."""
+    call = items[-1] if items else None
+    if not isinstance(call, c_ast.FuncCall) or not isinstance(call.name, c_ast.ID | QualName):
+        return False
+    return name_parts(call.name)[1] in NEVER_RETURN

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ktc.ir.interp import run
 from ktc.ir.walk import walk
 
 THREADS = 32
@@ -47,3 +48,22 @@ def test_the_first_return_that_is_reached_counts(execute, count: int, loops: boo
 def test_the_text_grows_with_the_source(cu) -> None:
     sizes = [sum(1 for _ in walk(cu(program(count)).body)) for count in (8, 16, 32)]
     assert sizes[2] - sizes[1] < 2.5 * (sizes[1] - sizes[0])
+
+
+NEVER_BACK = """template <int K> __device__ float conv(float x) {
+  if constexpr (K == 1) return x * 2;
+  __builtin_unreachable(); }
+__global__ void k(float* y, int n) { if (n > 3) y[0] = conv<7>(y[1]); else y[0] = conv<1>(y[1]); }
+void f(float* y, int n) { k<<<1, 1>>>(y, n); }"""
+
+
+def test_a_function_that_never_comes_back_needs_no_value_and_coming_back_is_found(cu):
+    kernel = cu(NEVER_BACK)
+    args = {"y": np.array([0, 3], np.float32)}
+    good = run(kernel, {**args, "n": 1})
+    assert good.findings == [] and good.outputs["y"].tolist() == [6, 3]
+    assert [f.kind for f in run(kernel, {**args, "n": 4}).findings] == ["uninitialised"]
+
+
+def test_a_function_that_only_ends_is_refused(refuses):
+    refuses(NEVER_BACK.replace("__builtin_unreachable();", ""), "E-SEMA-RETURN")
