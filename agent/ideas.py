@@ -197,6 +197,10 @@ def plane_reuse(s: Shape, units: int) -> Iterator[Idea]:
     wide = f"distribute{{loop={x.name} map=[vec $V, thread.x $TX, block.{_block_axis(x)}]}}"
     yield f"{down} | {cols}", "rows stacked in a thread share their neighbours' loads", 1.3
     yield f"{down} | {wide}", "stacked rows and wide accesses", 1.3
+    for z in _layers(s):
+        layers = f"distribute{{loop={z.name} map=[unroll $UZ:(2,4,8), block.{_block_axis(z)}]}}"
+        yield f"{layers} | {rows} | {cols}", "layers stacked in a thread share their neighbours' loads", 1.3
+        yield f"{layers} | {rows} | {wide}", "stacked layers and wide accesses", 1.3
     yield f"{rows} | {cols}", "block shape", 1.1
     yield f"{rows} | {across}", "several columns a thread", 1.1
 
@@ -233,6 +237,12 @@ def _plane(s: Shape) -> tuple[LoopFacts, LoopFacts]:
     x = next((c for c in s.cols if "thread.x" in c.levels), s.cols[-1])
     others = [c for c in s.cols if c.name != x.name]
     return next((c for c in others if "thread.y" in c.levels), others[-1]), x
+
+
+def _layers(s: Shape) -> list[LoopFacts]:
+    """The loop over a volume's planes, where threads are spread over it too."""
+    names = {x.name for x in _plane(s)}
+    return [c for c in s.cols if c.name not in names and _has(c, "block")][:1]
 
 
 def _block_axis(x: LoopFacts) -> str:

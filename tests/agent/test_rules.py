@@ -116,6 +116,14 @@ def test_a_softmax_as_first_written_keeps_its_row_in_registers(written):
     assert "row-cache{loop=j where=registers}" in first
 
 
+def test_layers_of_a_volume_are_stacked_too():
+    _, o = observe(SHAPES["volume"], SIZES["volume"])
+    scripts = [p.script for p in Rules().propose(o, 12)]
+    assert any("loop=z map=[unroll $UZ:(2,4,8), block.z]" in s and "loop=x map=[vec $V" in s for s in scripts)
+    _, flat = observe(SHAPES["stencil"], SIZES["stencil"])
+    assert not any("$UZ" in p.script for p in Rules().propose(flat, 20))
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_proposal_applies(name):
     builder, o = observe(SHAPES[name], SIZES[name])
