@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from math import prod
 
 from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.fold import evaluate
@@ -27,13 +28,14 @@ BLOCKS = (1024, 992, 512)
 
 
 def reaches(kernel: Kernel) -> list[int]:
-    """Numbers that ``kernel`` compares, steps, indexes and allocates by, too large for ``SIZES`` to exceed them twice,
-    largest first."""
+    """Numbers that ``kernel`` compares, steps, indexes and allocates by, too large for ``SIZES`` to exceed them twice:
+    the largest, and the threads of a block."""
     launch = kernel.launch
     assert launch is not None
     sizes = [evaluate(e, kernel.knob_values) for e in launch.block]
     block = {HwIndex("block_dim", a): Const(int(n), I32) for a, n in zip("xyz", sizes) if n is not None}
-    found: set[int] = {int(sizes[0] or 1) * int(sizes[1] or 1) * int(sizes[2] or 1)}
+    threads = prod(int(n or 1) for n in sizes)
+    found: set[int] = {threads}
 
     def known(e: Expr) -> Expr:
         return block.get(e, e) if isinstance(e, HwIndex) else e
@@ -45,7 +47,8 @@ def reaches(kernel: Kernel) -> list[int]:
             if isinstance(x.type, Scalar) and x.type.is_int and not used(x):
                 v = evaluate(map_expr(x, known), kernel.knob_values)
                 found.add(int(v) if v is not None else 0)
-    return sorted((v for v in found if 2 * v > max(SIZES) and v <= LARGEST_REACH), reverse=True)[:MOST_REACHES]
+    large = sorted((v for v in found if 2 * v > max(SIZES) and v <= LARGEST_REACH), reverse=True)
+    return [*large[:MOST_REACHES], *(v for v in large[MOST_REACHES:] if v == threads)]
 
 
 def far_arguments(kernel: Kernel, seed: int) -> Iterator[Iterator[Arguments]]:

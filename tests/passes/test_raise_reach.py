@@ -99,6 +99,11 @@ def test_sizes_go_beyond_what_the_source_reaches() -> None:
     assert max(int(s.get("n", 0)) for s in sets) > 2 * 1024
 
 
+def test_a_block_is_filled_twice_whatever_else_is_large() -> None:
+    text = TREE.replace("HALF", "512").replace("float acc = 0.0f;", "float acc = n == 4000 || n == 3000 ? 1.0f : 0.0f;")
+    assert {4000, 3000, 1024} <= set(reaches(load(text, name="source.cu")))
+
+
 def test_a_block_as_large_as_the_host_chooses_is_tried() -> None:
     kernel = load(WARPS.replace("MOST", "32"), name="source.cu")
     assert next(next(far_arguments(kernel, 1)))["threads"] == 1024
