@@ -32,8 +32,10 @@ from ktc.ir.nodes import (
     WarpOp,
 )  # fmt: skip
 from ktc.ir.types import Scalar, Vec
-from ktc.ir.walk import assigned, map_expr, walk, walk_expr
+from ktc.ir.walk import assigned, map_expr, walk_expr
 from ktc.search.verification.formulas import increment
+
+from .definitions import definitions
 
 IDEMPOTENT = frozenset({"min", "max"})
 
@@ -77,8 +79,7 @@ class Reader:
         changed = assigned(kernel.body) | assigned((nest,))
         self.changed = changed
         self.loops: dict[Sym, For] = {}
-        decls = [s for b in (kernel.body, (nest,)) for s in walk(b) if isinstance(s, Decl)]
-        self.given = {s.sym: s.init for s in decls if s.sym not in changed and s.init is not None}
+        self.given = definitions(kernel.body, (nest,))
         self.guards: list[Expr] = []
 
     def visits(self) -> Visits | None:

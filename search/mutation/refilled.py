@@ -19,7 +19,6 @@ from ktc.ir.nodes import (
     Body,
     Break,
     Continue,
-    Decl,
     Expr,
     For,
     HwIndex,
@@ -38,6 +37,8 @@ from ktc.ir.uniformity import uniformity
 from ktc.ir.walk import assigned, map_expr, stmt_exprs, used, walk, walk_expr
 from ktc.search.verification import smt
 from ktc.search.verification.formulas import increment
+
+from .definitions import definitions
 
 MOST = 1 << 16
 """Stores of a block that are followed to see which cells they reach."""
@@ -62,8 +63,7 @@ class Refilled:
         self.kernel = kernel
         self.facts = uniformity(kernel)
         self.changed = assigned(kernel.body)
-        lets = [s for s in walk(kernel.body) if isinstance(s, Decl) and isinstance(s.sym.type, Scalar)]
-        self.given: dict[Sym, Expr] = {s.sym: s.init for s in lets if s.init is not None and s.sym not in self.changed}
+        self.given = {s: e for s, e in definitions(kernel.body).items() if isinstance(s.type, Scalar)}
         self.places: dict[int, Place | None] = {}
         self._known: dict[int, Filling | None] = {}
         leaves = any(isinstance(s, Return | Break | Continue | While) for s in walk(kernel.body))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from ktc.ir.text import canonical, parse_kernel
+from ktc.search.mutation.definitions import definitions
 from ktc.search.mutation.proofs import equivalent
 
 LARGEST = """
@@ -128,3 +131,17 @@ def test_what_a_vector_holds_is_a_part_of_what_a_body_leaves_behind() -> None:
         "  for i = 0; i < n; i + 4\n    let v: f32x4 = x[i +: 4]\n    y[i] = v[0]\n"
     )
     assert not proof("x[i +: 4]", "x[i + 4 +: 4]", text) and proof("i + 4\n", "4 + i\n", text)
+
+
+def test_what_is_declared_differently_in_two_places_stands_for_neither() -> None:
+    text = (
+        "kernel k(y: f32*, n: i32)\n  launch grid(1) block(32)\n  let a: i32 = n\n  let b: i32 = n + 1\n"
+        "  let c: i32 = n\n  var d: i32 = n\n  d = 1\n  y[a + b + c + d] = 1.0\n"
+    )
+    body = canonical(parse_kernel(text)).body
+    a, b, c, d, *_ = body
+    assert set(definitions(body)) == {s.sym for s in (a, b, c)}  # type: ignore[attr-defined]
+    again = replace(b, sym=a.sym)  # type: ignore[attr-defined, call-arg]
+    assert a.sym not in definitions((*body, again))  # type: ignore[attr-defined]
+    assert definitions(body, (again,))[a.sym] == b.init  # type: ignore[attr-defined]
+    assert d.sym not in definitions(body, (again,))  # type: ignore[attr-defined]
