@@ -211,7 +211,8 @@ def show(t: object) -> str:
 def _argument(a: object) -> str:
     """A template argument (a value of ``values``) for messages."""
     if hasattr(a, "expr"):
-        return str(getattr(a.expr, "value", "..."))
+        value = getattr(a.expr, "value", "...")
+        return str(value).lower() if isinstance(value, bool) else str(value)
     return show(getattr(a, "type", a))
 
 

@@ -137,8 +137,10 @@ class TemplateArguments(Context):
 
 def spell(v: Value) -> str:
     """A template argument as C++ writes it."""
-    if isinstance(v, TypeVal) and isinstance(v.type, RecordType) and v.type.owner is None:
-        return "::".join((*v.type.decl[0].namespace, show(v.type)))
+    if isinstance(v, TypeVal) and isinstance(v.type, RecordType):
+        owner = v.type.owner
+        around = v.type.decl[0].namespace if owner is None else (spell(TypeVal(owner)),)
+        return "::".join((*around, show(v.type)))
     if isinstance(v, TypeVal):
         return show(v.type)
     if isinstance(v, FunctionVal):

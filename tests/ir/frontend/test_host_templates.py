@@ -120,3 +120,12 @@ def test_guesses_are_values_of_enumerations_and_types_of_specialisations():
 def test_an_unknown_type_with_braces_is_said_to_be_unknown(made):
     with pytest.raises(KtcError, match=r"unknown type '(N::)?Unknown'"):
         load(f"__global__ void k(float* p) {{ f({made}, 2); }}", name="k.cu")
+
+
+def test_classes_in_classes_are_spelled_with_what_is_around_them():
+    text = """namespace n { struct O { struct I { int v; }; };
+    template <int K, bool B> struct P { struct I { int w; }; }; }
+    template <class T, class U> __global__ void k(T* a, U* b) { a->v = b->w; }
+    void f(n::O::I* a, n::P<3, true>::I* b) { k<n::O::I, n::P<3, true>::I><<<1, 1>>>(a, b); }"""
+    assert found(text) == ["n::O::I, n::P<3, true>::I"]
+    assert len(load(text + "\n", template={"T": "n::O::I", "U": "n::P<3, true>::I"}).params) == 2
