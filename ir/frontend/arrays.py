@@ -124,6 +124,9 @@ class Arrays(PointerVariables):
             self.emit_alloc(Alloc(sym, align=align, loc=self.loc))
             return ElemPlace(sym, (i32(0),), t)
         dims, elem = self._shape(t, node) if isinstance(t, CArray) else ((), t)
+        if 0 in dims:
+            self.fail("E-SEMA-ARRAY", f"the shared array '{node.name}' has no elements", node,
+                      hint="give the template arguments or macros that its size is made of")  # fmt: skip
         if isinstance(elem, RecordType | Pointer) or key in self.hints:
             return self.in_array(node.name, t, "shared", node, align, key)
         if not isinstance(elem, Scalar | Vec):

@@ -13,8 +13,9 @@ from .cxx_types import RecordType, Reference, show
 from .forwarding import Forwarding
 from .values import NullVal, OpaqueVal, PtrVal, RVal, Value
 
-SHARED_ADDRESSES = frozenset({"__cvta_generic_to_shared", "__nvvm_get_smem_pointer"})
-"""Where in shared memory a pointer points; the second is NVVM's own name, which sources declare themselves."""
+SHARED_ADDRESSES = {"__cvta_generic_to_shared": U64, "__nvvm_get_smem_pointer": U32}
+"""Where in shared memory a pointer points, with the result's type; the second is NVVM's own name, which sources declare
+themselves."""
 
 
 class SpecialCalls(Forwarding):
@@ -42,7 +43,8 @@ class SpecialCalls(Forwarding):
             a, b = (self.convert(self.rval(x), t, "implicit", node).expr for x in raw)
             return RVal(Call(name, (a, b), t))
         if name in SHARED_ADDRESSES and len(raw) == 1 and not self._has_body(name):
-            return self._shared_address(self.load(self.eval(raw[0])), node)
+            place = self._shared_address(self.load(self.eval(raw[0])), node)
+            return self.convert(place, SHARED_ADDRESSES[name], "c", node)
         if name == "forward" and targs and len(raw) == 1 and not self.program.functions.get(name):
             return self.forward(targs[0], self.eval(raw[0]), node)
         if name == "declval" and targs:  # asked for its type only
@@ -71,7 +73,7 @@ class SpecialCalls(Forwarding):
             return self._sincos(*SINCOS[name], raw, node)
         return None
 
-    def _shared_address(self, v: Value, node: Any) -> Value:
+    def _shared_address(self, v: Value, node: Any) -> RVal:
         """The place of an element within the block's shared memory, in bytes: what PTX takes for an address."""
         space = getattr(v.buffer.type, "space", "") if isinstance(v, PtrVal) else ""
         if not isinstance(v, PtrVal) or space not in ("shared", "generic", "global"):

@@ -86,6 +86,12 @@ def test_classes_and_functions_of_the_file_are_taken_by_how_they_are_used() -> N
     assert searched(text)[0] == {"Order": "Columns", "Fn": "sum"}
 
 
+def test_a_shared_array_without_elements_is_no_instance() -> None:
+    text = """template <int N> __global__ void k(int* x) {
+      __shared__ int s[N / 32]; if (threadIdx.x < N / 32) s[threadIdx.x] = x[0]; __syncthreads(); x[1] = s[0]; }"""
+    assert int(searched(text)[0]["N"]) >= 32
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
