@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, field
 
 from ktc.ir.fields import children
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
@@ -80,15 +81,33 @@ class Idle:
         if isinstance(s, Assign) and s.sym in self.own:
             self._note(s.sym, self._is_zero(s.value, s, context))
             return True
+        if isinstance(s, Store) and isinstance(s.buffer.type, Array) and not self._inside(s, context):
+            return False
         if isinstance(s, Store) and s.buffer in self.own:
             if not self._is_zero(s.value, s, context):
                 self.zero.discard(s.buffer)
             return True
         if isinstance(s, Atomic):
-            return s.op in ("add", "sub") and s.dst is None and self._is_zero(s.value, s, context)
+            signless = self.loose or (isinstance(s.value.type, Scalar) and s.value.type.is_int)
+            named = all(isinstance(i, Const) for i in s.index)  # at a cell that exists, whatever the round
+            return (
+                s.op in ("add", "sub") and s.dst is None and signless and named and self._is_zero(s.value, s, context)
+            )
         if isinstance(s, Store) and self.together and self.refilled.always(s.buffer):
             return True
         return isinstance(s, Assign | Store) and self._adds_zero(s, context)
+
+    def _inside(self, s: Store | Load, context: smt.Context) -> bool:
+        """Whether ``s`` stays within an array of its kernel wherever the facts hold."""
+        import z3
+
+        if not isinstance(s.buffer.type, Array):
+            return False
+        shape = [evaluate(n, self.kernel.knob_values) for n in s.buffer.type.shape]
+        if s.width != 1 or len(shape) != len(s.index) or not all(context.lasting(i) for i in s.index):
+            return False
+        places = [(context.of(i), n) for i, n in zip(s.index, shape)]
+        return None not in shape and context.proves(z3.And(*(z3.And(i >= 0, i < int(n or 0)) for i, n in places)))
 
     def _declared(self, s: Alloc | Decl, context: smt.Context) -> bool:
         self.own.add(s.sym)
@@ -131,7 +150,7 @@ class Idle:
 
     def _unseen(self, e: Expr, context: smt.Context) -> bool:
         """Whether nobody notices that ``e`` is computed: no buffer is read, lanes exchange values all together."""
-        if isinstance(e, Load) and isinstance(e.buffer.type, Ptr):
+        if isinstance(e, Load) and not self._inside(e, context):
             return False
         if (isinstance(e, WarpOp) and not self.together) or (isinstance(e, Call) and e.effects != "pure"):
             return False

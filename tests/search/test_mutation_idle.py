@@ -31,12 +31,14 @@ MORE = {
     "a tile more": ("(n + 7) / 8", "(n + 8) / 8"),
     "two tiles more": ("(n + 7) / 8", "(n + 16) / 8"),
     "or equal": ("u < (n", "u <= (n"),
-    "the whole of the last tile": ("min(8, n", "max(8, n"),
+    "the whole of the last tile": ("min(8, n - u * 8)", "8"),
     "one more of the last tile": ("min(8, n - u * 8)", "min(8, n - u * 8 + 1)"),
 }
 FEWER = {
     "a tile less": ("(n + 7) / 8", "n / 8"),
     "one less of a tile": ("min(8, n - u * 8)", "min(7, n - u * 8)"),
+    "more than a tile holds": ("min(8, n", "max(8, n"),
+    "one more than a tile holds": ("min(8, n - u * 8)", "9"),
 }
 
 
@@ -56,7 +58,7 @@ def test_tiles_of_zeros_may_be_added(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", FEWER)
-def test_other_tiles_may_not_be_left_out(what: str) -> None:
+def test_other_tiles_may_not_be_left_out_or_read(what: str) -> None:
     assert not proof(FEWER[what])
 
 
@@ -129,6 +131,9 @@ kernel k(y: f32*, x: f32 const* readonly, n: i32 range 1..100000)
         (("s: f32 = 0.0", "s: f32 = 1.0"), False),
         (("s = w[0] + w[1]", "s = w[0] + w[1] + f32(b)"), False),
         (("atomic add", "atomic max"), False),
+        (("atomic add y[0], s", "atomic add y[b], s"), False),
+        (("  flags reassociates\n", ""), False),
+        (("w[tid / 32] = s", "w[b / 64] = s"), False),
         (("atomic add y[0], s", "y[b] = s"), False),
         (("i < n ? x[i] : 0.0", "x[min(i, n - 1)]"), False),
         (("  let tid", "  array w: shared f32[2]\n  let tid"), False),
