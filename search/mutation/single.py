@@ -4,33 +4,82 @@ from __future__ import annotations
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Binary, Call, Cast, Const, Decl, Expr, HwIndex, If, Load, Store, Var, WarpOp
-from ktc.ir.types import Ptr
-from ktc.ir.uniformity import uniformity
-from ktc.ir.walk import all_exprs, assigned, stmt_exprs, walk, walk_expr
+from ktc.ir.nodes import (
+    Assign,
+    Binary,
+    Body,
+    Call,
+    Cast,
+    Const,
+    Decl,
+    Expr,
+    HwIndex,
+    If,
+    Load,
+    Return,
+    Stmt,
+    Store,
+    Var,
+    WarpOp,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import U32, Ptr
+from ktc.ir.uniformity import uniformity_of
+from ktc.ir.walk import all_exprs, assigned, keep, map_body, stmt_exprs, walk, walk_expr
 from ktc.search.verification import smt
+
+from .masked import BRANCHES
+from .refilled import Place, placed
 
 IDEMPOTENT = frozenset({"min", "max"})
 
 
 def other_thread(kernel: Kernel, s: If, t: If) -> bool:
-    """Whether ``s``, for one thread of a block, does what ``t`` does, the same for another one: both exist, and what is
-    stored, and where, all threads agree on. Nothing in the kernel reads what is stored."""
+    """Whether ``s``, for one thread of each row of a block, does what ``t`` does, the same for another one: both exist
+    and come there, and what is stored, and where, all threads of the row agree on. Nothing else touches that."""
     one, other = only_thread(kernel, s.cond), only_thread(kernel, t.cond)
-    block = [evaluate(e, kernel.knob_values) for e in kernel.launch.block] if kernel.launch is not None else []
-    if one is None or other is None or len(block) != 3 or None in block or block[1:] != [1, 1]:
+    threads = evaluate(kernel.launch.block[0], kernel.knob_values) if kernel.launch is not None else None
+    if one is None or other is None or threads is None or s.orelse:
         return False
-    threads = block[0]
-    assert threads is not None
-    if not (0 <= one < threads and 0 <= other < threads) or s.orelse:
+    if not (0 <= one < threads and 0 <= other < threads):
         return False
     if not all(isinstance(x, Store) and isinstance(x.buffer.type, Ptr) for x in s.then):
         return False
     written = assigned(s.then)
-    if any(isinstance(e, Load) and e.buffer in written for e in all_exprs(kernel.body)):
+    mine = {id(x) for x in s.then}
+    elsewhere = [x for x in walk(kernel.body) if assigned((x,)) & written and not _nested(x) and id(x) not in mine]
+    if elsewhere or any(isinstance(e, Load) and e.buffer in written for e in all_exprs(kernel.body)):
         return False
-    facts = uniformity(kernel)
-    return all(facts.is_uniform(e) for x in s.then for e in stmt_exprs(x))
+    found = [place for x, place in placed(kernel.body) if x is s]
+    if len(found) != 1:
+        return False
+    body = map_body(kernel.body, keep, _row)
+    facts, there = uniformity_of(body), _at(body, found[0])
+    if facts.is_divergent(there) or any(isinstance(x, Return) and facts.is_divergent(x) for x in walk(body)):
+        return False
+    return isinstance(there, If) and all(facts.is_uniform(e) for x in there.then for e in stmt_exprs(x))
+
+
+def _row(e: Expr) -> Expr:
+    """``e`` as the threads of one row see it, that differ along x alone."""
+    return _ROWS[e.axis] if isinstance(e, HwIndex) and e.level == "thread" and e.axis != "x" else e
+
+
+_ROWS: dict[str, Expr] = {axis: Var(fresh(f"row {axis}", U32)) for axis in "yz"}
+
+
+def _nested(s: Stmt) -> bool:
+    return any(getattr(s, name, ()) for name in BRANCHES)
+
+
+def _at(body: Body, place: Place) -> Stmt:
+    """The statement of ``body`` at the place of another one in a tree of the same form."""
+    (_, k), *inner = place
+    s, old = body[k], place[0][0][k]
+    for around, n in inner:
+        name = next(name for name in BRANCHES if getattr(old, name, ()) is around)
+        s, old = getattr(s, name)[n], around[n]
+    return s
 
 
 def only_thread(kernel: Kernel, cond: Expr) -> int | None:

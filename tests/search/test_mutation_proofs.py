@@ -254,3 +254,35 @@ def test_a_mask_names_the_lanes_that_are_launched(threads: int, mask: str, held:
         "  for o = 4; o > 0; o / 2\n    s += shfl_xor(s, o)\n  y[threadIdx.x] = s\n"
     )
     assert bool(proof("shfl_xor(s, o)", f"shfl_xor(s, o, mask={mask})", text)) == held
+
+
+ROW = """
+kernel k(y: f32*, x: f32 const* readonly, n: i32 range 1..1000)
+  launch grid(8) block(16, 4)
+  let tid: i32 = i32(threadIdx.x)
+  let row: i32 = i32(blockIdx.x) * 4 + i32(threadIdx.y)
+  for h = 0; h < n; h + 1
+    if row < n
+      let s: f32 = x[h * n + row]
+      if tid == 0
+        y[h * n + row] = s * 2.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "held"),
+    [
+        (("", ""), True),
+        (("block(16, 4)", "block(1, 64)"), False),
+        (("if row < n", "if row + tid < n"), False),
+        (("if row < n", "if tid < 1"), False),
+        (("y[h * n + row]", "y[h * n + tid]"), False),
+        (("x[h * n + row]", "x[h * n + tid]"), False),
+        (("  for h", "  if tid > 0\n    return\n  for h"), False),
+        (("      let s", "      y[row] = 0.0\n      let s"), False),
+    ],
+)
+def test_any_thread_of_a_row_may_store_what_its_row_has(before: tuple[str, str], held: bool) -> None:
+    text = ROW.replace(*before) if before[0] else ROW
+    found = proof("tid == 0", "tid == 1", text)
+    assert ("another single thread" in found) if held else not found
