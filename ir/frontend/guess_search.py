@@ -47,7 +47,8 @@ PAIRED = 8
 """How many of them are tried where two arguments change at once."""
 
 MAX_SAME = 9
-"""Uniform guesses that may end at the same place: one more, and another number or type is not what is missing."""
+"""Uniform guesses that may end at the same place, and guesses that may end where no argument helps: one more, and other
+arguments are not what is missing."""
 
 MAX_ATTEMPTS = 400
 """Changed guesses at most."""
@@ -70,6 +71,8 @@ class GuessSearch(Generic[_Made]):
     error: KtcError | None = None
     _tried: set[tuple[str, ...]] = field(default_factory=set)
     _stops: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _hopeless: int = 0
+    """How many guesses of a round got to where no argument helps."""
 
     def __iter__(self) -> Iterator[tuple[dict[str, Value], _Made]]:
         uniform = list(uniform_guesses(self.lowering, self.entity, self.sites))
@@ -88,6 +91,7 @@ class GuessSearch(Generic[_Made]):
 
     def _round(self, uniform: list[Guess]) -> Iterator[tuple[dict[str, Value], _Made]]:
         self._stops.clear()
+        self._hopeless = 0
         found = False
         begin: list[Guess] = []
         for guess in uniform:
@@ -107,7 +111,7 @@ class GuessSearch(Generic[_Made]):
         deepest = [self._with_one_changed(guess) for guess in begin]
         then = deque(self._with_two_changed(guess) for guess in reversed(begin))
         until = len(self._tried) + MAX_ATTEMPTS
-        while (deepest or then) and len(self._tried) < until:
+        while (deepest or then) and len(self._tried) < until and self._hopeless <= MAX_SAME:
             guess = next(deepest[-1] if deepest else then[0], None)
             if guess is None:
                 _ = deepest.pop() if deepest else then.popleft()
@@ -130,6 +134,7 @@ class GuessSearch(Generic[_Made]):
             return (full, self.attempt(full)), False
         except KtcError as e:
             at_fault = self._arguments_at_fault(e)
+            self._hopeless += not at_fault
             if self.error is None or self._tells_more(e, self.error):
                 self.error = e
             place = (e.code, str(e.loc))
