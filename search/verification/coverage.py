@@ -119,6 +119,17 @@ class Coverage:
             made = (maker.make({n: v + more * maker.step[n] for n, v in largest.items()}) for more in (BEYOND, 0))
             yield from itertools.islice((m for m in made if m is not None), 1)
 
+    def sizes_below_rounds(self, maker: Maker) -> Iterator[Instance]:
+        """For every loop, sizes of which its first round leaves almost nothing: what the later copies of a thread's
+        work start with lies on the edge there. A little more than a round has one thread's first copy there alone."""
+        base = maker.few()
+        for name in maker.names if base else ():
+            step = maker.step[name]
+            for least in sorted(set(rounds(self.candidate, maker, name))):
+                almost = least - 2 * step
+                if almost > step and not any(almost <= i.sizes[name] < least for i in self._beside(base, name)):
+                    yield from self._one_of(maker, base, name, almost)
+
     def sizes_for_axes(self, maker: Maker) -> Iterator[Instance]:
         """For every axis of the grid on which no run had a second block, the least sizes that give one; and the largest
         of which one block is all: the last copy of its work is needed there, which a little more shares out again."""
@@ -176,6 +187,7 @@ def missing_instances(coverage: Coverage, original: Kernel) -> Iterator[Instance
     large = Maker(kernels, coverage.workload, SECOND_ROUND * MAX_ELEMENTS)
     yield from coverage.sizes_for_loops(large)
     yield from coverage.sizes_for_axes(large)
+    yield from coverage.sizes_below_rounds(large)
     if coverage.unreached:
         for instance in larger_instances(Maker(kernels, coverage.workload, LARGER * MAX_ELEMENTS)):
             if not coverage.unreached:
@@ -193,6 +205,12 @@ def one_round(candidate: Kernel, maker: Maker, name: str) -> int:
 
     Loops with a number of rounds of their own do not count.
     """
+    return max(rounds(candidate, maker, name), default=0)
+
+
+def rounds(candidate: Kernel, maker: Maker, name: str) -> list[int]:
+    """For every loop whose number of rounds hangs on a size, the least value at which the first thread's second one
+    comes, if there is one."""
     follow, base = FirstThread(candidate), maker.few()
 
     def scalars(v: int) -> dict[str, int]:
@@ -203,8 +221,7 @@ def one_round(candidate: Kernel, maker: Maker, name: str) -> int:
     def least(k: int) -> int:
         return _least(lambda v: follow.reaches(k, scalars(v)), maker, name)
 
-    found = [least(k) for k in range(len(follow.loops)) if base and k not in always]
-    return max((v for v in found if v), default=0)
+    return [v for k in range(len(follow.loops)) if base and k not in always and (v := least(k))]
 
 
 def arguments(workload: Workload, sizes: Mapping[str, int], kernel: Kernel) -> dict[str, int]:
@@ -250,4 +267,4 @@ def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> Instan
     return None
 
 
-__all__ = ["Coverage", "missing_instances", "one_round", "wide_rows"]
+__all__ = ["Coverage", "missing_instances", "one_round", "rounds", "wide_rows"]
