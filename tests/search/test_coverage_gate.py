@@ -10,7 +10,7 @@ import pytest
 from gate_samples import COPY, MATMUL, ROWS
 from interp_samples import MATMUL_PARALLEL, kernel
 from ktc.ir.interp import run
-from ktc.ir.nodes import Atomic, Binary, Const, For, fresh, i32
+from ktc.ir.nodes import Atomic, Binary, Const, For, If, fresh, i32
 from ktc.ir.types import U32
 from ktc.ir.walk import map_body, rename, walk
 from ktc.search.mutation.subjects import replayed
@@ -342,3 +342,29 @@ def test_full_blocks_are_tried_beside_sizes_that_are_more_than_a_halo() -> None:
     job = Job(made.original, made.candidate, oracle_for(made.original, made.workload, None, 0), [], made.workload)
     tried = [dict(i.sizes) for i in coverage.missing_instances(job.coverage, made.original)]
     assert {"ny": 3, "nx": 512} in tried
+
+
+@pytest.mark.parametrize(
+    "script, at",
+    [
+        ("raise | distribute{loop=i map=[vec $V, thread.x $T, unroll $U, seq]} [V=8 T=32 U=4]", 1016),
+        ("raise | distribute{loop=i map=[vec $V, thread.x $T, unroll $U, seq]} [V=4 T=128 U=2]", 1020),
+    ],
+)
+def test_rows_that_end_just_below_a_round_are_tried(script: str, at: int) -> None:
+    """What the later copies of a thread's work start with lies on the edge there: of a little more than a round, one
+    thread's first copy has something alone, and ``<=`` in the place of ``<`` changes nothing."""
+    subject = replayed("training/cross_entropy", None, script)
+    guards = [s for s in walk(subject.candidate.body) if isinstance(s, If) and _is_edge(s)]
+    assert guards
+    for s in guards:
+        wrong = dataclasses.replace(s, cond=dataclasses.replace(s.cond, op="<="))
+        body = map_body(subject.candidate.body, lambda x, s=s, wrong=wrong: wrong if x is s else x)
+        verdict = verify(subject.original, subject.candidate.with_(body=body), subject.workload)
+        assert verdict.status == "REJECTED" and verdict.failure is not None, verdict
+    assert verdict.failure.sizes["v"] == at
+
+
+def _is_edge(s: If) -> bool:
+    """Whether ``s`` asks if a later copy of a thread's work is within the row."""
+    return isinstance(s.cond, Binary) and s.cond.op == "<" and isinstance(s.cond.a, Binary)
