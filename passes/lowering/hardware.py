@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ktc.ir.fold import cast, cdiv, i32, product, simplify, sub
 from ktc.ir.kernel import Kernel, Launch
-from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Par, Reduce, Sym, Var, fresh
+from ktc.ir.nodes import Body, Cast, Decl, Expr, For, HwIndex, Par, Reduce, Sym, Var, fresh
 from ktc.ir.types import I32
-from ktc.ir.walk import all_exprs, keep, map_body, map_expr, used, walk
+from ktc.ir.walk import all_exprs, declared, keep, map_body, map_expr, used, walk
 
 from .errors import LoweringError
 from .levels import plan
@@ -56,11 +58,18 @@ def collect_geometry(body: Body, st: State) -> None:
 
 
 def launch_of(st: State, shared: Expr | None) -> Launch:
-    """The derived launch; axes no loop uses keep the source's size only if the body still reads the index."""
+    """The derived launch; axes no loop uses keep the source's size only if the body still reads the index.
+
+    Raises:
+        LoweringError: E-LOWER-SHAPE.
+    """
     old = st.kernel.launch
     kept = old.grid if old is not None and _reads_blocks(st.kernel.body) else (i32(1),) * 3
     grid = tuple(_on_host(st.grid.get(a, n), st) for a, n in zip("xyz", kept))
     block = tuple(_axis_size(a, st) for a in "xyz")
+    _known_to_host(
+        st, {f"{kind}.{a}": e for kind, of in (("block", grid), ("thread", block)) for a, e in zip("xyz", of)}
+    )
     return Launch(
         grid,  # type: ignore[arg-type]
         block,  # type: ignore[arg-type]
@@ -69,6 +78,16 @@ def launch_of(st: State, shared: Expr | None) -> Launch:
         max_threads=_max_threads(st) if st.extents else (old.max_threads if old else None),
         min_blocks=old.min_blocks if old else None,
     )
+
+
+def _known_to_host(st: State, extents: Mapping[str, Expr]) -> None:
+    """Refuses extents that hang on a loop's variable: every round would want a launch of its own."""
+    local = {x: s for s in walk(st.kernel.body) for x in declared((s,))}
+    local |= {s.var: s for s in walk(st.kernel.body) if isinstance(s, For | Par | Reduce)}
+    for level, e in extents.items():
+        for v in used(e) & local.keys():
+            why = f"how many there are along {level} hangs on '{v.name}', which no launch knows"
+            raise LoweringError("E-LOWER-SHAPE", why, local[v].loc, hint="give the level a size, a number or a knob")
 
 
 def _reads_blocks(body: Body) -> bool:

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any
 
 from ktc.ir.kernel import Assume, Kernel
-from ktc.ir.nodes import Barrier, Body, Decl, Expr, For, If, Stmt
+from ktc.ir.nodes import Barrier, Body, Decl, Expr, Fence, For, If, Stmt
 from ktc.ir.text import canonical
 from ktc.ir.types import Scalar
 from ktc.ir.uniformity import uniformity
@@ -129,6 +129,8 @@ class _Search:
             return APART
         if isinstance(s, If) and b == (*a[:k], *s.then, *a[k + 1 :]):
             return self._arms(s) or self._unguarded(s, context, _undefined(a[:k]))
+        if isinstance(s, If) and s.orelse and b == (*a[:k], *s.orelse, *a[k + 1 :]):
+            return self._arms(s)
         return ""
 
     def _needless(self, body: Body, k: int, group: int = 1) -> bool:
@@ -154,6 +156,8 @@ class _Search:
         return "both branches are the same normal form" if s.orelse and one == other else ""
 
     def _unguarded(self, s: If, context: smt.Context, undefined: set) -> str:
+        if all(isinstance(x, Fence) for x in s.then) and not s.orelse:
+            return "a fence more orders more, and changes no value"
         inner = context.branch()
         if context.lasting(s.cond):
             import z3
@@ -166,7 +170,7 @@ class _Search:
         return MASKED if masked(self.candidate, s, None, context) else ""
 
     def _statements(self, s: Stmt, t: Stmt, context: smt.Context, after: Body | None, rest: Body) -> str:
-        if isinstance(s, If) and s.orelse and s.then == (t,):
+        if isinstance(s, If) and s.orelse and (t,) in (s.then, s.orelse):
             return self._arms(s)
         if type(s) is not type(t):
             if isinstance(s, If) and s.then == (t,):

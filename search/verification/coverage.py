@@ -17,6 +17,7 @@ from ktc.ir.interp import RunResult, geometry_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Stmt
 from ktc.ir.reference import names as names_in
+from ktc.ir.walk import used
 from ktc.ir.workload import Workload
 
 from .first_thread import FirstThread
@@ -32,6 +33,9 @@ from .instances import (
     single_blocks,
 )  # fmt: skip
 from .sizes import BEYOND, multiple, scalars_of
+
+MIDDLES = 3
+"""How many instances are repeated with longer rows for loops in branches of blocks in the middle."""
 
 SECOND_ROUND = 192
 """How much costlier the least instance in which a loop goes round twice may be than a usual one."""
@@ -121,14 +125,46 @@ class Coverage:
 
     def sizes_below_rounds(self, maker: Maker) -> Iterator[Instance]:
         """For every loop, sizes of which its first round leaves almost nothing: what the later copies of a thread's
-        work start with lies on the edge there. A little more than a round has one thread's first copy there alone."""
+        work start with lies on the edge there. A little more than a round has one thread's first copy there alone.
+        A loop of which no size has a second round has the most that is promised for its first."""
         base = maker.few()
         for name in maker.names if base else ():
-            step = maker.step[name]
-            for least in sorted(set(rounds(self.candidate, maker, name))):
+            step, found = maker.step[name], rounds(self.candidate, maker, name)
+            ends = {maker.longest(name) + step} if self._within_one_round(maker, name) else set()
+            for least in sorted({*found, *ends}):
                 almost = least - 2 * step
                 if almost > step and not any(almost <= i.sizes[name] < least for i in self._beside(base, name)):
                     yield from self._one_of(maker, base, name, almost)
+
+    def _within_one_round(self, maker: Maker, name: str) -> bool:
+        """Whether the first thread comes to a loop up to a size that never goes round it twice."""
+        own = {a.name for a in self.workload.args if a.role == "scalar" and a.value == name}
+        longest = self._scalars({**maker.few(), name: maker.longest(name)})
+        return any(
+            own & {v.name for v in used(s.cond)}
+            and self._first.comes(k, longest)
+            and not self._first.reaches(k, longest)
+            for k, s in enumerate(self._first.loops)
+        )
+
+    def sizes_for_middles(self, maker: Maker) -> Iterator[Instance]:
+        """For loops that neither the first nor the last block comes to, such as those of rows between peeled ones: what
+        makes other loops go round twice, or the most that is promised, beside the costliest sizes so far."""
+        longest = {n: maker.longest(n) for n in maker.names}
+        for name in maker.names if self._middles(longest) else ():
+            found = [v + BEYOND * maker.step[name] for v in rounds(self.candidate, maker, name)] or [longest[name]]
+            for more in sorted(set(found)):
+                for i in sorted(self.tried, key=lambda i: -i.cost)[:MIDDLES]:
+                    if self._middles(longest) and more > i.sizes[name]:
+                        yield from self._one_of(maker, i.sizes, name, more)
+
+    def _middles(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a loop that no thread ran twice is none of the first or last thread's even at ``sizes``."""
+        ends = (self._first, self._last)
+        return any(
+            id(s) in (self.once or {}) and not any(f.comes(k, self._scalars(sizes)) for f in ends)
+            for k, s in enumerate(self._first.loops)
+        )
 
     def sizes_for_axes(self, maker: Maker) -> Iterator[Instance]:
         """For every axis of the grid on which no run had a second block, the least sizes that give one; and the largest
@@ -188,6 +224,7 @@ def missing_instances(coverage: Coverage, original: Kernel) -> Iterator[Instance
     yield from coverage.sizes_for_loops(large)
     yield from coverage.sizes_for_axes(large)
     yield from coverage.sizes_below_rounds(large)
+    yield from coverage.sizes_for_middles(large)
     if coverage.unreached:
         for instance in larger_instances(Maker(kernels, coverage.workload, LARGER * MAX_ELEMENTS)):
             if not coverage.unreached:

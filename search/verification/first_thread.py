@@ -40,6 +40,10 @@ class FirstThread:
         once); False where that is not known."""
         return self._follow(self._body, dict(arguments)).get(k, False)
 
+    def comes(self, k: int, arguments: Mapping[str, int]) -> bool:
+        """Whether the thread is known to come to the ``k``-th loop at all."""
+        return k in self._follow(self._body, dict(arguments))
+
     def _follow(self, body: Body, env: dict[str, int]) -> dict[int, bool]:
         found: dict[int, bool] = {}
         for s in body:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ktc.ir.interp import run
 from ktc.ir.kernel import bind
-from ktc.ir.text import parse_kernel
+from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.verifier import verify
 from ktc.passes.language import parse_script
 from ktc.passes.lowering import LoweringError, materialise
@@ -333,3 +333,19 @@ def test_the_maximum_of_one_warp_is_not_taken_for_that_of_all() -> None:
     a = np.random.default_rng(1).permutation(8 * 128).astype(np.int32)
     got = run(kernel, {"a": a, "b": a, "y": np.zeros(8, np.int32), "m": 128, "n": 8}, domain="int")
     np.testing.assert_array_equal(got.outputs["y"], a.reshape(8, 128).max(1))
+
+
+def test_no_launch_knows_a_serial_loops_variable() -> None:
+    """An open level over a tile of a serial loop would want another block every round: refused, where the launch named
+    the loop's variable."""
+    kernel = parse_kernel("""
+kernel fill(out: i32* restrict noalias, m: i32, n: i32)
+  par j_tile in 0..cdiv(m, 16) @ [seq]
+    par r in 0..n @ [block.x]
+      par j in j_tile * 16..min(j_tile * 16 + 16, m) @ [warp 3, thread.z]
+        out[r * m + j] = 0
+""")
+    with pytest.raises(LoweringError, match="hangs on 'j_tile'"):
+        materialise(kernel)
+    sized = parse_kernel(print_kernel(kernel).replace("thread.z]", "thread.z 2, seq]"))
+    assert not verify(materialise(sized))

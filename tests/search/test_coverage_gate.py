@@ -368,3 +368,20 @@ def test_rows_that_end_just_below_a_round_are_tried(script: str, at: int) -> Non
 def _is_edge(s: If) -> bool:
     """Whether ``s`` asks if a later copy of a thread's work is within the row."""
     return isinstance(s.cond, Binary) and s.cond.op == "<" and isinstance(s.cond.a, Binary)
+
+
+def test_a_loop_within_one_round_has_the_most_that_is_promised() -> None:
+    """No head is longer than 1,024 elements, so no loop over one goes round twice; the last copies of a thread's work
+    start at 896."""
+    subject = replayed(
+        "serving/merge_attn_states",
+        "f32",
+        "raise | distribute{loop=i map=[vec $V, thread.x $T, unroll $U, seq]} [V=2 T=64 U=8]",
+    )
+    loop = next(s for s in walk(subject.candidate.body) if isinstance(s, For))
+    inner = next(s for s in walk(loop.body) if isinstance(s, For))
+    assert isinstance(inner.cond, Binary)
+    shorter = dataclasses.replace(inner, cond=dataclasses.replace(inner.cond, b=Binary("-", inner.cond.b, i32(1))))
+    body = map_body(subject.candidate.body, lambda s: shorter if s is inner else s)
+    verdict = verify(subject.original, subject.candidate.with_(body=body), subject.workload, variant="f32")
+    assert verdict.status == "REJECTED" and verdict.failure is not None and verdict.failure.sizes["d"] > 896, verdict

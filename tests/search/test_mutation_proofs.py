@@ -286,3 +286,44 @@ def test_any_thread_of_a_row_may_store_what_its_row_has(before: tuple[str, str],
     text = ROW.replace(*before) if before[0] else ROW
     found = proof("tid == 0", "tid == 1", text)
     assert ("another single thread" in found) if held else not found
+
+
+LIKE_ARMS = """
+kernel k(y: f32*, x: f32 const*, n: i32)
+  launch grid(cdiv(n, 64)) block(64)
+  let i: i32 = i32(blockIdx.x) * 64 + i32(threadIdx.x)
+  if i < n
+    if i >= 1
+      let s: f32 = x[i] * 2.0
+      y[i] = s
+    else
+      let t: f32 = x[i] * 2.0
+      y[i] = t
+"""
+
+
+def test_either_of_two_like_branches_may_be_left() -> None:
+    """The first one, or the second, with names of its own."""
+    first = LIKE_ARMS[LIKE_ARMS.index("    if i >= 1") :]
+    assert "both branches" in proof(first, "    let s: f32 = x[i] * 2.0\n    y[i] = s\n", LIKE_ARMS)
+    other = LIKE_ARMS.replace("let t: f32 = x[i] * 2.0", "let t: f32 = x[i] * 3.0")
+    for factor in ("2.0", "3.0"):
+        left = f"    let t: f32 = x[i] * {factor}\n    y[i] = t\n"
+        assert not proof(first.replace("t: f32 = x[i] * 2.0", "t: f32 = x[i] * 3.0"), left, other)
+
+
+FENCED = """
+kernel k(y: f32*, x: f32 const*, n: i32)
+  launch grid(cdiv(n, 64)) block(64)
+  let i: i32 = i32(blockIdx.x) * 64 + i32(threadIdx.x)
+  if i < n
+    y[i] = x[i]
+    if i == 3
+      fence device
+"""
+
+
+def test_a_fence_may_come_more_often_and_not_less() -> None:
+    assert "fence" in proof("    if i == 3\n      fence device\n", "    fence device\n", FENCED)
+    assert not proof("    if i == 3\n      fence device\n", "", FENCED)
+    assert not proof("      fence device\n", "      fence device\n      y[i] = 0.0\n", FENCED)
