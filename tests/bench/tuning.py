@@ -145,5 +145,5 @@ def bound(script: str, knobs: Mapping[str, int]) -> str:
     """``script`` with its knobs bound in the text and its constraints, which held, left out."""
     text = script.partition(" where ")[0]
     return re.sub(
-        r"\$(\w+)(:\([^)]*\)|:[\d,]+|=\d+)?", lambda m: f"${m[1]}={knobs[m[1]]}" if m[1] in knobs else m[0], text
+        r"\$(\w+)(:\([^)]*\)|:\d+(?:,\d+)*|=\d+)?", lambda m: f"${m[1]}={knobs[m[1]]}" if m[1] in knobs else m[0], text
     )
