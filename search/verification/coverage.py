@@ -62,6 +62,10 @@ class Coverage:
     def _last(self) -> FirstThread:
         return FirstThread(self.candidate, last=True)
 
+    @cached_property
+    def _late(self) -> FirstThread:
+        return FirstThread(self.candidate, last=True, rounds=2)
+
     def note(self, instance: Instance | None, result: RunResult) -> None:
         """One run; ``instance`` is None where its sizes have been noted before."""
         if instance is not None:
@@ -104,6 +108,28 @@ class Coverage:
                         {**base, name: maker.longest(name)}, name
                     )  # no size has a second round: all of the first
         yield from self._sizes_together(maker, base)
+        yield from self._sizes_for_last(maker, base)
+
+    def _sizes_for_last(self, maker: Maker, base: Mapping[str, int]) -> Iterator[Instance]:
+        """For every loop that the last block's thread comes to and the first one never does, as behind rows that were
+        peeled off, the least sizes at which that thread goes round twice, beside those that bring it there."""
+        longest = self._scalars({n: maker.longest(n) for n in base})
+        for k, s in enumerate(self._first.loops if base else ()):
+            if not (self.once and id(s) in self.once) or self._first.comes(k, longest):
+                continue
+            for outer, name in itertools.permutations(base, 2):
+
+                def comes(v: int, n: str = outer, k: int = k) -> bool:
+                    return self._last.comes(k, self._scalars({**base, n: v}))
+
+                there = {**base, outer: max(_least(comes, maker, outer), base[outer])}
+
+                def twice(v: int, n: str = name, k: int = k, there: Mapping[str, int] = there) -> bool:
+                    return self._late.reaches(k, self._scalars({**there, n: v}))
+
+                least = _least(twice, maker, name)
+                if least and id(s) in (self.once or {}):
+                    yield from self._one_of(maker, there, name, least + BEYOND * maker.step[name], least)
 
     def _sizes_together(self, maker: Maker, base: Mapping[str, int]) -> Iterator[Instance]:
         """For every loop that no size alone makes go round twice, behind a guard about another one, the least at which

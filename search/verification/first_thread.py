@@ -15,8 +15,8 @@ from ktc.ir.walk import assigned, keep, map_body, rename, walk
 class FirstThread:
     """The first thread of the first (or the last) block, as far as it depends on integer arguments alone."""
 
-    def __init__(self, kernel: Kernel, last: bool = False) -> None:
-        launch, self._rounds = kernel.launch, 1 if last else 2
+    def __init__(self, kernel: Kernel, last: bool = False, rounds: int | None = None) -> None:
+        launch, self._rounds = kernel.launch, rounds or (1 if last else 2)
 
         def known(e: Expr) -> Expr:
             if not isinstance(e, HwIndex):
@@ -37,7 +37,7 @@ class FirstThread:
 
     def reaches(self, k: int, arguments: Mapping[str, int]) -> bool:
         """Whether the first thread goes round the ``k``-th loop twice when it first meets it (that of the last block:
-        once); False where that is not known."""
+        once, unless ``rounds`` says 2); False where that is not known."""
         return self._follow(self._body, dict(arguments)).get(k, False)
 
     def comes(self, k: int, arguments: Mapping[str, int]) -> bool:

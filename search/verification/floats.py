@@ -135,7 +135,9 @@ def floats(job: Job) -> Outcome:
         if e.code != "E-INTERP-UNSUPPORTED":
             raise
         return Outcome("skip", e.message)
-    for instance in chosen[:COUNTED] if _narrows(job.candidate) else ():
+    most = sorted(chosen, key=lambda i: -i.cost)[:1]  # where every thread has something to round
+    counted = list({id(i): i for i in (*most, *chosen)}.values())[:COUNTED]
+    for instance in counted if _narrows(job.candidate) else ():
         failure = sweep.rounded_more(instance)
         if failure:
             return Outcome("fail", str(failure), failure)
@@ -196,7 +198,9 @@ def _telling(job: Job) -> list[Instance]:
     found = [i for i in job.instances if id(i) in job.steps] or job.instances
     names = list(found[0].sizes) if found else []
     longest = [max(found, key=lambda i: (i.sizes[n], i.cost)) for n in names]
-    busiest = sorted(found, key=lambda i: -job.steps.get(id(i), 0))[:2]  # those whose guards let something through
+    busiest = sorted(found, key=lambda i: (-job.steps.get(id(i), 0), -i.cost))[
+        :2
+    ]  # those whose guards let something through
     chosen = list({id(i): i for i in (*busiest[:1], *found[:3], *found[-1:], *busiest, *longest)}.values())
     total = 0
     kept: list[Instance] = []

@@ -13,6 +13,8 @@ from ktc.ir.interp import run
 from ktc.ir.nodes import Atomic, Binary, Const, For, If, fresh, i32
 from ktc.ir.types import U32
 from ktc.ir.walk import map_body, rename, walk
+from ktc.search.mutation.campaign import OPERATORS
+from ktc.search.mutation.operators import apply, places
 from ktc.search.mutation.subjects import replayed
 from ktc.search.verification import verify
 from ktc.search.verification.first_thread import FirstThread
@@ -385,3 +387,32 @@ def test_a_loop_within_one_round_has_the_most_that_is_promised() -> None:
     body = map_body(subject.candidate.body, lambda s: shorter if s is inner else s)
     verdict = verify(subject.original, subject.candidate.with_(body=body), subject.workload, variant="f32")
     assert verdict.status == "REJECTED" and verdict.failure is not None and verdict.failure.sizes["d"] > 896, verdict
+
+
+def test_rows_behind_peeled_ones_are_longer_than_a_round() -> None:
+    """The first block never comes there, the last one does with nine rows; the copies of a thread's work need long
+    ones."""
+    script = "raise | peel{loop=block_x first=8} | unroll{loop=i factor=$A} [A=16]"
+    subject = replayed("serving/fused_add_rmsnorm", "f32", script)
+    maker = Maker((subject.original, subject.candidate), subject.workload, 192 * MAX_ELEMENTS)
+    seen = coverage.Coverage(subject.candidate, subject.workload)
+    few = maker.make(maker.few())
+    assert few is not None
+    seen.note(few, run(subject.candidate, _arguments(subject, few.sizes), domain="int"))
+    behind = [i.sizes for i in seen.sizes_for_loops(maker) if i.sizes["n"] > 8]
+    assert any(sizes["hidden"] > 16 * 256 for sizes in behind), behind
+
+
+def _arguments(subject, sizes: dict[str, int]) -> dict:
+    return dict(oracle_for(subject.original, subject.workload, "f32", 0).inputs(sizes, "exact"))
+
+
+def test_roundings_are_counted_where_every_thread_has_something_to_round() -> None:
+    """Parts of a sum through half: the sums of one element that the smallest sizes have show none."""
+    subject = replayed("basic/sum", None, "raise | unroll{loop=block_x factor=$U} [U=1]")
+    op = next(o for o in OPERATORS if o.name == "round-through-half")
+    verdicts = [
+        verify(subject.original, apply(subject.candidate, op, k), subject.workload)
+        for k in range(places(subject.candidate, op))
+    ]
+    assert len(verdicts) > 2 and not any(v.ok for v in verdicts)
