@@ -24,7 +24,7 @@ from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
-from ktc.ir.nodes import Acc, Alloc, Binary, Body, Const, Expr, Level, Par, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.nodes import Acc, Alloc, Binary, Body, Const, Expr, Level, Par, Reduce, Scan, Stmt, Sym, Var, fresh
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_body, rename, substitute_expr, used, walk
 
@@ -302,8 +302,9 @@ def _unlike(why: str) -> Refused:
 
 
 def _flagged(kernel: Kernel) -> Kernel:
-    """Floating-point sums lose their order when a tree becomes a ``reduce``."""
+    """Floating-point sums lose their order when a tree becomes a ``reduce`` or a ``scan``."""
     accs: list[Acc] = [a for s in walk(kernel.body) if isinstance(s, Reduce) for a in s.accs]
+    accs += [s.acc for s in walk(kernel.body) if isinstance(s, Scan)]
     floating = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in accs)
     return kernel.with_(flags=kernel.flags | {"reassociates"}) if floating else kernel
 

@@ -28,6 +28,7 @@ def choices(maker: Maker) -> Iterator[dict[str, int]]:
     """Sizes to try, the most telling first, in turns: all at their tiles' edges, one inner size, an outer one, all."""
     base = maker.base()
     if not base:
+        yield from () if maker.names else ({},)  # a kernel of one size alone
         return
     values = {n: maker.values(n, base) for n in maker.names}
     few = {n: [v for v in values[n] if v <= 3 * maker.step[n]][:3] or [base[n]] for n in maker.names}

@@ -53,3 +53,9 @@ def test_a_broken_scan_is_not_one(body: str, old: str, new: str) -> None:
         listing = print_kernel(outcome.kernel)
         assert Reference(kernel, instances=6, seed=17).differs(outcome.kernel) == "", listing
         assert any("left:" in note for note in outcome.notes), listing
+
+
+def test_a_scan_made_of_a_tree_says_that_it_reassociates() -> None:
+    """Its sums come in another order than the steps of the source: bits may differ, as those of a reduction."""
+    outcome = Raise().apply(load(source(DOUBLE_BUFFER, SUM), name="source.cu"), {})
+    assert isinstance(outcome, Result) and "reassociates" in outcome.kernel.flags

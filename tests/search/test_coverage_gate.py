@@ -348,10 +348,7 @@ def test_full_blocks_are_tried_beside_sizes_that_are_more_than_a_halo() -> None:
 
 @pytest.mark.parametrize(
     "script, at",
-    [
-        ("raise | distribute{loop=i map=[vec $V, thread.x $T, unroll $U, seq]} [V=8 T=32 U=4]", 1016),
-        ("raise | distribute{loop=i map=[vec $V, thread.x $T, unroll $U, seq]} [V=4 T=128 U=2]", 1020),
-    ],
+    [("raise | distribute{loop=i map=[vec $V, thread.x $T, unroll $U, seq]} [V=4 T=128 U=2]", 1020)],
 )
 def test_rows_that_end_just_below_a_round_are_tried(script: str, at: int) -> None:
     """What the later copies of a thread's work start with lies on the edge there: of a little more than a round, one
