@@ -113,8 +113,10 @@ class Coverage:
     def _sizes_for_last(self, maker: Maker, base: Mapping[str, int]) -> Iterator[Instance]:
         """For every loop that the last block's thread comes to and the first one never does, as behind rows that were
         peeled off, the least sizes at which that thread goes round twice, beside those that bring it there."""
+        if not base:
+            return
         longest = self._scalars({n: maker.longest(n) for n in base})
-        for k, s in enumerate(self._first.loops if base else ()):
+        for k, s in enumerate(self._first.loops):
             if not (self.once and id(s) in self.once) or self._first.comes(k, longest):
                 continue
             for outer, name in itertools.permutations(base, 2):
