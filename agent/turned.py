@@ -13,12 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ktc.agent.ideas import Idea
 from ktc.ir.analysis.nest import Access, Axis, accesses
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-
-Idea = tuple[str, str, float]
-"""Steps after ``raise``, the reason, the speed-up an expert would expect over naive code."""
 
 
 @dataclass(frozen=True)

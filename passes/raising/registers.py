@@ -15,9 +15,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from ktc.ir.analysis.defs import expand
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, Load, Par, Reduce, Stmt, Store, Sym, Var, WarpOp, bodies
+from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, Load, Par, Reduce, Stmt, Store, Sym, Var, WarpOp
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, substitute_expr, used, walk, walk_expr
@@ -76,10 +77,10 @@ def _element(v: Sym, body: Body) -> tuple[Sym, Expr] | None:
     if len(stores) != 1 or not loads or _unlike_elements(stores, loads):
         return None
     (store,) = stores
-    loop = next((s for s in _loops(body) if any(x is store for x in s.body)), None)
+    loop = next((s for s in walk(body) if isinstance(s, For) and any(x is store for x in s.body)), None)
     if loop is None or store.index[0] != Var(loop.var) or not isinstance(v.type, Array):
         return None
-    value = _written_out(store.value, _named(loop, body))
+    value = expand(store.value, _named(loop, body))
     local = {d.sym for d in walk(loop.body) if isinstance(d, Decl)} | (assigned(body) - _memory(body))
     if used(value) & (local - {loop.var}) or any(isinstance(x, WarpOp) for x in walk_expr(value)):
         return None
@@ -92,23 +93,10 @@ def _unlike_elements(stores: list[Store], loads: list[Load]) -> bool:
     return any(len(index) != 1 or width != 1 for index, width in places)
 
 
-def _loops(body: Body) -> list[For]:
-    """The loops of ``body``, outermost first."""
-    return [
-        x for s in body for x in ((s,) if isinstance(s, For) else ()) + tuple(y for b in bodies(s) for y in _loops(b))
-    ]
-
-
 def _named(loop: For, body: Body) -> Mapping[Sym, Expr]:
     """What the constants of the loop's body are."""
     changing = assigned(body)
     return {d.sym: d.init for d in loop.body if isinstance(d, Decl) and d.init is not None and d.sym not in changing}
-
-
-def _written_out(e: Expr, named: Mapping[Sym, Expr]) -> Expr:
-    while used(e) & named.keys():
-        e = substitute_expr(e, dict(named))
-    return e
 
 
 def _memory(body: Body) -> set[Sym]:
