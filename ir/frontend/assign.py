@@ -10,7 +10,7 @@ from pycparser import c_ast
 from ..nodes import Const, Select, i32
 from ..types import I32, Vec
 from .convert import NATIVE
-from .cxx_types import CArray, RecordType
+from .cxx_types import RecordType, innermost
 from .lookup import Lookup
 from .values import (
     BitPlace,
@@ -111,8 +111,7 @@ class Assignments(Lookup):
 
     def assigns_inside(self, t: Any) -> bool:
         """Whether objects of ``t``, or some in it, are assigned by code."""
-        while isinstance(t, CArray):
-            t = t.elem
+        t = innermost(t)
         return isinstance(t, RecordType) and (
             self.assigns_copies(t) or any(self.assigns_inside(ft) for _, ft, _, _ in self.fields_of(t, None))
         )

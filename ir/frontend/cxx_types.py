@@ -62,6 +62,13 @@ class CArray(Type):
         return f"{self.elem}[{'' if self.n is None else self.n}]"
 
 
+def innermost(t: Type) -> Type:
+    """What an array, of however many dimensions, is made of; any other type itself."""
+    while isinstance(t, CArray):
+        t = t.elem
+    return t
+
+
 @dataclass(frozen=True)
 class RecordType(Type):
     """An instance of a struct or class: ``decl`` is its definition, ``args`` its template arguments.

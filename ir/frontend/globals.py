@@ -15,7 +15,7 @@ from ..types import F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Ptr, Scalar,
 from .arrays import array_values, flattened
 from .construct import braced
 from .cxx_ast import QualName, qualifiers
-from .cxx_types import CArray, RecordType, show
+from .cxx_types import CArray, RecordType, innermost, show
 from .declare import Declarations
 from .facts import init_args
 from .program import Entity, name_parts, pick
@@ -52,9 +52,7 @@ class Globals(Declarations):
                 self.fail("E-UNSUPPORTED-GLOBAL", f"the size of '{name}' is not known in this file", node,
                           hint="declare it with its size")  # fmt: skip
             t = CArray(t.elem, len(array_values(decl.init)))
-        inner = t
-        while isinstance(inner, CArray):
-            inner = inner.elem
+        inner = innermost(t)
         key = ("global", name)
         if name not in self.globals:
             size, natural = self.layout(t, node)

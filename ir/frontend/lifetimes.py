@@ -15,15 +15,15 @@ from typing import Any
 from pycparser import c_ast
 
 from .conversions import functions_of
-from .cxx_types import CArray, RecordType
-from .records import Records
+from .cxx_types import RecordType, innermost
+from .record_inits import RecordInits
 from .syntax_walk import contains
 from .values import RecordVal, Value
 
 EXITS = (c_ast.Return, c_ast.Break, c_ast.Continue, c_ast.Goto)
 
 
-class Lifetimes(Records):
+class Lifetimes(RecordInits):
     """Which objects have an end that does something, and when it comes."""
 
     _end_runs: dict[RecordType, bool]
@@ -35,8 +35,7 @@ class Lifetimes(Records):
 
     def ends_with_code(self, t: Any) -> bool:
         """Whether a destructor runs when an object of type ``t`` ends: its own, a member's or a base's."""
-        while isinstance(t, CArray):
-            t = t.elem
+        t = innermost(t)
         if not isinstance(t, RecordType) or t.decl is None or not self.destructors:
             return False
         if t not in self._end_runs:

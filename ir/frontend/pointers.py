@@ -58,9 +58,6 @@ class Pointers(Addressed):
         dims = len(t.shape) if isinstance(t, Array) else 1
         elem = a.type.elem
         if isinstance(elem, CArray):
-            inner: Type = elem
-            while isinstance(inner, CArray):
-                inner = inner.elem
             return PtrVal(a.buffer, a.prefix, None, elem, volatile=a.volatile)
         prefix = a.prefix + (i32(0),) * (dims - 1 - len(a.prefix))
         return PtrVal(a.buffer, prefix, None, elem, volatile=a.volatile)
