@@ -7,7 +7,8 @@ reached, indices and offsets in integer buffers are recognised by what changing 
 its exact shapes, and what could not be confirmed says ``CHECK``.
 """
 
-from .draft import Draft, draft
+from .draft import draft
+from .model import Draft
 from .text import with_draft, workload_text
 
 __all__ = ["Draft", "draft", "with_draft", "workload_text"]

@@ -5,8 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+
+from ktc.ir.inputs import numpy_dtype
+from ktc.ir.types import scalar_of
+
+from .model import Draft
+from .probe import Prober, Seen
+from .roles import buffers_of
 
 TARGETS = {"small": (1 << 18, 1 << 21), "medium": (1 << 23, 1 << 25), "large": (1 << 27, 1 << 32)}
 """Bytes of all buffers and scalars moved by all threads, at most, by scenario. Small fits a GPU's first-level caches,
@@ -15,6 +23,8 @@ medium its second level (and is timed on a CPU too), large neither."""
 MOST = 1 << 24
 """No size becomes larger."""
 
+MOST_SIZE = 1 << 30
+"""No size is said to be larger."""
 
 NO_WORK = 1.1
 """A size that multiplies the work by no more when it is doubled brings none."""
@@ -69,3 +79,49 @@ def grown(
         else:
             open_.discard(name)
     return sizes
+
+
+def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
+    widths = {p.sym.name: numpy_dtype(scalar_of(p.sym.type).name).itemsize for p in buffers_of(d.kernel)}
+    work = work_of([(s.sizes, s.accesses) for s in seen], d.names) if seen else Work(1.0, {})
+    start = dict(seen[0].sizes) if seen else dict.fromkeys(d.names, 64)
+    start = {n: 1 << (v.bit_length() - 1) for n, v in start.items()}
+
+    def size_bytes(sizes: Mapping[str, int]) -> int:
+        return sum(n * widths[b] for b, n in d.elements(sizes).items())
+
+    def legal(sizes: Mapping[str, int], threads: int = 1 << 31) -> bool:
+        return probe.launches(sizes, threads)
+
+    known: list[dict[str, int]] = []
+    for (
+        name,
+        limits,
+    ) in TARGETS.items():  # threads that a guard sends home are work too: a grid of its own size is bounded
+        allowed = partial(legal, threads=min(limits[1], 1 << 31))
+        sizes = grown(start, limits, size_bytes, work, allowed, fixed=d.roles.divisors | d.roles.halves)
+        if sizes not in known:
+            known.append(sizes)
+            d.scenarios.append((name, sizes, ""))
+    last = known[-1]
+    held = {n: max(1, v // 4 * 3) for n, v in last.items()}
+    if all(v % d.steps.get(n, 1) == 0 for n, v in held.items()) and held not in known and legal(held):
+        d.scenarios.append(("heldout", held, "heldout = true"))
+    d.most = _most(d, probe, {n: max(s[n] for s in (*known, held)) for n in last})
+    odd = {n: 3 * d.steps[n] if n in d.steps else v + 5 for n, v in start.items()}
+    if odd not in known and legal(odd):
+        d.scenarios.append(("odd", odd, "weight = 0.0           # checked, not tuned for"))
+
+
+def _most(d: Draft, probe: Prober, largest: Mapping[str, int]) -> dict[str, int]:
+    """The most that each size may be: ``largest`` doubled while all elements and threads have numbers of 32 bits.
+
+    Most kernels compute them so. Wider ranges allow products that wrap, and whatever might is refused for it.
+    """
+    most = dict(largest)
+    while max(most.values(), default=MOST_SIZE) < MOST_SIZE:
+        more = {n: 2 * v for n, v in most.items()}
+        if max(d.elements(more, 0).values(), default=0) >= 1 << 31 or not probe.launches(more, (1 << 31) - 1):
+            break
+        most = more
+    return most

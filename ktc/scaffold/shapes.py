@@ -16,6 +16,11 @@ SLACK, WORST = 1.35, 16.0
 is only a guess, of too much memory rather than too little."""
 
 MAX_DEGREE, QUOTIENT_DEGREE = 4, 2
+
+MOST_TIMES = 1024
+"""Elements of a size that are believed where the probes do not all show exactly as many, as they do of rows of a fixed
+length."""
+
 DIVISORS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -133,6 +138,7 @@ def _scaled(factors: tuple[str, ...], plus: int, seen: Sequence[tuple[Mapping[st
         return Extent((), times=math.ceil(need))
     if need > 0.75:
         times = math.ceil(need - 1e-9)
-        return Extent(factors, times=times, plus=plus) if times <= 1024 else None
+        fixed_row = all(math.prod(value_of(f, s) for f in factors) * times + plus == e for s, e in seen)
+        return Extent(factors, times=times, plus=plus) if times <= MOST_TIMES or fixed_row else None
     over = next((d for d in reversed(DIVISORS) if 1 / d >= need - 1e-9), 1)
     return Extent(factors, over=over, plus=plus)

@@ -13,8 +13,10 @@ from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.workload import Workload
 
-from .draft import MOST_SIZE, Draft, draft
+from .draft import draft
+from .model import Draft
 from .roles import access_role, buffers_of
+from .scenarios import MOST_SIZE
 from .shapes import Extent
 
 if TYPE_CHECKING:

@@ -82,6 +82,14 @@ __global__ void loss(float* out, const float* scores, const int* label, int V) {
 }
 void go(float* o, const float* s, const int* l, int rows, int V) { loss<<<rows, 32>>>(o, s, l, V); }
 """
+FIXED_ROWS = """
+__global__ void centre(const float* x, float* y, int n) {
+  float s = 0.0f;
+  for (int i = 0; i < n; ++i) s += x[blockIdx.x * n + i];
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[blockIdx.x * n + i] = x[blockIdx.x * n + i] - s / n;
+}
+void go(const float* x, float* y, int rows) { centre<<<rows, 64>>>(x, y, 2048); }
+"""
 
 
 def drafted(source: str) -> Draft:
@@ -125,6 +133,13 @@ def test_what_a_mean_divides_by_is_a_size_like_any_other() -> None:
     """``s[0] / n`` of floats says nothing about extents: rows are long, not the two elements of a part."""
     sizes = {name: (s["n"], s["rows"]) for name, s, _ in draft(ktc.loads(CENTRED).kernel).scenarios}
     assert sizes["large"][0] >= 1024 and sizes["large"][1] >= 1024
+
+
+def test_rows_of_a_fixed_length_are_as_many_as_the_grid() -> None:
+    """2048 elements a row are exact at every number of rows, however many that is: rows are no constant."""
+    d = drafted(FIXED_ROWS)
+    assert shapes(d) == {"x": ("2048 * rows",), "y": ("2048 * rows",)} and not d.ties
+    assert {name: s["rows"] for name, s, _ in d.scenarios}["large"] >= 1024
 
 
 def test_a_label_in_a_row_that_is_read_anyway_is_an_index() -> None:

@@ -1,0 +1,76 @@
+"""Runs at the drafted shapes, with the sanitizer on: what sizes are multiples of, how small they may be, and whether
+results are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from .model import Draft
+from .probe import Prober, Seen
+
+STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+LEAST = (1, 2, 3, 4, 5, 8, 16, 32)
+"""What the least value of a size is looked for among: a border of the grid needs some width."""
+
+
+def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
+    """Run at the exact shapes: as probed, then with odd sizes, which shows what sizes have to be multiples of, and with
+    the smallest, which shows how small they may be."""
+    if not seen or any(e is None for e in d.shapes.values()):
+        return
+    even = dict(seen[0].sizes)
+    for s in seen[:3]:
+        if why := _defect(d, probe, s.sizes):
+            d.doubts.append(f"run at {dict(s.sizes)}: {why}")
+            return
+    own = [n for n in d.names if n in d.roles.sizes]
+    if _defect(d, probe, {n: v + 1 if n in own else v for n, v in even.items()}):
+        for name in own:
+            steps = [n for n in STEPS if n <= even[name]]
+            clean = (n for n in steps if not any(_defect(d, probe, {**even, name: m * n}) for m in (3, 1)))
+            d.steps[name] = next(clean, even[name])
+        _joint_steps(d, probe, even, own)
+    if _defect(d, probe, {n: d.steps.get(n, 1) if n in own else v for n, v in even.items()}):
+        for name in own:
+            sizes = [n for n in LEAST if n < even[name] and n % d.steps.get(name, 1) == 0]
+            d.least[name] = next((n for n in sizes if not _defect(d, probe, {**even, name: n})), even[name])
+
+
+def _joint_steps(d: Draft, probe: Prober, even: Mapping[str, int], own: Sequence[str]) -> None:
+    """Larger steps where sizes that pass one by one do not pass together: a block takes 256 elements of all rows."""
+    while any(_defect(d, probe, {**even, **{n: m * d.steps[n] for n in own}}) for m in (3, 1)):
+        open_ = [n for n in own if 2 * d.steps[n] <= even[n]]
+        if not open_:
+            return
+        d.steps[min(open_, key=lambda n: d.steps[n])] *= 2
+
+
+def needs_positive(d: Draft, probe: Prober, seen: Sequence[Seen]) -> bool:
+    """Whether results that are no numbers go away with positive input: roots, logarithms."""
+    if not seen or any(e is None for e in d.shapes.values()):
+        return False
+    both = _numbers(d, probe, seen[0].sizes, positive=False)
+    return not both and _numbers(d, probe, seen[0].sizes, positive=True)
+
+
+def _numbers(d: Draft, probe: Prober, sizes: Mapping[str, int], positive: bool) -> bool:
+    """Whether all results of a run at ``sizes`` are finite."""
+    shapes = d.elements(sizes)
+    fills = {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
+    result = probe.exact(sizes, shapes, fills, positive)
+    return result is None or all(np.isfinite(v).all() for v in result.outputs.values() if v.dtype.kind == "f")
+
+
+def _defect(d: Draft, probe: Prober, sizes: Mapping[str, int]) -> str:
+    """The first thing that the sanitizer has against a run of these sizes; '' if it is clean."""
+    if not probe.launches(sizes):
+        return "no legal launch"
+    shapes = d.elements(sizes)
+    fills = {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
+    result = probe.exact(sizes, shapes, fills)
+    if result is None:
+        return "the interpreter cannot run it"
+    return next((str(f) for f in result.findings if f.kind not in ("fuel", "redundant-store")), "")

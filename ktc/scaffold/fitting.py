@@ -1,0 +1,152 @@
+"""Shapes that explain the probes: extents fitted to what is reached, with as few integers tied to others as need be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ktc.ir.kernel import Param
+
+from .contents import scattering
+from .model import Draft
+from .probe import Fill, Prober, Seen
+from .roles import buffers_of, definitions
+from .shapes import Extent, fit
+from .strides import inner_first
+from .windows import names_in, windows
+
+MOST_TIES, TIES_WORK = 4, 120_000
+"""How many integers are tied to others, and what may be spent on it (``RunResult.work``; 10,000 are about a second)."""
+
+Found = tuple[dict[str, "str | int"], dict[str, "Extent | None"], list[Seen]]
+
+
+def tied(d: Draft) -> Found:
+    """Shapes that explain the probes: of independent sizes if that is possible, else with integers tied to others.
+
+    A row's stride is its length, a grid of rows the number of rows, a label less than the number of classes:
+    independent numbers for those fit no shape.
+    """
+    best = _fitted(d, {**d.limits, **{c.name: c.within for c in d.contents if c.within}})
+    touched = _touched(best)
+    end = d.work + TIES_WORK
+    for _ in range(MOST_TIES):
+        before = best
+        for ties in _ties(d, before[0]):
+            if not best[2] or d.work > end or not _badness(best[1]):
+                return best
+            if not _misfits(best[1]) and not _by_threads(ties):
+                continue
+            found = _fitted(d, ties)
+            idle = len(touched - _touched(found))  # no rows, no sums: that fits anything
+            if found[2] and _badness(found[1]) + 2 * idle < _badness(best[1]):
+                best = found
+        if best is before:
+            break
+    return best
+
+
+def apart(d: Draft, found: Found) -> Found:
+    """``found``, with as many values as elements for indices that plain stores go to, or as many blocks where a value
+    is a place in a block: threads write places of their own."""
+    ties, shapes, seen = found
+    scattered = scattering(d.kernel)
+    for c in d.contents:
+        mine = shapes.get(c.buffer)
+        if c.kind != "index" or c.buffer not in scattered or c.name in ties or mine is None or not mine.is_product:
+            continue
+        d.contents = [replace(x, kind="distinct") if x is c else x for x in d.contents]
+        factors = (*mine.factors, *sorted(d.roles.parts))
+        ties = {**ties, c.name: " * ".join(factors)}
+        shapes = {b: e and e.with_factor(c.name, factors) for b, e in shapes.items()}
+        seen = [replace(s, sizes={n: v for n, v in s.sizes.items() if n != c.name}) for s in seen]
+    return ties, shapes, seen
+
+
+def by_strides(d: Draft) -> dict[str, Extent | None]:
+    """The shapes with their outermost sizes first."""
+    strides = inner_first(d.kernel)
+
+    def place(buffer: str, factor: str) -> int:
+        return sum(strides[buffer][n] for n in names_in(factor))
+
+    out = dict(d.shapes)
+    for b, e in d.shapes.items():
+        if e is not None and b in strides:
+            out[b] = replace(e, factors=tuple(sorted(e.factors, key=lambda f: place(b, f))))
+    return out
+
+
+def _touched(found: Found) -> set[str]:
+    return {b for s in found[2] for b in s.reach}
+
+
+def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | int]]:
+    """``known`` and one integer more that equals another size, the threads of an axis, or 1."""
+    free = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in known]
+    for name in free:
+        others: tuple[str | int, ...] = (*_threads(d), *d.roles.sizes, 1)
+        used_by_others = {n for v in known.values() if isinstance(v, str) for n in names_in(v)}
+        for other in others:
+            inside = set(names_in(other)) if isinstance(other, str) else set()
+            if name not in inside and not inside & known.keys() and name not in used_by_others:
+                yield {**known, name: other}
+
+
+def _by_threads(ties: Mapping[str, str | int]) -> bool:
+    """Whether the last of ``ties`` is to the threads of an axis: worth a try where all shapes are plausible but one is
+    not exact, for what is only nearly as long as the grid overruns its rows at other sizes."""
+    return "*" in str(list(ties.values())[-1])
+
+
+def _threads(d: Draft) -> list[str]:
+    """Threads of a guessed grid along its axes: a row of an unguarded kernel is as long."""
+    if d.launch is None:
+        return []
+    axes = zip(d.launch.grid, d.launch.block)
+    return [f"{threads} * {blocks}" for blocks, threads in axes if blocks in d.roles.sizes and threads != "1"]
+
+
+def _misfits(shapes: Mapping[str, Extent | None]) -> int:
+    return sum(2 if e is None else 1 - e.plausible for e in shapes.values())
+
+
+def _badness(shapes: Mapping[str, Extent | None]) -> float:
+    """Misfits first, then how loose the others are."""
+    return _misfits(shapes) + 0.01 * sum(min(e.loose, 2.0) - 1 for e in shapes.values() if e is not None)
+
+
+def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
+    """Probes with ``ties``, and the extents that fit them."""
+    probe = Prober(d.kernel, d.roles, ties)
+    names = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in ties]
+    seen: list[Seen] = []
+    for k, sizes in enumerate(probe.sizes()):
+        for i, c in enumerate(d.contents):
+            if c.name not in ties:
+                sizes[c.name] = 24 + 8 * ((3 * k + 5 * i) % 7)
+        fills: dict[str, Fill] = {}
+        found = probe.look(sizes)
+        for c in d.contents:
+            if found is not None:
+                fills[c.buffer] = c.fill(probe.value(c.name, sizes), found.extent(c.buffer))
+                found = probe.look(sizes, fills) or found
+        seen += [found] if found is not None else []
+    d.work += probe.work
+    quotients = (*d.roles.quotients, *((c.name, b) for c in d.contents for b in d.roles.divisors))
+    left = windows(d.kernel, d.roles.halves, definitions(d.kernel)) if d.roles.halves else []
+    terms = [t for t in left if {*names_in(t)} <= {*names}]
+    shapes = {p.sym.name: _shape(p, seen, names, quotients, terms) for p in buffers_of(d.kernel)}
+    return dict(ties), shapes, seen
+
+
+def _shape(
+    p: Param,
+    seen: Sequence[Seen],
+    names: Sequence[str],
+    quotients: Collection[tuple[str, str]],
+    terms: Sequence[str],
+) -> Extent | None:
+    if p.extent:
+        return Extent((), times=p.extent, exact=True)
+    return fit([(s.sizes, s.extent(p.sym.name)) for s in seen], names, quotients, terms) if seen else None

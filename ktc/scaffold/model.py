@@ -1,0 +1,62 @@
+"""What is known of a kernel's calls while its workload is drafted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.workload import LaunchSpec
+
+from .contents import Content
+from .roles import Roles
+from .shapes import Extent
+from .windows import names_in
+
+
+@dataclass
+class Draft:
+    """What was found out about a kernel's calls.
+
+    ``doubts`` are for the author to look at; ``ties`` are integers that are no size of their own: what they equal, in
+    sizes, or a number. ``limits``: how many values an index buffer may hold, where that is a number. ``positive``: with
+    numbers of both signs some results are no numbers.
+    """
+
+    kernel: Kernel
+    roles: Roles
+    launch: LaunchSpec | None = None
+    contents: list[Content] = field(default_factory=list)
+    ties: dict[str, str | int] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
+    positive: bool = False
+    shapes: dict[str, Extent | None] = field(default_factory=dict)
+    steps: dict[str, int] = field(default_factory=dict)
+    least: dict[str, int] = field(default_factory=dict)
+    most: dict[str, int] = field(default_factory=dict)
+    scenarios: list[tuple[str, dict[str, int], str]] = field(default_factory=list)  # name, sizes, more
+    work: float = 0.0  # of all probes of its shapes
+    doubts: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        """The sizes that scenarios give."""
+        return [n for n in (*(c.name for c in self.contents), *self.roles.sizes) if n not in self.ties]
+
+    def tied(self, name: str) -> str | int | None:
+        """What the parameter ``name`` is in the sizes of the scenarios; None for one that is not tied."""
+        text = self.ties.get(name, self.roles.tied.get(name))
+        if text is None or isinstance(text, int):
+            return text
+        inner = {n: self.tied(n) for n in names_in(text)}
+        return re.sub(r"[A-Za-z_]\w*", lambda m: m[0] if inner[m[0]] is None else f"({inner[m[0]]})", text)
+
+    @property
+    def constants(self) -> list[str]:
+        """Parameters that got a number, to be looked at."""
+        return [n for n, v in self.ties.items() if isinstance(v, int) and n not in self.limits]
+
+    def elements(self, sizes: Mapping[str, int], unknown: int = 1 << 16) -> dict[str, int]:
+        """Elements of each buffer at ``sizes``."""
+        return {b: e.value(sizes) if e is not None else unknown for b, e in self.shapes.items()}
