@@ -27,9 +27,10 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             d.doubts.append(f"run at {dict(s.sizes)}: {why}")
             return
     own = [n for n in d.names if n in d.roles.sizes]
-    if _defect(d, probe, {n: v + 1 if n in own else v for n, v in even.items()}):
+    d.steps = {n: d.roles.grains[n] for n in own if n in d.roles.grains}
+    if _defect(d, probe, {n: v + d.steps.get(n, 1) if n in own else v for n, v in even.items()}):
         for name in own:
-            steps = [n for n in STEPS if n <= even[name]]
+            steps = [n for n in STEPS if n <= even[name] and n % d.steps.get(name, 1) == 0]
             clean = (n for n in steps if not any(_defect(d, probe, {**even, name: m * n}) for m in (3, 1)))
             d.steps[name] = next(clean, even[name])
         _joint_steps(d, probe, even, own)

@@ -43,11 +43,19 @@ def draft(k: Kernel) -> Draft:
 
 
 def _first_looks(d: Draft) -> tuple[Prober, list[Seen]]:
-    """What is seen at the usual sizes or, where the kernel does not end soon at those, at smaller ones."""
+    """What is seen at the usual sizes or, where the kernel does not end soon at one of those, at smaller ones.
+
+    A single look would show extents that grow with nothing.
+    """
     for coarsest in (d.roles.coarsest, *COARSEST):
         d.roles = replace(d.roles, coarsest=coarsest)
         probe = Prober(d.kernel, d.roles)
-        first = [s for r in probe.sizes() if (s := probe.look(r))]
-        if first or not probe.endless:
+        first: list[Seen] = []
+        for sizes in probe.sizes():
+            found = probe.look(sizes)
+            if probe.endless and coarsest != COARSEST[-1]:
+                break
+            first += [found] if found is not None else []
+        if not probe.endless:
             break
     return probe, first

@@ -67,8 +67,11 @@ def by_strides(d: Draft) -> dict[str, Extent | None]:
     """The shapes with their outermost sizes first."""
     strides = inner_first(d.kernel)
 
+    inside = {n: names_in(str(d.tied(n) or "")) for counts in strides.values() for n in counts}
+
     def place(buffer: str, factor: str) -> int:
-        return sum(strides[buffer][n] for n in names_in(factor))
+        counts = strides[buffer]
+        return sum(c for n, c in counts.items() for m in (n, *inside[n]) if m in names_in(factor))
 
     out = dict(d.shapes)
     for b, e in d.shapes.items():

@@ -6,6 +6,7 @@ zeros, or what the question at hand asks for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -93,8 +94,10 @@ class Prober:
 
     def _size(self, name: str, i: int, k: int, row: tuple[int, ...], unit: int) -> int:
         """The size ``name``, the ``i``-th, in the ``k``-th probe: what others are divided by divides them."""
-        times = 1 if name in self.roles.counts | self.roles.halves else unit
-        return 2 << (i + k) % 3 if name in self.roles.divisors else times * row[i % len(row)]
+        if name in self.roles.divisors:
+            return 2 << (i + k) % 3
+        times = 1 if name in self.roles.counts | self.roles.halves else max(unit, self.roles.groups.get(name, 1))
+        return math.lcm(times, self.roles.grains.get(name, 1)) * row[i % len(row)]
 
     def launches(self, sizes: Mapping[str, int], most: int = 0) -> bool:
         """Whether a launch of these sizes is legal, has work and stays below ``most`` threads (0: a probe's)."""

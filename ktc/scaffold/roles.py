@@ -29,6 +29,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
+from .grains import grains, groups
 from .windows import COMPARISONS, bare, halves_of, names_in, spelled
 
 BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
@@ -52,7 +53,8 @@ class Roles:
     ``quotients``: sizes and what the kernel or its launch divides by: extents may have their quotients. ``counts``:
     extents of the grid that only the host knows. ``halves``: how far windows reach (:mod:`.windows`). ``parts``: what
     elements of buffers are divided by, as slots into blocks. ``coarsest``: what the sizes of probes are multiples of at
-    most. ``numbers``: the values of floating-point parameters.
+    most. ``numbers``: the values of floating-point parameters. ``grains``: sizes that are divided by a number, with it;
+    ``groups``: sizes that show more than one group of so many elements only above that (:mod:`.grains`).
     """
 
     sizes: tuple[str, ...]
@@ -66,6 +68,8 @@ class Roles:
     parts: frozenset[str] = frozenset()
     coarsest: int = 1 << 30
     numbers: Mapping[str, float] = field(default_factory=dict)
+    grains: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, int] = field(default_factory=dict)
 
 
 def roles_of(k: Kernel) -> Roles:
@@ -87,14 +91,35 @@ def roles_of(k: Kernel) -> Roles:
     by = [b for b in _divided_by(k) if b.isdigit() or (b in named and b not in parts)]
     quotients = tuple((a, b) for b in by for a in named if a != b)
     counts = {p.sym.name for p in k.params if p.host and k.launch is not None}
-    counts &= {e.sym.name for e in map(bare, k.launch.grid if k.launch else ()) if isinstance(e, Var)}
+    counts &= {s.name for e in (k.launch.grid if k.launch else ()) for s in _counted(e)}
     floats = [p.sym for p in k.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_float]
     numbers = {s.name: 1.0 if s in matter else NUMBERS[i % len(NUMBERS)] for i, s in enumerate(floats)}
     halves = frozenset(halves_of(k, sources)) & {*sizes}
     inside = frozenset(parts) & divisors
     return Roles(
-        named, fixed, tuple(flags), tied, divisors, quotients, frozenset(counts), halves, inside, numbers=numbers
+        named,
+        fixed,
+        tuple(flags),
+        tied,
+        divisors,
+        quotients,
+        frozenset(counts),
+        halves,
+        inside,
+        numbers=numbers,
+        grains={n: v for n, v in grains(k, fixed, sources).items() if n in named and n not in divisors},
+        groups=groups(k, fixed, sources),
     )
+
+
+def _counted(e: Expr) -> set[Sym]:
+    """Variables that the extent of a grid is a product of."""
+    match bare(e):
+        case Var(s):
+            return {s}
+        case Binary("*", a, b):
+            return _counted(a) | _counted(b)
+    return set()
 
 
 def _tied(k: Kernel) -> Iterator[tuple[str, str]]:

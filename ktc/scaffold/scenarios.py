@@ -81,11 +81,33 @@ def grown(
     return sizes
 
 
+def shrunk(
+    start: Mapping[str, int],
+    limits: tuple[int, int],
+    size_bytes: Callable[[Mapping[str, int]], int],
+    work: Callable[[Mapping[str, int]], float],
+    legal: Callable[[Mapping[str, int]], bool],
+    steps: Mapping[str, int],
+) -> dict[str, int]:
+    """``start`` with its largest size halved again and again until bytes and work are within the limits; sizes stay
+    multiples of their ``steps``, and what has none stays."""
+    sizes, open_ = dict(start), set(steps)
+    while open_ and (size_bytes(sizes) > limits[0] or work(sizes) > limits[1]):
+        name = max(sorted(open_, key=list(start).index), key=lambda n: sizes[n])
+        less = {**sizes, name: sizes[name] // 2}
+        if less[name] >= 2 and less[name] % steps[name] == 0 and legal(less):
+            sizes = less
+        else:
+            open_.discard(name)
+    return sizes
+
+
 def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
+    """Scenarios of each of ``TARGETS`` for ``d``, one held out, an odd one; and the most of each size."""
     widths = {p.sym.name: numpy_dtype(scalar_of(p.sym.type).name).itemsize for p in buffers_of(d.kernel)}
     work = work_of([(s.sizes, s.accesses) for s in seen], d.names) if seen else Work(1.0, {})
     start = dict(seen[0].sizes) if seen else dict.fromkeys(d.names, 64)
-    start = {n: 1 << (v.bit_length() - 1) for n, v in start.items()}
+    start = {n: (g := d.steps.get(n, 1)) << max(v // g, 1).bit_length() - 1 for n, v in start.items()}
 
     def size_bytes(sizes: Mapping[str, int]) -> int:
         return sum(n * widths[b] for b, n in d.elements(sizes).items())
@@ -93,19 +115,22 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     def legal(sizes: Mapping[str, int], threads: int = 1 << 31) -> bool:
         return probe.launches(sizes, threads)
 
+    fixed = d.roles.divisors | d.roles.halves
+    start = shrunk(start, TARGETS["small"], size_bytes, work, legal, {n: d.steps.get(n, 1) for n in {*start} - fixed})
     known: list[dict[str, int]] = []
     for (
         name,
         limits,
-    ) in TARGETS.items():  # threads that a guard sends home are work too: a grid of its own size is bounded
+    ) in TARGETS.items():
+        # threads that a guard sends home are work too: a grid of its own size is bounded
         allowed = partial(legal, threads=min(limits[1], 1 << 31))
-        sizes = grown(start, limits, size_bytes, work, allowed, fixed=d.roles.divisors | d.roles.halves)
+        sizes = grown(start, limits, size_bytes, work, allowed, fixed)
         if sizes not in known:
             known.append(sizes)
             d.scenarios.append((name, sizes, ""))
     last = known[-1]
-    held = {n: max(1, v // 4 * 3) for n, v in last.items()}
-    if all(v % d.steps.get(n, 1) == 0 for n, v in held.items()) and held not in known and legal(held):
+    held = {n: max(g := d.steps.get(n, 1), v * 3 // 4 // g * g) for n, v in last.items()}
+    if held not in known and legal(held):
         d.scenarios.append(("heldout", held, "heldout = true"))
     d.most = _most(d, probe, {n: max(s[n] for s in (*known, held)) for n in last})
     odd = {n: 3 * d.steps[n] if n in d.steps else v + 5 for n, v in start.items()}

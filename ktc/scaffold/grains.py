@@ -1,0 +1,90 @@
+"""What sizes are whole multiples of: numbers that a kernel or its launch divides them by.
+
+``C / G`` with 32 groups is nothing below 32 channels, ``scales[k / 128 * N + n]`` has one row of scales below 128, and
+``launch(x, d / 4)`` leaves a rest of no use. Probes at other sizes do not see what the kernel is for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Const, Expr, For, If, Sym, Var, While
+from ktc.ir.types import Scalar
+from ktc.ir.walk import all_exprs, used, walk, walk_expr
+
+from .windows import COMPARISONS, bare
+
+MOST = 1024
+"""A larger divisor is a number of its own, no group of elements."""
+
+SEEN_ANYWAY = 32
+"""Groups of so few elements are passed by the sizes of any probe."""
+
+
+def grains(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[Expr]]) -> dict[str, int]:
+    """The sizes, of the kernel or its host code, that are divided by a number themselves, with that number (the least
+    common multiple of several). ``fixed``: parameters that have one value; ``sources``: what variables are given."""
+    out: dict[str, int] = {}
+    host = [*(e for _, e in k.launch.passed), *k.launch.grid] if k.launch is not None else []
+    for e, by in _divisions((*all_exprs(k.body), *host), fixed):
+        whole = _given(e, sources)
+        if isinstance(whole, Var) and whole.sym not in sources and whole.sym.name not in fixed:
+            both = math.lcm(out.get(whole.sym.name, 1), by)
+            out[whole.sym.name] = both if both <= MOST else by
+    return out
+
+
+def groups(k: Kernel, fixed: Mapping[str, int], sources: Mapping[Sym, Sequence[Expr]]) -> dict[str, int]:
+    """The parameters that bound what is divided by a large number, with the largest: only sizes of several groups show
+    more than one."""
+    params = {p.sym for p in k.params}
+    bounds = list(_bounds(k))
+    out: dict[str, int] = {}
+    for e, by in _divisions(all_exprs(k.body), fixed):
+        variables = _variables(e, sources) - params
+        if by <= SEEN_ANYWAY:
+            continue
+        for index, bound in bounds:
+            if _variables(index, sources) & variables:
+                for s in _variables(bound, sources) & params:
+                    out[s.name] = max(out.get(s.name, 1), by)
+    return out
+
+
+def _divisions(exprs: Iterable[Expr], fixed: Mapping[str, int]) -> Iterator[tuple[Expr, int]]:
+    """(dividend, divisor) of the integer divisions by a number above 1."""
+    for e in (x for y in exprs for x in walk_expr(y)):
+        if isinstance(e, Binary) and e.op in ("/", ">>") and isinstance(e.type, Scalar) and e.type.is_int:
+            by = bare(e.b)
+            n = by.value if isinstance(by, Const) else fixed.get(by.sym.name) if isinstance(by, Var) else None
+            n = 1 << n if e.op == ">>" and isinstance(n, int) and 0 <= n < 11 else n
+            if isinstance(n, int) and 1 < n <= MOST:
+                yield bare(e.a), n
+
+
+def _bounds(k: Kernel) -> Iterator[tuple[Expr, Expr]]:
+    """Both sides of each comparison that decides what runs, either way round."""
+    for s in walk(k.body):
+        if isinstance(s, If | For | While):
+            for e in walk_expr(s.cond):
+                if isinstance(e, Binary) and e.op in COMPARISONS:
+                    yield from ((e.a, e.b), (e.b, e.a))
+
+
+def _given(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Expr:
+    """``e``, or what the only assignment of a variable gives it."""
+    while isinstance(bare(e), Var) and len(sources.get(bare(e).sym, ())) == 1:  # type: ignore[attr-defined]
+        e = sources[bare(e).sym][0]  # type: ignore[attr-defined]
+    return bare(e)
+
+
+def _variables(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> set[Sym]:
+    """Everything that ``e`` is made of."""
+    left, seen = [e], set[Sym]()
+    while left:
+        for s in used(left.pop()) - seen:
+            seen.add(s)
+            left += sources.get(s, ())
+    return seen
