@@ -148,10 +148,9 @@ class Domain(ABC):
         """``n`` values standing for memory nobody wrote; another ``seed`` gives other values."""
         if t.kind == "bool":
             return np.full(n, seed % 2 == 1)
-        base = np.full(n, (37 + 54 * (seed % 4)), np.int64)
-        if t.is_float:
-            return self.encode(base.astype(np.float64), t)
-        return base.astype(self.dtype(t))
+        base = np.array([37 + 54 * (seed % 4)], np.int64)
+        one = self.encode(base.astype(np.float64), t) if t.is_float else base.astype(self.dtype(t))
+        return np.full(n, one[0], one.dtype)
 
 
 @cache

@@ -72,7 +72,7 @@ class Evaluator:
         except KeyError:
             raise Unsupported(f"'{e.sym.name}' has no value here", self.state.where()) from None
         mask = owner.undefined.get(e.sym)
-        if mask is not None and (mask if lanes is None else mask[lanes]).any():
+        if mask is not None and np.count_nonzero(mask if lanes is None else mask[lanes]):
             self.state.doubtful = True
             v = self._indeterminate(e, owner, mask)
         else:

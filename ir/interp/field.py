@@ -25,6 +25,7 @@ from ..types import Scalar
 from . import integers
 from .domain import Domain
 from .keyed import HUGE, dyadic, keyed, whole_numbers
+from .powers import inverses, power_of
 from .realmath import OPERATORS, plain_name
 
 _G = 4  # a square, not 1: it generates the subgroup of order Q, because Q is prime
@@ -61,7 +62,7 @@ def _known_q(x):
     """The Q-residue, or a fixed function of the P-residue where there is none."""
     q = _q(x)
     missing = q == _NO_Q
-    return np.where(missing, keyed("q-residue", _p(x)) % _MOD[1], q) if missing.any() else q
+    return np.where(missing, keyed("q-residue", _p(x)) % _MOD[1], q) if np.count_nonzero(missing) else q
 
 
 def _both(p, q, *operands):
@@ -69,7 +70,7 @@ def _both(p, q, *operands):
     missing = operands[0] == _NO_Q
     for of in operands[1:]:
         missing = missing | (of == _NO_Q)
-    return _pack(p, np.where(missing, _NO_Q, q) if missing.any() else q)
+    return _pack(p, np.where(missing, _NO_Q, q) if np.count_nonzero(missing) else q)
 
 
 def _centred(x) -> np.ndarray:
@@ -77,33 +78,17 @@ def _centred(x) -> np.ndarray:
     return np.where(p > _TOP, p - P, p)
 
 
-def _power(base, exponent, modulus) -> np.ndarray:
-    """``base ** exponent`` modulo a prime, arrays (or scalars) of words. Threads of a row often raise one number to one
-    power: each is raised once."""
-    base, e = np.asarray(base, np.uint64), np.asarray(exponent, np.uint64)
-    many = base if e.ndim == 0 else e if base.ndim == 0 else None
-    if many is None or many.size < SEVERAL:
-        return _squared(base, e, modulus)
-    distinct, back = np.unique(many, return_inverse=True)
-    found = _squared(distinct, e, modulus) if e.ndim == 0 else _squared(base, distinct, modulus)
-    return found[back].reshape(many.shape)
+def _raised(base, exponent: int, modulus) -> np.ndarray:
+    """One power of many words modulo a prime. Threads of a row often raise one number: each is raised once."""
+    base = np.asarray(base, np.uint64)
+    if base.size < SEVERAL:
+        return _squared(base, exponent, modulus)
+    distinct, back = np.unique(base, return_inverse=True)
+    return _squared(distinct, exponent, modulus)[back].reshape(base.shape)
 
 
-def _squared(base, exponent, modulus) -> np.ndarray:
-    """The power, by repeated squaring."""
-    if exponent.ndim == 0:
-        return _power_of_all(base, int(exponent), modulus)
-    base, e = np.broadcast_arrays(base, exponent)
-    result = np.ones(base.shape, np.uint64)
-    while e.any():
-        result = np.where(e & np.uint64(1), result * base % modulus, result)
-        base = base * base % modulus
-        e = e >> np.uint64(1)
-    return result
-
-
-def _power_of_all(base, exponent: int, modulus) -> np.ndarray:
-    """One power of many: its bits say which steps there are."""
+def _squared(base, exponent: int, modulus) -> np.ndarray:
+    """The power, by repeated squaring: the exponent's bits say which steps there are."""
     result = np.ones(base.shape, np.uint64)
     while exponent:
         if exponent & 1:
@@ -111,6 +96,10 @@ def _power_of_all(base, exponent: int, modulus) -> np.ndarray:
         exponent >>= 1
         base = base * base % modulus if exponent else base
     return result
+
+
+def _inverse(x, prime: int):
+    return inverses(x.reshape(-1), prime).reshape(x.shape)
 
 
 def _of_int(x):
@@ -160,12 +149,14 @@ def _mul(a, b):
 
 def _reciprocal(x):
     """Inverse in both fields (0 stays 0, deterministic like everything here)."""
-    p, q = _power(_p(x), P - 2, _MOD[0]), _q(x)
-    return _from_p(p) if (q == _NO_Q).all() else _both(p, _power(q, Q - 2, _MOD[1]), q)
+    p, q = _inverse(_p(x), P), _q(x)
+    if (q == _NO_Q).all():
+        return _from_p(p)
+    return _both(p, _inverse(np.where(q == _NO_Q, np.uint64(0), q), Q), q)
 
 
 def _exp(x):
-    return _from_p(_power(np.uint64(_G), _known_q(x), _MOD[0]))
+    return _from_p(power_of(_G, np.asarray(_known_q(x)), P))
 
 
 def _tanh(x):
@@ -174,12 +165,12 @@ def _tanh(x):
 
 
 def _sqrt(x):
-    return _from_p(_power(_p(x), (P + 1) // 4, _MOD[0]))
+    return _from_p(_raised(_p(x), (P + 1) // 4, _MOD[0]))
 
 
 def _rsqrt(x):
     """The reciprocal of :func:`_sqrt`, in one power: ``x ** (P - 1)`` is 1, and 0 stays 0."""
-    return _from_p(_power(_p(x), P - 1 - (P + 1) // 4, _MOD[0]))
+    return _from_p(_raised(_p(x), P - 1 - (P + 1) // 4, _MOD[0]))
 
 
 def _hashed(fn: str, *args):

@@ -9,6 +9,7 @@ are kept per frame, full width, and treated as immutable: an assignment under a 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,10 @@ def merge(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def scatter(n: int, lanes: np.ndarray, value: np.ndarray, base: np.ndarray | None = None) -> np.ndarray:
     """A full-width array holding ``value`` at ``lanes``, and ``base`` (or zeros) elsewhere."""
     shape = (n, *np.shape(value)[1:])
-    full = np.zeros(shape, value.dtype) if base is None else np.array(np.broadcast_to(base, shape))
+    if base is None:
+        full = np.zeros(shape, value.dtype)
+    else:
+        full = base.copy() if base.shape == shape else np.array(np.broadcast_to(base, shape))
     full[lanes] = value
     return full
 
@@ -61,11 +65,18 @@ class Frame:
     """For variables declared without a value: which lanes have not assigned them yet."""
     exited: np.ndarray | None = None
 
+    @cached_property
+    def all(self) -> np.ndarray:
+        """The numbers of all lanes."""
+        found = np.arange(self.n)
+        found.flags.writeable = False
+        return found
+
     def count(self, act: Active) -> int:
         return self.n if act is None else len(act)
 
     def lanes(self, act: Active) -> np.ndarray:
-        return np.arange(self.n) if act is None else act
+        return self.all if act is None else act
 
     def up(self, act: Active) -> Active:
         """The parent lanes of the active lanes, one each."""

@@ -100,10 +100,9 @@ class BarrierOrder(Order):
         for local, sync in ((True, self.local_sync), (False, self.block_sync)):
             if memory not in ("all", "shared" if local else "global"):
                 continue
-            ids = lanes + self.first
-            steady = ids[~self.lags[local][ids]]
-            self.fenced_at[local][steady] = sync[steady]
-            self.lags[local][ids] = False
+            ids, lags, fenced = _stretch(lanes, self.first), self.lags[local], self.fenced_at[local]
+            fenced[ids] = np.where(lags[ids], fenced[ids], sync[ids])
+            lags[ids] = False
             sync[ids] = self.now
         if memory in ("all", "global"):
             self.published.met(lanes + self.first)
@@ -136,7 +135,7 @@ class BarrierOrder(Order):
 
     def concurrent(self, who, when, ids, local):
         unordered = when >= (self.local_sync if local else self.block_sync)[ids]
-        if unordered.any():
+        if np.count_nonzero(unordered):
             unordered &= (self.warp_of[who] != self.warp_of[ids]) | (when >= self.warp_sync[ids])
         if self.lagging:
             threads = np.minimum(who, self.total - 1)
@@ -144,7 +143,7 @@ class BarrierOrder(Order):
         if len(self.flying) > self.total:
             unordered = np.where(who >= self.total, self.flying[who], unordered)
         other_block = self.block_of[who] != self.block_of[ids]
-        if not other_block.any():
+        if not np.count_nonzero(other_block):
             return unordered & (who != ids)
         if self.published.any:
             other_block &= ~self._published(who, when, ids)
@@ -170,6 +169,13 @@ class BarrierOrder(Order):
         if identity >= self.total:
             return f"a copy by block {self.block_of[identity]}"
         return "block {}, thread {}".format(*divmod(identity, self.threads))
+
+
+def _stretch(lanes: np.ndarray, first: int) -> np.ndarray | slice:
+    """The threads of ``lanes``, a slice where there is none between them that is not among them."""
+    if len(lanes) and int(lanes[-1]) - int(lanes[0]) + 1 == len(lanes):
+        return slice(first + int(lanes[0]), first + int(lanes[-1]) + 1)
+    return lanes + first
 
 
 @dataclass

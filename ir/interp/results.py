@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..nodes import Body, Stmt, bodies
+from ..nodes import Stmt
 from .findings import Finding
 
 
@@ -52,12 +52,3 @@ def same(a: RunResult, b: RunResult) -> bool:
         if x.tobytes() != y.tobytes():
             return False
     return [(f.kind, f.index) for f in a.findings] == [(f.kind, f.index) for f in b.findings]
-
-
-def unreached(body: Body, reached: set[int]) -> Iterator[Stmt]:
-    """The first statement of each nested body that never ran, those inside one that never ran included."""
-    for s in body:
-        for inner in bodies(s):
-            if inner and id(inner[0]) not in reached:
-                yield inner[0]
-            yield from unreached(inner, reached)

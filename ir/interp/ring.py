@@ -24,6 +24,7 @@ from ..types import Scalar
 from . import integers
 from .domain import Domain, Unsupported
 from .keyed import HUGE, dyadic, keyed, whole_numbers
+from .powers import power_of
 from .realmath import OPERATORS, plain_name
 
 _MASK = (1 << 64) - 1
@@ -56,18 +57,6 @@ def _s(x):
     return np.asarray(x).view(np.int64)[()]
 
 
-def _power(base: int, exponent) -> np.ndarray:
-    """``base ** exponent`` in Z/2^64, exponent an array of words."""
-    e = _u(exponent).copy()
-    result = np.ones(e.shape, np.uint64)
-    square = base & _MASK
-    while e.any():
-        result = np.where(e & np.uint64(1), result * np.uint64(square), result)
-        e = e >> np.uint64(1)
-        square = square * square & _MASK
-    return result
-
-
 def _reciprocal(x):
     """H^k / odd for x = 2^k * odd; infinity for 0."""
     u = _u(x)
@@ -76,7 +65,7 @@ def _reciprocal(x):
     inverse = odd * np.uint64(3) ^ np.uint64(2)  # right to 5 bits; each Newton step doubles them
     for _ in range(4):
         inverse = inverse * (np.uint64(2) - odd * inverse)
-    return np.where(u == 0, np.uint64(_INF), inverse * _power(_HALF, k.astype(np.int64)))
+    return np.where(u == 0, np.uint64(_INF), inverse * power_of(_HALF, k))
 
 
 class RingDomain(Domain):
@@ -138,7 +127,7 @@ class RingDomain(Domain):
 
 
 def _exp(x):
-    return _s(_power(_BASE, x))
+    return _s(power_of(_BASE, _u(x)))
 
 
 def _exp2(x):

@@ -12,20 +12,21 @@ import numpy as np
 from ..fold import evaluate
 from ..inputs import numpy_dtype
 from ..kernel import Kernel, Param
-from ..nodes import Expr, For, While, is_cooperative
+from ..nodes import Expr, is_cooperative
 from ..types import U64, Ptr, Vec, scalar_of
-from ..walk import assigned, walk
 from . import textures
 from .domain import Domain, Unsupported, domain_named
+from .encoded import encoded
 from .findings import Decided, Finding, Findings
 from .frames import Frame
 from .launching import Args, environment, geometry_of, hardware
 from .memory import Buffer
 from .races import BarrierOrder, IterationOrder
-from .results import RunResult, same, unreached
+from .results import RunResult, same
 from .shadow import Shadow
 from .state import Geometry, OutOfFuel, Reach, State, bad_argument
 from .statements import Machine
+from .structure import structure_of
 
 FUEL = 300_000
 """Default budget: statements executed, each counted once for all threads of a batch of blocks."""
@@ -109,11 +110,15 @@ class _Job:
     left: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     """The working memory after the last run."""
 
+    def __post_init__(self) -> None:
+        self.structure = structure_of(self.kernel)
+
     def run(self, seed: int) -> tuple[RunResult, bool]:
         kernel = self.kernel
-        written = frozenset(assigned(kernel.body))
         env = environment(kernel, self.args)
-        state = State(self.domain, env, Findings(self.fatal), self.fuel, self.sanitize, seed, written=written)
+        state = State(
+            self.domain, env, Findings(self.fatal), self.fuel, self.sanitize, seed, written=self.structure.written
+        )
         state.reach = Reach() if self.measure else None
         root = Frame(1)
         if not kernel.is_parallel:
@@ -234,13 +239,18 @@ class _Job:
         size = array.size
         known = np.zeros(max(size, 1), bool) if p.sym.name in self.undefined else None
         if size and known is None:
-            data = self.domain.encode_any(array, elem)
+            data = encoded(self.domain, array, elem, self._changes(p, state))
         else:  # never empty: clamped accesses must hit something
             data = self.domain.poison(elem, max(size, 1), state.seed)
         buffer = Buffer(p.sym, elem, lanes, None, size, data, None, known, align=p.align)
         if state.order is not None and p.sym in state.written:
             buffer.shadow = Shadow(data.size)
         return buffer
+
+    def _changes(self, p: Param, state: State) -> bool:
+        """Whether a run may write to a parameter's memory, under its own name or that of what it is swapped with."""
+        repeat = self.kernel.repeat
+        return p.sym in state.written or (repeat is not None and p.sym.name in repeat.swap)
 
     def _spmd(self, state: State, root: Frame) -> None:
         """All blocks, in batches of whole blocks; memory of a batch's blocks is thrown away after it."""
@@ -281,9 +291,8 @@ class _Job:
             outputs[p.sym.name] = self.domain.decode_any(buffer.data[: buffer.size], buffer.elem).reshape(shape)
             if buffer.written is not None:
                 written[p.sym.name] = buffer.written[: buffer.size].reshape(shape)
-        missed = tuple(unreached(self.kernel.body, state.reached))
-        loops = (s for s in walk(self.kernel.body) if isinstance(s, For | While))
-        once = tuple(s for s in loops if id(s) not in state.repeated)
+        missed = tuple(s for s in self.structure.beginnings if id(s) not in state.reached)
+        once = tuple(s for s in self.structure.loops if id(s) not in state.repeated)
         result = RunResult(
             outputs, state.findings.list(), written, state.steps, state.work, missed, once, state.outcomes
         )

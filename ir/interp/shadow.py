@@ -36,14 +36,14 @@ class _Two:
                 hit = order.concurrent(known, when[pos], ids, local)
             else:
                 hit[at] = order.concurrent(known[at], when[pos[at]], ids[at], local)
-            if hit.any():
+            if np.count_nonzero(hit):
                 partner = np.where(hit, known, -1 if partner is None else partner)
         return partner
 
     def remember(self, pos, ids, now: int, keep: np.ndarray | None) -> None:
         """Note the accesses: as second member where ``keep`` (the remembered one is concurrent), else as first."""
         self.latest = now
-        if keep is not None and keep.any():
+        if keep is not None and np.count_nonzero(keep):
             self.crowded = True
             self.who[1][pos[keep]] = ids[keep]
             self.when[1][pos[keep]] = now
@@ -54,7 +54,7 @@ class _Two:
         if self.crowded:
             self.who[1][pos] = -1
         clash = self.who[0][pos] != ids  # several lanes in this very statement
-        if clash.any():
+        if np.count_nonzero(clash):
             self.crowded = True
             self.who[1][pos[clash]] = ids[clash]
             self.when[1][pos[clash]] = now
@@ -145,7 +145,7 @@ class Shadow:
     def _again(self, state: State, order: Order, pos, ids, racing, value, old):
         """``racing`` without writers that left what is there (or raced with who did): storing it again is harmless."""
         again = (racing >= 0) & self.plain[pos] & (value == old)
-        if not order.same_value or not again.any():
+        if not order.same_value or not np.count_nonzero(again):
             return racing
         self._report(state, order, pos, ids, np.where(again, racing, -1), "write", "a write", order.same_value)
         return np.where(again, -1, racing)
@@ -154,7 +154,7 @@ class Shadow:
         """Several lanes of one statement storing to one scalar: a race, a harmless one if they store the same bits."""
         winner = self.writes.who[0][pos]
         clash = winner != ids
-        if not clash.any():
+        if not np.count_nonzero(clash):
             return
         last = dict(zip(pos.tolist(), range(len(pos))))
         chosen = np.fromiter((last[p] for p in pos[clash].tolist()), np.int64)
@@ -168,12 +168,12 @@ class Shadow:
     def _repeated(self, state: State, order: Order, pos, ids, same) -> None:
         """Threads that store once more what they stored last, and nobody has read: work that is done twice."""
         again = self.fresh[pos] & same & (self.writes.who[0][pos] == ids)
-        if order.same_value and again.any():
+        if order.same_value and np.count_nonzero(again):
             self._report(state, order, pos, ids, np.where(again, ids, -1), "write", "a write", order.same_value)
 
     def _report(self, state: State, order: Order, pos, ids, partner, how: str, other: str, kind: str = "") -> None:
         bad = partner >= 0
-        if not bad.any():
+        if not np.count_nonzero(bad):
             return
         at = int(np.argmax(bad))
         buffer = next(b for b in state.buffers.values() if b.shadow is self)

@@ -70,7 +70,7 @@ def warp_op(ev: Evaluator, e: WarpOp, frame: Frame, act: Active):
     full = np.zeros((frame.n, *value.shape[1:]), value.dtype)
     full[lanes] = value
     out = full[np.where(missing, lanes, position)]
-    if missing.any():
+    if np.count_nonzero(missing):
         state.doubtful = True
         poison = state.domain.poison(scalar_of(e.value.type), 1, state.seed)[0]
         out[missing] = poison
@@ -82,7 +82,7 @@ def _check_mask(state, frame: Frame, act: Active, lanes, thread, lane, mask, act
     if not state.sanitize:
         return
     unnamed = (mask >> lane) & 1 == 0
-    if unnamed.any():
+    if np.count_nonzero(unnamed):
         state.report("warp-divergence", "a lane takes part that the mask does not name", frame, act, unnamed)
     gone = np.zeros(frame.n, bool) if frame.exited is None else frame.exited
     elsewhere = np.flatnonzero(~active & ~gone)

@@ -125,6 +125,9 @@ TOLERATED = frozenset({"race", "redundant-store", "misaligned"})
 KEPT = 256
 """Results kept in memory, least recently used first out."""
 
+ELEMENTS = 1 << 20
+"""Elements of inputs kept in memory, least recently used first out: two or three times what one candidate meets."""
+
 
 @by_identity(16)
 def text_of(kernel: Kernel) -> str:
@@ -139,6 +142,7 @@ class Oracle:
         self.original, self.workload, self.variant, self.seed = original, workload, variant, seed
         self.undefined = frozenset(a.name for a in workload.args if a.role == "out")
         self._results: OrderedDict[Any, _Known] = OrderedDict()
+        self._inputs: OrderedDict[Any, Inputs] = OrderedDict()
         self._draws: dict[int, Oracle] = {}
         self._meaning: dict[Any, bool] = {}
         self._launched = _as_launched(original)
@@ -150,7 +154,22 @@ class Oracle:
         return self._draws[k] if k else self
 
     def inputs(self, sizes: Mapping[str, int], data: str) -> Inputs:
-        """Arguments of one kind of data (:data:`DATA`)."""
+        """Arguments of one kind of data (:data:`DATA`); the arrays are read-only, for all runs have the same ones."""
+        key = (tuple(sizes.items()), data)
+        known = self._inputs.get(key)
+        if known is not None:
+            self._inputs.move_to_end(key)
+            return known
+        args = self._made(sizes, data)
+        for a in args.values():
+            if isinstance(a, np.ndarray):
+                a.flags.writeable = False
+        self._inputs[key] = args
+        while sum(map(_elements, self._inputs.values())) > ELEMENTS:
+            self._inputs.popitem(last=False)
+        return args
+
+    def _made(self, sizes: Mapping[str, int], data: str) -> Inputs:
         args = self.workload.make_inputs(sizes, self.variant, self.seed, exact=data == "exact")
         for a in self.integers if data in INTEGERS else ():
             rng = np.random.default_rng([self.seed, len(a.name), len(data)])
@@ -200,6 +219,10 @@ class Oracle:
         if len(self._results) > KEPT:
             self._results.popitem(last=False)
         return result
+
+
+def _elements(args: Inputs) -> int:
+    return sum(a.size for a in args.values() if isinstance(a, np.ndarray))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import field, run
 from ktc.ir.interp.domain import domain_named
 from ktc.ir.interp.field import P, Q
+from ktc.ir.interp.powers import inverses, power_of
 from ktc.ir.interp.roundings import counts
 from ktc.ir.text import parse_kernel
 from ktc.ir.types import F16, F32, I32
@@ -168,11 +169,28 @@ def test_an_unknown_domain_is_a_usage_error() -> None:
 def test_powers_of_many_words_are_those_of_each() -> None:
     words = field._of_int(np.concatenate([np.arange(-30, 30), np.full(40, 12345), [2**40, 0]]))
     base = field._p(words)
-    for b, e in ((base, np.uint64(field.P - 2)), (np.uint64(4), base), (base, base[::-1])):
-        got = field._power(b, e, np.uint64(field.P))
-        pairs = zip(*(np.broadcast_to(x, base.shape).tolist() for x in (b, e)))
-        assert got.tolist() == [pow(x, y, field.P) for x, y in pairs]
+    for exponent in ((field.P + 1) // 4, 5, 0):
+        got = field._raised(base, exponent, np.uint64(field.P))
+        assert got.tolist() == [pow(x, exponent, field.P) for x in base.tolist()]
     assert np.array_equal(field._rsqrt(words), field._reciprocal(field._sqrt(words)))
+
+
+@pytest.mark.parametrize("modulus", [1 << 64, field.P])
+def test_powers_of_one_base_by_table(modulus: int) -> None:
+    words = [0, 1, 2, 3, 255, 256, 257, 65535, 65536, 2**31, 2**40 + 5, 2**63, 2**64 - 1]
+    exponents = np.array([*words, 7], np.uint64).reshape(2, 7)
+    want = [[pow(0x9E3779B97F4A7C15, int(e), modulus) for e in row] for row in exponents]
+    with np.errstate(over="ignore"):
+        assert power_of(0x9E3779B97F4A7C15, exponents, modulus).tolist() == want
+        assert [int(power_of(3, e, modulus)) for e in exponents[0]] == [pow(3, int(e), modulus) for e in exponents[0]]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 8, 100])
+def test_inverses_of_many_are_those_of_each(n: int) -> None:
+    for prime in (field.P, field.Q):
+        numbers = np.random.default_rng(n).integers(0, prime, n).astype(np.uint64)
+        numbers[::3] = 0
+        assert inverses(numbers, prime).tolist() == [pow(int(x), prime - 2, prime) for x in numbers]
 
 
 def test_a_sum_that_starts_from_nothing_is_rounded_as_its_terms_are() -> None:
