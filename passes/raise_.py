@@ -119,8 +119,11 @@ class Raise(Pass):
             except (Blocked, Left) as b:
                 blocked = blocked or b
                 break
-            raised = kernel.with_(body=guess.body)
+            raised, said = kernel.with_(body=guess.body), guess.regions
             wrong = threads_left(guess.body)
+            if guess.online and not wrong:
+                raised, more, wrong = _joined(raised, reference)
+                said += more
             if not wrong:
                 wrong = reference.differs(raised, guess.domains)
                 refuted = refuted or bool(wrong)
@@ -132,7 +135,7 @@ class Raise(Pass):
                 wrong = reference.differs_afresh(raised, guess.domains)
                 refuted = refuted or bool(wrong)
             if not wrong:
-                said = (*guess.regions, *unchecked(reference.never_run), *assumed_apart(raised))
+                said = (*said, *unchecked(reference.never_run), *assumed_apart(raised))
                 staged = _with_staging(_flagged(raised), guess, reference)
                 return Result(staged, _notes(staged, said)), refuted
             why = why or wrong
@@ -284,13 +287,28 @@ def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...]) -> s
     return reference.differs(lowered, domains, 2)
 
 
+def _joined(raised: Kernel, reference: Reference) -> tuple[Kernel, tuple[Region, ...], str]:
+    """``raised``, in which threads' maxima and sums below them are joined, for rows in which that is no NaN; what is
+    said of them; and why there are none."""
+    from .raising.once import long_rows
+
+    found = long_rows(raised)
+    if found is None:
+        return raised, (), "rows of a length that only the device knows may leave threads nothing to join"
+    facts, said = found
+    resting = raised.with_(assumptions=(*raised.assumptions, *facts))
+    return resting, said, reference.other_nan(resting)
+
+
 def _with_staging(raised: Kernel, guess: Guess, reference: Reference) -> Kernel:
     """``raised`` with the steps that stage, or keep in registers, what its source did, if there are any that hold."""
     from .raising.destage import Staged
+    from .raising.once import one_sweep
     from .raising.registers import keeping
     from .raising.restage import staging_of
 
     steps = staging_of(raised, [r for r in guess.regions if isinstance(r, Staged)]) or keeping(raised, guess.regions)
+    steps = steps or (one_sweep(raised) if guess.online else ())
     if not steps:
         return raised
     staged = raised.with_(staging=steps)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import run
 from ktc.ir.interp.equivalence import compare
@@ -25,6 +26,7 @@ from .far import far_arguments
 from .invent import (
     SIZES,
     Arguments,
+    acceptable,
     chooses,
     constants,
     extreme_arguments,
@@ -207,6 +209,18 @@ class Reference:
             )
         wrong = self._fresh.differs(guess, domains) if self._fresh.sets else ""
         return "" if wrong == TOO_LONG else wrong
+
+    def other_nan(self, guess: Kernel) -> str:
+        """'' if ``guess`` leaves NaN where the source does, and nowhere else, on every instance that it is made for."""
+        for args in self.sets:
+            scalars = {n: v for n, v in args.items() if not isinstance(v, np.ndarray)}
+            if self.late or not acceptable(guess, scalars, scalars):
+                continue
+            first, second = (self.budget.run(k, args, "float", CHECK_FUEL) for k in (self.source, guess))
+            for name, x in first.outputs.items():
+                if x.dtype.kind == "f" and (np.isnan(x) != np.isnan(second.outputs[name])).any():
+                    return f"'{name}' is not a number in other places"
+        return ""
 
     def differs(self, guess: Kernel, domains: Sequence[str] = ("int", "field"), most: int | None = None) -> str:
         """'' if ``guess`` leaves the same bits on every instance and has no defect that the source lacks."""

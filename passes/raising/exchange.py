@@ -51,13 +51,14 @@ from ktc.ir.walk import (
     walk_expr,
 )
 
-from .meanings import Prefix, Steps
+from .meanings import Below, Prefix, Steps
 from .normal import bubbled, concluded, own_cells, rejoined, split_effects, temporaries
 from .postponed import postponed
 from .privates import recomputable
 from .probe import Probe
 from .regions import communicates, copies, exchanges, live_in, moves_only
 from .report import Region
+from .twice import swept_twice
 
 MAX_ENDS = 14
 
@@ -69,6 +70,7 @@ class Exchange:
         self.launch, self.team, self.numbers = launch, team, numbers
         self.regions: list[Region] = []
         self.algebraic = False  # whether something holds by rational arithmetic only
+        self.online = False  # whether sums below maxima are joined
 
     def replaced(self, body: Body) -> Body:
         """``body`` with every understood region as a ``reduce`` over the team, in thread form (for the splitter)."""
@@ -80,7 +82,7 @@ class Exchange:
         self.again = recomputable(body, varying)
         self.constants = recomputable(body, set(declared(body)))
         self.probe.starts = {s.sym: s.init for s in walk(body) if isinstance(s, Decl) and isinstance(s.init, Const)}
-        return self._list(body)
+        return swept_twice(self._list(body))
 
     def _normal(self, body: Body) -> Body:
         """Every list rewritten so that an exchange stands by itself: own cells as variables, effects split off."""
@@ -226,6 +228,7 @@ class Exchange:
             named = Decl(v, result) if v in declared(region) else Assign(v, result)
             rest = (named, *rest) if again else substitute(rest, {v: result})
         self.algebraic |= any(m.algebraic for m in outcome.values())
+        self.online |= any(isinstance(m, Below) for m in outcome.values())
         loc = next((s.loc for s in region if s.loc), None)
         dist = tuple(Level("thread", n, a) for a, n in self.team.items())
         scans = list(steps.running(product(list(self.team.values())), (*dist, Level("seq")), loc))

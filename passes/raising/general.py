@@ -32,11 +32,15 @@ from .tidy import tidied, without_dead
 
 @dataclass(frozen=True)
 class Guess:
-    """A parallel form, what is said of its parts, and the domains in which equality with the source can be expected."""
+    """A parallel form, what is said of its parts, and the domains in which equality with the source can be expected.
+
+    ``online``: sums below maxima were joined, which NaN may come of.
+    """
 
     body: Body
     regions: tuple[Region, ...]
     domains: tuple[str, ...] = ("int", "field")
+    online: bool = False
 
 
 def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
@@ -117,6 +121,7 @@ def _guess(
     loop_vars = {a: fresh(names[a], I32) for a in outer}
     body = with_hardware(shaped, {HwIndex("thread", a): Var(v) for a, v in loop_vars.items()})
     regions = variant.found + variant.kept
+    online = False
     if exchanging:
         exchange = Exchange(launch, {a: sizes[a] for a in team}, numbers)
         body = exchange.replaced(body)
@@ -124,6 +129,7 @@ def _guess(
             return None
         regions += tuple(exchange.regions)
         domains = ("field",) if exchange.algebraic else domains
+        online = exchange.online
     out = ThreadLoops(Team(tuple((a, names[a], sizes[a]) for a in team)), launch).raised(body)
     for a in outer:
         v = loop_vars[a]
@@ -133,7 +139,7 @@ def _guess(
         out = tidied(busy, sizes_of(launch))
     if variant.kept:
         out = unrolled(out)
-    return Guess(out, regions + left_as_threads(out), domains)
+    return Guess(out, regions + left_as_threads(out), domains, online)
 
 
 def thread_names(body: Body, names: dict[str, str] | None = None) -> tuple[Body, dict[str, str]]:

@@ -6,6 +6,7 @@ Every trial gives the threads distinct (or deliberately tied) exact values and l
 * ``Prefix``   one input, or two a thread side by side, combined over the threads before, with or without one's own;
 * ``Fixed``    a small number, whatever the threads bring in;
 * ``Picked``   another input of the thread with the greatest (or least) value, ties going to the least or greatest;
+* ``Below``  a sum scaled by the power of the distance of its thread's maximum from the greatest one, all added up;
 * ``Mean``, ``Moment``  of weighted partial means: what a Welford tree computes, as rational functions.
 """
 
@@ -15,14 +16,17 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import cast
+from ktc.ir.interp.domain import domain_named
 from ktc.ir.interp.field import P
 from ktc.ir.nodes import Acc, Binary, Body, Const, Decl, Dist, Expr, Scan, Select, Stmt, Sym, Var, fresh, i32
 from ktc.ir.types import I32, Scalar, scalar_of
 from ktc.passes.lowering.reduction import combine, identity
+from ktc.passes.rescaled import Power
 
 FLOAT_OPS = ("+", "max", "min", "*")
 INT_OPS = (*FLOAT_OPS, "|", "&", "^")
@@ -151,6 +155,33 @@ class Picked(Meaning):
 
 
 @dataclass(frozen=True)
+class Below(Meaning):
+    """The sum of ``total * fn(top - greatest top)``: sums of exponentials below the maximum of each thread's own, as
+    the sum below that of them all (``ktc.passes.rescaled``)."""
+
+    top: Sym
+    total: Sym
+    fn: str
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        domain, own = domain_named(trial.domain), scalar_of(self.top.type)
+        top, total = (
+            domain.encode(trial.data[s].astype(np.float64), scalar_of(s.type)) for s in (self.top, self.total)
+        )
+        greatest = domain.encode(np.array([FOLDS["max"](trial.data[self.top])], np.float64), own)
+        scale = domain.float_call(self.fn, [domain.float_arith("-", top, greatest, own)], own)
+        terms = domain.float_arith("*", total, scale, own)
+        want = domain.decode(reduce(lambda a, b: domain.float_arith("+", a, b, own), np.atleast_1d(terms)), own)
+        return t.is_float and _wrapped(int(want), t) == _wrapped(got, t)
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        t = scalar_of(self.total.type)
+        greatest = made.reduce("max", Var(self.top), self.top.name)
+        power = Power(self.fn)(Var(self.top), Var(greatest))
+        return made.reduce("+", Binary("*", Var(self.total), cast(power, t)), name, after=greatest)
+
+
+@dataclass(frozen=True)
 class Mean(Meaning):
     count: Sym
     mean: Sym
@@ -260,4 +291,4 @@ def _wrapped(v: int, t: Scalar) -> int:
     return v % (1 << (64 if t.is_float else t.bits))
 
 
-__all__ = ["Fixed", "Mean", "Meaning", "Moment", "Picked", "Prefix", "Reduced", "Steps", "Trial"]
+__all__ = ["Below", "Fixed", "Mean", "Meaning", "Moment", "Picked", "Prefix", "Reduced", "Steps", "Trial"]

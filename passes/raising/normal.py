@@ -53,10 +53,13 @@ def split_effects(body: Body) -> tuple[Body, set[Sym]]:
     out: list[Stmt] = []
     made: set[Sym] = set()
     for s in body:
-        if isinstance(s, If) and not s.orelse and not has_warp_op(s) and _touches_shared(s) and _global_effect(s):
+        if isinstance(s, If) and not s.orelse and _touches_shared(s) and _global_effect(s):
             at = next(k for k, t in enumerate(s.then) if _global_effect(t))
             first, rest = s.then[:at], s.then[at:]
             head = rest[0]
+            if any(map(_waits, rest)):
+                out.append(s)
+                continue
             if isinstance(head, Store | Atomic) and not isinstance(head.value, Var | Load):
                 value = fresh(head.buffer.name, head.value.type)
                 first = (*first, Decl(value, head.value, loc=head.loc))

@@ -9,12 +9,14 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
 from ktc.ir.inputs import numpy_dtype
 from ktc.ir.interp import run
+from ktc.ir.interp.realmath import plain_name
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import (
     Alloc,
     Assign,
     Barrier,
     Body,
+    Call,
     Const,
     Decl,
     Expr,
@@ -30,6 +32,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import I32, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, used, used_in, walk, walk_expr
+from ktc.passes.rescaled import POWERS
 
 from .coordinates import AXES
 from .meanings import Fixed, Meaning, Trial
@@ -99,7 +102,7 @@ class Probe:
         wanted += [(c, scalar_of(c[0].type), f"cell_{k}") for k, c in enumerate(cells)]
         left = dict.fromkeys(range(len(wanted)))
         found: dict[object, Meaning] = {}
-        for trial in trials(inputs, self.threads):
+        for trial in trials(inputs, self.threads, _powers(region)):
             outputs = self._run(kernel, trial, wanted)
             if outputs is None:
                 return None
@@ -208,6 +211,12 @@ def _everywhere(body: Body) -> Iterator[Expr]:
     for s in walk(body):
         if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array):
             yield from s.sym.type.shape
+
+
+def _powers(region: Body) -> list[str]:
+    """The exponential functions that ``region`` calls."""
+    called = (x.fn for e in all_exprs(region) for x in walk_expr(e) if isinstance(x, Call))
+    return [fn for fn in dict.fromkeys(called) if plain_name(fn) in POWERS]
 
 
 def _from_numbers(v: Sym, body: Body) -> bool:

@@ -15,6 +15,7 @@ import dataclasses
 from dataclasses import dataclass
 from functools import reduce
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.fold import evaluate, i32, simplify
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
@@ -80,6 +81,8 @@ class ThreadLoops:
         if bad is not None:
             raise Left("E-RAISE-OPAQUE", "this statement has a meaning for a thread program only", bad.loc)
         self.facts = self._facts(body)
+        named = definitions(body)
+        self.numbers = {s: e for s, e in named.items() if threads_in(expand(e, named))}
         body = sunk(body, self._waits)
         items = self._split(body)
         return Emitter(self.team, self.facts.varying).emit(items, body)
@@ -179,11 +182,12 @@ class ThreadLoops:
             return (s,)
         if not isinstance(s, If) or s.orelse:
             return None
-        found = self._one_thread(s.cond)
+        cond, then = _nested(s)
+        found = self._one_thread(expand(cond, self.numbers))
         if found is None:
             return None
         only, also = found
-        inner = with_hardware(s.then, only)
+        inner = with_hardware(then, only)
         if also is not None:
             inner = (dataclasses.replace(s, cond=also, then=inner),)
         outer = {a for a in assigned(inner) if not hasattr(a.type, "space")} - set(declared(inner))
@@ -237,6 +241,14 @@ class ThreadLoops:
                 if len(hits) > 1:
                     return None
         return hits[0] if hits else None
+
+
+def _nested(s: If) -> tuple[Expr, Body]:
+    """What must hold for the innermost of conditions right inside each other, and what is done then."""
+    cond, then = s.cond, s.then
+    while len(then) == 1 and isinstance(inner := then[0], If) and not inner.orelse:
+        cond, then = Binary("&&", cond, inner.cond), inner.then
+    return cond, then
 
 
 def _all(parts: list[Expr]) -> Expr:

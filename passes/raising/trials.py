@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from ktc.ir.nodes import Sym
 from ktc.ir.types import Scalar, scalar_of
 
-from .meanings import FLOAT_OPS, INT_OPS, Mean, Moment, Picked, Prefix, Reduced, Trial
+from .meanings import FLOAT_OPS, INT_OPS, Below, Mean, Moment, Picked, Prefix, Reduced, Trial
 
 MOST_PAIRED = 4
 
 
-def trials(inputs: list[Sym], threads: int) -> Iterator[Trial]:
-    """Data to run a region on, simplest meanings first."""
+def trials(inputs: list[Sym], threads: int, powers: Sequence[str] = ()) -> Iterator[Trial]:
+    """Data to run a region on, simplest meanings first. ``powers``: the exponential functions that it calls."""
     rng = np.random.default_rng(11)
     odd = max(1000, threads)  # a product of even numbers soon is zero, whatever they are
     distinct = {s: (2 * rng.permutation(odd)[:threads] + 1).astype(np.int64) for s in inputs}
@@ -22,6 +22,10 @@ def trials(inputs: list[Sym], threads: int) -> Iterator[Trial]:
                for own in range(len(group) + 1)]  # fmt: skip
     reduced = [Reduced(s, op) for s in inputs for op in _ops(scalar_of(s.type))]
     yield Trial("int", distinct, [*running, *reduced])  # a running value is known by more than one number
+    floats = [s for s in inputs if scalar_of(s.type).is_float]
+    below = [Below(m, s, fn) for fn in powers for m in floats for s in floats if s is not m]
+    if below:
+        yield Trial("int", {s: x - 1000 for s, x in distinct.items()}, below)
     for v in inputs:
         others = [s for s in inputs if s is not v]
         if others:
