@@ -13,7 +13,8 @@ to blocks alone, then parallelize the loops inside.
 
 *What must hold.* The loop counts up by one to an end that stands still, without jumps. Either no iteration touches what
 another one writes (apart from atomics of one commutative operation) and none hands a value to the next; or all that is
-handed on is sums, products and extremes, and the iterations write nothing. Pointer parameters are taken not to overlap,
+handed on is sums, products and extremes, and the iterations write nothing. A maximum and sums of exponentials below it,
+kept in one sweep, are two loops then (``two_sweeps``). Pointer parameters are taken not to overlap,
 as by ``raise``. The order of floating-point sums changes, of those in memory too.
 """
 
@@ -33,6 +34,7 @@ from .distribute import check_levels, set_distribution
 from .loops import called, loops
 from .order import jump, pinned, places
 from .serial_sums import converted, counted_to
+from .two_sweeps import parted
 
 DEFAULT = DistSpec((LevelSpec("thread", KnobRef("T"), "x"), LevelSpec("seq")))
 
@@ -94,6 +96,10 @@ def spread(kernel: Kernel, place: str) -> tuple[Kernel, list[For]] | Refused:
     if not found:
         known = ", ".join(dict.fromkeys(s.var.name for s in serial(kernel))) or "none"
         return Refused("E-PLACE", f"no serial loop named '{place}'", hint=f"the serial loops are: {known}")
+    whole = parted(kernel, found)
+    if whole is not kernel:
+        others = {s.var for s in serial(kernel)} - {s.var for s in found}
+        kernel, found = whole, [s for s in serial(whole) if s.var not in others]
     for loop in found:
         here = next(s for s in serial(kernel) if s.var == loop.var)
         done = _independent(kernel, here)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.nodes import (
-    Assign,
     Binary,
     Body,
     Call,
@@ -31,9 +30,9 @@ from ktc.ir.nodes import (
     While,
     fresh,
 )
-from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, refresh, used, used_in
-from ktc.passes.rescaled import Online, Rescaled, online
+from ktc.ir.walk import assigned, used, used_in
+from ktc.passes.rescaled import online
+from ktc.passes.two_sweeps import first_sweep, from_zero, second_sweep
 
 
 def swept_twice(body: Body) -> Body:
@@ -70,7 +69,7 @@ def _split(before: Body, total: Reduce) -> tuple[Body, Body] | None:
     kept = online(loop.body) if isinstance(loop, For) else None
     if kept is None or not isinstance(loop, For) or {r.total for r in kept.sums} != found.keys():
         return None
-    if any(m != kept.top for _, m, _ in found.values()) or not _from_zero(before[:at], found.keys()):
+    if any(m != kept.top for _, m, _ in found.values()) or not from_zero(before[:at], found):
         return None
     between = before[at + 1 :]
     if used_in(between) & found.keys() or (used(loop.init) | used_in((loop,))) & assigned(between):
@@ -78,11 +77,11 @@ def _split(before: Body, total: Reduce) -> tuple[Body, Body] | None:
     tops = {top for _, _, top in found.values()}
     if len(tops) != 1:
         return None
-    sweep, sums = _second_sweep(loop, kept, tops.pop())
+    sums = {r.total: fresh(r.total.name, r.total.type) for r in kept.sums}
+    sweep = second_sweep(loop, kept, tops.pop(), sums)
     accs = tuple(dataclasses.replace(a, value=Var(sums[_sum_of(a.value)])) for a in total.accs)
     starts = [Decl(z, Const(0.0, z.type)) for z in sums.values()]  # type: ignore[arg-type]
-    first = dataclasses.replace(loop, body=(*kept.before, Assign(kept.top, _larger(kept))))
-    return (*before[:at], first, *between), (*starts, sweep, dataclasses.replace(total, accs=accs))
+    return (*before[:at], first_sweep(loop, kept), *between), (*starts, sweep, dataclasses.replace(total, accs=accs))
 
 
 def _scaled(e: Expr) -> tuple[Sym, Sym, Sym] | None:
@@ -99,32 +98,6 @@ def _scaled(e: Expr) -> tuple[Sym, Sym, Sym] | None:
 def _sum_of(e: Expr) -> Sym:
     assert isinstance(e, Binary) and isinstance(e.a, Var)
     return e.a.sym
-
-
-def _from_zero(before: Body, sums: object) -> bool:
-    """Whether the last that ``before`` does to each of ``sums`` is to make it zero."""
-    last = {s.sym: s.init if isinstance(s, Decl) else s.value for s in before if isinstance(s, Decl | Assign)}
-    inside = assigned(tuple(s for s in before if not isinstance(s, Decl | Assign)))
-    return all(isinstance(e := last.get(s), Const) and e.value == 0 and s not in inside for s in sums)  # type: ignore[attr-defined]
-
-
-def _larger(kept: Online) -> Expr:
-    t = kept.top.type
-    assert isinstance(t, Scalar)
-    return Call("max", (Var(kept.top), kept.value), t)
-
-
-def _second_sweep(loop: For, kept: Online, top: Sym) -> tuple[For, dict[Sym, Sym]]:
-    """The sweep that adds up below ``top``, and the new sum for each of the old."""
-    sums = {r.total: fresh(r.total.name, r.total.type) for r in kept.sums}
-    adds = tuple(Assign(sums[r.total], Binary("+", Var(sums[r.total]), _term(r, kept, top))) for r in kept.sums)
-    (again,) = refresh((dataclasses.replace(loop, body=(*kept.before, *adds), comments=()),))
-    assert isinstance(again, For)
-    return again, sums
-
-
-def _term(r: Rescaled, kept: Online, top: Sym) -> Expr:
-    return r.term(kept.value, Var(top))
 
 
 __all__ = ["swept_twice"]

@@ -124,3 +124,36 @@ def test_an_extreme_that_may_start_as_no_number_is_compared_with_its_start_last(
     k = applied(loaded, "parallelize{loop=j map=[thread.x 8, seq]}")
     assert "    if m_1 > m\n      m = m_1\n" in body_of(k)
     assert differs(loaded, k, SIZES, elements=2200) is None
+
+
+ONLINE = (
+    "var m: f32 = -inf",
+    "var s: f32 = 0.0",
+    "for j in 0..c",
+    "  let v: f32 = x[i * c + j]",
+    "  let top: f32 = max(m, v)",
+    "  s = s * exp(m - top) + exp(v - top)",
+    "  m = top",
+    "y[i] = m + log(s)",
+)
+
+
+def test_an_online_maximum_is_two_reductions() -> None:
+    k = applied(rows(*ONLINE), "parallelize{loop=j map=[thread.x 8, seq]}")
+    text = body_of(k)
+    assert "reduce(max) m: f32 = -inf" in text and "reduce(+) s: f32 = 0.0" in text and "exp(v_1 - m)" in text, text
+    assert "reassociates" in k.flags and differs(rows(*ONLINE), k, SIZES, elements=2200) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("var s: f32 = 0.0", "var s: f32 = 1.0"),  # would have to follow the maximum
+        ("exp(m - top)", "exp(top - m)"),
+        ("  m = top", "  m = v"),
+        ("  m = top", "  y[j] = top"),
+    ],
+)
+def test_what_is_almost_an_online_maximum_is_refused(old: str, new: str) -> None:
+    lines = [line.replace(old, new) for line in ONLINE]
+    assert refused(rows(*lines), "parallelize{loop=j}").code == "E-PARALLEL-CARRIED"
