@@ -41,6 +41,7 @@ from ktc.ir.nodes import (
     If,
     Load,
     Select,
+    Stmt,
     Store,
     Sym,
     Var,
@@ -255,7 +256,9 @@ def same_everywhere(pairs: Sequence[tuple[Expr, Expr]]) -> bool:
     names = {e: fresh("leaf", scalar_of(e.type)) for e in leaves}
     rng = np.random.default_rng(29)
     thread = cast(HwIndex("thread", "x"), I32)
-    params, body, data = [], [], {}
+    params: list[Param] = []
+    body: list[Stmt] = []
+    data: dict[str, np.ndarray] = {}
     for e, name in names.items():
         buffer = fresh(f"in_{name.id}", Ptr(scalar_of(e.type), const=True))
         params.append(Param(buffer))

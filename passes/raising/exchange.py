@@ -64,10 +64,15 @@ MAX_ENDS = 14
 
 
 class Exchange:
-    """Finds and replaces the exchange regions of one kernel for one team."""
+    """Finds and replaces the exchange regions of one kernel for one team.
 
-    def __init__(self, launch: Launch, team: dict[str, Expr], numbers: dict[str, int]) -> None:
-        self.launch, self.team, self.numbers = launch, team, numbers
+    ``others``: variables that hold the numbers of threads on the axes beside the team's.
+    """
+
+    def __init__(
+        self, launch: Launch, team: dict[str, Expr], numbers: dict[str, int], others: frozenset[Sym] = frozenset()
+    ) -> None:
+        self.launch, self.team, self.numbers, self.others = launch, team, numbers, others
         self.regions: list[Region] = []
         self.algebraic = False  # whether something holds by rational arithmetic only
         self.online = False  # whether sums below maxima are joined
@@ -75,7 +80,7 @@ class Exchange:
     def replaced(self, body: Body) -> Body:
         """``body`` with every understood region as a ``reduce`` over the team, in thread form (for the splitter)."""
         self.shared = {s.sym: s for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)}
-        self.probe = Probe(self.launch, frozenset(self.team), self.numbers, self.shared)
+        self.probe = Probe(self.launch, frozenset(self.team), self.numbers, self.shared, self.others)
         body = self._normal(body)
         varying = uniformity_of(body, self.made).varying
         self.private = varying
@@ -208,7 +213,7 @@ class Exchange:
         if any(isinstance(x, Load | WarpOp) for i in index for x in walk_expr(i)):
             return False
         top = {s.sym for s in region if isinstance(s, Decl)} | (assigned(region) & self.probe.starts.keys())
-        known = (self.again.keys() | self.constants.keys() | top) - assigned(rest)
+        known = (self.again.keys() | self.constants.keys() | self.others | top) - assigned(rest)
         return all(v in known for i in index for v in used(i))
 
     def _overwrites(self, s: Stmt, b: Sym) -> bool:

@@ -100,6 +100,7 @@ def _teams(sizes: dict[str, Expr]) -> Iterator[tuple[str, ...]]:
     yield tuple(sizes)
     if len(sizes) > 1 and "x" in sizes:
         yield ("x",)
+        yield from ((a,) for a in sizes if a != "x")  # columns: what lies beside each other stays apart
 
 
 def _numbers(kernel: Kernel) -> dict[str, int]:
@@ -123,7 +124,7 @@ def _guess(
     regions = variant.found + variant.kept
     online = False
     if exchanging:
-        exchange = Exchange(launch, {a: sizes[a] for a in team}, numbers)
+        exchange = Exchange(launch, {a: sizes[a] for a in team}, numbers, frozenset(loop_vars.values()))
         body = exchange.replaced(body)
         if not exchange.regions:
             return None
@@ -137,6 +138,8 @@ def _guess(
     out = tidied(block_loops(out, launch), sizes_of(launch))
     if variant.found and (busy := without_idle(guards_outward(out))) != out:
         out = tidied(busy, sizes_of(launch))
+    if outer and exchanging:
+        out = tidied(guards_outward(out), sizes_of(launch))  # a column beyond the last has nothing to add up
     if variant.kept:
         out = unrolled(out)
     return Guess(out, regions + left_as_threads(out), domains, online)

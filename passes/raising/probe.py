@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from ktc.ir.diagnostics import KtcError
@@ -49,9 +49,15 @@ class Probe:
     """Runs regions for one launch and team."""
 
     def __init__(
-        self, launch: Launch, team: frozenset[str], numbers: Mapping[str, int], shared: Mapping[Sym, Stmt]
+        self,
+        launch: Launch,
+        team: frozenset[str],
+        numbers: Mapping[str, int],
+        shared: Mapping[Sym, Stmt],
+        others: Collection[Sym] = (),
     ) -> None:
         self.shared, self.numbers = shared, numbers
+        self.others = others  # the numbers of threads on the axes beside the team's
         self.starts: Mapping[Sym, Expr] = {}  # what variables made before a region begin with
         sizes = [evaluate(n, numbers) for n in launch.block]
         self.block = tuple(int(n or 1) if a in team else 1 for a, n in zip(AXES, sizes))
@@ -70,9 +76,10 @@ class Probe:
         return out
 
     def injective(self, index: Sequence[Expr]) -> bool:
-        """Whether each thread of the team has its own value of ``index``."""
-        if not any(threads_in(e) for e in index) or any(used(e) for e in index):
+        """Whether each thread of the team has its own value of ``index``, wherever the team stands."""
+        if not any(threads_in(e) for e in index) or any(used(e) - set(self.others) for e in index):
             return False
+        here = {s.name: 0 for s in self.others}
         seen = set()
         for t in range(self.threads):
             env: dict[HwIndex, Expr] = {}
@@ -80,7 +87,7 @@ class Probe:
             for a, n in zip(AXES, self.block):
                 env[HwIndex("thread", a)] = i32(left % n)
                 left //= n
-            at = tuple(evaluate(simplify(expr_with_hardware(e, env)), {}) for e in index)
+            at = tuple(evaluate(simplify(expr_with_hardware(e, env)), here) for e in index)
             if None in at or at in seen:
                 return False
             seen.add(at)

@@ -53,7 +53,8 @@ def tidied(body: Body, counted: frozenset[Sym] = frozenset()) -> Body:
     body = map_body(body, _plainer, _plain_index)
     body = map_body(body, _strided)
     body = _signed_sums(map_body(merged(_signed_sums(without_dead(body)), counted), keep, simplify_casts))
-    return without_dead(without_implied(map_body(body, _strided)))  # a guard may have stood before a strided loop
+    body = without_implied(map_body(body, _strided))  # a guard may have stood before a strided loop
+    return without_dead(map_body(body, _strided))  # or around it
 
 
 # -------------------------------------------------------------------------------------------------------- dead code
