@@ -32,7 +32,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.storage import is_shared
 from ktc.ir.types import Array, scalar_of
-from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, used_in, walk
+from ktc.ir.walk import all_exprs, assigned, declared, loads_in, map_body, used, used_in, walk
 
 from .shape import has_warp_op
 
@@ -60,7 +60,7 @@ def split_effects(body: Body) -> tuple[Body, set[Sym]]:
             if any(map(_waits, rest)):
                 out.append(s)
                 continue
-            if isinstance(head, Store | Atomic) and not isinstance(head.value, Var | Load):
+            if isinstance(head, Store | Atomic) and _combines(head.value):
                 value = fresh(head.buffer.name, head.value.type)
                 first = (*first, Decl(value, head.value, loc=head.loc))
                 rest = (dataclasses.replace(head, value=Var(value)), *rest[1:])
@@ -74,6 +74,11 @@ def split_effects(body: Body) -> tuple[Body, set[Sym]]:
                 continue
         out.append(s)
     return tuple(out), made
+
+
+def _combines(e: Expr) -> bool:
+    """Whether ``e`` does something with values of the exchange alone."""
+    return not isinstance(e, Var | Load) and all(is_shared(x.buffer) for x in loads_in(e))
 
 
 def rejoined(body: Body, made: set[Sym]) -> Body:
