@@ -35,7 +35,10 @@ __global__ void nearest(const float* points, const float* centres, int* label, i
   int who = 0;
   for (int c = 0; c < k; ++c) {
     float s = 0.0f;
-    for (int j = 0; j < d; ++j) s += fabsf(points[i * d + j] - centres[c * d + j]);
+    for (int j = 0; j < d; ++j) {
+      float t = points[i * d + j] - centres[c * d + j];
+      s += t * t;
+    }
     if (s < best) { best = s; who = c; }
   }
   label[i] = who;
