@@ -44,7 +44,7 @@ __global__ void nearest(const float* points, const float* centres, int* label, i
   label[i] = who;
 }
 void go(const float* p, const float* c, int* l, int n, int k, int d) {
-  nearest<<<(n + 63) / 64, 64>>>(p, c, l, n, k, d);
+  nearest<<<(n + 127) / 128, 128>>>(p, c, l, n, k, d);
 }
 """
 PAIRS = """
