@@ -26,6 +26,9 @@ MOST = 1 << 24
 MOST_SIZE = 1 << 30
 """No size is said to be larger."""
 
+PART = 16
+"""Elements that each part of something has on average: tokens of an expert, entries of a sparse row."""
+
 NO_WORK = 1.1
 """A size that multiplies the work by no more when it is doubled brings none."""
 
@@ -58,14 +61,16 @@ def grown(
     work: Callable[[Mapping[str, int]], float],
     legal: Callable[[Mapping[str, int]], bool],
     fixed: Collection[str] = (),
+    times: Mapping[str, int] = {},
 ) -> dict[str, int]:
     """``start`` with its smallest size doubled again and again while bytes, work and launch allow it.
 
-    What is ``fixed`` stays, and so does what brings neither memory nor work.
+    What is ``fixed`` stays, and so does what brings neither memory nor work. ``times``: how many times as large as
+    others a size becomes.
     """
     sizes, open_ = dict(start), set(start) - set(fixed)
     while open_:
-        name = min(sorted(open_, key=list(start).index), key=lambda n: sizes[n])
+        name = min(sorted(open_, key=list(start).index), key=lambda n: sizes[n] / times.get(n, 1))
         more = {**sizes, name: sizes[name] * 2}
         idle = size_bytes(more) <= size_bytes(sizes) and work(more) <= work(sizes) * NO_WORK
         if (
@@ -117,14 +122,22 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
 
     fixed = d.roles.divisors | d.roles.halves
     start = shrunk(start, TARGETS["small"], size_bytes, work, legal, {n: d.steps.get(n, 1) for n in {*start} - fixed})
+    offsets = {c.name: c.buffer for c in d.contents if c.kind == "offsets" and c.name in start}
+    parts = dict.fromkeys(offsets, PART)
+
+    def full(sizes: Mapping[str, int]) -> bool:
+        return all(2 * sizes[n] >= PART * (d.elements(sizes)[b] - 1) for n, b in offsets.items())
+
+    def sensible(sizes: Mapping[str, int], threads: int) -> bool:
+        return full(sizes) and legal(sizes, threads)
+
+    while not full(start):
+        start |= {n: 2 * start[n] for n in offsets}
     known: list[dict[str, int]] = []
-    for (
-        name,
-        limits,
-    ) in TARGETS.items():
+    for name, limits in TARGETS.items():
         # threads that a guard sends home are work too: a grid of its own size is bounded
-        allowed = partial(legal, threads=min(limits[1], 1 << 31))
-        sizes = grown(start, limits, size_bytes, work, allowed, fixed)
+        allowed = partial(sensible, threads=min(limits[1], 1 << 31))
+        sizes = grown(start, limits, size_bytes, work, allowed, fixed, parts)
         if sizes not in known:
             known.append(sizes)
             d.scenarios.append((name, sizes, ""))

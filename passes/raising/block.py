@@ -7,7 +7,7 @@ Where the end of a communication region is unclear, several candidates are produ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import cast, is_const, simplify, sub
@@ -56,7 +56,7 @@ from ktc.passes.lowering.decide import strip
 from ktc.passes.lowering.reduction import identity
 
 from .coordinates import depends_on_thread
-from .loops import Accumulation, Strided, accumulations, independent, strided
+from .loops import Accumulation, Strided, accumulations, independent, is_everybodys, strided
 
 Starts = Mapping[Sym, Const]
 IDEMPOTENT = ("min", "max", "&", "|")
@@ -96,6 +96,11 @@ def _rest(body: Body, launch: Launch, starts: Starts) -> Iterator[Body]:
         return
     if isinstance(s, For) and (loop := strided(s, launch)) is not None:
         yield from _loop(s, loop, rest, launch, starts)
+        return
+    if isinstance(s, For) and is_everybodys(s) and _thread_dependent(s):
+        for inner in _rest(s.body, launch, {}):
+            for tail in _rest(rest, launch, _after(s, starts)):
+                yield (replace(s, body=inner), *tail)
         return
     if _first_thread_only(s):
         assert isinstance(s, If)

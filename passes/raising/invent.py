@@ -14,6 +14,8 @@ from ktc.ir.nodes import COMPARISONS, Atomic, Binary, Call, Const
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import all_exprs, loads_in, used, walk
 
+from .segments import ascending, bounds_of_parts
+
 Arguments = dict[str, np.ndarray | int | float]
 
 BUFFER_ELEMENTS = 1 << 15
@@ -254,14 +256,21 @@ def volume(scalars: Mapping[str, int | float]) -> int:
 def buffers(
     kernel: Kernel, seed: int, permuted: bool, threads: int, scalars: Mapping[str, int | float] | None = None
 ) -> dict[str, np.ndarray]:
-    """Small values; as many as a product of all ``scalars`` reaches, where they are given."""
+    """Small values; as many as a product of all ``scalars`` reaches, where they are given.
+
+    ``permuted``: whole numbers are all different, in no order; else those that bound parts are in order.
+    """
     elements = max(BUFFER_ELEMENTS, 4 * threads, 2 * volume(scalars or {}))
     rng = np.random.default_rng(seed)
     out = {}
+    parts = bounds_of_parts(kernel)
     for p in kernel.params:
         if isinstance(p.sym.type, Ptr):
             t = scalar_of(p.sym.type)
             distinct = permuted and t.is_int and t.bits >= 32  # may be places to scatter to
-            values = rng.permutation(elements) if distinct else rng.integers(1, 6, elements)
+            if p.sym in parts and t.bits >= 32 and not permuted:
+                values = ascending(elements, rng)
+            else:
+                values = rng.permutation(elements) if distinct else rng.integers(1, 6, elements)
             out[p.sym.name] = values.astype(numpy_dtype(scalar_of(p.sym.type).name))
     return out

@@ -16,6 +16,7 @@ from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
     Assign,
     Atomic,
+    Barrier,
     Binary,
     Body,
     Break,
@@ -32,9 +33,10 @@ from ktc.ir.nodes import (
     Var,
 )  # fmt: skip
 from ktc.ir.storage import is_visible
-from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import declared, stmt_exprs, used, walk, walk_expr
+from ktc.ir.types import I32, Ptr, Scalar
+from ktc.ir.walk import assigned, declared, stmt_exprs, used, walk, walk_expr
 
+from .coordinates import depends_on_thread
 from .same import same
 
 
@@ -66,6 +68,14 @@ def strided(s: For, launch: Launch) -> Strided | None:
     if same(start.coeff(block), threads) and same(step, mul(threads, blocks)):
         return Strided(lo, hi, (Level("thread", threads, "x"), Level("block", blocks, "x"), Level("seq")))
     return None
+
+
+def is_everybodys(s: For) -> bool:
+    """Whether all threads of a block go through ``s`` alike and carry nothing from one iteration to the next: rows of a
+    part, say, each of them spread over the threads."""
+    if any(depends_on_thread(e) for e in (s.init, s.cond, s.step)) or any(isinstance(x, Barrier) for x in walk(s.body)):
+        return False
+    return all(isinstance(v.type, Ptr) for v in assigned(s.body) - set(declared(s.body)))
 
 
 def upper_bound(cond: Expr, var: Sym) -> Expr | None:

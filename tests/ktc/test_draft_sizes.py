@@ -54,6 +54,17 @@ __global__ void twice(float2* x, int n) {
 }
 void go(float2* x, int floats) { twice<<<(floats / 2 + 63) / 64, 64>>>(x, floats / 2); }
 """
+MEANS = """
+__global__ void mean(const float* x, const int* first, float* out, int d) {
+  int b = blockIdx.x;
+  for (int c = threadIdx.x; c < d; c += blockDim.x) {
+    float s = 0.0f;
+    for (int t = first[b]; t < first[b + 1]; ++t) s += x[t * d + c];
+    out[b * d + c] = s / (first[b + 1] - first[b]);
+  }
+}
+void go(const float* x, const int* f, float* o, int batch, int d) { mean<<<batch, 128>>>(x, f, o, d); }
+"""
 
 
 def drafted(source: str) -> Draft:
@@ -92,3 +103,11 @@ def test_the_small_scenario_is_small() -> None:
     d = drafted(NORM)
     small = next(sizes for name, sizes, _ in d.scenarios if name == "small")
     assert 4 * sum(d.elements(small).values()) <= 1 << 18
+
+
+def test_parts_have_elements() -> None:
+    """As many rows as parts, or fewer, leave a third of the parts empty."""
+    d = drafted(MEANS)
+    assert [(c.buffer, c.kind) for c in d.contents] == [("first", "offsets")]
+    tuned = [sizes for name, sizes, _ in d.scenarios if name in ("small", "medium", "large")]
+    assert all(sizes["first_last"] >= 8 * sizes["batch"] for sizes in tuned), tuned
