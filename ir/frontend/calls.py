@@ -14,6 +14,7 @@ from .context import Scope
 from .cxx_ast import PackExpansion, QualName
 from .cxx_types import RecordType
 from .dialects import OPENCL
+from .meanings import FunctionVal
 from .methods import params_of
 from .opencl import lanewise, opencl_call
 from .overloads import Overloads
@@ -22,14 +23,7 @@ from .program import Entity, name_parts, pick
 from .ptx import FILE as PTX_FILE
 from .ptx_types import NAMESPACE as PTX
 from .template_args import spell
-from .values import (
-    FunctionVal,
-    ListVal,
-    RecordVal,
-    RVal,
-    Value,
-    describe,
-)  # fmt: skip
+from .values import ListVal, RecordVal, RVal, Value, describe  # fmt: skip
 
 
 class Calls(Overloads):

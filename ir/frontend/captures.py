@@ -11,16 +11,15 @@ from ..types import Array
 from .assign import Assignments
 from .context import Scope
 from .cxx_ast import Lambda
+from .meanings import Closure, FunctionVal
 from .syntax_walk import children
 from .values import (
     ArrayVal,
     BitPlace,
     ChoicePlace,
     ChoicePtr,
-    Closure,
     ElemPlace,
     FlatArray,
-    FunctionVal,
     LanePlace,
     PtrToPlace,
     PtrVal,

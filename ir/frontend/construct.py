@@ -14,12 +14,12 @@ from .calls import Calls
 from .cxx_ast import Construct, CxxCast
 from .cxx_types import DIM3, CArray, FunctionType, Pointer, RecordType, Reference, show
 from .dialects import OPENCL
+from .meanings import FunctionVal
 from .opencl import vector_literal
-from .values import (
+from .values import (  # fmt: skip
     ChoicePtr,
     Dim3Val,
     FlatArray,
-    FunctionVal,
     ListVal,
     NullVal,
     PtrToPlace,
@@ -28,7 +28,7 @@ from .values import (
     RVal,
     Value,
     moved,
-)  # fmt: skip
+)
 
 
 def braced(v: Any) -> list:

@@ -16,10 +16,11 @@ from .constants import folded_integer
 from .facts import Facts
 from .library import in_library
 from .limits import MAX_CALL_WORK, MAX_IR_STATEMENTS
+from .meanings import LazyVal, TypeVal
 from .parser import to_loc
 from .preprocess import Preprocessed
 from .program import Program
-from .values import LazyVal, RecordVal, RVal, TypeVal, Value, named
+from .values import RecordVal, RVal, Value, named
 
 _T = TypeVar("_T")
 

@@ -16,14 +16,13 @@ from .cxx_ast import CtorInit, CxxCast, qualifiers
 from .cxx_types import DIM3, Auto, CArray, Pointer, RecordType, Reference, show, size_of
 from .evaluation import evaluated, values_after
 from .facts import init_args
+from .meanings import FunctionVal, OpaqueVal
 from .program import Entity
-from .values import (
+from .values import (  # fmt: skip
     ChoicePtr,
     Dim3Val,
-    FunctionVal,
     ListVal,
     NullVal,
-    OpaqueVal,
     PtrToPlace,
     PtrVal,
     RecordVal,
@@ -34,7 +33,7 @@ from .values import (
     describe,
     named,
     pointing_to_const,
-)  # fmt: skip
+)
 
 
 class Declarations(Arrays):

@@ -12,9 +12,10 @@ from ..nodes import Const
 from ..types import I32, I64, U32, U64, Scalar
 from .cxx_ast import NamedType, NamePart, QualName, ScopedEnum, UsingEnum
 from .cxx_types import RecordType
+from .meanings import EnumVal, LazyVal
 from .program import Entity, pick
 from .resolve import TypeResolver
-from .values import EnumVal, LazyVal, RVal, Value
+from .values import RVal, Value
 
 UNDERLYING: tuple[Scalar, ...] = (I32, U32, I64, U64)
 """What an enumeration without a type of its own is: the first of these that holds all its values ([conv.prom])."""

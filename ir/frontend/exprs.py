@@ -16,16 +16,15 @@ from .cxx_ast import Construct, CxxCast, Fold, InScope, Lambda, Launch, PackExpa
 from .cxx_types import BITS_MEMBERS, Reference, show
 from .device_launch import device_launch
 from .lookup import HW
+from .meanings import OpaqueVal, PackVal
 from .opencl import components
 from .operators import Operators
 from .places import LANES
-from .values import (
+from .values import (  # fmt: skip
     ChoicePlace,
     Dim3Val,
     LanePlace,
     NullVal,
-    OpaqueVal,
-    PackVal,
     PtrToPlace,
     PtrVal,
     RecordVal,
@@ -34,7 +33,7 @@ from .values import (
     Value,
     VarPlace,
     named,
-)  # fmt: skip
+)
 
 
 class Exprs(Operators):

@@ -10,8 +10,9 @@ from pycparser import c_ast
 from .block_copy import BlockCopies
 from .cxx_ast import AutoType, PackExpansion, RefDecl, is_const
 from .cxx_types import Auto, RecordType, Reference, Type
+from .meanings import TypeVal
 from .templates import plain_name, value_category
-from .values import RecordVal, RVal, TypeVal, Value, VarPlace, moved, named
+from .values import RecordVal, RVal, Value, VarPlace, moved, named
 
 DECLARED = "decltype "
 """Before the name of a parameter: its declared type, where that is a reference."""

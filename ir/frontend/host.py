@@ -25,8 +25,9 @@ from .host_calls import name_of_call, with_named_calls
 from .inline import params_of
 from .launch_math import integer_form
 from .lower import KernelLowering
+from .meanings import LazyVal, OpaqueVal, TypeVal
 from .sites import LaunchSite
-from .values import Dim3Val, LazyVal, OpaqueVal, RVal, TypeVal, Value, VarPlace
+from .values import Dim3Val, RVal, Value, VarPlace
 
 
 class HostLaunch:

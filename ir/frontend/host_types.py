@@ -12,10 +12,11 @@ from ..types import F32, F64, I32, Type
 from .cxx_ast import AutoType, Construct, CxxCast, NamedType, PackExpansion, QualName, TemplateParam
 from .cxx_types import Auto, Pointer, Reference
 from .lower import KernelLowering
+from .meanings import PackVal, TypeVal
 from .methods import params_of
 from .program import name_parts
 from .templates import deduce
-from .values import PackVal, TypeVal, Value
+from .values import Value
 
 
 class HostTypes:

@@ -17,22 +17,20 @@ from .cxx_types import Auto, CArray, FunctionType, ListType, Pointer, RecordType
 from .facts import Facts, facts_of
 from .forwarding import categories
 from .limits import MAX_INLINE_DEPTH
+from .meanings import FunctionVal, OpaqueVal, PackVal
 from .member_inits import MemberInits
 from .methods import params_of
 from .program import Entity
 from .references import is_mutable_reference, reference_positions
-from .values import (
+from .values import (  # fmt: skip
     ArrayVal,
     ChoicePlace,
     ChoicePtr,
     ElemPlace,
     FlatArray,
-    FunctionVal,
     LanePlace,
     ListVal,
     NullVal,
-    OpaqueVal,
-    PackVal,
     PtrToPlace,
     PtrVal,
     PtrVar,
@@ -42,7 +40,7 @@ from .values import (
     VarPlace,
     named,
     pointing_to_const,
-)  # fmt: skip
+)
 
 
 class Inliner(MemberInits):

@@ -8,11 +8,12 @@ from ..diagnostics import KtcError
 from .host_code import HostFunction
 from .host_templates import MAX_DEPTH, HostInstances, complete
 from .lower import KernelLowering
+from .meanings import TypeVal
 from .parser import CudaParser
 from .program import Entity
 from .sites import LaunchSite, kernel_template_args
 from .template_args import spell
-from .values import TypeVal, Value
+from .values import Value
 
 Instance: TypeAlias = tuple[dict[str, Value], LaunchSite | None, dict[str, Value]]
 """(template bindings, launch site, bindings of the host template that launches)."""

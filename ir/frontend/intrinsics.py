@@ -32,9 +32,10 @@ from .builtin_rows import BuiltinRows, row_signature
 from .convert import bitcast, lane_of, lanes_of
 from .cxx_types import Pointer, show
 from .library import in_library
+from .meanings import TypeVal
 from .prelude import prelude_function
 from .special import FULL_MASK, NO_VALUE
-from .values import ChoicePlace, ElemPlace, ListVal, PtrToPlace, RecordVal, RVal, TypeVal, Value, moved
+from .values import ChoicePlace, ElemPlace, ListVal, PtrToPlace, RecordVal, RVal, Value, moved
 
 
 class Intrinsics(BuiltinRows):

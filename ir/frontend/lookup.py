@@ -13,14 +13,9 @@ from .cxx_ast import QualName
 from .cxx_types import CArray, RecordType
 from .lazy import LazyOperators
 from .literals import character, characters, integer
+from .meanings import OpaqueVal, TypeVal
 from .program import name_parts, pick
-from .values import (
-    NullVal,
-    OpaqueVal,
-    RVal,
-    TypeVal,
-    Value,
-)  # fmt: skip
+from .values import NullVal, RVal, Value  # fmt: skip
 
 MAX_LITERAL = 200
 """Characters of a number or character literal: 64 bits need 64 digits and separators at most."""

@@ -12,19 +12,8 @@ from ..walk import walk_expr
 from .captures import Captures
 from .convert import ANY_NUMBERS, NATIVE, fold_const
 from .cxx_ast import QualName
-from .values import (
-    BitPlace,
-    ChoicePtr,
-    FunctionVal,
-    NullVal,
-    PackVal,
-    PtrToPlace,
-    PtrVal,
-    RecordVal,
-    RVal,
-    Value,
-    describe,
-)  # fmt: skip
+from .meanings import FunctionVal, PackVal
+from .values import BitPlace, ChoicePtr, NullVal, PtrToPlace, PtrVal, RecordVal, RVal, Value, describe  # fmt: skip
 
 POINTERS = (PtrVal, NullVal, PtrToPlace, ChoicePtr)
 

@@ -16,6 +16,7 @@ from .context import Scope
 from .cxx_ast import CONST_METHOD, AutoType, NamedType, QualName, TemplateParam
 from .cxx_types import ListType, Pointer, RecordType, Reference, show
 from .forwarding import categories, forwarded_type, is_forwarding
+from .meanings import PackVal, TypeVal
 from .methods import params_of
 from .program import Entity, name_parts, pick
 from .syntax_walk import descendants
@@ -30,14 +31,7 @@ from .templates import (
     reference_kind,
     unconstrained,
 )
-from .values import (
-    ListVal,
-    PackVal,
-    RecordVal,
-    RVal,
-    TypeVal,
-    Value,
-)  # fmt: skip
+from .values import ListVal, RecordVal, RVal, Value  # fmt: skip
 
 OVERLOADED = frozenset({I32, U32, I64, U64, F32, F64})
 """Types for which C's functions have overloads of their own."""

@@ -11,9 +11,10 @@ from ..types import I32, VOID, Array, Ptr, Scalar, Type, Vec
 from .cxx_ast import PackExpansion
 from .cxx_types import CArray, FunctionType, Pointer, RecordType, Reference, show, size_of
 from .inline import params_of
+from .meanings import PackVal
 from .program import Entity
 from .range_for import RangeLoops
-from .values import ArrayVal, PackVal, PtrVal, RecordVal, RVal, Value, VarPlace
+from .values import ArrayVal, PtrVal, RecordVal, RVal, Value, VarPlace
 
 MAX_MEMBERS = 64
 """Elements of an array member of a struct that become a parameter each; more become a buffer that is only read."""

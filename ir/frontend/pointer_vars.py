@@ -22,21 +22,9 @@ from .context import Retry
 from .cxx_ast import CtorInit, CxxCast
 from .cxx_types import CArray, Pointer
 from .exprs import Exprs
+from .meanings import TypeVal
 from .null_uses import absent, points
-from .values import (
-    ArrayVal,
-    ChoicePtr,
-    FlatArray,
-    NullVal,
-    PtrSlot,
-    PtrToPlace,
-    PtrVal,
-    PtrVar,
-    RVal,
-    TypeVal,
-    Value,
-    VarPlace,
-)
+from .values import ArrayVal, ChoicePtr, FlatArray, NullVal, PtrSlot, PtrToPlace, PtrVal, PtrVar, RVal, Value, VarPlace
 
 MAX_CHOICES = 8
 

@@ -19,18 +19,17 @@ from .addressed import Addressed
 from .buffers import access_kind, element, is_flat
 from .context import Retry
 from .cxx_types import DIM3, NULLPTR_T, CArray, FunctionType, Pointer, RecordType, show, size_of
+from .meanings import FunctionVal, OpaqueVal, TypeVal
 from .null_uses import NULL_ACCESS
-from .values import (
+from .values import (  # fmt: skip
     ArrayVal,
     ChoicePlace,
     ChoicePtr,
     Dim3Val,
     ElemPlace,
     FlatArray,
-    FunctionVal,
     LanePlace,
     NullVal,
-    OpaqueVal,
     PtrSlot,
     PtrToPlace,
     PtrVal,
@@ -38,12 +37,11 @@ from .values import (
     RecordVal,
     RVal,
     SubVec,
-    TypeVal,
     Value,
     VarPlace,
     ViewPlace,
     describe,
-)  # fmt: skip
+)
 
 
 class Pointers(Addressed):

@@ -12,11 +12,12 @@ from ..nodes import Const
 from ..types import Type
 from .cxx_ast import PackExpansion, is_const
 from .cxx_types import RecordType
+from .meanings import PackVal, TemplateVal, TypeVal
 from .memory import Memory
 from .program import Entity
 from .syntax_walk import descendants
 from .templates import deduce, plain_name
-from .values import PackVal, RVal, TemplateVal, TypeVal, Value
+from .values import RVal, Value
 
 
 class RecordInstances(Memory):

@@ -13,9 +13,10 @@ from ..types import Type
 from .context import Replaced, Scope
 from .cxx_ast import Alias, Record, ScopedEnum
 from .cxx_types import RecordType
+from .meanings import EnumVal, LazyVal, TemplateVal, TypeVal
 from .program import Entity
 from .record_instances import RecordInstances
-from .values import EnumVal, LazyVal, PtrToPlace, RecordVal, TemplateVal, TypeVal, Value
+from .values import PtrToPlace, RecordVal, Value
 
 
 class RecordTypes(RecordInstances):

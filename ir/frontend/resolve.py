@@ -28,11 +28,12 @@ from .cxx_types import (
 )  # fmt: skip
 from .evaluation import evaluated
 from .library import why_not_built
+from .meanings import LazyVal, PackVal, TemplateVal, TypeVal
 from .program import Entity, pick
 from .templates import value_category
 from .traits import Traits
 from .type_traits import UNWRAP
-from .values import LazyVal, PackVal, RVal, TemplateVal, TypeVal, Value
+from .values import RVal, Value
 
 DENOTES = (c_ast.ArrayRef, c_ast.UnaryOp, c_ast.Assignment, c_ast.ExprList)
 """Expressions, beyond names, of which ``decltype`` is a reference where they denote a place."""

@@ -21,10 +21,11 @@ from .facts import init_args
 from .host_code import HostFunction, Use, host_functions, returned, uses
 from .host_types import HostTypes, deduced
 from .lower import KernelLowering
+from .meanings import LazyVal, PackVal, TypeVal
 from .methods import params_of
 from .program import Entity, name_parts
 from .templates import plain_name
-from .values import LazyVal, PackVal, RVal, TypeVal, Value
+from .values import RVal, Value
 
 MAX_HOPS = 4
 """How many local variables are followed from a launch to the kernel they stand for."""

@@ -11,7 +11,8 @@ from . import constants
 from .convert import bitcast
 from .cxx_types import RecordType, Reference, show
 from .forwarding import Forwarding
-from .values import NullVal, OpaqueVal, PtrVal, RVal, Value
+from .meanings import OpaqueVal
+from .values import NullVal, PtrVal, RVal, Value
 
 SHARED_ADDRESSES = {"__cvta_generic_to_shared": U64, "__nvvm_get_smem_pointer": U32}
 """Where in shared memory a pointer points, with the result's type; the second is NVVM's own name, which sources declare

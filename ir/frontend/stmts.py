@@ -19,9 +19,10 @@ from .declare import Declarations
 from .gotos import Structurer, names_in
 from .inline_asm import InlineAssembly
 from .library import in_library
+from .meanings import EnumVal, TypeVal
 from .parser import to_loc
 from .returns import items_of
-from .values import ArrayVal, EnumVal, FlatArray, LanePlace, RecordVal, RVal, TypeVal, Value, VarPlace, describe
+from .values import ArrayVal, FlatArray, LanePlace, RecordVal, RVal, Value, VarPlace, describe
 
 _ENDS = frozenset({c_ast.Return, c_ast.Break, c_ast.Continue})
 """Nothing in a block that follows one of these is reached."""

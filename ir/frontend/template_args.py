@@ -11,9 +11,10 @@ from ..types import BOOL, Scalar, Type
 from .context import Context
 from .cxx_ast import NamedType, PackExpansion, QualName, is_const
 from .cxx_types import RecordType, show
+from .meanings import FunctionVal, PackVal, TemplateVal, TypeVal
 from .program import name_parts, pick
 from .templates import plain_name
-from .values import FunctionVal, PackVal, RVal, TemplateVal, TypeVal, Value
+from .values import RVal, Value
 
 
 class TemplateArguments(Context):

@@ -10,7 +10,8 @@ from pycparser import c_ast
 from ..types import BOOL, I32, VOID, Scalar, Type, Vec
 from .cxx_ast import NamedType, NamePart, PackExpansion, QualName, RefDecl, TemplateParam, is_const
 from .cxx_types import Auto, CArray, FunctionType, Pointer, RecordType, Reference
-from .values import ChoicePlace, ElemPlace, PackVal, RecordVal, RVal, TemplateVal, TypeVal, Value, VarPlace
+from .meanings import PackVal, TemplateVal, TypeVal
+from .values import ChoicePlace, ElemPlace, RecordVal, RVal, Value, VarPlace
 
 EXACT, QUALIFIED, PROMOTION, CONVERSION, USER = 0, 1, 2, 4, 8
 """Costs of converting one argument; the overload with the smallest sum wins."""

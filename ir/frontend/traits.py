@@ -12,6 +12,7 @@ from ..nodes import Const
 from ..types import BOOL, U64, VOID, Scalar, Type, Vec
 from .cxx_ast import NamedType, NamePart, QualName, is_const
 from .cxx_types import NULLPTR_T, CArray, ListType, Pointer, RecordType, Reference, decayed, show
+from .meanings import TypeVal
 from .program import functions_of
 from .template_args import TemplateArguments
 from .type_traits import (
@@ -26,7 +27,7 @@ from .type_traits import (
     is_arithmetic,
     is_class,
 )
-from .values import RVal, TypeVal
+from .values import RVal
 
 
 class Traits(TemplateArguments):

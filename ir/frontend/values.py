@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ..frozen import frozen
 from ..nodes import Expr, Sym
@@ -15,12 +14,15 @@ class Value:
     """Base class."""
 
     __slots__ = ()
+    sort: ClassVar[str] = "this"
+    """What messages call such a thing."""
 
 
 @frozen
 class RVal(Value):
     """A scalar or vector value; ``type`` is always ``expr.type``."""
 
+    sort: ClassVar[str] = "a value"
     expr: Expr
 
     @property
@@ -74,6 +76,7 @@ class PtrVal(Value):
     it points to is, whatever the buffer was declared as.
     """
 
+    sort: ClassVar[str] = "a pointer"
     buffer: Sym
     prefix: tuple[Expr, ...]
     offset: Expr | None
@@ -96,6 +99,7 @@ class PtrVar(Value):
     With ``which`` (an integer variable) it points into one of ``choices``, or nowhere (-1).
     """
 
+    sort: ClassVar[str] = "a pointer"
     offset: Sym
     start: PtrVal | NullVal
     owner: Any = None
@@ -109,6 +113,7 @@ class PtrVar(Value):
 class PtrToPlace(Value):
     """``&x`` of a scalar or vector variable, seen as ``elem``."""
 
+    sort: ClassVar[str] = "a pointer"
     place: Value
     elem: Type
 
@@ -142,6 +147,7 @@ def pointing_to_const(v: Any, const: bool) -> Any:
 class ArrayVal(Value):
     """An array (or a row of one) by name; decays to a pointer to its first element."""
 
+    sort: ClassVar[str] = "an array"
     buffer: Sym
     prefix: tuple[Expr, ...]
     type: Type
@@ -152,6 +158,7 @@ class ArrayVal(Value):
 class FlatArray(Value):
     """An array inside a flat buffer: ``start`` points to its first element, ``type`` is its C++ type."""
 
+    sort: ClassVar[str] = "an array"
     start: PtrVal
     type: Any
 
@@ -160,6 +167,7 @@ class FlatArray(Value):
 class PtrSlot(Value):
     """A pointer that is kept in memory: ``place`` holds its 64 bits."""
 
+    sort: ClassVar[str] = "a pointer"
     place: Value
     type: Any
 
@@ -178,6 +186,7 @@ class BitPlace(Value):
 class ChoicePtr(Value):
     """A pointer into one of several buffers: ``which`` (i32) says into which; -1 is ``nullptr``."""
 
+    sort: ClassVar[str] = "a pointer"
     which: Expr
     choices: tuple[PtrVal, ...]
 
@@ -221,11 +230,13 @@ class RecordVal(Value):
 class ListVal(Value):
     """A braced list whose meaning depends on what it initialises."""
 
+    sort: ClassVar[str] = "a list"
     items: tuple[Any, ...]
 
 
 @frozen
 class Dim3Val(Value):
+    sort: ClassVar[str] = "a dim3"
     x: Expr
     y: Expr
     z: Expr
@@ -235,6 +246,7 @@ class Dim3Val(Value):
 class NullVal(Value):
     """``nullptr``; ``elem``: what it would point to, where it was declared with a type."""
 
+    sort: ClassVar[str] = "nullptr"
     elem: Any = None
 
 
@@ -242,69 +254,8 @@ class NullVal(Value):
 class UnboundRef(Value):
     """A reference member before its constructor binds it."""
 
+    sort: ClassVar[str] = "a reference that no constructor binds"
     elem: Any
-
-
-@frozen
-class TypeVal(Value):
-    """A name that is a type; ``const``: of constants, which only specialisations for ``const T`` ask."""
-
-    type: Type
-    const: bool = field(default=False, compare=False)
-
-
-@frozen
-class EnumVal(TypeVal):
-    """A name that is an enumeration; ``value`` gives an enumerator by its position."""
-
-    enum: Any = field(default=None, compare=False)
-    value: Callable[[int], Any] = field(default=None, compare=False)  # type: ignore[assignment]
-
-
-@frozen
-class TemplateVal(Value):
-    """A class or alias template by name: its definitions, and what the names of the class around it mean."""
-
-    name: str
-    entities: tuple[Any, ...]
-    bound: dict[str, Value] = field(default_factory=dict, compare=False, repr=False)
-    owner: Any = None
-
-
-@frozen
-class PackVal(Value):
-    """A parameter pack: several values or types."""
-
-    items: tuple[Value, ...]
-
-
-@frozen
-class FunctionVal(Value):
-    """A callable: ``call(args, node)`` lowers a call of it (lambdas and bound methods)."""
-
-    call: Callable[..., Any] = field(compare=False)
-    name: str = "lambda"
-    entities: tuple[Any, ...] = field(default=(), compare=False, repr=False)
-    """The overloads that it is, for a function of the file: they are called where the value is used, which may be in
-    another attempt at lowering than where it was made."""
-    given: Any = field(default=None, compare=False, repr=False)
-    """Their template arguments, or None."""
-
-
-@frozen
-class Closure(FunctionVal):
-    """A lambda: its syntax, and the scope of what it has captured."""
-
-    node: Any = field(default=None, compare=False, repr=False)
-    scope: Any = field(default=None, compare=False, repr=False)
-
-
-@frozen
-class OpaqueVal(Value):
-    """A host value that is not known; ``name`` is what a host parameter made of it is called."""
-
-    name: str
-    type: Type | None = None
 
 
 @frozen
@@ -333,23 +284,6 @@ class ViewPlace(Value):
     type: Type
 
 
-@frozen
-class LazyVal(Value):
-    """A name whose meaning is worked out when it is looked up (host variables)."""
-
-    resolve: Callable[[], Any] = field(compare=False)
-
-
 def describe(v: Value) -> str:
-    """A value's kind, for messages."""
-    names = {
-        "RVal": "a value", "PtrVal": "a pointer", "PtrVar": "a pointer", "ArrayVal": "an array",
-        "RecordVal": "a struct",
-        "NullVal": "nullptr", "TypeVal": "a type", "FunctionVal": "a function", "Dim3Val": "a dim3",
-        "ListVal": "a list", "UnboundRef": "a reference that no constructor binds",
-        "OpaqueVal": "a host object", "PtrToPlace": "a pointer", "PtrSlot": "a pointer", "ChoicePtr": "a pointer",
-        "FlatArray": "an array",
-    }  # fmt: skip
-    if isinstance(v, RecordVal):
-        return f"'{v.type}'"
-    return names.get(type(v).__name__, "this")
+    """What sort of thing a value is, for messages."""
+    return f"'{v.type}'" if isinstance(v, RecordVal) else v.sort
