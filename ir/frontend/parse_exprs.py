@@ -9,7 +9,7 @@ from pycparser.c_parser import _ASSIGNMENT_OPS
 
 from ..diagnostics import KtcError
 from .cxx_ast import Construct, Launch, NamePart, QualName
-from .parse_names import BASIC_TYPES
+from .parse_ambiguity import BASIC_TYPES
 from .parse_primary import ENDS_OPERAND, LITERALS, PRECEDENCE, STARTS_POSTFIX, PrimaryParser
 
 _ENDS_ARGS = frozenset({"GT", "GE", "RSHIFT"})

@@ -8,8 +8,8 @@ from pycparser import c_ast
 
 from .cxx_ast import AutoType, Construct, CxxCast, Fold, Lambda, NamedType, NamePart, PackExpansion, QualName
 from .lexer import Token, TokenList
+from .parse_ambiguity import BASIC_TYPES
 from .parse_decls import DeclParser
-from .parse_names import BASIC_TYPES
 
 PRECEDENCE: dict[str, int] = {
     "LOR": 0, "LAND": 1, "OR": 2, "XOR": 3, "AND": 4, "EQ": 5, "NE": 5, "GT": 6, "GE": 6, "LT": 6, "LE": 6,

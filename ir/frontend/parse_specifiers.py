@@ -7,14 +7,14 @@ from typing import Any
 from pycparser import c_ast
 
 from .cxx_ast import AutoType, NamedType, TypeOf
-from .parse_names import BASIC_TYPES, NameParser
+from .parse_ambiguity import BASIC_TYPES, AmbiguityParser
 
 QUALIFIERS = ("CONST", "VOLATILE", "RESTRICT")
 
 _STORAGE = ("STATIC", "EXTERN", "REGISTER", "TYPEDEF", "CONSTEXPR", "_THREAD_LOCAL")
 
 
-class SpecifierParser(NameParser):
+class SpecifierParser(AmbiguityParser):
     """Specifiers. CUDA's qualifiers travel in ``Decl.funcspec``; ``__launch_bounds__`` there as a (name,
     args) pair."""
 

@@ -1,4 +1,4 @@
-"""Parsing statements: C++ forms of ``if`` and ``for``, inline PTX, structured bindings; recovery in host code."""
+"""Parsing statements: inline PTX, structured bindings, ``using``; recovery in host code."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ from pycparser import c_ast
 from pycparser.c_parser import _ASSIGNMENT_OPS
 
 from ..diagnostics import KtcError
-from .cxx_ast import Alias, Asm, Bad, Bindings, IfConstexpr, RangeFor
-from .parse_exprs import ExprParser
+from .cxx_ast import Alias, Asm, Bad, Bindings
+from .parse_control import ControlParser
 from .parse_primary import STARTS_POSTFIX
 from .ptx import unescaped
 
 _EXPRESSES = frozenset({*STARTS_POSTFIX, *_ASSIGNMENT_OPS})
 """Behind a name that is no type, at the start of a statement, these make it an expression."""
 
+_FIRST_WORDS = {
+    "IF": "_parse_if", "FOR": "_parse_for", "SWITCH": "_parse_switch", "WHILE": "_parse_while", "ASM": "_parse_asm",
+    "TRY": "_parse_try",
+}  # fmt: skip
+"""The methods that parse statements which a keyword of their own begins."""
 
-class StmtParser(ExprParser):
+
+class StmtParser(ControlParser):
     """Statements. In host functions a statement that does not parse is skipped: only its launches matter."""
 
     _host_body: bool
@@ -124,24 +130,8 @@ class StmtParser(ExprParser):
         if kind == "ATTRIBUTE_BEGIN":
             self._parse_attribute_specifier_sequence()
             return self._parse_statement()
-        if kind == "IF":
-            return self._parse_if()
-        if kind == "FOR":
-            return self._parse_for()
-        if kind == "SWITCH":
-            return self._parse_switch()
-        if kind == "WHILE":
-            self._advance()
-            self._expect("LPAREN")
-            if self._starts_declaration():
-                return self._parse_declaring_while(tok)
-            cond = self._parse_bracketed(self._parse_expression)
-            self._expect("RPAREN")
-            return c_ast.While(cond, self._parse_pragmacomp_or_statement(), self._tok_coord(tok))
-        if kind == "ASM":
-            return self._parse_asm()
-        if kind == "TRY":
-            return self._parse_try()
+        if kind in _FIRST_WORDS:
+            return getattr(self, _FIRST_WORDS[kind])()
         if kind == "RETURN" and self._peek_type(2) == "LBRACE":
             self._advance()
             value = self._parse_initializer()
@@ -161,101 +151,6 @@ class StmtParser(ExprParser):
         coord = self._tok_coord(tok)
         alone = self._peek_type() == "RBRACE" or self._starts_declaration()
         return c_ast.Label(tok.value, c_ast.EmptyStatement(coord) if alone else self._parse_statement(), coord)
-
-    def _parse_switch(self):
-        tok = self._expect("SWITCH")
-        coord = self._tok_coord(tok)
-        self._expect("LPAREN")
-        saved, self._no_gt = self._no_gt, False
-        self._push_scope()
-        init = self._parse_condition_declaration() if self._starts_declaration() else None
-        if init is not None and self._peek_type() == "RPAREN":
-            cond = c_ast.ID(init[-1].name, init[-1].coord)
-        else:
-            cond = self._parse_expression()
-        self._expect("RPAREN")
-        self._no_gt = saved
-        body = self._parse_pragmacomp_or_statement()
-        self._pop_scope()
-        stmt = c_ast.Switch(cond, body, coord)
-        from pycparser.ast_transforms import fix_switch_cases
-
-        fixed = fix_switch_cases(stmt)
-        return fixed if init is None else c_ast.Compound([*init, fixed], coord)
-
-    def _parse_declaring_while(self, tok):
-        """``while (T x = e) body``: a loop that declares, tests and leaves."""
-        coord = self._tok_coord(tok)
-        self._push_scope()
-        decls = self._parse_condition_declaration()
-        self._expect("RPAREN")
-        body = self._parse_pragmacomp_or_statement()
-        self._pop_scope()
-        leave = c_ast.If(c_ast.UnaryOp("!", c_ast.ID(decls[-1].name, coord), coord), c_ast.Break(coord), None, coord)
-        return c_ast.While(c_ast.Constant("bool", "true", coord), c_ast.Compound([*decls, leave, body], coord), coord)
-
-    def _parse_if(self):
-        tok = self._expect("IF")
-        is_constexpr = self._accept("CONSTEXPR") is not None
-        self._expect("LPAREN")
-        saved, self._no_gt = self._no_gt, False
-        self._push_scope()
-        init = None
-        if self._starts_declaration():
-            init = self._parse_condition_declaration()
-        if init is not None and self._peek_type() == "RPAREN":
-            cond = c_ast.ID(init[-1].name, init[-1].coord)
-        else:
-            cond = self._parse_expression()
-        self._expect("RPAREN")
-        self._no_gt = saved
-        then = self._parse_pragmacomp_or_statement()
-        orelse = self._parse_pragmacomp_or_statement() if self._accept("ELSE") else None
-        self._pop_scope()
-        coord = self._tok_coord(tok)
-        if is_constexpr:
-            return IfConstexpr(init, cond, then, orelse, coord=coord)
-        stmt = c_ast.If(cond, then, orelse, coord)
-        return stmt if init is None else c_ast.Compound([*init, stmt], coord)
-
-    def _parse_condition_declaration(self):
-        spec, _, _ = self._parse_declaration_specifiers(allow_no_type=True)
-        decls = self._build_declarations(spec=spec, decls=[self._parse_init_declarator()], typedef_namespace=True)
-        self._accept("SEMI")
-        return decls
-
-    def _parse_for(self):
-        tok = self._expect("FOR")
-        coord = self._tok_coord(tok)
-        self._expect("LPAREN")
-        saved, self._no_gt = self._no_gt, False
-        self._push_scope()
-        if self._peek_type() != "SEMI" and self._starts_declaration():
-            spec, _, _ = self._parse_declaration_specifiers(allow_no_type=True)
-            first = self._parse_init_declarator()
-            if self._accept("COLON"):
-                decl = self._build_declarations(spec=spec, decls=[first], typedef_namespace=True)[0]
-                rng = self._parse_expression()
-                self._expect("RPAREN")
-                self._no_gt = saved
-                stmt = self._parse_pragmacomp_or_statement()
-                self._pop_scope()
-                return RangeFor(decl, rng, stmt, coord=coord)
-            infos = [first]
-            while self._accept("COMMA"):
-                infos.append(self._parse_init_declarator())
-            init = c_ast.DeclList(self._build_declarations(spec=spec, decls=infos, typedef_namespace=True), coord)
-        else:
-            init = self._parse_expression_opt()
-        self._expect("SEMI")
-        cond = self._parse_expression_opt()
-        self._expect("SEMI")
-        step = self._parse_expression_opt()
-        self._expect("RPAREN")
-        self._no_gt = saved
-        stmt = self._parse_pragmacomp_or_statement()
-        self._pop_scope()
-        return c_ast.For(init, cond, step, stmt, coord)
 
     def _parse_asm(self):
         tok = self._expect("ASM")

@@ -13,13 +13,13 @@ from pycparser import c_ast
 from pycparser.c_parser import ParseError
 
 from ..diagnostics import KtcError, Loc
-from .cxx_ast import OWNED, SPECIALISED, Function, NamedType, NamePart, Namespace, Record, Template, TemplateParam
+from .cxx_ast import OWNED, SPECIALISED, NamedType, NamePart, Namespace, Record
 from .cxx_types import TYPE_NAMES
 from .dialects import CUDA, OPENCL, Dialect
 from .lexer import CudaLexer, TokenList
 from .library import Library
 from .parse_decls import name_of
-from .parse_recovery import RecoveringParser
+from .parse_templates import TemplateParser
 from .type_traits import VALUES
 
 TRAIT_VALUES = frozenset(f"{name}_v" for name in VALUES)
@@ -29,7 +29,7 @@ POINTS_TO = {"__shared__": "local pointer", "__constant__": "constant pointer"}
 """What a qualifier before a pointer declaration says in OpenCL: where it points."""
 
 
-class CudaParser(RecoveringParser):
+class CudaParser(TemplateParser):
     """Parses preprocessed CUDA C++ into pycparser's tree plus the nodes of ``cxx_ast``."""
 
     def __init__(self, libraries: Sequence[Library] = (), dialect: Dialect = CUDA) -> None:
@@ -143,130 +143,6 @@ class CudaParser(RecoveringParser):
         self._expect("RBRACE")
         return Namespace("".join(names), items, coord=self._tok_coord(tok))
 
-    # ------------------------------------------------------------------ templates
-    def _parse_template(self) -> Template:
-        coord = self._tok_coord(self._expect("TEMPLATE"))
-        if self._peek_type() != "LT":
-            return Template(None, self._parse_instantiation(), coord=coord)
-        self._push_scope()
-        outer, self._constraints = self._constraints, []
-        params = self._parse_template_params()
-        self._constraints += self._parse_requires()
-        if self._peek_type() == "TEMPLATE":
-            self._constraints, ours = outer, self._constraints
-            inner = self._parse_template()
-            self._pop_scope()
-            return _constrained(Template([*params, *(inner.params or [])], inner.decl, coord=coord), ours)
-        self._in_template += 1
-        try:
-            decl = self._parse_using_or_declaration()
-        finally:
-            self._in_template -= 1
-            self._constraints, ours = outer, self._constraints
-        self._pop_scope()
-        for d in decl:
-            name = getattr(d, "name", None) or ""
-            if isinstance(d, Record) or type(d).__name__ == "Alias":
-                self._add_typedef_name(name, coord)
-                self._templates.add(name)
-            elif name:
-                self._templates.add(name.split("::")[-1])
-                if not getattr(d, "owner", ""):  # a constructor defined outside its class has the class's name
-                    self._add_identifier(name, coord)
-        return _constrained(Template(params, decl, coord=coord), ours)
-
-    def _parse_instantiation(self) -> list:
-        """What ``template ...;`` instantiates: nothing where that does not parse, it only says what there is anyway."""
-        mark, depth, records = self._mark(), len(self._scope_stack), len(self._record)
-        names = dict(self._scope_stack[-1])
-        try:
-            decl = self._parse_simple_declaration(top=True)
-        except (KtcError, ParseError, AssertionError, ValueError, AttributeError, TypeError, IndexError):
-            decl = None
-        del self._scope_stack[depth:], self._record[records:]
-        self._scope_stack[-1].clear()
-        self._scope_stack[-1].update(names)  # it declares nothing new
-        self._typedef_checked_token = None
-        if decl is None:
-            self._no_gt = self._host_body = False
-            self._specialised.clear()
-            self._reset(mark)
-            self._skip_external(KtcError("", ""))
-        return [d for d in decl or () if isinstance(d, Function | Record)]
-
-    def _parse_template_params(self) -> list[TemplateParam]:
-        """``<typename T, int N>``, declared in the current scope."""
-        self._expect("LT")
-        params = []
-        saved, self._no_gt = self._no_gt, True
-        while not self._at_gt():
-            params.append(self._parse_template_param())
-            if not self._accept("COMMA"):
-                break
-        self._no_gt = saved
-        self._expect_gt()
-        return params
-
-    def _parse_using_or_declaration(self) -> list:
-        if self._peek_type() == "USING":
-            return [self._parse_using()]
-        if self._peek().value == "concept" and self._peek_type(2) in ("ID", "TYPEID"):
-            return self._parse_concept(self._here())
-        if self._record and self._peek_type() != "FRIEND":
-            return self._parse_member()
-        return self._parse_simple_declaration(top=True)
-
-    def _parse_template_param(self) -> TemplateParam:
-        tok = self._peek()
-        coord = self._tok_coord(tok)
-        if tok.type == "TEMPLATE":
-            return self._parse_template_template_param(coord)
-        plain_type = tok.type == "CLASS" or (tok.type == "TYPENAME" and self._peek_type(3) != "COLONCOLON")
-        if plain_type:
-            self._advance()
-            pack = self._accept("ELLIPSIS") is not None
-            name = self._advance().value if self._peek_type() in ("ID", "TYPEID") else ""
-            default = self._parse_type_name() if self._accept("EQUALS") else None
-            self._scope_stack[-1][name] = True
-            self._typedef_checked_token = None
-            return TemplateParam(name, "type", None, default, pack, coord=coord)
-        constrained = self._try_constrained_param()
-        if constrained is not None:
-            concept, pack, name = constrained
-            self._scope_stack[-1][name] = True
-            self._typedef_checked_token = None
-            self._constrain(concept, pack, name)
-            default = self._parse_type_name() if self._accept("EQUALS") else None
-            return TemplateParam(name, "type", None, default, pack, coord=coord)
-        spec, _, _ = self._parse_declaration_specifiers(allow_no_type=False)
-        pack = self._peek_type() == "ELLIPSIS"
-        decl = self._parse_cxx_declarator(abstract=True)
-        name = name_of(decl) or ""
-        typ = self._build_type_name(spec, decl, coord)
-        default = self._parse_conditional_expression() if self._accept("EQUALS") else None
-        self._add_identifier(name, coord)
-        return TemplateParam(name, "value", typ, default, pack, coord=coord)
-
-    def _parse_template_template_param(self, coord) -> TemplateParam:
-        """``template <...> class Name``."""
-        self._expect("TEMPLATE")
-        self._expect("LT")
-        self._push_scope()
-        while not self._at_gt():
-            self._parse_template_param()
-            if not self._accept("COMMA"):
-                break
-        self._pop_scope()
-        self._expect_gt()
-        if self._accept("CLASS") is None:
-            self._expect("TYPENAME")
-        pack = self._accept("ELLIPSIS") is not None
-        name = self._advance().value if self._peek_type() in ("ID", "TYPEID") else ""
-        self._add_typedef_name(name, coord)
-        self._templates.add(name)
-        default = self._parse_type_name() if self._accept("EQUALS") else None
-        return TemplateParam(name, "template", None, default, pack, coord=coord)
-
     # ------------------------------------------------------------------ declarations and functions
     def _parse_simple_declaration(self, top: bool = False) -> list:
         """Specifiers, declarators and ``;``, or a function definition."""
@@ -319,14 +195,6 @@ class CudaParser(RecoveringParser):
                 if isinstance(getattr(d, "type", None), c_ast.PtrDecl) and d.funcspec:
                     d.funcspec = [POINTS_TO.get(s, s) for s in d.funcspec if isinstance(s, str)]
         return decls
-
-
-def _constrained(template: Template, asked: list[Any]) -> Template:
-    """``template``, whose functions and classes are there for arguments of which all of ``asked`` holds."""
-    for d in template.decl if asked else ():
-        if isinstance(d, Function | Record):
-            d.constraints = (*d.constraints, *asked)
-    return template
 
 
 def _constructor_of(spec: c_ast.Node) -> str | None:
