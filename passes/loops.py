@@ -14,7 +14,7 @@ from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.walk import map_body, stmt_exprs, substitute_expr, used, walk, walk_expr
 
 from .base import Arg, Refused
-from .lowering.state import MAX_DEPTH, integer_constants
+from .lowering.facts import MAX_DEPTH, integer_constants
 
 Loop = Par | Reduce
 L = TypeVar("L", Par | Reduce, For)

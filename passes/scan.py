@@ -47,7 +47,7 @@ from .coverage import assume, assumptions
 from .distribute import DOMAINS, check_levels
 from .knobs import size_argument
 from .loops import narrowest_element
-from .lowering.state import has_effect
+from .lowering.effects import has_effect
 from .order import places
 from .raising.loops import upper_bound
 from .recurrences import recognised

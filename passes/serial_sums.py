@@ -38,7 +38,7 @@ from ktc.ir.nodes import (
 from ktc.ir.walk import assigned, declared, used, used_in, walk
 
 from .base import Refused
-from .lowering.state import has_effect
+from .lowering.effects import has_effect
 from .order import places
 from .raising.loops import accumulations, upper_bound
 from .serial_extremes import as_reduction, earlier, searches

@@ -53,9 +53,9 @@ from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, R
 from .distribute import check_levels, set_distribution
 from .loops import find_loops, loops
 from .lowering.decide import strip
+from .lowering.effects import has_effect
 from .lowering.grid_reduce import ATOMIC_OPS, is_last_act
 from .lowering.reduction import identity
-from .lowering.state import has_effect
 from .order import places
 from .raising.loops import accumulations, upper_bound
 from .serial_sums import converted

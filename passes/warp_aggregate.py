@@ -23,9 +23,9 @@ from ktc.ir.walk import assigned, declared, map_body, used, walk, walk_expr
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .loops import loops, with_launch_bounds
+from .lowering.effects import has_effect
 from .lowering.grid_reduce import ATOMIC_OPS, is_last_act, spans_blocks
 from .lowering.reduction import identity
-from .lowering.state import has_effect
 from .order import places
 
 REDUCTIONS = {atomic: op for op, atomic in ATOMIC_OPS.items()}

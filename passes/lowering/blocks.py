@@ -22,6 +22,7 @@ from ktc.ir.nodes import Body, For, Par, Reduce, Scan, Stmt, Sym, While, bodies
 from ktc.ir.types import Ptr
 from ktc.ir.walk import walk
 
+from .effects import has_effect
 from .errors import LoweringError
 
 Spread = Par | Reduce | Scan
@@ -97,8 +98,6 @@ def _axes(t: Touch, outer: int) -> frozenset[str]:
 
 def _guarded(t: Touch) -> bool:
     """Whether the access belongs to an effect, which one block has where no loop spreads it."""
-    from .state import has_effect
-
     return not bodies(t.stmt) and has_effect(t.stmt)
 
 

@@ -25,7 +25,7 @@ from ktc.ir.walk import map_body, walk, walk_expr
 
 from .decide import Decider
 from .errors import LoweringError
-from .state import integer_constants
+from .facts import integer_constants
 
 MOST = 8
 """Blocks of a cluster that every device can run (CUDA C++ Programming Guide, thread block clusters)."""

@@ -59,11 +59,12 @@ from ktc.ir.walk import walk
 from ktc.ir.winners import identity, together
 
 from .contributions import with_start
+from .effects import has_effect
 from .errors import LoweringError
 from .levels import HwTerm, Jam, plan
 from .reduction import Group, across_threads, merge_named
 from .scope import Scope, first_thread, nest
-from .state import State, has_effect
+from .state import State
 
 ATOMIC_OPS = {"+": "add", "min": "min", "max": "max", "&": "and", "|": "or", "^": "xor"}
 AXES = "xyz"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.fold import add, cast, lt, mul, simplify, sub
+from ktc.ir.fold import add, cast, lt, sub
 from ktc.ir.nodes import (
     Acc,
     Alloc,
@@ -25,12 +25,10 @@ from ktc.ir.nodes import (
     Reduce,
     Return,
     Stmt,
-    Sym,
     Var,
     While,
     bodies,
     fresh,
-    i32,
 )  # fmt: skip
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, commented, used_in, walk
@@ -41,7 +39,8 @@ from .contributions import contribution, with_start
 from .errors import LoweringError
 from .fragments import lower_mma, sums_in_place
 from .grid_reduce import lower_grid_reduce, spans_blocks
-from .levels import Lowered, Plan, is_mma, plan
+from .levels import Lowered, is_mma, plan
+from .loop_forms import bounded, covers, strided
 from .owned import reserve
 from .reduction import across_threads, within_warps
 from .runs import emit_run
@@ -239,61 +238,16 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     back = _back_edge(body, inner, st, independent=True) if p.seqs and together else ()
     start = add(cast(lo, t), p.offset(t))
     above = s.comments if isinstance(s, Par) else ()  # a reduction's stand above its accumulator
-    covered = p.rest is None and _covers(p, extent, st)
+    covered = p.rest is None and covers(p, extent, st)
     st.loops[s.var] = Lowered(p, lo, hi, base, covered)
     if bare:
         code = lowered(not covered)
     elif p.rest is None:
-        code = _bounded(p, base, start, lowered(not covered) + back, t)
+        code = bounded(p, base, start, lowered(not covered) + back, t)
     else:
-        code = _strided(p, base, lo, hi, guard, together, lowered, back, t)
+        code = strided(p, base, lo, hi, guard, together, lowered, back, t)
     del st.loops[s.var]
     return commented(code, above)
-
-
-def _covers(p: Plan, extent: Expr, st: State) -> bool:
-    """Whether the levels visit exactly the range, so that no tail guard is needed."""
-    if p.covered is None:
-        return st.decide.divisible(extent, p.unit)
-    return st.decide.equal(p.covered, extent)
-
-
-def _bounded(p: Plan, base: Sym, start: Expr, body: Body, t: Scalar) -> Body:
-    """No open-ended loop: a base index, inside the loops of the counted ``seq`` levels."""
-    loops = []
-    for q in p.seqs:
-        v = fresh("s", t)
-        start = add(start, mul(Var(v), cast(q.stride, t)))
-        loops.append((v, q.n))
-    code: Body = (Decl(base, start, const=True), *body)
-    for v, n in reversed(loops):
-        assert n is not None
-        code = (For(v, cast(i32(0), t), lt(Var(v), cast(n, t)), add(Var(v), cast(i32(1), t)), code),)
-    return code
-
-
-def _strided(
-    p: Plan, base: Sym, lo: Expr, hi: Expr, guard: Guard, together: bool, lowered, back: Body, t: Scalar
-) -> Body:
-    """The open-ended ``seq`` level: ``for (base = first; base < hi; base += stride)``.
-
-    When all threads must stay together, the trip count may not depend on the thread: the thread's part of the index
-    moves inside, and a guard takes over.
-    """
-    assert p.rest is not None
-    stride = cast(simplify(p.rest.stride), t)
-    counted = [q for q in p.seqs if q.n is not None]
-    inside = together and bool(p.thread_axes)
-    if not inside and not counted:
-        code = lowered(bool(guard.jams)) + back
-        start = add(cast(lo, t), p.offset(t))
-        return (For(base, start, lt(Var(base), hi), add(Var(base), stride), code),)
-    outer = fresh(f"{base.name}_0", t)
-    start = add(Var(outer), p.offset(t, "thread") if inside else cast(i32(0), t))
-    plain = Plan(p.jams, tuple(counted), (), None, p.unit)
-    code = _bounded(plain, base, start, lowered(True) + back, t)  # a round of the counted loops meets the next one too
-    first = add(cast(lo, t), p.offset(t, "block") if inside else p.offset(t))
-    return (For(outer, first, lt(Var(outer), hi), add(Var(outer), stride), code),)
 
 
 # -------------------------------------------------------------------------------------------------------- reductions

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 
-from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.polynomial import total
 from ktc.ir.fold import both, cast, fold_node, simplify
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (
     AddrOf,
     Alloc,
     Assign,
-    AsyncCopy,
     Atomic,
     Binary,
     Body,
     Decl,
     Expr,
     If,
-    Knob,
     Load,
     Stmt,
     Store,
@@ -28,45 +24,27 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
-from ktc.ir.storage import is_private, is_shared
-from ktc.ir.types import Array, Scalar, scalar_of
-from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, walk, walk_expr
+from ktc.ir.storage import is_private
+from ktc.ir.types import Array, Scalar
+from ktc.ir.walk import map_body, map_expr, walk
 
-from .decide import Decider, strip
+from .decide import strip
+from .effects import has_effect, is_global_effect, writes_shared
 from .errors import LoweringError
+from .facts import Facts
 from .levels import Jam, Lowered
 from .scope import Scope, first_thread
-from .vary import Variation
-
-ACCESS_BYTES = 16
-"""The widest single access."""
-
-VECTOR_BYTES = 64
-"""The widest vector of lanes: several accesses. A loop over narrow and wide elements has one lane count for both."""
-
-MAX_DEPTH = 16
-"""Nesting of integer definitions followed when an index is analysed."""
 
 
-class State:
+class State(Facts):
     """Mutable state of one ``materialise`` call."""
 
     def __init__(self, kernel: Kernel, thread_axes: frozenset[str]) -> None:
-        self.kernel = kernel
-        self.decide = Decider(kernel)
-        self.variation = Variation()
-        self.thread_axes = thread_axes
-        self.definitions = integer_constants(kernel.body, loads=True)
-        self.alignment = {p.sym: p.align for p in kernel.params}
-        self.alignment |= {s.sym: s.align for s in walk(kernel.body) if isinstance(s, Alloc)}
+        super().__init__(kernel, thread_axes)
         self.index: dict[Sym, Expr] = {}  # loop variable -> base + jam terms
-        self.base: dict[Sym, Expr] = {}  # loop variable -> its value at jam 0, minus lo
-        self.starts: dict[Sym, Expr] = {}  # loop variable -> lo
-        self.exact: dict[Sym, bool] = {}  # lane jam variable -> lanes never straddle the end
         self.storage: dict[Sym, tuple[Sym, tuple[Sym, ...]]] = {}  # private value -> (array, jam variables)
         self.owned: dict[Sym, tuple[Sym, int]] = {}  # logical array -> per-thread array, dimensions that threads own
         self.levels_of: dict[Sym, tuple[Jam, ...]] = {}  # loop variable -> its jams
-        self.depth: dict[Sym, int] = {}  # private value -> number of jams in force at its declaration
         self.loops: dict[Sym, Lowered] = {}  # loops being lowered, outermost first
         self.alignments: dict[Sym, int] = {}  # shared arrays that matrix instructions read: bytes of alignment
         self.counts: dict[Expr, int] = {}  # variables that count from zero, and thread axes: their largest values
@@ -74,80 +52,6 @@ class State:
         self.extents: dict[str, Expr] = {}  # thread axis -> size
         self.grid: dict[str, Expr] = {}
         self.scratch: list[Param] = []  # working memory asked for so far
-
-    # ------------------------------------------------------------------------------------------------- questions
-
-    def since_declared(self, sym: Sym, scope: Scope) -> frozenset[Sym]:
-        """Jams entered after ``sym`` was declared: an update of it must be repeated over them."""
-        return frozenset(j.var for j in scope.jams[self.depth.get(sym, 0) :])
-
-    def lanes_exact(self, j: Jam) -> bool:
-        return self.exact.get(j.var, False)
-
-    def is_vector_access(self, buffer: Sym, index: tuple[Expr, ...], j: Jam) -> bool:
-        """Unit stride along the owner of lane jam ``j``, aligned base, offset divisible by the lane count.
-
-        Of an array's indices only the last may move along the lanes, and each row must start aligned. Panels of whole
-        vectors (``x / n`` before ``x % n``) are rows, too.
-        """
-        *rows, last = index
-        if any(self._moves(self.resolve(i), j) for i in rows) or not self._counts(
-            self.unturned(self.resolve(last), j), j
-        ):
-            return False
-        row = buffer.type.shape[-1] if isinstance(buffer.type, Array) else i32(0)
-        whole_rows = not rows or self.decide.divisible(row, j.extent)
-        return whole_rows and self.aligned(buffer, j.extent)
-
-    def _moves(self, e: Expr, j: Jam) -> bool:
-        """Whether ``e`` may differ between the lanes of ``j``."""
-
-        def whole(x: Expr) -> Expr:
-            panel = isinstance(x, Binary) and x.op == "/" and self.decide.divisible(x.b, j.extent)
-            return i32(0) if panel and self._counts(x.a, j) else x  # type: ignore[attr-defined]
-
-        return j.var in self.variation.of(map_expr(e, whole))
-
-    def _counts(self, e: Expr, j: Jam) -> bool:
-        """Whether ``e`` grows by one from lane to lane of ``j``, from a multiple of their number."""
-        form = linear_form(e, {j.owner})
-        if form is None:
-            return False
-        c = form.coeffs.get(j.owner)
-        if c is None or self.decide.value(c) != 1 or j.var in self.variation.of(form.rest):
-            return False
-        first = total(form.rest, self.resolve(self.starts[j.owner]))  # what the address adds to a multiple of the lanes
-        return self.decide.divisible(first, j.extent)
-
-    def unturned(self, e: Expr, j: Jam) -> Expr:
-        """``x`` of a column swizzled, ``x ^ m``, or in a panel, ``x % m``: whole vectors stay whole when ``m`` is a
-        multiple of the lanes."""
-        while isinstance(e, Binary) and e.op in ("^", "%"):
-            if self._moves(e.b, j) or not self.decide.divisible(e.b, j.extent):
-                break
-            e = e.a
-        return e
-
-    def resolve(self, e: Expr) -> Expr:
-        """``e`` with integer constants replaced by their definitions, down to parameters and loop variables."""
-        for _ in range(MAX_DEPTH):
-            if not any(isinstance(x, Var) and x.sym in self.definitions for x in walk_expr(e)):
-                break
-            e = map_expr(e, lambda x: self.definitions.get(x.sym, x) if isinstance(x, Var) else x)
-        return e
-
-    def aligned(self, buffer: Sym, lanes: Expr) -> bool:
-        """Whether the base address allows ``lanes`` elements at once, in accesses of up to 16 bytes."""
-        align = self.alignment.get(buffer, 0)
-        widest = self._largest(lanes) * scalar_of(buffer.type).bytes
-        return widest <= VECTOR_BYTES and align >= min(widest, ACCESS_BYTES)
-
-    def _largest(self, lanes: Expr) -> int:
-        """The most lanes ``lanes`` can mean: its value, or the end of its knob's domain while that is open."""
-        n = self.decide.value(lanes)
-        if n is not None:
-            return n
-        return max((v for k in self.kernel.knobs if Knob(k.name) == lanes for v in k.domain), default=VECTOR_BYTES + 1)
 
     # ------------------------------------------------------------------------------------------------- rewriting
 
@@ -315,41 +219,3 @@ class State:
                 at.loc,
                 hint="give every loop over this axis the same size (use the same knob name)",
             )
-
-
-def integer_constants(body: Body, loads: bool = False) -> dict[Sym, Expr]:
-    """Integer variables that keep their initial value, and that value; ``loads``: also what was read from memory."""
-    changed = assigned(body)
-    out: dict[Sym, Expr] = {}
-    for s in walk(body):
-        if isinstance(s, Decl) and s.init is not None and s.sym not in changed:
-            t = s.sym.type
-            if (
-                isinstance(t, Scalar)
-                and t.is_int
-                and (loads or not any(isinstance(x, Load) for x in walk_expr(s.init)))
-            ):
-                out[s.sym] = s.init
-    return out
-
-
-def has_effect(s: Stmt) -> bool:
-    """Whether ``s`` writes memory that others can see."""
-    return writes_shared(s) or any(is_global_effect(x) for x in walk((s,)))
-
-
-def writes_shared(s: Stmt) -> bool:
-    """Whether ``s`` writes memory that the threads of a block share."""
-    return any(is_shared(b) for x in walk((s,)) if (b := _written(x)) is not None)
-
-
-def is_global_effect(x: Stmt) -> bool:
-    """Whether ``x`` itself does what all blocks can see."""
-    b = _written(x)
-    if b is not None and not is_private(b) and not is_shared(b):
-        return True
-    return any(getattr(e, "effects", "pure") not in ("pure", "read") for ex in stmt_exprs(x) for e in walk_expr(ex))
-
-
-def _written(x: Stmt) -> Sym | None:
-    return x.dst if isinstance(x, AsyncCopy) else x.buffer if isinstance(x, Store | Atomic) else None
