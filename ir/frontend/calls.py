@@ -14,6 +14,7 @@ from .context import Scope
 from .cxx_ast import PackExpansion, QualName
 from .cxx_types import RecordType
 from .dialects import OPENCL
+from .limits import MAX_ARGUMENTS
 from .meanings import FunctionVal
 from .methods import params_of
 from .opencl import lanewise, opencl_call
@@ -128,6 +129,9 @@ class Calls(Overloads):
             if isinstance(a, PackExpansion):
                 out.extend(more := self.expand_pack(a, a))
                 self.count_work(len(more))
+                if len(out) > MAX_ARGUMENTS:
+                    self.fail("E-SEMA-SIZE", f"a call has more than {MAX_ARGUMENTS} arguments", a,
+                              hint="a template may recurse without end")  # fmt: skip
             else:
                 at = len(self.out)
                 v = self.argument(a)

@@ -29,6 +29,9 @@ MAX_INLINE_DEPTH = 32
 MAX_CALL_WORK = 400_000
 """Calls and their arguments, counted over a whole kernel: templates and constexpr functions can double without end."""
 
+MAX_ARGUMENTS = 8192
+"""Arguments of one call; compilers promise 256 ([implimits])."""
+
 MAX_IR_STATEMENTS = 200_000
 
 RECURSION_LIMIT = 12_000

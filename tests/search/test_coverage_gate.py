@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gate_samples import COPY, MATMUL, ROWS
 from interp_samples import MATMUL_PARALLEL, kernel
-from ktc.ir.interp import run
+from ktc.ir.interp import FUEL, run
 from ktc.ir.nodes import Atomic, Binary, Const, For, If, fresh, i32
 from ktc.ir.types import U32
 from ktc.ir.walk import map_body, rename, walk
@@ -72,7 +72,9 @@ def test_a_second_round_that_never_ends_is_wrong_not_merely_long() -> None:
     assert verdict.status == "REJECTED" and "changes nothing that could end it" in verdict.reason, verdict
 
 
-def test_a_run_that_was_cut_short_has_exercised_nothing() -> None:
+def test_a_run_that_was_cut_short_has_exercised_nothing(monkeypatch) -> None:
+    monkeypatch.setattr(importlib.import_module("ktc.search.verification.job"), "FUEL", FUEL // 20)
+    monkeypatch.setattr(exact, "MORE_STEPS", exact.MORE_STEPS // 20)
     wait = "    var t: i32 = 0\n    for j = 0; j < (i < 44800 ? 0 : 100000); j + 1\n      t = t + j\n"
     wrong = kernel(PERSISTENT, ("    y[i] = x[i]", f"{wait}    y[i] = (i < 44800 ? x[i] : x[0])"))
     verdict = verify(kernel(PLAIN), wrong, COPY)

@@ -269,3 +269,24 @@ template <typename T> __device__ T max(T a, T b) { return Trait<T>::max(a, b); }
     body = "using namespace m; o[0] = m::max(o[1], o[2]); o[3] = m::Trait<int>::abs(o[4]);"
     got = execute(f"{head}__global__ void k(int* o) {{ {body} }}", {"o": np.array([0, 3, 7, 0, -5], np.int32)})
     assert got["o"].tolist() == [7, 3, 7, 5, -5]
+
+
+@pytest.mark.parametrize("numbers", ["Q<1, 2, 3>(), Q<4, 5>()", "Q<1, 2>(), Q<4, 5, 6>()"])
+def test_packs_expanded_together_have_one_length(refuses, numbers: str) -> None:
+    text = """template <int... I> struct Q {};
+    template <int... I, int... J> __device__ int f(int *p, Q<I...>, Q<J...>) {
+      int s = 0;
+      ((s += p[I] * J), ...);
+      return s;
+    }
+    """
+    refuses(f"{text}__global__ void k(int *p) {{ p[0] = f(p, {numbers}); }}", "E-SEMA-PACK")
+
+
+def test_a_call_has_so_many_arguments_and_no_more(refuses) -> None:
+    many = ", ".join(["1"] * 9000)
+    refuses(
+        f"template <int... I> __device__ int f() {{ return g(I...); }} template <class... T> __device__ int g(T... t) "
+        f"{{ return sizeof...(t); }} __global__ void k(int *p) {{ p[0] = f<{many}>(); }}",
+        "E-SEMA-SIZE",
+    )
