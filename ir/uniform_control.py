@@ -13,7 +13,7 @@ The verifier asks this of barriers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .fields import children
 from .fold import evaluate
@@ -49,7 +49,8 @@ def control_of(kernel: Kernel) -> Uniformity:
     if kernel.launch is not None:
         values = [evaluate(e, kernel.knob_values) for e in kernel.launch.block]
         block = tuple(None if v is None else int(v) for v in values)
-    return _Control(kernel, block).facts(kernel.body)
+    control = _Control(kernel, block)
+    return replace(control.facts(kernel.body), under=control.under)
 
 
 @dataclass
@@ -77,6 +78,7 @@ class _Control(Flow):
         self.reachable = True
         self.loops: list[_Loop] = []
         self.heads: dict[int, set[Sym]] = {}  # what holds at the head of a loop, by the loop
+        self.under: dict[int, frozenset[Sym]] = {}
 
     def start(self) -> None:
         self.now, self.reachable = set(), True
@@ -131,6 +133,7 @@ class _Control(Flow):
 
     def branch(self, s: If, inside: bool) -> tuple[bool, bool]:
         before, was_reachable = set(self.now), self.reachable
+        self.under[id(s)] = frozenset(before)
         a = self.body(s.then, inside)
         then, then_reachable = self.now, self.reachable
         self.now, self.reachable = before, was_reachable

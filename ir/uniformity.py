@@ -14,8 +14,8 @@ The facts here hold for a symbol wherever it stands. :mod:`.uniform_control` fol
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from .kernel import Kernel
 from .nodes import (
@@ -65,10 +65,14 @@ class Uniformity:
 
     varying: frozenset[Sym]
     divergent: frozenset[int]
+    under: Mapping[int, frozenset[Sym]] = field(default_factory=dict)
+    """By ``id`` of a branch, what is thread-dependent where its condition has been asked, if that has been followed
+    from statement to statement (:mod:`.uniform_control`)."""
 
-    def is_uniform(self, e: Expr) -> bool:
-        """Whether all threads of a block compute one value for ``e``."""
-        return not _varies(e, self.varying)
+    def is_uniform(self, e: Expr, under: If | None = None) -> bool:
+        """Whether all threads of a block compute one value for ``e``, anywhere or as the first thing ``under`` a
+        branch."""
+        return not _varies(e, self.varying if under is None else self.under.get(id(under), self.varying))
 
     def is_divergent(self, s: Stmt) -> bool:
         """Whether some threads may reach ``s``, an object of the kernel's tree, without the rest of their block."""

@@ -32,6 +32,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Ptr, Scalar, Vec
 from ktc.ir.walk import assigned, declared, used, used_in, walk, walk_expr
 
+from .masked import BRANCHES
 from .symbolic_values import Active, Lost, Threads, Values
 from .terms import Term, Terms
 
@@ -77,7 +78,7 @@ class Run(Values):
             try:
                 act = self.statement(s, act)
             except Lost:
-                if any(isinstance(x, Return) for x in walk((s,))):
+                if leaves(s):
                     raise
                 self.env, self.memory, self.trace = before
                 self._unknown(s, act)
@@ -248,6 +249,15 @@ class Run(Values):
             if not isinstance(s.type, Scalar | Vec)
         ]
         return variables, memory, self.trace
+
+
+def leaves(s: Stmt) -> bool:
+    """Whether threads may leave the body that ``s`` stands in there: fewer of them come to what follows."""
+    if isinstance(s, Return | Break | Continue):
+        return True
+    if isinstance(s, For | While):
+        return any(isinstance(x, Return) for x in walk(s.body))
+    return any(leaves(x) for name in BRANCHES for x in getattr(s, name, ()))
 
 
 def _lasting(kernel: Kernel) -> dict[Sym, Expr]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Assign, Atomic, Body, Decl, Expr, For, HwIndex, If, Load, Return, Stmt, Store, Sym, Var
-from ktc.ir.types import Array, Ptr, Scalar
+from ktc.ir.types import Array, Ptr, Scalar, Vec
 from ktc.ir.walk import assigned, rename, stmt_exprs, substitute_expr, walk, walk_expr
 from ktc.search.verification import smt
 
@@ -140,7 +140,7 @@ def _arrays(kernel: Kernel) -> list[Sym]:
 
 
 def _within(s: Stmt, context: smt.Context, array: Sym, shape: tuple[Expr, ...]) -> bool:
-    """Whether ``s`` uses ``array`` by single elements inside ``shape`` alone."""
+    """Whether ``s`` uses ``array`` by single elements inside ``shape`` alone, or by lanes of such (vector) elements."""
     import z3
 
     reads = [e for top in stmt_exprs(s) for e in walk_expr(top) if isinstance(e, Load) and e.buffer == array]
@@ -148,7 +148,8 @@ def _within(s: Stmt, context: smt.Context, array: Sym, shape: tuple[Expr, ...]) 
     if not accesses:
         return isinstance(s, Alloc | Decl) or bool(_nested(s)) or array not in assigned((s,))
     for x in accesses:
-        if getattr(x, "width", 1) != 1 or len(x.index) != len(shape):
+        lane = 1 if isinstance(getattr(array.type, "elem", None), Vec) else 0
+        if getattr(x, "width", 1) != 1 or not len(shape) <= len(x.index) <= len(shape) + lane:
             return False
         for i, n in zip(x.index, shape):
             v = context.of(i)

@@ -22,10 +22,11 @@ from dataclasses import replace
 from typing import Any
 
 from ktc.ir.kernel import Assume, Kernel
-from ktc.ir.nodes import Barrier, Body, Decl, Expr, Fence, For, If, Stmt
+from ktc.ir.nodes import Barrier, Body, Decl, Expr, Fence, For, If, Return, Stmt
 from ktc.ir.text import canonical
 from ktc.ir.types import Scalar
 from ktc.ir.uniformity import uniformity
+from ktc.ir.walk import walk
 from ktc.search.verification import smt
 from ktc.search.verification.normal_form import normal
 
@@ -86,8 +87,9 @@ class _Search:
         k = next((k for k, (s, t) in enumerate(zip(a, b)) if s != t), min(len(a), len(b)))
         ending = next((n for n, (s, t) in enumerate(zip(a[:k:-1], b[:k:-1])) if s != t), min(len(a), len(b)) - k - 1)
         first, last = max(k - 1, 0), max(ending, 0)
-        window = same_effect(a[first : len(a) - last], b[first : len(b) - last], self.candidate, None, part=True)
-        return window or same_effect(a, b, self.candidate, after)
+        parts = a[first : len(a) - last], b[first : len(b) - last]
+        window = same_effect(*parts, self.candidate, None, part=True, everyone=self._everyone(*parts))
+        return window or same_effect(a, b, self.candidate, after, everyone=self._everyone(a, b))
 
     def _inside(self, a: Body, b: Body, context: smt.Context, after: Body | None) -> str:
         if len(a) != len(b):
@@ -106,6 +108,17 @@ class _Search:
             rest = None if after is None else (*a[k + 1 :], *after)
             return self._statements(s, t, context, rest, (*a[k + 1 :],))
         return ""
+
+    def _everyone(self, a: Body, b: Body) -> bool:
+        """Whether all threads of a block come to the parts ``a`` and ``b`` of the two kernels."""
+        if a is self.candidate.body and b is self.mutant.body:
+            return True
+        for kernel, part in ((self.candidate, a), (self.mutant, b)):
+            facts = uniformity(kernel)
+            left = any(isinstance(s, Return) and facts.is_divergent(s) for s in walk(kernel.body))
+            if left or any(facts.is_divergent(s) for s in part[:1]):
+                return False
+        return True
 
     def _together(self, s: Stmt, mine: tuple[Expr, ...], theirs: tuple[Expr, ...]) -> bool:
         """Whether the threads of a block come to ``s`` together in both kernels, and agree on what decides there."""

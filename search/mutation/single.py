@@ -6,6 +6,7 @@ from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Assign,
+    Atomic,
     Binary,
     Body,
     Call,
@@ -24,7 +25,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.types import U32, Ptr
-from ktc.ir.uniformity import uniformity_of
+from ktc.ir.uniform_control import control_of
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, stmt_exprs, walk, walk_expr
 from ktc.search.verification import smt
 
@@ -43,7 +44,7 @@ def other_thread(kernel: Kernel, s: If, t: If) -> bool:
         return False
     if not (0 <= one < threads and 0 <= other < threads):
         return False
-    if not all(isinstance(x, Store) and isinstance(x.buffer.type, Ptr) for x in s.then):
+    if not all(isinstance(x, Store | Atomic) and _only_changes(x) for x in s.then):
         return False
     written = assigned(s.then)
     mine = {id(x) for x in s.then}
@@ -53,11 +54,16 @@ def other_thread(kernel: Kernel, s: If, t: If) -> bool:
     found = [place for x, place in placed(kernel.body) if x is s]
     if len(found) != 1:
         return False
-    body = map_body(kernel.body, keep, _row)
-    facts, there = uniformity_of(body), _at(body, found[0])
-    if facts.is_divergent(there) or any(isinstance(x, Return) and facts.is_divergent(x) for x in walk(body)):
+    rows = kernel.with_(body=map_body(kernel.body, keep, _row))
+    facts, there = control_of(rows), _at(rows.body, found[0])
+    if facts.is_divergent(there) or any(isinstance(x, Return) and facts.is_divergent(x) for x in walk(rows.body)):
         return False
-    return isinstance(there, If) and all(facts.is_uniform(e) for x in there.then for e in stmt_exprs(x))
+    return isinstance(there, If) and all(facts.is_uniform(e, there) for x in there.then for e in stmt_exprs(x))
+
+
+def _only_changes(s: Store | Atomic) -> bool:
+    """Whether ``s`` changes global memory and tells nobody what was there."""
+    return isinstance(s.buffer.type, Ptr) and getattr(s, "dst", None) is None
 
 
 def _row(e: Expr) -> Expr:

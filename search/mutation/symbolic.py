@@ -21,16 +21,17 @@ from ktc.ir.walk import all_exprs, assigned, declared, used_in, walk
 from .formats import formats
 from .lockstep import Run
 from .symbolic_values import Lost, Threads
-from .terms import Terms
+from .terms import Term, Terms
 
 MOST_THREADS = 1024
 
 
-def same_effect(a: Body, b: Body, kernel: Kernel, after: Body | None, part: bool = False) -> str:
+def same_effect(a: Body, b: Body, kernel: Kernel, after: Body | None, part: bool = False, everyone: bool = True) -> str:
     """Why ``a`` and ``b`` do the same wherever they stand in ``kernel``; '' if that is not shown.
 
     ``after``: what runs behind them, as far as it is known; None where they are followed by anything at all.
-    ``part``: of a body, whose rest sees what they declare.
+    ``part``: of a body, whose rest sees what they declare. ``everyone``: all threads of a block are known to come
+    there; else each of several threads comes under a condition of its own that nothing is known of.
     """
     if _extents(a) != _extents(b):
         return ""  # subscripts are not held against extents here
@@ -46,7 +47,9 @@ def same_effect(a: Body, b: Body, kernel: Kernel, after: Body | None, part: bool
         try:
             for body in (a, b):
                 run = Run(terms, kernel, known, threads)
-                run.body(body, dict.fromkeys(range(threads.count), terms.const(True, "bool")))
+                run.body(
+                    body, {k: _present(terms, k, everyone or threads.extents is None) for k in range(threads.count)}
+                )
                 left.append(run.summary(outer))
         except Lost:
             continue
@@ -54,6 +57,10 @@ def same_effect(a: Body, b: Body, kernel: Kernel, after: Body | None, part: bool
             one = "every thread" if threads.count == 1 else f"{threads.count} symbolic threads"
             return f"{one}: the same terms are left behind"
     return ""
+
+
+def _present(terms: Terms, thread: int, certain: bool) -> Term:
+    return terms.const(True, "bool") if certain else terms.make("present", thread)
 
 
 def _extents(body: Body) -> list[Any]:

@@ -66,6 +66,28 @@ def test_an_array_may_be_as_small_as_its_subscripts_allow() -> None:
     assert not proof("f32[32, 33]", "f16[32, 32]", TILE)
 
 
+COPIES = """
+kernel k(y: f32* align 16, x: f32 const* align 16, d: i32 range 1..1024)
+  launch grid(4) block(256)
+  assume d % 4 == 0
+  for i = i32(threadIdx.x) * 4; i < d; i + 4096
+    array a: f32x(4)[4]
+    for u = 0; u < 4; u + 1
+      if i + u * 1024 < d
+        a[u] = x[i + u * 1024 +: 4]
+    for w = 0; w < 4; w + 1
+      if i + w * 1024 < d
+        for v = 0; v < 4; v + 1
+          y[i + w * 1024 + v] = a[w, v]
+"""
+
+
+def test_an_array_of_vectors_may_hold_as_many_as_are_ever_used() -> None:
+    assert "smaller array" in proof("f32x(4)[4]", "f32x(4)[1]", COPIES)
+    assert not proof("f32x(4)[4]", "f32x(4)[1]", COPIES.replace("1..1024", "1..1028"))
+    assert not proof("f32x(4)[4]", "f32x(2)[4]", COPIES)
+
+
 ARMS = """
 kernel k(y: f32*, x: f32 const*, n: i32 range 1..1000)
   launch grid(cdiv(n, 64)) block(64)
@@ -102,6 +124,78 @@ def test_any_thread_may_store_what_all_threads_have() -> None:
     assert "another single thread" in proof("tid == 0", "tid == 63", ONE)
     assert not proof("tid == 0", "tid == 64", ONE)
     assert not proof("tid == 0", "tid == 1", ONE.replace("s * 2.0", "s * x[tid]"))
+
+
+TREE = """
+kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..1000)
+  launch grid(8) block(64)
+  array warps: shared f32[2]
+  let tid: i32 = i32(threadIdx.x)
+  for row = i32(blockIdx.x); row < n; row + 8
+    var s: f32 = 0.0
+    for i = tid; i < n; i + 64
+      s += x[row * n + i]
+    for o = 16; o > 0; o / 2
+      s += shfl_xor(s, o)
+    if tid % 32 == 0
+      warps[tid / 32] = s
+    barrier
+    s = warps[0] + warps[1]
+    barrier
+    if tid == 0
+      y[row] = s
+"""
+LAST = "    if tid == 0\n      y[row] = s\n"
+
+
+def test_what_all_threads_agree_on_by_then_any_of_them_may_store_or_add() -> None:
+    """A variable that was each thread's own at first, and the whole block's sum where it is stored."""
+    assert "another single thread" in proof("tid == 0\n", "tid == 1\n", TREE)
+    added = TREE.replace("y[row] = s", "atomic add y[0], s")
+    assert "another single thread" in proof("tid == 0\n", "tid == 1\n", added)
+    for near in (
+        ("    s = warps[0] + warps[1]\n", ""),  # each warp has its own
+        (LAST, "    if tid < n\n      s += 1.0\n" + LAST),
+        (LAST, "    if x[tid] > 0.0\n      continue\n" + LAST),
+        ("y[row] = s", "y[row] = s + f32(tid)"),
+        ("y[row] = s", "atomic add y[tid], s"),
+    ):
+        assert near[0] in TREE
+        assert not proof("tid == 0\n", "tid == 1\n", TREE.replace(*near))
+    told = added.replace("atomic add y[0], s", "var t: f32\n      t = atomic add y[0], s\n      y[1] = t")
+    assert not proof("tid == 0\n", "tid == 1\n", told)
+
+
+GUARDED = """
+kernel k(y: f32*, x: f32 const*, n: i32 range 1..1000)
+  launch grid(n) block(64)
+  let tid: i32 = i32(threadIdx.x)
+  array s: shared f32[64]
+  s[tid] = x[tid]
+  barrier
+  if blockIdx.x > 2_u32
+    let a: f32 = s[0]
+    if tid == 0
+      y[i32(blockIdx.x)] = a
+  let b: f32 = s[1]
+  y[n + tid] = b
+"""
+
+
+@pytest.mark.parametrize("around", ["if tid < 1", "if x[tid] > 0.0", "for i = tid; i < 1; i + 64"])
+def test_no_thread_does_what_another_one_did_where_it_may_not_come(around: str) -> None:
+    assert proof("tid == 0\n", "tid == 1\n", GUARDED)
+    assert not proof("tid == 0\n", "tid == 1\n", GUARDED.replace("if blockIdx.x > 2_u32", around))
+    early = GUARDED.replace("  barrier\n", f"  barrier\n  {around}\n    return\n")
+    if not around.startswith("for"):
+        assert not proof("tid == 0\n", "tid == 1\n", early)
+
+
+def test_nor_behind_a_jump_that_some_threads_take() -> None:
+    loop = GUARDED.replace("if blockIdx.x > 2_u32\n", "for r = 0; r < n; r + 1\n")
+    assert not proof(
+        "tid == 0\n", "tid == 1\n", loop.replace("    let a", "    if x[tid] > 0.0\n      continue\n    let a")
+    )
 
 
 PEAKS = """
