@@ -9,30 +9,19 @@ does is known wherever it depends on sizes alone, and the least size that makes 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from ktc.ir.interp import RunResult, geometry_of
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Stmt
-from ktc.ir.reference import names as names_in
+from ktc.ir.nodes import For, Stmt
 from ktc.ir.walk import used
 from ktc.ir.workload import Workload
 
-from .first_thread import FirstThread
-from .instances import (
-    LARGER,
-    MAX_ELEMENTS,
-    MOST_ROWS,
-    MOST_THREADS,
-    WIDE,
-    Instance,
-    Maker,
-    larger_instances,
-    single_blocks,
-)  # fmt: skip
-from .sizes import BEYOND, multiple, scalars_of
+from .first_thread import FIRST, LAST, LATE, MIDDLE, FirstThread, followed
+from .instances import LARGER, MAX_ELEMENTS, Instance, Maker, larger_instances, single_blocks
+from .reaching import Does, arguments, least_value, rounds
+from .sizes import BEYOND, multiple
 
 MIDDLES = 3
 """How many instances are repeated with longer rows for loops in branches of blocks in the middle."""
@@ -54,17 +43,17 @@ class Coverage:
     outcomes: dict[int, int] = field(default_factory=dict)
     """How conditions and integer choices came out (see :class:`ktc.ir.interp.RunResult`)."""
 
-    @cached_property
+    @property
     def _first(self) -> FirstThread:
-        return FirstThread(self.candidate)
+        return followed(self.candidate, *FIRST)
 
-    @cached_property
+    @property
     def _last(self) -> FirstThread:
-        return FirstThread(self.candidate, last=True)
+        return followed(self.candidate, *LAST)
 
-    @cached_property
+    @property
     def _late(self) -> FirstThread:
-        return FirstThread(self.candidate, last=True, rounds=2)
+        return followed(self.candidate, *LATE)
 
     def note(self, instance: Instance | None, result: RunResult) -> None:
         """One run; ``instance`` is None where its sizes have been noted before."""
@@ -92,10 +81,7 @@ class Coverage:
                 if self._reached(follow, k, base, name):
                     continue
 
-                def reaches(v: int, n: str = name, k: int = k, f: FirstThread = follow) -> bool:
-                    return f.reaches(k, self._scalars({**base, n: v}))
-
-                least = _least(reaches, maker, name)
+                least = self._least(follow.reaches, k, maker, base, name)
                 beyond = BEYOND * maker.step[name]
                 half = multiple(least // 2, maker.step[name]) + beyond  # the second round is not over at once
                 made = next(
@@ -120,16 +106,9 @@ class Coverage:
             if not (self.once and id(s) in self.once) or self._first.comes(k, longest):
                 continue
             for outer, name in itertools.permutations(base, 2):
-
-                def comes(v: int, n: str = outer, k: int = k) -> bool:
-                    return self._last.comes(k, self._scalars({**base, n: v}))
-
-                there = {**base, outer: max(_least(comes, maker, outer), base[outer])}
-
-                def twice(v: int, n: str = name, k: int = k, there: Mapping[str, int] = there) -> bool:
-                    return self._late.reaches(k, self._scalars({**there, n: v}))
-
-                least = _least(twice, maker, name)
+                comes = self._least(self._last.comes, k, maker, base, outer)
+                there = {**base, outer: max(comes, base[outer])}
+                least = self._least(self._late.reaches, k, maker, there, name)
                 if least and id(s) in (self.once or {}):
                     yield from self._one_of(maker, there, name, least + BEYOND * maker.step[name], least)
 
@@ -143,11 +122,8 @@ class Coverage:
             if any(self._first.reaches(k, self._scalars(i.sizes)) for i in self.tried):
                 continue
             for name in base:
-
-                def reaches(v: int, n: str = name, k: int = k, sizes: Mapping[str, int] = largest) -> bool:
-                    return self._first.reaches(k, self._scalars({**sizes, n: v}))
-
-                largest[name] = max(_least(reaches, maker, name), base[name])
+                least = self._least(self._first.reaches, k, maker, largest, name)
+                largest[name] = max(least, base[name])
             made = (maker.make({n: v + more * maker.step[n] for n, v in largest.items()}) for more in (BEYOND, 0))
             yield from itertools.islice((m for m in made if m is not None), 1)
 
@@ -166,18 +142,21 @@ class Coverage:
 
     def _within_one_round(self, maker: Maker, name: str) -> bool:
         """Whether the first thread comes to a loop up to a size that never goes round it twice."""
-        own = {a.name for a in self.workload.args if a.role == "scalar" and a.value == name}
         longest = self._scalars({**maker.few(), name: maker.longest(name)})
         return any(
-            own & {v.name for v in used(s.cond)}
-            and self._first.comes(k, longest)
-            and not self._first.reaches(k, longest)
+            self._ends_at(s, name) and self._first.comes(k, longest) and not self._first.reaches(k, longest)
             for k, s in enumerate(self._first.loops)
         )
 
+    def _ends_at(self, s: For, name: str) -> bool:
+        """Whether the end of a loop is told by the argument that a size is passed as."""
+        own = {a.name for a in self.workload.args if a.role == "scalar" and a.value == name}
+        return bool(own & {v.name for v in used(s.cond)})
+
     def sizes_for_middles(self, maker: Maker) -> Iterator[Instance]:
         """For loops that neither the first nor the last block comes to, such as those of rows between peeled ones: what
-        makes other loops go round twice, or the most that is promised, beside the costliest sizes so far."""
+        makes other loops go round twice, or the most that is promised, beside the costliest sizes so far; and as much
+        as fits beside the least number of blocks of which the one in the middle comes there."""
         longest = {n: maker.longest(n) for n in maker.names}
         for name in maker.names if self._middles(longest) else ():
             found = [v + BEYOND * maker.step[name] for v in rounds(self.candidate, maker, name)] or [longest[name]]
@@ -186,24 +165,28 @@ class Coverage:
                     if self._middles(longest) and more > i.sizes[name]:
                         yield from self._one_of(maker, i.sizes, name, more)
 
+        base = maker.few()
+        for k, s in enumerate(self._first.loops if base else ()):
+            for outer, name in itertools.permutations(base, 2) if self._middle(k, longest) else ():
+                comes = self._least(followed(self.candidate, *MIDDLE).comes, k, maker, base, outer)
+                if comes and self._ends_at(s, name) and self._middle(k, longest):
+                    there = {**base, outer: max(comes, base[outer])}
+                    yield from maker.largest({**there, name: longest[name]}, name)
+
     def _middles(self, sizes: Mapping[str, int]) -> bool:
         """Whether a loop that no thread ran twice is none of the first or last thread's even at ``sizes``."""
-        ends = (self._first, self._last)
-        return any(
-            id(s) in (self.once or {}) and not any(f.comes(k, self._scalars(sizes)) for f in ends)
-            for k, s in enumerate(self._first.loops)
-        )
+        return any(self._middle(k, sizes) for k in range(len(self._first.loops)))
+
+    def _middle(self, k: int, sizes: Mapping[str, int]) -> bool:
+        never = id(self._first.loops[k]) in (self.once or {})
+        return never and not any(f.comes(k, self._scalars(sizes)) for f in (self._first, self._last))
 
     def sizes_for_axes(self, maker: Maker) -> Iterator[Instance]:
         """For every axis of the grid on which no run had a second block, the least sizes that give one; and the largest
         of which one block is all: the last copy of its work is needed there, which a little more shares out again."""
         base = maker.few()
         for axis, name in itertools.product(range(3), maker.names if base else ()):
-
-            def second(v: int, n: str = name, k: int = axis) -> bool:
-                return self._blocks({**base, n: v})[k] > 1
-
-            least = _least(second, maker, name)
+            least = least_value(maker, base, name, lambda sizes, k=axis: self._blocks(sizes)[k] > 1)  # type: ignore[misc]
             if not least:
                 continue
             full, step = least - maker.step[name], maker.step[name]
@@ -231,6 +214,11 @@ class Coverage:
         usual = [self._scalars(s.sizes) for s in self.workload.scenarios]
         missing = [(k, s) for k, s in enumerate(self._first.loops) if id(s) in (self.once or {})]
         return [s for k, s in missing if any(self._first.reaches(k, u) for u in usual)]
+
+    def _least(self, does: Does, k: int, maker: Maker, sizes: Mapping[str, int], name: str) -> int:
+        """The least value of a size, beside the other ``sizes``, at which a thread ``does`` its ``k``-th loop; 0 if
+        none."""
+        return least_value(maker, sizes, name, lambda at: does(k, self._scalars(at)))
 
     def _reached(self, follow: FirstThread, k: int, base: Mapping[str, int], name: str) -> bool:
         return any(follow.reaches(k, self._scalars(i.sizes)) for i in self._beside(base, name))
@@ -265,71 +253,4 @@ def _still(known: dict[int, Stmt] | None, missed: tuple[Stmt, ...]) -> dict[int,
     return now if known is None else {k: s for k, s in known.items() if k in now}
 
 
-def one_round(candidate: Kernel, maker: Maker, name: str) -> int:
-    """The least value of a size at which some loop goes round twice: all threads have had something to do; 0 if none.
-
-    Loops with a number of rounds of their own do not count.
-    """
-    return max(rounds(candidate, maker, name), default=0)
-
-
-def rounds(candidate: Kernel, maker: Maker, name: str) -> list[int]:
-    """For every loop whose number of rounds hangs on a size, the least value at which the first thread's second one
-    comes, if there is one."""
-    follow, base = FirstThread(candidate), maker.few()
-
-    def scalars(v: int) -> dict[str, int]:
-        return arguments(maker.workload, {**base, name: v}, candidate)
-
-    always = {k for k in range(len(follow.loops)) if follow.reaches(k, scalars(maker.step[name]))}
-
-    def least(k: int) -> int:
-        return _least(lambda v: follow.reaches(k, scalars(v)), maker, name)
-
-    return [v for k in range(len(follow.loops)) if base and k not in always and (v := least(k))]
-
-
-def arguments(workload: Workload, sizes: Mapping[str, int], kernel: Kernel) -> dict[str, int]:
-    """Sizes, integer arguments and knobs by name."""
-    numbers = {n: v for n, v in scalars_of(workload, sizes).items() if isinstance(v, int)}
-    return {**sizes, **numbers, **kernel.knob_values}
-
-
-def _least(holds: Callable[[int], bool], maker: Maker, name: str) -> int:
-    """The least multiple of the step at which ``holds``, if it does at the largest; 0 if not."""
-    step = maker.step[name]
-    high = maker.longest(name) // step
-    if not holds(high * step):
-        return 0
-    low = 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle * step) else (middle, high)
-    return high * step
-
-
-def wide_rows(original: Kernel, candidate: Kernel, workload: Workload) -> Instance | None:
-    """Rows as long as keep all threads of a block of the candidate busy, and as many as fit: every thread gets some
-    row's peak."""
-    maker = Maker((original, candidate), workload, WIDE * MAX_ELEMENTS)
-    base = maker.base()
-    inputs = [a for a in workload.args if a.role in ("in", "inout") and a.shape]
-    if not base or not inputs or candidate.is_parallel:
-        return None
-    largest = max(inputs, key=lambda a: len(a.shape))
-    rows = [n for n in maker.names if n in names_in(largest.shape[-1])]
-    outer = [n for n in maker.names if n not in rows and any(n in names_in(e) for e in largest.shape)]
-    threads = min(geometry_of(candidate, scalars_of(workload, workload.scenarios[0].sizes)).threads, MOST_THREADS)
-    for n in rows[:1]:
-        tile = max((t for t in maker.tiles if t <= MOST_THREADS), default=1)
-        widths = max(one_round(candidate, maker, n), tile), threads
-        counts = threads + BEYOND, *(MOST_ROWS >> k for k in range(8))
-        for width, count in itertools.product(widths, counts):
-            wide = {**base, n: multiple(max(width, threads) + BEYOND, maker.step[n])}
-            made = maker.make({**wide, **{m: multiple(count, maker.step[m]) for m in outer[:1]}})
-            if made is not None:
-                return made
-    return None
-
-
-__all__ = ["Coverage", "missing_instances", "one_round", "rounds", "wide_rows"]
+__all__ = ["Coverage", "missing_instances"]

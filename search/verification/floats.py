@@ -21,12 +21,12 @@ from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.walk import all_exprs, walk
 
 from .accuracy import DRAWS, Excess, is_float, lost_accuracy, no_looser, outside_bound, worst_ratio
-from .coverage import wide_rows
 from .exact import defect, endless, findings_of, told
 from .instances import Instance
 from .job import Job, Outcome
 from .oracle import INTEGERS
 from .verdict import Failure
+from .wide_rows import wide_rows
 
 STEPS = 12_000
 """Statements of the candidate over the instances of this layer, as far as the exact layer has counted them."""

@@ -204,13 +204,14 @@ def _elements(workload: Workload, sizes: Sizes) -> int:
 
 
 @by_identity(REMEMBERED)
-def _scalars(workload: Workload, sizes: Sizes) -> Mapping[str, int | float]:
+def scalar_arguments(workload: Workload, sizes: Sizes) -> Mapping[str, int | float]:
+    """The scalar arguments for these sizes."""
     return scalars_of(workload, dict(sizes))
 
 
 @by_identity(REMEMBERED, subjects=2)
 def _runs(kernel: Kernel, workload: Workload, sizes: Sizes) -> bool:
-    return runnable(kernel, workload, dict(sizes), _scalars(workload, sizes))
+    return runnable(kernel, workload, dict(sizes), scalar_arguments(workload, sizes))
 
 
 @by_identity(REMEMBERED, subjects=2)
@@ -218,7 +219,7 @@ def _threads(kernel: Kernel, workload: Workload, sizes: Sizes) -> int:
     """Threads of a launch; parallel form counts as its elements do."""
     if kernel.is_parallel:
         return 0
-    g = geometry_of(kernel, _scalars(workload, sizes))
+    g = geometry_of(kernel, scalar_arguments(workload, sizes))
     return g.blocks * g.threads
 
 

@@ -10,9 +10,9 @@ import pytest
 from gate_samples import COPY, MATMUL, ROWS
 from interp_samples import MATMUL_PARALLEL, kernel
 from ktc.ir.interp import FUEL, run
-from ktc.ir.nodes import Atomic, Binary, Const, For, If, fresh, i32
+from ktc.ir.nodes import Atomic, Binary, Const, For, HwIndex, If, fresh, i32
 from ktc.ir.types import U32
-from ktc.ir.walk import map_body, rename, walk
+from ktc.ir.walk import map_body, map_expr, rename, walk
 from ktc.search.mutation.campaign import OPERATORS
 from ktc.search.mutation.operators import apply, places
 from ktc.search.mutation.subjects import replayed
@@ -275,6 +275,21 @@ def test_the_last_share_of_rows_that_blocks_share_out_twice_has_something_to_do(
     body = map_body(made.candidate.body, lambda s: shorter if s == last else s, lambda e: e)
     verdict = verify(made.original, made.candidate.with_(body=body), made.workload, variant="f32")
     assert body != made.candidate.body and verdict.status == "REJECTED", verdict
+
+
+def test_rows_between_peeled_ones_are_longer_than_there_are_blocks() -> None:
+    """Whose stride is the number of blocks stores what other threads store, where rows are longer than that."""
+    made = replayed(
+        "serving/merge_attn_states", "f32", "raise | interchange{outer=head_idx} | peel{loop=token_idx first=2 last=16}"
+    )
+    assert verify(made.original, made.candidate, made.workload, variant="f32").ok
+    middle = next(s for s in walk(made.candidate.body) if isinstance(s, For))
+    step = map_expr(middle.step, lambda e: HwIndex("grid_dim", "x") if e == HwIndex("block_dim", "x") else e)
+    blocks = dataclasses.replace(middle, step=step)
+    body = map_body(made.candidate.body, lambda s: blocks if s == middle else s, lambda e: e)
+    assert step != middle.step and body != made.candidate.body
+    verdict = verify(made.original, made.candidate.with_(body=body), made.workload, variant="f32")
+    assert verdict.status == "REJECTED" and verdict.failure is not None and verdict.failure.kind == "redundant-store"
 
 
 def test_a_long_loop_does_not_use_up_what_short_instances_cost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ from ktc.ir.walk import map_body, walk
 from ktc.ir.workload import ArgSpec
 from ktc.search.mutation.subjects import replayed
 from ktc.search.verification import verify
-from ktc.search.verification.coverage import wide_rows
 from ktc.search.verification.floats import _Sweep
 from ktc.search.verification.job import Job
 from ktc.search.verification.oracle import _telling, oracle_for
+from ktc.search.verification.wide_rows import wide_rows
 
 WORK = _workload(
     "sums",
