@@ -9,6 +9,7 @@ from ktc.ir.kernel import Kernel
 from .confirming import confirm, needs_positive
 from .contents import FEW, contents_of, values_of
 from .fitting import apart, by_strides, tied
+from .footprints import stride_ties
 from .launches import guessed, needs_launch
 from .model import Draft
 from .probe import Prober, Seen
@@ -25,6 +26,9 @@ def draft(k: Kernel) -> Draft:
     if why:
         k, spec = guessed(k)
     d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [])
+    if ties := stride_ties(k, d.roles):
+        sizes = tuple(n for n in d.roles.sizes if n not in ties)
+        d.roles = replace(d.roles, sizes=sizes, tied={**d.roles.tied, **ties})
     probe, first = _first_looks(d)
     if not first:
         d.doubts.append("shapes and sizes: the kernel could not be run in the interpreter")

@@ -35,9 +35,12 @@ def tied(d: Draft) -> Found:
         for ties in _ties(d, before[0]):
             if not best[2] or d.work > end or not _badness(best[1]):
                 return best
-            if not _misfits(best[1]) and not _by_threads(ties):
+            plausible = not _misfits(best[1])
+            if plausible and not _by_threads(ties):
                 continue
             found = _fitted(d, ties)
+            if plausible and _badness(found[1]):
+                continue  # no better than what is there: a page whose last rows nobody reads
             idle = len(touched - _touched(found))  # no rows, no sums: that fits anything
             if found[2] and _badness(found[1]) + 2 * idle < _badness(best[1]):
                 best = found

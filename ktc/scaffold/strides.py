@@ -26,7 +26,7 @@ def inner_first(k: Kernel) -> dict[str, Counter[str]]:
     sources = {s: found[0] for s, found in definitions(k).items() if len(found) == 1}
     names = {p.sym: p.sym.name for p in k.params}
     out: dict[str, Counter[str]] = {}
-    for buffer, index in _accesses(k):
+    for buffer, index in accesses(k):
         counts = Counter(n for product in _products(index, names, sources) for n in product)
         known = out.setdefault(buffer, Counter())
         for n, c in counts.items():
@@ -34,7 +34,8 @@ def inner_first(k: Kernel) -> dict[str, Counter[str]]:
     return out
 
 
-def _accesses(k: Kernel) -> Iterator[tuple[str, Expr]]:
+def accesses(k: Kernel) -> Iterator[tuple[str, Expr]]:
+    """(buffer, index) of every load, store and atomic."""
     for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
         if isinstance(e, Load):
             yield e.buffer.name, e.index[0]

@@ -82,6 +82,32 @@ __global__ void loss(float* out, const float* scores, const int* label, int V) {
 }
 void go(float* o, const float* s, const int* l, int rows, int V) { loss<<<rows, 32>>>(o, s, l, V); }
 """
+ROTATED = """
+__global__ void rotate(float* q, const float* angle, const long long* pos, int dim, long long token_stride,
+                       long long head_stride, int heads) {
+  int half = dim / 2;
+  const float* a = angle + pos[blockIdx.x] * dim;
+  for (int i = threadIdx.x; i < heads * half; i += blockDim.x) {
+    float* x = q + blockIdx.x * token_stride + i / half * head_stride;
+    int j = i % half;
+    float u = x[j], v = x[j + half];
+    x[j] = u * a[j] - v * a[j + half];
+    x[j + half] = v * a[j] + u * a[j + half];
+  }
+}
+void go(float* q, const float* a, const long long* p, int tokens, int dim, long long ts, long long hs, int heads) {
+  rotate<<<tokens, 64>>>(q, a, p, dim, ts, hs, heads);
+}
+"""
+PAGES = """
+__global__ void gather(const float* cache, const int* table, float* out, int length, int width, int page, int most) {
+  int pos = blockIdx.x, seq = blockIdx.y;
+  if (pos >= length) return;
+  int b = table[seq * most + pos / page];
+  for (int i = threadIdx.x; i < width; i += blockDim.x)
+    out[(seq * length + pos) * width + i] = cache[(b * page + pos % page) * width + i];
+}
+"""
 FIXED_ROWS = """
 __global__ void centre(const float* x, float* y, int n) {
   float s = 0.0f;
@@ -135,6 +161,23 @@ def test_what_a_mean_divides_by_is_a_size_like_any_other() -> None:
     assert sizes["large"][0] >= 1024 and sizes["large"][1] >= 1024
 
 
+def test_heads_and_tokens_do_not_overlap() -> None:
+    """A stride bounds nothing, so that no run goes out of bounds for a short one: blocks write what others do."""
+    d = drafted(ROTATED)
+    assert d.tied("head_stride") == "dim" and d.tied("token_stride") == "dim * heads"
+    assert shapes(d) == {
+        "q": ("tokens", "heads", "dim"), "angle": ("pos_values", "dim"), "pos": ("tokens",)
+    }  # fmt: skip
+    assert not d.doubts and d.steps == {"dim": 2}
+
+
+def test_a_table_has_room_for_all_pages() -> None:
+    d = drafted(PAGES)
+    assert d.tied("most") == "cdiv(length, page)" and not d.constants
+    assert shapes(d)["table"] == ("blocks_y", "cdiv(length, page)")
+    assert sorted(shapes(d)["cache"]) == ["page", "table_values", "width"]
+
+
 def test_rows_of_a_fixed_length_are_as_many_as_the_grid() -> None:
     """2048 elements a row are exact at every number of rows, however many that is: rows are no constant."""
     d = drafted(FIXED_ROWS)
@@ -147,7 +190,9 @@ def test_a_label_in_a_row_that_is_read_anyway_is_an_index() -> None:
     assert [(c.buffer, c.kind) for c in d.contents] == [("label", "index")] and d.ties == {"label_values": "V"}
 
 
-@pytest.mark.parametrize("source", [FILTER, CONV, PERMUTE, SLOTS], ids=["filter", "conv", "permute", "slots"])
+@pytest.mark.parametrize(
+    "source", [FILTER, CONV, PERMUTE, SLOTS, ROTATED], ids=["filter", "conv", "permute", "slots", "rotated"]
+)
 def test_the_source_runs_clean_as_drafted(source: str, tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(source)
     program = ktc.load(str(tmp_path / "k.cu"))

@@ -194,7 +194,7 @@ def test_sizes_that_vectors_divide_say_so() -> None:
 
 def test_unguarded_tiles_have_as_many_threads_as_elements() -> None:
     d = draft(ktc.loads(TILES).kernel)
-    assert d.launch is not None and d.launch.block == ("8", "8", "1") and d.ties == {"wb": "8 * blocks_x"}
+    assert d.launch is not None and d.launch.block == ("8", "8", "1") and d.tied("wb") == "8 * blocks_x"
     assert d.shapes["a"] is not None and d.shapes["a"].shape == ("blocks_y", "8 * wa")
 
 

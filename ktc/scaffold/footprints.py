@@ -1,0 +1,122 @@
+"""Strides: integers that only say how far apart things lie, and what lies there.
+
+``query[token * query_stride + head * head_stride + i]`` bounds nothing by its strides. One that is shorter than what
+lies in between lets heads and tokens overlap: their blocks then write the same elements. What lies in between is what
+is reached when the stride is 0, so a draft makes each stride as long as that, the inner ones first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ktc.ir.fields import children
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Cast, Expr, For, HwIndex, If, Load, Select, Sym, Var, While
+from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
+
+from .probe import Prober, Seen
+from .roles import Roles, buffers_of, definitions
+from .shapes import fit
+from .strides import accesses
+
+
+def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
+    """The strides among ``roles.sizes`` with what they have to be at least, in the other sizes; inner strides first.
+
+    Those whose footprint follows no product of sizes are left out, and so are the ones around them.
+    """
+    order = _inner_first(k, _strides(k, roles))
+    sizes = [n for n in roles.sizes if n not in order]
+    ties: dict[str, str] = {}
+    for i, name in enumerate(order):
+        probe = Prober(k, roles, {**ties, **dict.fromkeys(order[i:], 0)})
+        seen = [s for at in probe.sizes() if (s := probe.look(at)) is not None]
+        found = [_footprint(b, seen, sizes, roles) for b in _indexed_by(k, name)]
+        texts = {x for x in found if x}
+        if len(texts) != 1 or len(seen) < 3 or None in found or texts == {"1"}:
+            break
+        ties[name] = texts.pop()
+    return ties
+
+
+def _footprint(buffer: str, seen: list[Seen], sizes: list[str], roles: Roles) -> str | None:
+    """Elements of ``buffer`` reached, as a product of sizes; None where it is none."""
+    extent = fit([(s.sizes, s.extent(buffer)) for s in seen], sizes, roles.quotients)
+    if extent is None or not extent.exact:
+        return None
+    if len(extent.shape) == 1:
+        return extent.shape[0]
+    return " * ".join(x if x.isidentifier() or x.isdigit() else f"({x})" for x in extent.shape)
+
+
+def _strides(k: Kernel, roles: Roles) -> list[str]:
+    """Sizes that indices are made of and nothing else: no guard, no loop, no launch."""
+    params = {p.sym for p in k.params if p.sym.name in roles.sizes and not p.host}
+    bounds: list[Expr] = []
+    for s in walk(k.body):
+        bounds += [s.cond] if isinstance(s, If | While) else [s.init, s.cond, s.step] if isinstance(s, For) else []
+        bounds += [x.cond for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Select)]
+    bounds += [x.b for e in all_exprs(k.body) for x in walk_expr(e) if isinstance(x, Binary) and x.op in ("/", "%")]
+    if k.launch is not None:
+        bounds += [*k.launch.grid, *k.launch.block, *(e for _, e in k.launch.passed)]
+    sources = definitions(k)
+    bounding = {s for e in bounds for s in _values(e, sources)}
+    indices = [(_values(e, sources), _loads(e, sources)) for _, e in accesses(k)]
+    inside = {s for found, _ in indices for s in found}
+    beside_data = {s for found, loads in indices if loads for s in found}  # a label: what it reaches is not known yet
+    return [s.name for s in (p.sym for p in k.params) if s in params & inside - bounding - beside_data]
+
+
+def _loads(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
+    """Whether a place depends on what is loaded."""
+    given = (y for s in _values(e, sources) for y in sources.get(s, ()))
+    return any(isinstance(x, Load) for y in (e, *given) for x in walk_expr(y))
+
+
+def _values(e: Expr, sources: Mapping[Sym, list[Expr]]) -> set[Sym]:
+    """Variables that ``e`` is made of, but for the places of what it loads."""
+    left, out = [e], set[Sym]()
+    while left:
+        x = left.pop()
+        if isinstance(x, Var) and x.sym not in out:
+            out.add(x.sym)
+            left += sources.get(x.sym, [])
+        elif not isinstance(x, Load | Var):
+            left += children(x)
+    return out
+
+
+def _inner_first(k: Kernel, names: list[str]) -> list[str]:
+    """``names``, those that blocks are apart by last."""
+    sources = definitions(k)
+    outer = {n for _, e in accesses(k) for n in _apart_by_blocks(e, sources)}
+    return sorted(names, key=lambda n: n in outer)
+
+
+def _apart_by_blocks(e: Expr, sources: Mapping[Sym, list[Expr]]) -> Iterator[str]:
+    """Parameters that a block's number alone is multiplied by in ``e``."""
+    left, seen = [e], set[Sym]()
+    while left:
+        x = left.pop()
+        if isinstance(x, Binary) and x.op == "*":
+            for a, b in ((x.a, x.b), (x.b, x.a)):
+                if _is_block(a, sources):
+                    yield from (s.name for s in _values(b, sources))
+        if isinstance(x, Var) and x.sym not in seen:
+            seen.add(x.sym)
+            left += sources.get(x.sym, [])
+        elif not isinstance(x, Var):
+            left += children(x)
+
+
+def _is_block(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
+    while isinstance(e, Cast) or (isinstance(e, Var) and len(sources.get(e.sym, ())) == 1):
+        e = e.x if isinstance(e, Cast) else sources[e.sym][0]
+    return isinstance(e, HwIndex) and e.level == "block"
+
+
+def _indexed_by(k: Kernel, name: str) -> list[str]:
+    """Buffers that ``name`` is a stride of."""
+    sources = definitions(k)
+    found = {b for b, e in accesses(k) if any(s.name == name for s in _values(e, sources))}
+    return [p.sym.name for p in buffers_of(k) if p.sym.name in found]
