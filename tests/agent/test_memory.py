@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from functools import cache
 
 import pytest
 from agent_kernels import SHAPES, SIZES
@@ -17,10 +18,15 @@ H = DeviceInfo("cuda", "H", "cuda-sm90", 132, 1024, 1 << 17)
 G = DeviceInfo("opencl", "G", "opencl", 16, 1024, 1 << 16)
 
 
-def facts_of(name, **sizes):
+@cache
+def raised(name):
     kernel = parse_kernel(SHAPES[name])
-    raised = Raise().apply(kernel, {})
-    return facts(raised.kernel if isinstance(raised, Result) else kernel, {**SIZES[name], **sizes})
+    outcome = Raise().apply(kernel, {})
+    return outcome.kernel if isinstance(outcome, Result) else kernel
+
+
+def facts_of(name, **sizes):
+    return facts(raised(name), {**SIZES[name], **sizes})
 
 
 @pytest.fixture

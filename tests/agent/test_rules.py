@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from functools import cache
 
 import pytest
 from agent_kernels import SHAPES, SIZES, WARP_ROWS
@@ -36,9 +37,15 @@ EXPECTED = {
 }
 
 
+@cache
+def builder_of(source):
+    """One for all that asks of a kernel: each script is built once."""
+    return Builder(parse_kernel(source))
+
+
 def observe(source, sizes, history=(), remembered=()):
-    kernel = parse_kernel(source)
-    builder = Builder(kernel)
+    builder = builder_of(source)
+    kernel = builder.original
     raised = builder.build(Proposal("raise", ""))
     seen = raised.kernel if isinstance(raised, Candidate) else kernel
     found = tuple(s for group in sites(seen).values() for s in group)

@@ -32,4 +32,4 @@ def test_time_is_linear_in_the_number_of_statements(linear: Callable[..., None])
         assert applied.refused is None
         assert len(applied.kernel.body) >= len(kernel.body) // 2
 
-    linear(straight, run, 500, 2_000, 6.5, 0.3)
+    linear(straight, run, 250, 1_000, 6.5, 0.15)
