@@ -81,7 +81,7 @@ class Domain(ABC):
 
     def float_bits(self, x, src: Scalar, dst: Scalar) -> Any:
         """Same-size reinterpretation with a float on at least one side."""
-        raise Unsupported(f"the '{self.name}' domain has no bit patterns: cannot reinterpret {src} as {dst}")
+        raise Unsupported(f"the '{self.name}' domain has no such bit patterns: cannot reinterpret {src} as {dst}")
 
     # ---------------------------------------------------------------------------------------- shared by them all
 

@@ -25,6 +25,7 @@ from ..types import Scalar
 from . import integers
 from .domain import Domain
 from .keyed import HUGE, dyadic, keyed, whole_numbers
+from .patterns import reinterpreted
 from .powers import inverses, power_of
 from .realmath import OPERATORS, plain_name
 
@@ -230,6 +231,13 @@ class FieldDomain(Domain):
             return (value != 0)[()]
         info = np.iinfo(integers.DTYPES[dst.name])
         return np.clip(value, max(info.min, -P), min(info.max, P)).astype(integers.DTYPES[dst.name])[()]
+
+    def float_bits(self, x, src, dst):
+        def numbers(v):
+            return _centred(v), _is_extreme(v), _p(v)
+
+        found = reinterpreted(x, src, dst, numbers, self.encode, self.dtype(dst))
+        return super().float_bits(x, src, dst) if found is None else found
 
     def float_call(self, fn, args, t):
         fn = plain_name(fn)

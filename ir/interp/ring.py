@@ -8,6 +8,7 @@ the same bits, while max, min and comparisons see small inputs as the integers t
 * ``exp(x) = G^x`` with G = 3 (mod 8): the order of G is 2^62 and divides 2^64, so exp(x+y) = exp(x)exp(y) holds
   exactly, and so do the identities of sigmoid, tanh and online softmax.
 * floats to floats casts are exact; all other functions are keyed hashes.
+* bit patterns are the machine's for small whole numbers, hashes of others (``patterns``).
 * +-infinity are the largest and smallest elements: identities of min and max, found by ``isinf``.
 
 Blind spots: rounding, NaN, -0, and anything special to infinities other than max/min/isinf.
@@ -24,6 +25,7 @@ from ..types import Scalar
 from . import integers
 from .domain import Domain, Unsupported
 from .keyed import HUGE, dyadic, keyed, whole_numbers
+from .patterns import reinterpreted
 from .powers import power_of
 from .realmath import OPERATORS, plain_name
 
@@ -114,6 +116,13 @@ class RingDomain(Domain):
             return np.asarray(x != 0)[()]
         info = np.iinfo(integers.DTYPES[dst.name])
         return np.clip(x, max(info.min, -int(_INF)), min(info.max, int(_INF))).astype(integers.DTYPES[dst.name])
+
+    def float_bits(self, x, src, dst):
+        def numbers(v):
+            return v, np.abs(v) == _INF, _u(v)
+
+        found = reinterpreted(x, src, dst, numbers, self.encode, self.dtype(dst))
+        return super().float_bits(x, src, dst) if found is None else found
 
     def float_call(self, fn, args, t):
         fn = plain_name(fn)

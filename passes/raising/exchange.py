@@ -58,6 +58,7 @@ from .privates import recomputable
 from .probe import Probe
 from .regions import communicates, copies, exchanges, live_in, moves_only
 from .report import Region
+from .tidy import without_dead
 from .twice import swept_twice
 
 MAX_ENDS = 14
@@ -87,7 +88,8 @@ class Exchange:
         self.again = recomputable(body, varying)
         self.constants = recomputable(body, set(declared(body)))
         self.probe.starts = {s.sym: s.init for s in walk(body) if isinstance(s, Decl) and isinstance(s.init, Const)}
-        return swept_twice(self._list(body))
+        body = self._list(body)
+        return swept_twice(without_dead(body)) if self.online else body
 
     def _normal(self, body: Body) -> Body:
         """Every list rewritten so that an exchange stands by itself: own cells as variables, effects split off."""

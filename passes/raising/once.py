@@ -35,7 +35,8 @@ def long_rows(raised: Kernel) -> tuple[list[Assume], tuple[Region, ...]] | None:
         t = length.type
         assert isinstance(t, Scalar)
         fact = Assume(fold_node(Binary(">=", length, cast(team, t))), "runtime_guard")
-        facts[fact] = s.var.name
+        if not isinstance(fact.expr, Const):
+            facts[fact] = s.var.name
     regions = tuple(
         Region("assumed", f"'{n}' has an element for each of its threads", "in shorter rows the source leaves NaN")
         for n in dict.fromkeys(facts.values())

@@ -202,3 +202,10 @@ def test_structs_and_two_levels_of_warps() -> None:
 def test_a_level_that_leaves_warps_out_is_noticed() -> None:
     found = Raise().apply(load(PAIRS.replace("o = 4; o > 0", "o = 2; o > 0"), name="source.cu"), {})
     assert isinstance(found, Refused) or "over i in 0..d @ [thread.x 256, seq]" not in print_kernel(found.kernel)
+
+
+def test_other_names_of_the_pair_do_not_matter() -> None:
+    """As cooperative groups' reduce leaves them, and a caller that copies what it is given."""
+    named = rows(PLAIN).replace("  for (int o", "  float m0 = m, s0 = s; m = m0; s = s0;\n  for (int o")
+    text = print_kernel(outcome(named).kernel)
+    assert "reduce(max)" in text and text.count("@ [thread.x 32, seq]") == 3 and "array" not in text, text

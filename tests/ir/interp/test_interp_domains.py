@@ -9,12 +9,12 @@ import pytest
 from interp_samples import kernel
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import field, run
-from ktc.ir.interp.domain import domain_named
+from ktc.ir.interp.domain import Unsupported, domain_named
 from ktc.ir.interp.field import P, Q
 from ktc.ir.interp.powers import inverses, power_of
 from ktc.ir.interp.roundings import counts
 from ktc.ir.text import parse_kernel
-from ktc.ir.types import F16, F32, I32
+from ktc.ir.types import F16, F32, F64, I32, U32, Scalar
 
 EXACT = [domain_named("int"), domain_named("field")]
 
@@ -205,3 +205,25 @@ kernel k(y: f16*, x: f16*, n: i32)
     for n, rounded in ((0, 0), (1, 0), (2, 1)):
         got = run(k, {"y": np.zeros(1, np.float16), "x": np.full(4, 1.5, np.float16), "n": n}, domain="roundings")
         assert counts(got.outputs["y"])[0] == rounded, n
+
+
+@pytest.mark.parametrize("name", ["int", "field"])
+def test_patterns_of_small_whole_numbers_are_the_machine_s(name: str) -> None:
+    domain = domain_named(name)
+    values = np.array([-7.0, -1.0, 0.0, 1.0, 3.0, 16777216.0, np.inf])
+    for t, machine in ((F32, np.float32), (F64, np.float64)):
+        word = Scalar("int", t.bits)
+        bits = domain.bitcast(domain.encode(values, t), t, word)
+        assert (bits == values.astype(machine).view(f"i{t.bits // 8}")).all()
+        back = domain.bitcast(bits, word, t)
+        assert (domain.decode(back, t) == domain.decode(domain.encode(values, t), t)).all()
+
+
+@pytest.mark.parametrize("name", ["int", "field"])
+def test_patterns_of_other_numbers_only_tell_them_apart(name: str) -> None:
+    domain = domain_named(name)
+    thirds = domain.float_arith("/", domain.encode(np.arange(1.0, 40.0), F32), domain.const(3.0, F32), F32)
+    bits = domain.bitcast(thirds, F32, U32)
+    assert len(set(bits.tolist())) == 39
+    with pytest.raises(Unsupported):  # what stands in memory as a word, and is no pattern of such a number
+        domain.bitcast(np.arange(1, 6, dtype=np.uint32), U32, F32)
