@@ -45,7 +45,7 @@ def bits_of(number: np.ndarray, infinite: np.ndarray, word: np.ndarray, src: Sca
 
 
 def _machine_bits(exact: np.ndarray, t: Scalar) -> np.ndarray:
-    machine = np.ascontiguousarray(exact.astype(MACHINE[t.name]))
+    machine: np.ndarray = np.ascontiguousarray(exact.astype(MACHINE[t.name]))
     raw = machine.view(np.dtype(f"u{machine.dtype.itemsize}"))
     return (raw >> np.uint32(16)).astype(np.uint16) if t.name == "bf16" else raw
 
@@ -62,7 +62,7 @@ def floats_of(bits: np.ndarray, dst: Scalar) -> np.ndarray | None:
 
 
 def reinterpreted(
-    x: object, src: Scalar, dst: Scalar, numbers: Callable, encode: Callable, dtype: np.dtype
+    x: np.ndarray, src: Scalar, dst: Scalar, numbers: Callable, encode: Callable, dtype: np.dtype
 ) -> np.ndarray | None:
     """``x`` of type ``src`` as the ``dst`` of the same bits, stored as ``dtype``; None where there is no such meaning.
 
@@ -72,9 +72,11 @@ def reinterpreted(
     """
     if not all(has_patterns(t) for t in (src, dst) if t.is_float):
         return None
-    shape = np.shape(x)
-    flat = np.atleast_1d(np.asarray(x)).reshape(-1)
-    bits = bits_of(*numbers(flat), src, _word(src)) if src.is_float else flat
+    whole = np.asarray(x)
+    shape, bits = whole.shape, whole.reshape(-1)
+    if src.is_float:
+        number, infinite, word = numbers(bits)
+        bits = bits_of(number, infinite, word, src, _word(src))
     if not dst.is_float:
         return bits.view(dtype).reshape(shape)[()]
     found = floats_of(bits, dst)

@@ -8,6 +8,7 @@ length, and falls back to the source.
 
 from __future__ import annotations
 
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.fold import cast, fold_node, i32, product, simplify, sub
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Acc, Binary, Const, Level, Reduce, Unary
@@ -23,12 +24,13 @@ def long_rows(raised: Kernel) -> tuple[list[Assume], tuple[Region, ...]] | None:
     """What must hold of the lengths of rows so that every thread has an element, and how to say it; None where lengths
     are not known to the launcher."""
     params = {p.sym for p in raised.params}
+    named = definitions(raised.body)
     facts: dict[Assume, str] = {}
     for s in walk(raised.body):
         if not isinstance(s, Reduce) or not any(_begins_at_infinity(a) for a in s.accs):
             continue
         sizes = [lv.n for lv in s.dist if lv.kind in THREAD_LEVELS]
-        length = simplify(sub(s.hi, s.lo))
+        length = simplify(expand(sub(s.hi, s.lo), named))
         if None in sizes or used(length) - params:
             return None
         team = simplify(product([n for n in sizes if n is not None] or [i32(1)]))
