@@ -288,14 +288,16 @@ def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...]) -> s
 
 
 def _joined(raised: Kernel, reference: Reference) -> tuple[Kernel, tuple[Region, ...], str]:
-    """``raised``, in which threads' maxima and sums below them are joined, for rows in which that is no NaN; what is
-    said of them; and why there are none."""
+    """``raised``, in which threads' maxima and sums below them are joined, for rows in which that is no NaN, where the
+    source leaves one in others; what is said of them; and why there are none."""
     from .raising.once import long_rows
 
     found = long_rows(raised)
     if found is None:
         return raised, (), "rows of a length that only the device knows may leave threads nothing to join"
     facts, said = found
+    if reference.reaches_beyond(facts) and not reference.other_nan(raised):
+        return raised, (), ""
     resting = raised.with_(assumptions=(*raised.assumptions, *facts))
     return resting, said, reference.other_nan(resting)
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import evaluate
 from ktc.ir.interp import run
 from ktc.ir.interp.equivalence import compare
 from ktc.ir.interp.run import RunResult
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Stmt
 from ktc.ir.walk import walk
 
@@ -210,11 +211,18 @@ class Reference:
         wrong = self._fresh.differs(guess, domains) if self._fresh.sets else ""
         return "" if wrong == TOO_LONG else wrong
 
+    def reaches_beyond(self, facts: Sequence[Assume]) -> bool:
+        """Whether each of ``facts`` is false on an instance that has something of everything."""
+        sizes = [{n: v for n, v in args.items() if not isinstance(v, np.ndarray)} for args in self.sets]
+        known = [self.source.environment(s) for s in sizes if min(s.values(), default=1) >= 1]
+        return all(any(evaluate(f.expr, env) in (False, 0) for env in known) for f in facts)
+
     def other_nan(self, guess: Kernel) -> str:
-        """'' if ``guess`` leaves NaN where the source does, and nowhere else, on every instance that it is made for."""
+        """'' if ``guess`` leaves NaN where the source does, and nowhere else, on every instance that it is made for and
+        that has something of everything: of rows without an element not even the source makes sense."""
         for args in self.sets:
             scalars = {n: v for n, v in args.items() if not isinstance(v, np.ndarray)}
-            if self.late or not acceptable(guess, scalars, scalars):
+            if self.late or min(scalars.values(), default=1) < 1 or not acceptable(guess, scalars, scalars):
                 continue
             first, second = (self.budget.run(k, args, "float", CHECK_FUEL) for k in (self.source, guess))
             for name, x in first.outputs.items():

@@ -9,6 +9,7 @@ length, and falls back to the source.
 from __future__ import annotations
 
 from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.fold import cast, fold_node, i32, product, simplify, sub
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Acc, Binary, Const, Level, Reduce, Unary
@@ -37,7 +38,7 @@ def long_rows(raised: Kernel) -> tuple[list[Assume], tuple[Region, ...]] | None:
         t = length.type
         assert isinstance(t, Scalar)
         fact = Assume(fold_node(Binary(">=", length, cast(team, t))), "runtime_guard")
-        if not isinstance(fact.expr, Const):
+        if not isinstance(fact.expr, Const) and not same_value(length, team):
             facts[fact] = s.var.name
     regions = tuple(
         Region("assumed", f"'{n}' has an element for each of its threads", "in shorter rows the source leaves NaN")

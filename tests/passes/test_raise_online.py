@@ -209,3 +209,19 @@ def test_other_names_of_the_pair_do_not_matter() -> None:
     named = rows(PLAIN).replace("  for (int o", "  float m0 = m, s0 = s; m = m0; s = s0;\n  for (int o")
     text = print_kernel(outcome(named).kernel)
     assert "reduce(max)" in text and text.count("@ [thread.x 32, seq]") == 3 and "array" not in text, text
+
+
+def test_joins_without_nan_take_rows_of_any_length() -> None:
+    """The maximum of all first: what a thread without an element brings is zero below it, not inf - inf."""
+    source = rows(PLAIN, start="-INFINITY")
+    at, end = source.index("  for (int o"), source.index("  for (int i = lane; i < d; i += 32) y")
+    later = """
+  float most = m;
+  for (int o = 16; o > 0; o /= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, o));
+  s *= expf(m - most);
+  for (int o = 16; o > 0; o /= 2) s += __shfl_xor_sync(0xffffffff, s, o);
+  m = most;
+"""
+    found = outcome(source[:at] + later + source[end:])
+    assert not found.kernel.assumptions, print_kernel(found.kernel)
+    assert print_kernel(found.kernel).count("@ [thread.x 32, seq]") == 3
