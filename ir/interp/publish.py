@@ -11,6 +11,8 @@ Times are those of :class:`~.races.BarrierOrder`: an access at time ``w`` comes 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 Place = tuple[int, int]
@@ -105,16 +107,27 @@ class Published:
         out = np.zeros(len(ids), bool)
         if not (self._seen or self._taken):
             return out
-        for thread in np.unique(ids).tolist():
-            block = thread // self.threads
-            if self.fenced[thread] > self._taken_at.get(block, self.fenced[thread]):
-                known = self._known(block, thread)
-            else:
-                known = [self._acquired[block]] if block in self._acquired else []
-            mine = np.flatnonzero(ids == thread)
-            for k in known:
-                out[mine] |= self._done(k, who[mine], when[mine])
+        blocks = ids // self.threads
+        for block in np.unique(blocks).tolist():
+            here = np.flatnonzero(blocks == block)
+            for alike, known in self._groups(block, ids[here]):
+                mine = here[alike]
+                for k in known if len(mine) else ():
+                    out[mine] |= self._done(k, who[mine], when[mine])
         return out
+
+    def _groups(self, block: int, ids: np.ndarray) -> Iterator[tuple[np.ndarray, list[Knowledge]]]:
+        """Which of the threads ``ids`` of a block know the same, and what: those that fenced since the block last took
+        something, apart by whether they took it, and the others."""
+        taken_at = self._taken_at.get(block)
+        fenced = np.zeros(len(ids), bool) if taken_at is None else self.fenced[ids] > taken_at
+        takers, _ = self._taken.get(block, (set(), {}))
+        took = np.isin(ids, list(takers)) if takers else np.zeros(len(ids), bool)
+        for one in (fenced & took, fenced & ~took):
+            if one.any():
+                yield one, self._known(block, int(ids[np.argmax(one)]))
+        if block in self._acquired:
+            yield ~fenced, [self._acquired[block]]
 
     def _done(self, known: Knowledge, who: np.ndarray, when: np.ndarray) -> np.ndarray:
         out = np.zeros(len(who), bool)
@@ -128,6 +141,9 @@ class Published:
 
 def _learn(known: Knowledge, more: Knowledge) -> None:
     """``known`` with what ``more`` says; arrays are shared where one of the two says it all."""
+    if not known:
+        known.update(more)
+        return
     for block, times in more.items():
         old = known.get(block)
         if old is times:

@@ -40,15 +40,33 @@ from .single import only_thread
 SEEN_BY_ALL = frozenset({"device", "system"})
 
 
-def needs_no_atomic(kernel: Kernel, s: Stmt, t: Stmt) -> bool:
-    """Whether ``t``, the three steps of the atomic ``s`` of ``kernel``, does the same: nobody else runs ``s``, nor uses
-    its buffer."""
-    if not isinstance(s, Atomic) or s.dst is not None or plain(s) != t or not _touched_once(kernel, s.buffer):
-        return False
+STEPS = frozenset({"add", "sub", "and", "or", "xor", "min", "max"})
+"""Atomics that are a read, one operation and a write."""
+
+LAST = "z3: one thread of the last block to arrive alone comes there"
+
+SINGLE = "z3: a launch has one thread"
+
+
+def needs_no_atomic(kernel: Kernel, s: Stmt, t: Stmt) -> str:
+    """Why ``t``, the three steps of the atomic ``s`` of ``kernel``, does the same: there is one thread, or nobody else
+    runs ``s``, nor uses its buffer; '' if that is not shown."""
+    if not isinstance(s, Atomic) or s.dst is not None or s.op not in STEPS or plain(s) != t:
+        return ""
+    if _single(kernel):
+        return SINGLE
+    if not _touched_once(kernel, s.buffer):
+        return ""
     guards = _guards(kernel, s)
     if guards is None or not _one_thread(kernel, guards):
-        return False
-    return _blocks(kernel) == 1 or any(_last_to_arrive(kernel, c) for c in guards)
+        return ""
+    return LAST if _blocks(kernel) == 1 or any(_last_to_arrive(kernel, c) for c in guards) else ""
+
+
+def _single(kernel: Kernel) -> bool:
+    context = smt.Context(kernel)
+    extents = (*kernel.launch.grid, *kernel.launch.block) if kernel.launch is not None else ()
+    return bool(extents) and all(context.proves(context.of(e) == 1) for e in extents)
 
 
 def _guards(kernel: Kernel, s: Stmt) -> list[Expr] | None:

@@ -44,8 +44,6 @@ from .visits import same_visits
 
 MASKED = "z3: what is given values where the guard does not hold is read under that guard alone"
 
-ALONE = "z3: one thread of the last block to arrive alone comes there"
-
 APART = "no two accesses that the barrier keeps apart meet without it"
 
 _HIDDEN = ("loc", "comments", "tags", "spelling")
@@ -188,7 +186,7 @@ class _Search:
         if type(s) is not type(t):
             if isinstance(s, If) and s.then == (t,):
                 return self._unguarded(s, context, set())
-            return ALONE if needs_no_atomic(self.candidate, s, t) else ""
+            return needs_no_atomic(self.candidate, s, t)
         shown = [f.name for f in dataclasses.fields(s) if f.name not in _HIDDEN]
         names = [name for name in shown if getattr(s, name) != getattr(t, name)]
         if isinstance(s, Decl) and isinstance(t, Decl) and names == ["init"]:

@@ -47,6 +47,33 @@ def test_the_last_block_alone_needs_no_atomic() -> None:
     assert "last block to arrive" in proof(number)
 
 
+COUNTS = """
+kernel k(h: i32*, x: i32 const* readonly, n: i32 range 1..1000)
+  launch grid(1) block(1)
+  for i = 0; i < n; i + 1
+    atomic add h[x[i] % 7], 1
+  h[0] = h[1] + 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "held"),
+    [
+        (("", ""), True),
+        (("grid(1) block(1)", "grid(n / 1001 + 1) block(1)"), True),
+        (("grid(1) block(1)", "grid(n / 1000 + 1) block(1)"), False),
+        (("block(1)", "block(2)"), False),
+        (("block(1)", "block(1, 1, 2)"), False),
+    ],
+)
+def test_the_only_thread_of_a_launch_needs_no_atomic(before: tuple[str, str], held: bool) -> None:
+    pytest.importorskip("z3")
+    text = COUNTS.replace(*before) if before[0] else COUNTS
+    plain = text.replace("atomic add h[x[i] % 7], 1", "h[x[i] % 7] = h[x[i] % 7] + 1")
+    found = equivalent(canonical(parse_kernel(text)), canonical(parse_kernel(plain)))
+    assert found == ("z3: a launch has one thread" if held else "")
+
+
 OTHERS = {
     "all threads of it": ("    if tid == 0\n      atomic add", "    if tid >= 0\n      atomic add"),
     "all blocks": ("  if last[0] != 0\n", "  if last[0] != 2\n"),
