@@ -25,7 +25,7 @@ from ktc.passes.recurrences import recognised
 Idea = tuple[str, str, float]
 """Steps after ``raise``, the reason, the speed-up an expert would expect over naive code."""
 
-BYTE = 256
+BYTE, WARP = 256, 32
 
 RESIDENT = 2048
 """Threads that a compute unit of today's devices holds at once."""
@@ -73,10 +73,17 @@ def _few(around: Sequence[tuple[Par, str]], units: int, facts: Sequence[KernelFa
     return any(n < BUSY * units for n in counts)
 
 
-def _many(loop: Par, units: int, facts: Sequence[KernelFacts]) -> bool:
-    """Whether ``loop`` alone fills ``units`` compute units with threads, at all of the sizes."""
+def _many(around: Sequence[Par], units: int, facts: Sequence[KernelFacts]) -> bool:
+    """Whether the loops ``around`` a sum fill ``units`` compute units with threads, at all of the sizes."""
+    names = {p.var.name for p in around}
+    trips = [prod(x.trip or 1 for x in f.loops if x.name in names) for f in facts]
+    return bool(trips) and all(n >= units * RESIDENT for n in trips)
+
+
+def _short(loop: For, facts: Sequence[KernelFacts]) -> bool:
+    """Whether ``loop`` has too few terms for the threads of a warp, at all of the sizes: a filter's taps."""
     trips = [x.trip for f in facts for x in f.loops if x.name == loop.var.name]
-    return bool(trips) and all(n is not None and n >= units * RESIDENT for n in trips)
+    return bool(trips) and all(n is not None and n < WARP for n in trips)
 
 
 def online(raised: Kernel, units: int) -> Iterator[Idea]:
@@ -111,8 +118,11 @@ def column_sums(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -
     for site in PASSES["split-reduction"].sites(raised):
         name = site.step.partition("loop=")[2].partition(" ")[0]
         loop = next((s for s in _serial(raised) if s.var.name == name), None)
-        along = [p for p in _around(raised, loop) if _levels(p, "thread")] if loop is not None else []
-        if len(along) != 1 or loop is None or _many(along[0], units, facts) or walk_apart(raised, along[0], [loop]):
+        around = _around(raised, loop) if loop is not None else []
+        along = [p for p in around if _levels(p, "thread")]
+        if len(along) != 1 or loop is None or _many(around, units, facts) or _short(loop, facts):
+            continue
+        if walk_apart(raised, along[0], [loop]):
             continue
         j, axis = along[0].var.name, _axis(along[0])
         across = f"distribute{{loop={j} map=[vec $V, thread.x $TX:(2,4,8,16,32,64), block.{axis}]}}"

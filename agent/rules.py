@@ -9,6 +9,7 @@ from ktc.agent.ideas import RULES, Shape, shape_of
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.products import staged_products, tensor_products
 from ktc.agent.rows import plain_sweeps, rows_alone, shared_rows, warp_rows
+from ktc.agent.shared_inputs import shared_inputs
 from ktc.agent.turned import turned
 from ktc.ir.kernel import Kernel
 from ktc.search.printing import exchanges_lanes
@@ -39,6 +40,9 @@ class Rules:
                     o.raised, units, o.facts, lambda steps: o.attempt(f"raise | {steps}") is None
                 ):
                     yield Proposal(f"raise | {steps}", why, gain, self.name)
+                for steps, why, gain in shared_inputs(o.raised):
+                    if o.attempt(script := f"raise | {steps}") is None:
+                        yield Proposal(script, why, gain, self.name)
                 for steps, why, gain in turned(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None):
                     yield Proposal(f"raise | {steps}", why, gain, self.name)
             yield from self._rows(o, o.raised)
