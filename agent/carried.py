@@ -59,7 +59,9 @@ def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iter
             few = _few(alone, units, facts)
             if len(alone) <= 2:
                 rows = "".join(f"distribute{{loop={p.var.name} map=[block.{a}]}} | " for (p, _), a in zip(alone, "yz"))
-                tiles = f"{rows}scan{{loop={i} map=[vec $V, thread.x $T, unroll $U:(4,8,16), block.x]}}"
+                blocks = _shares(alone, units, facts)
+                levels = f"[vec $V, thread.x $T:(256,512,1024), unroll $U:(2,4,8), block.x $BLOCKS:({blocks}), seq]"
+                tiles = f"{rows}scan{{loop={i} map={levels}}}"
                 ideas.insert(
                     0 if few else 1, (tiles, "the running value of a long row by all blocks", 40.0 if few else 5.0)
                 )
@@ -68,9 +70,19 @@ def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iter
 
 def _few(around: Sequence[tuple[Par, str]], units: int, facts: Sequence[KernelFacts]) -> bool:
     """Whether the loops ``around`` make, at some of the sizes, fewer blocks than keep ``units`` busy."""
+    return any(n < BUSY * units for n in _counts(around, units, facts))
+
+
+def _counts(around: Sequence[tuple[Par, str]], units: int, facts: Sequence[KernelFacts]) -> list[int]:
+    """The iterations of all the loops ``around`` at each of the sizes."""
     names = {p.var.name for p, _ in around}
-    counts = (prod(x.trip or units for x in f.loops if x.name in names) for f in facts)
-    return any(n < BUSY * units for n in counts)
+    return [prod(x.trip or units for x in f.loops if x.name in names) for f in facts]
+
+
+def _shares(around: Sequence[tuple[Par, str]], units: int, facts: Sequence[KernelFacts]) -> str:
+    """Blocks for each of the rows: together as many as stay on the device, a whole number of them a unit."""
+    rows = min(_counts(around, units, facts), default=1)
+    return ",".join(str(n) for n in dict.fromkeys(max(units * k // rows, 1) for k in (1, 2, 3, 4)))
 
 
 def _many(around: Sequence[Par], units: int, facts: Sequence[KernelFacts]) -> bool:

@@ -65,3 +65,6 @@ CXX_NAMES = """vec load_vec store_vec bits_of bit_cast dynamic_shared threadIdx 
 new delete this template typename operator private public protected namespace using throw try catch asm and or not xor
 constexpr constinit consteval nullptr friend virtual explicit export mutable alignas alignof decltype noexcept wchar_t
 thread_local"""
+
+POLLED = {U32: ("unsigned", "r"), U64: ("unsigned long long", "l")}
+"""What is read by relaxed loads: its C++ type, and its register class in inline assembly."""

@@ -13,7 +13,15 @@ from ktc.ir.types import BF16, E4M3, E5M2, F16, U32, Scalar, Type
 from . import cuda_bulk
 from .c_family_base import const_int
 from .c_family_cxx import CxxDialect
-from .c_family_cxx_tables import BIT_CAST_HELPER, INFINITY_HELPER, LOAD_HELPER, NAN_HELPER, STORE_HELPER, VEC_HELPER
+from .c_family_cxx_tables import (
+    BIT_CAST_HELPER,
+    INFINITY_HELPER,
+    LOAD_HELPER,
+    NAN_HELPER,
+    POLLED,
+    STORE_HELPER,
+    VEC_HELPER,
+)
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import POSTFIX, Piece
 from .cuda_tensor import DESCRIPTOR, LDMATRIX, WARPGROUP_WAIT, mma_helper, warpgroup_helper
@@ -108,13 +116,16 @@ __device__ inline float fast_tanh(float x) {
   return y;
 }"""
 
-LOAD_RELAXED = """\
-// A flag as it stands in memory, past the first-level cache.
-__device__ inline unsigned load_relaxed(const unsigned* p) {
-  unsigned value;
-  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+
+def _load_relaxed(t: Scalar) -> str:
+    name, register = POLLED[t]
+    return f"""\
+// A word as it stands in memory, past the first-level cache.
+__device__ inline {name} load_relaxed(const {name}* p) {{
+  {name} value;
+  asm volatile("ld.relaxed.gpu.global.{t} %0, [%1];" : "={register}"(value) : "l"(p) : "memory");
   return value;
-}"""
+}}"""
 
 
 class CudaDialect(CxxDialect):
@@ -145,14 +156,14 @@ class CudaDialect(CxxDialect):
         **cuda_bulk.HELPERS,
         "match_all": MATCH_ALL,
         "grid_sync": GRID_SYNC,
-        "load_relaxed": LOAD_RELAXED,
+        **{f"load_relaxed {t}": _load_relaxed(t) for t in POLLED},
         "global_timer": GLOBAL_TIMER,
         "stream_create": STREAM_CREATE,
     }
 
     def atomic(self, s: Atomic, place: str, value: str, compare: str | None, t: Scalar) -> str:
-        if s.op == "load" and t == U32 and s.scope == "device" and getattr(s.buffer.type, "space", "") == "global":
-            self.need("load_relaxed")
+        if s.op == "load" and t in POLLED and s.scope == "device" and getattr(s.buffer.type, "space", "") == "global":
+            self.need(f"load_relaxed {t}")
             return f"load_relaxed(&{place})"
         return super().atomic(s, place, value, compare, t)
 

@@ -19,6 +19,7 @@ from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I8, I16, I32, I6
 from . import fp8
 from .base import Emitted
 from .c_family_cxx import CxxDialect
+from .c_family_cxx_tables import POLLED
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import POSTFIX, UNARY, Piece
 from .c_family_shifts import guard_shifts
@@ -180,8 +181,8 @@ class HipDialect(CxxDialect):
         if s.scope == "system" and s.op in ("inc", "dec"):
             self.need(f"atomic_{s.op}_system")
             return f"atomic_{s.op}_system(&{place}, {value})"
-        if s.op == "load" and t == U32 and s.scope == "device" and getattr(s.buffer.type, "space", "") == "global":
-            self.need("load_relaxed")
+        if s.op == "load" and t in POLLED and s.scope == "device" and getattr(s.buffer.type, "space", "") == "global":
+            self.need(f"load_relaxed {t}")
             return f"load_relaxed(&{place})"
         return super().atomic(s, place, value, compare, t).replace("_block(", "(", 1)
 

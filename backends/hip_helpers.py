@@ -6,7 +6,7 @@ from ktc.ir.types import F32, F64, Scalar
 
 from . import fp8
 from .c_family_cxx import CxxDialect
-from .c_family_cxx_tables import BIT_CAST_HELPER, LOAD_HELPER, STORE_HELPER, VEC_HELPER
+from .c_family_cxx_tables import BIT_CAST_HELPER, LOAD_HELPER, POLLED, STORE_HELPER, VEC_HELPER
 from .spellings import DIRECTED_STEMS, NEAREST
 from .system_calls import SURFACES
 
@@ -56,17 +56,23 @@ template <typename T>
 __device__ inline unsigned match_all32(T value, unsigned mask) {
   return match_any32(value, mask) == mask ? mask : 0;
 }"""
-LOAD_RELAXED = """\
-// A flag as it stands in memory, past the first-level caches.
-__device__ inline unsigned load_relaxed(const unsigned* p) {
+
+
+def _load_relaxed(t: Scalar) -> str:
+    name, register = POLLED[t]
+    return f"""\
+// A word as it stands in memory, past the first-level caches.
+__device__ inline {name} load_relaxed(const {name}* p) {{
 #ifdef __clang__
   return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 #else
-  unsigned value;
-  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+  {name} value;
+  asm volatile("ld.relaxed.gpu.global.{t} %0, [%1];" : "={register}"(value) : "l"(p) : "memory");
   return value;
 #endif
-}"""
+}}"""
+
+
 LOAD_CG_HELPER = """\
 // A value that other blocks may have written: neither the vector nor the scalar cache of this compute unit has it.
 template <typename T>
@@ -210,7 +216,7 @@ HELPERS = {
     "dp4a": DP4A_HELPER,
     **{f"atomic_{op}_system": _limited_helper(op) for op in LIMITED},
     "global_timer": GLOBAL_TIMER,
-    "load_relaxed": LOAD_RELAXED,
+    **{f"load_relaxed {t}": _load_relaxed(t) for t in POLLED},
     "load_cg": LOAD_CG_HELPER,
     **{f"surf{shape}_value": _surface_helper(shape) for shape in SURFACES},
     "sync_warp": SYNC_WARP_HELPER,

@@ -12,9 +12,9 @@ uses the value only as it is after the update (inclusive) or only as it was befo
 write must be their own. A block takes tiles of V * T * U elements one after another; see ``lowering/scans``.
 Floating-point sums change their order.
 
-With ``block.x`` instead of the open ``seq`` each block takes one tile and looks back at those before it
-(``lowering/look_back``): one long row by the whole device. The kernel must then do nothing beside the scan, and nothing
-may use its total.
+With ``block.x $BLOCKS`` before the open ``seq`` so many blocks share the tiles of a row and tell each other their
+totals (``lowering/look_back``): one long row by the whole device. The kernel must then do nothing beside the scan, and
+nothing may use its total.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from .knobs import size_argument
 from .loops import narrowest_element
 from .lowering.effects import has_effect
 from .order import places
+from .persistent import GRIDS
 from .raising.loops import upper_bound
 from .recurrences import recognised
 
@@ -56,10 +57,10 @@ DEFAULT = DistSpec(
     (LevelSpec("vec", KnobRef("V")), LevelSpec("thread", KnobRef("T"), "x"), LevelSpec("unroll", KnobRef("U")),
      LevelSpec("seq"))
 )  # fmt: skip
-ORDER = ("vec", "thread", "unroll", "seq", "block")
+ORDER = ("vec", "thread", "unroll", "block", "seq")
 THREADS = (32, 64, 128, 256, 512, 1024)
 DOCS = {"vec": "consecutive elements of a thread", "thread": "threads that share the scan",
-        "unroll": "rows of vectors in a tile"}  # fmt: skip
+        "unroll": "rows of vectors in a tile", "block": "blocks that share a scan"}  # fmt: skip
 
 
 class ScanPass(Pass):
@@ -69,7 +70,8 @@ class ScanPass(Pass):
         ParamSpec("loop", "the loop that carries the running value", required=True),
         ParamSpec("map", "its distribution", default="[vec $V, thread.x $T, unroll $U, seq]"),
     )
-    knobs = ("V: 1,2,4,8: lanes", "T: 32..1024: threads", "U: 1,2,4,8: vectors a thread keeps of a tile")
+    knobs = ("V: 1,2,4,8: lanes", "T: 32..1024: threads", "U: 1,2,4,8: vectors a thread keeps of a tile",
+             "BLOCKS: 64..2048: blocks that share a scan")  # fmt: skip
     refusals = ("E-PLACE", "E-SCAN-NONE", "E-SCAN-ORDER", "E-SCAN-WRITES", "E-SCAN-MAP", "E-SCAN-PLACE",
                 "E-SCAN-BLOCKS", "E-DIST-LEVELS", "E-DIST-AXIS")  # fmt: skip
     flags = ("reassociates",)
@@ -83,7 +85,7 @@ class ScanPass(Pass):
         for s in found:
             free = next((a for a in "xyz" if _check_alone(kernel, s, a) is None), "")
             if free:
-                wide = text.replace("seq", f"block.{free}")
+                wide = text.replace("seq", f"block.{free} $BLOCKS, seq")
                 sites.append(Site(f"scan{{loop={s.var.name} {wide}}}", "the running value by all blocks"))
         return sites
 
@@ -99,8 +101,8 @@ class ScanPass(Pass):
         if not isinstance(spec, DistSpec):
             return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [vec $V, thread.x $T, unroll $U, seq]")
         refused = check_levels(_sum(made), spec) or _check_map(made, spec) or _check_place(kernel, loop)
-        if not refused and spec.levels[-1].kind == "block":
-            refused = _check_alone(kernel, loop, spec.levels[-1].axis or "x")
+        if not refused and (over := next((lv for lv in spec.levels if lv.kind == "block"), None)):
+            refused = _check_alone(kernel, loop, over.axis or "x")
         if refused:
             return refused
         sized = _levels(kernel, made, spec)
@@ -129,11 +131,11 @@ def _check_map(s: Scan, spec: DistSpec) -> Refused | None:
     kinds = [lv.kind for lv in spec.levels]
     last = spec.levels[-1] if kinds else None
     in_order = set(kinds) <= set(ORDER) and kinds == sorted(kinds, key=ORDER.index) and len(set(kinds)) == len(kinds)
-    whole = "thread" in kinds and last is not None and last.n is None and last.kind in ("seq", "block")
-    in_order = in_order and not {"seq", "block"} <= set(kinds)
+    whole = "thread" in kinds and last is not None and last.n is None and last.kind == "seq"
+    whole = whole and all(lv.n is not None for lv in spec.levels[:-1])
     if not in_order or not whole or any(lv.axis not in ("", "x") for lv in spec.levels if lv.kind != "block"):
-        why = "a scan's levels are vec, thread.x, unroll and an open seq or block, in this order"
-        return Refused("E-SCAN-MAP", why, locs)
+        why = "a scan's levels are vec, thread.x, unroll, a number of blocks, and an open seq, in this order"
+        return Refused("E-SCAN-MAP", why, locs, "map=[vec $V, thread.x $T, unroll $U, block.x $BLOCKS, seq]")
     threads = next(lv.n for lv in spec.levels if lv.kind == "thread")
     if isinstance(threads, str) or (isinstance(threads, int) and threads % 32):
         return Refused("E-SCAN-MAP", "the threads of a scan are whole warps: a multiple of 32", locs)
@@ -189,8 +191,8 @@ def _check_alone(kernel: Kernel, loop: For, axis: str) -> Refused | None:
 
 def _levels(kernel: Kernel, s: Scan, spec: DistSpec) -> tuple[Kernel, tuple[Level, ...]] | Refused:
     widest = 16 // narrowest_element(_sum(s))
-    domains = {**DOMAINS, "vec": tuple(v for v in DOMAINS["vec"] if v <= widest), "thread": THREADS}
-    wishes = {"vec": widest, "thread": 256, "unroll": 4}
+    domains = {**DOMAINS, "vec": tuple(v for v in DOMAINS["vec"] if v <= widest), "thread": THREADS, "block": GRIDS}
+    wishes = {"vec": widest, "thread": 256, "unroll": 4, "block": 256}
     dist = []
     for lv in spec.levels:
         sized = size_argument(kernel, lv.n, domains[lv.kind], DOCS.get(lv.kind, ""), ScanPass.name, wishes.get(lv.kind))

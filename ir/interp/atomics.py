@@ -61,6 +61,7 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     state.stores += 1
     order = np.flatnonzero(ok)[np.argsort(pos[ok], kind="stable")]
     where, counts = np.unique(pos[order], return_counts=True)
+    before = buffer.data[where]
     if s.dst is None and s.op in _FOLDABLE:
         total = fold_segments(lambda a, b: _combine(machine, _FOLDABLE[s.op], a, b, None, t), value[order], counts)
         buffer.data[where] = _combine(machine, s.op, buffer.data[where], total, None, t)
@@ -77,6 +78,12 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     if isinstance(state.order, BarrierOrder):
         gives = changes if s.op == "cas" else np.full(n, s.op != "load")
         state.order.exchange(buffer.serial, pos[order], np.broadcast_to(lanes, (n,))[order], gives[order])
+        if buffer.polls is not None:
+            ids = (np.broadcast_to(lanes, (n,)) + state.order.first)[order]
+            if s.op == "load":
+                old[order] = buffer.polls.load(pos[order], old[order], ids, state.order)
+            else:
+                buffer.polls.update(where, before, ids[np.cumsum(counts) - 1], state.order.now)
     if buffer.written is not None and s.op != "load":
         buffer.written[where] = True
     if s.dst is not None:

@@ -17,6 +17,7 @@ class DeviceDomain(Domain):
     """What a device computes: IEEE arithmetic in the operands' type, functions rounded once from double."""
 
     name = "float"
+    has_bits = True
 
     def float_dtype(self, t: Scalar) -> np.dtype:
         return FLOAT_DTYPES[t.name]
@@ -67,6 +68,7 @@ class DoubleDomain(DeviceDomain):
     """All float types held in double: the accuracy reference. Bit patterns of 16- and 32-bit types are lost."""
 
     name = "float64"
+    has_bits = False
 
     def float_dtype(self, t):
         return np.dtype(np.float64)
@@ -81,7 +83,7 @@ class DoubleDomain(DeviceDomain):
     def float_bits(self, x, src, dst):
         if src.bits == 64:
             return np.asarray(x).view(self.dtype(dst))[()]
-        raise Unsupported("the float64 domain has no bit patterns of narrower floats")
+        return Domain.float_bits(self, x, src, dst)
 
     def float_call(self, fn, args, t):
         fn = plain_name(fn)

@@ -17,6 +17,7 @@ and bools are the machine's in every domain (indices and control flow are real);
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ import numpy as np
 from ..diagnostics import KtcError
 from ..types import Scalar
 from . import integers
+from .bit_names import BitNames
 from .realmath import MIXED
 from .rounding import round_to
 
@@ -44,6 +46,14 @@ class Domain(ABC):
     name: ClassVar[str]
     exact: ClassVar[bool] = False
     """Whether equal means equal: results of reassociated code compare bit for bit."""
+
+    has_bits: ClassVar[bool] = False
+    """Whether every float has the bit pattern that the machine gives it."""
+
+    bits_travel: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether the program does nothing with the bits of a float but move them: then names do as well."""
+
+    names: BitNames | None = None
 
     # ------------------------------------------------------------------------------ to be given by each domain
 
@@ -123,9 +133,18 @@ class Domain(ABC):
         return integers.cast(x, dst)
 
     def bitcast(self, x, src: Scalar, dst: Scalar):
-        if src.is_float or dst.is_float:
-            return self.float_bits(x, src, dst)
-        return np.asarray(x).view(self.dtype(dst))[()]
+        if not (src.is_float or dst.is_float):
+            return np.asarray(x).view(self.dtype(dst))[()]
+        return self.float_bits(x, src, dst) if self.has_bits or not self.bits_travel() else self._by_name(x, src, dst)
+
+    def _by_name(self, x, src: Scalar, dst: Scalar):
+        if self.names is None:
+            t = src if src.is_float else dst
+            self.names = BitNames(np.asarray(self.const(0.0, t), self.dtype(t)))
+        found = self.names.of(x, self.dtype(dst)) if src.is_float else self.names.named(x, self.dtype(dst))
+        if found is None:
+            raise Unsupported(f"the '{self.name}' domain knows no value with such bits")
+        return found
 
     def truncated(self, total, terms: list, t: Scalar):
         """``total``, a sum of ``terms`` that hardware took with truncation instead of rounding each step."""

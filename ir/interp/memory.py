@@ -13,6 +13,7 @@ from ..types import Scalar
 from .frames import Frame
 
 if TYPE_CHECKING:
+    from .polls import Polls
     from .shadow import Shadow
 
 
@@ -35,6 +36,7 @@ class Buffer:
     owner: Frame | None = None
     written: np.ndarray | None = None
     shadow: Shadow | None = None
+    polls: Polls | None = None
     align: int = 0
     space: str = "global"
     null: bool = False

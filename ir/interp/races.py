@@ -145,9 +145,10 @@ class BarrierOrder(Order):
         other_block = self.block_of[who] != self.block_of[ids]
         if not np.count_nonzero(other_block):
             return unordered & (who != ids)
+        across = (when >= self.grid_sync[ids]) | self.flying[who]
         if self.published.any:
-            other_block &= ~self._published(who, when, ids)
-        return (who != ids) & np.where(other_block, (when >= self.grid_sync[ids]) | self.flying[who], unordered)
+            across &= ~self._published(who, when, ids)
+        return (who != ids) & np.where(other_block, across, unordered)
 
     def _published(self, who: np.ndarray, when: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Whether a fence and an atomic order the access by ``who`` before ``ids``; what copies did, they never do."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, MutableMapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
+from functools import cache, partial
 
 import numpy as np
 
+from ..analysis.words import only_travel
 from ..fold import evaluate
 from ..inputs import numpy_dtype
 from ..kernel import Kernel, Param
@@ -21,6 +24,7 @@ from .findings import Decided, Finding, Findings
 from .frames import Frame
 from .launching import Args, environment, geometry_of, hardware
 from .memory import Buffer
+from .polls import Polls
 from .races import BarrierOrder, IterationOrder
 from .results import RunResult, same
 from .shadow import Shadow
@@ -74,7 +78,9 @@ def run(
     Raises:
         KtcError: E-INTERP-ARGS (missing argument), E-INTERP-LAUNCH (geometry unknown), E-INTERP-UNSUPPORTED.
     """
-    job = _Job(kernel, args, domain_named(domain), sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept)
+    values = copy(domain_named(domain))
+    values.bits_travel = cache(partial(only_travel, kernel))  # type: ignore[method-assign]
+    job = _Job(kernel, args, values, sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept)
     with np.errstate(all="ignore"):
         result, doubtful = job.run(seed=0)
         ended = any(f.kind == "fuel" or (fatal is not None and fatal(f)) for f in result.findings)
@@ -154,12 +160,21 @@ class _Job:
 
     def _launch(self, state: State, root: Frame) -> None:
         if state.geometry is not None:
+            self._watch(state)
             self._spmd(state, root)
             return
         assert state.order is None or isinstance(state.order, IterationOrder)
         if isinstance(state.order, IterationOrder):
             state.order.enter(root)
         Machine(state, self.kernel).body(self.kernel.body, root, None)
+
+    def _watch(self, state: State) -> None:
+        """Relaxed loads may see less than the latest, where the sanitizer says what is ordered."""
+        assert state.geometry is not None
+        for sym in self.structure.polled & state.buffers.keys():
+            if isinstance(state.order, BarrierOrder):
+                buffer = state.buffers[sym]
+                buffer.polls = Polls.of(buffer.data, state.geometry.blocks)
 
     def _relaunch(self, state: State) -> None:
         """What the host does between two launches: it swaps the two buffers. The last launch is not swapped."""

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 
 from ..kernel import Kernel
 from ..memo import by_identity
-from ..nodes import Body, For, Stmt, Sym, While, bodies
+from ..nodes import Atomic, Body, For, Stmt, Sym, While, bodies
 from ..walk import assigned, walk
 
 
 @dataclass(frozen=True)
 class Structure:
-    """The symbols that are ``written``, the first statement of each nested body, and the loops, in textual order."""
+    """The symbols that are ``written`` or ``polled`` (by atomic loads), the first statement of each nested body, and
+    the loops, in textual order."""
 
     written: frozenset[Sym]
+    polled: frozenset[Sym]
     beginnings: tuple[Stmt, ...]
     loops: tuple[For | While, ...]
 
@@ -23,7 +25,8 @@ class Structure:
 @by_identity(64)
 def structure_of(kernel: Kernel) -> Structure:
     loops = tuple(s for s in walk(kernel.body) if isinstance(s, For | While))
-    return Structure(frozenset(assigned(kernel.body)), tuple(_beginnings(kernel.body)), loops)
+    polled = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, Atomic) and s.op == "load")
+    return Structure(frozenset(assigned(kernel.body)), polled, tuple(_beginnings(kernel.body)), loops)
 
 
 def _beginnings(body: Body) -> Iterator[Stmt]:

@@ -57,9 +57,9 @@ class Tiles:
 
     def __init__(self, s: Scan) -> None:
         sizes = {lv.kind: lv.n for lv in s.dist}
-        if "thread" not in sizes or sizes["thread"] is None or s.dist[-1].kind not in ("seq", "block"):
+        if "thread" not in sizes or sizes["thread"] is None or s.dist[-1].kind != "seq":
             raise LoweringError(
-                "E-LOWER-SCAN", "a scan wants the levels vec, thread.x, unroll and an open seq or block.x", s.loc,
+                "E-LOWER-SCAN", "a scan wants the levels vec, thread.x, unroll, block.x, and an open seq", s.loc,
                 hint="scan{loop=... map=[vec 4, thread.x 256, unroll 4, seq]}",
             )  # fmt: skip
         t, iv = s.acc.sym.type, s.var.type

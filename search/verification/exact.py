@@ -42,7 +42,7 @@ class _Progress:
         """Statements of the original beyond which an instance is not worth running: what is foreseen for it then costs
         more than is left."""
         if self.larger:
-            return STEPS
+            return MORE_STEPS if self.coverage.unreached else STEPS
         return FUEL if len(self.coverage.tried) < LEAST else max(int((STEPS - self.spent) / self.ratio), 0) + 1
 
     def affordable(self, foreseen: int) -> bool:

@@ -252,7 +252,7 @@ kernel k(out: f32* restrict, x: f32 const* restrict, n: i32, m: i32)
 def test_few_long_rows_are_scanned_by_all_blocks(rows, blocks_first):
     _, o = observe(RUNNING, {"n": rows, "m": 1 << 16})
     scripts = [p.script for p in Rules().propose(o, 10) if "scan{" in p.script]
-    wide = next(k for k, s in enumerate(scripts) if "block.x]}" in s.rpartition("scan{")[2])
+    wide = next(k for k, s in enumerate(scripts) if "block.x $BLOCKS" in s.rpartition("scan{")[2])
     assert (wide == 0) == blocks_first, scripts
 
 

@@ -1,4 +1,4 @@
-"""scan over blocks: one tile a block, and a look back at those before it."""
+"""scan over blocks: each takes tile after tile, and looks back at those before it."""
 
 from __future__ import annotations
 
@@ -38,14 +38,22 @@ kernel planes(out: f32* restrict, x: f32 const* restrict, p: i32, r: i32, n: i32
         s += x[(k * r + j) * n + i]
         out[(k * r + j) * n + i] = s
 """)
+WIDE = parse_kernel("""\
+kernel cumsum(out: f32* restrict, x: f32 const* restrict, rows: i32, cols: i32)
+  par r in 0..rows @ [block.x]
+    var sum: f64 = 0.0
+    for i in 0..cols
+      sum += f64(x[r * cols + i])
+      out[r * cols + i] = f32(sum)
+""")
 interpreter = importlib.import_module("ktc.ir.interp.run")
 ROW_SIZES = [{"rows": r, "cols": c} for r, c in ((1, 4), (2, 32), (3, 132), (1, 128), (2, 256), (1, 520))]
 LENGTHS = [{"n": n} for n in (3, 31, 64, 127, 257, 599)]
 
 
-def over_blocks(source: Kernel, levels: str) -> Kernel:
+def over_blocks(source: Kernel, levels: str, blocks: int = 3) -> Kernel:
     rows = "distribute{loop=r map=[block.y]} | " if "par r" in print_kernel(source) else ""
-    return applied(source, f"{rows}scan{{loop=i map=[{levels}, block.x]}}")
+    return applied(source, f"{rows}scan{{loop=i map=[{levels}, block.x {blocks}, seq]}}")
 
 
 def launched(kernel: Kernel, rows: int = 1) -> list[dict[str, object]]:
@@ -67,7 +75,7 @@ def test_before_and_after() -> None:
   assume cols % 4 == 0 origin runtime_guard
   flags reassociates
   par r in 0..rows @ [block.y]
-    scan(+) sum: f32 = 0.0 over i in 0..cols @ [vec 4, thread.x 64, unroll 2, block.x]
+    scan(+) sum: f32 = 0.0 over i in 0..cols @ [vec 4, thread.x 64, unroll 2, block.x 3, seq]
       yield x[r * cols + i]
       out[r * cols + i] = sum
 """
@@ -78,7 +86,13 @@ def test_before_and_after() -> None:
 @pytest.mark.parametrize("strategy", ["", " strategy shared"])
 def test_tiles_compute_what_the_loop_did(levels: str, strategy: str) -> None:
     planes = [{"p": p, "r": r, "n": n} for p, r, n in ((1, 2, 64), (2, 3, 96))]
-    for source, sizes in ((ROWS, ROW_SIZES), (EXCLUSIVE, LENGTHS), (LARGEST, LENGTHS), (PLANES, planes)):
+    for source, sizes in (
+        (ROWS, ROW_SIZES),
+        (WIDE, ROW_SIZES),
+        (EXCLUSIVE, LENGTHS),
+        (LARGEST, LENGTHS),
+        (PLANES, planes),
+    ):
         k = over_blocks(source, levels)
         text = print_kernel(k)
         head = next(line for line in text.splitlines() if "scan(" in line and "@" in line and "trace" not in line)
@@ -87,16 +101,12 @@ def test_tiles_compute_what_the_loop_did(levels: str, strategy: str) -> None:
         assert differs(source, k, fits) is None
 
 
-def test_a_block_publishes_early_and_waits_with_its_elements_alone() -> None:
-    """The total goes out before the tile is put together; one register an element lives through the wait."""
-    k = materialise(over_blocks(ROWS, "vec 4, thread.x 64, unroll 2"))
-    text = print_kernel(k)
-    waits = text.index("while found")
-    assert text.index("] = sum_carry") < text.index("shfl_up(sum_part[u_5], 1") < waits, text
-    arrays = [
-        line.split()[1].rstrip(":") for line in text.splitlines() if "array sum_" in line and "shared" not in line
-    ]
-    assert [a for a in arrays if a in text[waits:]] == ["sum_val"]
+def test_a_total_is_told_before_the_tile_of_the_round_before_is_finished() -> None:
+    """It goes out before the tile is put together; one register an element lives through the wait."""
+    text = print_kernel(materialise(over_blocks(ROWS, "vec 4, thread.x 64, unroll 2")))
+    told, waits = text.index("atomic exch sum_words"), text.index("atomic load sum_words")
+    assert told < text.index("shfl_up(sum_part[u_5], 1") < waits, text
+    assert "sum_part" not in text[waits:] and "sum_held" in text[waits:], text
 
 
 def test_launches_follow_one_another_and_give_the_same_bits() -> None:
@@ -115,9 +125,10 @@ def test_launches_follow_one_another_and_give_the_same_bits() -> None:
         assert all((o.view(np.uint32) == outs[0].view(np.uint32)).all() for o in outs)
 
 
-def test_scratch_memory_is_fit_for_a_launch_of_another_shape() -> None:
-    """Whatever tiles the memory was used for, no flag in it says that a tile of the next launch is published."""
-    k = materialise(over_blocks(ROWS, "thread.x 32"))
+@pytest.mark.parametrize("source", [ROWS, WIDE])
+def test_scratch_memory_is_fit_for_a_launch_of_another_shape(source: Kernel) -> None:
+    """Whatever tiles the memory was used for, no tag in it says that a tile of the next launch is there."""
+    k = materialise(over_blocks(source, "thread.x 32"))
     kept = {n: v for n, v in launched(k)[0].items() if n.startswith("sum_")}
     for launch, rows in enumerate((1, 2, 4, 2, 1), start=1):
         args = {**launched(k, rows)[0], **kept}
@@ -126,27 +137,28 @@ def test_scratch_memory_is_fit_for_a_launch_of_another_shape() -> None:
         np.testing.assert_allclose(out["out"].reshape(rows, -1), want, atol=1e-3)
         kept = {n: out[n] for n in kept}
         assert kept["sum_launches"][0] == launch and not kept["sum_tickets"].any() and not kept["sum_done"].any()
-        assert (kept["sum_flags"] <= 2 * launch).all(), "the next launch waits for 2 launch + 1 and 2 launch + 2"
+        tags = kept["sum_words"] >> 32 if "sum_words" in kept else kept["sum_flags"]
+        assert (tags <= launch).all(), "the next launch waits for launch + 1"
 
 
-def test_values_are_read_after_a_fence_and_a_barrier() -> None:
-    """Who saw the flag need not be who reads the value: the fence of the one is ordered by the barrier alone."""
-    text = print_kernel(materialise(over_blocks(ROWS, "thread.x 32")))
-    after = text[text.index("while found") :]
-    fence = after.index("fence device")
-    assert fence < after.index("barrier", fence) < after.index("sum_prefixes") < after.index("sum_totals"), after
+def test_values_that_fill_a_word_have_a_flag_and_fences() -> None:
+    text = print_kernel(materialise(over_blocks(WIDE, "thread.x 32")))
+    told, heard = text.index("sum_told["), text.index("while sum_flag !=")
+    assert told < text.index("fence device", told) < text.index("atomic exch sum_flags"), text
+    assert heard < text.index("fence device", heard) < text.index("sum_told.cg[", heard), text
 
 
 def test_the_sanitizer_knows_the_messages_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interpreter, "LANES", 64)  # two blocks at once: later ones find prefixes
-    k = materialise(over_blocks(ROWS, "thread.x 32"))
-    for args in launched(k, rows=2):
+    for source, needed in ((WIDE, (0, 1, 3)), (ROWS, (1,))):  # the others repeat what a thread did before
+        k = materialise(over_blocks(source, "thread.x 32"))
+        (args,) = launched(k, rows=2)
         assert run(k, args).ok
         again = run(k, {**args, **run(k, args).outputs})
         assert again.ok, "the second launch finds the scratch memory of the first"
         text = print_kernel(k)
-        assert text.count("fence device") == 4
-        for nth in range(4):
+        assert text.count("fence device") == max(needed) + 1
+        for nth in needed:
             parts = text.split("fence device")
             mute = "fence device".join(parts[: nth + 1]) + "fence block" + "fence device".join(parts[nth + 1 :])
             found = {f.kind for f in run(parse_kernel(mute), args).findings}
@@ -154,10 +166,11 @@ def test_the_sanitizer_knows_the_messages_between_blocks(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("language", "values"), [("cuda", "__ldcg(&"), ("hip", "load_cg(&")])
-def test_flags_are_polled_without_updates_and_nothing_comes_from_a_stale_cache(language: str, values: str) -> None:
+def test_what_is_waited_for_is_polled_without_updates_and_never_stale(language: str, values: str) -> None:
+    wide = emit(materialise(over_blocks(WIDE, "thread.x 32")), language).text
+    assert wide.count("sum_flag = load_relaxed(&sum_flags[") == wide.count(f"{values}sum_told[") == 1, wide
     text = emit(materialise(over_blocks(ROWS, "thread.x 32")), language).text
-    assert text.count("state = load_relaxed(&sum_flags[") == 1 and "atomicAdd" not in text, text
-    assert text.count(f"{values}sum_totals[") == text.count(f"{values}sum_prefixes[") == 1, text
+    assert text.count("sum_word = load_relaxed(&sum_words[") == 1 and "atomicAdd" not in text, text
     assert load(text, name=f"scan.{'cu' if language == 'cuda' else 'hip'}").name == "cumsum", "the text is read back"
     assert "__restrict__ out" in text and "__restrict__ sum_" not in text, "others write to the scratch memory"
 
@@ -181,9 +194,12 @@ def test_opencl_does_not_wait_for_work_groups() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("for b in found + 1..tile", "for b in found + 2..tile"),
-        ("let p: i32 = back - t", "let p: i32 = back - t - 1"),
-        ("sum_ahead + sum_val", "0.0 + sum_val"),
+        ("for base = group;", "for base = group + 1;"),
+        ("if p < waiting", "if p < waiting - 1"),
+        ("if g < last_group", "if g <= last_group"),
+        ("sum_ahead + sum_held", "0.0 + sum_held"),
+        ("waiting = tile <", "waiting = tile + 1 <"),
+        ("while u32(sum_word >> 32) != `launch`", "while false"),
     ],
 )
 def test_wrong_versions_are_caught(old: str, new: str) -> None:
@@ -209,7 +225,7 @@ kernel k(o: f32* restrict, x: f32 const* restrict, t: f32* restrict, n: i32)
 
 
 def test_refusals() -> None:
-    script = "scan{loop=i map=[thread.x 32, block.%s]}"
+    script = "scan{loop=i map=[thread.x 32, block.%s 4, seq]}"
     assert refused(ROWS, script % "x").code == "E-DIST-AXIS"
     assert refused(TOTAL, script % "x").code == "E-SCAN-BLOCKS"
     total = parse_kernel(print_kernel(TOTAL).replace("    t[r] = s\n", ""))
@@ -218,7 +234,8 @@ def test_refusals() -> None:
     assert refused(ragged, script % "x").code == "E-SCAN-BLOCKS"
     several = parse_kernel(print_kernel(total).replace("[block.y]", "[block.y 4, seq]"))
     assert refused(several, script % "x").code == "E-SCAN-BLOCKS"
-    assert refused(ROWS, "scan{loop=i map=[thread.x 32, seq 2, block.y]}").code == "E-SCAN-MAP"
+    for levels in ("seq 2, block.y 4", "block.y", "block.y 4"):
+        assert refused(ROWS, f"scan{{loop=i map=[thread.x 32, {levels}]}}").code == "E-SCAN-MAP"
 
 
 def test_lowering_refuses_what_the_pass_would_not_make() -> None:
@@ -231,7 +248,7 @@ def test_sites_name_an_axis_that_is_free() -> None:
     found = [s.step for s in ScanPass().sites(ROWS)]
     assert found == [
         "scan{loop=i map=[vec $V, thread.x $T, unroll $U, seq]}",
-        "scan{loop=i map=[vec $V, thread.x $T, unroll $U, block.y]}",
+        "scan{loop=i map=[vec $V, thread.x $T, unroll $U, block.y $BLOCKS, seq]}",
     ]
     for text in found:
         applied(ROWS, text)
