@@ -41,6 +41,7 @@ def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> It
     yield from online(raised, units)
     yield from whole_sums(raised, units)
     yield from column_sums(raised, units, facts)
+    yield from shared_columns(raised)
     yield from counts(raised, units)
 
 
@@ -143,6 +144,27 @@ def column_sums(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -
         parts = f"block.{free} $PARTS:(8,16,32,43,64,88,128)"
         yield f"{across} | {rows}, {parts}, seq]}}", "each column's sum by threads and blocks", 20.0
         yield f"{across} | {rows}, seq]}}", "each column's sum by the threads of a block", 10.0
+
+
+def shared_columns(raised: Kernel) -> Iterator[Idea]:
+    """Columns whose sums the threads of a block share already, as their authors wrote them: wider, and by several
+    blocks a column."""
+    for p in (s for s in walk(raised.body) if isinstance(s, Par) and _levels(s, "thread") and _levels(s, "block")):
+        sums = [s for s in walk(p.body) if isinstance(s, Reduce) and [lv.kind for lv in s.dist] == ["thread", "seq"]]
+        up = {s.dist[0].axis for s in sums}
+        if len(up) != 1 or any(lv.axis in up for lv in p.dist if lv.kind == "thread"):
+            continue
+        axis, high = _axis(p), up.pop()
+        across = f"distribute{{loop={p.var.name} map=[vec $V, thread.x $TX:(2,4,8,16,32,64), block.{axis}]}}"
+        rows = f"map=[unroll $U:(4,8), thread.{high} $TY:(4,8,16,32,64)"
+        free = next((a for a in "yz" if a != axis), "y")
+        parts = f"{rows}, block.{free} $PARTS:(8,16,32,43,64,88,128), seq]"
+        for names, why, gain in (
+            (parts, "by threads and blocks", 3.0),
+            (f"{rows}, seq]", "by the threads of a block", 2.0),
+        ):
+            each = [f"distribute{{loop={n} {names}}}" for n in dict.fromkeys(s.var.name for s in sums)]
+            yield " | ".join((across, *each)), f"each column's sum {why}", gain
 
 
 def counts(raised: Kernel, units: int) -> Iterator[Idea]:

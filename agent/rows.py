@@ -117,10 +117,20 @@ def rows_alone(raised: Kernel, f: KernelFacts) -> tuple[str, Shape] | None:
     if len(sides) != 1:
         return None
     (row,) = sides
+    if _side_by_side(raised, row):
+        return None  # columns: neighbours read neighbouring elements together
     axis = next(lv.axis or "x" for lv in row.dist if lv.kind == "block")
     steps = f"distribute{{loop={row.var.name} map=[block.{axis}]}}"
     done = apply_script(raised, parse_script(steps))
     return None if done.refused is not None else (steps, shape_of(facts(done.kernel, f.sizes)))
+
+
+def _side_by_side(raised: Kernel, row: Par) -> bool:
+    """Whether neighbouring iterations of ``row`` mostly read neighbouring elements in the loops they share out."""
+    inside = [s for b in bodies(row) for s in walk(b) if isinstance(s, Par | Reduce)]
+    read = [a for a in accesses(raised) if a.space == "global" and any(x.stmt in inside for x in a.axes)]
+    patterns = Counter(a.pattern(row.var.name) for a in read)
+    return patterns["unit"] > patterns["strided"]
 
 
 def _shared_within(row: Par) -> bool:

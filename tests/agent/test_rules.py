@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 from agent_kernels import SHAPES, SIZES, WARP_ROWS
 from ktc.agent.build import Builder, Candidate
+from ktc.agent.carried import shared_columns
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.rows import rows_alone
 from ktc.agent.rules import Rules, shape_of
@@ -284,3 +285,24 @@ def test_no_staging_is_proposed_where_shared_memory_is_like_any_other():
     cpu = dataclasses.replace(o, device=DeviceInfo("opencl", "a CPU", "opencl-cl12", 8, 1024, 32 << 10))
     scripts = [p.script for p in Rules().propose(cpu, 12)]
     assert scripts and not any("stage-shared" in s for s in scripts)
+
+
+COLUMNS = """
+kernel k(x: f32 const* noalias readonly, y: f32* noalias, rows: i32 range 1..65536, cols: i32 range 1..65536)
+  launch grid((cols + 31) / 32) block(32, 8)
+  par col in 0..cols @ [thread.x 32, block.x]
+    reduce(+) s: f32 = 0.0 over r in 0..rows @ [thread.y 8, seq]
+      yield x[INDEX]
+    y[col] = s
+"""
+
+
+@pytest.mark.parametrize(("index", "columns"), [("r * cols + col", True), ("col * rows + r", False)])
+def test_columns_that_threads_share_stay_side_by_side(index: str, columns: bool) -> None:
+    kernel = parse_kernel(COLUMNS.replace("INDEX", index))
+    f = facts(kernel, {"rows": 4096, "cols": 4096})
+    assert (rows_alone(kernel, f) is None) == columns
+    found = [steps for steps, _, _ in shared_columns(kernel)]
+    assert len(found) == 2 and "block.y $PARTS" in found[0] and "thread.y $TY" in found[1]
+    for steps in found:
+        assert apply_script(kernel, parse_script(steps)).refused is None

@@ -222,7 +222,8 @@ def test_patterns_of_small_whole_numbers_are_the_machine_s(name: str) -> None:
 @pytest.mark.parametrize("name", ["int", "field"])
 def test_patterns_of_other_numbers_only_tell_them_apart(name: str) -> None:
     domain = domain_named(name)
-    thirds = domain.float_arith("/", domain.encode(np.arange(1.0, 40.0), F32), domain.const(3.0, F32), F32)
+    three = domain.encode(np.full(39, 3.0), F32)
+    thirds = domain.float_arith("/", domain.encode(np.arange(1.0, 40.0), F32), three, F32)
     bits = domain.bitcast(thirds, F32, U32)
     assert len(set(bits.tolist())) == 39
     with pytest.raises(Unsupported):  # what stands in memory as a word, and is no pattern of such a number
