@@ -18,16 +18,10 @@ from dataclasses import replace
 
 import numpy as np
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import (
-    Expr,
-    For,
-    HwIndex,
-    Load,
-    Return,
-    Var,
-)  # fmt: skip
+from ktc.ir.nodes import Body, Expr, For, Load, Return, Var
 from ktc.ir.types import Ptr
-from ktc.ir.walk import all_exprs, assigned, walk, walk_expr
+from ktc.ir.uniformity import uniformity, varies_itself
+from ktc.ir.walk import all_exprs, assigned, declared, walk, walk_expr
 
 from .formats import formats
 from .lockstep import Run
@@ -48,19 +42,29 @@ def same_visits(s: For, t: For, kernel: Kernel) -> str:
         return ""
     if one.thread == other.thread and _alike(one, other):
         return SAME
+    around = _around(kernel.body, s)
     threads = next((b.count for b in blocks(kernel, kernel.body) if b.extents and b.extents[1:] == (1, 1)), 0)
-    if min(one.thread, other.thread) < 0 or not threads or not any(x is s for x in kernel.body):
+    if min(one.thread, other.thread) < 0 or not threads or around is None:
         return ""
-    own = {v.sym for v in _parts(one) if isinstance(v, Var)} - {p.sym for p in kernel.params} - set(one.value.lanes)
-    if own or any(isinstance(e, HwIndex) and e.level == "thread" for e in _parts(one)):
+    facts = uniformity(kernel)
+    if facts.is_divergent(s) or any(isinstance(x, Return) for x in walk(kernel.body)):
+        return ""
+    changed = assigned((s,)) - set(one.value.lanes)
+    if any(varies_itself(e, facts.varying) or (isinstance(e, Var) and e.sym in changed) for e in _parts(one)):
         return ""  # what an element gives hangs on who visits it
-    if any(isinstance(x, Return) for x in walk(kernel.body)):
-        return ""
     shared = {e.buffer for x in walk((s,)) for e in all_exprs((x,)) if isinstance(e, Load)} & assigned(kernel.body)
     wide = (
         replace(v, offsets=frozenset(o + v.thread * k for o in v.offsets for k in range(threads))) for v in (one, other)
     )
-    return COVERED if not shared and _alike(*wide) and combined(one, kernel, s) else ""
+    return COVERED if not shared and _alike(*wide) and combined(one, kernel, around, s) else ""
+
+
+def _around(body: Body, nest: For) -> Body | None:
+    """The body that ``nest`` itself stands in, the kernel's or one that whole blocks run round a loop."""
+    if any(x is nest for x in body):
+        return body
+    inside = (_around(x.body, nest) for x in body if isinstance(x, For))
+    return next((found for found in inside if found is not None), None)
 
 
 def _alike(a: Visits, b: Visits) -> bool:
@@ -76,11 +80,14 @@ def _alike(a: Visits, b: Visits) -> bool:
     return bool((visited[0] == visited[1]).all())
 
 
-def combined(visits: Visits, kernel: Kernel, nest: For) -> bool:
-    """Whether what follows ``nest`` in ``kernel`` does the same if every thread finds the largest of all threads'
-    maxima in its own."""
+def combined(visits: Visits, kernel: Kernel, body: Body, nest: For) -> bool:
+    """Whether what follows ``nest`` in ``body``, which all threads of a block of ``kernel`` run together, does the same
+    if every thread finds the largest of all threads' maxima in its own."""
     known, sym, fn = formats(kernel), visits.into, visits.fn
-    at = next(k for k, s in enumerate(kernel.body) if s is nest)
+    outlives = {s for s in assigned(body) if isinstance(s.type, Ptr)}
+    if body is not kernel.body:
+        outlives |= assigned(body) - set(declared(body))
+    at = next(k for k, s in enumerate(body) if s is nest)
     for threads in blocks(kernel, kernel.body):
         if threads.extents is None:
             continue
@@ -89,13 +96,13 @@ def combined(visits: Visits, kernel: Kernel, nest: For) -> bool:
         try:
             for together in (False, True):
                 run = Run(terms, kernel, known, threads)
-                run.body(kernel.body[:at], everyone)
+                run.body(body[:at], everyone)
                 own = [terms.opaque(known.get(sym, ""), "visited", sym, k) for k in everyone]
                 largest = functools.reduce(functools.partial(terms.extreme, fn), own)
                 for k in everyone:
                     run.env[k][sym] = largest if together else own[k]
-                run.body(kernel.body[at + 1 :], everyone)
-                left.append(run.summary({s for s in assigned(kernel.body) if isinstance(s.type, Ptr)}))
+                run.body(body[at + 1 :], everyone)
+                left.append(run.summary(outlives))
         except Lost:
             continue
         if left[0] == left[1]:

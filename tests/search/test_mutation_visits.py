@@ -61,6 +61,57 @@ def test_over_the_block_only_where_all_threads_maxima_meet() -> None:
     assert not proof("i + 64", "i + 32", added)
 
 
+def test_what_an_element_gives_is_the_same_for_all_threads() -> None:
+    """Not through a private array either, whose value has a name."""
+    for told, held in (("f32(tid)", False), ("2.0", True)):
+        named = LARGEST.replace("  var m:", f"  array q: f32[1]\n  q[0] = {told}\n  let s: f32 = q[0]\n  var m:")
+        scaled = named.replace("abs(x[", "s * abs(x[")
+        assert "maximum of the same" in proof("i + 64", "i + 32", scaled)
+        assert ("over the block" in proof("i + 64", "i + 63", scaled)) == held
+
+
+PERSISTENT = """
+kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..1000, rows: i32 range 1..1000)
+  launch grid(4) block(64)
+  let tid: i32 = i32(threadIdx.x)
+  for r = i32(blockIdx.x); r < rows; r + 4
+    let row: i32 = r * n
+    var m: f32 = -inf
+    array w: shared f32[2]
+    for i = tid; i < n; i + 64
+      m = max(m, abs(x[row + i]))
+    for o = 16; o > 0; o / 2
+      m = max(m, shfl_xor(m, o))
+    if tid % 32 == 0
+      w[tid / 32] = m
+    barrier
+    m = max(w[0], w[1])
+    barrier
+    for i = tid; i < n; i + 64
+      y[row + i] = x[row + i] / m
+"""
+
+
+def test_of_rows_that_persistent_blocks_share_too() -> None:
+    old, new = "    for i = tid; i < n; i + 64\n      m =", "    for i = tid; i < n; i + 63\n      m ="
+    assert "over the block" in proof(old, new, PERSISTENT)
+    for near in (
+        ("    m = max(w[0], w[1])\n", ""),  # each warp has its own
+        ("    m = max(w[0], w[1])\n", "    m = w[0]\n"),
+        ("r = i32(blockIdx.x);", "r = i32(blockIdx.x) + tid;"),  # rows of threads, not of blocks
+        ("= r * n\n", "= r * n + tid\n"),
+        ("abs(x[row + i])", "abs(x[row + i]) * f32(tid)"),
+        ("  for r =", "  if tid > n\n    return\n  for r ="),
+        ("    barrier\n    m = max", "    y[rows * n + tid] = m\n    barrier\n    m = max"),
+    ):
+        assert near[0] in PERSISTENT
+        assert not proof(old, new, PERSISTENT.replace(*near)), near
+    top = PERSISTENT.replace("m = max(w[0], w[1])", "let t: f32 = max(w[0], w[1])").replace("/ m", "/ t")
+    assert "over the block" in proof(old, new, top)
+    lasting = top.replace("    var m: f32 = -inf\n", "").replace("  for r =", "  var m: f32 = -inf\n  for r =")
+    assert not proof(old, new, lasting)
+
+
 def test_what_cannot_be_followed_hangs_on_what_it_reads() -> None:
     text = (
         "kernel k(y: f32*, s: f32 const*)\n  launch grid(1) block(32)\n  array t: shared f32[32]\n"
