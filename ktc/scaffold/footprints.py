@@ -8,6 +8,7 @@ is reached when the stride is 0, so a draft makes each stride as long as that, t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
@@ -17,7 +18,7 @@ from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 from .probe import Prober, Seen
 from .roles import Roles, buffers_of, definitions
 from .shapes import fit
-from .strides import accesses
+from .strides import accesses, counted_in
 
 
 def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
@@ -31,22 +32,28 @@ def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:
     for i, name in enumerate(order):
         probe = Prober(k, roles, {**ties, **dict.fromkeys(order[i:], 0)})
         seen = [s for at in probe.sizes() if (s := probe.look(at)) is not None]
-        found = [_footprint(b, seen, sizes, roles) for b in _indexed_by(k, name)]
-        texts = {x for x in found if x}
-        if len(texts) != 1 or len(seen) < 3 or None in found or texts == {"1"}:
+        found = {_length(k, name, b, seen, sizes, roles) for b in _indexed_by(k, name)}
+        length = found.pop() if len(found) == 1 and len(seen) > 2 else None
+        if length in (None, "1"):
             break
-        ties[name] = texts.pop()
+        ties[name] = str(length)
     return ties
 
 
-def _footprint(buffer: str, seen: list[Seen], sizes: list[str], roles: Roles) -> str | None:
-    """Elements of ``buffer`` reached, as a product of sizes; None where it is none."""
+def _length(k: Kernel, name: str, buffer: str, seen: list[Seen], sizes: list[str], roles: Roles) -> str | None:
+    """What ``buffer``'s stride ``name`` has to be, as a product of sizes, where ``seen`` are probes with it at 0; None
+    if that is none."""
     extent = fit([(s.sizes, s.extent(buffer)) for s in seen], sizes, roles.quotients)
-    if extent is None or not extent.exact:
+    unit = counted_in(k, buffer, name)
+    if extent is None or not extent.exact or unit is None or not unit <= {*extent.factors}:
         return None
-    if len(extent.shape) == 1:
-        return extent.shape[0]
-    return " * ".join(x if x.isidentifier() or x.isdigit() else f"({x})" for x in extent.shape)
+    factors = list(extent.factors)
+    for n in unit:
+        factors.remove(n)
+    shape = replace(extent, factors=tuple(factors)).shape
+    return (
+        shape[0] if len(shape) == 1 else " * ".join(x if x.isalnum() or x.isidentifier() else f"({x})" for x in shape)
+    )
 
 
 def _strides(k: Kernel, roles: Roles) -> list[str]:

@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Binary, Cast, Expr, Load, Store, Sym, Var
+from ktc.ir.nodes import Atomic, Binary, Cast, Const, Expr, Load, Store, Sym, Var
 from ktc.ir.walk import all_exprs, walk, walk_expr
 
 from .roles import definitions
+from .windows import bare
 
 MOST = 256
 """Products that an index is spelled out as, at most."""
@@ -32,6 +33,39 @@ def inner_first(k: Kernel) -> dict[str, Counter[str]]:
         for n, c in counts.items():
             known[n] = max(known[n], c)
     return out
+
+
+def counted_in(k: Kernel, buffer: str, name: str) -> frozenset[str] | None:
+    """What parameters ``buffer``'s stride ``name`` is multiplied by: ``rows`` of ``(b * rows + r) * width + i`` is
+    counted in widths. None where accesses do not agree, or a number is among the factors."""
+    sources = {s: found[0] for s, found in definitions(k).items() if len(found) == 1}
+    names = {p.sym: p.sym.name for p in k.params}
+    units = set()
+    for b, index in accesses(k):
+        if b == buffer:
+            units |= {p - {name} for p in _products(index, names, sources) if name in p}
+            if any(_by_a_number(e, name, names, sources) for e in _spelled(index, sources)):
+                return None
+    return units.pop() if len(units) == 1 else None
+
+
+def _by_a_number(e: Expr, name: str, names: Mapping[Sym, str], sources: Mapping[Sym, Expr]) -> bool:
+    """Whether ``e`` multiplies something with ``name`` by a number."""
+    if not isinstance(e, Binary) or e.op not in ("*", "<<"):
+        return False
+    sides = ((e.a, e.b), (e.b, e.a)) if e.op == "*" else ((e.a, e.b),)
+    return any(isinstance(bare(n), Const) and any(name in p for p in _products(x, names, sources)) for x, n in sides)
+
+
+def _spelled(e: Expr, sources: Mapping[Sym, Expr]) -> Iterator[Expr]:
+    """``e`` and everything below it, through variables."""
+    left, seen = [e], set[Sym]()
+    while left:
+        for x in walk_expr(left.pop()):
+            yield x
+            if isinstance(x, Var) and x.sym in sources and x.sym not in seen:
+                seen.add(x.sym)
+                left.append(sources[x.sym])
 
 
 def accesses(k: Kernel) -> Iterator[tuple[str, Expr]]:

@@ -99,6 +99,14 @@ void go(float* q, const float* a, const long long* p, int tokens, int dim, long 
   rotate<<<tokens, 64>>>(q, a, p, dim, ts, hs, heads);
 }
 """
+BATCHED = """
+__global__ void taps(const float* x, const float* w, float* out, int dim, int len) {
+  int l = blockIdx.x * blockDim.x + threadIdx.x, d = blockIdx.y, b = blockIdx.z;
+  if (l >= len) return;
+  const float* row = x + (b * dim + d) * len;
+  out[(b * dim + d) * len + l] = w[2 * d] * row[l] + (l > 0 ? w[2 * d + 1] * row[l - 1] : 0.0f);
+}
+"""
 PAGES = """
 __global__ void gather(const float* cache, const int* table, float* out, int length, int width, int page, int most) {
   int pos = blockIdx.x, seq = blockIdx.y;
@@ -169,6 +177,13 @@ def test_heads_and_tokens_do_not_overlap() -> None:
         "q": ("tokens", "heads", "dim"), "angle": ("pos_values", "dim"), "pos": ("tokens",)
     }  # fmt: skip
     assert not d.doubts and d.steps == {"dim": 2}
+
+
+def test_a_stride_is_counted_in_what_it_is_multiplied_by() -> None:
+    """``(b * dim + d) * len``: as many rows as there are, not as many elements."""
+    d = drafted(BATCHED)
+    assert d.tied("dim") == "blocks_y" and d.tied("len") is None and not d.constants
+    assert shapes(d)["x"] == ("blocks_z", "blocks_y", "len")
 
 
 def test_a_table_has_room_for_all_pages() -> None:
