@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import chain
 from typing import Any
 
 from pycparser import c_ast
 
-from ..nodes import Const, Decl, Eval, Expr, Load, Stmt, Sym, Var, fresh
+from ..nodes import Body, Const, Decl, Eval, Expr, Load, Stmt, Sym, Var, fresh
 from ..types import VOID, Scalar, Type, Vec
 from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
 from .buffers import as_volatile, cost
@@ -83,8 +84,6 @@ class Inliner(MemberInits):
             with self.capture() as stmts, self.scoped(namespace=e.namespace, root=scope, record=record) as inner:
                 inner.names.update(bindings)
                 if record is not None:
-                    from .values import PtrToPlace
-
                     inner.names["this"] = PtrToPlace(record, record.type)
                 late = isinstance(getattr(fn.decl.type.type, "type", None), AutoType)  # may name the parameters
                 ret = None if fn.kind in ("ctor", "dtor") or late else self.resolve(fn.decl.type.type)
@@ -245,14 +244,9 @@ class Inliner(MemberInits):
         """Emit the inlined statements; parameters used once in a pure result are substituted, others are declared."""
         out = value if value is not None else RVal(Const(0, Scalar("int", 32)))
         body = tuple(stmts)
-        uses: dict[Sym, int] = {}
-        exprs = list(all_exprs(body)) if body else []
-        if isinstance(out, RVal):
-            exprs += list(walk_expr(out.expr))
-        for x in exprs:
-            for sym in _mentioned(x):
-                uses[sym] = uses.get(sym, 0) + 1
-        changed = assigned(body)
+        result = (out.expr,) if isinstance(out, RVal) else ()
+        uses = _uses(frozenset(sym for sym, _ in pending), body, result) if pending else {}
+        changed = assigned(body) if pending else set()
         pure = isinstance(out, RVal | NullVal)  # nothing but an expression, or nothing, mentions the parameters later
         later: dict[Sym, Expr] = {}
         for sym, init in pending:
@@ -297,11 +291,14 @@ class Inliner(MemberInits):
         raise NotImplementedError
 
 
-def _mentioned(x: Expr):
-    if isinstance(x, Var):
-        yield x.sym
-    elif hasattr(x, "buffer"):
-        yield x.buffer
+def _uses(syms: frozenset[Sym], body: Body, result: tuple[Expr, ...]) -> dict[Sym, int]:
+    """How often ``body`` and ``result`` mention each of ``syms``, as a value or as a buffer."""
+    found = dict.fromkeys(syms, 0)
+    for x in chain(all_exprs(body), chain.from_iterable(map(walk_expr, result))):
+        sym = x.sym if isinstance(x, Var) else getattr(x, "buffer", None)
+        if sym in found:
+            found[sym] += 1
+    return found
 
 
 def _is_indirect(p: Any) -> bool:
@@ -309,10 +306,4 @@ def _is_indirect(p: Any) -> bool:
     return is_mutable_reference(p) or isinstance(p.type, c_ast.PtrDecl)
 
 
-def _auto_type():
-    from .cxx_ast import AutoType
-
-    return AutoType(None)
-
-
-_AUTO = _auto_type()
+_AUTO = AutoType(None)
