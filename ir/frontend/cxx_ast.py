@@ -37,8 +37,12 @@ class CxxNode(c_ast.Node):
                         yield f"{name}[{i}]", x
 
     def __iter__(self):
-        for _, child in self.children():
-            yield child
+        for name in self._fields:
+            v = getattr(self, name)
+            if isinstance(v, c_ast.Node):
+                yield v
+            elif isinstance(v, list | tuple):
+                yield from (x for x in v if isinstance(x, c_ast.Node))
 
 
 class ScopedEnum(c_ast.Enum):

@@ -163,12 +163,18 @@ def _loop_only(body: Any) -> set[str]:
 
 def mutates(node: Any, name: str) -> bool:
     """Whether ``node`` assigns the variable ``name`` itself."""
+    return name in mutated(node)
+
+
+def mutated(node: Any) -> frozenset[str]:
+    """The variables that ``node`` assigns, or whose address it takes."""
+    found: set[str | None] = set()
     stack = [node]
     while stack:
         n = stack.pop()
-        if isinstance(n, c_ast.Assignment) and base_name(n.lvalue) == name:
-            return True
-        if isinstance(n, c_ast.UnaryOp) and n.op in ("++", "--", "p++", "p--", "&") and base_name(n.expr) == name:
-            return True
+        if isinstance(n, c_ast.Assignment):
+            found.add(base_name(n.lvalue))
+        elif isinstance(n, c_ast.UnaryOp) and n.op in ("++", "--", "p++", "p--", "&"):
+            found.add(base_name(n.expr))
         stack.extend(children(n))
-    return False
+    return frozenset(n for n in found if n is not None)

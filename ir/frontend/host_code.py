@@ -11,7 +11,7 @@ from pycparser import c_ast
 from ..diagnostics import KtcError, Loc
 from .cxx_ast import Alias, CxxCast, Function, Lambda, NamePart, QualName, Template
 from .cxx_ast import Launch as LaunchNode
-from .facts import mutates
+from .facts import mutated
 from .library import in_library
 from .lower import KernelLowering
 from .methods import params_of
@@ -168,9 +168,16 @@ class _Walk:
             if self._wanted(item):
                 self._find(item, env, declared)
             if not isinstance(item, c_ast.Decl | c_ast.Assignment | Alias | c_ast.Typedef):
-                for name in [n for n in env if "." not in n and not isinstance(env[n], Alias | c_ast.Typedef)]:
-                    if mutates(item, name):
+                for name in self._mutated(item) & env.keys():
+                    if not isinstance(env[name], Alias | c_ast.Typedef):
                         env[name] = None
+
+    def _mutated(self, item: Any) -> frozenset[str]:
+        """The variables that a statement assigns; every look at the host code asks it of every statement."""
+        known = self.lowering.program.host_mutated
+        if id(item) not in known:
+            known[id(item)] = item, mutated(item)
+        return known[id(item)][1]
 
     def _find(self, item: Any, env: dict[str, Any], declared: dict[str, Any]) -> None:
         if isinstance(item, LaunchNode) and self.launches:
@@ -205,8 +212,9 @@ class _Walk:
             stmts = case.stmts or []
             self._block(stmts, inner, dict(declared))
             open_ = not (stmts and _leaves(stmts[-1]))
+            changed = self._mutated(case) if open_ else frozenset[str]()
             for name in list(fallen):
-                fallen[name] = None if open_ and mutates(case, name) else fallen[name] if open_ else env[name]
+                fallen[name] = None if name in changed else fallen[name] if open_ else env[name]
 
     def _named(self, node: Any) -> bool:
         """Whether ``node`` itself, not one of its template arguments, is one of the names."""

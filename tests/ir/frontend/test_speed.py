@@ -83,6 +83,19 @@ def test_time_is_linear_in_the_length_of_a_kernel(linear: Callable[..., None]) -
     linear(unrolled, run, 2_000, 8_000, 9)  # 4 times the text; the square would be 16 times
 
 
+def test_time_is_linear_in_the_length_of_the_host_code(linear: Callable[..., None]) -> None:
+    def build(count: int) -> str:
+        rounds = "".join(f"  int a{i} = {i};\n  while (a{i} > n) {{ f(a{i}); }}\n" for i in range(count))
+        kernel = "__global__ void k(float *x, int n) { x[threadIdx.x] = n; }\n"
+        return f"{kernel}void run(float *x, int n) {{\n{rounds}  k<<<1, a7 + 64>>>(x, n);\n}}\n"
+
+    def run(text: str) -> None:
+        launch = load(text, name="k.cu").launch
+        assert launch is not None and str(launch.block[0]) != ""
+
+    linear(build, run, 500, 2_000, 6.5, 0.2)
+
+
 @pytest.mark.parametrize("opening", ["(", "f("])
 def test_open_brackets_are_not_searched_again_and_again(opening: str, linear: Callable[..., None]) -> None:
     def build(depth: int) -> str:
