@@ -32,9 +32,14 @@ def needs_launch(k: Kernel) -> str:
     if k.launch is None:
         return "the source has no <<<>>> of this kernel"
     fixed = not any(used(e) for e in k.launch.grid) and any(not is_const(e, 1) for e in k.launch.grid)
-    if fixed and any(each > 1 for _, (_, each) in _bounds(k, _block(k, set("xyz")))):
+    if fixed and not _strides_by_grids(k) and any(each > 1 for _, (_, each) in _bounds(k, _block(k, set("xyz")))):
         return "the source launches a fixed number of blocks; this grid follows the guards"
     return ""
+
+
+def _strides_by_grids(k: Kernel) -> bool:
+    """Whether the body asks how many blocks there are: it goes on until all is done, and any number of them will do."""
+    return any(isinstance(x, HwIndex) and x.level == "grid_dim" for e in all_exprs(k.body) for x in walk_expr(e))
 
 
 def with_launch(program: Program) -> tuple[Program, str]:

@@ -19,7 +19,7 @@ from .segments import ascending, bounds_of_parts
 Arguments = dict[str, np.ndarray | int | float]
 
 BUFFER_ELEMENTS = 1 << 15
-MAX_THREADS, MAX_FIXED = 1 << 13, 1 << 18
+MAX_THREADS, MAX_FIXED = 1 << 13, 1 << 20
 """Threads of a launch; of one whose size no argument changes."""
 
 MAX_VOLUME = 1 << 17

@@ -54,6 +54,12 @@ __global__ void twice(float2* x, int n) {
 }
 void go(float2* x, int floats) { twice<<<(floats / 2 + 63) / 64, 64>>>(x, floats / 2); }
 """
+ALL_BLOCKS = """
+__global__ void scale(float* x, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) x[i] *= 2.0f;
+}
+void go(float* x, int n) { scale<<<640, 512>>>(x, n); }
+"""
 MEANS = """
 __global__ void mean(const float* x, const int* first, float* out, int d) {
   int b = blockIdx.x;
@@ -111,3 +117,9 @@ def test_parts_have_elements() -> None:
     assert [(c.buffer, c.kind) for c in d.contents] == [("first", "offsets")]
     tuned = [sizes for name, sizes, _ in d.scenarios if name in ("small", "medium", "large")]
     assert all(sizes["first_last"] >= 8 * sizes["batch"] for sizes in tuned), tuned
+
+
+def test_a_grid_that_goes_on_until_all_is_done_is_the_sources() -> None:
+    """A fixed number of blocks is enough for every size: what is timed is what the author launches."""
+    d = drafted(ALL_BLOCKS)
+    assert d.launch is None and not d.doubts and shapes(d) == {"x": ("n",)}

@@ -64,3 +64,14 @@ def test_the_raised_rows_do_what_the_source_does() -> None:
     for kernel in (found.kernel, materialise(found.kernel)):
         result = run(kernel, args)
         assert result.ok and np.array_equal(result.outputs["y"].reshape(9, 70), expected)
+
+
+def test_as_many_threads_as_a_device_holds_are_a_small_launch() -> None:
+    """640 blocks of 512 threads that go on until all is done: there is no smaller launch to check them on."""
+    source = """
+__global__ void scale(float* x, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) x[i] *= 2.0f;
+}
+void go(float* x, int n) { scale<<<640, 512>>>(x, n); }
+"""
+    assert next(invented_arguments(load(source, name="k.cu"), 1, 7), None) is not None
