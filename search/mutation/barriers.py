@@ -29,7 +29,8 @@ def needless(body: Body, k: int, kernel: Kernel) -> bool:
 
 
 def _block(s: Stmt) -> bool:
-    return isinstance(s, Barrier) and s.scope == "block"
+    """Whether ``s`` orders all that a block does before it and after it."""
+    return isinstance(s, Barrier) and s.scope == "block" and s.memory == "all" and s.flags is None and s.mask is None
 
 
 def _touched(body: Body, kernel: Kernel) -> dict[Sym, bool]:

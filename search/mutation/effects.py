@@ -41,11 +41,13 @@ from ktc.search.verification.formulas import increment
 class Quiet:
     """What may happen unseen: ``own`` are variables and arrays that nobody outside knows; ``barriers``: of a block of
     which no thread does anything else; ``loads``: of code that is left out, while code that is added may not read
-    where it must not."""
+    where it must not; ``ends``: of threads that do nothing else either, while of others a return is felt in all that
+    would have followed."""
 
     own: set[Sym] = field(default_factory=set)
     barriers: bool = False
     loads: bool = False
+    ends: bool = False
 
 
 def no_effect(body: Body, context: smt.Context, quiet: Quiet) -> bool:
@@ -91,7 +93,9 @@ def _felt(s: Stmt, quiet: Quiet) -> bool:
         return s.buffer not in quiet.own or _shared(s.buffer)
     if isinstance(s, Barrier):
         return not (quiet.barriers and s.scope != "grid")
-    return not isinstance(s, Decl | Alloc | If | For | Return)
+    if isinstance(s, Return):
+        return not quiet.ends
+    return not isinstance(s, Decl | Alloc | If | For)
 
 
 def _shared(sym: Sym) -> bool:
@@ -118,7 +122,7 @@ def fewer_threads(a: Kernel, b: Kernel) -> str:
     if any(e == extent for e in all_exprs(a.body)):
         return ""
     context.facts.append(context.of(HwIndex(level, axis)) >= new)
-    idle = no_effect(a.body, context, Quiet(barriers=level == "block", loads=True))
+    idle = no_effect(a.body, context, Quiet(barriers=level == "block", loads=True, ends=True))
     return "z3: the threads that are left out do nothing" if idle else ""
 
 

@@ -421,3 +421,44 @@ def test_a_fence_may_come_more_often_and_not_less() -> None:
     assert "fence" in proof("    if i == 3\n      fence device\n", "    fence device\n", FENCED)
     assert not proof("    if i == 3\n      fence device\n", "", FENCED)
     assert not proof("      fence device\n", "      fence device\n      y[i] = 0.0\n", FENCED)
+
+
+RETURNS = """
+kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..1000)
+  launch grid(1) block(64)
+  let tid: i32 = i32(threadIdx.x)
+  for i = 0; i < n; i + 1
+    if i < 5
+      y[i * 64 + tid] = x[i]
+    if i >= 7
+      return
+  y[tid] = 3.0
+"""
+
+
+def test_a_return_is_felt_in_all_that_follows() -> None:
+    quiet = RETURNS.replace("    if i >= 7\n      return\n", "")
+    assert "do nothing" in proof("i < n; i + 1", "i < min(n, 5); i + 1", quiet)
+    assert not proof("i < n; i + 1", "i < min(n, 5); i + 1", RETURNS)
+    guarded = RETURNS.replace("  for i", "  if tid >= n\n    return\n  for i")
+    assert not proof("  if tid >= n\n    return\n", "", guarded)
+    assert not proof("  if tid >= n\n    return\n", "  return\n", guarded)
+
+
+BETWEEN = """
+kernel k(y: f32* noalias, z: f32* noalias, x: f32 const* noalias readonly)
+  launch grid(1) block(64)
+  let tid: i32 = i32(threadIdx.x)
+  y[tid] = x[tid]
+  barrier block
+  let a: f32 = 1.0
+  barrier
+  let b: f32 = 2.0
+  barrier block
+  z[tid] = y[63 - tid] * a * b
+"""
+
+
+def test_barriers_on_either_side_order_all_that_the_one_between_them_does() -> None:
+    assert "keeps apart" in proof("  barrier\n", "", BETWEEN)
+    assert not proof("  barrier\n", "", BETWEEN.replace("barrier block", "barrier block memory shared"))
