@@ -53,6 +53,7 @@ from ktc.ir.walk import (
     declared,
     loads_in,
     map_expr,
+    rename,
     substitute_expr,
     used,
     used_in,
@@ -94,12 +95,16 @@ class Rescaled:
 
 @dataclass(frozen=True)
 class Online:
-    """One iteration: ``before``, then ``top`` takes ``value`` if that is larger and the ``sums`` go with it."""
+    """One iteration: ``before``, then ``top`` takes ``value`` if that is larger and the ``sums`` go with it.
+
+    ``left``: variables of the source that are each iteration's own, and are not written any more.
+    """
 
     top: Sym
     value: Expr
     sums: tuple[Rescaled, ...]
     before: Body
+    left: frozenset[Sym] = frozenset()
 
 
 class _Unlike(Exception):
@@ -108,6 +113,7 @@ class _Unlike(Exception):
 
 def online(body: Body) -> Online | None:
     """What an iteration with this ``body`` does to its maximum and sums; None where it is not known to be that."""
+    body, left = _with_own(body)
     carried = assigned(body) - set(declared(body))
     if len(carried) < 2 or not all(isinstance(s.type, Scalar) and s.type.is_float for s in carried):
         return None
@@ -128,7 +134,24 @@ def online(body: Body) -> Online | None:
     sums = [
         _rescaled(s, m, x, above.after(s), below.after(s), carried, numbers) for s in sorted(carried - {m}, key=_id)
     ]
-    return None if None in sums else Online(m, x, tuple(s for s in sums if s is not None), before)
+    return None if None in sums else Online(m, x, tuple(s for s in sums if s is not None), before, left)
+
+
+def _with_own(body: Body) -> tuple[Body, frozenset[Sym]]:
+    """``body`` with variables of its own for those that it sets before it reads them, and those."""
+    mine = set(declared(body))
+    names: dict[Sym, Sym] = {}
+    out: list[Stmt] = []
+    seen: set[Sym] = set()
+    for k, s in enumerate(body):
+        once = isinstance(s, Assign) and s.sym not in mine | seen and s.sym not in assigned((*body[:k], *body[k + 1 :]))
+        seen |= used_in((s,)) | assigned((s,))
+        if isinstance(s, Assign) and once and s.sym not in used(s.value):
+            names[s.sym] = fresh(s.sym.name, s.sym.type)
+            out.append(Decl(s.sym, s.value, loc=s.loc, comments=s.comments))
+        else:
+            out.append(s)
+    return (rename(tuple(out), names), frozenset(names)) if names else (body, frozenset())
 
 
 def _numbers(before: Body) -> dict[Sym, Expr]:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Assign, Binary, Body, Call, Const, Decl, For, Stmt, Sym, Var, bodies
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, refresh, used
+from ktc.ir.walk import assigned, refresh, used, used_in, without
 
 from .lowering.state import has_effect
 from .rescaled import Online, online
@@ -57,6 +57,8 @@ def parted(kernel: Kernel, loops: Iterable[For]) -> Kernel:
         out: list[Stmt] = []
         for s in body:
             kept = _pure_sweep(s) if isinstance(s, For) and s.var in wanted else None
+            if kept is not None and kept.left & used_in(without(kernel.body, s)):
+                kept = None  # what the last iteration leaves is asked for
             if kept is None or not isinstance(s, For) or not from_zero(tuple(out), (r.total for r in kept.sums)):
                 out.append(_inside(s, on_list))
                 continue

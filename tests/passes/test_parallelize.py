@@ -157,3 +157,10 @@ def test_an_online_maximum_is_two_reductions() -> None:
 def test_what_is_almost_an_online_maximum_is_refused(old: str, new: str) -> None:
     lines = [line.replace(old, new) for line in ONLINE]
     assert refused(rows(*lines), "parallelize{loop=j}").code == "E-PARALLEL-CARRIED"
+
+
+def test_what_an_online_maximum_leaves_in_a_variable_of_the_row_is_kept() -> None:
+    lines = [line.replace("let top: f32 =", "top =") for line in ("var top: f32 = 0.0", *ONLINE)]
+    k = applied(rows(*lines), "parallelize{loop=j map=[thread.x 8, seq]}")
+    assert "reduce(+) s" in body_of(k) and differs(rows(*lines), k, SIZES, elements=2200) is None
+    assert refused(rows(*lines, "y[i] = top"), "parallelize{loop=j}").code == "E-PARALLEL-CARRIED"

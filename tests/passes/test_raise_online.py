@@ -36,11 +36,14 @@ PLAIN = "float t = fmaxf(m, v); s *= expf(m - t); s += expf(v - t); m = t;"
 BRANCH = "if (v > m) { s = s * expf(m - v) + 1.0f; m = v; } else s += expf(v - m);"
 ONE_TERM = "if (m < v) { s *= expf(m - v); m = v; } s += expf(v - m);"
 POWERS_OF_TWO = "float t = v > m ? v : m; s = s * exp2f((m - t) * 1.5f) + exp2f(v * 1.5f - t * 1.5f); m = t;"
+OUTER = "big = fmaxf(m, v); s = s * expf(m - big) + expf(v - big); m = big;"
 STEPS = (PLAIN, BRANCH, ONE_TERM)
 
 
 def rows(step: str, join: str = JOIN, start: str = "-3.0e38f") -> str:
-    return ROWS.replace("STEP", step).replace("JOIN", join).replace("START", start)
+    return (
+        ROWS.replace("s = 0.0f;", "s = 0.0f, big;").replace("STEP", step).replace("JOIN", join).replace("START", start)
+    )
 
 
 def iteration(step: str):
@@ -51,7 +54,7 @@ def iteration(step: str):
     return online(loop.body)
 
 
-@pytest.mark.parametrize("step", [*STEPS, POWERS_OF_TWO])
+@pytest.mark.parametrize("step", [*STEPS, POWERS_OF_TWO, OUTER])
 def test_an_iteration_is_known_however_it_is_spelled(step: str) -> None:
     found = iteration(step)
     assert found is not None and found.top.name == "m" and print_expr(found.value) == "v"
@@ -60,7 +63,7 @@ def test_an_iteration_is_known_however_it_is_spelled(step: str) -> None:
 
 def test_what_is_added_may_have_a_weight_and_be_several_sums() -> None:
     weighted = "float t = fmaxf(m, v), p = expf(v - t), c = expf(m - t); s = s * c + p; q = q * c + p * v; m = t;"
-    text = rows(weighted).replace("s = 0.0f;", "s = 0.0f, q = 0.0f;", 1)
+    text = rows(weighted).replace("s = 0.0f,", "s = 0.0f, q = 0.0f,", 1)
     kernel = load(text, name="source.cu")
     assert kernel.launch is not None
     loop = next(s for s in walk(prepare(kernel, kernel.launch)) if isinstance(s, For))
