@@ -18,19 +18,17 @@ import dataclasses
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fold import simplify
-from ktc.ir.kernel import Assume, Kernel, Launch
-from ktc.ir.nodes import Acc, Alloc, Binary, Body, Const, Expr, Level, Par, Reduce, Scan, Stmt, Sym, Var, fresh
-from ktc.ir.types import Array, Scalar
-from ktc.ir.walk import map_body, rename, substitute_expr, used, walk
+from ktc.ir.kernel import Kernel, Launch
+from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan
+from ktc.ir.walk import walk
 
 from .base import Arg, Pass, Refused, Result, Site
 from .raising.block import Blocked
-from .raising.shape import HOST_THREADS, Left
+from .raising.launches import block_facts, numbered, of_known_size, with_numbers
+from .raising.shape import Left
 
 if TYPE_CHECKING:
     from .raising.check import Reference
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from .raising.report import Region
 
 MAX_CANDIDATES = 16
-WARP = 32
 KEPT = 16
 _outcomes: OrderedDict[int, tuple[Kernel, Result | Refused]] = OrderedDict()
 """What became of the kernels raised last: a search applies scores of scripts to one kernel, and most begin alike.
@@ -101,16 +98,31 @@ class Raise(Pass):
                 return dataclasses.replace(assumed, notes=(*assumed.notes, str(note)))
             if not refuted:
                 break
-        return outcome
+        return outcome if isinstance(outcome, Result) else self._without_spare(kernel, launch) or outcome
 
-    def _for_sizes(self, kernel: Kernel, launch: Launch) -> tuple[Result | Refused, bool]:
-        """What becomes of ``kernel``, and whether the check refuted a form that understood more of it."""
+    def _without_spare(self, kernel: Kernel, launch: Launch) -> Result | None:
+        """The kernel for launches in which the threads that it sends away do not exist."""
+        from .raising.report import Region
+        from .raising.spare import without_spare
+
+        for fact, what, read in without_spare(kernel, launch):
+            assumed, _ = self._for_sizes(kernel.with_(assumptions=(*kernel.assumptions, fact)), launch, read)
+            if isinstance(assumed, Result):
+                note = Region("assumed", what, "threads beyond it leave before the others meet")
+                return dataclasses.replace(assumed, notes=(*assumed.notes, str(note)))
+        return None
+
+    def _for_sizes(self, kernel: Kernel, launch: Launch, read: Kernel | None = None) -> tuple[Result | Refused, bool]:
+        """What becomes of ``kernel``, and whether the check refuted a form that understood more of it.
+
+        ``read``: what to make forms of, where that is plainer; they are compared with ``kernel``.
+        """
         from .raising.check import Reference
         from .raising.report import assumed_apart, threads_left, unchecked
 
         reference = Reference(kernel)
         why, blocked, refuted = "", None, False
-        forms = islice(_forms(kernel, launch), MAX_CANDIDATES)
+        forms = islice(_forms(read or kernel, launch), MAX_CANDIDATES)
         while True:
             try:
                 guess = next(forms)
@@ -146,29 +158,6 @@ class Raise(Pass):
         return _unlike(why), refuted
 
 
-def block_facts(kernel: Kernel, launch: Launch) -> list[tuple[Assume, str]]:
-    """What sources take for granted of a block whose size the host chooses, weakest first, and how to say it.
-
-    A shuffle over half a warp, or a tree over a number of threads that is no power of two, computes something else
-    than it was written for. The launcher checks what a raise assumed.
-    """
-    params = {p.sym for p in kernel.params}
-    sizes = [e.sym for e in map(strip_casts, launch.block) if isinstance(e, Var) and e.sym in params]
-    if len(sizes) != 1:
-        return []
-    (n,) = sizes
-    size, t = Var(n), n.type
-    assert isinstance(t, Scalar)
-    warps = Binary("==", Binary("%", size, Const(WARP, t)), Const(0, t))
-    power = Binary("==", Binary("&", size, Binary("-", size, Const(1, t))), Const(0, t))
-    more = Binary(">=", size, Const(2, t))
-    return [
-        (Assume(warps, "runtime_guard"), f"'{n.name}' is a multiple of {WARP}"),
-        (Assume(Binary("&&", more, power), "runtime_guard"), f"'{n.name}' is a power of two, at least 2"),
-        (Assume(Binary("&&", warps, power), "runtime_guard"), f"'{n.name}' is a power of two and a multiple of {WARP}"),
-    ]
-
-
 def _left(outcome: Result | Refused) -> float:
     """How many parts stay loops over threads; more than any number where nothing was raised."""
     return sum("left: " in n for n in outcome.notes) if isinstance(outcome, Result) else float("inf")
@@ -200,61 +189,6 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
     yield from partial
     if blocked is not None:
         raise blocked
-
-
-Numbers: TypeAlias = Mapping[Sym, Expr]
-
-
-def numbered(kernel: Kernel, launch: Launch) -> list[tuple[Launch, Numbers]]:
-    """``launch`` with a number for the size of a block that the host chooses, if it does; and that number.
-
-    What the threads of a block do together (shuffles, trees in shared memory) is understood at a known size. A kernel
-    whose result depends on the size does not pass the check, which runs the source at several.
-    """
-    params = {p.sym for p in kernel.params}
-    chosen = params & {s for e in launch.block for s in used(e)}
-    if len(chosen) != 1:
-        return []
-    to: dict[Sym, Expr] = {s: Const(HOST_THREADS, s.type) for s in chosen}  # type: ignore[arg-type]
-
-    def at(e: Expr) -> Expr:
-        return simplify(substitute_expr(e, to))
-
-    x, y, z = map(at, launch.block)
-    shared = None if launch.dynamic_shared is None else at(launch.dynamic_shared)
-    gx, gy, gz = map(at, launch.grid)
-    return [(dataclasses.replace(launch, grid=(gx, gy, gz), block=(x, y, z), dynamic_shared=shared), to)]
-
-
-def of_known_size(raised: Kernel, launch: Launch) -> Kernel:
-    """``raised`` spread over a number of threads where it is spread over as many as the host chooses.
-
-    What a loop means does not depend on how it is spread, as long as all of it is: a ``seq`` level takes what may be
-    left.
-    """
-    for _, to in numbered(raised, launch):
-
-        def known(s: Stmt, to: Numbers = to) -> Stmt:
-            if not isinstance(s, Par | Reduce) or not any(lv.n and used(lv.n) & to.keys() for lv in s.dist):
-                return s
-            sizes = [lv.n and simplify(substitute_expr(lv.n, to)) for lv in s.dist]
-            rest = () if None in sizes else (Level("seq"),)
-            dist = (*(dataclasses.replace(lv, n=n) for lv, n in zip(s.dist, sizes)), *rest)
-            return dataclasses.replace(s, dist=dist)
-
-        return raised.with_(body=map_body(raised.body, known))
-    return raised
-
-
-def with_numbers(body: Body, numbers: Numbers) -> Body:
-    """``body`` with arrays whose size is one of ``numbers`` of that size."""
-    arrays: dict[Sym, Sym] = {}
-    for s in walk(body) if numbers else ():
-        t = s.sym.type if isinstance(s, Alloc) else None
-        if isinstance(t, Array) and any(used(n) & numbers.keys() for n in t.shape):
-            shape = tuple(simplify(substitute_expr(n, numbers)) for n in t.shape)
-            arrays[s.sym] = fresh(s.sym.name, dataclasses.replace(t, shape=shape))  # type: ignore[attr-defined]
-    return rename(body, arrays) if arrays else body
 
 
 def _forms_at(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:

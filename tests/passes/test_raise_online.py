@@ -228,3 +228,13 @@ def test_joins_without_nan_take_rows_of_any_length() -> None:
     found = outcome(source[:at] + later + source[end:])
     assert not found.kernel.assumptions, print_kernel(found.kernel)
     assert print_kernel(found.kernel).count("@ [thread.x 32, seq]") == 3
+
+
+def test_threads_that_leave_before_the_others_meet_are_taken_not_to_exist() -> None:
+    early = rows(PLAIN).replace("  int row =", "  if (threadIdx.x >= d) return;\n  int row =")
+    found = outcome(early)
+    assert "assume d >= 256 origin runtime_guard" in print_kernel(found.kernel)
+    assert any("'d' is at least the number of threads" in n for n in found.notes), found.notes
+    assert print_kernel(found.kernel).count("@ [thread.x 32, seq]") == 3
+    other = early.replace("threadIdx.x >= d", "threadIdx.x >= d - 1")  # no parameter alone
+    assert isinstance(Raise().apply(load(other, name="source.cu"), {}), Refused)
