@@ -38,6 +38,9 @@ class Content:
     within: str = ""
     """The size that an index stays below, where what it reaches is read from end to end as well."""
 
+    most: int = 0
+    """How many values there are, where that is known: 2 of a mask, all of whose values but 0 do the same."""
+
     def fill(self, size: int, elements: int) -> Fill:
         if self.kind == "distinct":
             return distinct(size)
@@ -59,7 +62,7 @@ def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]
         found += new
         plain = before
         for c in new:
-            size = min(PROBED[c.kind], values_of(k, c.buffer)) if c.kind == "index" else PROBED[c.kind]
+            size = min(PROBED[c.kind], c.most or values_of(k, c.buffer)) if c.kind == "index" else PROBED[c.kind]
             fills[c.buffer] = c.fill(size, plain.extent(c.buffer))
         before = probe.look(before.sizes, fills)
     return found
@@ -75,10 +78,17 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
     for kind, most in (("index", PROBED["index"]), ("index", FAR), ("offsets", PROBED["offsets"])):
         content = Content(name, kind, f"{name}_values" if kind == "index" else f"{name}_last")
         size = min(most, values_of(k, name)) if kind == "index" else most
-        filled = {**fills, name: content.fill(size, before.extent(name))}
-        if _further(before, probe.look(before.sizes, filled)):
+        after = probe.look(before.sizes, {**fills, name: content.fill(size, before.extent(name))})
+        if after is not None and _further(before, after):
+            if kind == "index" and not _further(_at(1, name, probe, before, fills), after):
+                return replace(content, most=2)
             return replace(content, within=_within(p, probe, before, fills)) if most == FAR else content
     return None
+
+
+def _at(value: int, name: str, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> Seen:
+    """What is reached where all elements of ``name`` are ``value``; ``before`` where that cannot be seen."""
+    return probe.look(before.sizes, {**fills, name: constant(value)}) or before
 
 
 def _within(p: Param, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> str:

@@ -33,7 +33,7 @@ def draft(k: Kernel) -> Draft:
     if not first:
         d.doubts.append("shapes and sizes: the kernel could not be run in the interpreter")
     d.contents = contents_of(k, probe, first)
-    d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := values_of(k, c.buffer)) <= FEW}
+    d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = apart(d, tied(d))
     d.shapes = by_strides(d)
     probe = Prober(k, d.roles, d.ties)

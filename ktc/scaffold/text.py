@@ -148,7 +148,8 @@ def _arg(d: Draft, p: Param) -> list[str]:
     content = next((c for c in d.contents if c.buffer == name), None)
     if content is not None:
         most = d.ties.get(content.name, content.name)
-        init, last = content.kind, f"{most}" if content.kind == "offsets" else f"{most} - 1"
+        init, below = content.kind, f"{most - 1}" if isinstance(most, int) else f"{most} - 1"
+        last = f"{most}" if content.kind == "offsets" else below
         lines += [f'init = "{init}"', f'range = [0, "{last}"]']
     elif role != "out":
         lines += ['init = "uniform"' if d.positive else 'init = "normal"']

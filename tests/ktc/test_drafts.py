@@ -116,6 +116,15 @@ __global__ void gather(const float* cache, const int* table, float* out, int len
     out[(seq * length + pos) * width + i] = cache[(b * page + pos % page) * width + i];
 }
 """
+MASKED = """
+__global__ void masked(const float* x, const unsigned char* keep, const int* kind, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = keep[i] ? x[i] : (kind[i] > 0 ? x[2 * i + 1] : 0.0f);
+}
+void go(const float* x, const unsigned char* k, const int* t, float* o, int n) {
+  masked<<<(n + 63) / 64, 64>>>(x, k, t, o, n);
+}
+"""
 FIXED_ROWS = """
 __global__ void centre(const float* x, float* y, int n) {
   float s = 0.0f;
@@ -191,6 +200,13 @@ def test_a_table_has_room_for_all_pages() -> None:
     assert d.tied("most") == "cdiv(length, page)" and not d.constants
     assert shapes(d)["table"] == ("blocks_y", "cdiv(length, page)")
     assert sorted(shapes(d)["cache"]) == ["page", "table_values", "width"]
+
+
+def test_a_mask_is_zero_or_one(tmp_path: Path) -> None:
+    """Whatever is not 0 does the same: of 256 values drawn at random one in 256 would mask anything."""
+    d = drafted(MASKED)
+    assert {c.buffer: c.most for c in d.contents} == {"keep": 2, "kind": 2}
+    assert d.limits == {"keep_values": 2, "kind_values": 2} and not d.constants
 
 
 def test_rows_of_a_fixed_length_are_as_many_as_the_grid() -> None:
