@@ -44,6 +44,7 @@ from ktc.ir.nodes import (
     Barrier,
     Binary,
     Body,
+    Call,
     Const,
     Decl,
     Expr,
@@ -113,9 +114,9 @@ def _around(body: Body, s: Stmt) -> list[Par | Reduce]:
 
 
 class _Shared(Tiles):
-    """The program of one scan. ``c``: the tile that the block scans; ``ticket``: the next one, once it is there;
-    ``waiting``: the one that it has scanned, whose elements ``held`` has; ``before``: the prefix before group ``group``
-    of tiles; ``ahead``: that before ``waiting``."""
+    """The program of one scan. ``c``: the tile that the block scans; ``next``: the one after it, ``ticket`` in the
+    first thread; ``waiting``: the one that it has scanned, whose elements ``held`` has; ``before``: the prefix before
+    group ``group`` of tiles; ``ahead``: that before ``waiting``."""
 
     def __init__(self, s: Scan, around: Sequence[Par | Reduce], more: _Scratch) -> None:
         super().__init__(s)
@@ -148,7 +149,7 @@ class _Shared(Tiles):
         self.window = fresh(f"{name}_window", Array(t, (self.threads,), "shared"))
         self.held = fresh(f"{name}_held", self.val.type)
         self.c, self.waiting, self.tag = fresh("tile", I32), fresh("waiting", I32), fresh("launch", U32)
-        self.ticket = fresh("ticket", U32)
+        self.ticket, self.next = fresh("ticket", U32), fresh("next", I32)
         self.group, self.before, self.ahead = fresh("group", I32), fresh(f"{name}_before", t), fresh(f"{name}_ahead", t)
         self.first = Binary("==", Var(self.th), i32(0))
 
@@ -180,9 +181,7 @@ class _Shared(Tiles):
             If(some, self.finish()),
             keep,
             Assign(self.waiting, Select(left, Var(self.c), i32(NONE))),
-            If(self.first, (Store(self.start, (i32(0),), cast(Var(self.ticket), I32)),)),
-            Barrier(),
-            Assign(self.c, Load(self.start, (i32(0),))),
+            Assign(self.c, Var(self.next)),
         )
         inner: Body = (
             *((row,) if self.many else ()),
@@ -214,6 +213,7 @@ class _Shared(Tiles):
             Decl(self.ticket, Const(0, U32)),
             If(self.first, first),
             Decl(self.c, Load(self.start, (i32(0),))),
+            Decl(self.next, Var(self.c)),
             Decl(self.tag, add(cast(Load(self.start, (i32(1),)), U32), Const(1, U32)), const=True),
             Decl(self.waiting, i32(NONE)),
             Decl(self.group, i32(0)),
@@ -234,7 +234,9 @@ class _Shared(Tiles):
             Decl(self.carry, identity(self.op, self.t)),
             If(self.first, (self.take(),)),
             *self.tile_sums(Var(first)),
-            *self.before_vectors(If(self.first, told)),
+            If(self.first, (Store(self.start, (i32(0),), cast(Var(self.ticket), I32)),)),
+            *(() if self.lanes_exchange else (Barrier(),)),  # where lanes exchange, the warps' sums have one
+            *self.before_vectors(If(self.first, told), Assign(self.next, Load(self.start, (i32(0),)))),
         )
 
     def finish(self) -> Body:
@@ -253,25 +255,20 @@ class _Shared(Tiles):
 
     def add_up(self, base: Sym, last: Sym) -> Body:
         """The totals of as many groups as there are warps, from ``base`` on, each lane one tile's."""
-        p, total = fresh("p", I32), fresh("total", self.t)
+        p, total, k = fresh("p", I32), fresh("total", self.t), fresh("k", I32)
         mine = add(mul(add(Var(base), self.warp), i32(WARP)), self.lane)
-        k, g = fresh("k", I32), fresh("g", I32)
+        left = sub(Var(last), Var(base))  # whole groups
         whole = Assign(self.before, self.together(Var(self.before), self.sum_of(Var(k))))
-        broken = Assign(self.ahead, self.together(Var(self.before), self.sum_of(Var(k))))
-        each = count(
-            k, self.warps,
-            Decl(g, add(Var(base), Var(k)), const=True),
-            If(Binary("==", Var(g), Var(last)), (broken,)),
-            If(lt(Var(g), Var(last)), (whole,)),
-        )  # fmt: skip
+        broken = Assign(self.ahead, self.together(Var(self.before), self.sum_of(left)))
         return (
+            If(Binary("!=", Var(base), Var(self.group)), (Barrier(),)),  # the sums of the round before have been read
             Decl(p, mine, const=True),
             Decl(total, identity(self.op, self.t)),
             If(lt(Var(p), Var(self.waiting)), self.totals.hear(self.slot(Var(p)), Var(self.tag), total)),
             *(self.by_shuffles(total) if self.lanes_exchange else self.by_halves(total)),
             Barrier(),
-            each,
-            Barrier(),
+            For(k, i32(0), lt(Var(k), Call("min", (self.warps, left), I32)), add(Var(k), i32(1)), (whole,), unroll=4),
+            If(lt(left, self.warps), (broken,)),
         )
 
     def by_shuffles(self, total: Sym) -> Body:

@@ -225,8 +225,8 @@ ENTRIES: tuple[Entry, ...] = (
         (
             "raise | distribute{loop=r map=[block.x]}"
             " | scan{loop=i map=[vec $V:(2,4), thread.x $T:(128,256,512,1024), unroll $U:(1,2,4,8), seq]}",
-            "raise | distribute{loop=r map=[block.y]}"
-            " | scan{loop=i map=[vec 4, thread.x $T:(256,512), unroll $U:(4,8), block.x $BLOCKS:(132,264,396), seq]}"
+            "raise | distribute{loop=r map=[block.y]} | scan{loop=i"
+            " map=[vec 4, thread.x $T:(256,512), unroll $U:(2,4,8), block.x $BLOCKS:(16,25,132,264,396), seq]}"
             " | launch-bounds{blocks=$M:(1,2,3)} | cache-hints{loads=x load=cs stores=out}",
         ),
         _both("cumsum"),

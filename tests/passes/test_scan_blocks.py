@@ -196,7 +196,7 @@ def test_opencl_does_not_wait_for_work_groups() -> None:
     [
         ("for base = group;", "for base = group + 1;"),
         ("if p < waiting", "if p < waiting - 1"),
-        ("if g < last_group", "if g <= last_group"),
+        ("min(1, last_group - base)", "min(1, last_group - base + 1)"),
         ("sum_ahead + sum_held", "0.0 + sum_held"),
         ("waiting = tile <", "waiting = tile + 1 <"),
         ("while u32(sum_word >> 32) != `launch`", "while false"),
