@@ -141,7 +141,8 @@ def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     d.work += probe.work
     quotients = (*d.roles.quotients, *((c.name, b) for c in d.contents for b in d.roles.divisors))
     left = windows(d.kernel, d.roles.halves, definitions(d.kernel)) if d.roles.halves else []
-    terms = [t for t in left if {*names_in(t)} <= {*names}]
+    computed = (f"({d.tied(n)})" for n, text in d.roles.tied.items() if "+" in text or "-" in text)
+    terms = [t for t in (*left, *dict.fromkeys(computed)) if {*names_in(t)} <= {*names}]
     shapes = {p.sym.name: _shape(p, seen, names, quotients, terms) for p in buffers_of(d.kernel)}
     return dict(ties), shapes, seen
 

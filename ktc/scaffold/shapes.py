@@ -109,7 +109,7 @@ def fit(
                     len(factors)
                     + 2 * any("(" in f for f in factors)
                     + (extent.times > 1)
-                    + 2 * (extent.over > 1)
+                    + 3 * (extent.over > 1)
                     + 2 * bool(plus)
                 )
                 made = dataclasses.replace(extent, exact=exact, loose=looseness)

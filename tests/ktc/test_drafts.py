@@ -125,6 +125,23 @@ void go(const float* x, const unsigned char* k, const int* t, float* o, int n) {
   masked<<<(n + 63) / 64, 64>>>(x, k, t, o, n);
 }
 """
+POOLED = """
+__global__ void pool(const float* in, float* out, int H, int W, int OH, int OW, int stride) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y, c = blockIdx.z;
+  if (x >= OW || y >= OH) return;
+  float most = -1e30f;
+  for (int i = 0; i < 3; i++)
+    for (int j = 0; j < 3; j++) {
+      int v = y * stride - 1 + i, u = x * stride - 1 + j;
+      if (v >= 0 && v < H && u >= 0 && u < W) most = fmaxf(most, in[(c * H + v) * W + u]);
+    }
+  out[(c * OH + y) * OW + x] = most;
+}
+void go(const float* in, float* out, int C, int H, int W) {
+  int OH = (H + 2 - 3) / 2 + 1, OW = (W + 2 - 3) / 2 + 1;
+  pool<<<dim3((OW + 7) / 8, (OH + 7) / 8, C), dim3(8, 8)>>>(in, out, H, W, OH, OW, 2);
+}
+"""
 FIXED_ROWS = """
 __global__ void centre(const float* x, float* y, int n) {
   float s = 0.0f;
@@ -207,6 +224,14 @@ def test_a_mask_is_zero_or_one(tmp_path: Path) -> None:
     d = drafted(MASKED)
     assert {c.buffer: c.most for c in d.contents} == {"keep": 2, "kind": 2}
     assert d.limits == {"keep_values": 2, "kind_values": 2} and not d.constants
+
+
+def test_what_the_host_computes_is_a_dimension() -> None:
+    """A quarter of the image fits sizes that are even; the source's own formula fits all of them."""
+    d = drafted(POOLED)
+    out = d.shapes["out"]
+    assert out is not None and not d.doubts and not d.steps
+    assert [out.value({"C": 3, "H": h, "W": 9}) for h in (7, 8, 9)] == [3 * 4 * 5, 3 * 4 * 5, 3 * 5 * 5]
 
 
 def test_rows_of_a_fixed_length_are_as_many_as_the_grid() -> None:
