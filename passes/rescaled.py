@@ -16,17 +16,12 @@ after the maximum do not; one +inf makes them NaN, which a loop that adds 1 for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-import numpy as np
-from ktc.ir.diagnostics import KtcError
-from ktc.ir.fold import cast, fold_node, i32
-from ktc.ir.inputs import numpy_dtype
-from ktc.ir.interp import run
+from ktc.ir.fold import cast, fold_node
 from ktc.ir.interp.realmath import plain_name
-from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import (
     COMPARISONS,
     Assign,
@@ -37,21 +32,21 @@ from ktc.ir.nodes import (
     Const,
     Decl,
     Expr,
-    HwIndex,
     If,
-    Load,
+    Raw,
     Select,
     Stmt,
-    Store,
     Sym,
+    Unary,
     Var,
+    WarpOp,
     fresh,
 )
-from ktc.ir.types import BOOL, I32, Ptr, Scalar, scalar_of
+from ktc.ir.types import BOOL, Scalar, scalar_of
 from ktc.ir.walk import (
+    all_exprs,
     assigned,
     declared,
-    loads_in,
     map_expr,
     rename,
     substitute_expr,
@@ -60,9 +55,9 @@ from ktc.ir.walk import (
     walk_expr,
 )
 
+from .points import same_everywhere
+
 POWERS = ("exp", "exp2")
-POINTS = 64
-"""Random points at which two programs are compared; one that differs agrees at one of them once in 10^9 times."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +113,10 @@ def online(body: Body) -> Online | None:
     if len(carried) < 2 or not all(isinstance(s.type, Scalar) and s.type.is_float for s in carried):
         return None
     before, rest = _parted(body, carried)
+    if any(
+        isinstance(e, WarpOp | Raw) or getattr(e, "effects", "pure") not in ("pure", "read") for e in all_exprs(rest)
+    ):
+        return None
     ways = [_Way(carried, above) for above in (True, False)]
     try:
         for way in ways:
@@ -130,9 +129,10 @@ def online(body: Body) -> Online | None:
         return None
     if above.after(m) != x or below.after(m) != Var(m):
         return None
-    numbers = _numbers(before)
+    numbers, inside = _numbers(before), set(declared(body)) | assigned(body)
     sums = [
-        _rescaled(s, m, x, above.after(s), below.after(s), carried, numbers) for s in sorted(carried - {m}, key=_id)
+        _rescaled(s, m, x, (above.after(s), below.after(s)), carried, inside, numbers)
+        for s in sorted(carried - {m}, key=_id)
     ]
     return None if None in sums else Online(m, x, tuple(s for s in sums if s is not None), before, left)
 
@@ -248,10 +248,17 @@ class _Way:
 
 
 def _rescaled(
-    s: Sym, m: Sym, x: Expr, above: Expr, below: Expr, carried: set[Sym], numbers: Mapping[Sym, Expr]
+    s: Sym,
+    m: Sym,
+    x: Expr,
+    after: tuple[Expr, Expr],
+    carried: set[Sym],
+    inside: set[Sym],
+    numbers: Mapping[Sym, Expr],
 ) -> Rescaled | None:
-    """How the sum ``s`` goes with the maximum ``m``, where it is ``above`` after a larger value and ``below`` after
-    another one; None if it does not."""
+    """How the sum ``s`` goes with the maximum ``m``, where it is the first of ``after`` once a larger value came and
+    the second after another one; None if it does not. What is ``inside`` may differ between iterations."""
+    above, below = after
     if (used(above) | used(below)) & carried - {s, m}:
         return None
     t = scalar_of(s.type)
@@ -259,8 +266,12 @@ def _rescaled(
     parts = list(dict.fromkeys((*walk_expr(above), *walk_expr(below))))
     free = [e for e in parts if isinstance(e.type, Scalar) and e.type.is_float and not used(e) & carried]
     powers = [e for e in parts if isinstance(e, Call) and plain_name(e.fn) in POWERS]
-    scales = [None, *(e for e in dict.fromkeys(f for p in powers for f in walk_expr(p)) if e in free)]
-    for fn, scale, weight in product(dict.fromkeys(p.fn for p in powers), scales, [Const(1.0, t), *free]):
+    scales = [
+        None,
+        *(e for e in dict.fromkeys(f for p in powers for f in walk_expr(p)) if e in free and _still(e, inside)),
+    ]
+    names = sorted({p.fn for p in powers}, key=lambda fn: (fn != plain_name(fn), fn))  # the accurate ones first
+    for fn, scale, weight in product(names, scales, [Const(1.0, t), *free]):
         found = Rescaled(s, weight, Power(fn, scale))
         below_old = cast(found.power(Var(m), x), t)
         wanted = (
@@ -272,46 +283,10 @@ def _rescaled(
     return None
 
 
-def same_everywhere(pairs: Sequence[tuple[Expr, Expr]]) -> bool:
-    """Whether the two expressions of each pair agree at random points of both exact domains, whatever their variables
-    and the elements they read are."""
-    leaves = dict.fromkeys(e for pair in pairs for side in pair for e in _leaves(side))
-    names = {e: fresh("leaf", scalar_of(e.type)) for e in leaves}
-    rng = np.random.default_rng(29)
-    thread = cast(HwIndex("thread", "x"), I32)
-    params: list[Param] = []
-    body: list[Stmt] = []
-    data: dict[str, np.ndarray] = {}
-    for e, name in names.items():
-        buffer = fresh(f"in_{name.id}", Ptr(scalar_of(e.type), const=True))
-        params.append(Param(buffer))
-        body.append(Decl(name, Load(buffer, (thread,))))
-        values = rng.integers(-500, 500, POINTS) if scalar_of(e.type).is_float else rng.integers(1, 100, POINTS)
-        data[buffer.name] = values.astype(numpy_dtype(scalar_of(e.type).name))
-    for k, side in enumerate(side for pair in pairs for side in pair):
-        out = fresh(f"out_{k}", Ptr(scalar_of(side.type)))
-        params.append(Param(out))
-        data[out.name] = np.zeros(POINTS, numpy_dtype(scalar_of(side.type).name))
-        value = map_expr(side, lambda e: Var(names[e]) if e in names else e)
-        body.append(Store(out, (thread,), value))
-    one = i32(1)
-    kernel = Kernel("points", tuple(params), Launch((one, one, one), (i32(POINTS), one, one)), tuple(body))
-    for domain in ("int", "field"):
-        try:
-            outputs = run(kernel, data, domain=domain, sanitize=False).outputs
-        except KtcError:
-            return False
-        if any((outputs[f"out_{2 * k}"] != outputs[f"out_{2 * k + 1}"]).any() for k in range(len(pairs))):
-            return False
-    return True
+def _still(e: Expr, inside: set[Sym]) -> bool:
+    """Whether ``e`` is the same number in every iteration: made of literals and of floats that nothing there sets."""
+    allowed = all(isinstance(x, Const | Var | Binary | Unary | Cast) for x in walk_expr(e))
+    return allowed and not any(s in inside or not scalar_of(s.type).is_float for s in used(e))
 
 
-def _leaves(e: Expr) -> Iterator[Expr]:
-    """Variables and elements that ``e`` reads; those in the index of an element do not count."""
-    inside = {x for load in loads_in(e) for i in load.index for x in walk_expr(i)}
-    for x in walk_expr(e):
-        if isinstance(x, Load) or (isinstance(x, Var) and x not in inside):
-            yield x
-
-
-__all__ = ["Online", "Power", "Rescaled", "online", "same_everywhere"]
+__all__ = ["Online", "Power", "Rescaled", "online"]

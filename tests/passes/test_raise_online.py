@@ -11,10 +11,11 @@ from ktc.ir.text import parse_kernel, print_expr, print_kernel
 from ktc.ir.walk import walk
 from ktc.passes.base import Refused
 from ktc.passes.lowering import materialise
+from ktc.passes.points import same_everywhere
 from ktc.passes.raise_ import Raise
 from ktc.passes.raising.coordinates import prepare
 from ktc.passes.raising.once import long_rows
-from ktc.passes.rescaled import online, same_everywhere
+from ktc.passes.rescaled import online
 from test_raise_rows import lowered, outcome
 
 JOIN = "float top = fmaxf(m, om); s = s * expf(m - top) + os * expf(om - top); m = top;"
@@ -35,6 +36,7 @@ void launch(const float* x, float* y, int n, int d) { rows<<<(n + 7) / 8, 256>>>
 PLAIN = "float t = fmaxf(m, v); s *= expf(m - t); s += expf(v - t); m = t;"
 BRANCH = "if (v > m) { s = s * expf(m - v) + 1.0f; m = v; } else s += expf(v - m);"
 ONE_TERM = "if (m < v) { s *= expf(m - v); m = v; } s += expf(v - m);"
+SCALED = "float t = fmaxf(m, v); s = s * expf((m - t) * c) + expf((v - t) * c); m = t;"
 POWERS_OF_TWO = "float t = v > m ? v : m; s = s * exp2f((m - t) * 1.5f) + exp2f(v * 1.5f - t * 1.5f); m = t;"
 OUTER = "big = fmaxf(m, v); s = s * expf(m - big) + expf(v - big); m = big;"
 STEPS = (PLAIN, BRANCH, ONE_TERM)
@@ -42,7 +44,10 @@ STEPS = (PLAIN, BRANCH, ONE_TERM)
 
 def rows(step: str, join: str = JOIN, start: str = "-3.0e38f") -> str:
     return (
-        ROWS.replace("s = 0.0f;", "s = 0.0f, big;").replace("STEP", step).replace("JOIN", join).replace("START", start)
+        ROWS.replace("s = 0.0f;", "s = 0.0f, big, c = n;")
+        .replace("STEP", step)
+        .replace("JOIN", join)
+        .replace("START", start)
     )
 
 
@@ -54,7 +59,7 @@ def iteration(step: str):
     return online(loop.body)
 
 
-@pytest.mark.parametrize("step", [*STEPS, POWERS_OF_TWO, OUTER])
+@pytest.mark.parametrize("step", [*STEPS, POWERS_OF_TWO, OUTER, SCALED])
 def test_an_iteration_is_known_however_it_is_spelled(step: str) -> None:
     found = iteration(step)
     assert found is not None and found.top.name == "m" and print_expr(found.value) == "v"
@@ -83,6 +88,10 @@ def test_what_is_added_may_have_a_weight_and_be_several_sums() -> None:
         "if (v > m + 8.0f) { s *= expf(m - v); m = v; } s += expf(v - m);",  # no maximum
         "if (v < m) { s *= expf(m - v); m = v; } s += expf(v - m);",  # a minimum
         "float t = fmaxf(m, v); s = s * exp2f(m - t) + expf(v - t); m = t;",  # two bases
+        "float t = fmaxf(m, v), w = x[i]; s = s * expf((m - t) * w) + expf((v - t) * w); m = t;",  # each its own base
+        "float t = fmaxf(m, v), w = (float)i; s = s * expf((m - t) * w) + expf((v - t) * w); m = t;",
+        "float t = fmaxf(m, v); s = s * expf((m - t) * (float)i) + expf((v - t) * (float)i); m = t;",
+        "float t = fmaxf(m, v); s = s * expf(m - t) + __shfl_xor_sync(0xffffffff, expf(v - t), 1); m = t;",
         "float t = fmaxf(m, v); float c = isinf(m) ? 0.0f : expf(m - t); s = s * c + expf(v - t); m = t;",
         "float t = fmaxf(m, v); s = __half2float(__float2half(s * expf(m - t))) + expf(v - t); m = t;",
     ],
