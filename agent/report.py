@@ -77,11 +77,23 @@ class OptimizeReport:
         logs = [math.log(s.ratio[0]) for s in self.scenarios if not s.heldout and s.ratio[0] > 0]
         return math.exp(sum(logs) / len(logs)) if logs else 1.0
 
+    @property
+    def kept(self) -> str:
+        """What is said where the original is the one kernel for all scenarios: those at which a script beat it."""
+        won = [f"at {s.name} by {s.script}{_knobs(s.knobs)}" for s in self.scenarios if s.script and not s.heldout]
+        if not won:
+            return "nothing verified beat the original: the original is kept"
+        return f"no one kernel beat the original at all sizes: the original is kept. Beaten {'; '.join(won)}"
+
     def to_json(self) -> dict:
         return {"format": FORMAT, "speedup": self.speedup, **asdict(self)}
 
     def dumps(self) -> str:
         return json.dumps(self.to_json(), indent=1, default=str) + "\n"
+
+
+def _knobs(values: Mapping[str, int]) -> str:
+    return "".join(f" {k}={v}" for k, v in values.items())
 
 
 def with_interval(t: Timed) -> str:

@@ -235,7 +235,7 @@ def show(report: OptimizeReport) -> None:
         print(f"\nscript  {report.best_script}")
         print("knobs   " + (" ".join(f"{k}={v}" for k, v in report.best_knobs.items()) or "none"))
     else:
-        print("\nnothing verified beat the original: the original is kept")
+        print(f"\n{report.kept}")
     print(
         f"{report.speedup:.2f}x over the tuned scenarios; {report.measured} measured now, {report.recalled} recalled, "
         f"{len(report.rejected)} rejected, {report.seconds:.0f} s"

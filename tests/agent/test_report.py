@@ -1,0 +1,27 @@
+"""What a run says at its end."""
+
+from __future__ import annotations
+
+from ktc.agent.report import OptimizeReport, ScenarioResult, Timed
+
+ONE = Timed(1.0, 1.0, 1.0)
+
+
+def result(name: str, script: str, ratio: float) -> ScenarioResult:
+    return ScenarioResult(
+        name, {"n": 1}, False, ONE, ONE, (ratio, ratio, ratio), script, {"T": 8} if script else {}, ""
+    )
+
+
+def report(*results: ScenarioResult) -> OptimizeReport:
+    return OptimizeReport("k", "k.cu", "", {}, "rules", results, (), "", {})
+
+
+def test_an_original_that_nothing_beat_says_so() -> None:
+    assert report(result("small", "", 1.0)).kept == "nothing verified beat the original: the original is kept"
+
+
+def test_a_script_that_beat_it_at_one_size_is_named() -> None:
+    """1.39x in the table, and below it that nothing beat the original: which of them is to be believed?"""
+    said = report(result("small", "raise | licm", 1.39), result("medium", "", 1.0)).kept
+    assert "nothing" not in said and "the original is kept" in said and "at small by raise | licm T=8" in said
