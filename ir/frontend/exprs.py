@@ -206,8 +206,8 @@ class Exprs(Operators):
             self.fail("E-UNSUPPORTED-PACK", "nothing to expand here", at)
         count = len(next(iter(packs.values())).items)
         if any(len(p.items) != count for p in packs.values()):
-            names = " and ".join(f"'{n}' has {len(p.items)}" for n, p in packs.items())
-            self.fail("E-SEMA-PACK", f"packs of different lengths are expanded together: {names}", at)
+            lengths = " and ".join(f"'{n}' has {len(p.items)}" for n, p in packs.items())
+            self.fail("E-SEMA-PACK", f"packs of different lengths are expanded together: {lengths}", at)
         names = [{n: p.items[i] for n, p in packs.items()} for i in range(count)]
         return [(InScope(node.expr, bound, coord=node.coord), bound) for bound in names]
 
