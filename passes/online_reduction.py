@@ -63,7 +63,8 @@ from .loops import Loop, find_loops, loops
 from .lowering.reduction import identity
 from .online_threads import own_sums
 from .order import places
-from .sweeps import sibling_lists, view_of
+from .sweep_views import view_of
+from .sweeps import sibling_lists
 
 EXPONENTIALS = ("exp", "fast_exp")
 DEFAULT = DistSpec(

@@ -27,7 +27,8 @@ from ktc.ir.walk import map_body, substitute_expr, walk_expr
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .loops import Loop, find_loops, loops
 from .order import places
-from .sweeps import Kept, kept_values, load_ahead, replace_values, store_value, values_ahead
+from .sweep_rewrites import load_ahead, replace_values, store_value
+from .sweeps import Kept, kept_values, values_ahead
 
 
 class RowCache(Pass):

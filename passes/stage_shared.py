@@ -55,11 +55,12 @@ from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, used_in, 
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .coverage import assume
-from .guarded_reads import Contents, NotOfPlace, Read, contents, reads, unclamped
+from .guarded_reads import Read, reads, unclamped
 from .knobs import size_argument
 from .order import places
 from .places import LoopStmt, find_loops, find_places, place_of
 from .purity import is_volatile
+from .tile_contents import Contents, NotOfPlace, contents
 from .tile_copy import Copy, Style, copy_nest, thread_levels
 from .tiles import is_blocked, paths, split_copies, whole_tiles
 

@@ -8,19 +8,19 @@ than the load inside it.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.fold import is_const
-from ktc.ir.nodes import Acc, Binary, Body, Decl, Expr, Load, Par, Reduce, Select, Stmt, Store, Sym, Var, bodies, fresh
+from ktc.ir.nodes import Acc, Body, Expr, Load, Par, Reduce, Stmt, Sym, Var, bodies, fresh
 from ktc.ir.types import Array, Ptr, Scalar
 from ktc.ir.walk import assigned, declared, substitute_expr, used, used_in, walk_expr
 
 from .loops import Loop
 from .purity import is_removable
+from .sweep_rewrites import replace_values
+from .sweep_views import View, unconditional, view_of
 
 
 @dataclass(frozen=True)
@@ -34,24 +34,6 @@ class Kept:
     origin: Sym
     later: tuple[Sym, ...]
     ahead: bool = False
-
-
-@dataclass(frozen=True)
-class View:
-    """A sweep with what is needed to compare its expressions with another's."""
-
-    loop: Loop
-    at: int  # position among its siblings
-    constants: dict[Sym, Expr]
-    private: frozenset[Sym]
-
-    def value_of(self, e: Expr, var: Sym) -> Expr:
-        """``e`` without the body's own constants, over ``var``."""
-        for _ in range(len(self.constants)):
-            if not used(e) & self.constants.keys():
-                break
-            e = substitute_expr(e, self.constants)
-        return substitute_expr(e, {self.loop.var: Var(var)})
 
 
 def sibling_lists(body: Body) -> Iterator[Body]:
@@ -105,14 +87,6 @@ def values_ahead(body: Body, found: list[Loop]) -> list[Kept]:
 
 def _from_zero(v: View) -> bool:
     return is_const(v.loop.lo, 0)
-
-
-def view_of(loop: Loop, at: int = 0) -> View:
-    changed = assigned(loop.body)
-    constants = {
-        s.sym: s.init for s in loop.body if isinstance(s, Decl) and s.init is not None and s.sym not in changed
-    }
-    return View(loop, at, constants, frozenset(declared(loop.body)) - constants.keys())
 
 
 def _again(block: Body, earlier: list[View], later: View, loads_only: bool) -> list[Expr]:
@@ -187,18 +161,6 @@ def worth_keeping(e: Expr, value: Expr, v: View, loads_only: bool) -> bool:
     return bool(here) and is_removable(value)
 
 
-def unconditional(e: Expr) -> Iterator[Expr]:
-    """Operands that are evaluated whenever ``e`` is; indices are left out."""
-    if isinstance(e, Select):
-        yield e.cond
-    elif isinstance(e, Binary) and e.op in ("&&", "||"):
-        yield e.a
-    elif not isinstance(e, Load):
-        for f in dataclasses.fields(e):
-            v = getattr(e, f.name)
-            yield from (x for x in (v if isinstance(v, tuple) else (v,)) if isinstance(x, Expr))
-
-
 def _top(s: Stmt) -> Iterator[Expr]:
     """Expressions that a simple statement evaluates; a nested body may not run."""
     for name in ("init", "value"):
@@ -211,116 +173,4 @@ def _accs(loop: Loop) -> tuple[Acc, ...]:
     return loop.accs if isinstance(loop, Reduce) else ()
 
 
-# ------------------------------------------------------------------------------------------------------------ rewriting
-
-
-def replace_values(loop: Loop, rows: dict[Expr, Sym]) -> Loop:
-    """``loop`` reading ``rows[value][i]`` where it computes a value (over its own variable); unread constants go."""
-    view = view_of(loop, 0)
-
-    def swap(e: Expr) -> Expr | None:
-        row = rows.get(view.value_of(e, loop.var))
-        return None if row is None or isinstance(e, Var) else Load(row, (Var(loop.var),))
-
-    return _without_dead(_mapped(loop, swap))
-
-
-def load_ahead(loop: Loop, value: Expr, row: Sym, name: str) -> Loop:
-    """``loop`` that also loads ``value`` (over its variable) into ``row[i]``."""
-    sym = fresh(name, value.type)
-    front = (Decl(sym, value, const=True, loc=loop.loc), Store(row, (Var(loop.var),), Var(sym)))
-    return dataclasses.replace(loop, body=(*loop.body, *front))
-
-
-def store_value(loop: Loop, value: Expr, row: Sym, name: str) -> Loop:
-    """``loop`` storing ``value`` (over its variable) to ``row[i]`` where it first computes it, under a name."""
-    view = view_of(loop, 0)
-    body = list(loop.body)
-    for k, s in enumerate(body):
-        if isinstance(s, Decl) and s.init is not None and view.value_of(s.init, loop.var) == value:
-            kept = Store(row, (Var(loop.var),), Var(s.sym))
-            return dataclasses.replace(loop, body=(*body[: k + 1], kept, *body[k + 1 :]))
-    sym = fresh(name, value.type)
-    spelled: list[Expr] = []
-
-    def swap(e: Expr) -> Expr | None:
-        if isinstance(e, Var) or view.value_of(e, loop.var) != value:
-            return None
-        spelled.append(e)
-        return Var(sym)
-
-    for k, s in enumerate(body):
-        new = _mapped_stmt(s, swap)
-        if spelled:
-            front = (Decl(sym, spelled[0], const=True, loc=s.loc), Store(row, (Var(loop.var),), Var(sym)))
-            rest = tuple(_mapped_stmt(t, swap) for t in body[k + 1 :])
-            done = dataclasses.replace(loop, body=(*body[:k], *front, new, *rest))
-            return _map_accs(done, swap)
-    done = _map_accs(loop, swap)
-    front = (Decl(sym, spelled[0], const=True, loc=loop.loc), Store(row, (Var(loop.var),), Var(sym)))
-    return dataclasses.replace(done, body=(*done.body, *front))
-
-
-Swap = Callable[[Expr], Expr | None]
-
-
-def _mapped(loop: Loop, swap: Swap) -> Loop:
-    return _map_accs(dataclasses.replace(loop, body=tuple(_mapped_stmt(s, swap) for s in loop.body)), swap)
-
-
-def _map_accs(loop: Loop, swap: Swap) -> Loop:
-    if not isinstance(loop, Reduce):
-        return loop
-    accs = tuple(dataclasses.replace(a, value=_map_down(a.value, swap)) for a in loop.accs)
-    return dataclasses.replace(loop, accs=accs)
-
-
-def _mapped_stmt(s: Stmt, swap: Swap) -> Stmt:
-    if any(True for _ in bodies(s)):
-        return s
-    own = ((n, getattr(s, n, None)) for n in ("init", "value"))
-    changes: dict[str, Any] = {n: _map_down(e, swap) for n, e in own if isinstance(e, Expr)}
-    return dataclasses.replace(s, **changes) if changes else s
-
-
-def _map_down(e: Expr, swap: Swap) -> Expr:
-    """``e`` with the outermost nodes that ``swap`` answers for replaced, in unconditional positions."""
-    new = swap(e)
-    if new is not None:
-        return new
-    allowed = {id(x) for x in unconditional(e)}
-    changes: dict[str, Any] = {}
-    for f in dataclasses.fields(e):
-        v = getattr(e, f.name)
-        if isinstance(v, Expr) and id(v) in allowed:
-            changes[f.name] = _map_down(v, swap)
-        elif isinstance(v, tuple) and any(id(x) in allowed for x in v):
-            changes[f.name] = tuple(_map_down(x, swap) if id(x) in allowed else x for x in v)
-    return dataclasses.replace(e, **changes) if changes else e
-
-
-def _without_dead(loop: Loop) -> Loop:
-    """``loop`` without declarations that nothing reads any more."""
-    while True:
-        read = used_in((loop,)) | assigned(loop.body)
-        body = tuple(
-            s
-            for s in loop.body
-            if not (isinstance(s, Decl) and s.sym not in read and (s.init is None or is_removable(s.init)))
-        )
-        if len(body) == len(loop.body):
-            return loop
-        loop = dataclasses.replace(loop, body=body)
-
-
-__all__ = [
-    "Kept",
-    "View",
-    "kept_values",
-    "load_ahead",
-    "replace_values",
-    "sibling_lists",
-    "store_value",
-    "values_ahead",
-    "view_of",
-]
+__all__ = ["Kept", "kept_values", "sibling_lists", "values_ahead"]

@@ -40,8 +40,8 @@ from ktc.ir.walk import substitute_expr, walk
 
 from .base import Refused
 from .coverage import divided
-from .guarded_reads import Contents
 from .order import places
+from .tile_contents import Contents
 
 AXIS = {"lane": "x", "warp": "y"}
 
