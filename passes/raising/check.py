@@ -25,6 +25,7 @@ from ktc.ir.walk import walk
 
 from .far import far_arguments
 from .invent import (
+    MAX_FIXED,
     SIZES,
     Arguments,
     acceptable,
@@ -33,6 +34,7 @@ from .invent import (
     extreme_arguments,
     far_apart,
     invented_arguments,
+    launched,
     values_around,
 )
 
@@ -235,6 +237,9 @@ class Reference:
         if not self.sets:
             if self.endless:
                 return f"the source does not end within {CHECK_FUEL} statements on small sizes"
+            threads = launched(self.source, {})
+            if threads > MAX_FIXED:
+                return f"the launch has {threads:,} threads at all sizes, and the check runs at most {MAX_FIXED:,}"
             return "no small launch satisfies the kernel's assumptions"
         for number, args in enumerate(self.sets[:most]):
             for domain in domains:

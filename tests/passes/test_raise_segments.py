@@ -6,7 +6,7 @@ import numpy as np
 from ktc.ir.frontend.api import load
 from ktc.ir.interp import run
 from ktc.ir.text import print_kernel
-from ktc.passes.base import Result
+from ktc.passes.base import Refused, Result
 from ktc.passes.lowering import materialise
 from ktc.passes.raise_ import Raise
 from ktc.passes.raising.invent import invented_arguments
@@ -64,6 +64,17 @@ def test_the_raised_rows_do_what_the_source_does() -> None:
     for kernel in (found.kernel, materialise(found.kernel)):
         result = run(kernel, args)
         assert result.ok and np.array_equal(result.outputs["y"].reshape(9, 70), expected)
+
+
+def test_a_launch_too_large_to_check_says_so() -> None:
+    source = """
+__global__ void scale(float* x, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) x[i] *= 2.0f;
+}
+void go(float* x, int n) { scale<<<65536, 1024>>>(x, n); }
+"""
+    found = Raise().apply(load(source, name="k.cu"), {})
+    assert isinstance(found, Refused) and "67,108,864 threads at all sizes" in found.why
 
 
 def test_as_many_threads_as_a_device_holds_are_a_small_launch() -> None:
