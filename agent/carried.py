@@ -61,7 +61,7 @@ def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iter
             if len(alone) <= 2:
                 rows = "".join(f"distribute{{loop={p.var.name} map=[block.{a}]}} | " for (p, _), a in zip(alone, "yz"))
                 blocks = _shares(alone, units, facts)
-                levels = f"[vec $V, thread.x $T:(256,512,1024), unroll $U:(2,4,8), block.x $BLOCKS:({blocks}), seq]"
+                levels = f"[vec $V, thread.x $T:(32,256,512,1024), unroll $U:(2,4,8), block.x $BLOCKS:({blocks}), seq]"
                 tiles = f"{rows}scan{{loop={i} map={levels}}}"
                 ideas.insert(
                     0 if few else 1, (tiles, "the running value of a long row by all blocks", 40.0 if few else 5.0)

@@ -44,7 +44,6 @@ from ktc.ir.nodes import (
     Barrier,
     Binary,
     Body,
-    Call,
     Const,
     Decl,
     Expr,
@@ -56,7 +55,6 @@ from ktc.ir.nodes import (
     Par,
     Reduce,
     Scan,
-    Select,
     Stmt,
     Store,
     Sym,
@@ -74,9 +72,6 @@ from .grid_reduce import scratch
 from .messages import messages
 from .reduction import FULL_MASK, WARP, identity
 from .scans import Tiles, count
-
-NONE = -1
-"""No tile waits to be finished."""
 
 
 def lower_scans(kernel: Kernel) -> Kernel:
@@ -114,7 +109,8 @@ def _around(body: Body, s: Stmt) -> list[Par | Reduce]:
 
 
 class _Shared(Tiles):
-    """The program of one scan. ``c``: the tile that the block scans; ``next``: the one after it, ``ticket`` in the
+    """The program of one scan. ``start``: what the first thread hands out, the first tile, the launch, and then, round
+    after round, the next tile. ``c``: the tile that the block scans; ``next``: the one after it, ``ticket`` in the
     first thread; ``waiting``: the one that it has scanned, whose elements ``held`` has; ``before``: the prefix before
     group ``group`` of tiles; ``ahead``: that before ``waiting``."""
 
@@ -144,12 +140,13 @@ class _Shared(Tiles):
         self.launches = scratch(more, f"{name}_launches", U32, i32(1))
         self.done = scratch(more, f"{name}_done", U32, i32(1))
         self.last_block = cast(simplify(sub(mul(scans, self.blocks), i32(1))), U32)
-        self.start = fresh(f"{name}_start", Array(I32, (i32(2),), "shared"))
+        self.start = fresh(f"{name}_start", Array(U32, (i32(3),), "shared"))
         self.groups = fresh(f"{name}_groups", Array(t, (self.warps,), "shared"))
         self.window = fresh(f"{name}_window", Array(t, (self.threads,), "shared"))
         self.held = fresh(f"{name}_held", self.val.type)
-        self.c, self.waiting, self.tag = fresh("tile", I32), fresh("waiting", I32), fresh("launch", U32)
-        self.ticket, self.next = fresh("ticket", U32), fresh("next", I32)
+        self.c, self.waiting, self.tag = fresh("tile", U32), fresh("waiting", U32), fresh("launch", U32)
+        self.ticket, self.next = fresh("ticket", U32), fresh("next", U32)
+        self.here, self.now = fresh("here", I32), fresh("now", I32)
         self.group, self.before, self.ahead = fresh("group", I32), fresh(f"{name}_before", t), fresh(f"{name}_ahead", t)
         self.first = Binary("==", Var(self.th), i32(0))
 
@@ -159,6 +156,10 @@ class _Shared(Tiles):
     def slot(self, tile: Expr) -> Expr:
         """Where ``tile`` of this scan is among those of all; there may be more than 2^31."""
         return add(Var(self.row), cast(tile, I64)) if self.many else tile
+
+    def is_tile(self, c: Sym) -> Expr:
+        """Whether ``c`` is the number of a tile: not a ticket beyond the last one."""
+        return lt(Var(c), cast(self.tiles, U32))
 
     def element(self, tile: Sym) -> Expr:
         """The first iteration of ``tile``."""
@@ -170,8 +171,7 @@ class _Shared(Tiles):
         if wanted:
             raise LoweringError("E-LOWER-SCAN", "the total of a scan over blocks is used after it", s.loc)
         row = Decl(self.row, mul(cast(self.scan, I64), cast(self.tiles, I64)), const=True)
-        left = lt(Var(self.c), self.tiles)
-        some = Binary(">=", Var(self.waiting), i32(0))
+        left, some = self.is_tile(self.c), self.is_tile(self.waiting)
         u, v = fresh("u", I32), fresh("v", I32)
         keep = count(
             u, self.rows, count(v, self.lanes, Store(self.held, (Var(u), Var(v)), Load(self.val, (Var(u), Var(v)))))
@@ -180,8 +180,9 @@ class _Shared(Tiles):
             If(left, self.scan_tile()),
             If(some, self.finish()),
             keep,
-            Assign(self.waiting, Select(left, Var(self.c), i32(NONE))),
+            Assign(self.waiting, Var(self.c)),
             Assign(self.c, Var(self.next)),
+            Barrier(),
         )
         inner: Body = (
             *((row,) if self.many else ()),
@@ -206,16 +207,17 @@ class _Shared(Tiles):
         first = (
             self.take(),
             Decl(before, Load(self.launches, (i32(0),), cache="cg"), const=True),
-            Store(self.start, (i32(0),), cast(Var(self.ticket), I32)),
-            Store(self.start, (i32(1),), cast(Var(before), I32)),
+            Store(self.start, (i32(0),), Var(self.ticket)),
+            Store(self.start, (i32(1),), Var(before)),
         )
         return (
             Decl(self.ticket, Const(0, U32)),
             If(self.first, first),
+            Barrier(),
             Decl(self.c, Load(self.start, (i32(0),))),
             Decl(self.next, Var(self.c)),
-            Decl(self.tag, add(cast(Load(self.start, (i32(1),)), U32), Const(1, U32)), const=True),
-            Decl(self.waiting, i32(NONE)),
+            Decl(self.tag, add(Load(self.start, (i32(1),)), Const(1, U32)), const=True),
+            Decl(self.waiting, cast(self.tiles, U32)),  # none
             Decl(self.group, i32(0)),
             Decl(self.before, cast(self.s.acc.init, self.t)),
         )
@@ -228,15 +230,16 @@ class _Shared(Tiles):
     def scan_tile(self) -> Body:
         """The tile's elements as prefixes within it, and its total told; meanwhile the next ticket is on its way."""
         first = fresh(f"{self.s.var.name}_tile", self.iv)
-        told = self.totals.tell(self.slot(Var(self.c)), Var(self.carry), Var(self.tag))
+        told = self.totals.tell(self.slot(Var(self.here)), Var(self.carry), Var(self.tag))
         return (
-            Decl(first, self.element(self.c), const=True),
+            Decl(self.here, cast(Var(self.c), I32), const=True),
+            Decl(first, self.element(self.here), const=True),
             Decl(self.carry, identity(self.op, self.t)),
             If(self.first, (self.take(),)),
             *self.tile_sums(Var(first)),
-            If(self.first, (Store(self.start, (i32(0),), cast(Var(self.ticket), I32)),)),
-            *(() if self.lanes_exchange else (Barrier(),)),  # where lanes exchange, the warps' sums have one
-            *self.before_vectors(If(self.first, told), Assign(self.next, Load(self.start, (i32(0),)))),
+            If(self.first, (Store(self.start, (i32(2),), Var(self.ticket)),)),
+            Barrier(),
+            *self.before_vectors(If(self.first, told), Assign(self.next, Load(self.start, (i32(2),)))),
         )
 
     def finish(self) -> Body:
@@ -244,12 +247,13 @@ class _Shared(Tiles):
         first = fresh(f"{self.s.var.name}_tile", self.iv)
         last, base = fresh("last_group", I32), fresh("base", I32)
         return (
-            Decl(last, Binary("/", Var(self.waiting), i32(WARP)), const=True),
+            Decl(self.now, cast(Var(self.waiting), I32), const=True),
+            Decl(last, Binary("/", Var(self.now), i32(WARP)), const=True),
             Decl(self.ahead, Var(self.before)),
             For(base, Var(self.group), Binary("<=", Var(base), Var(last)), add(Var(base), self.warps),
                 self.add_up(base, last)),
             Assign(self.group, Var(last)),
-            Decl(first, self.element(self.waiting), const=True),
+            Decl(first, self.element(self.now), const=True),
             *self.use(Var(first)),
         )  # fmt: skip
 
@@ -258,16 +262,17 @@ class _Shared(Tiles):
         p, total, k = fresh("p", I32), fresh("total", self.t), fresh("k", I32)
         mine = add(mul(add(Var(base), self.warp), i32(WARP)), self.lane)
         left = sub(Var(last), Var(base))  # whole groups
+        some = Binary("&&", lt(Var(k), self.warps), lt(Var(k), left))
         whole = Assign(self.before, self.together(Var(self.before), self.sum_of(Var(k))))
         broken = Assign(self.ahead, self.together(Var(self.before), self.sum_of(left)))
         return (
             If(Binary("!=", Var(base), Var(self.group)), (Barrier(),)),  # the sums of the round before have been read
             Decl(p, mine, const=True),
             Decl(total, identity(self.op, self.t)),
-            If(lt(Var(p), Var(self.waiting)), self.totals.hear(self.slot(Var(p)), Var(self.tag), total)),
+            If(lt(Var(p), Var(self.now)), self.totals.hear(self.slot(Var(p)), Var(self.tag), total)),
             *(self.by_shuffles(total) if self.lanes_exchange else self.by_halves(total)),
             Barrier(),
-            For(k, i32(0), lt(Var(k), Call("min", (self.warps, left), I32)), add(Var(k), i32(1)), (whole,), unroll=4),
+            For(k, i32(0), some, add(Var(k), i32(1)), (whole,), unroll=4),
             If(lt(left, self.warps), (broken,)),
         )
 

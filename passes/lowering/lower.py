@@ -73,6 +73,8 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
                 flush(k)
                 out.append(Barrier(loc=s.loc))
                 pending = [a for a in pending if a.in_flight]
+            if _meets(s):
+                pending = [a for a in pending if a.in_flight]
             pending = [*(landed(pending) if isinstance(s, AsyncWait) else pending), *here]
         if isinstance(s, Reduce) and spans_blocks(s):
             flush(k)
@@ -98,6 +100,11 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
                 pending = [*pending[: len(pending) - len(here)], *(a for a in here if a.in_flight)]
     flush(len(body))
     return tuple(out)
+
+
+def _meets(s: Stmt) -> bool:
+    """Whether all threads of the block meet at ``s``, and all that they did is done."""
+    return isinstance(s, Barrier) and (s.scope, s.memory, s.flags) == ("block", "all", None)
 
 
 def _ends_in_barrier(s: Stmt | None, st: State) -> bool:
@@ -184,6 +191,8 @@ def _plain(s: Stmt, scope: Scope, st: State) -> Body:
 
 def _back_edge(body: Body, scope: Scope, st: State, loop: For | None = None, independent: bool = False) -> Body:
     """A barrier at the end of a loop whose next round may touch what this one still reads or writes."""
+    if body and _meets(body[-1]) and not any(isinstance(x, Continue) for x in walk(body)):
+        return ()
     axes = len(st.thread_axes - scope.axes)
     return (Barrier(),) if carried_conflict(body, axes, loop, independent=independent) else ()
 

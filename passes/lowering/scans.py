@@ -14,7 +14,7 @@ The result is parallel form still, with a loop over the block's threads; loops, 
 
 from __future__ import annotations
 
-from ktc.ir.fold import add, cast, fold_node, i32, lt, mul, sub
+from ktc.ir.fold import add, cast, fold_node, i32, is_const, lt, mul, sub
 from ktc.ir.nodes import (
     Alloc,
     Assign,
@@ -109,7 +109,8 @@ class Tiles:
         place = Decl(at, add(first, cast(mul(vector, self.lanes), self.iv)), const=True)
         left = sub(cast(s.hi, self.iv), Var(at))
         here = Call("min", (cast(self.lanes, self.iv), left), self.iv)
-        inner = tuple(body(Var(u), Var(v), add(Var(at), cast(Var(v), self.iv))))
+        i = Var(at) if is_const(self.lanes, 1) else add(Var(at), cast(Var(v), self.iv))
+        inner = tuple(body(Var(u), Var(v), i))
         lanes = Par(v, i32(0), cast(here, I32), (Level("vec", self.lanes),), inner, loc=s.loc)
         return count(u, self.rows, place, lanes)
 

@@ -195,10 +195,10 @@ def test_opencl_does_not_wait_for_work_groups() -> None:
     ("old", "new"),
     [
         ("for base = group;", "for base = group + 1;"),
-        ("if p < waiting", "if p < waiting - 1"),
-        ("min(1, last_group - base)", "min(1, last_group - base + 1)"),
+        ("if p < now", "if p < now - 1"),
+        ("k < last_group - base", "k <= last_group - base"),
         ("sum_ahead + sum_held", "0.0 + sum_held"),
-        ("waiting = tile <", "waiting = tile + 1 <"),
+        ("waiting = tile", "waiting = tile + 1_u32"),
         ("while u32(sum_word >> 32) != `launch`", "while false"),
     ],
 )
