@@ -14,7 +14,7 @@ from .pp_tokens import SPACE, TEXT, Token, tokens_of
 
 _PLAIN = re.compile(
     r"""([^\n"'\#\\/]*+(?:(?:"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|/(?![/*]))[^\n"'\#\\/]*+)*+)
-        (?://[^\n]*+(?<!\\))?\n""",
+        (?://[^\n]*(?<!\\))?\n""",
     re.VERBOSE,
 )
 """A line with no directive, block comment or continuation: group 1 is what stands before its comment."""

@@ -21,7 +21,7 @@ from ktc.ir.reference import FormulaError
 from ktc.ir.workload import Workload
 
 from .choices import choices
-from .sizes import by_interest, candidates, innermost, runnable, scalars_of, step_of, tiles
+from .sizes import by_interest, candidates, innermost, multiple, runnable, scalars_of, step_of, tiles
 
 MAX_ELEMENTS = 48_000
 """Array elements plus threads of one instance. Threads that every launch has, whatever the sizes, count a sixteenth:
@@ -37,6 +37,9 @@ FEW = 3
 
 LONGEST = 1 << 17
 """Where the search for the largest value of a size that fits starts, if no scenario nor the declared range has more."""
+
+FRAGMENT = 16
+"""Rows or columns of an operand of tensor cores: the largest part of a size that a thread has by itself."""
 
 WIDE, MOST_THREADS, MOST_ROWS = 12, 1024, 320
 """How much costlier the instance with wide rows may be than a usual one, and how large it grows."""
@@ -70,8 +73,12 @@ def instances(
 
 
 def larger_instances(maker: Maker) -> Iterator[Instance]:
-    """For each size, an instance with that size as large as fits, the others small, but not so small that a halo is all
-    there is. For code that only long rows reach."""
+    """All sizes a fragment of matrices and most of another one, for what hangs on several sizes at once; then for each
+    size an instance with that size as large as fits, the others small, but not so small that a halo is all there is.
+    For code that only long rows reach."""
+    together = maker.make({n: multiple(FRAGMENT + FRAGMENT // 2 - 1, maker.step[n]) for n in maker.names})
+    if together is not None:
+        yield together
     base = maker.few()
     for n in maker.names if base else ():
         yield from maker.largest({**base, n: maker.longest(n)}, n)

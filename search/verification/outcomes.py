@@ -53,6 +53,8 @@ def _tracked(body: Body) -> Iterator[tuple[Stmt, Expr]]:
                 cond = e.cond if isinstance(e, Select) else e.x if isinstance(e, Cast) and e.x.type == BOOL else None
                 if cond is not None:
                     yield from ((s, part) for part in _parts(cond))
+                if isinstance(e, Select) and isinstance(cond, Binary) and cond.op in ("&&", "||"):
+                    yield s, cond  # the halves may hold by turns, and an arm be left out
                 elif _is_choice(e):
                     yield s, e
 
