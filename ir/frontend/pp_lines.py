@@ -13,7 +13,7 @@ from collections.abc import Iterator, Set
 from .pp_tokens import SPACE, TEXT, Token, tokens_of
 
 _PLAIN = re.compile(
-    r"""([^\n"'\#\\/]*+(?:(?:"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|/(?![/*]))[^\n"'\#\\/]*+)*+)
+    r"""([^\n"'\#\\/]*+(?:(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|/(?![/*]))[^\n"'\#\\/]*+)*)
         (?://[^\n]*(?<!\\))?\n""",
     re.VERBOSE,
 )
