@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from ..fold import cast, i32, is_const
 from ..kernel import Kernel
+from ..memo import by_identity
 from ..nodes import Assign, Atomic, Binary, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym, Var
 from ..types import U32, U64, Scalar
 from ..walk import stmt_exprs, walk, walk_expr
@@ -43,6 +44,7 @@ def _as(e: Expr, to: Scalar) -> Expr:
     return Cast(to, e, "bit") if floating and e.type != to else cast(e, to, "c")
 
 
+@by_identity(64)
 def only_travel(kernel: Kernel) -> bool:
     """Whether the bits of floats that ``kernel`` looks at only travel: put into words, left in memory that holds
     nothing else, taken out again. Then any names for values would do as their bits."""

@@ -15,16 +15,8 @@ class ControlParser(ExprParser):
     def _parse_switch(self):
         tok = self._expect("SWITCH")
         coord = self._tok_coord(tok)
-        self._expect("LPAREN")
-        saved, self._no_gt = self._no_gt, False
         self._push_scope()
-        init = self._parse_condition_declaration() if self._starts_declaration() else None
-        if init is not None and self._peek_type() == "RPAREN":
-            cond = c_ast.ID(init[-1].name, init[-1].coord)
-        else:
-            cond = self._parse_expression()
-        self._expect("RPAREN")
-        self._no_gt = saved
+        init, cond = self._parse_condition()
         body = self._parse_pragmacomp_or_statement()
         self._pop_scope()
         stmt = c_ast.Switch(cond, body, coord)
@@ -54,18 +46,8 @@ class ControlParser(ExprParser):
     def _parse_if(self):
         tok = self._expect("IF")
         is_constexpr = self._accept("CONSTEXPR") is not None
-        self._expect("LPAREN")
-        saved, self._no_gt = self._no_gt, False
         self._push_scope()
-        init = None
-        if self._starts_declaration():
-            init = self._parse_condition_declaration()
-        if init is not None and self._peek_type() == "RPAREN":
-            cond = c_ast.ID(init[-1].name, init[-1].coord)
-        else:
-            cond = self._parse_expression()
-        self._expect("RPAREN")
-        self._no_gt = saved
+        init, cond = self._parse_condition()
         then = self._parse_pragmacomp_or_statement()
         orelse = self._parse_pragmacomp_or_statement() if self._accept("ELSE") else None
         self._pop_scope()
@@ -74,6 +56,19 @@ class ControlParser(ExprParser):
             return IfConstexpr(init, cond, then, orelse, coord=coord)
         stmt = c_ast.If(cond, then, orelse, coord)
         return stmt if init is None else c_ast.Compound([*init, stmt], coord)
+
+    def _parse_condition(self):
+        """``(init; cond)``, ``(T x = e)`` or ``(cond)`` of an if or switch: its declarations or None, what decides."""
+        self._expect("LPAREN")
+        saved, self._no_gt = self._no_gt, False
+        init = self._parse_condition_declaration() if self._starts_declaration() else None
+        if init is not None and self._peek_type() == "RPAREN":
+            cond = c_ast.ID(init[-1].name, init[-1].coord)
+        else:
+            cond = self._parse_expression()
+        self._expect("RPAREN")
+        self._no_gt = saved
+        return init, cond
 
     def _parse_condition_declaration(self):
         spec, _, _ = self._parse_declaration_specifiers(allow_no_type=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     state.stores += 1
     order = np.flatnonzero(ok)[np.argsort(pos[ok], kind="stable")]
     where, counts = np.unique(pos[order], return_counts=True)
-    before = buffer.data[where]
+    before: Any = None if buffer.polls is None else buffer.data[where]
     if s.dst is None and s.op in _FOLDABLE:
         total = fold_segments(lambda a, b: _combine(machine, _FOLDABLE[s.op], a, b, None, t), value[order], counts)
         buffer.data[where] = _combine(machine, s.op, buffer.data[where], total, None, t)

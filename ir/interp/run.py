@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, MutableMapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -79,7 +79,7 @@ def run(
         KtcError: E-INTERP-ARGS (missing argument), E-INTERP-LAUNCH (geometry unknown), E-INTERP-UNSUPPORTED.
     """
     values = copy(domain_named(domain))
-    values.bits_travel = cache(partial(only_travel, kernel))  # type: ignore[method-assign]
+    values.bits_travel = partial(only_travel, kernel)  # type: ignore[method-assign]
     job = _Job(kernel, args, values, sanitize, warp, fuel, frozenset(undefined), measure, fatal, kept)
     with np.errstate(all="ignore"):
         result, doubtful = job.run(seed=0)

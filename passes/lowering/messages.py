@@ -50,12 +50,7 @@ class Words:
 
     def hear(self, place: Expr, tag: Expr, into: Sym) -> Body:
         seen = fresh(f"{self.name}_word", U64)
-        look = Atomic("load", self.words, (place,), Const(0, U64), dst=seen)
-        return (
-            Decl(seen, Const(0, U64)),
-            While(Binary("!=", tag_of(Var(seen)), tag), (look,), post=True),
-            Assign(into, value_of(Var(seen), self.t)),
-        )
+        return (*_poll(self.words, place, seen, tag_of(Var(seen)), tag), Assign(into, value_of(Var(seen), self.t)))
 
 
 class Flags:
@@ -71,13 +66,16 @@ class Flags:
 
     def hear(self, place: Expr, tag: Expr, into: Sym) -> Body:
         seen = fresh(f"{self.name}_flag", U32)
-        look = Atomic("load", self.flags, (place,), Const(0, U32), dst=seen)
-        return (
-            Decl(seen, Const(0, U32)),
-            While(Binary("!=", Var(seen), tag), (look,), post=True),
-            Fence("device"),
-            Assign(into, Load(self.values, (place,), cache="cg")),
-        )
+        value = Load(self.values, (place,), cache="cg")
+        return (*_poll(self.flags, place, seen, Var(seen), tag), Fence("device"), Assign(into, value))
+
+
+def _poll(buffer: Sym, place: Expr, seen: Sym, told: Expr, tag: Expr) -> Body:
+    """``seen`` is what stands at ``place``, looked at until ``told``, a part of it, is ``tag``."""
+    t = seen.type
+    assert isinstance(t, Scalar)
+    look = Atomic("load", buffer, (place,), Const(0, t), dst=seen)
+    return (Decl(seen, Const(0, t)), While(Binary("!=", told, tag), (look,), post=True))
 
 
 def messages(st: Wanting, name: str, t: Scalar, places: Expr) -> Messages:
