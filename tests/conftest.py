@@ -6,19 +6,25 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from ktc.__main__ import main
+
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
+PLAIN = {"NO_COLOR": "1", "COLUMNS": "120"}
+"""Environment of a command whose output is read by a test."""
 
 # Hundreds of tests start ``ktc`` or a worker of it: compiling the packages anew takes longer than what most of them do.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -51,7 +57,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 
 @pytest.fixture
-def ktc_run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def ktc_process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run ``ktc ARGS`` in a child process, in an empty folder, without colours; returns the completed process."""
 
     def run(*args: str, stdin: str = "", timeout: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
@@ -62,8 +68,26 @@ def ktc_run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
             text=True,
             timeout=timeout,
             cwd=tmp_path,
-            env=os.environ | {"NO_COLOR": "1", "COLUMNS": "120"} | env,
+            env=os.environ | PLAIN | env,
         )
+
+    return run
+
+
+@pytest.fixture
+def ktc_run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """``ktc_process`` without the process, which takes longer to start than most commands to run: for what a command
+    prints, writes and returns."""
+
+    def run(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            for name, value in PLAIN.items():
+                patch.setenv(name, value)
+            patch.chdir(tmp_path)
+            patch.setattr(sys, "stdin", io.StringIO(stdin))
+            code = main(list(args))
+        return subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue())
 
     return run
 

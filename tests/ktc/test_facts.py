@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 import ktc
-
-
-def run(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "ktc", "facts", *args], capture_output=True, text=True, timeout=60)
 
 
 def test_sgemm_is_bound_by_arithmetic_and_reads_its_inputs_often() -> None:
@@ -23,22 +17,22 @@ def test_sgemm_is_bound_by_arithmetic_and_reads_its_inputs_often() -> None:
     assert by_buffer["B", "read"].efficiency == 1.0 and by_buffer["A", "read"].efficiency == 0.125
 
 
-def test_the_command_prints_tables_and_json() -> None:
-    text = run("transpose", "--dependences")
+def test_the_command_prints_tables_and_json(ktc_run) -> None:
+    text = ktc_run("facts", "transpose", "--dependences")
     assert text.returncode == 0, text.stderr
     assert "sectors" in text.stdout and "occupancy" in text.stdout and "H200" in text.stdout
-    document = json.loads(run("transpose", "--json").stdout)
+    document = json.loads(ktc_run("facts", "transpose", "--json").stdout)
     assert document["sizes"] == {"rows": 8192, "cols": 8192}
     assert {r["buffer"] for r in document["requests"]} == {"in", "out"}
 
 
-def test_sizes_are_the_workloads_or_the_kernels() -> None:
+def test_sizes_are_the_workloads_or_the_kernels(ktc_run) -> None:
     assert ktc.load("silu_and_mul").facts(d=64).sizes["d"] == 64
     assert ktc.load("silu_and_mul").facts(n=3).sizes["num_tokens"] == 3
     with pytest.raises(ktc.KtcError) as caught:
         ktc.load("silu_and_mul").facts(width=3)
     assert caught.value.code == "E-SIZE-NAME" and caught.value.exit_code == 2
-    assert run("silu_and_mul", "--size", "d").returncode == 2
+    assert ktc_run("facts", "silu_and_mul", "--size", "d").returncode == 2
 
 
 CONSTANTS = """
@@ -55,10 +49,10 @@ def test_there_is_no_least_time_of_no_size() -> None:
     assert ktc.loads(CONSTANTS).facts(n=1 << 28).bounds["H200"].limiter == "memory"
 
 
-def test_what_the_source_launches_is_a_size(tmp_path) -> None:
+def test_what_the_source_launches_is_a_size(ktc_run, tmp_path) -> None:
     path = tmp_path / "k.cu"
     path.write_text(CONSTANTS)
-    assert "depends on sizes: --size n=N" in run(str(path)).stdout
+    assert "depends on sizes: --size n=N" in ktc_run("facts", str(path)).stdout
     path.write_text(CONSTANTS + "int main() { float *y, *x; k<<<4096, 256>>>(y, x, 1048576); }")
     f = ktc.load(str(path)).facts()
     assert f.sizes == {"n": 1048576} and not f.missing and f.kernel.bytes == 8 << 20

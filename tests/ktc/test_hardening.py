@@ -57,6 +57,12 @@ OUTSIDE = HEAD + "  if (i < n) y[i + 1] = x[i];\n}\n"
 
 
 @pytest.fixture
+def ktc_run(ktc_process: Run) -> Run:
+    """What goes wrong here may take the process with it."""
+    return ktc_process
+
+
+@pytest.fixture
 def kernel(tmp_path: Path) -> Callable[..., str]:
     """``kernel(source)`` is a folder with that kernel and a workload; returns its name."""
 

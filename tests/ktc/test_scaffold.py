@@ -281,7 +281,7 @@ def test_no_product_fits_what_follows_none() -> None:
 
 def test_optimize_drafts_a_workload_and_says_what_to_check(ktc_run, tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(FIXED)
-    done = ktc_run("optimize", "k.cu", "--device", "numba", "--budget", "2", "--scenario", "small", timeout=300)
+    done = ktc_run("optimize", "k.cu", "--device", "numba", "--budget", "2", "--scenario", "small")
     assert done.returncode == 0, done.stderr
     assert "drafted ktc-out/add/workload.toml" in done.stderr and "launch" in done.stderr
     assert (tmp_path / "ktc-out" / "add" / "workload.toml").exists()

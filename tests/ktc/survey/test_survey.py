@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -177,14 +175,13 @@ def test_links_that_lead_out_of_the_tree_are_not_read(tmp_path: Path) -> None:
         "backends": 0, "dialects": 0}  # fmt: skip
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command(ktc_run, tmp_path: Path) -> None:
     put(tmp_path, {"k.cu": SCALE + "void f(float *x) { scale<<<4, 256>>>(x, 1000); }\n"})
-    ktc = [sys.executable, "-m", "ktc", "parse"]
-    listing = subprocess.run([*ktc, str(tmp_path / "k.cu")], capture_output=True, text=True, timeout=60)
+    listing = ktc_run("parse", str(tmp_path / "k.cu"))
     assert listing.returncode == 0 and "f32* x, i32 n" in listing.stdout and "k.cu:2:" in listing.stdout
-    stats = subprocess.run([*ktc, "--stats", str(tmp_path), "--no-compile"], capture_output=True, text=True, timeout=60)
+    stats = ktc_run("parse", "--stats", str(tmp_path), "--no-compile")
     assert stats.returncode == 0 and "parsed" in stats.stdout and "100.0 %" in stats.stdout
-    wrong = subprocess.run([*ktc, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    wrong = ktc_run("parse", str(tmp_path))
     assert wrong.returncode == 2 and "--stats" in wrong.stderr
 
 
