@@ -10,6 +10,8 @@ NaNs are left aside, as everywhere in the exact rungs.
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 from ktc.ir.fold import evaluate
@@ -20,7 +22,7 @@ from ktc.ir.walk import all_exprs, assigned, declared, used_in, walk
 
 from .formats import formats
 from .lockstep import Run
-from .symbolic_values import Lost, Threads
+from .symbolic_values import WARP, Lost, Threads
 from .terms import Term, Terms
 
 MOST_THREADS = 1024
@@ -42,7 +44,8 @@ def same_effect(a: Body, b: Body, kernel: Kernel, after: Body | None, part: bool
     if after is not None:
         reads = used_in(after)
         outer = {s for s in outer if isinstance(s.type, Ptr) or s in reads}
-    for threads in blocks(kernel, (*a, *b)):
+    together = (*a, *b)
+    for threads in sorted((*blocks(kernel, together), *rows(kernel, together)), key=lambda found: found.count):
         terms, left = Terms("reassociates" in kernel.flags), []
         try:
             for body in (a, b):
@@ -55,6 +58,7 @@ def same_effect(a: Body, b: Body, kernel: Kernel, after: Body | None, part: bool
             continue
         if left[0] == left[1]:
             one = "every thread" if threads.count == 1 else f"{threads.count} symbolic threads"
+            one += " of a row" if threads.extents is not None and len(threads.extents) < 3 else ""
             return f"{one}: the same terms are left behind"
     return ""
 
@@ -71,16 +75,35 @@ def _extents(body: Body) -> list[Any]:
 
 def blocks(kernel: Kernel, body: Body) -> list[Threads]:
     """Any one thread, where threads do not act together; all threads of a block, where its size is known."""
-    together = any(isinstance(e, WarpOp) for e in all_exprs(body)) or any(
-        isinstance(s.type, Array) and s.type.space == "shared" for s in {*used_in(body), *assigned(body)}
-    )
+    together = any(isinstance(e, WarpOp) for e in all_exprs(body)) or _shares(body)
     found = [] if together else [Threads(1, None)]
-    extents = [evaluate(e, kernel.knob_values) for e in kernel.launch.block] if kernel.launch is not None else [None]
-    if all(e is not None for e in extents):
-        x, y, z = (int(e) for e in extents if e is not None)
-        if x * y * z <= MOST_THREADS:
-            found.append(Threads(x * y * z, (x, y, z)))
+    extents = _known_extents(kernel)
+    if len(extents) == 3 and math.prod(extents) <= MOST_THREADS:
+        found.append(Threads(math.prod(extents), extents))
     return found
+
+
+def rows(kernel: Kernel, body: Body) -> list[Threads]:
+    """All threads of any one row of a block, or of a plane, where only lanes of it act together in ``body``."""
+    extents = () if _shares(body) else _known_extents(kernel)
+    sizes = {axes: math.prod(extents[:axes]) for axes in (1, 2) if axes <= len(extents)}
+    return [
+        Threads(n, extents[:axes])
+        for axes, n in sizes.items()
+        if n <= MOST_THREADS and (n % WARP == 0 or (n > 0 and WARP % n == 0))
+    ]
+
+
+def _shares(body: Body) -> bool:
+    """Whether ``body`` has to do with memory that the threads of a block share."""
+    return any(isinstance(s.type, Array) and s.type.space == "shared" for s in {*used_in(body), *assigned(body)})
+
+
+def _known_extents(kernel: Kernel) -> tuple[int, ...]:
+    """The extents of a block, as far as they are known, from x on."""
+    launch = kernel.launch
+    found = [evaluate(e, kernel.knob_values) for e in launch.block] if launch is not None else []
+    return tuple(int(e) for e in itertools.takewhile(lambda e: e is not None, found) if e is not None)
 
 
 __all__ = ["blocks", "same_effect"]

@@ -6,6 +6,7 @@ launch has.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -44,10 +45,18 @@ Active = dict[int, Term]
 
 @dataclass(frozen=True)
 class Threads:
-    """How many threads run together; ``extents`` of their block, None for any one thread."""
+    """How many threads run together; ``extents`` of their block, None for any one thread.
+
+    Of fewer than three extents, those along x, or x and y: any one row, or plane, of a block that may have more. A row
+    has whole warps, or a warp whole rows."""
 
     count: int
-    extents: tuple[int, int, int] | None
+    extents: tuple[int, ...] | None
+
+    @property
+    def among_others(self) -> bool:
+        """Whether threads of other rows may be in the same warp."""
+        return self.extents is not None and len(self.extents) < 3 and self.count < WARP
 
 
 class Values(ABC):
@@ -90,10 +99,9 @@ class Values(ABC):
         raise Lost
 
     def _index(self, e: HwIndex, k: int) -> Term:
-        extents = self.threads.extents
-        if extents is not None and e.level in ("thread", "block_dim"):
-            axis = "xyz".index(e.axis)
-            stride = (1, extents[0], extents[0] * extents[1])[axis]
+        extents, axis = self.threads.extents, "xyz".index(e.axis)
+        if extents is not None and axis < len(extents) and e.level in ("thread", "block_dim"):
+            stride = math.prod(extents[:axis])
             return self.t.const(k // stride % extents[axis] if e.level == "thread" else extents[axis], "int")
         launch = self.kernel.launch
         if launch is not None and e.level in ("grid_dim", "block"):
@@ -162,7 +170,11 @@ class Values(ABC):
         if arg is None or width is None or mask is None or not 0 < width <= WARP or width & (width - 1):
             raise Lost
         first = k - k % WARP
-        launched = (1 << min(WARP, self.threads.count - first)) - 1 if self.threads.extents else 0xFFFFFFFF
+        others = self.threads.among_others
+        if others and (arg >= self.threads.count if e.kind == "shfl_xor" else width > self.threads.count):
+            raise Lost  # it may be another row's value
+        counted = self.threads.extents and not others
+        launched = (1 << min(WARP, self.threads.count - first)) - 1 if counted else 0xFFFFFFFF
         if mask & launched != launched or arg < 0:
             raise Lost  # a lane takes part that the mask does not name
         source = first + source_lane(e.kind, k % WARP, arg, width)
