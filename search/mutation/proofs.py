@@ -12,7 +12,8 @@
 * what differs is read nowhere, or lies beyond all subscripts (:mod:`.masked`);
 * one thread does what another did, or does it twice to no effect (:mod:`.single`), or is the only one that comes
   (:mod:`.arrival`);
-* maxima over the same elements, visited otherwise (:mod:`.visits`).
+* maxima over the same elements, visited otherwise (:mod:`.visits`);
+* blocks that do one another's work (:mod:`.permuted`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from .crossing import keeps_nothing_apart
 from .effects import Quiet, fewer_threads, no_effect, other_iterations
 from .idle import Idle
 from .masked import BRANCHES, masked, smaller_array
+from .permuted import permuted
 from .single import other_thread, stored_twice
 from .symbolic import same_effect
 from .symbolic_values import WARP
@@ -193,6 +195,8 @@ class _Search:
             covered = absorbed(s, t, rest)
             if covered:
                 return covered
+            if permuted(self.candidate, s, t):
+                return "the blocks of a band do one another's work"
         if isinstance(s, For) and isinstance(t, For):
             visited = same_visits(s, t, self.candidate)
             if visited:
