@@ -48,6 +48,50 @@ def test_fields_cannot_be_set_and_notes_do_not_count() -> None:
     assert p != Point(2)
 
 
+def test_they_print_compare_and_hash_as_dataclasses_do() -> None:
+    class Ours:
+        x: int
+        note: str = dataclasses.field(default="", compare=False)
+        key: int = dataclasses.field(default=0, repr=False)
+
+    theirs: type = dataclasses.dataclass(frozen=True)(type("Ours", (), dict(vars(Ours))))
+    theirs.__qualname__ = Ours.__qualname__
+    ours: type = frozen(Ours)
+    for given in ((1,), (1, "a"), (2, "a", 3)):
+        assert repr(ours(*given)) == repr(theirs(*given))
+        assert hash(ours(*given)) == hash(theirs(*given))
+        assert (ours(*given) == ours(1)) == (theirs(*given) == theirs(1))
+    assert ours(1) != theirs(1)
+
+
+def test_methods_of_their_own_stay() -> None:
+    @frozen
+    class Named:
+        name: str
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Named) and other.name.lower() == self.name.lower()
+
+        def __hash__(self) -> int:
+            return hash(self.name.lower())
+
+        def __repr__(self) -> str:
+            return self.name
+
+    assert {Named("A")} == {Named("a")} and repr(Named("A")) == "A"
+
+
+def test_each_class_compares_its_own_fields() -> None:
+    @frozen
+    class Labelled(Point):
+        label: str = ""
+
+    a, b = Labelled(1, label="a"), Labelled(1, label="b")
+    assert Point(1) == Point(1) != Point(2)
+    assert a != b and hash(Labelled(1, 2, (), "a")) != hash(Labelled(1, 2, (), "b"))  # type: ignore[arg-type]
+    assert a != Point(1)
+
+
 def test_copies() -> None:
     e = Binary("+", i32(1), Var(fresh("v", F32)))
     assert pickle.loads(pickle.dumps(e)) == e == copy.deepcopy(e)
