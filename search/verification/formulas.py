@@ -60,6 +60,27 @@ COMPARE = {
 }
 
 
+POWERS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
+"""Bounds of operands that bound an exclusive or: from bits of what tiles and blocks are wide."""
+
+
+def _as_wide(v: Any, a: Any, b: Any) -> Any:
+    import z3
+
+    both = [z3.Implies(z3.And(a >= 0, b >= 0, a < 1 << k, b < 1 << k), v < 1 << k) for k in POWERS]
+    return z3.And(z3.Implies(z3.And(a >= 0, b >= 0), v >= 0), *both)
+
+
+def _no_more(v: Any, a: Any, b: Any) -> Any:
+    import z3
+
+    return z3.And(*(z3.Implies(x >= 0, z3.And(v >= 0, v <= x)) for x in (a, b)))
+
+
+BITS = {"^": _as_wide, "|": _as_wide, "&": _no_more}
+"""What is known of the outcome, an integer, of an operation on bits, and of its operands."""
+
+
 def _min(a: Any, b: Any) -> Any:
     import z3
 
@@ -74,4 +95,4 @@ def _max(a: Any, b: Any) -> Any:
 
 CALLS = {"min": _min, "max": _max, "cdiv": lambda a, b: (a + b - 1) / b}
 
-__all__ = ["ARITHMETIC", "CALLS", "COMPARE", "SHIFTS", "increment", "widens"]
+__all__ = ["ARITHMETIC", "BITS", "CALLS", "COMPARE", "SHIFTS", "increment", "widens"]

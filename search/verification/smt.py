@@ -34,7 +34,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import assigned, substitute_expr, walk_expr
 
-from .formulas import ARITHMETIC, CALLS, COMPARE, SHIFTS, increment, widens
+from .formulas import ARITHMETIC, BITS, CALLS, COMPARE, SHIFTS, increment, widens
 from .intervals import is_whole
 from .ranges import Interval, values
 
@@ -99,6 +99,8 @@ class Context:
             return SHIFTS[e.op](self.of(e.a), 1 << int(e.b.value))
         if isinstance(e, Binary) and e.op in ARITHMETIC and is_whole(e.type):
             return ARITHMETIC[e.op](self.of(e.a), self.of(e.b))
+        if isinstance(e, Binary) and e.op in BITS and is_whole(e.type):
+            return self._bits(e)
         if isinstance(e, Unary) and e.op == "-":
             return -self.of(e.x)
         if isinstance(e, Select):
@@ -179,6 +181,13 @@ class Context:
         for fact in [v >= 0, *([v < bound] if extent else [])]:
             if not any(fact.eq(f) for f in self.facts):
                 self.facts.append(fact)
+        return v
+
+    def _bits(self, e: Binary) -> Any:
+        v = self._fresh(e)
+        fact = BITS[e.op](v, self.of(e.a), self.of(e.b))
+        if not any(fact.eq(f) for f in self.facts):
+            self.facts.append(fact)
         return v
 
     def _fresh(self, e: Expr) -> Any:

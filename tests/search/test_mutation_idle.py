@@ -146,3 +146,29 @@ def test_a_block_of_zeros_adds_nothing_to_an_atomic_sum(before: tuple[str, str],
     more = text.replace("b < (n", "b <= (n")
     found = equivalent(canonical(parse_kernel(text)), canonical(parse_kernel(more)))
     assert ("add zeros" in found) if held else not found, found
+
+
+SWIZZLED = (("t[v * 8 + y, x]", "t[v * 8 + y, x ^ y % 8]"), ("t[e, x]", "t[e, x ^ e % 8]"))
+
+
+def test_swizzled_tiles_are_zeros_as_well() -> None:
+    whole = ("min(8, n - u * 8)", "8")
+    assert "add zeros" in proof(("(n + 7) / 8", "(n + 7) / 7"), whole, *SWIZZLED)
+    assert "add zeros" in proof(whole, *SWIZZLED)
+    beyond = (SWIZZLED[0], ("t[e, x]", "t[e, x ^ e * 2]"))
+    assert not proof(("(n + 7) / 8", "(n + 7) / 7"), whole, *beyond)  # columns 8 to 15 of rows of eight
+    assert not proof(("(n + 7) / 8", "(n + 7) / 9"), whole, *SWIZZLED)
+
+
+@pytest.mark.parametrize("op", ["^", "|", "&"])
+def test_what_is_known_of_bits_holds_for_all_bits(op: str) -> None:
+    z3 = pytest.importorskip("z3")
+    from ktc.search.verification.formulas import BITS
+
+    done = {"^": int.__xor__, "|": int.__or__, "&": int.__and__}[op]
+    for a in range(-9, 10):
+        for b in range(-9, 10):
+            fact = BITS[op](*map(z3.IntVal, (done(a, b), a, b)))
+            assert z3.is_true(z3.simplify(fact)), (a, b)
+    wrong = {"^": (4, 3, 3), "|": (8, 7, 5), "&": (4, 3, 6)}[op]
+    assert z3.is_false(z3.simplify(BITS[op](*map(z3.IntVal, wrong))))
