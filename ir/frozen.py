@@ -2,14 +2,14 @@
 
 ``dataclass(frozen=True)`` sets each field by looking ``object.__setattr__`` up and, in it, the field's slot. Here the
 initialiser calls the slots directly: the same class otherwise, at two thirds of the time and memory. It also writes and
-compiles six methods for every class, two fifths of the time a command takes to start; here each is written when it is
-first called, and what needs no code of its own is shared by all classes.
+compiles six methods for every class, two fifths of the time a command takes to start; here most are written when they
+are first called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from reprlib import recursive_repr
 from typing import Any, TypeVar, dataclass_transform, overload
 
@@ -27,10 +27,9 @@ def frozen(cls: Any = None, /, *, kw_only: bool = False) -> Any:
     def make(c: Any) -> Any:
         c.__doc__ = c.__doc__ or c.__name__  # dataclass would inspect the signature for one
         own = {name for name, value in vars(c).items() if value is not None}
-        made: Any = dataclass(slots=True, kw_only=kw_only, init=False, repr=False, eq=False)(c)
-        for name, method in _SHARED.items():
-            if name not in own:
-                setattr(made, name, method)
+        made: Any = dataclass(frozen=True, slots=True, kw_only=kw_only, init=False, repr=False, eq=False)(c)
+        if "__repr__" not in own:
+            made.__repr__ = _repr
         for name, write in _WRITTEN.items():
             if name not in own:
                 setattr(made, name, _at_first_call(made, name, write))
@@ -62,37 +61,10 @@ def replaced(node: _T, changes: dict[str, Any]) -> _T:
     return cls(**{name: changes[name] if name in changes else getattr(node, name) for name in names_of(cls)})
 
 
-def _refuse_set(self: object, name: str, value: object) -> None:
-    raise FrozenInstanceError(f"cannot assign to field {name!r}")
-
-
-def _refuse_delete(self: object, name: str) -> None:
-    raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-
 @recursive_repr("...")
 def _repr(self: Any) -> str:
     shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr)
     return f"{type(self).__qualname__}({shown})"
-
-
-def _state(self: object) -> tuple[Any, ...]:
-    """For pickles and copies."""
-    return tuple(value for _, value in values_of(self))
-
-
-def _restore(self: object, state: tuple[Any, ...]) -> None:
-    for name, value in zip(names_of(type(self)), state):
-        object.__setattr__(self, name, value)
-
-
-_SHARED: dict[str, Callable[..., Any]] = {
-    "__setattr__": _refuse_set,
-    "__delattr__": _refuse_delete,
-    "__repr__": _repr,
-    "__getstate__": _state,
-    "__setstate__": _restore,
-}
 
 
 def _at_first_call(made: Any, name: str, write: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:

@@ -81,6 +81,14 @@ def test_methods_of_their_own_stay() -> None:
     assert {Named("A")} == {Named("a")} and repr(Named("A")) == "A"
 
 
+def test_dataclasses_may_be_made_of_them() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Named(Point):
+        name: str = ""
+
+    assert Named(1, name="a") == Named(1, name="a") != Named(1, name="b")
+
+
 def test_each_class_compares_its_own_fields() -> None:
     @frozen
     class Labelled(Point):
