@@ -7,7 +7,9 @@ they are not known, any cell of the array may be meant. A loop whose end is not 
 twice, and finds whatever it changes changed in each round: whatever two of its rounds have to do with each other, these
 two have (one that is known to run at most once has but one). Code behind a guard that is not known counts as run.
 
-Atomics and fences order what other blocks see, in ways that are not followed: they conflict with everything.
+An atomic may tell other blocks of what its thread has seen, and of what it has not: it conflicts with everything that
+other threads do in memory that blocks share and the kernel writes. A fence orders what its own thread does, and that is
+no business of a barrier.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from ktc.ir.nodes import (
     Decl,
     Eval,
     Expr,
+    Fence,
     For,
     If,
     Load,
@@ -50,7 +53,7 @@ from .terms import Term, Terms
 MOST_WORK = 300_000
 """Statements times threads; beyond, there is no proof."""
 
-FOLLOWED = (Alloc, Assign, Atomic, Barrier, Break, Continue, Decl, Eval, For, If, Return, Store)
+FOLLOWED = (Alloc, Assign, Atomic, Barrier, Break, Continue, Decl, Eval, Fence, For, If, Return, Store)
 """Statements that a kernel may consist of: copies that end some time later are not followed."""
 
 Cell = tuple[int, ...] | None
@@ -157,9 +160,8 @@ class _Watch(Run):
         if isinstance(s, Barrier):
             self._barrier(s)
             return act
-        if _acts(s):
-            self._touch_all(act)
-        return super().statement(s, act)
+        self._tell(s, act)
+        return act if isinstance(s, Fence) else super().statement(s, act)
 
     def _barrier(self, s: Barrier) -> None:
         if s is self.without:
@@ -253,9 +255,15 @@ class _Watch(Run):
                 raise Meeting
         self.before.add(sym, cell, k, wrote)
 
-    def _touch_all(self, act: Active) -> None:
-        for k in act:
-            self._touch(None, None, k, wrote=True)
+    def _tell(self, s: Stmt, act: Active) -> None:
+        """What ``s`` itself, its bodies apart, has to do with what others do, beside loads and stores."""
+        calls = any(isinstance(e, Call) and e.effects != "pure" for top in stmt_exprs(s) for e in walk_expr(top))
+        told: list[Sym | None] = [None] if calls else []
+        if isinstance(s, Atomic):
+            told += [sym for sym in self.written if isinstance(sym.type, Ptr)] or [None]
+        for sym in told:
+            for k in act:
+                self._touch(sym, None, k, wrote=True)
 
     def _untold(self, s: Stmt, act: Active) -> None:
         """A statement that cannot be followed touches any cell of what it names."""
@@ -264,8 +272,7 @@ class _Watch(Run):
             if isinstance(x, Store | Atomic) and self._seen(x.buffer):
                 for k in act:
                     self._touch(self._named(x.buffer), None, k, wrote=True)
-            if _acts(x):
-                self._touch_all(act)
+            self._tell(x, act)
         self._unknown(s, act)
 
     def _untold_reads(self, s: Stmt, act: Active) -> None:
@@ -276,12 +283,6 @@ class _Watch(Run):
 
 def _orders(s: Stmt) -> bool:
     return any(isinstance(x, Barrier) for x in walk((s,)))
-
-
-def _acts(s: Stmt) -> bool:
-    """Whether ``s`` itself, its bodies apart, may be seen, or see, otherwise than by loads and stores."""
-    calls = any(isinstance(e, Call) and e.effects != "pure" for top in stmt_exprs(s) for e in walk_expr(top))
-    return calls or isinstance(s, Atomic)
 
 
 __all__ = ["keeps_nothing_apart"]

@@ -126,3 +126,63 @@ def test_a_loop_that_runs_at_most_once_has_no_next_round_to_keep_apart() -> None
     assert not proof(once, first, "0.0\n")
     behind = once.replace("  y[blockIdx.x", "  s[t] = 1.0\n  y[blockIdx.x")
     assert not proof(behind, end, "[63 - t]\n")  # what comes after the loop writes there
+
+
+TICKETS = """
+kernel k(parts: f32* noalias, out: f32* noalias, tickets: u32* noalias, x: f32 const* noalias readonly)
+  launch grid(8) block(64)
+  let tid: i32 = i32(threadIdx.x)
+  array last: shared i32[1]
+  array part: shared f32[64]
+  part[tid] = x[i32(blockIdx.x) * 64 + tid]
+  barrier
+  let mine: f32 = part[0] + part[63]
+  if tid == 0
+    parts[blockIdx.x] = mine
+  fence device
+  barrier
+  if tid == 0
+    var t: u32
+    t = atomic inc tickets[0], 7
+    last[0] = i32(t == 7)
+    fence device
+  barrier
+  if last[0] != 0
+    out[tid] = parts.cg[tid % 8]
+"""
+BETWEEN = "  fence device\n  barrier\n  if tid == 0\n"
+
+
+def dropped(text: str) -> str:
+    return proof(text, BETWEEN, BETWEEN.replace("  barrier\n", ""))
+
+
+def test_one_thread_needs_no_barrier_between_a_part_and_its_ticket() -> None:
+    assert "no two accesses" in dropped(TICKETS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("  if tid == 0\n    parts", "  if tid == 1\n    parts"),
+        ("  if tid == 0\n    parts[blockIdx.x] = mine\n", "  parts[i32(blockIdx.x) * 64 + tid] = mine\n"),
+        ("    parts[blockIdx.x] = mine\n", "    parts[blockIdx.x] = mine\n  part[tid] = parts[tid]\n"),
+        (
+            "    parts[blockIdx.x] = mine\n",
+            "    parts[blockIdx.x] = mine\n  if tid == 5\n    atomic add out[0], mine\n",
+        ),
+        (BETWEEN, BETWEEN + "    part[63] = mine\n"),  # others may read it still, before they come to the barrier
+        ("    var t: u32\n", "    part[0] = 1.0\n    var t: u32\n"),
+    ],
+)
+def test_and_needs_one_where_the_ticket_tells_of_others(old: str, new: str) -> None:
+    changed = TICKETS.replace(old, new)
+    assert changed != TICKETS
+    assert not dropped(changed)
+
+
+def test_nor_may_what_a_ticket_found_be_read_without_one() -> None:
+    end = "    fence device\n  barrier\n"
+    assert not proof(TICKETS, end, "    fence device\n")
+    told = TICKETS.replace("  if last[0] != 0\n", "  if tid == 5\n")
+    assert not proof(told, end, "    fence device\n")
