@@ -40,6 +40,10 @@ class Unsupported(KtcError):
         )
 
 
+WILD = {32: 0x2545F492, 64: 0x2545F4914F6CDD1E}
+"""By bits, what no subscript is: with 91 or 199 added odd, so that no product with a size makes it small."""
+
+
 class Domain(ABC):
     """Meaning of the float types; integer types are handled here, once."""
 
@@ -164,10 +168,12 @@ class Domain(ABC):
         return integers.FUNCTIONS[fn](*args)
 
     def poison(self, t: Scalar, n: int, seed: int) -> np.ndarray:
-        """``n`` values standing for memory nobody wrote; another ``seed`` gives other values."""
+        """``n`` values standing for memory nobody wrote; another ``seed`` gives other values: integers of odd seeds,
+        where they can, name no element of any buffer, so that whoever reads there is seen to."""
         if t.kind == "bool":
             return np.full(n, seed % 2 == 1)
-        base = np.array([37 + 54 * (seed % 4)], np.int64)
+        wild = WILD.get(t.bits, 0) if t.is_int and seed % 2 else 0
+        base = np.array([37 + 54 * (seed % 4) + wild], np.int64)
         one = self.encode(base.astype(np.float64), t) if t.is_float else base.astype(self.dtype(t))
         return np.full(n, one[0], one.dtype)
 

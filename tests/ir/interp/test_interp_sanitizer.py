@@ -328,3 +328,34 @@ def test_one_atomic_for_all_blocks_does_not_heal_one_within_a_block() -> None:
     both = NARROW.replace("WHERE", "0") + "  else\n    atomic add bins[0], 1\n"
     both = both.replace("if i < n", "if blockIdx.x == 0")
     assert [f.kind for f in run(kernel(both), {"bins": np.zeros(1, np.int32), "n": 64, "k": 1}).findings] == ["race"]
+
+
+UNSET = """
+kernel k(y: f32*, x: f32 const*, n: i32)
+  launch grid(1) block(32)
+  let t: i32 = i32(threadIdx.x)
+  array row: TYPE[2]
+  array s: f32[2]
+  for u = 0; u < 2; u + 1
+    if t + u < n
+      row[u] = TYPE(t)
+  for v = 0; v < 2; v + 1
+    if t + v < n
+      s[v] = x[row[v]]
+  for w = 0; w < 2; w + 1
+    if t + w < n
+      y[t * 2 + w] = s[w]
+"""
+
+
+@pytest.mark.parametrize("t", ["i32", "i64", "u32"])
+def test_no_subscript_may_be_what_nobody_wrote(t: str) -> None:
+    """Though what is read there is never used: the address may be none of the buffer's."""
+    args = {"x": np.arange(300, dtype=np.float32), "y": np.zeros(64, np.float32), "n": 20}
+    text = UNSET.replace("TYPE", t)
+    assert not run(kernel(text), args, undefined={"y"}).findings
+    loose = text.replace("    if t + v < n\n", "    if v < n\n")
+    assert loose != text
+    assert {f.kind for f in run(kernel(loose), args, undefined={"y"}).findings} >= {"out-of-bounds"}
+    counted = text.replace("    if t + v < n\n", "    let far: TYPE = row[v] + TYPE(1)\n    if t + v < n\n")
+    assert not run(kernel(counted.replace("TYPE", t)), args, undefined={"y"}).findings
