@@ -11,6 +11,7 @@ from .frames import Active, Frame, spread
 from .memory import Buffer
 from .state import State
 
+PLACE = np.dtype(np.int64)
 WIDEST_ACCESS = 16
 """Bytes of the widest access: wider vectors move by several."""
 
@@ -143,4 +144,4 @@ def access(state: State, sym: Sym, frame: Frame, act: Active, index: list, width
     buffer = state.buffers.get(sym)
     if buffer is None:
         raise Unsupported(f"'{sym.name}' is not a buffer here", state.where())
-    return Access(state, buffer, frame, act, [np.asarray(i).astype(np.int64, copy=False) for i in index], width)
+    return Access(state, buffer, frame, act, [i if i.dtype is PLACE else i.astype(PLACE) for i in index], width)

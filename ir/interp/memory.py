@@ -54,7 +54,7 @@ class Buffer:
         flat, bad = None, None
         for i, extent in zip(index, (*extents, self.lanes)):
             outside = i.view(np.uint64) >= extent  # negative ones are large
-            if np.count_nonzero(outside):
+            if outside if outside.ndim == 0 else np.count_nonzero(outside):
                 bad = outside if bad is None else bad | outside
             flat = i if flat is None else flat * extent + i
         assert flat is not None
@@ -63,6 +63,6 @@ class Buffer:
             flat, moved = flat * self.lanes, width * self.lanes
         if moved > 1:
             over = flat + moved > self.size
-            if np.count_nonzero(over):
+            if over if over.ndim == 0 else np.count_nonzero(over):
                 bad = over if bad is None else bad | over
         return flat, (None if bad is None else ~bad), moved

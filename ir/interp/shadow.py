@@ -18,15 +18,25 @@ class _Two:
     """Two remembered accesses per scalar: identity (-1: none) and time."""
 
     def __init__(self, n: int) -> None:
-        self.who = [np.full(n, -1, np.int64), np.full(n, -1, np.int64)]
-        self.when = [np.zeros(n, np.int64), np.zeros(n, np.int64)]
-        self.crowded = False  # whether the second slot was ever used
+        self.n = n
+        self.who: list[np.ndarray] = []  # one slot from the first access on, two from the first concurrent one on
+        self.when: list[np.ndarray] = []
         self.latest = -1  # time of the last access remembered
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the second slot was ever used."""
+        return len(self.who) > 1
+
+    def _slots(self, count: int) -> None:
+        while len(self.who) < count:
+            self.who.append(np.full(self.n, -1, np.int64))
+            self.when.append(np.zeros(self.n, np.int64))
 
     def concurrent(self, order: Order, pos, ids, local: bool):
         """For each access: the identity of a remembered concurrent one, or -1; None if there is none at all."""
         partner = None
-        for who, when in zip(self.who[: 1 + self.crowded], self.when):
+        for who, when in zip(self.who, self.when):
             known = who[pos]
             hit = (known >= 0) & (known != ids)
             at = hit.nonzero()[0]
@@ -43,8 +53,9 @@ class _Two:
     def remember(self, pos, ids, now: int, keep: np.ndarray | None) -> None:
         """Note the accesses: as second member where ``keep`` (the remembered one is concurrent), else as first."""
         self.latest = now
+        self._slots(1)
         if keep is not None and np.count_nonzero(keep):
-            self.crowded = True
+            self._slots(2)
             self.who[1][pos[keep]] = ids[keep]
             self.when[1][pos[keep]] = now
             fresh = ~keep
@@ -55,7 +66,7 @@ class _Two:
             self.who[1][pos] = -1
         clash = self.who[0][pos] != ids  # several lanes in this very statement
         if np.count_nonzero(clash):
-            self.crowded = True
+            self._slots(2)
             self.who[1][pos[clash]] = ids[clash]
             self.when[1][pos[clash]] = now
 
@@ -167,8 +178,10 @@ class Shadow:
 
     def _repeated(self, state: State, order: Order, pos, ids, same) -> None:
         """Threads that store once more what they stored last, and nobody has read: work that is done twice."""
+        if self.writes.latest < 0 or not order.same_value:
+            return
         again = self.fresh[pos] & same & (self.writes.who[0][pos] == ids)
-        if order.same_value and np.count_nonzero(again):
+        if np.count_nonzero(again):
             self._report(state, order, pos, ids, np.where(again, ids, -1), "write", "a write", order.same_value)
 
     def _report(self, state: State, order: Order, pos, ids, partner, how: str, other: str, kind: str = "") -> None:

@@ -273,4 +273,5 @@ def buffers(
             else:
                 values = rng.permutation(elements) if distinct else rng.integers(1, 6, elements)
             out[p.sym.name] = values.astype(numpy_dtype(scalar_of(p.sym.type).name))
+            out[p.sym.name].flags.writeable = False  # what an interpreter makes of it is made once
     return out
