@@ -27,6 +27,7 @@ from ..diagnostics import KtcError
 from ..types import Scalar
 from . import integers
 from .bit_names import BitNames
+from .patterns import Given
 from .realmath import MIXED
 from .rounding import round_to
 
@@ -58,6 +59,12 @@ class Domain(ABC):
     """Whether the program does nothing with the bits of a float but move them: then names do as well."""
 
     names: BitNames | None = None
+
+    given: Given
+    """The patterns that numbers were given in this run, where they have none."""
+
+    def __init__(self) -> None:
+        self.given = Given()
 
     # ------------------------------------------------------------------------------ to be given by each domain
 

@@ -188,6 +188,13 @@ class Evaluator:
         n = frame.count(act)
         return np.stack([spread(v, n) for v in lanes], axis=1)
 
+    def _address(self, e: AddrOf, frame: Frame, act: Active):
+        """An address in global memory, as a number."""
+        buffer = self.state.buffers.get(e.buffer)
+        if buffer is None or buffer.base is None:
+            raise Unsupported(f"where '{e.buffer.name}' lies in memory is not known", self.state.where())
+        return buffer.address([self(i, frame, act) for i in e.index])
+
     # ------------------------------------------------------------------------------------------------- calls
 
     def _call(self, e: Call, frame: Frame, act: Active):
@@ -226,6 +233,7 @@ class Evaluator:
 
 _METHODS: dict[type, Method] = {
     HwIndex: Evaluator._hw,
+    AddrOf: Evaluator._address,
     Unary: Evaluator._unary,
     Select: Evaluator._select,
     Load: Evaluator._load,

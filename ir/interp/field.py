@@ -190,7 +190,12 @@ def _rsqrt(x):
 
 
 def _hashed(fn: str, *args):
-    return _from_p(keyed(fn, *(_p(a) for a in args)) % np.uint64(P))
+    return _drawn(keyed(fn, *(_p(a) for a in args)))
+
+
+def _drawn(word):
+    """The number that a hash stands for."""
+    return _from_p(word % np.uint64(P))
 
 
 class FieldDomain(Domain):
@@ -251,7 +256,7 @@ class FieldDomain(Domain):
         def numbers(v):
             return _centred(v), _is_extreme(v), _p(v)
 
-        found = reinterpreted(x, src, dst, numbers, self.encode, self.dtype(dst))
+        found = reinterpreted(x, src, dst, numbers, self.encode, self.dtype(dst), self.given, _drawn)
         return super().float_bits(x, src, dst) if found is None else found
 
     def float_call(self, fn, args, t):

@@ -24,7 +24,8 @@ class Buffer:
     ``dims`` are the declared extents (None: a pointer, one flat index), ``lanes`` the vector length of an element.
     ``owner`` is the frame whose lanes own the rows (None: global). ``written`` marks initialised scalars (None: all).
     ``null``: there is none, and the pointer is ``nullptr``; ``size`` is 0. ``serial`` is its identity for good: shared
-    memory ends with its block, and what is allocated then may stand at its address.
+    memory ends with its block, and what is allocated then may stand at its address. ``base`` is the address of the
+    first element in bytes, the same in every run of kernels that take the same parameters (None: not known).
     """
 
     sym: Sym
@@ -42,6 +43,7 @@ class Buffer:
     null: bool = False
     names: dict = field(default_factory=dict)
     serial: int = field(default_factory=count().__next__)
+    base: int | None = None
 
     def locate(self, index: list, width: int) -> tuple[np.ndarray, np.ndarray | None, int]:
         """Flat scalar position inside a row, a mask of lanes in bounds (None: all), and the scalars moved.
@@ -66,3 +68,18 @@ class Buffer:
             if over if over.ndim == 0 else np.count_nonzero(over):
                 bad = over if bad is None else bad | over
         return flat, (None if bad is None else ~bad), moved
+
+    def address(self, index: list):
+        """Bytes from address 0 to an element, inside the buffer or not; 0 of a pointer that is null."""
+        assert self.base is not None
+        flat = np.uint64(0)
+        for i, extent in zip(index, (1, *(self.dims or ())[1:], self.lanes)):
+            flat = flat * np.uint64(extent) + np.asarray(i).astype(np.int64).view(np.uint64)
+        within = self.elem.bytes * (1 if len(index) > len(self.dims or (0,)) else self.lanes)
+        return (np.uint64(0 if self.null else self.base) + flat * np.uint64(within))[()]
+
+
+def base_of(position: int) -> int:
+    """Where the buffer of a kernel's parameter at ``position`` lies: far from the others, and as ``cudaMalloc`` aligns
+    it, at least to 256 bytes."""
+    return (position + 1) << 40

@@ -5,43 +5,72 @@ programs do with patterns means what it does on the machine: the order of those 
 sign, the exponent. Any other number has a keyed hash of it for a pattern (as functions have that a domain cannot
 compute): equal numbers have equal ones, others unrelated ones.
 
-Read as floats, patterns of anything but those numbers have no meaning: the small integers that inputs are made of would
-be subnormal numbers in one half of a packed word and zeros in the other, which tell little apart.
+Read as a float, the pattern of a whole number or an infinity is that again, and so is one that was given to a number
+(:class:`Given`). Any other stands for a number of its own, a keyed hash of it: the small integers that inputs are made
+of would be subnormal numbers in one half of a packed word and zeros in the other, which tell little apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
+import ml_dtypes
 import numpy as np
 
 from ..types import Scalar
 from .keyed import keyed
 
-WHOLE: dict[str, int] = {"f16": 1 << 11, "bf16": 1 << 8, "f32": 1 << 24, "f64": 1 << 53}
+WHOLE: dict[str, int] = {"f16": 1 << 11, "bf16": 1 << 8, "f32": 1 << 24, "f64": 1 << 53, "e4m3": 1 << 4, "e5m2": 1 << 3}
 """Whole numbers up to which a type holds all."""
 
-MACHINE: dict[str, type] = {"f16": np.float16, "bf16": np.float32, "f32": np.float32, "f64": np.float64}
+MACHINE: dict[str, type] = {
+    "f16": np.float16, "bf16": np.float32, "f32": np.float32, "f64": np.float64,
+    "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2,
+}  # fmt: skip
 """The numpy type whose patterns those of a type are; of bf16, their upper halves."""
+
+
+@dataclass
+class Given:
+    """The patterns that numbers without one of their own were given in a run, by type: read back, they are those."""
+
+    known: dict[str, dict[int, np.generic | None]] = field(default_factory=dict)
+    """None: of more than one number."""
+
+    def note(self, t: Scalar, patterns: np.ndarray, numbers: np.ndarray) -> None:
+        """``patterns`` stand for ``numbers`` (in a domain's storage) from now on."""
+        mine = self.known.setdefault(t.name, {})
+        for bits, number in dict.fromkeys(zip(patterns.tolist(), numbers)):
+            if mine.setdefault(bits, number) != number:
+                mine[bits] = None
+
+    def numbers(self, t: Scalar, patterns: np.ndarray, others: np.ndarray) -> np.ndarray | None:
+        """What ``patterns`` stand for, ``others`` where that is nothing yet; None where two numbers were given one."""
+        mine = self.known.get(t.name)
+        if not mine:
+            return others
+        found = [mine.get(bits, other) for bits, other in zip(patterns.tolist(), others)]
+        return None if any(number is None for number in found) else np.array(found, others.dtype)
 
 
 def has_patterns(t: Scalar) -> bool:
     return t.name in WHOLE
 
 
-def bits_of(number: np.ndarray, infinite: np.ndarray, word: np.ndarray, src: Scalar, dst: np.dtype) -> np.ndarray:
-    """The patterns of exact numbers.
+def bits_of(number: np.ndarray, infinite: np.ndarray, word: np.ndarray, src: Scalar) -> tuple[np.ndarray, np.ndarray]:
+    """The patterns of exact numbers, and which of them are their own.
 
     Args:
         number: the numbers as signed integers; where ``infinite``, their sign counts alone.
         word: what tells numbers of the domain apart, for those that have no pattern of their own.
-        src, dst: the float's type, and that of its pattern.
+        src: the float's type.
     """
     whole = np.abs(number) <= WHOLE[src.name]
     exact = np.where(infinite, np.copysign(np.inf, number), np.where(whole, number, 0))
     own = _machine_bits(exact.astype(np.float64), src)
     other = keyed(f"bits of {src.name}", word).astype(own.dtype)
-    return np.where(whole | infinite, own, other).view(dst)
+    return np.where(whole | infinite, own, other), whole | infinite
 
 
 def _machine_bits(exact: np.ndarray, t: Scalar) -> np.ndarray:
@@ -50,37 +79,56 @@ def _machine_bits(exact: np.ndarray, t: Scalar) -> np.ndarray:
     return (raw >> np.uint32(16)).astype(np.uint16) if t.name == "bf16" else raw
 
 
-def floats_of(bits: np.ndarray, dst: Scalar) -> np.ndarray | None:
-    """The numbers, as doubles, whose patterns ``bits`` are; None where some are of no such number."""
-    raw = np.ascontiguousarray(bits).view(np.dtype(f"u{dst.bits // 8}"))
+def floats_of(bits: np.ndarray, dst: Scalar) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers, as doubles, whose own patterns ``bits`` are, and which are such (others are 0)."""
+    raw = bits
     if dst.name == "bf16":
         raw = raw.astype(np.uint32) << np.uint32(16)
     found = raw.view(MACHINE[dst.name]).astype(np.float64)
     with np.errstate(invalid="ignore"):
         known = np.isinf(found) | ((np.abs(found) <= WHOLE[dst.name]) & (found == np.trunc(found)))
-    return found if known.all() else None
+    return np.where(known, found, 0.0), known
 
 
 def reinterpreted(
-    x: np.ndarray, src: Scalar, dst: Scalar, numbers: Callable, encode: Callable, dtype: np.dtype
+    x: np.ndarray,
+    src: Scalar,
+    dst: Scalar,
+    numbers: Callable,
+    encode: Callable,
+    dtype: np.dtype,
+    given: Given,
+    drawn: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray | None:
     """``x`` of type ``src`` as the ``dst`` of the same bits, stored as ``dtype``; None where there is no such meaning.
 
     Args:
         numbers: from storage to (number, infinite, word), as :func:`bits_of` takes them.
         encode: from doubles and a type to storage.
+        given: the patterns of this run.
+        drawn: from 64-bit hashes to numbers in storage.
     """
     if not all(has_patterns(t) for t in (src, dst) if t.is_float):
         return None
     whole = np.asarray(x)
-    shape, bits = whole.shape, whole.reshape(-1)
+    shape, bits = whole.shape, np.ascontiguousarray(whole.reshape(-1))
     if src.is_float:
-        number, infinite, word = numbers(bits)
-        bits = bits_of(number, infinite, word, src, _word(src))
+        values = bits
+        bits, own = bits_of(*numbers(values), src)
+        if not own.all():
+            given.note(src, bits[~own], values[~own])
     if not dst.is_float:
         return bits.view(dtype).reshape(shape)[()]
-    found = floats_of(bits, dst)
-    return None if found is None else np.asarray(encode(found, dst)).reshape(shape)[()]
+    bits = bits.view(_word(dst))
+    found, known = floats_of(bits, dst)
+    out = np.asarray(encode(found, dst))
+    if not known.all():
+        rest = bits[~known]
+        meant = given.numbers(dst, rest, drawn(keyed(f"{dst.name} of bits", rest)).astype(out.dtype))
+        if meant is None:
+            return None
+        out[~known] = meant
+    return out.reshape(shape)[()]
 
 
 def _word(t: Scalar) -> np.dtype:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..nodes import COMPARISONS, LOGICAL, Binary, Cast, Const, Expr, Knob, Load, Var, WarpOp
+from ..nodes import COMPARISONS, LOGICAL, AddrOf, Binary, Cast, Const, Expr, Knob, Load, Var, WarpOp
 from ..types import Ptr, Vec, scalar_of
 from ..walk import walk_expr
 from .domain import Domain, Unsupported
@@ -113,7 +113,7 @@ def _operator(domain: Domain, e: Binary) -> Callable[[Any, Any], Any]:
 
 def _cast(plans: Plans, e: Cast) -> Run:
     x, domain = plans.of(e.x), plans.domain
-    if isinstance(e.to, Ptr):
+    if isinstance(e.to, Ptr) or isinstance(e.x, AddrOf):
         return x  # an address keeps all its bits
     src, dst = scalar_of(e.x.type), scalar_of(e.to)
     if e.style == "bit":

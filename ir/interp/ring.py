@@ -121,7 +121,7 @@ class RingDomain(Domain):
         def numbers(v):
             return v, np.abs(v) == _INF, _u(v)
 
-        found = reinterpreted(x, src, dst, numbers, self.encode, self.dtype(dst))
+        found = reinterpreted(x, src, dst, numbers, self.encode, self.dtype(dst), self.given, _s)
         return super().float_bits(x, src, dst) if found is None else found
 
     def float_call(self, fn, args, t):

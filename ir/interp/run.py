@@ -23,7 +23,8 @@ from .encoded import encoded
 from .findings import Decided, Finding, Findings
 from .frames import Frame
 from .launching import Args, environment, geometry_of, hardware
-from .memory import Buffer
+from .memory import Buffer, base_of
+from .patterns import Given
 from .polls import Polls
 from .races import BarrierOrder, IterationOrder
 from .results import RunResult, same
@@ -121,6 +122,7 @@ class _Job:
 
     def run(self, seed: int) -> tuple[RunResult, bool]:
         kernel = self.kernel
+        self.domain.given = Given()
         env = environment(kernel, self.args)
         state = State(
             self.domain, env, Findings(self.fatal), self.fuel, self.sanitize, seed, written=self.structure.written
@@ -130,8 +132,10 @@ class _Job:
         if not kernel.is_parallel:
             state.geometry = self._geometry()
         self._order(state)
-        for p in kernel.params:
+        for position, p in enumerate(kernel.params):
             self._bind(state, root, p)
+            if p.sym in state.buffers:
+                state.buffers[p.sym].base = base_of(position)
         try:
             for k in range(kernel.repeat.launches if kernel.repeat else 1):
                 if k:
@@ -183,6 +187,7 @@ class _Job:
         if a.data.size != b.data.size:
             raise bad_argument(f"'{a.sym.name}' and '{b.sym.name}' are swapped and differ in size")
         a.data, b.data, a.written, b.written = b.data, a.data, b.written, a.written
+        a.base, b.base = b.base, a.base
         self._order(state)
         for buffer in state.buffers.values():
             if buffer.shadow is not None:

@@ -38,7 +38,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.storage import is_shared
-from ktc.ir.types import scalar_of
+from ktc.ir.types import Array, Ptr, scalar_of
 from ktc.ir.walk import (
     all_exprs,
     assigned,
@@ -110,6 +110,12 @@ def _rest(body: Body, launch: Launch, starts: Starts) -> Iterator[Body]:
         for tail in _rest(rest, launch, _after(s, starts)):
             yield (s, *tail) if not _dead(s, tail) else commented(tail, s.comments)
         return
+    if isinstance(s, If) and _whole_block_takes(s):
+        for then in _rest(s.then, launch, starts):
+            for orelse in _rest(s.orelse, launch, starts):
+                for tail in _rest(rest, launch, _after(s, starts)):
+                    yield (replace(s, then=then, orelse=orelse), *tail)
+        return
     raise Blocked("E-RAISE-THREAD", "this statement depends on the thread in a way that is not understood", s.loc)
 
 
@@ -121,6 +127,20 @@ def _dead(s: Stmt, tail: Body) -> bool:
 def _thread_dependent(s: Stmt) -> bool:
     return any(isinstance(x, WarpOp) or depends_on_thread(x) for x in all_exprs((s,))) or any(
         isinstance(x, Barrier) for x in walk((s,))
+    )
+
+
+def _whole_block_takes(s: If) -> bool:
+    """Whether all threads take the same way at ``s``, and what comes after it reads nothing that each has of its own:
+    no loop over threads in it sums up what was declared before."""
+    if depends_on_thread(s.cond) or any(isinstance(x, WarpOp) for x in walk_expr(s.cond)):
+        return False
+    mine = set(declared((s,)))
+    return not any(
+        v not in mine and not isinstance(v.type, Ptr | Array)
+        for x in walk((s,))
+        if isinstance(x, For) and depends_on_thread(x.init)
+        for v in assigned(x.body)
     )
 
 

@@ -12,7 +12,7 @@ from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.fold import cast, fold_node, i32, simplify
 from ktc.ir.kernel import Kernel, Launch
-from ktc.ir.nodes import Binary, Body, Decl, Expr, HwIndex, If, Load, Return, Stmt, Sym, Unary, Var
+from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, HwIndex, If, Load, Return, Stmt, Sym, Unary, Var, WarpOp
 from ktc.ir.types import BOOL, U32, Scalar
 from ktc.ir.walk import assigned, keep, map_body, stmt_exprs, substitute, walk, walk_expr, without
 
@@ -47,7 +47,25 @@ def prepare(kernel: Kernel, launch: Launch) -> Body:
                 return cast(i32(0), U32)
         return fold_node(e)
 
-    return returns_to_guards(_tested_in_place(versioned(map_body(kernel.body, keep, sizes))))
+    return returns_to_guards(_tested_in_place(versioned(map_body(_sizes_in_place(kernel.body), keep, sizes))))
+
+
+def _sizes_in_place(body: Body) -> Body:
+    """``int stride = blockDim.x; .. i += stride`` -> ``i += blockDim.x``: launch sizes where they are used."""
+
+    def leaves(e: Expr) -> list[Expr]:
+        return [x for x in walk_expr(e) if isinstance(x, Var | HwIndex | Load | Call | WarpOp)]
+
+    def of_launch(e: Expr) -> bool:
+        found = leaves(e)
+        return bool(found) and all(isinstance(x, HwIndex) and x.level in ("block_dim", "grid_dim") for x in found)
+
+    named = {
+        s: e for s, e in definitions(body).items() if isinstance(s.type, Scalar) and s.type.is_int and of_launch(e)
+    }
+    if not named:
+        return body
+    return substitute(map_body(body, lambda s: None if isinstance(s, Decl) and s.sym in named else s), named)
 
 
 def _tested_in_place(body: Body) -> Body:

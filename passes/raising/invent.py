@@ -15,6 +15,7 @@ from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import all_exprs, loads_in, used, walk
 
 from .segments import ascending, bounds_of_parts
+from .strides import FEW, drawn_apart, strides_of
 
 Arguments = dict[str, np.ndarray | int | float]
 
@@ -47,15 +48,19 @@ def invented_arguments(kernel: Kernel, instances: int, seed: int, sizes: Sequenc
     """
     rng = random.Random(seed)
     made = 0
+    strides = strides_of(kernel)
     for most in (MAX_THREADS, MAX_FIXED):
         tries = 40 * instances
         for k in range(tries):
             if made == instances:
                 break
             unit, cap = UNITS[k % len(UNITS)], CAPS[0 if made else k * len(CAPS) // tries]
-            scalars = _scalars(kernel, rng, unit, [s for s in sizes if s <= cap])
+            apart = bool(strides) and made % 2 == 1
+            scalars = _scalars(kernel, rng, unit, [s for s in sizes if s <= (min(cap, FEW) if apart else cap)])
+            if apart:
+                scalars = drawn_apart(kernel, scalars, rng)
             threads = launched(kernel, scalars)
-            if 0 < threads <= most and acceptable(kernel, scalars):
+            if 0 < threads <= most and acceptable(kernel, scalars, strides):
                 yield {**scalars, **buffers(kernel, seed + made, k % 2 == 1, threads)}
                 made += 1
         if made:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from ktc.ir.analysis.affine import strip_casts
-from ktc.ir.fold import simplify
+from ktc.ir.fold import i32, simplify
 from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, Level, Par, Reduce, Stmt, Sym, Var, fresh
 from ktc.ir.types import Array, Scalar
@@ -53,7 +53,7 @@ def numbered(kernel: Kernel, launch: Launch) -> list[tuple[Launch, Numbers]]:
     params = {p.sym for p in kernel.params}
     chosen = params & {s for e in launch.block for s in used(e)}
     if len(chosen) != 1:
-        return []
+        return _computed(launch)
     to: dict[Sym, Expr] = {s: Const(HOST_THREADS, s.type) for s in chosen}  # type: ignore[arg-type]
 
     def at(e: Expr) -> Expr:
@@ -65,21 +65,33 @@ def numbered(kernel: Kernel, launch: Launch) -> list[tuple[Launch, Numbers]]:
     return [(dataclasses.replace(launch, grid=(gx, gy, gz), block=(x, y, z), dynamic_shared=shared), to)]
 
 
+def _computed(launch: Launch) -> list[tuple[Launch, Numbers]]:
+    """``launch`` with a number in place of the one extent of its block that the host computes: ``min(n, most)``."""
+    open_ = [k for k, n in enumerate(launch.block) if used(n)]
+    if len(open_) != 1:
+        return []
+    block = tuple(i32(HOST_THREADS) if k in open_ else n for k, n in enumerate(launch.block))
+    return [(dataclasses.replace(launch, block=block), {})]
+
+
 def of_known_size(raised: Kernel, launch: Launch) -> Kernel:
     """``raised`` spread over a number of threads where it is spread over as many as the host chooses.
 
     What a loop means does not depend on how it is spread, as long as all of it is: a ``seq`` level takes what may be
     left.
     """
-    for _, to in numbered(raised, launch):
+    for at, to in numbered(raised, launch):
+        sizes = {n: m for n, m in zip(launch.block, at.block) if n != m}
 
-        def known(s: Stmt, to: Numbers = to) -> Stmt:
-            if not isinstance(s, Par | Reduce) or not any(lv.n and used(lv.n) & to.keys() for lv in s.dist):
+        def number(n: Expr, to: Numbers = to, sizes: Mapping[Expr, Expr] = sizes) -> Expr:
+            return sizes.get(n) or simplify(substitute_expr(n, to))
+
+        def known(s: Stmt, number: Callable[[Expr], Expr] = number) -> Stmt:
+            if not isinstance(s, Par | Reduce):
                 return s
-            sizes = [lv.n and simplify(substitute_expr(lv.n, to)) for lv in s.dist]
-            rest = () if None in sizes else (Level("seq"),)
-            dist = (*(dataclasses.replace(lv, n=n) for lv, n in zip(s.dist, sizes)), *rest)
-            return dataclasses.replace(s, dist=dist)
+            levels = tuple(lv if lv.n is None else dataclasses.replace(lv, n=number(lv.n)) for lv in s.dist)
+            rest = () if levels == s.dist or any(lv.n is None for lv in levels) else (Level("seq"),)
+            return dataclasses.replace(s, dist=(*levels, *rest))
 
         return raised.with_(body=map_body(raised.body, known))
     return raised

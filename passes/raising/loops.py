@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.loops import loop_step
 from ktc.ir.analysis.polynomial import from_polynomial, minus, polynomial, same_value
 from ktc.ir.fold import add, cast, cdiv, evaluate, fold_node, i32, is_const, mul, simplify
@@ -179,25 +180,52 @@ def independent(var: Sym, body: Body, extent: Expr | None = None) -> str:
     """'' if iterations over ``var`` touch disjoint elements of every buffer written; else the reason.
 
     Every access of a written buffer must use one index expression, injective in ``var`` (affine, non-zero coefficient),
-    or several of coefficient 1 that lie whole multiples of ``extent``, the loop's trip count, apart (halves of a row).
-    Atomics may collide. Distinct pointer parameters are taken not to overlap.
+    or several of coefficient 1 that lie whole multiples of ``extent``, the loop's trip count, apart (halves of a row),
+    or the elements of one pack an iteration. Atomics may collide. Distinct pointer parameters are taken not to overlap.
     """
+    named = definitions(body)
     written: dict[Sym, list[tuple[Expr, ...]]] = {}
+    widest: dict[Sym, int | None] = {}
     for s in walk(body):
         if isinstance(s, Store) and is_visible(s.buffer):
-            written.setdefault(s.buffer, []).append(s.index)
+            written.setdefault(s.buffer, []).append(tuple(expand(i, named) for i in s.index))
+            widest[s.buffer] = _wider(widest.get(s.buffer, 1), s.width)
     for s in walk(body):
         for e in stmt_exprs(s):
             for x in walk_expr(e):
                 if isinstance(x, Load) and x.buffer in written:
-                    written[x.buffer].append(x.index)
+                    written[x.buffer].append(tuple(expand(i, named) for i in x.index))
+                    widest[x.buffer] = _wider(widest[x.buffer], x.width)
     for buffer, indices in written.items():
-        if any(i != indices[0] for i in indices) and not _apart(var, indices, extent):
+        several = any(i != indices[0] for i in indices)
+        if several and not (_apart(var, indices, extent) or _of_one_pack(var, indices, widest[buffer])):
             return f"'{buffer.name}' is written and also touched at another index"
         form = linear_form(indices[0][-1], {var})
         if form is None or same(form.coeff(var), i32(0)):
             return f"the index of '{buffer.name}' is not affine in '{var.name}'"
     return ""
+
+
+def _wider(most: int | None, width: int | Expr) -> int | None:
+    """The widest access so far, in elements; None where that is not known."""
+    return max(most, width) if most is not None and isinstance(width, int) else None
+
+
+def _of_one_pack(var: Sym, indices: list[tuple[Expr, ...]], widest: int | None) -> bool:
+    """Whether each iteration has a run of elements to itself: ``c * var + k`` with all ``k`` less than ``c`` apart."""
+    if widest is None or any(len(i) != 1 for i in indices):
+        return False
+    forms = [linear_form(i, {var}) for (i,) in dict.fromkeys(indices)]
+    steps = {None if f is None else evaluate(f.coeff(var), {}) for f in forms}
+    (step, *others) = steps
+    if others or step is None:
+        return False
+    first, *rest = (polynomial(f.rest) for f in forms if f is not None)
+    gaps = [minus(r, first) for r in rest]
+    if any(set(g) - {()} for g in gaps):
+        return False
+    offsets = [0, *(g.get((), 0) for g in gaps)]
+    return max(offsets) - min(offsets) + widest <= abs(step)
 
 
 def _apart(var: Sym, indices: list[tuple[Expr, ...]], extent: Expr | None) -> bool:

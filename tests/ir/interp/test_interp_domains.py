@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 from interp_samples import kernel
@@ -226,5 +227,19 @@ def test_patterns_of_other_numbers_only_tell_them_apart(name: str) -> None:
     thirds = domain.float_arith("/", domain.encode(np.arange(1.0, 40.0), F32), three, F32)
     bits = domain.bitcast(thirds, F32, U32)
     assert len(set(bits.tolist())) == 39
-    with pytest.raises(Unsupported):  # what stands in memory as a word, and is no pattern of such a number
-        domain.bitcast(np.arange(1, 6, dtype=np.uint32), U32, F32)
+    assert (domain.bitcast(bits, U32, F32) == thirds).all(), "read back, they are those numbers"
+    words = np.array([1, 2, 3, 2, 1], np.uint32)  # in memory as words: patterns of nothing known
+    other = domain.decode(domain.bitcast(words, U32, F32), F32)
+    assert len(set(other.tolist())) == 3 and (other[[0, 1]] == other[[4, 3]]).all()
+
+
+@pytest.mark.parametrize("name", ["int", "field"])
+def test_a_pattern_that_two_numbers_were_given_is_not_read_back(name: str) -> None:
+    domain = domain_named(name)
+    e4m3, byte = Scalar("e4m3", 8), Scalar("uint", 8)
+    own = np.array([-16.0, -3.0, 0.0, 1.0, 16.0])
+    bits = domain.bitcast(domain.encode(own, e4m3), e4m3, byte)
+    assert (bits == own.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)).all()
+    bits = domain.bitcast(domain.encode(np.arange(17.0, 2000.0), e4m3), e4m3, byte)
+    with pytest.raises(Unsupported):
+        domain.bitcast(bits, byte, e4m3)

@@ -42,22 +42,26 @@ def test_a_value_arrives_in_every_domain(domain: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "arrives"),
     [
-        ("u32(w) as.bit f32", "(u32(w) & 2147483647_u32) as.bit f32"),  # a bit of it is cleared
-        ("u64(x[0] as.bit u32)", "u64((x[0] as.bit u32) + 1_u32)"),
-        ("atomic exch words[0]", "atomic max words[0]"),  # names have no order
-        ("out[0] = u32(w)", "w += 1_u64\n    out[0] = u32(w)"),
-        ("out[0] = u32(w) as", "out[0] = u32(words[0]) as"),
+        ("u32(w) as.bit f32", "(u32(w) ^ 2147483648_u32) as.bit f32", False),  # a bit of it is turned
+        ("u64(x[0] as.bit u32)", "u64((x[0] as.bit u32) + 1_u32)", False),
+        ("atomic exch words[0]", "atomic max words[0]", True),  # names have no order
+        ("out[0] = u32(w)", "w += 1_u64\n    out[0] = u32(w)", False),
+        ("out[0] = u32(w) as", "out[0] = u32(words[0]) as", True),
     ],
 )
-def test_bits_that_do_not_only_travel_have_no_names(old: str, new: str) -> None:
+def test_bits_that_do_not_only_travel_have_no_names(old: str, new: str, arrives: bool) -> None:
+    """They are patterns: those that a number was given are it, whoever makes another of one gets another number."""
     kernel = parse_kernel(TOLD)
     assert only_travel(kernel)
-    wrong = parse_kernel(TOLD.replace(old, new))
-    assert TOLD.count(old) == 1 and not only_travel(wrong)
+    other = parse_kernel(TOLD.replace(old, new))
+    assert TOLD.count(old) == 1 and not only_travel(other)
+    for domain in ("int", "field"):
+        want, got = (run(k, inputs(), domain=domain).outputs["out"][0] for k in (kernel, other))
+        assert (got == want) == arrives
     with pytest.raises(KtcError, match="E-INTERP-UNSUPPORTED"):
-        run(wrong, inputs(), domain="int")
+        run(other, inputs(), domain="bound")
 
 
 def test_who_does_not_wait_sees_what_was_there_before() -> None:
