@@ -114,7 +114,8 @@ def reinterpreted(
     shape, bits = whole.shape, np.ascontiguousarray(whole.reshape(-1))
     if src.is_float:
         values = bits
-        bits, own = bits_of(*numbers(values), src)
+        number, infinite, word = numbers(values)
+        bits, own = bits_of(number, infinite, word, src)
         if not own.all():
             given.note(src, bits[~own], values[~own])
     if not dst.is_float:

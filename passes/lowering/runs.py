@@ -32,7 +32,7 @@ from ktc.ir.nodes import (
     While,
     fresh,
 )  # fmt: skip
-from ktc.ir.storage import is_private
+from ktc.ir.storage import is_private, is_shared
 from ktc.ir.types import Array, Ptr, Vec, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, substitute_expr, used, used_in, walk, walk_expr
 
@@ -68,7 +68,7 @@ def emit_run(run: Body, used_after: set[Sym], scope: Scope, st: State) -> Body:
         fixed = frozenset(j.var for j in apart)
         guards = tuple(Guard(g.cond, g.jams - fixed) for g in scope.guards)
         return nest(apart, (), emit_run(run, used_after, scope.inside(jams=rest, guards=guards), st))
-    groups = _group(run, scope, st)
+    groups = [part for g in _group(run, scope, st) for part in _copied(g)]
     out: list[Stmt] = []
     for k, g in enumerate(groups):
         later = used_after | used_in(tuple(s for h in groups[k + 1 :] for s in h.body))
@@ -198,6 +198,18 @@ def _group(run: Body, scope: Scope, st: State) -> list[Group]:
         else:
             groups.append(Group(dims, (s,), vec))
     return groups
+
+
+def _copied(g: Group) -> list[Group]:
+    """A copy into shared memory in two: a thread issues all its loads before it waits for the first to store it."""
+    loads = tuple(s for s in g.body if is_memory_load(s))
+    stores = tuple(s for s in g.body if isinstance(s, Store) and is_shared(s.buffer))
+    split = g.dims and loads and g.body == (*loads, *stores) and not any(map(_reads_shared, loads))
+    return [Group(g.dims, loads, g.vec), Group(g.dims, stores)] if split and g.vec is None else [g]
+
+
+def _reads_shared(s: Stmt) -> bool:
+    return any(isinstance(x, Load) and is_shared(x.buffer) for x in all_exprs((s,)))
 
 
 def _emit_vector_loads(g: Group, scope: Scope, st: State) -> Body:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ktc.ir.fold import evaluate
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Alloc, Body, For, Par, Sym
 from ktc.ir.storage import is_shared
 from ktc.ir.types import Array, Ptr
@@ -50,6 +50,10 @@ def staging_of(raised: Kernel, staged: Sequence[Staged]) -> tuple[str, ...]:
     band = _band(raised.body)
     if not band:
         return ()
+    return _staging(raised, _with_spare(band, raised.launch), staged) or _staging(raised, band, staged)
+
+
+def _staging(raised: Kernel, band: list[Level], staged: Sequence[Staged]) -> tuple[str, ...]:
     names, sizes = ",".join(b.loop for b in band), ",".join(str(b.size) for b in band)
     steps = [f"tile{{loops={names} sizes={sizes}}}"]
     steps += [f"distribute{{loop={b.loop} map=[{b.dist}]}}" for b in band]
@@ -99,6 +103,15 @@ def _band(body: Body) -> list[Level]:
             text.append(f"{kind} {n}")
         out.append(Level(p.var.name, size, ", ".join(text)))
     return out
+
+
+def _with_spare(band: list[Level], launch: Launch | None) -> list[Level]:
+    """``band`` over all threads of the source's block, where that has more than compute: the rest only fetch."""
+    if launch is None:
+        return band
+    threads = {a: evaluate(n, {}) for a, n in zip("xyz", launch.block)}
+    own = {f"thread.{a} {b.size}": f"thread.{a} {n}" for a, n in threads.items() for b in band if n and n > b.size}
+    return [dataclasses.replace(b, dist=own.get(b.dist, b.dist)) for b in band]
 
 
 def _rounds(body: Body, band: list[Level], staged: Sequence[Staged]) -> Iterator[tuple[list[str], str]]:
