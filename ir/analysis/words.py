@@ -14,7 +14,7 @@ from ..fold import cast, i32, is_const
 from ..kernel import Kernel
 from ..memo import by_identity
 from ..nodes import Assign, Atomic, Binary, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym, Var
-from ..types import U32, U64, Scalar
+from ..types import U32, U64, Scalar, Vec, scalar_of
 from ..walk import stmt_exprs, walk, walk_expr
 
 TAG = 32
@@ -117,7 +117,9 @@ def _put(e: Expr) -> int | None:
 
 
 def _is_bit_cast(e: Expr) -> bool:
-    floating = isinstance(e, Cast) and any(isinstance(t, Scalar) and t.is_float for t in (e.to, e.x.type))
+    floating = isinstance(e, Cast) and any(
+        isinstance(t, Scalar | Vec) and scalar_of(t).is_float for t in (e.to, e.x.type)
+    )
     return floating and isinstance(e, Cast) and e.style == "bit" and e.to != e.x.type
 
 

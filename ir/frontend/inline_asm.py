@@ -8,7 +8,8 @@ from ..nodes import Const, Decl, InlineAsm, Var, fresh
 from ..types import Scalar, Type
 from .cxx_ast import Asm
 from .prelude import function_of
-from .ptx import FILE, Understood, understood
+from .ptx import FILE, Understood, understood, unescaped
+from .ptx_access import understood_access
 from .ptx_types import CONSTRAINTS
 from .returns import Returns
 from .values import ChoicePtr, NullVal, PtrVal, RVal, Value, VarPlace
@@ -19,7 +20,7 @@ class InlineAssembly(Returns):
 
     def asm(self, node: Asm, pragma: Any) -> None:
         with self.capture() as out:
-            known = self._computed(node)
+            known = self._computed(node) or self._moved(node)
         if known:
             for s in out:
                 self.emit(s)
@@ -69,6 +70,33 @@ class InlineAssembly(Returns):
             self.store(places[0], result, node)
             return True
         self._through_registers(found, places, loaded, entity, node)
+        return True
+
+    def _moved(self, node: Asm) -> bool:
+        """Emit the load or store of global memory that ``node`` is; False if it is none, or moves other types."""
+        operands = [*node.outputs, *node.inputs]
+        found = understood_access(unescaped(node.text), tuple(c for c, _ in operands), node.volatile)
+        if found is None or any("+" in c for c, _ in node.outputs):
+            return False
+        address = self.load(self.eval(operands[found.address][1]), node)
+        places = [self.stable(self.eval(operands[n][1])) for n in found.registers]
+        loaded = [self.load(p) for p in places]
+        if not isinstance(address, PtrVal) or not all(isinstance(v, RVal) for v in loaded):
+            return False
+        letters = [operands[n][0] for n in found.registers]
+        if not all(_fits(c, self.type_of(p), v) for c, p, v in zip(letters, places, loaded)):
+            return False
+        entity = function_of(found.text, FILE)
+        if not found.loads:
+            self.call_entities([entity], None, [*loaded, address], node, self.file_scope())
+            return True
+        registers = []
+        for n, c in enumerate(letters):
+            registers.append(VarPlace(fresh(f"out{n}", CONSTRAINTS[c.lstrip("=&")][1])))
+            self.emit(Decl(registers[n].sym, None, loc=self.loc))
+        self.call_entities([entity], None, [*registers, address], node, self.file_scope())
+        for place, register in zip(places, registers):
+            self.store(place, self.load(register), node)
         return True
 
     def _through_registers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -72,11 +72,11 @@ class Buffer:
     def address(self, index: list):
         """Bytes from address 0 to an element, inside the buffer or not; 0 of a pointer that is null."""
         assert self.base is not None
-        flat = np.uint64(0)
+        flat: Any = np.uint64(0)
         for i, extent in zip(index, (1, *(self.dims or ())[1:], self.lanes)):
             flat = flat * np.uint64(extent) + np.asarray(i).astype(np.int64).view(np.uint64)
         within = self.elem.bytes * (1 if len(index) > len(self.dims or (0,)) else self.lanes)
-        return (np.uint64(0 if self.null else self.base) + flat * np.uint64(within))[()]
+        return np.asarray(np.uint64(0 if self.null else self.base) + flat * np.uint64(within))[()]
 
 
 def base_of(position: int) -> int:

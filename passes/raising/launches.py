@@ -70,8 +70,8 @@ def _computed(launch: Launch) -> list[tuple[Launch, Numbers]]:
     open_ = [k for k, n in enumerate(launch.block) if used(n)]
     if len(open_) != 1:
         return []
-    block = tuple(i32(HOST_THREADS) if k in open_ else n for k, n in enumerate(launch.block))
-    return [(dataclasses.replace(launch, block=block), {})]
+    x, y, z = (i32(HOST_THREADS) if k in open_ else n for k, n in enumerate(launch.block))
+    return [(dataclasses.replace(launch, block=(x, y, z)), {})]
 
 
 def of_known_size(raised: Kernel, launch: Launch) -> Kernel:
