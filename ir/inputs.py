@@ -7,6 +7,7 @@ and no row equals another.
 from __future__ import annotations
 
 import functools
+import math
 import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 BLOCK = 4194301  # the largest prime below 2^22
 
-WHOLE = frozenset({"arange", "offsets", "distinct"})
+WHOLE = frozenset({"arange", "offsets", "distinct", "distinct-rows"})
 """Contents that mean something as a whole, by their order or by differing: never repeated."""
 
 _PLAIN = {
@@ -72,7 +73,7 @@ def make_array(
         limit = EXACT_LIMIT.get(dtype, 4)
         values: Any = rng.integers(1, limit + 1, count) * rng.choice([-1, 1], count)
     else:
-        values = INITS[init](rng, count, bounds, floating)
+        values = INITS[init](rng, count, bounds, floating) if init != "distinct-rows" else _rows(rng, shape, bounds)
     with np.errstate(over="ignore", invalid="ignore"):
         block = np.asarray(values).astype(np_dtype)
     return (block if count == size else np.resize(block, size)).reshape(shape)
@@ -113,6 +114,32 @@ def _distinct(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
         what = f"{n} elements cannot all differ between {lo:g} and {hi:g}"
         raise KtcError("E-WORKLOAD-DISTINCT", what, hint="widen the range of the argument whose init is 'distinct'")
     return rng.choice(int(hi) - int(lo) + 1, n, replace=False) + int(lo)
+
+
+def _rows(rng: Any, shape: tuple[int, ...], bounds: Any) -> Any:
+    """No two alike in a row, the last dimension of ``shape``: the experts of a token."""
+    import numpy as np
+
+    row = shape[-1] if shape else 1
+    lo, hi = bounds or (0, max(0, row - 1))
+    values, rows = int(hi) - int(lo) + 1, int(np.prod(shape[:-1], dtype=np.int64))
+    if row > values:
+        what = f"{row} elements of a row cannot all differ between {lo:g} and {hi:g}"
+        hint = "widen the range of the argument whose init is 'distinct-rows'"
+        raise KtcError("E-WORKLOAD-DISTINCT", what, hint=hint)
+    if not row or not rows:
+        return np.zeros(0)
+    starts, steps = rng.integers(0, values, (rows, 1)), rng.choice(_coprime(values), (rows, 1))
+    return ((starts + steps * np.arange(row)) % values + int(lo)).ravel()
+
+
+def _coprime(n: int) -> list[int]:
+    """Some steps that come round to where they began only after ``n``."""
+    return [s for s in (1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31) if math.gcd(s, n) == 1]
+
+
+def _distinct_row(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
+    return _rows(rng, (n,), bounds)
 
 
 def _lse(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
@@ -171,6 +198,7 @@ INITS: dict[str, Callable[[Any, int, Any, bool], Any]] = {
     "ints": _ints,
     "index": _index,
     "distinct": _distinct,
+    "distinct-rows": _distinct_row,
     "lse": _lse,
     "specials": _specials,
     "zeros": _zeros,

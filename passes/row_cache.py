@@ -20,13 +20,15 @@ from collections.abc import Mapping
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Body, Load, Par, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.nodes import Alloc, Body, Expr, Load, Par, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.text import print_expr
 from ktc.ir.types import Array
 from ktc.ir.walk import map_body, substitute_expr, walk_expr
 
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .loops import Loop, find_loops, loops
 from .order import places
+from .room import most
 from .sweep_rewrites import load_ahead, replace_values, store_value
 from .sweeps import Kept, kept_values, values_ahead
 
@@ -40,16 +42,25 @@ class RowCache(Pass):
         ParamSpec("keep", "computed (the largest common values) | loaded (the elements read)", default="computed"),
         ParamSpec("ahead", "yes: the first sweep also loads what only later ones read", default="no"),
     )
-    refusals = ("E-PLACE", "E-ROWCACHE-NONE", "E-ROWCACHE-SEQ", "E-ROWCACHE-OWNER", "E-ROWCACHE-WHERE")
+    refusals = (
+        "E-PLACE",
+        "E-ROWCACHE-NONE",
+        "E-ROWCACHE-SEQ",
+        "E-ROWCACHE-OWNER",
+        "E-ROWCACHE-WHERE",
+        "E-ROWCACHE-ROOM",
+    )
 
     def sites(self, kernel: Kernel) -> list[Site]:
         out = []
         for name in dict.fromkeys(s.var.name for s in loops(kernel)):
             found = [s for s in loops(kernel) if s.var.name == name]
-            if kept_values(kernel.body, found):
+            if values := kept_values(kernel.body, found):
+                origins = {k.origin for k in values}
+                roomy = all(most(kernel, s.hi) is not None for s in found if s.var in origins)
                 out += [
                     Site(f"row-cache{{loop={name} where={w}}}", "one read of the row instead of two")
-                    for w in ("registers", "shared")
+                    for w in ("registers", "shared")[: 1 + roomy]
                 ]
         return out
 
@@ -80,15 +91,22 @@ class RowCache(Pass):
                 )  # fmt: skip
             if len({s.dist for s in sweeps}) > 1:
                 return Refused("E-ROWCACHE-OWNER", "the sweeps are distributed differently", locs, "give both one map")
-        body = keep_rows(kernel.body, found, values, "local" if where == "registers" else "shared")
+        ends = {s.var: s.hi for s in found if s.var in {k.origin for k in values}}
+        if where == "shared":
+            rooms = {v: most(kernel, e) for v, e in ends.items()}
+            if unknown := [ends[v] for v, room in rooms.items() if room is None]:
+                why = f"a row is {print_expr(unknown[0])} long, and how much that may be is not known at launch"
+                return Refused("E-ROWCACHE-ROOM", why, locs, "where=registers needs no room for a row")
+            ends = {v: room for v, room in rooms.items() if room is not None}
+        body = keep_rows(kernel.body, found, values, ends, "local" if where == "registers" else "shared")
         names = ", ".join(dict.fromkeys(_name(k) for k in values))
         return Result(kernel.with_(body=body), (f"kept in {where}: {names}",))
 
 
-def keep_rows(body: Body, found: list[Loop], values: list[Kept], space: str) -> Body:
-    """A row array for each value: written in its first sweep, read in the later ones."""
+def keep_rows(body: Body, found: list[Loop], values: list[Kept], ends: Mapping[Sym, Expr], space: str) -> Body:
+    """A row array for each value, as long as ``ends`` of its first sweep: written there, read in the later ones."""
     by_var = {s.var: s for s in found}
-    rows = {k: fresh(f"{_name(k)}_row", Array(k.value.type, (by_var[k.origin].hi,), space)) for k in values}
+    rows = {k: fresh(f"{_name(k)}_row", Array(k.value.type, (ends[k.origin],), space)) for k in values}
 
     def on(s: Stmt) -> Stmt | Body:
         if not isinstance(s, Par | Reduce) or s.var not in by_var:

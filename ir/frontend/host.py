@@ -156,7 +156,8 @@ class HostLaunch:
         """Integer parameters that this launch passes a constant for."""
         for p, a in self._pairs():
             named = isinstance(a, c_ast.ID) and (a.name in self.instance or self._is_constant(a.name))
-            if (named or isinstance(a, c_ast.Constant)) and isinstance(p.sym.type, Scalar) and p.sym.type.is_int:
+            plain = isinstance(_unsigned(a), c_ast.Constant)
+            if (named or plain) and isinstance(p.sym.type, Scalar) and p.sym.type.is_int:
                 e = self._int(a)
                 if isinstance(e, Const) and math.isfinite(e.value):
                     yield p.sym.name, int(e.value)
@@ -178,7 +179,7 @@ class HostLaunch:
 
     def _is_constant(self, name: str) -> bool:
         decl = self.site.env.get(name)
-        return isinstance(decl, c_ast.Decl) and isinstance(decl.init, c_ast.Constant)
+        return isinstance(decl, c_ast.Decl) and isinstance(_unsigned(decl.init), c_ast.Constant)
 
     def _follow(self, name: str, decl: Any) -> Value:
         low = self.lowering
@@ -312,6 +313,11 @@ def followed(body: Body, env: dict[Sym, Expr]) -> dict[Sym, Expr]:
             for sym in assigned((s,)):
                 env.pop(sym, None)
     return env
+
+
+def _unsigned(node: Any) -> Any:
+    """``node`` without the sign before it."""
+    return node.expr if isinstance(node, c_ast.UnaryOp) and node.op in "+-" else node
 
 
 def _closed(e: Expr) -> bool:

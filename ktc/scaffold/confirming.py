@@ -21,6 +21,7 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     the smallest, which shows how small they may be."""
     if not seen or any(e is None for e in d.shapes.values()):
         return
+    seen = [s for s in seen if d.possible(s.sizes)] or seen
     even = dict(seen[0].sizes)
     for s in seen[:3]:
         if why := _defect(d, probe, s.sizes):
@@ -69,6 +70,8 @@ def _defect(d: Draft, probe: Prober, sizes: Mapping[str, int]) -> str:
     """The first thing that the sanitizer has against a run of these sizes; '' if it is clean."""
     if not probe.launches(sizes):
         return "no legal launch"
+    if not d.possible(sizes):
+        return "fewer values than must differ"
     shapes = d.elements(sizes)
     fills = {c.buffer: c.fill(probe.value(c.name, sizes), shapes[c.buffer]) for c in d.contents}
     result = probe.exact(sizes, shapes, fills)

@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Atomic, Cast, Expr, Load, Store, Var
+from ktc.ir.nodes import Atomic, For, Load, Store, Var
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
 
 from .probe import Fill, Prober, Seen, constant, distinct, offsets
-from .roles import access_role, buffers_of, definitions
+from .roles import access_role, buffers_of
+from .sources import definitions, loaded
+from .values import bins, compared, counters
 
 PROBED = {"index": 16, "offsets": 64}
 """The size of what an integer buffer is supposed to hold, to see whether it does."""
@@ -29,20 +31,24 @@ FEW = 1 << 16
 
 @dataclass(frozen=True)
 class Content:
-    """What an integer buffer holds: ``kind`` index (below the size ``name``), distinct (the same, no two alike) or
-    offsets (from 0 to the size)."""
+    """What an integer buffer holds: ``kind`` index (below the size ``name``), distinct (the same, no two alike),
+    distinct-rows (no two alike in a row) or offsets (from 0 to the size)."""
 
     buffer: str
     kind: str
     name: str
     within: str = ""
-    """The size that an index stays below, where what it reaches is read from end to end as well."""
+    """The size that an index stays below, where it is known: what it reaches is read from end to end as well, or
+    nothing is done for larger ones."""
+
+    counted: bool = False
+    """Whether it chooses counters: how often each value comes says how much is stored."""
 
     most: int = 0
     """How many values there are, where that is known: 2 of a mask, all of whose values but 0 do the same."""
 
     def fill(self, size: int, elements: int) -> Fill:
-        if self.kind == "distinct":
+        if self.kind.startswith("distinct"):
             return distinct(size)
         return constant(max(size, 1) - 1) if self.kind == "index" else offsets(size, elements)
 
@@ -71,10 +77,11 @@ def contents_of(k: Kernel, probe: Prober, seen: Sequence[Seen]) -> list[Content]
 def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> Content | None:
     """What ``p`` holds, where the buffers of ``fills`` are known."""
     name, t = p.sym.name, scalar_of(p.sym.type)
-    if not t.is_int or t.bits < 8 or t.kind == "bool" or access_role(p, k) == "out" or p.init:
+    if not t.is_int or t.bits < 8 or t.kind == "bool" or access_role(p, k) == "out" or p.init or name in counters(k):
         return None
-    if _room(k, name) is not None:
-        return Content(name, "index", f"{name}_values")
+    counted = bins(k, p.sym)
+    if counted or _room(k, name) is not None:
+        return Content(name, "index", f"{name}_values", within=counted, counted=bool(counted))
     for kind, most in (("index", PROBED["index"]), ("index", FAR), ("offsets", PROBED["offsets"])):
         content = Content(name, kind, f"{name}_values" if kind == "index" else f"{name}_last")
         size = min(most, values_of(k, name)) if kind == "index" else most
@@ -82,8 +89,19 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         if after is not None and _further(before, after):
             if kind == "index" and not _further(_at(1, name, probe, before, fills), after):
                 return replace(content, most=2)
+            if kind == "index" and (ends := compared(k, p.sym) & {*before.sizes}):
+                return replace(content, within=_ends(p, ends, probe, before, fills))
             return replace(content, within=_within(p, probe, before, fills)) if most == FAR else content
     return None
+
+
+def _ends(p: Param, ends: set[str], probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> str:
+    """The one of ``ends``, sizes that elements of ``p`` are compared with, from which on they reach nothing."""
+
+    def reaches(value: int) -> bool:
+        return _further(before, _at(value, p.sym.name, probe, before, fills))
+
+    return next((n for n in sorted(ends) if reaches(before.sizes[n] - 1) and not reaches(before.sizes[n])), "")
 
 
 def _at(value: int, name: str, probe: Prober, before: Seen, fills: Mapping[str, Fill]) -> Seen:
@@ -110,26 +128,20 @@ def values_of(k: Kernel, buffer: str) -> int:
 
 def _room(k: Kernel, buffer: str) -> int | None:
     """The least array of a fixed size that elements of ``buffer`` index; None if there is none."""
-    sym = k.param(buffer).sym
-    sources = definitions(k)
-
-    def is_element(e: Expr) -> bool:
-        while isinstance(e, Cast) or (isinstance(e, Var) and len(sources.get(e.sym, ())) == 1):
-            e = e.x if isinstance(e, Cast) else sources[e.sym][0]
-        return isinstance(e, Load) and e.buffer == sym
-
+    sym, sources = k.param(buffer).sym, definitions(k)
     rooms = []
     indexed = [x for s in walk(k.body) for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)]
     for x in (*indexed, *(s for s in walk(k.body) if isinstance(s, Store | Atomic))):
         if isinstance(x.buffer.type, Array):
-            found = [evaluate(n, {}) for e, n in zip(x.index, x.buffer.type.shape) if is_element(e)]
+            found = [evaluate(n, {}) for e, n in zip(x.index, x.buffer.type.shape) if loaded(e, sources, sym)]
             rooms += [int(n) for n in found if n]
     return min(rooms, default=None)
 
 
 def scattering(k: Kernel) -> set[str]:
-    """The buffers whose elements say where a plain store goes."""
-    sources = definitions(k)
+    """The buffers whose elements say where a plain store goes; that they end a loop says nothing."""
+    ends = {e for s in walk(k.body) if isinstance(s, For) for e in (s.cond,)}
+    sources = {v: [e for e in found if e not in ends] for v, found in definitions(k).items()}
     out = set()
     for s in walk(k.body):
         if isinstance(s, Store):

@@ -6,12 +6,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ktc.ir.kernel import Param
+from ktc.ir.nodes import Var
+from ktc.ir.walk import walk_expr
 
 from .contents import scattering
 from .model import Draft
-from .probe import Fill, Prober, Seen
-from .roles import buffers_of, definitions
-from .shapes import Extent, fit
+from .probe import Fill, Prober, Seen, one_each
+from .roles import buffers_of
+from .shapes import Extent, fit, fit_sum
+from .sources import definitions
 from .strides import inner_first
 from .windows import names_in, windows
 
@@ -56,7 +59,11 @@ def apart(d: Draft, found: Found) -> Found:
     scattered = scattering(d.kernel)
     for c in d.contents:
         mine = shapes.get(c.buffer)
-        if c.kind != "index" or c.buffer not in scattered or c.name in ties or mine is None or not mine.is_product:
+        if c.kind != "index" or c.buffer not in scattered or mine is None or not mine.is_product:
+            continue
+        if c.name in ties:
+            if len(mine.factors) > 1 and c.name not in d.limits:
+                d.contents = [replace(x, kind="distinct-rows") if x is c else x for x in d.contents]
             continue
         d.contents = [replace(x, kind="distinct") if x is c else x for x in d.contents]
         factors = (*mine.factors, *sorted(d.roles.parts))
@@ -67,14 +74,19 @@ def apart(d: Draft, found: Found) -> Found:
 
 
 def by_strides(d: Draft) -> dict[str, Extent | None]:
-    """The shapes with their outermost sizes first."""
+    """The shapes with their outermost sizes first; where strides do not tell, as the grid counts them."""
     strides = inner_first(d.kernel)
+    grid = d.kernel.launch.grid if d.kernel.launch is not None else ()
+    counted = {
+        x.sym.name: i for i, x in enumerate(x for e in reversed(grid) for x in walk_expr(e) if isinstance(x, Var))
+    }
 
     inside = {n: names_in(str(d.tied(n) or "")) for counts in strides.values() for n in counts}
 
-    def place(buffer: str, factor: str) -> int:
+    def place(buffer: str, factor: str) -> tuple[int, int]:
         counts = strides[buffer]
-        return sum(c for n, c in counts.items() for m in (n, *inside[n]) if m in names_in(factor))
+        inner = sum(c for n, c in counts.items() for m in (n, *inside[n]) if m in names_in(factor))
+        return inner, counted.get(factor, -1) if not inner else 0
 
     out = dict(d.shapes)
     for b, e in d.shapes.items():
@@ -137,6 +149,9 @@ def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
             if found is not None:
                 fills[c.buffer] = c.fill(probe.value(c.name, sizes), found.extent(c.buffer))
                 found = probe.look(sizes, fills) or found
+        if found is not None and any(c.counted for c in d.contents):
+            spread = {c.buffer: one_each(probe.value(c.name, sizes)) for c in d.contents if c.counted}
+            found = found.joined(probe.look(sizes, {**fills, **spread}))
         seen += [found] if found is not None else []
     d.work += probe.work
     quotients = (*d.roles.quotients, *((c.name, b) for c in d.contents for b in d.roles.divisors))
@@ -144,6 +159,10 @@ def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     computed = (f"({d.tied(n)})" for n, text in d.roles.tied.items() if "+" in text or "-" in text)
     terms = [t for t in (*left, *dict.fromkeys(computed)) if {*names_in(t)} <= {*names}]
     shapes = {p.sym.name: _shape(p, seen, names, quotients, terms) for p in buffers_of(d.kernel)}
+    if d.roles.few:
+        loose = (b for b, e in shapes.items() if e is None or not e.plausible)
+        sums = ((b, fit_sum([(s.sizes, s.extent(b)) for s in seen], names, quotients)) for b in [*loose])
+        shapes |= {b: e for b, e in sums if e is not None}
     return dict(ties), shapes, seen
 
 

@@ -16,8 +16,9 @@ from ktc.ir.nodes import Binary, Cast, Expr, For, HwIndex, If, Load, Select, Sym
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
 from .probe import Prober, Seen
-from .roles import Roles, buffers_of, definitions
+from .roles import Roles, buffers_of
 from .shapes import fit
+from .sources import definitions
 from .strides import accesses, counted_in
 
 

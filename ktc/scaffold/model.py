@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ktc.ir.intexpr import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import LaunchSpec
 
 from .contents import Content
 from .roles import Roles
-from .shapes import Extent
+from .shapes import Extent, value_of
 from .windows import names_in
 
 
@@ -56,6 +57,18 @@ class Draft:
     def constants(self) -> list[str]:
         """Parameters that got a number, to be looked at."""
         return [n for n, v in self.ties.items() if isinstance(v, int) and n not in self.limits]
+
+    def possible(self, sizes: Mapping[str, int]) -> bool:
+        """Whether there are as many values at ``sizes`` as must differ in a row."""
+        rows = [c for c in self.contents if c.kind == "distinct-rows"]
+        extents = {c.name: e.factors[-1:] for c in rows if (e := self.shapes.get(c.buffer)) is not None}
+        known = {**sizes, **self.limits}
+        for name, last in extents.items():
+            most = self.tied(name)
+            room = most if isinstance(most, int) else evaluate(most or name, known)
+            if last and value_of(last[0], known) > room:
+                return False
+        return True
 
     def elements(self, sizes: Mapping[str, int], unknown: int = 1 << 16) -> dict[str, int]:
         """Elements of each buffer at ``sizes``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,8 @@ from ktc.ir.types import Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import used
 
 from .roles import Roles, access_role, buffers_of
-from .windows import names_in
+from .values import counters
+from .windows import PROBED, names_in
 
 if TYPE_CHECKING:
     from ktc.ir.interp.run import RunResult
@@ -32,6 +33,9 @@ ELEMENTS = 1 << 12
 
 THREADS, MOST_THREADS = 1 << 15, 1 << 22
 """Threads of a probe; of a launch whose size no argument changes."""
+
+MOST_SHARED = 48 << 10
+"""Bytes of dynamic shared memory that a launch gets for the asking, on any device."""
 
 FUEL = 20_000
 
@@ -59,6 +63,14 @@ class Seen:
         """Elements up to the last that is touched."""
         return self.reach.get(buffer, (0, -1))[1] + 1
 
+    def joined(self, other: Seen | None) -> Seen | None:
+        """The one of the two that did more, with what either reaches."""
+        if other is None:
+            return None
+        spans = {b: (*self.reach.get(b, ()), *other.reach.get(b, ())) for b in (*self.reach, *other.reach)}
+        reach = {b: (min(ends), max(ends)) for b, ends in spans.items()}
+        return replace(max(self, other, key=lambda s: s.accesses), reach=reach)
+
 
 class Prober:
     """Runs one kernel at chosen sizes."""
@@ -72,6 +84,7 @@ class Prober:
 
         extents = () if kernel.launch is None else (*kernel.launch.grid, *kernel.launch.block)
         self.open_grid = kernel.launch is not None and any(used(e) for e in kernel.launch.grid)
+        self.counters = counters(kernel)
         self.most = THREADS if any(used(e) for e in extents) else MOST_THREADS
 
     def sizes(self) -> list[dict[str, int]]:
@@ -94,7 +107,10 @@ class Prober:
 
     def _size(self, name: str, i: int, k: int, row: tuple[int, ...], unit: int) -> int:
         """The size ``name``, the ``i``-th, in the ``k``-th probe: what others are divided by divides them."""
-        if name in self.roles.divisors:
+        if name in self.roles.windows:
+            values = PROBED[self.roles.windows[name]]
+            return values[(i + k) % len(values)]
+        if name in self.roles.divisors | self.roles.few:
             return 2 << (i + k) % 3
         times = 1 if name in self.roles.counts | self.roles.halves else max(unit, self.roles.groups.get(name, 1))
         return math.lcm(times, self.roles.grains.get(name, 1)) * row[i % len(row)]
@@ -105,7 +121,7 @@ class Prober:
             g = geometry_of(self.kernel, self.scalars(sizes))
         except KtcError:
             return False
-        if not g.blocks or not g.threads or g.threads > 1024:
+        if not g.blocks or not g.threads or g.threads > 1024 or g.dynamic_shared > MOST_SHARED:
             return False
         return g.blocks * g.threads <= (most or self.most) and g.grid[1] <= 65535 and g.grid[2] <= 65535
 
@@ -127,10 +143,19 @@ class Prober:
         return sizes.get(name, self.roles.fixed.get(name, 1))
 
     def look(self, sizes: Mapping[str, int], fills: Mapping[str, Fill] | None = None) -> Seen | None:
-        """A probe; None if the interpreter cannot run it or it does not end."""
+        """A probe; None if the interpreter cannot run it or it does not end.
+
+        Where data decides how much is stored, it is looked at with numbers above 0 and with numbers below it, too.
+        """
+        found = self._run(sizes, fills or {}, -3.0)
+        for least in (0.5, -7.0) if self.counters and found is not None else ():
+            found = found and found.joined(self._run(sizes, fills or {}, least))
+        return found
+
+    def _run(self, sizes: Mapping[str, int], fills: Mapping[str, Fill], least: float) -> Seen | None:
         args: dict[str, Any] = self.scalars(sizes)
         for p in buffers_of(self.kernel):
-            args[p.sym.name] = self._content(p.sym.name, ELEMENTS, fills or {})
+            args[p.sym.name] = self._content(p.sym.name, ELEMENTS, fills, least)
         try:
             result = run(self.kernel, args, sanitize=False, fuel=FUEL, measure=True)
         except (KtcError, MemoryError):
@@ -181,6 +206,11 @@ def constant(value: int) -> Fill:
 def distinct(size: int) -> Fill:
     """Indices below ``size``, each once, the last first; as often as needed where there are more elements."""
     return lambda n: size - 1 - np.arange(n) % max(size, 1)
+
+
+def one_each(size: int) -> Fill:
+    """Indices below ``size``: each once, and the last for all the rest, so that most parts are hardly begun."""
+    return lambda n: np.minimum(np.arange(n), max(size, 1) - 1)
 
 
 def offsets(last: int, elements: int) -> Fill:

@@ -9,28 +9,29 @@ from typing import TypeGuard
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (
     Alloc,
-    Assign,
     AsyncCopy,
     Atomic,
     Binary,
     Call,
     Cast,
     Const,
-    Decl,
     Expr,
     For,
     If,
     Load,
+    Select,
     Store,
     Sym,
     Var,
     While,
 )
-from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
+from ktc.ir.types import BOOL, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
 from .grains import grains, groups
-from .windows import COMPARISONS, bare, halves_of, names_in, spelled
+from .sources import definitions, loaded, reached
+from .values import bins, origins, powers
+from .windows import COMPARISONS, bare, halves_of, host_windows, names_in, spelled
 
 BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
 """Value of a parameter that is the block's extent, by how many axes are open."""
@@ -48,13 +49,15 @@ class Roles:
 
     ``sizes``: in the order of the parameters, then host variables that others are computed from. ``fixed``: what the
     source's launch passes a constant for, and extents of the block that only the launcher knows, with a usual value.
-    ``flags``: integers that choose or scale and decide no extent. ``tied``: what the source's launch computes from
-    others, ``n * c * h * w``. ``divisors``: sizes that others or indices are divided by, as groups divide channels.
-    ``quotients``: sizes and what the kernel or its launch divides by: extents may have their quotients. ``counts``:
-    extents of the grid that only the host knows. ``halves``: how far windows reach (:mod:`.windows`). ``parts``: what
-    elements of buffers are divided by, as slots into blocks. ``coarsest``: what the sizes of probes are multiples of at
-    most. ``numbers``: the values of floating-point parameters. ``grains``: sizes that are divided by a number, with it;
-    ``groups``: sizes that show more than one group of so many elements only above that (:mod:`.grains`).
+    ``flags``: integers that choose or scale and decide no extent, and those whose ``fixed`` value is presumed
+    (:mod:`.values`). ``tied``: what the source's launch computes from others, ``n * c * h * w``. ``divisors``: sizes
+    that others or indices are divided by, as groups divide channels. ``quotients``: sizes and what the kernel or its
+    launch divides by: extents may have their quotients. ``counts``: extents of the grid that only the host knows.
+    ``halves``: how far windows reach; ``windows``: what the launch computes their number from, and what each is
+    (:mod:`.windows`). ``few``: numbers of counters in shared memory. ``parts``: what elements of buffers are divided
+    by, as slots into blocks. ``coarsest``: what the sizes of probes are multiples of at most. ``numbers``: the values
+    of floating-point parameters. ``grains``: sizes that are divided by a number, with it; ``groups``: sizes that show
+    more than one group of so many elements only above that (:mod:`.grains`).
     """
 
     sizes: tuple[str, ...]
@@ -65,6 +68,8 @@ class Roles:
     quotients: tuple[tuple[str, str], ...] = ()
     counts: frozenset[str] = frozenset()
     halves: frozenset[str] = frozenset()
+    windows: Mapping[str, str] = field(default_factory=dict)
+    few: frozenset[str] = frozenset()
     parts: frozenset[str] = frozenset()
     coarsest: int = 1 << 30
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -75,26 +80,31 @@ class Roles:
 def roles_of(k: Kernel) -> Roles:
     """The roles of the scalar parameters of ``k``."""
     integers = [p for p in k.params if _is_integer(p)]
-    fixed = _fixed(k, integers) | _rooms(k, integers)
+    presumed = dict.fromkeys(origins(k), 0) | powers(k)
+    fixed = presumed | _fixed(k, integers) | _rooms(k, integers)
     tied = {n: t for n, t in _tied(k) if n not in fixed}
     matter = shaping(k)
     matter |= {s for n, e in (k.launch.passed if k.launch else ()) if n in tied for s in used(e)}
     sizes = [p.sym.name for p in integers if p.sym in matter and p.sym.name not in fixed and p.sym.name not in tied]
-    flags = [p.sym.name for p in integers if p.sym.name not in fixed and p.sym.name not in (*sizes, *tied)]
+    given = {n for n, _ in k.launch.given} if k.launch is not None else set()
+    fixed = {n: v for n, v in fixed.items() if n not in tied}
+    known = {*fixed, *sizes, *tied} - ({*presumed} - given)
+    flags = [p.sym.name for p in integers if p.sym.name not in known]
     names = {p.sym.name for p in integers}
     hosts = dict.fromkeys(n for t in tied.values() for n in names_in(t) if n not in names)
-    sources, known = definitions(k), {p.sym for p in k.params}
-    whole = {s.name for s in _divisors(k, lambda e: _of_parameters(e, known, sources))}
-    parts = {s.name for s in _divisors(k, lambda e: _loaded(e, sources))} - whole
-    divisors = frozenset(whole | parts) & {*sizes, *hosts}
+    sources, params = definitions(k), {p.sym for p in k.params}
+    whole = {s.name for s in _divisors(k, lambda e: _of_parameters(e, params, sources))}
+    parts = {s.name for s in _divisors(k, lambda e: loaded(e, sources))} - whole
     named = (*sizes, *hosts)
+    windows = {n: kind for n, kind in host_windows(k) if n in named}
+    divisors = frozenset(whole | parts) & {*named} - {*windows}
     by = [b for b in _divided_by(k) if b.isdigit() or (b in named and b not in parts)]
     quotients = tuple((a, b) for b in by for a in named if a != b)
     counts = {p.sym.name for p in k.params if p.host and k.launch is not None}
     counts &= {s.name for e in (k.launch.grid if k.launch else ()) for s in _counted(e)}
     floats = [p.sym for p in k.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_float]
     numbers = {s.name: 1.0 if s in matter else NUMBERS[i % len(NUMBERS)] for i, s in enumerate(floats)}
-    halves = frozenset(halves_of(k, sources)) & {*sizes}
+    halves = frozenset((*halves_of(k, sources), *windows)) & {*named}
     inside = frozenset(parts) & divisors
     return Roles(
         named,
@@ -105,6 +115,8 @@ def roles_of(k: Kernel) -> Roles:
         quotients,
         frozenset(counts),
         halves,
+        windows,
+        frozenset(bins(k, p.sym) for p in buffers_of(k)) & {*named},
         inside,
         numbers=numbers,
         grains={n: v for n, v in grains(k, fixed, sources).items() if n in named and n not in divisors},
@@ -131,9 +143,10 @@ def _tied(k: Kernel) -> Iterator[tuple[str, str]]:
 
 
 def _rooms(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
-    """Elements of OpenCL's ``__local`` arguments: what fits a usual allotment."""
+    """Elements of OpenCL's ``__local`` arguments, of which the body does not speak: what fits a usual allotment."""
     arrays = [s.sym.type for s in walk(k.body) if isinstance(s, Alloc) and s.dynamic]
-    named = {p.sym: p.sym.name for p in integers}
+    said = {s for y in walk(k.body) if not isinstance(y, Alloc) for e in stmt_exprs(y) for s in used(e)}
+    named = {p.sym: p.sym.name for p in integers if p.sym not in said}
     out = {}
     for t in arrays:
         if isinstance(t, Array) and isinstance(e := bare(t.shape[0]), Var) and e.sym in named:
@@ -172,13 +185,6 @@ def _divisor(e: Expr) -> Expr | None:
     if _divides_integers(e) and e.op == "/":
         return bare(e.b)
     return e.args[1] if isinstance(e, Call) and e.fn == "cdiv" else None
-
-
-def _loaded(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
-    """Whether ``e`` is an element of a buffer, through variables: an index whose part is taken."""
-    while isinstance(e, Cast) or (isinstance(e, Var) and len(sources.get(e.sym, ())) == 1):
-        e = e.x if isinstance(e, Cast) else sources[e.sym][0]
-    return isinstance(e, Load)
 
 
 def _of_parameters(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]]) -> bool:
@@ -223,9 +229,23 @@ def shaping(k: Kernel) -> set[Sym]:
             wanted += [i for x in walk_expr(e) if isinstance(x, Load) for i in x.index]
         if isinstance(s, For):
             wanted += [s.init, s.cond, s.step]
-        if isinstance(s, If | While):
-            wanted += [x for x in walk_expr(s.cond) if isinstance(x, Binary) and x.op in COMPARISONS and _ranges(x)]
+    wanted += [
+        x for e in _conditions(k) for x in walk_expr(e) if isinstance(x, Binary) and x.op in COMPARISONS and _ranges(x)
+    ]
     return reached(k, wanted)
+
+
+def _conditions(k: Kernel) -> Iterator[Expr]:
+    """What decides whether something is done or read, and what the variables in it stand for: ``mine ? row[i] : 0``."""
+    sources = definitions(k)
+    for s in walk(k.body):
+        conds = [s.cond] if isinstance(s, If | While) else []
+        for x in (x for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Select)):
+            conds += [x.cond] if any(isinstance(y, Load) for a in (x.a, x.b) for y in walk_expr(a)) else []
+        for cond in conds:
+            yield cond
+            truths = [x.sym for x in walk_expr(cond) if isinstance(x, Var) and x.sym.type == BOOL]
+            yield from (e for t in truths for e in sources.get(t, ()))
 
 
 def _ranges(e: Binary) -> bool:
@@ -237,31 +257,6 @@ def _places(e: Expr) -> bool:
     from ktc.ir.nodes import HwIndex
 
     return any(isinstance(x, Var | HwIndex) for x in walk_expr(e))
-
-
-def reached(k: Kernel, wanted: Iterable[Expr]) -> set[Sym]:
-    """Symbols that the expressions depend on, through the variables of the body."""
-    sources = definitions(k)
-    left, seen = list(wanted), set()
-    while left:
-        for s in used(left.pop()):
-            if s not in seen:
-                seen.add(s)
-                left += sources.get(s, [])
-    return seen
-
-
-def definitions(k: Kernel) -> dict[Sym, list[Expr]]:
-    """What each variable of the body is given, loop variables by their range."""
-    sources: dict[Sym, list[Expr]] = {}
-    for s in walk(k.body):
-        if isinstance(s, Decl) and s.init is not None:
-            sources.setdefault(s.sym, []).append(s.init)
-        elif isinstance(s, Assign):
-            sources.setdefault(s.sym, []).append(s.value)
-        elif isinstance(s, For):
-            sources.setdefault(s.var, []).extend([s.init, s.cond])
-    return sources
 
 
 def access_role(p: Param, k: Kernel) -> str:

@@ -15,6 +15,7 @@ from ktc.ir.types import scalar_of
 from .model import Draft
 from .probe import Prober, Seen
 from .roles import buffers_of
+from .windows import USUAL
 
 TARGETS = {"small": (1 << 18, 1 << 21), "medium": (1 << 23, 1 << 25), "large": (1 << 27, 1 << 32)}
 """Bytes of all buffers and scalars moved by all threads, at most, by scenario. Small fits a GPU's first-level caches,
@@ -28,6 +29,9 @@ MOST_SIZE = 1 << 30
 
 PART = 16
 """Elements that each part of something has on average: tokens of an expert, entries of a sparse row."""
+
+COUNTERS = 64
+"""Counters in shared memory: experts, bins."""
 
 NO_WORK = 1.1
 """A size that multiplies the work by no more when it is doubled brings none."""
@@ -113,14 +117,16 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
     work = work_of([(s.sizes, s.accesses) for s in seen], d.names) if seen else Work(1.0, {})
     start = dict(seen[0].sizes) if seen else dict.fromkeys(d.names, 64)
     start = {n: (g := d.steps.get(n, 1)) << max(v // g, 1).bit_length() - 1 for n, v in start.items()}
+    windows = {n: USUAL[kind] for n, kind in d.roles.windows.items() if n in start}
+    start |= windows | {n: COUNTERS for n in d.roles.few if n in start}
 
     def size_bytes(sizes: Mapping[str, int]) -> int:
         return sum(n * widths[b] for b, n in d.elements(sizes).items())
 
     def legal(sizes: Mapping[str, int], threads: int = 1 << 31) -> bool:
-        return probe.launches(sizes, threads)
+        return probe.launches(sizes, threads) and d.possible(sizes)
 
-    fixed = d.roles.divisors | d.roles.halves
+    fixed = d.roles.divisors | d.roles.halves | d.roles.few
     start = shrunk(start, TARGETS["small"], size_bytes, work, legal, {n: d.steps.get(n, 1) for n in {*start} - fixed})
     offsets = {c.name: c.buffer for c in d.contents if c.kind == "offsets" and c.name in start}
     parts = dict.fromkeys(offsets, PART)
@@ -142,11 +148,12 @@ def scenarios(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             known.append(sizes)
             d.scenarios.append((name, sizes, ""))
     last = known[-1]
-    held = {n: max(g := d.steps.get(n, 1), v * 3 // 4 // g * g) for n, v in last.items()}
+    held = {n: max(g := d.steps.get(n, 1), v * 3 // 4 // g * g) for n, v in last.items()} | windows
     if held not in known and legal(held):
         d.scenarios.append(("heldout", held, "heldout = true"))
     d.most = _most(d, probe, {n: max(s[n] for s in (*known, held)) for n in last})
     odd = {n: 3 * d.steps[n] if n in d.steps else v + 5 for n, v in start.items()}
+    odd |= {n: v + 1 for n, v in windows.items()}
     if odd not in known and legal(odd):
         d.scenarios.append(("odd", odd, "weight = 0.0           # checked, not tuned for"))
 

@@ -6,8 +6,9 @@ import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import truediv
 
 from ktc.ir.intexpr import evaluate
 
@@ -15,11 +16,15 @@ SLACK, WORST = 1.35, 16.0
 """How much above what is touched a product may lie: borders and guards leave elements out. Up to the second number it
 is only a guess, of too much memory rather than too little."""
 
-MAX_DEGREE, QUOTIENT_DEGREE = 4, 2
+MAX_DEGREE, MOST_DEGREE, QUOTIENT_DEGREE = 4, 6, 2
+"""Factors of a shape; where no product of so many is exact; where one of them is a quotient."""
 
 MOST_TIMES = 1024
 """Elements of a size that are believed where the probes do not all show exactly as many, as they do of rows of a fixed
 length."""
+
+MOST_CHOSEN = 16
+"""Elements of a row, of which any number is as likely as another; above it, only multiples of it are likely."""
 
 DIVISORS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -41,7 +46,9 @@ class Extent:
 
     @property
     def plausible(self) -> bool:
-        return self.loose <= SLACK
+        """Whether it is tight, and rows of a length that nothing shows are of one that a person would have chosen."""
+        chosen = self.times <= MOST_CHOSEN or self.times % MOST_CHOSEN == 0
+        return self.loose <= SLACK and (self.exact or chosen)
 
     @property
     def is_product(self) -> bool:
@@ -92,28 +99,15 @@ def fit(
     seen = [(s, e) for s, e in seen if e > 0]
     if not seen:
         return Extent((), times=1, exact=False)
-    found: list[tuple[float, int, Extent]] = []
     possible = [f"cdiv({a}, {b})" for a, b in quotients if a in names and (b in names or b.isdigit())]
+    sized = (*names, *terms)
+    values = {f: tuple(value_of(f, s) for s, _ in seen) for f in (*sized, *possible)}
     with_one = [(q, *rest) for q in possible for rest in _products(names, QUOTIENT_DEGREE)]
-    for factors in (*_products((*names, *terms)), *with_one):
-        for plus in (0, 1):
-            if plus and not factors:
-                continue
-            extent = _scaled(factors, plus, seen)
-            if extent is None:
-                continue
-            looseness = max(extent.value(s) / max(e, 1) for s, e in seen)
-            if looseness <= WORST:
-                exact = all(extent.value(s) == e for s, e in seen)
-                cost = (
-                    len(factors)
-                    + 2 * any("(" in f for f in factors)
-                    + (extent.times > 1)
-                    + 3 * (extent.over > 1)
-                    + 2 * bool(plus)
-                )
-                made = dataclasses.replace(extent, exact=exact, loose=looseness)
-                found.append((looseness, cost, made))
+    found = _tight((*_products(sized), *with_one), values, seen)
+    if not any(e.exact for _, _, e in found):
+        more = (p for n in range(MAX_DEGREE + 1, MOST_DEGREE + 1) for p in _of_degree(sized, n) if len({*p}) >= n - 1)
+        likely = any(e.plausible for _, _, e in found)
+        found += (f for f in _tight(more, values, seen) if f[2].exact or (not likely and f[2].plausible))
     if not found:
         return None
     tightest = min(looseness for looseness, _, _ in found)
@@ -121,24 +115,79 @@ def fit(
     return found[min(near)[2]][2]
 
 
+def fit_sum(
+    seen: Sequence[tuple[Mapping[str, int], int]], names: Sequence[str], quotients: Collection[tuple[str, str]] = ()
+) -> Extent | None:
+    """The tightest bound of the extents of ``seen`` that is a sum of two products of ``names``: rows of tokens, and
+    what fills up the last block of each expert. None if none is plausible in the mean of the probes."""
+    seen = [(s, e) for s, e in seen if e > 0]
+    possible = [f"cdiv({a}, {b})" for a, b in quotients if a in names and b in names]
+    parts = [" * ".join(p) for p in (*_products(names, 2)[1:], *((q,) for q in possible))]
+    values = {p: [evaluate(p, s) for s, _ in seen] for p in parts}
+    found = []
+    for a, b in itertools.combinations(parts, 2):
+        made = [x + y for x, y in zip(values[a], values[b])]
+        loose = sum(made) / max(sum(e for _, e in seen), 1)
+        if loose <= SLACK and all(n >= e for n, (_, e) in zip(made, seen)):
+            exact = all(n == e for n, (_, e) in zip(made, seen))
+            found.append((loose, len(a) + len(b), Extent((f"({a} + {b})",), exact=exact, loose=loose)))
+    return min(found, key=lambda f: f[:2])[2] if found and len(seen) > 2 else None
+
+
+def _tight(
+    products: Iterable[tuple[str, ...]],
+    values: Mapping[str, tuple[int, ...]],
+    seen: Sequence[tuple[Mapping[str, int], int]],
+) -> list[tuple[float, int, Extent]]:
+    """How loose, how complicated and which: the multiples of ``products`` that bound all of ``seen`` within ``WORST``.
+
+    ``values``: of each factor, by probe.
+    """
+    found = []
+    extents = [e for _, e in seen]
+    for factors in products:
+        whole = [math.prod(at) for at in zip(*(values[f] for f in factors))] if factors else [1] * len(seen)
+        if max(map(truediv, extents, whole)) > WORST * min(map(truediv, extents, whole)):
+            continue
+        for plus in (0, 1) if factors else (0,):
+            extent = _scaled(factors, plus, whole, extents)
+            if extent is None:
+                continue
+            made = [-(-n * extent.times // extent.over) + plus if factors else extent.times for n in whole]
+            looseness = max(map(truediv, made, extents))
+            if looseness <= WORST:
+                cost = (
+                    len(factors)
+                    + 2 * any("(" in f for f in factors)
+                    + (extent.times > 1)
+                    + 3 * (extent.over > 1)
+                    + 2 * bool(plus)
+                )
+                found.append((looseness, cost, dataclasses.replace(extent, exact=made == extents, loose=looseness)))
+    return found
+
+
 def _products(names: Sequence[str], most: int = MAX_DEGREE) -> list[tuple[str, ...]]:
     """Products of up to ``most`` sizes, a size at most twice, in the order of the names."""
-    out: list[tuple[str, ...]] = [()]
-    for degree in range(1, most + 1):
-        out += [c for c in itertools.combinations_with_replacement(names, degree) if max(map(c.count, c)) <= 2]
-    return out
+    return [(), *(p for degree in range(1, most + 1) for p in _of_degree(names, degree))]
 
 
-def _scaled(factors: tuple[str, ...], plus: int, seen: Sequence[tuple[Mapping[str, int], int]]) -> Extent | None:
-    """The product times or over the least number that bounds every extent; None if it would have to be large."""
-    need = max((e - plus) / math.prod(value_of(f, s) for f in factors) for s, e in seen)
+def _of_degree(names: Sequence[str], degree: int) -> Iterator[tuple[str, ...]]:
+    products = itertools.combinations_with_replacement(names, degree)
+    return (c for c in products if degree < 3 or max(map(c.count, c)) <= 2)
+
+
+def _scaled(factors: tuple[str, ...], plus: int, whole: Sequence[int], extents: Sequence[int]) -> Extent | None:
+    """The product, ``whole`` by probe, times or over the least number that bounds every extent; None if it would have
+    to be large."""
+    need = max((e - plus) / n for e, n in zip(extents, whole))
     if need <= 0:
         return None
     if not factors:
         return Extent((), times=math.ceil(need))
     if need > 0.75:
         times = math.ceil(need - 1e-9)
-        fixed_row = all(math.prod(value_of(f, s) for f in factors) * times + plus == e for s, e in seen)
+        fixed_row = all(n * times + plus == e for e, n in zip(extents, whole))
         return Extent(factors, times=times, plus=plus) if times <= MOST_TIMES or fixed_row else None
     over = next((d for d in reversed(DIVISORS) if 1 / d >= need - 1e-9), 1)
     return Extent(factors, over=over, plus=plus)

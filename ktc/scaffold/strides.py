@@ -6,14 +6,17 @@ are N long and the outermost size, which no index is multiplied by, comes first.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Atomic, Binary, Cast, Const, Expr, Load, Store, Sym, Var
 from ktc.ir.walk import all_exprs, walk, walk_expr
 
-from .roles import definitions
+from .sources import definitions
 from .windows import bare
 
 MOST = 256
@@ -24,7 +27,7 @@ Product = frozenset[str]
 
 def inner_first(k: Kernel) -> dict[str, Counter[str]]:
     """For each buffer, in how many products of its indices each parameter is a factor beside something else."""
-    sources = {s: found[0] for s, found in definitions(k).items() if len(found) == 1}
+    sources = _moved(k)
     names = {p.sym: p.sym.name for p in k.params}
     out: dict[str, Counter[str]] = {}
     for buffer, index in accesses(k):
@@ -35,18 +38,31 @@ def inner_first(k: Kernel) -> dict[str, Counter[str]]:
     return out
 
 
+def _moved(k: Kernel) -> dict[Sym, Expr]:
+    """What each variable is given; of those that begin with 0 and are moved on, as pointers into a row are, how far."""
+    out = {}
+    for s, found in definitions(k).items():
+        moves = [e for e in found if evaluate(e, {}) != 0]
+        own = [isinstance(e, Binary) and e.op == "+" and e.a == Var(s) for e in moves]
+        if len(moves) == 1 or (moves and all(own)):
+            out[s] = functools.reduce(partial(Binary, "+"), moves)
+    return out
+
+
 def counted_in(k: Kernel, buffer: str, name: str) -> frozenset[str] | None:
     """What parameters ``buffer``'s stride ``name`` is multiplied by: ``rows`` of ``(b * rows + r) * width + i`` is
-    counted in widths. None where accesses do not agree, or a number is among the factors."""
+    counted in widths, ``width`` in elements: fewest are one step. None where accesses do not agree, or a number is
+    among the factors."""
     sources = {s: found[0] for s, found in definitions(k).items() if len(found) == 1}
     names = {p.sym: p.sym.name for p in k.params}
-    units = set()
+    units = set[Product]()
     for b, index in accesses(k):
         if b == buffer:
             units |= {p - {name} for p in _products(index, names, sources) if name in p}
             if any(_by_a_number(e, name, names, sources) for e in _spelled(index, sources)):
                 return None
-    return units.pop() if len(units) == 1 else None
+    least = min(units, key=len, default=None)
+    return least if least is not None and all(least <= unit for unit in units) else None
 
 
 def _by_a_number(e: Expr, name: str, names: Mapping[Sym, str], sources: Mapping[Sym, Expr]) -> bool:

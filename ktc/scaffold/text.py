@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import os
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from .model import Draft
 from .roles import access_role, buffers_of
 from .scenarios import MOST_SIZE
 from .shapes import Extent
+from .values import counters, has_none
 
 if TYPE_CHECKING:
     from ktc.api import Program
@@ -142,15 +144,18 @@ def _arg(d: Draft, p: Param) -> list[str]:
         return [*head, 'role = "scalar"', *_scalar(d, p)]
     role = access_role(p, d.kernel)
     extent = d.shapes.get(name)
-    shape = ", ".join(f'"{x}"' for x in extent.shape) if extent is not None else '"65536"'
+    shape = ", ".join(f'"{plain(x)}"' for x in extent.shape) if extent is not None else '"65536"'
     mark = "" if extent is not None and extent.plausible else "            # CHECK"
     lines = [*head, f'role = "{role}"', f"shape = [{shape}]{mark}"]
     content = next((c for c in d.contents if c.buffer == name), None)
     if content is not None:
         most = d.ties.get(content.name, content.name)
-        init, below = content.kind, f"{most - 1}" if isinstance(most, int) else f"{most} - 1"
-        last = f"{most}" if content.kind == "offsets" else below
-        lines += [f'init = "{init}"', f'range = [0, "{last}"]']
+        init, below = content.kind, f"{most - 1}" if isinstance(most, int) else plain(f"{most} - 1")
+        last = plain(f"{most}") if content.kind == "offsets" else below
+        first = -1 if init != "offsets" and has_none(d.kernel, p.sym) else 0
+        lines += [f'init = "{init}"', f'range = [{first}, "{last}"]']
+    elif name in counters(d.kernel):
+        lines.append('init = "zeros"')
     elif role != "out":
         lines += ['init = "uniform"' if d.positive else 'init = "normal"']
     if name in _apart(d.kernel):
@@ -158,11 +163,16 @@ def _arg(d: Draft, p: Param) -> list[str]:
     return [*lines, "align = 16"]
 
 
+def plain(formula: str) -> str:
+    """``formula`` without the parentheses that it does not need."""
+    return ast.unparse(ast.parse(formula, mode="eval"))
+
+
 def _scalar(d: Draft, p: Param) -> list[str]:
     name = p.sym.name
     tied = d.tied(name)
     if tied is not None:
-        return [f"value = {tied}            # CHECK" if isinstance(tied, int) else f'value = "{tied}"']
+        return [f"value = {tied}            # CHECK" if isinstance(tied, int) else f'value = "{plain(tied)}"']
     if name in d.roles.sizes:
         step, (low, high) = d.steps.get(name, 1), p.range
         low = max(low or 1, step, d.least.get(name, 1))

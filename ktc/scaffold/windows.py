@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Cast, Const, Expr, For, Sym, Unary, Var
-from ktc.ir.walk import all_exprs, walk, walk_expr
+from ktc.ir.walk import all_exprs, used, walk, walk_expr
 
 COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
@@ -61,6 +61,43 @@ def halves_of(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[str]
             of_a_size = isinstance(whole, Var) and whole.sym in params and whole.sym != window.sym
             if of_a_size or any(e is x for x in starts):
                 yield window.sym.name
+
+
+USUAL = {"window": 3, "border": 1, "step": 1}
+"""The size of what a launch computes the number of windows from, by what it is."""
+
+PROBED = {"window": (2, 3, 4), "border": (1, 2), "step": (1, 2, 3)}
+"""Its sizes in probes."""
+
+
+def host_windows(k: Kernel) -> Iterator[tuple[str, str]]:
+    """What the source's launch computes a number of windows from, with what each is (``USUAL``).
+
+    That is ``(W + 2 * border - window) / step + 1``; a quotient alone, ``C / groups``, is no window.
+    """
+    params = {p.sym for p in k.params}
+    for _, formula in k.launch.passed if k.launch is not None else ():
+        for e in walk_expr(formula):
+            match e:
+                case Binary("/", a, b) if any(isinstance(x, Binary) and _offset(x, params) for x in walk_expr(a)):
+                    yield from ((n, "step") for n in _name(b, params))
+                case Binary("+" | "-"):
+                    yield from _offset(e, params)
+
+
+def _offset(e: Binary, params: set[Sym]) -> list[tuple[str, str]]:
+    """The border that ``e`` adds twice to something that varies, or the window that it takes off it."""
+    if e.op not in "+-" or not used(e.a) & params or not used(e.b) & params:
+        return []
+    match bare(e.b):
+        case Binary("*", a, b) if e.op == "+" and any(isinstance(c := bare(x), Const) and c.value == 2 for x in (a, b)):
+            return [(n, "border") for n in (*_name(a, params), *_name(b, params))]
+    return [(n, "window") for n in _name(e.b, params)] if e.op == "-" else []
+
+
+def _name(e: Expr, params: set[Sym]) -> list[str]:
+    e = bare(e)
+    return [e.sym.name] if isinstance(e, Var) and e.sym in params else []
 
 
 def windows(k: Kernel, halves: Collection[str], sources: Mapping[Sym, Sequence[Expr]]) -> list[str]:

@@ -233,7 +233,7 @@ def _threads(kernel: Kernel, workload: Workload, sizes: Sizes) -> int:
 @by_identity(REMEMBERED)
 def impossible(workload: Workload, key: Sizes) -> bool:
     """Whether an argument has a dimension below 0, or holds values of which there are none, or distinct ones of which
-    there are fewer than elements."""
+    there are fewer than elements (of a row)."""
     sizes = dict(key)
     for a in workload.args:
         shape = [intexpr.evaluate(e, sizes) for e in a.shape]
@@ -241,6 +241,7 @@ def impossible(workload: Workload, key: Sizes) -> bool:
             return True
         if a.role != "scalar" and a.range is not None:
             low, high = (intexpr.evaluate(v, sizes) if isinstance(v, str) else v for v in a.range)
-            if high < low or (a.init == "distinct" and math.prod(shape) > high - low + 1):
+            differ = {"distinct": math.prod(shape), "distinct-rows": shape[-1] if shape else 1}.get(a.init, 0)
+            if high < low or differ > high - low + 1:
                 return True
     return False

@@ -10,6 +10,8 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.memo import by_identity
 from ktc.ir.text import canonical, print_expr, print_stmt
 from ktc.ir.types import BOOL
+from ktc.ir.verify_launch import launch_exprs
+from ktc.ir.walk import used
 from ktc.ir.workload import Workload
 from ktc.passes.lowering import LoweringError, materialise
 
@@ -104,6 +106,8 @@ def _climb(
     except LoweringError as e:
         rung = Rung("lowering", "unknown", str(e.message), time.perf_counter() - began)
         return Verdict("UNKNOWN", "lowering", e.message, (rung,), time.perf_counter() - began)
+    if needs := _unknown_at_launch(candidate):
+        return Verdict("UNKNOWN", "lowering", needs, (Rung("lowering", "unknown", needs),))
     same = in_step(original, candidate)
     if same is None:
         reason = f"a launch of the candidate does {candidate.sweeps} sweeps, one of the original {original.sweeps}"
@@ -137,3 +141,10 @@ def _climb(
     passed = [r for r in rungs if r.status == "pass"]
     decisive = passed[-1] if passed else last
     return Verdict("TESTED", decisive.name, "; ".join(r.detail for r in passed), tuple(rungs), seconds)
+
+
+def _unknown_at_launch(k: Kernel) -> str:
+    """What of the launch depends on more than what the launcher knows; '' if nothing does."""
+    params = {p.sym for p in k.params}
+    found = next((e for e in launch_exprs(k) if used(e) - params), None)
+    return "" if found is None else f"the launch needs {print_expr(found)}, which is not known before it runs"

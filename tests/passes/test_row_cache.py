@@ -180,3 +180,39 @@ kernel k(out: f32* restrict align 16, x: f16 const* restrict align 16, d: i32, h
     text = body_of(materialise(assumed))
     assert text.count("dynamic") >= 2
     assert differs(narrow, assumed, [{"n": 2, "d": d} for d in (2, 6, 34, 62)]) is None
+
+
+CAUSAL = parse_kernel("""\
+kernel causal(out: f32* restrict, x: f32 const* restrict, d: i32 range 1..4096, host n: i32)
+  par r in 0..n @ [block.x]
+    let last: i32 = r % d
+    reduce(max) m: f32 = -inf over i in 0..last + 1 @ [thread.x 32, seq]
+      yield x[r * d + i] * 2.0
+    par i in 0..last + 1 @ [thread.x 32, seq]
+      out[r * d + i] = x[r * d + i] * 2.0 - m
+""")
+
+
+def test_a_row_of_another_length_in_each_block_has_room_for_the_longest() -> None:
+    """All blocks of a launch have as much shared memory, and only parameters are known before it."""
+    kept = applied(CAUSAL, "row-cache{loop=i where=shared}")
+    assert "array x_row: shared f32[d] dynamic" in body_of(kept)
+    assert differs(CAUSAL, kept, [{"n": 5, "d": 7}, {"n": 3, "d": 33}, {"n": 1, "d": 1}]) is None
+    assert any("where=shared" in s.step for s in row_cache.RowCache().sites(CAUSAL))
+
+
+@pytest.mark.parametrize("last", ["first[r]", "n - r", "r % e", "r as u32 - 3_u32"])
+def test_a_row_of_unknown_length_has_no_room(last: str) -> None:
+    text = """\
+kernel rows(out: f32* restrict, x: f32 const* restrict, first: i32 const* restrict, d: i32 range 1..4096, e: i32,
+            host n: i32)
+  par r in 0..n @ [block.x]
+    let last: i32 = LAST
+    reduce(max) m: f32 = -inf over i in 0..last @ [thread.x 32, seq]
+      yield x[r * d + i] * 2.0
+    par i in 0..last @ [thread.x 32, seq]
+      out[r * d + i] = x[r * d + i] * 2.0 - m
+""".replace("LAST", last)
+    kernel = parse_kernel(text)
+    assert refused(kernel, "row-cache{loop=i where=shared}").code == "E-ROWCACHE-ROOM"
+    assert not any("where=shared" in s.step for s in row_cache.RowCache().sites(kernel))

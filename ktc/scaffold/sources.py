@@ -1,0 +1,41 @@
+"""What variables of the body are given, and what depends on what through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Assign, Cast, Decl, Expr, For, Load, Sym, Var
+from ktc.ir.walk import used, walk
+
+
+def definitions(k: Kernel) -> dict[Sym, list[Expr]]:
+    """What each variable of the body is given, loop variables by their range."""
+    sources: dict[Sym, list[Expr]] = {}
+    for s in walk(k.body):
+        if isinstance(s, Decl) and s.init is not None:
+            sources.setdefault(s.sym, []).append(s.init)
+        elif isinstance(s, Assign):
+            sources.setdefault(s.sym, []).append(s.value)
+        elif isinstance(s, For):
+            sources.setdefault(s.var, []).extend([s.init, s.cond])
+    return sources
+
+
+def reached(k: Kernel, wanted: Iterable[Expr]) -> set[Sym]:
+    """Symbols that the expressions depend on, through the variables of the body."""
+    sources = definitions(k)
+    left, seen = list(wanted), set()
+    while left:
+        for s in used(left.pop()):
+            if s not in seen:
+                seen.add(s)
+                left += sources.get(s, [])
+    return seen
+
+
+def loaded(e: Expr, sources: Mapping[Sym, list[Expr]], buffer: Sym | None = None) -> bool:
+    """Whether ``e`` is an element of a buffer (of ``buffer``), through variables: an index whose part is taken."""
+    while isinstance(e, Cast) or (isinstance(e, Var) and len(sources.get(e.sym, ())) == 1):
+        e = e.x if isinstance(e, Cast) else sources[e.sym][0]
+    return isinstance(e, Load) and buffer in (None, e.buffer)
