@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
@@ -32,7 +33,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Ptr, Scalar, Vec
 from ktc.ir.walk import assigned, declared, used, used_in, walk, walk_expr
 
-from .masked import BRANCHES
+from .sites import BRANCHES
 from .symbolic_values import Active, Lost, Threads, Values
 from .terms import Term, Terms
 
@@ -195,12 +196,21 @@ class Run(Values):
         if e.width != 1 or isinstance(e.buffer.type, Vec):
             raise Lost
         index = tuple(self.of(i, k, act) for i in e.index)
+        self._exists(e.buffer, index)
         _, m = self._at(e.buffer, k)
         if index in m.cells:
             return m.cells[index]
         if m.cells and not self._apart(index, m):
             raise Lost
         return self.t.opaque(self.formats.get(e.buffer, ""), "load", m.base, index)
+
+    def _exists(self, sym: Sym, index: tuple[Term, ...]) -> None:
+        """No cell beyond an array is followed: what is there is somebody else's."""
+        shape = sym.type.shape if isinstance(sym.type, Array) else ()
+        for i, extent in zip(map(self._known, index), shape):
+            n = evaluate(extent, self.kernel.knob_values)
+            if i is not None and n is not None and not 0 <= i < n:
+                raise Lost
 
     def _apart(self, index: tuple[Term, ...], m: Memory) -> bool:
         """Whether ``index`` is no cell that is known: all are numbers."""
@@ -217,6 +227,7 @@ class Run(Values):
             return
         fresh: dict[tuple[Sym, int], Memory] = {}
         for k, (index, value) in writes.items():
+            self._exists(s.buffer, index)
             key, m = self._at(s.buffer, k)
             if m.cells and index not in m.cells and not self._apart(index, m):
                 raise Lost

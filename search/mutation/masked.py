@@ -2,39 +2,30 @@
 
 Unrolled over rows or columns that may not exist, a kernel keeps one value per copy in a private array and guards every
 use: ``for u: if row + u < n: s[u] = 0; ...; for u: if row + u < n: out[row + u] = s[u]``. A first guard that lets more
-through gives values to copies that nobody asks for.
+through gives values to copies that nobody asks for; what is computed of them for the same copy, nobody asks for either.
+
+The guard must say the same of a copy wherever the copy is read: of what changes it may hang on the copy alone, and on
+what keeps its value as long as the array lives.
 
 Likewise an array may be smaller than declared where every subscript that it is ever given is proved to be in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
+from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Assign, Atomic, Body, Decl, Expr, For, HwIndex, If, Load, Return, Stmt, Store, Sym, Var
-from ktc.ir.types import Array, Ptr, Scalar, Vec
-from ktc.ir.walk import assigned, rename, stmt_exprs, substitute_expr, walk, walk_expr
+from ktc.ir.nodes import Alloc, Assign, Atomic, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym
+from ktc.ir.types import Array, Ptr, Vec
+from ktc.ir.walk import assigned, rename, stmt_exprs, walk, walk_expr
 from ktc.search.verification import smt
 
-BRANCHES = ("then", "orelse", "body")
+from .copies import copies_of
+from .sites import BRANCHES, sites
 
 PLAIN = (Assign, Decl, Store, For, If)
 """Statements of a guarded body that do no more than give values."""
-
-
-def sites(body: Body, context: smt.Context) -> Iterator[tuple[Stmt, smt.Context]]:
-    """Every statement with what holds where it stands."""
-    for s in body:
-        yield s, context
-        for name in BRANCHES:
-            inner = getattr(s, name, ())
-            if inner:
-                inside = context.branch()
-                inside.enter(s, name)
-                yield from sites(inner, inside)
-        context.after(s)
 
 
 def masked(kernel: Kernel, s: If, other: Expr | None, context: smt.Context) -> bool:
@@ -48,11 +39,15 @@ def masked(kernel: Kernel, s: If, other: Expr | None, context: smt.Context) -> b
         return False
     if any(not isinstance(x, PLAIN) for x in walk(s.then)) or _reads_buffers(s.then):
         return False
-    given = _given(kernel, s)
-    if given is None:
+    copies = copies_of(kernel, s)
+    if copies is None:
         return False
-    targets, copy = given
-    return all(_guarded(at, here, s, targets, copy) for at, here in sites(kernel.body, smt.Context(kernel)))
+    inner = context.branch()
+    if other is not None:
+        inner.facts.append(inner.truth(other))
+    if not all(_stays_inside(at, here, kernel) for at, here in sites(s.then, inner)):
+        return False
+    return copies.read_under_their_guard()
 
 
 def _reads_buffers(body: Body) -> bool:
@@ -62,57 +57,22 @@ def _reads_buffers(body: Body) -> bool:
     )  # fmt: skip
 
 
-def _given(kernel: Kernel, s: If) -> tuple[set[Sym], Sym | None] | None:
-    """What the body of ``s`` gives values to, and the variable that all its first subscripts are (None for scalars);
-    None where others than this thread, or this block at one guard, could see it."""
-    targets: set[Sym] = assigned(s.then) - {x.sym for x in walk(s.then) if isinstance(x, Decl)}
-    uniform = not any(isinstance(e, HwIndex) and e.level == "thread" for e in walk_expr(s.cond))
-    copies: set[Expr | None] = set()
-    for x in walk(s.then):
-        if isinstance(x, Store):
-            t = x.buffer.type
-            if not isinstance(t, Array) or (
-                t.space == "shared" and not (uniform and _only_launch(kernel, s.cond, x.index[0]))
-            ):
-                return None
-            copies.add(x.index[0])
-        elif isinstance(x, Assign) and x.sym in targets:
-            if not isinstance(x.sym.type, Scalar):
-                return None
-            copies.add(None)
-    if len(copies) != 1:
-        return None
-    copy = next(iter(copies))
-    if copy is None:
-        return targets, None
-    return (targets, copy.sym) if isinstance(copy, Var) else None
+def _stays_inside(s: Stmt, context: smt.Context, kernel: Kernel) -> bool:
+    """Whether the array elements that ``s`` itself names exist."""
+    import z3
 
-
-def _only_launch(kernel: Kernel, cond: Expr, copy: Expr) -> bool:
-    """Whether a guard is the same for all threads of a block: of variables it reads the copy and parameters only."""
-    launched = {p.sym for p in kernel.params} - assigned(kernel.body)
-    read = {e.sym for e in walk_expr(cond) if isinstance(e, Var)}
-    return all(s in launched or Var(s) == copy for s in read)
-
-
-def _guarded(at: Stmt, here: smt.Context, s: If, targets: set[Sym], copy: Sym | None) -> bool:
-    """Whether ``at`` reads ``targets`` only where the guard of ``s`` holds for the copy that it reads."""
-    if any(at is x for x in walk((s,))):
-        return True
-    for top in stmt_exprs(at):
-        for e in walk_expr(top):
-            if isinstance(e, Load) and e.buffer in targets:
-                index = e.index[0]
-            elif isinstance(e, Var) and e.sym in targets:
-                index = None
-            else:
-                continue
-            if (index is None) != (copy is None):
+    found: list[Load | Store] = [e for top in stmt_exprs(s) for e in walk_expr(top) if isinstance(e, Load)]
+    for x in [*found, s] if isinstance(s, Store) else found:
+        t = x.buffer.type
+        if not isinstance(t, Array):
+            continue
+        if x.width != 1 or len(x.index) != len(t.shape):
+            return False
+        for i, n in zip(x.index, (evaluate(n, kernel.knob_values) for n in t.shape)):
+            v = context.of(i)
+            if n is None or not context.proves(z3.And(v >= 0, v < int(n))):
                 return False
-            guard = s.cond if copy is None or index is None else substitute_expr(s.cond, {copy: index})
-            if not here.lasting(guard) or not here.proves(here.truth(guard)):
-                return False
-    return isinstance(at, (*PLAIN, Alloc, Return)) or not (assigned((at,)) & targets) or bool(_nested(at))
+    return True
 
 
 def _nested(s: Stmt) -> Body:
@@ -158,4 +118,4 @@ def _within(s: Stmt, context: smt.Context, array: Sym, shape: tuple[Expr, ...]) 
     return True
 
 
-__all__ = ["masked", "sites", "smaller_array"]
+__all__ = ["masked", "smaller_array"]

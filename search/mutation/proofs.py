@@ -37,9 +37,10 @@ from .barriers import needless
 from .crossing import keeps_nothing_apart
 from .effects import Quiet, fewer_threads, no_effect, other_iterations
 from .idle import Idle
-from .masked import BRANCHES, masked, smaller_array
+from .masked import masked, smaller_array
 from .permuted import permuted
 from .single import other_thread, stored_twice
+from .sites import BRANCHES
 from .symbolic import same_effect
 from .symbolic_values import WARP
 from .visits import same_visits

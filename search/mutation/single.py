@@ -29,8 +29,8 @@ from ktc.ir.uniform_control import control_of
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, stmt_exprs, walk, walk_expr
 from ktc.search.verification import smt
 
-from .masked import BRANCHES
 from .refilled import Place, placed
+from .sites import BRANCHES
 
 IDEMPOTENT = frozenset({"min", "max"})
 
