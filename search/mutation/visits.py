@@ -24,6 +24,7 @@ from ktc.ir.uniformity import uniformity, varies_itself
 from ktc.ir.walk import all_exprs, assigned, declared, walk, walk_expr
 
 from .formats import formats
+from .forwarded import forwarded
 from .lockstep import Run
 from .nests import MOST, Reader, Visits
 from .symbolic import blocks
@@ -35,7 +36,7 @@ SAME, COVERED = "one maximum of the same elements", "one maximum over the block,
 
 def same_visits(s: For, t: For, kernel: Kernel) -> str:
     """Why the nests ``s``, of ``kernel``, and ``t`` leave the same maximum; '' if that is not shown."""
-    one, other = (Reader(kernel, x).visits() for x in (s, t))
+    one, other = (Reader(kernel, forwarded(x)).visits() for x in (s, t))
     if one is None or other is None:
         return ""
     if replace(one, offsets=other.offsets, stride=other.stride, thread=other.thread) != other:

@@ -196,3 +196,43 @@ def test_what_is_declared_differently_in_two_places_stands_for_neither() -> None
     assert a.sym not in definitions((*body, again))  # type: ignore[attr-defined]
     assert definitions(body, (again,))[a.sym] == b.init  # type: ignore[attr-defined]
     assert d.sym not in definitions(body, (again,))  # type: ignore[attr-defined]
+
+
+AHEAD = """
+kernel k(y: f32*, x: f32 const* align 16, n: i32 range 1..100000)
+  launch grid(1) block(64)
+  assume n % 2 == 0
+  var m: f32 = -inf
+  for i = i32(threadIdx.x) * 2; i < n; i + 512
+    array a: f32x(2)[4]
+    for u = 0; u < 4; u + 1
+      if i + u * 128 < n
+        a[u] = x[i + u * 128 +: 2]
+    for w = 0; w < 4; w + 1
+      if i + w * 128 < n
+        for v = 0; v < 2; v + 1
+          m = max(m, abs(a[w, v]))
+  y[threadIdx.x] = m
+"""
+
+
+def test_what_was_loaded_ahead_is_an_element_like_others() -> None:
+    pytest.importorskip("z3")
+
+    def same(old: str, new: str, text: str = AHEAD) -> bool:
+        assert old in text
+        return bool(equivalent(canonical(parse_kernel(text)), canonical(parse_kernel(text.replace(old, new)))))
+
+    for step in (128, 256, 384, 192):
+        assert same("i + 512", f"i + {step}") == (step != 192)
+    assert not same("i + 512", "i + 1024") and not same("i + 512", "i + 64")
+    for near in (
+        ("a[w, v]", "a[3 - w, v]"),  # another one of those that were loaded
+        ("      if i + w * 128 < n\n", "      if i + w * 64 < n\n"),
+        ("      if i + w * 128 < n\n", "      if i < n\n"),
+        ("for w = 0; w < 4; w + 1", "for w = 0; w < 3; w + 1"),
+        ("          m = max(m, abs(a[w, v]))\n", "          m = max(m, abs(a[w, v]))\n        y[n] = m\n"),
+        ("    for u = 0; u < 4; u + 1\n", "    for u = 1; u < 4; u + 1\n"),
+    ):
+        assert near[0] in AHEAD
+        assert not same("i + 512", "i + 128", AHEAD.replace(*near)), near

@@ -1,0 +1,99 @@
+"""Loops that load ahead, as loops that load where they use: ``for u: a[u] = x[i + u]; for v: m = max(m, a[v])``.
+
+What a private array is given in one loop and read in another one, for the same number and under the same guard, stands
+for itself where it is read: nothing in between changes what it is made of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym, Var, VecGet, WarpOp
+from ktc.ir.types import Array, Vec
+from ktc.ir.walk import assigned, map_stmt_exprs, stmt_exprs, substitute_expr, used, walk, walk_expr
+
+READS = (Assign, Decl, For, If)
+"""Statements between a load and its use that change no memory."""
+
+
+def forwarded(s: For) -> For:
+    """``s`` with the values of an array that its body first fills in place of the array; as it is, if it does not."""
+    for k, made in enumerate(s.body[:-2]):
+        filling = s.body[k + 1]
+        if isinstance(made, Alloc) and isinstance(filling, For):
+            found = _without(made.sym, filling, s.body[k + 2 :])
+            if found is not None:
+                return replace(s, body=(*s.body[:k], *found))
+    return s
+
+
+def _without(array: Sym, filling: For, rest: Body) -> Body | None:
+    """``rest`` without ``array``; None where it may read what ``filling`` did not store."""
+    inner, guard = filling.body, None
+    if len(inner) == 1 and isinstance(inner[0], If) and not inner[0].orelse:
+        inner, guard = inner[0].then, inner[0].cond
+    if len(inner) != 1 or not isinstance(inner[0], Store) or inner[0].buffer != array:
+        return None
+    store = inner[0]
+    private = isinstance(array.type, Array) and array.type.space != "shared" and len(array.type.shape) == 1
+    if not private or store.width != 1 or store.index != (Var(filling.var),):
+        return None
+    if any(not isinstance(x, READS) for x in walk(rest)):
+        return None
+    parts = [store.value, *([guard] if guard is not None else [])]
+    if any(isinstance(x, WarpOp) or (isinstance(x, Load) and x.buffer == array) for e in parts for x in walk_expr(e)):
+        return None
+    counted = {x.var for x in walk(rest) if isinstance(x, For)} - {filling.var}
+    if (assigned(rest) | counted) & {s for e in parts for s in used(e)}:
+        return None
+    out = _Forward(array, filling, guard, store.value).body(rest, None, False)
+    return None if any(array in used(e) for s in walk(out) for e in stmt_exprs(s)) else out
+
+
+class _Forward:
+    """Puts values for an array's elements, where they are known to be there."""
+
+    def __init__(self, array: Sym, filling: For, guard: Expr | None, value: Expr) -> None:
+        self.array, self.filling, self.guard, self.value = array, filling, guard, value
+
+    def body(self, body: Body, counter: Sym | None, guarded: bool) -> Body:
+        return tuple(self._statement(s, counter, guarded) for s in body)
+
+    def _statement(self, s: Stmt, counter: Sym | None, guarded: bool) -> Stmt:
+        """``counter``: the variable of the loop around ``s`` that counts as the filling does; ``guarded``: and the
+        guard of the filling holds for it."""
+
+        def on(e: Expr) -> Expr:
+            return self._element(e, counter) if guarded else e
+
+        if isinstance(s, For):
+            mine = self._counts_alike(s)
+            there = (s.var, self.guard is None) if mine else (counter, guarded)
+            return replace(map_stmt_exprs(s, on), body=self.body(s.body, *there))  # type: ignore[call-arg]
+        if isinstance(s, If):
+            holds = guarded or (counter is not None and s.cond == self._for(self.guard, counter))
+            arms = self.body(s.then, counter, holds), self.body(s.orelse, counter, guarded)
+            return replace(map_stmt_exprs(s, on), then=arms[0], orelse=arms[1])  # type: ignore[call-arg]
+        return map_stmt_exprs(s, on)
+
+    def _counts_alike(self, s: For) -> bool:
+        f = self.filling
+        mine = tuple(substitute_expr(e, {s.var: Var(f.var)}) for e in (s.init, s.cond, s.step))
+        return mine == (f.init, f.cond, f.step) and s.var not in assigned(s.body)
+
+    def _for(self, e: Expr | None, counter: Sym) -> Expr | None:
+        return None if e is None else substitute_expr(e, {self.filling.var: Var(counter)})
+
+    def _element(self, e: Expr, counter: Sym | None) -> Expr:
+        if not isinstance(e, Load) or e.buffer != self.array or counter is None or e.width != 1:
+            return e
+        value = self._for(self.value, counter)
+        if value is None or not e.index or e.index[0] != Var(counter):
+            return e
+        wide = isinstance(self.array.type, Array) and isinstance(self.array.type.elem, Vec)
+        if wide and len(e.index) == 2:
+            return VecGet(value, e.index[1])
+        return value if not wide and len(e.index) == 1 else e
+
+
+__all__ = ["forwarded"]
