@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import sys
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,10 +28,12 @@ def load_grammar(path: Path, start: str, *, postlex: PostLex | None = None, plac
     text = path.read_text(encoding="utf-8")
 
     def build(cache: str | bool) -> Lark:
-        return lark.Lark(
+        parser = lark.Lark(
             text, parser="lalr", start=start, postlex=postlex, propagate_positions=True,
             maybe_placeholders=placeholders, cache=cache,
         )  # fmt: skip
+        pass_single_children_on(parser)
+        return parser
 
     folder = _private_folder()
     if folder is None:
@@ -45,6 +48,31 @@ def load_grammar(path: Path, start: str, *, postlex: PostLex | None = None, plac
         os.replace(fresh, kept)
         return parser
     return build(False)
+
+
+def pass_single_children_on(parser: Lark) -> int:
+    """Let rules that stand for their only child give that child; returns how many do.
+
+    lark sets its place anew, which is the one it has: with a rule for every precedence, most of the time of building a
+    tree. Where lark keeps its rules otherwise, it goes on doing that.
+    """
+    try:
+        rules = parser.parser.parser.parser.callbacks  # type: ignore[attr-defined]
+        single = [rule for rule, build in rules.items() if _chain(build) == ["PropagatePositions", "ExpandSingleChild"]]
+        single = [rule for rule in single if len(rule.expansion) == 1]
+    except AttributeError:
+        return 0
+    rules.update(dict.fromkeys(single, itemgetter(0)))
+    return len(single)
+
+
+def _chain(build: object) -> list[str]:
+    """What lark does one after another to make the tree of a rule."""
+    out = []
+    while hasattr(build, "node_builder"):
+        out.append(type(build).__name__)
+        build = build.node_builder
+    return out
 
 
 def _private_folder() -> Path | None:
