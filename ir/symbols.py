@@ -19,6 +19,12 @@ class Sym:
     type: Type = field(compare=False)
     id: int
 
+    def __eq__(self, other: object) -> bool:
+        return self.id == other.id if isinstance(other, Sym) else NotImplemented
+
+    def __hash__(self) -> int:  # asked for with every variable that an interpreter looks up
+        return self.id
+
     def __repr__(self) -> str:
         return f"{self.name}#{self.id}"
 

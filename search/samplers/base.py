@@ -10,13 +10,14 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ..space import Space
 
@@ -43,6 +44,13 @@ class History:
 
     def __len__(self) -> int:
         return len(self.values)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The linear algebra libraries of this process: numpy's is loaded by now, and to look for them takes longer than
+    most choices."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 def distributions(space: Space) -> dict[str, BaseDistribution]:
@@ -101,10 +109,12 @@ class FeasibleSampler(BaseSampler):
         indices = self.candidates(taken, history, self.pool if model else 1)
         if not indices:
             raise Exhausted
+        return self.space.config(indices[self._chosen(history, indices) if model else 0])
+
+    def _chosen(self, history: History, indices: Sequence[int]) -> int:
         # small matrices: BLAS threads gain nothing, and their spinning starves (and is starved by) parallel compiles
-        with threadpool_limits(1, "blas"):
-            at = self.choose(history, self.space.rows(indices)) if model else 0
-        return self.space.config(indices[at])
+        with _blas().limit(limits=1):
+            return self.choose(history, self.space.rows(indices))
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
