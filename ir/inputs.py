@@ -28,6 +28,9 @@ _PLAIN = {
 }  # fmt: skip
 _EXTENDED = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 
+MARKED = 8
+"""One in so many elements of a buffer with a mark is that."""
+
 EXACT_LIMIT = {"e4m3": 2, "e5m2": 2, "bf16": 3, "f16": 4}
 """Largest magnitude of exact inputs, by dtype (4 elsewhere): small, so that sums of products stay representable."""
 
@@ -77,6 +80,14 @@ def make_array(
     with np.errstate(over="ignore", invalid="ignore"):
         block = np.asarray(values).astype(np_dtype)
     return (block if count == size else np.resize(block, size)).reshape(shape)
+
+
+def marked(values: np.ndarray, mark: int, key: str, seed: int) -> np.ndarray:
+    """``values`` with ``mark`` for one in eight of them, at places that ``key`` and ``seed`` fix."""
+    import numpy as np
+
+    rng = np.random.default_rng([seed, zlib.crc32(key.encode()), 1])
+    return np.where(rng.integers(0, MARKED, values.shape) == 0, np.asarray(mark, values.dtype), values)
 
 
 def _normal(rng: Any, n: int, bounds: Any, floating: bool) -> Any:

@@ -37,6 +37,7 @@ class ArgSpec:
     inout | scalar; ``value`` (scalars) a number or an expression; ``range`` bounds a scalar (inclusive: a promise about
     every call) or a buffer's values (numbers or expressions); ``align`` is the base address's alignment in bytes;
     ``divisible_by`` a promise about a scalar, ``noalias`` one about a buffer: no other argument reaches its memory.
+    ``mark``: what one in eight of a buffer's integers is instead, a negative number: padding, no label.
     """
 
     name: str
@@ -49,6 +50,14 @@ class ArgSpec:
     align: int = 0
     divisible_by: int = 1
     noalias: bool = False
+    mark: int | None = None
+
+    @property
+    def span(self) -> tuple[Any, Any] | None:
+        """``range`` with the mark, which is below it or its first value's place."""
+        if self.range is None or self.mark is None or not isinstance(self.range[0], int):
+            return self.range
+        return min(self.range[0], self.mark), self.range[1]
 
 
 @dataclass(frozen=True)
@@ -155,7 +164,7 @@ class Workload:
         sums and products are exact in any order.
         """
         from . import intexpr
-        from .inputs import make_array
+        from .inputs import make_array, marked
 
         def number(v: Any) -> Any:
             return intexpr.evaluate(v, sizes) if isinstance(v, str) else v
@@ -171,7 +180,8 @@ class Workload:
                 raise KtcError("E-WORKLOAD-SHAPE", f"'{a.name}' would have the shape {shape} for {dict(sizes)}")
             bounds = (float(number(a.range[0])), float(number(a.range[1]))) if a.range else None
             init = "poison" if a.role == "out" and not a.init else a.init or "normal"
-            made[a.name] = make_array(dtype, shape, init, bounds, a.name, seed, exact)
+            values = make_array(dtype, shape, init, bounds, a.name, seed, exact)
+            made[a.name] = values if a.mark is None else marked(values, a.mark, a.name, seed)
         return made
 
     def scalars(self, sizes: Mapping[str, int]) -> dict[str, int | float]:

@@ -17,7 +17,7 @@ from .workload import ROLES, ArgSpec, LaunchSpec, Scenario, Workload
 _KEYS = {
     "": ("kernel", "variants", "args", "launch", "assume", "scenario", "reference", "check", "repeat"),
     "kernel": ("source", "name", "template", "defines", "include"),
-    "args": ("name", "dtype", "shape", "role", "init", "value", "range", "align", "divisible_by", "noalias"),
+    "args": ("name", "dtype", "shape", "role", "init", "value", "range", "align", "divisible_by", "noalias", "mark"),
     "launch": ("grid", "block", "shared"),
     "assume": ("facts",),
     "repeat": ("swap",),
@@ -142,6 +142,9 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
             raise f.fail(f"{key} is a positive integer", "args", i, key)
     if (scalar and "noalias" in a) or not isinstance(a.get("noalias", False), bool):
         raise f.fail("noalias is true or false, for a buffer", "args", i, "noalias")
+    mark = a.get("mark")
+    if mark is not None and (scalar or span is None or not isinstance(mark, int) or mark >= 0):
+        raise f.fail("mark is a negative integer, for a buffer with a range", "args", i, "mark")
     return ArgSpec(
         name=_text(f, a, "name", "args", i),
         dtype=_text(f, a, "dtype", "args", i),
@@ -153,6 +156,7 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
         align=a.get("align", 0),
         divisible_by=a.get("divisible_by", 1),
         noalias=a.get("noalias", False),
+        mark=mark,
     )
 
 

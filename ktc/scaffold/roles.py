@@ -30,7 +30,7 @@ from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
 from .grains import grains, groups
 from .sources import definitions, loaded, reached
-from .values import bins, origins, powers
+from .values import bins, marks, origins, powers
 from .windows import COMPARISONS, bare, halves_of, host_windows, names_in, spelled
 
 BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
@@ -80,7 +80,7 @@ class Roles:
 def roles_of(k: Kernel) -> Roles:
     """The roles of the scalar parameters of ``k``."""
     integers = [p for p in k.params if _is_integer(p)]
-    presumed = dict.fromkeys(origins(k), 0) | powers(k)
+    presumed = marks(k) | dict.fromkeys(origins(k), 0) | powers(k)
     fixed = presumed | _fixed(k, integers) | _rooms(k, integers)
     tied = {n: t for n, t in _tied(k) if n not in fixed}
     matter = shaping(k)

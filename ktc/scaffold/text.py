@@ -19,7 +19,7 @@ from .model import Draft
 from .roles import access_role, buffers_of
 from .scenarios import MOST_SIZE
 from .shapes import Extent
-from .values import counters, has_none
+from .values import counters, mark_of
 
 if TYPE_CHECKING:
     from ktc.api import Program
@@ -152,8 +152,9 @@ def _arg(d: Draft, p: Param) -> list[str]:
         most = d.ties.get(content.name, content.name)
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else plain(f"{most} - 1")
         last = plain(f"{most}") if content.kind == "offsets" else below
-        first = -1 if init != "offsets" and has_none(d.kernel, p.sym) else 0
-        lines += [f'init = "{init}"', f'range = [{first}, "{last}"]']
+        lines += [f'init = "{init}"', f'range = [0, "{last}"]']
+        if init != "offsets" and (mark := mark_of(d.kernel, p.sym, d.roles.fixed)) is not None:
+            lines.append(f"mark = {mark}                # one in eight")
     elif name in counters(d.kernel):
         lines.append('init = "zeros"')
     elif role != "out":

@@ -19,7 +19,7 @@ from .windows import bare
 POWERS = (32, 64, 128, 16, 256)
 """Values of integers that are powers of two, in the order of the parameters: no two alike."""
 
-NONE = frozenset({("<", 0), (">=", 0), ("==", -1), ("!=", -1), (">", -1), ("<=", -1)})
+NONE = frozenset({("<", 0), (">=", 0), (">", -1), ("<=", -1)})
 """Comparisons that tell negative numbers from others."""
 
 
@@ -90,13 +90,33 @@ def compared(k: Kernel, buffer: Sym) -> set[str]:
     return out
 
 
-def has_none(k: Kernel, buffer: Sym) -> bool:
-    """Whether a negative element of ``buffer`` says that there is none: a token that is padding, no adapter."""
-    sources = definitions(k)
+def mark_of(k: Kernel, buffer: Sym, fixed: Mapping[str, int]) -> int | None:
+    """The negative number by which an element of ``buffer`` says that there is none: padding, no adapter, no label.
+
+    ``fixed``: what integer parameters are. None where elements are told from no negative number.
+    """
+    sources, values = definitions(k), {p.sym: fixed[p.sym.name] for p in k.params if p.sym.name in fixed}
     for e in all_exprs(k.body):
-        if isinstance(e, Binary) and (e.op, evaluate(e.b, {})) in NONE and loaded(e.a, sources, buffer):
-            return True
-    return False
+        if isinstance(e, Binary) and loaded(e.a, sources, buffer):
+            other = bare(e.b)
+            value = values.get(other.sym) if isinstance(other, Var) else evaluate(other, {})
+            if (e.op, value) in NONE or (e.op in ("==", "!=") and value is not None and value < 0):
+                return int(value) if value and e.op in ("==", "!=") else -1
+    return None
+
+
+def marks(k: Kernel) -> dict[str, int]:
+    """Integer parameters that elements of buffers are found equal to, and that nothing else needs: -1."""
+    sources, params = definitions(k), {p.sym for p in k.params}
+    asked, needed = set[Sym](), set[Sym]()
+    for e in all_exprs(k.body):
+        if isinstance(e, Binary):
+            for x, y in ((e.a, e.b), (e.b, e.a)):
+                mine = {s.sym for s in (bare(y),) if isinstance(s, Var)} & params
+                equal = e.op in ("==", "!=") and loaded(x, sources)
+                (asked if equal else needed).update(mine)
+    needed |= reached(k, (i for _, i in _places(k)))
+    return {s.name: -1 for s in asked - needed}
 
 
 def bins(k: Kernel, buffer: Sym) -> str:

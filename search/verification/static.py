@@ -142,13 +142,13 @@ def _environments(workload: Workload) -> Iterator[tuple[str, dict[str, Interval]
         if a.range is not None and all(isinstance(v, int) for v in a.range):
             promised[a.name] = (a.range[0], a.range[1])
     if len(promised) == len(scalars):
-        known = {elements_of(a.name): a.range for a in arrays if a.range and all(isinstance(v, int) for v in a.range)}
+        known = {elements_of(a.name): a.span for a in arrays if a.span and all(isinstance(v, int) for v in a.span)}
         promised |= known
         yield "for arguments within the declared ranges", promised
     for s in workload.scenarios:
         values = {n: (v, v) for n, v in scalars_of(workload, s.sizes).items() if isinstance(v, int)}
         for a in arrays:
-            low, high = (intexpr.evaluate(v, s.sizes) if isinstance(v, str) else int(v) for v in a.range or ())
+            low, high = (intexpr.evaluate(v, s.sizes) if isinstance(v, str) else int(v) for v in a.span or ())
             values[elements_of(a.name)] = (low, high)
         yield f"in the scenario {s.name}", values
 

@@ -226,7 +226,9 @@ def test_where_none_is_a_negative_number_some_are(tmp_path: Path) -> None:
     )
     work = Workload.load(tmp_path)
     which = next(a for a in work.args if a.name == "which")
-    assert which.range == (-1, "which_values - 1")
+    assert which.range == (0, "which_values - 1") and which.span == (-1, "which_values - 1")
+    values = work.make_inputs({"rows": 400, "width": 2, "which_values": 9})["which"]
+    assert isinstance(values, np.ndarray) and 20 < (values == -1).sum() < 90 and values.max() == 8
     assert ktc.load(str(tmp_path)).apply("raise").verify(device="none").status == "TESTED"
 
 
@@ -242,8 +244,22 @@ def test_what_lies_beyond_a_part_of_a_row_is_not_needed() -> None:
     assert shapes(d)["q"] == ("tokens", "heads", "turned")
 
 
-def test_a_negative_constant_is_one() -> None:
-    assert drafted(IGNORED).roles.fixed == {"ignored": -100}
+@pytest.mark.parametrize(("given", "mark"), [("-100", -100), ("none", -1)])
+def test_a_label_that_is_ignored_is_one_of_the_labels(given: str, mark: int, tmp_path: Path) -> None:
+    source = IGNORED.replace("int V) {", "int V, int none) {").replace("-100)", f"{given})")
+    d = drafted(source)
+    assert d.roles.fixed == {"ignored": mark} and d.ties == {"label_values": "V"}
+    (tmp_path / "k.cu").write_text(source)
+    program = ktc.load(str(tmp_path / "k.cu"))
+    assert program.source is not None
+    text, _ = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert f"mark = {mark} " in text
+    (tmp_path / "workload.toml").write_text(text)
+    work = Workload.load(tmp_path)
+    assert check_original(work.load_kernel(), work) == []
+    (tmp_path / "workload.toml").write_text(text.replace(f"mark = {mark}", "mark = 1"))
+    with pytest.raises(KtcError, match="mark is a negative integer"):
+        Workload.load(tmp_path)
 
 
 @pytest.mark.parametrize("source", [UNFOLD, SORTED, ROUTES, PART_OF_A_TABLE, KEPT, BUTTERFLY, LENGTHS])
