@@ -47,7 +47,10 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
 
 def _host_param(spec: ArgSpec, dtype: str, workload: Workload) -> Param:
     if spec.role != "scalar":
-        hint = 'only scalars (role = "scalar") may be known to the launcher alone'
+        hint = (
+            "if the kernel has changed since the file was drafted, delete it and it is drafted again; only scalars "
+            '(role = "scalar") may be known to the launcher alone'
+        )
         raise _mismatch(workload, f"{workload.kernel_name} has no parameter '{spec.name}'", hint)
     return _with_facts(Param(fresh(spec.name, SCALARS[dtype]), host=True), spec)
 

@@ -14,11 +14,11 @@ from ktc.backends import emit
 from ktc.backends.base import Emitted
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import is_const
-from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Binary, Expr, InlineAsm, Sym, fresh
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import Alloc, Atomic, Binary, Expr, InlineAsm, Store, Sym, fresh
 from ktc.ir.text import print_kernel
 from ktc.ir.text.naming import symbols
-from ktc.ir.types import BF16, E4M3, E5M2, F16, Array, Ptr, Scalar, Vec, scalar_of
+from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, U8, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import declared, keep, map_body, rename, walk
 
 from .job import Outcome
@@ -50,7 +50,7 @@ def read_back(code: Emitted) -> Kernel:
     for p in printed.params:
         if not p.host:
             other = next(theirs).sym
-            sym = Sym(p.sym.name, other.type, p.sym.id)
+            sym = Sym(p.sym.name, p.sym.type if _flags(p, other, code.target) else other.type, p.sym.id)
             names[other] = sym
             p = replace(p, sym=sym)
         params.append(p)
@@ -58,6 +58,14 @@ def read_back(code: Emitted) -> Kernel:
     if code.target == "opencl":
         body = map_body(body, keep, _as_written)
     return printed.with_(params=tuple(params), body=body, knobs=printed.knobs, loc=read.loc)
+
+
+def _flags(p: Param, read: Sym, target: str) -> bool:
+    """Whether ``read`` is the bytes in which OpenCL, whose kernels take no ``bool``, is given the flags of ``p``."""
+    mine, other = p.sym.type, read.type
+    if target != "opencl" or not isinstance(mine, Ptr) or not isinstance(other, Ptr):
+        return False
+    return (mine.elem, other.elem) == (BOOL, U8)
 
 
 def _as_written(e: Expr) -> Expr:
@@ -102,6 +110,9 @@ def restructured(kernel: Kernel, target: str) -> str:
         return "dynamic shared memory"
     types = {scalar_of(s.type) for s in symbols((tuple(p.sym for p in kernel.params), kernel.body)) if _typed(s.type)}
     small = sorted(t.name for t in types & BITS[target])
+    written = {s.buffer.type for s in walk(kernel.body) if isinstance(s, Store | Atomic)}
+    if target == "opencl" and any(isinstance(t, Ptr) and t.elem == BOOL for t in written):
+        return "flags"
     return small[0] if small else ""
 
 

@@ -50,3 +50,25 @@ def test_a_wrong_sign_is_shown() -> None:
 def test_storage_of_the_emitters_own_is_named() -> None:
     half = parse_kernel(SCALE.replace("f32 const*", "f16 const*").replace("x[i]", "f32(x[i])"))
     assert restructured(half, "opencl") == "f16" and not restructured(half, "cuda")
+
+
+FLAGS = """\
+kernel choose(out: f32* restrict, keep: bool const* restrict, x: f32 const* restrict, n: i32)
+  launch grid((n + 31) / 32) block(32)
+  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  if i < n
+    out[i] = keep[i] ? x[i] : 0.0
+"""
+
+
+def test_flags_are_bytes_in_a_language_without_them() -> None:
+    """No OpenCL kernel takes a pointer to ``bool``: it was another signature, and all kernels with masks were wrong."""
+    kernel = parse_kernel(FLAGS)
+    assert parse_back(kernel, "opencl").status == "pass" and parse_back(kernel, "cuda").status == "pass"
+    code = emit(kernel, "opencl")
+    wrong = dataclasses.replace(code, text=code.text.replace("keep[i]", "!keep[i]"))
+    assert wrong.text != code.text and difference(code.kernel, read_back(wrong))
+    stored = parse_kernel(
+        FLAGS.replace("bool const*", "bool*").replace("    out[i] =", "    keep[i] = true\n    out[i] =")
+    )
+    assert restructured(stored, "opencl") == "flags" and not restructured(stored, "cuda")
