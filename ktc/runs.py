@@ -60,8 +60,7 @@ def page_of(run: Run) -> Page:
     summary = [
         f"{device.get('name', '?')} ({device.get('backend', '?')}), planner {d.get('planner', '?')}: "
         f"{d.get('speedup', 1.0):.2f}x over the tuned scenarios.",
-        f"Script: {d.get('best_script') or 'none: nothing verified beat the original'}",
-        f"Knobs: {_knobs(d.get('best_knobs', {}))}",
+        *_winners(d),
         f"{d.get('measured', 0)} configurations measured, {d.get('recalled', 0)} recalled from the ledger, "
         f"{len(d.get('rejected', ()))} rejected, {d.get('seconds', 0.0):.0f} s.",
     ]
@@ -74,6 +73,23 @@ def page_of(run: Run) -> Page:
         after=run.after,
         notes=d.get("notes", ()),
     )
+
+
+def _winners(d: Mapping[str, Any]) -> list[str]:
+    """The script and knobs that won; where no one kernel did at all tuned sizes, what did at each."""
+    best, tuned = d.get("best_script"), [s for s in d["scenarios"] if not s["heldout"]]
+    won = [s for s in tuned if s.get("script")]
+    if best or not won:
+        script = best or "none: nothing verified beat the original"
+        return [f"Script: {script}", f"Knobs: {_knobs(d.get('best_knobs', {}))}"]
+    head = "Script: none for all sizes: no one kernel beat the original at each of them, which is kept"
+    return [head, *(f"At {s['name']}: {_winner(s)}" for s in tuned)]
+
+
+def _winner(s: Mapping[str, Any]) -> str:
+    if not s.get("script"):
+        return "nothing verified beat the original"
+    return f"{s['script']} ({_knobs(s['knobs'])}), {s['ratio'][0]:.2f}x"
 
 
 def _scenarios(scenarios: list[Mapping[str, Any]]) -> Table:
