@@ -48,6 +48,10 @@ class ScenarioResult:
         return self.bound / self.after.median if self.bound and self.after.median else 0.0
 
 
+COVERAGE = "(coverage): "
+"""How verdicts begin that say what no input showed."""
+
+
 @dataclass(frozen=True)
 class OptimizeReport:
     """The whole run. ``measured`` counts configurations measured now, ``recalled`` those found in the ledger."""
@@ -82,8 +86,19 @@ class OptimizeReport:
         """What is said where the original is the one kernel for all scenarios: those at which a script beat it."""
         won = [f"at {s.name} by {s.script}{_knobs(s.knobs)}" for s in self.scenarios if s.script and not s.heldout]
         if not won:
-            return "nothing verified beat the original: the original is kept"
+            return "nothing verified beat the original: the original is kept" + self._untested
         return f"no one kernel beat the original at all sizes: the original is kept. Beaten {'; '.join(won)}"
+
+    @property
+    def _untested(self) -> str:
+        """What to do where candidates were no worse than untested: no input took some way through the kernel."""
+        why = [str(r["verdict"]).partition(COVERAGE)[2] for r in self.rejected if COVERAGE in str(r.get("verdict", ""))]
+        if not why:
+            return ""
+        return (
+            f". {len(why)} of {len(self.rejected)} rejected for want of a test: {why[0]}. "
+            "Inputs that show the other case (range, mark or init of an argument in the workload) would let them in"
+        )
 
     def to_json(self) -> dict:
         return {"format": FORMAT, "speedup": self.speedup, **asdict(self)}

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 
 from .ir import nodes as n
 from .ir import types as t
-from .ir.kernel import Kernel
+from .ir.kernel import Kernel, Param
 from .ir.verifier import unproved
 from .ir.walk import stmt_exprs, walk, walk_expr
 
-Node: TypeAlias = n.Stmt | n.Expr | n.Sym
+Node: TypeAlias = n.Stmt | n.Expr | n.Sym | Param
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct(
         "__half buffers",
         _scalar_is("float", 16),
-        "__half",
+        "the same",
         "half; vload_half/vstore_half without cl_khr_fp16",
         "numpy.float16",
     ),
@@ -86,8 +86,37 @@ CONSTRUCTS: tuple[Construct, ...] = (
         "uchar with exact converters",
         "uint8 with converters",
     ),
-    Construct("double", _scalar_is("float", 64), "double", "double, needs cl_khr_fp64", "float64"),
-    Construct("__shared__ array", _shared, "__shared__", "__local, hoisted to kernel scope", "a per-block array"),
+    Construct("double", _scalar_is("float", 64), "the same", "double, needs cl_khr_fp64", "float64"),
+    Construct(
+        "variable at file scope (__constant__, __device__)",
+        lambda x: isinstance(x, Param) and bool(x.symbol),
+        "the same; the host copies to it with hipMemcpyToSymbol",
+        "BY HAND: an argument behind the others: the host passes a buffer for cudaMemcpyToSymbol",
+        "an argument behind the others",
+    ),
+    Construct(
+        "texture",
+        _call("tex1D", "tex2D", "tex3D", "texCube"),
+        "the same; the host makes a hipTextureObject_t of the same description",
+        "BY HAND: an image and a sampler: the host makes them of what its texture description says",
+        "refused",
+    ),
+    Construct(
+        "surface",
+        _call("surf1D", "surf2D", "surf3D", "surfCube"),
+        "the same; the host makes a hipSurfaceObject_t",
+        "BY HAND: an image: the host makes it",
+        "refused",
+    ),
+    Construct("printf", _call("printf"), "the same", "the same", "refused"),
+    Construct(
+        "clock",
+        _call("clock", "globaltimer"),
+        "the same; ticks of another clock",
+        "refused where OpenCL has none",
+        "refused",
+    ),
+    Construct("__shared__ array", _shared, "the same", "__local, hoisted to kernel scope", "a per-block array"),
     Construct(
         "dynamic shared memory",
         lambda x: isinstance(x, n.Alloc) and x.dynamic,
@@ -98,7 +127,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct(
         "__syncthreads",
         lambda x: isinstance(x, n.Barrier) and x.scope == "block",
-        "__syncthreads",
+        "the same",
         "barrier(CLK_LOCAL_MEM_FENCE)",
         "the loop over threads is split there",
     ),
@@ -126,13 +155,20 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct(
         "atomic on float",
         _float_atomic,
-        "atomicAdd",
+        "the same",
         "cl_ext_float_atomics, else a compare-and-swap loop",
         "sequential within a block",
     ),
     Construct(
+        "atomic of system scope (atomicAdd_system, ...)",
+        lambda x: isinstance(x, n.Atomic) and x.scope == "system",
+        "the same; the memory must be fine-grained (hipHostMallocCoherent, hipMallocManaged)",
+        "BY HAND: atomics of OpenCL 1.2 are for one device; the host and others see them when the kernel has ended",
+        "sequential within a block",
+    ),
+    Construct(
         "atomic",
-        lambda x: isinstance(x, n.Atomic) and not _float_atomic(x),
+        lambda x: isinstance(x, n.Atomic) and not _float_atomic(x) and x.scope != "system",
         "the same",
         "atomic_* of OpenCL 1.2",
         "sequential within a block",
@@ -210,6 +246,7 @@ def _nodes(kernel: Kernel) -> Iterator[tuple[Node, str]]:
     """Every parameter, statement and expression with the line it stands on."""
     home = str(kernel.loc) if kernel.loc else ""
     for p in kernel.params:
+        yield p, home
         yield p.sym, home
     for s in walk(kernel.body):
         place = str(s.loc) if s.loc else home

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ktc.agent.report import OptimizeReport, ScenarioResult, Timed
 
 ONE = Timed(1.0, 1.0, 1.0)
@@ -25,3 +27,11 @@ def test_a_script_that_beat_it_at_one_size_is_named() -> None:
     """1.39x in the table, and below it that nothing beat the original: which of them is to be believed?"""
     said = report(result("small", "raise | licm", 1.39), result("medium", "", 1.0)).kept
     assert "nothing" not in said and "the original is kept" in said and "at small by raise | licm T=8" in said
+
+
+def test_candidates_that_no_input_tested_are_told_from_wrong_ones() -> None:
+    """A guard against padding that no slot was: every candidate was refused, and nothing said what would help."""
+    why = "UNKNOWN (coverage): 'slot >= 0' was true in every run"
+    rejected = ({"script": "raise", "verdict": why}, {"script": "licm", "verdict": "REJECTED: wrong"})
+    said = dataclasses.replace(report(result("small", "", 1.0)), rejected=rejected).kept
+    assert "1 of 2 rejected for want of a test: 'slot >= 0' was true in every run" in said and "mark" in said
