@@ -30,7 +30,7 @@ from .access import access
 from .domain import Domain, Unsupported
 from .frames import Active, Frame, is_uniform, spread
 from .integers import from_float
-from .plans import Method, Plans
+from .plans import QUOTIENTS, Method, Plans
 from .realmath import BOOLEAN
 from .state import State
 from .textures import is_texture_call, texture_call
@@ -143,12 +143,12 @@ class Evaluator:
         """An integer's quotient or remainder."""
         if self.state.sanitize and np.any(b == 0):
             self.state.report("division-by-zero", "an integer is divided by zero", frame, act, np.asarray(b == 0))
-        return apply(a, b) if e.op == "/" else self.cut(e, apply, a, b)
+        return self.cut(e, apply, a, b)
 
     def cut(self, e: Binary, apply: Callable, a: Any, b: Any):
-        """A remainder or a mask: does it leave what it is taken of as it is?"""
+        """A remainder or a mask: does it leave what it is taken of as it is? A quotient: does it leave nothing?"""
         v = apply(a, b)
-        self.state.saw(e, v == a)
+        self.state.saw(e, v == (0 if e.op in QUOTIENTS else a))
         return v
 
     # ------------------------------------------------------------------------------------- vectors and memory

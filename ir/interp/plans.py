@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 Run = Callable[["Evaluator", Frame, Active], Any]
 Method = Callable[["Evaluator", Any, Frame, Active], Any]
 
+QUOTIENTS = ("/", ">>")
+CUTS = ("%", "&", *QUOTIENTS)
+"""Operators on integers that may leave what they are given as it is, and those that may leave nothing of it."""
+
 
 @dataclass
 class Plans:
@@ -98,7 +102,7 @@ def _binary(plans: Plans, e: Binary) -> Run:
         return lambda ev, frame, act: ev.quotient(e, apply, a(ev, frame, act), b(ev, frame, act), frame, act)
     if right is not None and id(e.a) in plans.values:
         return plans.value(e, apply(plans.values[id(e.a)], right))
-    if e.op in ("%", "&") and not scalar_of(e.a.type).is_float:
+    if e.op in CUTS and not scalar_of(e.a.type).is_float:
         return lambda ev, frame, act: ev.cut(e, apply, a(ev, frame, act), b(ev, frame, act))
     return lambda ev, frame, act: apply(a(ev, frame, act), b(ev, frame, act))
 

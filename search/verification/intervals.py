@@ -141,8 +141,10 @@ class Scope:
             return None
         if isinstance(e, Call):
             return DECIDE["<=" if e.fn == "min" else ">="](a, b) if e.fn in ("min", "max") else None
-        if isinstance(e, Binary) and e.op == "%":
+        if isinstance(e, Binary) and e.op in ("%", "/"):
             return True if a[0] >= 0 and a[1] < b[0] else None
+        if isinstance(e, Binary) and e.op == ">>":
+            return True if a[0] >= 0 and 0 <= b[0] < 64 and a[1] >> b[0] == 0 else None
         if isinstance(e, Binary) and e.op == "&" and b[0] == b[1] and (b[0] + 1) & b[0] == 0:
             return True if a[0] >= 0 and a[1] <= b[0] else None
         return None

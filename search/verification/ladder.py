@@ -20,7 +20,7 @@ from .instances import LARGER, MAX_ELEMENTS, instances
 from .job import Job
 from .layers import LAYERS
 from .oracle import oracle_for, text_of
-from .outcomes import one_sided
+from .outcomes import is_quotient, one_sided
 from .reach import unexplained
 from .sweeps import in_step
 from .verdict import Failure, Rung, Verdict
@@ -82,6 +82,8 @@ def not_exercised(job: Job) -> str:
             return f"{len(found)} {what} '{print_stmt(found[0]).strip().splitlines()[0]}'"
     for _, e in one_sided(job.coverage, job.theirs):
         how = "true" if job.coverage.outcomes[id(e)] == 1 else "false"
+        if is_quotient(e):
+            return f"'{print_expr(e)}' was zero in every run"
         choice = "kept its first operand" if how == "true" else "never kept its first operand"
         return f"'{print_expr(e)}' {f'was {how}' if e.type == BOOL else choice} in every run"
     axes = ", ".join("xyz"[k] for k in sorted(job.coverage.axes))

@@ -171,16 +171,16 @@ class Oracle:
 
     def _made(self, sizes: Mapping[str, int], data: str) -> Inputs:
         args = self.workload.make_inputs(sizes, self.variant, self.seed, exact=data == "exact")
-        for a in self.integers if data in INTEGERS else ():
-            rng = np.random.default_rng([self.seed, len(a.name), len(data)])
+        for k, a in enumerate(self.integers if data in INTEGERS else ()):
+            rng = np.random.default_rng([self.seed, k, len(data)])
             args[a.name] = INTEGERS[data](np.asarray(args[a.name]), rng)
         change = DATA.get(data)
-        for a in self.workload.args:
+        for k, a in enumerate(self.workload.args):  # each its own: an infinity that always meets another hides both
             value = args[a.name]
             if change is None or a.role not in ("in", "inout") or a.range is not None:
                 continue
             if isinstance(value, np.ndarray) and is_float(value.dtype) and value.size:
-                rng = np.random.default_rng([self.seed, len(a.name), value.size])
+                rng = np.random.default_rng([self.seed, k, value.size])
                 with np.errstate(all="ignore"):
                     args[a.name] = change(value.astype(np.float64), value.dtype, rng).astype(value.dtype)
         return args

@@ -2,7 +2,8 @@
 
 What depends on the other way has not been checked: ``x == 3.25 ? 0 : x`` is right for all other numbers, and
 ``block % 50000`` for all smaller grids. A branch of its own is found by :mod:`.reach`; here are conditions without a
-branch (selects, guards that never fail, parts of conjunctions), remainders and masks that cut nothing, minima, maxima.
+branch (selects, guards that never fail, parts of conjunctions), remainders and masks that cut nothing, quotients that
+are always zero, minima, maxima.
 Not all is a doubt: some can come out one way only, by intervals or with z3, and some the original has as well.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ktc.ir.interp.plans import CUTS, QUOTIENTS
 from ktc.ir.nodes import Binary, Body, Call, Cast, Const, Expr, If, Knob, Select, Stmt, Unary
 from ktc.ir.types import BOOL, scalar_of
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
@@ -41,7 +43,13 @@ def hangs_on_data(coverage: Coverage) -> bool:
 
 
 def _one_sided(coverage: Coverage) -> list[tuple[Stmt, Expr]]:
-    return [(s, e) for s, e in _tracked(coverage.candidate.body) if coverage.outcomes.get(id(e), 0) in (1, 2)]
+    found = ((s, e, coverage.outcomes.get(id(e), 0)) for s, e in _tracked(coverage.candidate.body))
+    return [(s, e) for s, e, seen in found if seen in ((1,) if is_quotient(e) else (1, 2))]
+
+
+def is_quotient(e: Expr) -> bool:
+    """Of a quotient it says nothing that it never was zero."""
+    return isinstance(e, Binary) and e.op in QUOTIENTS
 
 
 def _tracked(body: Body) -> Iterator[tuple[Stmt, Expr]]:
@@ -75,7 +83,7 @@ def _is_choice(e: Expr) -> bool:
         return e.fn in ("min", "max") and is_whole(e.type)
     return (
         isinstance(e, Binary)
-        and e.op in ("%", "&")
+        and e.op in CUTS
         and is_whole(e.type)
         and any(not isinstance(x, Const | Knob | Binary) for x in walk_expr(e))
     )
@@ -110,4 +118,4 @@ def _at(body: Body, target: Stmt, context: smt.Context) -> smt.Context | None:
     return None
 
 
-__all__ = ["hangs_on_data", "one_sided"]
+__all__ = ["hangs_on_data", "is_quotient", "one_sided"]

@@ -211,11 +211,13 @@ class Context:
 
     def always(self, e: Expr, holds: bool) -> bool:
         """Whether a condition always holds here (or never does); of ``min max % &``: whether the first operand is left
-        as it is."""
+        as it is; of ``/ >>``: whether nothing is."""
         import z3
 
         if (isinstance(e, Binary) and e.op == "%") or isinstance(e, Call):
             claim = self.of(e) == self.of(e.a if isinstance(e, Binary) else e.args[0])
+        elif isinstance(e, Binary) and e.op in ("/", ">>"):
+            claim = self.of(e) == 0
         elif isinstance(e, Binary) and e.op == "&":
             return False
         else:

@@ -3,6 +3,7 @@
 A failure is a definite one: a thread and arguments for which something goes wrong. What is only not known is UNKNOWN.
 
 * index arithmetic wraps for arguments that the workload promises, where the original's does not (:mod:`.ranges`);
+* no device takes the launch for such arguments, where it takes the original's (:mod:`.launching`);
 * a function is approximated though no pass said so (``fast_math``);
 * memory that the kernel writes is read through the read-only cache, which need not see the writes.
 """
@@ -22,6 +23,7 @@ from ktc.ir.walk import all_exprs, assigned, walk
 from ktc.ir.workload import Workload
 
 from .job import Job, Outcome
+from .launching import impossible
 from .ranges import KEPT, Interval, elements_of, narrowed, wraps
 from .sizes import scalars_of
 from .verdict import Failure
@@ -59,6 +61,18 @@ def wrapped_index(job: Job) -> Failure | None:
             message = f"{print_expr(found.expr)} of type {found.expr.type} reaches {found.value} {what}: {found.where}"
             return Failure("overflow", message, loc=str(found.stmt.loc or ""), statement=listing)
     return None
+
+
+def failing_launch(job: Job) -> Failure | None:
+    """A launch that fails at sizes of the workload for which the launcher runs the candidate."""
+    found = (impossible(job.original, job.candidate, names) for _, names in _environments(job.workload))
+    return next((f for f in found if isinstance(f, Failure)), None)
+
+
+def unproved_launch(job: Job) -> str:
+    """A launch of which neither is known: that a device takes it, or arguments for which it does not."""
+    found = (impossible(job.original, job.candidate, names) for _, names in _environments(job.workload))
+    return next((f for f in found if isinstance(f, str) and f), "")
 
 
 def unproved_wrap(job: Job) -> str:
@@ -129,8 +143,8 @@ def _guards_hold(kernel: Kernel, names: Mapping[str, Interval]) -> bool:
     return all(evaluate(e, largest) not in (False, 0) for e in bounds)
 
 
-CHECKS: tuple[Callable[[Job], Failure | None], ...] = (wrapped_index, approximated, stale_read)
-DOUBTS: tuple[Callable[[Job], str], ...] = (unproved_wrap, unproved_narrowing, narrow_scope)
+CHECKS: tuple[Callable[[Job], Failure | None], ...] = (wrapped_index, failing_launch, approximated, stale_read)
+DOUBTS: tuple[Callable[[Job], str], ...] = (unproved_wrap, unproved_launch, unproved_narrowing, narrow_scope)
 
 
 def _environments(workload: Workload) -> Iterator[tuple[str, dict[str, Interval]]]:

@@ -330,7 +330,7 @@ def test_one_atomic_for_all_blocks_does_not_heal_one_within_a_block() -> None:
     assert [f.kind for f in run(kernel(both), {"bins": np.zeros(1, np.int32), "n": 64, "k": 1}).findings] == ["race"]
 
 
-UNSET = """
+NEVER_WRITTEN = """
 kernel k(y: f32*, x: f32 const*, n: i32)
   launch grid(1) block(32)
   let t: i32 = i32(threadIdx.x)
@@ -352,7 +352,7 @@ kernel k(y: f32*, x: f32 const*, n: i32)
 def test_no_subscript_may_be_what_nobody_wrote(t: str) -> None:
     """Though what is read there is never used: the address may be none of the buffer's."""
     args = {"x": np.arange(300, dtype=np.float32), "y": np.zeros(64, np.float32), "n": 20}
-    text = UNSET.replace("TYPE", t)
+    text = NEVER_WRITTEN.replace("TYPE", t)
     assert not run(kernel(text), args, undefined={"y"}).findings
     loose = text.replace("    if t + v < n\n", "    if v < n\n")
     assert loose != text
