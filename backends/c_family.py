@@ -41,7 +41,7 @@ from ktc.ir.types import scalar_of
 
 from .c_family_base import const_int
 from .c_family_data import DataStatements
-from .c_family_device import DEVICE_STATEMENTS
+from .c_family_device import DEVICE_STATEMENTS, async_copy_if
 from .c_family_dialect import Dialect
 from .c_family_layout import COLUMNS, INDENT, comment_lines, wrap
 from .c_family_piece import LIMIT
@@ -108,6 +108,8 @@ class Statements(DataStatements):
     # ------------------------------------------------------------------------------------------------- control flow
 
     def _if(self, s: If, braces: bool = False) -> list[str]:
+        if copy := async_copy_if(self, s):
+            return copy
         head = f"if ({self.x.condition(s.cond).text})"
         if (
             not braces

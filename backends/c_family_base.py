@@ -107,6 +107,12 @@ class DialectBase:
         ``valid``: the condition under which there is something to copy (only where copies are asynchronous)."""
         raise NotImplementedError
 
+    def async_copy_if(
+        self, issue: str, dst: str, src: str, elem: Scalar, width: int | Expr, valid: str | None = None
+    ) -> str | None:
+        """An asynchronous copy that is issued under a condition, without control flow; None where there is none."""
+        return None
+
     def group_copy(self, dst: str, src: str, numbers: Sequence[str], after: str | None) -> str:
         """A copy by the block as a whole, as an expression that gives its event. ``numbers``: count, then stride."""
         raise NotImplementedError

@@ -14,6 +14,7 @@ from ktc.ir.nodes import (
     Expr,
     GroupCopy,
     GroupWait,
+    If,
     Load,
     MatrixLoad,
     Mma,
@@ -34,6 +35,17 @@ def async_copy(p: Statements, s: AsyncCopy) -> list[str]:
     dst, src = p.x.subscript(s.dst, s.dst_index), p.x.subscript(s.src, s.src_index)
     valid = p.x.text(s.valid) if s.valid is not None else None
     return [p.d.async_copy(dst, src, scalar_of(s.src.type), s.width, valid)]
+
+
+def async_copy_if(p: Statements, s: If) -> list[str]:
+    """``s`` as a copy with a predicate, if it is one and the language has them; else nothing."""
+    if s.orelse or len(s.then) != 1 or not isinstance(s.then[0], AsyncCopy) or s.then[0].comments:
+        return []
+    copy = s.then[0]
+    dst, src = p.x.subscript(copy.dst, copy.dst_index), p.x.subscript(copy.src, copy.src_index)
+    valid = p.x.text(copy.valid) if copy.valid is not None else None
+    line = p.d.async_copy_if(p.x.condition(s.cond).text, dst, src, scalar_of(copy.src.type), copy.width, valid)
+    return [line] if line else []
 
 
 def async_commit(p: Statements, s: AsyncCommit) -> list[str]:

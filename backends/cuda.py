@@ -80,6 +80,24 @@ __device__ inline void cp_async(void* dst, const void* src, bool valid = true) {
                  : "memory");
   }
 }"""
+CP_ASYNC_IF = """\
+// The same if there is something to issue: by a predicate, so that no branch parts the code around it.
+template <int Bytes>
+__device__ inline void cp_async_if(bool issue, void* dst, const void* src, bool valid = true) {
+  const unsigned d = static_cast<unsigned>(__cvta_generic_to_shared(dst));
+  const int size = valid ? Bytes : 0;
+  if constexpr (Bytes < 4) {
+    if (issue) cp_async<Bytes>(dst, src, valid);
+  } else if constexpr (Bytes == 16) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p cp.async.cg.shared.global [%0], [%1], 16, %2; }" ::"r"(d),
+                 "l"(src), "r"(size), "r"(static_cast<int>(issue))
+                 : "memory");
+  } else {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %4, 0; @p cp.async.ca.shared.global [%0], [%1], %2, %3; }" ::"r"(d),
+                 "l"(src), "n"(Bytes), "r"(size), "r"(static_cast<int>(issue))
+                 : "memory");
+  }
+}"""
 CP_ASYNC_COMMIT = """\
 __device__ inline void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }"""
 CP_ASYNC_WAIT = """\
@@ -147,6 +165,7 @@ class CudaDialect(CxxDialect):
         **{f"load_vec_{s}": _hinted_load(s, i) for s, i in LOAD_HINTS.items()},
         **{f"store_vec_{s}": _hinted_store(s, i) for s, i in STORE_HINTS.items()},
         "cp_async": CP_ASYNC,
+        "cp_async_if": CP_ASYNC_IF,
         "cp_async_commit": CP_ASYNC_COMMIT,
         "cp_async_wait": CP_ASYNC_WAIT,
         "ldmatrix": LDMATRIX,
@@ -232,13 +251,29 @@ class CudaDialect(CxxDialect):
         return Piece(f"{name}({', '.join(args)})", POSTFIX, ctype)
 
     def async_copy(self, dst: str, src: str, elem: Scalar, width: int | Expr, valid: str | None = None) -> str:
-        n = const_int(width)
-        small = n is not None and n * elem.bytes not in (4, 8, 16)
-        if not self.profile.async_copy or (small and valid is None):
+        if not self._is_asynchronous(elem, width, valid):
             return super().async_copy(dst, src, elem, width)
         self.need("cp_async")
-        size = str(n * elem.bytes) if n is not None else f"sizeof({self.type_name(elem)}) * {self.extent(width)}"
-        return f"cp_async<{size}>(&{dst}, &{src}{f', {valid}' if valid is not None else ''});"
+        return f"cp_async<{self._bytes(elem, width)}>(&{dst}, &{src}{f', {valid}' if valid is not None else ''});"
+
+    def async_copy_if(
+        self, issue: str, dst: str, src: str, elem: Scalar, width: int | Expr, valid: str | None = None
+    ) -> str | None:
+        if not self._is_asynchronous(elem, width, valid):
+            return None
+        self.need("cp_async")
+        self.need("cp_async_if")
+        rest = f", {valid}" if valid is not None else ""
+        return f"cp_async_if<{self._bytes(elem, width)}>({issue}, &{dst}, &{src}{rest});"
+
+    def _is_asynchronous(self, elem: Scalar, width: int | Expr, valid: str | None) -> bool:
+        n = const_int(width)
+        small = n is not None and n * elem.bytes not in (4, 8, 16)
+        return self.profile.async_copy and not (small and valid is None)
+
+    def _bytes(self, elem: Scalar, width: int | Expr) -> str:
+        n = const_int(width)
+        return str(n * elem.bytes) if n is not None else f"sizeof({self.type_name(elem)}) * {self.extent(width)}"
 
     def matrix_load(self, dst: str, src: str, matrices: int, trans: bool) -> str:
         if not self.profile.fragments:

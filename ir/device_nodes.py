@@ -23,7 +23,10 @@ class AsyncCopy(Stmt):
 
 @frozen
 class AsyncCommit(Stmt):
-    pass
+    """The thread's copies since the last commit are a group. ``spread``: lowering may issue them as late as in the
+    loop that follows, one after each of its steps."""
+
+    spread: bool = False
 
 
 @frozen

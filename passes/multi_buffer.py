@@ -17,6 +17,9 @@ there; a group is committed in every round, so that groups can be counted. One b
 buffer that is filled and the one that is read are different. With ``slack=1`` the copies run a round less ahead: the
 buffer that a round has read is filled two rounds later, not in the next, so that work on it may outlast the round.
 
+With ``issue=spread`` the asynchronous copies of a round are issued one after each step of the serial loop that computes
+(``passes/lowering/spreading.py``), so that finding their addresses holds nobody up.
+
                                                 after multi-buffer{loop=k_tile stages=$S by=producer}
                                                     for k_tile in 0..n step 8
                                                       produce k_tile / 8 % $S of $S
@@ -30,42 +33,27 @@ copies must be asynchronous ones. How long a buffer rests is then for lowering t
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from ktc.ir.analysis.polynomial import difference
-from ktc.ir.fold import add, cast, fold_node, i32, lt, mul, simplify, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
     AsyncCommit,
-    AsyncCopy,
     AsyncWait,
-    Binary,
-    Body,
-    Const,
-    Expr,
     For,
-    If,
-    Load,
     Par,
-    Produce,
     Stmt,
-    Store,
     Sym,
-    Var,
     bodies,
-    fresh,
 )  # fmt: skip
-from ktc.ir.types import I32, Array, Scalar
-from ktc.ir.walk import keep, map_body, refresh, substitute, used_in, walk
+from ktc.ir.walk import used_in, walk
 
 from .base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
 from .knobs import size_argument
 from .order import places
 from .places import named_loops, place_of
 from .tile import counted
+from .tile_pipeline import Ahead, Pipeline, destinations, pipelined
 from .tiles import copied, is_blocked, is_copy, paths
 
 DOMAIN = (2, 3, 4, 5)
@@ -79,6 +67,9 @@ class MultiBuffer(Pass):
         ParamSpec("loop", "the serial loop that stages tiles", required=True),
         ParamSpec("stages", "buffers per array, 2 or more", default="$STAGES"),
         ParamSpec("slack", "rounds that a buffer rests between its use and the next copy into it", default="0"),
+        ParamSpec(
+            "issue", "when threads issue the copies ahead: first in a round, or spread over its steps", default="first"
+        ),
         ParamSpec("by", "who copies: the threads themselves, or a producer beside them", default="threads"),
         ParamSpec("cluster", "blocks whose producers copy for each other", default="1"),
     )
@@ -135,25 +126,18 @@ class MultiBuffer(Pass):
         if cluster not in CLUSTERS or (by == "threads" and cluster != 1):
             known = ", ".join(map(str, CLUSTERS))
             return Refused("E-ARG-RANGE", f"producers of {known} blocks copy for each other, not of {cluster!r}")
-        if by == "threads":
-            return Result(kernel.with_(body=_pipelined(kernel.body, plans[0], n, slack)))
-        bad = _no_producer(kernel, plans[0], slack)
+        issue = args.get("issue", "first")
+        bad = _cannot_spread(plans[0], by) if issue == "spread" else None
+        if issue not in ("first", "spread"):
+            bad = Refused("E-ARG-RANGE", f"copies are issued first or spread, not {issue!r}")
         assert isinstance(cluster, int)
-        return bad or Result(kernel.with_(body=_pipelined(kernel.body, plans[0], n, slack, producers=cluster)))
+        if by == "producer":
+            bad = bad or _no_producer(kernel, plans[0], slack)
+        how = Ahead(n, slack, cluster if by == "producer" else 0, issue == "spread")
+        return bad or Result(kernel.with_(body=pipelined(kernel.body, plans[0], how)))
 
 
-@dataclass(frozen=True)
-class _Pipeline:
-    loop: For
-    head: Body  # copies, and their commit
-    rest: Body
-    arrays: frozenset[Sym]
-    limit: Expr
-    stride: Expr
-    asynchronous: bool
-
-
-def _pipeline(kernel: Kernel, s: For) -> _Pipeline | Refused:
+def _pipeline(kernel: Kernel, s: For) -> Pipeline | Refused:
     locs = places(s)
     path = next(p for p in paths(kernel.body) if p[-1] is s)
     if not all(isinstance(p, Par) and is_blocked(p) for p in path[:-1]) or len(path) < 2:
@@ -165,29 +149,19 @@ def _pipeline(kernel: Kernel, s: For) -> _Pipeline | Refused:
     while k < len(s.body) and (is_copy(s.body[k]) or isinstance(s.body[k], AsyncCommit | AsyncWait)):
         k += 1
     head, rest = s.body[:k], s.body[k:]
-    arrays = frozenset(_destinations(head))
+    arrays = frozenset(destinations(head))
     if not arrays:
         return Refused("E-BUFFER-COPIES", f"'{s.var.name}' does not start with a copy", locs, "run stage-shared first")
     if any(len(a.type.shape) and a in _sliced(kernel) for a in arrays):  # type: ignore[attr-defined]
         return Refused("E-BUFFER-FLOW", "an address of a staged array is taken", locs)
-    if _destinations(rest) & arrays:
+    if destinations(rest) & arrays:
         return Refused("E-BUFFER-FLOW", "the round writes a staged array itself", locs)
     for name in _leaking(path[-2], s, arrays):
         why = f"'{name}' is used outside '{s.var.name}' too, where nothing fills it first"
         return Refused("E-BUFFER-FLOW", why, locs)
     asynchronous = any(isinstance(x, AsyncCommit) for x in head)
     copies = tuple(x for x in head if not isinstance(x, AsyncWait))
-    return _Pipeline(s, copies, rest, arrays, *shape, asynchronous)
-
-
-def _destinations(body: Body) -> set[Sym]:
-    out: set[Sym] = set()
-    for s in walk(body):
-        if isinstance(s, Store) and isinstance(s.buffer.type, Array) and s.buffer.type.space == "shared":
-            out.add(s.buffer)
-        elif isinstance(s, AsyncCopy):
-            out.add(s.dst)
-    return out
+    return Pipeline(s, copies, rest, arrays, *shape, asynchronous)
 
 
 def _sliced(kernel: Kernel) -> set[Sym]:
@@ -205,13 +179,24 @@ def _leaking(parent: Stmt, loop: For, arrays: frozenset[Sym]) -> list[str]:
     for s in body:
         if s is loop or isinstance(s, Alloc):
             continue
-        touched = (used_in((s,)) | _destinations((s,))) & arrays
+        touched = (used_in((s,)) | destinations((s,))) & arrays
         own = dict(copied(s.body)) if isinstance(s, For) else {}
         out += [a.name for a in touched if a not in own or own[a] != mine.get(a)]
     return out
 
 
-def _no_producer(kernel: Kernel, p: _Pipeline, slack: int) -> Refused | None:
+def _cannot_spread(p: Pipeline, by: Arg) -> Refused | None:
+    """Why the copies of ``p`` cannot be issued between the steps of a round."""
+    locs = places(p.loop)
+    if by != "threads" or not p.asynchronous:
+        why = "asynchronous copies of the threads themselves are spread over a round"
+        return Refused("E-BUFFER-COPIES", why, locs, "run async-copy first, and leave by out")
+    if not any(isinstance(x, For) for x in walk(p.rest)):
+        return Refused("E-BUFFER-LOOP", "the round has no serial loop whose steps could issue copies", locs)
+    return None
+
+
+def _no_producer(kernel: Kernel, p: Pipeline, slack: int) -> Refused | None:
     """Why no producer can make the copies of ``p``."""
     locs = (p.loop.loc,) if p.loop.loc else ()
     if not p.asynchronous:
@@ -222,85 +207,7 @@ def _no_producer(kernel: Kernel, p: _Pipeline, slack: int) -> Refused | None:
     for x in walk(kernel.body):
         if id(x) in inside or isinstance(x, Alloc):
             continue
-        own = used_in((x,)) | _destinations((x,)) if not any(True for _ in bodies(x)) else set()
+        own = used_in((x,)) | destinations((x,)) if not any(True for _ in bodies(x)) else set()
         if own & p.arrays:
             return Refused("E-BUFFER-FLOW", "a staged array is used outside the loop too", locs)
     return None
-
-
-def _pipelined(body: Body, p: _Pipeline, stages: Expr, slack: int, producers: int = 0) -> Body:
-    """``body`` with the loop of ``p`` as a pipeline, and the arrays in ``stages`` copies; others use the first."""
-    new = {a: fresh(a.name, Array(a.type.elem, (stages, *a.type.shape), "shared")) for a in p.arrays}  # type: ignore[attr-defined]
-    made = _produced(p, stages, new, producers) if producers else _loops(p, stages, new, slack)
-
-    def place(s: Stmt) -> Stmt | Body:
-        if isinstance(s, For) and s.var == p.loop.var:
-            return made
-        if isinstance(s, Alloc) and s.sym in new:
-            return dataclasses.replace(s, sym=new[s.sym])
-        return s
-
-    return _at(map_body(body, place), new, i32(0))
-
-
-def _at(body: Body, new: Mapping[Sym, Sym], slot: Expr) -> Body:
-    """``body`` with the arrays in ``new`` replaced, at the buffer ``slot``."""
-
-    def on(s: Stmt) -> Stmt:
-        if isinstance(s, Store) and s.buffer in new:
-            return dataclasses.replace(s, buffer=new[s.buffer], index=(slot, *s.index))
-        if isinstance(s, AsyncCopy) and s.dst in new:
-            return dataclasses.replace(s, dst=new[s.dst], dst_index=(slot, *s.dst_index))
-        return s
-
-    def read(e: Expr) -> Expr:
-        if isinstance(e, Load) and e.buffer in new:
-            return dataclasses.replace(e, buffer=new[e.buffer], index=(slot, *e.index))
-        return e
-
-    return map_body(body, on, read)
-
-
-def _round_number(s: For, p: _Pipeline) -> Expr:
-    """How many rounds of ``s`` came before this one."""
-    t = s.var.type
-    assert isinstance(t, Scalar)
-    return fold_node(Binary("/", difference(Var(s.var), cast(s.init, t)), cast(p.stride, t)))
-
-
-def _produced(p: _Pipeline, stages: Expr, new: Mapping[Sym, Sym], cluster: int) -> Body:
-    slot = fold_node(Binary("%", cast(_round_number(p.loop, p), I32), stages))
-    copies = tuple(x for x in p.head if isinstance(x, Par))
-    first = Produce(slot, stages, _at(copies, new, slot), cluster=cluster, loc=p.loop.loc)
-    return (dataclasses.replace(p.loop, body=(first, *_at(p.rest, new, slot))),)
-
-
-def _loops(p: _Pipeline, stages: Expr, new: Mapping[Sym, Sym], slack: int) -> Body:
-    s, t = p.loop, p.loop.var.type
-    assert isinstance(t, Scalar)
-    ahead = simplify(sub(stages, i32(1 + slack)))
-    wait: Body = (AsyncWait(pending=simplify(sub(stages, i32(2 + slack)))),) if p.asynchronous else ()
-
-    def copies(at: Expr, slot: Expr) -> Body:
-        """Fill ``slot`` with the tile of round ``at``, if there is such a round."""
-        nests = tuple(x for x in p.head if isinstance(x, Par))
-        filled_in = _at(map_body(substitute(refresh(nests), {s.var: at}), keep, fold_node), new, slot)
-        commit = tuple(x for x in p.head if isinstance(x, AsyncCommit))
-        return (If(lt(at, p.limit), filled_in), *commit)
-
-    first = fresh("p", I32)
-    start = cast(s.init, t)
-
-    def warm(n: Expr) -> Body:
-        return copies(add(start, mul(cast(n, t), p.stride)), n)
-
-    front: Body
-    if isinstance(ahead, Const):
-        front = tuple(x for n in range(int(ahead.value)) for x in warm(i32(n)))
-    else:
-        front = (For(first, i32(0), lt(Var(first), ahead), add(Var(first), i32(1)), warm(Var(first)), unroll=0),)
-    number = _round_number(s, p)
-    now = fold_node(Binary("%", cast(number, I32), stages))
-    soon = fold_node(Binary("%", add(cast(number, I32), ahead), stages))
-    nxt = copies(add(Var(s.var), mul(cast(ahead, t), p.stride)), soon)
-    return (*front, *wait, dataclasses.replace(s, body=(*nxt, *_at(p.rest, new, now), *wait)))

@@ -119,7 +119,7 @@ class StmtPrinter(ExprPrinter):
         return [f"async_copy {self.access(s.dst, s.dst_index, s.width)} = {source}{valid}"]
 
     def s_AsyncCommit(self, s: n.AsyncCommit, depth: int) -> list[str]:
-        return ["async_commit"]
+        return ["async_commit spread" if s.spread else "async_commit"]
 
     def s_AsyncWait(self, s: n.AsyncWait, depth: int) -> list[str]:
         return [f"async_wait {self.count(s.pending)}"]

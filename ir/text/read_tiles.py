@@ -20,7 +20,7 @@ class TileReader(ExprReader):
         return n.AsyncCopy(dst, dst_index, src, src_index, width, cache, valid)
 
     def s_async_commit(self, t: Node) -> Stmt:
-        return n.AsyncCommit()
+        return n.AsyncCommit(spread=t.children[0] is not None)
 
     def s_async_wait(self, t: Node) -> Stmt:
         return n.AsyncWait(self.count(t.children[0]))

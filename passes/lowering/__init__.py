@@ -30,6 +30,7 @@ from .overlap import overlapped
 from .owned import reserve
 from .parts import resolve_parts, split_axes
 from .scope import Scope
+from .spreading import spread
 from .state import State
 
 
@@ -54,6 +55,7 @@ def materialise(kernel: Kernel) -> Kernel:
     body = in_digits(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st), st.extents, st.decide)
     body = tidy(name_hardware(resolve_parts(body, st.extents)))
     body = carried(overlapped(body, st.decide), st.decide)
+    body = spread(body, st.extents, st.decide)
     body = aligned_arrays(beyond_static(_aligned(body, st.alignments), st.decide), st.decide)
     launch = launch_of(st, dynamic_bytes(body))
     kernel = with_scratch(kernel, st)

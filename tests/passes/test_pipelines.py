@@ -10,7 +10,7 @@ from ktc.ir.interp import run
 from ktc.ir.nodes import AsyncWait, Barrier, For
 from ktc.ir.text import parse_kernel
 from ktc.ir.walk import map_body, walk
-from ktc.passes import async_copy, multi_buffer, prefetch
+from ktc.passes import async_copy, prefetch, tile_pipeline
 from ktc.passes.lowering import materialise, sync
 from tile_sources import GEMM, GEMM_ODD, GEMM_SIZES, SIMPLE, STAGED
 
@@ -148,22 +148,22 @@ kernel k(C: f32* restrict, A: f32 const* restrict, K: i32)
 
 
 def test_a_wait_for_too_little_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = multi_buffer._loops
+    whole = tile_pipeline._loops
 
-    def wrong(p, stages, new, slack):
+    def wrong(p, how, new):
         def later(s):
             return dataclasses.replace(s, pending=2) if isinstance(s, AsyncWait) else s
 
-        return map_body(whole(p, stages, new, slack), later)
+        return map_body(whole(p, how, new), later)
 
-    monkeypatch.setattr(multi_buffer, "_loops", wrong)
+    monkeypatch.setattr(tile_pipeline, "_loops", wrong)
     k = applied(GEMM, f"{STAGED} | {ASYNC} | multi-buffer{{loop=k_tile.1 stages=2}}")
     assert differs(GEMM, k, GEMM_SIZES) is not None
 
 
 def test_a_stale_stage_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading the buffer that is being filled."""
-    right = multi_buffer._at
+    right = tile_pipeline._at
 
     def wrong(body, new, slot):
         from ktc.ir.fold import add, i32
@@ -172,7 +172,7 @@ def test_a_stale_stage_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         reading = isinstance(slot, Binary) and not any(isinstance(s, Par) and s.var.name == "A_i" for s in walk(body))
         return right(body, new, Binary("%", add(slot.a, i32(1)), slot.b) if reading else slot)
 
-    monkeypatch.setattr(multi_buffer, "_at", wrong)
+    monkeypatch.setattr(tile_pipeline, "_at", wrong)
     k = applied(GEMM, f"{PLAIN} | multi-buffer{{loop=k_tile stages=2}}")
     assert differs(GEMM, k, GEMM_ODD) is not None
 
