@@ -90,10 +90,12 @@ def _whole(loop: str) -> tuple[str, ...]:
 
 
 def _sgemm(tm: int, tn: int, tk: int, row: str, col: str, pipe: str, blocks: int) -> str:
-    """A product in tiles of ``tm x tn``: A transposed into shared memory, a pipeline of two, registers in halves."""
+    """A product in tiles of ``tm x tn``: A transposed into shared memory, a pipeline of two or more, registers in
+    halves."""
     ahead = {
         "prefetch": "multi-buffer{loop=k_tile.1 stages=2} | prefetch{loop=k_tile.1}",
         "async": "async-copy{loop=k_tile} | multi-buffer{loop=k_tile.1 stages=2}",
+        "spread": "async-copy{loop=k_tile} | multi-buffer{loop=k_tile.1 stages=$STAGES:(2,3,4) issue=spread}",
     }[pipe]
     return (
         f"raise | tile{{loops=row,col sizes={tm},{tn}}}"
@@ -107,15 +109,17 @@ def _sgemm(tm: int, tn: int, tk: int, row: str, col: str, pipe: str, blocks: int
 
 
 SGEMM = (
-    _sgemm(128, 256, 8, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 4", "prefetch", 1),
-    _sgemm(128, 128, 8, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "prefetch", 2),
-    _sgemm(128, 128, 16, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "async", 2),
-    _sgemm(64, 128, 16, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "async", 3),
-    _sgemm(64, 64, 16, "vec 4, thread.y 8, thread.z 2", "vec 4, thread.x 8, unroll 2", "prefetch", 4),
-    _sgemm(64, 64, 16, "vec 4, thread.y 8, thread.z 2", "vec 4, thread.x 8, unroll 2", "async", 4),
+    _sgemm(128, 256, 16, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 4", "spread", 1),
+    _sgemm(128, 128, 16, "vec 4, thread.y 16, unroll 2", "vec 4, thread.x 8, unroll 4", "spread", 2),
+    _sgemm(96, 128, 8, "vec 4, thread.y 8, unroll 3", "vec 4, thread.x 8, thread.z 2, unroll 2", "spread", 3),
+    _sgemm(80, 128, 8, "vec 4, thread.y 4, unroll 5", "vec 4, thread.x 8, thread.z 2, unroll 2", "spread", 3),
+    _sgemm(64, 128, 16, "vec 4, thread.y 8, unroll 2", "vec 4, thread.x 8, thread.z 2, unroll 2", "spread", 3),
+    _sgemm(64, 64, 16, "vec 4, thread.y 8, thread.z 2", "vec 4, thread.x 8, unroll 2", "spread", 4),
     _sgemm(32, 32, 32, "vec 2, thread.y 16", "vec 4, thread.x 8", "async", 2),
     _sgemm(32, 64, 32, "vec 4, thread.y 8", "vec 4, thread.x 16", "async", 2),
+    _sgemm(32, 64, 32, "vec 4, thread.y 8", "vec 4, thread.x 16", "spread", 2),
     _sgemm(16, 32, 32, "vec 2, thread.y 8", "vec 4, thread.x 8", "async", 2),
+    _sgemm(16, 32, 32, "vec 2, thread.y 8", "vec 4, thread.x 8", "spread", 2),
 )
 
 
