@@ -92,7 +92,7 @@ BY_THREADS = (
     ThreadTile(32, 64, "vec 4, thread.y 8", "vec 4, thread.x 16", 32),
     ThreadTile(16, 32, "vec 2, thread.y 8", "vec 4, thread.x 8", 32),
 )
-"""Largest first, but for one that fills few last waves; measured on products of 256 to 8192 rows (kernels/EXPERT.md)."""
+"""Largest first, but for one that fills last waves; measured on products of 256 to 8192 rows (kernels/EXPERT.md)."""
 
 STAGED = (
     "stage-shared{{array={a} loop={k} transpose=yes}} | stage-shared{{array={b} loop={k} vec=4}}"
