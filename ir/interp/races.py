@@ -142,6 +142,8 @@ class BarrierOrder(Order):
             unordered |= self.lags[local][threads] & (when >= self.fenced_at[local][threads]) & (who < self.total)
         if len(self.flying) > self.total:
             unordered = np.where(who >= self.total, self.flying[who], unordered)
+        if local:  # memory of one block
+            return unordered & (who != ids)
         other_block = self.block_of[who] != self.block_of[ids]
         if not np.count_nonzero(other_block):
             return unordered & (who != ids)

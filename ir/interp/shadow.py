@@ -23,20 +23,20 @@ class _Two:
         self.when: list[np.ndarray] = []
         self.latest = -1  # time of the last access remembered
 
-    @property
-    def crowded(self) -> bool:
-        """Whether the second slot was ever used."""
-        return len(self.who) > 1
-
     def _slots(self, count: int) -> None:
         while len(self.who) < count:
             self.who.append(np.full(self.n, -1, np.int64))
             self.when.append(np.zeros(self.n, np.int64))
 
-    def concurrent(self, order: Order, pos, ids, local: bool):
-        """For each access: the identity of a remembered concurrent one, or -1; None if there is none at all."""
+    def concurrent(self, order: Order, pos, ids, local: bool, settled: int = 0):
+        """For each access: the identity of a remembered concurrent one, or -1; None if there is none at all.
+
+        What was done before the time ``settled`` is ordered before all of them.
+        """
         partner = None
         for who, when in zip(self.who, self.when):
+            if settled and not np.count_nonzero(when[pos] >= settled):
+                continue
             known = who[pos]
             hit = (known >= 0) & (known != ids)
             at = hit.nonzero()[0]
@@ -54,15 +54,17 @@ class _Two:
         """Note the accesses: as second member where ``keep`` (the remembered one is concurrent), else as first."""
         self.latest = now
         self._slots(1)
-        if keep is not None and np.count_nonzero(keep):
+        if keep is not None and (kept := np.count_nonzero(keep)):
             self._slots(2)
             self.who[1][pos[keep]] = ids[keep]
             self.when[1][pos[keep]] = now
+            if kept == len(keep):
+                return
             fresh = ~keep
             pos, ids = pos[fresh], ids[fresh]
         self.who[0][pos] = ids
         self.when[0][pos] = now
-        if self.crowded:
+        if len(self.who) > 1:
             self.who[1][pos] = -1
         clash = self.who[0][pos] != ids  # several lanes in this very statement
         if np.count_nonzero(clash):
@@ -149,9 +151,10 @@ class Shadow:
 
     def _concurrent(self, known: _Two, order: Order, frame: Frame, pos, ids) -> np.ndarray | None:
         """A remembered concurrent access for each; None if there can be none, without looking."""
-        if known.latest < 0 or (self.local and known.latest < order.settled(frame)):
+        settled = order.settled(frame) if self.local else 0
+        if known.latest < settled or known.latest < 0:
             return None
-        return known.concurrent(order, pos, ids, self.local)
+        return known.concurrent(order, pos, ids, self.local, settled)
 
     def _again(self, state: State, order: Order, pos, ids, racing, value, old):
         """``racing`` without writers that left what is there (or raced with who did): storing it again is harmless."""
