@@ -13,6 +13,7 @@ from ..nodes import (
     AddrOf,
     Binary,
     Call,
+    Const,
     Expr,
     HwIndex,
     Load,
@@ -218,7 +219,7 @@ class Evaluator:
         args = [self(a, frame, act) for a in e.args]
         t = scalar_of(e.args[0].type)
         out = self.state.domain.call(e.fn, args, t)
-        if e.fn in ("min", "max") and t.is_int:
+        if e.fn in ("min", "max") and len(args) == 2 and (t.is_int or any(isinstance(x, Const) for x in e.args)):
             self.state.saw_choice(e, out, *args)
         returned = scalar_of(e.ty)
         if returned.is_int and t.is_float and e.fn not in BOOLEAN:

@@ -30,8 +30,9 @@ def forwarded(s: For) -> For:
 def _without(array: Sym, filling: For, rest: Body) -> Body | None:
     """``rest`` without ``array``; None where it may read what ``filling`` did not store."""
     inner, guard = filling.body, None
-    if len(inner) == 1 and isinstance(inner[0], If) and not inner[0].orelse:
-        inner, guard = inner[0].then, inner[0].cond
+    only = inner[0] if len(inner) == 1 else None
+    if isinstance(only, If) and not only.orelse:
+        inner, guard = only.then, only.cond
     if len(inner) != 1 or not isinstance(inner[0], Store) or inner[0].buffer != array:
         return None
     store = inner[0]

@@ -34,6 +34,9 @@ STEPS = 12_000
 COUNTED = 2
 """Instances on which roundings are counted."""
 
+ENDS = {"masked": "for rows with infinities", "sunken": "far below zero", "raised": "far above zero"}
+"""Data at the ends of a type: what is asked is where infinities and numbers come out."""
+
 
 @dataclass
 class _Sweep:
@@ -52,8 +55,8 @@ class _Sweep:
         wrong = defect((*want.findings, *theirs), got, instance, "float") if looked else None
         if wrong:
             return wrong
-        if data == "masked":
-            return _other_infinities(want, got, instance)
+        if data in ENDS:
+            return _other_infinities(want, got, instance, ENDS[data])
         if self.identical or data in INTEGERS:
             return _bits(want, got, instance, floats=self.identical)
         return self._bounded(args, want, got, instance, data)
@@ -161,6 +164,7 @@ def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[I
         wide = wide_rows(job.original, job.candidate, job.workload)
         yield from ((wide, data) for data in ("peaks", "plain") if wide)
         yield from ((i, "peaks") for i in chosen[:1])
+        yield from ((i, data) for data in ("sunken", "raised") for i in chosen[:1])
         yield from ((i, "masked") for i in (*chosen[:1], *([wide] if wide else chosen[-1:])))
 
 
@@ -237,7 +241,7 @@ def _bits(want: RunResult, got: RunResult, instance: Instance, floats: bool = Tr
     return None
 
 
-def _other_infinities(want: RunResult, got: RunResult, instance: Instance) -> Failure | None:
+def _other_infinities(want: RunResult, got: RunResult, instance: Instance, where: str) -> Failure | None:
     """Where the original leaves a number or an infinity the candidate leaves one too; how exact, other data say."""
     for name, x in want.outputs.items():
         if not is_float(x.dtype):
@@ -245,7 +249,7 @@ def _other_infinities(want: RunResult, got: RunResult, instance: Instance) -> Fa
         a, b = x.astype(np.float64), got.outputs[name].astype(np.float64)
         other = np.isnan(b) | (np.isinf(a) != np.isinf(b)) | (np.isinf(a) & (a != b))
         differs = other & ~np.isnan(a) & want.written.get(name, np.ones(x.shape, bool))
-        wrong = _first(differs, x, got.outputs[name], name, " for rows with infinities", instance)
+        wrong = _first(differs, x, got.outputs[name], name, f" {where}", instance)
         if wrong:
             return wrong
     return None

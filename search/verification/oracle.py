@@ -89,9 +89,19 @@ def _special(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.nda
     return np.where(rng.random(x.shape) < 1 / 3, rng.choice(values, x.shape), x)
 
 
+def _sunken(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    """All far below zero, two of them never too far apart: a maximum that begins with a number is that number."""
+    return -float(finfo(dtype).max) * (0.25 + rng.random(x.shape) / 5)
+
+
+def _raised(x: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    """All far above zero."""
+    return -_sunken(x, dtype, rng)
+
+
 DATA: dict[str, Callable[[np.ndarray, np.dtype, np.random.Generator], np.ndarray] | None] = {
     "exact": None, "plain": None, "wild": _spread, "peaks": _peaks, "masked": _masked,
-    "special": _special,
+    "special": _special, "sunken": _sunken, "raised": _raised,
 }  # fmt: skip
 """Kinds of input data: small integers; what the workload says; and what is done to that where no range is given."""
 

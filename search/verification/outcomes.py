@@ -9,12 +9,13 @@ Not all is a doubt: some can come out one way only, by intervals or with z3, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from ktc.ir.interp.plans import CUTS, QUOTIENTS
 from ktc.ir.nodes import Binary, Body, Call, Cast, Const, Expr, If, Knob, Select, Stmt, Unary
 from ktc.ir.types import BOOL, scalar_of
-from ktc.ir.walk import stmt_exprs, walk, walk_expr
+from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
 from . import smt
 from .coverage import Coverage
@@ -25,21 +26,41 @@ from .reach import BRANCHES, promised
 
 def one_sided(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]:
     """What has been seen to come out one way only, and is not known to have no other; with its statement."""
+    limits = _new_limits(coverage, original)
     found = _one_sided(coverage)
     if not found:
-        return []
+        return limits
     always = decided(coverage.candidate, promised(coverage.workload))
     before = {_kind(e) for _, e in _one_sided(original)}
     open_ = [(s, e) for s, e in found if always.get(id(e)) is None and _kind(e) not in before]
     if open_ and smt.available():
         context = smt.Context(coverage.candidate)
         open_ = [(s, e) for s, e in open_ if not _proved(coverage, context, s, e)]
-    return open_
+    return [*limits, *open_]
 
 
 def hangs_on_data(coverage: Coverage) -> bool:
     """Whether a comparison of floats has come out one way only."""
     return any(isinstance(e, Binary) and scalar_of(e.a.type).is_float for _, e in _one_sided(coverage))
+
+
+def _new_limits(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]:
+    """Minima and maxima of floats with a number that the original has not, which always chose one operand: a clamp that
+    no data came to."""
+    known = {abs(x.value) for x in all_exprs(original.candidate.body) if isinstance(x, Const)} | {0.0, math.inf}
+    found = []
+    for s in walk(coverage.candidate.body):
+        for e in (e for top in stmt_exprs(s) for e in walk_expr(top) if _is_limit(e)):
+            numbers = {abs(x.value) for x in walk_expr(e) if isinstance(x, Const)}
+            if numbers - known and coverage.outcomes.get(id(e), 0) in (1, 2):
+                found.append((s, e))
+    return found
+
+
+def _is_limit(e: Expr) -> bool:
+    """Whether ``e`` is a minimum or maximum of a float and a number."""
+    return isinstance(e, Call) and e.fn in ("min", "max") and not is_whole(e.type) and (
+        any(isinstance(a, Const) for a in e.args))  # fmt: skip
 
 
 def _one_sided(coverage: Coverage) -> list[tuple[Stmt, Expr]]:

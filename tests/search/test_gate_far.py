@@ -96,3 +96,30 @@ def test_special_numbers_of_two_inputs_do_not_always_meet() -> None:
     x, y = (~np.isfinite(np.asarray(inputs[name])) for name in "xy")
     assert (x & ~y).any() and (y & ~x).any()
     assert not judged((T, T + " + 0.0 * x[i]")).ok and not judged((T, T + " + 0.0 * y[i]")).ok
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("a * x[i]", "min(a, 100.0) * x[i]"),  # a scalar that every run passes as 2.5
+        ("a * x[i]", "a * min(x[i], 3.0e37)"),
+        (T, T + " + max(x[i] - 1000000.0, 0.0)"),
+    ],
+)
+def test_a_clamp_that_no_data_comes_to_is_a_doubt(edit: tuple[str, str]) -> None:
+    assert not judged(edit).ok
+
+
+def test_a_maximum_begins_below_all_that_there_is() -> None:
+    pytest.importorskip("z3")
+    s = replayed(
+        "training/softmax", "f32", "raise | rows-mapping{loop=block_x rows=$ROWS lanes=$LANES} [ROWS=2 LANES=32]"
+    )
+    text = print_kernel(s.candidate)
+    start = "var largest_1: f32 = -inf"
+    assert start in text
+    for first in ("-1e30", "-10000.0"):
+        verdict = verify(
+            s.original, parse_kernel(text.replace(start, f"var largest_1: f32 = {first}")), s.workload, variant="f32"
+        )
+        assert verdict.status == "REJECTED" and "far below zero" in str(verdict.reason)
