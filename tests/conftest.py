@@ -35,6 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="rewrite golden files")
 
 
+def pytest_collection_finish() -> None:
+    """The collector leaves alone what lives as long as the session does: thousands of tests and all modules."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository's root."""
@@ -94,7 +100,6 @@ def ktc_run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 def processor_seconds(work: Callable[..., object], *given: object) -> float:
     """What one call costs this process. The collector waits: a pass over all that a session holds is no growth."""
-    gc.collect()
     gc.disable()
     try:
         start = time.process_time()
