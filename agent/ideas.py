@@ -257,6 +257,15 @@ def is_transposed(s: Shape) -> bool:
     return s.is_plane and not s.serial and any(c.unit and c.strided for c in s.cols) and s.facts.reuse < REUSE
 
 
+def packed_elements(s: Shape, wide: str) -> Iterator[Idea]:
+    """The eight numbers of a packed word, the four of a counter: ``wide`` makes one access of what was one after
+    another in a thread, whatever its block's shape."""
+    axes = {c.name: (a, _block_axis(c)) for c in s.cols if _has(c, "block") for a in "xyz" if f"thread.{a}" in c.levels}
+    blocks = [f"distribute{{loop={n} map=[thread.{a} $T{a.upper()}, block.{b}]}}" for n, (a, b) in axes.items()]
+    yield " | ".join((wide, *blocks)), "neighbouring elements in one access, block shape", 1.6
+    yield wide, "neighbouring elements in one access", 1.5
+
+
 RULES: tuple[tuple[str, Callable[[Shape], bool], Callable[[Shape, int], Iterator[Idea]]], ...] = (
     ("contraction over a plane", is_product, plane_product),
     ("plane with a strided side", is_transposed, plane_transposed),

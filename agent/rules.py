@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktc.agent.carried import carried
-from ktc.agent.ideas import RULES, Shape, shape_of
+from ktc.agent.ideas import RULES, Shape, packed_elements, shape_of
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.products import staged_products, tensor_products
 from ktc.agent.rows import plain_sweeps, rows_alone, shared_rows, warp_rows
@@ -51,6 +51,7 @@ class Rules:
                     yield Proposal(script, why, gain, self.name)
             for f in o.facts:
                 shape = shape_of(f)
+                yield from self._packed(o, shape)
                 yield from self._rules(o, shape)
                 yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)
         yield from self._refinements(o)
@@ -82,6 +83,14 @@ class Rules:
                         continue  # no other compiler is told
                     if o.attempt(script) is None:
                         yield Proposal(script, f"{name}: {why}", gain, self.name)
+
+    def _packed(self, o: Observation, shape: Shape) -> Iterator[Proposal]:
+        """What threads that are spread already go through one after another, in wide accesses."""
+        for site in o.sites:
+            if site.step.startswith("parallelize{") and "map=[vec" in site.step:
+                for steps, why, gain in packed_elements(shape, site.step):
+                    if o.attempt(script := f"raise | {steps}") is None:
+                        yield Proposal(script, why, gain, self.name)
 
     def _sites(self, o: Observation) -> Iterator[Proposal]:
         """A kernel that cannot be raised, or that no rule knows: whatever the catalogue says applies."""

@@ -84,7 +84,7 @@ def with_launch_bounds(kernel: Kernel, found: list[Loop]) -> tuple[Kernel, list[
     return kernel, [s for s in loops(kernel) if s.var in wanted]
 
 
-def narrowest_element(loop: Loop) -> int:
+def narrowest_element(loop: Loop | For) -> int:
     """Bytes of the narrowest global element the loop touches, 4 at most: it bounds the vector width.
 
     A loop that touches none has 1: its lanes follow those of the loops it shares values with.

@@ -8,6 +8,8 @@ before                                          after parallelize{loop=j map=[th
       for j in 0..c                                     y[row * c + j] = x[row * c + j] / s
         y[row * c + j] = x[row * c + j] / s
 
+A loop of 2, 4, 8 or 16 neighbouring elements may become one access of its thread: ``map=[vec 8]``.
+
 This is how a kernel that gives each thread a row gives it to a block or a warp: first ``distribute`` the loop over rows
 to blocks alone, then parallelize the loops inside.
 
@@ -22,16 +24,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ktc.ir.analysis.affine import is_unit_stride
 from ktc.ir.analysis.dependence import iterations_independent
-from ktc.ir.fold import cast
+from ktc.ir.fold import cast, evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Body, For, Par, Reduce, Stmt
-from ktc.ir.types import Scalar, scalar_of
-from ktc.ir.walk import assigned, map_body, used, walk
+from ktc.ir.nodes import Atomic, Body, Decl, Expr, For, Load, Par, Reduce, Stmt, Store, Sym
+from ktc.ir.types import Ptr, Scalar, scalar_of
+from ktc.ir.walk import assigned, map_body, stmt_exprs, substitute_expr, used, walk, walk_expr
 
 from .base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
 from .distribute import check_levels, set_distribution
-from .loops import called, loops
+from .language import print_arg
+from .limits import VECTOR_SIZES
+from .loops import called, loops, narrowest_element
 from .order import jump, pinned, places
 from .serial_sums import converted, counted_to
 from .two_sweeps import parted
@@ -51,11 +56,21 @@ class Parallelize(Pass):
     flags = ("reassociates",)
 
     def sites(self, kernel: Kernel) -> list[Site]:
-        if not kernel.is_parallel or any(lv.kind == "thread" for s in loops(kernel) for lv in s.dist):
+        if not kernel.is_parallel:
             return []
-        names = dict.fromkeys(s.var.name for s in serial(kernel))
+        taken = any(lv.kind == "thread" for s in loops(kernel) for lv in s.dist)
+        counts = {s.var.name: packed(s) for s in serial(kernel)}
+        wanted = [n for n, count in counts.items() if not taken or count is not None]
+        able = [n for n in wanted if not isinstance(spread(kernel, n), Refused)]
+        if taken:
+            doc = "neighbouring elements that a thread goes through one after another, in one access"
+            maps = {n: _levels(counts[n]) for n in able}
+            return [
+                Site(f"parallelize{{loop={n} map={print_arg(m)}}}", doc)
+                for n, m in maps.items()
+                if not isinstance(self.apply(kernel, {"loop": n, "map": m}), Refused)
+            ]
         doc = "iterations side by side in the threads of a block"
-        able = [n for n in names if not isinstance(spread(kernel, n), Refused)]
         return [Site(f"parallelize{{loop={n} map=[thread.x $T, seq]}}", doc) for n in able]
 
     def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
@@ -82,6 +97,31 @@ class Parallelize(Pass):
         flags = set_.kernel.flags | ({"reassociates"} if floating else set())
         kinds = ", ".join("reduce" if isinstance(s, Reduce) else "par" for s in new)
         return Result(set_.kernel.with_(flags=flags), (f"{new[0].var.name}: {kinds}",))
+
+
+def _levels(sizes: tuple[int, int]) -> DistSpec:
+    lanes, rounds = sizes
+    return DistSpec((LevelSpec("vec", lanes), *((LevelSpec("unroll", rounds),) if rounds > 1 else ())))
+
+
+def packed(loop: For) -> tuple[int, int] | None:
+    """How many neighbouring elements of a global buffer an access may have in ``loop``, and how many accesses there
+    are; None where it goes through no few neighbouring elements."""
+    hi = counted_to(loop)
+    count = None if hi is None or evaluate(loop.init, {}) != 0 else evaluate(hi, {})
+    if count is None or count not in VECTOR_SIZES - {1}:
+        return None
+    local = {s.sym: s.init for s in loop.body if isinstance(s, Decl) and s.init is not None}
+
+    def beside(buffer: Sym, index: Expr) -> bool:
+        return isinstance(buffer.type, Ptr) and is_unit_stride(substitute_expr(index, local), loop.var)
+
+    loads = (x for s in walk(loop.body) for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load))
+    stores = (s for s in walk(loop.body) if isinstance(s, Store))
+    if not any(beside(x.buffer, x.index[0]) for x in (*loads, *stores)):
+        return None
+    lanes = min(int(count), 16 // narrowest_element(loop))
+    return lanes, int(count) // lanes
 
 
 def serial(kernel: Kernel) -> list[For]:

@@ -27,10 +27,11 @@ def stripped(body: Body, bounds: dict[Sym, list[Expr]], outer: Collection[Sym] =
     if not all(isinstance(s, Decl) for s in body[:-1]):
         return body
     local = {s.sym for s in body[:-1] if isinstance(s, Decl)}
-    named = _named_outside(body, set(bounds) | local)
+    named, places = _named_outside(body, set(bounds) | local), _named_outside(body, set())
     kept: list[Expr] = []
     for c in conjuncts(guard.cond):
-        if not _tighten(substitute_expr(c, named), bounds, local, outer):
+        spelled = (substitute_expr(c, names) for names in (named, places))  # ``x < n - 1`` of ``x = i + 1``, in ``i``
+        if not any(_tighten(e, bounds, local, outer) for e in spelled):
             kept.append(c)
     cond: Expr | None = None
     for c in kept:
@@ -46,7 +47,7 @@ VARYING = (Load, Call, WarpOp, HwIndex)
 
 
 def _named_outside(body: Body, inside: set[Sym]) -> dict[Sym, Expr]:
-    """What integers that ``body`` declares first stand for, as far as it is known outside the nest."""
+    """What integers that ``body`` declares first stand for, as far as nothing of ``inside`` is in it."""
     changed = assigned(body)
     out: dict[Sym, Expr] = {}
     for s in body:

@@ -40,6 +40,7 @@ from ktc.passes.lowering.reduction import identity
 from .implied import without_implied
 from .loops import accumulations, upper_bound
 from .merge import merged, simplify_casts
+from .offsets import over_offsets
 from .rounds import over_elements
 from .same import same
 
@@ -54,7 +55,7 @@ def tidied(body: Body, counted: frozenset[Sym] = frozenset()) -> Body:
     body = map_body(body, _strided)
     body = _signed_sums(map_body(merged(_signed_sums(without_dead(body)), counted), keep, simplify_casts))
     body = without_implied(map_body(body, _strided))  # a guard may have stood before a strided loop
-    return without_dead(map_body(body, _strided))  # or around it
+    return over_offsets(without_dead(map_body(body, _strided)))  # or around it
 
 
 # -------------------------------------------------------------------------------------------------------- dead code

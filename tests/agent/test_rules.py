@@ -306,3 +306,25 @@ def test_columns_that_threads_share_stay_side_by_side(index: str, columns: bool)
     assert len(found) == 2 and "block.y $PARTS" in found[0] and "thread.y $TY" in found[1]
     for steps in found:
         assert apply_script(kernel, parse_script(steps)).refused is None
+
+
+PACKED = """
+kernel unpack(w: u32 const* restrict align 16, out: f32* restrict align 16, n: i32)
+  launch grid((n + 127) / 128) block(128)
+  let j: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  if j < n
+    let word: u32 = w[j]
+    for i in 0..8
+      out[j * 8 + i] = f32(word >> 4 * i & 15_u32)
+"""
+
+
+def test_elements_that_a_thread_unpacks_are_stored_in_one_access() -> None:
+    """Eight stores a thread, each as far from its neighbour's as eight elements: nothing else makes them wide."""
+    builder, observation = observe(PACKED, {"n": 1 << 20})
+    scripts = [p.script for p in Rules().propose(observation, 8)]
+    assert "raise | parallelize{loop=i map=[vec 4, unroll 2]}" in scripts
+    assert (
+        "raise | parallelize{loop=i map=[vec 4, unroll 2]} | distribute{loop=j map=[thread.x $TX, block.x]}" in scripts
+    )
+    assert all(isinstance(builder.build(Proposal(s, "")), Candidate) for s in scripts)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from checks import applied, body_of, differs, refused
 from ktc.ir.kernel import Kernel
-from ktc.ir.text import parse_kernel
+from ktc.ir.text import parse_kernel, print_kernel
+from ktc.passes.parallelize import Parallelize
 
 HEAD = """\
 kernel k(y: f32*, x: f32 const*, n: i32 range 1..64, c: i32 range 1..64)
@@ -164,3 +165,24 @@ def test_what_an_online_maximum_leaves_in_a_variable_of_the_row_is_kept() -> Non
     k = applied(rows(*lines), "parallelize{loop=j map=[thread.x 8, seq]}")
     assert "reduce(+) s" in body_of(k) and differs(rows(*lines), k, SIZES, elements=2200) is None
     assert refused(rows(*lines, "y[i] = top"), "parallelize{loop=j}").code == "E-PARALLEL-CARRIED"
+
+
+PACKED = parse_kernel("""\
+kernel unpack(w: u32 const* restrict, out: f32* restrict align 16, n: i32)
+  par j in 0..n @ [thread.x 128, block.x]
+    let word: u32 = w[j]
+    for i in 0..8 unroll
+      out[j * 8 + i] = f32(word >> 4 * i & 15_u32)
+""")
+
+
+def test_what_a_thread_unpacks_is_stored_at_once() -> None:
+    """Threads are spread already, and each of them stores eight elements one after another."""
+    (site,) = Parallelize().sites(PACKED)
+    assert site.step == "parallelize{loop=i map=[vec 4, unroll 2]}"
+    wide = applied(PACKED, site.step)
+    assert "par i in 0..8 @ [vec 4, unroll 2]" in body_of(wide)
+    assert differs(PACKED, wide, [{"n": n} for n in (1, 5, 130)]) is None
+    strided = parse_kernel(print_kernel(PACKED).replace("j * 8 + i", "i * n + j"))
+    odd = parse_kernel(print_kernel(PACKED).replace("0..8", "0..7"))
+    assert Parallelize().sites(strided) == [] and Parallelize().sites(odd) == []
