@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.kernel import Kernel, Launch
+from ktc.ir.kernel import Assume, Kernel, Launch
 from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan
 from ktc.ir.walk import walk
 
@@ -133,22 +133,26 @@ class Raise(Pass):
                 break
             raised, said = kernel.with_(body=guess.body), guess.regions
             wrong = threads_left(guess.body)
+            facts: tuple[Assume, ...] = ()
+            if not wrong:
+                raised, facts, more, wrong = _spaced(raised)
+                said += more
             if guess.online and not wrong:
                 raised, more, wrong = _joined(raised, reference)
                 said += more
             if not wrong:
-                wrong = reference.differs(raised, guess.domains)
+                wrong = reference.differs(raised, guess.domains, None, facts)
                 refuted = refuted or bool(wrong)
-            if not wrong and (wrong := _lowers(reference, raised, guess.domains[:1])):
+            if not wrong and (wrong := _lowers(reference, raised, guess.domains[:1], facts)):
                 raised, known = of_known_size(raised, launch), raised
                 if raised is not known:
-                    wrong = _lowers(reference, raised, guess.domains[:1])
+                    wrong = _lowers(reference, raised, guess.domains[:1], facts)
             if not wrong:
-                wrong = reference.differs_afresh(raised, guess.domains)
+                wrong = reference.differs_afresh(raised, guess.domains, facts)
                 refuted = refuted or bool(wrong)
             if not wrong:
                 said = (*said, *unchecked(reference.never_run), *assumed_apart(raised))
-                staged = _with_staging(_flagged(raised), guess, reference)
+                staged = _with_staging(_flagged(raised), guess, reference, facts)
                 return Result(staged, _notes(staged, said)), refuted
             why = why or wrong
             if reference.late:
@@ -210,7 +214,7 @@ def _forms_at(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
         raise blocked
 
 
-def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...]) -> str:
+def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...], given: tuple[Assume, ...]) -> str:
     """'' if ``raised`` can be lowered again as it is, to a program that does the same without races."""
     from .lowering import LoweringError, materialise
 
@@ -218,7 +222,19 @@ def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...]) -> s
         lowered = materialise(raised)
     except LoweringError as error:
         return f"it could not be lowered again: {error.message}"
-    return reference.differs(lowered, domains, 2)
+    return reference.differs(lowered, domains, 2, given)
+
+
+def _spaced(raised: Kernel) -> tuple[Kernel, tuple[Assume, ...], tuple[Region, ...], str]:
+    """``raised`` for rows that do not overlap, where its loops share out rows; what that assumes, and how it is said;
+    and why there is no such form."""
+    from .raising.spaced import spaced_rows
+
+    found = spaced_rows(raised)
+    if found is None:
+        return raised, (), (), "how far apart the rows lie that a loop shares out is nothing that the launcher knows"
+    facts, said = found
+    return raised.with_(assumptions=(*raised.assumptions, *facts)) if facts else raised, facts, said, ""
 
 
 def _joined(raised: Kernel, reference: Reference) -> tuple[Kernel, tuple[Region, ...], str]:
@@ -236,7 +252,7 @@ def _joined(raised: Kernel, reference: Reference) -> tuple[Kernel, tuple[Region,
     return resting, said, reference.other_nan(resting)
 
 
-def _with_staging(raised: Kernel, guess: Guess, reference: Reference) -> Kernel:
+def _with_staging(raised: Kernel, guess: Guess, reference: Reference, given: tuple[Assume, ...]) -> Kernel:
     """``raised`` with the steps that stage, or keep in registers, what its source did, if there are any that hold."""
     from .raising.destage import Staged
     from .raising.once import one_sweep
@@ -248,7 +264,7 @@ def _with_staging(raised: Kernel, guess: Guess, reference: Reference) -> Kernel:
     if not steps:
         return raised
     staged = raised.with_(staging=steps)
-    return raised if _lowers(reference, staged, guess.domains[:1]) else staged
+    return raised if _lowers(reference, staged, guess.domains[:1], given) else staged
 
 
 def _unlike(why: str) -> Refused:

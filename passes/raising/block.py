@@ -207,7 +207,7 @@ def _loop(s: For, loop: Strided, rest: Body, launch: Launch, starts: Starts) -> 
         raise Blocked("E-RAISE-THREAD", f"the loop over '{s.var.name}' uses the thread index in its body", s.loc)
     if any(isinstance(x, Barrier) for x in walk(s.body)):
         raise Blocked("E-RAISE-BARRIER", f"the loop over '{s.var.name}' contains a barrier", s.loc)
-    why = independent(s.var, inner, sub(loop.hi, loop.lo))
+    why = independent(s.var, inner, sub(loop.hi, loop.lo), loop.lo)
     if why:
         raise Blocked("E-RAISE-DEPENDENCE", f"iterations over '{s.var.name}' may depend on each other: {why}", s.loc)
     tags = frozenset({f"loop:{s.var.name}"})

@@ -48,6 +48,7 @@ FAR_FUEL, FAR_WORK = 10_000, 4_000
 
 BACKSTOP_SECONDS = 300.0
 TOO_LONG = f"the check takes more than {CHECK_WORK:,} statements on small sizes"
+NONE_SUCH = "no small launch satisfies what would have to be assumed"
 FRESH, FRESH_SEED, FRESH_SIZES = 3, 20011, range(1, 160)
 AROUND = 2
 """How many sets are repeated with values around the source's constants."""
@@ -202,7 +203,7 @@ class Reference:
             self._runs[key] = self.budget.run(self.source, self.sets[number], domain, CHECK_FUEL)
         return self._runs[key]
 
-    def differs_afresh(self, guess: Kernel, domains: Sequence[str]) -> str:
+    def differs_afresh(self, guess: Kernel, domains: Sequence[str], given: Sequence[Assume] = ()) -> str:
         """``differs`` on instances of any small size that played no part in choosing; '' where no budget is left."""
         if self.late:
             return ""
@@ -210,8 +211,8 @@ class Reference:
             self._fresh = Reference(
                 self.source, instances=FRESH, seed=FRESH_SEED, sizes=FRESH_SIZES, budget=self.budget
             )
-        wrong = self._fresh.differs(guess, domains) if self._fresh.sets else ""
-        return "" if wrong == TOO_LONG else wrong
+        wrong = self._fresh.differs(guess, domains, None, given) if self._fresh.sets else ""
+        return "" if wrong in (TOO_LONG, NONE_SUCH) else wrong
 
     def reaches_beyond(self, facts: Sequence[Assume]) -> bool:
         """Whether each of ``facts`` is false on an instance that has something of everything."""
@@ -232,8 +233,17 @@ class Reference:
                     return f"'{name}' is not a number in other places"
         return ""
 
-    def differs(self, guess: Kernel, domains: Sequence[str] = ("int", "field"), most: int | None = None) -> str:
-        """'' if ``guess`` leaves the same bits on every instance and has no defect that the source lacks."""
+    def differs(
+        self,
+        guess: Kernel,
+        domains: Sequence[str] = ("int", "field"),
+        most: int | None = None,
+        given: Sequence[Assume] = (),
+    ) -> str:
+        """'' if ``guess`` leaves the same bits on every instance and has no defect that the source lacks.
+
+        ``most``: how many instances at most; ``given``: those for which this holds.
+        """
         if not self.sets:
             if self.endless:
                 return f"the source does not end within {CHECK_FUEL} statements on small sizes"
@@ -241,7 +251,11 @@ class Reference:
             if threads > MAX_FIXED:
                 return f"the launch has {threads:,} threads at all sizes, and the check runs at most {MAX_FIXED:,}"
             return "no small launch satisfies the kernel's assumptions"
-        for number, args in enumerate(self.sets[:most]):
+        compared = 0
+        for number, args in enumerate(self.sets):
+            if compared == most or not self._holds(given, args):
+                continue
+            compared += 1
             for domain in domains:
                 if self.late:
                     return TOO_LONG
@@ -257,4 +271,10 @@ class Reference:
                 difference = new or compare(first, second, domain, number)
                 if difference is not None:
                     return str(difference)
-        return ""
+        return "" if compared else NONE_SUCH
+
+    def _holds(self, facts: Sequence[Assume], args: Arguments) -> bool:
+        if not facts:
+            return True
+        env = self.source.environment({n: v for n, v in args.items() if not isinstance(v, np.ndarray)})
+        return all(evaluate(a.expr, env) in (True, 1, None) for a in facts)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ktc.ir.analysis.affine import linear_form
-from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.loops import loop_step
 from ktc.ir.analysis.polynomial import from_polynomial, minus, polynomial, same_value
 from ktc.ir.fold import add, cast, cdiv, evaluate, fold_node, i32, is_const, mul, simplify
@@ -27,16 +26,15 @@ from ktc.ir.nodes import (
     For,
     HwIndex,
     Level,
-    Load,
     Return,
     Store,
     Sym,
     Var,
 )  # fmt: skip
-from ktc.ir.storage import is_visible
 from ktc.ir.types import I32, Ptr, Scalar
 from ktc.ir.walk import assigned, declared, stmt_exprs, used, walk, walk_expr
 
+from .apart import rows_of, touched
 from .coordinates import depends_on_thread
 from .same import same
 
@@ -176,39 +174,26 @@ def accumulation(s: Assign) -> Accumulation | None:
     return None
 
 
-def independent(var: Sym, body: Body, extent: Expr | None = None) -> str:
+def independent(var: Sym, body: Body, extent: Expr | None = None, start: Expr | None = None) -> str:
     """'' if iterations over ``var`` touch disjoint elements of every buffer written; else the reason.
 
     Every access of a written buffer must use one index expression, injective in ``var`` (affine, non-zero coefficient),
     or several of coefficient 1 that lie whole multiples of ``extent``, the loop's trip count, apart (halves of a row),
     or the elements of one pack an iteration. Atomics may collide. Distinct pointer parameters are taken not to overlap.
+    ``start``, where the loop begins: rows that it shares out (:mod:`.apart`) are taken not to overlap either; the
+    caller sees to that.
     """
-    named = definitions(body)
-    written: dict[Sym, list[tuple[Expr, ...]]] = {}
-    widest: dict[Sym, int | None] = {}
-    for s in walk(body):
-        if isinstance(s, Store) and is_visible(s.buffer):
-            written.setdefault(s.buffer, []).append(tuple(expand(i, named) for i in s.index))
-            widest[s.buffer] = _wider(widest.get(s.buffer, 1), s.width)
-    for s in walk(body):
-        for e in stmt_exprs(s):
-            for x in walk_expr(e):
-                if isinstance(x, Load) and x.buffer in written:
-                    written[x.buffer].append(tuple(expand(i, named) for i in x.index))
-                    widest[x.buffer] = _wider(widest[x.buffer], x.width)
-    for buffer, indices in written.items():
+    for buffer, t in touched(body).items():
+        if start is not None and rows_of(var, start, t) is not None:
+            continue
+        indices = list(t.indices)
         several = any(i != indices[0] for i in indices)
-        if several and not (_apart(var, indices, extent) or _of_one_pack(var, indices, widest[buffer])):
+        if several and not (_apart(var, indices, extent) or _of_one_pack(var, indices, t.widest)):
             return f"'{buffer.name}' is written and also touched at another index"
         form = linear_form(indices[0][-1], {var})
         if form is None or same(form.coeff(var), i32(0)):
             return f"the index of '{buffer.name}' is not affine in '{var.name}'"
     return ""
-
-
-def _wider(most: int | None, width: int | Expr) -> int | None:
-    """The widest access so far, in elements; None where that is not known."""
-    return max(most, width) if most is not None and isinstance(width, int) else None
 
 
 def _of_one_pack(var: Sym, indices: list[tuple[Expr, ...]], widest: int | None) -> bool:
