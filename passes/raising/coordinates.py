@@ -12,7 +12,25 @@ from ktc.ir.analysis.affine import linear_form
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.fold import cast, fold_node, i32, simplify
 from ktc.ir.kernel import Kernel, Launch
-from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, HwIndex, If, Load, Return, Stmt, Sym, Unary, Var, WarpOp
+from ktc.ir.nodes import (
+    Binary,
+    Body,
+    Call,
+    Continue,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Load,
+    Return,
+    Stmt,
+    Sym,
+    Unary,
+    Var,
+    WarpOp,
+    While,
+)  # fmt: skip
 from ktc.ir.types import BOOL, U32, Scalar
 from ktc.ir.walk import assigned, keep, map_body, stmt_exprs, substitute, walk, walk_expr, without
 
@@ -47,7 +65,8 @@ def prepare(kernel: Kernel, launch: Launch) -> Body:
                 return cast(i32(0), U32)
         return fold_node(e)
 
-    return returns_to_guards(_tested_in_place(versioned(map_body(_sizes_in_place(kernel.body), keep, sizes))))
+    body = continues_to_guards(map_body(_sizes_in_place(kernel.body), keep, sizes))
+    return returns_to_guards(_tested_in_place(versioned(body)))
 
 
 def _sizes_in_place(body: Body) -> Body:
@@ -82,31 +101,54 @@ def returns_to_guards(body: Body) -> Body:
 
     Returns stay in loops, and where what follows a condition comes after both of its ways.
     """
+    return _to_guards(body, Return)
+
+
+def continues_to_guards(body: Body) -> Body:
+    """The same of ``continue`` in the bodies of loops."""
+
+    def on(s: Stmt) -> Stmt:
+        return dataclasses.replace(s, body=_to_guards(s.body, Continue)) if isinstance(s, For | While) else s
+
+    return map_body(body, on)
+
+
+def _to_guards(body: Body, leave: type[Stmt]) -> Body:
     for k, s in enumerate(body):
-        if isinstance(s, Return):
+        if isinstance(s, leave):
             return body[:k]
-        if not (isinstance(s, If) and any(isinstance(x, Return) for x in walk((s,)))):
+        if not (isinstance(s, If) and _leaves((s,), leave)):
             continue
         rest = body[k + 1 :]
-        if _ends(s.then):
+        if _ends(s.then, leave):
             ways = s.then, (*s.orelse, *rest)
-        elif _ends(s.orelse):
+        elif _ends(s.orelse, leave):
             ways = (*s.then, *rest), s.orelse
         elif not rest:
             ways = s.then, s.orelse
         else:
             continue
-        then, orelse = map(returns_to_guards, ways)
+        then, orelse = (_to_guards(way, leave) for way in ways)
         if then:
             return (*body[:k], dataclasses.replace(s, then=then, orelse=orelse))
         return (*body[:k], If(negate(s.cond), orelse, loc=s.loc, comments=s.comments)) if orelse else body[:k]
     return body
 
 
-def _ends(body: Body) -> bool:
+def _leaves(body: Body, leave: type[Stmt]) -> bool:
+    """Whether some statement of ``body`` is a ``leave``; those of loops in it leave these alone, but for returns."""
+    for s in body:
+        if isinstance(s, leave) or (isinstance(s, If) and (_leaves(s.then, leave) or _leaves(s.orelse, leave))):
+            return True
+        if leave is Return and any(isinstance(x, Return) for x in walk((s,))):
+            return True
+    return False
+
+
+def _ends(body: Body, leave: type[Stmt]) -> bool:
     """Whether nothing after ``body`` is reached."""
     last = body[-1] if body else None
-    return isinstance(last, Return) or (isinstance(last, If) and _ends(last.then) and _ends(last.orelse))
+    return isinstance(last, leave) or (isinstance(last, If) and _ends(last.then, leave) and _ends(last.orelse, leave))
 
 
 def negate(e: Expr) -> Expr:
