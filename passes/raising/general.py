@@ -20,6 +20,7 @@ from .guards import sizes_of
 from .idle import without_idle
 from .invent import invented_arguments
 from .nests import closed_forms, guarded, guards_outward, joined, unswitched
+from .phases import opened
 from .ranges import Range, resolved
 from .registers import recomputed, unrolled
 from .report import Region, left_as_threads
@@ -135,7 +136,7 @@ def _guess(
     for a in outer:
         v = loop_vars[a]
         out = (Par(v, i32(0), sizes[a], (Level("thread", sizes[a], a),), out, tags=frozenset({f"loop:{v.name}"})),)
-    out = tidied(block_loops(out, launch), sizes_of(launch))
+    out = tidied(block_loops(opened(out, launch) if team == ("x",) else out, launch), sizes_of(launch))
     if variant.found and (busy := without_idle(guards_outward(out))) != out:
         out = tidied(busy, sizes_of(launch))
     if outer and exchanging:

@@ -139,3 +139,54 @@ def test_a_sum_taken_in_either_of_two_ways_is_one_reduction() -> None:
         {"n": n, "rows": rows, "stride": by} for n, rows, by in ((1, 3, 7), (8, 2, 12), (30, 2, 31), (300, 2, 304))
     ]
     agree(kernel, form, sizes, {"x": np.arange(1, 800, dtype=np.float32), "out": np.zeros(800, np.float32), "eps": 1.0})
+
+
+DYNAMIC = """
+#include <cub/cub.cuh>
+struct alignas(16) Four { float v[4]; };
+__global__ void quantise(const float* __restrict__ in, signed char* __restrict__ out, float* __restrict__ scale,
+                         int n) {
+  using Blocks = cub::BlockReduce<float, 256>;
+  __shared__ typename Blocks::TempStorage room;
+  __shared__ float by;
+  const float* row = in + (long long)blockIdx.x * n;
+  signed char* dst = out + (long long)blockIdx.x * n;
+  bool whole = (reinterpret_cast<unsigned long long>(row) & 15) == 0 && (n & 3) == 0;
+  float most = 0.f;
+  if (whole) {
+    const Four* v = reinterpret_cast<const Four*>(row);
+    for (int i = threadIdx.x; i < n / 4; i += blockDim.x) {
+      Four s = v[i];
+      for (int j = 0; j < 4; ++j) most = fmaxf(most, fabsf(s.v[j]));
+    }
+  } else {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) most = fmaxf(most, fabsf(row[i]));
+  }
+  float top = Blocks(room).Reduce(most, cub::Max{}, blockDim.x);
+  if (threadIdx.x == 0) {
+    by = 127.f - top;
+    scale[blockIdx.x] = top;
+  }
+  __syncthreads();
+  float s = by;
+  if (whole) {
+    const Four* v = reinterpret_cast<const Four*>(row);
+    for (int i = threadIdx.x; i < n / 4; i += blockDim.x) {
+      Four x = v[i];
+      for (int j = 0; j < 4; ++j) dst[4 * i + j] = (signed char)(int)(x.v[j] + s);
+    }
+  } else {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) dst[i] = (signed char)(int)(row[i] + s);
+  }
+}
+void go(const float* in, signed char* out, float* s, int n, int rows) { quantise<<<rows, 256>>>(in, out, s, n); }
+"""
+
+
+def test_what_comes_after_a_total_is_loops_over_the_row_in_either_way() -> None:
+    kernel, form, left = raised(DYNAMIC)
+    assert not left, left
+    assert [type(s) for s in walk(form.body) if isinstance(s, Par | Reduce)] == [Par, Reduce, Par, Par]
+    sizes = [{"n": n, "rows": rows} for n, rows in ((1, 3), (8, 2), (30, 2), (300, 2), (301, 1))]
+    x = np.arange(-300, 400, dtype=np.float32)
+    agree(kernel, form, sizes, {"in": x, "out": np.zeros(700, np.int8), "scale": np.zeros(4, np.float32)})

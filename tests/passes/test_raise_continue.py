@@ -34,7 +34,7 @@ BODIES = {
     "in both": "if (v < e) { y[at] = x[v]; continue; } else { seen[at] = v; continue; } seen[at] = 7;",
     "of both": "if (v < e) { if (v < 2) continue; y[at] = x[v]; }",
     "a loop inside": "float s = 0; for (int k = 0; k < 4; ++k) { if (k == v) continue; s += x[k]; } y[at] = s;",
-    "two": "if (v == 1) continue; float s = 0; for (int k = 0; k < v; ++k) { if (k == 2) continue; s += x[k]; } y[at] = s;",
+    "two": "if (v < 1) continue; float s = 0; for (int k = 0; k < v; ++k) { if (k == 2) continue; s += 1; } y[at] = s;",
 }
 
 
