@@ -11,7 +11,7 @@ from ..nodes import Expr, Sym
 from ..types import Array, Vec, scalar_of
 from .domain import Unsupported
 from .frames import Active, Frame
-from .memory import Buffer
+from .memory import Buffer, base_of
 from .shadow import Shadow
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def allocate(machine: Machine, sym: Sym, frame: Frame, act: Active, dynamic: boo
     iterations = state.geometry is None
     if state.sanitize and state.order is not None and (shared or iterations):
         buffer.shadow = Shadow(len(data), local=shared)
+    before = state.shared_used - size * elem.bytes if dynamic and state.geometry is not None else 0
+    buffer.base = base_of(len(state.buffers)) + before
     state.buffers[sym] = buffer
 
 

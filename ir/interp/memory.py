@@ -80,6 +80,6 @@ class Buffer:
 
 
 def base_of(position: int) -> int:
-    """Where the buffer of a kernel's parameter at ``position`` lies: far from the others, and as ``cudaMalloc`` aligns
-    it, at least to 256 bytes."""
+    """Where the buffer at ``position`` lies, parameters first: far from the others, and as ``cudaMalloc`` aligns them,
+    at least to 256 bytes. Every block and thread has its own at one address."""
     return (position + 1) << 40

@@ -51,3 +51,28 @@ def test_a_null_pointer_is_zero() -> None:
     kernel = load(LOOKING.replace("TYPE", "float"), name="source.cu")
     got = run(kernel, {"x": None, "y": np.ones(40, np.float32), "at": np.zeros(64, np.uint64), "n": 32})
     assert got.outputs["at"][0] == 0 and got.outputs["at"][2] == 12
+
+
+SHARED = """
+__global__ void look(unsigned long long* at, int n) {
+  __shared__ float s[4][8];
+  extern __shared__ double all[];
+  int t = threadIdx.x;
+  s[t / 8][t % 8] = 1.f;
+  all[t] = 2.0;
+  at[3 * (blockIdx.x * 32 + t)] = reinterpret_cast<unsigned long long>(&s[t % 4][t / 4]);
+  at[3 * (blockIdx.x * 32 + t) + 1] = reinterpret_cast<unsigned long long>(all + t);
+  at[3 * (blockIdx.x * 32 + t) + 2] = reinterpret_cast<unsigned long long>(&s[0][0]);
+}
+void go(unsigned long long* at, int n) { look<<<2, 32, 256>>>(at, n); }
+"""
+
+
+def test_arrays_of_a_block_have_addresses_too() -> None:
+    got = run(load(SHARED, name="source.cu"), {"at": np.zeros(192, np.uint64), "n": 1})
+    assert got.ok, got.findings
+    cell, dynamic, start = got.outputs["at"].reshape(2, 32, 3).transpose(2, 0, 1)
+    t = np.arange(32)
+    assert (start == start[0, 0]).all() and start[0, 0] % 16 == 0
+    assert (cell - start == (t % 4 * 8 + t // 4) * 4).all()
+    assert (np.diff(dynamic) == 8).all() and dynamic[0, 0] % 16 == 0 and (dynamic[0] == dynamic[1]).all()
