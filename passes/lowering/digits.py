@@ -32,7 +32,7 @@ from ktc.ir.nodes import (
     i32,
 )  # fmt: skip
 from ktc.ir.types import I32, Scalar
-from ktc.ir.walk import map_body, map_expr, walk, walk_expr
+from ktc.ir.walk import map_body, map_expr, used_in, walk, walk_expr
 
 from .decide import Decider
 
@@ -165,7 +165,9 @@ def in_digits(body: Body, extents: Mapping[str, Expr], decide: Decider) -> Body:
         found = reduced(whole, known) if threads else whole
         return e if _divisions(found) else cast(found, e.type)  # type: ignore[arg-type]
 
-    return map_body(body, on, read)
+    found = map_body(body, on, read)
+    idle = names.keys() & used_in(body) - used_in(found)  # numbers that were there for their digits
+    return map_body(found, lambda s: None if isinstance(s, Decl) and s.sym in idle else s) if idle else found
 
 
 def _divisions(e: Expr) -> int:

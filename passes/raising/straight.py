@@ -215,4 +215,5 @@ def _versions(body: Body) -> Body:
             out.append(Decl(now[s.sym], value.value, loc=s.loc, comments=s.comments))
         else:
             out += rename((s,), now) if now else (s,)
-    return tuple(out)
+    live = used_in(tuple(out)) | assigned(tuple(out))
+    return tuple(s for s in out if not (isinstance(s, Decl) and s.init is None and s.sym in again - live))
