@@ -31,26 +31,49 @@ MACHINE: dict[str, type] = {
 """The numpy type whose patterns those of a type are; of bf16, their upper halves."""
 
 
+PROBES, STEP = 64, 40503
+"""Patterns that are tried for a number before it has to share one, and how far apart: odd, so that all are in reach,
+and large, since those of small whole numbers lie next to each other."""
+
+
 @dataclass
 class Given:
-    """The patterns that numbers without one of their own were given in a run, by type: read back, they are those."""
+    """The patterns that numbers without one of their own were given in a run, by type: read back, they are those.
 
-    known: dict[str, dict[int, np.generic | None]] = field(default_factory=dict)
-    """None: of more than one number."""
+    Numbers (in a domain's storage) have patterns of their own as long as there are free ones.
+    """
 
-    def note(self, t: Scalar, patterns: np.ndarray, numbers: np.ndarray) -> None:
-        """``patterns`` stand for ``numbers`` (in a domain's storage) from now on."""
-        mine = self.known.setdefault(t.name, {})
-        for bits, number in dict.fromkeys(zip(patterns.tolist(), numbers)):
-            if mine.setdefault(bits, number) != number:
-                mine[bits] = None
+    numbers: dict[str, dict[int, int | None]] = field(default_factory=dict)
+    """By pattern; None: of more than one number."""
 
-    def numbers(self, t: Scalar, patterns: np.ndarray, others: np.ndarray) -> np.ndarray | None:
-        """What ``patterns`` stand for, ``others`` where that is nothing yet; None where two numbers were given one."""
-        mine = self.known.get(t.name)
+    patterns: dict[str, dict[int, int]] = field(default_factory=dict)
+    """By what tells numbers apart."""
+
+    def named(self, t: Scalar, hashes: np.ndarray, words: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """The patterns of ``numbers``, which ``words`` tell apart, from now on: their ``hashes``, if these are free."""
+        known = self.patterns.setdefault(t.name, {})
+        distinct, first, back = np.unique(words, return_index=True, return_inverse=True)
+        for word, at, number in zip(distinct.tolist(), hashes[first], numbers[first].tolist()):
+            if word not in known:
+                known[word] = self._free(t, at, number)
+        return np.array([known[w] for w in distinct.tolist()], hashes.dtype)[back.reshape(-1)]
+
+    def _free(self, t: Scalar, at: np.integer, number: int) -> int:
+        taken = self.numbers.setdefault(t.name, {})
+        tried = (int(at) + STEP * np.arange(PROBES)).astype(word_type(t))
+        for bits in tried[~floats_of(tried, t)[1]].tolist():
+            if bits not in taken:
+                taken[bits] = number
+                return bits
+        taken[int(at)] = None
+        return int(at)
+
+    def read(self, t: Scalar, patterns: np.ndarray, others: np.ndarray) -> np.ndarray | None:
+        """What ``patterns`` stand for, ``others`` where that is nothing yet; None where two numbers share one."""
+        mine = self.numbers.get(t.name)
         if not mine:
             return others
-        found = [mine.get(bits, other) for bits, other in zip(patterns.tolist(), others)]
+        found = [mine.get(bits, other) for bits, other in zip(patterns.tolist(), others.tolist())]
         return None if any(number is None for number in found) else np.array(found, others.dtype)
 
 
@@ -84,8 +107,8 @@ def floats_of(bits: np.ndarray, dst: Scalar) -> tuple[np.ndarray, np.ndarray]:
     raw = bits
     if dst.name == "bf16":
         raw = raw.astype(np.uint32) << np.uint32(16)
-    found = raw.view(MACHINE[dst.name]).astype(np.float64)
     with np.errstate(invalid="ignore"):
+        found = raw.view(MACHINE[dst.name]).astype(np.float64)
         known = np.isinf(found) | ((np.abs(found) <= WHOLE[dst.name]) & (found == np.trunc(found)))
     return np.where(known, found, 0.0), known
 
@@ -117,20 +140,22 @@ def reinterpreted(
         number, infinite, word = numbers(values)
         bits, own = bits_of(number, infinite, word, src)
         if not own.all():
-            given.note(src, bits[~own], values[~own])
+            bits = np.array(bits)
+            bits[~own] = given.named(src, bits[~own], word[~own], values[~own])
     if not dst.is_float:
         return bits.view(dtype).reshape(shape)[()]
-    bits = bits.view(_word(dst))
+    bits = bits.view(word_type(dst))
     found, known = floats_of(bits, dst)
     out = np.asarray(encode(found, dst))
     if not known.all():
         rest = bits[~known]
-        meant = given.numbers(dst, rest, drawn(keyed(f"{dst.name} of bits", rest)).astype(out.dtype))
+        meant = given.read(dst, rest, drawn(keyed(f"{dst.name} of bits", rest)).astype(out.dtype))
         if meant is None:
             return None
         out[~known] = meant
     return out.reshape(shape)[()]
 
 
-def _word(t: Scalar) -> np.dtype:
+def word_type(t: Scalar) -> np.dtype:
+    """Of the pattern of a ``t``."""
     return np.dtype(f"u{t.bits // 8}")

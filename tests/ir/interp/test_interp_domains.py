@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +13,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import field, run
 from ktc.ir.interp.domain import Unsupported, domain_named
 from ktc.ir.interp.field import P, Q
+from ktc.ir.interp.patterns import Given
 from ktc.ir.interp.powers import inverses, power_of
 from ktc.ir.interp.roundings import counts
 from ktc.ir.text import parse_kernel
@@ -235,11 +237,27 @@ def test_patterns_of_other_numbers_only_tell_them_apart(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["int", "field"])
 def test_a_pattern_that_two_numbers_were_given_is_not_read_back(name: str) -> None:
-    domain = domain_named(name)
+    domain = copy(domain_named(name))
+    domain.given = Given()
     e4m3, byte = Scalar("e4m3", 8), Scalar("uint", 8)
     own = np.array([-16.0, -3.0, 0.0, 1.0, 16.0])
     bits = domain.bitcast(domain.encode(own, e4m3), e4m3, byte)
     assert (bits == own.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)).all()
-    bits = domain.bitcast(domain.encode(np.arange(17.0, 2000.0), e4m3), e4m3, byte)
+    few, many = (domain.encode(np.arange(17.0, end), e4m3) for end in (60.0, 2000.0))
+    assert (domain.bitcast(domain.bitcast(few, e4m3, byte), byte, e4m3) == few).all(), "as long as there are patterns"
+    bits = domain.bitcast(many, e4m3, byte)
     with pytest.raises(Unsupported):
         domain.bitcast(bits, byte, e4m3)
+
+
+@pytest.mark.parametrize("name", ["int", "field"])
+def test_halves_that_travel_as_words_are_those_halves(name: str) -> None:
+    """More numbers than a hash of 16 bits tells apart."""
+    domain = copy(domain_named(name))
+    domain.given = Given()
+    half, word = Scalar("bfloat", 16), Scalar("uint", 16)
+    values = domain.float_arith("/", domain.encode(np.arange(1.0, 3001.0), half), domain.encode(
+        np.full(3000, 3.0), half), half)  # fmt: skip
+    bits = domain.bitcast(values, half, word)
+    assert len(set(bits.tolist())) == 3000 and (domain.bitcast(bits, word, half) == values).all()
+    assert (domain.bitcast(values[::-1], half, word) == bits[::-1]).all()
