@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from ktc.ir.fold import add
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Binary, For, Par, Stmt, Var, fresh, i32
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.types import I32
@@ -62,8 +62,8 @@ HOST_BLOCKS = NORM.replace("int rows, int d) {\n  norm", "int rows, int d, int s
 def test_what_fresh_sizes_refute_may_hold_of_whole_warps(monkeypatch: pytest.MonkeyPatch) -> None:
     afresh = Reference.differs_afresh
 
-    def unlucky(self: Reference, guess: Kernel, domains: Sequence[str]) -> str:
-        return afresh(self, guess, domains) if self.source.assumptions else "it differs"
+    def unlucky(self: Reference, guess: Kernel, domains: Sequence[str], given: Sequence[Assume] = ()) -> str:
+        return afresh(self, guess, domains, given) if self.source.assumptions else "it differs"
 
     monkeypatch.setattr(Reference, "differs_afresh", unlucky)
     found = outcome(HOST_BLOCKS)
