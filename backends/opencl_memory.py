@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ktc.ir.fold import evaluate
+from ktc.ir.fold import KnobValues, evaluate
 from ktc.ir.kernel import KnobDecl
 from ktc.ir.nodes import Alloc, Expr, Sym
 from ktc.ir.types import BF16, BOOL, F16, Ptr, Scalar, Type, Vec, scalar_of
@@ -77,8 +77,8 @@ class OpenCLMemory(ImageCalls):
         """The most elements that ``t`` can have: a number, or the end of its knob's domain."""
         if isinstance(t.n, int):
             return t.n
-        knobs = {k.name: max(k.domain, default=k.default) if k.value is None else k.value for k in self.knobs}
-        return int(evaluate(t.n, knobs) or 0)
+        most = ((k.name, max(k.domain, default=k.default) if k.value is None else k.value) for k in self.knobs)
+        return int(evaluate(t.n, KnobValues(most)) or 0)
 
     # ------------------------------------------------------------------------------------------------------ memory
 

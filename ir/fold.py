@@ -56,6 +56,10 @@ BIT_FUNCS: dict[str, Callable[[int, int], int]] = {
 """Functions of the bits of one integer, given as it is without a sign, with its width."""
 
 
+class KnobValues(dict[str, int]):
+    """Values of knobs by name: an environment in which no variable has a value, even if it is called as a knob is."""
+
+
 def evaluate(e: Expr, env: Mapping[str, int]) -> int | bool | None:
     """Value of an integer expression; variables are looked up by *name* in ``env``, knobs by their marked name, else by
     their plain one. None if unknown."""
@@ -64,7 +68,7 @@ def evaluate(e: Expr, env: Mapping[str, int]) -> int | bool | None:
     if isinstance(e, Knob):
         return env.get(KNOB_MARK + e.name, env.get(e.name))
     if isinstance(e, Var):
-        return env.get(e.sym.name)
+        return None if isinstance(env, KnobValues) else env.get(e.sym.name)
     if isinstance(e, Cast) and isinstance(e.to, Scalar) and not e.to.is_float:
         return evaluate(e.x, env)
     if isinstance(e, Unary):

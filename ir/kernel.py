@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .diagnostics import KtcError, Loc
+from .fold import KnobValues
 from .nodes import KNOB_MARK, Body, Const, Expr, Par, Produce, Reduce, Scan, Sym
 from .walk import walk
 
@@ -152,9 +153,14 @@ class Kernel:
         return self.repeat.launches if self.repeat else 1
 
     @property
-    def knob_values(self) -> dict[str, int]:
+    def knob_values(self) -> KnobValues:
         """Every knob's bound value, or its default while open."""
-        return {k.name: k.default if k.value is None else k.value for k in self.knobs}
+        return KnobValues((k.name, k.default if k.value is None else k.value) for k in self.knobs)
+
+    @property
+    def bound_knobs(self) -> KnobValues:
+        """The values of the knobs that are bound."""
+        return KnobValues((k.name, k.value) for k in self.knobs if k.value is not None)
 
     def environment(self, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """For :func:`ktc.ir.fold.evaluate`: parameters by name as ``values`` has them, and this kernel's knobs. A knob

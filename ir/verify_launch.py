@@ -52,9 +52,8 @@ def check_launch(kernel: Kernel) -> Iterator[tuple[str, str]]:
     launch = kernel.launch
     if launch is None:
         return
-    bound = {d.name: d.value for d in kernel.knobs if d.value is not None}
-    block = [evaluate(e, bound) for e in launch.block]
-    grid = [evaluate(e, bound) for e in launch.grid]
+    block = [evaluate(e, kernel.bound_knobs) for e in launch.block]
+    grid = [evaluate(e, kernel.bound_knobs) for e in launch.grid]
     rows = [("block", axis, v, limit) for axis, v, limit in zip("xyz", block, MAX_BLOCK)]
     rows += [("grid", axis, v, limit) for axis, v, limit in zip("xyz", grid, MAX_GRID)]
     bad = [row for row in rows if row[2] is not None and not 1 <= row[2] <= row[3]]

@@ -15,7 +15,7 @@ from .walk import assigned, walk, walk_expr
 def check_producer(s: Produce, kernel: Kernel) -> Iterator[tuple[str, Loc | None]]:
     """(message, place) of each rule that the producer ``s`` of ``kernel`` breaks."""
     inside = list(walk(s.body))
-    stages = evaluate(s.stages, {d.name: d.value for d in kernel.knobs if d.value is not None})
+    stages = evaluate(s.stages, kernel.bound_knobs)
     if s.hold < 0 or (stages is not None and stages <= s.hold):
         yield f"{stages} buffers of which {s.hold} are held leave none to fill", s.loc
     mine = {id(x) for x in inside}

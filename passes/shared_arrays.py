@@ -105,7 +105,7 @@ def known(kernel: Kernel, e: int | Expr) -> int | None:
     """The value of a size, if numbers and bound knobs give it."""
     if isinstance(e, int):
         return e
-    value = evaluate(e, {k.name: k.value for k in kernel.knobs if k.value is not None})
+    value = evaluate(e, kernel.bound_knobs)
     return None if value is None else int(value)
 
 

@@ -34,7 +34,7 @@ from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.dependence import noalias
 from ktc.ir.analysis.footprint import Footprint, Touch, Unknown, footprint
 from ktc.ir.diagnostics import Loc
-from ktc.ir.fold import evaluate
+from ktc.ir.fold import KnobValues, evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
@@ -282,7 +282,7 @@ def _tile(
 
 def _most(kernel: Kernel, e: Expr) -> int | None:
     """The largest value of a static expression: knobs at their largest."""
-    knobs = {k.name: k.value if k.value is not None else max(k.domain) for k in kernel.knobs}
+    knobs = KnobValues((k.name, k.value if k.value is not None else max(k.domain)) for k in kernel.knobs)
     value = evaluate(e, knobs)
     return None if value is None else int(value)
 

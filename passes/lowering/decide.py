@@ -15,7 +15,7 @@ class Decider:
     """Answers questions under a kernel's bound knobs and assumptions."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.bound = {k.name: k.value for k in kernel.knobs if k.value is not None}
+        self.bound = kernel.bound_knobs
         self._divisors = [_divides(a.expr) for a in kernel.assumptions]
         self.counters: dict[Sym, tuple[Expr, Expr]] = {}  # serial loop variable -> (first value, step)
         self._params = {p.sym: p for p in kernel.params}

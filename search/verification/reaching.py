@@ -52,7 +52,7 @@ def least_value(maker: Maker, sizes: Mapping[str, int], name: str, holds: Callab
 def arguments(workload: Workload, sizes: Mapping[str, int], kernel: Kernel) -> dict[str, int]:
     """Sizes, integer arguments and knobs by name."""
     numbers = {n: v for n, v in scalar_arguments(workload, tuple(sizes.items())).items() if isinstance(v, int)}
-    return {**sizes, **numbers, **kernel.knob_values}
+    return kernel.environment({**sizes, **numbers})
 
 
 __all__ = ["Does", "arguments", "least_value", "one_round", "rounds"]
