@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..nodes import Body, Break, Continue, For, If, Produce, Return, Stmt, While
+from .counting import count_true
 from .domain import Unsupported
 from .endless import Rounds
 from .frames import Active, Frame, merge
@@ -36,7 +37,7 @@ def _everywhere(cond: Any) -> bool | None:
     """The value of a condition that is the same for all lanes; None if it is not. Of no lanes, it holds."""
     if np.ndim(cond) == 0:
         return bool(cond)
-    holding = np.count_nonzero(cond)  # half the cost of any() and all()
+    holding = count_true(cond)  # half the cost of any() and all()
     return True if holding == len(cond) else None if holding else False
 
 

@@ -28,6 +28,7 @@ from ..nodes import (
 )  # fmt: skip
 from ..types import Scalar, Vec, scalar_of
 from .access import access
+from .counting import count_true
 from .domain import Domain, Unsupported
 from .frames import Active, Frame, is_uniform, spread
 from .integers import from_float
@@ -73,7 +74,7 @@ class Evaluator:
         except KeyError:
             raise Unsupported(f"'{e.sym.name}' has no value here", self.state.where()) from None
         mask = owner.undefined.get(e.sym)
-        if mask is not None and np.count_nonzero(mask if lanes is None else mask[lanes]):
+        if mask is not None and count_true(mask if lanes is None else mask[lanes]):
             self.state.doubtful = True
             v = self._indeterminate(e, owner, mask)
         else:

@@ -23,6 +23,7 @@ import numpy as np
 from ..field_words import P, Q
 from ..types import Scalar
 from . import integers
+from .counting import count_true
 from .domain import Domain
 from .keyed import HUGE, dyadic, keyed, whole_numbers
 from .patterns import reinterpreted
@@ -66,7 +67,7 @@ def _known_q(x):
     """The Q-residue, or a fixed function of the P-residue where there is none."""
     q = _q(x)
     missing = q == _NO_Q
-    return np.where(missing, keyed("q-residue", _p(x)) % _MOD[1], q) if np.count_nonzero(missing) else q
+    return np.where(missing, keyed("q-residue", _p(x)) % _MOD[1], q) if count_true(missing) else q
 
 
 def _both(p, q, *operands):
@@ -75,7 +76,7 @@ def _both(p, q, *operands):
     for of in operands[1:]:
         largest = np.maximum(largest, of)
     missing = largest == _NO_Q  # no residue is larger
-    return _pack(p, np.where(missing, _NO_Q, q) if np.count_nonzero(missing) else q)
+    return _pack(p, np.where(missing, _NO_Q, q) if count_true(missing) else q)
 
 
 def _centred(x) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..nodes import Sym
 from ..types import Scalar
+from .counting import count_true
 from .frames import Frame
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Buffer:
         flat, bad = None, None
         for i, extent in zip(index, (*extents, self.lanes)):
             outside = i.view(np.uint64) >= extent  # negative ones are large
-            if outside if outside.ndim == 0 else np.count_nonzero(outside):
+            if outside if outside.ndim == 0 else count_true(outside):
                 bad = outside if bad is None else bad | outside
             flat = i if flat is None else flat * extent + i
         assert flat is not None
@@ -65,7 +66,7 @@ class Buffer:
             flat, moved = flat * self.lanes, width * self.lanes
         if moved > 1:
             over = flat + moved > self.size
-            if over if over.ndim == 0 else np.count_nonzero(over):
+            if over if over.ndim == 0 else count_true(over):
                 bad = over if bad is None else bad | over
         return flat, (None if bad is None else ~bad), moved
 

@@ -10,6 +10,8 @@ from functools import cache
 
 import numpy as np
 
+from .counting import count_true
+
 BYTE = 256
 WORD = 1 << 64
 
@@ -28,7 +30,7 @@ def power_of(base: int, exponent: np.ndarray, modulus: int = WORD) -> np.ndarray
     """``base ** exponent`` modulo 2^64 (wrapping), or modulo a number below 2^32; ``exponent``: uint64, any shape."""
     rest, byte = exponent, 0
     result = np.ones(rest.shape, np.uint64)
-    while np.count_nonzero(rest):
+    while count_true(rest):
         entries = _entries(base, byte, modulus)[(rest & np.uint64(BYTE - 1)).view(np.int64)]
         result = entries if not byte else result * entries
         if byte and modulus != WORD:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .counting import count_true
 from .frames import Frame
 from .publish import Published
 from .state import Geometry
@@ -135,7 +136,7 @@ class BarrierOrder(Order):
 
     def concurrent(self, who, when, ids, local):
         unordered = when >= (self.local_sync if local else self.block_sync)[ids]
-        if np.count_nonzero(unordered):
+        if count_true(unordered):
             unordered &= (self.warp_of[who] != self.warp_of[ids]) | (when >= self.warp_sync[ids])
         if self.lagging:
             threads = np.minimum(who, self.total - 1)
@@ -145,7 +146,7 @@ class BarrierOrder(Order):
         if local:  # memory of one block
             return unordered & (who != ids)
         other_block = self.block_of[who] != self.block_of[ids]
-        if not np.count_nonzero(other_block):
+        if not count_true(other_block):
             return unordered & (who != ids)
         across = (when >= self.grid_sync[ids]) | self.flying[who]
         if self.published.any:

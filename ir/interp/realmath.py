@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .counting import count_true
+
 
 def _each(f: Callable, arity: int) -> Callable:
     """A scalar function over arrays (for what numpy lacks); domain errors give NaN."""
@@ -32,7 +34,7 @@ def _extreme(of: Callable, sign: float) -> Callable:
     def extreme(a, b):
         out = of(a, b)
         zeros = np.asarray(out == 0)
-        if not np.count_nonzero(zeros):
+        if not count_true(zeros):
             return out
         sum_of_zeros = sign * (sign * np.where(a == 0, a, 0.0 * sign) + sign * np.where(b == 0, b, 0.0 * sign))
         both = zeros & (a == 0) & (b == 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .counting import count_true
 from .frames import Frame
 from .races import BarrierOrder, Order
 from .state import State
@@ -35,7 +36,7 @@ class _Two:
         """
         partner = None
         for who, when in zip(self.who, self.when):
-            if settled and not np.count_nonzero(when[pos] >= settled):
+            if settled and not count_true(when[pos] >= settled):
                 continue
             known = who[pos]
             hit = (known >= 0) & (known != ids)
@@ -46,7 +47,7 @@ class _Two:
                 hit = order.concurrent(known, when[pos], ids, local)
             else:
                 hit[at] = order.concurrent(known[at], when[pos[at]], ids[at], local)
-            if np.count_nonzero(hit):
+            if count_true(hit):
                 partner = np.where(hit, known, -1 if partner is None else partner)
         return partner
 
@@ -54,7 +55,7 @@ class _Two:
         """Note the accesses: as second member where ``keep`` (the remembered one is concurrent), else as first."""
         self.latest = now
         self._slots(1)
-        if keep is not None and (kept := np.count_nonzero(keep)):
+        if keep is not None and (kept := count_true(keep)):
             self._slots(2)
             self.who[1][pos[keep]] = ids[keep]
             self.when[1][pos[keep]] = now
@@ -67,7 +68,7 @@ class _Two:
         if len(self.who) > 1:
             self.who[1][pos] = -1
         clash = self.who[0][pos] != ids  # several lanes in this very statement
-        if np.count_nonzero(clash):
+        if count_true(clash):
             self._slots(2)
             self.who[1][pos[clash]] = ids[clash]
             self.when[1][pos[clash]] = now
@@ -159,7 +160,7 @@ class Shadow:
     def _again(self, state: State, order: Order, pos, ids, racing, value, old):
         """``racing`` without writers that left what is there (or raced with who did): storing it again is harmless."""
         again = (racing >= 0) & self.plain[pos] & (value == old)
-        if not order.same_value or not np.count_nonzero(again):
+        if not order.same_value or not count_true(again):
             return racing
         self._report(state, order, pos, ids, np.where(again, racing, -1), "write", "a write", order.same_value)
         return np.where(again, -1, racing)
@@ -168,7 +169,7 @@ class Shadow:
         """Several lanes of one statement storing to one scalar: a race, a harmless one if they store the same bits."""
         winner = self.writes.who[0][pos]
         clash = winner != ids
-        if not np.count_nonzero(clash):
+        if not count_true(clash):
             return
         last = dict(zip(pos.tolist(), range(len(pos))))
         chosen = np.fromiter((last[p] for p in pos[clash].tolist()), np.int64)
@@ -184,12 +185,12 @@ class Shadow:
         if self.writes.latest < 0 or not order.same_value:
             return
         again = self.fresh[pos] & same & (self.writes.who[0][pos] == ids)
-        if np.count_nonzero(again):
+        if count_true(again):
             self._report(state, order, pos, ids, np.where(again, ids, -1), "write", "a write", order.same_value)
 
     def _report(self, state: State, order: Order, pos, ids, partner, how: str, other: str, kind: str = "") -> None:
         bad = partner >= 0
-        if not np.count_nonzero(bad):
+        if not count_true(bad):
             return
         at = int(np.argmax(bad))
         buffer = next(b for b in state.buffers.values() if b.shadow is self)

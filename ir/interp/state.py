@@ -12,6 +12,7 @@ import numpy as np
 from ..diagnostics import KtcError
 from ..fold import evaluate
 from ..nodes import Expr, Stmt, Sym
+from .counting import count_true
 from .domain import Domain
 from .findings import Findings
 from .frames import Active, Frame
@@ -124,7 +125,7 @@ class State:
         if np.ndim(holds) == 0:
             seen |= 1 if holds else 2
         else:
-            holding = np.count_nonzero(holds)
+            holding = count_true(holds)
             seen |= (holding > 0) + 2 * (holding < holds.size)
         self.outcomes[id(e)] = seen
         return holds

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..nodes import SHUFFLES, VOTES, WARP_REDUCTIONS, WarpOp
 from ..types import scalar_of
+from .counting import count_true
 from .domain import Unsupported
 from .frames import Active, Frame, spread
 
@@ -70,7 +71,7 @@ def warp_op(ev: Evaluator, e: WarpOp, frame: Frame, act: Active):
     full = np.zeros((frame.n, *value.shape[1:]), value.dtype)
     full[lanes] = value
     out = full[np.where(missing, lanes, position)]
-    if np.count_nonzero(missing):
+    if count_true(missing):
         state.doubtful = True
         poison = state.domain.poison(scalar_of(e.value.type), 1, state.seed)[0]
         out[missing] = poison
@@ -82,7 +83,7 @@ def _check_mask(state, frame: Frame, act: Active, lanes, thread, lane, mask, act
     if not state.sanitize:
         return
     unnamed = (mask >> lane) & 1 == 0
-    if np.count_nonzero(unnamed):
+    if count_true(unnamed):
         state.report("warp-divergence", "a lane takes part that the mask does not name", frame, act, unnamed)
     gone = np.zeros(frame.n, bool) if frame.exited is None else frame.exited
     elsewhere = np.flatnonzero(~active & ~gone)
