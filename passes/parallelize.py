@@ -28,7 +28,7 @@ from ktc.ir.analysis.affine import is_unit_stride
 from ktc.ir.analysis.dependence import iterations_independent
 from ktc.ir.fold import cast, evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Atomic, Body, Decl, Expr, For, Load, Par, Reduce, Stmt, Store, Sym
+from ktc.ir.nodes import Atomic, Body, Decl, For, Load, Par, Reduce, Stmt, Store
 from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import assigned, map_body, stmt_exprs, substitute_expr, used, walk, walk_expr
 
@@ -64,7 +64,7 @@ class Parallelize(Pass):
         able = [n for n in wanted if not isinstance(spread(kernel, n), Refused)]
         if taken:
             doc = "neighbouring elements that a thread goes through one after another, in one access"
-            maps = {n: _levels(counts[n]) for n in able}
+            maps = {n: _levels(*sizes) for n in able if (sizes := counts[n]) is not None}
             return [
                 Site(f"parallelize{{loop={n} map={print_arg(m)}}}", doc)
                 for n, m in maps.items()
@@ -99,8 +99,7 @@ class Parallelize(Pass):
         return Result(set_.kernel.with_(flags=flags), (f"{new[0].var.name}: {kinds}",))
 
 
-def _levels(sizes: tuple[int, int]) -> DistSpec:
-    lanes, rounds = sizes
+def _levels(lanes: int, rounds: int) -> DistSpec:
     return DistSpec((LevelSpec("vec", lanes), *((LevelSpec("unroll", rounds),) if rounds > 1 else ())))
 
 
@@ -113,12 +112,12 @@ def packed(loop: For) -> tuple[int, int] | None:
         return None
     local = {s.sym: s.init for s in loop.body if isinstance(s, Decl) and s.init is not None}
 
-    def beside(buffer: Sym, index: Expr) -> bool:
-        return isinstance(buffer.type, Ptr) and is_unit_stride(substitute_expr(index, local), loop.var)
+    def beside(x: Load | Store) -> bool:
+        return isinstance(x.buffer.type, Ptr) and is_unit_stride(substitute_expr(x.index[0], local), loop.var)
 
     loads = (x for s in walk(loop.body) for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load))
     stores = (s for s in walk(loop.body) if isinstance(s, Store))
-    if not any(beside(x.buffer, x.index[0]) for x in (*loads, *stores)):
+    if not (any(map(beside, loads)) or any(map(beside, stores))):
         return None
     lanes = min(int(count), 16 // narrowest_element(loop))
     return lanes, int(count) // lanes

@@ -48,6 +48,7 @@ from ktc.ir.nodes import (
     Select,
     Stmt,
     Sym,
+    Var,
     fresh,
 )  # fmt: skip
 from ktc.ir.types import Array, Ptr, scalar_of
@@ -60,6 +61,7 @@ from .knobs import size_argument
 from .order import places
 from .places import LoopStmt, find_loops, find_places, place_of
 from .purity import is_volatile
+from .serial_sums import counted_to
 from .tile_contents import Contents, NotOfPlace, contents
 from .tile_copy import Copy, Style, copy_nest, thread_levels
 from .tiles import is_blocked, paths, split_copies, whole_tiles
@@ -272,12 +274,21 @@ def _tile(
     touches = [Touch(unclamped(expand(r.load.index[0], names), r.loops), r.loops) for r in group]
     box = footprint(touches, lambda e: _most(kernel, e))
     if isinstance(box, Unknown):
-        return Refused("E-STAGE-FOOTPRINT", f"the footprint of '{buffer.name}' is not a box: {box.why}", locs)
+        why = f"the footprint of '{buffer.name}' is not a box: {box.why}"
+        return Refused("E-STAGE-FOOTPRINT", why, locs, _known_by(kernel, group))
     try:
         return box, contents(box, group, names)
     except NotOfPlace:
         why = f"what stands before '{buffer.name}', a condition or a clamp, is no function of where it is read"
         return Refused("E-STAGE-GUARD", why, locs, "peel the boundary, or tile without the condition")
+
+
+def _known_by(kernel: Kernel, group: Sequence[Read]) -> str:
+    """What makes the ends of loops around ``group`` numbers: the parameters that they are."""
+    uppers = (counted_to(s) for r in group for s in r.loops if isinstance(s, For))
+    ends = {e.sym for e in uppers if isinstance(e, Var)}
+    named = [p.sym.name for p in kernel.params if p.sym in ends]
+    return f"specialize makes a parameter a number, as in specialize{{{named[0]}=3}}" if named else ""
 
 
 def _most(kernel: Kernel, e: Expr) -> int | None:

@@ -145,8 +145,8 @@ def _arg(d: Draft, p: Param) -> list[str]:
     role = access_role(p, d.kernel)
     extent = d.shapes.get(name)
     shape = ", ".join(f'"{plain(x)}"' for x in extent.shape) if extent is not None else '"65536"'
-    mark = "" if extent is not None and extent.plausible else "            # CHECK"
-    lines = [*head, f'role = "{role}"', f"shape = [{shape}]{mark}"]
+    doubt = "" if extent is not None and extent.plausible else "            # CHECK"
+    lines = [*head, f'role = "{role}"', f"shape = [{shape}]{doubt}"]
     content = next((c for c in d.contents if c.buffer == name), None)
     if content is not None:
         most = d.ties.get(content.name, content.name)

@@ -281,3 +281,20 @@ kernel four(out: f32* restrict, in: f32 const* restrict, n: i32)
     k = applied(source, "tile{loops=i sizes=8} | stage-shared{array=in loop=i_tile}")
     assert body_of(k).count("array in_s") == 1
     assert differs(source, k, [{"n": n} for n in (1, 4, 5, 31, 32, 33, 67)]) is None
+
+
+WINDOW = parse_kernel("""\
+kernel window(out: f32* restrict, x: f32 const* restrict, k: i32, n: i32 range 1..4096)
+  par t in 0..n @ [block.x]
+    par i in 0..64 @ [thread.x 64]
+      var s: f32 = 0.0
+      for j in 0..k
+        s += x[t * 64 + i + j]
+      out[t * 64 + i] = s
+""")
+
+
+def test_a_window_of_unknown_width_says_what_makes_it_known() -> None:
+    no = refused(WINDOW, "stage-shared{array=x loop=t}")
+    assert no.code == "E-STAGE-FOOTPRINT" and "specialize{k=3}" in no.hint
+    assert "array x_s" in body_of(applied(WINDOW, "specialize{k=3} | stage-shared{array=x loop=t}"))
