@@ -15,7 +15,7 @@ from ktc.ir.nodes import AsyncWait, Barrier, Fence, Load, Stmt, TileMma, TileMma
 from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.ir.verifier import verify
 from ktc.ir.walk import map_body, walk
-from ktc.passes import multi_buffer, panel_shared, swizzle_shared
+from ktc.passes import panel_shared, swizzle_shared, tile_pipeline
 from ktc.passes.language import parse_script
 from ktc.passes.lowering import LoweringError, materialise
 from ktc.passes.pipeline import apply_script
@@ -116,8 +116,8 @@ def test_a_stale_stage_is_caught() -> None:
 
 def test_the_buffer_being_filled_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every round reads and fills one buffer."""
-    real = multi_buffer._at
-    monkeypatch.setattr(multi_buffer, "_at", lambda body, new, slot: real(body, new, multi_buffer.i32(0)))
+    real = tile_pipeline._at
+    monkeypatch.setattr(tile_pipeline, "_at", lambda body, new, slot: real(body, new, tile_pipeline.i32(0)))
     assert mismatch(lowered(PIPELINE % (64, 1) + LAYOUT), sizes=((64, 64, 192),)) is not None
 
 
