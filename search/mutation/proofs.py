@@ -13,7 +13,7 @@
 * one thread does what another did, or does it twice to no effect (:mod:`.single`), or is the only one that comes
   (:mod:`.arrival`);
 * maxima over the same elements, visited otherwise (:mod:`.visits`);
-* blocks that do one another's work (:mod:`.permuted`).
+* blocks that do one another's work (:mod:`.permuted`), rounds of a loop in another order (:mod:`.reordered`).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from .effects import Quiet, fewer_threads, no_effect, other_iterations
 from .idle import Idle
 from .masked import masked, smaller_array
 from .permuted import permuted
+from .reordered import reordered
 from .single import other_thread, stored_twice
 from .sites import BRANCHES
 from .symbolic import same_effect
@@ -199,6 +200,8 @@ class _Search:
             if permuted(self.candidate, s, t):
                 return "the blocks of a band do one another's work"
         if isinstance(s, For) and isinstance(t, For):
+            if names == ["body"] and reordered(self.candidate, s, t):
+                return "the same rounds in another order, each on cells of its own"
             visited = same_visits(s, t, self.candidate)
             if visited:
                 return visited
