@@ -36,6 +36,7 @@ from ktc.ir.nodes import (
     Scan,
     Stmt,
     Var,
+    While,
     bodies,
     fresh,
 )
@@ -219,7 +220,8 @@ def _replaced(body: Body, loop: For, made: Scan) -> Body:
         s for s in walk(without(body, loop)) if reads_elsewhere(s) or (isinstance(s, Assign) and s.sym == carried)
     ]
     decl = next((s for s in walk(body) if isinstance(s, Decl) and s.sym == carried), None)
-    alone = not others and decl is not None and decl.init is not None and not _moves(body, decl, loop)
+    wanted = bool(others) or _comes_again(body, decl, loop)
+    alone = not wanted and decl is not None and decl.init is not None and not _moves(body, decl, loop)
     if alone:
         assert decl is not None and decl.init is not None
         start = decl.init
@@ -230,10 +232,16 @@ def _replaced(body: Body, loop: For, made: Scan) -> Body:
         if s is decl and alone:
             return None
         if isinstance(s, For) and s.var == loop.var:
-            return scan if alone or not others else (scan, Assign(carried, Var(scan.acc.sym)))
+            return (scan, Assign(carried, Var(scan.acc.sym))) if wanted else scan
         return s
 
     return map_body(body, on)
+
+
+def _comes_again(body: Body, decl: Decl | None, loop: For) -> bool:
+    """Whether ``loop`` may run again and go on from where it ended: some loop around it lacks ``decl``."""
+    parts = [list(walk((s,))) for s in walk(body) if s is not loop and isinstance(s, For | While | Par)]
+    return any(any(x is loop for x in inside) and all(x is not decl for x in inside) for inside in parts)
 
 
 def _moves(body: Body, decl: Decl, loop: For) -> bool:

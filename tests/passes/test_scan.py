@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from checks import applied, body_of, differs, refused
+from ktc.ir.kernel import Kernel
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.passes.lowering import materialise, scans
 
@@ -79,6 +80,20 @@ def test_lowered_scans_compute_what_the_loop_did(levels: str, strategy: str) -> 
         k = parse_kernel(text.replace(head, head + strategy))
         fits = [s for s in sizes if "vec" not in levels or s.get("cols", s.get("n", 0)) % 4 == 0]
         assert differs(source, k, fits) is None
+
+
+TILED = [
+    "tile{loops=i sizes=4} | scan{loop=i map=[thread.x 32, seq]}",
+    "tile{loops=i sizes=40} | scan{loop=i map=[thread.x 32, unroll 2, seq]} | tile{loops=i_tile sizes=2}",
+    "tile{loops=i sizes=64} | tile{loops=i_tile sizes=2} | scan{loop=i map=[thread.x 32, seq]}",
+]
+
+
+@pytest.mark.parametrize("script", TILED)
+@pytest.mark.parametrize(("source", "sizes"), [(ROWS, SIZES), (BEFORE, LENGTHS), (LARGEST, LENGTHS)])
+def test_a_loop_around_it_goes_on_from_the_total(source: Kernel, sizes: list[dict[str, int]], script: str) -> None:
+    """A tile started from zero where nothing but the scan itself named the running value."""
+    assert differs(source, applied(source, script), sizes) is None
 
 
 def test_whole_vectors_are_loaded_and_stored_at_once() -> None:
