@@ -72,7 +72,7 @@ def _scalar(sym: Sym) -> Scalar:
 
 def _values(kernel: Kernel, s: For) -> list[int] | None:
     """What a loop between numbers counts; None for others."""
-    value, out = evaluate(s.init, kernel.knob_values), []
+    value, out = evaluate(s.init, kernel.knob_values), list[int]()
     while value is not None and len(out) <= MOST:
         env = {**kernel.knob_values, s.var.name: int(value)}
         goes_on = evaluate(s.cond, env)
