@@ -11,7 +11,7 @@ from ktc.ir.analysis.affine import coefficient
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.extents import extent, is_static
 from ktc.ir.analysis.polynomial import from_polynomial, polynomial
-from ktc.ir.fold import binary, cast, fold_node, i32, is_const, product, sub
+from ktc.ir.fold import binary, cast, fold_node, i32, is_const, lt, product, sub
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Binary, Const, Dist, Expr, Load, Reduce, Store, Sym
 from ktc.ir.types import I32, Ptr
@@ -38,11 +38,14 @@ def assume(kernel: Kernel, facts: Iterable[Assume], owner: str) -> Kernel | Refu
 def assumptions(s: Loop, dist: Dist, exact: bool, params: Collection[Sym] | None = None) -> list[Assume]:
     """What sizes must satisfy for ``dist`` to cover the range of ``s`` in whole vectors (``exact``: whole tiles).
 
+    Blocks without number are as many as an empty total has parts, and none of them would store it.
+
     Of the variables in the range, those not in ``params`` (if given) are indices of loops around ``s``: nothing may be
     assumed of them.
     Vectors need whole lanes only where they move global memory; elsewhere the last lanes are guarded one by one.
     """
     parts = extent(s.lo, s.hi)
+    known = params is None or used(s.lo) | used(s.hi) <= set(params)
     every = [*([parts.cap] if parts.cap is not None else []), *parts.clips]
     out: list[Assume] = []
     if dist and dist[0].kind == "vec" and dist[0].n is not None and moves_vectors(s):
@@ -52,6 +55,8 @@ def assumptions(s: Loop, dist: Dist, exact: bool, params: Collection[Sym] | None
         total = product([cast(n, I32) for n in sizes])  # type: ignore[arg-type]
         bound = parts.cap if parts.cap is not None else sub(s.hi, s.lo)
         out.append(Assume(fold_node(Binary(">=", total, cast(bound, I32))), "runtime_guard"))  # type: ignore[arg-type]
+    if isinstance(s, Reduce) and dist and dist[-1].kind == "block" and dist[-1].n is None and known:
+        out.append(Assume(lt(s.lo, s.hi), "runtime_guard"))  # no blocks, no total
     if exact and sizes:
         out += [a for e in every for a in divided(e, product(sizes), params)]  # type: ignore[arg-type]
     return out

@@ -14,6 +14,9 @@ from ktc.ir.types import I32, Scalar
 from ktc.ir.walk import map_expr, walk_expr
 
 POINTS = 8
+MAGNITUDES = (4000, 70, 10)
+"""Quotients of a block's size by a knob are zero wherever the knob is larger."""
+
 FAR = 1_000_003
 """A size far beyond the others."""
 
@@ -22,12 +25,12 @@ FARS = (1, 1 << 13, FAR, (1 << 31) - 1)
 
 
 def same(a: Expr, b: Expr) -> bool:
-    """Whether two integer expressions agree at ``POINTS`` random positive points, with each name in turn far beyond the
-    others (and can be evaluated at all)."""
+    """Whether two integer expressions agree at ``POINTS`` random positive points of each magnitude, with each name in
+    turn far beyond the others (and can be evaluated at all)."""
     names = sorted({_name(x) for e in (a, b) for x in walk_expr(e) if isinstance(x, Var | Knob | HwIndex)})
     rng = random.Random(20)
-    for _ in range(POINTS):
-        env = {n: rng.randrange(1, 4000) for n in names}
+    for k in range(len(MAGNITUDES) * POINTS):
+        env = {n: rng.randrange(1, MAGNITUDES[k % len(MAGNITUDES)]) for n in names}
         x, y = _value(a, env), _value(b, env)
         if x is None or x != y:
             return False

@@ -349,3 +349,41 @@ kernel fill(out: i32* restrict noalias, m: i32, n: i32)
         materialise(kernel)
     sized = parse_kernel(print_kernel(kernel).replace("thread.z]", "thread.z 2, seq]"))
     assert not verify(materialise(sized))
+
+
+def test_a_total_without_parts_is_stored_by_some_block() -> None:
+    """As many blocks as there are parts are none of an empty sum, and nothing was stored: the launcher asks."""
+    split = "split-reduction{loop=k map=[thread.z 2, block.z 1, seq]}"
+    kernel = parse_kernel("""
+kernel product(a: i32 const* restrict, b: i32 const* restrict, out: i32* restrict, m: i32, n: i32)
+  launch grid((n + 15) / 16, (n + 15) / 16) block(16, 16)
+  let c: i32 = blockIdx.x * 16_u32 + threadIdx.x
+  let r: i32 = blockIdx.y * 16_u32 + threadIdx.y
+  if r < n && c < n
+    var acc: i32 = 0
+    for k in 1..m
+      acc += a[r * m + k] * b[k * n + c]
+    out[r * n + c] = 2 * acc
+""")
+    parts = "distribute{loop=k map=[thread.z 2, block.z]}"
+    done = apply_script(kernel, parse_script(f"raise | {split} | {parts}"))
+    assert done.refused is None
+    assert "assume 1 < m origin runtime_guard" in print_kernel(materialise(done.kernel))
+
+
+def test_coarsened_rounds_stay_apart() -> None:
+    """A knob larger than the block makes both the block and the step 0 threads, so they seemed one size: every copy
+    went through all elements."""
+    kernel = parse_kernel("""
+kernel copy(a: i32 const* restrict, out: i32* restrict, m: i32, n: i32)
+  launch grid(n) block(128)
+  for j = threadIdx.x; j < m; j + blockDim.x
+    out[blockIdx.x * m + j] = a[blockIdx.x * m + j]
+""")
+    done = apply_script(kernel, parse_script("coarsen{at=thread.x factor=$C} | raise"))
+    made = materialise(done.kernel if done.refused is None else kernel)
+    a = np.arange(500, dtype=np.int32)
+    inputs = {"a": a, "out": np.zeros(500, np.int32), "m": 100, "n": 5}
+    got = run(bind(made, {"C": 4} if made.knobs else {}), inputs, domain="int", sanitize=True)
+    np.testing.assert_array_equal(got.outputs["out"], a)
+    assert not got.findings
