@@ -5,7 +5,7 @@ use: ``for u: if row + u < n: s[u] = 0; ...; for u: if row + u < n: out[row + u]
 through gives values to copies that nobody asks for; what is computed of them for the same copy, nobody asks for either.
 
 The guard must say the same of a copy wherever the copy is read: of what changes it may hang on the copy alone, and on
-what keeps its value as long as the array lives.
+what keeps its value as long as the array lives. What is read of buffers for all copies alike, the first has read.
 
 Likewise an array may be smaller than declared where every subscript that it is ever given is proved to be in it.
 """
@@ -16,9 +16,28 @@ from dataclasses import replace
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Assign, Atomic, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Atomic,
+    Binary,
+    Body,
+    Break,
+    Continue,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Return,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    While,
+)
 from ktc.ir.types import Array, Ptr, Vec
-from ktc.ir.walk import assigned, rename, stmt_exprs, walk, walk_expr
+from ktc.ir.walk import assigned, declared, rename, stmt_exprs, substitute_expr, used, walk, walk_expr
 from ktc.search.verification import smt
 
 from .copies import copies_of
@@ -37,7 +56,7 @@ def masked(kernel: Kernel, s: If, other: Expr | None, context: smt.Context) -> b
         return False
     if other is not None and not context.proves(z3.Implies(context.truth(s.cond), context.truth(other))):
         return False
-    if any(not isinstance(x, PLAIN) for x in walk(s.then)) or _reads_buffers(s.then):
+    if any(not isinstance(x, PLAIN) for x in walk(s.then)) or not _read_before(kernel, s, context):
         return False
     copies = copies_of(kernel, s)
     if copies is None:
@@ -50,11 +69,35 @@ def masked(kernel: Kernel, s: If, other: Expr | None, context: smt.Context) -> b
     return copies.read_under_their_guard()
 
 
-def _reads_buffers(body: Body) -> bool:
-    return any(
-        isinstance(e, Load) and isinstance(e.buffer.type, Ptr)
-        for s in walk(body) for top in stmt_exprs(s) for e in walk_expr(top)
-    )  # fmt: skip
+def _read_before(kernel: Kernel, s: If, context: smt.Context) -> bool:
+    """Whether all that ``s`` reads of buffers is there to be read: the first round of the loop that ``s`` stands in, whose
+    guard holds, has read the same elements."""
+    if not _loads(s.then):
+        return True
+    loop = next((x for x in walk(kernel.body) if isinstance(x, For) and any(y is s for y in x.body)), None)
+    if loop is None or any(isinstance(x, Break | Continue | Return | While) for x in walk(loop.body)):
+        return False
+    changed = assigned(loop.body) | set(declared(loop.body))
+    first = substitute_expr(s.cond, {loop.var: loop.init})
+    if used(first) & changed or not context.lasting(first) or not context.proves(context.truth(first)):
+        return False
+    every = [top for x in s.then if not _nested(x) for top in stmt_exprs(x)]
+    at_once = {id(e) for top in every if not any(_decides(e) for e in walk_expr(top)) for e in walk_expr(top)}
+    return all(
+        id(e) in at_once and e.buffer not in changed and not {v for i in e.index for v in used(i)} & {*changed, loop.var}
+        for e in _loads(s.then)
+    )
+
+
+def _loads(body: Body) -> list[Load]:
+    """Of memory that others see."""
+    every = [e for s in walk(body) for top in stmt_exprs(s) for e in walk_expr(top) if isinstance(e, Load)]
+    return [e for e in every if isinstance(e.buffer.type, Ptr)]
+
+
+def _decides(e: Expr) -> bool:
+    """Whether not all operands of ``e`` are evaluated."""
+    return isinstance(e, Select) or (isinstance(e, Binary) and e.op in ("&&", "||"))
 
 
 def _stays_inside(s: Stmt, context: smt.Context, kernel: Kernel) -> bool:

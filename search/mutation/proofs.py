@@ -13,7 +13,8 @@
 * one thread does what another did, or does it twice to no effect (:mod:`.single`), or is the only one that comes
   (:mod:`.arrival`);
 * maxima over the same elements, visited otherwise (:mod:`.visits`);
-* blocks that do one another's work (:mod:`.permuted`), rounds of a loop in another order (:mod:`.reordered`).
+* blocks that do one another's work (:mod:`.permuted`), rounds of a loop in another order (:mod:`.reordered`);
+* values that the type they are rounded to holds already (:mod:`.held`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from .arrival import needs_no_atomic
 from .barriers import needless
 from .crossing import keeps_nothing_apart
 from .effects import Quiet, fewer_threads, no_effect, other_iterations
+from .held import held_already
 from .idle import Idle
 from .masked import masked, smaller_array
 from .permuted import permuted
@@ -237,6 +239,8 @@ class _Search:
                 self.once.add(id(s))
             context.enter(s, name)
             return self.bodies(x, y, context, None if isinstance(s, For) else after)
+        if isinstance(x, Expr) and isinstance(y, Expr) and held_already(self.candidate.body, x, y):
+            return "the type that a value is rounded to holds it already"
         if isinstance(x, tuple):
             pairs = [(p, q) for p, q in zip(x, y) if p != q] if len(x) == len(y) else []
             return _expressions(*pairs[0], context) if len(pairs) == 1 and isinstance(pairs[0][0], Expr) else ""

@@ -1,0 +1,51 @@
+"""Proofs that a guard may let more through, of values that are made of what is read from buffers."""
+
+from __future__ import annotations
+
+import pytest
+from ktc.ir.text import canonical, parse_kernel
+from ktc.search.mutation.proofs import equivalent
+
+ROWS = """
+kernel k(y: f32* noalias, x: f32 const* noalias readonly, at: i32 const* noalias readonly, n: i32 range 1..1000)
+  launch grid(2, cdiv(n, 4)) block(64)
+  array base: i32[4]
+  for c = 0; c < 4; c + 1
+    if blockIdx.y + c * gridDim.y < n as u32
+      base[c] = at[blockIdx.x] * 64 + i32(c)
+  for d = 0; d < 4; d + 1
+    if blockIdx.y + d * gridDim.y < n as u32
+      y[(blockIdx.y + d * gridDim.y) * 64 + threadIdx.x] = x[base[d] + i32(threadIdx.x)]
+"""
+GUARD = "    if blockIdx.y + c * gridDim.y < n as u32\n      base"
+
+
+def proof(text: str = ROWS, new: str = "    if blockIdx.y + c * gridDim.y <= n as u32\n      base") -> bool:
+    pytest.importorskip("z3")
+    assert GUARD in text
+    found = equivalent(canonical(parse_kernel(text)), canonical(parse_kernel(text.replace(GUARD, new))))
+    assert not found or "read under that guard" in found
+    return bool(found)
+
+
+@pytest.mark.parametrize("new", ["    if blockIdx.y + c < n as u32\n      base", "    base"])
+def test_what_the_first_copy_has_read_may_be_read_for_all(new: str) -> None:
+    assert proof()
+    assert proof(new=new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("at[blockIdx.x]", "at[blockIdx.x + c as u32]"),  # another element for each copy
+        ("at[blockIdx.x] *", "(c < 1 ? at[blockIdx.x] : at[n]) *"),  # not all of it is read for the first
+        ("cdiv(n, 4)", "cdiv(n, 4) + 1"),  # the first copy may be none
+        ("for c = 0;", "for c = 1;"),
+        ("c < 4; c + 1\n", "c < 4; c + 1\n    at[c] = 1\n"),  # what is read changes
+        ("c < 4; c + 1\n", "c < 4; c + 1\n    if n == 7\n      break\n"),
+        ("+ i32(threadIdx.x)]\n", "+ i32(threadIdx.x)]\n    y[d] = x[base[d]]\n"),  # read without its guard
+    ],
+)
+def test_nothing_else_is_read_for_copies_that_do_not_exist(old: str, new: str) -> None:
+    assert old in ROWS
+    assert not proof(ROWS.replace(old, new).replace("at: i32 const* noalias readonly", "at: i32* noalias"))
