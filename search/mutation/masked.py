@@ -6,20 +6,14 @@ through gives values to copies that nobody asks for; what is computed of them fo
 
 The guard must say the same of a copy wherever the copy is read: of what changes it may hang on the copy alone, and on
 what keeps its value as long as the array lives. What is read of buffers for all copies alike, the first has read.
-
-Likewise an array may be smaller than declared where every subscript that it is ever given is proved to be in it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
-    Alloc,
     Assign,
-    Atomic,
     Binary,
     Body,
     Break,
@@ -33,11 +27,10 @@ from ktc.ir.nodes import (
     Select,
     Stmt,
     Store,
-    Sym,
     While,
 )
-from ktc.ir.types import Array, Ptr, Vec
-from ktc.ir.walk import assigned, declared, rename, stmt_exprs, substitute_expr, used, walk, walk_expr
+from ktc.ir.types import Array, Ptr
+from ktc.ir.walk import assigned, declared, stmt_exprs, substitute_expr, used, walk, walk_expr
 from ktc.search.verification import smt
 
 from .copies import copies_of
@@ -70,8 +63,8 @@ def masked(kernel: Kernel, s: If, other: Expr | None, context: smt.Context) -> b
 
 
 def _read_before(kernel: Kernel, s: If, context: smt.Context) -> bool:
-    """Whether all that ``s`` reads of buffers is there to be read: the first round of the loop that ``s`` stands in, whose
-    guard holds, has read the same elements."""
+    """Whether all that ``s`` reads of buffers is there to be read: the first round of the loop that ``s`` stands in has
+    read the same elements, for its guard holds."""
     if not _loads(s.then):
         return True
     loop = next((x for x in walk(kernel.body) if isinstance(x, For) and any(y is s for y in x.body)), None)
@@ -84,7 +77,9 @@ def _read_before(kernel: Kernel, s: If, context: smt.Context) -> bool:
     every = [top for x in s.then if not _nested(x) for top in stmt_exprs(x)]
     at_once = {id(e) for top in every if not any(_decides(e) for e in walk_expr(top)) for e in walk_expr(top)}
     return all(
-        id(e) in at_once and e.buffer not in changed and not {v for i in e.index for v in used(i)} & {*changed, loop.var}
+        id(e) in at_once
+        and e.buffer not in changed
+        and not {v for i in e.index for v in used(i)} & {*changed, loop.var}
         for e in _loads(s.then)
     )
 
@@ -122,43 +117,4 @@ def _nested(s: Stmt) -> Body:
     return next((inner for name in BRANCHES if (inner := getattr(s, name, ()))), ())
 
 
-def smaller_array(a: Kernel, b: Kernel) -> bool:
-    """Whether ``b`` is ``a`` with one array of other extents, in which all its subscripts are proved to be."""
-    mine, theirs = (_arrays(k) for k in (a, b))
-    changed = [(x, y) for x, y in zip(mine, theirs) if x != y]
-    if len(mine) != len(theirs) or len(changed) != 1:
-        return False
-    old, new = changed[0]
-    t = new.type
-    assert isinstance(t, Array)
-    if not isinstance(old.type, Array) or replace(t, shape=()) != replace(old.type, shape=()):
-        return False
-    if rename(b.body, {new: old}) != a.body or len(t.shape) != len(old.type.shape):
-        return False
-    return all(_within(s, context, old, t.shape) for s, context in sites(a.body, smt.Context(a)))
-
-
-def _arrays(kernel: Kernel) -> list[Sym]:
-    return [s.sym for s in walk(kernel.body) if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array)]
-
-
-def _within(s: Stmt, context: smt.Context, array: Sym, shape: tuple[Expr, ...]) -> bool:
-    """Whether ``s`` uses ``array`` by single elements inside ``shape`` alone, or by lanes of such (vector) elements."""
-    import z3
-
-    reads = [e for top in stmt_exprs(s) for e in walk_expr(top) if isinstance(e, Load) and e.buffer == array]
-    accesses = [*reads, *([s] if isinstance(s, Store | Atomic) and s.buffer == array else [])]
-    if not accesses:
-        return isinstance(s, Alloc | Decl) or bool(_nested(s)) or array not in assigned((s,))
-    for x in accesses:
-        lane = 1 if isinstance(getattr(array.type, "elem", None), Vec) else 0
-        if getattr(x, "width", 1) != 1 or not len(shape) <= len(x.index) <= len(shape) + lane:
-            return False
-        for i, n in zip(x.index, shape):
-            v = context.of(i)
-            if not context.lasting(i) or not context.proves(z3.And(v >= 0, v < context.of(n))):
-                return False
-    return True
-
-
-__all__ = ["masked", "smaller_array"]
+__all__ = ["masked"]
