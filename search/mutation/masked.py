@@ -10,7 +10,7 @@ what keeps its value as long as the array lives. What is read of buffers for all
 
 from __future__ import annotations
 
-from ktc.ir.fold import evaluate
+from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Assign,
@@ -29,7 +29,7 @@ from ktc.ir.nodes import (
     Store,
     While,
 )
-from ktc.ir.types import Array, Ptr
+from ktc.ir.types import Array, Ptr, Vec
 from ktc.ir.walk import assigned, declared, stmt_exprs, substitute_expr, used, walk, walk_expr
 from ktc.search.verification import smt
 
@@ -104,13 +104,21 @@ def _stays_inside(s: Stmt, context: smt.Context, kernel: Kernel) -> bool:
         t = x.buffer.type
         if not isinstance(t, Array):
             continue
-        if x.width != 1 or len(x.index) != len(t.shape):
+        extents = (*t.shape, *_lanes(t))
+        if x.width != 1 or not len(t.shape) <= len(x.index) <= len(extents):
             return False
-        for i, n in zip(x.index, (evaluate(n, kernel.knob_values) for n in t.shape)):
+        for i, n in zip(x.index, (evaluate(n, kernel.knob_values) for n in extents)):
             v = context.of(i)
             if n is None or not context.proves(z3.And(v >= 0, v < int(n))):
                 return False
     return True
+
+
+def _lanes(t: Array) -> tuple[Expr, ...]:
+    """The last extent of an array of vectors, whose lanes may be named one by one."""
+    if not isinstance(t.elem, Vec):
+        return ()
+    return (i32(t.elem.n) if isinstance(t.elem.n, int) else t.elem.n,)
 
 
 def _nested(s: Stmt) -> Body:

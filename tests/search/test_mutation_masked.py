@@ -34,6 +34,35 @@ def test_what_the_first_copy_has_read_may_be_read_for_all(new: str) -> None:
     assert proof(new=new)
 
 
+LANES = """
+kernel k(y: f32* noalias align 16, x: f32 const* noalias readonly align 16, n: i32 range 1..1000 divisible_by 4)
+  launch grid(2) block(64)
+  let t: i32 = threadIdx.x * 4_u32
+  array own: f32x(4)[2]
+  array sum: f32[2, 4]
+  for u = 0; u < 2; u + 1
+    if t + u * 256 < n
+      own[u] = x[t + u * 256 +: 4]
+  for v = 0; v < 2; v + 1
+    if t + v * 256 < n
+      for l = 0; l < 4; l + 1
+        sum[v, l] = own[v, l] * 2.0
+  for w = 0; w < 2; w + 1
+    if t + w * 256 < n
+      for m = 0; m < 4; m + 1
+        y[t + w * 256 + m] = sum[w, m]
+"""
+
+
+def test_lanes_of_copies_that_nobody_reads_are_lanes_that_there_are() -> None:
+    pytest.importorskip("z3")
+    guard = "    if t + v * 256 < n\n"
+    assert guard in LANES
+    for text, same in ((LANES, True), (LANES.replace("own[v, l]", "own[v, l + v]"), False)):
+        a, b = (canonical(parse_kernel(s)) for s in (text, text.replace(guard, "    if t < n\n")))
+        assert ("read under that guard" in equivalent(a, b)) == same
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
