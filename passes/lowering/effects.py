@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ktc.ir.nodes import AsyncCopy, Atomic, Stmt, Store, Sym
+from ktc.ir.nodes import Assign, AsyncCopy, Atomic, Body, Decl, For, If, Load, Stmt, Store, Sym
 from ktc.ir.storage import is_private, is_shared
-from ktc.ir.walk import stmt_exprs, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, walk, walk_expr
 
 
 def has_effect(s: Stmt) -> bool:
@@ -15,6 +15,18 @@ def has_effect(s: Stmt) -> bool:
 def writes_shared(s: Stmt) -> bool:
     """Whether ``s`` writes memory that the threads of a block share."""
     return any(is_shared(b) for x in walk((s,)) if (b := _written(x)) is not None)
+
+
+def updates_in_place(body: Body) -> bool:
+    """Whether ``body`` does no more than to write memory that others can see, some of which it reads: what only one
+    thread is to write, no other may read meanwhile."""
+    if any(not isinstance(x, Assign | Decl | For | If | Store) for x in walk(body)):
+        return False
+    written = {x.buffer for x in walk(body) if isinstance(x, Store) and not is_private(x.buffer)}
+    read = {e.buffer for e in all_exprs(body) if isinstance(e, Load)}
+    return bool(written & read) and assigned(body) <= written | set(declared(body)) | {
+        x.var for x in walk(body) if isinstance(x, For)
+    }
 
 
 def is_global_effect(x: Stmt) -> bool:

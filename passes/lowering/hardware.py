@@ -8,6 +8,7 @@ from ktc.ir.fold import cast, cdiv, i32, product, simplify, sub
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Body, Cast, Decl, Expr, For, HwIndex, Par, Reduce, Sym, Var, fresh
 from ktc.ir.types import I32
+from ktc.ir.verify_launch import MAX_BLOCK_THREADS
 from ktc.ir.walk import all_exprs, declared, keep, map_body, map_expr, used, walk
 
 from .errors import LoweringError
@@ -67,6 +68,10 @@ def launch_of(st: State, shared: Expr | None) -> Launch:
     kept = old.grid if old is not None and _reads_blocks(st.kernel.body) else (i32(1),) * 3
     grid = tuple(_on_host(st.grid.get(a, n), st) for a, n in zip("xyz", kept))
     block = tuple(_axis_size(a, st) for a in "xyz")
+    threads = st.decide.value(product([*block]))
+    if threads is not None and threads > MAX_BLOCK_THREADS and st.extents:
+        why = f"the loops together want a block of {threads} threads; the limit is {MAX_BLOCK_THREADS}"
+        raise LoweringError("E-LOWER-SHAPE", why, hint="spread one of them over fewer, or over the axis of another")
     _known_to_host(
         st, {f"{kind}.{a}": e for kind, of in (("block", grid), ("thread", block)) for a, e in zip("xyz", of)}
     )

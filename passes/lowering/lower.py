@@ -36,6 +36,7 @@ from ktc.ir.winners import identity, together
 
 from .bulk import lower_produce
 from .contributions import contribution, with_start
+from .effects import updates_in_place
 from .errors import LoweringError
 from .fragments import lower_mma, sums_in_place
 from .grid_reduce import lower_grid_reduce, spans_blocks
@@ -44,7 +45,7 @@ from .loop_forms import bounded, covers, strided
 from .owned import reserve
 from .reduction import across_threads, within_warps
 from .runs import emit_run
-from .scope import Guard, Scope, has_parallel, is_convergent, nest
+from .scope import Guard, Scope, first_thread, has_parallel, is_convergent, nest
 from .state import State
 from .sync import Access, accesses, carried_conflict, conflict, landed, siblings_conflict
 from .together import axes_of, divergent, stay_together, warp_takes_one_way
@@ -233,8 +234,9 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     if together:
         stay_together(s, (s.lo, s.hi), st)
 
+    mine = p.thread_axes if together or not updates_in_place(body) else st.thread_axes  # the first one's as a whole
     inner = scope.inside(
-        jams=scope.jams + jams, axes=scope.axes | p.thread_axes, blocks=scope.blocks | p.block_axes, in_par=True,
+        jams=scope.jams + jams, axes=scope.axes | mine, blocks=scope.blocks | p.block_axes, in_par=True,
         repeats=scope.repeats or bool(p.seqs),
     )  # fmt: skip
 
@@ -256,7 +258,8 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     else:
         code = strided(p, base, lo, hi, guard, together, lowered, back, t)
     del st.loops[s.var]
-    return commented(code, above)
+    only = first_thread(mine - p.thread_axes - scope.axes)
+    return commented(code if only is None else (If(only, code),), above)
 
 
 # -------------------------------------------------------------------------------------------------------- reductions

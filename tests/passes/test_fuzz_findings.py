@@ -387,3 +387,31 @@ kernel copy(a: i32 const* restrict, out: i32* restrict, m: i32, n: i32)
     got = run(bind(made, {"C": 4} if made.knobs else {}), inputs, domain="int", sanitize=True)
     np.testing.assert_array_equal(got.outputs["out"], a)
     assert not got.findings
+
+
+IN_PLACE = parse_kernel("""
+kernel scale(x: i32* restrict, n: i32, d: i32)
+  par row in 0..n @ [block.x]
+    reduce(+) sum: i32 = 0 over i in 0..d @ [thread.x 32, seq]
+      yield x[row * d + i]
+    par i in 0..d @ [thread.x 32, seq]
+      let a: i32 = x[row * d + i]
+      x[row * d + i] = a * sum
+""")
+
+
+def test_a_row_in_place_is_read_by_the_threads_that_write_it() -> None:
+    """Threads along y, which the sum alone has, read elements while the first of them wrote."""
+    done = apply_script(IN_PLACE, parse_script("split-reduction{loop=i map=[warp 2, seq]}"))
+    assert done.refused is None
+    x = np.arange(1, 151, dtype=np.int32)
+    got = run(materialise(done.kernel), {"x": x.copy(), "n": 3, "d": 50}, domain="int", sanitize=True)
+    assert not got.findings
+    rows = x.reshape(3, 50)
+    np.testing.assert_array_equal(got.outputs["x"], (rows * rows.sum(1, keepdims=True)).ravel())
+
+
+def test_loops_that_want_too_large_a_block_together_are_refused() -> None:
+    done = apply_script(IN_PLACE, parse_script("split-reduction{loop=i map=[warp 64, seq]}"))
+    with pytest.raises(LoweringError, match="a block of 2048 threads"):
+        materialise(done.kernel)
