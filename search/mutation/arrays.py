@@ -13,7 +13,7 @@ from ktc.ir.types import Array, Vec
 from ktc.ir.walk import assigned, rename, stmt_exprs, used_in, walk, walk_expr
 from ktc.search.verification import smt
 
-from .sites import BRANCHES, sites
+from .sites import branches, sites
 
 
 def other_array(a: Kernel, b: Kernel) -> str:
@@ -38,16 +38,12 @@ def _by_one_thread(s: Stmt, context: smt.Context, array: Sym) -> bool:
     """Whether nobody but the first thread of a block may come to ``s`` where it uses ``array``."""
     import z3
 
-    inside: dict[str, Any] = dict.fromkeys(_branches(s), ())
+    inside: dict[str, Any] = dict.fromkeys(branches(s), ())
     alone = (replace(s, **inside),)
     if isinstance(s, Alloc | Decl) and s.sym == array:
         return True
     first = z3.And(*(context.of(HwIndex("thread", axis)) == 0 for axis in "xyz"))
     return array not in used_in(alone) | assigned(alone) or bool(context.proves(first))
-
-
-def _branches(s: Stmt) -> list[str]:
-    return [name for name in BRANCHES if getattr(s, name, ())]
 
 
 def _arrays(kernel: Kernel) -> list[Sym]:
@@ -61,7 +57,7 @@ def _within(s: Stmt, context: smt.Context, array: Sym, shape: tuple[Expr, ...]) 
     reads = [e for top in stmt_exprs(s) for e in walk_expr(top) if isinstance(e, Load) and e.buffer == array]
     accesses = [*reads, *([s] if isinstance(s, Store | Atomic) and s.buffer == array else [])]
     if not accesses:
-        return isinstance(s, Alloc | Decl) or bool(_branches(s)) or array not in assigned((s,))
+        return isinstance(s, Alloc | Decl) or bool(branches(s)) or array not in assigned((s,))
     for x in accesses:
         lane = 1 if isinstance(getattr(array.type, "elem", None), Vec) else 0
         if getattr(x, "width", 1) != 1 or not len(shape) <= len(x.index) <= len(shape) + lane:

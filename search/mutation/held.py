@@ -30,7 +30,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import all_exprs, assigned, walk
 
-from .sites import BRANCHES
+from .sites import branches
 
 AMONG = frozenset({"max", "min", "fmax", "fmin", "fabs", "abs"})
 """Functions whose value is one of their operands, but for its sign."""
@@ -63,7 +63,7 @@ def _variables(body: Body, narrow: object) -> set[Sym]:
 
 def _given(s: Stmt) -> set[Sym]:
     """What ``s`` itself, without what is inside it, gives a value to."""
-    if any(getattr(s, name, ()) for name in BRANCHES):
+    if branches(s):
         return {s.var} if hasattr(s, "var") else set()
     return assigned((s,)) | ({s.sym} if isinstance(s, Decl) else set())
 

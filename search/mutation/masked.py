@@ -34,7 +34,7 @@ from ktc.ir.walk import assigned, declared, stmt_exprs, substitute_expr, used, w
 from ktc.search.verification import smt
 
 from .copies import copies_of
-from .sites import BRANCHES, sites
+from .sites import branches, sites
 
 PLAIN = (Assign, Decl, Store, For, If)
 """Statements of a guarded body that do no more than give values."""
@@ -74,7 +74,7 @@ def _read_before(kernel: Kernel, s: If, context: smt.Context) -> bool:
     first = substitute_expr(s.cond, {loop.var: loop.init})
     if used(first) & changed or not context.lasting(first) or not context.proves(context.truth(first)):
         return False
-    every = [top for x in s.then if not _nested(x) for top in stmt_exprs(x)]
+    every = [top for x in s.then if not branches(x) for top in stmt_exprs(x)]
     at_once = {id(e) for top in every if not any(_decides(e) for e in walk_expr(top)) for e in walk_expr(top)}
     return all(
         id(e) in at_once
@@ -119,10 +119,6 @@ def _lanes(t: Array) -> tuple[Expr, ...]:
     if not isinstance(t.elem, Vec):
         return ()
     return (i32(t.elem.n) if isinstance(t.elem.n, int) else t.elem.n,)
-
-
-def _nested(s: Stmt) -> Body:
-    return next((inner for name in BRANCHES if (inner := getattr(s, name, ()))), ())
 
 
 __all__ = ["masked"]

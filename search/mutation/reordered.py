@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import AddrOf, Assign, Body, Const, Decl, Expr, For, Load, Mma, Stmt, Store, Sym, Var, WarpOp, bodies
+from ktc.ir.nodes import AddrOf, Assign, Body, Const, Decl, Expr, For, Load, Mma, Stmt, Store, Sym, Var, WarpOp
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import assigned, stmt_exprs, substitute_expr, used, used_in, walk, walk_expr
 
@@ -60,7 +60,7 @@ def _permuted(kernel: Kernel, s: For, e: Expr, f: Expr) -> bool:
 
 
 def _number(kernel: Kernel, e: Expr, counted: dict[Sym, int]) -> int | None:
-    """``e`` for these numbers of loop variables; several of them may have one name."""
+    """``e`` for these numbers of loop variables; several of them, or a knob, may have one name."""
     found = evaluate(substitute_expr(e, {v: Const(n, _scalar(v)) for v, n in counted.items()}), kernel.knob_values)
     return None if found is None else int(found)
 
@@ -72,16 +72,15 @@ def _scalar(sym: Sym) -> Scalar:
 
 def _values(kernel: Kernel, s: For) -> list[int] | None:
     """What a loop between numbers counts; None for others."""
-    value, out = evaluate(s.init, kernel.knob_values), list[int]()
+    value, out = _number(kernel, s.init, {}), list[int]()
     while value is not None and len(out) <= MOST:
-        env = {**kernel.knob_values, s.var.name: int(value)}
-        goes_on = evaluate(s.cond, env)
+        goes_on = _number(kernel, s.cond, {s.var: value})
         if goes_on is None:
             return None
         if not goes_on:
             return out
-        out.append(int(value))
-        value = evaluate(s.step, env)
+        out.append(value)
+        value = _number(kernel, s.step, {s.var: value})
     return None
 
 
@@ -119,8 +118,6 @@ def _places(e: Load | Store, own: Sym) -> frozenset[int]:
 
 def _whole(s: Stmt) -> set[Sym]:
     """Arrays that ``s`` itself names otherwise than by their elements."""
-    if bodies(s):
-        return set()
     parts = [e for top in stmt_exprs(s) for e in walk_expr(top)]
     return {e.sym for e in parts if isinstance(e, Var)} | {e.buffer for e in parts if isinstance(e, AddrOf)}
 

@@ -30,7 +30,7 @@ from ktc.ir.walk import all_exprs, assigned, keep, map_body, stmt_exprs, walk, w
 from ktc.search.verification import smt
 
 from .refilled import Place, placed
-from .sites import BRANCHES
+from .sites import BRANCHES, branches
 
 IDEMPOTENT = frozenset({"min", "max"})
 
@@ -48,7 +48,7 @@ def other_thread(kernel: Kernel, s: If, t: If) -> bool:
         return False
     written = assigned(s.then)
     mine = {id(x) for x in s.then}
-    elsewhere = [x for x in walk(kernel.body) if assigned((x,)) & written and not _nested(x) and id(x) not in mine]
+    elsewhere = [x for x in walk(kernel.body) if assigned((x,)) & written and not branches(x) and id(x) not in mine]
     if elsewhere or any(isinstance(e, Load) and e.buffer in written for e in all_exprs(kernel.body)):
         return False
     found = [place for x, place in placed(kernel.body) if x is s]
@@ -72,10 +72,6 @@ def _row(e: Expr) -> Expr:
 
 
 _ROWS: dict[str, Expr] = {axis: Var(fresh(f"row {axis}", U32)) for axis in "yz"}
-
-
-def _nested(s: Stmt) -> bool:
-    return any(getattr(s, name, ()) for name in BRANCHES)
 
 
 def _at(body: Body, place: Place) -> Stmt:

@@ -10,6 +10,11 @@ from ktc.search.verification import smt
 BRANCHES = ("then", "orelse", "body")
 
 
+def branches(s: Stmt) -> tuple[str, ...]:
+    """By what names ``s`` has statements inside it."""
+    return tuple(name for name in BRANCHES if getattr(s, name, ()))
+
+
 def sites(body: Body, context: smt.Context) -> Iterator[tuple[Stmt, smt.Context]]:
     """Every statement with what holds where it stands; ``context`` grows on the way."""
     for s in body:
@@ -23,4 +28,4 @@ def sites(body: Body, context: smt.Context) -> Iterator[tuple[Stmt, smt.Context]
         context.after(s)
 
 
-__all__ = ["BRANCHES", "sites"]
+__all__ = ["BRANCHES", "branches", "sites"]
