@@ -110,12 +110,21 @@ def _uniform(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
 
 def _ints(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     lo, hi = bounds or ((-4, 4) if floating else (0, 15))
-    return rng.integers(int(lo), int(hi) + 1, n)
+    return _with_ends(rng, n, int(lo), int(hi)) if bounds else rng.integers(int(lo), int(hi) + 1, n)
 
 
 def _index(rng: Any, n: int, bounds: Any, floating: bool) -> Any:
     lo, hi = bounds or (0, max(0, n - 1))
-    return rng.integers(int(lo), int(hi) + 1, n)
+    return _with_ends(rng, n, int(lo), int(hi))
+
+
+def _with_ends(rng: Any, n: int, lo: int, hi: int) -> Any:
+    """``n`` random integers from ``lo`` to ``hi``, the largest and the smallest among them, at random places: what
+    reads past the last row that an index may name does so for no other. One alone is the largest."""
+    values = rng.integers(lo, hi + 1, n)
+    for place, end in zip(rng.choice(n, min(n, 2), replace=False), (hi, lo)):
+        values[place] = end
+    return values
 
 
 def _distinct(rng: Any, n: int, bounds: Any, floating: bool) -> Any:

@@ -130,11 +130,12 @@ class Coverage:
     def sizes_below_rounds(self, maker: Maker) -> Iterator[Instance]:
         """For every loop, sizes of which its first round leaves almost nothing: what the later copies of a thread's
         work start with lies on the edge there. A little more than a round has one thread's first copy there alone.
-        A loop of which no size has a second round has the most that is promised for its first."""
+        A loop of which no size has a second round has the most that is promised for its first, and a little less."""
         base = maker.few()
         for name in maker.names if base else ():
             step, found = maker.step[name], rounds(self.candidate, maker, name)
-            ends = {maker.longest(name) + step} if self._within_one_round(maker, name) else set()
+            longest = maker.longest(name) if self._within_one_round(maker, name) else 0
+            ends = {longest + step, longest + 2 * step} if longest else set()
             for least in sorted({*found, *ends}):
                 almost = least - 2 * step
                 if almost > step and not any(almost <= i.sizes[name] < least for i in self._beside(base, name)):

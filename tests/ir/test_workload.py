@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ktc.ir import intexpr, reference
 from ktc.ir.diagnostics import KtcError, render
+from ktc.ir.inputs import make_array
 from ktc.ir.workload import Workload
 
 LIBRARY = Path(__file__).resolve().parents[2] / "kernels"
@@ -236,3 +237,13 @@ def test_a_source_elsewhere_is_named_without_detours(tmp_path: Path) -> None:
     linked.write_text(GOOD.replace('"k.cu"', '"../k.cu"'))
     (tmp_path / "far" / "k.cu").touch()
     assert Workload.load(linked).source.exists()
+
+
+@pytest.mark.parametrize("init", ["index", "ints"])
+def test_random_integers_of_a_range_have_its_ends_among_them(init: str) -> None:
+    """What reads past the last row that an index may name does so for the largest index alone."""
+    for n in (2, 3, 1000):
+        values = make_array("i32", (n,), init, (3, 4096), "rows", n, exact=True)
+        assert values.min() == 3 and values.max() == 4096
+    assert make_array("i32", (1,), init, (3, 4096), "rows", 0, exact=True).tolist() == [4096]
+    assert make_array("i32", (0,), init, (3, 4096), "rows", 0, exact=True).size == 0

@@ -10,7 +10,7 @@ import pytest
 from gate_samples import COPY, MATMUL, ROWS
 from interp_samples import MATMUL_PARALLEL, kernel
 from ktc.ir.interp import FUEL, run
-from ktc.ir.nodes import Atomic, Binary, Const, For, HwIndex, If, fresh, i32
+from ktc.ir.nodes import Atomic, Binary, Const, For, HwIndex, If, Store, fresh, i32
 from ktc.ir.types import U32
 from ktc.ir.walk import map_body, map_expr, rename, walk
 from ktc.search.mutation.campaign import OPERATORS
@@ -401,6 +401,24 @@ def test_a_loop_within_one_round_has_the_most_that_is_promised() -> None:
     body = map_body(subject.candidate.body, lambda s: shorter if s is inner else s)
     verdict = verify(subject.original, subject.candidate.with_(body=body), subject.workload, variant="f32")
     assert verdict.status == "REJECTED" and verdict.failure is not None and verdict.failure.sizes["d"] > 896, verdict
+
+
+def test_a_loop_within_one_round_has_exactly_the_most_that_is_promised() -> None:
+    """Heads have 1,024 elements at most: the second copy of a thread's loads begins at 512 where a half ends, and reads
+    past the last row of the table, if a position names that row."""
+    subject = replayed(
+        "serving/rope",
+        "bf16",
+        "raise | distribute{loop=i map=[vec $V, thread.x $T, unroll $U, seq]} [V=2 T=256 U=2]",
+    )
+    guards = [s for s in walk(subject.candidate.body) if isinstance(s, If)]
+    loads = next(s for s in guards if any(isinstance(x, Store) and "c_vec" in x.buffer.name for x in s.then))
+    assert isinstance(loads.cond, Binary) and loads.cond.op == "<"
+    wider = dataclasses.replace(loads, cond=dataclasses.replace(loads.cond, op="<="))
+    body = map_body(subject.candidate.body, lambda s: wider if s is loads else s)
+    verdict = verify(subject.original, subject.candidate.with_(body=body), subject.workload, variant="bf16")
+    assert verdict.status == "REJECTED" and verdict.failure is not None, verdict
+    assert verdict.failure.kind == "out-of-bounds" and verdict.failure.sizes["d"] == 1024, verdict
 
 
 def test_rows_behind_peeled_ones_are_longer_than_a_round() -> None:
