@@ -44,7 +44,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Ptr, Scalar, Vec
 from ktc.ir.walk import all_exprs, assigned, stmt_exprs, walk, walk_expr
 
-from .formats import formats
+from .formats import NONE, formats
 from .lockstep import Memory, Run
 from .symbolic import blocks
 from .symbolic_values import Active, Lost
@@ -217,7 +217,7 @@ class _Watch(Run):
         for sym in assigned((s,)) | {s.var} | {x.var for x in walk(s.body) if isinstance(x, For)}:
             if isinstance(sym.type, Scalar | Vec):
                 for k in range(self.threads.count):
-                    self.env[k][sym] = self.t.opaque("", "some round", self.rounds, sym, k)
+                    self.env[k][sym] = self.t.opaque(NONE, "some round", self.rounds, sym, k)
             else:
                 for row in range(self._rows(sym)):
                     self.memory[sym, row] = Memory(self.t.make("some round", self.rounds, sym, row))

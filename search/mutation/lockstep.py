@@ -33,6 +33,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Ptr, Scalar, Vec
 from ktc.ir.walk import assigned, declared, used, used_in, walk, walk_expr
 
+from .formats import NONE, Held
 from .sites import BRANCHES
 from .symbolic_values import Active, Lost, Threads, Values
 from .terms import Term, Terms
@@ -56,7 +57,7 @@ class Memory:
 class Run(Values):
     """One run: ``env`` holds the variables of each thread, ``trace`` what others see in order."""
 
-    def __init__(self, terms: Terms, kernel: Kernel, known: dict[Sym, str], threads: Threads) -> None:
+    def __init__(self, terms: Terms, kernel: Kernel, known: dict[Sym, Held], threads: Threads) -> None:
         super().__init__(terms, kernel, threads)
         self.formats = known
         self.env: list[dict[Sym, Term]] = [{} for _ in range(threads.count)]
@@ -167,7 +168,7 @@ class Run(Values):
         for sym in (assigned((s,)) | new) - inside:
             if isinstance(sym.type, Scalar | Vec):
                 for k in act:
-                    self.env[k][sym] = self.t.opaque(self.formats.get(sym, ""), "after", what, sym, k)
+                    self.env[k][sym] = self.t.opaque(self.formats.get(sym, NONE), "after", what, sym, k)
             else:
                 for row in range(self._rows(sym)):
                     self.memory[sym, row] = Memory(self.t.make("memory after", what, sym, row))
@@ -202,7 +203,7 @@ class Run(Values):
             return m.cells[index]
         if m.cells and not self._apart(index, m):
             raise Lost
-        return self.t.opaque(self.formats.get(e.buffer, ""), "load", m.base, index)
+        return self.t.opaque(self.formats.get(e.buffer, NONE), "load", m.base, index)
 
     def _exists(self, sym: Sym, index: tuple[Term, ...]) -> None:
         """No cell beyond an array is followed: what is there is somebody else's."""
@@ -234,7 +235,7 @@ class Run(Values):
             new = fresh.setdefault(key, Memory(m.base, dict(m.cells)))
             old = new.cells.get(index)
             if old is None:
-                old = self.t.opaque(self.formats.get(s.buffer, ""), "load", m.base, index)
+                old = self.t.opaque(self.formats.get(s.buffer, NONE), "load", m.base, index)
             new.cells[index] = self.t.choose(act[k], value, old)
         self.memory.update(fresh)
 
@@ -245,7 +246,7 @@ class Run(Values):
         if sym in self.lasting:
             found = self.env[k][sym] = self.of(self.lasting[sym], k, {k: self.t.const(True, "bool")})
             return found
-        return self.t.opaque(self.formats.get(sym, ""), "given", sym, None if sym in self.uniform else k)
+        return self.t.opaque(self.formats.get(sym, NONE), "given", sym, None if sym in self.uniform else k)
 
     def summary(self, outer: set[Sym]) -> Any:
         """What the body leaves behind."""

@@ -14,7 +14,7 @@
   (:mod:`.arrival`);
 * maxima over the same elements, visited otherwise (:mod:`.visits`);
 * blocks that do one another's work (:mod:`.permuted`), rounds of a loop in another order (:mod:`.reordered`);
-* arrays of another type (:mod:`.arrays`), values that the type they are rounded to holds already (:mod:`.held`).
+* arrays of another type (:mod:`.arrays`), values that the type they are rounded to holds already (:mod:`.formats`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .arrival import needs_no_atomic
 from .barriers import needless
 from .crossing import keeps_nothing_apart
 from .effects import Quiet, fewer_threads, no_effect, other_iterations
-from .held import held_already
+from .formats import held_already
 from .idle import Idle
 from .masked import masked
 from .permuted import permuted
@@ -240,7 +240,7 @@ class _Search:
                 self.once.add(id(s))
             context.enter(s, name)
             return self.bodies(x, y, context, None if isinstance(s, For) else after)
-        if isinstance(x, Expr) and isinstance(y, Expr) and held_already(self.candidate.body, x, y):
+        if isinstance(x, Expr) and isinstance(y, Expr) and held_already(self.candidate, x, y):
             return "the type that a value is rounded to holds it already"
         if isinstance(x, tuple):
             pairs = [(p, q) for p, q in zip(x, y) if p != q] if len(x) == len(y) else []

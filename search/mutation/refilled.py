@@ -15,9 +15,11 @@ from typing import Any
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    KNOB_MARK,
     Barrier,
     Body,
     Break,
+    Cast,
     Continue,
     Expr,
     For,
@@ -32,7 +34,7 @@ from ktc.ir.nodes import (
     bodies,
     fresh,
 )  # fmt: skip
-from ktc.ir.types import Array, Scalar
+from ktc.ir.types import Array, Scalar, Type
 from ktc.ir.uniformity import uniformity
 from ktc.ir.walk import assigned, map_expr, stmt_exprs, used, walk, walk_expr
 from ktc.search.verification import smt
@@ -114,13 +116,19 @@ class Refilled:
         shape = [evaluate(n, self.kernel.knob_values) for n in t.shape]
         if not self.threads or None in shape or filling.store.width != 1 or t.space != "shared":
             return False
-        index = [self._numbered(i) for i in filling.store.index]
-        loops = [(s.var.name, *map(self._numbered, (s.init, s.cond, s.step))) for s in filling.loops]
+        names = {s.var: fresh(f"loop {k}", s.var.type) for k, s in enumerate(filling.loops)}
+        index = [self._numbered(i, names) for i in filling.store.index]
+        counts = [[self._numbered(e, names) for e in (s.init, s.cond, s.step)] for s in filling.loops]
+        every = itertools.chain(index, *counts)
+        if any(isinstance(e, Cast) and not _wide(e.to) for top in every for e in walk_expr(top)):
+            return False  # that it cuts numbers short is not followed
+        loops = [(names[s.var].name, *count) for s, count in zip(filling.loops, counts)]
+        knobs = {KNOB_MARK + name: value for name, value in self.kernel.knob_values.items()}
         reached: set[tuple[Any, ...]] = set()
         x, y, z = self.threads
         stores = 0
         for c, b, a in itertools.product(range(z), range(y), range(x)):
-            for here in _rounds(loops, {**self.kernel.knob_values, **dict(zip(_NAMES, (a, b, c)))}):
+            for here in _rounds(loops, {**knobs, **dict(zip(_NAMES, (a, b, c)))}):
                 reached.add(tuple(evaluate(i, here) for i in index))
                 stores += 1
                 if stores > MOST:
@@ -128,12 +136,15 @@ class Refilled:
         cells = set(itertools.product(*(range(int(n)) for n in shape if n is not None)))
         return reached == cells
 
-    def _numbered(self, e: Expr) -> Expr:
-        """``e`` with the thread's indices and knobs by name, and without definitions."""
+    def _numbered(self, e: Expr, names: dict[Sym, Sym]) -> Expr:
+        """``e`` with the thread's indices and the loops' variables by ``names`` that nothing else has, and without
+        definitions."""
 
         def on(x: Expr) -> Expr:
+            if isinstance(x, Var) and x.sym in names:
+                return Var(names[x.sym])
             if isinstance(x, Var) and x.sym in self.given:
-                return self._numbered(self.given[x.sym])
+                return self._numbered(self.given[x.sym], names)
             if isinstance(x, HwIndex) and x.level == "thread":
                 return Var(fresh(_NAMES["xyz".index(x.axis)], x.type))
             if isinstance(x, HwIndex) and x.level == "block_dim" and self.kernel.launch is not None:
@@ -195,6 +206,11 @@ class Refilled:
 
 
 _NAMES = ("thread x", "thread y", "thread z")
+
+
+def _wide(t: Type) -> bool:
+    """Whether integers of the type ``t`` hold all subscripts."""
+    return isinstance(t, Scalar) and t.is_int and t.bits >= 32
 
 
 def _scalars(e: Expr) -> set[Sym]:

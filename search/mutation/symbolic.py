@@ -37,7 +37,7 @@ def same_effect(a: Body, b: Body, kernel: Kernel, after: Body | None, part: bool
     """
     if _extents(a) != _extents(b):
         return ""  # subscripts are not held against extents here
-    known = formats(kernel)
+    known = formats(kernel, b)
     outer = {s for body in (a, b) for s in assigned(body)} - {*declared(a), *declared(b)}
     if part:
         outer |= {s.sym for body in (a, b) for s in body if isinstance(s, Decl | Alloc)}

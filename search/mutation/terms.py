@@ -14,23 +14,22 @@ from typing import Any
 
 from ktc.ir.types import Scalar
 
+from .formats import NONE, Held, converted, exactly
+
 Term = int
 Node = tuple[Any, ...]
-
-HELD = {"f16": ("f16",), "bf16": ("bf16",), "e4m3": ("e4m3", "f16", "bf16"), "e5m2": ("e5m2", "f16", "bf16")}
-"""Types that hold every value of a narrow one (and f32, f64)."""
 
 PREDICATES = frozenset({"isinf", "isnan", "isfinite", "signbit", "!"})
 
 
 class Terms:
-    """One table. ``format_of`` says which narrow type holds an opaque value, '' for none, '*' for every."""
+    """One table. What is opaque has the narrow types that hold its value."""
 
     def __init__(self, loose: bool) -> None:
         self.loose = loose
         self._nodes: list[Node] = []
         self._known: dict[Node, Term] = {}
-        self._formats: dict[Term, str] = {}
+        self._held: dict[Term, Held] = {}
 
     def node(self, t: Term) -> Node:
         return self._nodes[t]
@@ -42,9 +41,9 @@ class Terms:
             self._nodes.append(node)
         return t
 
-    def opaque(self, fmt: str, *what: Any) -> Term:
+    def opaque(self, held: Held, *what: Any) -> Term:
         t = self.make("opaque", *what)
-        self._formats[t] = fmt
+        self._held[t] = held
         return t
 
     def const(self, value: Any, kind: str) -> Term:
@@ -172,35 +171,26 @@ class Terms:
 
     def convert(self, a: Term, src: Scalar, dst: Scalar) -> Term:
         """A float to another float type: nothing happens where the new type holds the value."""
-        if dst.bits > src.bits or self.holds(a, dst.name):
+        if dst.bits > src.bits or dst.name in self.held(a):
             return a
         t = self.make("cast", dst.name, a)
-        self._formats[t] = dst.name
+        self._held[t] = converted(self.held(a), dst)
         return t
 
-    def holds(self, a: Term, fmt: str) -> bool:
-        found = self.format(a)
-        return found == "*" or fmt in HELD.get(found, ())
-
-    def format(self, a: Term) -> str:
-        """The narrow type that holds the value of ``a``: '' for none known, '*' for all."""
+    def held(self, a: Term) -> Held:
+        """The narrow types that hold the value of ``a``."""
         n = self._nodes[a]
-        if a in self._formats:
-            return self._formats[a]
+        if a in self._held:
+            return self._held[a]
         if n[0] == "const":
-            return "*" if n[1] in ("0.0", "1.0", "inf", "-inf", "nan") else ""
+            return NONE if n[2] in ("int", "bool") else exactly(float(n[1]))
         if n[0] in ("max", "min"):
-            return common([self.format(t) for t in n[1]])
+            return frozenset.intersection(*map(self.held, n[1]))
         if n[0] == "ite":
-            return common([self.format(t) for t in n[2:]])
+            return self.held(n[2]) & self.held(n[3])
         if n[0] == "neg" or n[:2] == ("call", "abs"):
-            return self.format(n[-1])
-        return ""
-
-
-def common(formats: list[str]) -> str:
-    known = {f for f in formats if f != "*"}
-    return "*" if not known else next(iter(known)) if len(known) == 1 else ""
+            return self.held(n[-1])
+        return NONE
 
 
 _DECIDE: dict[str, Callable[[float], bool]] = {
@@ -209,4 +199,4 @@ _DECIDE: dict[str, Callable[[float], bool]] = {
     "isfinite": lambda v: v == v and abs(v) != float("inf"),
 }
 
-__all__ = ["PREDICATES", "Term", "Terms", "common"]
+__all__ = ["PREDICATES", "Term", "Terms"]

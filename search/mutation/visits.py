@@ -23,7 +23,7 @@ from ktc.ir.types import Ptr
 from ktc.ir.uniformity import uniformity, varies_itself
 from ktc.ir.walk import all_exprs, assigned, declared, walk, walk_expr
 
-from .formats import formats
+from .formats import NONE, formats
 from .forwarded import forwarded
 from .lockstep import Run
 from .nests import MOST, Reader, Visits
@@ -98,7 +98,7 @@ def combined(visits: Visits, kernel: Kernel, body: Body, nest: For) -> bool:
             for together in (False, True):
                 run = Run(terms, kernel, known, threads)
                 run.body(body[:at], everyone)
-                own = [terms.opaque(known.get(sym, ""), "visited", sym, k) for k in everyone]
+                own = [terms.opaque(known.get(sym, NONE), "visited", sym, k) for k in everyone]
                 largest = functools.reduce(functools.partial(terms.extreme, fn), own)
                 for k in everyone:
                     run.env[k][sym] = largest if together else own[k]

@@ -172,3 +172,30 @@ def test_what_is_known_of_bits_holds_for_all_bits(op: str) -> None:
             assert z3.is_true(z3.simplify(fact)), (a, b)
     wrong = {"^": (4, 3, 3), "|": (8, 7, 5), "&": (4, 3, 6)}[op]
     assert z3.is_false(z3.simplify(BITS[op](*map(z3.IntVal, wrong))))
+
+
+NAMESAKES = """
+kernel k(y: f32*, x: f32 const* readonly, n: i32 range 1..100000, W: i32 range 1..2)
+  knob $W in {2} default 2
+  launch grid(64) block(64)
+  flags reassociates
+  let tid: i32 = i32(threadIdx.x)
+  array w: shared f32[$W]
+  w[tid % 2] = 0.0
+  barrier
+  for b = i32(blockIdx.x); b < (n + 63) / 64; b + 64
+    let i: i32 = b * 64 + tid
+    w[tid % FILLED] = i < n ? x[i] : 0.0
+    barrier
+    atomic add y[0], w[0] + w[1]
+    barrier
+"""
+
+
+@pytest.mark.parametrize(("filled", "held"), [("2", True), ("$W", True), ("W", False), ("i32(u8(2))", False)])
+def test_a_size_is_no_knob_of_the_same_name(filled: str, held: bool) -> None:
+    """An array of which a size says how much is filled anew keeps something of the round before."""
+    pytest.importorskip("z3")
+    text = NAMESAKES.replace("FILLED", filled)
+    found = equivalent(*(canonical(parse_kernel(t)) for t in (text, text.replace("b < (n", "b <= (n"))))
+    assert ("add zeros" in found) if held else not found, found
