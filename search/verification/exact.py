@@ -11,9 +11,10 @@ from ktc.ir.interp import FUEL, Finding, Mismatch, RunResult, compare
 from ktc.ir.nodes import Stmt
 from ktc.ir.text import print_stmt
 
-from .coverage import Coverage, missing_instances
+from .coverage import SECOND_ROUND, Coverage, missing_instances
 from .instances import LARGER, MAX_ELEMENTS, Instance, Maker, larger_instances
 from .job import Job, Outcome
+from .outcome_sizes import sizes_for_outcomes
 from .outcomes import hangs_on_data, one_sided
 from .verdict import Failure
 
@@ -108,7 +109,10 @@ def _extra(job: Job) -> Iterator[Instance]:
             yield longest
     yield from missing_instances(job.coverage, job.original)
     if not job.candidate.is_parallel and one_sided(job.coverage, job.theirs):
-        maker = Maker((job.original, job.candidate), job.workload, LARGER * MAX_ELEMENTS)
+        kernels = job.original, job.candidate
+        wide = Maker(kernels, job.workload, SECOND_ROUND * MAX_ELEMENTS)
+        yield from sizes_for_outcomes(job.coverage, job.theirs, wide)
+        maker = Maker(kernels, job.workload, LARGER * MAX_ELEMENTS)
         yield from itertools.takewhile(lambda _: one_sided(job.coverage, job.theirs), larger_instances(maker))
 
 

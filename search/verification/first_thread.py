@@ -7,16 +7,25 @@ from collections.abc import Callable, Mapping
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.memo import by_identity
-from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, HwIndex, If, fresh
+from ktc.ir.nodes import Assign, Binary, Body, Const, Decl, Expr, For, HwIndex, If, Stmt, Var, fresh
 from ktc.ir.text import unique_names
 from ktc.ir.types import Scalar
-from ktc.ir.walk import assigned, keep, map_body, rename, walk
+from ktc.ir.walk import assigned, keep, map_body, map_expr, rename, substitute_expr, walk
+
+from .formulas import increment
 
 BLOCKS: dict[str, Callable[[Expr], Expr]] = {
     "last": lambda blocks: _less_one(blocks),
     "middle": lambda blocks: Binary("/", _less_one(blocks), _of_type(2, blocks)),
 }
 """The index of a block from their number; that of the first one is 0."""
+
+Meets = Callable[[Stmt, Mapping[str, int]], None]
+"""Is told each statement that a thread comes to, before it is run, with the values known there by name."""
+
+
+def _nothing(s: Stmt, env: Mapping[str, int]) -> None:
+    pass
 
 
 class FirstThread:
@@ -43,6 +52,8 @@ class FirstThread:
         self._body = rename(body, named)  # what is known is kept by name, and loops inside loops may share one
         self._followed: dict[tuple[tuple[str, int], ...], dict[int, bool]] = {}
         self._index = {id(s): k for k, s in enumerate(s for s in walk(self._body) if isinstance(s, For))}
+        self._known, self._named = known, {s: Var(own) for s, own in named.items()}
+        self._followed_as = {id(s): id(mine) for s, mine in zip(walk(kernel.body), walk(self._body))}
 
     def reaches(self, k: int, arguments: Mapping[str, int]) -> bool:
         """Whether the first thread goes round the ``k``-th loop twice when it first meets it (that of another block:
@@ -53,6 +64,20 @@ class FirstThread:
         """Whether the thread is known to come to the ``k``-th loop at all."""
         return k in self._all(arguments)
 
+    def holds(self, s: Stmt, e: Expr, arguments: Mapping[str, int]) -> bool:
+        """Whether the condition ``e``, in the statement ``s`` of the kernel, is known to hold when the thread meets it,
+        in the first rounds of the loops around it, or in their last ones."""
+        mine = substitute_expr(map_expr(e, self._known), self._named)
+        target = self._followed_as[id(s)]
+        seen: list[int | bool | None] = []
+
+        def meets(t: Stmt, env: Mapping[str, int]) -> None:
+            if id(t) == target:
+                seen.append(evaluate(mine, env))
+
+        self._follow(self._body, dict(arguments), meets)
+        return any(seen)
+
     def _all(self, arguments: Mapping[str, int]) -> dict[int, bool]:
         """Of every loop that the thread comes to, whether it goes round often enough."""
         key = tuple(arguments.items())
@@ -60,23 +85,24 @@ class FirstThread:
             self._followed[key] = self._follow(self._body, dict(arguments))
         return self._followed[key]
 
-    def _follow(self, body: Body, env: dict[str, int]) -> dict[int, bool]:
+    def _follow(self, body: Body, env: dict[str, int], meets: Meets = _nothing) -> dict[int, bool]:
         found: dict[int, bool] = {}
         for s in body:
-            if isinstance(s, Decl | Assign) and isinstance(s.sym.type, Scalar) and s.sym.type.is_int:
+            meets(s, env)
+            if isinstance(s, Decl | Assign) and isinstance(s.sym.type, Scalar) and not s.sym.type.is_float:
                 value = s.init if isinstance(s, Decl) else s.value
                 _put(env, s.sym.name, evaluate(value, env) if value is not None else None)
             if isinstance(s, For):
-                found |= self._loop(s, dict(env))
+                found |= self._loop(s, dict(env), meets)
             elif isinstance(s, If):
                 taken = evaluate(s.cond, env)
                 if taken is not None:
-                    found |= self._follow(s.then if taken else s.orelse, dict(env))
+                    found |= self._follow(s.then if taken else s.orelse, dict(env), meets)
             for sym in assigned((s,)) if isinstance(s, For | If) else ():
                 env.pop(sym.name, None)
         return found
 
-    def _loop(self, s: For, env: dict[str, int]) -> dict[int, bool]:
+    def _loop(self, s: For, env: dict[str, int], meets: Meets) -> dict[int, bool]:
         name = s.var.name
         _put(env, name, evaluate(s.init, env))
         first = dict(env)
@@ -84,7 +110,21 @@ class FirstThread:
         _put(env, name, evaluate(s.step, env))
         twice = name in env and bool(once) and bool(evaluate(s.cond, env))
         enough = twice if self._rounds == 2 else bool(once)
-        return {self._index[id(s)]: enough, **self._follow(s.body, first)}
+        last = _last_value(s, first) if meets is not _nothing else None
+        if last is not None:
+            self._follow(s.body, {**first, name: last}, meets)
+        return {self._index[id(s)]: enough, **self._follow(s.body, first, meets)}
+
+
+def _last_value(s: For, env: Mapping[str, int]) -> int | None:
+    """Of the variable of a loop that counts up to a number; None if it does not, or has one round."""
+    by, first = increment(s), env.get(s.var.name)
+    if by is None or first is None or not isinstance(s.cond, Binary) or (s.cond.op, s.cond.a) != ("<", Var(s.var)):
+        return None
+    step, end = evaluate(by, env), evaluate(s.cond.b, env)
+    if step is None or end is None or step <= 0 or end <= first + step:
+        return None
+    return first + (end - 1 - first) // step * step
 
 
 FIRST, LAST, LATE, MIDDLE = ("first", None), ("last", None), ("last", 2), ("middle", None)

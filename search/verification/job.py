@@ -31,7 +31,7 @@ class Outcome:
 
 @dataclass
 class Job:
-    """``steps`` holds, for the instances run so far, how many statements the candidate executed.
+    """``steps`` holds, for the instances that ended so far, how many statements the candidate executed.
 
     ``kept`` is its working memory in each domain: launch after launch finds it as the one before left it, whatever
     that one's sizes were, as it does on a device. ``unsure``: a branch or guard has come out one way only where the
@@ -71,12 +71,13 @@ class Job:
         known: Collection[Finding] = (),
         most: int | None = None,
     ) -> RunResult:
-        """The candidate in one domain; endless if it takes a hundred times the original's statements, and many, or
-        ``most``. Under the sanitizer, up to the first defect that the original has not (``known``: its defects, where
-        ``want`` was not sanitized). What a run that did not end has
+        """The candidate in one domain; endless if it takes a hundred times the original's statements, and many, and
+        twice what it took for these sizes before, or ``most``. Under the sanitizer, up to the first defect that the
+        original has not (``known``: its defects, where ``want`` was not sanitized). What a run that did not end has
         exercised does not count: nothing says that it was right."""
         endless = any(f.kind == "fuel" for f in want.findings)
-        fuel = most or (FUEL // 15 if endless else max(FUEL // 5, 100 * want.steps))
+        before = self.steps.get(id(instance), 0)
+        fuel = most or (FUEL // 15 if endless else max(FUEL // 5, 100 * want.steps, 2 * before))
         undefined = self.oracle.undefined
         shared = {(f.kind, f.buffer) for f in (*want.findings, *known)}
         result = run(
@@ -89,8 +90,8 @@ class Job:
             fatal=(lambda f: (f.kind, f.buffer) not in shared) if sanitize else None,
             kept=self.kept.setdefault(domain, {}),
         )
-        self.steps[id(instance)] = result.steps
         if not any(f.kind == "fuel" for f in result.findings):
+            self.steps[id(instance)] = result.steps
             self.coverage.note(None, result)
             self.theirs.note(None, want)
         return result

@@ -210,12 +210,14 @@ class Context:
         return solver.check() == z3.unsat
 
     def always(self, e: Expr, holds: bool) -> bool:
-        """Whether a condition always holds here (or never does); of ``min max % &``: whether the first operand is left
-        as it is; of ``/ >>``: whether nothing is."""
+        """Whether a condition always holds here (or never does); of ``min max``: whether the first operand (or the
+        second one) is chosen; of ``% &``: whether it is left as it is; of ``/ >>``: whether nothing is."""
         import z3
 
-        if (isinstance(e, Binary) and e.op == "%") or isinstance(e, Call):
-            claim = self.of(e) == self.of(e.a if isinstance(e, Binary) else e.args[0])
+        if isinstance(e, Call) and is_whole(e.type):
+            return self.proves(self.of(e) == self.of(e.args[0 if holds else 1]))
+        if isinstance(e, Binary) and e.op == "%":
+            claim = self.of(e) == self.of(e.a)
         elif isinstance(e, Binary) and e.op in ("/", ">>"):
             claim = self.of(e) == 0
         elif isinstance(e, Binary) and e.op == "&":
