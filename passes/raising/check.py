@@ -37,6 +37,7 @@ from .invent import (
     launched,
     values_around,
 )
+from .ties import tied_arguments
 
 MOST_TRIED = 40
 CHECK_FUEL = 20_000
@@ -133,10 +134,21 @@ class Reference:
                 self.sets.append(args)
                 missing = here if missing is None else missing & here
         self.unreached = missing or frozenset()
+        self._tied(seed, clean)
         self._around_constants(seed, clean)
         self._far_apart(seed, clean)
         self._add(extreme_arguments(self.source, seed, self.sizes), clean)
         self._beyond_reach(seed, clean)
+
+    def _tied(self, seed: int, clean: bool) -> None:
+        """Sets of which sizes are as the source compares them, where that leads somewhere new."""
+        for args in tied_arguments(self.source, self.sets, seed):
+            if self.late or not self.unreached:
+                return
+            result = self.budget.run(self.source, args, "int", CHECK_FUEL, () if clean else None)
+            ended = not any(f.kind == "fuel" for f in result.findings)
+            if ended and result.ok >= clean and not self.unreached <= frozenset(id(s) for s in result.unreached):
+                self._take(args, result)
 
     def _beyond_reach(self, seed: int, clean: bool) -> None:
         """Sets larger than what the source's blocks and tiles hold at once, as far as that is cheap."""
