@@ -183,7 +183,7 @@ def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
             for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
                 if any(r.is_left for r in guess.regions):
                     partial.append(guess)
-                elif strides_by_digits(guess.body):
+                elif strides_by_digits(guess.body) or any(r.is_by_threads for r in guess.regions):
                     shared.append(guess)
                 else:
                     yield guess

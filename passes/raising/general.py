@@ -58,13 +58,10 @@ def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
         for team in _teams(thread_sizes(variant.launch)):
             for exchanging in (True, False):
                 try:
-                    guess = _guess(variant, team, names, numbers, exchanging)
+                    found += _guess(variant, team, names, numbers, exchanging)
                 except Left as why:
                     left = left or why
-                    continue
-                if guess is not None:
-                    found.append(guess)
-    found.sort(key=lambda g: sum(r.is_left for r in g.regions))
+    found.sort(key=lambda g: sum(r.is_by_threads for r in g.regions))
     yield from found
     if left is not None and not found:
         raise left
@@ -114,7 +111,7 @@ def _numbers(kernel: Kernel) -> dict[str, int]:
 
 def _guess(
     variant: Variant, team: tuple[str, ...], names: dict[str, str], numbers: dict[str, int], exchanging: bool
-) -> Guess | None:
+) -> Iterator[Guess]:
     launch = variant.launch
     sizes = thread_sizes(launch)
     outer = [a for a in sizes if a not in team]
@@ -128,7 +125,7 @@ def _guess(
         exchange = Exchange(launch, {a: sizes[a] for a in team}, numbers, frozenset(loop_vars.values()))
         body = exchange.replaced(body)
         if not exchange.regions:
-            return None
+            return
         regions += tuple(exchange.regions)
         domains = ("field",) if exchange.algebraic else domains
         online = exchange.online
@@ -136,14 +133,22 @@ def _guess(
     for a in outer:
         v = loop_vars[a]
         out = (Par(v, i32(0), sizes[a], (Level("thread", sizes[a], a),), out, tags=frozenset({f"loop:{v.name}"})),)
-    out = tidied(block_loops(opened(out, launch) if team == ("x",) else out, launch), sizes_of(launch))
-    if variant.found and (busy := without_idle(guards_outward(out))) != out:
-        out = tidied(busy, sizes_of(launch))
-    if outer and exchanging:
-        out = tidied(guards_outward(out), sizes_of(launch))  # a column beyond the last has nothing to add up
-    if variant.kept:
-        out = unrolled(out)
-    return Guess(out, regions + left_as_threads(out), domains, online)
+    for form in _opened(out, launch) if team == ("x",) else (out,):
+        body = tidied(block_loops(form, launch), sizes_of(launch))
+        if variant.found and (busy := without_idle(guards_outward(body))) != body:
+            body = tidied(busy, sizes_of(launch))
+        if outer and exchanging:
+            body = tidied(guards_outward(body), sizes_of(launch))  # a column beyond the last has nothing to add up
+        if variant.kept:
+            body = unrolled(body)
+        yield Guess(body, regions + left_as_threads(body), domains, online)
+
+
+def _opened(body: Body, launch: Launch) -> Iterator[Body]:
+    """``body`` with the loops over threads that are others in part, then with those only that are others as a whole."""
+    yield (first := opened(body, launch, parts=True))
+    if first != body and left_as_threads(first):
+        yield opened(body, launch, parts=False)
 
 
 def thread_names(body: Body, names: dict[str, str] | None = None) -> tuple[Body, dict[str, str]]:

@@ -8,23 +8,31 @@ before                                                   after
         for i in tx..n step 256 ...
 
 A loop over threads keeps the shape of the block. Where all of its threads take one way, and their loops are dealt out
-over them, its iterations are those of the loops.
+over them, its iterations are those of the loops. What is no such loop stays one over threads, by itself.
 """
 
 from __future__ import annotations
 
-from ktc.ir.fold import cast, fold_node
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ktc.ir.fold import cast, fold_node, i32
 from ktc.ir.kernel import Launch
-from ktc.ir.nodes import Body, For, HwIndex, If, Level, Par, Stmt
+from ktc.ir.nodes import Body, Break, Continue, For, HwIndex, If, Level, Par, Return, Stmt, Sym, Var, bodies, fresh
+from ktc.ir.storage import is_local_array
 from ktc.ir.types import Scalar
-from ktc.ir.walk import keep, map_body, substitute, walk
+from ktc.ir.uniformity import Uniformity, uniformity_of
+from ktc.ir.walk import assigned, declared, keep, map_body, substitute, used_in, walk
 
 from .block import Blocked, raise_block
 from .coordinates import hw_indices, inline_thread_values
+from .loops import strided
+from .shape import plain, with_hardware
 
 
-def opened(body: Body, launch: Launch) -> Body:
-    """``body`` with such loops over threads as the loops in them."""
+def opened(body: Body, launch: Launch, *, parts: bool) -> Body:
+    """``body`` with such loops over threads as the loops in them; ``parts``: also those that are so in part."""
 
     def on(s: Stmt) -> Stmt | Body:
         if not isinstance(s, Par) or s.dist != (Level("thread", launch.block[0], "x"),) or not _has_ways(s.body):
@@ -35,11 +43,10 @@ def opened(body: Body, launch: Launch) -> Body:
         inner, coordinates = inline_thread_values(map_body(inner, keep, fold_node), launch)
         if coordinates:
             return s
-        try:
-            found = next(raise_block(inner, launch))
-        except Blocked:
-            return s
-        return s if any(h.level == "thread" for h in hw_indices(found)) else found
+        found = _read(inner, launch)
+        if found is None and parts:
+            found = _Parts(s.var, launch, uniformity_of(inner)).of(inner)
+        return s if found is None else found
 
     return map_body(body, on)
 
@@ -47,6 +54,71 @@ def opened(body: Body, launch: Launch) -> Body:
 def _has_ways(body: Body) -> bool:
     """Whether some loop of ``body`` stands under a condition: others are opened one by one (``tidy``)."""
     return any(isinstance(x, For) for s in walk(body) if isinstance(s, If) for x in walk((s,)))
+
+
+def _read(body: Body, launch: Launch) -> Body | None:
+    """``body`` as the code of its block; None if some of it is a thread's own."""
+    try:
+        found = next(raise_block(body, launch))
+    except Blocked:
+        return None
+    return None if any(h.level == "thread" for h in hw_indices(found)) else found
+
+
+@dataclass
+class _Parts:
+    """One loop over the threads of a block, taken apart."""
+
+    thread: Sym
+    launch: Launch
+    facts: Uniformity
+
+    def of(self, body: Body) -> Body | None:
+        """``body`` with what is a loop by itself as that, the rest as loops over threads; None where a thread's own
+        value goes from one to the next, or where nothing is gained."""
+        out: list[Stmt] = []
+        own: list[Stmt] = []
+        gained = False
+        for k, s in enumerate(body):
+            found = (s,) if plain(s, self.facts) else self._loops(s)
+            if found is None:
+                own.append(s)
+                continue
+            gained |= found != (s,)
+            if not self._closed(own, body[k:]):
+                return None
+            out += (*self._alone(own), *found)
+            own.clear()
+        return (*out, *self._alone(own)) if gained and self._closed(own, ()) else None
+
+    def _loops(self, s: Stmt) -> Body | None:
+        found = _read((s,), self.launch)
+        if found is not None or not isinstance(s, If) or not self.facts.is_uniform(s.cond):
+            return found
+        ways = self.of(s.then), self.of(s.orelse)
+        if ways == (None, None) or not all(w is not None or self._closed(b, ()) for w, b in zip(ways, bodies(s))):
+            return None
+        then, orelse = (self._alone(b) if w is None else w for w, b in zip(ways, bodies(s)))
+        return (dataclasses.replace(s, then=then, orelse=orelse),)
+
+    def _closed(self, own: Sequence[Stmt], after: Body) -> bool:
+        """Whether what threads keep in ``own`` is of no use ``after`` it; none of its loops is dealt out as those that
+        are opened, for it was refused as one."""
+        if any(isinstance(x, For) and strided(x, self.launch) is not None for x in walk(tuple(own))):
+            return False
+        mine = set(declared(tuple(own)))
+        kept = {v for v in assigned(tuple(own)) if not hasattr(v.type, "space") or is_local_array(v)}
+        leaves = any(isinstance(x, Break | Continue | Return) for x in own)
+        return not (leaves or kept - mine or mine & (used_in(after) | assigned(after)))
+
+    def _alone(self, own: Sequence[Stmt]) -> Body:
+        if not own:
+            return ()
+        v, n = fresh(self.thread.name, self.thread.type), self.launch.block[0]
+        body = with_hardware(tuple(own), {HwIndex("thread", "x"): Var(v)})
+        loc = next((s.loc for s in own if s.loc), None)
+        zero, hi = cast(i32(0), self.thread.type), cast(n, self.thread.type)  # type: ignore[arg-type]
+        return (Par(v, zero, hi, (Level("thread", n, "x"),), body, loc=loc, tags=frozenset({f"loop:{v.name}"})),)
 
 
 __all__ = ["opened"]

@@ -5,24 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.diagnostics import Loc
+from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Barrier, Body, Load, Par, Reduce, Return, Stmt, Sym, bodies
+from ktc.ir.nodes import Assign, Barrier, Body, Decl, For, Load, Par, Reduce, Return, Stmt, Sym, While, bodies
 from ktc.ir.storage import is_shared
 from ktc.ir.types import Array, Ptr, scalar_of
-from ktc.ir.walk import all_exprs, assigned, used_in, walk
+from ktc.ir.walk import all_exprs, assigned, declared, used, used_in, walk
 
 from .shape import loads, stores
 
 
 @dataclass(frozen=True)
 class Region:
-    """One part. ``kind``: loop | reduction | scan | staged | left | unchecked | assumed; ``how``: how found or why."""
+    """One part. ``kind``: threads | reduction | scan | staged | left | unchecked | assumed; ``how``: how found or why.
+
+    ``threads``: a loop over the threads of a block that is one over independent iterations, as any other.
+    """
 
     kind: str
     what: str
     how: str = ""
     loc: Loc | None = None
+
+    @property
+    def is_by_threads(self) -> bool:
+        return self.kind in ("left", "threads")
 
     @property
     def is_left(self) -> bool:
@@ -75,7 +85,8 @@ def left_as_threads(body: Body) -> tuple[Region, ...]:
         loops = [x for x in walk((s,)) if isinstance(x, Par | Reduce) and _is_fixed(x)]
         shape = " x ".join(f"{p.var.name}" for p in loops if p in _nest(s))
         why = _why(s, exchanged)
-        region = Region("left", f"a loop over the threads ({shape}) of a fixed block", why, s.loc)
+        kind, why = ("left", why) if why else ("threads", "no thread uses what another made")
+        region = Region(kind, f"a loop over the threads ({shape}) of a fixed block", why, s.loc)
         out.setdefault((s.loc, why), region)
     return tuple(out.values())
 
@@ -111,7 +122,8 @@ def _exchanged(body: Body) -> set[Sym]:
 
 
 def _why(s: Par, exchanged: set[Sym]) -> str:
-    touched = (used_in((s,)) | assigned((s,))) & exchanged
+    """Why ``s`` stays a loop over threads; '' where that is all there is to it."""
+    touched = (used_in((s,)) | assigned((s,))) & exchanged - set(declared((s,)))
     shared = sorted({b.name for b in touched if is_shared(b)})
     if shared:
         names = ", ".join(f"'{n}'" for n in shared)
@@ -120,4 +132,25 @@ def _why(s: Par, exchanged: set[Sym]) -> str:
         isinstance(e, Load) and e.buffer == b for e in all_exprs((s,)))})  # fmt: skip
     if rows:
         return f"'{rows[0]}' of each thread lives across a barrier"
-    return "the thread index is used by itself, beside or without the block's"
+    dealt = _dealt_out(s)
+    return f"they share out the iterations over '{dealt.name}' in a way that is not understood" if dealt else ""
+
+
+def _dealt_out(s: Par) -> Sym | None:
+    """What a serial loop in ``s`` counts that begins where the number of its thread says, and goes on in steps."""
+    threads = {p.var for p in walk((s,)) if isinstance(p, Par) and _is_fixed(p)}
+    named, starts = definitions((s,)), {d.sym: d.init for d in walk((s,)) if isinstance(d, Decl)}
+    for x in walk((s,)):
+        if isinstance(x, For):
+            counts = [(x.var, x.init, x.step)]
+        elif isinstance(x, While):
+            counts = [(a.sym, starts.get(a.sym), a.value) for a in walk(x.body) if isinstance(a, Assign)]
+        else:
+            continue
+        for v, first, then in counts:
+            form = linear_form(then, {v})
+            by = None if form is None or not is_const(form.coeff(v), 1) else form.rest
+            dealt = by is not None and evaluate(by, {}) not in (0, 1, -1)
+            if dealt and first is not None and used(expand(first, named)) & threads:
+                return v
+    return None
