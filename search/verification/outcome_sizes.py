@@ -3,6 +3,7 @@
 A tile that lies whole within its array has others on all sides: sizes that are large one at a time never show it. The
 first thread of a block is followed with numbers (:mod:`.first_thread`): if the condition comes out the other way with
 all sizes as large as they get, each is made as small as it can be, one after the other, the others staying as they are.
+What the largest sizes do not show those of a scenario may.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ def _least(
         return follow.holds(s, other, arguments(coverage.workload, sizes, coverage.candidate))
 
     sizes = {name: maker.longest(name) for name in base}
-    if not holds(sizes):
-        return
-    for name, least in base.items():
+    for name, least in base.items() if holds(sizes) else ():
         found = max(least_value(maker, sizes, name, holds), least)
         sizes = {**sizes, name: found} if holds({**sizes, name: found}) else sizes
-    made = maker.make(sizes)
+    if not holds(sizes):
+        sizes = next((dict(x.sizes) for x in coverage.workload.scenarios if holds(x.sizes)), {})
+    made = maker.make(sizes) if sizes else None
     if made is not None:
         yield made
 

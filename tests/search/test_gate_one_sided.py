@@ -26,14 +26,15 @@ def elementwise(dtype: str, n: int) -> Workload:
 FLOATS = {
     "x[i]": {
         "x[i] == 3.25 ? 0.0 : x[i]": "UNKNOWN",
-        "n == 1000003 ? 0.0 : x[i]": "UNKNOWN",
-        "x[i % 500000]": "UNKNOWN",
-        "x[i & 524287]": "UNKNOWN",
-        "x[min(i, 600000)]": "UNKNOWN",
-        "x[i % 50000]": "REJECTED",  # a larger size settles the doubt
+        "n == 1000003 ? 0.0 : x[i]": "REJECTED",  # sizes of their own settle the doubts
+        "n == 1000007 ? 0.0 : x[i]": "UNKNOWN",
+        "x[i % 500000]": "REJECTED",
+        "x[i & 524287]": "REJECTED",
+        "x[min(i, 600000)]": "REJECTED",
+        "x[i % 50000]": "REJECTED",
         "x[i & 65535]": "REJECTED",
         "x[min(i, 60000)]": "REJECTED",
-        "x[i - i32(n > 1000000)]": "UNKNOWN",
+        "x[i - i32(n > 1000000)]": "REJECTED",
         "x[min(i, n - 1)]": "TESTED",  # by the guard, always i
         "x[i & 2147483647]": "TESTED",
         "x[i % n]": "TESTED",
