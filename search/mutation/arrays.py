@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Atomic, Decl, Expr, HwIndex, Load, Stmt, Store, Sym
+from ktc.ir.nodes import Alloc, Atomic, Body, Decl, Expr, HwIndex, Load, Stmt, Store, Sym
 from ktc.ir.types import Array, Vec
 from ktc.ir.walk import assigned, rename, stmt_exprs, used_in, walk, walk_expr
 from ktc.search.verification import smt
@@ -18,7 +18,7 @@ from .sites import branches, sites
 
 def other_array(a: Kernel, b: Kernel) -> str:
     """Why ``b``, which is ``a`` with one array of another type, does the same; '' if that is not proved."""
-    mine, theirs = (_arrays(k) for k in (a, b))
+    mine, theirs = (arrays_of(k.body) for k in (a, b))
     changed = [(x, y) for x, y in zip(mine, theirs) if x != y]
     if len(mine) != len(theirs) or len(changed) != 1:
         return ""
@@ -26,8 +26,8 @@ def other_array(a: Kernel, b: Kernel) -> str:
     if not isinstance(t := new.type, Array) or not isinstance(old.type, Array) or rename(b.body, {new: old}) != a.body:
         return ""
     places = list(sites(a.body, smt.Context(a)))
-    if replace(t, shape=()) == replace(old.type, shape=()) and len(t.shape) == len(old.type.shape):
-        inside = all(_within(s, context, old, t.shape) for s, context in places)
+    if otherwise_alike(t, old.type):
+        inside = all(stays_within(s, context, old, t.shape) for s, context in places)
         return "z3: no subscript reaches beyond the smaller array" if inside else ""
     if replace(t, space="local") == old.type and all(_by_one_thread(s, context, old) for s, context in places):
         return "z3: one thread of a block alone uses the array that it shares"
@@ -46,11 +46,17 @@ def _by_one_thread(s: Stmt, context: smt.Context, array: Sym) -> bool:
     return array not in used_in(alone) | assigned(alone) or bool(context.proves(first))
 
 
-def _arrays(kernel: Kernel) -> list[Sym]:
-    return [s.sym for s in walk(kernel.body) if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array)]
+def otherwise_alike(a: Array, b: Array) -> bool:
+    """Whether two types differ in nothing but the sizes of their dimensions."""
+    return replace(a, shape=()) == replace(b, shape=()) and len(a.shape) == len(b.shape)
 
 
-def _within(s: Stmt, context: smt.Context, array: Sym, shape: tuple[Expr, ...]) -> bool:
+def arrays_of(body: Body) -> list[Sym]:
+    """What is declared in ``body``, in order."""
+    return [s.sym for s in walk(body) if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array)]
+
+
+def stays_within(s: Stmt, context: smt.Context, array: Sym, shape: tuple[Expr, ...]) -> bool:
     """Whether ``s`` uses ``array`` by single elements inside ``shape`` alone, or by lanes of such (vector) elements."""
     import z3
 
@@ -69,4 +75,4 @@ def _within(s: Stmt, context: smt.Context, array: Sym, shape: tuple[Expr, ...]) 
     return True
 
 
-__all__ = ["other_array"]
+__all__ = ["arrays_of", "other_array", "otherwise_alike", "stays_within"]

@@ -45,7 +45,8 @@ from ktc.ir.types import Array, Ptr, Scalar, Vec
 from ktc.ir.walk import all_exprs, assigned, stmt_exprs, walk, walk_expr
 
 from .formats import NONE, formats
-from .lockstep import Memory, Run
+from .lockstep import Run
+from .memories import Memory
 from .symbolic import blocks
 from .symbolic_values import Active, Lost
 from .terms import Term, Terms

@@ -36,13 +36,15 @@ from ktc.ir.walk import all_exprs, stmt_exprs, walk_expr
 from ktc.search.verification import smt
 from ktc.search.verification.formulas import increment
 
+from .subscripts import stays_inside
+
 
 @dataclass
 class Quiet:
     """What may happen unseen: ``own`` are variables and arrays that nobody outside knows; ``barriers``: of a block of
     which no thread does anything else; ``loads``: of code that is left out, while code that is added may not read
-    where it must not; ``ends``: of threads that do nothing else either, while of others a return is felt in all that
-    would have followed."""
+    buffers, nor touch elements of arrays that may not exist; ``ends``: of threads that do nothing else either, while of
+    others a return is felt in all that would have followed."""
 
     own: set[Sym] = field(default_factory=set)
     barriers: bool = False
@@ -62,7 +64,7 @@ def no_effect(body: Body, context: smt.Context, quiet: Quiet) -> bool:
 
 
 def _quiet(s: Stmt, context: smt.Context, quiet: Quiet) -> bool:
-    felt = _felt(s, quiet)
+    felt = _felt(s, quiet) or not (quiet.loads or stays_inside(s, context))
     if felt and context.impossible():
         return True
     if felt:

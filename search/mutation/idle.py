@@ -1,9 +1,10 @@
 """Rounds and guarded statements that add nothing but zeros: a tile beyond the last one, of which all cells are zero.
 
 Run where it need not be, such code may give values to what it declares itself, fill arrays that are filled anew before
-they are read (:mod:`.refilled`), wait at barriers that all threads reach, and add zeros. A zero may have either sign.
-Adding one changes nothing but a negative zero, and a sum that starts at a positive constant and that only ``+`` and
-``-`` give new values never is one; of sums that may be reordered the sign of a zero is no part of what is compared.
+they are read (:mod:`.refilled`), read elements that were never given anything else (:mod:`.vacant`), wait at barriers
+that all threads reach, and add zeros. A zero may have either sign. Adding one changes nothing but a negative zero, and
+a sum that starts at a positive constant and that only ``+`` and ``-`` give new values never is one; of sums that may be
+reordered the sign of a zero is no part of what is compared.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import math
 from dataclasses import dataclass, field
 
 from ktc.ir.fields import children
-from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
@@ -42,6 +42,8 @@ from ktc.ir.walk import stmt_exprs, walk
 from ktc.search.verification import smt
 
 from .refilled import Refilled
+from .subscripts import inside
+from .vacant import Vacant
 
 
 @dataclass
@@ -57,6 +59,7 @@ class Idle:
 
     def __post_init__(self) -> None:
         self.refilled = Refilled(self.kernel)
+        self.vacant = Vacant(self.kernel)
         self.loose = "reassociates" in self.kernel.flags
 
     def body(self, body: Body, context: smt.Context) -> bool:
@@ -81,7 +84,7 @@ class Idle:
         if isinstance(s, Assign) and s.sym in self.own:
             self._note(s.sym, self._is_zero(s.value, s, context))
             return True
-        if isinstance(s, Store) and isinstance(s.buffer.type, Array) and not self._inside(s, context):
+        if isinstance(s, Store) and isinstance(s.buffer.type, Array) and not inside(s, context):
             return False
         if isinstance(s, Store) and s.buffer in self.own:
             if not self._is_zero(s.value, s, context):
@@ -96,18 +99,6 @@ class Idle:
         if isinstance(s, Store) and self.together and self.refilled.always(s.buffer):
             return True
         return isinstance(s, Assign | Store) and self._adds_zero(s, context)
-
-    def _inside(self, s: Store | Load, context: smt.Context) -> bool:
-        """Whether ``s`` stays within an array of its kernel wherever the facts hold."""
-        import z3
-
-        if not isinstance(s.buffer.type, Array):
-            return False
-        shape = [evaluate(n, self.kernel.knob_values) for n in s.buffer.type.shape]
-        if s.width != 1 or len(shape) != len(s.index) or not all(context.lasting(i) for i in s.index):
-            return False
-        places = [(context.of(i), n) for i, n in zip(s.index, shape)]
-        return None not in shape and context.proves(z3.And(*(z3.And(i >= 0, i < int(n or 0)) for i, n in places)))
 
     def _declared(self, s: Alloc | Decl, context: smt.Context) -> bool:
         self.own.add(s.sym)
@@ -150,7 +141,7 @@ class Idle:
 
     def _unseen(self, e: Expr, context: smt.Context) -> bool:
         """Whether nobody notices that ``e`` is computed: no buffer is read, lanes exchange values all together."""
-        if isinstance(e, Load) and not self._inside(e, context):
+        if isinstance(e, Load) and not inside(e, context):
             return False
         if (isinstance(e, WarpOp) and not self.together) or (isinstance(e, Call) and e.effects != "pure"):
             return False
@@ -179,7 +170,7 @@ class Idle:
         if isinstance(e, Var):
             return e.sym in self.zero
         if isinstance(e, Load):
-            return e.buffer in self.zero or self._stored_zero(e, s, context)
+            return e.buffer in self.zero or self._stored_zero(e, s, context) or self.vacant.is_zero(e, s, context)
         if isinstance(e, Select):
             arm = self._arm(e, context)
             return zero(e.a, e.b) if arm is None else zero(arm)

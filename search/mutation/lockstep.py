@@ -6,10 +6,8 @@ unknown function of all that it reads: the same statement on the same terms leav
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
@@ -30,12 +28,13 @@ from ktc.ir.nodes import (
     WarpOp,
     While,
 )  # fmt: skip
-from ktc.ir.types import Array, Ptr, Scalar, Vec
+from ktc.ir.types import Array, Scalar, Vec
 from ktc.ir.walk import assigned, declared, used, used_in, walk, walk_expr
 
 from .formats import NONE, Held
+from .memories import Memories, Memory
 from .sites import BRANCHES
-from .symbolic_values import Active, Lost, Threads, Values
+from .symbolic_values import Active, Lost, Threads
 from .terms import Term, Terms
 
 ROUNDS = 80
@@ -46,22 +45,12 @@ PLAIN = (Decl, Alloc, Assign, Store, If, For, While, Break, Continue)
 """Statements that do no more than change variables and memory."""
 
 
-@dataclass
-class Memory:
-    """An array or buffer: known cells on top of an opaque base."""
-
-    base: Term
-    cells: dict[tuple[Term, ...], Term] = field(default_factory=dict)
-
-
-class Run(Values):
+class Run(Memories):
     """One run: ``env`` holds the variables of each thread, ``trace`` what others see in order."""
 
     def __init__(self, terms: Terms, kernel: Kernel, known: dict[Sym, Held], threads: Threads) -> None:
-        super().__init__(terms, kernel, threads)
-        self.formats = known
+        super().__init__(terms, kernel, known, threads)
         self.env: list[dict[Sym, Term]] = [{} for _ in range(threads.count)]
-        self.memory: dict[tuple[Sym, int], Memory] = {}
         self.uniform = {p.sym for p in kernel.params}
         self.lasting = _lasting(kernel)
         self.trace: list[Any] = []
@@ -165,6 +154,8 @@ class Run(Values):
         what = self.t.make("effect", s, tuple(inputs))
         if not all(isinstance(x, PLAIN) for x in walk((s,))):
             self.trace.append(("effect", what))
+        if _accesses(s):
+            self.touched["effect", what] = {self.t.const(True, "bool")}
         for sym in (assigned((s,)) | new) - inside:
             if isinstance(sym.type, Scalar | Vec):
                 for k in act:
@@ -172,72 +163,6 @@ class Run(Values):
             else:
                 for row in range(self._rows(sym)):
                     self.memory[sym, row] = Memory(self.t.make("memory after", what, sym, row))
-
-    # ----------------------------------------------------------------------------------------------------- memory
-
-    def _rows(self, sym: Sym) -> int:
-        private = isinstance(sym.type, Vec) or (isinstance(sym.type, Array) and sym.type.space != "shared")
-        return self.threads.count if private else 1
-
-    def _at(self, sym: Sym, k: int) -> tuple[tuple[Sym, int], Memory]:
-        key = (sym, k if self._rows(sym) > 1 else 0)
-        if key not in self.memory:
-            self.memory[key] = Memory(self.t.make("memory", *key))
-        return key, self.memory[key]
-
-    def _allocate(self, sym: Sym) -> None:
-        for row in range(self._rows(sym)):
-            self.memory[sym, row] = Memory(self.t.make("undefined", sym))
-
-    def _memory_state(self, sym: Sym) -> tuple:
-        rows = [self._at(sym, row)[1] for row in range(self._rows(sym))]
-        return tuple((m.base, tuple(sorted(m.cells.items()))) for m in rows)
-
-    def load(self, e: Load, k: int, act: Active) -> Term:
-        if e.width != 1 or isinstance(e.buffer.type, Vec):
-            raise Lost
-        index = tuple(self.of(i, k, act) for i in e.index)
-        self._exists(e.buffer, index)
-        _, m = self._at(e.buffer, k)
-        if index in m.cells:
-            return m.cells[index]
-        if m.cells and not self._apart(index, m):
-            raise Lost
-        return self.t.opaque(self.formats.get(e.buffer, NONE), "load", m.base, index)
-
-    def _exists(self, sym: Sym, index: tuple[Term, ...]) -> None:
-        """No cell beyond an array is followed: what is there is somebody else's."""
-        shape = sym.type.shape if isinstance(sym.type, Array) else ()
-        for i, extent in zip(map(self._known, index), shape):
-            n = evaluate(extent, self.kernel.knob_values)
-            if i is not None and n is not None and not 0 <= i < n:
-                raise Lost
-
-    def _apart(self, index: tuple[Term, ...], m: Memory) -> bool:
-        """Whether ``index`` is no cell that is known: all are numbers."""
-        return all(self.t.node(i)[0] == "const" for i in (*index, *(i for cell in m.cells for i in cell)))
-
-    def _store(self, s: Store, act: Active) -> None:
-        if s.width != 1 or isinstance(s.buffer.type, Vec):
-            raise Lost
-        writes = {k: (tuple(self.of(i, k, act) for i in s.index), self.of(s.value, k, act)) for k in act}
-        if isinstance(s.buffer.type, Ptr):
-            key, m = self._at(s.buffer, 0)
-            done = self.t.make("stored", m.base, tuple(sorted({(act[k], *w) for k, w in writes.items()})))
-            self.memory[key] = Memory(done)
-            return
-        fresh: dict[tuple[Sym, int], Memory] = {}
-        for k, (index, value) in writes.items():
-            self._exists(s.buffer, index)
-            key, m = self._at(s.buffer, k)
-            if m.cells and index not in m.cells and not self._apart(index, m):
-                raise Lost
-            new = fresh.setdefault(key, Memory(m.base, dict(m.cells)))
-            old = new.cells.get(index)
-            if old is None:
-                old = self.t.opaque(self.formats.get(s.buffer, NONE), "load", m.base, index)
-            new.cells[index] = self.t.choose(act[k], value, old)
-        self.memory.update(fresh)
 
     def var(self, sym: Sym, k: int) -> Term:
         found = self.env[k].get(sym)
@@ -261,6 +186,11 @@ class Run(Values):
             if not isinstance(s.type, Scalar | Vec)
         ]
         return variables, memory, self.trace
+
+
+def _accesses(s: Stmt) -> bool:
+    """Whether ``s`` has to do with memory."""
+    return any(not isinstance(x.type, Scalar | Vec) for x in used_in((s,)) | assigned((s,)))
 
 
 def leaves(s: Stmt) -> bool:

@@ -10,7 +10,6 @@ what keeps its value as long as the array lives. What is read of buffers for all
 
 from __future__ import annotations
 
-from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Assign,
@@ -25,16 +24,16 @@ from ktc.ir.nodes import (
     Load,
     Return,
     Select,
-    Stmt,
     Store,
     While,
 )
-from ktc.ir.types import Array, Ptr, Vec
+from ktc.ir.types import Ptr
 from ktc.ir.walk import assigned, declared, stmt_exprs, substitute_expr, used, walk, walk_expr
 from ktc.search.verification import smt
 
 from .copies import copies_of
 from .sites import branches, sites
+from .subscripts import stays_inside
 
 PLAIN = (Assign, Decl, Store, For, If)
 """Statements of a guarded body that do no more than give values."""
@@ -57,7 +56,7 @@ def masked(kernel: Kernel, s: If, other: Expr | None, context: smt.Context) -> b
     inner = context.branch()
     if other is not None:
         inner.facts.append(inner.truth(other))
-    if not all(_stays_inside(at, here, kernel) for at, here in sites(s.then, inner)):
+    if not all(stays_inside(at, here) for at, here in sites(s.then, inner)):
         return False
     return copies.read_under_their_guard()
 
@@ -93,32 +92,6 @@ def _loads(body: Body) -> list[Load]:
 def _decides(e: Expr) -> bool:
     """Whether not all operands of ``e`` are evaluated."""
     return isinstance(e, Select) or (isinstance(e, Binary) and e.op in ("&&", "||"))
-
-
-def _stays_inside(s: Stmt, context: smt.Context, kernel: Kernel) -> bool:
-    """Whether the array elements that ``s`` itself names exist."""
-    import z3
-
-    found: list[Load | Store] = [e for top in stmt_exprs(s) for e in walk_expr(top) if isinstance(e, Load)]
-    for x in [*found, s] if isinstance(s, Store) else found:
-        t = x.buffer.type
-        if not isinstance(t, Array):
-            continue
-        extents = (*t.shape, *_lanes(t))
-        if x.width != 1 or not len(t.shape) <= len(x.index) <= len(extents):
-            return False
-        for i, n in zip(x.index, (evaluate(n, kernel.knob_values) for n in extents)):
-            v = context.of(i)
-            if n is None or not context.proves(z3.And(v >= 0, v < int(n))):
-                return False
-    return True
-
-
-def _lanes(t: Array) -> tuple[Expr, ...]:
-    """The last extent of an array of vectors, whose lanes may be named one by one."""
-    if not isinstance(t.elem, Vec):
-        return ()
-    return (i32(t.elem.n) if isinstance(t.elem.n, int) else t.elem.n,)
 
 
 __all__ = ["masked"]

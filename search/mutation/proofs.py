@@ -24,48 +24,41 @@ from dataclasses import replace
 from typing import Any
 
 from ktc.ir.kernel import Assume, Kernel
-from ktc.ir.nodes import Barrier, Body, Decl, Expr, Fence, For, If, Return, Stmt
+from ktc.ir.nodes import Barrier, Body, For, If, Return
 from ktc.ir.text import canonical
-from ktc.ir.types import Scalar
 from ktc.ir.uniformity import uniformity
 from ktc.ir.walk import walk
 from ktc.search.verification import smt
 from ktc.search.verification.normal_form import normal
 
-from .absorbed import absorbed
+from .arms import same_arms
 from .arrays import other_array
-from .arrival import needs_no_atomic
 from .barriers import needless
 from .crossing import keeps_nothing_apart
-from .effects import Quiet, fewer_threads, no_effect, other_iterations
-from .formats import held_already
-from .idle import Idle
-from .masked import masked
-from .permuted import permuted
-from .reordered import reordered
-from .single import other_thread, stored_twice
+from .differences import Difference, same_statement, unguarded
+from .effects import Quiet, fewer_threads, no_effect
+from .single import stored_twice
 from .sites import BRANCHES
 from .symbolic import same_effect
 from .symbolic_values import WARP
-from .visits import same_visits
-
-MASKED = "z3: what is given values where the guard does not hold is read under that guard alone"
 
 APART = "no two accesses that the barrier keeps apart meet without it"
-
-_HIDDEN = ("loc", "comments", "tags", "spelling")
 
 
 def equivalent(candidate: Kernel, mutant: Kernel) -> str:
     """Why the two are the same function of their inputs, on every launch; '' if that is not proved."""
+    same_body = candidate.body == mutant.body
     if smt.available() and (found := other_array(candidate, mutant)):
         return found
     if canonical(candidate).launch != canonical(mutant).launch:
-        same_body = candidate.body == mutant.body and candidate.assumptions == mutant.assumptions
-        return fewer_threads(candidate, mutant) if same_body and smt.available() else ""
+        same_assumptions = candidate.assumptions == mutant.assumptions
+        return fewer_threads(candidate, mutant) if same_body and same_assumptions and smt.available() else ""
+    if any(a not in candidate.assumptions for a in mutant.assumptions):
+        return ""
     dropped = [a for a in candidate.assumptions if a not in mutant.assumptions]
     if dropped:
-        return "the dropped guard always holds" if smt.available() and _always(mutant, dropped) else ""
+        always = same_body and smt.available() and _always(mutant, dropped)
+        return "the dropped guard always holds" if always else ""
     if normal(candidate) == normal(mutant):
         return "the same normal form"
     if not smt.available():
@@ -111,7 +104,7 @@ class _Search:
             if isinstance(s, Barrier) and t == replace(s, scope="warp") and self._needless(a, k, WARP):
                 return APART
             rest = None if after is None else (*a[k + 1 :], *after)
-            return self._statements(s, t, context, rest, (*a[k + 1 :],))
+            return self._statements(Difference(self.candidate, self.mutant, s, t, context, a[:k], a[k + 1 :]), rest)
         return ""
 
     def _everyone(self, a: Body, b: Body) -> bool:
@@ -124,12 +117,6 @@ class _Search:
             if left or any(facts.is_divergent(s) for s in part[:1]):
                 return False
         return True
-
-    def _together(self, s: Stmt, mine: tuple[Expr, ...], theirs: tuple[Expr, ...]) -> bool:
-        """Whether the threads of a block come to ``s`` together in both kernels, and agree on what decides there."""
-        one, other = uniformity(self.candidate), uniformity(self.mutant)
-        agreed = all(one.is_uniform(e) for e in mine) and all(other.is_uniform(e) for e in theirs)
-        return agreed and not one.is_divergent(s)
 
     def _missing(self, a: Body, b: Body, context: smt.Context) -> str:
         """One statement was left out, or the guard around its body was."""
@@ -146,9 +133,9 @@ class _Search:
         if isinstance(s, Barrier) and b == (*a[:k], *a[k + 1 :]) and self._needless(a, k):
             return APART
         if isinstance(s, If) and b == (*a[:k], *s.then, *a[k + 1 :]):
-            return self._arms(s) or self._unguarded(s, context, _undefined(a[:k]))
+            return same_arms(self.candidate, s, context) or unguarded(self.candidate, s, context, a[:k])
         if isinstance(s, If) and s.orelse and b == (*a[:k], *s.orelse, *a[k + 1 :]):
-            return self._arms(s)
+            return same_arms(self.candidate, s, context)
         return ""
 
     def _needless(self, body: Body, k: int, group: int = 1) -> bool:
@@ -168,84 +155,17 @@ class _Search:
         kernel = self.candidate.with_(body=both)
         return APART if all(keeps_nothing_apart(s, kernel) for s in ends) else ""
 
-    def _arms(self, s: If) -> str:
-        """The condition of ``s`` decides nothing."""
-        one, other = (normal(self.candidate.with_(body=arm)) for arm in (s.then, s.orelse))
-        return "both branches are the same normal form" if s.orelse and one == other else ""
-
-    def _unguarded(self, s: If, context: smt.Context, undefined: set) -> str:
-        if all(isinstance(x, Fence) for x in s.then) and not s.orelse:
-            return "a fence more orders more, and changes no value"
-        inner = context.branch()
-        if context.lasting(s.cond):
-            import z3
-
-            inner.facts.append(z3.Not(inner.truth(s.cond)))
-        if no_effect(s.then, inner, Quiet()):
-            return "z3: the guard holds wherever its body does anything"
-        if no_effect(s.then, inner, Quiet(own=undefined)):
-            return "z3: where the guard does not hold, only what was undefined changes"
-        return MASKED if masked(self.candidate, s, None, context) else ""
-
-    def _statements(self, s: Stmt, t: Stmt, context: smt.Context, after: Body | None, rest: Body) -> str:
-        if isinstance(s, If) and s.orelse and (t,) in (s.then, s.orelse):
-            return self._arms(s)
-        if type(s) is not type(t):
-            if isinstance(s, If) and s.then == (t,):
-                return self._unguarded(s, context, set())
-            return needs_no_atomic(self.candidate, s, t)
-        shown = [f.name for f in dataclasses.fields(s) if f.name not in _HIDDEN]
-        names = [name for name in shown if getattr(s, name) != getattr(t, name)]
-        if isinstance(s, Decl) and isinstance(t, Decl) and names == ["init"]:
-            covered = absorbed(s, t, rest)
-            if covered:
-                return covered
-            if permuted(self.candidate, s, t):
-                return "the blocks of a band do one another's work"
-        if isinstance(s, For) and isinstance(t, For):
-            if names == ["body"] and reordered(self.candidate, s, t):
-                return "the same rounds in another order, each on cells of its own"
-            visited = same_visits(s, t, self.candidate)
-            if visited:
-                return visited
-            if names == ["step"] and context.at_most_once(s) and context.at_most_once(replace(t, var=s.var)):
-                return "z3: the loop runs at most once"
-            if names in (["step"], ["init"], ["cond"]):
-                idle = Idle(self.candidate, self._together(s, (s.init, s.cond, s.step), (t.init, t.cond, t.step)))
-                same = other_iterations(s, t, context.branch(), names, idle.body)
-                if same:
-                    return same
-            context.count(s)
-            if names == ["step"]:
-                context.facts.append(context.truth(s.cond))
-        if isinstance(s, If) and isinstance(t, If) and names == ["cond"] and s.orelse and self._arms(s):
-            return self._arms(s)
-        if isinstance(s, If) and isinstance(t, If) and names == ["cond"] and not s.orelse:
-            if masked(self.candidate, s, t.cond, context):
-                return MASKED
-            if other_thread(self.candidate, s, t):
-                return "another single thread does the same, of values that all of them have"
-            inner = context.branch()
-            inner.facts.append(inner.truth(s.cond) != inner.truth(t.cond))
-            if context.lasting(s.cond) and context.lasting(t.cond):
-                if no_effect(s.then, inner.branch(), Quiet()):
-                    return "z3: where the guards differ nothing happens"
-                if Idle(self.candidate, self._together(s, (s.cond,), (t.cond,))).body(s.then, inner):
-                    return "z3: where the guards differ zeros are added"
-        if len(names) != 1:
-            return ""
-        name, x, y = names[0], getattr(s, names[0]), getattr(t, names[0])
-        if name in ("then", "orelse", "body"):
-            if isinstance(s, For) and context.branch().at_most_once(s):
-                self.once.add(id(s))
-            context.enter(s, name)
-            return self.bodies(x, y, context, None if isinstance(s, For) else after)
-        if isinstance(x, Expr) and isinstance(y, Expr) and held_already(self.candidate, x, y):
-            return "the type that a value is rounded to holds it already"
-        if isinstance(x, tuple):
-            pairs = [(p, q) for p, q in zip(x, y) if p != q] if len(x) == len(y) else []
-            return _expressions(*pairs[0], context) if len(pairs) == 1 and isinstance(pairs[0][0], Expr) else ""
-        return _expressions(x, y, context) if isinstance(x, Expr) and isinstance(y, Expr) else ""
+    def _statements(self, d: Difference, after: Body | None) -> str:
+        found = same_statement(d)
+        if found or type(d.s) is not type(d.t) or len(d.names) != 1 or d.names[0] not in BRANCHES:
+            return found
+        if isinstance(d.s, For):
+            if d.context.branch().at_most_once(d.s):
+                self.once.add(id(d.s))
+            d.context.count(d.s)
+        (name,) = d.names
+        d.context.enter(d.s, name)
+        return self.bodies(getattr(d.s, name), getattr(d.t, name), d.context, None if isinstance(d.s, For) else after)
 
 
 def _with_body(body: Body, old: Body, new: Body) -> Body:
@@ -264,35 +184,9 @@ def _with_body(body: Body, old: Body, new: Body) -> Body:
     return tuple(out) if any(x is not y for x, y in zip(out, body)) else body
 
 
-def _undefined(before: Body) -> set:
-    """Variables and arrays that ``before`` declares and does not write."""
-    from ktc.ir.nodes import Alloc
-    from ktc.ir.walk import assigned
-
-    declared = {s.sym for s in before if isinstance(s, Alloc) or (isinstance(s, Decl) and s.init is None)}
-    return declared - assigned(before)
-
-
 def _always(kernel: Kernel, dropped: list[Assume]) -> bool:
     context = smt.Context(kernel)
     return all(context.proves(context.truth(a.expr)) for a in dropped)
 
 
-def _expressions(e: Expr, f: Expr, context: smt.Context) -> str:
-    """The smallest differing pair that is provably equal; conditions of lazy operators are not assumed."""
-    if type(e) is type(f):
-        differing = []
-        for d in dataclasses.fields(e):
-            x, y = getattr(e, d.name), getattr(f, d.name)
-            if d.name in _HIDDEN or x == y:
-                continue
-            if isinstance(x, tuple) and isinstance(y, tuple) and len(x) == len(y):
-                differing += [(p, q) for p, q in zip(x, y) if p != q]
-            else:
-                differing.append((x, y))
-        if len(differing) == 1 and all(isinstance(v, Expr) for v in differing[0]):
-            found = _expressions(*differing[0], context)
-            if found:
-                return found
-    whole = isinstance(e.type, Scalar) and (e.type.is_int or e.type.kind == "bool")
-    return "z3: one value under the facts that hold there" if whole and context.equal(e, f) else ""
+__all__ = ["equivalent"]

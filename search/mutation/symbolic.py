@@ -4,7 +4,8 @@ What they find (variables, memory) is opaque, the same for both. Integers that a
 else becomes a term (:mod:`.terms`). Threads run in lockstep, a statement at a time (:mod:`.lockstep`): that every
 schedule gives the same is what the sanitizer of the ladder says, so barriers must come in the same sequence in both.
 
-Two bodies are the same where they leave the same terms in every variable and array that lives on, and in memory.
+Two bodies are the same where they leave the same terms in every variable and array that lives on, and in memory, and
+the second touches nothing that the first does not: what is read and never used may not be there.
 NaNs are left aside, as everywhere in the exact rungs.
 """
 
@@ -46,20 +47,21 @@ def same_effect(a: Body, b: Body, kernel: Kernel, after: Body | None, part: bool
         outer = {s for s in outer if isinstance(s.type, Ptr) or s in reads}
     together = (*a, *b)
     for threads in sorted((*blocks(kernel, together), *rows(kernel, together)), key=lambda found: found.count):
-        terms, left = Terms("reassociates" in kernel.flags), []
+        terms, left = Terms("reassociates" in kernel.flags), list[Run]()
         try:
             for body in (a, b):
                 run = Run(terms, kernel, known, threads)
                 run.body(
                     body, {k: _present(terms, k, everyone or threads.extents is None) for k in range(threads.count)}
                 )
-                left.append(run.summary(outer))
+                left.append(run)
         except Lost:
             continue
-        if left[0] == left[1]:
-            one = "every thread" if threads.count == 1 else f"{threads.count} symbolic threads"
-            one += " of a row" if threads.extents is not None and len(threads.extents) < 3 else ""
-            return f"{one}: the same terms are left behind"
+        one, other = left
+        if one.summary(outer) == other.summary(outer) and other.touches_no_more_than(one):
+            who = "every thread" if threads.count == 1 else f"{threads.count} symbolic threads"
+            who += " of a row" if threads.extents is not None and len(threads.extents) < 3 else ""
+            return f"{who}: the same terms are left behind"
     return ""
 
 

@@ -28,7 +28,7 @@ from ktc.ir.nodes import (
     Var,
     WarpOp,
 )  # fmt: skip
-from ktc.ir.types import Scalar
+from ktc.ir.types import BOOL, Scalar
 
 from .terms import PREDICATES, Term, Terms
 
@@ -64,6 +64,8 @@ class Values(ABC):
 
     def __init__(self, terms: Terms, kernel: Kernel, threads: Threads) -> None:
         self.t, self.kernel, self.threads = terms, kernel, threads
+        self.path: list[Term] = []
+        """Under which conditions the operand at hand is evaluated at all."""
 
     @abstractmethod
     def var(self, sym: Sym, k: int) -> Term: ...
@@ -88,7 +90,7 @@ class Values(ABC):
         if isinstance(e, Cast) and isinstance(e.to, Scalar) and isinstance(e.x.type, Scalar) and e.style != "bit":
             return self._cast(self.of(e.x, k, act), e.x.type, e.to)
         if isinstance(e, Select):
-            return t.choose(*(self.of(x, k, act) for x in (e.cond, e.a, e.b)))
+            return self._either(self.of(e.cond, k, act), e.a, e.b, k, act)
         if isinstance(e, Unary):
             x = self.of(e.x, k, act)
             return t.predicate("!", x) if e.op == "!" else t.negate(x) if e.op == "-" and _float(e) else self._int(e, x)
@@ -110,11 +112,24 @@ class Values(ABC):
                 return self.t.const(int(blocks) if e.level == "grid_dim" else 0, "int")
         return self.t.make("hardware", e.level, e.axis)
 
+    def _either(self, cond: Term, yes: Expr, no: Expr, k: int, act: Active) -> Term:
+        """``cond ? yes : no``, of which one alone is evaluated."""
+        values = []
+        for decided, e in ((cond, yes), (self.t.predicate("!", cond), no)):
+            never = self.t.node(decided)[:2] == ("const", "False")
+            self.path.append(decided)
+            try:
+                values.append(self.t.const(0, "int") if never else self.of(e, k, act))
+            finally:
+                self.path.pop()
+        return self.t.choose(cond, *values)
+
     def _binary(self, e: Binary, k: int, act: Active) -> Term:
-        a, b = self.of(e.a, k, act), self.of(e.b, k, act)
         if e.op in ("&&", "||"):
-            other = self.t.const(e.op == "||", "bool")
-            return self.t.choose(a, b, other) if e.op == "&&" else self.t.choose(a, other, b)
+            other = Const(e.op == "||", BOOL)
+            yes, no = (e.b, other) if e.op == "&&" else (other, e.b)
+            return self._either(self.of(e.a, k, act), yes, no, k, act)
+        a, b = self.of(e.a, k, act), self.of(e.b, k, act)
         if _float(e.a) and e.op in ("+", "-", "*"):
             kind = e.a.type.name  # type: ignore[attr-defined]
             return {"+": self.t.add, "-": self.t.subtract, "*": self.t.multiply}[e.op](a, b, kind)

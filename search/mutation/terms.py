@@ -143,6 +143,10 @@ class Terms:
             n = self._nodes[t]
         return t
 
+    def implies_any(self, condition: Term, others: set[Term]) -> bool:
+        """Whether ``condition`` is seen to imply one of ``others``."""
+        return self.const(True, "bool") in others or not others.isdisjoint(self._decided(condition)[0])
+
     def _decided(self, condition: Term) -> tuple[set[Term], set[Term]]:
         true, false, todo = set(), set(), [condition]
         while todo:

@@ -152,7 +152,12 @@ class Context:
         import z3
 
         by = increment(s)
-        if by is None or not is_whole(s.var.type) or not (self.lasting(s.init) and self.lasting(by)):
+        if s.var in self.changed or not is_whole(s.var.type) or not self.lasting(s.init):
+            return
+        if _divides(s):
+            first = self.of(s.init)
+            self.facts += [z3.Implies(first >= 0, z3.And(self.of(Var(s.var)) >= 0, self.of(Var(s.var)) <= first))]
+        if by is None or not self.lasting(by):
             return
         if self.proves(self.of(by) > 0):
             rounds, first, stride = z3.FreshInt("rounds"), self.of(s.init), self.of(by)
@@ -266,6 +271,13 @@ class Context:
         first = substitute_expr(s.cond, {s.var: s.init})
         second = substitute_expr(s.cond, {s.var: substitute_expr(s.step, {s.var: s.init})})
         return self.proves(z3.Implies(self.truth(first), z3.Not(self.truth(second))))
+
+
+def _divides(s: For) -> bool:
+    """Whether the loop divides its variable by a number: it shrinks towards zero."""
+    e = s.step
+    by = e.b.value if isinstance(e, Binary) and isinstance(e.b, Const) and e.a == Var(s.var) else 0
+    return isinstance(e, Binary) and e.op in ("/", ">>") and by > 0
 
 
 def _effect(e: Expr) -> bool:

@@ -1,0 +1,114 @@
+"""Memory of a run on symbols: arrays and buffers as known cells on top of what is opaque, and what a run touches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Load, Store, Sym
+from ktc.ir.types import Array, Ptr, Vec
+
+from .formats import NONE, Held
+from .symbolic_values import Active, Lost, Threads, Values
+from .terms import Term, Terms
+
+
+@dataclass
+class Memory:
+    """An array or buffer: known cells on top of an opaque base."""
+
+    base: Term
+    cells: dict[tuple[Term, ...], Term] = field(default_factory=dict)
+
+
+class Memories(Values):
+    """Loads and stores; ``known`` are the formats of what is opaque."""
+
+    def __init__(self, terms: Terms, kernel: Kernel, known: dict[Sym, Held], threads: Threads) -> None:
+        super().__init__(terms, kernel, threads)
+        self.formats = known
+        self.memory: dict[tuple[Sym, int], Memory] = {}
+        self.touched: dict[Any, set[Term]] = {}
+        """What is read of memory, or stored where an array may end, and under which conditions."""
+
+    def _rows(self, sym: Sym) -> int:
+        private = isinstance(sym.type, Vec) or (isinstance(sym.type, Array) and sym.type.space != "shared")
+        return self.threads.count if private else 1
+
+    def _at(self, sym: Sym, k: int) -> tuple[tuple[Sym, int], Memory]:
+        key = (sym, k if self._rows(sym) > 1 else 0)
+        if key not in self.memory:
+            self.memory[key] = Memory(self.t.make("memory", *key))
+        return key, self.memory[key]
+
+    def _allocate(self, sym: Sym) -> None:
+        for row in range(self._rows(sym)):
+            self.memory[sym, row] = Memory(self.t.make("undefined", sym))
+
+    def _memory_state(self, sym: Sym) -> tuple:
+        rows = [self._at(sym, row)[1] for row in range(self._rows(sym))]
+        return tuple((m.base, tuple(sorted(m.cells.items()))) for m in rows)
+
+    def load(self, e: Load, k: int, act: Active) -> Term:
+        if e.width != 1 or isinstance(e.buffer.type, Vec):
+            raise Lost
+        index = tuple(self.of(i, k, act) for i in e.index)
+        self._access(e.buffer, index, act[k])
+        _, m = self._at(e.buffer, k)
+        if index in m.cells:
+            return m.cells[index]
+        if m.cells and not self._apart(index, m):
+            raise Lost
+        return self.t.opaque(self.formats.get(e.buffer, NONE), "load", m.base, index)
+
+    def _access(self, sym: Sym, index: tuple[Term, ...], condition: Term) -> None:
+        """Remembers it. No cell beyond an array is followed: what is there is somebody else's."""
+        shape = sym.type.shape if isinstance(sym.type, Array) else (None,)
+        extents = [evaluate(n, self.kernel.knob_values) if n is not None else None for n in shape]
+        places = [(self._known(i), n) for i, n in zip(index, extents)]
+        if len(index) == len(shape) and all(i is not None and n is not None and 0 <= i < n for i, n in places):
+            return
+        for decided in self.path:
+            condition = self.t.choose(condition, decided, self.t.const(False, "bool"))
+        self.touched.setdefault((sym, index), set()).add(condition)
+        if any(i is not None and n is not None and not 0 <= i < n for i, n in places):
+            raise Lost
+
+    def touches_no_more_than(self, other: Memories) -> bool:
+        """Whether whatever this run reads, or stores in arrays, ``other`` does: what is there once is there."""
+        return all(
+            self.t.implies_any(c, other.touched.get(access, set()))
+            for access, found in self.touched.items()
+            for c in found
+        )
+
+    def _apart(self, index: tuple[Term, ...], m: Memory) -> bool:
+        """Whether ``index`` is no cell that is known: all are numbers."""
+        return all(self.t.node(i)[0] == "const" for i in (*index, *(i for cell in m.cells for i in cell)))
+
+    def _store(self, s: Store, act: Active) -> None:
+        if s.width != 1 or isinstance(s.buffer.type, Vec):
+            raise Lost
+        writes = {k: (tuple(self.of(i, k, act) for i in s.index), self.of(s.value, k, act)) for k in act}
+        if isinstance(s.buffer.type, Ptr):
+            key, m = self._at(s.buffer, 0)
+            done = self.t.make("stored", m.base, tuple(sorted({(act[k], *w) for k, w in writes.items()})))
+            self.memory[key] = Memory(done)
+            return
+        fresh: dict[tuple[Sym, int], Memory] = {}
+        for k, (index, value) in writes.items():
+            self._access(s.buffer, index, act[k])
+            key, m = self._at(s.buffer, k)
+            if m.cells and index not in m.cells and not self._apart(index, m):
+                raise Lost
+            new = fresh.setdefault(key, Memory(m.base, dict(m.cells)))
+            old = new.cells.get(index)
+            if old is None:
+                old = self.t.opaque(self.formats.get(s.buffer, NONE), "load", m.base, index)
+            new.cells[index] = self.t.choose(act[k], value, old)
+        self.memory.update(fresh)
+
+
+__all__ = ["Memories", "Memory"]
