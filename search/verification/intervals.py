@@ -30,8 +30,9 @@ from ktc.ir.nodes import (
     Var,
 )  # fmt: skip
 from ktc.ir.types import BOOL, Ptr, Scalar, scalar_of
-from ktc.ir.walk import stmt_exprs, walk_expr
+from ktc.ir.walk import assigned, stmt_exprs, walk_expr
 
+from .formulas import increment
 from .interval_arithmetic import BINARY, CALLS, DECIDE, Interval
 
 
@@ -57,11 +58,16 @@ class Scope:
     limits: dict[Sym, tuple[tuple[Expr, int], ...]] = field(default_factory=dict)
     """What variables are below here: an expression and a number that is added to it."""
 
+    def __post_init__(self) -> None:
+        self.changed = assigned(self.kernel.body)
+        self.parameters = {p.sym for p in self.kernel.params}
+        self.changing.update((s, None) for s in self.parameters & self.changed if isinstance(s.type, Scalar))
+
     def of(self, e: Expr) -> Interval | None:
         if isinstance(e, Const):
             return (int(e.value), int(e.value)) if not isinstance(e.value, float) else None
         if isinstance(e, Var):
-            return self.known.get(e.sym) or self.changing.get(e.sym) or self.names.get(e.sym.name)
+            return self._of_variable(e.sym)
         if isinstance(e, Knob):
             v = self.kernel.knob_values[e.name]
             return v, v
@@ -70,8 +76,8 @@ class Scope:
         if isinstance(e, Cast):
             return self._cast(e) if is_whole(e.to) else None
         if isinstance(e, Load):
-            elements = self.names.get(elements_of(e.buffer.name)) if isinstance(e.buffer.type, Ptr) else None
-            return elements or self.changing.get(e.buffer)
+            promised = isinstance(e.buffer.type, Ptr) and e.buffer not in self.changed
+            return self.names.get(elements_of(e.buffer.name)) if promised else self.changing.get(e.buffer)
         if isinstance(e, Binary):
             return self._binary(e)
         if isinstance(e, Select):
@@ -84,6 +90,13 @@ class Scope:
             args = [self.of(a) for a in e.args]
             return CALLS[e.fn](*args) if all(args) else None  # type: ignore[arg-type]
         return None
+
+    def _of_variable(self, sym: Sym) -> Interval | None:
+        if sym in self.known:
+            return self.known[sym]
+        if sym in self.changed:
+            return self.changing.get(sym)
+        return self.names.get(sym.name) if sym in self.parameters else None
 
     def _cast(self, e: Cast) -> Interval | None:
         told = len(self.wraps)
@@ -244,14 +257,34 @@ def _fits(v: Interval, t: object) -> bool:
 
 
 def loop_range(s: For, scope: Scope) -> Interval | None:
-    """Values of the loop variable inside the body, of a loop that counts up to its bound."""
-    if not (isinstance(s.cond, Binary) and s.cond.op in ("<", "<=") and _variable(s.cond.a) == s.var):
+    """Values of the loop variable inside the body, of a loop that counts up to its bound, and alone gives its variable
+    values."""
+    if s.var in scope.changed or not (
+        isinstance(s.cond, Binary) and s.cond.op in ("<", "<=") and _variable(s.cond.a) == s.var
+    ):
         return None
     first, last = scope.of(s.init), scope.of(s.cond.b)
-    if first is None or last is None:
+    if first is None or last is None or not _counts_up(s, first, scope):
         return None
     scope.limits[s.var] = ((s.cond.b, s.cond.op == "<="),)
     return first[0], max(last[1] - (s.cond.op == "<"), first[0])
+
+
+def _counts_up(s: For, first: Interval, scope: Scope) -> bool:
+    """Whether no step of ``s`` leads below what it comes from."""
+    step, by, told = uncast(s.step), increment(s), list(scope.wraps)
+    if by is None:
+        return first[0] >= 0 and isinstance(step, Binary) and step.op in ("*", "<<") and _variable(step.a) == s.var
+    v, scope.wraps = scope.of(by), told
+    return v[0] >= 0 if v is not None else _never_below_zero(by)
+
+
+def _never_below_zero(e: Expr) -> bool:
+    """Of a stride whose interval is not known: the launch's extents, times numbers."""
+    if isinstance(e, Binary) and e.op in ("+", "*"):
+        return _never_below_zero(e.a) and _never_below_zero(e.b)
+    e = uncast(e)
+    return isinstance(e, Knob | HwIndex) or (isinstance(e, Const) and e.value >= 0)
 
 
 def _variable(e: Expr) -> Sym | None:

@@ -8,6 +8,7 @@ indices stay below is looked at as well (:mod:`.relations`).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -30,7 +31,7 @@ from ktc.ir.nodes import (
     Sym,
     bodies,
 )  # fmt: skip
-from ktc.ir.types import Array, Scalar
+from ktc.ir.types import Array, Ptr, Scalar
 from ktc.ir.walk import assigned, stmt_exprs, walk_expr
 
 from .intervals import Interval, Scope, elements_of, is_whole, loop_range, narrow
@@ -46,6 +47,9 @@ class Wrap:
     low: int
     high: int
 
+
+ROUNDS = 4
+"""How often the intervals of what is assigned may grow before they are given up."""
 
 KEPT = 64
 """Analyses kept: those of an original are asked for with every candidate, those of a candidate for several ends."""
@@ -113,10 +117,15 @@ def values(kernel: Kernel, names: Mapping[str, Interval]) -> dict[Sym, Interval]
 
 
 def _settled(kernel: Kernel, names: Mapping[str, Interval]) -> dict[Sym, Interval | None]:
-    """The same, with None for what is not known: an interval counts if it leads to itself."""
-    first = _analysed(kernel, names, {})[1].changing
-    again = _analysed(kernel, names, {k: v for k, v in first.items() if v is not None})[1].changing
-    return {k: v if v == first.get(k) else None for k, v in again.items()}
+    """The same, with None for what is not known: all that is assigned, evaluated with these intervals, is within them.
+    What has not settled after some rounds is not known."""
+    found: dict[Sym, Interval | None] = {}
+    for n in itertools.count():
+        again = dict(_analysed(kernel, names, found)[1].changing)
+        if again == found:
+            break
+        found = again if n < ROUNDS else {k: v if v == found.get(k) else None for k, v in again.items()}
+    return found
 
 
 def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
@@ -137,13 +146,15 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
         if isinstance(s, Store) and isinstance(s.buffer.type, Array) and is_whole(s.buffer.type.elem):
             scope.gains(s.buffer, s.value)
             yield from _noted(s, scope)
-        elif not bodies(s) and not isinstance(s, Decl | Assign):
-            scope.changing.update(dict.fromkeys(assigned((s,))))
+        elif next(bodies(s), None) is None and not isinstance(s, Decl | Assign):
+            scope.changing.update((x, None) for x in assigned((s,)) if not isinstance(x.type, Ptr))
         before, limits = dict(scope.known), dict(scope.limits)
         if isinstance(s, For):
             v = loop_range(s, scope)
             if v is not None:
                 scope.known[s.var] = v
+            elif s.var in changed:
+                scope.changing[s.var] = None
         if isinstance(s, If | For):
             scope.note_dead(s)
         if isinstance(s, If):

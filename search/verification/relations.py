@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ktc.ir.nodes import Binary, Call, Const, Expr, HwIndex, Knob, Load, Var, WarpOp
-from ktc.ir.walk import assigned, walk_expr
+from ktc.ir.walk import walk_expr
 
 from .interval_arithmetic import BINARY, Interval
 from .intervals import Scope, factors_of, uncast
@@ -40,9 +40,6 @@ class Related(Scope):
 
     asking: bool = False
     """Operands of a bound are looked up: that asks for no further bounds."""
-
-    def __post_init__(self) -> None:
-        self.changed = assigned(self.kernel.body)
 
     def _binary(self, e: Binary) -> Interval | None:
         return self._narrower(e, super()._binary(e))

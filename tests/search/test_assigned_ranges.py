@@ -1,0 +1,102 @@
+"""Intervals of variables that are assigned hold for all that they are ever given, by whatever gives it to them."""
+
+from __future__ import annotations
+
+import pytest
+from gate_samples import COPY
+from ktc.ir.text import parse_kernel
+from ktc.search.verification import verify
+from ktc.search.verification.ranges import dead, values
+
+HEAD = "kernel k(out: i32*, n: i32 range 1..1000)\n  launch grid(n) block(32)\n"
+PROMISED = {"n": (1, 1000)}
+
+GROWS = """\
+  var a: i32 = 0
+  var b: i32 = 0
+  for i in 0..n
+    b = a
+    a = NEXT
+  if b == 998
+    out[0] = 5
+"""
+TICKET = """\
+  var t: i32 = 0
+  t = atomic add out[0], 1
+  if t == 3
+    out[1] = 5
+"""
+OWN_STEPS = """\
+  var b: i32 = 0
+  for i = 0; i < n; i + 1
+    i = i * 2
+    b = i
+  if b == 1500
+    out[0] = 5
+"""
+DOWN = """\
+  for i = 5; i < n; i - 1
+    if i < 0
+      out[0] = 5
+"""
+PARAMETER = """\
+  if out[0] == 7
+    n = 2
+  if n == 3
+    out[1] = 5
+"""
+
+
+def _known(body: str, name: str) -> tuple[int, int] | None:
+    found = {sym.name: v for sym, v in values(parse_kernel(HEAD + body), PROMISED).items()}
+    return found.get(name)
+
+
+def test_what_one_variable_takes_from_another_has_settled() -> None:
+    assert _known(GROWS.replace("NEXT", "i"), "b") == (0, 999)
+    assert _known(GROWS.replace("NEXT", "min(b + 1, 7)"), "b") is None  # grows for longer than is followed
+    assert _known(GROWS.replace("NEXT", "a + 1"), "b") is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [GROWS.replace("NEXT", "a + 1"), TICKET, OWN_STEPS, DOWN, PARAMETER],
+    ids=["grows", "ticket", "own steps", "down", "parameter"],
+)
+def test_code_that_may_be_reached_is_not_taken_for_dead(body: str) -> None:
+    assert not dead(parse_kernel(HEAD + body), PROMISED)
+
+
+def test_code_that_is_never_reached_is_dead() -> None:
+    """The same shapes, with numbers that the variables cannot have."""
+    for body in (GROWS.replace("NEXT", "i").replace("998", "1000"), DOWN.replace("i - 1", "i + 1")):
+        assert len(dead(parse_kernel(HEAD + body), PROMISED)) == 1, body
+
+
+TICKETS = """\
+kernel copy(y: f16* align 16, x: f16 const* align 16, d: i32)
+  launch grid(1) block(64)
+  array tickets: shared i32[1]
+  if threadIdx.x == 0
+    tickets[0] = 0
+  barrier
+  var t: i32 = 0
+  for i = i32(threadIdx.x); i < d; i + 64
+    t = atomic add tickets[0], 1
+    y[i] = t == LAST ? f16(0.0) : x[i]
+    if t == LAST
+      y[i] = f16(0.0)
+"""
+PLAIN = (
+    TICKETS[: TICKETS.index("  array")]
+    + """\
+  for i = i32(threadIdx.x); i < d; i + 64
+    y[i] = x[i]
+"""
+)
+
+
+@pytest.mark.parametrize(("last", "status"), [("7", "REJECTED"), ("77777777", "UNKNOWN"), ("-1", "UNKNOWN")])
+def test_a_branch_behind_a_ticket_is_not_excused(last: str, status: str) -> None:
+    """No instance has a thread that draws ticket 77,777,777 and stores something else."""
+    assert verify(parse_kernel(PLAIN), parse_kernel(TICKETS.replace("LAST", last)), COPY).status == status
