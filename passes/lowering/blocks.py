@@ -79,8 +79,8 @@ def _crosses(a: Touch, b: Touch, idle: frozenset[str], outer: int) -> bool:
     if not isinstance(a.buffer.type, Ptr):  # each block has its own: those that do only a part lack the rest
         if not any(t.mode != "read" and own for t, own in zip((a, b), owners)):
             return False
-    elif all(not own & idle and _guarded(t) for t, own in zip((a, b), owners)):
-        return False  # block 0 does both
+    elif all(_by_one_thread(t, outer) for t in (a, b)):
+        return False
     common = outer
     while common < min(len(a.ranges), len(b.ranges)) and _alike(a.ranges[common].loop, b.ranges[common].loop):
         common += 1
@@ -96,9 +96,10 @@ def _axes(t: Touch, outer: int) -> frozenset[str]:
     return frozenset[str]().union(*(block_axes(r.loop) for r in t.ranges[outer:]))
 
 
-def _guarded(t: Touch) -> bool:
-    """Whether the access belongs to an effect, which one block has where no loop spreads it."""
-    return not bodies(t.stmt) and has_effect(t.stmt)
+def _by_one_thread(t: Touch, outer: int) -> bool:
+    """Whether the access belongs to an effect that no loop spreads: the first thread of block 0 has it."""
+    plain = next(bodies(t.stmt), None) is None and has_effect(t.stmt)
+    return plain and not any(isinstance(r.loop, Spread) for r in t.ranges[outer:])
 
 
 def _alike(a: Stmt, b: Stmt) -> bool:

@@ -55,6 +55,20 @@ def test_blocks_that_own_what_they_touch_again() -> None:
 
 
 LOOP = f"par i in 0..n {SPLIT}"
+ONE_THREAD = {
+    "stores": (LOOP, "  y[i] = x[i]", "s[0] = 2.0", "s[1] = s[0] + 1.0"),
+    "an atomic": (LOOP, "  y[i] = x[i]", "atomic add s[0], 2.0", "s[1] = s[0] + 1.0"),
+    "before and after": ("s[0] = x[0]", LOOP, "  y[i] = x[i]", "s[1] = s[0]"),
+    "in rounds": ("for t in 0..3", f"  {LOOP}", "    y[i] = y[i] * 2.0", "  s[0] = s[1] + 1.0", "  s[1] = s[0]"),
+    "a serial loop": (LOOP, "  y[i] = x[i]", "s[0] = 1.0", "for t in 0..4", "  s[t + 1] = s[t] + 2.0"),
+}
+
+
+@pytest.mark.parametrize("name", ONE_THREAD)
+def test_one_thread_reads_what_it_has_written(name: str) -> None:
+    same(kernel(*ONE_THREAD[name]))
+
+
 WAITING = {
     "read beside it": (LOOP, "  y[i] = x[i]", "s[0] = y[3]"),
     "read by all, written by parts": ("let a: f32 = y[3]", LOOP, "  y[i] = x[i] * a"),
@@ -63,6 +77,7 @@ WAITING = {
     "a neighbour's": (LOOP, "  y[i] = x[i]", LOOP, "  s[i] = y[i + 1]"),
     "spread in another way": (LOOP, "  y[i] = x[i]", "par j in 0..n @ [thread.x 8, block.y]", "  s[j] = y[j]"),
     "in the next round": ("for t in 0..3", f"  {LOOP}", "    y[i] = y[i + 1]"),
+    "by other threads": ("par j in 0..n @ [thread.x 4, seq]", "  s[j] = x[j]", LOOP, "  y[i] = x[i]", "s[50] = s[1]"),
     "a part of each block's own": ("array p: local f32[16]", LOOP, "  p[i] = x[i]", "s[0] = p[3]"),
 }  # fmt: skip
 
