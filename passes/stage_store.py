@@ -144,9 +144,9 @@ def _nest(kernel: Kernel, name: str) -> _Nest | Refused:
     if len(stores) != 1 or len(touching) != 1 or read:
         return Refused("E-STORE-TOUCHED", f"'{name}' is not stored to at one place and used at no other")
     *around, outer, inner, store = (None, None, *stores[0])
-    locs = (store.loc,) if store and store.loc else ()
-    blocks = [s for s in around if s is not None]
     assert isinstance(store, Store)
+    locs = (store.loc,) if store.loc else ()
+    blocks = [s for s in around if s is not None]
     plain = isinstance(outer, Par) and isinstance(inner, Par) and outer.body == (inner,) and inner.body == (store,)
     if not plain or not blocks or not all(isinstance(s, Par) and is_blocked(s) for s in blocks):
         why = f"the store to '{name}' does not stand alone in two loops of the block"

@@ -252,7 +252,7 @@ class LocalExecutor:
         except (WorkerHung, WorkerDied, ProtocolError) as e:
             worker.kill()
             raise KtcError(
-                "E-WORKER-START", f"the measuring process did not start: {e or 'no answer'}", exit_code=3
+                "E-WORKER-START", f"the measuring process did not start: {str(e) or 'no answer'}", exit_code=3
             ) from None
         if not reply.ok:
             worker.kill()
