@@ -19,7 +19,24 @@ from dataclasses import dataclass
 
 from ktc.ir.fold import cast, fold_node, i32
 from ktc.ir.kernel import Launch
-from ktc.ir.nodes import Body, Break, Continue, For, HwIndex, If, Level, Par, Return, Stmt, Sym, Var, bodies, fresh
+from ktc.ir.nodes import (
+    Body,
+    Break,
+    Continue,
+    Decl,
+    For,
+    HwIndex,
+    If,
+    Level,
+    Par,
+    Reduce,
+    Return,
+    Stmt,
+    Sym,
+    Var,
+    bodies,
+    fresh,
+)
 from ktc.ir.storage import is_local_array
 from ktc.ir.types import Scalar
 from ktc.ir.uniformity import Uniformity, uniformity_of
@@ -52,17 +69,22 @@ def opened(body: Body, launch: Launch, *, parts: bool) -> Body:
 
 
 def _has_ways(body: Body) -> bool:
-    """Whether some loop of ``body`` stands under a condition: others are opened one by one (``tidy``)."""
-    return any(isinstance(x, For) for s in walk(body) if isinstance(s, If) for x in walk((s,)))
+    """Whether some loop of ``body`` stands under a condition, or with other things: one by itself is opened as it is
+    (``tidy``)."""
+    loops = any(isinstance(x, For) for x in walk(body))
+    return (loops and sum(not isinstance(s, Decl) for s in body) > 1) or any(
+        isinstance(x, For) for s in walk(body) if isinstance(s, If) for x in walk((s,))
+    )
 
 
 def _read(body: Body, launch: Launch) -> Body | None:
-    """``body`` as the code of its block; None if some of it is a thread's own."""
+    """``body`` as the code of its block; None if some of it is a thread's own, such as a sum of its iterations."""
     try:
         found = next(raise_block(body, launch))
     except Blocked:
         return None
-    return None if any(h.level == "thread" for h in hw_indices(found)) else found
+    own = any(h.level == "thread" for h in hw_indices(found)) or any(isinstance(s, Reduce) for s in walk(found))
+    return None if own else found
 
 
 @dataclass

@@ -82,6 +82,7 @@ def _element(v: Sym, body: Body) -> tuple[Sym, Expr] | None:
         return None
     value = expand(store.value, _named(loop, body))
     local = {d.sym for d in walk(loop.body) if isinstance(d, Decl)} | (assigned(body) - _memory(body))
+    local |= {b for b in assigned(loop.body) if is_local_array(b)}
     if used(value) & (local - {loop.var}) or any(isinstance(x, WarpOp) for x in walk_expr(value)):
         return None
     return loop.var, cast(value, scalar_of(v.type))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.fold import evaluate, i32, simplify
+from ktc.ir.fold import evaluate, i32, simplify, sub
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
     Barrier,
@@ -45,6 +45,7 @@ from .alike import conjuncts_of
 from .coordinates import AXES
 from .emit import Emitter
 from .items import Control, Item, Plain, Segment, Team
+from .loops import independent, strided
 from .shape import (
     Left,
     expr_with_hardware,
@@ -102,7 +103,7 @@ class ThreadLoops:
     def _assigned_in_segments(self, body: Body, facts: Uniformity) -> set[Sym]:
         out: set[Sym] = set()
         for s in body:
-            if self._waits(s):
+            if self._waits(s) or _goes_one_way(s, facts, self.launch):
                 if isinstance(s, If | For | While):
                     inner = (s.then + s.orelse) if isinstance(s, If) else s.body
                     out |= self._assigned_in_segments(inner, facts)
@@ -157,7 +158,7 @@ class ThreadLoops:
                 if isinstance(s, Break | Continue | Return) or _clash(seg, once):
                     flush()
                 items += [Plain(t) for t in once]
-            elif not self._waits(s):
+            elif not self._waits(s) and not _goes_one_way(s, self.facts, self.launch):
                 seg.append(s)
             elif isinstance(s, If | For | While):
                 self._must_agree(s)
@@ -241,6 +242,20 @@ class ThreadLoops:
                 if len(hits) > 1:
                     return None
         return hits[0] if hits else None
+
+
+def _goes_one_way(s: Stmt, facts: Uniformity, launch: Launch) -> bool:
+    """Whether ``s`` is a condition under which the whole team sets what it goes on with, and no thread anything of its
+    own: a row's beginning moved past the part that was copied. The iterations that threads share out in it have nothing
+    to do with each other."""
+    if not isinstance(s, If) or not facts.is_uniform(s.cond):
+        return False
+    for x in walk((s,)):
+        dealt = strided(x, launch) if isinstance(x, For) else None
+        if dealt is not None and independent(x.var, x.body, sub(dealt.hi, dealt.lo), dealt.lo):
+            return False
+    kept = {a for a in assigned((s,)) if not hasattr(a.type, "space") or is_local_array(a)} - set(declared((s,)))
+    return bool(kept) and not kept & facts.varying and not any(map(is_local_array, kept))
 
 
 def _nested(s: If) -> tuple[Expr, Body]:

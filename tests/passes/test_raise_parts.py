@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ktc.ir.frontend.api import load
-from ktc.ir.nodes import For, If, Par
+from ktc.ir.nodes import For, If, Par, Reduce
 from ktc.ir.walk import walk
 from ktc.passes.base import Refused
 from ktc.passes.raise_ import Raise
@@ -70,6 +70,72 @@ def test_loops_that_use_a_threads_own_value_are_none(old: str, new: str) -> None
     outcome = Raise().apply(load(CACHE.replace(old, new), name="source.cu"), {})
     loops = [] if isinstance(outcome, Refused) else [s for s in walk(outcome.kernel.body) if isinstance(s, Par)]
     assert not any("seq" in [lv.kind for lv in s.dist] for s in loops if not serial_loops((s,)))
+
+
+SCALED = """
+__device__ void each(const float* x, signed char* y, int n, int first, int step, float s) {
+  unsigned long long at = reinterpret_cast<unsigned long long>(x);
+  bool whole = (at & 15) == 0 && (n & 3) == 0;
+  if (whole) {
+    for (int i = first; i < n / 4; i += step) {
+      signed char four[4];
+      for (int j = 0; j < 4; ++j) {
+        signed char one[2];
+        one[0] = (signed char)(int)(x[i * 4 + j] * s);
+        four[j] = one[0];
+      }
+      for (int j = 0; j < 4; ++j) y[i * 4 + j] = four[j];
+    }
+    return;
+  }
+  int head = min((int)((16 - (at & 15)) & 15) / 4, n);
+  for (int i = first; i < head; i += step) y[i] = (signed char)(int)(x[i] * s);
+  x += head; y += head; n -= head;
+  const int even = n / 2 * 2;
+  for (int i = first; i < n / 2; i += step) { y[2 * i] = (signed char)(int)(x[2 * i] * s); y[2 * i + 1] = 7; }
+  for (int i = first + even; i < n; i += step) y[i] = (signed char)(int)(x[i] * s);
+}
+__global__ void quantise(const float* __restrict__ x, signed char* __restrict__ y, float* __restrict__ scales, int n) {
+  __shared__ float part[64];
+  float most = 0.f;
+  for (int i = threadIdx.x; i < n; i += 64) most = fmaxf(most, fabsf(x[blockIdx.x * (long long)n + i]));
+  part[threadIdx.x] = most;
+  __syncthreads();
+  for (int k = 32; k > 0; k >>= 1) {
+    if (threadIdx.x < k) part[threadIdx.x] = fmaxf(part[threadIdx.x], part[threadIdx.x + k]);
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) scales[blockIdx.x] = part[0];
+  each(x + blockIdx.x * (long long)n, y + blockIdx.x * (long long)n, n, threadIdx.x, 64, part[0] + 1.f);
+}
+void go(const float* x, signed char* y, float* s, int n, int rows) { quantise<<<rows, 64>>>(x, y, s, n); }
+"""
+
+
+def test_what_a_block_goes_on_with_lives_across_no_barrier() -> None:
+    """The row's beginning moves on past its head: for the whole block, in one of two ways behind a reduction."""
+    kernel, form, left = raised(SCALED)
+    assert not left
+    assert [type(s).__name__ for s in walk(form.body) if isinstance(s, Par | Reduce)] == [
+        "Par", "Reduce", "Par", "Par", "Par", "Par"]  # fmt: skip
+    x = np.arange(-600, 600, dtype=np.float32)
+    sizes = [{"n": n, "rows": rows} for n, rows in ((1, 5), (4, 3), (7, 3), (64, 2), (300, 2), (301, 3), (1200, 1))]
+    agree(kernel, form, sizes, {"x": x, "y": np.zeros(1200, np.int8), "scales": np.zeros(5, np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("x += head; y += head;", "x += head; y += first == 9 ? 0 : head;"),  # one thread goes on elsewhere
+        ("y[2 * i + 1] = 7; }", "y[2 * i + 1] = 7; y[2 * i + 2] = 8; }"),  # pairs that overlap
+        ("y[2 * i + 1] = 7; }", "y[2 * i + 1] = 7; n -= i == 0; }"),  # the first thread's end is another
+    ],
+)
+def test_what_threads_go_on_with_by_themselves_is_theirs(old: str, new: str) -> None:
+    assert SCALED.count(old) == 1
+    outcome = Raise().apply(load(SCALED.replace(old, new), name="source.cu"), {})
+    loops = [] if isinstance(outcome, Refused) else [s for s in walk(outcome.kernel.body) if isinstance(s, Par)]
+    assert not any(len(p.dist) == 2 and "seq" in p.dist[-1].kind for p in loops)
 
 
 ITEMS = """
