@@ -79,12 +79,32 @@ class Raise(Pass):
 
     def _attempt(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         try:
-            return self._checked(kernel, launch)
+            return self._vast(kernel) or self._checked(kernel, launch)
         except KtcError as error:
             if not error.code.startswith("E-INTERP"):
                 raise
             locs = (error.loc,) if error.loc else ()
             return Refused("E-RAISE-CHECK", f"nothing could be checked: {error.message}", locs, error.hint)
+
+    def _vast(self, kernel: Kernel) -> Result | Refused | None:
+        """What becomes of a kernel that is launched with more threads than the check runs; None if it is not."""
+        from .lowering import LoweringError, materialise
+        from .raising.vast import at_its_grid, of_any_grid, said
+
+        general = of_any_grid(kernel)
+        if general is None:
+            return None
+        form, numbers = general
+        assert form.launch is not None
+        outcome = self._checked(form, form.launch)
+        if not isinstance(outcome, Result):
+            return outcome
+        raised = at_its_grid(outcome.kernel, kernel, numbers)
+        try:
+            materialise(raised)
+        except LoweringError as error:
+            return _unlike(f"it could not be lowered again: {error.message}")
+        return Result(raised, (*outcome.notes, str(said(kernel))))
 
     def _checked(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         """The kernel for every size of its block; else for the sizes that its source is written for."""

@@ -31,6 +31,7 @@ from .invent import (
     acceptable,
     chooses,
     constants,
+    enlarged,
     extreme_arguments,
     far_apart,
     invented_arguments,
@@ -46,6 +47,9 @@ CHOOSING_WORK, CHECK_WORK = 30_000, 200_000
 
 FAR_FUEL, FAR_WORK = 10_000, 4_000
 """Statements and work of one run at sizes beyond what the source reaches at once."""
+
+MOST_ELEMENTS = 1 << 21
+"""Elements of a buffer that an index may ask for."""
 
 BACKSTOP_SECONDS = 300.0
 TOO_LONG = f"the check takes more than {CHECK_WORK:,} statements on small sizes"
@@ -121,7 +125,7 @@ class Reference:
                 break
             if late and (self.sets or self.endless):
                 break
-            result = self.budget.run(self.source, args, "int", CHECK_FUEL, () if clean else None)
+            args, result = self._with_room(args, clean)
             if any(f.kind == "fuel" for f in result.findings):
                 self.endless = True
                 continue
@@ -139,6 +143,17 @@ class Reference:
         self._far_apart(seed, clean)
         self._add(extreme_arguments(self.source, seed, self.sizes), clean)
         self._beyond_reach(seed, clean)
+
+    def _with_room(self, args: Arguments, clean: bool, fuel: int = CHECK_FUEL) -> tuple[Arguments, RunResult]:
+        """A run of the source, in buffers as large as its indices need, where these are not large by mistake."""
+        while True:
+            result = self.budget.run(self.source, args, "int", fuel, () if clean else None)
+            beyond = [f for f in result.findings if f.kind == "out-of-bounds" and f.buffer in args and f.index]
+            size = max((np.size(args[f.buffer]) for f in beyond), default=0)
+            least = max((f.index or 0 for f in beyond), default=0)
+            if not beyond or not size <= least < MOST_ELEMENTS or self.late:
+                return args, result
+            args = enlarged(args, 2 * least)
 
     def _tied(self, seed: int, clean: bool) -> None:
         """Sets of which sizes are as the source compares them, where that leads somewhere new."""
@@ -158,7 +173,7 @@ class Reference:
             for args in candidates:
                 if self.late:
                     return
-                result = self.budget.run(self.source, args, "int", FAR_FUEL, () if clean else None)
+                args, result = self._with_room(args, clean, FAR_FUEL)
                 if (
                     result.ok >= clean
                     and result.work <= FAR_WORK

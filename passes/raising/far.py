@@ -27,6 +27,10 @@ BLOCKS = (1024, 992, 512)
 """Sizes of a block beyond ``SIZES``: what a device takes at most, whole warps but no power of two, half of it."""
 
 
+MAX_WHOLE = 1 << 15
+"""Threads of a launch in which one extent of the grid is as large as it gets."""
+
+
 def reaches(kernel: Kernel) -> list[int]:
     """Numbers that ``kernel`` compares, steps, indexes and allocates by, too large for ``SIZES`` to exceed them twice:
     the largest, and the threads of a block."""
@@ -58,6 +62,7 @@ def far_arguments(kernel: Kernel, seed: int) -> Iterator[Iterator[Arguments]]:
     """
     launch = kernel.launch
     assert launch is not None
+    yield from _whole_axes(kernel, seed)
     far = reaches(kernel)
     chosen = {s.name for e in launch.block for s in used(e)}
     varied = [p for p in kernel.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_int]
@@ -68,6 +73,21 @@ def far_arguments(kernel: Kernel, seed: int) -> Iterator[Iterator[Arguments]]:
         wide = [(2 * r + 3, rest) for r in far for rest in (3, 2)] + [(3 * r, 32) for r in far]
         for p in [p for p in varied if p not in blocks and p.sym.type.bits >= 32][:MOST_VARIED]:  # type: ignore[attr-defined]
             yield _sets(kernel, p, wide, seed)
+
+
+def _whole_axes(kernel: Kernel, seed: int) -> Iterator[Iterator[Arguments]]:
+    """For every number of blocks that is known to end somewhere, the set in which it is at its end, others at one."""
+    launch = kernel.launch
+    assert launch is not None
+    counts = {e.sym for e in map(strip_casts, launch.grid) if isinstance(e, Var)}
+    ends = [p for p in kernel.params if p.host and p.sym in counts and p.range[1] is not None]
+    rng = random.Random(seed)
+    for p in ends:
+        scalars = {q.sym.name: number_for(q, rng, 1, [(q.range[1] or 1) if q is p else 1 if q in ends else 3])
+                   for q in kernel.params if isinstance(q.sym.type, Scalar)}  # fmt: skip
+        threads = launched(kernel, scalars)
+        if 0 < threads <= MAX_WHOLE:
+            yield iter(({**scalars, **buffers(kernel, seed, False, threads)},))
 
 
 def _sets(kernel: Kernel, p: Param, sizes: list[tuple[int, int]], seed: int) -> Iterator[Arguments]:
