@@ -24,12 +24,15 @@ MOST_DOUBLED = 3
 class Returns(Globals):
     """``return`` in all its places."""
 
+    statement: Any
     copied: Any
     copies_by_code: Any
     moves_by_code: Any
 
     def _return(self, node: c_ast.Return, pragma: Any) -> None:
         frame = self.frame
+        if node.expr is not None and (frame.is_kernel or frame.ret == VOID):
+            self.statement(node.expr)  # ``return f(x);`` of a function without a value
         if frame.is_kernel:
             self.emit(Return(loc=self.loc))
             return

@@ -67,3 +67,29 @@ def test_a_function_that_never_comes_back_needs_no_value_and_coming_back_is_foun
 
 def test_a_function_that_only_ends_is_refused(refuses):
     refuses(NEVER_BACK.replace("__builtin_unreachable();", ""), "E-SEMA-RETURN")
+
+
+CALLED = """__device__ void put(int* y, int t, int v) { y[t] = v; }
+template <typename T> __device__ auto passed(T* y, int t) { return put(y, t, 20); }
+__device__ void inside(int* y, int t, int n) {
+  if (n % 5 == 0) return put(y, t, 30);
+  for (int i = 0; i < n; ++i) if (i == t) return put(y, i, 40);
+  return (void)(y[t] = 50);
+}
+__global__ void k(int* y, int n) {
+  const int t = threadIdx.x;
+  auto here = [&](int v) { return put(y, t, v); };
+  if (n % 2 == 0) { return put(y, t, 10); }
+  if (n % 3 == 0) return passed(y, t);
+  if (n % 7 == 0) return here(25);
+  return inside(y, t, n);
+}
+void f(int* y, int n) { k<<<1, 8>>>(y, n); }"""
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"), [(4, [10] * 8), (9, [20] * 8), (7, [25] * 8), (5, [30] * 8), (1, [40] + [50] * 7)]
+)
+def test_what_a_function_without_a_value_returns_is_called(cu, n: int, expected: list[int]) -> None:
+    result = run(cu(CALLED), {"y": np.zeros(8, np.int32), "n": n})
+    assert result.ok and result.outputs["y"].tolist() == expected
