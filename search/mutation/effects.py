@@ -15,11 +15,8 @@ from ktc.ir.nodes import (
     Alloc,
     Assign,
     Barrier,
-    Binary,
     Body,
-    Cast,
     Decl,
-    Expr,
     For,
     HwIndex,
     If,
@@ -36,15 +33,15 @@ from ktc.ir.walk import all_exprs, stmt_exprs, walk_expr
 from ktc.search.verification import smt
 from ktc.search.verification.formulas import increment
 
-from .subscripts import stays_inside
+from .ending import counts_up, may_run
 
 
 @dataclass
 class Quiet:
     """What may happen unseen: ``own`` are variables and arrays that nobody outside knows; ``barriers``: of a block of
     which no thread does anything else; ``loads``: of code that is left out, while code that is added may not read
-    buffers, nor touch elements of arrays that may not exist; ``ends``: of threads that do nothing else either, while of
-    others a return is felt in all that would have followed."""
+    buffers, touch elements of arrays that may not exist, nor go round for ever; ``ends``: of threads that do nothing
+    else either, while of others a return is felt in all that would have followed."""
 
     own: set[Sym] = field(default_factory=set)
     barriers: bool = False
@@ -64,7 +61,7 @@ def no_effect(body: Body, context: smt.Context, quiet: Quiet) -> bool:
 
 
 def _quiet(s: Stmt, context: smt.Context, quiet: Quiet) -> bool:
-    felt = _felt(s, quiet) or not (quiet.loads or stays_inside(s, context))
+    felt = _felt(s, quiet) or not (quiet.loads or may_run(s, context))
     if felt and context.impossible():
         return True
     if felt:
@@ -135,9 +132,9 @@ def other_iterations(
     ``adds_nothing`` but zeros."""
     import z3
 
-    if names == ["cond"] and _monotone(s, context) and _monotone(t, context):
+    if names == ["cond"] and counts_up(s, context) and counts_up(t, context):
         facts: list[Callable[[smt.Context], Any]] = [lambda c: c.truth(s.cond) != c.truth(t.cond)]
-    elif names == ["step"] and _monotone(s, context) and _monotone(t, context):
+    elif names == ["step"] and counts_up(s, context) and counts_up(t, context):
         facts = [lambda c: z3.And(c.of(Var(s.var)) != c.of(s.init), c.truth(s.cond))]
     elif names == ["init"] and _by_one(s):
         facts = [lambda c: z3.And(c.of(Var(s.var)) >= c.of(s.init), c.of(Var(s.var)) < c.of(t.init), c.truth(s.cond))]
@@ -164,16 +161,3 @@ def other_iterations(
 def _by_one(s: For) -> bool:
     step = increment(s)
     return step is not None and getattr(step, "value", None) == 1
-
-
-def _monotone(s: For, context: smt.Context) -> bool:
-    """Whether the condition, once false, stays so: the variable grows, and the bound does not change."""
-    step = increment(s)
-    if step is None or not isinstance(s.cond, Binary) or s.cond.op not in ("<", "<="):
-        return False
-    left: Expr = s.cond.a
-    while isinstance(left, Cast):
-        left = left.x
-    if left != Var(s.var) or not (context.lasting(s.cond.b) and context.lasting(step)):
-        return False
-    return context.proves(context.of(step) > 0)

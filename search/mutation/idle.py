@@ -41,6 +41,7 @@ from ktc.ir.types import Array, Ptr, Scalar, Vec
 from ktc.ir.walk import stmt_exprs, walk
 from ktc.search.verification import smt
 
+from .ending import ends
 from .refilled import Refilled
 from .subscripts import inside
 from .vacant import Vacant
@@ -124,6 +125,8 @@ class Idle:
 
     def _rounds(self, s: For, context: smt.Context) -> bool:
         """What is zero in every round is so in the first one, and again at the end of a round."""
+        if not ends(s, context):
+            return False
         self.own.add(s.var)
         self.zero.discard(s.var)
         while True:

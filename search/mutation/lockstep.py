@@ -154,7 +154,7 @@ class Run(Memories):
         what = self.t.make("effect", s, tuple(inputs))
         if not all(isinstance(x, PLAIN) for x in walk((s,))):
             self.trace.append(("effect", what))
-        if _accesses(s):
+        if _accesses(s) or any(isinstance(x, For | While) for x in walk((s,))):
             self.touched["effect", what] = {self.t.const(True, "bool")}
         for sym in (assigned((s,)) | new) - inside:
             if isinstance(sym.type, Scalar | Vec):
@@ -172,6 +172,10 @@ class Run(Memories):
             found = self.env[k][sym] = self.of(self.lasting[sym], k, {k: self.t.const(True, "bool")})
             return found
         return self.t.opaque(self.formats.get(sym, NONE), "given", sym, None if sym in self.uniform else k)
+
+    def left(self, sym: Sym, k: int) -> Any:
+        """What the thread ``k`` finds in ``sym`` in the end."""
+        return self.var(sym, k) if isinstance(sym.type, Scalar | Vec) else self._state_of(self._at(sym, k)[1])
 
     def summary(self, outer: set[Sym]) -> Any:
         """What the body leaves behind."""

@@ -32,8 +32,8 @@ from ktc.ir.walk import assigned, declared, stmt_exprs, substitute_expr, used, w
 from ktc.search.verification import smt
 
 from .copies import copies_of
+from .ending import may_run
 from .sites import branches, sites
-from .subscripts import stays_inside
 
 PLAIN = (Assign, Decl, Store, For, If)
 """Statements of a guarded body that do no more than give values."""
@@ -56,7 +56,7 @@ def masked(kernel: Kernel, s: If, other: Expr | None, context: smt.Context) -> b
     inner = context.branch()
     if other is not None:
         inner.facts.append(inner.truth(other))
-    if not all(stays_inside(at, here) for at, here in sites(s.then, inner)):
+    if not all(may_run(at, here) for at, here in sites(s.then, inner)):
         return False
     return copies.read_under_their_guard()
 

@@ -31,7 +31,8 @@ class Memories(Values):
         self.formats = known
         self.memory: dict[tuple[Sym, int], Memory] = {}
         self.touched: dict[Any, set[Term]] = {}
-        """What is read of memory, or stored where an array may end, and under which conditions."""
+        """What is read of memory, or stored where an array may end, and under which conditions; and what cannot be
+        followed, which may do so or never end."""
 
     def _rows(self, sym: Sym) -> int:
         private = isinstance(sym.type, Vec) or (isinstance(sym.type, Array) and sym.type.space != "shared")
@@ -48,8 +49,10 @@ class Memories(Values):
             self.memory[sym, row] = Memory(self.t.make("undefined", sym))
 
     def _memory_state(self, sym: Sym) -> tuple:
-        rows = [self._at(sym, row)[1] for row in range(self._rows(sym))]
-        return tuple((m.base, tuple(sorted(m.cells.items()))) for m in rows)
+        return tuple(self._state_of(self._at(sym, row)[1]) for row in range(self._rows(sym)))
+
+    def _state_of(self, m: Memory) -> tuple:
+        return m.base, tuple(sorted(m.cells.items()))
 
     def load(self, e: Load, k: int, act: Active) -> Term:
         if e.width != 1 or isinstance(e.buffer.type, Vec):

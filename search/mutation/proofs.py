@@ -12,6 +12,7 @@
 * what differs is read nowhere, or lies beyond all subscripts (:mod:`.masked`);
 * one thread does what another did, or does it twice to no effect (:mod:`.single`), or is the only one that comes
   (:mod:`.arrival`);
+* what some lanes alone agree on is asked of no others (:mod:`.lanes`);
 * maxima over the same elements, visited otherwise (:mod:`.visits`);
 * blocks that do one another's work (:mod:`.permuted`), rounds of a loop in another order (:mod:`.reordered`);
 * arrays of another type (:mod:`.arrays`), values that the type they are rounded to holds already (:mod:`.formats`).
@@ -37,6 +38,7 @@ from .barriers import needless
 from .crossing import keeps_nothing_apart
 from .differences import Difference, same_statement, unguarded
 from .effects import Quiet, fewer_threads, no_effect
+from .lanes import Window, unasked
 from .single import stored_twice
 from .sites import BRANCHES
 from .symbolic import same_effect
@@ -87,7 +89,12 @@ class _Search:
         first, last = max(k - 1, 0), max(ending, 0)
         parts = a[first : len(a) - last], b[first : len(b) - last]
         window = same_effect(*parts, self.candidate, None, part=True, everyone=self._everyone(*parts))
-        return window or same_effect(a, b, self.candidate, after, everyone=self._everyone(a, b))
+        whole = window or same_effect(a, b, self.candidate, after, everyone=self._everyone(a, b))
+        return whole or self._unasked(Window(a, k, len(a) - last), Window(b, k, len(b) - last))
+
+    def _unasked(self, mine: Window, theirs: Window) -> str:
+        everyone = self._everyone(mine.part, theirs.part)
+        return unasked(self.candidate, self.mutant, mine, theirs, everyone)
 
     def _inside(self, a: Body, b: Body, context: smt.Context, after: Body | None) -> str:
         if len(a) != len(b):

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Body, Decl, WarpOp
+from ktc.ir.nodes import Alloc, Body, Decl, Sym, WarpOp
 from ktc.ir.types import Array, Ptr
 from ktc.ir.walk import all_exprs, assigned, declared, used_in, walk
 
@@ -36,33 +37,41 @@ def same_effect(a: Body, b: Body, kernel: Kernel, after: Body | None, part: bool
     ``part``: of a body, whose rest sees what they declare. ``everyone``: all threads of a block are known to come
     there; else each of several threads comes under a condition of its own that nothing is known of.
     """
-    if _extents(a) != _extents(b):
-        return ""  # subscripts are not held against extents here
-    known = formats(kernel, b)
-    outer = {s for body in (a, b) for s in assigned(body)} - {*declared(a), *declared(b)}
-    if part:
-        outer |= {s.sym for body in (a, b) for s in body if isinstance(s, Decl | Alloc)}
+    outer = outliving(a, b, part)
     if after is not None:
         reads = used_in(after)
         outer = {s for s in outer if isinstance(s.type, Ptr) or s in reads}
-    together = (*a, *b)
-    for threads in sorted((*blocks(kernel, together), *rows(kernel, together)), key=lambda found: found.count):
-        terms, left = Terms("reassociates" in kernel.flags), list[Run]()
-        try:
-            for body in (a, b):
-                run = Run(terms, kernel, known, threads)
-                run.body(
-                    body, {k: _present(terms, k, everyone or threads.extents is None) for k in range(threads.count)}
-                )
-                left.append(run)
-        except Lost:
-            continue
-        one, other = left
+    for threads, one, other in runs(a, b, kernel, everyone):
         if one.summary(outer) == other.summary(outer) and other.touches_no_more_than(one):
             who = "every thread" if threads.count == 1 else f"{threads.count} symbolic threads"
             who += " of a row" if threads.extents is not None and len(threads.extents) < 3 else ""
             return f"{who}: the same terms are left behind"
     return ""
+
+
+def outliving(a: Body, b: Body, part: bool) -> set[Sym]:
+    """What has a value behind both bodies."""
+    outer = {s for body in (a, b) for s in assigned(body)} - {*declared(a), *declared(b)}
+    return outer | ({s.sym for body in (a, b) for s in body if isinstance(s, Decl | Alloc)} if part else set())
+
+
+def runs(a: Body, b: Body, kernel: Kernel, everyone: bool) -> Iterator[tuple[Threads, Run, Run]]:
+    """Both bodies run on one table of terms, by as few threads and by as many as their work takes."""
+    if _extents(a) != _extents(b):
+        return  # subscripts are not held against extents here
+    known = formats(kernel, b)
+    together = (*a, *b)
+    for threads in sorted((*blocks(kernel, together), *rows(kernel, together)), key=lambda found: found.count):
+        terms, left = Terms("reassociates" in kernel.flags), list[Run]()
+        certain = everyone or threads.extents is None
+        try:
+            for body in (a, b):
+                run = Run(terms, kernel, known, threads)
+                run.body(body, {k: _present(terms, k, certain) for k in range(threads.count)})
+                left.append(run)
+        except Lost:
+            continue
+        yield threads, left[0], left[1]
 
 
 def _present(terms: Terms, thread: int, certain: bool) -> Term:
@@ -108,4 +117,4 @@ def _known_extents(kernel: Kernel) -> tuple[int, ...]:
     return tuple(int(e) for e in itertools.takewhile(lambda e: e is not None, found) if e is not None)
 
 
-__all__ = ["blocks", "same_effect"]
+__all__ = ["blocks", "outliving", "runs", "same_effect"]

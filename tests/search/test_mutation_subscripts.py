@@ -88,3 +88,27 @@ kernel k(y: f32* noalias)
 """
     assert same(text.replace("SIZE", "5"), "i < 4", "i < 5")
     assert not same(text.replace("SIZE", "4"), "i < 4", "i < 5")
+
+
+ENDLESS = """
+kernel k(y: f32* noalias, n: i32 range 1..1000)
+  launch grid(cdiv(n, 8)) block(8)
+  let tid: i32 = i32(threadIdx.x)
+  let row: i32 = i32(blockIdx.x) * 8 + tid
+  var v: f32
+  var w: f32 = 0.0
+  for i = 16; i > 0; i / 2
+    w = max(w, 1.0)
+  if row < n
+    for j = row; j < n; j + 1
+      v = 2.0
+  if row < n
+    y[row] = 1.0
+"""
+
+
+def test_what_nobody_uses_must_end_all_the_same() -> None:
+    assert not same(ENDLESS, "i > 0", "i >= 0")
+    assert same(ENDLESS, "  if row < n\n    for j", "  if row <= n\n    for j")
+    up = ENDLESS.replace("j < n", "j != n")
+    assert not same(up, "  if row < n\n    for j", "  if row < n + 3\n    for j")
