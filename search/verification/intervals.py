@@ -85,7 +85,7 @@ class Scope:
             return (min(a[0], b[0]), max(a[1], b[1])) if a and b else None
         if isinstance(e, Unary) and e.op == "-":
             x = self.of(e.x)
-            return (-x[1], -x[0]) if x else None
+            return self._fitting(e, (-x[1], -x[0])) if x else None
         if isinstance(e, Call) and e.fn in CALLS:
             args = [self.of(a) for a in e.args]
             return CALLS[e.fn](*args) if all(args) else None  # type: ignore[arg-type]
@@ -303,10 +303,11 @@ def narrow(cond: Expr, scope: Scope, holds: bool) -> None:
         return
     if not isinstance(cond, Binary) or cond.op not in _NEGATED:
         return
-    op = cond.op if holds else _NEGATED[cond.op]
-    sym, limit = _variable(cond.a), scope.of(cond.b)
-    if sym is None or limit is None or sym not in scope.known:
-        return
+    op, told = cond.op if holds else _NEGATED[cond.op], list(scope.wraps)
+    sym, limit, compared = _variable(cond.a), scope.of(cond.b), scope.of(cond.a)
+    scope.wraps = told
+    if sym is None or limit is None or compared is None or sym not in scope.known:
+        return  # nothing known, or what is compared may not be the variable's value
     low, high = scope.known[sym]
     if op in ("<", "<="):
         high = min(high, limit[1] - (op == "<"))

@@ -116,6 +116,13 @@ def values(kernel: Kernel, names: Mapping[str, Interval]) -> dict[Sym, Interval]
     return {k: v for k, v in _settled(kernel, names).items() if v is not None}
 
 
+def everywhere(kernel: Kernel, names: Mapping[str, Interval]) -> Scope:
+    """What is known at every place alike: of parameters, the launch, what is assigned; nothing of what guards say."""
+    settled = _settled(kernel, names)
+    launch = _analysed(kernel, names, settled)[1].launch
+    return Scope(kernel, {}, dict(names), launch=launch, changing=dict(settled))
+
+
 def _settled(kernel: Kernel, names: Mapping[str, Interval]) -> dict[Sym, Interval | None]:
     """The same, with None for what is not known: all that is assigned, evaluated with these intervals, is within them.
     What has not settled after some rounds is not known."""
@@ -204,4 +211,4 @@ def _conjuncts(e: Expr) -> Iterator[Expr]:
         yield e
 
 
-__all__ = ["Interval", "Wrap", "dead", "elements_of", "narrowed", "values", "wraps"]
+__all__ = ["Interval", "Wrap", "dead", "elements_of", "everywhere", "narrowed", "values", "wraps"]

@@ -1,7 +1,8 @@
 """Index arithmetic and guards as formulas: equal for every size, or not. Needs z3 (the extra ``ktc[prove]``).
 
-Integers are unbounded here: that the arithmetic in question stays within its type is proved first. What is not integer
-arithmetic (a value that was loaded, a variable that changes) is an unknown, the same one for the same expression.
+Integers are unbounded here: of signed ones a program may not rely on more, and that unsigned arithmetic stays within
+its type is proved first. What is not integer arithmetic (a value that was loaded, a variable that changes) is an
+unknown, the same one for the same expression.
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import assigned, substitute_expr, walk_expr
 
 from .formulas import ARITHMETIC, BITS, CALLS, COMPARE, SHIFTS, increment, widens
-from .intervals import is_whole
-from .ranges import Interval, values
+from .intervals import Scope, is_whole
+from .ranges import Interval, everywhere, values
 
 WORK, TIMEOUT_MS = 30_000_000, 60_000
 """What a question may cost: in the solver's own count, some three seconds of an idle core, so that an answer does not
 hang on how busy the machine is; and a time after which something is wrong with it."""
+WRAPPING = ("+", "-", "*", "<<")
+"""Operators of which the result may be beyond the type of the operands."""
+
 INDEX = {"thread": "block_dim", "block": "grid_dim"}
 
 
@@ -62,9 +66,13 @@ class Context:
     changed: set[Sym] = field(default_factory=set)
     elements: dict[Sym, Interval] = field(default_factory=dict)
     """Between which values every element of a kernel's own array is."""
+    plain: Scope = field(init=False)
+    """What intervals know at every place."""
 
     def __post_init__(self) -> None:
         self.changed = {s for s in assigned(self.kernel.body) if isinstance(s.type, Scalar)}
+        promised = {p.sym.name: p.range for p in self.kernel.params if None not in p.range}
+        self.plain = everywhere(self.kernel, promised)  # type: ignore[arg-type]
         for p in self.kernel.params:
             if isinstance(p.sym.type, Scalar) and p.sym.type.is_int:
                 v, (low, high) = self.of(Var(p.sym)), p.range
@@ -78,7 +86,6 @@ class Context:
                     self.facts.append(self.of(HwIndex(level, axis)) == self.of(e))
         for a in self.kernel.assumptions:
             self.facts.append(self.truth(a.expr))
-        promised = {p.sym.name: p.range for p in self.kernel.params if None not in p.range}
         for sym, (low, high) in values(self.kernel, promised).items():  # type: ignore[arg-type]
             if isinstance(sym.type, Array):
                 self.elements[sym] = (low, high)
@@ -96,13 +103,13 @@ class Context:
         if isinstance(e, Cast) and is_whole(e.to) and is_whole(e.x.type):
             return self.of(e.x) if widens(e) or self.fits(e.x, e.to) else self._fresh(e)
         if isinstance(e, Binary) and e.op in SHIFTS and isinstance(e.b, Const) and is_whole(e.type):
-            return SHIFTS[e.op](self.of(e.a), 1 << int(e.b.value))
+            return self._unwrapped(e, SHIFTS[e.op](self.of(e.a), 1 << int(e.b.value)))
         if isinstance(e, Binary) and e.op in ARITHMETIC and is_whole(e.type):
-            return ARITHMETIC[e.op](self.of(e.a), self.of(e.b))
+            return self._unwrapped(e, ARITHMETIC[e.op](self.of(e.a), self.of(e.b)))
         if isinstance(e, Binary) and e.op in BITS and is_whole(e.type):
             return self._bits(e)
         if isinstance(e, Unary) and e.op == "-":
-            return -self.of(e.x)
+            return self._unwrapped(e, -self.of(e.x))
         if isinstance(e, Select):
             return z3.If(self.truth(e.cond), self.of(e.a), self.of(e.b))
         if isinstance(e, Call) and e.fn in CALLS and is_whole(e.type):
@@ -110,6 +117,14 @@ class Context:
         if isinstance(e, HwIndex):
             return self._index(e)
         return self._fresh(e)
+
+    def _unwrapped(self, e: Expr, v: Any) -> Any:
+        """``v``, the value of ``e`` among unbounded integers; an unknown where it may be another one: ``x - 1`` of an
+        unsigned zero is the largest there is."""
+        t = e.type
+        if not isinstance(t, Scalar) or t.is_signed or e.op not in WRAPPING or self.plain.of(e) is not None:
+            return v
+        return v if self.proves(_and(v >= 0, v < 1 << t.bits)) else self._fresh(e)
 
     def truth(self, e: Expr) -> Any:
         """A condition as a formula."""
