@@ -118,7 +118,7 @@ class Context:
             return self._index(e)
         return self._fresh(e)
 
-    def _unwrapped(self, e: Expr, v: Any) -> Any:
+    def _unwrapped(self, e: Binary | Unary, v: Any) -> Any:
         """``v``, the value of ``e`` among unbounded integers; an unknown where it may be another one: ``x - 1`` of an
         unsigned zero is the largest there is."""
         t = e.type
