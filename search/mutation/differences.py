@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Barrier, Body, Decl, Expr, Fence, For, If, Load, Stmt, Sym, WarpOp
+from ktc.ir.nodes import Alloc, Barrier, Binary, Body, Decl, Expr, Fence, For, If, Load, Stmt, Sym, WarpOp
 from ktc.ir.uniformity import uniformity
 from ktc.ir.walk import assigned, stmt_exprs, walk, walk_expr
 from ktc.search.verification import smt
+from ktc.search.verification.intervals import is_whole
 
 from .absorbed import absorbed
 from .arms import same_arms
@@ -48,6 +49,11 @@ class Difference:
         shown = [f.name for f in dataclasses.fields(self.s) if f.name not in HIDDEN]
         return tuple(name for name in shown if getattr(self.s, name) != getattr(self.t, name))
 
+    def divides(self) -> bool:
+        """Whether the mutant's statement itself divides by nothing that may be zero, but where the candidate's does."""
+        mine, theirs = ({e for top in stmt_exprs(s) for e in walk_expr(top)} for s in (self.s, self.t))
+        return all(self.context.divides(e) for e in theirs - mine if isinstance(e, Binary) and is_whole(e.type))
+
     def together(self) -> bool:
         """Whether the threads of a block come to the statement together, and agree on what decides there."""
         one, other = uniformity(self.candidate), uniformity(self.mutant)
@@ -66,6 +72,8 @@ def same_statement(d: Difference) -> str:
         if isinstance(d.s, If) and d.s.then == (d.t,):
             return unguarded(d.candidate, d.s, d.context, d.before)
         return needs_no_atomic(d.candidate, d.s, d.t)
+    if not d.divides():
+        return ""
     names = d.names
     rules = (rule for kind, fields, rule in RULES if isinstance(d.s, kind) and (not fields or fields == names))
     return next((found for found in (rule(d) for rule in rules) if found), "")

@@ -29,7 +29,7 @@ from ktc.ir.nodes import (
     While,
 )  # fmt: skip
 from ktc.ir.types import Array, Scalar, Vec
-from ktc.ir.walk import assigned, declared, used, used_in, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, declared, used, used_in, walk, walk_expr
 
 from .formats import NONE, Held
 from .memories import Memories, Memory
@@ -154,8 +154,8 @@ class Run(Memories):
         what = self.t.make("effect", s, tuple(inputs))
         if not all(isinstance(x, PLAIN) for x in walk((s,))):
             self.trace.append(("effect", what))
-        if _accesses(s) or any(isinstance(x, For | While) for x in walk((s,))):
-            self.touched["effect", what] = {self.t.const(True, "bool")}
+        if _may_fail(s):
+            self.note(("effect", what), self.t.const(True, "bool"))
         for sym in (assigned((s,)) | new) - inside:
             if isinstance(sym.type, Scalar | Vec):
                 for k in act:
@@ -192,9 +192,12 @@ class Run(Memories):
         return variables, memory, self.trace
 
 
-def _accesses(s: Stmt) -> bool:
-    """Whether ``s`` has to do with memory."""
-    return any(not isinstance(x.type, Scalar | Vec) for x in used_in((s,)) | assigned((s,)))
+def _may_fail(s: Stmt) -> bool:
+    """Whether ``s`` may be wrong to run, whoever uses what it gives: it has to do with memory, may never end, or lets
+    lanes exchange values, of which some may not be there."""
+    memory = any(not isinstance(x.type, Scalar | Vec) for x in used_in((s,)) | assigned((s,)))
+    loops = any(isinstance(x, For | While) for x in walk((s,)))
+    return memory or loops or any(isinstance(e, WarpOp) for e in all_exprs((s,)))
 
 
 def leaves(s: Stmt) -> bool:

@@ -31,8 +31,8 @@ class Memories(Values):
         self.formats = known
         self.memory: dict[tuple[Sym, int], Memory] = {}
         self.touched: dict[Any, set[Term]] = {}
-        """What is read of memory, or stored where an array may end, and under which conditions; and what cannot be
-        followed, which may do so or never end."""
+        """What is read of memory, or stored where an array may end, and under which conditions; by what
+        is divided; and what cannot be followed, which may do so or never end."""
 
     def _rows(self, sym: Sym) -> int:
         private = isinstance(sym.type, Vec) or (isinstance(sym.type, Array) and sym.type.space != "shared")
@@ -73,11 +73,14 @@ class Memories(Values):
         places = [(self._known(i), n) for i, n in zip(index, extents)]
         if len(index) == len(shape) and all(i is not None and n is not None and 0 <= i < n for i, n in places):
             return
-        for decided in self.path:
-            condition = self.t.choose(condition, decided, self.t.const(False, "bool"))
-        self.touched.setdefault((sym, index), set()).add(condition)
+        self.note((sym, index), condition)
         if any(i is not None and n is not None and not 0 <= i < n for i, n in places):
             raise Lost
+
+    def note(self, what: Any, condition: Term) -> None:
+        for decided in self.path:
+            condition = self.t.choose(condition, decided, self.t.const(False, "bool"))
+        self.touched.setdefault(what, set()).add(condition)
 
     def touches_no_more_than(self, other: Memories) -> bool:
         """Whether whatever this run reads, or stores in arrays, ``other`` does: what is there once is there."""

@@ -71,6 +71,10 @@ class Values(ABC):
     def var(self, sym: Sym, k: int) -> Term: ...
 
     @abstractmethod
+    def note(self, what: Any, condition: Term) -> None:
+        """Remembers what is done, under ``condition``, that may be wrong to do whoever uses what it gives."""
+
+    @abstractmethod
     def load(self, e: Load, k: int, act: Active) -> Term: ...
 
     def of(self, e: Expr, k: int, act: Active) -> Term:
@@ -137,6 +141,8 @@ class Values(ABC):
             x, y = self._known(a), self._known(b)
             if x is not None and y is not None and e.op in INT_OPS and not (e.op in "/%" and y == 0):
                 return self._literal(INT_OPS[e.op](x, y), e.type)
+            if e.op in ("/", "%") and not y:
+                self.note(("divisor", b), act[k])
         order = sorted((a, b)) if e.op in ("+", "*", "==", "!=", "&", "|", "^") else (a, b)
         return self.t.make("op", e.op, str(e.a.type), *order)
 

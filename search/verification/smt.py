@@ -264,12 +264,16 @@ class Context:
             return False
         mine = set(walk_expr(a))
         new = [x for x in walk_expr(b) if x not in mine and isinstance(x, Binary) and is_whole(x.type)]
-        if not all(self.fits(x, x.type) for x in new):
+        if not all(self.fits(x, x.type) and self.divides(x) for x in new):
             return False
         if is_whole(a.type):
             return self.proves(self.of(a) == self.of(b))
         is_bool = isinstance(a.type, Scalar) and a.type.kind == "bool"
         return is_bool and self.proves(self.truth(a) == self.truth(b))
+
+    def divides(self, e: Binary) -> bool:
+        """Whether ``e`` has a value as far as division is concerned: nothing is divided by zero."""
+        return e.op not in ("/", "%") or self.proves(self.of(e.b) != 0)
 
     def fits(self, e: Expr, t: Any) -> bool:
         """Whether the value of ``e`` is one of the type ``t`` here."""

@@ -112,3 +112,43 @@ def test_what_nobody_uses_must_end_all_the_same() -> None:
     assert same(ENDLESS, "  if row < n\n    for j", "  if row <= n\n    for j")
     up = ENDLESS.replace("j < n", "j != n")
     assert not same(up, "  if row < n\n    for j", "  if row < n + 3\n    for j")
+
+
+EXCHANGE = """
+kernel k(y: f32* noalias, x: f32 const* noalias readonly)
+  launch grid(1) block(32)
+  let tid: i32 = i32(threadIdx.x)
+  var v: f32 = 1.0
+  v += shfl_xor(v, 1)
+  if tid < 4
+    v = x[tid]
+  if tid < 4
+    y[tid] = v
+"""
+
+
+def test_lanes_that_exchange_what_nobody_uses_must_be_there() -> None:
+    assert same(EXCHANGE, "shfl_xor(v, 1)", "shfl_xor(v, 2)")
+    assert not same(EXCHANGE, "shfl_xor(v, 1)", "shfl_xor(v, 1, mask=0xfffffffe_u32)")
+    assert not same(EXCHANGE, "  v += shfl", "  if tid < 3\n    v += shfl")
+
+
+REMAINDER = """
+kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 9..1000)
+  launch grid(1) block(8)
+  let tid: i32 = i32(threadIdx.x)
+  var v: f32 = 0.0
+  var w: i32 = 7
+  if tid == 0
+    v = x[tid % n]
+  if tid < 4
+    w = 8 % n
+  y[tid] = v
+"""
+
+
+def test_nothing_is_divided_by_zero() -> None:
+    assert same(REMAINDER, "x[tid % n]", "x[tid % (n + 1)]")
+    assert not same(REMAINDER, "x[tid % n]", "x[tid % tid]")
+    assert same(REMAINDER, "w = 8 % n", "w = 8 % (tid + 1)")
+    assert not same(REMAINDER, "w = 8 % n", "w = 8 % tid")
