@@ -66,6 +66,8 @@ class Values(ABC):
         self.t, self.kernel, self.threads = terms, kernel, threads
         self.path: list[Term] = []
         """Under which conditions the operand at hand is evaluated at all."""
+        self.absent = 0
+        """Values taken from lanes that the launch does not have: each is anything at all."""
 
     @abstractmethod
     def var(self, sym: Sym, k: int) -> Term: ...
@@ -201,7 +203,10 @@ class Values(ABC):
         source = first + source_lane(e.kind, k % WARP, arg, width)
         if any(act.get(j) != act[k] for j in range(first, min(first + WARP, self.threads.count))):
             raise Lost
-        return self.of(e.value, source if source < self.threads.count else k, act)
+        if source >= self.threads.count:
+            self.absent += 1
+            return self.t.make("absent lane", self.absent)
+        return self.of(e.value, source, act)
 
 
 def source_lane(kind: str, lane: int, arg: int, width: int) -> int:

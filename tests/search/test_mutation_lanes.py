@@ -135,3 +135,19 @@ kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..1000)
     assert proof(loop, text=rows, change=change)
     assert not proof(("ln == 0", "ln < 2"), text=rows, change=change)
     assert not proof(("ln == 0", "threadIdx.y == 0"), text=rows, change=change)
+
+
+def test_a_lane_that_the_launch_does_not_have_holds_anything() -> None:
+    half = """
+kernel k(y: f32* noalias, x: f32 const* noalias readonly)
+  launch grid(1) block(16)
+  flags reassociates
+  let tid: i32 = i32(threadIdx.x)
+  var v: f32 = 0.0
+  v += shfl_down(v, 16)
+  for i = 0; i < 1; i + 1
+    v = 0.0
+  y[tid] = v + x[tid]
+"""
+    assert not proof(text=half, change=("i < 1", "i < 0"))
+    assert proof(text=half.replace("v, 16", "v, 0"), change=("i < 1", "i < 0"))
