@@ -173,6 +173,14 @@ class Run(Memories):
             return found
         return self.t.opaque(self.formats.get(sym, NONE), "given", sym, None if sym in self.uniform else k)
 
+    def give(self, sym: Sym, cell: int | None, k: int, value: Term) -> None:
+        """Lets the thread ``k`` find ``value`` in a variable, or in an element of its array ``sym``."""
+        if cell is None:
+            self.env[k][sym] = value
+            return
+        key, m = self._at(sym, k)
+        self.memory[key] = Memory(m.base, {**m.cells, (self.t.const(cell, "int"),): value})
+
     def left(self, sym: Sym, k: int) -> Any:
         """What the thread ``k`` finds in ``sym`` in the end."""
         return self.var(sym, k) if isinstance(sym.type, Scalar | Vec) else self._state_of(self._at(sym, k)[1])

@@ -122,7 +122,7 @@ class Reader:
             return None
         offsets = {0}
         for s in inner:
-            values = self._counting(s)
+            values = self.counting(s)
             if values is None or element[Var(s.var)] < 0:
                 return None
             offsets = {o + element[Var(s.var)] * v for o in offsets for v in values}
@@ -140,7 +140,7 @@ class Reader:
         return None if min(shifted) < 0 else Visits(
             leaf.sym, fn, marked, end, _frozen(first), thread, shifted, stride)  # fmt: skip
 
-    def _counting(self, s: For) -> list[int] | None:
+    def counting(self, s: For) -> list[int] | None:
         """The values of a loop between numbers."""
         first, step = self._number(s.init), self._step(s)
         end = self._end(s, Var(s.var))
@@ -239,7 +239,7 @@ class Reader:
         lanes: dict[Sym, tuple[int, ...]] = {}
         for e in walk_expr(text):
             if isinstance(e, Var) and e.sym in self.loops:
-                values = self._counting(self.loops[e.sym])
+                values = self.counting(self.loops[e.sym])
                 if values is None or e in counted:
                     return None
                 lanes[e.sym] = tuple(values)

@@ -18,15 +18,17 @@ from dataclasses import replace
 
 import numpy as np
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, Expr, For, Load, Return, Var
-from ktc.ir.types import Ptr
-from ktc.ir.uniformity import uniformity, varies_itself
+from ktc.ir.nodes import Body, Expr, For, Load, Return, Sym, Var
+from ktc.ir.types import Array, Ptr
+from ktc.ir.uniformity import Uniformity, uniformity, varies_itself
 from ktc.ir.walk import all_exprs, assigned, declared, walk, walk_expr
 
+from .cells import shape
 from .formats import NONE, formats
 from .forwarded import forwarded
 from .lockstep import Run
 from .nests import MOST, Reader, Visits
+from .rows import Row, row_of
 from .symbolic import blocks
 from .symbolic_values import Lost
 from .terms import Terms
@@ -35,7 +37,18 @@ SAME, COVERED = "one maximum of the same elements", "one maximum over the block,
 
 
 def same_visits(s: For, t: For, kernel: Kernel) -> str:
-    """Why the nests ``s``, of ``kernel``, and ``t`` leave the same maximum; '' if that is not shown."""
+    """Why the nests ``s``, of ``kernel``, and ``t`` leave the same maximum, or the same ones for each of several rows;
+    '' if that is not shown."""
+    mine = row_of(s)
+    theirs = row_of(t, mine.into) if mine is not None else None
+    if mine is None or theirs is None:
+        return _same(s, s, t, kernel, None)
+    rows = [(r.array, r.guards, r.copy.var, r.copy.init, r.copy.cond, r.copy.step) for r in (mine, theirs)]
+    return _same(s, mine.nest, theirs.nest, kernel, mine) if rows[0] == rows[1] else ""
+
+
+def _same(nest: For, s: For, t: For, kernel: Kernel, row: Row | None) -> str:
+    """Why ``s`` and ``t``, of which the first is the ``nest`` of ``kernel`` for any one ``row``, leave the same."""
     one, other = (Reader(kernel, forwarded(x)).visits() for x in (s, t))
     if one is None or other is None:
         return ""
@@ -43,21 +56,35 @@ def same_visits(s: For, t: For, kernel: Kernel) -> str:
         return ""
     if one.thread == other.thread and _alike(one, other):
         return SAME
-    around = _around(kernel.body, s)
+    around = _around(kernel.body, nest)
     threads = next((b.count for b in blocks(kernel, kernel.body) if b.extents and b.extents[1:] == (1, 1)), 0)
     if min(one.thread, other.thread) < 0 or not threads or around is None:
         return ""
     facts = uniformity(kernel)
-    if facts.is_divergent(s) or any(isinstance(x, Return) for x in walk(kernel.body)):
+    if facts.is_divergent(nest) or any(isinstance(x, Return) for x in walk(kernel.body)):
         return ""
     changed = assigned((s,)) - set(one.value.lanes)
-    if any(varies_itself(e, facts.varying) or (isinstance(e, Var) and e.sym in changed) for e in _parts(one)):
+    parts = [*_parts(one), *(e for guard in (row.guards if row else ()) for e in walk_expr(guard))]
+    if any(varies_itself(e, facts.varying) or (isinstance(e, Var) and e.sym in changed) for e in parts):
         return ""  # what an element gives hangs on who visits it
-    shared = {e.buffer for x in walk((s,)) for e in all_exprs((x,)) if isinstance(e, Load)} & assigned(kernel.body)
+    if not all(_lasts(x, nest, kernel, facts) for x in _loaded(s)):
+        return ""
     wide = (
         replace(v, offsets=frozenset(o + v.thread * k for o in v.offsets for k in range(threads))) for v in (one, other)
     )
-    return COVERED if not shared and _alike(*wide) and combined(one, kernel, around, s) else ""
+    return COVERED if _alike(*wide) and combined(one, kernel, around, nest, row) else ""
+
+
+def _loaded(s: For) -> set[Sym]:
+    return {e.buffer for x in walk((s,)) for e in all_exprs((x,)) if isinstance(e, Load)}
+
+
+def _lasts(buffer: Sym, nest: For, kernel: Kernel, facts: Uniformity) -> bool:
+    """Whether all threads of a block find the same in ``buffer`` all through ``nest``: nobody writes it, or each has
+    one of its own with the same in it."""
+    t = buffer.type
+    own = isinstance(t, Array) and t.space != "shared" and buffer not in facts.varying | assigned((nest,))
+    return own or buffer not in assigned(kernel.body)
 
 
 def _around(body: Body, nest: For) -> Body | None:
@@ -81,10 +108,14 @@ def _alike(a: Visits, b: Visits) -> bool:
     return bool((visited[0] == visited[1]).all())
 
 
-def combined(visits: Visits, kernel: Kernel, body: Body, nest: For) -> bool:
+def combined(visits: Visits, kernel: Kernel, body: Body, nest: For, row: Row | None = None) -> bool:
     """Whether what follows ``nest`` in ``body``, which all threads of a block of ``kernel`` run together, does the same
     if every thread finds the largest of all threads' maxima in its own."""
-    known, sym, fn = formats(kernel), visits.into, visits.fn
+    known, fn = formats(kernel), visits.fn
+    cells = _cells(row, kernel)
+    if cells is None:
+        return False
+    sym = row.array if row is not None else visits.into
     outlives = {s for s in assigned(body) if isinstance(s.type, Ptr)}
     if body is not kernel.body:
         outlives |= assigned(body) - set(declared(body))
@@ -98,10 +129,11 @@ def combined(visits: Visits, kernel: Kernel, body: Body, nest: For) -> bool:
             for together in (False, True):
                 run = Run(terms, kernel, known, threads)
                 run.body(body[:at], everyone)
-                own = [terms.opaque(known.get(sym, NONE), "visited", sym, k) for k in everyone]
-                largest = functools.reduce(functools.partial(terms.extreme, fn), own)
-                for k in everyone:
-                    run.env[k][sym] = largest if together else own[k]
+                for cell in cells:
+                    own = [terms.opaque(known.get(sym, NONE), "visited", sym, cell, k) for k in everyone]
+                    largest = functools.reduce(functools.partial(terms.extreme, fn), own)
+                    for k in everyone:
+                        run.give(sym, cell, k, largest if together else own[k])
                 run.body(body[at + 1 :], everyone)
                 left.append(run.summary(outlives))
         except Lost:
@@ -109,6 +141,18 @@ def combined(visits: Visits, kernel: Kernel, body: Body, nest: For) -> bool:
         if left[0] == left[1]:
             return True
     return False
+
+
+def _cells(row: Row | None, kernel: Kernel) -> list[int | None] | None:
+    """The elements of the array that has one maximum for each row; None for a variable that has the only one."""
+    if row is None:
+        return [None]
+    reader = Reader(kernel, row.copy)
+    reader.loops[row.copy.var] = row.copy
+    found = reader.counting(row.copy)
+    size = shape(row.array.type, kernel) if isinstance(row.array.type, Array) else ()
+    inside = found is not None and all(0 <= k < n for k in found for n in size)
+    return list(found) if inside and found is not None and size else None
 
 
 def _parts(v: Visits) -> Iterator[Expr]:

@@ -236,3 +236,79 @@ def test_what_was_loaded_ahead_is_an_element_like_others() -> None:
     ):
         assert near[0] in AHEAD
         assert not same("i + 512", "i + 128", AHEAD.replace(*near)), near
+
+
+ROWS = """
+kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..1000, d: i32 range 1..1000)
+  launch grid(cdiv(n, 2)) block(32)
+  let tid: i32 = i32(threadIdx.x)
+  let block: i32 = i32(blockIdx.x) * 2
+  array row: i32[2]
+  for u = 0; u < 2; u + 1
+    if block + u < n
+      row[u] = (block + u) * d
+  array m: f32[2]
+  for t = 0; t < 2; t + 1
+    m[t] = -inf
+  for i = tid; i < d; i + 32
+    for v = 0; v < 2; v + 1
+      if block + v < n
+        let e: f32 = x[row[v] + i]
+        m[v] = max(m[v], abs(e))
+  for w = 0; w < 2; w + 1
+    for o = 16; o > 0; o / 2
+      m[w] = max(m[w], shfl_xor(m[w], o))
+  for z = 0; z < 2; z + 1
+    if block + z < n
+      if tid == 0
+        y[block + z] = m[z]
+"""
+NEST = """  for i = tid; i < d; i + 32
+    for v = 0; v < 2; v + 1
+      if block + v < n
+        let e: f32 = x[row[v] + i]
+        m[v] = max(m[v], abs(e))
+"""
+OUTER = """  for v = 0; v < 2; v + 1
+    if block + v < n
+      for i = tid; i < d; i + 32
+        let e: f32 = x[row[v] + i]
+        m[v] = max(m[v], abs(e))
+"""
+
+
+@pytest.mark.parametrize("nest", [NEST, OUTER])
+@pytest.mark.parametrize(
+    ("step", "said"), [("31", "over the block"), ("16", "over the block"), ("33", ""), ("64", ""), ("0", "")]
+)
+def test_several_rows_may_be_visited_side_by_side(nest: str, step: str, said: str) -> None:
+    found = proof("i + 32", f"i + {step}", ROWS.replace(NEST, nest))
+    assert said in found if said else not found, found
+
+
+BESIDE = {
+    "not all threads' maxima meet": ("o = 16", "o = 8"),
+    "of one row alone": ("m[w] = max(m[w], shfl_xor(m[w], o))", "m[0] = max(m[0], shfl_xor(m[0], o))"),
+    "rows that meet": ("m[v] = max(m[v], abs(e))", "m[v] = max(m[1 - v], abs(e))"),
+    "every thread has rows of its own": ("row[u] = (block + u) * d", "row[u] = (block + u + tid) * d"),
+    "every thread has elements of its own": ("abs(e))", "abs(e) * f32(tid))"),
+    "only some threads": ("      if block + v < n\n", "      if block + v + tid < n\n"),
+    "rows that the nest changes": ("max(m[v], abs(e))", "max(m[v], abs(e) + m[v])"),
+    "sums": ("max(m[v], abs(e))", "m[v] + abs(e)"),
+    "another cell": ("m[v] = max(m[v]", "m[1 - v] = max(m[v]"),
+    "rows of a triangle": ("v = 0; v < 2", "v = min(i, 1); v < 2"),
+    "elements that others store": ("m[v], abs(e))", "m[v], abs(e) + y[0])"),
+    "more rows than there are": ("v < 2", "v < 3"),
+}
+
+
+@pytest.mark.parametrize("what", BESIDE)
+def test_but_only_where_rows_keep_apart(what: str) -> None:
+    old, new = BESIDE[what]
+    assert old in ROWS
+    assert not proof("i + 32", "i + 31", ROWS.replace(old, new))
+
+
+def test_with_the_same_guards_and_rows() -> None:
+    assert not proof(NEST, NEST.replace("i + 32", "i + 31").replace("+ v < n", "+ v <= n"), ROWS)
+    assert not proof(NEST, NEST.replace("i + 32", "i + 31").replace("v < 2", "v < 1"), ROWS)
