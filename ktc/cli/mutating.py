@@ -54,6 +54,6 @@ def mutate(
     wrong = [
         f"accepted: {r['kernel']} {r['level']} {r['operator']}#{r['place']} of '{r['script']}'" for r in found.accepted
     ]
-    wrong += [f"rejected: {r['kernel']} '{r['script']}': {r['detail']}" for r in found.false_rejects]
+    wrong += [f"{r['status']}: {r['kernel']} '{r['script']}': {r['detail']}" for r in found.false_rejects]
     if wrong:
         raise KtcError("E-MUTATE", "the ladder was wrong about\n  " + "\n  ".join(wrong[:20]))

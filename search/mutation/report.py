@@ -33,6 +33,11 @@ class Tally:
     def mutants(self) -> int:
         return self.status.total()
 
+    @property
+    def undecided(self) -> int:
+        """Of the good pipelines that were not accepted, those of which the ladder says that it does not know."""
+        return sum(r["status"] == "UNKNOWN" for r in self.false_rejects)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "mutants": self.mutants,
@@ -40,6 +45,7 @@ class Tally:
             "equivalent": self.status["equivalent"],
             "unknown": self.status["unknown"],
             "false_rejects": len(self.false_rejects),
+            "undecided": self.undecided,
             "pipelines": self.subjects,
             "by_layer": dict(self.by_layer.most_common()),
             "by_operator": {k: dict(v) for k, v in sorted(self.by_operator.items())},
@@ -81,7 +87,8 @@ def markdown(t: Tally, command: str) -> str:
     lines = [
         "# Mutation score of the verification ladder", "",
         f"Written by `{command}`. {t.subjects} good pipelines (library kernels under random scripts and knobs), "
-        f"{t.mutants} distinct mutants of them; {len(t.false_rejects)} good pipelines were rejected.", "",
+        f"{t.mutants} distinct mutants of them; {len(t.false_rejects)} pipelines were not accepted, "
+        f"{t.undecided} of them UNKNOWN.", "",
         *_rows(("level", "mutants", "killed", "equivalent, proved", "unknown", "accepted"), _levels(t)), "",
         "## Which rung kills", "", *_rows(("rung", "kills"), t.by_layer.most_common()), "",
         "## Proofs of equivalence", "", *_rows(("argument", "mutants"), t.proofs.most_common()), "",
