@@ -121,14 +121,17 @@ class Raise(Pass):
         return outcome if isinstance(outcome, Result) else self._without_spare(kernel, launch) or outcome
 
     def _without_spare(self, kernel: Kernel, launch: Launch) -> Result | None:
-        """The kernel for launches in which the threads that it sends away do not exist."""
+        """The kernel for launches in which the threads that it sends away do not exist, or are whole groups."""
         from .raising.report import Region
         from .raising.spare import without_spare
+        from .raising.whole import whole_groups
 
-        for fact, what, read in without_spare(kernel, launch):
+        ends = ((without_spare, "threads beyond it leave before the others meet"),
+                (whole_groups, "an end in the midst of threads that exchange values"))  # fmt: skip
+        for (fact, what, read), why in ((found, why) for made, why in ends for found in made(kernel, launch)):
             assumed, _ = self._for_sizes(kernel.with_(assumptions=(*kernel.assumptions, fact)), launch, read)
             if isinstance(assumed, Result):
-                note = Region("assumed", what, "threads beyond it leave before the others meet")
+                note = Region("assumed", what, why)
                 return dataclasses.replace(assumed, notes=(*assumed.notes, str(note)))
         return None
 
@@ -228,8 +231,8 @@ def _forms_at(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
         blocked = b
     try:
         yield from guesses(kernel, body, launch)
-    except Left as b:
-        raise (blocked or b) from None
+    except Left as b:  # of all forms the most general one says best what stands in the way, if it says where
+        raise (blocked if blocked is not None and b.loc is None else b) from None
     if blocked is not None:
         raise blocked
 

@@ -17,10 +17,11 @@ import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.interp import run
-from ktc.ir.interp.equivalence import compare
+from ktc.ir.interp.equivalence import Mismatch, compare
+from ktc.ir.interp.findings import Finding
 from ktc.ir.interp.run import RunResult
 from ktc.ir.kernel import Assume, Kernel
-from ktc.ir.nodes import Stmt
+from ktc.ir.nodes import Atomic, Stmt, Store
 from ktc.ir.walk import walk
 
 from .far import far_arguments
@@ -31,13 +32,13 @@ from .invent import (
     acceptable,
     chooses,
     constants,
-    enlarged,
     extreme_arguments,
     far_apart,
     invented_arguments,
     launched,
     values_around,
 )
+from .room import with_room
 from .ties import tied_arguments
 
 MOST_TRIED = 40
@@ -47,9 +48,6 @@ CHOOSING_WORK, CHECK_WORK = 30_000, 200_000
 
 FAR_FUEL, FAR_WORK = 10_000, 4_000
 """Statements and work of one run at sizes beyond what the source reaches at once."""
-
-MOST_ELEMENTS = 1 << 21
-"""Elements of a buffer that an index may ask for."""
 
 BACKSTOP_SECONDS = 300.0
 TOO_LONG = f"the check takes more than {CHECK_WORK:,} statements on small sizes"
@@ -107,7 +105,7 @@ class Reference:
         self._runs: dict[tuple[int, str], RunResult] = {}
         self.sets: list[Arguments] = []
         self.unreached: frozenset[int] = frozenset()
-        self.endless = False
+        self.endless, self.clean = False, False
         self.budget = budget or Budget()
         self._choose(instances, seed)
 
@@ -137,7 +135,7 @@ class Reference:
                 self._runs[len(self.sets), "int"] = result
                 self.sets.append(args)
                 missing = here if missing is None else missing & here
-        self.unreached = missing or frozenset()
+        self.unreached, self.clean = missing or frozenset(), clean
         self._tied(seed, clean)
         self._around_constants(seed, clean)
         self._far_apart(seed, clean)
@@ -145,15 +143,10 @@ class Reference:
         self._beyond_reach(seed, clean)
 
     def _with_room(self, args: Arguments, clean: bool, fuel: int = CHECK_FUEL) -> tuple[Arguments, RunResult]:
-        """A run of the source, in buffers as large as its indices need, where these are not large by mistake."""
-        while True:
-            result = self.budget.run(self.source, args, "int", fuel, () if clean else None)
-            beyond = [f for f in result.findings if f.kind == "out-of-bounds" and f.buffer in args and f.index]
-            size = max((np.size(args[f.buffer]) for f in beyond), default=0)
-            least = max((f.index or 0 for f in beyond), default=0)
-            if not beyond or not size <= least < MOST_ELEMENTS or self.late:
-                return args, result
-            args = enlarged(args, 2 * least)
+        fatal = () if clean else None
+        return with_room(
+            self.source, args, len(self.sets), lambda a: self.budget.run(self.source, a, "int", fuel, fatal)
+        )
 
     def _tied(self, seed: int, clean: bool) -> None:
         """Sets of which sizes are as the source compares them, where that leads somewhere new."""
@@ -238,7 +231,8 @@ class Reference:
             self._fresh = Reference(
                 self.source, instances=FRESH, seed=FRESH_SEED, sizes=FRESH_SIZES, budget=self.budget
             )
-        wrong = self._fresh.differs(guess, domains, None, given) if self._fresh.sets else ""
+        some = self._fresh.sets and self._fresh.clean >= self.clean  # of a source that races there, nothing is known
+        wrong = self._fresh.differs(guess, domains, None, given) if some else ""
         return "" if wrong in (TOO_LONG, NONE_SUCH) else wrong
 
     def reaches_beyond(self, facts: Sequence[Assume]) -> bool:
@@ -297,8 +291,14 @@ class Reference:
                 new = next((f for f in second.findings if f.kind not in known), None)
                 difference = new or compare(first, second, domain, number)
                 if difference is not None:
-                    return str(difference)
+                    return f"{self._place(difference)}{difference}"
         return "" if compared else NONE_SUCH
+
+    def _place(self, difference: Finding | Mismatch) -> str:
+        """Where the source first stores to the buffer that came out otherwise: a defect says itself where it is."""
+        stores = (s for s in walk(self.source.body) if isinstance(s, Store | Atomic))
+        loc = next((s.loc for s in stores if s.loc and s.buffer.name == difference.buffer), None)
+        return f"{loc}: " if loc and isinstance(difference, Mismatch) else ""
 
     def _holds(self, facts: Sequence[Assume], args: Arguments) -> bool:
         if not facts:

@@ -280,13 +280,3 @@ def buffers(
             out[p.sym.name] = values.astype(numpy_dtype(scalar_of(p.sym.type).name))
             out[p.sym.name].flags.writeable = False  # what an interpreter makes of it is made once
     return out
-
-
-def enlarged(args: Arguments, elements: int) -> Arguments:
-    """``args`` with buffers of at least so many elements: their values over again."""
-    out = dict(args)
-    for name, values in args.items():
-        if isinstance(values, np.ndarray) and values.size < elements:
-            out[name] = np.resize(values, elements)
-            out[name].flags.writeable = False  # type: ignore[union-attr]
-    return out

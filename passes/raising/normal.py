@@ -34,7 +34,7 @@ from ktc.ir.storage import is_shared
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, loads_in, map_body, used, used_in, walk
 
-from .shape import has_warp_op
+from .shape import has_block_barrier, has_warp_op
 
 
 def _global_effect(s: Stmt) -> bool:
@@ -57,7 +57,8 @@ def split_effects(body: Body) -> tuple[Body, set[Sym]]:
             at = next(k for k, t in enumerate(s.then) if _global_effect(t))
             first, rest = s.then[:at], s.then[at:]
             head = rest[0]
-            if any(map(_waits, rest)):
+            whole = any(map(has_block_barrier, first))  # all threads go there: the exchange in it stands by itself
+            if whole or any(map(_waits, rest)):
                 out.append(s)
                 continue
             if isinstance(head, Store | Atomic) and _combines(head.value):

@@ -10,7 +10,7 @@ from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.diagnostics import Loc
 from ktc.ir.fold import evaluate, is_const
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Barrier, Body, Decl, For, Load, Par, Reduce, Return, Stmt, Sym, While, bodies
+from ktc.ir.nodes import Assign, Barrier, Body, Decl, Expr, For, Load, Par, Reduce, Return, Stmt, Sym, While, bodies
 from ktc.ir.storage import is_shared
 from ktc.ir.types import Array, Ptr, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, used, used_in, walk
@@ -141,6 +141,7 @@ def _dealt_out(s: Par) -> Sym | None:
     threads = {p.var for p in walk((s,)) if isinstance(p, Par) and _is_fixed(p)}
     named, starts = definitions((s,)), {d.sym: d.init for d in walk((s,)) if isinstance(d, Decl)}
     for x in walk((s,)):
+        counts: list[tuple[Sym, Expr | None, Expr]]
         if isinstance(x, For):
             counts = [(x.var, x.init, x.step)]
         elif isinstance(x, While):

@@ -250,8 +250,8 @@ def _goes_one_way(s: Stmt, facts: Uniformity, launch: Launch) -> bool:
     to do with each other."""
     if not isinstance(s, If) or not facts.is_uniform(s.cond):
         return False
-    for x in walk((s,)):
-        dealt = strided(x, launch) if isinstance(x, For) else None
+    for x in (x for x in walk((s,)) if isinstance(x, For)):
+        dealt = strided(x, launch)
         if dealt is not None and independent(x.var, x.body, sub(dealt.hi, dealt.lo), dealt.lo):
             return False
     kept = {a for a in assigned((s,)) if not hasattr(a.type, "space") or is_local_array(a)} - set(declared((s,)))

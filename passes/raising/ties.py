@@ -44,7 +44,7 @@ def ties_of(kernel: Kernel) -> list[tuple[str, Expr]]:
                 and used(other) <= params - used(side)
                 and not any(isinstance(x, VARYING) for x in walk_expr(other))
             ):
-                out.setdefault((v.sym.name, other))  # type: ignore[union-attr]
+                out.setdefault((v.sym.name, other))  # type: ignore[attr-defined]
                 break
     return list(out)
 
