@@ -3,10 +3,10 @@ subscripts of both are in."""
 
 from __future__ import annotations
 
-from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, If, Sym
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import Body, For, If, Sym
 from ktc.ir.types import Array
-from ktc.ir.walk import rename
+from ktc.ir.walk import assigned, declared, rename, used_in, walk
 from ktc.search.verification import smt
 from ktc.search.verification.normal_form import normal
 
@@ -22,11 +22,21 @@ def same_arms(kernel: Kernel, s: If, context: smt.Context) -> str:
         return ""
     pairs = list(zip(arrays_of(s.then), arrays_of(s.orelse)))
     other = rename(s.orelse, {theirs: mine for mine, theirs in pairs if _sizes_alone(mine, theirs)})
-    if normal(kernel.with_(body=s.then)) != normal(kernel.with_(body=other)):
+    if not same_bodies(kernel, s.then, other):
         return ""
     sized = [(mine, theirs) for mine, theirs in pairs if _sizes_alone(mine, theirs)]
     inside = all(_in_both(s.then, mine, theirs, context) for mine, theirs in sized)
     return (f"{SAME}, but for sizes that no subscript reaches" if sized else SAME) if inside else ""
+
+
+def same_bodies(kernel: Kernel, a: Body, b: Body) -> bool:
+    """Whether two bodies in one place of ``kernel`` have the same normal form, in which what they find has its name."""
+    inside = {*declared(a), *declared(b), *(x.var for x in walk((*a, *b)) if isinstance(x, For))}
+    params = kernel.params
+    found = (used_in(a) | used_in(b) | assigned(a) | assigned(b)) - inside - {p.sym for p in params}
+    named = tuple(Param(sym) for sym in sorted(found, key=lambda sym: sym.id))
+    one, other = (normal(kernel.with_(params=(*params, *named), body=body)) for body in (a, b))
+    return one == other
 
 
 def _sizes_alone(a: Sym, b: Sym) -> bool:

@@ -191,3 +191,40 @@ def test_what_is_read_under_a_condition_is_not_read_before_it() -> None:
     assert not proof(LAZY, ("i < n && x[i] > 0", "x[i] > 0 && i < n"))
     assert not proof(LAZY, ("i < n && x[i] > 0", "i < n && (x[i] > 0 || x[n] < x[n])"))
     assert proof(LAZY, ("i < n && x[i] > 0", "i + 1 <= n && x[i] > 0"))
+
+
+OUTSIDE = """
+kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..100)
+  launch grid(1) block(8)
+  let tid: i32 = i32(threadIdx.x)
+  let p: i32 = i32(x[0])
+  let q: i32 = i32(x[1])
+  array s: f32[1]
+  array t: f32[1]
+  var a: f32 = 0.0
+  var b: f32 = 0.0
+  s[0] = 1.0
+  t[0] = 2.0
+  if n > 5
+    ONE
+  else
+    OTHER
+  y[tid] += a * 2.0 + b + s[0] * 3.0 + t[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "holds"),
+    [
+        ("a = x[tid]", "b = x[tid]", False),
+        ("y[tid] = f32(p)", "y[tid] = f32(q)", False),
+        ("y[tid] = s[0]", "y[tid] = t[0]", False),
+        ("y[tid] = f32(p - q)", "y[tid] = f32(q - p)", False),
+        ("s[0] = 3.0", "t[0] = 3.0", False),
+        ("y[tid] = s[0]", "y[tid] = s[0]", True),
+        ("y[tid] = f32(p + q)", "y[tid] = f32(q + p)", True),
+    ],
+)
+def test_branches_say_the_same_of_the_same_things(one: str, other: str, holds: bool) -> None:
+    text = OUTSIDE.replace("ONE", one).replace("OTHER", other)
+    assert bool(proof(text, ("n > 5", "n > 6"))) is holds
