@@ -4,12 +4,14 @@ What depends on the other way has not been checked: ``x == 3.25 ? 0 : x`` is rig
 ``block % 50000`` for all smaller grids. A branch of its own is found by :mod:`.reach`; here are conditions without a
 branch (selects, guards that never fail, parts of conjunctions), remainders and masks that cut nothing, quotients that
 are always zero, minima, maxima.
-Not all is a doubt: some can come out one way only, by intervals or with z3, and some the original has as well.
+Not all is a doubt: some can come out one way only, by intervals or with z3, and some the original has as well: the same
+operators and literals, of nothing that the original's do not hang on (:mod:`.sources`).
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 
 from ktc.ir.interp.plans import CUTS, QUOTIENTS
@@ -22,6 +24,7 @@ from .coverage import Coverage
 from .intervals import is_whole
 from .ranges import decided
 from .reach import BRANCHES, promised
+from .sources import Sources
 
 
 def one_sided(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]:
@@ -31,8 +34,12 @@ def one_sided(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]
     if not found:
         return limits
     always = decided(coverage.candidate, promised(coverage.workload))
-    before = {_kind(e) for _, e in _one_sided(original)}
-    open_ = [(s, e) for s, e in found if always.get(id(e)) is None and _kind(e) not in before]
+    before, theirs = defaultdict[object, set[str]](set), Sources(original.candidate)
+    for _, e in _one_sided(original):
+        before[_kind(e)] |= theirs.of(e)
+    mine = Sources(coverage.candidate)
+    known = (always.get(id(e)) is not None or (_kind(e) in before and mine.of(e) <= before[_kind(e)]) for _, e in found)
+    open_ = [found[k] for k, settled in enumerate(known) if not settled]
     if open_ and smt.available():
         context = smt.Context(coverage.candidate)
         open_ = [(s, e) for s, e in open_ if not _proved(coverage, context, s, e)]

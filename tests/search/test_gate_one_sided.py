@@ -103,6 +103,36 @@ def test_what_the_original_takes_for_an_index_is_one() -> None:
     assert verdict.status == "UNKNOWN" and "kept its first operand" in verdict.reason
 
 
+LIMITED = """
+kernel limited(y: i32*, x: i32 const*, z: i32 const*, w: i32 const*, n: i32)
+  launch grid(cdiv(n, 64)) block(64)
+  let i: i32 = i32(blockIdx.x) * 64 + i32(threadIdx.x)
+  if i < n
+    let limit: i32 = w[0]
+    let v: i32 = x[i]
+    y[i] = v < limit ? z[i] : 0
+"""
+LIKE_BEFORE = {
+    "let most: i32 = w[0]\n    y[i] = x[i] < most ? z[i] : 0": "TESTED",
+    "y[i] = v < limit ? (z[i] < limit ? z[i] : 0) : 0": "UNKNOWN",
+    "let u: i32 = z[i]\n    y[i] = v < limit ? (u < limit ? u : 0) : 0": "UNKNOWN",
+}
+
+
+@pytest.mark.parametrize(("body", "status"), LIKE_BEFORE.items())
+def test_a_condition_like_one_before_is_of_the_same_arguments(body: str, status: str) -> None:
+    """Every x is below the limit in the original too; whether every z is nobody has asked."""
+    buffers = {"x": (0, 1), "z": (0, 100), "w": (101, 200)}
+    args = (
+        ArgSpec("y", "i32", "out", ("n",)),
+        *(ArgSpec(b, "i32", "in", ("n",), init="ints", range=r) for b, r in buffers.items()),
+        scalar("n", "n"),
+    )
+    candidate = LIMITED.replace("y[i] = v < limit ? z[i] : 0", body)
+    verdict = verify(parse_kernel(LIMITED), parse_kernel(candidate), _workload("limited", args, {"n": 4096}))
+    assert verdict.status == status, verdict.reason
+
+
 ROWS = """
 kernel rows(y: f32*, x: f32 const*, n: i32 range 1..100000, d: i32 range 1..100000)
   launch grid(n) block(64)
