@@ -43,8 +43,6 @@
 #define __ite(c, a, b) ((c) ? (a) : (b))
 #define __enabled() 1
 #define __dominator_enabled() 1
-#define __equal_floats(a, b) ((a) == (b))
-#define __equal_doubles(a, b) ((a) == (b))
 #define __mod_pow2(x, y) ((x) & ((y) - 1))
 #define __max(a, b) ((a) > (b) ? (a) : (b))
 #define __exclusive(...) 1
