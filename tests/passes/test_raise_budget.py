@@ -53,3 +53,11 @@ def test_a_kernel_is_raised_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(first, Result)
     assert Raise().apply(kernel, {}) is first and len(raised) == 1
     assert Raise().apply(other, {}) is not first and len(raised) == 2
+
+
+def test_values_that_differ_are_said_with_their_statement() -> None:
+    """What a guess gets wrong is named by where the source stores it."""
+    source = load(COPY, name="source.cu")
+    wrong = Raise().apply(load(COPY.replace("y[i] = x[i]", "y[i] = x[i] + 1.f"), name="other.cu"), {})
+    assert isinstance(wrong, Result)
+    assert Reference(source).differs(wrong.kernel).startswith("source.cu:4:15: y[")
