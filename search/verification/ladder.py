@@ -117,6 +117,7 @@ def _climb(
         return Verdict("REJECTED", "sweeps", reason, (Rung("sweeps", "fail", reason),), 0.0, wrong)
     original = same
     oracle = oracle_for(original, workload, variant, seed)
+    original = oracle.original  # the same program: what its runs have shown is kept by its own expressions
     chosen = instances(original, candidate, workload, count=count)
     if not chosen:  # a launch that is large whatever the sizes
         chosen = instances(original, candidate, workload, count=FEW, limit=LARGER * MAX_ELEMENTS)

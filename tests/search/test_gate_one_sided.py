@@ -129,8 +129,10 @@ def test_a_condition_like_one_before_is_of_the_same_arguments(body: str, status:
         scalar("n", "n"),
     )
     candidate = LIMITED.replace("y[i] = v < limit ? z[i] : 0", body)
-    verdict = verify(parse_kernel(LIMITED), parse_kernel(candidate), _workload("limited", args, {"n": 4096}))
-    assert verdict.status == status, verdict.reason
+    for _ in range(2):  # what the original has shown is known again when it is read again
+        verdict = verify(parse_kernel(LIMITED), parse_kernel(candidate), _workload("limited", args, {"n": 4096}))
+        assert verdict.status == status, verdict.reason
+        assert status != "UNKNOWN" or any(f"{v} < limit" in verdict.reason for v in ("z[i]", "u")), verdict.reason
 
 
 ROWS = """
