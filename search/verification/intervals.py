@@ -1,7 +1,7 @@
-"""Integer expressions in intervals, without wrapping, and what guards and loops say about the variables in them.
+"""Integer expressions in intervals, without wrapping.
 
 Parameters take their declared ranges, hardware indices what the launch gives them, loop variables what their bounds
-give them. What leaves its type is noted on the way and is not known from there on.
+give them (:mod:`.narrowing`). What leaves its type is noted on the way and is not known from there on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from ktc.ir.nodes import (
 from ktc.ir.types import BOOL, Ptr, Scalar, scalar_of
 from ktc.ir.walk import assigned, stmt_exprs, walk_expr
 
-from .formulas import increment
 from .interval_arithmetic import BINARY, CALLS, DECIDE, Interval
 
 
@@ -256,66 +255,4 @@ def _fits(v: Interval, t: object) -> bool:
     return low <= v[0] and v[1] <= high
 
 
-def loop_range(s: For, scope: Scope) -> Interval | None:
-    """Values of the loop variable inside the body, of a loop that counts up to its bound, and alone gives its variable
-    values."""
-    if s.var in scope.changed or not (
-        isinstance(s.cond, Binary) and s.cond.op in ("<", "<=") and _variable(s.cond.a) == s.var
-    ):
-        return None
-    first, last = scope.of(s.init), scope.of(s.cond.b)
-    if first is None or last is None or not _counts_up(s, first, scope):
-        return None
-    scope.limits[s.var] = ((s.cond.b, s.cond.op == "<="),)
-    return first[0], max(last[1] - (s.cond.op == "<"), first[0])
-
-
-def _counts_up(s: For, first: Interval, scope: Scope) -> bool:
-    """Whether no step of ``s`` leads below what it comes from."""
-    step, by, told = uncast(s.step), increment(s), list(scope.wraps)
-    if by is None:
-        return first[0] >= 0 and isinstance(step, Binary) and step.op in ("*", "<<") and _variable(step.a) == s.var
-    v, scope.wraps = scope.of(by), told
-    return v[0] >= 0 if v is not None else _never_below_zero(by)
-
-
-def _never_below_zero(e: Expr) -> bool:
-    """Of a stride whose interval is not known: the launch's extents, times numbers."""
-    if isinstance(e, Binary) and e.op in ("+", "*"):
-        return _never_below_zero(e.a) and _never_below_zero(e.b)
-    e = uncast(e)
-    return isinstance(e, Knob | HwIndex) or (isinstance(e, Const) and e.value >= 0)
-
-
-def _variable(e: Expr) -> Sym | None:
-    e = uncast(e)
-    return e.sym if isinstance(e, Var) else None
-
-
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-
-
-def narrow(cond: Expr, scope: Scope, holds: bool) -> None:
-    """What a guard says about the variables that it compares."""
-    if isinstance(cond, Binary) and cond.op == ("&&" if holds else "||"):
-        narrow(cond.a, scope, holds)
-        narrow(cond.b, scope, holds)
-        return
-    if not isinstance(cond, Binary) or cond.op not in _NEGATED:
-        return
-    op, told = cond.op if holds else _NEGATED[cond.op], list(scope.wraps)
-    sym, limit, compared = _variable(cond.a), scope.of(cond.b), scope.of(cond.a)
-    scope.wraps = told
-    if sym is None or limit is None or compared is None or sym not in scope.known:
-        return  # nothing known, or what is compared may not be the variable's value
-    low, high = scope.known[sym]
-    if op in ("<", "<="):
-        high = min(high, limit[1] - (op == "<"))
-        scope.limits[sym] = (*scope.limits.get(sym, ()), (cond.b, op == "<="))
-    else:
-        low = max(low, limit[0] + (op == ">"))
-    if low <= high:
-        scope.known[sym] = (low, high)
-
-
-__all__ = ["Interval", "Scope", "elements_of", "factors_of", "is_whole", "loop_range", "narrow", "uncast"]
+__all__ = ["Interval", "Scope", "elements_of", "factors_of", "is_whole", "uncast"]

@@ -34,7 +34,8 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Ptr, Scalar
 from ktc.ir.walk import assigned, stmt_exprs, walk_expr
 
-from .intervals import Interval, Scope, elements_of, is_whole, loop_range, narrow
+from .intervals import Interval, Scope, elements_of, is_whole
+from .narrowing import loop_range, narrow
 from .relations import Related
 
 
