@@ -52,7 +52,7 @@ FAR_FUEL, FAR_WORK = 10_000, 4_000
 BACKSTOP_SECONDS = 300.0
 TOO_LONG = f"the check takes more than {CHECK_WORK:,} statements on small sizes"
 NONE_SUCH = "no small launch satisfies what would have to be assumed"
-FRESH, FRESH_SEED, FRESH_SIZES = 3, 20011, range(1, 160)
+FRESH, FRESH_SEED, FRESH_SIZES, FRESH_DRAWS = 3, 20011, range(1, 160), 3
 AROUND = 2
 """How many sets are repeated with values around the source's constants."""
 
@@ -228,12 +228,19 @@ class Reference:
         if self.late:
             return ""
         if self._fresh is None:
-            self._fresh = Reference(
-                self.source, instances=FRESH, seed=FRESH_SEED, sizes=FRESH_SIZES, budget=self.budget
-            )
-        some = self._fresh.sets and self._fresh.clean >= self.clean  # of a source that races there, nothing is known
-        wrong = self._fresh.differs(guess, domains, None, given) if some else ""
+            self._fresh = self._drawn_afresh()
+        wrong = self._fresh.differs(guess, domains, None, given) if self._fresh.sets else ""
         return "" if wrong in (TOO_LONG, NONE_SUCH) else wrong
+
+    def _drawn_afresh(self) -> Reference:
+        """Of some draws the first of which the source has a meaning, as it has of the sets here; one without sets if
+        there is none: of a source that races nothing is known."""
+        for k in range(FRESH_DRAWS):
+            drawn = Reference(self.source, instances=FRESH, seed=FRESH_SEED + k, sizes=FRESH_SIZES, budget=self.budget)
+            if drawn.clean >= self.clean or not drawn.sets:
+                return drawn
+        drawn.sets.clear()
+        return drawn
 
     def reaches_beyond(self, facts: Sequence[Assume]) -> bool:
         """Whether each of ``facts`` is false on an instance that has something of everything."""
