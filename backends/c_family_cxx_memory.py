@@ -46,7 +46,7 @@ class CxxMemory(Dialect):
 
     def load_vector(self, buffer: Sym, place: str, t: Vec, width: str, cache: str) -> str:
         native = self.native_vector(t)
-        hint = self.load_hint(cache)
+        hint = self.load_hint(cache) if self.has_hinted(native or "") else ""
         if native:
             address = f"reinterpret_cast<const {native}*>(&{place})"
             return f"{hint}({address})" if hint else f"*{address}"
@@ -57,7 +57,7 @@ class CxxMemory(Dialect):
 
     def store_vector(self, buffer: Sym, place: str, value: Piece, t: Vec, width: str, cache: str) -> str:
         native = self.native_vector(t)
-        hint = self.store_hint(cache)
+        hint = self.store_hint(cache) if self.has_hinted(native or "") else ""
         if native:
             address = f"reinterpret_cast<{native}*>(&{place})"
             return f"{hint}({address}, {value.text});" if hint else f"*{address} = {value.text};"
@@ -85,17 +85,21 @@ class CxxMemory(Dialect):
     def store_hint(self, cache: str) -> str:
         return ""
 
+    def has_hinted(self, name: str) -> bool:
+        """Whether the intrinsics of hinted accesses take this type; it is moved by a plain access if not."""
+        return True
+
     def hint_suffix(self, cache: str) -> str:
         return ""
 
     def load(self, buffer: Sym, place: str, t: Type, cache: str) -> str:
-        hint = self.load_hint(cache)
+        hint = self.load_hint(cache) if self.has_hinted(self.type_name(t)) else ""
         if not hint or getattr(buffer.type, "space", "local") not in ("global", "const", "generic"):
             return place
         return f"{hint}(&{place})"
 
     def store(self, buffer: Sym, place: str, value: str, t: Type, cache: str) -> str:
-        hint = self.store_hint(cache)
+        hint = self.store_hint(cache) if self.has_hinted(self.type_name(t)) else ""
         if not hint or getattr(buffer.type, "space", "local") not in ("global", "generic"):
             return f"{place} = {value};"
         return f"{hint}(&{place}, {value});"

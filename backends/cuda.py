@@ -63,6 +63,14 @@ __device__ inline void store_vec_{suffix}(T* p, const vec<T, N>& v) {{
 LOAD_HINTS = {"ldg": "__ldg", "cs": "__ldcs", "cg": "__ldcg", "ca": "__ldca", "lu": "__ldlu"}
 STORE_HINTS = {"cs": "__stcs", "cg": "__stcg", "wb": "__stwb", "wt": "__stwt"}
 
+HINTED = frozenset(
+    ("signed char", "unsigned char", "short", "unsigned short", "int", "unsigned", "long long", "unsigned long long",
+     "char2", "char4", "uchar2", "uchar4", "short2", "short4", "ushort2", "ushort4", "int2", "int4", "uint2", "uint4",
+     "longlong2", "ulonglong2", "float", "float2", "float4", "double", "double2", "__half", "__half2", "__nv_bfloat16",
+     "__nv_bfloat162")
+)  # fmt: skip
+"""What these intrinsics have overloads for: no vector of three lanes or of more than 16 bytes, no bool, no fp8."""
+
 CP_ASYNC = """\
 // Asynchronous copy of 4, 8 or 16 bytes from global to shared memory; zeros, if there is nothing to read.
 template <int Bytes>
@@ -225,6 +233,9 @@ class CudaDialect(CxxDialect):
 
     def store_hint(self, cache: str) -> str:
         return STORE_HINTS.get(cache, "")
+
+    def has_hinted(self, name: str) -> bool:
+        return name in HINTED
 
     def hint_suffix(self, cache: str) -> str:
         if cache not in LOAD_HINTS and cache not in STORE_HINTS:

@@ -162,10 +162,10 @@ def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[I
         yield from ((i, data) for data in INTEGERS for i in two if job.oracle.has_meaning_for(i.sizes, data))
     if _spreadable(job) and decides(job.original):
         wide = wide_rows(job.original, job.candidate, job.workload)
-        yield from ((wide, data) for data in ("peaks", "plain") if wide)
+        yield from ((i, data) for i in wide for data in ("peaks", "plain"))
         yield from ((i, "peaks") for i in chosen[:1])
         yield from ((i, data) for data in ("sunken", "raised") for i in chosen[:1])
-        yield from ((i, "masked") for i in (*chosen[:1], *([wide] if wide else chosen[-1:])))
+        yield from ((i, "masked") for i in (*chosen[:1], *(wide[:1] or chosen[-1:])))
 
 
 def decides(kernel: Kernel) -> bool:
