@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 from gate_samples import _workload, scalar
 from ktc.ir.frontend import load
-from ktc.ir.nodes import For, i32
-from ktc.ir.walk import map_body, walk
+from ktc.ir.nodes import For, HwIndex, i32
+from ktc.ir.walk import map_body, map_expr, walk, walk_expr
 from ktc.ir.workload import ArgSpec
 from ktc.search.mutation.subjects import replayed
 from ktc.search.verification import verify
@@ -79,9 +79,23 @@ def test_a_maximum_that_leaves_one_element_out_is_seen_though_rows_are_fewer_tha
     longer = dataclasses.replace(first, step=dataclasses.replace(first.step, b=i32(257)))
     body = map_body(made.candidate.body, lambda s: longer if s == first else s)
     wrong = made.candidate.with_(body=body)
-    wide = wide_rows(made.original, wrong, made.workload)
+    wide, *_ = wide_rows(made.original, wrong, made.workload)
     oracle = oracle_for(made.original, made.workload, "bf16", 0)
-    assert body != made.candidate.body and wide is not None and wide.sizes["n"] < wide.sizes["d"]
+    assert body != made.candidate.body and wide.sizes["n"] < wide.sizes["d"]
     sweep = _Sweep(Job(made.original, wrong, oracle, [wide], made.workload), identical=False)
     failure = sweep.failure(wide, "peaks")
     assert failure is not None and failure.index[1] in (256, 513), failure
+
+
+def test_a_stride_by_the_number_of_blocks_is_seen_though_long_rows_are_few() -> None:
+    """160 rows of 1,031 elements fit: a stride of 160 for 256 threads comes to all of them, one of 263 does not."""
+    made = replayed("training/softmax", None, "unroll{loop=stride factor=$U} [U=4]")
+    first = next(s for s in walk(made.candidate.body) if isinstance(s, For))
+    assert HwIndex("block_dim", "x") in walk_expr(first.step)
+    by = map_expr(first.step, lambda e: HwIndex("grid_dim", "x") if e == HwIndex("block_dim", "x") else e)
+    body = map_body(made.candidate.body, lambda s: dataclasses.replace(first, step=by) if s is first else s)
+    long, many = wide_rows(made.original, made.candidate, made.workload)
+    assert long.sizes["n"] < 256 < many.sizes["n"] and long.sizes["d"] > many.sizes["d"] > 256
+    verdict = verify(made.original, made.candidate.with_(body=body), made.workload)
+    assert verdict.status == "REJECTED" and verdict.failure is not None, verdict
+    assert verdict.failure.sizes == many.sizes
