@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Barrier, Binary, Body, Decl, Expr, Fence, For, If, Load, Stmt, Sym, WarpOp
 from ktc.ir.uniformity import uniformity
-from ktc.ir.walk import assigned, stmt_exprs, walk, walk_expr
+from ktc.ir.walk import assigned, stmt_exprs, substitute_expr, walk, walk_expr
 from ktc.search.verification import smt
+from ktc.search.verification.formulas import increment
 from ktc.search.verification.intervals import is_whole
 
 from .absorbed import absorbed
@@ -23,6 +24,7 @@ from .idle import Idle
 from .masked import masked
 from .permuted import permuted
 from .reordered import reordered
+from .signs import only_squared
 from .single import other_thread
 from .visits import same_visits
 
@@ -106,6 +108,8 @@ def undefined(before: Body) -> set[Sym]:
 def _first_value(d: Difference) -> str:
     assert isinstance(d.s, Decl) and isinstance(d.t, Decl)
     covered = absorbed(d.s, d.t, d.rest)
+    if not covered and only_squared(d.s, d.t, d.rest):
+        return "the negative of a value that is only squared"
     return covered or ("the blocks of a band do one another's work" if permuted(d.candidate, d.s, d.t) else "")
 
 
@@ -123,6 +127,29 @@ def _one_round(d: Difference) -> str:
     assert isinstance(d.s, For) and isinstance(d.t, For)
     once = d.context.at_most_once(d.s) and d.context.at_most_once(replace(d.t, var=d.s.var))
     return "z3: the loop runs at most once" if once else ""
+
+
+def _same_strides(d: Difference) -> str:
+    """Strides that are the same number wherever either loop goes round twice."""
+    import z3
+
+    assert isinstance(d.s, For) and isinstance(d.t, For)
+    by, other = increment(d.s), increment(d.t)
+    if (
+        by is None
+        or other is None
+        or d.s.var in d.context.changed
+        or not (d.context.lasting(by) and d.context.lasting(other) and d.context.lasting(d.s.init))
+    ):
+        return ""
+    first, *second = (substitute_expr(d.s.cond, {d.s.var: at}) for at in (
+        d.s.init, *(substitute_expr(x.step, {d.s.var: d.s.init}) for x in (d.s, d.t))
+    ))  # fmt: skip
+    if not all(map(d.context.lasting, (first, *second))):
+        return ""
+    again = z3.And(d.context.truth(first), z3.Or(*map(d.context.truth, second)))
+    same = z3.And(d.context.of(by) == d.context.of(other), d.context.of(by) > 0)
+    return "z3: one stride, if there is a second round" if d.context.proves(z3.Implies(again, same)) else ""
 
 
 def _rounds(d: Difference) -> str:
@@ -191,6 +218,7 @@ RULES: tuple[tuple[type[Stmt], tuple[str, ...], Rule], ...] = (
     (For, ("body",), _order),
     (For, (), _visits),
     (For, ("step",), _one_round),
+    (For, ("step",), _same_strides),
     (For, ("step",), _rounds),
     (For, ("init",), _rounds),
     (For, ("cond",), _rounds),

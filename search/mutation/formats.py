@@ -153,9 +153,11 @@ def _writes(body: Body) -> Iterator[tuple[Sym, Expr | None]]:
 def _beyond(kernel: Kernel, bodies: tuple[Body, ...]) -> Iterator[Sym]:
     """What may be written unseen."""
     yield from (p.sym for p in kernel.params)
+    dynamic = {s.sym for body in bodies for s in walk(body) if isinstance(s, Alloc) and s.dynamic}
+    yield from dynamic if len(dynamic) > 1 else ()  # they may lie over one another
     for body in bodies:
         for s in walk(body):
-            if isinstance(s, Decl | Alloc) and (isinstance(s.sym.type, Ptr) or getattr(s, "dynamic", False)):
+            if isinstance(s, Decl | Alloc) and isinstance(s.sym.type, Ptr):
                 yield s.sym
         for e in all_exprs(body):
             if isinstance(e, AddrOf):
