@@ -8,7 +8,7 @@ from ktc.search.mutation.proofs import equivalent
 
 SNAKE = """
 kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..1000)
-  launch grid(4) block(64)
+  launch grid(4) block(8)
   array s: f32[4, 8]
   array t: f32[8]
   for a = 0; a < 4; a + 1
