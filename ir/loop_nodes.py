@@ -100,6 +100,11 @@ def is_cooperative(body: Body) -> bool:
     )
 
 
+def has_bodies(s: Stmt) -> bool:
+    """Whether there are statement lists inside ``s``, be they empty (:func:`bodies` itself is always true)."""
+    return next(bodies(s), None) is not None
+
+
 def bodies(s: Stmt) -> Iterator[Body]:
     """The statement lists directly inside ``s``."""
     if isinstance(s, If):

@@ -60,7 +60,7 @@ from .expr_nodes import (
     accessed_type,
     i32,
 )
-from .loop_nodes import LEVELS, Acc, Dist, Level, Par, Reduce, Scan, bodies, is_cooperative
+from .loop_nodes import LEVELS, Acc, Dist, Level, Par, Reduce, Scan, bodies, has_bodies, is_cooperative
 from .stmt_nodes import (
     Alloc,
     Assign,
@@ -152,6 +152,7 @@ __all__ = [
     "accessed_type",
     "bodies",
     "fresh",
+    "has_bodies",
     "i32",
     "is_cooperative",
 ]  # fmt: skip

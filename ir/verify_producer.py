@@ -7,7 +7,23 @@ from collections.abc import Iterator
 from .diagnostics import Loc
 from .fold import evaluate
 from .kernel import Kernel
-from .nodes import AsyncCopy, Body, BulkCopy, Decl, Expr, For, HwIndex, If, Knob, Load, Par, Produce, Stmt, Sym, bodies
+from .nodes import (
+    AsyncCopy,
+    Body,
+    BulkCopy,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Knob,
+    Load,
+    Par,
+    Produce,
+    Stmt,
+    Sym,
+    has_bodies,
+)
 from .verify_types import symbols_of
 from .walk import assigned, walk, walk_expr
 
@@ -50,7 +66,7 @@ def _behind(body: Body, s: Produce) -> Iterator[Stmt]:
 
 def _written(s: Stmt) -> set[Sym]:
     """What ``s`` writes itself."""
-    return set() if any(True for _ in bodies(s)) else assigned((s,))
+    return set() if has_bodies(s) else assigned((s,))
 
 
 def _of_launch(e: Expr, kernel: Kernel) -> bool:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, Stmt, Sym, Unary, Var, bodies, fresh
+from ktc.ir.nodes import Binary, Body, Call, Decl, Expr, Stmt, Sym, Unary, Var, fresh, has_bodies
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, map_stmt_exprs, stmt_exprs, used, walk_expr
 
@@ -57,7 +57,7 @@ def _in_body(body: Body, names: list[str]) -> Body:
         changes = {f: _in_body(getattr(s, f), names) for f in ("body", "then", "orelse") if hasattr(s, f)}
         return dataclasses.replace(s, **changes) if changes else s  # type: ignore[arg-type]
 
-    return tuple(nested(s) if any(True for _ in bodies(s)) else s for s in body)
+    return tuple(nested(s) if has_bodies(s) else s for s in body)
 
 
 def _repeated(body: Body) -> tuple[Expr, int] | None:
@@ -81,7 +81,7 @@ def _repeated(body: Body) -> tuple[Expr, int] | None:
 
 def _own_exprs(s: Stmt) -> list[Expr]:
     """Expressions evaluated in the list itself; a loop's condition and step belong to its iterations."""
-    return [] if any(True for _ in bodies(s)) else list(stmt_exprs(s))
+    return [] if has_bodies(s) else list(stmt_exprs(s))
 
 
 def _worth(x: Expr) -> bool:
@@ -97,6 +97,6 @@ def _replaced(s: Stmt, e: Expr, t: Sym) -> Stmt:
     def on(x: Expr) -> Expr:
         return Var(t) if x == e else x
 
-    if any(True for _ in bodies(s)):
+    if has_bodies(s):
         return s
     return map_stmt_exprs(s, on)

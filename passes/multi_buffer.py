@@ -44,7 +44,7 @@ from ktc.ir.nodes import (
     Par,
     Stmt,
     Sym,
-    bodies,
+    has_bodies,
 )  # fmt: skip
 from ktc.ir.walk import used_in, walk
 
@@ -207,7 +207,7 @@ def _no_producer(kernel: Kernel, p: Pipeline, slack: int) -> Refused | None:
     for x in walk(kernel.body):
         if id(x) in inside or isinstance(x, Alloc):
             continue
-        own = used_in((x,)) | destinations((x,)) if not any(True for _ in bodies(x)) else set()
+        own = used_in((x,)) | destinations((x,)) if not has_bodies(x) else set()
         if own & p.arrays:
             return Refused("E-BUFFER-FLOW", "a staged array is used outside the loop too", locs)
     return None

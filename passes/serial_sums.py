@@ -32,8 +32,8 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Var,
-    bodies,
     fresh,
+    has_bodies,
 )
 from ktc.ir.walk import assigned, declared, used, used_in, walk
 
@@ -130,7 +130,7 @@ def _extreme(s: Stmt, starts: dict[Sym, Expr | None]) -> Stmt:
 
 def _inside(s: Stmt, f) -> Stmt:
     changes = {n: f(b) for n in ("body", "then", "orelse") if isinstance(b := getattr(s, n, None), tuple)}
-    return dataclasses.replace(s, **changes) if changes and any(True for _ in bodies(s)) else s
+    return dataclasses.replace(s, **changes) if changes and has_bodies(s) else s
 
 
 __all__ = ["converted", "counted_to"]

@@ -46,8 +46,8 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     Var,
-    bodies,
     fresh,
+    has_bodies,
 )  # fmt: skip
 from ktc.ir.types import I32, Array, Ptr, scalar_of
 from ktc.ir.walk import assigned, map_body, stmt_exprs, substitute_expr, used, used_in, walk
@@ -139,7 +139,7 @@ def _nest(kernel: Kernel, name: str) -> _Nest | Refused:
     if buffer is None:
         return Refused("E-PLACE", f"no buffer '{name}'")
     stores = [p for p in paths(kernel.body) if isinstance(p[-1], Store) and p[-1].buffer == buffer]
-    touching = [s for s in walk(kernel.body) if not any(True for _ in bodies(s)) and _touches(s, buffer)]
+    touching = [s for s in walk(kernel.body) if not has_bodies(s) and _touches(s, buffer)]
     read = any(buffer in used(e) for s in walk(kernel.body) for e in stmt_exprs(s))
     if len(stores) != 1 or len(touching) != 1 or read:
         return Refused("E-STORE-TOUCHED", f"'{name}' is not stored to at one place and used at no other")

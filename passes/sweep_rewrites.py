@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from ktc.ir.nodes import Decl, Expr, Load, Reduce, Stmt, Store, Sym, Var, bodies, fresh
+from ktc.ir.nodes import Decl, Expr, Load, Reduce, Stmt, Store, Sym, Var, fresh, has_bodies
 from ktc.ir.walk import assigned, used_in
 
 from .loops import Loop
@@ -76,7 +76,7 @@ def _map_accs(loop: Loop, swap: Swap) -> Loop:
 
 
 def _mapped_stmt(s: Stmt, swap: Swap) -> Stmt:
-    if any(True for _ in bodies(s)):
+    if has_bodies(s):
         return s
     own = ((n, getattr(s, n, None)) for n in ("init", "value"))
     changes: dict[str, Any] = {n: _map_down(e, swap) for n, e in own if isinstance(e, Expr)}

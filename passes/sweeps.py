@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ktc.ir.analysis.polynomial import same_value
 from ktc.ir.fold import is_const
-from ktc.ir.nodes import Acc, Body, Expr, Load, Par, Reduce, Stmt, Sym, Var, bodies, fresh
+from ktc.ir.nodes import Acc, Body, Expr, Load, Par, Reduce, Stmt, Sym, Var, bodies, fresh, has_bodies
 from ktc.ir.types import Array, Ptr, Scalar
 from ktc.ir.walk import assigned, declared, substitute_expr, used, used_in, walk_expr
 
@@ -165,7 +165,7 @@ def _top(s: Stmt) -> Iterator[Expr]:
     """Expressions that a simple statement evaluates; a nested body may not run."""
     for name in ("init", "value"):
         e = getattr(s, name, None)
-        if isinstance(e, Expr) and not any(True for _ in bodies(s)):
+        if isinstance(e, Expr) and not has_bodies(s):
             yield e
 
 

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Assign, Binary, Body, Call, Const, Decl, For, Stmt, Sym, Var, bodies
+from ktc.ir.nodes import Assign, Binary, Body, Call, Const, Decl, For, Stmt, Sym, Var, has_bodies
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, refresh, used, used_in, without
 
@@ -79,7 +79,7 @@ def _pure_sweep(loop: For) -> Online | None:
 
 def _inside(s: Stmt, f) -> Stmt:
     changes = {n: f(b) for n in ("body", "then", "orelse") if isinstance(b := getattr(s, n, None), tuple)}
-    return dataclasses.replace(s, **changes) if changes and any(True for _ in bodies(s)) else s
+    return dataclasses.replace(s, **changes) if changes and has_bodies(s) else s
 
 
 __all__ = ["first_sweep", "from_zero", "parted", "second_sweep"]

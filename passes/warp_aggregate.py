@@ -16,7 +16,23 @@ from collections.abc import Mapping
 
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Acc, Atomic, Body, Decl, Expr, If, Load, Par, Reduce, Select, Stmt, Sym, Var, bodies, fresh
+from ktc.ir.nodes import (
+    Acc,
+    Atomic,
+    Body,
+    Decl,
+    Expr,
+    If,
+    Load,
+    Par,
+    Reduce,
+    Select,
+    Stmt,
+    Sym,
+    Var,
+    fresh,
+    has_bodies,
+)
 from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.uniformity import THREAD_LEVELS
 from ktc.ir.walk import assigned, declared, map_body, used, walk, walk_expr
@@ -100,7 +116,7 @@ def _value(body: Body, atomic: Atomic) -> Expr | None:
             if any(isinstance(x, Decl) for x in s.then):
                 return None  # a name that only the guarded part has
             return Select(s.cond, rest, identity(REDUCTIONS[atomic.op], t))
-        if any(True for _ in bodies(s)) and assigned((s,)) & used(atomic.value):
+        if has_bodies(s) and assigned((s,)) & used(atomic.value):
             return None
     return None
 

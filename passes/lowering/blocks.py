@@ -18,7 +18,7 @@ from ktc.ir.analysis.dependence import conflict
 from ktc.ir.analysis.touches import Touch, touches
 from ktc.ir.diagnostics import Loc
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Body, For, Par, Reduce, Scan, Stmt, Sym, While, bodies
+from ktc.ir.nodes import Body, For, Par, Reduce, Scan, Stmt, Sym, While, bodies, has_bodies
 from ktc.ir.types import Ptr
 from ktc.ir.walk import walk
 
@@ -98,7 +98,7 @@ def _axes(t: Touch, outer: int) -> frozenset[str]:
 
 def _by_one_thread(t: Touch, outer: int) -> bool:
     """Whether the access belongs to an effect that no loop spreads: the first thread of block 0 has it."""
-    plain = next(bodies(t.stmt), None) is None and has_effect(t.stmt)
+    plain = not has_bodies(t.stmt) and has_effect(t.stmt)
     return plain and not any(isinstance(r.loop, Spread) for r in t.ranges[outer:])
 
 

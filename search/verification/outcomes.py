@@ -24,7 +24,7 @@ from .coverage import Coverage
 from .intervals import is_whole
 from .ranges import decided
 from .reach import BRANCHES, promised
-from .sources import Sources
+from .sources import sources_of
 
 
 def one_sided(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]:
@@ -34,10 +34,10 @@ def one_sided(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]
     if not found:
         return limits
     always = decided(coverage.candidate, promised(coverage.workload))
-    before, theirs = defaultdict[object, set[str]](set), Sources(original.candidate)
+    before, theirs = defaultdict[object, set[str]](set), sources_of(original.candidate)
     for _, e in _one_sided(original):
         before[_kind(e)] |= theirs.of(e)
-    mine = Sources(coverage.candidate)
+    mine = sources_of(coverage.candidate)
     known = (always.get(id(e)) is not None or (_kind(e) in before and mine.of(e) <= before[_kind(e)]) for _, e in found)
     open_ = [found[k] for k, settled in enumerate(known) if not settled]
     if open_ and smt.available():

@@ -30,6 +30,7 @@ from ktc.ir.nodes import (
     Store,
     Sym,
     bodies,
+    has_bodies,
 )  # fmt: skip
 from ktc.ir.types import Array, Ptr, Scalar
 from ktc.ir.walk import assigned, stmt_exprs, walk_expr
@@ -154,7 +155,7 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
         if isinstance(s, Store) and isinstance(s.buffer.type, Array) and is_whole(s.buffer.type.elem):
             scope.gains(s.buffer, s.value)
             yield from _noted(s, scope)
-        elif next(bodies(s), None) is None and not isinstance(s, Decl | Assign):
+        elif not has_bodies(s) and not isinstance(s, Decl | Assign):
             scope.changing.update((x, None) for x in assigned((s,)) if not isinstance(x.type, Ptr))
         before, limits = dict(scope.known), dict(scope.limits)
         if isinstance(s, For):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Expr, Sym, bodies
+from ktc.ir.memo import by_identity
+from ktc.ir.nodes import Expr, Sym, has_bodies
 from ktc.ir.walk import assigned, stmt_exprs, used, used_in, walk
 
 
@@ -14,7 +15,7 @@ class Sources:
         self._arguments = {p.sym for p in kernel.params}
         self._given: dict[Sym, set[Sym]] = {}
         for s in walk(kernel.body):
-            inside = next(bodies(s), None) is not None
+            inside = has_bodies(s)
             read = set().union(*map(used, stmt_exprs(s))) if inside else used_in((s,))
             for sym in {getattr(s, "var", None)} if inside else {getattr(s, "sym", None), *assigned((s,))}:
                 if sym is not None:
@@ -29,4 +30,9 @@ class Sources:
         return {s.name for s in seen & self._arguments}
 
 
-__all__ = ["Sources"]
+@by_identity(32)
+def sources_of(kernel: Kernel) -> Sources:
+    return Sources(kernel)
+
+
+__all__ = ["Sources", "sources_of"]
