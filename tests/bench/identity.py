@@ -106,8 +106,11 @@ STUBS = "".join(f"typedef void *{t};\n" for t in ("cublasComputeType_t", "cublas
 """Types of host libraries that file-scope variables are often of."""
 
 
+INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*\n", re.MULTILINE)
+
+
 def device_part(text: str) -> str:
-    """``text`` (preprocessed) without its host functions, whose library calls this compiler may not know."""
+    """``text`` without its host functions, whose library calls this compiler may not know; what it includes stays."""
     text = re.sub(r"^[ \t]*#[ \t]*line[^\n]*$", "", text, flags=re.MULTILINE)
     plain = blanked(text)
     kept, start, depth, header, inside = [], 0, 0, "", False
@@ -137,6 +140,8 @@ def device_part(text: str) -> str:
         device = re.search(r"__device__|__global__|\bconstexpr\b", header if inside else plain[start:at])
         if device or not function:
             kept.append(text[start : at + 1])
+        else:
+            kept += INCLUDE.findall(text[start : at + 1])
         start, inside, header = at + 1, False, ""
     return "".join(kept)
 

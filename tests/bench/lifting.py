@@ -3,10 +3,11 @@
     python tests/bench/lifting.py [--only NAME ...] [--budget N] [--jobs N] [--out FILE]
 
 The sources are those that the tests of raising hold (``tests/passes/*_sources.py``): block reductions written in many
-ways, products, transposes and convolutions staged through shared memory with and without halo. Workloads are drafted by
-``ktc init``; nothing here knows a kernel. Contenders of a row: the source's own text (*source*, twice: the second shows
-the noise), ``raise`` alone (*raised*), and the best of what the embedded planner proposes first, its knobs sampled
-(*retuned*), verified on the device. All are timed interleaved by graph replay over buffers larger than the L2.
+ways (cub's collectives too, whose headers CuPy brings), products, transposes and convolutions staged through shared
+memory with and without halo. Workloads are drafted by ``ktc init``; nothing here knows a kernel. Contenders of a row:
+the source's own text (*source*, twice: the second shows the noise), ``raise`` alone (*raised*), and the best of what
+the embedded planner proposes first, its knobs sampled (*retuned*), verified on the device. All are timed interleaved
+by graph replay over buffers larger than the L2.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -162,7 +163,8 @@ def _scalar(v: Any, kind: str | None) -> Any:
 def compiled(text: str, entry: str) -> Any:
     import cupy as cp
 
-    options = ("-std=c++17", *(f"-I{d}" for d in include_dirs()))
+    dirs = [*(library_dirs() if re.search(r"#include <(cub|thrust|cuda)/", text) else ()), *include_dirs()]
+    options = ("-std=c++17", *(f"-I{d}" for d in dirs))
     return cp.RawModule(code=text, options=options, name_expressions=[entry]).get_function(entry)
 
 
@@ -174,6 +176,14 @@ def include_dirs() -> list[str]:
     if spec is not None and spec.submodule_search_locations:
         roots += [d for base in spec.submodule_search_locations for d in sorted(Path(base).glob("*/include"))]
     return [str(d) for d in roots if (d / "cuda_fp16.h").exists()]
+
+
+def library_dirs() -> list[str]:
+    """Headers of cub, Thrust and libcu++ that CuPy brings; before a toolkit's, which may be of another version."""
+    import cupy as cp
+
+    base = Path(cp.__file__).parent / "_core" / "include" / "cupy" / "_cccl"
+    return [str(d) for d in (base / "cub", base / "thrust", base / "libcudacxx") if d.exists()]
 
 
 def as_tensors(s: Mapping[str, Any]) -> dict[str, Any]:

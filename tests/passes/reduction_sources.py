@@ -294,6 +294,90 @@ void run(const float* in, float* out, int n, int rows) { k<<<rows, 256, 1024>>>(
 """
 )
 
+CUB_BLOCK_SUM = """
+#include <cub/block/block_reduce.cuh>
+constexpr int THREADS = 256;
+__global__ void __launch_bounds__(THREADS) row_sum(const float* __restrict__ in, float* __restrict__ out, int n) {
+  using BlockReduce = cub::BlockReduce<float, THREADS>;
+  __shared__ typename BlockReduce::TempStorage temp;
+  const float4* row = reinterpret_cast<const float4*>(in + blockIdx.x * n);
+  float v = 0.f;
+  for (int i = threadIdx.x; i < n / 4; i += THREADS) {
+    const float4 x = row[i];
+    v += x.x + x.y + x.z + x.w;
+  }
+  const float total = BlockReduce(temp).Sum(v);
+  if (threadIdx.x == 0) out[blockIdx.x] = total;
+}
+void sums(const float* in, float* out, int n, int rows) { row_sum<<<rows, THREADS>>>(in, out, n); }
+"""
+
+CUB_RMS_NORM = """
+#include <cub/block/block_reduce.cuh>
+template <int THREADS>
+__global__ void rms_norm(float* __restrict__ out, const float* __restrict__ in, const float* __restrict__ gain,
+                         const float eps, const int n) {
+  using BlockReduce = cub::BlockReduce<float, THREADS>;
+  __shared__ typename BlockReduce::TempStorage storage;
+  __shared__ float scale;
+  float square = 0.0f;
+  for (int c = threadIdx.x; c < n; c += THREADS) {
+    const float x = in[blockIdx.x * n + c];
+    square += x * x;
+  }
+  square = BlockReduce(storage).Sum(square);
+  if (threadIdx.x == 0) scale = rsqrtf(square / n + eps);
+  __syncthreads();
+  for (int c = threadIdx.x; c < n; c += THREADS)
+    out[blockIdx.x * n + c] = in[blockIdx.x * n + c] * scale * gain[c];
+}
+void run(float* out, const float* in, const float* gain, float eps, int n, int rows) {
+  rms_norm<256><<<rows, 256>>>(out, in, gain, eps, n);
+}
+"""
+
+CUB_LOG_SUM_EXP = """
+#include <cub/block/block_reduce.cuh>
+struct Larger {
+  __device__ __forceinline__ float operator()(const float& a, const float& b) const { return fmaxf(a, b); }
+};
+__global__ void log_sum_exp(const float* __restrict__ in, float* __restrict__ out, int n) {
+  typedef cub::BlockReduce<float, 256> Reduce;
+  __shared__ typename Reduce::TempStorage temp;
+  __shared__ float most;
+  const float* row = in + blockIdx.x * n;
+  float m = -INFINITY;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) m = fmaxf(m, row[i]);
+  m = Reduce(temp).Reduce(m, Larger());
+  if (threadIdx.x == 0) most = m;
+  __syncthreads();
+  float s = 0.f;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) s += __expf(row[i] - most);
+  s = Reduce(temp).Sum(s);
+  if (threadIdx.x == 0) out[blockIdx.x] = most + __logf(s);
+}
+void run(const float* in, float* out, int n, int rows) { log_sum_exp<<<rows, 256>>>(in, out, n); }
+"""
+
+CUB_WARP_MATVEC = """
+#include <cub/warp/warp_reduce.cuh>
+__global__ void mat_vec(const float* __restrict__ a, const float* __restrict__ x, float* __restrict__ y, int rows,
+                        int n) {
+  using WarpReduce = cub::WarpReduce<float>;
+  __shared__ typename WarpReduce::TempStorage temp[4];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int row = blockIdx.x * 4 + warp;
+  if (row >= rows) return;
+  float dot = 0.f;
+  for (int j = lane; j < n; j += 32) dot += a[row * n + j] * x[j];
+  dot = WarpReduce(temp[warp]).Sum(dot);
+  if (lane == 0) y[row] = dot;
+}
+void run(const float* a, const float* x, float* y, int rows, int n) {
+  mat_vec<<<(rows + 3) / 4, 128>>>(a, x, y, rows, n);
+}
+"""
+
 REDUCTIONS = {
     "tree-backwards": (TREE_BACKWARDS, {"+"}),
     "tree-forwards": (TREE_FORWARDS, {"+"}),
@@ -309,4 +393,8 @@ REDUCTIONS = {
     "argmax": (ARGMAX, {"max", "min"}),
     "warp-per-row": (WARP_PER_ROW, {"+"}),
     "welford": (WELFORD, {"+"}),
+    "cub-block-sum": (CUB_BLOCK_SUM, {"+"}),
+    "cub-rms-norm": (CUB_RMS_NORM, {"+"}),
+    "cub-log-sum-exp": (CUB_LOG_SUM_EXP, {"max", "+"}),
+    "cub-warp-matvec": (CUB_WARP_MATVEC, {"+"}),
 }

@@ -22,7 +22,7 @@ SOURCES = {
     **{f"spmd-{n}": s for n, s in RAISABLE.items()},
     "spmd-broken-tree": BROKEN_TREE,
     "spmd-carried": CARRIED,
-    **{n: REDUCTIONS[n][0] for n in ("tree-backwards", "shuffle-xor", "several", "warp-per-row")},
+    **{n: REDUCTIONS[n][0] for n in ("tree-backwards", "shuffle-xor", "several", "warp-per-row", "cub-rms-norm")},
     "conv-extra-threads": STAGED["conv-extra-threads"][0],
 }
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import pytest
 from ktc.ir.frontend.api import load
 from ktc.ir.nodes import Alloc, Barrier, HwIndex, Reduce, WarpOp
@@ -57,3 +60,16 @@ def test_a_broken_reduction_is_not_one(source: str, old: str, new: str) -> None:
     if isinstance(outcome, Result):
         assert Reference(kernel, instances=6, seed=17).differs(outcome.kernel, ("field",)) == ""
         assert any("left:" in note for note in outcome.notes), print_kernel(outcome.kernel)
+
+
+def test_what_is_written_with_cub_compiles_with_cub_itself(tmp_path) -> None:
+    """The sources are CUDA as it is, not what the front end's own description of the library lets through."""
+    if shutil.which("nvcc") is None:
+        pytest.skip("needs nvcc")
+    texts = [source for name, (source, _) in REDUCTIONS.items() if name.startswith("cub-")]
+    (tmp_path / "all.cu").write_text("".join(texts))
+    command = ["nvcc", "-cubin", "-arch=sm_90", "-std=c++17", "all.cu"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    if "No such file" in done.stderr:
+        pytest.skip("needs the headers of cub")
+    assert done.returncode == 0, done.stderr
