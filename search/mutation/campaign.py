@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,20 +66,19 @@ def run_campaign(
 ) -> list[Record]:
     """The records of every trial, subjects first to last.
 
-    ``log`` is a JSON-lines file that is appended to as results come; subjects found in it are not run again. What it
-    knows as accepted is judged again, by the ladder and the proofs of today (the machine that wrote it may have had no
-    solver).
+    ``log`` is a JSON-lines file that is appended to as results come, in whatever order; subjects found in it are not
+    run again. What it knows as accepted is judged again, by the ladder and the proofs of today (the machine that wrote
+    it may have had no solver).
     ``enough`` stops after so many distinct mutants; no subject is begun after ``seconds``.
     """  # fmt: skip
     records = _known(log)
     done = {r["subject"] for r in records if r["type"] == "subject"}
     numbers = [n for n in range(plan.first, plan.first + plan.subjects) if n not in done]
     keys = {r["key"] for r in records if r["type"] == "trial"}
-    for found in _run(plan, numbers, jobs, time.time() + seconds):
+    written = partial(_write, log) if log is not None else _kept_nowhere
+    for found in _run(plan, numbers, jobs, time.time() + seconds, written):
         records += found
         keys |= {r["key"] for r in found if r["type"] == "trial"}
-        if log is not None:
-            _write(log, found)
         say(f"{len(keys)} mutants")
         if enough is not None and len(keys) >= enough:
             break
@@ -122,19 +122,31 @@ AHEAD = 8
 """Subjects a process that are under way or waiting: one that takes long keeps few others from being counted."""
 
 
-def _run(plan: Plan, numbers: list[int], jobs: int, until: float) -> Iterator[list[Record]]:
-    """The records of each subject, in order, of those that were begun by ``until`` (``time.time()``)."""
+def _run(
+    plan: Plan, numbers: list[int], jobs: int, until: float, done: Callable[[list[Record]], None]
+) -> Iterator[list[Record]]:
+    """The records of each subject, in order, of those that were begun by ``until`` (``time.time()``).
+
+    ``done`` is given each as soon as it is there, so that a slow one holds back none of those behind it.
+    """
     if jobs <= 1:
-        yield from itertools.takewhile(bool, (_in_time(plan, n, until) for n in numbers))
+        for found in itertools.takewhile(bool, (_in_time(plan, n, until) for n in numbers)):
+            done(found)
+            yield found
         return
+
+    def finished(f: Future[list[Record]]) -> None:
+        if not f.cancelled() and f.exception() is None:
+            done(f.result())
+
     with ProcessPoolExecutor(jobs) as pool:
         waiting: deque[Future[list[Record]]] = deque()
         left = iter(numbers)
         try:
             while True:
-                waiting.extend(
-                    pool.submit(_in_time, plan, n, until) for n in itertools.islice(left, AHEAD * jobs - len(waiting))
-                )
+                for n in itertools.islice(left, AHEAD * jobs - len(waiting)):
+                    waiting.append(pool.submit(_in_time, plan, n, until))
+                    waiting[-1].add_done_callback(finished)
                 if not waiting:
                     return
                 found = waiting.popleft().result()
@@ -150,9 +162,13 @@ def _in_time(plan: Plan, number: int, until: float) -> list[Record]:
     return one_subject(plan, number) if time.time() <= until else []
 
 
+def _kept_nowhere(records: list[Record]) -> None:
+    """What a campaign without a log does with results as they come."""
+
+
 def _write(log: Path, records: list[Record]) -> None:
     with log.open("a", encoding="utf-8") as f:
-        f.writelines(json.dumps(r) + "\n" for r in records)
+        f.write("".join(json.dumps(r) + "\n" for r in records))
 
 
 def _known(log: Path | None) -> list[Record]:
@@ -166,7 +182,7 @@ def _known(log: Path | None) -> list[Record]:
         except ValueError:
             continue  # a line cut short by a kill
         out[(r["subject"], r["level"], r["operator"], r["place"]) if r["type"] == "trial" else number] = r
-    return list(out.values())
+    return sorted(out.values(), key=lambda r: r["subject"])
 
 
 def one_subject(plan: Plan, number: int) -> list[Record]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from ktc.ir.text import canonical, parse_kernel
 from ktc.passes.language import parse_script
 from ktc.passes.lowering import materialise
 from ktc.passes.pipeline import apply_script
-from ktc.search.mutation import Plan, run_campaign, tally
+from ktc.search.mutation import Plan, campaign, run_campaign, tally
 from ktc.search.mutation.campaign import OPERATORS, trials
 from ktc.search.mutation.operators import apply, places
 from ktc.search.mutation.proofs import equivalent
@@ -187,6 +188,21 @@ def test_a_log_is_not_run_again(tmp_path: Path) -> None:
     found = tally(run_campaign(plan, log=log))
     lines = log.read_text()
     assert tally(run_campaign(plan, log=log)).status == found.status and log.read_text() == lines
+
+
+def test_a_slow_subject_keeps_no_other_out_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log.jsonl"
+
+    def one(plan: Plan, number: int) -> list[dict[str, object]]:
+        end = time.monotonic() + 30
+        while number == 0 and not log.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        return [{"type": "subject", "subject": number, "status": "none"}]
+
+    monkeypatch.setattr(campaign, "one_subject", one)
+    records = run_campaign(Plan(subjects=4), jobs=2, log=log)
+    assert [r["subject"] for r in records] == [0, 1, 2, 3]
+    assert json.loads(log.read_text().splitlines()[0])["subject"] != 0
 
 
 def test_the_command_reports_in_json(capsys: pytest.CaptureFixture[str]) -> None:
