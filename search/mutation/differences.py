@@ -26,6 +26,7 @@ from .permuted import permuted
 from .reordered import reordered
 from .signs import only_squared
 from .single import other_thread
+from .uses import same_uses
 from .visits import same_visits
 
 MASKED = "z3: what is given values where the guard does not hold is read under that guard alone"
@@ -110,7 +111,9 @@ def _first_value(d: Difference) -> str:
     covered = absorbed(d.s, d.t, d.rest)
     if not covered and only_squared(d.s, d.t, d.rest):
         return "the negative of a value that is only squared"
-    return covered or ("the blocks of a band do one another's work" if permuted(d.candidate, d.s, d.t) else "")
+    if not covered and permuted(d.candidate, d.s, d.t):
+        return "the blocks of a band do one another's work"
+    return covered or same_uses(d.candidate, d.s, d.t, d.context, d.rest)
 
 
 def _order(d: Difference) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from ktc.ir.nodes import Binary, Expr, Load, Select, Stmt
+from ktc.ir.nodes import Binary, Call, Expr, Load, Select, Stmt, WarpOp
 from ktc.ir.types import Scalar
 from ktc.ir.walk import walk_expr
 from ktc.search.verification import smt
@@ -47,9 +47,10 @@ def _differing(s: Any, t: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _reads_no_more(e: Expr, f: Expr) -> bool:
-    """Whether ``f`` reads nothing that ``e`` does not, nor where ``e`` does not: what need not be there."""
+    """Whether ``f`` reads nothing that ``e`` does not, nor where ``e`` does not: what need not be there, or other lanes
+    wait for."""
     mine = set(walk_expr(e))
-    return all(x in mine for x in walk_expr(f) if isinstance(x, Load) or (_lazy(x) and _reads(x)))
+    return all(x in mine for x in walk_expr(f) if isinstance(x, Load | WarpOp) or (_lazy(x) and _reads(x)))
 
 
 def _lazy(e: Expr) -> bool:
@@ -57,7 +58,7 @@ def _lazy(e: Expr) -> bool:
 
 
 def _reads(e: Expr) -> bool:
-    return any(isinstance(x, Load) for x in walk_expr(e))
+    return any(isinstance(x, Load | WarpOp) or (isinstance(x, Call) and x.effects != "pure") for x in walk_expr(e))
 
 
 __all__ = ["HIDDEN", "SAME", "equal_expressions", "equal_parts"]

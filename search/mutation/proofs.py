@@ -13,6 +13,7 @@
 * one thread does what another did, or does it twice to no effect (:mod:`.single`), or is the only one that comes
   (:mod:`.arrival`);
 * what some lanes alone agree on is asked of no others (:mod:`.lanes`);
+* a definition of which each use says the same (:mod:`.uses`);
 * maxima over the same elements, visited otherwise (:mod:`.visits`);
 * blocks that do one another's work (:mod:`.permuted`), rounds of a loop in another order (:mod:`.reordered`);
 * arrays of another type (:mod:`.arrays`), values that the type they are rounded to holds already (:mod:`.formats`).
