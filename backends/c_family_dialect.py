@@ -148,6 +148,10 @@ class Dialect(DialectBase):
         """A shorter spelling of a whole index expression (OpenCL's ``get_global_id``)."""
         return None
 
+    def negative(self, p: Piece) -> Piece | None:
+        """``-p`` where the language's compiler must not see it as that; None: the operator will do."""
+        return None
+
     def call(self, fn: str, args: Sequence[Piece], ty: Type) -> Piece:
         """A canonical function on arguments of exact types, or a device function of the source."""
         t = args[0].ctype if args else ty

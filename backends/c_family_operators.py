@@ -65,6 +65,8 @@ class Operators:
         p = self.piece(e.x, wrap)
         if isinstance(e.type, Scalar) and not (wrap and (e.type.is_signed or e.op != "-" or unsigned(p.ctype))):
             p = self.coerce(p, promoted_type(e.type))
+        if e.op == "-" and p.literal is None and (apart := self.d.negative(p)) is not None:
+            return self._narrow(apart, e.type, wrap)
         text = p.at(UNARY)
         if text.startswith(e.op):
             text = f"({text})"

@@ -24,6 +24,8 @@ from .c_family_cxx_tables import (
 )
 from .c_family_legalise import widen_small_floats
 from .c_family_piece import POSTFIX, Piece
+from .c_family_rules import promoted_type
+from .cuda_negations import WORDS, negated, negations_apart
 from .cuda_tensor import DESCRIPTOR, LDMATRIX, WARPGROUP_WAIT, mma_helper, warpgroup_helper
 from .spellings import is_known, spelling
 
@@ -159,12 +161,15 @@ class CudaDialect(CxxDialect):
 
     language = "cuda"
     launches = False
+    negations_apart = False
+    reserved = CxxDialect.reserved | {"negated"}
     native_vectors: ClassVar = CxxDialect.native_vectors | {(F16, 2): "__half2", (BF16, 2): "__nv_bfloat162"}
     headers: ClassVar = {"f16": "cuda_fp16.h", "bf16": "cuda_bf16.h", "e4m3": "cuda_fp8.h", "e5m2": "cuda_fp8.h"}
     helpers: ClassVar = {
         "INFINITY": INFINITY_HELPER,
         "NAN": NAN_HELPER,
         "fast_tanh": FAST_TANH,
+        **{f"negated {t}": negated(t) for t in WORDS},
         "vec": VEC_HELPER,
         "load_vec": LOAD_HELPER,
         "store_vec": STORE_HELPER,
@@ -195,11 +200,19 @@ class CudaDialect(CxxDialect):
         return super().atomic(s, place, value, compare, t)
 
     def prepare(self, kernel: Kernel) -> Kernel:
+        kernel, self.negations_apart = negations_apart(kernel)
         return widen_small_floats(
             kernel,
             has_operators=lambda t: t in (F16, BF16),
             has_function=lambda fn, t: not is_known(fn) or spelling(fn, t, "cuda") is not None,
         )
+
+    def negative(self, p: Piece) -> Piece | None:
+        t = promoted_type(p.ctype)
+        if not self.negations_apart or t not in WORDS:
+            return None
+        self.need(f"negated {t}")
+        return Piece(f"negated({p.text})", POSTFIX, t)
 
     def require(self, what: str, construct: str) -> None:
         """CUDA carries its own source text and PTX; what launches kernels is linked with the runtime."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from pycparser import c_ast
 
-from ..nodes import Body, Const, Decl, Eval, Expr, Load, Stmt, Sym, Var, fresh
+from ..nodes import Assign, Body, Const, Decl, Eval, Expr, Load, Stmt, Sym, Var, WarpOp, fresh
 from ..types import VOID, Scalar, Type, Vec
 from ..walk import all_exprs, assigned, substitute, substitute_expr, walk_expr
 from .buffers import as_volatile, cost
@@ -103,7 +103,7 @@ class Inliner(MemberInits):
         finally:
             self.frame, self.loc = saved_frame, saved_loc
             self.depth -= 1
-        return self._finish_inline(pending, stmts, value)
+        return self._finish_inline(pending, *_put_together(stmts, value))
 
     def _bind_arguments(
         self, fn: Function, facts: Facts, args: list[Value], node: Any, pending: list[tuple[Sym, Expr]]
@@ -289,6 +289,21 @@ class Inliner(MemberInits):
 
     def function_body(self, fn: Function) -> Value | None:
         raise NotImplementedError
+
+
+def _put_together(stmts: list[Stmt], value: Value | None) -> tuple[list[Stmt], Value | None]:
+    """``T y; y = e;`` and a result with one ``y`` -> the result with ``e`` there: inline PTX is an expression."""
+    match stmts, value:
+        case [Decl(sym=y, init=None), Assign(sym=z, value=e)], RVal(expr=result) if y == z and e.type == y.type:
+            computed = not any(
+                isinstance(x, Load | WarpOp) or getattr(x, "effects", PURE) != PURE for x in walk_expr(e)
+            )
+            if computed and _uses(frozenset((y,)), (), (result,))[y] == 1:
+                return [], RVal(substitute_expr(result, {y: e}))
+    return stmts, value
+
+
+PURE = "pure"
 
 
 def _uses(syms: frozenset[Sym], body: Body, result: tuple[Expr, ...]) -> dict[Sym, int]:

@@ -27,6 +27,9 @@ FILE = "ptx.cuh"
 MAX_TEXT, MAX_BRACES = 1 << 14, 200
 """Beyond these a statement is carried as it is: reading it costs more than anybody's hand has written."""
 
+IDIOMS = ((r"\{ \.reg \.b(32|64) (\w+); not\.b\1 \2, (%\d+); add\.s\1 (%\d+), \2, 1; \}", r"neg.s\1 \4, \3;"),)
+"""Several instructions that are one: a negation that the assembler is not to see as such (``cuda_negations``)."""
+
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "\\": "\\"}
 
 
@@ -54,6 +57,8 @@ def understood(text: str, constraints: tuple[str, ...], outputs: int) -> Underst
 
     if len(text) > MAX_TEXT or text.count("{") > MAX_BRACES:
         return None
+    for pattern, one in IDIOMS:
+        text = re.sub(pattern, one, text)
     try:
         tree = _grammar().parse(_assembled(text))
         return _function(Writer(constraints, outputs), tree, outputs)

@@ -128,6 +128,8 @@ class _Shape:
             return self.cast(replace(e, style="bit" if e.style == "bit" else "c"))
         if isinstance(e, Unary) and e.op == "-" and isinstance(e.x, Const):
             return replace(e.x, value=-e.x.value)
+        if isinstance(e, Unary) and e.op == "-" and _int(e.type):
+            return ordered(Binary("-", Const(0, e.type), e.x), self.place)  # type: ignore[arg-type]
         if isinstance(e, WarpOp) and isinstance(e.mask, Const):
             return replace(e, mask=Const(int(e.mask.value) & ALL_LANES, U32))
         if isinstance(e, Call) and e.fn == "null_access":  # why a thread stops is no part of what it does
