@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ..diagnostics import KtcError
@@ -33,12 +35,21 @@ class Access:
             self._out_of_bounds(flat, ok)
             flat = np.where(ok, flat, 0)
         self._check_alignment(flat, width)
+        self.column: slice | None = None
+        """The places of all lanes, where each touches the same scalar of its own row."""
+        if buffer.owner is frame and act is None and ok is None and flat.ndim == 0 and not self.is_vector:
+            self.column = slice(int(flat), buffer.size * frame.n, buffer.size)
+            return
         if buffer.owner is not None:
-            rows = frame.rows_in(buffer.owner, act)
-            flat = flat + (np.arange(buffer.owner.n) if rows is None else rows) * buffer.size
+            flat = flat + buffer.starts(frame, act)
         self.pos = flat[..., None] + np.arange(self.moved) if self.is_vector else flat
         if ok is not None:
             self.pos = np.minimum(self.pos, len(buffer.data) - 1)
+
+    @cached_property
+    def pos(self) -> np.ndarray:
+        assert self.column is not None
+        return np.arange(self.column.start, self.column.stop, self.column.step)
 
     def _out_of_bounds(self, flat, ok) -> None:
         bad = np.broadcast_to(~ok, (self.frame.count(self.act),))
@@ -80,8 +91,9 @@ class Access:
 
     def read(self):
         b = self.buffer
-        value = b.data[self.pos]
-        if b.written is not None and not self.state.doubtful and not b.written[self.pos].all():
+        where: slice | np.ndarray = self.pos if self.column is None else self.column
+        value = b.data[where] if self.column is None else b.data[where].copy()
+        if b.written is not None and not self.state.doubtful and not b.written[where].all():
             self.state.doubtful = True
         self.note("read")
         if self.is_vector:
@@ -104,8 +116,8 @@ class Access:
         if value.ndim == 2 and value.shape[1] != self.moved:
             what = f"a vector of {value.shape[1]} is stored to {self.moved} elements of {b.sym.name}"
             raise KtcError("E-INTERP-TYPE", what, self.state.where())
-        pos = self._places(n)
-        if self.ok is not None:
+        pos: slice | np.ndarray = self._places(n) if self.column is None else self.column
+        if self.ok is not None and isinstance(pos, np.ndarray):
             keep = np.broadcast_to(self.ok, (n,))
             pos, value = pos[keep], value[keep]
         if how:

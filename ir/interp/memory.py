@@ -11,7 +11,7 @@ import numpy as np
 from ..nodes import Sym
 from ..types import Scalar
 from .counting import count_true
-from .frames import Frame
+from .frames import Active, Frame
 
 if TYPE_CHECKING:
     from .polls import Polls
@@ -45,6 +45,19 @@ class Buffer:
     names: dict = field(default_factory=dict)
     serial: int = field(default_factory=count().__next__)
     base: int | None = None
+    _starts: tuple[Frame, np.ndarray] | None = None
+    """The last frame whose lanes' rows were asked for, and where they begin."""
+
+    def starts(self, frame: Frame, act: Active) -> np.ndarray:
+        """Where in ``data`` the row of each active lane of ``frame`` begins."""
+        assert self.owner is not None
+        if act is None and self._starts is not None and self._starts[0] is frame:
+            return self._starts[1]
+        rows = frame.rows_in(self.owner, act)
+        found = (self.owner.all if rows is None else rows) * self.size
+        if act is None:
+            self._starts = frame, found
+        return found
 
     def locate(self, index: list, width: int) -> tuple[np.ndarray, np.ndarray | None, int]:
         """Flat scalar position inside a row, a mask of lanes in bounds (None: all), and the scalars moved.

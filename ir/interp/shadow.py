@@ -63,6 +63,9 @@ class _Two:
                 return
             fresh = ~keep
             pos, ids = pos[fresh], ids[fresh]
+        ends = _runs(pos)
+        if ends is not None and self._remembered(pos, ids, now, ends):
+            return
         self.who[0][pos] = ids
         self.when[0][pos] = now
         if len(self.who) > 1:
@@ -73,6 +76,37 @@ class _Two:
             self.who[1][pos[clash]] = ids[clash]
             self.when[1][pos[clash]] = now
 
+    def _remembered(self, pos, ids, now: int, ends: np.ndarray) -> bool:
+        """What :meth:`remember` does, of the last two accesses to each place only; False if those are one thread's."""
+        clash = len(ends) < len(pos)
+        if clash:
+            several = ends[np.diff(ends, prepend=-1) > 1]
+            if count_true(ids[several] == ids[several - 1]):
+                return False
+            self._slots(2)
+        last, place = ids[ends], pos[ends]
+        self.who[0][place] = last
+        self.when[0][place] = now
+        if len(self.who) > 1:
+            self.who[1][place] = -1
+        if clash:
+            self.who[1][pos[several]] = ids[several - 1]
+            self.when[1][pos[several]] = now
+        return True
+
+
+def _runs(pos: np.ndarray) -> np.ndarray | None:
+    """The last access to each place, where places never go down; None where they do, or there are few."""
+    if len(pos) < FEW:
+        return None
+    step = np.diff(pos)
+    if step.min() < 0:
+        return None
+    return np.append(step.nonzero()[0], len(pos) - 1)
+
+
+FEW = 256
+"""Accesses whose order is not worth looking at."""
 
 _ARTICLES = {"atomic": "an atomic", "peek": "an atomic read", "narrow": "an atomic within a block"}
 
