@@ -103,11 +103,18 @@ def _body(kernel: Kernel, s: Stmt) -> Body | Refused:
     return (*arrays, *out, AsyncCommit(), AsyncWait(), *use)
 
 
-def _nest(kernel: Kernel, s: Stmt) -> Stmt | Refused:
+def _nest(kernel: Kernel, s: Stmt) -> Par | Refused:
     """A copy nest: loops around one store, the innermost perhaps over lanes."""
     if not isinstance(s, Par) or len(s.body) != 1:
         return Refused("E-ASYNC-FORM", "the copy is more than loops around one assignment")
     (inner,) = s.body
+    if isinstance(inner, If) and not inner.orelse:  # nothing is stored where there is nothing to read
+        done = _nest(kernel, dataclasses.replace(s, body=inner.then))
+        return (
+            dataclasses.replace(s, body=(dataclasses.replace(inner, then=done.body),))
+            if isinstance(done, Par)
+            else done
+        )
     if isinstance(inner, Store):
         return _rebuilt(s, _single(kernel, inner, None, i32(1)))
     lanes = isinstance(inner, Par) and [lv.kind for lv in inner.dist] == ["vec"] and is_const(inner.lo, 0)

@@ -14,8 +14,9 @@ buffer's contiguous dimension, whatever the layout of the tile: ``transpose=yes`
 reversed; with ``copy=rows`` there is a loop a dimension, the last over ``thread.x``, the one before over ``thread.y``,
 without quotients where rows are no multiple of the block's. Elements that no access touches (beyond the edges, corners
 of a star) are not read; they hold zero, so a nest that reads staged arrays alone and fills private ones runs whole
-tiles without guards (``tiles.whole_tiles``). Barriers are derived by lowering. ``loop`` is a serial loop or a loop over
-blocks: its body happens once a block.
+tiles without guards (``tiles.whole_tiles``). With ``fill=none`` they hold nothing: the nest keeps its guards, and a
+copy is one condition and one access, which hardware predicates. Barriers are derived by lowering. ``loop`` is a serial
+loop or a loop over blocks: its body happens once a block.
 
 A read behind a condition or a clamp is copied behind it, where that is a function of the place read
 (``guarded_reads``); a choice between the element and a constant, as at the rim of an image, is then made by the copy.
@@ -68,6 +69,7 @@ from .tiles import is_blocked, paths, split_copies, whole_tiles
 
 YES_NO = {"yes": True, "no": False}
 ORDERS = {"flat": False, "rows": True}
+FILLS = {"zero": True, "none": False}
 
 
 class StageShared(Pass):
@@ -79,11 +81,12 @@ class StageShared(Pass):
         ParamSpec("vec", "elements an access of the copy: 1, 2, 4, 8, 16 or a knob", default="1"),
         ParamSpec("transpose", "yes or no: store the tile with its dimensions reversed", default="no"),
         ParamSpec("copy", "flat or rows: one loop over all elements, or one a dimension", default="flat"),
+        ParamSpec("fill", "zero or none: what elements of the tile that nobody reads hold", default="zero"),
     )
     knobs = ("V: 1,2,4,8,16: elements a copy moves at once",)
     refusals = (
         "E-PLACE", "E-STAGE-ARRAY", "E-STAGE-WRITTEN", "E-STAGE-LOOP", "E-STAGE-NONE", "E-STAGE-FOOTPRINT",
-        "E-STAGE-GUARD", "E-STAGE-OPAQUE", "E-STAGE-VEC", "E-DIST-COVER",
+        "E-STAGE-GUARD", "E-STAGE-OPAQUE", "E-STAGE-VEC", "E-STAGE-FILL", "E-DIST-COVER",
     )  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
@@ -107,12 +110,15 @@ class StageShared(Pass):
             return Refused("E-ARG-RANGE", f"transpose is yes or no, not {args['transpose']!r}")
         if args.get("copy", "flat") not in ORDERS:
             return Refused("E-ARG-RANGE", f"copy is flat or rows, not {args['copy']!r}")
+        if args.get("fill", "zero") not in FILLS:
+            return Refused("E-ARG-RANGE", f"fill is zero or none, not {args['fill']!r}")
         sized = size_argument(kernel, args.get("vec", 1), (1, 2, 4, 8, 16), "elements a copy moves at once", self.name)
         if isinstance(sized, Refused):
             return sized
         kernel, vec = sized
         assert vec is not None
-        style = Style(vec, YES_NO[str(args.get("transpose", "no"))], ORDERS[str(args.get("copy", "flat"))])
+        orders, fills = ORDERS[str(args.get("copy", "flat"))], FILLS[str(args.get("fill", "zero"))]
+        style = Style(vec, YES_NO[str(args.get("transpose", "no"))], orders, fills)
         return _staged(kernel, buffer, found, style)
 
 

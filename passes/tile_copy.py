@@ -24,6 +24,7 @@ from ktc.ir.nodes import (
     Dist,
     Expr,
     For,
+    If,
     Level,
     Load,
     Par,
@@ -49,11 +50,12 @@ AXIS = {"lane": "x", "warp": "y"}
 @dataclass(frozen=True)
 class Style:
     """How a copy is made: ``vec`` elements at once, to a tile with its dimensions reversed (``transpose``), in one loop
-    or in one a dimension (``by_rows``)."""
+    or in one a dimension (``by_rows``); elements that nobody reads become zero (``fills``) or are left as they are."""
 
     vec: Expr
     transpose: bool = False
     by_rows: bool = False
+    fills: bool = True
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ def thread_levels(body: Body) -> tuple[Level, ...]:
 
 def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Assume]] | Refused:
     """The loops of ``c``, and the facts that its vectors rest on."""
+    if c.holds.pad is not None and not c.style.fills:
+        return Refused("E-STAGE-FILL", f"beyond the edges of '{c.buffer.name}' the tile's {c.holds.pad} is read")
     sizes = [d.size for d in c.box.dims]
     unknown = _unknown(c)
     if unknown is not None:
@@ -106,12 +110,14 @@ def copy_nest(c: Copy, kernel: Kernel, threads: Dist) -> tuple[Body, list[Assume
     t = scalar_of(c.buffer.type)
     value: Expr = Load(c.buffer, (_address(c, [*at[:-1], last]),))
     cond = _touched(c, [*at[:-1], start])
-    if cond is not None:
+    if cond is not None and c.style.fills:
         value = Select(cond, value, c.holds.pad or Const(0.0 if t.is_float else 0, t))
     where = [*at[:-1], last]
     store: Stmt = Store(c.tile, tuple(reversed(where)) if c.style.transpose else tuple(where), value)
     if not single:
         store = Par(var=lanes, lo=i32(0), hi=vec, dist=(Level("vec", vec),), body=(store,))
+    if cond is not None and not c.style.fills:
+        store = If(cond, (store,))
     for i, (n, dist) in reversed(loops.items()):
         store = Par(var=i, lo=i32(0), hi=n, dist=dist, body=(store,))
     return (store,), facts

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
 
 from ktc.ir.nodes import (
     Alloc,
@@ -32,11 +31,12 @@ from ktc.ir.nodes import (
     While,
     fresh,
 )  # fmt: skip
-from ktc.ir.storage import is_private, is_shared
+from ktc.ir.storage import is_private
 from ktc.ir.types import Array, Ptr, Vec, scalar_of
 from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, substitute_expr, used, used_in, walk, walk_expr
 
 from ..purity import is_volatile
+from .fetches import Group, in_two, predicated
 from .levels import Jam
 from .loads import extract_loads, guarded_load, hoist_loads, is_memory_load, may_alias
 from .scope import Guard, Scope, guard_of, nest
@@ -44,15 +44,6 @@ from .state import State
 
 MAX_HELD = 32
 """Loaded elements a thread holds at once before it uses them; more would push out what it computes with."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """Consecutive statements that vary along the same jams. ``vec``: the lane jam of a group of whole-vector loads."""
-
-    dims: frozenset[Sym]
-    body: Body
-    vec: Jam | None = None
 
 
 def emit_run(run: Body, used_after: set[Sym], scope: Scope, st: State) -> Body:
@@ -68,7 +59,7 @@ def emit_run(run: Body, used_after: set[Sym], scope: Scope, st: State) -> Body:
         fixed = frozenset(j.var for j in apart)
         guards = tuple(Guard(g.cond, g.jams - fixed) for g in scope.guards)
         return nest(apart, (), emit_run(run, used_after, scope.inside(jams=rest, guards=guards), st))
-    groups = [part for g in _group(run, scope, st) for part in _copied(g)]
+    groups = [part for g in _group(run, scope, st) for part in in_two(g)]
     out: list[Stmt] = []
     for k, g in enumerate(groups):
         later = used_after | used_in(tuple(s for h in groups[k + 1 :] for s in h.body))
@@ -200,18 +191,6 @@ def _group(run: Body, scope: Scope, st: State) -> list[Group]:
     return groups
 
 
-def _copied(g: Group) -> list[Group]:
-    """A copy into shared memory in two: a thread issues all its loads before it waits for the first to store it."""
-    loads = tuple(s for s in g.body if is_memory_load(s))
-    stores = tuple(s for s in g.body if isinstance(s, Store) and is_shared(s.buffer))
-    split = g.dims and loads and g.body == (*loads, *stores) and not any(map(_reads_shared, loads))
-    return [Group(g.dims, loads, g.vec), Group(g.dims, stores)] if split and g.vec is None else [g]
-
-
-def _reads_shared(s: Stmt) -> bool:
-    return any(isinstance(x, Load) and is_shared(x.buffer) for x in all_exprs((s,)))
-
-
 def _emit_vector_loads(g: Group, scope: Scope, st: State) -> Body:
     """``vec<T, V> x_vec[...]`` for each load of the group, filled in one nest over the other jams."""
     assert g.vec is not None
@@ -264,6 +243,8 @@ def _emit_group(g: Group, used_later: set[Sym], scope: Scope, st: State) -> Body
         return tuple(front)
     lane, before, body, after = _vector_stores(body, dims, scope, st)
     inner = st.rewrite(body)
+    if g.predicated:
+        return (*front, *nest(dims, (), predicated(inner, scope, g.dims)))
     if lane is not None:
         inner_loop = nest((lane,), tuple(x for x in scope.guards if lane.var in x.jams), inner)
         outer_guards = tuple(x for x in scope.guards if lane.var not in x.jams)

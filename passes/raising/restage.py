@@ -20,12 +20,13 @@ from math import prod
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Launch
-from ktc.ir.nodes import Alloc, Body, For, Par, Sym
+from ktc.ir.nodes import Alloc, Body, Expr, For, Par, Sym
 from ktc.ir.storage import is_shared
 from ktc.ir.types import Array, Ptr
 from ktc.ir.walk import walk
 from ktc.passes.base import Refused
 from ktc.passes.tile_copy import thread_levels
+from ktc.passes.tiles import is_copy
 
 from .destage import Staged
 from .merge import perfect_nest
@@ -61,9 +62,10 @@ def _staging(raised: Kernel, band: list[Level], staged: Sequence[Staged]) -> tup
     if tiled is None:
         return ()
     for more, loop in _rounds(raised.body, band, staged):
-        found = _staged_in(apart(tiled, more), loop, staged)
+        cut = apart(tiled, more)
+        found = _staged_in(cut, loop, staged)
         if found is not None:
-            return (*steps, *more, *found)
+            return (*steps, *more, *_unfilled(cut, found))
     return ()
 
 
@@ -166,6 +168,22 @@ def _staged_in(kernel: Kernel | None, loop: str, staged: Sequence[Staged]) -> li
         else:
             return None
     return steps
+
+
+def _unfilled(kernel: Kernel | None, steps: list[str]) -> list[str]:
+    """``steps`` without the zeros for what nobody reads, where no loop runs over whole tiles for them."""
+    filled = apart(kernel, steps)
+    for k, step in enumerate(steps):
+        bare = [*steps[:k], step.replace("}", " fill=none}"), *steps[k + 1 :]]
+        now = apart(kernel, bare) if step.startswith("stage-shared") else None
+        if filled is not None and now is not None and _ranges(now) == _ranges(filled):
+            steps = bare
+    return steps
+
+
+def _ranges(kernel: Kernel) -> list[tuple[Expr, Expr]]:
+    """The ranges of the parallel loops that do more than copy."""
+    return [(s.lo, s.hi) for s in walk(kernel.body) if isinstance(s, Par) and not is_copy(s)]
 
 
 def _whole_rows(kernel: Kernel, tile: Sym) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from ktc.ir.fold import evaluate
 from ktc.ir.frontend.api import load
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Alloc, Barrier, For, HwIndex, Load, Par, Store
+from ktc.ir.nodes import Alloc, Barrier, For, HwIndex, If, Load, Par, Store
 from ktc.ir.storage import is_shared
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.text.printer import print_type
@@ -135,6 +135,17 @@ def test_a_thread_has_all_its_loads_on_the_way_before_it_stores_the_first() -> N
     reads = [k for k, s in enumerate(loop.body[: fills[0] + 1]) if any(
         isinstance(e, Load) and e.buffer.name == "u" for e in all_exprs((s,)))]  # fmt: skip
     assert len(fills) == 1 and reads and max(reads) < fills[0], print_kernel(back)
+
+
+def test_what_a_source_leaves_unwritten_is_left_again() -> None:
+    """The corners of a star are no element's: its copy has neither zeros nor nested conditions. A product's tiles have
+    zeros beyond the edges, so that its inner loop needs no guard."""
+    star, product = (materialise(raised(STAGED[n][0])[1].kernel) for n in ("heat-planes", "gemm"))
+    assert " : 0.0" not in print_kernel(star) and " : 0.0" in print_kernel(product)
+    (loop,) = [s for s in star.body if isinstance(s, For)]
+    for s in loop.body:
+        copies = [x for x in walk((s,)) if isinstance(x, If)] if isinstance(s, For) else []
+        assert not any(isinstance(y, If) for x in copies for y in walk(x.then)), print_kernel(star)
 
 
 def test_staged_again_it_computes_no_more_than_the_source() -> None:

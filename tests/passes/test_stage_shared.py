@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 from checks import applied, arguments, body_of, differs, refused
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Barrier
-from ktc.ir.text import parse_kernel
+from ktc.ir.nodes import Barrier, If, Store
+from ktc.ir.storage import is_shared
+from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.text.printer import print_expr
 from ktc.ir.walk import map_body, walk
 from ktc.passes import stage_shared, tile_copy
 from ktc.passes.lowering import materialise
@@ -31,6 +34,7 @@ STAR_TILED = (
     "tile{loops=y,x sizes=4,8} | distribute{loop=y map=[thread.y 2, unroll 2]}"
     " | distribute{loop=x map=[thread.x 4, unroll 2]}"
 )
+STAR_BARE = f"{STAR_TILED} | stage-shared{{array=a loop=x_tile fill=none}}"
 STAR_STAGED = f"{STAR_TILED} | stage-shared{{array=a loop=x_tile}}"
 TURNED = (
     "tile{loops=row,col sizes=8,8} | distribute{loop=row map=[seq]} | distribute{loop=col map=[thread.y 2, unroll 4]}"
@@ -84,6 +88,37 @@ def test_a_star_keeps_its_corners_unread() -> None:
     assert differs(STAR, k, STAR_SIZES) is None
     corners = body_of(k).count("||")
     assert corners == 1  # rows and columns of the star; its corners belong to neither
+
+
+def test_without_zeros_a_copy_is_one_condition_and_one_access() -> None:
+    """All that stands before a thread's part of the copy, its share of the tile too: loads first, then stores."""
+    k = applied(STAR, STAR_BARE)
+    assert differs(STAR, k, STAR_SIZES) is None and "0.0" not in body_of(k)
+    lowered = materialise(k)
+    plain = [s for s in walk(lowered.body) if isinstance(s, If) and len(s.then) == 1 and not s.orelse]
+    moves = [s for s in plain if isinstance(s.then[0], Store) and s.then[0].buffer.name != "b"]
+    assert [is_shared(s.then[0].buffer) for s in moves] == [False, True], print_kernel(lowered)
+    assert all(re.match(r"[^|]* < 60 && ", print_expr(s.cond)) for s in moves), print_kernel(lowered)
+
+
+def test_a_nest_keeps_its_guards_over_tiles_without_zeros() -> None:
+    k = applied(GEMM, f"{PLAIN} | stage-shared{{array=B loop=k_tile fill=none}}")
+    assert "par row_1 in 0..min(4, M - row_tile * 4) @" in body_of(k) and "par row_1 in 0..4 @" not in body_of(k)
+    assert differs(GEMM, k, GEMM_SIZES) is None
+
+
+@pytest.mark.parametrize(
+    "more", ["async-copy{loop=k_tile}", "pad-shared{array=B_s by=1}", "multi-buffer{loop=k_tile stages=2}"]
+)
+def test_passes_for_copies_take_those_without_zeros(more: str) -> None:
+    bare = f"{SIMPLE} | register-tile{{loop=k_tile}} | stage-shared{{array=B loop=k_tile fill=none}}"
+    assert differs(GEMM, applied(GEMM, f"{bare} | {more}"), GEMM_SIZES) is None
+
+
+def test_an_arm_of_a_star_that_is_left_out_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    merged = tile_copy._merged
+    monkeypatch.setattr(tile_copy, "_merged", lambda taps, path: merged(taps, path)[:1])
+    assert differs(STAR, applied(STAR, STAR_BARE), STAR_SIZES) is not None
 
 
 def test_a_transpose_through_shared_memory() -> None:
@@ -190,6 +225,7 @@ kernel rim(out: f32* restrict, in: f32 const* restrict, H: i32, W: i32)
       out[y * W + x] = s
 """
 RIM_TILED = "tile{loops=y,x sizes=4,8} | stage-shared{array=in loop=x_tile}"
+BARE_RIM = RIM_TILED.replace("loop=x_tile", "loop=x_tile fill=none")
 RIM_SIZES = [{"H": h, "W": w} for h, w in ((1, 1), (2, 3), (4, 8), (5, 9), (11, 17))]
 PADDED = (
     "          s += y + dy - 1 >= 0 && y + dy - 1 < H && x + dx >= 0 && x + dx < W ? in[(y + dy - 1) * W + x + dx] : %s"
@@ -208,6 +244,12 @@ MIRRORED = "          s += in[min(max(y + dy - 1, 0), H - 1) * W + (x + dx < 0 ?
 
 def rim(inner: str) -> Kernel:
     return parse_kernel(RIM % inner)
+
+
+def test_a_rim_that_is_read_is_not_left_out() -> None:
+    assert refused(rim(PADDED % "0.0"), BARE_RIM).code == "E-STAGE-FILL"
+    assert refused(rim(TESTED), BARE_RIM.replace("none", "some")).code == "E-ARG-RANGE"
+    assert differs(rim(TESTED), applied(rim(TESTED), BARE_RIM), RIM_SIZES) is None
 
 
 @pytest.mark.parametrize("copy", ["flat", "rows"])
