@@ -9,7 +9,7 @@ from typing import Any
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import KNOB_MARK, Cast, Expr, For, HwIndex, Stmt, Store, Sym, Var, fresh
+from ktc.ir.nodes import KNOB_MARK, Binary, Cast, Expr, For, HwIndex, If, Stmt, Store, Sym, Unary, Var, fresh
 from ktc.ir.types import Array, Scalar, Type
 from ktc.ir.walk import assigned, map_expr, walk_expr
 
@@ -19,12 +19,13 @@ MOST = 1 << 16
 
 @dataclass(frozen=True)
 class Filling:
-    """The store that fills an array, and the loops around it in its ``statement``, outermost first. It reaches all
-    subscripts below ``extents``, which are the array's own or less."""
+    """The store that fills an array, and the loops and ``guards`` around it in its ``statement``, outermost first. It
+    reaches all subscripts below ``extents``, which are the array's own or less."""
 
     store: Store
     loops: tuple[For, ...]
     statement: Stmt
+    guards: tuple[Expr, ...] = ()
     extents: tuple[int, ...] = ()
 
 
@@ -43,25 +44,46 @@ def reached(filling: Filling, kernel: Kernel, given: Mapping[Sym, Expr], threads
     if not most or filling.store.width != 1:
         return ()
     plain = _Plain(kernel, given, {s.var: fresh(f"loop {k}", s.var.type) for k, s in enumerate(filling.loops)})
-    index = [plain.of(i) for i in filling.store.index]
-    counts = [[plain.of(e) for e in (s.init, s.cond, s.step)] for s in filling.loops]
-    every = itertools.chain(index, *counts)
-    if any(isinstance(e, Cast) and not _wide(e.to) for top in every for e in walk_expr(top)):
-        return ()  # that it cuts numbers short is not followed
+    index = [_Known(plain.of(i)) for i in filling.store.index]
+    counts = [[_Known(plain.of(e)) for e in (s.init, s.cond, s.step)] for s in filling.loops]
+    guards = [_Known(plain.of(e)) for e in filling.guards]
+    if any(e.cut_short for e in itertools.chain(index, guards, *counts)):
+        return ()
     loops = [(plain.names[s.var].name, *count) for s, count in zip(filling.loops, counts)]
     knobs = {KNOB_MARK + name: value for name, value in kernel.knob_values.items()}
     cells: set[Any] = set()
-    stores = 0
+    rounds = 0
     for numbers in itertools.product(*map(range, threads)):
         for here in _rounds(loops, {**knobs, **dict(zip(_NAMES, numbers))}):
-            places = [evaluate(i, here) for i in index]
-            cells.add(None if None in places else tuple(int(i or 0) for i in places))
-            stores += 1
-            if stores > MOST or None in cells:
+            comes = [e.value(here) for e in guards]
+            rounds += 1
+            if rounds > MOST or None in comes:
                 return ()
+            if not all(comes):
+                continue
+            places = [e.value(here) for e in index]
+            if None in places:
+                return ()
+            cells.add(tuple(int(i or 0) for i in places))
     extents = tuple(max(i) + 1 for i in zip(*cells))
     small = len(extents) == len(most) and all(n <= m for n, m in zip(extents, most))
     return extents if small and cells == set(itertools.product(*map(range, extents))) else ()
+
+
+class _Known:
+    """An expression whose value is asked for many times."""
+
+    def __init__(self, e: Expr) -> None:
+        self.expr = e
+        parts = list(walk_expr(e))
+        self.cut_short = any(isinstance(x, Cast) and not _wide(x.to) for x in parts)
+        """Whether it cuts numbers short, which is not followed."""
+        self.unsigned = [x for x in parts if isinstance(x, Binary | Unary | Cast) and _is_unsigned(x.type)]
+
+    def value(self, env: Mapping[str, int]) -> int | bool | None:
+        """None where it is not known, or something in it wraps around zero."""
+        inside = all(v is not None and v >= 0 for v in (evaluate(x, env) for x in self.unsigned))
+        return evaluate(self.expr, env) if inside else None
 
 
 @dataclass
@@ -96,17 +118,26 @@ def _wide(t: Type) -> bool:
     return isinstance(t, Scalar) and t.is_int and t.bits >= 32
 
 
+def _is_unsigned(t: Type) -> bool:
+    return isinstance(t, Scalar) and t.is_int and not t.is_signed
+
+
 def store_in(s: Stmt, array: Sym) -> Filling | None:
-    """The one statement in ``s`` that writes ``array``, behind nothing but loops."""
+    """The one statement in ``s`` that writes ``array``, behind nothing but loops and guards."""
     loops: list[For] = []
+    guards: list[Expr] = []
     at = s
-    while isinstance(at, For) and at.var not in assigned(at.body):
-        loops.append(at)
-        rest = [x for x in at.body if array in assigned((x,))]
+    while (isinstance(at, For) and at.var not in assigned(at.body)) or (isinstance(at, If) and not at.orelse):
+        if isinstance(at, For):
+            loops.append(at)
+        else:
+            guards.append(at.cond)
+        rest = [x for x in (at.body if isinstance(at, For) else at.then) if array in assigned((x,))]
         if len(rest) != 1:
             return None
         at = rest[0]
-    return Filling(at, tuple(loops), s) if isinstance(at, Store) and at.buffer == array else None
+    stores = isinstance(at, Store) and at.buffer == array
+    return Filling(at, tuple(loops), s, tuple(guards)) if stores else None  # type: ignore[arg-type]
 
 
 def _rounds(loops: list[Any], env: dict[str, int]) -> Iterator[dict[str, int]]:
@@ -115,13 +146,13 @@ def _rounds(loops: list[Any], env: dict[str, int]) -> Iterator[dict[str, int]]:
         yield env
         return
     (name, init, cond, step), *inner = loops
-    value = evaluate(init, env)
+    value = init.value(env)
     for _ in range(MOST):
-        if value is None or not evaluate(cond, {**env, name: int(value)}):
+        if value is None or not cond.value({**env, name: int(value)}):
             return
         here = {**env, name: int(value)}
         yield from _rounds(inner, here)
-        value = evaluate(step, here)
+        value = step.value(here)
 
 
 __all__ = ["Filling", "reached", "shape", "store_in"]

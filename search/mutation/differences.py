@@ -95,8 +95,11 @@ def unguarded(kernel: Kernel, s: If, context: smt.Context, before: Body) -> str:
         inner.facts.append(z3.Not(inner.truth(s.cond)))
     if no_effect(s.then, inner.branch(), Quiet()):
         return "z3: the guard holds wherever its body does anything"
-    if no_effect(s.then, inner, Quiet(own=undefined(before))):
+    if no_effect(s.then, inner.branch(), Quiet(own=undefined(before))):
         return UNDEFINED
+    facts = uniformity(kernel)
+    if Idle(kernel, facts.is_uniform(s.cond) and not facts.is_divergent(s)).body(s.then, inner):
+        return "z3: where the guard does not hold zeros are added"
     return MASKED if masked(kernel, s, None, context) else ""
 
 

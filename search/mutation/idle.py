@@ -60,7 +60,7 @@ class Idle:
 
     def __post_init__(self) -> None:
         self.refilled = Refilled(self.kernel)
-        self.vacant = Vacant(self.kernel)
+        self.vacant = Vacant(self.kernel, self.refilled)
         self.loose = "reassociates" in self.kernel.flags
 
     def body(self, body: Body, context: smt.Context) -> bool:

@@ -26,12 +26,13 @@ from dataclasses import replace
 from typing import Any
 
 from ktc.ir.kernel import Assume, Kernel
-from ktc.ir.nodes import Barrier, Body, For, If, Return
+from ktc.ir.nodes import Barrier, Body, Expr, For, If, Return
 from ktc.ir.text import canonical
 from ktc.ir.uniformity import uniformity
 from ktc.ir.walk import walk
 from ktc.search.verification import smt
 from ktc.search.verification.normal_form import normal
+from ktc.search.verification.ranges import wraps
 
 from .arms import same_arms
 from .arrays import other_array
@@ -64,7 +65,7 @@ def equivalent(candidate: Kernel, mutant: Kernel) -> str:
         return "the dropped guard always holds" if always else ""
     if normal(candidate) == normal(mutant):
         return "the same normal form"
-    if not smt.available():
+    if not smt.available() or _wraps(mutant) - _wraps(candidate):
         return ""
     return _Search(candidate, mutant).bodies(candidate.body, mutant.body, smt.Context(candidate), ())
 
@@ -174,6 +175,13 @@ class _Search:
         (name,) = d.names
         d.context.enter(d.s, name)
         return self.bodies(getattr(d.s, name), getattr(d.t, name), d.context, None if isinstance(d.s, For) else after)
+
+
+def _wraps(kernel: Kernel) -> set[Expr]:
+    """Integer arithmetic that may leave its type, which formulas take no notice of: code that is run more often than it
+    was may do so."""
+    ranges = {p.sym.name: (low, high) for p in kernel.params for low, high in [p.range] if None not in (low, high)}
+    return {w.expr for w in wraps(kernel, ranges)}  # type: ignore[arg-type]
 
 
 def _with_body(body: Body, old: Body, new: Body) -> Body:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    AddrOf,
     Barrier,
     Body,
     Break,
@@ -31,7 +32,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import Array, Scalar
 from ktc.ir.uniformity import uniformity
-from ktc.ir.walk import assigned, map_expr, stmt_exprs, used, walk, walk_expr
+from ktc.ir.walk import all_exprs, assigned, map_expr, stmt_exprs, used, walk, walk_expr
 from ktc.search.verification import smt
 from ktc.search.verification.formulas import increment
 
@@ -52,6 +53,7 @@ class Refilled:
         self.facts = uniformity(kernel)
         self.changed = assigned(kernel.body)
         self.given = {s: e for s, e in definitions(kernel.body).items() if isinstance(s.type, Scalar)}
+        self.pointed = {e.buffer for e in all_exprs(kernel.body) if isinstance(e, AddrOf)}
         self.places: dict[int, Place | None] = {}
         self._known: dict[int, Filling | None] = {}
         self._contexts: dict[int, smt.Context] = {}
@@ -88,7 +90,7 @@ class Refilled:
 
     def _filled_by(self, s: Stmt, array: Sym) -> Filling | None:
         if id(s) not in self._known:
-            found = store_in(s, array)
+            found = store_in(s, array) if array not in self.pointed else None
             extents = self._reached(found) if found is not None and self._together(s) else ()
             self._known[id(s)] = replace(found, extents=extents) if found is not None and extents else None
         return self._known[id(s)]
@@ -130,6 +132,8 @@ class Refilled:
             here.facts += [v >= 0, v < extent]
         for loop in filling.loops:
             self._count(loop, other, here)
+        for guard in filling.guards:
+            self._learn(guard, other, here)
         for mine, theirs in zip(e.index, index):
             if theirs is None or not here.lasting(theirs):
                 return None
@@ -139,13 +143,17 @@ class Refilled:
     def _count(self, s: For, other: dict[Expr, Expr], here: smt.Context) -> None:
         import z3
 
-        first, by, cond = (self._told(e, other) if e is not None else None for e in (s.init, increment(s), s.cond))
+        first, by = (self._told(e, other) if e is not None else None for e in (s.init, increment(s)))
         step = evaluate(by, self.kernel.knob_values) if by is not None else None
         if first is not None and step is not None and step > 0 and here.lasting(first):
             rounds = z3.FreshInt("rounds")
             here.facts += [rounds >= 0, here.of(other[Var(s.var)]) == here.of(first) + rounds * int(step)]
-        if cond is not None and here.lasting(cond):
-            here.facts.append(here.truth(cond))
+        self._learn(s.cond, other, here)
+
+    def _learn(self, cond: Expr, other: dict[Expr, Expr], here: smt.Context) -> None:
+        told = self._told(cond, other)
+        if told is not None and here.lasting(told):
+            here.facts.append(here.truth(told))
 
     def _another_thread(self, filling: Filling) -> dict[Expr, Expr]:
         """Names for the indices of the thread that stored, and for its loops' variables."""

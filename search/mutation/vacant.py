@@ -5,12 +5,14 @@ a row that does not exist is never added to. Where a guard says that it does not
 was exchanged between the lanes of a block on the way: in all of them it is.
 
 An element is zero if the array begins with zeros, and each later store of the array gives it a zero where it held one,
-in every thread, or cannot be to that element (z3): under the facts there, of any thread, and those of the load.
+in every thread, or cannot be to that element (z3): under the facts there, of any thread, and those of the load. A zero
+is also what some thread had in that element when it filled a shared array (:mod:`.refilled`): sums go through one.
 """
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -41,18 +43,26 @@ from ktc.ir.walk import all_exprs, assigned, walk, walk_expr
 from ktc.search.verification import smt
 
 from .cells import reached, shape, store_in
-from .refilled import Place, placed
+from .refilled import Place, Refilled, placed
 from .sites import branches, sites
 
 PURE = (Const, Knob, Var, HwIndex, Binary, Unary, Cast, Select, Call)
 """What keeps its value as long as its variables do."""
 
 
+@dataclass(frozen=True)
+class _Given:
+    """What holds where an element is stored to that must be zero, and the body that declares its array."""
+
+    context: smt.Context
+    home: Body
+
+
 class Vacant:
     """The private arrays of one kernel."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, refilled: Refilled) -> None:
+        self.kernel, self.refilled = kernel, refilled
         self.facts = uniformity(kernel)
         self.changed = assigned(kernel.body)
         self._known: list[tuple[Stmt, smt.Context]] = []
@@ -70,16 +80,26 @@ class Vacant:
         at = self._home(array, s)
         if at is None:
             return False
-        body, last = at
+        home, last = at
         stores = [x for x in walk(self.kernel.body) if array in assigned((x,)) and not branches(x)]
-        if not self._begins_with_zeros(array, body[:last]):
+        if not self._begins_with_zeros(array, home[:last]):
             return False
-        steady = self._lasting(self.places[id(s)][0], body)
+        steady = self._lasting(self.places[id(s)][0], home)
         return all(
-            isinstance(x, Store) and (self._keeps_zero(x) or self._elsewhere(x, there, e, context, steady))
+            isinstance(x, Store) and (self._keeps_zero(x) or self._adds_none(x, there, e, context, steady, home))
             for x, there in self._sites()
             if x in stores
         )
+
+    def _adds_none(
+        self, s: Store, there: smt.Context, e: Load, here: smt.Context, steady: set[Sym], home: Body
+    ) -> bool:
+        """Whether ``s``, run by any thread where ``there`` holds, does not store to the element ``e``, read where
+        ``here`` holds, or stores a zero that has gone through another array."""
+        meeting = self._meeting(s, there, e, here, steady)
+        if meeting is None:
+            return False
+        return meeting.impossible() or self._zero(s.value, s, _Given(meeting, home))
 
     def _sites(self) -> list[tuple[Stmt, smt.Context]]:
         if not self._known:
@@ -117,39 +137,66 @@ class Vacant:
     def _keeps_zero(self, s: Store) -> bool:
         """Whether ``s`` stores a zero where every thread has one in that element."""
         steady = all(isinstance(x, PURE) for i in s.index for x in walk_expr(i))
-        return s.width == 1 and steady and self._zero(s.value, s)
+        return s.width == 1 and steady and self._zero(s.value, s, None)
 
-    def _zero(self, e: Expr, s: Store) -> bool:
+    def _zero(self, e: Expr, s: Store, given: _Given | None) -> bool:
         match e:
             case Const():
                 return bool(e.value == 0)
+            case Load() if e.buffer != s.buffer:
+                return given is not None and self._filled_with_zero(e, s, given)
             case Load():
-                return e.width == 1 and e.buffer == s.buffer and e.index == s.index
+                return e.width == 1 and e.index == s.index
             case Binary(op="+" | "-" | "*"):
-                return self._zero(e.a, s) and self._zero(e.b, s)
+                return self._zero(e.a, s, given) and self._zero(e.b, s, given)
             case Unary(op="-"):
-                return self._zero(e.x, s)
+                return self._zero(e.x, s, given)
             case Call(fn="min" | "max"):
-                return all(self._zero(x, s) for x in e.args)
+                return all(self._zero(x, s, given) for x in e.args)
             case WarpOp():
                 of_all = all(self.facts.is_uniform(i) for i in s.index)
-                return e.kind.startswith("shfl") and of_all and self._zero(e.value, s)
+                return e.kind.startswith("shfl") and of_all and self._zero(e.value, s, None)
         return False
 
-    def _elsewhere(self, s: Store, there: smt.Context, e: Load, here: smt.Context, steady: set[Sym]) -> bool:
-        """Whether ``s``, run by any thread where ``there`` holds, does not store to the element ``e``, read where
+    def _filled_with_zero(self, e: Load, s: Store, given: _Given) -> bool:
+        """Whether ``e``, which ``s`` stores, is what some thread had in the element that ``s`` stores to, since it
+        began with zeros."""
+        import z3
+
+        filling = self.refilled.filling(s, e.buffer, given.context)
+        found = self.refilled.stored(s, e, given.context)
+        if filling is None or found is None or not self._follows_zeros(filling.statement, s.buffer, given.home):
+            return False
+        value, there = found
+        if not isinstance(value, Load) or value.buffer != s.buffer or value.width != 1:
+            return False
+        if len(value.index) != len(s.index) or not all(there.lasting(i) for i in value.index):
+            return False
+        return there.proves(z3.And(*(there.of(i) == there.of(j) for i, j in zip(value.index, s.index))))
+
+    def _follows_zeros(self, s: Stmt, array: Sym, home: Body) -> bool:
+        """Whether ``s`` stands in ``home``, behind the statement that gives ``array`` its first zeros."""
+        (place, *others) = self.places.get(id(s), [()])
+        at = next((k for body, k in place if body is home), None)
+        return at is not None and not others and any(array in assigned((x,)) for x in home[:at])
+
+    def _meeting(
+        self, s: Store, there: smt.Context, e: Load, here: smt.Context, steady: set[Sym]
+    ) -> smt.Context | None:
+        """What holds where ``s``, run by any thread where ``there`` holds, stores to the element ``e``, read where
         ``here`` holds. ``steady``: what has one value for both, and for all threads of a block."""
         import z3
 
         if s.width != 1 or len(s.index) != len(e.index) or not all(there.lasting(i) for i in s.index):
-            return False
-        index = [there.of(i) for i in s.index]
+            return None
+        index, out = [here.of(i) for i in e.index], there.branch()
         names = [
-            (mine, here.of(key) if self._steady(key, steady) else z3.FreshInt("other"))
-            for key, mine in there.unknown.items()
+            (mine, out.of(key) if self._steady(key, steady) else z3.FreshInt("other"))
+            for key, mine in list(here.unknown.items())
         ]
-        facts, *index = (z3.substitute(x, *names) for x in (z3.And(*there.facts), *index))
-        return here.proves(z3.Not(z3.And(facts, *(i == here.of(j) for i, j in zip(index, e.index)))))
+        out.facts += [z3.substitute(x, *names) for x in here.facts]
+        out.facts += [out.of(i) == z3.substitute(j, *names) for i, j in zip(s.index, index)]
+        return out
 
     def _steady(self, e: Expr, steady: set[Sym]) -> bool:
         return all(
