@@ -44,11 +44,12 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Ptr, Scalar, Vec
 from ktc.ir.walk import all_exprs, assigned, stmt_exprs, walk, walk_expr
 
+from .effort import Lost
 from .formats import NONE, formats
 from .lockstep import Run
 from .memories import Memory
 from .symbolic import blocks
-from .symbolic_values import Active, Lost
+from .symbolic_values import Active
 from .terms import Term, Terms
 
 MOST_WORK = 300_000

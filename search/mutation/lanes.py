@@ -55,6 +55,7 @@ from ktc.ir.types import Array, Ptr, Scalar, Vec
 from ktc.ir.walk import all_exprs, assigned, stmt_exprs, used, used_in, walk_expr
 from ktc.search.verification import smt
 
+from .effort import Effort
 from .lockstep import Run
 from .sites import branches
 from .symbolic import outliving, runs
@@ -108,12 +109,12 @@ class Agreed:
         return any(context.proves(claim) for claim in claims)
 
 
-def unasked(candidate: Kernel, mutant: Kernel, mine: Window, theirs: Window, everyone: bool) -> str:
+def unasked(candidate: Kernel, mutant: Kernel, mine: Window, theirs: Window, everyone: bool, effort: Effort) -> str:
     """Why the two kernels, which differ in those windows alone, do the same: the threads for which the windows leave
     other values behind are not asked for them. ``everyone``: all threads of a block come there."""
     if not any(isinstance(e, WarpOp) for e in all_exprs((*mine.part, *theirs.part))):
         return ""
-    for threads, one, other in runs(mine.part, theirs.part, candidate, everyone):
+    for threads, one, other in runs(mine.part, theirs.part, candidate, everyone, effort):
         agreed = _agreed(threads, one, other, mine.part, theirs.part)
         if agreed is None or not other.touches_no_more_than(one):
             continue

@@ -12,6 +12,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     Alloc,
     Assign,
+    Atomic,
     Barrier,
     Body,
     Break,
@@ -31,15 +32,19 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Scalar, Vec
 from ktc.ir.walk import all_exprs, assigned, declared, used, used_in, walk, walk_expr
 
+from .effort import Lost, Spent
 from .formats import NONE, Held
 from .memories import Memories, Memory
 from .sites import BRANCHES
-from .symbolic_values import Active, Lost, Threads
+from .symbolic_values import Active, Threads
 from .terms import Term, Terms
 
 ROUNDS = 80
 MOST_WORK = 200_000
 """Statements times threads; beyond, there is no proof."""
+
+IN_ROUNDS = (Decl, Assign, Store, Atomic, If, For, Barrier, Alloc)
+"""Statements that nobody leaves a loop by, and that are followed round by round."""
 
 PLAIN = (Decl, Alloc, Assign, Store, If, For, While, Break, Continue)
 """Statements that do no more than change variables and memory."""
@@ -68,8 +73,8 @@ class Run(Memories):
             before = [dict(e) for e in self.env], dict(self.memory), list(self.trace)
             try:
                 act = self.statement(s, act)
-            except Lost:
-                if leaves(s):
+            except Lost as lost:
+                if isinstance(lost, Spent) or leaves(s):
                     raise
                 self.env, self.memory, self.trace = before
                 self._unknown(s, act)
@@ -133,7 +138,7 @@ class Run(Memories):
             live = going
             if not live:
                 return
-            if any(not isinstance(x, Decl | Assign | Store | If | For | Barrier | Alloc) for x in walk(s.body)):
+            if any(not isinstance(x, IN_ROUNDS) for x in walk(s.body)):
                 raise Lost
             self.body(s.body, live)
             for k in live:
@@ -141,7 +146,7 @@ class Run(Memories):
         raise Lost
 
     def _unknown(self, s: Stmt, act: Active) -> None:
-        """``s`` as a function of everything it reads."""
+        """``s`` as a function of everything that the threads which come there read."""
         new = {s.sym} if isinstance(s, Decl) else set()
         inside = {*declared((s,)), *(x.var for x in walk((s,)) if isinstance(x, For))} - new
         reads = sorted((used_in((s,)) | assigned((s,))) - inside, key=lambda x: x.id)
@@ -150,7 +155,7 @@ class Run(Memories):
             if isinstance(sym.type, Scalar | Vec):
                 inputs.append((sym, tuple(self.var(sym, k) for k in act)))
             else:
-                inputs.append((sym, self._memory_state(sym)))
+                inputs.append((sym, tuple(self._state_of(self._at(sym, k)[1]) for k in self._rows_of(sym, act))))
         what = self.t.make("effect", s, tuple(inputs))
         if not all(isinstance(x, PLAIN) for x in walk((s,))):
             self.trace.append(("effect", what))
@@ -161,8 +166,12 @@ class Run(Memories):
                 for k in act:
                     self.env[k][sym] = self.t.opaque(self.formats.get(sym, NONE), "after", what, sym, k)
             else:
-                for row in range(self._rows(sym)):
+                for row in self._rows_of(sym, act):
                     self.memory[sym, row] = Memory(self.t.make("memory after", what, sym, row))
+
+    def _rows_of(self, sym: Sym, act: Active) -> list[int]:
+        """Whose memory ``sym`` is, of the threads that are here: of an array of their own each has one."""
+        return sorted(act) if self._rows(sym) > 1 else [0]
 
     def var(self, sym: Sym, k: int) -> Term:
         found = self.env[k].get(sym)

@@ -10,8 +10,9 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Load, Store, Sym
 from ktc.ir.types import Array, Ptr, Vec
 
+from .effort import Lost
 from .formats import NONE, Held
-from .symbolic_values import Active, Lost, Threads, Values
+from .symbolic_values import Active, Threads, Values
 from .terms import Term, Terms
 
 

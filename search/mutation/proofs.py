@@ -40,6 +40,7 @@ from .barriers import needless
 from .crossing import keeps_nothing_apart
 from .differences import Difference, same_statement, unguarded
 from .effects import Quiet, fewer_threads, no_effect
+from .effort import Effort
 from .lanes import Window, unasked
 from .single import stored_twice
 from .sites import BRANCHES
@@ -81,6 +82,9 @@ class _Search:
     once: set[int] = dataclasses.field(default_factory=set)
     """By ``id``, the loops of the candidate around the difference that run at most once."""
 
+    effort: Effort = dataclasses.field(default_factory=Effort)
+    """What symbolic runs may cost from here on."""
+
     def bodies(self, a: Body, b: Body, context: smt.Context, after: Body | None) -> str:
         """The proof about two bodies in one place. ``after`` runs once they have ended; None if that is not known."""
         found = self._inside(a, b, context, after)
@@ -90,13 +94,13 @@ class _Search:
         ending = next((n for n, (s, t) in enumerate(zip(a[:k:-1], b[:k:-1])) if s != t), min(len(a), len(b)) - k - 1)
         first, last = max(k - 1, 0), max(ending, 0)
         parts = a[first : len(a) - last], b[first : len(b) - last]
-        window = same_effect(*parts, self.candidate, None, part=True, everyone=self._everyone(*parts))
-        whole = window or same_effect(a, b, self.candidate, after, everyone=self._everyone(a, b))
+        window = same_effect(*parts, self.candidate, None, self.effort, part=True, everyone=self._everyone(*parts))
+        whole = window or same_effect(a, b, self.candidate, after, self.effort, everyone=self._everyone(a, b))
         return whole or self._unasked(Window(a, k, len(a) - last), Window(b, k, len(b) - last))
 
     def _unasked(self, mine: Window, theirs: Window) -> str:
         everyone = self._everyone(mine.part, theirs.part)
-        return unasked(self.candidate, self.mutant, mine, theirs, everyone)
+        return unasked(self.candidate, self.mutant, mine, theirs, everyone, self.effort)
 
     def _inside(self, a: Body, b: Body, context: smt.Context, after: Body | None) -> str:
         if len(a) != len(b):

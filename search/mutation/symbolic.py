@@ -22,15 +22,18 @@ from ktc.ir.nodes import Alloc, Body, Decl, Sym, WarpOp
 from ktc.ir.types import Array, Ptr
 from ktc.ir.walk import all_exprs, assigned, declared, used_in, walk
 
+from .effort import Effort, Lost
 from .formats import formats
 from .lockstep import Run
-from .symbolic_values import WARP, Lost, Threads
+from .symbolic_values import WARP, Threads
 from .terms import Term, Terms
 
 MOST_THREADS = 1024
 
 
-def same_effect(a: Body, b: Body, kernel: Kernel, after: Body | None, part: bool = False, everyone: bool = True) -> str:
+def same_effect(
+    a: Body, b: Body, kernel: Kernel, after: Body | None, effort: Effort, *, part: bool = False, everyone: bool = True
+) -> str:
     """Why ``a`` and ``b`` do the same wherever they stand in ``kernel``; '' if that is not shown.
 
     ``after``: what runs behind them, as far as it is known; None where they are followed by anything at all.
@@ -41,7 +44,7 @@ def same_effect(a: Body, b: Body, kernel: Kernel, after: Body | None, part: bool
     if after is not None:
         reads = used_in(after)
         outer = {s for s in outer if isinstance(s.type, Ptr) or s in reads}
-    for threads, one, other in runs(a, b, kernel, everyone):
+    for threads, one, other in runs(a, b, kernel, everyone, effort):
         if one.summary(outer) == other.summary(outer) and other.touches_no_more_than(one):
             who = "every thread" if threads.count == 1 else f"{threads.count} symbolic threads"
             who += " of a row" if threads.extents is not None and len(threads.extents) < 3 else ""
@@ -55,14 +58,14 @@ def outliving(a: Body, b: Body, part: bool) -> set[Sym]:
     return outer | ({s.sym for body in (a, b) for s in body if isinstance(s, Decl | Alloc)} if part else set())
 
 
-def runs(a: Body, b: Body, kernel: Kernel, everyone: bool) -> Iterator[tuple[Threads, Run, Run]]:
+def runs(a: Body, b: Body, kernel: Kernel, everyone: bool, effort: Effort) -> Iterator[tuple[Threads, Run, Run]]:
     """Both bodies run on one table of terms, by as few threads and by as many as their work takes."""
     if _extents(a) != _extents(b):
         return  # subscripts are not held against extents here
     known = formats(kernel, b)
     together = (*a, *b)
     for threads in sorted((*blocks(kernel, together), *rows(kernel, together)), key=lambda found: found.count):
-        terms, left = Terms("reassociates" in kernel.flags), list[Run]()
+        terms, left = Terms("reassociates" in kernel.flags, effort), list[Run]()
         certain = everyone or threads.extents is None
         try:
             for body in (a, b):

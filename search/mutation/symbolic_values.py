@@ -30,13 +30,10 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import BOOL, Scalar
 
+from .effort import Lost
 from .terms import PREDICATES, Term, Terms
 
 WARP = 32
-
-
-class Lost(Exception):
-    """This cannot be followed on symbols."""
 
 
 Active = dict[int, Term]
@@ -81,6 +78,7 @@ class Values(ABC):
 
     def of(self, e: Expr, k: int, act: Active) -> Term:
         t = self.t
+        t.effort.spend()
         if isinstance(e, Const):
             return t.const(float(e.value) if e.ty.is_float else e.value, _kind(e.ty))
         if isinstance(e, Knob):

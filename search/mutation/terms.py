@@ -8,12 +8,14 @@ part of what is compared there); otherwise only ``a + b = b + a``.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ktc.ir.types import Scalar
 
+from .effort import Effort
 from .formats import NONE, Held, converted, exactly
 
 Term = int
@@ -25,11 +27,13 @@ PREDICATES = frozenset({"isinf", "isnan", "isfinite", "signbit", "!"})
 class Terms:
     """One table. What is opaque has the narrow types that hold its value."""
 
-    def __init__(self, loose: bool) -> None:
+    def __init__(self, loose: bool, effort: Effort | None = None) -> None:
         self.loose = loose
+        self.effort = effort if effort is not None else Effort()
         self._nodes: list[Node] = []
         self._known: dict[Node, Term] = {}
         self._held: dict[Term, Held] = {}
+        self._given: dict[tuple[Term, Term], Term] = {}
 
     def node(self, t: Term) -> Node:
         return self._nodes[t]
@@ -58,15 +62,20 @@ class Terms:
     def add(self, a: Term, b: Term, kind: str) -> Term:
         if not self.loose:
             return self.make("+", kind, *sorted((a, b)))
+        return self._total([(a, 1), (b, 1)], kind)
+
+    def _total(self, parts: Iterable[tuple[Term, int]], kind: str) -> Term:
+        """The sum of terms, each so many times."""
         total: Counter[Term] = Counter()
-        for t in (a, b):
+        for t, times in parts:
             n = self._nodes[t]
             if n[0] == "sum" and n[1] == kind:
-                total.update(dict(n[2]))
+                total.update({part: k * times for part, k in n[2]})
             elif n[0] == "neg":
-                total[n[1]] -= 1
+                total[n[1]] -= times
             else:
-                total[t] += 1
+                total[t] += times
+        self.effort.spend(len(total))
         kept = sorted((t, k) for t, k in total.items() if k and self.number(t) != 0.0)
         items = tuple(kept) or ((self.const(0.0, kind), 1),)
         if len(items) == 1 and items[0][1] == 1:
@@ -101,6 +110,7 @@ class Terms:
         for t in (a, b):
             n = self._nodes[t]
             members |= set(n[1]) if n[0] == fn else {t}
+        self.effort.spend(len(members))
         numbers = {t: v for t in members if (v := self.number(t)) is not None}
         if numbers:
             best = (max if fn == "max" else min)(numbers, key=lambda t: numbers[t])
@@ -135,13 +145,30 @@ class Terms:
         return t
 
     def given(self, t: Term, condition: Term) -> Term:
-        """``t`` where ``condition`` holds."""
-        true, false = self._decided(condition)
+        """``t`` where ``condition`` holds, in its choices and in what maxima and sums are taken of."""
+        if self._nodes[condition][:2] == ("const", "True"):
+            return t
+        known = self._given.get((t, condition))
+        if known is None:
+            known = self._given[t, condition] = self._where(t, *self._decided(condition))
+        return known
+
+    def _where(self, t: Term, true: set[Term], false: set[Term]) -> Term:
         n = self._nodes[t]
-        while n[0] == "ite" and (n[1] in true or n[1] in false):
-            t = n[2] if n[1] in true else n[3]
-            n = self._nodes[t]
-        return t
+        if n[0] == "ite" and (n[1] in true or n[1] in false):
+            return self._where(n[2] if n[1] in true else n[3], true, false)
+        if n[0] not in ("max", "min", "sum", "neg"):
+            return t
+        old = [n[1]] if n[0] == "neg" else [part for part, _ in n[2]] if n[0] == "sum" else list(n[1])
+        self.effort.spend(len(old))
+        new = [self._where(part, true, false) for part in old]
+        if new == old:
+            return t
+        if n[0] == "neg":
+            return self.negate(new[0])
+        if n[0] == "sum":
+            return self._total(zip(new, (k for _, k in n[2])), n[1])
+        return functools.reduce(functools.partial(self.extreme, n[0]), new)
 
     def implies_any(self, condition: Term, others: set[Term]) -> bool:
         """Whether ``condition`` is seen to imply one of ``others``."""

@@ -24,13 +24,13 @@ from ktc.ir.uniformity import Uniformity, uniformity, varies_itself
 from ktc.ir.walk import all_exprs, assigned, declared, walk, walk_expr
 
 from .cells import shape
+from .effort import Lost
 from .formats import NONE, formats
 from .forwarded import forwarded
 from .lockstep import Run
 from .nests import MOST, Reader, Visits
 from .rows import Row, row_of
 from .symbolic import blocks
-from .symbolic_values import Lost
 from .terms import Terms
 
 SAME, COVERED = "one maximum of the same elements", "one maximum over the block, of the same elements"

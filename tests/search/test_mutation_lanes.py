@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from ktc.ir.text import canonical, parse_kernel
 from ktc.search.mutation.lanes import ASKED
@@ -151,3 +153,65 @@ kernel k(y: f32* noalias, x: f32 const* noalias readonly)
 """
     assert not proof(text=half, change=("i < 1", "i < 0"))
     assert proof(text=half.replace("v, 16", "v, 0"), change=("i < 1", "i < 0"))
+
+
+TWO_LEVELS = """
+kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..10000)
+  launch grid(n) block(128)
+  flags reassociates
+  let tid: i32 = i32(threadIdx.x)
+  var s: f32 = x[i32(blockIdx.x) * 128 + tid]
+  array t: shared f32[4]
+  for o = 16; o > 0; o / 2
+    s += shfl_xor(s, o)
+  if tid % 32 == 0
+    t[tid / 32] = s
+  barrier
+  s = t[0]
+  for w = 1; w < 4; w + 1
+    s += t[w]
+  if tid == 0
+    y[i32(blockIdx.x)] = s
+"""
+
+
+def dropped(*before: tuple[str, str], private_array: bool = False) -> str:
+    """The proof that the first thread's own sum is what it would read back, of a variable or of an array's element that
+    an atomic adds."""
+    pytest.importorskip("z3")
+    text = TWO_LEVELS
+    for old, new in before:
+        assert old in text
+        text = text.replace(old, new)
+    if private_array:
+        text = re.sub(r"\bs\b", "p[1]", text.replace("  var s: f32 =", "  array p: f32[2]\n  s ="))
+        text = text.replace("    y[i32(blockIdx.x)] =", "    for z = 1; z < 2; z + 1\n      atomic add y[0],")
+    mutant = re.sub(r"  \S+ = t\[0\]\n", "", text)
+    assert mutant != text
+    return equivalent(canonical(parse_kernel(text)), canonical(parse_kernel(mutant)))
+
+
+@pytest.mark.parametrize("private_array", [False, True])
+@pytest.mark.parametrize("before", [[], [("if tid == 0", "if tid < 32")]])
+def test_what_the_only_threads_that_are_asked_stored_themselves(
+    private_array: bool, before: list[tuple[str, str]]
+) -> None:
+    assert "symbolic threads" in dropped(*before, private_array=private_array)
+
+
+@pytest.mark.parametrize("private_array", [False, True])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if tid == 0", "if tid % 64 == 0"),
+        ("if tid == 0", "if tid == 32"),
+        ("if tid == 0", "if n > 5"),
+        ("  s = t[0]\n", "  barrier\n  t[0] = 1.0\n  barrier\n  s = t[0]\n"),
+        ("t[tid / 32] = s", "t[tid / 32] = s + 1.0"),
+        ("t[tid / 32] = s", "t[3 - tid / 32] = s"),
+        ("if tid % 32 == 0", "if tid % 32 == 0 && tid > 0"),
+        ("    s += t[w]\n", "    s += t[w]\n  t[tid % 4] = s\n  barrier\n  s = t[3]\n"),
+    ],
+)
+def test_but_what_others_are_asked_for_they_must_read(old: str, new: str, private_array: bool) -> None:
+    assert not dropped((old, new), private_array=private_array)
