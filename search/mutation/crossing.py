@@ -238,7 +238,7 @@ class _Watch(Run):
     def _note(self, sym: Sym, index: tuple[Expr, ...], k: int, act: Active, wrote: bool) -> None:
         if not self._seen(sym):
             return
-        known = [self._known(self.of(i, k, act)) for i in index]
+        known = [self.number(self.of(i, k, act)) for i in index]
         whole = isinstance(sym.type, Array) and len(known) == len(sym.type.shape) and sym not in self.overlaid
         cell = tuple(i for i in known if i is not None) if whole else ()
         self._touch(self._named(sym), cell if known and len(cell) == len(known) else None, k, wrote)

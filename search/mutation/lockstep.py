@@ -35,6 +35,7 @@ from ktc.ir.walk import all_exprs, assigned, declared, used, used_in, walk, walk
 from .effort import Lost, Spent
 from .formats import NONE, Held
 from .memories import Memories, Memory
+from .progressions import progression, visit
 from .sites import BRANCHES
 from .symbolic_values import Active, Threads
 from .terms import Term, Terms
@@ -53,8 +54,9 @@ PLAIN = (Decl, Alloc, Assign, Store, If, For, While, Break, Continue)
 class Run(Memories):
     """One run: ``env`` holds the variables of each thread, ``trace`` what others see in order."""
 
-    def __init__(self, terms: Terms, kernel: Kernel, known: dict[Sym, Held], threads: Threads) -> None:
+    def __init__(self, terms: Terms, kernel: Kernel, known: dict[Sym, Held], threads: Threads, period: int = 0) -> None:
         super().__init__(terms, kernel, known, threads)
+        self.period = period
         self.env: list[dict[Sym, Term]] = [{} for _ in range(threads.count)]
         self.uniform = {p.sym for p in kernel.params}
         self.lasting = _lasting(kernel)
@@ -124,6 +126,9 @@ class Run(Memories):
         return out
 
     def _for(self, s: For, act: Active) -> None:
+        maximum = progression(s) if self.period else None
+        if maximum is not None and visit(self, maximum, act):
+            return
         for k in act:
             self.env[k][s.var] = self.of(s.init, k, act)
         live = dict(act)

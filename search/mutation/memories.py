@@ -15,6 +15,9 @@ from .formats import NONE, Held
 from .symbolic_values import Active, Threads, Values
 from .terms import Term, Terms
 
+Classes = tuple[tuple[tuple[Any, ...], int], ...]
+"""Residue classes of a loop's elements (:mod:`.progressions`), each with the first element that is visited of it."""
+
 
 @dataclass
 class Memory:
@@ -34,6 +37,10 @@ class Memories(Values):
         self.touched: dict[Any, set[Term]] = {}
         """What is read of memory, or stored where an array may end, and under which conditions; by what
         is divided; and what cannot be followed, which may do so or never end."""
+        self.classes: Classes = ()
+        """For which elements of a loop the operand at hand is evaluated; none where it is not for several."""
+        self.visited: dict[Any, set[tuple[int, Term]]] = {}
+        """What is touched for every element of a class, from which one on and under which conditions."""
 
     def _rows(self, sym: Sym) -> int:
         private = isinstance(sym.type, Vec) or (isinstance(sym.type, Array) and sym.type.space != "shared")
@@ -71,7 +78,7 @@ class Memories(Values):
         """Remembers it. No cell beyond an array is followed: what is there is somebody else's."""
         shape = sym.type.shape if isinstance(sym.type, Array) else (None,)
         extents = [evaluate(n, self.kernel.knob_values) if n is not None else None for n in shape]
-        places = [(self._known(i), n) for i, n in zip(index, extents)]
+        places = [(self.number(i), n) for i, n in zip(index, extents)]
         if len(index) == len(shape) and all(i is not None and n is not None and 0 <= i < n for i, n in places):
             return
         self.note((sym, index), condition)
@@ -81,7 +88,11 @@ class Memories(Values):
     def note(self, what: Any, condition: Term) -> None:
         for decided in self.path:
             condition = self.t.choose(condition, decided, self.t.const(False, "bool"))
-        self.touched.setdefault(what, set()).add(condition)
+        self.t.effort.spend(len(self.classes))
+        for which, first in self.classes:
+            self.visited.setdefault((what, which), set()).add((first, condition))
+        if not self.classes:
+            self.touched.setdefault(what, set()).add(condition)
 
     def touches_no_more_than(self, other: Memories) -> bool:
         """Whether whatever this run reads, or stores in arrays, ``other`` does: what is there once is there."""
@@ -89,6 +100,10 @@ class Memories(Values):
             self.t.implies_any(c, other.touched.get(access, set()))
             for access, found in self.touched.items()
             for c in found
+        ) and all(
+            self.t.implies_any(c, {d for at, d in other.visited.get(access, ()) if at <= first})
+            for access, found in self.visited.items()
+            for first, c in found
         )
 
     def _apart(self, index: tuple[Term, ...], m: Memory) -> bool:

@@ -25,6 +25,7 @@ from ktc.ir.walk import all_exprs, assigned, declared, used_in, walk
 from .effort import Effort, Lost
 from .formats import formats
 from .lockstep import Run
+from .progressions import period
 from .symbolic_values import WARP, Threads
 from .terms import Term, Terms
 
@@ -66,10 +67,11 @@ def runs(a: Body, b: Body, kernel: Kernel, everyone: bool, effort: Effort) -> It
     together = (*a, *b)
     for threads in sorted((*blocks(kernel, together), *rows(kernel, together)), key=lambda found: found.count):
         terms, left = Terms("reassociates" in kernel.flags, effort), list[Run]()
+        every = period(kernel, (a, b), threads)
         certain = everyone or threads.extents is None
         try:
             for body in (a, b):
-                run = Run(terms, kernel, known, threads)
+                run = Run(terms, kernel, known, threads, every)
                 run.body(body, {k: _present(terms, k, certain) for k in range(threads.count)})
                 left.append(run)
         except Lost:

@@ -138,7 +138,7 @@ class Values(ABC):
             kind = e.a.type.name  # type: ignore[attr-defined]
             return {"+": self.t.add, "-": self.t.subtract, "*": self.t.multiply}[e.op](a, b, kind)
         if not _float(e.a):
-            x, y = self._known(a), self._known(b)
+            x, y = self.number(a), self.number(b)
             if x is not None and y is not None and e.op in INT_OPS and not (e.op in "/%" and y == 0):
                 return self._literal(INT_OPS[e.op](x, y), e.type)
             if e.op in ("/", "%") and not y:
@@ -146,7 +146,7 @@ class Values(ABC):
         order = sorted((a, b)) if e.op in ("+", "*", "==", "!=", "&", "|", "^") else (a, b)
         return self.t.make("op", e.op, str(e.a.type), *order)
 
-    def _known(self, a: Term) -> int | None:
+    def number(self, a: Term) -> int | None:
         n = self.t.node(a)
         return {"True": 1, "False": 0}.get(n[1]) if n[0] == "const" and n[2] == "bool" else (
             int(n[1]) if n[0] == "const" and n[2] == "int" else None)  # fmt: skip
@@ -160,7 +160,7 @@ class Values(ABC):
         return self.t.const(v, "int")
 
     def _int(self, e: Unary, x: Term) -> Term:
-        v = self._known(x)
+        v = self.number(x)
         if v is not None and e.op in "-~":
             return self._literal(-v if e.op == "-" else ~v, e.type)
         return self.t.make("op", e.op, x)
@@ -170,7 +170,7 @@ class Values(ABC):
             return x
         if src.is_float and dst.is_float:
             return self.t.convert(x, src, dst)
-        v = self._known(x)
+        v = self.number(x)
         if v is not None and dst.is_int:
             return self._literal(v, dst)
         return self.t.make("cast", dst.name, x)
@@ -178,7 +178,7 @@ class Values(ABC):
     def _call(self, e: Call, args: list[Term]) -> Term:
         if e.fn in ("min", "max") and len(args) == 2 and _float(e):
             return self.t.extreme(e.fn, *args)
-        values = [self._known(a) for a in args]
+        values = [self.number(a) for a in args]
         if e.fn in INT_FUNCS and not _float(e) and all(v is not None for v in values):
             return self._literal(INT_FUNCS[e.fn](*values), e.type)
         if e.fn in PREDICATES:
@@ -187,7 +187,7 @@ class Values(ABC):
 
     def _shuffle(self, e: WarpOp, k: int, act: Active) -> Term:
         assert e.arg is not None
-        arg, width, mask = (self._known(self.of(x, k, act)) for x in (e.arg, e.width, e.mask))
+        arg, width, mask = (self.number(self.of(x, k, act)) for x in (e.arg, e.width, e.mask))
         if arg is None or width is None or mask is None or not 0 < width <= WARP or width & (width - 1):
             raise Lost
         first = k - k % WARP

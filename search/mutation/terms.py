@@ -8,7 +8,6 @@ part of what is compared there); otherwise only ``a + b = b + a``.
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from ktc.ir.types import Scalar
 
 from .effort import Effort
-from .formats import NONE, Held, converted, exactly
+from .formats import NONE, WIDER, Held, converted, exactly
 
 Term = int
 Node = tuple[Any, ...]
@@ -105,12 +104,17 @@ class Terms:
         return self.negate(product) if signs % 2 else product
 
     def extreme(self, fn: str, a: Term, b: Term) -> Term:
-        """Maxima and minima: sets without the identity, and without numbers that another member exceeds anyway."""
+        return self.extremes(fn, (a, b))
+
+    def extremes(self, fn: str, parts: Iterable[Term]) -> Term:
+        """Maxima and minima: sets without the identity, and without what another member exceeds anyway: numbers, and
+        elements of a class of which an earlier one is there."""
         members: set[Term] = set()
-        for t in (a, b):
+        for t in parts:
             n = self._nodes[t]
             members |= set(n[1]) if n[0] == fn else {t}
         self.effort.spend(len(members))
+        members = self._first_of_classes(fn, members)
         numbers = {t: v for t in members if (v := self.number(t)) is not None}
         if numbers:
             best = (max if fn == "max" else min)(numbers, key=lambda t: numbers[t])
@@ -120,6 +124,16 @@ class Terms:
             if len(members) > 1 and (identity or (fn == "max" and below)):
                 members.discard(best)
         return next(iter(members)) if len(members) == 1 else self.make(fn, tuple(sorted(members)))
+
+    def _first_of_classes(self, fn: str, members: set[Term]) -> set[Term]:
+        """``members`` without what a class of elements of the same values that starts earlier covers."""
+        firsts: dict[Node, Term] = {}
+        for t in members:
+            n = self._nodes[t]
+            if n[:2] == ("class", fn):
+                first = firsts.get(n[:-1])
+                firsts[n[:-1]] = t if first is None or n[-1] < self._nodes[first][-1] else first
+        return {t for t in members if self._nodes[t][:2] != ("class", fn)} | set(firsts.values()) if firsts else members
 
     def choose(self, c: Term, a: Term, b: Term) -> Term:
         n = self._nodes[c]
@@ -168,7 +182,7 @@ class Terms:
             return self.negate(new[0])
         if n[0] == "sum":
             return self._total(zip(new, (k for _, k in n[2])), n[1])
-        return functools.reduce(functools.partial(self.extreme, n[0]), new)
+        return self.extremes(n[0], new)
 
     def implies_any(self, condition: Term, others: set[Term]) -> bool:
         """Whether ``condition`` is seen to imply one of ``others``."""
@@ -219,6 +233,8 @@ class Terms:
             return frozenset.intersection(*map(self.held, n[1]))
         if n[0] == "ite":
             return self.held(n[2]) & self.held(n[3])
+        if n[0] == "class":  # of no elements it is infinite
+            return self.held(n[2]) & WIDER
         if n[0] == "neg" or n[:2] == ("call", "abs"):
             return self.held(n[-1])
         return NONE
