@@ -8,7 +8,9 @@ from ktc.ir.nodes import Alloc
 from ktc.ir.text import print_kernel
 from ktc.ir.walk import walk
 from ktc.passes.base import Result
+from ktc.passes.language import parse_script
 from ktc.passes.lowering import materialise
+from ktc.passes.pipeline import apply_script
 from ktc.passes.raise_ import Raise
 from ktc.passes.raising.check import Reference
 
@@ -52,6 +54,20 @@ void run(float* q, const float* w, int n, float eps) { heads<<<(n * 32 + 255) / 
 """
 
 
+VECTORS = """
+__global__ void rows(const float* __restrict__ a, float* __restrict__ out, int n) {
+  int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x & 31;
+  if (row >= n) return;
+  int4 buf[2];
+#pragma unroll
+  for (int k = 0; k < 2; ++k) buf[k] = reinterpret_cast<const int4*>(a + row * 256)[k * 32 + lane];
+#pragma unroll
+  for (int k = 0; k < 2; ++k) reinterpret_cast<int4*>(out + row * 256)[k * 32 + lane] = buf[k];
+}
+void run(const float* a, float* out, int n) { rows<<<(n + 31) / 32, 1024>>>(a, out, n); }
+"""
+
+
 @pytest.mark.parametrize(
     "source, total, each",
     [
@@ -92,3 +108,10 @@ def test_other_uses_keep_their_meaning(source: str, old: str, new: str) -> None:
     if isinstance(found, Result):
         reference = Reference(kernel, instances=5, seed=21)
         assert reference.differs(found.kernel) == "" and reference.differs(materialise(found.kernel)) == ""
+
+
+def test_vectors_that_wait_in_registers_stay_vectors() -> None:
+    """An element of an array of vectors is a vector, not a number of its type."""
+    done = apply_script(load(VECTORS, name="source.cu"), parse_script("raise"))
+    assert done.refused is None
+    assert "buf" not in print_kernel(done.kernel) and "as.bit f32x4" in print_kernel(done.kernel)
