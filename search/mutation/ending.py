@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ktc.ir.nodes import Binary, Cast, Const, Expr, For, Stmt, Var
 from ktc.search.verification import smt
-from ktc.search.verification.formulas import increment
+from ktc.search.verification.formulas import divisor, increment
 
 from .subscripts import stays_inside
 
@@ -16,7 +16,7 @@ def may_run(s: Stmt, context: smt.Context) -> bool:
 
 def ends(s: For, context: smt.Context) -> bool:
     """Whether ``s`` ends wherever the facts hold: it counts up to a bound, or divides down to one."""
-    return s.var not in context.changed and (counts_up(s, context) or _divides(s))
+    return s.var not in context.changed and (counts_up(s, context) or _divides_to_zero(s))
 
 
 def counts_up(s: For, context: smt.Context) -> bool:
@@ -32,15 +32,12 @@ def counts_up(s: For, context: smt.Context) -> bool:
     return context.proves(context.of(step) > 0)
 
 
-def _divides(s: For) -> bool:
+def _divides_to_zero(s: For) -> bool:
     """Whether ``s`` divides its variable by a number until it is zero."""
-    down, cond = s.step, s.cond
-    if not (isinstance(down, Binary) and isinstance(down.b, Const) and down.a == Var(s.var)):
-        return False
+    cond = s.cond
     if not (isinstance(cond, Binary) and isinstance(cond.b, Const) and cond.a == Var(s.var)):
         return False
-    shrinks = (down.op == ">>" and down.b.value >= 1) or (down.op == "/" and down.b.value >= 2)
-    return shrinks and (cond.op, cond.b.value) in ((">", 0), (">=", 1))
+    return divisor(s) >= 2 and (cond.op, cond.b.value) in ((">", 0), (">=", 1))
 
 
 __all__ = ["counts_up", "ends", "may_run"]

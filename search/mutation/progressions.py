@@ -25,7 +25,7 @@ from .terms import Term
 if TYPE_CHECKING:
     from .lockstep import Run
 
-LONGEST = 4096
+LONGEST = 1024
 """The largest period: so many classes there are at most."""
 
 

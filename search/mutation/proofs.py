@@ -6,6 +6,7 @@
   all sizes that the workload promises (z3);
 * what one does and the other does not (a guarded statement, an iteration, threads) has no effect (:mod:`.effects`), or
   adds nothing but zeros (:mod:`.idle`);
+* a guard that sends arguments to the original for which the kernel does the same (:mod:`.maps`);
 * the identity of a maximum that a later maximum covers (:mod:`.absorbed`);
 * a barrier between whose neighbours no two accesses conflict (:mod:`.barriers`), or across which no thread meets
   another one (:mod:`.crossing`);
@@ -42,6 +43,7 @@ from .differences import Difference, same_statement, unguarded
 from .effects import Quiet, fewer_threads, no_effect
 from .effort import Effort
 from .lanes import Window, unasked
+from .maps import same_points
 from .single import stored_twice
 from .sites import BRANCHES
 from .symbolic import same_effect
@@ -50,8 +52,9 @@ from .symbolic_values import WARP
 APART = "no two accesses that the barrier keeps apart meet without it"
 
 
-def equivalent(candidate: Kernel, mutant: Kernel) -> str:
-    """Why the two are the same function of their inputs, on every launch; '' if that is not proved."""
+def equivalent(candidate: Kernel, mutant: Kernel, original: Kernel | None = None) -> str:
+    """Why the two are the same function of their inputs, on every launch; '' if that is not proved. ``original``: what
+    is run where an assumption of the candidate does not hold."""
     same_body = candidate.body == mutant.body
     if smt.available() and (found := other_array(candidate, mutant)):
         return found
@@ -62,8 +65,7 @@ def equivalent(candidate: Kernel, mutant: Kernel) -> str:
         return ""
     dropped = [a for a in candidate.assumptions if a not in mutant.assumptions]
     if dropped:
-        always = same_body and smt.available() and _always(mutant, dropped)
-        return "the dropped guard always holds" if always else ""
+        return _without(dropped, mutant, original) if same_body and smt.available() else ""
     if normal(candidate) == normal(mutant):
         return "the same normal form"
     if not smt.available() or _wraps(mutant) - _wraps(candidate):
@@ -202,6 +204,14 @@ def _with_body(body: Body, old: Body, new: Body) -> Body:
                 s = replace(s, **changes)
         out.append(s)
     return tuple(out) if any(x is not y for x, y in zip(out, body)) else body
+
+
+def _without(dropped: list[Assume], mutant: Kernel, original: Kernel | None) -> str:
+    """Why ``mutant`` need not assume what the candidate does, with the same body."""
+    if _always(mutant, dropped):
+        return "the dropped guard always holds"
+    right = original is not None and not _wraps(mutant) and same_points(original, mutant)
+    return "z3: it does what the original does wherever the dropped guard does not hold" if right else ""
 
 
 def _always(kernel: Kernel, dropped: list[Assume]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ktc.ir.nodes import Binary, Cast, Expr, For, HwIndex, Var
+from ktc.ir.nodes import Binary, Cast, Const, Expr, For, HwIndex, Var
 from ktc.ir.types import Scalar
 
 
@@ -24,6 +24,14 @@ def increment(s: For) -> Expr | None:
     """``by`` of a loop whose step is ``i + by``, conversions aside; None for others."""
     e = _strip(s.step)
     return e.b if isinstance(e, Binary) and e.op == "+" and _strip(e.a) == Var(s.var) else None
+
+
+def divisor(s: For) -> int:
+    """By what number a loop divides its variable in each round; 0 for others."""
+    e = s.step
+    if not isinstance(e, Binary) or e.a != Var(s.var) or not isinstance(e.b, Const) or int(e.b.value) <= 0:
+        return 0
+    return {"/": int(e.b.value), ">>": 1 << int(e.b.value)}.get(e.op, 0)
 
 
 def _strip(e: Expr) -> Expr:

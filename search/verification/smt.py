@@ -35,7 +35,7 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import assigned, substitute_expr, walk_expr
 
-from .formulas import ARITHMETIC, BITS, CALLS, COMPARE, SHIFTS, increment, widens
+from .formulas import ARITHMETIC, BITS, CALLS, COMPARE, SHIFTS, divisor, increment, widens
 from .intervals import Scope, is_whole
 from .ranges import Interval, everywhere, values
 
@@ -169,7 +169,7 @@ class Context:
         by = increment(s)
         if s.var in self.changed or not is_whole(s.var.type) or not self.lasting(s.init):
             return
-        if _divides(s):
+        if divisor(s):  # it shrinks towards zero
             first = self.of(s.init)
             self.facts += [z3.Implies(first >= 0, z3.And(self.of(Var(s.var)) >= 0, self.of(Var(s.var)) <= first))]
         if by is None or not self.lasting(by):
@@ -290,13 +290,6 @@ class Context:
         first = substitute_expr(s.cond, {s.var: s.init})
         second = substitute_expr(s.cond, {s.var: substitute_expr(s.step, {s.var: s.init})})
         return self.proves(z3.Implies(self.truth(first), z3.Not(self.truth(second))))
-
-
-def _divides(s: For) -> bool:
-    """Whether the loop divides its variable by a number: it shrinks towards zero."""
-    e = s.step
-    by = e.b.value if isinstance(e, Binary) and isinstance(e.b, Const) and e.a == Var(s.var) else 0
-    return isinstance(e, Binary) and e.op in ("/", ">>") and by > 0
 
 
 def _effect(e: Expr) -> bool:
