@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktc.agent.carried import carried
+from ktc.agent.halos import halo_tiles
 from ktc.agent.ideas import RULES, Shape, packed_elements, shape_of
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.products import staged_products, tensor_products
@@ -43,8 +44,9 @@ class Rules:
                 for steps, why, gain in shared_inputs(o.raised):
                     if o.attempt(script := f"raise | {steps}") is None:
                         yield Proposal(script, why, gain, self.name)
-                for steps, why, gain in turned(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None):
-                    yield Proposal(f"raise | {steps}", why, gain, self.name)
+                for given in (turned, halo_tiles):
+                    for steps, why, gain in given(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None):
+                        yield Proposal(f"raise | {steps}", why, gain, self.name)
             yield from self._rows(o, o.raised)
             for steps, why, gain in carried(o.raised, max(1, o.device.compute_units), o.facts):
                 if o.attempt(script := f"raise | {steps}") is None:

@@ -198,7 +198,7 @@ def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], style: Style) ->
             nests += nest
             notes.append(f"{tiles[key].name} of {len(shape)} dimensions")
         arrays, copies, use = split_copies(_reading(r, buffer, mine, style.transpose))
-        body = whole_tiles((*arrays, *copies, *nests, *use))
+        body = whole_tiles((*arrays, *copies, *nests, *use), r.path)
         kernel = kernel.with_(body=_placed(kernel.body, r.loop, tuple(allocs), body))
     return Result(kernel, tuple(dict.fromkeys(notes)))
 

@@ -19,7 +19,6 @@ from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import (
     Binary,
     Body,
-    Call,
     Const,
     Dist,
     Expr,
@@ -43,6 +42,7 @@ from .base import Refused
 from .coverage import divided
 from .order import places
 from .tile_contents import Contents
+from .tile_edges import nonempty
 
 AXIS = {"lane": "x", "warp": "y"}
 
@@ -202,7 +202,7 @@ def _merged(taps: list[tuple[Side, ...]], path: tuple[Stmt, ...]) -> list[tuple[
     Two boxes one step apart are one only when neither is empty.
     """
     boxes = [tuple(_Span(s, 0) for s in sides) for sides in dict.fromkeys(taps)]
-    if not all(_nonempty(m, path) for sides in taps for s in sides for m, _ in s.movers):
+    if not all(nonempty(m, path) for sides in taps for s in sides for m, _ in s.movers):
         return boxes
     for d in range(len(taps[0])):
         groups: dict[tuple[tuple[_Span, ...], object, tuple[_Span, ...]], list[_Span]] = {}
@@ -235,26 +235,6 @@ def _inside(a: tuple[_Span, ...], b: tuple[_Span, ...]) -> bool:
     )
 
 
-def _nonempty(loop: Loop, path: tuple[Stmt, ...]) -> bool:
-    """Whether ``loop`` runs at least once wherever the region does: a tile that exists has elements."""
-    reach = extent_of(loop)
-    if reach is None or reach.cap is None:
-        return False
-    return all(_left_of_a_tile(clip, path) for clip in reach.clips)
-
-
-def _left_of_a_tile(clip: Expr, path: tuple[Stmt, ...]) -> bool:
-    for s in path:
-        if isinstance(s, Par) and isinstance(s.hi, Call) and s.hi.fn == "cdiv" and is_const(s.lo, 0):
-            n, size = s.hi.args
-            if same_value(clip, Binary("-", n, Binary("*", Var(s.var), size))):
-                return True
-        form = counting(s) if isinstance(s, For) else None
-        if isinstance(s, For) and form is not None and same_value(clip, Binary("-", form.hi, Var(s.var))):
-            return True
-    return False
-
-
 def _idle(c: Copy) -> list[Expr]:
     """Loops around an access that do not move it, but might not run at all: their ranges must not be empty."""
     conds = (_runs_at_all(loop) for loop in _idle_loops(c))
@@ -264,7 +244,7 @@ def _idle(c: Copy) -> list[Expr]:
 def _idle_loops(c: Copy) -> Iterator[Loop]:
     for tap in c.box.taps:
         movers = {m.var for side in tap.sides for m, _ in side.movers}
-        yield from (loop for loop in tap.touch.loops if loop.var not in movers and not _nonempty(loop, c.path))
+        yield from (loop for loop in tap.touch.loops if loop.var not in movers and not nonempty(loop, c.path))
 
 
 def _runs_at_all(loop: Loop) -> Expr | None:

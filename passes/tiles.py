@@ -41,6 +41,8 @@ from ktc.ir.storage import is_local_array
 from ktc.ir.types import I32, Array, Ptr, Scalar
 from ktc.ir.walk import map_body, refresh, stmt_exprs, substitute, walk, walk_expr
 
+from .tile_edges import read_by_all
+
 Path = tuple[Stmt, ...]
 
 
@@ -83,16 +85,19 @@ def over_tile(band: Sequence[Par], body: Body) -> tuple[Body, tuple[Sym, ...]]:
 # -------------------------------------------------------------------------------------------------------- whole tiles
 
 
-def whole_tiles(body: Body) -> Body:
+def whole_tiles(body: Body, path: Path = ()) -> Body:
     """``body`` with loops over clipped tiles running over whole ones, where the extra iterations touch nothing.
 
-    An iteration beyond the edge may run when it only fills private arrays, from private arrays and from shared ones
-    that hold a value everywhere: nobody reads what it computes. The loop then needs no guards.
+    An iteration beyond the edge may run when it only fills private arrays, from private arrays, from shared ones that
+    hold a value everywhere, and from elements that all iterations read: nobody reads what it computes. The loop then
+    needs no guards. ``path``: the loops around ``body``.
     """
     full = set(filled(body))
 
     def on(s: Stmt) -> Stmt:
-        if not (isinstance(s, Par) and harmless(s.body, full)):
+        if isinstance(s, For):
+            return dataclasses.replace(s, body=tuple(map(on, s.body)))
+        if not (isinstance(s, Par) and harmless(s.body, full, read_by_all(s, path))):
             return s
         return map_body((s,), _uncut)[0]
 
@@ -183,21 +188,24 @@ def _same_count(a: Expr, b: Expr) -> bool:
     return same_value(from_polynomial(whole, I32), b)
 
 
-def harmless(body: Body, readable: Collection[Sym]) -> bool:
-    """Whether ``body`` may run for iterations nobody asked for: it only fills private memory, and nothing traps."""
+def harmless(body: Body, readable: Collection[Sym], read: Collection[Load] = ()) -> bool:
+    """Whether ``body`` may run for iterations nobody asked for: it only fills private memory, and nothing traps.
+
+    ``readable``: shared arrays that hold a value everywhere; ``read``: what others read anyhow.
+    """
     for s in walk(body):
         if not isinstance(s, Decl | Assign | Store | Alloc | If | For | Par | Reduce | Eval):
             return False
         if isinstance(s, Store) and not is_local_array(s.buffer):
             return False
-        if not all(_pure(x, readable) for e in stmt_exprs(s) for x in walk_expr(e)):
+        if not all(_pure(x, readable, read) for e in stmt_exprs(s) for x in walk_expr(e)):
             return False
     return True
 
 
-def _pure(x: Expr, readable: Collection[Sym]) -> bool:
+def _pure(x: Expr, readable: Collection[Sym], read: Collection[Load]) -> bool:
     if isinstance(x, Load):
-        return is_local_array(x.buffer) or x.buffer in readable
+        return is_local_array(x.buffer) or x.buffer in readable or x in read
     if isinstance(x, Binary) and x.op in ("/", "%") and isinstance(x.type, Scalar) and not x.type.is_float:
         return is_const(x.b) and not is_const(x.b, 0)
     if isinstance(x, Raw | WarpOp):

@@ -1,10 +1,12 @@
 """Copies into shared memory in two parts: a thread issues all its loads before it waits for the first to store it.
 
-    for u: if (row_u < 6):                              for u: if (row_u < 6 && row_u < n) x[u] = a[row_u]
-      if (row_u < n) s[row_u] = a[row_u]                for u: if (row_u < 6 && row_u < n) s[row_u] = x[u]
+    for u: if (row_u < 6):                              for u:
+      s[row_u] = row_u < n ? a[row_u] : 0                 x[u] = 0
+                                                          if (row_u < 6 && row_u < n) x[u] = a[row_u]
+                                                        for u: if (row_u < 6) s[row_u] = x[u]
 
-Where nothing is stored of what is not read (``stage-shared{fill=none}``), all that stands before an access is one
-condition, which becomes a predicate: no branch keeps compilers from moving other loads up beside these.
+All that stands before an access is one condition, which becomes a predicate: no branch keeps compilers from moving
+other loads up beside these.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from ktc.ir.fold import both
-from ktc.ir.nodes import Assign, Body, Decl, If, Load, Stmt, Store, Sym, Var, fresh
+from ktc.ir.nodes import Assign, Body, Const, Decl, If, Load, Select, Stmt, Store, Sym, Var, fresh
 from ktc.ir.storage import is_private, is_shared
 from ktc.ir.walk import all_exprs
 
@@ -33,19 +35,29 @@ class Group:
     predicated: bool = False
 
 
-def in_two(g: Group) -> list[Group]:
+def in_two(g: Group, scope: Scope) -> list[Group]:
     """A copy into shared memory as its loads, then its stores; any other group as it is."""
     if not g.dims or g.vec is not None:
         return [g]
     loads = tuple(s for s in g.body if is_memory_load(s))
     stores = tuple(s for s in g.body if isinstance(s, Store) and is_shared(s.buffer))
     if loads and g.body == (*loads, *stores) and not any(map(_reads_shared, loads)):
-        return [Group(g.dims, loads), Group(g.dims, stores)]
+        if guard_of(scope.guards, g.dims) is not None:
+            loads = tuple(x for s in loads for x in _filled(s))
+        return [Group(g.dims, loads, predicated=True), Group(g.dims, stores, predicated=True)]
     parts = [_conditional(s) for s in g.body]
     if any(p is None for p in parts):
         return [g]
     before, after = zip(*(p for p in parts if p is not None))
     return [Group(g.dims, sum(before, ()), predicated=True), Group(g.dims, sum(after, ()), predicated=True)]
+
+
+def _filled(s: Stmt) -> Body:
+    """``x = cond ? load : constant`` as the constant, and the load in its place where there is one."""
+    match s:
+        case Decl(sym=x, init=Select(cond=cond, a=load, b=Const() as other)):
+            return Decl(x, other, loc=s.loc), If(cond, (Assign(x, load, loc=s.loc),), loc=s.loc)
+    return (s,)
 
 
 def _reads_shared(s: Stmt) -> bool:
@@ -65,6 +77,20 @@ def _conditional(s: Stmt) -> tuple[Body, Body] | None:
 
 
 def predicated(body: Body, scope: Scope, dims: frozenset[Sym]) -> Body:
-    """``body`` with the guards in force along ``dims`` in the conditions of its statements."""
+    """``body`` with the guards in force along ``dims`` in one condition with its statements' own."""
     guard = guard_of(scope.guards, dims)
-    return tuple(If(both(guard, s.cond) or s.cond, s.then, loc=s.loc) if isinstance(s, If) else s for s in body)
+    if guard is None:
+        return body
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, If):
+            out.append(If(both(guard, s.cond) or s.cond, s.then, loc=s.loc))
+        elif isinstance(s, Store | Assign) and isinstance(s.value, Const) and not _is_shared_store(s):
+            out.append(s)
+        else:
+            out.append(If(guard, (s,)))
+    return tuple(out)
+
+
+def _is_shared_store(s: Stmt) -> bool:
+    return isinstance(s, Store) and is_shared(s.buffer)

@@ -59,7 +59,7 @@ def emit_run(run: Body, used_after: set[Sym], scope: Scope, st: State) -> Body:
         fixed = frozenset(j.var for j in apart)
         guards = tuple(Guard(g.cond, g.jams - fixed) for g in scope.guards)
         return nest(apart, (), emit_run(run, used_after, scope.inside(jams=rest, guards=guards), st))
-    groups = [part for g in _group(run, scope, st) for part in in_two(g)]
+    groups = [part for g in _group(run, scope, st) for part in in_two(g, scope)]
     out: list[Stmt] = []
     for k, g in enumerate(groups):
         later = used_after | used_in(tuple(s for h in groups[k + 1 :] for s in h.body))

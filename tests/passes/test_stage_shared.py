@@ -340,3 +340,56 @@ def test_a_window_of_unknown_width_says_what_makes_it_known() -> None:
     no = refused(WINDOW, "stage-shared{array=x loop=t}")
     assert no.code == "E-STAGE-FOOTPRINT" and "specialize{k=3}" in no.hint
     assert "array x_s" in body_of(applied(WINDOW, "specialize{k=3} | stage-shared{array=x loop=t}"))
+
+
+FILTER = """\
+kernel filter(out: f32* restrict, in: f32 const* restrict, c: f32 const* restrict, H: i32, W: i32)
+  par y in 0..H @ [thread.y 4, block.y]
+    par x in 0..W @ [thread.x 8, block.x]
+      var s: f32 = 0.0
+      for dy in 0..3
+        for dx in 0..3
+          %s
+      out[y * W + x] = s
+"""
+TAP = "s += (y + dy >= 1 && y + dy <= H && x + dx >= 1 && x + dx <= W ? in[(y + dy - 1) * W + x + dx - 1] : 0.0) * "
+FILTERED = (
+    "tile{loops=y,x sizes=8,16} | distribute{loop=y map=[seq]} | distribute{loop=x map=[vec 2, thread.x 8]}"
+    " | distribute{loop=y map=[unroll 2, thread.y 4]} | register-tile{loop=dy} | stage-shared{array=in loop=x_tile}"
+)
+EVEN = [{"H": h, "W": w} for h, w in ((1, 2), (3, 8), (9, 16), (8, 18), (17, 34))]
+
+
+@pytest.mark.parametrize(
+    "weight, whole",
+    [("c[dy * 3 + dx]", True), ("c[dy * W + dx]", True), ("c[y]", False), ("(x > 3 ? c[dy] : 1.0)", False),
+     ("c[dy * 3 + i32(s)]", False)],
+    ids=["of-the-filter", "of-sizes", "of-a-row", "under-a-condition", "of-a-value"],
+)  # fmt: skip
+def test_what_all_read_keeps_no_tile_from_being_whole(weight: str, whole: bool) -> None:
+    """Iterations beyond the edge may read what those within read; nobody else's elements."""
+    kernel = parse_kernel(FILTER % (TAP + weight))
+    k = applied(kernel, FILTERED)
+    inner = body_of(k)[body_of(k).index("for dy") :]
+    assert ("in 0..8 @" in inner and "in 0..16 @" in inner) == whole, body_of(k)
+    if weight != "c[dy * 3 + i32(s)]":
+        assert differs(kernel, k, EVEN) is None
+
+
+def test_a_loop_of_open_length_is_no_reason_to_read() -> None:
+    """Where a filter has no taps, nobody reads its weights."""
+    kernel = parse_kernel(
+        FILTER.replace("W: i32)", "W: i32, n: i32)").replace("dx in 0..3", "dx in 0..min(n, 3)") % (TAP + "c[dx]")
+    )
+    k = applied(kernel, FILTERED)
+    assert differs(kernel, k, [{**s, "n": n} for s in EVEN for n in (0, 2)]) is None
+    assert differs(kernel, k, [{"H": 3, "W": 4, "n": 0}], elements=12) is None
+
+
+def test_a_guarded_copy_of_several_turns_has_one_condition_an_access() -> None:
+    """Zero first, then what there is to read: conditions are joined, not nested, and stores stand behind all loads."""
+    lowered = materialise(applied(rim(PADDED % "0.0"), RIM_TILED.replace("x_tile", "x_tile copy=rows")))
+    text = print_kernel(lowered)
+    nested = [s for s in walk(lowered.body) if isinstance(s, If) and any(isinstance(x, If) for x in walk(s.then))]
+    assert not any("in_s[" in print_kernel(lowered.with_(body=(s,))) for s in nested if s.then[0] in nested), text
+    assert text.index("= in[") < text.index("in_s[")
