@@ -243,7 +243,7 @@ def _emit_group(g: Group, used_later: set[Sym], scope: Scope, st: State) -> Body
         return tuple(front)
     lane, before, body, after = _vector_stores(body, dims, scope, st)
     inner = st.rewrite(body)
-    if g.predicated:
+    if g.predicated and lane is None:
         return (*front, *nest(dims, (), predicated(inner, scope, g.dims)))
     if lane is not None:
         inner_loop = nest((lane,), tuple(x for x in scope.guards if lane.var in x.jams), inner)

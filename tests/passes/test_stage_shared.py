@@ -393,3 +393,14 @@ def test_a_guarded_copy_of_several_turns_has_one_condition_an_access() -> None:
     nested = [s for s in walk(lowered.body) if isinstance(s, If) and any(isinstance(x, If) for x in walk(s.then))]
     assert not any("in_s[" in print_kernel(lowered.with_(body=(s,))) for s in nested if s.then[0] in nested), text
     assert text.index("= in[") < text.index("in_s[")
+
+
+def test_a_copy_that_stores_vectors_of_what_it_loads_one_by_one() -> None:
+    """The tile is aligned, the buffer is not known to be: stores have a lane, loads have none, threads have a guard."""
+    unaligned = parse_kernel(print_kernel(TRANSPOSE).replace("const* restrict align 16", "const* restrict"))
+    script = (
+        "tile{loops=row,col sizes=8,8} | distribute{loop=row map=[seq]} | distribute{loop=col map=[thread.y 4, seq]}"
+        " | distribute{loop=row map=[thread.x 32]} | stage-shared{array=in loop=col_tile vec=4}"
+    )
+    k = applied(unaligned, script)
+    assert differs(unaligned, k, [{"rows": n, "cols": m} for n, m in ((1, 4), (7, 8), (13, 20))]) is None
