@@ -193,7 +193,7 @@ class Run(Memories):
             self.env[k][sym] = value
             return
         key, m = self._at(sym, k)
-        self.memory[key] = Memory(m.base, {**m.cells, (self.t.const(cell, "int"),): value})
+        self.memory[key] = Memory(m.base, {**m.cells, (self.t.const(cell, "int"),): value}, m.numbers)
 
     def left(self, sym: Sym, k: int) -> Any:
         """What the thread ``k`` finds in ``sym`` in the end."""

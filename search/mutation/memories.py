@@ -19,12 +19,17 @@ Classes = tuple[tuple[tuple[Any, ...], int], ...]
 """Residue classes of a loop's elements (:mod:`.progressions`), each with the first element that is visited of it."""
 
 
+COPIED = 16
+"""Cells that are copied or put in order at the cost of one expression."""
+
+
 @dataclass
 class Memory:
-    """An array or buffer: known cells on top of an opaque base."""
+    """An array or buffer: known cells on top of an opaque base. ``numbers``: all are named by numbers."""
 
     base: Term
     cells: dict[tuple[Term, ...], Term] = field(default_factory=dict)
+    numbers: bool = True
 
 
 class Memories(Values):
@@ -60,6 +65,7 @@ class Memories(Values):
         return tuple(self._state_of(self._at(sym, row)[1]) for row in range(self._rows(sym)))
 
     def _state_of(self, m: Memory) -> tuple:
+        self.t.effort.spend(len(m.cells) // COPIED)
         return m.base, tuple(sorted(m.cells.items()))
 
     def load(self, e: Load, k: int, act: Active) -> Term:
@@ -108,7 +114,10 @@ class Memories(Values):
 
     def _apart(self, index: tuple[Term, ...], m: Memory) -> bool:
         """Whether ``index`` is no cell that is known: all are numbers."""
-        return all(self.t.node(i)[0] == "const" for i in (*index, *(i for cell in m.cells for i in cell)))
+        return m.numbers and self._numbers(index)
+
+    def _numbers(self, index: tuple[Term, ...]) -> bool:
+        return all(self.t.node(i)[0] == "const" for i in index)
 
     def _store(self, s: Store, act: Active) -> None:
         if s.width != 1 or isinstance(s.buffer.type, Vec):
@@ -125,7 +134,11 @@ class Memories(Values):
             key, m = self._at(s.buffer, k)
             if m.cells and index not in m.cells and not self._apart(index, m):
                 raise Lost
-            new = fresh.setdefault(key, Memory(m.base, dict(m.cells)))
+            if key not in fresh:
+                self.t.effort.spend(len(m.cells) // COPIED)
+                fresh[key] = Memory(m.base, dict(m.cells), m.numbers)
+            new = fresh[key]
+            new.numbers = new.numbers and self._numbers(index)
             old = new.cells.get(index)
             if old is None:
                 old = self.t.opaque(self.formats.get(s.buffer, NONE), "load", m.base, index)
