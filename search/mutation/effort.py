@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MOST_EFFORT = 20_000_000
+MOST_EFFORT = 30_000_000
 """Expressions evaluated, and members of sums and maxima put together, in all runs of one proof."""
 
 

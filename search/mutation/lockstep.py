@@ -62,6 +62,7 @@ class Run(Memories):
         self.lasting = _lasting(kernel)
         self.trace: list[Any] = []
         self.work = 0
+        self._written: dict[int, tuple[Stmt, set[Sym]]] = {}
 
     # ------------------------------------------------------------------------------------------------- statements
 
@@ -72,15 +73,27 @@ class Run(Memories):
             self.work += len(act)
             if self.work > MOST_WORK:
                 raise Lost
-            before = [dict(e) for e in self.env], dict(self.memory), list(self.trace)
+            names = self._writes(s)
+            found = [{sym: e[sym] for sym in names if sym in e} for e in self.env]
+            before = dict(self.memory), list(self.trace)
             try:
                 act = self.statement(s, act)
             except Lost as lost:
                 if isinstance(lost, Spent) or leaves(s):
                     raise
-                self.env, self.memory, self.trace = before
+                for e, values in zip(self.env, found):
+                    for sym in names:
+                        e.pop(sym, None)
+                    e.update(values)
+                self.memory, self.trace = before
                 self._unknown(s, act)
         return act
+
+    def _writes(self, s: Stmt) -> set[Sym]:
+        """Variables that ``s`` gives values to, those of its own loops and definitions among them."""
+        if id(s) not in self._written:
+            self._written[id(s)] = s, {*assigned((s,)), *declared((s,))}
+        return self._written[id(s)][1]
 
     def statement(self, s: Stmt, act: Active) -> Active:
         t = self.t
