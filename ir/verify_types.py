@@ -31,6 +31,7 @@ from .nodes import (
     Load,
     MatrixLoad,
     Mma,
+    Par,
     Raw,
     Reduce,
     Scan,
@@ -111,6 +112,9 @@ def check_expr(e: Expr, written: Set[Sym]) -> Iterator[Complaint]:
 
 def check_stmt_types(s: Stmt) -> Iterator[Complaint]:
     """Problems of what ``s`` does with its expressions."""
+    if isinstance(s, Par | Reduce | Scan):
+        yield from same(f"'{s.var.name}' and its first value", s.var.type, s.lo.type)
+        yield from same(f"'{s.var.name}' and its end", s.var.type, s.hi.type)
     match s:
         case If() | While():
             yield from condition(s.cond)

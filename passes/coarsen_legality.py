@@ -77,5 +77,16 @@ def returns_as_guards(body: Body) -> Body:
     return body
 
 
+def guards_as_returns(body: Body) -> Body:
+    """A last ``if (!c) { rest }`` with barriers in it as ``if (c) return; rest``: barriers wait for no thread that has
+    left, but for those that pass by."""
+    last = body[-1] if body else None
+    if not isinstance(last, If) or last.orelse or not synchronises(last):
+        return body
+    leaves = last.cond.x if isinstance(last.cond, Unary) and last.cond.op == "!" else Unary("!", last.cond)
+    first = If(leaves, (Return(),), loc=last.loc, comments=last.comments)
+    return (*body[:-1], first, *guards_as_returns(last.then))
+
+
 def synchronises(s: Stmt) -> bool:
     return any(isinstance(x, Barrier) for x in walk((s,)))

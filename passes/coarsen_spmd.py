@@ -32,6 +32,7 @@ from ktc.ir.nodes import (
     HwIndex,
     If,
     Load,
+    Return,
     Stmt,
     Store,
     Sym,
@@ -45,7 +46,7 @@ from ktc.ir.storage import is_shared
 from ktc.ir.types import I32, U32, Array, Scalar
 from ktc.ir.walk import assigned, declared, map_body, map_stmt_exprs, stmt_exprs, used, walk
 
-from .coarsen_legality import returns_as_guards, synchronises
+from .coarsen_legality import guards_as_returns, returns_as_guards, synchronises
 from .copies import is_uniform, varying_symbols
 from .purity import is_movable
 
@@ -85,13 +86,15 @@ class Copies:
 
 def copied(body: Body, copies: Copies) -> Body:
     """``body`` with each stretch between barriers run once per copy."""
+    leaves = any(isinstance(s, Return) for s in walk(body))
     body = returns_as_guards(body)
     job = _Job(copies, varying_symbols(body, copies.index))
     job.once = job.shared_by_all(body)
     job.counters = job.counters_of(body)
     job.once |= job.counters
     job.expand(body)
-    return job.run(body)
+    done = job.run(body)
+    return guards_as_returns(done) if leaves else done
 
 
 @dataclass

@@ -24,7 +24,7 @@ from ktc.ir.nodes import (
     TileMma,
 )  # fmt: skip
 from ktc.ir.text import print_expr
-from ktc.ir.types import I32, Array, Scalar
+from ktc.ir.types import I32, Array, Scalar, Type
 from ktc.ir.walk import all_exprs, assigned, knobs_in, map_body, used_in, walk
 
 from .base import Arg, Refused
@@ -117,11 +117,11 @@ def _plain(e: Expr, array: Sym, rank: int) -> bool:
 
 def shared_arrays(kernel: Kernel) -> list[Alloc]:
     """Every static shared array of scalars."""
-    return [
-        s
-        for s in walk(kernel.body)
-        if isinstance(s, Alloc) and isinstance(s.sym.type, Array) and s.sym.type.space == "shared" and not s.dynamic
-    ]
+    return [s for s in walk(kernel.body) if isinstance(s, Alloc) and not s.dynamic and _of_scalars(s.sym.type)]
+
+
+def _of_scalars(t: Type) -> bool:
+    return isinstance(t, Array) and t.space == "shared" and isinstance(t.elem, Scalar)
 
 
 def with_array(kernel: Kernel, old: Sym, new: Sym, index: Callable[[Index], Index] = lambda i: i) -> Kernel:

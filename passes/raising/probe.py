@@ -28,6 +28,7 @@ from ktc.ir.nodes import (
     Sym,
     Var,
     WarpOp,
+    accessed_type,
     fresh,
 )  # fmt: skip
 from ktc.ir.types import I32, Array, Ptr, Scalar, Vec, scalar_of
@@ -98,9 +99,11 @@ class Probe:
     ) -> dict[object, Meaning] | None:
         """For each output (a variable, or a shared element), what it is in terms of the inputs.
 
-        None when the region cannot be run, or some output is none of the meanings of the table.
+        None when the region cannot be run, or some output is none of the meanings of the table, which are those of
+        numbers: vectors have none.
         """
-        if self.threads < 2:
+        types = [s.type for s in (*inputs, *values)] + [accessed_type(b, len(index)) for b, index in cells]
+        if self.threads < 2 or not all(isinstance(t, Scalar) for t in types):
             return None
         kernel = self._kernel(region, inputs, values, cells, again)
         if kernel is None:

@@ -20,7 +20,7 @@ from ktc.ir.fold import cast
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, Load, Par, Reduce, Stmt, Store, Sym, Var, WarpOp
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import Array, Vec
+from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import all_exprs, assigned, keep, map_body, substitute_expr, used, walk, walk_expr
 
 from .report import Region
@@ -85,7 +85,8 @@ def _element(v: Sym, body: Body) -> tuple[Sym, Expr] | None:
     local |= {b for b in assigned(loop.body) if is_local_array(b)}
     if used(value) & (local - {loop.var}) or any(isinstance(x, WarpOp) for x in walk_expr(value)):
         return None
-    return loop.var, value if isinstance(v.type.elem, Vec) else cast(value, v.type.elem)
+    elem = v.type.elem
+    return loop.var, cast(value, elem) if isinstance(elem, Scalar) else value
 
 
 def _unlike_elements(stores: list[Store], loads: list[Load]) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from ktc.ir.analysis.defs import definitions, expand
-from ktc.ir.fold import evaluate, i32, simplify, sub
+from ktc.ir.fold import cast, evaluate, i32, simplify, sub
 from ktc.ir.kernel import Launch
 from ktc.ir.nodes import (
     Barrier,
@@ -38,6 +38,7 @@ from ktc.ir.nodes import (
     Sym,
     While,
 )  # fmt: skip
+from ktc.ir.types import I32
 from ktc.ir.uniformity import Uniformity, uniformity_of
 from ktc.ir.walk import all_exprs, assigned, declared, used, used_in, walk, walk_expr
 
@@ -305,8 +306,8 @@ def _pure(once: Body, seg: Segment, later: list[Stmt]) -> bool:
 
 
 def thread_sizes(launch: Launch) -> dict[str, Expr]:
-    """Extents of the thread axes with more than one thread."""
-    return {a: n for a, n in zip(AXES, launch.block) if simplify(n) != i32(1)}
+    """Extents of the thread axes with more than one thread, as loops over them count."""
+    return {a: cast(n, I32) for a, n in zip(AXES, launch.block) if simplify(n) != i32(1)}
 
 
 __all__ = ["Team", "ThreadLoops", "thread_sizes"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ktc.ir import nodes as n
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, Launch, Param
-from ktc.ir.nodes import fresh, i32
+from ktc.ir.nodes import Cast, Par, fresh, i32
 from ktc.ir.text import parse_kernel
 from ktc.ir.types import BOOL, F32, U32, Array, Ptr
 from ktc.ir.verifier import check, verify
@@ -147,3 +149,12 @@ def test_an_element_behind_a_vector_has_its_place() -> None:
         check(load(source, name="k.cu"))
     assert caught.value.loc is not None and caught.value.loc.line == 5
     check(load(source.replace("p[2] = 3", "p[0] = 3"), name="k.cu"))
+
+
+def test_a_parallel_loop_counts_in_the_type_of_its_ends() -> None:
+    k = parse_kernel("kernel k(out: f32*, n: i64)\n  par i in 0..n @ [block.x]\n    out[i] = 0.0\n")
+    assert verify(k) == []
+    (loop,) = k.body
+    assert isinstance(loop, Par) and isinstance(loop.hi, Cast)
+    (problem,) = verify(k.with_(body=(dataclasses.replace(loop, hi=loop.hi.x),)))
+    assert problem.code == "V-TYPE" and "'i' and its end differ in type: i32 and i64" in problem.message

@@ -8,6 +8,7 @@ from checks import applied, arguments, body_of, differs, refused
 from ktc.ir.interp import equivalent
 from ktc.ir.kernel import bind
 from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.verifier import verify
 from ktc.passes import coarsen_spmd
 
 ROW_SUM, TWO_D, SHUFFLE = (parse_kernel(t) for t in (spmd.ROW_SUM, spmd.TWO_D, spmd.SHUFFLE))
@@ -169,3 +170,29 @@ def test_a_loop_as_long_as_its_block_counted_is_not_the_other_copies_loop() -> N
     sizes = [{"n": n, "m": m} for n in (1, 3, 4) for m in (1, 33, 64)]
     for script in ("coarsen{at=block.x factor=4}", "coarsen{at=thread.x factor=2}"):
         assert differs(source, applied(source, script), sizes, lower=False) is None
+
+
+LEFT_BEFORE = """\
+kernel left_before(a: f32 const* restrict, out: f32* restrict, n: i32, m: i32)
+  launch grid(1, m) block(8, 4)
+  array row: shared f32[8]
+  let t: i32 = threadIdx.y * 8_u32 + threadIdx.x
+  let at: i32 = blockIdx.y * n
+  if t < n
+    row[t] = a[at + t]
+  if threadIdx.y >= 1_u32
+    return
+  barrier
+  if t < n
+    out[at + t] = row[n - 1 - t] + row[t]
+"""
+
+
+def test_threads_that_leave_before_a_barrier_leave() -> None:
+    """They do not pass it by: barriers wait for threads that are there, and not for those that have left."""
+    source = parse_kernel(LEFT_BEFORE)
+    sizes = [{"n": n, "m": m} for n in (1, 5, 8) for m in (1, 2, 3)]
+    for script in ("coarsen{at=block.y factor=2}", "coarsen{at=thread.x factor=2}"):
+        k = applied(source, script)
+        assert verify(k) == [] and "return" in body_of(k), body_of(k)
+        assert differs(source, k, sizes, lower=False) is None

@@ -12,8 +12,9 @@ from ktc.ir.frontend.api import load
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Barrier, For, HwIndex, If, Load, Par, Store
 from ktc.ir.storage import is_shared
-from ktc.ir.text import parse_kernel, print_kernel
+from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.ir.text.printer import print_type
+from ktc.ir.verifier import verify
 from ktc.ir.walk import all_exprs, walk
 from ktc.passes.base import Result
 from ktc.passes.language import parse_script
@@ -190,3 +191,38 @@ def test_a_rim_filled_in_another_way_is_not_taken_for_the_usual(old: str, new: s
     if isinstance(outcome, Result):
         assert Reference(kernel, instances=6, seed=5).differs(outcome.kernel) == ""
         assert not any("staged:" in n for n in outcome.notes)
+
+
+VECTORS = """
+__global__ void backwards(const float4* __restrict__ x, float4* __restrict__ y, int n) {
+  __shared__ float4 t[8][33];
+  int r = threadIdx.x / 32, c = threadIdx.x % 32;
+  t[r][c] = x[blockIdx.x * 256 + threadIdx.x];
+  __syncthreads();
+  y[blockIdx.x * 256 + threadIdx.x] = t[7 - r][31 - c];
+}
+void run(const float4* x, float4* y, int n) { backwards<<<n, 256>>>(x, y, n); }
+"""
+
+
+def test_tiles_of_vectors_are_read_through() -> None:
+    """What threads exchange here are vectors, which have no meaning as one number a thread."""
+    kernel = load(VECTORS, name="source.cu")
+    outcome = Raise().apply(kernel, {})
+    assert isinstance(outcome, Result), outcome
+    assert not any(isinstance(s, Alloc) for s in walk(outcome.kernel.body))
+
+
+SIZED_BY_64_BITS = """
+__global__ void each(const float* __restrict__ x, float* __restrict__ y, int n) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[blockIdx.x * n + i] = x[blockIdx.x * n + i] + threadIdx.x;
+}
+void run(const float* x, float* y, int n, int rows, long long threads) { each<<<rows, threads>>>(x, y, n); }
+"""
+
+
+def test_loops_over_threads_count_in_32_bits() -> None:
+    kernel = load(SIZED_BY_64_BITS, name="source.cu")
+    done = apply_script(kernel, parse_script("raise"))
+    assert done.refused is None and verify(done.kernel) == []
+    assert canonical(parse_kernel(print_kernel(done.kernel))).body == canonical(done.kernel).body

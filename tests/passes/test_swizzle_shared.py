@@ -14,6 +14,7 @@ from ktc.ir.verifier import verify
 from ktc.ir.walk import map_body
 from ktc.passes import swizzle_shared
 from ktc.passes.lowering import materialise
+from ktc.passes.pipeline import sites
 
 TRANSPOSE = parse_kernel("""\
 kernel t(out: f32* restrict align 16, in: f32 const* restrict align 16, n: i32, m: i32)
@@ -118,3 +119,18 @@ kernel t(out: f32* restrict, in: f32 const* restrict)
     for script in ("swizzle-shared{array=tile}", "panel-shared{array=tile width=16}"):
         after = applied(kernel, script)
         assert verify(after) == [] and differs(kernel, after, [{}]) is None
+
+
+def test_tiles_of_vectors_are_no_sites() -> None:
+    kernel = parse_kernel("""\
+kernel t(out: f32x4* restrict, in: f32x4 const* restrict)
+  launch grid(1) block(32, 8)
+  array tile: shared f32x4[8, 32]
+  tile[threadIdx.y, threadIdx.x] = in[threadIdx.y * 32_u32 + threadIdx.x]
+  barrier
+  out[threadIdx.x * 8_u32 + threadIdx.y] = tile[threadIdx.y, threadIdx.x]
+""")
+    of_tiles = ("swizzle-shared", "pad-shared", "panel-shared")
+    assert all(not sites(kernel)[name] for name in of_tiles)
+    for name in ("swizzle-shared{array=tile}", "pad-shared{array=tile by=1}", "panel-shared{array=tile width=16}"):
+        assert "holds vectors" in refused(kernel, name).why
