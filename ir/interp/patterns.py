@@ -60,7 +60,7 @@ class Given:
 
     def _free(self, t: Scalar, at: np.integer, number: int) -> int:
         taken = self.numbers.setdefault(t.name, {})
-        tried = (int(at) + STEP * np.arange(PROBES)).astype(word_type(t))
+        tried = (at.astype(np.uint64) + np.uint64(STEP) * np.arange(PROBES, dtype=np.uint64)).astype(word_type(t))
         for bits in tried[~floats_of(tried, t)[1]].tolist():
             if bits not in taken:
                 taken[bits] = number

@@ -261,3 +261,12 @@ def test_halves_that_travel_as_words_are_those_halves(name: str) -> None:
     bits = domain.bitcast(values, half, word)
     assert len(set(bits.tolist())) == 3000 and (domain.bitcast(bits, word, half) == values).all()
     assert (domain.bitcast(values[::-1], half, word) == bits[::-1]).all()
+
+
+def test_patterns_in_the_upper_half_of_64_bits_are_patterns() -> None:
+    """Doubles that travel as words, as loops with a compare-and-swap send them."""
+    given, numbers = Given(), np.array([7, 9, 11])
+    hashes = np.array([2**63 + 5, 2**64 - 3, 2**64 - 3], np.uint64)
+    found = given.named(F64, hashes, numbers, numbers)
+    assert found.dtype == np.uint64 and len(set(found.tolist())) == 3
+    assert given.read(F64, found, np.zeros(3, np.int64)).tolist() == [7, 9, 11]  # type: ignore[union-attr]
