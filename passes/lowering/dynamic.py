@@ -4,7 +4,7 @@ before                                              after (d not known to be a m
     array a: f16[d] dynamic; array b: f32[d] dynamic    array a: f16[cdiv(d, 8) * 8] dynamic; array b: ...
 
 The next array then starts aligned for any vector access, whatever the sizes. A kernel whose arrays together pass what a
-block may declare statically asks the launch for all of them.
+block may declare statically asks the launch for all of them; what is as large as an argument says is the launch's, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import dataclasses
 from ktc.ir.fold import add, cast, cdiv, i32, mul, product, simplify
 from ktc.ir.nodes import Alloc, Body, Expr, Stmt, Sym, fresh
 from ktc.ir.types import I32, Array, Vec, scalar_of
-from ktc.ir.walk import map_body, rename, walk
+from ktc.ir.walk import map_body, rename, used, walk
 
 from .decide import Decider
 
@@ -25,16 +25,17 @@ STATIC_LIMIT = 48 * 1024
 
 
 def beyond_static(body: Body, decide: Decider) -> Body:
-    """``body`` with its shared arrays dynamic when their known sizes exceed the static limit."""
+    """``body`` with its shared arrays dynamic when their known sizes exceed the static limit, and those dynamic whose
+    sizes are arguments'."""
     arrays = [s for s in walk(body) if isinstance(s, Alloc) and _is_shared(s)]
     sizes = [decide.value(_bytes(s.sym)) for s in arrays]
-    if sum(n for n in sizes if n is not None) <= STATIC_LIMIT or None in sizes:
-        return body
+    large = None not in sizes and sum(n for n in sizes if n is not None) > STATIC_LIMIT
+    moved = {s.sym for s in arrays if large or used(_bytes(s.sym))}
 
     def on(s: Stmt) -> Stmt:
-        return dataclasses.replace(s, dynamic=True) if isinstance(s, Alloc) and _is_shared(s) else s
+        return dataclasses.replace(s, dynamic=True) if isinstance(s, Alloc) and s.sym in moved else s
 
-    return map_body(body, on)
+    return map_body(body, on) if moved else body
 
 
 def _is_shared(s: Alloc) -> bool:
