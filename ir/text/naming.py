@@ -13,9 +13,6 @@ from ..kernel import Kernel
 from ..nodes import Body, Const, Sym
 from ..types import Scalar, Type
 
-_NOT_COMPARED = ("loc", "comments", "tags", "trace", "staging", "spelling")
-
-
 _FIELDS: dict[type, tuple[str, ...]] = {Scalar: ()}
 """The fields of a node's class that make a program what it is; none of what is no node, or has no symbols in it."""
 
@@ -24,7 +21,7 @@ def _fields(cls: type) -> tuple[str, ...]:
     found = _FIELDS.get(cls)
     if found is None:
         fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
-        found = _FIELDS[cls] = tuple(f.name for f in fields if f.name not in _NOT_COMPARED)
+        found = _FIELDS[cls] = tuple(f.name for f in fields if f.compare)
     return found
 
 

@@ -1,8 +1,9 @@
-"""``python -m tests.audit TREE... [--jobs N] [--out FILE]``: raise every kernel of source trees and audit the results.
+"""``python -m tests.audit TREE... [--jobs N] [--steps] [--out FILE]``: raise every kernel of source trees and audit it.
 
 Every kernel that loads is raised; the raised form and what it lowers to are run beside the source on fresh instances
 (sizes around block multiples, primes, 1; negative, tied and scattered values) in the exact and the float domain.
 Kernels without a launch in their file get a usual block and a grid of open size. One JSON line a kernel, then totals.
+With ``--steps`` every step that is suggested for a kernel is taken instead, as it is and raised (:mod:`.steps`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ktc.survey.unit import UnitSurvey, refusals_into
 
 from .compare import audit
 from .instances import with_launch
+from .steps import all_steps
 
 
 class UnitAudit(UnitSurvey):
@@ -38,6 +40,9 @@ class UnitAudit(UnitSurvey):
 
     def _lower(self, kernel: Kernel, record: dict[str, Any]) -> None:
         s = self.settings
+        if s["steps"]:
+            self._steps(with_launch(kernel), record)
+            return
         record["launch"] = "own" if kernel.launch is not None else "invented"
         source = with_launch(kernel)
         record["text"] = hash(print_kernel(source))
@@ -53,6 +58,10 @@ class UnitAudit(UnitSurvey):
         record["status"], record["why"] = ("in part", left[0]) if left else ("whole", "")
         v = audit(source, outcome.kernel, count=s["instances"], seed=s["seed"], seconds=s["seconds"])
         record |= {"clean": v.clean, "outside": v.outside, "defective": v.defective, "late": v.late, "wrong": v.wrong}
+
+    def _steps(self, source: Kernel, record: dict[str, Any]) -> None:
+        found = all_steps(source, self.settings["compiled"])
+        record["text"], record["steps"], record["bugs"] = hash(print_kernel(source)), found.tried, found.bugs
 
 
 def one(task: tuple[str, str, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -80,6 +89,8 @@ def main() -> int:
     parser = argparse.ArgumentParser("python -m tests.audit", description=__doc__)
     parser.add_argument("trees", nargs="+")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--steps", action="store_true", help="take every suggested step; look for internal errors")
+    parser.add_argument("--compiled", type=int, default=0, metavar="N", help="with --steps: nvcc on every N-th text")
     parser.add_argument("--instances", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=90.0, help="seconds for one kernel in all")
@@ -95,7 +106,7 @@ def main() -> int:
 
 def _run(args: argparse.Namespace, out: Any) -> int:
     began = time.monotonic()
-    settings = {k: getattr(args, k) for k in ("instances", "seed", "timeout", "seconds")}
+    settings = {k: getattr(args, k) for k in ("instances", "seed", "timeout", "seconds", "steps", "compiled")}
     settings["end"] = began + args.limit
     tasks = [(t, f, settings) for t in args.trees for f in Tree(t).with_kernels if args.only in f]
     part, parts = map(int, args.part.split("/"))
@@ -109,7 +120,7 @@ def _run(args: argparse.Namespace, out: Any) -> int:
                 print(json.dumps(r, default=str), file=out, flush=True)
     totals["files"] = len(tasks)
     print(json.dumps({**totals, "seconds": round(time.monotonic() - began)}), flush=True)
-    return 1 if totals["wrong"] else 0
+    return 1 if totals["wrong"] or totals["bugs"] else 0
 
 
 def _count(r: dict[str, Any], totals: Counter[str], seen: set[Any]) -> None:
@@ -119,6 +130,8 @@ def _count(r: dict[str, Any], totals: Counter[str], seen: set[Any]) -> None:
         return
     seen.add(key)
     totals["kernels"] += 1
+    totals["steps"] += r.get("steps", 0)
+    totals["bugs"] += len(r.get("bugs", ()))
     if "refusal" in r:
         totals["not loaded" if "status" not in r else f"audit stopped: {r['refusal']['code']}"] += 1
     status = r.get("status", "")

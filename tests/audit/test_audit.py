@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from ktc.ir.frontend.api import load
-from ktc.ir.text import parse_kernel, print_kernel
-from ktc.passes.base import Result
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Break
+from ktc.ir.text import canonical, parse_kernel, print_kernel
+from ktc.passes.base import Arg, Result, Site
+from ktc.passes.catalogue import PASSES
 from ktc.passes.raise_ import Raise
 
 from .compare import audit
+from .steps import all_steps
 
 SOURCE = """
 __global__ void scale(const float* x, float* y, int n) {
@@ -54,3 +60,31 @@ def test_holds_a_kernel_to_what_the_launcher_takes_it_for() -> None:
     assert isinstance(outcome, Result) and outcome.kernel.assumptions
     assert audit(source, outcome.kernel, count=12, seed=3, seconds=20).wrong == ""
     assert audit(source, outcome.kernel.with_(assumptions=()), count=12, seed=3, seconds=20).wrong
+
+
+def test_takes_every_suggested_step() -> None:
+    found = all_steps(load(SOURCE, name="source.cu"))
+    assert found.tried > 10 and not found.bugs
+
+
+def test_a_pass_that_breaks_its_kernel_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    unroll = PASSES["unroll"]
+
+    def broken(kernel: Kernel, args: Mapping[str, Arg]) -> Result:
+        return Result(kernel.with_(body=(*kernel.body, Break())))
+
+    def asked(kernel: Kernel) -> list[Site]:
+        return [Site("unroll{loop=i factor=2}", "")] if kernel.is_parallel else []
+
+    monkeypatch.setattr(unroll, "apply", broken)
+    monkeypatch.setattr(unroll, "sites", asked)
+    (bug,) = all_steps(load(SOURCE, name="source.cu")).bugs
+    assert bug[0] == "raise | unroll{loop=i factor=2}" and "break outside a loop" in bug[1]
+
+
+def test_what_the_host_passes_is_no_part_of_the_program() -> None:
+    """A size that the host computes of others: the text shows the parameter alone, and reads back to one kernel."""
+    source = SOURCE.replace("float* y, int n) { scale", "float* y, int rows, int cols) { int n = rows * cols; scale")
+    kernel = load(source, name="source.cu")
+    assert kernel.launch is not None and kernel.launch.passed
+    assert canonical(parse_kernel(print_kernel(kernel))) == canonical(kernel)
