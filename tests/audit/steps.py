@@ -18,6 +18,7 @@ from ktc.backends import emit
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.text import canonical, parse_kernel, print_kernel
+from ktc.ir.verifier import verify
 from ktc.passes.language import parse_script
 from ktc.passes.lowering import materialise
 from ktc.passes.pipeline import apply_script, sites
@@ -61,6 +62,8 @@ def all_steps(source: Kernel, compiled_every: int = 0) -> Steps:
     ``compiled_every``: of the texts, one of so many goes through nvcc, where there is one (0: none).
     """
     out = Steps()
+    if any(not q.unproved for q in verify(source)):
+        return out  # no kernel that ktc would take
     for first, kernel in _forms(source, out):
         for step in ("", *_suggested(kernel, first, out)):
             out.tried += 1
