@@ -91,15 +91,15 @@ def test_nor_with_what_another_lane_has_under_its_own_condition() -> None:
 
 LONG = """
 kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..10000)
-  launch grid(1) block(512)
+  launch grid(1) block(64)
   flags reassociates
   let tid: i32 = i32(threadIdx.x)
-  array s: shared f32[512]
+  array s: shared f32[64]
   s[tid] = x[tid]
   barrier
   var m: f32 = 0.0
-  for i = 0; i < 64; i + 1
-    m += s[(tid + i) % 512]
+  for i = 0; i < 32; i + 1
+    m += s[(tid + i) % 64]
   y[tid] = m
 """
 
@@ -107,14 +107,14 @@ kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..10000)
 def test_what_proofs_cost_is_counted() -> None:
     """Neither the load of the machine nor the clock says how far a proof gets."""
     kernel = canonical(parse_kernel(LONG))
-    other = canonical(parse_kernel(LONG.replace("m += s[(tid + i) % 512]", "m = s[(tid + i) % 512] + m")))
+    other = canonical(parse_kernel(LONG.replace("m += s[(tid + i) % 64]", "m = s[(tid + i) % 64] + m")))
     costs = set()
     for _ in range(2):
         effort = Effort(10**9)
         assert same_effect(kernel.body, other.body, kernel, (), effort)
         costs.add(10**9 - effort.left)
     (cost,) = costs
-    assert cost > 512 * 64
+    assert cost > 64 * 32
     assert not same_effect(kernel.body, other.body, kernel, (), Effort(cost - 1))
     start = time.process_time()
     assert not same_effect(kernel.body, other.body, kernel, (), Effort(cost // 50))
