@@ -32,7 +32,6 @@ from ktc.ir.nodes import (
     HwIndex,
     If,
     Load,
-    Return,
     Stmt,
     Store,
     Sym,
@@ -86,15 +85,14 @@ class Copies:
 
 def copied(body: Body, copies: Copies) -> Body:
     """``body`` with each stretch between barriers run once per copy."""
-    leaves = any(isinstance(s, Return) for s in walk(body))
-    body = returns_as_guards(body)
+    source, body = body, returns_as_guards(body)
     job = _Job(copies, varying_symbols(body, copies.index))
     job.once = job.shared_by_all(body)
     job.counters = job.counters_of(body)
     job.once |= job.counters
     job.expand(body)
     done = job.run(body)
-    return guards_as_returns(done) if leaves else done
+    return done if body is source else guards_as_returns(done)
 
 
 @dataclass

@@ -58,7 +58,7 @@ def materialise(kernel: Kernel) -> Kernel:
     body = spread(body, st.extents, st.decide)
     body = aligned_arrays(beyond_static(_aligned(body, st.alignments), st.decide), st.decide)
     launch = launch_of(st, dynamic_bytes(body))
-    kernel = with_scratch(kernel, st.scratch, launch)
+    kernel = with_scratch(kernel, st)
     return clustered(kernel.with_(body=body, params=host_parameters_used(kernel, body), launch=launch))
 
 

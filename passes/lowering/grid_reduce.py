@@ -27,11 +27,11 @@ Nothing may stand between this reduction and the end of the kernel, in the loops
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from ktc.ir.fold import add, cast, i32, mul, product, simplify, sub
-from ktc.ir.kernel import Kernel, Launch, Param
+from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import (
     Alloc,
     Assign,
@@ -56,12 +56,13 @@ from ktc.ir.nodes import (
     fresh,
 )
 from ktc.ir.types import I32, U32, Array, Ptr, Scalar
-from ktc.ir.walk import map_expr, walk
+from ktc.ir.walk import walk
 from ktc.ir.winners import identity, together
 
 from .contributions import with_start
 from .effects import has_effect
 from .errors import LoweringError
+from .hardware import on_host
 from .levels import HwTerm, Jam, plan
 from .reduction import Group, across_threads, merge_named
 from .scope import Scope, first_thread, nest
@@ -253,21 +254,11 @@ def _ticket(st: State, others: list[str], group: Expr, blocks: Expr) -> tuple[Sy
     return last, ((If(everyone, take),) if everyone is not None else take)
 
 
-def with_scratch(kernel: Kernel, asked: Sequence[Param], launch: Launch) -> Kernel:
-    """``kernel`` with the scratch parameters that lowering ``asked`` for; host values in their sizes stay host values,
-    and what a thread reads of the launch is what the launch says."""
-    extents = {"block_dim": launch.block, "grid_dim": launch.grid}
-
-    def on(e: Expr) -> Expr:
-        if not isinstance(e, HwIndex) or e.level not in extents:
-            return e
-        return cast(extents[e.level]["xyz".index(e.axis)], e.type)
-
-    def sized(p: Param) -> Param:
-        size = p.scratch and map_expr(p.scratch, on)
-        return p if size == p.scratch else dataclasses.replace(p, scratch=size)
-
-    return kernel.with_(params=(*kernel.params, *map(sized, asked))) if asked else kernel
+def with_scratch(kernel: Kernel, st: State) -> Kernel:
+    """``kernel`` with the scratch parameters that lowering asked for, sized as the host knows it; host values in their
+    sizes stay host values."""
+    asked = (dataclasses.replace(p, scratch=p.scratch and on_host(p.scratch, st)) for p in st.scratch)
+    return kernel.with_(params=(*kernel.params, *asked)) if st.scratch else kernel
 
 
 __all__ = ["ATOMIC_OPS", "is_last_act", "lower_grid_reduce", "scratch", "spans_blocks", "with_scratch"]

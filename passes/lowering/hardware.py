@@ -66,7 +66,7 @@ def launch_of(st: State, shared: Expr | None) -> Launch:
     """
     old = st.kernel.launch
     kept = old.grid if old is not None and _reads_blocks(st.kernel.body) else (i32(1),) * 3
-    grid = tuple(_on_host(st.grid.get(a, n), st) for a, n in zip("xyz", kept))
+    grid = tuple(on_host(st.grid.get(a, n), st) for a, n in zip("xyz", kept))
     block = tuple(_axis_size(a, st) for a in "xyz")
     threads = st.decide.value(product([*block]))
     if threads is not None and threads > MAX_BLOCK_THREADS and st.extents:
@@ -106,7 +106,7 @@ def _axis_size(axis: str, st: State) -> Expr:
     return simplify(product([st.extents[p] for p in parts])) if parts else st.extents.get(axis, i32(1))
 
 
-def _on_host(e: Expr, st: State) -> Expr:
+def on_host(e: Expr, st: State) -> Expr:
     """``e`` with ``blockDim`` replaced by the launch's own size."""
 
     def on(x: Expr) -> Expr:

@@ -75,8 +75,8 @@ def run_campaign(
     done = {r["subject"] for r in records if r["type"] == "subject"}
     numbers = [n for n in range(plan.first, plan.first + plan.subjects) if n not in done]
     keys = {r["key"] for r in records if r["type"] == "trial"}
-    written = partial(_write, log) if log is not None else _kept_nowhere
-    for found in _run(plan, numbers, jobs, time.time() + seconds, written):
+    kept = partial(_write, log) if log is not None else lambda found: None
+    for found in _run(plan, numbers, jobs, time.time() + seconds, kept):
         records += found
         keys |= {r["key"] for r in found if r["type"] == "trial"}
         say(f"{len(keys)} mutants")
@@ -160,10 +160,6 @@ def _run(
 
 def _in_time(plan: Plan, number: int, until: float) -> list[Record]:
     return one_subject(plan, number) if time.time() <= until else []
-
-
-def _kept_nowhere(records: list[Record]) -> None:
-    """What a campaign without a log does with results as they come."""
 
 
 def _write(log: Path, records: list[Record]) -> None:

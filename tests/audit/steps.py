@@ -6,15 +6,13 @@ text that reads back to another program and one that a compiler does not take. A
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from shutil import which
 
 from ktc.backends import emit
+from ktc.backends.base import CompileFailure, Emitted
+from ktc.backends.compile_check import check_compile
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.text import canonical, parse_kernel, print_kernel
@@ -24,6 +22,8 @@ from ktc.passes.lowering import materialise
 from ktc.passes.pipeline import apply_script, sites
 
 INTERNAL = ("E-BUG", "E-INTERNAL")
+MISSING = 3
+"""The exit code of a tool that is not installed."""
 
 
 @dataclass
@@ -96,22 +96,20 @@ def _printed(kernel: Kernel, script: str, out: Steps, compiled_every: int) -> No
     if canonical(parse_kernel(print_kernel(kernel))) != canonical(kernel):
         out.bugs.append((script, "the text reads back to another program"))
     open_knobs = {k.name: k.default for k in kernel.knobs if k.value is None}
-    text = emit(materialise(bind(kernel, open_knobs)), "cuda").text
-    if compiled_every and out.tried % compiled_every == 0 and (why := _compile_errors(text)):
+    code = emit(materialise(bind(kernel, open_knobs)), "cuda")
+    if compiled_every and out.tried % compiled_every == 0 and (why := _compile_errors(code)):
         out.bugs.append((script, why))
 
 
-def _compile_errors(text: str) -> str:
-    nvcc = which("nvcc")
-    if nvcc is None:
-        return ""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "kernel.cu")
-        path.write_text(text)
-        command = [nvcc, "-arch=sm_90a", "-std=c++17", "-cubin", "-o", str(path.with_suffix(".cubin")), str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    errors = [line for line in (done.stdout + done.stderr).splitlines() if "error" in line]
-    return "\n".join(errors)[:600] if done.returncode else ""
+def _compile_errors(code: Emitted) -> str:
+    try:
+        check_compile(code, "sm_90a")
+    except CompileFailure as failure:
+        return "\n".join(line for line in failure.log.splitlines() if "error" in line)[:600]
+    except KtcError as e:
+        if e.exit_code != MISSING:
+            raise
+    return ""
 
 
 __all__ = ["Steps", "all_steps"]
