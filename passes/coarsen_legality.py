@@ -25,7 +25,7 @@ from ktc.ir.nodes import (
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
 
 from .base import Refused
-from .copies import is_uniform, varying_symbols
+from .copies import depends, is_uniform, varying_symbols
 from .order import places
 
 OPAQUE = (InlineAsm, RawStmt, AsyncCopy, AsyncCommit, AsyncWait)
@@ -64,6 +64,9 @@ def why_not(kernel: Kernel, level: str, axis: str, strided: bool) -> Refused | N
     for s in walk(body):
         if isinstance(s, If | For | While) and synchronises(s) and not is_uniform(s, varying):
             why = f"a barrier stands under control that depends on the {level}"
+            return Refused("E-COARSEN-BARRIER", why, places(s))
+        if isinstance(s, Barrier) and any(depends(e, varying) for e in stmt_exprs(s)):
+            why = f"who meets at a barrier depends on the {level}"
             return Refused("E-COARSEN-BARRIER", why, places(s))
     return None
 

@@ -161,9 +161,11 @@ class _Job:
         """The statements that run together, per stretch; statements kept once open their own lists."""
         out: list[list[Stmt]] = [[]]
         for s in body:
-            if isinstance(s, Barrier) or self._kept(s) or self._changes(s):
+            if isinstance(s, Barrier):
+                out += [[s], []]
+            elif self._kept(s) or self._changes(s):
                 out.append([])
-                if not isinstance(s, Barrier) and not self._changes(s):
+                if not self._changes(s):
                     empty: dict[str, Any] = {f: () for f in ("body", "then", "orelse") if hasattr(s, f)}
                     out[-1] = [dataclasses.replace(s, **empty)]
                 for b in bodies(s):
@@ -193,10 +195,7 @@ class _Job:
                 stretch.clear()
 
         for s in body:
-            if isinstance(s, Barrier):
-                close()
-                out.append(s)
-            elif self._changes(s):
+            if isinstance(s, Barrier) or self._changes(s):
                 close()
                 out.append(self._head(s))
             elif isinstance(s, Decl | Alloc) and s.sym in self.arrays:

@@ -17,6 +17,7 @@ SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "__pycache__", "node_modules
 
 _KERNEL = re.compile(rb"\b(__global__|__kernel|kernel\s+void)\b")
 _CUDA = re.compile(rb"\b__global__\b")
+INCLUDE_FOLDERS = ("include", "includes", "inc")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 _LAUNCH = re.compile(rb"<<<|\bhipLaunchKernelGGL\b")
 
@@ -81,24 +82,27 @@ class Tree:
     def find(self, include: str, including: str) -> str | None:
         """The folder to which ``include`` is relative, looked up in all of the tree by the end of the path.
 
-        Of several, the nearest to ``including``: the longest common beginning, then the shortest path.
+        Of several, the nearest to ``including``: the fewest folders up from it and down again, where a folder that is
+        called ``include`` is no way down, as it is what a build would name; then the longest common beginning.
         """
         parts = tuple(p for p in PurePath(include).parts if p not in (".", ".."))
         if not parts:
             return None
-        here = Path(including).parts
-        best: tuple[int, int, str] | None = None
+        here = Path(including).parts[:-1]
+        best: tuple[int, int, int, str] | None = None
         for path in self._by_name.get(parts[-1], ()):
             there = Path(path).parts
             if there[-len(parts) :] != parts:
                 continue
+            there = there[: -len(parts)]
             common = next((i for i, (a, b) in enumerate(zip(here, there)) if a != b), min(len(here), len(there)))
-            rank = (-common, len(there), path)
+            down = sum(folder not in INCLUDE_FOLDERS for folder in there[common:])
+            rank = (len(here) - common + down, -common, len(there), path)
             if best is None or rank < best:
                 best = rank
         if best is None:
             return None
-        folder = os.path.join(*Path(best[2]).parts[: -len(parts)])
+        folder = os.path.join(*Path(best[3]).parts[: -len(parts)])
         ups = len(PurePath(include).parts) - len(parts)
         return os.path.join(folder, *(["_"] * ups)) if ups else folder
 

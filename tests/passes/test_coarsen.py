@@ -121,6 +121,12 @@ def test_parallel_form() -> None:
             "coarsen{at=thread.x factor=2}",
             "E-COARSEN-RETURN",
         ),
+        (
+            "kernel k(x: f32*)\n  launch grid(4) block(64)\n  barrier warp mask blockIdx.x == 0_u32 ? 1_u32 : 3_u32\n"
+            "  x[blockIdx.x] = 1.0\n",
+            "coarsen{at=block.x factor=2}",
+            "E-COARSEN-BARRIER",
+        ),
     ],
 )
 def test_refusals(source: str, script: str, code: str) -> None:
@@ -196,3 +202,22 @@ def test_threads_that_leave_before_a_barrier_leave() -> None:
         k = applied(source, script)
         assert verify(k) == [] and "return" in body_of(k), body_of(k)
         assert differs(source, k, sizes, lower=False) is None
+
+
+MASKED = """kernel k(x: f32*, width: u32)
+  launch grid(6) block(32)
+  array row: shared f32[32]
+  var lanes: u32 = width
+  lanes = lanes == 32_u32 ? 0xffffffff_u32 : 65535_u32
+  row[threadIdx.x] = x[blockIdx.x * 32_u32 + threadIdx.x]
+  if threadIdx.x < width
+    barrier warp mask lanes
+    x[blockIdx.x * 32_u32 + threadIdx.x] = row[threadIdx.x] + row[threadIdx.x ^ 1_u32]
+"""
+
+
+def test_who_meets_at_a_barrier_is_a_value_like_others() -> None:
+    source = parse_kernel(MASKED)
+    k = applied(source, "coarsen{at=block.x factor=2}")
+    assert verify(k) == [] and "barrier warp mask lanes[0]" in body_of(k), body_of(k)
+    assert differs(source, k, [{"width": w} for w in (16, 32)], lower=False) is None

@@ -164,6 +164,13 @@ def test_a_header_is_found_by_the_end_of_its_path_and_the_nearest_wins(tmp_path:
     assert tree.find("y.h", str(tmp_path / "b/src/k.cu")) is None
 
 
+def test_a_header_of_the_project_is_nearer_than_that_of_a_part_beside(tmp_path: Path) -> None:
+    put(tmp_path, {"p/csrc/attention/src/utils.h": "", "p/include/utils.h": "", "p/csrc/norm/k.cu": ""})
+    tree = Tree(str(tmp_path))
+    assert tree.find("utils.h", str(tmp_path / "p/csrc/norm/k.cu")) == str(tmp_path / "p/include")
+    assert tree.find("utils.h", str(tmp_path / "p/csrc/attention/k.cu")) == str(tmp_path / "p/csrc/attention/src")
+
+
 def test_links_that_lead_out_of_the_tree_are_not_read(tmp_path: Path) -> None:
     put(tmp_path, {"secret.h": "#define SECRET 1\n", "tree/src/k.cu": '#include "s.h"\n' + SCALE})
     (tmp_path / "tree/inc").mkdir()
