@@ -34,6 +34,7 @@ from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, commented, used_in, walk
 from ktc.ir.winners import identity, together
 
+from .accesses import Access, accesses, landed
 from .bulk import lower_produce
 from .contributions import contribution, with_start
 from .effects import updates_in_place
@@ -47,7 +48,7 @@ from .reduction import across_threads, within_warps
 from .runs import emit_run
 from .scope import Guard, Scope, first_thread, has_parallel, is_convergent, nest
 from .state import State
-from .sync import Access, accesses, carried_conflict, conflict, landed, siblings_conflict
+from .sync import carried_conflict, conflict, siblings_conflict
 from .together import axes_of, divergent, stay_together, warp_takes_one_way
 from .vary import leaves_early
 

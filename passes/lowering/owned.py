@@ -34,11 +34,11 @@ from ktc.ir.nodes import (
 from ktc.ir.types import Array
 from ktc.ir.walk import stmt_exprs, walk_expr
 
+from .accesses import THREAD_LEVELS
 from .decide import strip
 from .errors import LoweringError
 from .scope import Scope
 from .state import State
-from .sync import THREAD_LEVELS
 
 Loops = tuple[Par | Reduce, ...]
 

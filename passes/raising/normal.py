@@ -31,7 +31,7 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.storage import is_shared
-from ktc.ir.types import Array, scalar_of
+from ktc.ir.types import Array
 from ktc.ir.walk import all_exprs, assigned, declared, loads_in, map_body, used, used_in, walk
 
 from .shape import has_block_barrier, has_warp_op
@@ -134,7 +134,7 @@ def own_cells(
         assert isinstance(b.type, Array)
         if not index or len(index) != len(b.type.shape) or not injective(tuple(_resolved(i, resolve) for i in index)):
             continue
-        own = fresh(f"{b.name}_own", scalar_of(b.type))
+        own = fresh(f"{b.name}_own", b.type.elem)
         made.add(own)
         first = next(k for k, s in enumerate(prefix) if b in used_in((s,)) | assigned((s,)))
         prefix = (*prefix[:first], Decl(own), *_own(prefix[first:], b, own))

@@ -343,6 +343,51 @@ def test_what_an_iteration_wrote_itself_it_reads_without_a_barrier(write: str, b
     agree(base, lowered, arguments(base, n=2))
 
 
+SHORTER = """kernel shorter(x: i32 const* restrict, y: i32* restrict, n: i32)
+  par b in 0..n @ [block.x]
+    array a: shared i32[128]
+    par t in 0..FIRST @ [thread.x 128]
+      a[t] = x[b * 128 + t]
+    par u in 0..SECOND @ [thread.x 128]
+      let far: i32 = a[u + 64]
+      a[u] = far + 1
+      y[b * 128 + u] = far
+"""
+
+
+@pytest.mark.parametrize(("first", "second", "barriers"), [(128, 64, 1), (64, 64, 0)])
+def test_what_an_iteration_writes_is_its_own_where_there_is_one(first: int, second: int, barriers: int) -> None:
+    """Nobody else touches what iterations of the second loop write, but it has none for the far half of the first."""
+    text = SHORTER.replace("FIRST", str(first)).replace("SECOND", str(second))
+    if first == second:  # what it reads is its own, too
+        text = text.replace("u + 64", "u")
+    base = parse_kernel(text)
+    lowered = materialise(base)
+    assert sum(isinstance(s, Barrier) for s in walk(lowered.body)) == barriers, print_kernel(lowered)
+    agree(base, lowered, arguments(base, n=2))
+
+
+SURELY = """kernel surely(x: i32 const* restrict, y: i32* restrict, n: i32, rounds: i32)
+  par b in 0..n @ [block.x]
+    array a: shared i32[33]
+    par t in 0..32 @ [thread.x 32]
+      a[t] = x[b * 32 + t]
+    par u in 0..32 @ [thread.x 32]
+      let next: i32 = a[(u + 1) % 32]
+      for k in 0..rounds
+        a[u] = k
+      y[b * 32 + u] = next
+"""
+
+
+def test_rounds_that_may_not_be_write_nothing_of_ones_own() -> None:
+    """Without a round the second loop only reads, and what it reads another thread wrote before."""
+    base = parse_kernel(SURELY)
+    lowered = materialise(base)
+    assert sum(isinstance(s, Barrier) for s in walk(lowered.body)) == 1, print_kernel(lowered)
+    agree(base, lowered, arguments(base, n=2, rounds=0))
+
+
 def test_a_barrier_at_the_end_of_the_inner_rounds_is_not_doubled_after_the_loop() -> None:
     """What follows the loop finds its last round already behind a barrier."""
     base = parse_kernel("""kernel back_again(x: f32 const* restrict, y: f32* restrict, z: f32* restrict)
