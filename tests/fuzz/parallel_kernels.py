@@ -152,7 +152,28 @@ class Maker:
         out = binary("+", binary("*", Var(row), i32(64)), Var(j))
         read = Par(j, i32(0), i32(64), dist if local else self.dist(),
                    (Store(target, (out,), self.stored(Load(buf, (at,)))),))  # fmt: skip
-        return [Alloc(buf), write, read]
+        return [Alloc(buf), write, *([] if local else self.updates(buf)), read]
+
+    def updates(self, buf: Sym) -> list[Stmt]:
+        """Loops of other ranges that change part of a row of 64 and read what none of them writes but themselves."""
+        out: list[Stmt] = []
+        for _ in range(self.pick((0, 0, 1, 2))):
+            u, half = fresh("u", I32), self.pick((8, 16, 32))
+            mine, other = self.pick((
+                (Var(u), Binary("+", Var(u), i32(self.pick((half, 64 - half))))),
+                (Binary("-", i32(63), Var(u)), Var(u)),
+                (Binary("*", Var(u), i32(2)), Binary("+", Binary("*", Var(u), i32(2)), i32(1))),
+            ))  # fmt: skip
+            old = fresh("old", self.work)
+            value = Binary(self.pick(("+", "-")), Var(old), self.pick((Load(buf, (mine,)), self.const(1))))
+            store: Stmt = Store(buf, (mine,), value)
+            if self.pick((False, False, True)):
+                k = fresh("k", I32)
+                store = For(k, i32(0), Binary("<", Var(k), self.bound()), Binary("+", Var(k), i32(1)), (store,))
+            elif self.pick((False, False, True)):
+                store = If(self.condition(Var(u), i32(5)), (store,))
+            out.append(Par(u, i32(0), i32(half), self.dist(), (Decl(old, Load(buf, (other,))), store)))
+        return out
 
     # ----------------------------------------------------------------------------------------------- expressions
 
