@@ -52,6 +52,7 @@ class Maker:
         self.pick = pick
         self.elem: Scalar = pick((F32, F32, F16, I32))
         self.work: Scalar = I32 if self.elem == I32 else F32
+        self.threads = pick(THREADS)  # what most loops are spread over: others often have no launch in common
         self.n, self.m = fresh("n", I32), fresh("m", I32)
         self.inputs = [fresh(name, Ptr(self.elem, const=True, restrict=True)) for name in ("a", "b")]
         self.outputs: list[Sym] = []
@@ -83,9 +84,14 @@ class Maker:
         return tuple(out)
 
     def dist(self) -> tuple[Level, ...]:
-        threads = Level("thread", i32(self.pick(THREADS)), "x")
+        threads = Level("thread", i32(self.pick((self.threads, self.threads, self.threads, self.pick(THREADS)))), "x")
         rest = Level("seq")
         return self.pick(((threads, rest), (threads, rest), (rest,), (Level("unroll", i32(2)), threads, rest)))
+
+    def dist_of_64(self) -> tuple[Level, ...]:
+        """A distribution of 64 iterations or fewer, perhaps one without a level that takes what is left."""
+        threads = Level("thread", i32(self.threads), "x")
+        return self.pick((self.dist(), (threads, Level("unroll", i32(64 // self.threads)))))
 
     def output(self, elem: Scalar) -> Sym:
         s = fresh(f"out{len(self.outputs)}", Ptr(elem, restrict=True))
@@ -140,7 +146,7 @@ class Maker:
         """A row kept in an array of the iteration: written by one loop, read by the next, shifted or not."""
         buf = fresh("buf", Array(self.work, (i32(64),), self.pick(("shared", "shared", "local"))))
         i, j = fresh("i", I32), fresh("j", I32)
-        dist = self.dist()
+        dist = self.dist_of_64()
         write = Par(i, i32(0), i32(64), dist, (Store(buf, (Var(i),), self.value(Var(row), self.clamped(Var(i)), 1)),))
         local = isinstance(buf.type, Array) and buf.type.space == "local"
         at: Expr = (
@@ -150,11 +156,11 @@ class Maker:
         )
         target = self.output(self.elem)
         out = binary("+", binary("*", Var(row), i32(64)), Var(j))
-        read = Par(j, i32(0), i32(64), dist if local else self.dist(),
+        read = Par(j, i32(0), i32(64), dist if local else self.dist_of_64(),
                    (Store(target, (out,), self.stored(Load(buf, (at,)))),))  # fmt: skip
-        return [Alloc(buf), write, *([] if local else self.updates(buf)), read]
+        return [Alloc(buf), write, *([] if local else self.updates(buf, dist)), read]
 
-    def updates(self, buf: Sym) -> list[Stmt]:
+    def updates(self, buf: Sym, first: tuple[Level, ...]) -> list[Stmt]:
         """Loops of other ranges that change part of a row of 64 and read what none of them writes but themselves."""
         out: list[Stmt] = []
         for _ in range(self.pick((0, 0, 1, 2))):
@@ -172,7 +178,8 @@ class Maker:
                 store = For(k, i32(0), Binary("<", Var(k), self.bound()), Binary("+", Var(k), i32(1)), (store,))
             elif self.pick((False, False, True)):
                 store = If(self.condition(Var(u), i32(5)), (store,))
-            out.append(Par(u, i32(0), i32(half), self.dist(), (Decl(old, Load(buf, (other,))), store)))
+            dist = self.pick((first, self.dist_of_64()))
+            out.append(Par(u, i32(0), i32(half), dist, (Decl(old, Load(buf, (other,))), store)))
         return out
 
     # ----------------------------------------------------------------------------------------------- expressions
