@@ -41,6 +41,16 @@ def _combine(machine: Machine, op: str, old, value, compare, t):
 
 _FOLDABLE = {"add": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor", "sub": "add"}
 
+_RUNNING = {"add": np.positive, "sub": np.negative}
+"""Operators of integers, which wrap: what the lanes before add to a place is a difference of sums."""
+
+
+def _running(added: np.ndarray, counts: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """What each lane finds, by places: ``start`` of its place and what the lanes before it ``added`` there."""
+    before = np.cumsum(added, dtype=added.dtype) - added
+    first = np.cumsum(counts) - counts
+    return before + np.repeat(start - before[first], counts)
+
 
 def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     ev, state = machine.ev, machine.state
@@ -65,6 +75,9 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
     if s.dst is None and s.op in _FOLDABLE:
         total = fold_segments(lambda a, b: _combine(machine, _FOLDABLE[s.op], a, b, None, t), value[order], counts)
         buffer.data[where] = _combine(machine, s.op, buffer.data[where], total, None, t)
+    elif s.op in _RUNNING and t.is_int:
+        old[order] = _running(_RUNNING[s.op](value[order]), counts, buffer.data[where])
+        buffer.data[pos[order]] = _combine(machine, s.op, old[order], value[order], None, t)  # the last lane's stays
     else:
         rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
         for r in range(max(counts.tolist(), default=0)):  # the r-th lane of every place at once

@@ -75,13 +75,13 @@ def test_code_that_is_never_reached_is_dead() -> None:
 
 TICKETS = """\
 kernel copy(y: f16* align 16, x: f16 const* align 16, d: i32)
-  launch grid(1) block(64)
+  launch grid(1) block(256)
   array tickets: shared i32[1]
   if threadIdx.x == 0
     tickets[0] = 0
   barrier
   var t: i32 = 0
-  for i = i32(threadIdx.x); i < d; i + 64
+  for i = i32(threadIdx.x); i < d; i + 256
     t = atomic add tickets[0], 1
     y[i] = t == LAST ? f16(0.0) : x[i]
     if t == LAST
@@ -90,7 +90,7 @@ kernel copy(y: f16* align 16, x: f16 const* align 16, d: i32)
 PLAIN = (
     TICKETS[: TICKETS.index("  array")]
     + """\
-  for i = i32(threadIdx.x); i < d; i + 64
+  for i = i32(threadIdx.x); i < d; i + 256
     y[i] = x[i]
 """
 )

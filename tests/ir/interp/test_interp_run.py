@@ -161,6 +161,24 @@ def test_atomics() -> None:
     assert sorted(ticket[:32]) == sorted(ticket[32:]) == list(range(32))
 
 
+@pytest.mark.parametrize("op", ("add", "sub"))
+def test_each_lane_finds_what_those_before_it_left(op: str) -> None:
+    """In lane order, of one place and of several at once, beyond what 32 bits hold; lanes outside find and leave none."""
+    start = np.array([5, -7, 2**31 - 1, 0], np.int32)
+    text = (
+        "kernel k(out: i32*, a: i32*)\n  launch grid(1) block(64)\n  let i: i32 = i32(threadIdx.x)\n"
+        f"  var old: i32 = 0\n  if i % 5 > 0\n    old = atomic {op} a[i * i % 7], i * 100000000\n  out[i] = old\n"
+    )
+    found = run(kernel(text), {"out": np.zeros(64, np.int32), "a": start})
+    left, want = start.copy(), np.zeros(64, np.int32)
+    for i in range(64):
+        if i % 5 and i * i % 7 < 4:
+            want[i] = left[i * i % 7]
+            added = np.int64(i * 100000000).astype(np.int32) * (1 if op == "add" else -1)
+            left[i * i % 7] = (np.int64(want[i]) + np.int64(added)).astype(np.int32)
+    assert found.outputs["out"].tolist() == want.tolist() and found.outputs["a"].tolist() == left.tolist()
+
+
 MESSAGE = """\
 kernel k(out: i32*, flag: u32*)
   launch grid(2) block(64)
