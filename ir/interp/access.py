@@ -8,6 +8,7 @@ import numpy as np
 
 from ..diagnostics import KtcError
 from ..nodes import Sym
+from .counting import all_true, any_true
 from .domain import Unsupported
 from .frames import Active, Frame, spread
 from .memory import Buffer
@@ -79,7 +80,7 @@ class Access:
         base_too_weak = b.owner is None and 0 < b.align < size
         if self.ok is not None:
             bad = bad & self.ok
-        if base_too_weak or bad.any():
+        if base_too_weak or any_true(bad):
             bad = bad | base_too_weak
             why = (
                 f"the base is only {b.align}-byte aligned"
@@ -93,11 +94,11 @@ class Access:
         b = self.buffer
         where: slice | np.ndarray = self.pos if self.column is None else self.column
         value = b.data[where] if self.column is None else b.data[where].copy()
-        if b.written is not None and not self.state.doubtful and not b.written[where].all():
+        if b.written is not None and not self.state.doubtful and not all_true(b.written[where]):
             self.state.doubtful = True
         self.note("read")
         if self.is_vector:
-            value = value.reshape(1, -1) if np.ndim(self.pos) == 1 else value
+            value = value.reshape(1, -1) if self.pos.ndim == 1 else value
         return value
 
     def write(self, value, atomic: bool = False) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..nodes import Atomic
 from .access import access
+from .counting import all_true
 from .domain import Unsupported
 from .folding import fold_segments
 from .frames import Active, Frame, spread
@@ -65,7 +66,7 @@ def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
         buffer.shadow.touch_within_block(state, frame, lanes[ok], pos[ok], s.scope == "block")
     if s.op != "cas":
         place.note("atomic")
-    if buffer.written is not None and not buffer.written[pos[ok]].all():
+    if buffer.written is not None and not all_true(buffer.written[pos[ok]]):
         state.doubtful = True
     old = np.zeros(n, buffer.data.dtype)
     state.stores += 1

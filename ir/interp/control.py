@@ -35,7 +35,7 @@ class Loop:
 
 def _everywhere(cond: Any) -> bool | None:
     """The value of a condition that is the same for all lanes; None if it is not. Of no lanes, it holds."""
-    if np.ndim(cond) == 0:
+    if cond.ndim == 0:
         return bool(cond)
     holding = count_true(cond)  # half the cost of any() and all()
     return True if holding == len(cond) else None if holding else False

@@ -6,9 +6,22 @@ hundred lanes. What it then calls counts alone.
 
 from __future__ import annotations
 
+from typing import Any
+
 try:
     from numpy._core.multiarray import count_nonzero as count_true
 except ImportError:  # numpy 1, or one that keeps it elsewhere
     from numpy import count_nonzero as count_true
 
-__all__ = ["count_true"]
+
+def all_true(x: Any) -> bool:
+    """Whether all elements hold (one, of no dimensions, may); of none, they do."""
+    return bool(x) if x.ndim == 0 else count_true(x) == x.size
+
+
+def any_true(x: Any) -> bool:
+    """Whether an element holds."""
+    return bool(x) if x.ndim == 0 else count_true(x) > 0
+
+
+__all__ = ["all_true", "any_true", "count_true"]

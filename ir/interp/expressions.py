@@ -28,7 +28,7 @@ from ..nodes import (
 )  # fmt: skip
 from ..types import Scalar, Vec, scalar_of
 from .access import access
-from .counting import count_true
+from .counting import all_true, any_true, count_true
 from .domain import Domain, Unsupported
 from .frames import Active, Frame, is_uniform, spread
 from .integers import from_float
@@ -65,7 +65,7 @@ class Evaluator:
         v = self.state.hardware.get((e.level, e.axis))
         if v is None:
             raise Unsupported("a hardware index in parallel form", self.state.where())
-        return v if act is None or np.ndim(v) == 0 else v[act]
+        return v if act is None or v.ndim == 0 else v[act]
 
     def variable(self, e: Var, frame: Frame, act: Active):
         """A variable of an outer frame, or one that some lanes have not assigned."""
@@ -73,7 +73,7 @@ class Evaluator:
             owner, lanes = frame.find(e.sym, act)
         except KeyError:
             raise Unsupported(f"'{e.sym.name}' has no value here", self.state.where()) from None
-        mask = owner.undefined.get(e.sym)
+        mask = owner.undefined.get(e.sym) if owner.undefined else None
         if mask is not None and count_true(mask if lanes is None else mask[lanes]):
             self.state.doubtful = True
             v = self._indeterminate(e, owner, mask)
@@ -113,29 +113,29 @@ class Evaluator:
         """``&&`` and ``||``: the second operand for those lanes that need it, where evaluating it could matter."""
         a = self.truth(e.a, frame, act)
         short = e.op == "||"  # the value of `a` that decides
-        if np.ndim(a) == 0:
+        if a.ndim == 0:
             return np.bool_(short) if bool(a) == short else self.truth(e.b, frame, act)
         undecided = ~a if short else a
         if not self._plans.must_be_lazy(e.b):
             b = self.truth(e.b, frame, act)
             return a | b if short else a & b
         out = a.copy()
-        if undecided.any():
+        if any_true(undecided):
             sub = frame.lanes(act)[undecided]
             out[undecided] = self.truth(e.b, frame, sub)
         return out
 
     def _select(self, e: Select, frame: Frame, act: Active):
         cond = self.truth(e.cond, frame, act)
-        if np.ndim(cond) == 0:
+        if cond.ndim == 0:
             return self(e.a if cond else e.b, frame, act)
         if not (self._plans.must_be_lazy(e.a) or self._plans.must_be_lazy(e.b)):
             a, b = self(e.a, frame, act), self(e.b, frame, act)
-            return np.where(cond[:, None] if np.ndim(a) == 2 or np.ndim(b) == 2 else cond, a, b)
+            return np.where(cond[:, None] if a.ndim == 2 or b.ndim == 2 else cond, a, b)
         lanes, out = frame.lanes(act), None
         for arm, chosen in ((e.a, cond), (e.b, ~cond)):
-            if chosen.any():
-                v = spread(self(arm, frame, lanes[chosen]), int(chosen.sum()))
+            if many := count_true(chosen):
+                v = spread(self(arm, frame, lanes[chosen]), many)
                 if out is None:
                     out = np.zeros((len(cond), *v.shape[1:]), v.dtype)
                 out[chosen] = v
@@ -143,7 +143,7 @@ class Evaluator:
 
     def quotient(self, e: Binary, apply: Callable, a: Any, b: Any, frame: Frame, act: Active):
         """An integer's quotient or remainder."""
-        if self.state.sanitize and np.any(b == 0):
+        if self.state.sanitize and any_true(b == 0):
             self.state.report("division-by-zero", "an integer is divided by zero", frame, act, np.asarray(b == 0))
         return self.cut(e, apply, a, b)
 
@@ -157,7 +157,7 @@ class Evaluator:
 
     def _load(self, e: Load, frame: Frame, act: Active):
         index = [self(i, frame, act) for i in e.index]
-        if e.buffer not in self.state.buffers and isinstance(e.buffer.type, Vec):
+        if isinstance(e.buffer.type, Vec) and e.buffer not in self.state.buffers:
             return self.lane_of(self.variable(Var(e.buffer), frame, act), index[0], frame, act)
         width = self.state.int_of(e.width)
         a = access(self.state, e.buffer, frame, act, index, width)
@@ -169,10 +169,10 @@ class Evaluator:
         """One lane of a vector value."""
         width = vector.shape[1]
         inside = (lane >= 0) & (lane < width)
-        if not np.all(inside):
+        if not all_true(inside):
             self.state.report("out-of-bounds", f"lane outside a vector of {width}", frame, act, ~inside)
             lane = np.where(inside, lane, 0)
-        if np.ndim(lane) == 0:
+        if lane.ndim == 0:
             column = vector[:, int(lane)]
             return column[0] if len(vector) == 1 else column
         return np.take_along_axis(spread(vector, frame.count(act)), np.asarray(lane).astype(np.int64)[:, None], 1)[:, 0]
@@ -185,7 +185,7 @@ class Evaluator:
         width = self.state.int_of(e.ty.n)
         if len(lanes) == 1 and width > 1:  # one value for every lane
             lanes = lanes * width
-        if all(np.ndim(v) == 0 for v in lanes):
+        if all(v.ndim == 0 for v in lanes):
             return np.array(lanes, lanes[0].dtype)[None, :]
         n = frame.count(act)
         return np.stack([spread(v, n) for v in lanes], axis=1)

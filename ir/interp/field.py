@@ -116,6 +116,8 @@ def _of_int(x):
     x = x.astype(np.int64, copy=False)
     if x.size and x.min() > -Q and x.max() < Q:  # nearly always; a division takes ten times as long
         below = x < 0
+        if not count_true(below):
+            return _pack(x.view(np.uint64), x.view(np.uint64))
         return _pack((x + below * np.int64(P)).astype(np.uint64), (x + below * np.int64(Q)).astype(np.uint64))
     return _pack((x % np.int64(P)).astype(np.uint64), (x % np.int64(Q)).astype(np.uint64))
 

@@ -16,6 +16,9 @@ import numpy as np
 
 from ..nodes import Sym
 
+FEW = 1024
+"""Lanes for which a value is quicker written out than shown once to all."""
+
 Active = np.ndarray | None
 """The lanes a statement runs for: sorted lane numbers, or None for all."""
 
@@ -29,7 +32,7 @@ def is_uniform(value: Any) -> bool:
 def spread(value: Any, n: int) -> np.ndarray:
     """``value`` with one entry (or row) per lane."""
     if value.ndim == 0:
-        return np.broadcast_to(value, (n,))
+        return value.repeat(n) if n <= FEW else np.broadcast_to(value, (n,))
     if value.ndim == 2 and value.shape[0] == 1:
         return np.broadcast_to(value, (n, value.shape[1]))
     return value
@@ -99,16 +102,18 @@ class Frame:
 
     def declare(self, sym: Sym, value: Any, act: Active) -> None:
         """A new variable of this frame: lanes outside ``act`` cannot see it, so their value does not matter."""
-        self.undefined.pop(sym, None)
+        if self.undefined:
+            self.undefined.pop(sym, None)
         self.values[sym] = value if act is None or is_uniform(value) else scatter(self.n, act, value)
 
     def assign(self, sym: Sym, value: Any, act: Active) -> None:
         """Overwrite a variable of this very frame for the active lanes."""
         if act is None:
-            self.undefined.pop(sym, None)
+            if self.undefined:
+                self.undefined.pop(sym, None)
             self.values[sym] = value
             return
-        if sym in self.undefined:
+        if self.undefined and sym in self.undefined:
             mask = self.undefined[sym].copy()
             mask[act] = False
             self.undefined[sym] = mask

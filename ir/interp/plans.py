@@ -85,7 +85,7 @@ def _var(plans: Plans, e: Var) -> Run:
 
     def run(ev: Evaluator, frame: Frame, act: Active) -> Any:
         v = frame.values.get(sym)
-        if v is None or sym in frame.undefined:
+        if v is None or (frame.undefined and sym in frame.undefined):
             return ev.variable(e, frame, act)
         return v if act is None or v.ndim == 0 or (v.ndim == 2 and len(v) == 1) else v[act]
 

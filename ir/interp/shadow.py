@@ -99,8 +99,8 @@ def _runs(pos: np.ndarray) -> np.ndarray | None:
     """The last access to each place, where places never go down; None where they do, or there are few."""
     if len(pos) < FEW:
         return None
-    step = np.diff(pos)
-    if step.min() < 0:
+    step = pos[1:] - pos[:-1]
+    if count_true(step < 0):
         return None
     return np.append(step.nonzero()[0], len(pos) - 1)
 

@@ -122,7 +122,7 @@ class State:
         seen = self.outcomes.get(id(e), 0)
         if seen == 3:
             return holds
-        if np.ndim(holds) == 0:
+        if holds.ndim == 0:
             seen |= 1 if holds else 2
         else:
             holding = count_true(holds)

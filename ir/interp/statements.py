@@ -120,7 +120,7 @@ class Machine:
         ev, state = self.ev, self.state
         index = [ev(i, frame, act) for i in s.index]
         value = ev(s.value, frame, act)
-        if s.buffer not in state.buffers and isinstance(s.buffer.type, Vec):
+        if isinstance(s.buffer.type, Vec) and s.buffer not in state.buffers:
             self._store_lane(s.buffer, index[0], value, frame, act)
             return act
         width = state.int_of(s.width)
