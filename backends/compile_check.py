@@ -119,7 +119,16 @@ def _hip(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
         source, target = Path(folder, "kernel.hip"), Path(folder, "kernel.out")
         source.write_text(emitted.text, encoding="utf-8")
         if arch == "gfx90a" and (hipcc := shutil.which("hipcc")):
-            command = [hipcc, "--genco", f"--offload-arch={arch}", "-O3", str(source), "-o", str(target)]
+            command = [
+                hipcc,
+                "--genco",
+                f"--offload-arch={arch}",
+                "-O3",
+                *emitted.options,
+                str(source),
+                "-o",
+                str(target),
+            ]
             log = _run(command, folder, {"HIP_PLATFORM": "amd"})
             return CompileReport("hipcc", arch, {}, log, target.read_bytes())
         clang = _tool(
@@ -130,7 +139,7 @@ def _hip(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
             source.write_text("\n".join(lines) + "\n", encoding="utf-8")
             command = [
                 clang, "-x", "hip", "-nogpulib", "-nogpuinc", "--cuda-device-only", f"--offload-arch={arch}", "-O3",
-                "-std=c++17", "-include", str(header), "-S", str(source), "-o", str(target),
+                "-std=c++17", *emitted.options, "-include", str(header), "-S", str(source), "-o", str(target),
             ]  # fmt: skip
             log = _run(command, folder)
         assembly = target.read_bytes()

@@ -31,6 +31,8 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import BF16, F16, F32, F64, I32, I64, U32, Ptr
 
+from tests.together import compiled_together
+
 needs_hipcc = pytest.mark.skipif(
     shutil.which("hipcc") is None or not os.path.isdir("/usr/include/hip"), reason="hipcc is not installed"
 )
@@ -130,9 +132,9 @@ SAMPLES = [saxpy, silu_vec, lambda: silu_vec(BF16), block_sum, warp_sum, warp_zo
 
 
 @needs_hipcc
-@pytest.mark.parametrize("make", SAMPLES)
-def test_hipcc_accepts_the_text_for_gfx90a(make):
-    assert check_compile(emit(make(), "hip"), "gfx90a").tool == "hipcc"
+def test_hipcc_accepts_the_texts_for_gfx90a():
+    reports = compiled_together({f"sample {k}": emit(make(), "hip") for k, make in enumerate(SAMPLES)}, "gfx90a")
+    assert [r.tool for r in reports.values()] == ["hipcc"] * len(SAMPLES)
 
 
 @needs_clang

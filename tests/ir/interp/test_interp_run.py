@@ -163,7 +163,7 @@ def test_atomics() -> None:
 
 @pytest.mark.parametrize("op", ("add", "sub"))
 def test_each_lane_finds_what_those_before_it_left(op: str) -> None:
-    """In lane order, of one place and of several at once, beyond what 32 bits hold; lanes outside find and leave none."""
+    """In lane order, of one place and of several at once, beyond what 32 bits hold; none outside."""
     start = np.array([5, -7, 2**31 - 1, 0], np.int32)
     text = (
         "kernel k(out: i32*, a: i32*)\n  launch grid(1) block(64)\n  let i: i32 = i32(threadIdx.x)\n"
