@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ from .frames import Active, Frame
 if TYPE_CHECKING:
     from .polls import Polls
     from .shadow import Shadow
+
+
+WORD = np.dtype(np.uint64)
 
 
 @dataclass
@@ -59,6 +63,12 @@ class Buffer:
             self._starts = frame, found
         return found
 
+    @cached_property
+    def _limits(self) -> tuple[np.ndarray, ...]:
+        """The extents, and that of an element: as arrays they are compared in half the time."""
+        extents = self.dims if self.dims is not None else (self.size // self.lanes,)
+        return tuple(np.array(n, WORD) for n in (*extents, self.lanes))
+
     def locate(self, index: list, width: int) -> tuple[np.ndarray, np.ndarray | None, int]:
         """Flat scalar position inside a row, a mask of lanes in bounds (None: all), and the scalars moved.
 
@@ -68,9 +78,11 @@ class Buffer:
         extents = self.dims if self.dims is not None else (self.size // self.lanes,)
         picks_lane = len(index) > len(extents)
         flat, bad = None, None
-        for i, extent in zip(index, (*extents, self.lanes)):
-            outside = i.view(np.uint64) >= extent  # negative ones are large
-            if outside if outside.ndim == 0 else count_true(outside):
+        for i, extent, limit in zip(index, (*extents, self.lanes), self._limits):
+            if i.ndim == 0:
+                if not 0 <= i < extent:
+                    bad = np.True_ if bad is None else bad | np.True_
+            elif count_true(outside := i.view(WORD) >= limit):  # negative ones are large
                 bad = outside if bad is None else bad | outside
             flat = i if flat is None else flat * extent + i
         assert flat is not None

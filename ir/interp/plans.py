@@ -104,6 +104,9 @@ def _binary(plans: Plans, e: Binary) -> Run:
         return plans.value(e, apply(plans.values[id(e.a)], right))
     if e.op in CUTS and not scalar_of(e.a.type).is_float:
         return lambda ev, frame, act: ev.cut(e, apply, a(ev, frame, act), b(ev, frame, act))
+    if right is not None:
+        constant = np.asarray(right)  # quicker in every operator than a scalar of numpy's
+        return lambda ev, frame, act: apply(a(ev, frame, act), constant)
     return lambda ev, frame, act: apply(a(ev, frame, act), b(ev, frame, act))
 
 

@@ -1,7 +1,7 @@
 """Hand-tiled CUDA kernels, written in the ways people write them; raising should find the plain loops under them."""
 
 TILED_GEMM = """
-#define TILE 16
+#define TILE 8
 __global__ void mm(const float* A, const float* B, float* C, int M, int N, int K) {
   __shared__ float As[TILE][TILE];
   __shared__ float Bs[TILE][TILE + 1];

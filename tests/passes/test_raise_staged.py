@@ -24,8 +24,8 @@ from ktc.passes.raise_ import Raise
 from ktc.passes.raising.check import Reference
 from staged_sources import BUMPED_GEMM, PADDED_TRANSPOSE, STAGED, TILED_GEMM
 
-SMALL_GEMM = TILED_GEMM.replace("#define TILE 16", "#define TILE 8")
-"""Two warps a block, and half the rounds of everything: where many runs are made of a changed source."""
+ROUGH = range(1, 80)
+"""Sizes that raising did not choose, most of them no multiple of a tile, beyond two of the largest."""
 
 
 @cache
@@ -45,7 +45,7 @@ def test_raises_to_the_plain_loops(name: str) -> None:
     assert not any(isinstance(e, HwIndex) for e in all_exprs(body))
     assert tuple(s.var.name for s in walk(body) if isinstance(s, Par)) == loops, print_kernel(outcome.kernel)
     assert any("staged:" in note for note in outcome.notes) and not any("left:" in note for note in outcome.notes)
-    reference = Reference(kernel, instances=6, seed=99)
+    reference = Reference(kernel, instances=6, seed=99, sizes=ROUGH)
     assert reference.differs(outcome.kernel) == ""
     assert reference.differs(materialise(outcome.kernel)) == ""
 
@@ -60,7 +60,7 @@ def test_the_tile_loop_becomes_the_loop_over_k() -> None:
 @pytest.mark.parametrize(
     "source, old, new",
     [
-        (SMALL_GEMM, "As[ty][k] * Bs[k][tx]", "As[ty][k] * Bs[tx][k]"),
+        (TILED_GEMM, "As[ty][k] * Bs[k][tx]", "As[ty][k] * Bs[tx][k]"),
         (BUMPED_GEMM, "B += BS * N", "B += BS"),
         (PADDED_TRANSPOSE, "tile[threadIdx.x][threadIdx.y + j];", "tile[threadIdx.y + j][threadIdx.x];"),
     ],
@@ -71,16 +71,16 @@ def test_another_program_raises_to_another_program(source: str, old: str, new: s
     assert old in source
     _, original = raised(source)
     changed = load(source.replace(old, new), name="source.cu")
-    assert Reference(changed, instances=6).differs(original.kernel.with_(params=original.kernel.params)) != ""
+    assert Reference(changed, instances=6, sizes=ROUGH).differs(original.kernel.with_(params=original.kernel.params)) != ""
     outcome = Raise().apply(changed, {})
     if isinstance(outcome, Result):
-        assert Reference(changed, instances=6, seed=5).differs(outcome.kernel) == ""
+        assert Reference(changed, instances=6, seed=5, sizes=ROUGH).differs(outcome.kernel) == ""
 
 
 def test_a_missing_barrier_is_not_hidden() -> None:
     """The source races: whatever is made of it, the race of the source is not a reason to accept other results."""
-    source = SMALL_GEMM.replace("    __syncthreads();\n    #pragma", "    #pragma")
-    assert source != SMALL_GEMM
+    source = TILED_GEMM.replace("    __syncthreads();\n    #pragma", "    #pragma")
+    assert source != TILED_GEMM
     kernel = load(source, name="source.cu")
     outcome = Raise().apply(kernel, {})
     if isinstance(outcome, Result):
@@ -97,7 +97,7 @@ def test_listing_parses_back() -> None:
 @pytest.mark.parametrize(
     "name, arrays",
     [
-        ("gemm", {"f32[16, 16]", "f32[16, 17]"}),
+        ("gemm", {"f32[8, 8]", "f32[8, 9]"}),
         ("gemm-bumped", {"f32[16, 16]"}),
         ("transpose-padded", {"f32[32, 33]"}),
         ("conv-halo", {"f32[12, 20]"}),
@@ -189,7 +189,7 @@ def test_a_rim_filled_in_another_way_is_not_taken_for_the_usual(old: str, new: s
     kernel = load(source.replace(old, new), name="source.cu")
     outcome = Raise().apply(kernel, {})
     if isinstance(outcome, Result):
-        assert Reference(kernel, instances=6, seed=5).differs(outcome.kernel) == ""
+        assert Reference(kernel, instances=6, seed=5, sizes=ROUGH).differs(outcome.kernel) == ""
         assert not any("staged:" in n for n in outcome.notes)
 
 
