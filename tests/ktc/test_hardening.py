@@ -57,12 +57,6 @@ OUTSIDE = HEAD + "  if (i < n) y[i + 1] = x[i];\n}\n"
 
 
 @pytest.fixture
-def ktc_run(ktc_process: Run) -> Run:
-    """What goes wrong here may take the process with it."""
-    return ktc_process
-
-
-@pytest.fixture
 def kernel(tmp_path: Path) -> Callable[..., str]:
     """``kernel(source)`` is a folder with that kernel and a workload; returns its name."""
 
@@ -114,7 +108,7 @@ def gone(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds child processes through /proc")
-def test_a_killed_run_continues(kernel: Callable[..., str], ktc_run: Run, tmp_path: Path) -> None:
+def test_a_killed_run_continues(kernel: Callable[..., str], ktc_process: Run, tmp_path: Path) -> None:
     args = ["optimize", kernel(GOOD), "--device", "numba", "--budget", "6", "--no-memory", "--planner", "rules"]
     ledger = tmp_path / "ktc-out/k/ledger.sqlite"
     process = subprocess.Popen(
@@ -138,7 +132,7 @@ def test_a_killed_run_continues(kernel: Callable[..., str], ktc_run: Run, tmp_pa
         time.sleep(0.05)
     assert all(map(gone, workers)), "worker processes outlive the run that started them"
 
-    done = ktc_run(*args, "--json")
+    done = ktc_process(*args, "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     after = rows(ledger)
@@ -147,7 +141,7 @@ def test_a_killed_run_continues(kernel: Callable[..., str], ktc_run: Run, tmp_pa
     assert len(after) == 6 + 1, "the budget counts what the killed run had measured; and the original"
     assert report["recalled"] == len(before) and report["measured"] == len(after) - len(before)
 
-    again = json.loads(ktc_run(*args, "--json").stdout)
+    again = json.loads(ktc_process(*args, "--json").stdout)
     assert again["measured"] == 0 and rows(ledger) == after
 
 
@@ -176,7 +170,7 @@ def test_a_kernel_that_hangs_only_on_the_device(
 
     late = ENDLESS.replace("j >= 0", "j >= 0 && n > 100000")
     kernel(late, WORKLOAD + '[[scenario]]\nname = "large"\nsizes = { n = 200000 }\n')
-    monkeypatch.setattr(Deadlines.__init__, "__defaults__", (90.0, 60.0, 6.0, 6.0, 6.0))
+    monkeypatch.setattr(Deadlines.__init__, "__defaults__", (90.0, 60.0, 3.0, 3.0, 3.0))
     verdict = ktc.load(str(tmp_path / "k")).verify(device="numba", scenarios=("large",))
     assert verdict.status == "REJECTED" and verdict.rungs[-1].name == "device"
     assert "hang" in verdict.rungs[-1].detail
