@@ -41,9 +41,10 @@ def _children(
         flat = np.arange(first, min(first + LANES, total))
         owner = np.searchsorted(ends, flat, side="right")
         child = Frame(len(flat), frame, lanes[owner])
-        child.values[var] = (start[owner] + flat - (ends[owner] - trips[owner])).astype(dtype)
+        number = flat - (ends[owner] - trips[owner])
+        child.values[var] = (start[owner] + number).astype(dtype)
         if order:
-            order.enter(child, instance)
+            order.enter(child, instance, number, trips[owner])
         yield child, owner
 
 

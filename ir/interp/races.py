@@ -43,6 +43,11 @@ class Order(ABC):
         return 0
 
     @abstractmethod
+    def line(self, ids: np.ndarray) -> np.ndarray:
+        """Where identities lie on a line on which each group of those that are close to each other is together: a
+        block's threads, the iterations inside one iteration."""
+
+    @abstractmethod
     def describe(self, identity: int) -> str: ...
 
 
@@ -169,6 +174,12 @@ class BarrierOrder(Order):
             self._floor = int(self.local_sync[first : first + frame.n].min())
         return self._floor
 
+    def line(self, ids):
+        if len(self.flying) == self.total:
+            return ids
+        landed = self.block_of[ids] * self.threads + np.where(ids < self.total, ids % self.threads, self.threads - 1)
+        return np.where(self.flying[ids], len(self.flying), landed)  # beside everybody
+
     def describe(self, identity):
         if identity >= self.total:
             return f"a copy by block {self.block_of[identity]}"
@@ -194,6 +205,9 @@ class IterationOrder(Order):
     parent: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
     instance: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
     depth: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
+    start: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    width: np.ndarray = field(default_factory=lambda: np.ones(1))
+    """Each iteration has a stretch of its parent's, those of one ``par`` beside each other (:meth:`line`)."""
     base: dict[int, int] = field(default_factory=dict)
     instances: int = 1
 
@@ -202,18 +216,29 @@ class IterationOrder(Order):
         self.instances += parents
         return self.instances - parents
 
-    def enter(self, frame: Frame, first_instance: int = 0) -> None:
-        """Register a frame: (some of) the iterations of the ``par`` that :meth:`begin` announced."""
+    def enter(
+        self, frame: Frame, first_instance: int = 0, number: np.ndarray | None = None, of: np.ndarray | None = None
+    ) -> None:
+        """Register a frame: (some of) the iterations of the ``par`` that :meth:`begin` announced.
+
+        ``number``: which iteration of its parent's each lane is; ``of``: of how many.
+        """
         if frame.parent is None:
             self.base[id(frame)] = 0
             return
-        assert frame.index is not None
+        assert frame.index is not None and number is not None and of is not None
         first = len(self.parent)
         self.base[id(frame)] = first
         parent = self.base[id(frame.parent)] + frame.index
         self.parent = np.concatenate([self.parent, parent])
         self.instance = np.concatenate([self.instance, first_instance + frame.index])
         self.depth = np.concatenate([self.depth, self.depth[parent] + 1])
+        width = self.width[parent] / of
+        self.start = np.concatenate([self.start, self.start[parent] + width * number])
+        self.width = np.concatenate([self.width, width])
+
+    def line(self, ids):
+        return self.start[ids]
 
     def ids(self, frame, lanes):
         return lanes + self.base[id(frame)]
