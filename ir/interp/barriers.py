@@ -10,9 +10,12 @@ from ..nodes import Barrier
 from .domain import Unsupported
 from .frames import Active, Frame, spread
 from .races import BarrierOrder
+from .warps import bits_per_warp
 
 if TYPE_CHECKING:
     from .statements import Machine
+
+FULL = np.uint32(0xFFFFFFFF)
 
 
 def barrier(machine: Machine, s: Barrier, frame: Frame, act: Active) -> None:
@@ -33,9 +36,9 @@ def barrier(machine: Machine, s: Barrier, frame: Frame, act: Active) -> None:
                 flags = spread(machine.ev(s.flags, frame, act), len(lanes)).astype(np.int64)
                 state.order.lacking(lanes, flags)
         return
-    _mask_here(machine, s, frame, act, lanes)
+    masks = _mask_here(machine, s, frame, act, lanes)
     if isinstance(state.order, BarrierOrder):
-        state.order.warp_barrier(lanes)
+        state.order.warp_barrier(lanes, masks)
 
 
 def all_here(
@@ -65,23 +68,32 @@ def _everyone_here(machine: Machine, frame: Frame, act: Active, lanes: np.ndarra
         machine.state.report("barrier-divergence", message, frame, act, missing)
 
 
-def _mask_here(machine: Machine, s: Barrier, frame: Frame, act: Active, lanes: np.ndarray) -> None:
-    """All live lanes that the mask names reach the warp barrier together."""
+def _mask_here(machine: Machine, s: Barrier, frame: Frame, act: Active, lanes: np.ndarray) -> np.ndarray | None:
+    """All live lanes that the mask names reach the warp barrier together, with one mask; None if it names all."""
     state = machine.state
     assert state.geometry is not None
-    full = np.uint32(0xFFFFFFFF)
-    mask = spread(full if s.mask is None else machine.ev(s.mask, frame, act), len(lanes)).astype(np.int64) & 0xFFFFFFFF
+    mask = spread(FULL if s.mask is None else machine.ev(s.mask, frame, act), len(lanes)).astype(np.int64) & int(FULL)
     alive = np.ones(frame.n, bool) if frame.exited is None else ~frame.exited
     alive[lanes] = False
     away = np.flatnonzero(alive)
-    if not len(away):
-        return
-    threads = state.geometry.threads
-    lane_here, lane_away = lanes % threads % 32, away % threads % 32
-    absent = np.zeros(frame.n, np.int64)
-    np.bitwise_or.at(absent, away - lane_away, np.int64(1) << lane_away)
-    bad = (mask & absent[lanes - lane_here]) != 0
+    threads, everybody = state.geometry.threads, np.ones(frame.n, bool)
+    lane = lanes % threads % 32
+    present = bits_per_warp(lanes, lane, everybody[: len(lanes)], frame.n)[lanes - lane]
+    absent = np.zeros_like(mask)
+    if len(away):
+        absent = bits_per_warp(away, away % threads % 32, everybody[: len(away)], frame.n)[lanes - lane]
+        bad = (mask & absent) != 0
+        if bad.any():
+            why = "the mask names live lanes that do not reach this warp barrier"
+            state.report("warp-divergence", why, frame, act, bad)
+    if not ((present | absent) & ~mask).any():
+        return None
+    with_mask = np.zeros_like(mask)
+    for m in np.unique(mask):
+        mine = mask == m
+        with_mask[mine] = bits_per_warp(lanes, lane, mine, frame.n)[(lanes - lane)[mine]]
+    bad = with_mask != mask & present
     if bad.any():
-        state.report(
-            "warp-divergence", "the mask names live lanes that do not reach this warp barrier", frame, act, bad
-        )
+        why = "lanes meet at this warp barrier whose masks do not name each other"
+        state.report("warp-divergence", why, frame, act, bad)
+    return mask

@@ -65,9 +65,12 @@ class BarrierOrder(Order):
         # Time of the last block barrier each thread was in that orders global memory, and that orders shared memory.
         self.block_sync, self.local_sync = np.zeros(total, np.int64), np.zeros(total, np.int64)
         self.warp_sync = np.zeros(total, np.int64)
+        self.heard: np.ndarray | None = None
+        """By thread of the batch and lane of its warp: until when what that lane did is ordered before the thread.
+        From the first barrier of some lanes only on, in the place of ``warp_sync``."""
         self.published = Published(geometry.threads, geometry.blocks)
         self.grid_sync = np.zeros(total, np.int64)
-        self.first = 0
+        self.first, self.batch = 0, total
         self._floor, self._floor_at = 0, (-1, 0, 0)
         # Asynchronous copies by blocks are agents with identities after the threads'.
         self.total = total
@@ -135,14 +138,38 @@ class BarrierOrder(Order):
         """Atomic accesses, in this order; ``gives``: those that write."""
         self.published.exchange(buffer, elements, lanes + self.first, gives, self.block_sync, self.now)
 
-    def warp_barrier(self, lanes: np.ndarray) -> None:
+    def begin_batch(self, first: int, threads: int) -> None:
+        """The blocks of ``threads`` threads from ``first`` on are next."""
+        self.first, self.batch, self.heard = first, threads, None
+
+    def warp_barrier(self, lanes: np.ndarray, masks: np.ndarray | None = None) -> None:
+        """``masks``: by thread, the lanes that it waits for; None for its warp."""
         self.now += 1
-        self.warp_sync[lanes + self.first] = self.now
+        if masks is None and self.heard is None:
+            self.warp_sync[lanes + self.first] = self.now
+            return
+        if self.heard is None:
+            whole = self.warp_sync[self.first : self.first + self.batch]
+            self.heard = np.repeat(whole[:, None], self.warp, axis=1)
+        if masks is None:
+            self.heard[lanes] = self.now
+            return
+        lane = lanes % self.threads % self.warp
+        group = np.stack([masks, lane // 32, lanes - lane])  # a mask names 32 lanes
+        order = np.lexsort(group)
+        begins = np.append(True, (np.diff(group[:, order]) != 0).any(axis=0))
+        told = np.maximum.reduceat(self.heard[lanes[order]], begins.nonzero()[0])[np.cumsum(begins) - 1]
+        named = (masks[order, None] >> np.arange(32)) & 1 == 1
+        for k in range(0, self.warp, 32):
+            here = named & (lane[order, None] // 32 == k // 32)
+            told[:, k : k + 32][here] = self.now
+        self.heard[lanes[order]] = told
 
     def concurrent(self, who, when, ids, local):
         unordered = when >= (self.local_sync if local else self.block_sync)[ids]
         if count_true(unordered):
-            unordered &= (self.warp_of[who] != self.warp_of[ids]) | (when >= self.warp_sync[ids])
+            known = self.warp_sync[ids] if self.heard is None else self._heard(who, ids)
+            unordered &= (self.warp_of[who] != self.warp_of[ids]) | (when >= known)
         if self.lagging:
             threads = np.minimum(who, self.total - 1)
             unordered |= self.lags[local][threads] & (when >= self.fenced_at[local][threads]) & (who < self.total)
@@ -157,6 +184,12 @@ class BarrierOrder(Order):
         if self.published.any:
             across &= ~self._published(who, when, ids)
         return (who != ids) & np.where(other_block, across, unordered)
+
+    def _heard(self, who: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """Until when each of ``ids`` knows what ``who`` did, where they are of one warp."""
+        assert self.heard is not None
+        mine = np.clip(ids - self.first, 0, len(self.heard) - 1)  # copies are of no warp
+        return self.heard[mine, who % self.threads % self.warp]
 
     def _published(self, who: np.ndarray, when: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Whether a fence and an atomic order the access by ``who`` before ``ids``; what copies did, they never do."""

@@ -289,7 +289,7 @@ class _Job:
                 del state.buffers[sym]
             state.first_thread, state.shared_used = first * g.threads, 0
             if isinstance(state.order, BarrierOrder):
-                state.order.first = state.first_thread
+                state.order.begin_batch(state.first_thread, count * g.threads)
             state.hardware = hardware(g, first, count)
             machine = Machine(state, self.kernel)
             machine.body(self.kernel.body, lanes, None)

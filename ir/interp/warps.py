@@ -49,12 +49,12 @@ def warp_op(ev: Evaluator, e: WarpOp, frame: Frame, act: Active):
     active = np.zeros(frame.n, bool)
     active[lanes] = True
     if e.kind == "active":
-        return _bits_per_warp(lanes, lane, value, frame.n)[lanes - lane].astype(np.uint32)
+        return bits_per_warp(lanes, lane, value, frame.n)[lanes - lane].astype(np.uint32)
     _check_mask(state, frame, act, lanes, thread, lane, mask, active)
     if e.kind in VOTES:
         return _vote(e.kind, value, mask, lanes, lane, frame.n)
     if e.kind not in SHUFFLES:
-        return _over_mask(e.kind, value, mask & _bits_per_warp(lanes, lane, np.ones(n, bool), frame.n)[lanes - lane],
+        return _over_mask(e.kind, value, mask & bits_per_warp(lanes, lane, np.ones(n, bool), frame.n)[lanes - lane],
                           lanes, lane, frame.n)  # fmt: skip
     assert e.arg is not None
     arg = ev(e.arg, frame, act).astype(np.int64)
@@ -90,14 +90,14 @@ def _check_mask(state, frame: Frame, act: Active, lanes, thread, lane, mask, act
     threads = state.geometry.threads
     if len(elsewhere):
         other_lane = (elsewhere + state.first_thread) % threads % WARP
-        waiting = _bits_per_warp(elsewhere, other_lane, np.ones(len(elsewhere), bool), frame.n)
+        waiting = bits_per_warp(elsewhere, other_lane, np.ones(len(elsewhere), bool), frame.n)
         absent = (mask & waiting[lanes - lane]) != 0
         if absent.any():
             message = "the mask names lanes that are in another branch or iteration"
             state.report("warp-divergence", message, frame, act, absent)
 
 
-def _bits_per_warp(lanes, lane, flags, n: int) -> np.ndarray:
+def bits_per_warp(lanes, lane, flags, n: int) -> np.ndarray:
     """At index (first lane of a warp): the word of its lanes' flags."""
     words = np.zeros(n, np.int64)
     np.bitwise_or.at(words, lanes - lane, flags.astype(np.int64) << lane)
@@ -131,10 +131,10 @@ COMBINE = {
 
 
 def _vote(kind: str, value, mask, lanes, lane, n: int):
-    words = _bits_per_warp(lanes, lane, value, n)[lanes - lane] & mask
+    words = bits_per_warp(lanes, lane, value, n)[lanes - lane] & mask
     if kind == "ballot":
         return words.astype(np.uint32)
     if kind == "any":
         return words != 0
-    everyone = _bits_per_warp(lanes, lane, np.ones(len(lanes), bool), n)[lanes - lane] & mask
+    everyone = bits_per_warp(lanes, lane, np.ones(len(lanes), bool), n)[lanes - lane] & mask
     return words == everyone

@@ -120,3 +120,45 @@ def test_what_all_read_and_one_writes(place: str, barrier: str, races: int) -> N
     kernel = parse_kernel(READ_BY_ALL.replace("PLACE", place).replace("BARRIER", barrier))
     found = run(kernel, {"y": np.arange(64, dtype=np.int32)}, domain="int").findings
     assert [f.kind for f in found] == ["race"] * races
+
+
+HALVES = """kernel k(y: i32*)
+  launch grid(2) block(64)
+  array s: shared i32[64]
+  let t: i32 = threadIdx.x
+  s[t] = y[blockIdx.x * 64_u32 + threadIdx.x]
+  MEET
+  if t % 32 >= 16
+    y[blockIdx.x * 64_u32 + threadIdx.x] = s[t ^ AWAY]
+"""
+MASK = "barrier warp mask (threadIdx.x & 31_u32) < 16_u32 ? 65535_u32 : 4294901760_u32"
+
+
+@pytest.mark.parametrize(
+    ("meet", "away", "kinds"),
+    [
+        (MASK, 1, []),
+        (MASK, 16, ["race"]),
+        ("barrier warp", 16, []),
+        (f"{MASK}\n  barrier warp mask 0xffffffff_u32", 16, []),
+        (f"barrier warp\n  s[t] = 3\n  {MASK}", 16, ["race"]),
+        ("barrier warp mask 65535_u32", 1, ["warp-divergence", "race"]),
+        ("if t % 32 >= 16\n    barrier warp mask 4294901760_u32", 1, []),
+        ("if t % 32 >= 16\n    barrier warp mask 4294901760_u32", 16, ["race"]),
+    ],
+)
+def test_a_barrier_of_some_lanes_orders_those_only(meet: str, away: int, kinds: list[str]) -> None:
+    kernel = parse_kernel(HALVES.replace("MEET", meet).replace("AWAY", str(away)))
+    found = run(kernel, {"y": np.arange(128, dtype=np.int32)}, domain="int").findings
+    assert [f.kind for f in found] == kinds, found
+
+
+def test_who_met_whom_is_handed_on() -> None:
+    """Lanes 0 and 1 meet, then 1 and 2: what 0 did before is ordered before 2."""
+    source = HALVES.replace("if t % 32 >= 16\n", "if t % 32 == 2\n").replace("AWAY", "2").replace(
+        "  MEET\n", "  if t % 32 < 2\n    barrier warp mask 3_u32\n  MORE\n")  # fmt: skip
+    met = parse_kernel(source.replace("MORE", "if t % 32 == 1 || t % 32 == 2\n    barrier warp mask 6_u32"))
+    others = parse_kernel(source.replace("MORE", "if t % 32 == 3 || t % 32 == 2\n    barrier warp mask 12_u32"))
+    args = {"y": np.arange(128, dtype=np.int32)}
+    assert not run(met, args, domain="int").findings
+    assert [f.kind for f in run(others, args, domain="int").findings] == ["race"]
