@@ -6,12 +6,15 @@ hundred lanes. What it then calls counts alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 try:
-    from numpy._core.multiarray import count_nonzero as count_true
+    from numpy._core.multiarray import count_nonzero
 except ImportError:  # numpy 1, or one that keeps it elsewhere
-    from numpy import count_nonzero as count_true
+    from numpy import count_nonzero
+
+count_true: Callable[[Any], int] = count_nonzero
 
 
 def all_true(x: Any) -> bool:

@@ -77,7 +77,8 @@ class Buffer:
         """
         extents = self.dims if self.dims is not None else (self.size // self.lanes,)
         picks_lane = len(index) > len(extents)
-        flat, bad = None, None
+        flat: Any = None
+        bad: Any = None
         for i, extent, limit in zip(index, (*extents, self.lanes), self._limits):
             if i.ndim == 0:
                 if not 0 <= i < extent:
