@@ -14,6 +14,7 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Barrier, Body, Fence, Stmt, Sym, TileMma
 from ktc.ir.walk import map_body, walk
 
+from .alone import check_known
 from .blocks import check_blocks
 from .carry import carried
 from .cleanup import tidy
@@ -52,7 +53,9 @@ def materialise(kernel: Kernel) -> Kernel:
     st = State(kernel, thread_axes(kernel.body))
     collect_geometry(kernel.body, st)
     scope = Scope()
-    body = in_digits(reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st), st.extents, st.decide)
+    body = reserve(kernel.body, scope, st) + lower_body(kernel.body, scope, st)
+    check_known(kernel.body, st.alone)
+    body = in_digits(body, st.extents, st.decide)
     body = tidy(name_hardware(resolve_parts(body, st.extents)))
     body = carried(overlapped(body, st.decide), st.decide)
     body = spread(body, st.extents, st.decide)

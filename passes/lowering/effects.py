@@ -14,7 +14,7 @@ def has_effect(s: Stmt) -> bool:
 
 def writes_shared(s: Stmt) -> bool:
     """Whether ``s`` writes memory that the threads of a block share."""
-    return any(is_shared(b) for x in walk((s,)) if (b := _written(x)) is not None)
+    return any(is_shared(b) for x in walk((s,)) if (b := written(x)) is not None)
 
 
 def updates_in_place(body: Body) -> bool:
@@ -31,11 +31,12 @@ def updates_in_place(body: Body) -> bool:
 
 def is_global_effect(x: Stmt) -> bool:
     """Whether ``x`` itself does what all blocks can see."""
-    b = _written(x)
+    b = written(x)
     if b is not None and not is_private(b) and not is_shared(b):
         return True
     return any(getattr(e, "effects", "pure") not in ("pure", "read") for ex in stmt_exprs(x) for e in walk_expr(ex))
 
 
-def _written(x: Stmt) -> Sym | None:
+def written(x: Stmt) -> Sym | None:
+    """What ``x`` itself writes, if it is memory."""
     return x.dst if isinstance(x, AsyncCopy) else x.buffer if isinstance(x, Store | Atomic) else None

@@ -28,6 +28,7 @@ from ktc.ir.storage import is_private
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_body, map_expr, walk
 
+from .alone import guarded
 from .decide import strip
 from .effects import has_effect, is_global_effect, writes_shared
 from .errors import LoweringError
@@ -51,6 +52,7 @@ class State(Facts):
         self.threaded: dict[Sym, frozenset[str]] = {}  # loop variables spread over threads -> the axes
         self.extents: dict[str, Expr] = {}  # thread axis -> size
         self.grid: dict[str, Expr] = {}
+        self.alone: list[tuple[Stmt, Expr]] = []  # statements that one thread runs, where that is so
         self.scratch: list[Param] = []  # working memory asked for so far
 
     # ------------------------------------------------------------------------------------------------- rewriting
@@ -203,7 +205,12 @@ class State(Facts):
             why = "one block is to write memory here and every block its shared memory, in one statement"
             raise LoweringError("E-LOWER-BLOCKS", why, s.loc, "split the statement")
         cond = both(None if own else first_thread(idle, "block"), first_thread(self.thread_axes - scope.axes))
-        return If(cond, (s,), loc=s.loc) if cond is not None and has_effect(s) else s
+        if cond is None or not has_effect(s):
+            return s
+        out = guarded(s, cond)
+        if isinstance(out, If) and out.cond is cond:
+            self.alone.append((s, cond))
+        return out
 
     def set_extent(self, axis: str, n: Expr, at: Stmt) -> None:
         """Record a thread axis' size; every loop on it must agree.

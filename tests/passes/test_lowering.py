@@ -529,3 +529,34 @@ def test_lanes_of_vectors_are_as_wide_as_accesses_get(unrolled: bool) -> None:
         for k in (materialise(kernel), lowered)
     ]
     assert not got[1].findings and np.array_equal(got[0].outputs["acc"], got[1].outputs["acc"])
+
+
+CARRIED = """kernel carried(x: i32 const* restrict, y: i32* restrict, n: i32)
+  par b in 0..n @ [block.x]
+    array a: shared i32[8]
+    par t in 0..8 @ [thread.x 8]
+      a[t] = x[b * 8 + t]
+    var sum: i32 = 0
+    for k in 0..8
+      WRITE
+      sum = sum + READ
+    par u in 0..8 @ [thread.x 8]
+      y[b * 8 + u] = y[b * 8 + u] + sum
+"""
+
+
+def test_variables_that_change_beside_what_one_thread_writes_change_for_all() -> None:
+    base = parse_kernel(CARRIED.replace("WRITE", "y[b * 8 + k] = sum").replace("READ", "a[k]"))
+    lowered = materialise(base)
+    assert print_kernel(lowered).count("if tid == 0") == 1
+    agree(base, lowered, arguments(base, n=2))
+
+
+@pytest.mark.parametrize("write", ["a[k] = sum", "sum = atomic add y[b * 8 + k], sum"])
+def test_what_only_one_thread_can_know_others_may_not_ask(write: str) -> None:
+    """What it writes it reads again, or the write itself says."""
+    source = CARRIED.replace("WRITE", write).replace("READ", "a[(k + 1) % 8]")
+    with pytest.raises(LoweringError, match="'sum' changes where only one thread runs"):
+        materialise(parse_kernel(source))
+    alone = parse_kernel(source.replace("+ sum\n", "\n").replace("y[b * 8 + u] = y[b * 8 + u]", "y[b * 8 + u] = u"))
+    agree(alone, materialise(alone), arguments(alone, n=2))
