@@ -48,7 +48,7 @@ def test_listing_of_the_design_is_a_fixed_point() -> None:
     assert k.is_parallel and k.params[2].divisible_by == 8 and k.comments == ("Gated activation.",)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(kernels())
 def test_every_kernel_comes_back_equal(k: Kernel) -> None:
     text = ktir.print_kernel(k)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import ktc
 from ktc.scaffold import Draft, draft
 
@@ -73,6 +75,7 @@ void go(const float* x, const int* f, float* o, int batch, int d) { mean<<<batch
 """
 
 
+@cache
 def drafted(source: str) -> Draft:
     return draft(ktc.loads(source).kernel)
 

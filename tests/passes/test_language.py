@@ -147,7 +147,7 @@ scripts = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(scripts)
 def test_scripts_print_and_parse_back(s: Script) -> None:
     assert parse_script(print_script(s)) == s
