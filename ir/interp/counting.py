@@ -19,12 +19,12 @@ count_true: Callable[[Any], int] = count_nonzero
 
 def all_true(x: Any) -> bool:
     """Whether all elements hold (one, of no dimensions, may); of none, they do."""
-    return bool(x) if x.ndim == 0 else count_true(x) == x.size
+    return bool(x if x.ndim == 0 else count_true(x) == x.size)
 
 
 def any_true(x: Any) -> bool:
     """Whether an element holds."""
-    return bool(x) if x.ndim == 0 else count_true(x) > 0
+    return bool(x if x.ndim == 0 else count_true(x))
 
 
 __all__ = ["all_true", "any_true", "count_true"]

@@ -134,7 +134,7 @@ class Evaluator:
             return np.where(cond[:, None] if a.ndim == 2 or b.ndim == 2 else cond, a, b)
         lanes, out = frame.lanes(act), None
         for arm, chosen in ((e.a, cond), (e.b, ~cond)):
-            if many := count_true(chosen):
+            if many := int(count_true(chosen)):
                 v = spread(self(arm, frame, lanes[chosen]), many)
                 if out is None:
                     out = np.zeros((len(cond), *v.shape[1:]), v.dtype)

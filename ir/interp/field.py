@@ -23,7 +23,7 @@ import numpy as np
 from ..field_words import P, Q
 from ..types import Scalar
 from . import integers
-from .counting import count_true
+from .counting import all_true, count_true
 from .domain import Domain
 from .keyed import HUGE, dyadic, keyed, whole_numbers
 from .patterns import reinterpreted
@@ -213,7 +213,7 @@ class FieldDomain(Domain):
     def encode(self, array, t):
         values, words, whole = whole_numbers(array)
         out = np.atleast_1d(_of_int(words))
-        if not whole.all():  # rare: exact inputs are small integers
+        if not all_true(whole):  # rare: exact inputs are small integers
             distinct, back = np.unique(values[~whole], return_inverse=True)
             out[~whole] = np.array([self.float_const(float(v), t) for v in distinct], out.dtype)[back]
         return out

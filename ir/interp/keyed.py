@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..field_words import seed_of
+from .counting import all_true
 
 
 def mix(x):
@@ -44,13 +45,20 @@ def dyadic(value: float) -> tuple[int, int]:
     return m, k
 
 
+LARGE = 1 << 62
+"""Integers from here on are taken for numbers like any other."""
+
+
 def whole_numbers(array: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The numbers as doubles, as new 64-bit integers, and whether each is one (the integer is 0 where it is not)."""
     values = np.asarray(array).astype(np.float64, copy=False)
     with np.errstate(invalid="ignore"):
         words = values.astype(np.int64)
-    whole = (words == values) & (np.abs(values) < 2.0**62)
-    return values, words if whole.all() else np.where(whole, words, 0), whole
+    whole = words.astype(np.float64) == values  # of one type: half the time
+    if all_true(whole) and (not whole.size or (words.min() > -LARGE and words.max() < LARGE)):
+        return values, words, whole
+    whole &= np.abs(values) < LARGE
+    return values, np.where(whole, words, 0), whole
 
 
 HUGE = 1e30

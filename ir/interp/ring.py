@@ -23,6 +23,7 @@ import numpy as np
 
 from ..types import Scalar
 from . import integers
+from .counting import all_true
 from .domain import Domain, Unsupported
 from .keyed import HUGE, dyadic, keyed, whole_numbers
 from .patterns import reinterpreted
@@ -79,7 +80,7 @@ class RingDomain(Domain):
 
     def encode(self, array, t):
         values, out, whole = whole_numbers(array)
-        if not whole.all():  # rare: exact inputs are small integers
+        if not all_true(whole):  # rare: exact inputs are small integers
             distinct, back = np.unique(values[~whole], return_inverse=True)
             out[~whole] = np.array([self.float_const(float(v), t) for v in distinct], out.dtype)[back]
         return out
