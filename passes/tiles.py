@@ -38,8 +38,8 @@ from ktc.ir.nodes import (
     fresh,
 )  # fmt: skip
 from ktc.ir.storage import is_local_array
-from ktc.ir.types import I32, Array, Ptr, Scalar
-from ktc.ir.walk import map_body, refresh, stmt_exprs, substitute, walk, walk_expr
+from ktc.ir.types import I32, Array, Scalar
+from ktc.ir.walk import all_exprs, map_body, refresh, stmt_exprs, substitute, walk, walk_expr
 
 from .tile_edges import read_by_all
 
@@ -127,12 +127,11 @@ def is_copy(s: Stmt) -> bool:
     """Whether ``s`` is a nest of parallel loops around stores to shared memory of what global memory holds."""
     if not isinstance(s, Par):
         return False
+    if any(isinstance(e, Load) and isinstance(e.buffer.type, Array) for e in all_exprs((s,))):
+        return False
     for x in walk(s.body):
         if isinstance(x, Store):
             if not (isinstance(x.buffer.type, Array) and x.buffer.type.space == "shared"):
-                return False
-            loads = [e for v in (x.value, *x.index) for e in walk_expr(v) if isinstance(e, Load)]
-            if any(not isinstance(e.buffer.type, Ptr) for e in loads):
                 return False
         elif not isinstance(x, Par | For | Decl | If | AsyncCopy):
             return False

@@ -8,14 +8,19 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeGuard
 
 from ktc.ir.nodes import Alloc, Binary, Body, Call, Decl, Expr, For, If, Load, Raw, Stmt, Sym, Var, WarpOp, While
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, map_stmt_exprs, used, walk_expr
 
+from ..purity import is_movable
+
+IMPURE = (Load, Raw, Call, WarpOp)
+
 
 def tidy(body: Body) -> Body:
-    return reuse_indices(flatten_guards(merge_guards(body)), {}, {})
+    return reuse_indices(flatten_guards(merge_guards(body)), {}, {}, assigned(body))
 
 
 def merge_guards(body: Body) -> Body:
@@ -47,7 +52,7 @@ def flatten_guards(body: Body) -> Body:
         s = _inside(s, flatten_guards)
         if isinstance(s, If) and not s.orelse and s.then and isinstance(s.then[-1], If) and not s.then[-1].orelse:
             front, inner = s.then[:-1], s.then[-1]
-            if all(isinstance(d, Decl) and d.const and d.init is not None and _index_value(d) for d in front):
+            if all(_is_index(d) and is_movable(_value(d)) for d in front):
                 out += front
                 s = dataclasses.replace(s, cond=Binary("&&", s.cond, inner.cond), then=inner.then)
         out.append(s)
@@ -58,8 +63,11 @@ def _bare_declaration(s: Stmt) -> bool:
     return isinstance(s, Alloc) or (isinstance(s, Decl) and s.init is None)
 
 
-def reuse_indices(body: Body, known: dict[Expr, Sym], env: dict[Sym, Expr]) -> Body:
-    """Drop ``const`` integer declarations whose (pure) value already has a name in scope."""
+def reuse_indices(body: Body, known: dict[Expr, Sym], env: dict[Sym, Expr], moving: set[Sym]) -> Body:
+    """Drop ``const`` integer declarations whose (pure) value already has a name in scope.
+
+    ``moving``: variables that are assigned somewhere: what is said of them is another value the next time.
+    """
     known = dict(known)
     out: list[Stmt] = []
 
@@ -68,22 +76,27 @@ def reuse_indices(body: Body, known: dict[Expr, Sym], env: dict[Sym, Expr]) -> B
 
     for s in body:
         s = map_stmt_exprs(s, on)
-        if isinstance(s, Decl) and s.const and s.init is not None and _index_value(s):
-            old = known.get(s.init)
+        if _is_index(s) and not used(_value(s)) & moving:
+            old = known.get(_value(s))
             if old is not None and old.type == s.sym.type:
                 env[s.sym] = Var(old)
                 continue
-            known[s.init] = s.sym
-        out.append(_inside(s, lambda b: reuse_indices(b, known, env)))
+            known[_value(s)] = s.sym
+        out.append(_inside(s, lambda b: reuse_indices(b, known, env, moving)))
     return tuple(out)
 
 
-def _index_value(s: Decl) -> bool:
-    """An integer built from constants, hardware indices and other constants alone (nothing that is assigned later)."""
+def _is_index(s: Stmt) -> TypeGuard[Decl]:
+    """Whether ``s`` names an integer built from variables, hardware indices and constants alone."""
+    if not isinstance(s, Decl) or not s.const or s.init is None:
+        return False
     t = s.sym.type
+    return isinstance(t, Scalar) and t.is_int and not any(isinstance(x, IMPURE) for x in walk_expr(s.init))
+
+
+def _value(s: Decl) -> Expr:
     assert s.init is not None
-    impure = (Load, Raw, Call, WarpOp)
-    return isinstance(t, Scalar) and t.is_int and not any(isinstance(x, impure) for x in walk_expr(s.init))
+    return s.init
 
 
 def _inside(s: Stmt, f) -> Stmt:

@@ -21,6 +21,7 @@ from ktc.passes.base import DistSpec, KnobRef, LevelSpec, Refused, Result
 from ktc.passes.distribute import Distribute
 from ktc.passes.language import parse_script
 from ktc.passes.lowering import LoweringError, materialise
+from ktc.passes.lowering.cleanup import tidy
 from ktc.passes.persistent import Persistent
 from ktc.passes.pipeline import apply_step
 from ktc.passes.row_cache import RowCache
@@ -560,3 +561,30 @@ def test_what_only_one_thread_can_know_others_may_not_ask(write: str) -> None:
         materialise(parse_kernel(source))
     alone = parse_kernel(source.replace("+ sum\n", "\n").replace("y[b * 8 + u] = y[b * 8 + u]", "y[b * 8 + u] = u"))
     agree(alone, materialise(alone), arguments(alone, n=2))
+
+
+MOVED_START = """kernel moved(y: i32* restrict, n: i32)
+  par b in 0..n @ [block.x]
+    var off: i32 = 0
+    par t in off..off + 8 @ [thread.x 8]
+      y[b * 16 + t] = 2
+    off = off + 8
+    par u in off..off + 8 @ [thread.x 8]
+      y[b * 16 + u] = 3
+"""
+
+
+def test_a_name_for_what_has_moved_since_is_not_used_again() -> None:
+    base = parse_kernel(MOVED_START)
+    agree(base, materialise(base), {"y": np.zeros(32, np.int32), "n": 2})
+
+
+def test_a_division_stays_behind_the_guard_that_makes_it_one() -> None:
+    body = parse_kernel("""kernel k(y: i32*, n: i32)
+  launch grid(1) block(8)
+  if n > 0
+    let q: i32 = 100 / n
+    if threadIdx.x < q
+      y[threadIdx.x] = q
+""").body
+    assert tidy(body) == body

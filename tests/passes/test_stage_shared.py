@@ -404,3 +404,20 @@ def test_a_copy_that_stores_vectors_of_what_it_loads_one_by_one() -> None:
     )
     k = applied(unaligned, script)
     assert differs(unaligned, k, [{"rows": n, "cols": m} for n, m in ((1, 4), (7, 8), (13, 20))]) is None
+
+
+def test_what_reads_the_new_tile_is_no_copy_before_it() -> None:
+    """A row that is cached from the tile, through a named value: the tile is filled first."""
+    kernel = parse_kernel("""kernel k(x: i32 const* restrict align 16, y: i32* restrict align 16, n: i32 range 1..99)
+  par r in 0..n @ [block.x]
+    array row: shared i32[16]
+    par t in 0..16 @ [thread.x 8, unroll 2]
+      let v: i32 = x[r * 16 + t]
+      row[t] = v
+    par u in 0..16 @ [thread.x 8, unroll 2]
+      y[r * 16 + u] = row[u] - row[15 - u]
+""")
+    k = applied(kernel, "stage-shared{array=x loop=r}")
+    text = body_of(k)
+    assert text.index("x_s[x_i] =") < text.index("= x_s["), text
+    assert differs(kernel, k, [{"n": 3}], elements=48) is None
