@@ -1,5 +1,6 @@
-"""Random programs over a block's shared memory: loops over threads, one after the other and in rounds, that read and
-write wherever they like. Many have races; those are no cases. What the others need is a barrier at the right places.
+"""Random programs over a block's memory: loops over threads, one after the other and in rounds, that read and write
+shared arrays, and the block's row of the output, wherever they like. Many have races; those are no cases. What the
+others need is a barrier at the right places.
 """
 
 from __future__ import annotations
@@ -50,20 +51,20 @@ class Maker:
         self.a, self.out = fresh("a", Ptr(I32, const=True, restrict=True)), fresh("out0", Ptr(I32, restrict=True))
         self.n, self.m, self.row = fresh("n", I32), fresh("m", I32), fresh("r", I32)
         self.shared = [fresh(f"s{k}", Array(I32, (i32(SIZE),), "shared")) for k in range(pick((1, 1, 2)))]
+        self.memories = [*self.shared, *pick(((), (), (self.out,)))]
         self.flat = pick((True, True, False))
         self.moving: list[Sym] = []
+        self.stores = 0
 
     def kernel(self) -> Kernel:
         body: list[Stmt] = [Alloc(s) for s in self.shared]
-        body += [self.filled(s) for s in self.shared]
+        body += [self.filled(s) for s in self.memories]
         if self.pick((True, False)):
             off = fresh("off", I32)
             self.moving.append(off)
             body.append(Decl(off, i32(0)))
         body += self.statements((), 0)
-        body += self.over_threads(
-            SIZE, lambda t: (Store(self.out, (self.of_row(t),), Load(self.pick(self.shared), (t,))),)
-        )
+        body += self.over_threads(SIZE, lambda t: (self.store(self.out, t, self.load(t)),))
         params = [Param(s, align=16, noalias=True) for s in (self.a, self.out)]
         params += [Param(self.m, range=(1, 4096)), Param(self.n, range=(1, 4096))]
         blocks = (Level("block", None, "x"),)
@@ -72,12 +73,21 @@ class Maker:
     def of_row(self, t: Expr) -> Expr:
         return binary("+", binary("*", Var(self.row), i32(SIZE)), t)
 
+    def load(self, at: Expr) -> Expr:
+        s = self.pick(self.memories)
+        return Load(s, (self.of_row(at) if s == self.out else at,))
+
+    def store(self, s: Sym, at: Expr, value: Expr) -> Store:
+        """A value that no other statement stores: what is stored once more as it was is work done twice."""
+        self.stores += 1
+        return Store(s, (self.of_row(at) if s == self.out else at,), Binary("+", value, i32(100 * self.stores)))
+
     def filled(self, s: Sym) -> Stmt:
         def store(t: Expr) -> Body:
             at = binary(
                 "+", binary("*", Var(self.row), Var(self.m)), Call("min", (t, Binary("-", Var(self.m), i32(1))), I32)
             )
-            return (Store(s, (t,), Load(self.a, (at,))),)
+            return (self.store(s, t, Load(self.a, (at,))),)
 
         return self.over_threads(SIZE, store)[0]
 
@@ -119,16 +129,18 @@ class Maker:
 
     def in_iteration(self, t: Expr, rounds: tuple[Sym, ...], count: int) -> list[Stmt]:
         v = fresh("v", I32)
-        store: Stmt = Store(self.pick(self.shared), (self.own_place(t, rounds, count),),
+        store: Stmt = self.store(self.pick(self.memories), self.own_place(t, rounds, count),
                             Binary(self.pick("+-"), Var(v), self.pick((i32(1), t))))  # fmt: skip
         if self.pick((False, False, True)):
             store = If(Binary("<", t, self.pick((i32(3), i32(6), Var(self.m)))), (store,))
         elif self.pick((False, False, True)):
             k = fresh("k", I32)
-            store = Store(self.pick(self.shared), (self.own_place(t, (*rounds, k), count),), Var(v))
+            store = self.store(
+                self.pick(self.memories), self.own_place(t, (*rounds, k), count), Binary("+", Var(v), Var(k))
+            )
             end = self.pick((i32(2), Call("min", (Var(self.m), i32(2)), I32)))
             store = For(k, i32(0), Binary("<", Var(k), end), Binary("+", Var(k), i32(1)), (store,))
-        return [Decl(v, Load(self.pick(self.shared), (self.place(t, rounds),))), store]
+        return [Decl(v, self.load(self.place(t, rounds))), store]
 
     def own_place(self, t: Expr, rounds: tuple[Sym, ...], count: int) -> Expr:
         """An index that no other of ``count`` iterations has."""
@@ -154,10 +166,10 @@ class Maker:
 
     def by_one(self, rounds: tuple[Sym, ...], depth: int) -> list[Stmt]:
         """What the block does once: a number that all know then."""
-        v, s = fresh("v", I32), self.pick(self.shared)
+        v = fresh("v", I32)
         place = self.place(self.shift(rounds), rounds)
-        out: list[Stmt] = [Decl(v, Load(s, (place,)))]
-        return [*out, Store(self.pick(self.shared), (self.place(i32(3), rounds),), Binary("+", Var(v), i32(1)))]
+        out: list[Stmt] = [Decl(v, self.load(place))]
+        return [*out, self.store(self.pick(self.memories), self.place(i32(3), rounds), Binary("+", Var(v), i32(1)))]
 
     def moved(self, rounds: tuple[Sym, ...], depth: int) -> list[Stmt]:
         v = self.pick(self.moving)
