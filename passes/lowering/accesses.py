@@ -175,6 +175,8 @@ def _accesses(
         inner_env = {**env, s.var: _placeholder(len(env))}
         if not loop and sum(1 for spread in inner_owner for lv in spread.dist if lv.kind in THREAD_LEVELS) >= axes:
             loop, sure = id(s), True
+    elif isinstance(s, Par) and any(lv.kind == "block" for lv in s.dist):
+        inner_env = {**env, s.var: _of_block(s, env, changing.between)}
     elif isinstance(s, If | While):
         sure = False
     elif isinstance(s, For) and loop:
@@ -194,6 +196,14 @@ def _in(env: dict[Sym, Expr], x: Expr) -> Expr:
 def _placeholder(k: int) -> Expr:
     """A canonical variable standing for the k-th enclosing loop's index."""
     return Knob(f"#{k}")
+
+
+def _of_block(s: Par, env: dict[Sym, Expr], changing: set[Sym]) -> Expr:
+    """A canonical variable for the index of a loop over blocks: loops of one range give a block the same iterations."""
+    if (used(s.lo) | used(s.hi)) & (changing - env.keys()):
+        return Var(s.var)
+    ends = [map_expr(strip(e), lambda x: _in(env, x)) for e in (s.lo, s.hi)]
+    return Knob(f"#{len(env)}: {ends!r} {s.dist!r}")
 
 
 def _round(s: For, env: dict[Sym, Expr], changing: set[Sym]) -> Expr:

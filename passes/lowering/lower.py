@@ -69,7 +69,7 @@ def lower_body(body: Body, scope: Scope, st: State) -> Body:
 
     for k, s in enumerate(body):
         here: list[Access] = []
-        if ordered and (scope.in_par or not st.grid):  # one block: everything is inside it
+        if ordered:  # what other blocks do is not touched here (check_blocks): this is about threads of one
             here = accesses(s, idle, body)
             if conflict(pending, here, at_once=True):
                 flush(k)

@@ -588,3 +588,23 @@ def test_a_division_stays_behind_the_guard_that_makes_it_one() -> None:
       y[threadIdx.x] = q
 """).body
     assert tidy(body) == body
+
+
+SIBLINGS = """kernel siblings(x: i32 const* restrict, y: i32* restrict, n: i32)
+  par r in 0..n @ [block.x]
+    par t in 0..16 @ [thread.x 8, unroll 2]
+      y[r * 16 + t] = x[r * 16 + t]
+  par q in 0..n @ [block.x]
+    par u in 0..16 @ [OTHER]
+      y[q * 16 + u] = y[q * 16 + u] + 1
+"""
+
+
+@pytest.mark.parametrize(("other", "barriers"), [("thread.x 8, unroll 2", 0), ("unroll 2, thread.x 8", 1)])
+def test_what_a_block_does_in_one_loop_over_blocks_other_threads_of_it_find_in_the_next(
+    other: str, barriers: int
+) -> None:
+    base = parse_kernel(SIBLINGS.replace("OTHER", other))
+    lowered = materialise(base)
+    assert sum(isinstance(s, Barrier) for s in walk(lowered.body)) == barriers, print_kernel(lowered)
+    agree(base, lowered, arguments(base, n=3))
