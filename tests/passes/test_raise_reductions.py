@@ -73,3 +73,39 @@ def test_what_is_written_with_cub_compiles_with_cub_itself(tmp_path) -> None:
     if "No such file" in done.stderr:
         pytest.skip("needs the headers of cub")
     assert done.returncode == 0, done.stderr
+
+
+PAIRS_WRITTEN_OUT = """
+__device__ void reduce(half2 *const v) {
+  if (threadIdx.x < 4) v[threadIdx.x] = __hadd2(v[threadIdx.x], v[threadIdx.x + 4]);
+  __syncthreads();
+  if (threadIdx.x < 2) v[threadIdx.x] = __hadd2(v[threadIdx.x], v[threadIdx.x + 2]);
+  __syncthreads();
+  if (threadIdx.x < 1) v[threadIdx.x] = __hadd2(v[threadIdx.x], v[threadIdx.x + 1]);
+  __syncthreads();
+}
+__global__ void dot(const half2 *a, const half2 *b, float *r, int n) {
+  __shared__ half2 part[8];
+  part[threadIdx.x] = __float2half2_rn(0.f);
+  half2 value = __float2half2_rn(0.f);
+  for (int i = threadIdx.x + blockIdx.x * 8; i < n; i += gridDim.x * 8) value = __hfma2(a[i], b[i], value);
+  part[threadIdx.x] = value;
+  __syncthreads();
+  reduce(part);
+  if (threadIdx.x == 0) {
+    half2 result = part[0];
+    float sum = __low2float(result) + __high2float(result);
+    r[blockIdx.x] = sum;
+  }
+}
+void launch(half2 *a, half2 *b, float *r, int n) { dot<<<4, 8>>>(a, b, r, n); }
+"""
+
+
+def test_a_tree_of_pairs_stays_loops_over_threads() -> None:
+    """What a thread has for itself before the tree is a vector, of which no total is known."""
+    kernel = load("#include <cuda_fp16.h>\n" + PAIRS_WRITTEN_OUT, name="pairs.cu")
+    outcome = Raise().apply(kernel, {})
+    assert isinstance(outcome, Result) and any("left:" in note for note in outcome.notes), outcome
+    reference = Reference(kernel, instances=3, seed=41)
+    assert reference.differs(materialise(outcome.kernel)) == ""
