@@ -76,16 +76,18 @@ def _mask_here(machine: Machine, s: Barrier, frame: Frame, act: Active, lanes: n
     alive = np.ones(frame.n, bool) if frame.exited is None else ~frame.exited
     alive[lanes] = False
     away = np.flatnonzero(alive)
-    threads, everybody = state.geometry.threads, np.ones(frame.n, bool)
+    threads = state.geometry.threads
     lane = lanes % threads % 32
-    present = bits_per_warp(lanes, lane, everybody[: len(lanes)], frame.n)[lanes - lane]
     absent = np.zeros_like(mask)
     if len(away):
-        absent = bits_per_warp(away, away % threads % 32, everybody[: len(away)], frame.n)[lanes - lane]
+        absent = bits_per_warp(away, away % threads % 32, np.True_, frame.n)[lanes - lane]
         bad = (mask & absent) != 0
         if bad.any():
             why = "the mask names live lanes that do not reach this warp barrier"
             state.report("warp-divergence", why, frame, act, bad)
+    if (mask == int(FULL)).all():
+        return None
+    present = bits_per_warp(lanes, lane, np.True_, frame.n)[lanes - lane]
     if not ((present | absent) & ~mask).any():
         return None
     with_mask = np.zeros_like(mask)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ktc.ir.nodes import Body, Expr, If, Load, Stmt, Sym, bodies
+from ktc.ir.nodes import Body, Expr, If, Load, Stmt, Sym, bodies, has_bodies
 from ktc.ir.storage import is_private
 from ktc.ir.walk import all_exprs, assigned, declared, map_body, stmt_exprs, used, walk
 
@@ -20,16 +20,20 @@ from .errors import LoweringError
 def guarded(s: Stmt, cond: Expr) -> Stmt:
     """``s`` with its effects under ``cond``: as a whole, or each by itself where what is left changes variables and
     reads nothing that the effects write."""
-    if not _changed(s) or not any(True for _ in bodies(s)):
-        return If(cond, (s,), loc=s.loc)
+    whole = If(cond, (s,), loc=s.loc)
+    if not has_bodies(s) or not _changed(s):
+        return whole
     writes = {b for x in walk((s,)) if (b := written(x)) is not None and not is_private(b)}
     if any(isinstance(e, Load) and e.buffer in writes for e in all_exprs((s,))):
-        return If(cond, (s,), loc=s.loc)
-    effects = [x for x in walk((s,)) if not any(True for _ in bodies(x)) and has_effect(x)]
-    if any(_changed(x) for x in effects):
-        return If(cond, (s,), loc=s.loc)
-    (out,) = map_body((s,), lambda x: If(cond, (x,), loc=x.loc) if any(x is e for e in effects) else x)
+        return whole
+    if any(_is_effect(x) and _changed(x) for x in walk((s,))):
+        return whole
+    (out,) = map_body((s,), lambda x: If(cond, (x,), loc=x.loc) if _is_effect(x) else x)
     return out
+
+
+def _is_effect(x: Stmt) -> bool:
+    return not has_bodies(x) and has_effect(x)
 
 
 def _changed(s: Stmt) -> set[Sym]:
@@ -43,10 +47,9 @@ def check_known(body: Body, alone: Iterable[tuple[Stmt, Expr]]) -> None:
     Raises:
         LoweringError: E-LOWER-ALONE.
     """
-    of_one = [(s, cond) for s, cond in alone if _changed(s)]
-    for s, cond in of_one:
-        changed = _changed(s)
-        same = [t for t, c in of_one if c == cond]
+    of_one = [(s, cond, changed) for s, cond in alone if (changed := _changed(s))]
+    for s, cond, changed in of_one:
+        same = [t for t, c, _ in of_one if c == cond]
         read = _read(body, same) & changed
         if read:
             name = min(v.name for v in read)
