@@ -28,6 +28,7 @@ from ..types import Scalar
 from . import integers
 from .bit_names import BitNames
 from .patterns import Given
+from .poison import poison
 from .realmath import MIXED
 from .rounding import round_to
 
@@ -39,10 +40,6 @@ class Unsupported(KtcError):
         super().__init__(
             "E-INTERP-UNSUPPORTED", message, loc, hint="this part of the kernel can only be checked on a device"
         )
-
-
-WILD = {32: 0x2545F492, 64: 0x2545F4914F6CDD1E}
-"""By bits, what no subscript is: with 91 or 199 added odd, so that no product with a size makes it small."""
 
 
 class Domain(ABC):
@@ -174,14 +171,12 @@ class Domain(ABC):
             raise Unsupported(f"no meaning for the integer function '{fn}'")
         return integers.FUNCTIONS[fn](*args)
 
-    def poison(self, t: Scalar, n: int, seed: int) -> np.ndarray:
-        """``n`` values standing for memory nobody wrote; another ``seed`` gives other values: integers of odd seeds,
-        where they can, name no element of any buffer, so that whoever reads there is seen to."""
+    def poison(self, t: Scalar, n: int, run: int, beside: bool = False) -> np.ndarray:
+        """``n`` values standing for memory nobody wrote (see :mod:`.poison`)."""
         if t.kind == "bool":
-            return np.full(n, seed % 2 == 1)
-        wild = WILD.get(t.bits, 0) if t.is_int and seed % 2 else 0
-        base = np.array([37 + 54 * (seed % 4) + wild], np.int64)
-        one = self.encode(base.astype(np.float64), t) if t.is_float else base.astype(self.dtype(t))
+            return np.full(n, run % 2 == 1)
+        value = np.array([poison(t, run, beside)], np.int64)
+        one = self.encode(value.astype(np.float64), t) if t.is_float else value.astype(self.dtype(t))
         return np.full(n, one[0], one.dtype)
 
 

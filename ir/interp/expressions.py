@@ -83,8 +83,7 @@ class Evaluator:
 
     def _indeterminate(self, e: Var, owner: Frame, mask: np.ndarray):
         """The variable, with another value in every second lane that never assigned it: neighbours share none."""
-        t, seed = scalar_of(e.type), self.state.seed
-        here, beside = (self.state.domain.poison(t, 1, s)[0] for s in (seed, seed + 2))
+        here, beside = (self.state.domain.poison(scalar_of(e.type), 1, self.state.seed, x)[0] for x in (False, True))
         odd = np.arange(owner.n) % 2 == 1
         value = np.array(spread(owner.values[e.sym], owner.n))
         value[mask & odd], value[mask & ~odd] = beside, here

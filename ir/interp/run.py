@@ -25,6 +25,7 @@ from .frames import Frame
 from .launching import Args, environment, geometry_of, hardware
 from .memory import Buffer, base_of
 from .patterns import Given
+from .poison import RUNS
 from .polls import Polls
 from .races import BarrierOrder, IterationOrder
 from .results import RunResult, same
@@ -86,20 +87,23 @@ def run(
         result, doubtful = job.run(seed=0)
         ended = any(f.kind == "fuel" or (fatal is not None and fatal(f)) for f in result.findings)
         left = {} if ended else job.left
-        again = job.run(seed=1)[0] if sanitize and doubtful and not ended else None
+        for seed in range(1, job.poisons()) if sanitize and doubtful and not ended else ():
+            again = job.run(seed)[0]
+            result = dataclasses.replace(result, work=result.work + again.work)
+            if not same(result, again):
+                result = _depending(result, again, kernel)
+                break
     if kept is not None:
         kept.update(left)
-    if again is None:
-        return result
-    result = dataclasses.replace(result, work=result.work + again.work)
-    if not same(result, again):
-        found = Finding(
-            "uninitialised", "results change with the contents of memory or variables never written", kernel.loc
-        )
-        known = {(f.kind, f.index) for f in result.findings}
-        more = [f for f in again.findings if (f.kind, f.index) not in known]
-        return dataclasses.replace(result, findings=[*result.findings, *more, found])
     return result
+
+
+def _depending(result: RunResult, again: RunResult, kernel: Kernel) -> RunResult:
+    """The first of two runs that differ in what nobody wrote, with what the second one found as well."""
+    what = "results change with the contents of memory or variables never written"
+    known = {(f.kind, f.index) for f in result.findings}
+    more = [f for f in again.findings if (f.kind, f.index) not in known]
+    return dataclasses.replace(result, findings=[*result.findings, *more, Finding("uninitialised", what, kernel.loc)])
 
 
 @dataclass
@@ -149,6 +153,10 @@ class _Job:
         scratch = [state.buffers[p.sym] for p in kernel.params if p.scratch is not None and p.sym.name not in self.args]
         self.left = {(b.sym.name, b.size): b.data for b in scratch}
         return self._result(state), state.doubtful
+
+    def poisons(self) -> int:
+        """How many runs tell whether results depend on what nobody wrote."""
+        return RUNS if self.structure.signed else RUNS - 1
 
     def _geometry(self) -> Geometry:
         g = geometry_of(self.kernel, self.args, self.warp)

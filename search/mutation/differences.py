@@ -26,11 +26,13 @@ from .permuted import permuted
 from .reordered import reordered
 from .signs import only_squared
 from .single import other_thread
+from .unread import unread
 from .uses import same_uses
 from .visits import same_visits
 
 MASKED = "z3: what is given values where the guard does not hold is read under that guard alone"
 UNDEFINED = "z3: where the guard does not hold, only what was undefined changes"
+UNREAD = "z3: shared cells that nobody reads any more are stored, or are not"
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,9 @@ def unguarded(kernel: Kernel, s: If, context: smt.Context, before: Body) -> str:
     facts = uniformity(kernel)
     if Idle(kernel, facts.is_uniform(s.cond) and not facts.is_divergent(s)).body(s.then, inner):
         return "z3: where the guard does not hold zeros are added"
-    return MASKED if masked(kernel, s, None, context) else ""
+    if masked(kernel, s, None, context):
+        return MASKED
+    return UNREAD if unread(kernel, s, None, context) else ""
 
 
 def undefined(before: Body) -> set[Sym]:
@@ -202,7 +206,7 @@ def _where_they_differ(d: Difference, s: If, t: If) -> str:
         return UNDEFINED
     if Idle(d.candidate, d.together()).body(s.then, inner):
         return "z3: where the guards differ zeros are added"
-    return ""
+    return UNREAD if unread(d.candidate, s, t.cond, d.context) else ""
 
 
 def _rounded(d: Difference) -> str:

@@ -27,10 +27,10 @@ from dataclasses import replace
 from typing import Any
 
 from ktc.ir.kernel import Assume, Kernel
-from ktc.ir.nodes import Barrier, Body, Expr, For, If, Return
+from ktc.ir.nodes import AddrOf, Assign, Barrier, Body, Call, Expr, For, If, Load, Return, Stmt, WarpOp
 from ktc.ir.text import canonical
 from ktc.ir.uniformity import uniformity
-from ktc.ir.walk import walk
+from ktc.ir.walk import stmt_exprs, walk, walk_expr
 from ktc.search.verification import smt
 from ktc.search.verification.normal_form import normal
 from ktc.search.verification.ranges import wraps
@@ -49,6 +49,7 @@ from .sites import BRANCHES
 from .symbolic import same_effect
 from .symbolic_values import WARP
 
+ITSELF = "a barrier before, or after, what a thread does with variables of its own"
 APART = "no two accesses that the barrier keeps apart meet without it"
 
 
@@ -97,8 +98,8 @@ class _Search:
         first, last = max(k - 1, 0), max(ending, 0)
         parts = a[first : len(a) - last], b[first : len(b) - last]
         window = same_effect(*parts, self.candidate, None, self.effort, part=True, everyone=self._everyone(*parts))
-        whole = window or same_effect(a, b, self.candidate, after, self.effort, everyone=self._everyone(a, b))
-        return whole or self._unasked(Window(a, k, len(a) - last), Window(b, k, len(b) - last))
+        asked = window or self._unasked(Window(a, k, len(a) - last), Window(b, k, len(b) - last))
+        return asked or same_effect(a, b, self.candidate, after, self.effort, everyone=self._everyone(a, b))
 
     def _unasked(self, mine: Window, theirs: Window) -> str:
         everyone = self._everyone(mine.part, theirs.part)
@@ -165,6 +166,8 @@ class _Search:
         barrier, between = (a[k], a[k + 1]) if isinstance(a[k], Barrier) else (a[k + 1], a[k])
         if not isinstance(barrier, Barrier) or barrier.scope != "block" or isinstance(between, Barrier):
             return ""
+        if _for_itself(between):
+            return ITSELF
         ends = replace(barrier), replace(barrier)
         both = _with_body(self.candidate.body, a, (*a[:k], ends[0], between, ends[1], *a[k + 2 :]))
         kernel = self.candidate.with_(body=both)
@@ -181,6 +184,13 @@ class _Search:
         (name,) = d.names
         d.context.enter(d.s, name)
         return self.bodies(getattr(d.s, name), getattr(d.t, name), d.context, None if isinstance(d.s, For) else after)
+
+
+def _for_itself(s: Stmt) -> bool:
+    """Whether ``s`` is one thread's own business: it gives a variable a value, made of variables alone."""
+    parts = [e for top in stmt_exprs(s) for e in walk_expr(top)]
+    shared = any(isinstance(e, Load | WarpOp | AddrOf) or (isinstance(e, Call) and e.effects != "pure") for e in parts)
+    return isinstance(s, Assign) and not shared
 
 
 def _wraps(kernel: Kernel) -> set[Expr]:

@@ -49,7 +49,8 @@ def same_visits(s: For, t: For, kernel: Kernel) -> str:
 
 def _same(nest: For, s: For, t: For, kernel: Kernel, row: Row | None) -> str:
     """Why ``s`` and ``t``, of which the first is the ``nest`` of ``kernel`` for any one ``row``, leave the same."""
-    one, other = (Reader(kernel, forwarded(x)).visits() for x in (s, t))
+    s, t = forwarded(s), forwarded(t)
+    one, other = (Reader(kernel, x).visits() for x in (s, t))
     if one is None or other is None:
         return ""
     if replace(one, offsets=other.offsets, stride=other.stride, thread=other.thread) != other:

@@ -238,6 +238,14 @@ def test_what_was_loaded_ahead_is_an_element_like_others() -> None:
         assert not same("i + 512", "i + 128", AHEAD.replace(*near)), near
 
 
+def test_and_may_be_one_of_another_thread_where_their_maxima_meet() -> None:
+    tree = "  for o = 16; o > 0; o / 2\n    m = max(m, shfl_xor(m, o))\n  y[0] = m\n"
+    text = AHEAD.replace("  y[threadIdx.x] = m\n", tree).replace("block(64)", "block(32)").replace("128", "64")
+    wide = text.replace("i + 512", "i + 256")
+    assert "over the block" in proof("i + 256", "i + 32", wide)
+    assert not proof("i + 256", "i + 32", wide.replace("abs(a[w, v])", "abs(a[w, v]) * f32(threadIdx.x)"))
+
+
 ROWS = """
 kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..1000, d: i32 range 1..1000)
   launch grid(cdiv(n, 2)) block(32)

@@ -359,3 +359,28 @@ def test_no_subscript_may_be_what_nobody_wrote(t: str) -> None:
     assert {f.kind for f in run(kernel(loose), args, undefined={"y"}).findings} >= {"out-of-bounds"}
     counted = text.replace("    if t + v < n\n", "    let far: TYPE = row[v] + TYPE(1)\n    if t + v < n\n")
     assert not run(kernel(counted.replace("TYPE", t)), args, undefined={"y"}).findings
+
+
+BELOW = """
+kernel k(y: i32*, n: i32)
+  launch grid(1) block(4)
+  let t: i32 = i32(threadIdx.x)
+  array a: i32[2]
+  array f: f32[2]
+  a[0] = t
+  f[0] = 1.0
+  if QUESTION
+    y[t] = 1
+  else
+    y[t] = 2
+"""
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["a[1] < n", "a[1] >= 0", "a[1] < 0", "a[1] > -7", "a[1] == 0", "a[1] > 100000", "f[1] > 0.0", "f[1] < -2.0"],
+)
+def test_whoever_compares_what_was_never_written_is_told_both_answers(question: str) -> None:
+    args = {"y": np.zeros(4, np.int32), "n": 32}
+    assert [f.kind for f in run(kernel(BELOW, ("QUESTION", question)), args).findings] == ["uninitialised"]
+    assert not run(kernel(BELOW, ("QUESTION", question.replace("[1]", "[0]"))), args).findings
