@@ -98,6 +98,9 @@ class Scope:
         return self.names.get(sym.name) if sym in self.parameters else None
 
     def _cast(self, e: Cast) -> Interval | None:
+        if e.x.type == BOOL:
+            holds = self.truth(e.x)
+            return (0, 1) if holds is None else (int(holds), int(holds))
         told = len(self.wraps)
         v = self.of(e.x)
         if v is None and len(self.wraps) == told and _loses(e):
@@ -201,7 +204,14 @@ class Scope:
     def gains(self, sym: Sym, value: Expr) -> None:
         """``sym`` is assigned ``value``, or an element of it is."""
         own = any(sym in (getattr(x, "sym", None), getattr(x, "buffer", None)) for x in walk_expr(value))
-        v = None if own else self.of(value)
+        self._gains(sym, None if own else self.of(value))
+
+    def gains_up_to(self, sym: Sym, limit: Expr) -> None:
+        """``sym`` is given something from zero up to ``limit``."""
+        v = self.of(limit)
+        self._gains(sym, (0, v[1]) if v is not None and v[0] >= 0 else None)
+
+    def _gains(self, sym: Sym, v: Interval | None) -> None:
         old = self.changing.get(sym, v)
         self.changing[sym] = (min(old[0], v[0]), max(old[1], v[1])) if old is not None and v is not None else None
 

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ktc.ir.interp.plans import CUTS, QUOTIENTS
-from ktc.ir.nodes import Binary, Body, Call, Cast, Const, Expr, If, Knob, Select, Stmt, Unary
+from ktc.ir.nodes import Binary, Body, Call, Cast, Const, Expr, For, If, Knob, Select, Stmt, Unary
 from ktc.ir.types import BOOL, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
@@ -128,6 +128,8 @@ def _proved(coverage: Coverage, context: smt.Context, target: Stmt, e: Expr) -> 
     """Whether ``e`` comes out as it was seen whenever ``target`` is reached, by everything known on the way there."""
     seen = coverage.outcomes[id(e)] == 1
     place = _at(coverage.candidate.body, target, context.branch())
+    if place is not None and isinstance(target, For) and any(x is e for x in walk_expr(target.step)):
+        place.enter(target, "body")  # where it is asked: behind a round
     return place is not None and place.always(e, seen)
 
 

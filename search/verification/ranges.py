@@ -38,6 +38,7 @@ from ktc.ir.walk import assigned, stmt_exprs, walk_expr
 from .intervals import Interval, Scope, elements_of, is_whole
 from .narrowing import loop_range, narrow
 from .relations import Related
+from .tickets import limit_of
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,8 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
         if isinstance(s, Store) and isinstance(s.buffer.type, Array) and is_whole(s.buffer.type.elem):
             scope.gains(s.buffer, s.value)
             yield from _noted(s, scope)
+        elif isinstance(s, Atomic) and s.dst is not None and (limit := limit_of(s, scope.kernel)) is not None:
+            scope.gains_up_to(s.dst, limit)
         elif not has_bodies(s) and not isinstance(s, Decl | Assign):
             scope.changing.update((x, None) for x in assigned((s,)) if not isinstance(x.type, Ptr))
         before, limits = dict(scope.known), dict(scope.limits)

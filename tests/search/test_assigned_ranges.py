@@ -100,3 +100,31 @@ PLAIN = (
 def test_a_branch_behind_a_ticket_is_not_excused(last: str, status: str) -> None:
     """No instance has a thread that draws ticket 77,777,777 and stores something else."""
     assert verify(parse_kernel(PLAIN), parse_kernel(TICKETS.replace("LAST", last)), COPY).status == status
+
+
+COUNTER = """\
+kernel k(out: i32*, c: u32* scratch(4), n: i32 range 1..1000)
+  launch grid(1, 3) block(32)
+  var t: u32
+  t = atomic inc c[n % 4], gridDim.y as i32 - 1
+  out[n] = i32(t)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "largest"),
+    [
+        ("n % 4", "0", 2),
+        ("gridDim.y as i32 - 1", "6", 6),
+        ("c: u32* scratch(4)", "c: u32*", None),
+        ("atomic inc", "atomic add", None),
+        ("gridDim.y as i32 - 1", "n", None),
+        ("  out[n]", "  c[1] = 9_u32\n  out[n]", None),
+        ("  out[n]", "  atomic inc c[1], 5\n  out[n]", None),
+        ("  out[n]", "  t = t + 7_u32\n  out[n]", None),
+    ],
+)
+def test_a_ticket_is_within_its_limit_where_nothing_else_counts(old: str, new: str, largest: int | None) -> None:
+    assert old in COUNTER
+    found = {sym.name: v for sym, v in values(parse_kernel(COUNTER.replace(old, new)), PROMISED).items()}
+    assert found.get("t") == (None if largest is None else (0, largest))

@@ -183,3 +183,26 @@ def test_signed_zeros_have_an_order_wherever_they_are() -> None:
         for zero in (0.0, -0.0):
             x = np.full(n, zero, np.float32)
             assert not np.signbit(run(k, {"y": np.zeros(n, np.float32), "x": x, "n": n}).outputs["y"]).any()
+
+
+HALVING = """
+kernel each(y: f32*, x: f32 const*, n: i32)
+  launch grid(cdiv(n, 64)) block(64)
+  let i: i32 = i32(blockIdx.x) * 64 + i32(threadIdx.x)
+  var z: f32 = 0.0
+  for o = FIRST; o > 0; o / DIVISOR
+    z = i < n ? abs(x[i]) : 0.0
+  if i < n
+    y[i] = z
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "divisor", "status"),
+    [("1", "2", "TESTED"), ("3", "4", "TESTED"), ("1 + n / 2000003", "2", "UNKNOWN"), ("1 + n / 11", "2", "TESTED")],
+)
+def test_a_loop_that_halves_to_zero_at_once_says_no_more(first: str, divisor: str, status: str) -> None:
+    pytest.importorskip("z3")
+    original = parse_kernel(EACH.replace("VALUE", "abs(x[i])"))
+    candidate = parse_kernel(HALVING.replace("FIRST", first).replace("DIVISOR", divisor))
+    assert verify(original, candidate, elementwise("f32", 1 << 20)).status == status
