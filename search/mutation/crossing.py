@@ -127,8 +127,6 @@ class _Watch(Run):
         super().__init__(*args)
         self.before, self.crossed = Open(), Open()
         self.written = assigned(self.kernel.body)
-        arrays = [s for s in walk(self.kernel.body) if isinstance(s, Alloc) and s.dynamic]
-        self.overlaid = {s.sym for s in arrays} if len(arrays) > 1 else set()
         self.rounds = 0
 
     # ------------------------------------------------------------------------------------------------- statements
@@ -239,17 +237,14 @@ class _Watch(Run):
         if not self._seen(sym):
             return
         known = [self.number(self.of(i, k, act)) for i in index]
-        whole = isinstance(sym.type, Array) and len(known) == len(sym.type.shape) and sym not in self.overlaid
+        whole = isinstance(sym.type, Array) and len(known) == len(sym.type.shape)
         cell = tuple(i for i in known if i is not None) if whole else ()
-        self._touch(self._named(sym), cell if known and len(cell) == len(known) else None, k, wrote)
+        self._touch(sym, cell if known and len(cell) == len(known) else None, k, wrote)
 
     def _seen(self, sym: Sym) -> bool:
         """Whether threads can meet there."""
         shared = isinstance(sym.type, Array) and sym.type.space == "shared"
         return shared or (isinstance(sym.type, Ptr) and sym in self.written)
-
-    def _named(self, sym: Sym) -> Sym:
-        return min(self.overlaid, key=lambda s: s.id) if sym in self.overlaid else sym
 
     def _touch(self, sym: Sym | None, cell: Cell, k: int, wrote: bool) -> None:
         for other, theirs in self.crossed.meeting(sym, cell):
@@ -273,14 +268,14 @@ class _Watch(Run):
             self._untold_reads(x, act)
             if isinstance(x, Store | Atomic) and self._seen(x.buffer):
                 for k in act:
-                    self._touch(self._named(x.buffer), None, k, wrote=True)
+                    self._touch(x.buffer, None, k, wrote=True)
             self._tell(x, act)
         self._unknown(s, act)
 
     def _untold_reads(self, s: Stmt, act: Active) -> None:
         for sym in {e.buffer for top in stmt_exprs(s) for e in walk_expr(top) if isinstance(e, Load)}:
             for k in act if self._seen(sym) else ():
-                self._touch(self._named(sym), None, k, wrote=False)
+                self._touch(sym, None, k, wrote=False)
 
 
 def _orders(s: Stmt) -> bool:

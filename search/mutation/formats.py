@@ -7,7 +7,7 @@ the way, and rounding it to f16 changes nothing; so are maxima, minima and choic
 A type holds a value if rounding to it changes nothing. Conversions to the 8-bit types saturate (as CUDA's do): neither
 holds an infinity, so e5m2 holds what was converted to it, and not all that is found in a buffer of e5m2.
 
-What is written through a pointer, by an instruction, or where arrays may lie over one another, has its own type alone.
+What is written through a pointer, or by an instruction, has its own type alone.
 NaNs are left aside, as everywhere in the exact rungs.
 """
 
@@ -153,8 +153,6 @@ def _writes(body: Body) -> Iterator[tuple[Sym, Expr | None]]:
 def _beyond(kernel: Kernel, bodies: tuple[Body, ...]) -> Iterator[Sym]:
     """What may be written unseen."""
     yield from (p.sym for p in kernel.params)
-    dynamic = {s.sym for body in bodies for s in walk(body) if isinstance(s, Alloc) and s.dynamic}
-    yield from dynamic if len(dynamic) > 1 else ()  # they may lie over one another
     for body in bodies:
         for s in walk(body):
             if isinstance(s, Decl | Alloc) and isinstance(s.sym.type, Ptr):

@@ -150,10 +150,8 @@ class _Cells:
         return None
 
     def _plain(self, array: Sym) -> bool:
-        """Whether ``array`` is named by subscripts alone, and its memory is its own."""
+        """Whether ``array`` is named by subscripts alone."""
         for x in walk(self.meetings.kernel.body):
-            if isinstance(x, Alloc) and x.sym == array and x.dynamic:
-                return False
             exprs = [e for top in stmt_exprs(x) for e in walk_expr(top)]
             if any(e == Var(array) or (isinstance(e, AddrOf) and e.buffer == array) for e in exprs):
                 return False
