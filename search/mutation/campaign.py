@@ -113,7 +113,7 @@ def _judged_again(r: Record) -> Record:
     mutant = apply(made.candidate, op, r["place"])
     if program_key(made, mutant) != r["key"]:
         return r
-    proof = equivalent(made.candidate, mutant, made.original)
+    proof = equivalent(made.candidate, mutant, made.original, made.workload)
     status, layer, detail = ("equivalent", "proof", proof) if proof else judge(made, mutant)
     return {**r, "status": status, "layer": layer, "detail": detail}
 

@@ -20,7 +20,6 @@ from ktc.ir.nodes import (
     For,
     HwIndex,
     If,
-    Load,
     Return,
     Stmt,
     Store,
@@ -28,20 +27,22 @@ from ktc.ir.nodes import (
     Var,
     WarpOp,
 )  # fmt: skip
-from ktc.ir.types import Array, Ptr
+from ktc.ir.types import Array
 from ktc.ir.walk import all_exprs, stmt_exprs, walk_expr
 from ktc.search.verification import smt
 from ktc.search.verification.formulas import increment
 
 from .ending import counts_up, may_run
+from .extents import readable
 
 
 @dataclass
 class Quiet:
     """What may happen unseen: ``own`` are variables and arrays that nobody outside knows; ``barriers``: of a block of
     which no thread does anything else; ``loads``: of code that is left out, while code that is added may not read
-    buffers, touch elements of arrays that may not exist, nor go round for ever; ``ends``: of threads that do nothing
-    else either, while of others a return is felt in all that would have followed."""
+    buffers beyond what is known to be there, touch elements of arrays that may not exist, nor go round for ever;
+    ``ends``: of threads that do nothing else either, while of others a return is felt in all that would have
+    followed."""
 
     own: set[Sym] = field(default_factory=set)
     barriers: bool = False
@@ -61,7 +62,7 @@ def no_effect(body: Body, context: smt.Context, quiet: Quiet) -> bool:
 
 
 def _quiet(s: Stmt, context: smt.Context, quiet: Quiet) -> bool:
-    felt = _felt(s, quiet) or not (quiet.loads or may_run(s, context))
+    felt = _felt(s, context, quiet) or not (quiet.loads or may_run(s, context))
     if felt and context.impossible():
         return True
     if felt:
@@ -79,12 +80,12 @@ def _quiet(s: Stmt, context: smt.Context, quiet: Quiet) -> bool:
     return True
 
 
-def _felt(s: Stmt, quiet: Quiet) -> bool:
+def _felt(s: Stmt, context: smt.Context, quiet: Quiet) -> bool:
     """Whether ``s`` itself, its bodies apart, does something that others may notice."""
     reads = [e for top in stmt_exprs(s) for e in walk_expr(top)]
     if any(isinstance(e, WarpOp) for e in reads):
         return True
-    if not quiet.loads and any(isinstance(e, Load) and isinstance(e.buffer.type, Ptr) for e in reads):
+    if not quiet.loads and not readable(s, context):
         return True
     if isinstance(s, Assign):
         return s.sym not in quiet.own

@@ -42,6 +42,7 @@ from ktc.ir.walk import stmt_exprs, walk
 from ktc.search.verification import smt
 
 from .ending import ends
+from .extents import exists
 from .refilled import Refilled
 from .subscripts import inside
 from .vacant import Vacant
@@ -144,7 +145,7 @@ class Idle:
 
     def _unseen(self, e: Expr, context: smt.Context) -> bool:
         """Whether nobody notices that ``e`` is computed: no buffer is read, lanes exchange values all together."""
-        if isinstance(e, Load) and not inside(e, context):
+        if isinstance(e, Load) and not (exists(e, context) if isinstance(e.buffer.type, Ptr) else inside(e, context)):
             return False
         if (isinstance(e, WarpOp) and not self.together) or (isinstance(e, Call) and e.effects != "pure"):
             return False

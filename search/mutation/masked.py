@@ -5,7 +5,8 @@ use: ``for u: if row + u < n: s[u] = 0; ...; for u: if row + u < n: out[row + u]
 through gives values to copies that nobody asks for; what is computed of them for the same copy, nobody asks for either.
 
 The guard must say the same of a copy wherever the copy is read: of what changes it may hang on the copy alone, and on
-what keeps its value as long as the array lives. What is read of buffers for all copies alike, the first has read.
+what keeps its value as long as the array lives. What is read of buffers for all copies alike, the first has read; or it
+is known to be there.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from ktc.search.verification import smt
 
 from .copies import copies_of
 from .ending import may_run
+from .extents import readable
 from .sites import branches, sites
 
 PLAIN = (Assign, Decl, Store, For, If)
@@ -48,7 +50,7 @@ def masked(kernel: Kernel, s: If, other: Expr | None, context: smt.Context) -> b
         return False
     if other is not None and not context.proves(z3.Implies(context.truth(s.cond), context.truth(other))):
         return False
-    if any(not isinstance(x, PLAIN) for x in walk(s.then)) or not _read_before(kernel, s, context):
+    if any(not isinstance(x, PLAIN) for x in walk(s.then)):
         return False
     copies = copies_of(kernel, s)
     if copies is None:
@@ -56,7 +58,8 @@ def masked(kernel: Kernel, s: If, other: Expr | None, context: smt.Context) -> b
     inner = context.branch()
     if other is not None:
         inner.facts.append(inner.truth(other))
-    if not all(may_run(at, here) for at, here in sites(s.then, inner)):
+    before = _read_before(kernel, s, context)
+    if not all(may_run(at, here) and (before or readable(at, here)) for at, here in sites(s.then, inner)):
         return False
     return copies.read_under_their_guard()
 

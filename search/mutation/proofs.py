@@ -31,6 +31,7 @@ from ktc.ir.nodes import AddrOf, Assign, Barrier, Body, Call, Expr, For, If, Loa
 from ktc.ir.text import canonical
 from ktc.ir.uniformity import uniformity
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
+from ktc.ir.workload import Workload
 from ktc.search.verification import smt
 from ktc.search.verification.normal_form import normal
 from ktc.search.verification.ranges import wraps
@@ -42,6 +43,7 @@ from .crossing import keeps_nothing_apart
 from .differences import Difference, same_statement, unguarded
 from .effects import Quiet, fewer_threads, no_effect
 from .effort import Effort
+from .extents import extents
 from .lanes import Window, unasked
 from .maps import same_points
 from .single import stored_twice
@@ -53,9 +55,11 @@ ITSELF = "a barrier before, or after, what a thread does with variables of its o
 APART = "no two accesses that the barrier keeps apart meet without it"
 
 
-def equivalent(candidate: Kernel, mutant: Kernel, original: Kernel | None = None) -> str:
+def equivalent(
+    candidate: Kernel, mutant: Kernel, original: Kernel | None = None, workload: Workload | None = None
+) -> str:
     """Why the two are the same function of their inputs, on every launch; '' if that is not proved. ``original``: what
-    is run where an assumption of the candidate does not hold."""
+    is run where an assumption of the candidate does not hold; ``workload``: what promises how large buffers are."""
     same_body = candidate.body == mutant.body
     if smt.available() and (found := other_array(candidate, mutant)):
         return found
@@ -71,7 +75,9 @@ def equivalent(candidate: Kernel, mutant: Kernel, original: Kernel | None = None
         return "the same normal form"
     if not smt.available() or _wraps(mutant) - _wraps(candidate):
         return ""
-    return _Search(candidate, mutant).bodies(candidate.body, mutant.body, smt.Context(candidate), ())
+    promised = extents(candidate, workload) if workload is not None else {}
+    context = smt.Context(candidate, extents=promised)
+    return _Search(candidate, mutant).bodies(candidate.body, mutant.body, context, ())
 
 
 @dataclasses.dataclass

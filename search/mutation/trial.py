@@ -52,7 +52,7 @@ def judge(subject: Subject, mutant: Kernel) -> tuple[str, str, str]:
         return "killed", "error", f"{e.code}: {e.message}"
     if not verdict.ok:
         return ("killed" if verdict.status == "REJECTED" else "unknown"), layer_of(verdict), str(verdict.reason)[:300]
-    proof = equivalent(subject.candidate, mutant, subject.original)
+    proof = equivalent(subject.candidate, mutant, subject.original, subject.workload)
     return ("equivalent", "proof", proof) if proof else ("accepted", verdict.layer, verdict.reason[:300])
 
 

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import AddrOf, Alloc, Assign, Barrier, Decl, Eval, Expr, For, If, Load, Stmt, Store, Sym, Var, While
-from ktc.ir.types import Array, Ptr
+from ktc.ir.types import Array
 from ktc.ir.walk import assigned, declared, stmt_exprs, used_in, walk, walk_expr
 from ktc.search.verification import smt
 
 from .ending import may_run
+from .extents import readable
 from .meetings import Meetings
 from .refilled import Place
 from .sites import branches, sites
@@ -81,16 +82,12 @@ class _Cells:
         own = set(declared(self.s.then)) | {x.var for x in walk(self.s.then) if isinstance(x, For)}
         mine: list[_Access] = []
         for x, here in sites(self.s.then, context):
-            if self.runs and not self._may_run(x, here) and not here.impossible():
+            if self.runs and not (may_run(x, here) and readable(x, here)) and not here.impossible():
                 return False
             if (isinstance(x, Assign) and x.sym not in own) or (isinstance(x, Store) and not _shared(x.buffer)):
                 return False
             mine += [_Access(a, x, here.branch(), True) for a in _accesses(x) if _shared(a.buffer)]
         return all(self._unfelt(access, mine) for access in mine)
-
-    def _may_run(self, x: Stmt, here: smt.Context) -> bool:
-        loads = [e for top in stmt_exprs(x) for e in walk_expr(top) if isinstance(e, Load)]
-        return may_run(x, here) and not any(isinstance(e.buffer.type, Ptr) for e in loads)
 
     def _unfelt(self, mine: _Access, others: list[_Access]) -> bool:
         """Whether no access minds that ``mine`` is made, or is not; ``others``: all that are in question."""

@@ -31,8 +31,8 @@ from .wide_rows import wide_rows
 STEPS = 12_000
 """Statements of the candidate over the instances of this layer, as far as the exact layer has counted them."""
 
-COUNTED = 2
-"""Instances on which roundings are counted."""
+COUNTED = 3
+"""Instances on which roundings are counted, at most."""
 
 ENDS = {"masked": "for rows with infinities", "sunken": "far below zero", "raised": "far above zero"}
 """Data at the ends of a type: what is asked is where infinities and numbers come out."""
@@ -139,7 +139,7 @@ def floats(job: Job) -> Outcome:
             raise
         return Outcome("skip", e.message)
     most = sorted(chosen, key=lambda i: -i.cost)[:1]  # where every thread has something to round
-    counted = list({id(i): i for i in (*most, *chosen)}.values())[:COUNTED]
+    counted = _distinct(*most, *_longest(chosen), *chosen)[:COUNTED]
     for instance in counted if _narrows(job.candidate) else ():
         failure = sweep.rounded_more(instance)
         if failure:
@@ -152,10 +152,10 @@ def floats(job: Job) -> Outcome:
 
 def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[Instance, str]]:
     """Instances, and the kinds of data for each."""
-    two = list({id(i): i for i in (*chosen[:1], *sorted(chosen, key=lambda i: -i.cost)[:1])}.values())
+    two = _distinct(*chosen[:1], *sorted(chosen, key=lambda i: -i.cost)[:1])
     yield from ((i, "plain") for i in chosen)
     if _spreadable(job):
-        yield from ((i, "wild") for i in chosen[: 1 + len(chosen) // 2])
+        yield from ((i, "wild") for i in _distinct(*chosen[: 1 + len(chosen) // 2], *_longest(chosen)))
         if identical:
             yield from ((i, "special") for i in two)
     if job.oracle.integers:
@@ -200,12 +200,10 @@ def _spreadable(job: Job) -> bool:
 def _telling(job: Job) -> list[Instance]:
     """The smallest (empty lanes meet infinities there), and those where each size is largest (roundings add up)."""
     found = [i for i in job.instances if id(i) in job.steps] or job.instances
-    names = list(found[0].sizes) if found else []
-    longest = [max(found, key=lambda i: (i.sizes[n], i.cost)) for n in names]
     busiest = sorted(found, key=lambda i: (-job.steps.get(id(i), 0), -i.cost))[
         :2
     ]  # those whose guards let something through
-    chosen = list({id(i): i for i in (*busiest[:1], *found[:3], *found[-1:], *busiest, *longest)}.values())
+    chosen = _distinct(*busiest[:1], *found[:3], *found[-1:], *busiest, *_longest(found))
     total = 0
     kept: list[Instance] = []
     for i in chosen:
@@ -213,6 +211,16 @@ def _telling(job: Job) -> list[Instance]:
         if total <= STEPS or len(kept) < 3:
             kept.append(i)
     return kept
+
+
+def _longest(found: list[Instance]) -> list[Instance]:
+    """For each size, where it is largest."""
+    names = list(found[0].sizes) if found else []
+    return [max(found, key=lambda i: (i.sizes[n], i.cost)) for n in names]
+
+
+def _distinct(*found: Instance) -> list[Instance]:
+    return list({id(i): i for i in found}.values())
 
 
 def may_round_differently(original: Kernel, candidate: Kernel) -> bool:

@@ -8,6 +8,7 @@ unknown, the same one for the same expression.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +33,7 @@ from ktc.ir.nodes import (
     Var,
     WarpOp,
 )  # fmt: skip
-from ktc.ir.types import Array, Scalar
+from ktc.ir.types import BOOL, Array, Scalar
 from ktc.ir.walk import assigned, substitute_expr, walk_expr
 
 from .formulas import ARITHMETIC, BITS, CALLS, COMPARE, SHIFTS, divisor, increment, widens
@@ -66,6 +67,8 @@ class Context:
     changed: set[Sym] = field(default_factory=set)
     elements: dict[Sym, Interval] = field(default_factory=dict)
     """Between which values every element of a kernel's own array is."""
+    extents: Mapping[Sym, Expr] = field(default_factory=dict)
+    """How many elements buffers have that are read alone, where that is promised."""
     plain: Scope = field(init=False)
     """What intervals know at every place."""
 
@@ -182,9 +185,11 @@ class Context:
         """Facts in the statements that follow ``s``."""
         import z3
 
-        if isinstance(s, Decl) and s.init is not None and is_whole(s.sym.type) and s.sym not in self.changed:
-            if self.lasting(s.init):
+        if isinstance(s, Decl) and s.init is not None and s.sym not in self.changed:
+            if is_whole(s.sym.type) and self.lasting(s.init):
                 self.facts.append(self.of(Var(s.sym)) == self.of(s.init))
+            if s.sym.type == BOOL and self.lasting(s.init):
+                self.facts.append(self.truth(Var(s.sym)) == self.truth(s.init))
             return
         if (
             isinstance(s, If)
