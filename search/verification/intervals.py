@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -34,6 +35,9 @@ from ktc.ir.walk import assigned, stmt_exprs, walk_expr
 
 from .interval_arithmetic import BINARY, CALLS, DECIDE, Interval
 
+if TYPE_CHECKING:
+    from .steps import Growth
+
 
 @dataclass
 class Scope:
@@ -52,6 +56,8 @@ class Scope:
     """By ``id`` of a condition or of an integer choice, how it always comes out; None if not always the same."""
     changing: dict[Sym, Interval | None] = field(default_factory=dict)
     """Variables that are assigned: all values they are given, None where that is not known."""
+    growing: dict[Sym, Growth] = field(default_factory=dict)
+    """Variables that grow by a step in every round of a loop."""
     given: dict[Sym, Expr] = field(default_factory=dict)
     """Definitions of variables that are never assigned, of which an interval is known."""
     limits: dict[Sym, tuple[tuple[Expr, int], ...]] = field(default_factory=dict)
@@ -204,14 +210,11 @@ class Scope:
     def gains(self, sym: Sym, value: Expr) -> None:
         """``sym`` is assigned ``value``, or an element of it is."""
         own = any(sym in (getattr(x, "sym", None), getattr(x, "buffer", None)) for x in walk_expr(value))
-        self._gains(sym, None if own else self.of(value))
+        self.gains_between(sym, None if own else self.of(value))
 
-    def gains_up_to(self, sym: Sym, limit: Expr) -> None:
-        """``sym`` is given something from zero up to ``limit``."""
-        v = self.of(limit)
-        self._gains(sym, (0, v[1]) if v is not None and v[0] >= 0 else None)
-
-    def _gains(self, sym: Sym, v: Interval | None) -> None:
+    def gains_between(self, sym: Sym, v: Interval | None) -> None:
+        """``sym`` is given something in ``v``; None: anything."""
+        v = v if v is not None and _fits(v, scalar_of(sym.type)) else None
         old = self.changing.get(sym, v)
         self.changing[sym] = (min(old[0], v[0]), max(old[1], v[1])) if old is not None and v is not None else None
 

@@ -38,7 +38,8 @@ from ktc.ir.walk import assigned, stmt_exprs, walk_expr
 from .intervals import Interval, Scope, elements_of, is_whole
 from .narrowing import loop_range, narrow
 from .relations import Related
-from .tickets import limit_of
+from .steps import growing, step_of
+from .tickets import limit_of, up_to
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def _settled(kernel: Kernel, names: Mapping[str, Interval]) -> dict[Sym, Interva
 
 
 def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
-    for s in body:
+    for k, s in enumerate(body):
         yield from _checked(s, scope)
         if not isinstance(s, For):
             scope.note_outcomes(s)
@@ -150,14 +151,17 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
             yield from _noted(s, scope)
         if isinstance(s, Assign | Decl) and is_whole(s.sym.type) and s.sym in changed:
             value = s.value if isinstance(s, Assign) else s.init
-            if value is not None:
+            by = step_of(s) if isinstance(s, Assign) and s.sym in scope.growing else None
+            if by is not None:
+                scope.gains_between(s.sym, scope.growing[s.sym].values(scope.of(by)))
+            elif value is not None:
                 scope.gains(s.sym, value)
             yield from _noted(s, scope)
         if isinstance(s, Store) and isinstance(s.buffer.type, Array) and is_whole(s.buffer.type.elem):
             scope.gains(s.buffer, s.value)
             yield from _noted(s, scope)
         elif isinstance(s, Atomic) and s.dst is not None and (limit := limit_of(s, scope.kernel)) is not None:
-            scope.gains_up_to(s.dst, limit)
+            scope.gains_between(s.dst, up_to(scope.of(limit)))
         elif not has_bodies(s) and not isinstance(s, Decl | Assign):
             scope.changing.update((x, None) for x in assigned((s,)) if not isinstance(x.type, Ptr))
         before, limits = dict(scope.known), dict(scope.limits)
@@ -167,6 +171,7 @@ def _visit(body: Body, scope: Scope, changed: set[Sym]) -> Iterator[Wrap]:
                 scope.known[s.var] = v
             elif s.var in changed:
                 scope.changing[s.var] = None
+            scope.growing.update(growing(s, body[:k], v, scope))
         if isinstance(s, If | For):
             scope.note_dead(s)
         if isinstance(s, If):

@@ -11,6 +11,8 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import AddrOf, Atomic, Binary, Cast, Const, Expr, HwIndex, Knob, Load, Sym, Var, has_bodies
 from ktc.ir.walk import all_exprs, assigned, walk, walk_expr
 
+from .interval_arithmetic import Interval
+
 LAUNCH = (Const, Knob, Cast, Binary)
 
 
@@ -24,6 +26,11 @@ def limit_of(s: Atomic, kernel: Kernel) -> Expr | None:
     return s.value if alike and not any(_names(e, s.buffer) for e in all_exprs(kernel.body)) else None
 
 
+def up_to(limit: Interval | None) -> Interval | None:
+    """What a ticket may be whose limit is one of these."""
+    return (0, limit[1]) if limit is not None and limit[0] >= 0 else None
+
+
 def _names(e: Expr, counter: Sym) -> bool:
     return e == Var(counter) or (isinstance(e, AddrOf | Load) and e.buffer == counter)
 
@@ -32,4 +39,4 @@ def _of_the_launch(e: Expr) -> bool:
     return all(isinstance(x, LAUNCH) or (isinstance(x, HwIndex) and x.level.endswith("_dim")) for x in walk_expr(e))
 
 
-__all__ = ["limit_of"]
+__all__ = ["limit_of", "up_to"]

@@ -55,7 +55,8 @@ def _known(body: str, name: str) -> tuple[int, int] | None:
 def test_what_one_variable_takes_from_another_has_settled() -> None:
     assert _known(GROWS.replace("NEXT", "i"), "b") == (0, 999)
     assert _known(GROWS.replace("NEXT", "min(b + 1, 7)"), "b") is None  # grows for longer than is followed
-    assert _known(GROWS.replace("NEXT", "a + 1"), "b") is None
+    assert _known(GROWS.replace("NEXT", "a * 2 + 1"), "b") is None
+    assert _known(GROWS.replace("NEXT", "a + 1"), "b") == (0, 1000)  # by a step in every round
 
 
 @pytest.mark.parametrize(
@@ -128,3 +129,35 @@ def test_a_ticket_is_within_its_limit_where_nothing_else_counts(old: str, new: s
     assert old in COUNTER
     found = {sym.name: v for sym, v in values(parse_kernel(COUNTER.replace(old, new)), PROMISED).items()}
     assert found.get("t") == (None if largest is None else (0, largest))
+
+
+STEPS = """\
+  var x: u32 = 7_u32
+  for t = 0; t < n; t + 4
+    x = x + 32_u32
+  out[0] = i32(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "known"),
+    [
+        ("7_u32", "0_u32", (0, 8000)),
+        ("x + 32_u32", "u32(i64(x) + 32)", (7, 8007)),
+        ("x + 32_u32", "x + u32(t)", (7, 7 + 250 * 999)),
+        ("    x = x + 32_u32\n", "    if t > 5\n      x = x + 32_u32\n", None),
+        ("x + 32_u32", "x - 1_u32", None),
+        ("x + 32_u32", "x + x", None),
+        ("x + 32_u32", "u32(u8(x)) + 32_u32", None),
+        ("x + 32_u32", "x + 20000000_u32", None),
+        ("t + 4", "t + n % 2", None),
+        ("t < n", "t != n", None),
+        ("  for t", "  for s in 0..n\n    out[s] = 1\n    x = 3_u32\n  for t", None),
+        ("  for t = 0; t < n; t + 4\n    x", "  for s in 0..n\n    for t = 0; t < n; t + 4\n      x", None),
+    ],
+)
+def test_what_grows_by_a_step_in_every_round_ends_after_all_of_them(
+    old: str, new: str, known: tuple[int, int] | None
+) -> None:
+    assert old in STEPS
+    assert _known(STEPS.replace(old, new), "x") == known
