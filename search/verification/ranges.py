@@ -99,8 +99,11 @@ def wraps(kernel: Kernel, names: Mapping[str, Interval]) -> list[Wrap]:
 
 def narrowed(kernel: Kernel, names: Mapping[str, Interval]) -> list[Cast]:
     """Where index, bound and guard arithmetic is done in a type that is not known to hold it: conversions to a narrower
-    type, and to a wider one of what was computed in the narrow one."""
-    return _analysed(kernel, names, _settled(kernel, names))[1].narrowed
+    type, and to a wider one of what was computed in the narrow one; and conversions that may lose bits of what is
+    assigned, of which :func:`wraps` knows nothing."""
+    found, scope = _analysed(kernel, names, _settled(kernel, names))
+    known = {id(w.expr) for w in wraps(kernel, names)}
+    return [*scope.narrowed, *(w.expr for w in found if isinstance(w.expr, Cast) and id(w.expr) not in known)]
 
 
 def dead(kernel: Kernel, names: Mapping[str, Interval]) -> list[Stmt]:

@@ -6,7 +6,7 @@ import pytest
 from gate_samples import COPY
 from ktc.ir.text import parse_kernel
 from ktc.search.verification import verify
-from ktc.search.verification.ranges import dead, values
+from ktc.search.verification.ranges import dead, narrowed, values, wraps
 
 HEAD = "kernel k(out: i32*, n: i32 range 1..1000)\n  launch grid(n) block(32)\n"
 PROMISED = {"n": (1, 1000)}
@@ -161,3 +161,11 @@ def test_what_grows_by_a_step_in_every_round_ends_after_all_of_them(
 ) -> None:
     assert old in STEPS
     assert _known(STEPS.replace(old, new), "x") == known
+
+
+def test_what_grows_beyond_a_narrow_type_is_not_known_to_keep_its_bits() -> None:
+    text = HEAD + STEPS.replace("x: u32 = 7_u32", "x: u64 = 0_u64").replace("x + 32_u32", "x + STEP_u64")
+    text = text.replace("  out[0] = i32(x)\n", "").replace("    x =", "    out[i64(i32(x))] = 1\n    x =")
+    for step, lost in ((32, 0), (1 << 32, 1)):
+        kernel = parse_kernel(text.replace("STEP", str(step)))
+        assert len(narrowed(kernel, PROMISED)) == lost and not wraps(kernel, PROMISED)
