@@ -21,6 +21,7 @@ from ktc.ir.reference import FormulaError
 from ktc.ir.workload import Workload
 
 from .choices import choices
+from .fragments import FRAGMENT, cut_fragments, has_fragments
 from .sizes import by_interest, candidates, innermost, multiple, runnable, scalars_of, step_of, tiles
 
 MAX_ELEMENTS = 48_000
@@ -38,9 +39,6 @@ FEW = 3
 LONGEST = 1 << 17
 """Where the search for the largest value of a size that fits starts, if no scenario nor the declared range has more."""
 
-FRAGMENT = 16
-"""Rows or columns of an operand of tensor cores: the largest part of a size that a thread has by itself."""
-
 WIDE, MOST_THREADS, MOST_ROWS = 12, 1024, 320
 """How much costlier the instance with wide rows may be than a usual one, and how large it grows."""
 
@@ -56,7 +54,8 @@ class Instance:
 def instances(
     original: Kernel, candidate: Kernel, workload: Workload, *, count: int = 24, limit: int = MAX_ELEMENTS
 ) -> list[Instance]:
-    """At most ``count`` instances of cost up to ``limit`` on which both kernels must agree, cheapest first.
+    """At most ``count`` instances of cost up to ``limit`` on which both kernels must agree, cheapest first; more of a
+    candidate that uses tensor cores (:mod:`.fragments`).
 
     Each satisfies both kernels' assumptions, runtime guards included. The first picks (``count`` may be 1) are the most
     telling ones (:mod:`.choices`).
@@ -69,6 +68,10 @@ def instances(
             found.setdefault(tuple(sizes.values()), made)
         if len(found) >= count:
             break
+    for sizes in cut_fragments(maker) if has_fragments(candidate) and count > 1 else ():
+        made = maker.make(sizes)
+        if made is not None:
+            found.setdefault(tuple(sizes.values()), made)
     return sorted(found.values(), key=lambda i: (i.cost, tuple(i.sizes.values())))
 
 
