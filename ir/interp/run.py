@@ -93,6 +93,7 @@ def run(
             if not same(result, again):
                 result = _depending(result, again, kernel)
                 break
+            del again  # as large as all outputs, beside those of the next run
     if kept is not None:
         kept.update(left)
     return result
@@ -152,7 +153,9 @@ class _Job:
             pass
         scratch = [state.buffers[p.sym] for p in kernel.params if p.scratch is not None and p.sym.name not in self.args]
         self.left = {(b.sym.name, b.size): b.data for b in scratch}
-        return self._result(state), state.doubtful
+        result = self._result(state)
+        state.buffers.clear()  # what else holds on to the state goes with the next collection of cycles
+        return result, state.doubtful
 
     def poisons(self) -> int:
         """How many runs tell whether results depend on what nobody wrote."""
