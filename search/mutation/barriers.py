@@ -17,8 +17,8 @@ PLAIN = frozenset({"Decl", "Alloc", "Assign", "Store", "If", "For", "Eval", "Whi
 
 def needless(body: Body, k: int, kernel: Kernel) -> bool:
     """Whether the block barrier ``body[k]`` orders no two conflicting accesses that another barrier does not order."""
-    last = next((i for i in range(k - 1, -1, -1) if _block(body[i])), None)
-    following = next((i for i in range(k + 1, len(body)) if _block(body[i])), None)
+    last = next((i for i in range(k - 1, -1, -1) if of_block(body[i])), None)
+    following = next((i for i in range(k + 1, len(body)) if of_block(body[i])), None)
     if (last is None or following is None) and body is not kernel.body:
         return False
     before, after = body[0 if last is None else last + 1 : k], body[k + 1 : following]
@@ -28,7 +28,7 @@ def needless(body: Body, k: int, kernel: Kernel) -> bool:
     return not any(sym in theirs and (wrote or theirs[sym]) for sym, wrote in mine.items())
 
 
-def _block(s: Stmt) -> bool:
+def of_block(s: Stmt) -> bool:
     """Whether ``s`` orders all that a block does before it and after it."""
     return isinstance(s, Barrier) and s.scope == "block" and s.memory == "all" and s.flags is None and s.mask is None
 

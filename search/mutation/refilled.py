@@ -14,7 +14,6 @@ from ktc.ir.fold import evaluate, i32
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
     AddrOf,
-    Barrier,
     Body,
     Break,
     Continue,
@@ -36,6 +35,7 @@ from ktc.ir.walk import all_exprs, assigned, map_expr, stmt_exprs, used, walk, w
 from ktc.search.verification import smt
 from ktc.search.verification.formulas import increment
 
+from .barriers import of_block
 from .cells import Filling, reached, shape, store_in
 from .definitions import definitions
 from .sites import sites
@@ -83,7 +83,7 @@ class Refilled:
                 return None
             at = next((j for j in range(k - 1, -1, -1) if array in assigned((body[j],))), None)
             if at is not None:
-                waits = any(isinstance(x, Barrier) and _of_block(x) for x in body[at + 1 : k])
+                waits = any(of_block(x) for x in body[at + 1 : k])
                 found = self._filled_by(body[at], array) if waits else None
                 return found if found is not None and self._reads_filled(s, found, context) else None
         return None
@@ -186,10 +186,6 @@ def placed(body: Body, around: Place = ()) -> Iterator[tuple[Stmt, Place]]:
         yield s, place
         for inner in bodies(s):
             yield from placed(inner, place)
-
-
-def _of_block(s: Barrier) -> bool:
-    return s.scope == "block" and s.memory == "all" and s.flags is None and s.mask is None
 
 
 __all__ = ["Place", "Refilled", "placed"]

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import AddrOf, Alloc, Assign, Barrier, Decl, Eval, Expr, For, If, Load, Stmt, Store, Sym, Var, While
-from ktc.ir.types import Array
+from ktc.ir.storage import is_shared
 from ktc.ir.walk import assigned, declared, stmt_exprs, used_in, walk, walk_expr
 from ktc.search.verification import smt
 
+from .barriers import of_block
 from .ending import may_run
 from .extents import readable
 from .meetings import Meetings
@@ -84,9 +85,9 @@ class _Cells:
         for x, here in sites(self.s.then, context):
             if self.runs and not (may_run(x, here) and readable(x, here)) and not here.impossible():
                 return False
-            if (isinstance(x, Assign) and x.sym not in own) or (isinstance(x, Store) and not _shared(x.buffer)):
+            if (isinstance(x, Assign) and x.sym not in own) or (isinstance(x, Store) and not is_shared(x.buffer)):
                 return False
-            mine += [_Access(a, x, here.branch(), True) for a in _accesses(x) if _shared(a.buffer)]
+            mine += [_Access(a, x, here.branch(), True) for a in _accesses(x) if is_shared(a.buffer)]
         return all(self._unfelt(access, mine) for access in mine)
 
     def _unfelt(self, mine: _Access, others: list[_Access]) -> bool:
@@ -127,7 +128,7 @@ class _Cells:
             if body is not other:
                 return ""
             if k != at:
-                waits = any(_of_block(b) for b in body[min(k, at) + 1 : max(k, at)])
+                waits = any(of_block(b) for b in body[min(k, at) + 1 : max(k, at)])
                 return ("before" if k < at else "after") if waits else ""
             if isinstance(body[k], For | While):
                 return ""
@@ -163,14 +164,6 @@ def _accesses(x: Stmt) -> Iterator[Load | Store]:
     if isinstance(x, Store):
         yield x
     yield from (e for top in stmt_exprs(x) for e in walk_expr(top) if isinstance(e, Load))
-
-
-def _shared(sym: Sym) -> bool:
-    return isinstance(sym.type, Array) and sym.type.space == "shared"
-
-
-def _of_block(s: Stmt) -> bool:
-    return isinstance(s, Barrier) and s.scope == "block" and s.memory == "all" and s.flags is None and s.mask is None
 
 
 __all__ = ["unread"]
