@@ -1,10 +1,11 @@
 """Rounds and guarded statements that add nothing but zeros: a tile beyond the last one, of which all cells are zero.
 
 Run where it need not be, such code may give values to what it declares itself, fill arrays that are filled anew before
-they are read (:mod:`.refilled`), read elements that were never given anything else (:mod:`.vacant`), wait at barriers
-that all threads reach, and add zeros. A zero may have either sign. Adding one changes nothing but a negative zero, and
-a sum that starts at a positive constant and that only ``+`` and ``-`` give new values never is one; of sums that may be
-reordered the sign of a zero is no part of what is compared.
+they are read (:mod:`.refilled`), read elements that were never given anything else (:mod:`.vacant`,
+:mod:`.zeroed`), wait at barriers that all threads reach, and add zeros. A zero may have either sign. Adding one changes
+nothing but a negative zero, and a sum that starts at a positive constant and that only ``+`` and ``-`` give new values
+never is one; of sums that may be reordered, as those are that atomics add up, the sign of a zero is no part of what is
+compared.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
+    AddrOf,
     Alloc,
     Assign,
     Atomic,
@@ -38,7 +40,7 @@ from ktc.ir.nodes import (
     WarpOp,
 )  # fmt: skip
 from ktc.ir.types import Array, Ptr, Scalar, Vec
-from ktc.ir.walk import stmt_exprs, walk
+from ktc.ir.walk import assigned, stmt_exprs, walk, walk_expr
 from ktc.search.verification import smt
 
 from .ending import ends
@@ -46,6 +48,7 @@ from .extents import exists
 from .refilled import Refilled
 from .subscripts import inside
 from .vacant import Vacant
+from .zeroed import Zeroed
 
 
 @dataclass
@@ -62,6 +65,7 @@ class Idle:
     def __post_init__(self) -> None:
         self.refilled = Refilled(self.kernel)
         self.vacant = Vacant(self.kernel, self.refilled)
+        self.zeroed = Zeroed(self.refilled, self.vacant.meetings)
         self.loose = "reassociates" in self.kernel.flags
 
     def body(self, body: Body, context: smt.Context) -> bool:
@@ -174,7 +178,8 @@ class Idle:
         if isinstance(e, Var):
             return e.sym in self.zero
         if isinstance(e, Load):
-            return e.buffer in self.zero or self._stored_zero(e, s, context) or self.vacant.is_zero(e, s, context)
+            kept = (self._stored_zero, self.vacant.is_zero, self.zeroed.is_zero)
+            return e.buffer in self.zero or any(zero(e, s, context) for zero in kept)
         if isinstance(e, Select):
             arm = self._arm(e, context)
             return zero(e.a, e.b) if arm is None else zero(arm)
@@ -196,7 +201,10 @@ class Idle:
 
     def _adds_zero(self, s: Assign | Store, context: smt.Context) -> bool:
         """``x = x + 0``, of an x that is never a negative zero, or whose zeros' signs do not count."""
-        return any(self._is_zero(e, s, context) for e in _added(s)) and (self.loose or self._keeps_its_sign(s))
+        if not any(self._is_zero(e, s, context) for e in _added(s)):
+            return False
+        sym = s.sym if isinstance(s, Assign) else s.buffer
+        return self.loose or self._keeps_its_sign(s) or _only_summed(sym, self.kernel.body)
 
     def _keeps_its_sign(self, s: Assign | Store) -> bool:
         sym = s.sym if isinstance(s, Assign) else s.buffer
@@ -213,6 +221,31 @@ class Idle:
             if not (value is None or positive or (isinstance(x, Assign | Store) and _added(x))):
                 return False
         return True
+
+
+def _only_summed(sym: Sym, body: Body) -> bool:
+    """Whether what ``sym`` holds is asked for in sums of its own alone, and by atomics that add it to memory."""
+    if isinstance(sym.type, Ptr | Vec):
+        return False
+    for s in walk(body):
+        reads = [e for top in stmt_exprs(s) for e in walk_expr(top) if _is_of(e, sym)]
+        mine = isinstance(s, Assign | Store) and sym in assigned((s,))
+        adds = isinstance(s, Atomic) and s.op in ("add", "sub") and s.dst is None
+        summed = [s.value] if adds else _summands(s.value) if mine else []
+        if len(reads) != sum(_is_of(e, sym) for e in summed):
+            return False
+    return True
+
+
+def _is_of(e: Expr, sym: Sym) -> bool:
+    named = isinstance(e, AddrOf) and e.buffer == sym
+    return named or (isinstance(e, Load) and e.buffer == sym) or e == Var(sym)
+
+
+def _summands(e: Expr) -> list[Expr]:
+    if isinstance(e, Binary) and e.op in ("+", "-"):
+        return [*_summands(e.a), *_summands(e.b)]
+    return [e]
 
 
 def _added(s: Assign | Store) -> list[Expr]:

@@ -7,7 +7,8 @@ place to which only threads come that agree (z3).
 
 On symbols (:mod:`.symbolic`) a run of both versions says which threads of a block end with the same values. From there
 on, along the rest of the kernel and around its loops, what may differ in the other threads is followed: a variable does
-once it is given a value that may, and no longer where it is given one that does not. Conditions are the same in all
+once it is given a value that may, and no longer where it is given one that does not, or all of an array is
+(:mod:`.renewed`). Conditions are the same in all
 threads, so both versions run the same statements; memory is the same for all.
 """
 
@@ -57,8 +58,9 @@ from ktc.search.verification import smt
 
 from .effort import Effort
 from .lockstep import Run
+from .renewed import renewed
 from .sites import branches
-from .symbolic import outliving, runs
+from .symbolic import SAME, known_extents, outliving, runs
 from .symbolic_values import WARP, Threads
 
 ASKED = "what other lanes than those that agree hold is not asked for"
@@ -85,10 +87,11 @@ class Window:
 
 @dataclass(frozen=True)
 class Agreed:
-    """Threads of a block that agree behind a window, by their number among ``threads``; what the others may hold
-    otherwise; and what the window has to do with."""
+    """Threads of a ``block`` of known extents that agree behind a window, by their number among ``threads``; what the
+    others may hold otherwise; and what the window has to do with."""
 
     threads: Threads
+    block: tuple[int, ...]
     who: frozenset[int]
     differing: frozenset[Sym]
     touched: frozenset[Sym]
@@ -97,15 +100,15 @@ class Agreed:
         """Whether only threads that agree come where ``context`` holds."""
         import z3
 
-        assert self.threads.extents is not None
         number, stride = z3.IntVal(0), 1
-        for axis, n in zip("xyz", self.threads.extents):
+        for axis, n in zip("xyz", self.threads.extents or self.block):
             number, stride = number + context.of(HwIndex("thread", axis)) * stride, stride * n
         lanes = {k % WARP for k in range(self.threads.count)} - {
             k % WARP for k in range(self.threads.count) if k not in self.who
         }
         claims = [z3.Or(*(number % WARP == lane for lane in sorted(lanes)))] if lanes else []
-        claims += [z3.Or(*(number == k for k in sorted(self.who)))] if len(self.who) <= WARP else []
+        one_by_one = self.threads.extents and len(self.who) <= WARP
+        claims += [z3.Or(*(number == k for k in sorted(self.who)))] if one_by_one else []
         return any(context.proves(claim) for claim in claims)
 
 
@@ -115,19 +118,19 @@ def unasked(candidate: Kernel, mutant: Kernel, mine: Window, theirs: Window, eve
     if not any(isinstance(e, WarpOp) for e in all_exprs((*mine.part, *theirs.part))):
         return ""
     for threads, one, other in runs(mine.part, theirs.part, candidate, everyone, effort):
-        agreed = _agreed(threads, one, other, mine.part, theirs.part)
+        agreed = _agreed(threads, known_extents(candidate), one, other, mine.part, theirs.part)
         if agreed is None or not other.touches_no_more_than(one):
             continue
         try:
             for kernel, window in ((candidate, mine), (mutant, theirs)):
-                _Flow(window, agreed).body(kernel.body, frozenset(), smt.Context(kernel))
+                _Flow(kernel, window, agreed).body(kernel.body, frozenset(), smt.Context(kernel))
         except Asked:
             continue
-        return ASKED
+        return ASKED if agreed.differing else SAME.format(threads)
     return ""
 
 
-def _agreed(threads: Threads, one: Run, other: Run, a: Body, b: Body) -> Agreed | None:
+def _agreed(threads: Threads, block: tuple[int, ...], one: Run, other: Run, a: Body, b: Body) -> Agreed | None:
     """Who agrees, if what differs is the threads' own."""
     if threads.extents is None or one.trace != other.trace:
         return None
@@ -140,7 +143,7 @@ def _agreed(threads: Threads, one: Run, other: Run, a: Body, b: Body) -> Agreed 
         who -= different
         differing |= {sym} if different else set()
     touched = frozenset(used_in(a) | used_in(b) | assigned(a) | assigned(b))
-    return Agreed(threads, frozenset(who), frozenset(differing), touched) if who else None
+    return Agreed(threads, block, frozenset(who), frozenset(differing), touched) if who else None
 
 
 State = frozenset[Sym]
@@ -151,6 +154,7 @@ State = frozenset[Sym]
 class _Flow:
     """Follows what may differ through one kernel."""
 
+    kernel: Kernel
     window: Window
     agreed: Agreed
     jumped: set[Sym] = field(default_factory=set)
@@ -200,6 +204,8 @@ class _Flow:
         return self.body(getattr(s, name), state, inner)
 
     def _rounds(self, s: For | While, state: State, context: smt.Context) -> State:
+        if isinstance(s, For):
+            state -= {x for x in state if renewed(s, x, self.kernel)}
         around, self.jumped = self.jumped, set()
         while True:
             after = state | self._inner(s, "body", state, context) | self.jumped

@@ -6,7 +6,8 @@
   all sizes that the workload promises (z3);
 * what one does and the other does not (a guarded statement, an iteration, threads) has no effect (:mod:`.effects`), or
   adds nothing but zeros (:mod:`.idle`);
-* a guard that sends arguments to the original for which the kernel does the same (:mod:`.maps`);
+* a guard that sends arguments to the original for which the kernel does the same (:mod:`.maps`), or of a step without
+  which the script makes the same program (:mod:`.derived`);
 * the identity of a maximum that a later maximum covers (:mod:`.absorbed`);
 * a barrier between whose neighbours no two accesses conflict (:mod:`.barriers`), or across which no thread meets
   another one (:mod:`.crossing`);
@@ -30,7 +31,7 @@ from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import AddrOf, Assign, Barrier, Body, Call, Expr, For, If, Load, Return, Stmt, WarpOp
 from ktc.ir.text import canonical
 from ktc.ir.uniformity import uniformity
-from ktc.ir.walk import stmt_exprs, walk, walk_expr
+from ktc.ir.walk import declared, stmt_exprs, walk, walk_expr
 from ktc.ir.workload import Workload
 from ktc.search.verification import smt
 from ktc.search.verification.normal_form import normal
@@ -40,6 +41,7 @@ from .arms import same_arms
 from .arrays import other_array
 from .barriers import needless
 from .crossing import keeps_nothing_apart
+from .derived import derived
 from .differences import Difference, same_statement, unguarded
 from .effects import Quiet, fewer_threads, no_effect
 from .effort import Effort
@@ -103,9 +105,18 @@ class _Search:
         ending = next((n for n, (s, t) in enumerate(zip(a[:k:-1], b[:k:-1])) if s != t), min(len(a), len(b)) - k - 1)
         first, last = max(k - 1, 0), max(ending, 0)
         parts = a[first : len(a) - last], b[first : len(b) - last]
-        window = same_effect(*parts, self.candidate, None, self.effort, part=True, everyone=self._everyone(*parts))
-        asked = window or self._unasked(Window(a, k, len(a) - last), Window(b, k, len(b) - last))
-        return asked or same_effect(a, b, self.candidate, after, self.effort, everyone=self._everyone(a, b))
+        return (
+            self._unasked(Window(a, k, len(a) - last), Window(b, k, len(b) - last))
+            or same_effect(*parts, self.candidate, None, self.effort, part=True, everyone=self._everyone(*parts))
+            or self._to_the_end(a, b, k, after)
+            or same_effect(a, b, self.candidate, after, self.effort, everyone=self._everyone(a, b))
+        )
+
+    def _to_the_end(self, a: Body, b: Body, first: int, after: Body | None) -> str:
+        """From the difference on: what comes before it need not be known."""
+        rest, other, ending = a[first:], b[first:], set(declared(a[:first]))
+        everyone = self._everyone(rest, other)
+        return same_effect(rest, other, self.candidate, after, self.effort, everyone=everyone, ending=ending)
 
     def _unasked(self, mine: Window, theirs: Window) -> str:
         everyone = self._everyone(mine.part, theirs.part)
@@ -226,8 +237,12 @@ def _without(dropped: list[Assume], mutant: Kernel, original: Kernel | None) -> 
     """Why ``mutant`` need not assume what the candidate does, with the same body."""
     if _always(mutant, dropped):
         return "the dropped guard always holds"
-    right = original is not None and not _wraps(mutant) and same_points(original, mutant)
-    return "z3: it does what the original does wherever the dropped guard does not hold" if right else ""
+    if original is None:
+        return ""
+    if not _wraps(mutant) and same_points(original, mutant):
+        return "z3: it does what the original does wherever the dropped guard does not hold"
+    step = derived(original, mutant)
+    return f"the script without '{step}' makes the same program, and asks for no such guard" if step else ""
 
 
 def _always(kernel: Kernel, dropped: list[Assume]) -> bool:

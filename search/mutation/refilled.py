@@ -91,7 +91,7 @@ class Refilled:
     def _filled_by(self, s: Stmt, array: Sym) -> Filling | None:
         if id(s) not in self._known:
             found = store_in(s, array) if array not in self.pointed else None
-            extents = self._reached(found) if found is not None and self._together(s) else ()
+            extents = self.reached(found) if found is not None else ()
             self._known[id(s)] = replace(found, extents=extents) if found is not None and extents else None
         return self._known[id(s)]
 
@@ -112,7 +112,11 @@ class Refilled:
         reads = (e for top in stmt_exprs(s) for e in walk_expr(top) if isinstance(e, Load) and e.buffer == array)
         return all(within(e, tuple(map(i32, filling.extents)), here) for e in reads)
 
-    def _reached(self, filling: Filling) -> tuple[int, ...]:
+    def reached(self, filling: Filling) -> tuple[int, ...]:
+        """Below which subscripts the threads of a block, all of which come there, together fill every cell of a shared
+        array; empty if that is not so."""
+        if not self._together(filling.statement):
+            return ()
         t = filling.store.buffer.type
         shared = isinstance(t, Array) and t.space == "shared"
         return reached(filling, self.kernel, self.given, self.threads) if shared and self.threads else ()
@@ -121,11 +125,14 @@ class Refilled:
         """What some thread stored in the cell that ``e`` reads in the statement ``s``, and what holds of that thread
         and of the loops around its store. None if that is not known."""
         filling = self.filling(s, e.buffer, context)
-        if filling is None or e.width != 1:
-            return None
+        return self.filler(filling, e.index, context) if filling is not None and e.width == 1 else None
+
+    def filler(self, filling: Filling, cell: tuple[Expr, ...], context: smt.Context) -> tuple[Expr, smt.Context] | None:
+        """What any thread stores in ``cell``, named where ``context`` holds, and what holds of that thread and of the
+        loops around its store. None if that is not known."""
         here, other = context.branch(), self._another_thread(filling)
         value, *index = (self._told(x, other) for x in (filling.store.value, *filling.store.index))
-        if value is None or not all(context.lasting(i) for i in e.index):
+        if value is None or not all(context.lasting(i) for i in cell):
             return None
         for axis, extent in zip("xyz", self.threads):
             v = here.of(other[HwIndex("thread", axis)])
@@ -134,7 +141,7 @@ class Refilled:
             self._count(loop, other, here)
         for guard in filling.guards:
             self._learn(guard, other, here)
-        for mine, theirs in zip(e.index, index):
+        for mine, theirs in zip(cell, index):
             if theirs is None or not here.lasting(theirs):
                 return None
             here.facts.append(here.of(mine) == here.of(theirs))

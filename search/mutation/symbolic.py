@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ktc.ir.fold import evaluate
@@ -31,25 +31,35 @@ from .terms import Term, Terms
 
 MOST_THREADS = 1024
 
+SAME = "{}: the same terms are left behind"
+"""The proof, of who agrees."""
+
 
 def same_effect(
-    a: Body, b: Body, kernel: Kernel, after: Body | None, effort: Effort, *, part: bool = False, everyone: bool = True
+    a: Body,
+    b: Body,
+    kernel: Kernel,
+    after: Body | None,
+    effort: Effort,
+    *,
+    part: bool = False,
+    everyone: bool = True,
+    ending: Collection[Sym] = (),
 ) -> str:
     """Why ``a`` and ``b`` do the same wherever they stand in ``kernel``; '' if that is not shown.
 
     ``after``: what runs behind them, as far as it is known; None where they are followed by anything at all.
     ``part``: of a body, whose rest sees what they declare. ``everyone``: all threads of a block are known to come
-    there; else each of several threads comes under a condition of its own that nothing is known of.
+    there; else each of several threads comes under a condition of its own that nothing is known of. ``ending``: what
+    was declared before them and is known no longer behind them.
     """
-    outer = outliving(a, b, part)
+    outer = outliving(a, b, part) - set(ending)
     if after is not None:
         reads = used_in(after)
         outer = {s for s in outer if isinstance(s.type, Ptr) or s in reads}
     for threads, one, other in runs(a, b, kernel, everyone, effort):
         if one.summary(outer) == other.summary(outer) and other.touches_no_more_than(one):
-            who = "every thread" if threads.count == 1 else f"{threads.count} symbolic threads"
-            who += " of a row" if threads.extents is not None and len(threads.extents) < 3 else ""
-            return f"{who}: the same terms are left behind"
+            return SAME.format(threads)
     return ""
 
 
@@ -65,7 +75,8 @@ def runs(a: Body, b: Body, kernel: Kernel, everyone: bool, effort: Effort) -> It
         return  # subscripts are not held against extents here
     known = formats(kernel, b)
     together = (*a, *b)
-    for threads in sorted((*blocks(kernel, together), *rows(kernel, together)), key=lambda found: found.count):
+    groups = (*blocks(kernel, together), *rows(kernel, together), *warps(kernel, together))
+    for threads in sorted(groups, key=lambda found: found.count):
         terms, left = Terms("reassociates" in kernel.flags, effort), list[Run]()
         every = period(kernel, (a, b), threads)
         certain = everyone or threads.extents is None
@@ -93,7 +104,7 @@ def blocks(kernel: Kernel, body: Body) -> list[Threads]:
     """Any one thread, where threads do not act together; all threads of a block, where its size is known."""
     together = any(isinstance(e, WarpOp) for e in all_exprs(body)) or _shares(body)
     found = [] if together else [Threads(1, None)]
-    extents = _known_extents(kernel)
+    extents = known_extents(kernel)
     if len(extents) == 3 and math.prod(extents) <= MOST_THREADS:
         found.append(Threads(math.prod(extents), extents))
     return found
@@ -101,7 +112,7 @@ def blocks(kernel: Kernel, body: Body) -> list[Threads]:
 
 def rows(kernel: Kernel, body: Body) -> list[Threads]:
     """All threads of any one row of a block, or of a plane, where only lanes of it act together in ``body``."""
-    extents = () if _shares(body) else _known_extents(kernel)
+    extents = () if _shares(body) else known_extents(kernel)
     sizes = {axes: math.prod(extents[:axes]) for axes in (1, 2) if axes <= len(extents)}
     return [
         Threads(n, extents[:axes])
@@ -110,16 +121,24 @@ def rows(kernel: Kernel, body: Body) -> list[Threads]:
     ]
 
 
-def _shares(body: Body) -> bool:
-    """Whether ``body`` has to do with memory that the threads of a block share."""
-    return any(isinstance(s.type, Array) and s.type.space == "shared" for s in {*used_in(body), *assigned(body)})
+def warps(kernel: Kernel, body: Body) -> list[Threads]:
+    """The lanes of any one warp, where a block has whole ones and nothing but lanes acts together in ``body``."""
+    extents = known_extents(kernel)
+    whole = len(extents) == 3 and math.prod(extents) % WARP == 0 and math.prod(extents) > WARP
+    alone = any(isinstance(e, WarpOp) for e in all_exprs(body)) and not _shares(body)
+    return [Threads(WARP, ())] if whole and alone else []
 
 
-def _known_extents(kernel: Kernel) -> tuple[int, ...]:
+def known_extents(kernel: Kernel) -> tuple[int, ...]:
     """The extents of a block, as far as they are known, from x on."""
     launch = kernel.launch
     found = [evaluate(e, kernel.knob_values) for e in launch.block] if launch is not None else []
     return tuple(int(e) for e in itertools.takewhile(lambda e: e is not None, found) if e is not None)
 
 
-__all__ = ["blocks", "outliving", "runs", "same_effect"]
+def _shares(body: Body) -> bool:
+    """Whether ``body`` has to do with memory that the threads of a block share."""
+    return any(isinstance(s.type, Array) and s.type.space == "shared" for s in {*used_in(body), *assigned(body)})
+
+
+__all__ = ["SAME", "blocks", "known_extents", "outliving", "runs", "same_effect"]

@@ -35,7 +35,6 @@ from .terms import PREDICATES, Term, Terms
 
 WARP = 32
 
-
 Active = dict[int, Term]
 """Threads that are here, each with the condition under which it is."""
 
@@ -45,7 +44,7 @@ class Threads:
     """How many threads run together; ``extents`` of their block, None for any one thread.
 
     Of fewer than three extents, those along x, or x and y: any one row, or plane, of a block that may have more. A row
-    has whole warps, or a warp whole rows."""
+    has whole warps, or a warp whole rows. Of none: any one warp, whole, wherever in its block."""
 
     count: int
     extents: tuple[int, ...] | None
@@ -54,6 +53,13 @@ class Threads:
     def among_others(self) -> bool:
         """Whether threads of other rows may be in the same warp."""
         return self.extents is not None and len(self.extents) < 3 and self.count < WARP
+
+    def __str__(self) -> str:
+        """Who they are, for people."""
+        if self.count == 1:
+            return "every thread"
+        part = "" if self.extents is None or len(self.extents) == 3 else " of a row" if self.extents else " of a warp"
+        return f"{self.count} symbolic threads{part}"
 
 
 class Values(ABC):
@@ -114,7 +120,8 @@ class Values(ABC):
             blocks = evaluate(launch.grid["xyz".index(e.axis)], self.kernel.knob_values)
             if blocks is not None and (e.level == "grid_dim" or blocks == 1):
                 return self.t.const(int(blocks) if e.level == "grid_dim" else 0, "int")
-        return self.t.make("hardware", e.level, e.axis)
+        own = (k,) if e.level == "thread" and not extents else ()
+        return self.t.make("hardware", e.level, e.axis, *own)
 
     def _either(self, cond: Term, yes: Expr, no: Expr, k: int, act: Active) -> Term:
         """``cond ? yes : no``, of which one alone is evaluated."""

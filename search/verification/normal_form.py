@@ -49,6 +49,9 @@ from .sums import RING, as_signed, bounded, ordered
 FLOAT_BITS = {16: (np.uint16, np.float16), 32: (np.uint32, np.float32), 64: (np.uint64, np.float64)}
 ALL_LANES = 0xFFFFFFFF
 
+WIDER_FLOATS = {"f16": {"f32", "f64"}, "bf16": {"f32", "f64"}, "f32": {"f64"}}
+"""Types that values may be converted to and back. Not of 8 bits: conversions to those saturate, and lose infinities."""
+
 
 @by_identity(4)
 def normal(kernel: Kernel) -> Kernel:
@@ -172,6 +175,8 @@ class _Shape:
             return _reinterpreted(e)
         if to == x.type:
             return x
+        if isinstance(x, Cast) and x.style != "bit" and x.x.type == to and str(x.to) in WIDER_FLOATS.get(str(to), ()):
+            return x.x
         if not (_int(to) and _int(x.type)):
             return _literal(e)
         assert isinstance(to, Scalar) and isinstance(x.type, Scalar)

@@ -215,3 +215,75 @@ def test_what_the_only_threads_that_are_asked_stored_themselves(
 )
 def test_but_what_others_are_asked_for_they_must_read(old: str, new: str, private_array: bool) -> None:
     assert not dropped((old, new), private_array=private_array)
+
+
+RENEWED = """
+kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..10000)
+  launch grid(n) block(256)
+  let tid: i32 = i32(threadIdx.x)
+  array m: f32[2]
+  for u = 0; u < 2; u + 1
+    m[u] = x[(i32(blockIdx.x) * 2 + u) * 256 + tid]
+  array t: shared f32[2, 8]
+  for v = 0; v < 2; v + 1
+    for o = 16; o > 0; o / 2
+      m[v] = max(m[v], shfl_xor(m[v], o))
+  if tid % 32 == 0
+    for w = 0; w < 2; w + 1
+      t[w, tid / 32] = m[w]
+  barrier
+  for z = 0; z < 2; z + 1
+    m[z] = t[z, 0]
+    for q = 1; q < 8; q + 1
+      m[z] = max(m[z], t[z, q])
+  y[i32(blockIdx.x) * 256 + tid] = m[0] + m[1]
+"""
+EXCHANGED = ("shfl_xor(m[v]", "shfl_down(m[v]")
+
+
+def test_an_array_is_the_same_again_once_each_element_has_a_new_value() -> None:
+    assert proof(text=RENEWED, change=EXCHANGED) == ASKED
+    assert proof(("z = 0; z < 2; z + 1", "z = 1; z >= 0; z - 1"), text=RENEWED, change=EXCHANGED) == ASKED
+
+
+NOT_RENEWED = {
+    "not all": ("z < 2", "z < 1"),
+    "in another order": ("    m[z] = t[z, 0]", "    m[1 - z] = t[z, 0]"),
+    "from itself": ("    m[z] = t[z, 0]", "    m[z] = max(t[z, 0], m[z])"),
+    "if at all": ("    m[z] = t[z, 0]", "    if n > 5\n      m[z] = t[z, 0]"),
+    "by some threads": ("  for z = 0; z < 2; z + 1\n", "  for z = tid / 128; z < 2; z + 1\n"),
+    "read before": ("    m[z] = t[z, 0]", "    y[z] = m[z]\n    m[z] = t[z, 0]"),
+    "another element is read": ("m[z] = max(m[z], t[z, q])", "m[z] = max(m[1 - z], t[z, q])"),
+    "left early": ("    m[z] = t[z, 0]", "    m[z] = t[z, 0]\n    if n > 5\n      break"),
+}
+
+
+@pytest.mark.parametrize("what", NOT_RENEWED)
+def test_but_an_array_of_which_something_is_left_is_asked_for(what: str) -> None:
+    assert proof(NOT_RENEWED[what], text=RENEWED, change=EXCHANGED) != ASKED
+
+
+WARPS = """
+kernel k(y: f32* noalias, x: f32 const* noalias readonly, n: i32 range 1..10000)
+  launch grid(n) block(1024)
+  let tid: i32 = i32(threadIdx.x)
+  var s: f32 = x[i32(blockIdx.x) * 1024 + tid]
+  for o = 16; o > 0; o / 2
+    s = max(s, shfl_xor(s, o))
+  y[i32(blockIdx.x) * 1024 + tid] = s
+"""
+
+
+def test_lanes_of_any_warp_stand_for_all_of_them() -> None:
+    upwards = ("o = 16; o > 0; o / 2", "o = 1; o < 32; o * 2")
+    assert proof(text=WARPS, change=upwards) == "32 symbolic threads of a warp: the same terms are left behind"
+    assert not proof(text=WARPS, change=("o = 16", "o = 8"))
+    assert not proof(text=WARPS, change=("s = max(s, shfl_xor(s, o))", "s = max(s, f32(tid))"))
+    both = ("shfl_xor(s, o))", "max(shfl_xor(s, o), f32({})))")
+    for mine, theirs in (("tid", "tid + 1"), ("threadIdx.x", "0"), ("threadIdx.x", "threadIdx.y")):
+        before = both[0], both[1].format(mine)
+        assert not proof(before, text=WARPS, change=(before[1], both[1].format(theirs)))
+    each = ("tid] = s", "tid] = s + f32(tid)")
+    assert not proof(each, text=WARPS, change=(each[1], "tid] = s + f32(tid ^ 1)"))
+    for width in ("48", "n"):
+        assert "of a warp" not in proof(("block(1024)", f"block({width})"), text=WARPS, change=upwards)
