@@ -176,7 +176,8 @@ class _Blocked:
             reached = s.reached_at([Var(x) for x in here])
             if t == 0:
                 return (If(Binary("||", Var(self.whole), reached), (store,)),)
-            outside = (If(reached, (store,)),) if s.leaves_range else ()
+            if t == 1 and s.leaves_range:  # two sweeps before ``t`` they were stored in the same room
+                outside = (If(reached, (store,)),)
         inside = self.computed(t, local, here, target)
         return (If(self.needed(t, local), (If(Binary("||", Var(self.whole), where), inside, outside),)),)
 

@@ -21,6 +21,7 @@ from ktc.ir.reference import FormulaError
 from ktc.ir.workload import Workload
 
 from .choices import choices
+from .filled import filled
 from .fragments import FRAGMENT, cut_fragments, has_fragments
 from .sizes import by_interest, candidates, innermost, multiple, runnable, scalars_of, step_of, tiles
 
@@ -54,8 +55,8 @@ class Instance:
 def instances(
     original: Kernel, candidate: Kernel, workload: Workload, *, count: int = 24, limit: int = MAX_ELEMENTS
 ) -> list[Instance]:
-    """At most ``count`` instances of cost up to ``limit`` on which both kernels must agree, cheapest first; more of a
-    candidate that uses tensor cores (:mod:`.fragments`).
+    """At most ``count`` instances of cost up to ``limit`` on which both kernels must agree, cheapest first; besides
+    them those that fill blocks exactly (:mod:`.filled`) or cut operands of tensor cores off (:mod:`.fragments`).
 
     Each satisfies both kernels' assumptions, runtime guards included. The first picks (``count`` may be 1) are the most
     telling ones (:mod:`.choices`).
@@ -68,7 +69,8 @@ def instances(
             found.setdefault(tuple(sizes.values()), made)
         if len(found) >= count:
             break
-    for sizes in cut_fragments(maker) if has_fragments(candidate) and count > 1 else ():
+    more = (filled(maker), cut_fragments(maker) if has_fragments(candidate) else ())
+    for sizes in itertools.chain(*more) if count > 1 else ():
         made = maker.make(sizes)
         if made is not None:
             found.setdefault(tuple(sizes.values()), made)

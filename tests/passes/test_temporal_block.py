@@ -103,8 +103,6 @@ def test_before_and_after() -> None:
       if i_t_2 >= 2 && i_t_2 < 8
         if whole || i_2 >= 1 && i_2 < n - 1
           a_0[i_t_2] = a_1[i_t_2 + -1] + a_1[i_t_2 + 1] * 2.0
-        elif i_2 >= 0 && i_2 < n - 2 || i_2 >= 2 && i_2 < n
-          a_0[i_t_2] = a[i_2]
     par i_t_3 in 0..10 @ [thread.x 256, seq]
       let i_3: i32 = i0 + i_t_3
       if i_t_3 >= 3 && i_t_3 < 7
