@@ -18,6 +18,7 @@ Log = Annotated[
 ]
 Report = Annotated[str, Option("--report", metavar="FILE", help="Write the tables as Markdown.")]
 Seconds = Annotated[int, Option("--seconds", metavar="N", least=1, help="Begin no pipeline after so long.")]
+Every = Annotated[bool, Option("--every", help="Each place of each operator in a program, instead of a draw.")]
 Only = Annotated[str, Option("--only", metavar="TEXT", help="Only operators whose name contains it.")]
 
 
@@ -29,6 +30,7 @@ def mutate(
     report: Report = "",
     only: Only = "",
     seconds: Seconds = 10**9,
+    every: Every = False,
     json_: Json = False,
 ) -> None:
     """Break good programs and printed texts on purpose; fail if the ladder accepts one, or rejects a good one.
@@ -36,10 +38,11 @@ def mutate(
     Examples:
       ktc mutate --sample 200
       ktc mutate --sample 30000 --jobs 16 --log runs.jsonl --report tests/MUTATION.md
+      ktc mutate --every --seed 7 --jobs 16 --seconds 600 --log every.jsonl
     """
     from ktc.search.mutation import Plan, markdown, run_campaign, tally
 
-    plan = Plan(seed=seed, subjects=sample, only=only)
+    plan = Plan(seed=seed, subjects=sample, only=only, every=every)
     with progress("mutating", quiet=json_) as bar:
         records = run_campaign(plan, jobs, Path(log) if log else None, bar.say, enough=sample, seconds=seconds)
     found = tally(records)

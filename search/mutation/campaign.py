@@ -40,10 +40,15 @@ PER_SUBJECT = 24
 """Program mutants of one good candidate; half as many of each of its printed texts."""
 
 
+PARTS = 8
+"""Subjects that share the places of one pipeline, where every one of them is tried."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """``subjects`` good pipelines of a seed, from ``first`` on; ``only`` keeps operators whose name contains it, and
-    ``kernel`` library kernels."""
+    ``kernel`` library kernels. ``every``: all places of all operators in a program, instead of a draw; each pipeline
+    is :data:`PARTS` subjects then, a share of its places each."""
 
     seed: int = 0
     first: int = 0
@@ -51,6 +56,7 @@ class Plan:
     only: str = ""
     per_subject: int = PER_SUBJECT
     kernel: str = ""
+    every: bool = False
 
 
 Record = dict[str, Any]
@@ -184,7 +190,7 @@ def _known(log: Path | None) -> list[Record]:
 def one_subject(plan: Plan, number: int) -> list[Record]:
     """All trials of one subject, after the check that the subject itself passes."""
     start = time.perf_counter()
-    made = subject(plan.seed, number, plan.kernel)
+    made = subject(plan.seed, number // PARTS if plan.every else number, plan.kernel)
     record: Record = {"type": "subject", "subject": number, "status": "none", "seconds": timed(start)}
     if made is None or check_ir(made.candidate):
         return [record]  # not lowered, or no launch of it fits a device
@@ -200,28 +206,24 @@ def one_subject(plan: Plan, number: int) -> list[Record]:
 def trials(made: Subject, number: int, plan: Plan) -> Iterator[Trial]:
     """The mutants of one good candidate, and of its printed texts."""
     rng = random.Random(f"mutants {plan.seed} {number}")
-    yield from _program_trials(made, number, plan, rng)
+    chosen = [op for op in OPERATORS if plan.only in op.name]
+    if plan.every:
+        all_places = [(op, place) for op in chosen for place in range(places(made.candidate, op))]
+        yield from (_trial(made, number, op, place) for op, place in all_places[number % PARTS :: PARTS])
+        return
+    rng.shuffle(chosen)
+    drawn = ((op, rng.randrange(n)) for op in chosen if (n := places(made.candidate, op)))
+    yield from (_trial(made, number, op, place) for op, place in itertools.islice(drawn, plan.per_subject))
     yield from _text_trials(made, number, plan, rng)
 
 
-def _program_trials(made: Subject, number: int, plan: Plan, rng: random.Random) -> Iterator[Trial]:
-    chosen = [op for op in OPERATORS if plan.only in op.name]
-    rng.shuffle(chosen)
-    left = plan.per_subject
-    for op in chosen:
-        n = places(made.candidate, op)
-        if not n:
-            continue
-        place = rng.randrange(n)
-        mutant = apply(made.candidate, op, place)
-        start = time.perf_counter()
-        key = program_key(made, mutant)
-        status, layer, detail = judge(made, mutant)
-        yield Trial(number, made.kernel, made.variant, made.trace, "program", op.name, place, status, layer, detail,
-                    timed(start), key)  # fmt: skip
-        left -= 1
-        if not left:
-            return
+def _trial(made: Subject, number: int, op: Operator, place: int) -> Trial:
+    mutant = apply(made.candidate, op, place)
+    start = time.perf_counter()
+    key = program_key(made, mutant)
+    status, layer, detail = judge(made, mutant)
+    return Trial(number, made.kernel, made.variant, made.trace, "program", op.name, place, status, layer, detail,
+                 timed(start), key)  # fmt: skip
 
 
 def _text_trials(made: Subject, number: int, plan: Plan, rng: random.Random) -> Iterator[Trial]:

@@ -1,4 +1,4 @@
-"""Sizes at which the blocks of a launch, or the rounds of its loops, are full to the last element; and one element more.
+"""Sizes at which blocks of a launch, or rounds of its loops, are full to the last element; and one element more.
 
 Where tiles are laid from a border on (a stencil leaves the first and the last row alone), a tile of ``T`` is full for
 ``T + 2`` rows: no multiple of any number that the kernel is made of, and none that is near one is as telling. Tiles
