@@ -73,9 +73,9 @@ def same_statement(d: Difference) -> str:
     """Why the two statements do the same."""
     if isinstance(d.s, If) and d.s.orelse and (d.t,) in (d.s.then, d.s.orelse):
         return same_arms(d.candidate, d.s, d.context)
+    if isinstance(d.s, If) and d.s.then == (d.t,):
+        return unguarded(d.candidate, d.s, d.context, d.before)
     if type(d.s) is not type(d.t):
-        if isinstance(d.s, If) and d.s.then == (d.t,):
-            return unguarded(d.candidate, d.s, d.context, d.before)
         return needs_no_atomic(d.candidate, d.s, d.t)
     if not d.divides():
         return ""

@@ -38,7 +38,12 @@ IDEMPOTENT = frozenset({"min", "max"})
 def other_thread(kernel: Kernel, s: If, t: If) -> bool:
     """Whether ``s``, for one thread of each row of a block, does what ``t`` does, the same for another one: both exist
     and come there, and what is stored, and where, all threads of the row agree on. Nothing else touches that."""
-    one, other = only_thread(kernel, s.cond), only_thread(kernel, t.cond)
+    mine, theirs = conjuncts(s.cond), conjuncts(t.cond)
+    differing = [k for k, (x, y) in enumerate(zip(mine, theirs)) if x != y]
+    if len(mine) != len(theirs) or len(differing) != 1:
+        return False
+    (at,) = differing
+    one, other = only_thread(kernel, mine[at]), only_thread(kernel, theirs[at])
     threads = evaluate(kernel.launch.block[0], kernel.knob_values) if kernel.launch is not None else None
     if one is None or other is None or threads is None or s.orelse:
         return False
@@ -47,8 +52,8 @@ def other_thread(kernel: Kernel, s: If, t: If) -> bool:
     if not all(isinstance(x, Store | Atomic) and _only_changes(x) for x in s.then):
         return False
     written = assigned(s.then)
-    mine = {id(x) for x in s.then}
-    elsewhere = [x for x in walk(kernel.body) if assigned((x,)) & written and not branches(x) and id(x) not in mine]
+    own = {id(x) for x in s.then}
+    elsewhere = [x for x in walk(kernel.body) if assigned((x,)) & written and not branches(x) and id(x) not in own]
     if elsewhere or any(isinstance(e, Load) and e.buffer in written for e in all_exprs(kernel.body)):
         return False
     found = [place for x, place in placed(kernel.body) if x is s]
@@ -58,7 +63,15 @@ def other_thread(kernel: Kernel, s: If, t: If) -> bool:
     facts, there = control_of(rows), _at(rows.body, found[0])
     if facts.is_divergent(there) or any(isinstance(x, Return) and facts.is_divergent(x) for x in walk(rows.body)):
         return False
-    return isinstance(there, If) and all(facts.is_uniform(e, there) for x in there.then for e in stmt_exprs(x))
+    if not isinstance(there, If):
+        return False
+    parts = [*conjuncts(there.cond), *(e for x in there.then for e in stmt_exprs(x))]
+    return all(facts.is_uniform(e, there) for k, e in enumerate(parts) if k != at)
+
+
+def conjuncts(e: Expr) -> list[Expr]:
+    """What must all hold for ``e`` to hold, in the order in which it is asked."""
+    return [*conjuncts(e.a), *conjuncts(e.b)] if isinstance(e, Binary) and e.op == "&&" else [e]
 
 
 def _only_changes(s: Store | Atomic) -> bool:

@@ -192,10 +192,12 @@ class Coverage:
                 continue
             full, step = least - maker.step[name], maker.step[name]
             wide = self._beside(base, name)
-            if full and not any(self._full(i, axis, name, step) for i in wide):
+            if full and not any(self._fills(i.sizes, axis, name, step) for i in wide):
                 yield from self._one_of(maker, base, name, full)
             if axis in self.axes or not any(self._blocks(i.sizes)[axis] > 1 for i in wide):
-                yield from self._one_of(maker, base, name, least + BEYOND * step, least)
+                beyond = least + BEYOND * step
+                broken = beyond - step * self._fills({**base, name: beyond}, axis, name, step)
+                yield from self._one_of(maker, base, name, broken, least)
 
     def _one_of(self, maker: Maker, base: Mapping[str, int], name: str, *values: int) -> Iterator[Instance]:
         """The first of ``values`` of a size that can be made an instance of."""
@@ -205,10 +207,10 @@ class Coverage:
     def _blocks(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         return geometry_of(self.candidate, self._scalars(sizes)).grid
 
-    def _full(self, instance: Instance, axis: int, name: str, step: int) -> bool:
+    def _fills(self, sizes: Mapping[str, int], axis: int, name: str, step: int) -> bool:
         """Whether a size fills its blocks along ``axis``."""
-        more = {**instance.sizes, name: instance.sizes[name] + step}
-        return self._blocks(more)[axis] > self._blocks(instance.sizes)[axis]
+        more = {**sizes, name: sizes[name] + step}
+        return self._blocks(more)[axis] > self._blocks(sizes)[axis]
 
     def never_twice(self) -> list[Stmt]:
         """Loops that go round twice at some scenario's sizes, and did in no run."""

@@ -31,7 +31,7 @@ from .wide_rows import wide_rows
 STEPS = 12_000
 """Statements of the candidate over the instances of this layer, as far as the exact layer has counted them."""
 
-COUNTED = 3
+COUNTED = 4
 """Instances on which roundings are counted, at most."""
 
 ENDS = {"masked": "for rows with infinities", "sunken": "far below zero", "raised": "far above zero"}
@@ -139,7 +139,7 @@ def floats(job: Job) -> Outcome:
             raise
         return Outcome("skip", e.message)
     most = sorted(chosen, key=lambda i: -i.cost)[:1]  # where every thread has something to round
-    counted = _distinct(*most, *_longest(chosen), *chosen)[:COUNTED]
+    counted = _distinct(*most, *_broadest(chosen), *_longest(chosen), *chosen)[:COUNTED]
     for instance in counted if _narrows(job.candidate) else ():
         failure = sweep.rounded_more(instance)
         if failure:
@@ -155,7 +155,8 @@ def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[I
     two = _distinct(*chosen[:1], *sorted(chosen, key=lambda i: -i.cost)[:1])
     yield from ((i, "plain") for i in chosen)
     if _spreadable(job):
-        yield from ((i, "wild") for i in _distinct(*chosen[: 1 + len(chosen) // 2], *_longest(chosen)))
+        some = _distinct(*chosen[: 1 + len(chosen) // 2], *_broadest(chosen), *_longest(chosen))
+        yield from ((i, "wild") for i in some)
         if identical:
             yield from ((i, "special") for i in two)
     if job.oracle.integers:
@@ -203,7 +204,7 @@ def _telling(job: Job) -> list[Instance]:
     busiest = sorted(found, key=lambda i: (-job.steps.get(id(i), 0), -i.cost))[
         :2
     ]  # those whose guards let something through
-    chosen = _distinct(*busiest[:1], *found[:3], *found[-1:], *busiest, *_longest(found))
+    chosen = _distinct(*busiest[:1], *found[:3], *_broadest(found), *found[-1:], *busiest, *_longest(found))
     total = 0
     kept: list[Instance] = []
     for i in chosen:
@@ -217,6 +218,11 @@ def _longest(found: list[Instance]) -> list[Instance]:
     """For each size, where it is largest."""
     names = list(found[0].sizes) if found else []
     return [max(found, key=lambda i: (i.sizes[n], i.cost)) for n in names]
+
+
+def _broadest(found: list[Instance]) -> list[Instance]:
+    """Where the least size is largest: what only later rows do, with long ones, shows there."""
+    return [max(found, key=lambda i: (min(i.sizes.values(), default=0), i.cost))] if found else []
 
 
 def _distinct(*found: Instance) -> list[Instance]:

@@ -26,10 +26,13 @@ from .fragments import FRAGMENT, cut_fragments, has_fragments
 from .sizes import by_interest, candidates, innermost, multiple, runnable, scalars_of, step_of, tiles
 
 MAX_ELEMENTS = 48_000
-"""Array elements plus threads of one instance. Threads that every launch has, whatever the sizes, count a sixteenth:
-most of them find nothing to do."""
+"""Array elements plus threads of one instance. Where a launch has many blocks along an axis whatever the sizes, threads
+count a sixteenth: most of them find nothing to do."""
 
 IDLE = 16
+
+LAUNCHED = 1 << 23
+"""Threads of the largest launch: half of what the interpreter takes."""
 
 LARGER = 8
 """How much costlier an extra instance may be than a usual one."""
@@ -111,7 +114,7 @@ class Maker:
         self.inner = {n: innermost(n, workload) for n in names}
         self.step = {n: step_of(n, kernels, workload) for n in names}
         self.tiles = set().union(*(tiles(k, workload) for k in kernels))
-        self.always = self._constant_threads()
+        self.always = any(_has_constant_blocks(k) for k in self.kernels)
         self._known: dict[tuple[int, ...], Instance | None] = {}
 
     def make(self, sizes: Mapping[str, int]) -> Instance | None:
@@ -128,19 +131,8 @@ class Maker:
         if cost > self.limit:
             return None
         threads = max(_threads(k, self.workload, key) for k in self.kernels)
-        always = min(threads, self.always)
-        cost += threads - always + always // IDLE
-        return Instance(sizes, cost) if cost <= self.limit else None
-
-    def _constant_threads(self) -> int:
-        """Threads that a launch has whatever the sizes: along those axes of the grid that depend on knobs alone."""
-        most = 0
-        for launch, knobs in ((k.launch, k.knob_values) for k in self.kernels if k.launch is not None):
-            blocks = math.prod(int(evaluate(e, knobs) or 1) for e in launch.grid)
-            block = [evaluate(e, knobs) for e in launch.block]
-            threads = MOST_THREADS if None in block else math.prod(int(n or 1) for n in block)
-            most = max(most, blocks * threads if blocks > 1 else 0)
-        return most
+        cost += threads // IDLE if self.always else threads
+        return Instance(sizes, cost) if cost <= self.limit and threads <= LAUNCHED else None
 
     def base(self) -> dict[str, int]:
         """The cheapest feasible combination of small multiples of the steps and the scenarios' values; {} if none."""
@@ -205,6 +197,12 @@ Sizes = tuple[tuple[str, int], ...]
 
 REMEMBERED = 1 << 14
 """Sizes of which is kept what a workload and a kernel make of them: an original meets them with every candidate."""
+
+
+def _has_constant_blocks(kernel: Kernel) -> bool:
+    """Whether knobs alone say that an axis of the grid has several blocks."""
+    extents = kernel.launch.grid if kernel.launch is not None else ()
+    return any(int(evaluate(e, kernel.knob_values) or 1) > 1 for e in extents)
 
 
 @by_identity(REMEMBERED)
