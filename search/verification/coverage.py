@@ -138,7 +138,7 @@ class Coverage:
             ends = {longest + step, longest + 2 * step} if longest else set()
             for least in sorted({*found, *ends}):
                 almost = least - 2 * step
-                if almost > step and not any(almost <= i.sizes[name] < least for i in self._beside(base, name)):
+                if almost > step and not any(almost <= i.sizes[name] < least - step for i in self._beside(base, name)):
                     yield from self._one_of(maker, base, name, almost)
 
     def _within_one_round(self, maker: Maker, name: str) -> bool:
