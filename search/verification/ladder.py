@@ -16,7 +16,7 @@ from ktc.ir.workload import Workload
 from ktc.passes.lowering import LoweringError, materialise
 
 from . import cache
-from .instances import LARGER, MAX_ELEMENTS, instances
+from .instances import LARGER, MAX_ELEMENTS, instances, single_blocks
 from .job import Job
 from .layers import LAYERS
 from .oracle import oracle_for, text_of
@@ -25,8 +25,8 @@ from .reach import unexplained
 from .sweeps import in_step
 from .verdict import Failure, Rung, Verdict
 
-FEW = 4
-"""Instances of a launch that is too large for the usual limit."""
+FEW = 8
+"""Instances beyond the usual limit, of a launch that is too large for it, or has a second block nowhere within it."""
 
 
 def verify(
@@ -119,8 +119,9 @@ def _climb(
     oracle = oracle_for(original, workload, variant, seed)
     original = oracle.original  # the same program: what its runs have shown is kept by its own expressions
     chosen = instances(original, candidate, workload, count=count)
-    if not chosen:  # a launch that is large whatever the sizes
-        chosen = instances(original, candidate, workload, count=FEW, limit=LARGER * MAX_ELEMENTS)
+    if not chosen or single_blocks(candidate, workload, chosen):  # a launch, or a block, that is large
+        larger = instances(original, candidate, workload, count=FEW, limit=LARGER * MAX_ELEMENTS)
+        chosen += [i for i in larger if i not in chosen]
     job = Job(original, candidate, oracle, chosen, workload)
     rungs: list[Rung] = []
     failure: Failure | None = None

@@ -14,6 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 
+from ktc.ir.fields import children
 from ktc.ir.interp.plans import CUTS, QUOTIENTS
 from ktc.ir.nodes import Binary, Body, Call, Cast, Const, Expr, For, If, Knob, Select, Stmt, Unary
 from ktc.ir.types import BOOL, scalar_of
@@ -130,7 +131,31 @@ def _proved(coverage: Coverage, context: smt.Context, target: Stmt, e: Expr) -> 
     place = _at(coverage.candidate.body, target, context.branch())
     if place is not None and isinstance(target, For) and any(x is e for x in walk_expr(target.step)):
         place.enter(target, "body")  # where it is asked: behind a round
-    return place is not None and place.always(e, seen)
+    if place is None:
+        return False
+    tops = [top for top in stmt_exprs(target) if _has(top, e)]
+    if sum(x is e for top in tops for x in walk_expr(top)) == 1:
+        _learn(place, tops[0], e)
+    return place.always(e, seen)
+
+
+def _learn(place: smt.Context, top: Expr, e: Expr) -> None:
+    """Adds what holds where ``e``, a part of ``top``, is asked for at all: what lazy operators ask first."""
+    import z3
+
+    lazy = isinstance(top, Binary) and top.op in ("&&", "||")
+    first = top.a if isinstance(top, Binary) and lazy else top.cond if isinstance(top, Select) else None
+    if first is not None and not _has(first, e) and place.lasting(first):
+        holds = _has(top.a, e) if isinstance(top, Select) else top.op == "&&"  # type: ignore[attr-defined]
+        truth = place.truth(first)
+        place.facts.append(truth if holds else z3.Not(truth))
+    inside = next((x for x in children(top) if _has(x, e)), None)
+    if inside is not None:
+        _learn(place, inside, e)
+
+
+def _has(top: Expr, e: Expr) -> bool:
+    return any(x is e for x in walk_expr(top))
 
 
 def _at(body: Body, target: Stmt, context: smt.Context) -> smt.Context | None:

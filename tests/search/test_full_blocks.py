@@ -23,11 +23,18 @@ SHARED_OUT = (
     " | unroll{loop=token_idx factor=$U} [V=4 T=1024 U=4 GRID=2048]",
 )
 
+MANY_IDLE = (
+    "stencil/heat3d",
+    "coarsen{at=block.z factor=$C} | raise | persistent{loop=y blocks=$GRID} [C=2 GRID=2048]",
+)
+FOR_Z = "let z: i32 = (block_z + c * cdiv((nz {}) / 2, $C) as u32)"
+
 WRONG = {
     "tiles begin a row too early": (TEMPORAL, "let y0: i32 = 1 +", "let y0: i32 = 0 +"),
     "and a column": (TEMPORAL, "let x0: i32 = 1 +", "let x0: i32 = 0 +"),
     "a third row of blocks": (TILED, "for row in row_tile * $TROW +", "for row in row_tile % 2 * $TROW +"),
     "a row behind those that were peeled": (PEELED, "sum_sq += sum_sq_warp[w]", "sum_sq += f32(f16(sum_sq_warp[w]))"),
+    "one axis of three has few sizes that fit": (MANY_IDLE, FOR_Z.format("+ 1"), FOR_Z.format("+ 0")),
     "rows that are not there": (SHARED_OUT, "if token_idx + u_4 < num_tokens", "if u_4 < num_tokens"),
 }
 
@@ -51,6 +58,14 @@ def test_a_tile_behind_a_border_is_full_with_the_border() -> None:
     good = made(TEMPORAL)
     tiles = [tuple(s.values()) for s in filled(Maker((good.original, good.candidate), good.workload, MAX_ELEMENTS))]
     assert tiles == [(62, 62), (63, 63), (122, 122)]
+
+
+def test_a_condition_that_earlier_ones_settle_is_no_doubt() -> None:
+    """``z_t >= 3 && (whole || z >= 1)``: of the last sweep's elements all are behind the border."""
+    tiles = "raise | temporal-block{steps=3 tile=$TZ,$TY,$TX} [TZ=4 TY=8 TX=32]"
+    good = replayed("stencil/heat3d", None, tiles)
+    verdict = verify(good.original, good.candidate, good.workload)
+    assert verdict.status == "TESTED", verdict.reason
 
 
 def test_nothing_is_full_where_every_element_is_a_block() -> None:
