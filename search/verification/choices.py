@@ -95,10 +95,11 @@ def choices(maker: Maker) -> Iterator[dict[str, int]]:
 
     def many() -> Iterator[dict[str, int]]:
         """Each outer size by itself as large as half of what fits allows: of rows that coarsened blocks and persistent
-        ones share out again and again, the last share has something to do as well."""
-        for n in outer:
+        ones share out again and again, the last share has something to do as well. The others not so small that a halo
+        is all there is; and as small as they get."""
+        for which, n in itertools.product((0, -1), outer):
             for k in range(maker.longest(n).bit_length() - 1, 0, -1):
-                sizes = {m: few[m][-1] for m in maker.names} | {n: multiple((1 << k) + BEYOND, maker.step[n])}
+                sizes = {m: few[m][which] for m in maker.names} | {n: multiple((1 << k) + BEYOND, maker.step[n])}
                 made = maker.make(sizes)
                 if made is not None and made.cost <= maker.limit // 2:
                     yield sizes

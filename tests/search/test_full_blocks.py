@@ -27,6 +27,7 @@ MANY_IDLE = (
     "stencil/heat3d",
     "coarsen{at=block.z factor=$C} | raise | persistent{loop=y blocks=$GRID} [C=2 GRID=2048]",
 )
+DEEP = ("stencil/heat3d", "raise | temporal-block{steps=3 tile=$TZ,$TY,$TX} [TZ=26 TY=2 TX=2]")
 FOR_Z = "let z: i32 = (block_z + c * cdiv((nz {}) / 2, $C) as u32)"
 
 WRONG = {
@@ -35,6 +36,7 @@ WRONG = {
     "a third row of blocks": (TILED, "for row in row_tile * $TROW +", "for row in row_tile % 2 * $TROW +"),
     "a row behind those that were peeled": (PEELED, "sum_sq += sum_sq_warp[w]", "sum_sq += f32(f16(sum_sq_warp[w]))"),
     "one axis of three has few sizes that fit": (MANY_IDLE, FOR_Z.format("+ 1"), FOR_Z.format("+ 0")),
+    "the fifth block along an outer size": (DEEP, "for z_t_3 in tid_z..", "for z_t_3 in z_tile.."),
     "rows that are not there": (SHARED_OUT, "if token_idx + u_4 < num_tokens", "if u_4 < num_tokens"),
 }
 
