@@ -229,9 +229,11 @@ def _only_summed(sym: Sym, body: Body) -> bool:
         return False
     for s in walk(body):
         reads = [e for top in stmt_exprs(s) for e in walk_expr(top) if _is_of(e, sym)]
-        mine = isinstance(s, Assign | Store) and sym in assigned((s,))
-        adds = isinstance(s, Atomic) and s.op in ("add", "sub") and s.dst is None
-        summed = [s.value] if adds else _summands(s.value) if mine else []
+        summed: list[Expr] = []
+        if isinstance(s, Assign | Store) and sym in assigned((s,)):
+            summed = _summands(s.value)
+        elif isinstance(s, Atomic) and s.op in ("add", "sub") and s.dst is None:
+            summed = [s.value]
         if len(reads) != sum(_is_of(e, sym) for e in summed):
             return False
     return True

@@ -17,8 +17,13 @@ def renewed(s: For, array: Sym, kernel: Kernel) -> bool:
     if not isinstance(first, Store) or first.buffer != array or s.var in assigned(s.body):
         return False
     t, mine = array.type, (Var(s.var),)
-    private = isinstance(t, Array) and t.space != "shared"
-    if not private or first.index != mine or first.width != 1 or array in used(first.value):
+    if (
+        not isinstance(t, Array)
+        or t.space == "shared"
+        or first.index != mine
+        or first.width != 1
+        or array in used(first.value)
+    ):
         return False
     return all(_stays(x, array, mine) for x in walk(s.body)) and (
         reached(Filling(first, (s,), s), kernel, {}, ()) == shape(t, kernel) != ()
@@ -32,11 +37,11 @@ def _stays(x: Stmt, array: Sym, mine: tuple[Var, ...]) -> bool:
     exprs = [e for top in stmt_exprs(x) for e in walk_expr(top)]
     if any(e == Var(array) or (isinstance(e, AddrOf) and e.buffer == array) for e in exprs):
         return False
-    touching = [e for e in exprs if isinstance(e, Load) and e.buffer == array]
+    if not all(e.index == mine and e.width == 1 for e in exprs if isinstance(e, Load) and e.buffer == array):
+        return False
     if isinstance(x, Store) and x.buffer == array:
-        return all(a.index == mine and a.width == 1 for a in (x, *touching))
-    written = not branches(x) and array in assigned((x,))
-    return not written and all(e.index == mine and e.width == 1 for e in touching)
+        return x.index == mine and x.width == 1
+    return bool(branches(x)) or array not in assigned((x,))
 
 
 __all__ = ["renewed"]
