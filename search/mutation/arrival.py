@@ -35,7 +35,7 @@ from ktc.search.verification.intervals import uncast
 
 from .program_operators import plain
 from .refilled import Place, placed
-from .single import only_thread
+from .single import conjuncts, only_thread
 
 SEEN_BY_ALL = frozenset({"device", "system"})
 
@@ -81,12 +81,8 @@ def _conditions(place: Place) -> list[Expr] | None:
         around = body[k]
         if not isinstance(around, If):
             return None
-        out += _conjuncts(around.cond) if inner is around.then else []
+        out += conjuncts(around.cond) if inner is around.then else []
     return out
-
-
-def _conjuncts(e: Expr) -> list[Expr]:
-    return [*_conjuncts(e.a), *_conjuncts(e.b)] if isinstance(e, Binary) and e.op == "&&" else [e]
 
 
 def _one_thread(kernel: Kernel, guards: list[Expr]) -> bool:

@@ -141,4 +141,4 @@ def _apart(e: Load, s: Store, context: smt.Context) -> bool:
     return context.proves(z3.Or(*(context.of(i) != context.of(j) for i, j in zip(e.index, s.index))))
 
 
-__all__ = ["only_thread", "other_thread", "stored_twice"]
+__all__ = ["conjuncts", "only_thread", "other_thread", "stored_twice"]

@@ -35,6 +35,7 @@ from .terms import PREDICATES, Term, Terms
 
 WARP = 32
 
+
 Active = dict[int, Term]
 """Threads that are here, each with the condition under which it is."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ktc.ir.nodes import Binary, Body, Call, Const, Expr, Load, Select, Stmt, Store, Sym, Unary
+from ktc.ir.nodes import Binary, Call, Const, Expr, Load, Select, Stmt, Store, Sym, Unary
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import all_exprs, assigned, used_in, walk
 from ktc.search.verification import smt
@@ -53,7 +53,7 @@ class Zeroed:
             return None
         home, last = at
         touching = [k for k, x in enumerate(home[: last + 1]) if array in used_in((x,)) | assigned((x,))]
-        if len(touching) < 2 or not _waits(home[touching[0] + 1 : touching[1]]):
+        if len(touching) < 2 or not any(of_block(x) for x in home[touching[0] + 1 : touching[1]]):
             return None
         first = home[touching[0]]
         reads = any(isinstance(e, Load) and e.buffer == array for e in all_exprs((first,)))
@@ -128,10 +128,6 @@ def _is_zero(value: Expr, here: smt.Context) -> z3.BoolRef | None:
         return z3.BoolVal(isinstance(value, Const) and value.value == 0)
     arms = [_is_zero(x, here) for x in (value.a, value.b)]
     return z3.If(here.truth(value.cond), *arms) if here.lasting(value.cond) and None not in arms else None
-
-
-def _waits(body: Body) -> bool:
-    return any(of_block(x) for x in body)
 
 
 __all__ = ["Zeroed"]

@@ -16,7 +16,7 @@ from ktc.ir.nodes import Binary, Expr, For
 from ktc.ir.walk import walk, walk_expr
 
 from .formulas import increment
-from .sizes import scalars_of
+from .reaching import arguments, least_value
 
 if TYPE_CHECKING:
     from .instances import Maker
@@ -42,27 +42,21 @@ def _ends(maker: Maker, name: str, base: Mapping[str, int], counts: list[Count])
     """Of each count that hangs on the size ``name``: the last value of one block, the first of two, the last of two."""
     step, out = maker.step[name], dict[int, tuple[int, int, int]]()
     for count in counts:
-        one = _last(count, 1, name, base, step, maker.longest(name))
-        two = _last(count, 2, name, base, step, maker.longest(name)) if one else 0
-        if one > FEW * step and two > one:
-            out.setdefault(one, (one, one + step, two))
+        two, three = (least_value(maker, base, name, _beyond(count, n)) for n in (1, 2))
+        one = two - step
+        if one > FEW * step and three > two:
+            out.setdefault(one, (one, two, three - step))
     return list(out.values())
 
 
-def _last(count: Count, most: int, name: str, base: Mapping[str, int], step: int, longest: int) -> int:
-    """The largest multiple of ``step`` of which there are at most so many; 0 if none, or if all are."""
+def _beyond(count: Count, most: int) -> Callable[[Mapping[str, int]], bool]:
+    """Whether there are more than so many blocks or rounds, as far as that is known."""
 
-    def fits(k: int) -> bool:
-        n = count({**base, name: k * step})
-        return n is not None and n <= most
+    def more(sizes: Mapping[str, int]) -> bool:
+        n = count(sizes)
+        return n is None or n > most
 
-    low, high = 0, longest // step
-    if not fits(1) or fits(high):
-        return 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low * step
+    return more
 
 
 def _counts(kernel: Kernel, maker: Maker) -> Iterator[Count]:
@@ -70,8 +64,7 @@ def _counts(kernel: Kernel, maker: Maker) -> Iterator[Count]:
 
     def of(e: Expr, by: int = 1) -> Count:
         def count(sizes: Mapping[str, int]) -> int | None:
-            scalars = {k: v for k, v in scalars_of(maker.workload, sizes).items() if isinstance(v, int)}
-            n = evaluate(e, kernel.environment({**sizes, **scalars}))
+            n = evaluate(e, arguments(maker.workload, sizes, kernel))
             return None if n is None else -(-int(n) // by)
 
         return count

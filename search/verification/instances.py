@@ -23,7 +23,19 @@ from ktc.ir.workload import Workload
 from .choices import choices
 from .filled import filled
 from .fragments import FRAGMENT, cut_fragments, has_fragments
-from .sizes import by_interest, candidates, innermost, multiple, runnable, scalars_of, step_of, tiles
+from .sizes import (
+    REMEMBERED,
+    Sizes,
+    by_interest,
+    candidates,
+    innermost,
+    multiple,
+    runnable,
+    scalar_arguments,
+    scalars_of,
+    step_of,
+    tiles,
+)  # fmt: skip
 
 MAX_ELEMENTS = 48_000
 """Array elements plus threads of one instance. Where a launch has many blocks along an axis whatever the sizes, threads
@@ -193,12 +205,6 @@ class Maker:
         return by_interest(feasible, self.tiles, self.step[name], self.inner[name] > 0)
 
 
-Sizes = tuple[tuple[str, int], ...]
-
-REMEMBERED = 1 << 14
-"""Sizes of which is kept what a workload and a kernel make of them: an original meets them with every candidate."""
-
-
 def _has_constant_blocks(kernel: Kernel) -> bool:
     """Whether knobs alone say that an axis of the grid has several blocks."""
     extents = kernel.launch.grid if kernel.launch is not None else ()
@@ -211,12 +217,6 @@ def _elements(workload: Workload, sizes: Sizes) -> int:
     env = dict(sizes)
     shapes = (a.shape for a in workload.args if a.role != "scalar")
     return sum(math.prod(intexpr.evaluate(e, env) for e in shape) for shape in shapes)
-
-
-@by_identity(REMEMBERED)
-def scalar_arguments(workload: Workload, sizes: Sizes) -> Mapping[str, int | float]:
-    """The scalar arguments for these sizes."""
-    return scalars_of(workload, dict(sizes))
 
 
 @by_identity(REMEMBERED, subjects=2)

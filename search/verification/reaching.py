@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Workload
 
 from .first_thread import FIRST, followed
-from .instances import Maker, scalar_arguments
+from .sizes import scalar_arguments
+
+if TYPE_CHECKING:
+    from .instances import Maker
 
 Does = Callable[[int, Mapping[str, int]], bool]
 """Whether a thread does its loop of that number (comes to it, goes round it twice) for these arguments."""

@@ -9,6 +9,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.interp import geometry_of
 from ktc.ir.kernel import Kernel
+from ktc.ir.memo import by_identity
 from ktc.ir.nodes import Const
 from ktc.ir.reference import names as names_in
 from ktc.ir.walk import all_exprs, walk_expr
@@ -23,6 +24,12 @@ BEYOND = 7
 """2T + 7: a second tile and a part of a third."""
 
 
+Sizes = tuple[tuple[str, int], ...]
+
+REMEMBERED = 1 << 14
+"""Sizes of which is kept what a workload and a kernel make of them: an original meets them with every candidate."""
+
+
 def scalars_of(workload: Workload, sizes: Mapping[str, int]) -> dict[str, int | float]:
     """The scalar arguments for these sizes, without making arrays."""
     out: dict[str, int | float] = {}
@@ -30,6 +37,12 @@ def scalars_of(workload: Workload, sizes: Mapping[str, int]) -> dict[str, int | 
         if a.role == "scalar" and a.value is not None:
             out[a.name] = intexpr.evaluate(a.value, sizes) if isinstance(a.value, str) else a.value
     return out
+
+
+@by_identity(REMEMBERED)
+def scalar_arguments(workload: Workload, sizes: Sizes) -> Mapping[str, int | float]:
+    """The scalar arguments for these sizes."""
+    return scalars_of(workload, dict(sizes))
 
 
 def runnable(
