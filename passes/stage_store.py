@@ -13,6 +13,9 @@ the threads of a warp store whole rows, or as much of one as there is. The colum
 axes, as many as divide them, the rows take the others. Barriers are derived by lowering; ``swizzle-shared`` spreads the
 tile over the banks.
 
+What is computed from a thread's own sums goes to the tile unasked, beyond the edge too: the tile has a place for it that
+nobody reads, and a block at the edge is as fast as the others (of 1000 x 1504 x 704 in half precision, 8.8 to 6.9 us).
+
 With ``over=B_s`` there is no array of its own: the rows lie in the lines of a staged array that is through, row r in
 line r (of [4, 64, 256]: ``B_s[r / 64, r % 64, c]``), in panels of columns where the lines are shorter. That memory
 would lie idle, and more buffers fit beside it.
@@ -55,7 +58,7 @@ from ktc.ir.walk import assigned, map_body, stmt_exprs, substitute_expr, used, u
 from .base import Arg, ParamSpec, Pass, Refused, Result, Site
 from .coverage import assume, divided
 from .shared_arrays import known, shared_array
-from .tiles import is_blocked, paths
+from .tiles import is_blocked, is_harmless, paths, uncut
 
 WIDEST = 16
 """Bytes of one access."""
@@ -223,7 +226,9 @@ def _staged(s: Stmt, nest: _Nest, vec: int) -> Stmt | tuple[Stmt, ...]:
     store, outer, inner = nest.store, nest.outer, nest.inner
     at = nest.place(Var(outer.var), Var(inner.var))
     first = dataclasses.replace(store, buffer=nest.tile, index=at)
-    computed = dataclasses.replace(outer, body=(dataclasses.replace(inner, body=(first,)),))
+    computed: Stmt = dataclasses.replace(outer, body=(dataclasses.replace(inner, body=(first,)),))
+    if is_harmless(store.value):  # the tile has a place for each result, so that none needs to be asked for
+        computed = map_body((computed,), uncut)[0]
     row, column = (fresh(f"{store.buffer.name}_{n}", v.type) for n, v in (("r", outer.var), ("c", inner.var)))
     where = substitute_expr(store.index[0], {outer.var: Var(row), inner.var: Var(column)})
     move = Store(store.buffer, (where,), Load(nest.tile, nest.place(Var(row), Var(column))), loc=store.loc)

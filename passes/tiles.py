@@ -99,12 +99,13 @@ def whole_tiles(body: Body, path: Path = ()) -> Body:
             return dataclasses.replace(s, body=tuple(map(on, s.body)))
         if not (isinstance(s, Par) and harmless(s.body, full, read_by_all(s, path))):
             return s
-        return map_body((s,), _uncut)[0]
+        return map_body((s,), uncut)[0]
 
     return tuple(on(s) for s in body)
 
 
-def _uncut(s: Stmt) -> Stmt:
+def uncut(s: Stmt) -> Stmt:
+    """A loop over a clipped tile running over a whole one; other statements as they are."""
     if isinstance(s, Par) and is_const(s.lo, 0):
         reach = extent(s.lo, s.hi)
         if reach.cap is not None and reach.clips:
@@ -197,9 +198,14 @@ def harmless(body: Body, readable: Collection[Sym], read: Collection[Load] = ())
             return False
         if isinstance(s, Store) and not is_local_array(s.buffer):
             return False
-        if not all(_pure(x, readable, read) for e in stmt_exprs(s) for x in walk_expr(e)):
+        if not all(is_harmless(e, readable, read) for e in stmt_exprs(s)):
             return False
     return True
+
+
+def is_harmless(e: Expr, readable: Collection[Sym] = (), read: Collection[Load] = ()) -> bool:
+    """Whether ``e`` may be computed where nobody asked for it: from private memory, trapping nowhere."""
+    return all(_pure(x, readable, read) for x in walk_expr(e))
 
 
 def _pure(x: Expr, readable: Collection[Sym], read: Collection[Load]) -> bool:
