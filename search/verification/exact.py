@@ -101,8 +101,10 @@ def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
 
 
 def _extra(job: Job) -> Iterator[Instance]:
-    """Instances beyond the budget: the longest of each size, and what may show what has not been seen."""
+    """Instances beyond the budget: those that alone fill blocks, the longest of each size, and what may show what has
+    not been seen."""
     tried = job.coverage.tried
+    yield from [i for i in job.instances if i.full and i not in tried]
     for name in job.instances[0].sizes:
         longest = max(job.instances, key=lambda i, n=name: i.sizes[n])  # type: ignore[misc]
         if all(longest.sizes[name] > i.sizes[name] for i in tried):

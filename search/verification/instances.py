@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ktc.ir import intexpr
 from ktc.ir.fold import evaluate
@@ -21,7 +21,7 @@ from ktc.ir.reference import FormulaError
 from ktc.ir.workload import Workload
 
 from .choices import choices
-from .filled import filled
+from .filled import filled, several_blocks
 from .fragments import FRAGMENT, cut_fragments, has_fragments
 from .sizes import (
     REMEMBERED,
@@ -61,17 +61,20 @@ WIDE, MOST_THREADS, MOST_ROWS = 12, 1024, 320
 
 @dataclass(frozen=True)
 class Instance:
-    """Sizes by name; ``cost`` is array elements plus threads (see :data:`MAX_ELEMENTS`)."""
+    """Sizes by name; ``cost`` is array elements plus threads (see :data:`MAX_ELEMENTS`). ``full``: blocks, or rounds,
+    are full to the last element or one more, or several; no other sizes show what these do."""
 
     sizes: Mapping[str, int]
     cost: int
+    full: bool = False
 
 
 def instances(
     original: Kernel, candidate: Kernel, workload: Workload, *, count: int = 24, limit: int = MAX_ELEMENTS
 ) -> list[Instance]:
     """At most ``count`` instances of cost up to ``limit`` on which both kernels must agree, cheapest first; besides
-    them those that fill blocks exactly (:mod:`.filled`) or cut operands of tensor cores off (:mod:`.fragments`).
+    them those that fill blocks exactly or make several (:mod:`.filled`) or cut operands of tensor cores off
+    (:mod:`.fragments`).
 
     Each satisfies both kernels' assumptions, runtime guards included. The first picks (``count`` may be 1) are the most
     telling ones (:mod:`.choices`).
@@ -84,12 +87,22 @@ def instances(
             found.setdefault(tuple(sizes.values()), made)
         if len(found) >= count:
             break
-    more = (filled(maker), cut_fragments(maker) if has_fragments(candidate) else ())
-    for sizes in itertools.chain(*more) if count > 1 else ():
-        made = maker.make(sizes)
-        if made is not None:
-            found.setdefault(tuple(sizes.values()), made)
+    if count > 1:
+        wide = Maker(maker.kernels, workload, min(LARGER * limit, LARGER * MAX_ELEMENTS))
+        for i in _telling(maker, wide, list(found.values())):
+            found[tuple(i.sizes.values())] = replace(i, full=True)
+        for sizes in cut_fragments(maker) if has_fragments(candidate) else ():
+            made = maker.make(sizes)
+            if made is not None:
+                found.setdefault(tuple(sizes.values()), made)
     return sorted(found.values(), key=lambda i: (i.cost, tuple(i.sizes.values())))
+
+
+def _telling(maker: Maker, wide: Maker, tried: list[Instance]) -> list[Instance]:
+    """Those that fill blocks and rounds, and those that make several, larger than others if need be (``wide``)."""
+    full = [i for sizes in filled(maker) if (i := maker.make(sizes)) is not None]
+    several = several_blocks(wide, [i.sizes for i in (*tried, *full)])
+    return full + [i for sizes in several if (i := wide.make(sizes)) is not None]
 
 
 def larger_instances(maker: Maker) -> Iterator[Instance]:

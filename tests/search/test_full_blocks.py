@@ -28,6 +28,7 @@ MANY_IDLE = (
     "coarsen{at=block.z factor=$C} | raise | persistent{loop=y blocks=$GRID} [C=2 GRID=2048]",
 )
 DEEP = ("stencil/heat3d", "raise | temporal-block{steps=3 tile=$TZ,$TY,$TX} [TZ=26 TY=2 TX=2]")
+THICK = ("stencil/heat3d", "raise | temporal-block{steps=3 tile=$TZ,$TY,$TX} [TZ=116 TY=32 TX=4]")
 FOR_Z = "let z: i32 = (block_z + c * cdiv((nz {}) / 2, $C) as u32)"
 
 WRONG = {
@@ -37,6 +38,8 @@ WRONG = {
     "a row behind those that were peeled": (PEELED, "sum_sq += sum_sq_warp[w]", "sum_sq += f32(f16(sum_sq_warp[w]))"),
     "one axis of three has few sizes that fit": (MANY_IDLE, FOR_Z.format("+ 1"), FOR_Z.format("+ 0")),
     "the fifth block along an outer size": (DEEP, "for z_t_3 in tid_z..", "for z_t_3 in z_tile.."),
+    "a tile that cannot be afforded full along each axis": (THICK, "let y0: i32 = 1 +", "let y0: i32 = 0 +"),
+    "the fourth block of such": (THICK, "for z_t_2 in tid_z..", "for z_t_2 in z_tile.."),
     "rows that are not there": (SHARED_OUT, "if token_idx + u_4 < num_tokens", "if u_4 < num_tokens"),
 }
 
