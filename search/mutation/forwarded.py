@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym, Var, VecGet, WarpOp
+from ktc.ir.storage import is_local_array
 from ktc.ir.types import Array, Vec
 from ktc.ir.walk import assigned, map_stmt_exprs, stmt_exprs, substitute_expr, used, walk, walk_expr
 
 READS = (Assign, Decl, For, If)
-"""Statements between a load and its use that change no memory."""
+"""Statements between a load and its use that change no memory, beside stores to other arrays of the thread's own."""
 
 
 def forwarded(s: For) -> For:
@@ -39,7 +40,7 @@ def _without(array: Sym, filling: For, rest: Body) -> Body | None:
     private = isinstance(array.type, Array) and array.type.space != "shared" and len(array.type.shape) == 1
     if not private or store.width != 1 or store.index != (Var(filling.var),):
         return None
-    if any(not isinstance(x, READS) for x in walk(rest)):
+    if not all(isinstance(x, READS) or _elsewhere(x, array) for x in walk(rest)):
         return None
     parts = [store.value, *([guard] if guard is not None else [])]
     if any(isinstance(x, WarpOp) or (isinstance(x, Load) and x.buffer == array) for e in parts for x in walk_expr(e)):
@@ -49,6 +50,11 @@ def _without(array: Sym, filling: For, rest: Body) -> Body | None:
         return None
     out = _Forward(array, filling, guard, store.value).body(rest, None, False)
     return None if any(array in used(e) for s in walk(out) for e in stmt_exprs(s)) else out
+
+
+def _elsewhere(s: Stmt, array: Sym) -> bool:
+    """Whether ``s`` stores to another array of the thread's own."""
+    return isinstance(s, Store) and s.buffer != array and is_local_array(s.buffer)
 
 
 class _Forward:

@@ -39,17 +39,17 @@ SAME, COVERED = "one maximum of the same elements", "one maximum over the block,
 def same_visits(s: For, t: For, kernel: Kernel) -> str:
     """Why the nests ``s``, of ``kernel``, and ``t`` leave the same maximum, or the same ones for each of several rows;
     '' if that is not shown."""
-    mine = row_of(s)
-    theirs = row_of(t, mine.into) if mine is not None else None
+    one, other = forwarded(s), forwarded(t)
+    mine = row_of(one)
+    theirs = row_of(other, mine.into) if mine is not None else None
     if mine is None or theirs is None:
-        return _same(s, s, t, kernel, None)
+        return _same(s, one, other, kernel, None)
     rows = [(r.array, r.guards, r.copy.var, r.copy.init, r.copy.cond, r.copy.step) for r in (mine, theirs)]
-    return _same(s, mine.nest, theirs.nest, kernel, mine) if rows[0] == rows[1] else ""
+    return _same(s, forwarded(mine.nest), forwarded(theirs.nest), kernel, mine) if rows[0] == rows[1] else ""
 
 
 def _same(nest: For, s: For, t: For, kernel: Kernel, row: Row | None) -> str:
     """Why ``s`` and ``t``, of which the first is the ``nest`` of ``kernel`` for any one ``row``, leave the same."""
-    s, t = forwarded(s), forwarded(t)
     one, other = (Reader(kernel, x).visits() for x in (s, t))
     if one is None or other is None:
         return ""

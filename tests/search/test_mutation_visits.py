@@ -320,3 +320,35 @@ def test_but_only_where_rows_keep_apart(what: str) -> None:
 def test_with_the_same_guards_and_rows() -> None:
     assert not proof(NEST, NEST.replace("i + 32", "i + 31").replace("+ v < n", "+ v <= n"), ROWS)
     assert not proof(NEST, NEST.replace("i + 32", "i + 31").replace("v < 2", "v < 1"), ROWS)
+
+
+LOADED = """  for i = tid; i < d; i + 32
+    array a: f32[2]
+    for p = 0; p < 2; p + 1
+      if block + p < n
+        a[p] = x[row[p] + i]
+    for v = 0; v < 2; v + 1
+      if block + v < n
+        m[v] = max(m[v], abs(a[v]))
+"""
+UNLIKE = {
+    "rows that are not loaded": ("if block + p < n", "if block + p + 1 < n"),
+    "another row's": ("abs(a[v])", "abs(a[1 - v])"),
+    "a load that hangs on the maximum": ("x[row[p] + i]", "x[row[p] + i] + m[p]"),
+    "a row that moves on": ("abs(a[v]))\n", "abs(a[v]))\n        row[v] = row[v] + 1\n"),
+    "a result that others see": ("abs(a[v]))\n", "abs(a[v]))\n        y[block + v] = m[v]\n"),
+    "only some threads' elements": ("abs(a[v])", "abs(a[v]) * f32(tid)"),
+}
+
+
+@pytest.mark.parametrize(("step", "said"), [("31", "over the block"), ("16", "over the block"), ("33", ""), ("64", "")])
+def test_several_rows_may_be_loaded_ahead(step: str, said: str) -> None:
+    found = proof("i + 32", f"i + {step}", ROWS.replace(NEST, LOADED))
+    assert said in found if said else not found, found
+
+
+@pytest.mark.parametrize("what", UNLIKE)
+def test_where_what_is_used_was_loaded(what: str) -> None:
+    old, new = UNLIKE[what]
+    assert old in LOADED
+    assert not proof("i + 32", "i + 31", ROWS.replace(NEST, LOADED.replace(old, new)))
