@@ -6,6 +6,7 @@ for itself where it is read: nothing in between changes what it is made of.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ktc.ir.nodes import Alloc, Assign, Body, Decl, Expr, For, If, Load, Stmt, Store, Sym, Var, VecGet, WarpOp
@@ -48,7 +49,7 @@ def _without(array: Sym, filling: For, rest: Body) -> Body | None:
     counted = {x.var for x in walk(rest) if isinstance(x, For)} - {filling.var}
     if (assigned(rest) | counted) & {s for e in parts for s in used(e)}:
         return None
-    out = _Forward(array, filling, guard, store.value).body(rest, None, False)
+    out = _Forward(array, filling, guard, store.value).body(rest, {})
     return None if any(array in used(e) for s in walk(out) for e in stmt_exprs(s)) else out
 
 
@@ -57,29 +58,31 @@ def _elsewhere(s: Stmt, array: Sym) -> bool:
     return isinstance(s, Store) and s.buffer != array and is_local_array(s.buffer)
 
 
+Counters = Mapping[Sym, bool]
+"""Variables of the loops around a statement that count as the filling does, and whether its guard holds for them."""
+
+
 class _Forward:
     """Puts values for an array's elements, where they are known to be there."""
 
     def __init__(self, array: Sym, filling: For, guard: Expr | None, value: Expr) -> None:
         self.array, self.filling, self.guard, self.value = array, filling, guard, value
 
-    def body(self, body: Body, counter: Sym | None, guarded: bool) -> Body:
-        return tuple(self._statement(s, counter, guarded) for s in body)
+    def body(self, body: Body, there: Counters) -> Body:
+        return tuple(self._statement(s, there) for s in body)
 
-    def _statement(self, s: Stmt, counter: Sym | None, guarded: bool) -> Stmt:
-        """``counter``: the variable of the loop around ``s`` that counts as the filling does; ``guarded``: and the
-        guard of the filling holds for it."""
-
+    def _statement(self, s: Stmt, there: Counters) -> Stmt:
         def on(e: Expr) -> Expr:
-            return self._element(e, counter) if guarded else e
+            return self._element(e, there)
 
         if isinstance(s, For):
-            mine = self._counts_alike(s)
-            there = (s.var, self.guard is None) if mine else (counter, guarded)
-            return replace(map_stmt_exprs(s, on), body=self.body(s.body, *there))  # type: ignore[call-arg]
+            inside = {c: known for c, known in there.items() if c != s.var}
+            if self._counts_alike(s):
+                inside[s.var] = self.guard is None
+            return replace(map_stmt_exprs(s, on), body=self.body(s.body, inside))  # type: ignore[call-arg]
         if isinstance(s, If):
-            holds = guarded or (counter is not None and s.cond == self._for(self.guard, counter))
-            arms = self.body(s.then, counter, holds), self.body(s.orelse, counter, guarded)
+            holds = {c: known or s.cond == self._for(self.guard, c) for c, known in there.items()}
+            arms = self.body(s.then, holds), self.body(s.orelse, there)
             return replace(map_stmt_exprs(s, on), then=arms[0], orelse=arms[1])  # type: ignore[call-arg]
         return map_stmt_exprs(s, on)
 
@@ -91,12 +94,13 @@ class _Forward:
     def _for(self, e: Expr | None, counter: Sym) -> Expr | None:
         return None if e is None else substitute_expr(e, {self.filling.var: Var(counter)})
 
-    def _element(self, e: Expr, counter: Sym | None) -> Expr:
-        if not isinstance(e, Load) or e.buffer != self.array or counter is None or e.width != 1:
+    def _element(self, e: Expr, there: Counters) -> Expr:
+        if not isinstance(e, Load) or e.buffer != self.array or e.width != 1 or not e.index:
             return e
-        value = self._for(self.value, counter)
-        if value is None or not e.index or e.index[0] != Var(counter):
+        first = e.index[0]
+        if not isinstance(first, Var) or not there.get(first.sym):
             return e
+        value = substitute_expr(self.value, {self.filling.var: first})
         wide = isinstance(self.array.type, Array) and isinstance(self.array.type.elem, Vec)
         if wide and len(e.index) == 2:
             return VecGet(value, e.index[1])

@@ -331,6 +331,16 @@ LOADED = """  for i = tid; i < d; i + 32
       if block + v < n
         m[v] = max(m[v], abs(a[v]))
 """
+WIDE = """  for i = tid * 2; i < d; i + 64
+    array a: f32x(2)[2]
+    for p = 0; p < 2; p + 1
+      if block + p < n
+        a[p] = x[row[p] + i +: 2]
+    for v = 0; v < 2; v + 1
+      if block + v < n
+        for w = 0; w < 2; w + 1
+          m[v] = max(m[v], abs(a[v, w]))
+"""
 UNLIKE = {
     "rows that are not loaded": ("if block + p < n", "if block + p + 1 < n"),
     "another row's": ("abs(a[v])", "abs(a[1 - v])"),
@@ -352,3 +362,9 @@ def test_where_what_is_used_was_loaded(what: str) -> None:
     old, new = UNLIKE[what]
     assert old in LOADED
     assert not proof("i + 32", "i + 31", ROWS.replace(NEST, LOADED.replace(old, new)))
+
+
+def test_as_many_lanes_as_rows_are_no_rows() -> None:
+    rows = ROWS.replace(NEST, WIDE).replace("  let tid", "  assume d % 2 == 0\n  let tid", 1)
+    assert "over the block" in proof("i + 64", "i + 62", rows) and not proof("i + 64", "i + 66", rows)
+    assert not proof("i + 64", "i + 62", rows.replace("a[v, w]", "a[w, v]"))
