@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from ktc.ir.analysis.affine import coefficient
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.extents import extent, is_static
-from ktc.ir.analysis.polynomial import from_polynomial, polynomial
+from ktc.ir.analysis.polynomial import from_polynomial, polynomial, same_value
 from ktc.ir.fold import binary, cast, fold_node, i32, is_const, lt, product, sub
 from ktc.ir.kernel import Assume, Kernel
 from ktc.ir.nodes import Binary, Const, Dist, Expr, Load, Reduce, Store, Sym
@@ -28,6 +28,8 @@ def assume(kernel: Kernel, facts: Iterable[Assume], owner: str) -> Kernel | Refu
         if isinstance(a.expr, Const):
             if not a.expr.value:
                 return Refused("E-DIST-COVER", f"{owner}: the sizes given do not fit: a tile is not covered or divided")
+        elif isinstance(a.expr, Binary) and a.expr.op == ">=" and same_value(a.expr.a, a.expr.b):
+            continue  # $V * $T >= $T * $V
         elif used(a.expr):
             assumptions += [a] if all(a.expr != b.expr for b in assumptions) else []
         elif a.expr not in constraints:

@@ -53,6 +53,11 @@ def test_before_and_after() -> None:
     )
 
 
+def test_nothing_is_asked_of_knobs_that_always_holds() -> None:
+    """A tile is what its levels cover: ``$T * $U >= $U * $T``."""
+    assert not applied(LSE, "online-reduction{loop=i map=[thread.x $T, unroll $U]}").constraints
+
+
 def test_own_sums_meet_once_a_row() -> None:
     k = applied(LSE, "online-reduction{loop=i map=[vec 2, thread.x 32, unroll 2] own=thread}")
     text = body_of(k)
