@@ -27,7 +27,7 @@ from ktc.ir.nodes import (
     VecMake,
     WarpOp,
 )  # fmt: skip
-from ktc.ir.types import Array, Ptr, Scalar, Vec
+from ktc.ir.types import I32, U32, Array, Ptr, Scalar, Vec
 
 from .numba_calls import print_call
 from .numba_names import Names
@@ -174,8 +174,10 @@ class ExprPrinter(Names):
         if frm.is_float:
             if to.name == "u64":
                 return (f"{self.need('to_u64')}({self.text(e.x)})", 15)
-            low, high = type_span(to)
-            return (f"{self.need('to_int')}({self.text(e.x)}, {low}, {high})", 15)
+            through = (I32 if to.is_signed else U32) if to.bits < 32 <= frm.bits else to
+            low, high = type_span(through)
+            whole = (f"{self.need('to_int')}({self.text(e.x)}, {low}, {high})", 15)
+            return whole if through == to else self.wrap(*whole, to)
         if to.name == "u64":
             return (f"u64({self.text(e.x)})", 15)
         if frm.name == "u64" or frm.kind == "bool":

@@ -74,7 +74,9 @@ class OpenCLDialect(OpenCLMemory):
     helpers: ClassVar = text_of.HELPERS
     null = "0"
     wide_indices = True
-    reserved: frozenset[str] = frozenset(KEYWORDS.split()) | frozenset(fp8.helpers("opencl"))
+    reserved: frozenset[str] = (
+        frozenset(KEYWORDS.split()) | frozenset(fp8.helpers("opencl")) | frozenset(text_of.TO_INT)
+    )
 
     # ------------------------------------------------------------------------------------------------ preparation
 
@@ -134,15 +136,23 @@ class OpenCLDialect(OpenCLMemory):
             name = "half_to_float" if source == F16 else "bf16_to_float"
             self._use(name, source)
             wide = Piece(f"{name}({p.text})", POSTFIX, F32)
-            return wide if to == F32 else self.convert(wide, to)
+            return wide if to == F32 else self._truncate(wide, to) if to.is_int else self.convert(wide, to)
         if to in (F16, BF16):
             name = "double_to_half" if (source, to) == (F64, F16) else "float_to_half" if to == F16 else "float_to_bf16"
             self._use(name, to)
             wide = p if source == F32 or name.startswith("double") else self.convert(p, F32)
             return Piece(f"{name}({wide.text})", POSTFIX, to)
-        if source.is_float and to.is_int:  # CUDA saturates and truncates, NaN becomes 0: so does this
-            return Piece(f"convert_{self.types[to]}_sat({p.text})", POSTFIX, to)
+        if source.is_float and to.is_int:
+            if to.bits >= 32:
+                return self._truncate(p, to)
+            return super().convert(self._truncate(p, I32 if to.is_signed else U32), to, "c")
         return super().convert(p, to)
+
+    def _truncate(self, p: Piece, to: Scalar) -> Piece:
+        """Toward zero, saturating, NaN to 0."""
+        name = f"{self.types[p.ctype]}_to_{self.types[to]}"  # type: ignore[index]
+        self.need(name)
+        return Piece(f"{name}({p.text})", POSTFIX, to)
 
     def _use(self, helper: str, t: Scalar) -> None:
         self.note_scalar(t)

@@ -34,6 +34,15 @@ static inline bf16 float_to_bf16(float x) {
   if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fff;  // NaN
   return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;  // round to nearest even
 }"""
+TO_INT = {
+    f"{source}_to_{to}": (
+        f"static inline {to} {source}_to_{to}({source} x) {{ return isnan(x) ? 0 : convert_{to}_sat(x); }}"
+    )
+    for source in ("float", "double")
+    for to in ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong")
+}
+"""As CUDA converts. That ``_sat`` makes 0 of NaN is only recommended (OpenCL C 3.0, 6.4.3.3): PoCL on a processor with
+AVX-512 gives the smallest integer."""
 FIND_FIRST_SET = """\
 static inline int ffs_(uint x) { return 32 - (int)clz(x & -x); }"""
 BIT_REVERSE = """\
@@ -94,6 +103,7 @@ HELPERS: dict[str, str] = {
     "bf16": BF16,
     "bf16_to_float": BF16_TO_FLOAT,
     "float_to_bf16": FLOAT_TO_BF16,
+    **TO_INT,
     **fp8_helpers("opencl"),
     "ffs_": FIND_FIRST_SET,
     "brev_": BIT_REVERSE,

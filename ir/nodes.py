@@ -9,8 +9,8 @@ Conventions that every producer and consumer keeps:
   consecutive elements, starting at the index, as one access of type ``Vec(elem, width)``.
 * **Arithmetic** has C's meaning on already-converted operands: both sides of a ``Binary`` have one type, conversions
   are explicit ``Cast`` nodes (``style='implicit'`` when the source had none, so printers may drop them). Integer
-  division truncates; shifts by >= width shift everything out; float -> int saturates (CUDA). ``&& || ?:`` are
-  lazy.
+  division truncates; shifts by >= width shift everything out; float -> int saturates at 32 or
+  64 bits, of which narrower types keep the lower ones (CUDA). ``&& || ?:`` are lazy.
 * **Functions** are called by canonical names (``exp``, ``rsqrt``, ``fma``, ``min``, ``fast_exp``), see ``builtins.py``.
 * ``loc`` and ``comments`` do not take part in equality.
 """

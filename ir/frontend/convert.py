@@ -5,7 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from ..fold import common_type, fold_node, is_const
-from ..nodes import COMPARISONS, Binary, Cast, Const, Expr, HwIndex, Load, Select, Unary, Var, VecGet, VecMake, i32
+from ..nodes import (
+    COMPARISONS,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    HwIndex,
+    Load,
+    Select,
+    Unary,
+    Var,
+    VecGet,
+    VecMake,
+    i32,
+)
 from ..types import BOOL, EVENT, F32, F64, I32, I64, U32, U64, Scalar, Type, Vec
 from .constants import const_as, of_bits
 from .cxx_types import show
@@ -179,6 +194,8 @@ class Converter(Enumerations):
                 self.fail("E-SEMA-CONVERT", f"'?:' has branches of types '{show(a.type)}' and '{show(b.type)}'", node)
             wide = self.common(a.type, b.type, "?:", node)
             a, b = self.convert(a, wide), self.convert(b, wide)
+        if self.program.dialect is OPENCL and is_const(a.expr, 0) and _is_integer_of(b.expr, cond):
+            return b
         return RVal(Select(cond, a.expr, b.expr))
 
     # ------------------------------------------------------------------ 64-bit offsets
@@ -267,3 +284,10 @@ def bitcast(e: Expr, to: Type) -> Expr:
     if BOOL in (e.type, to):
         return Cast(to, e, "c")  # one byte that is 0 or 1
     return Cast(to, e, "bit")
+
+
+def _is_integer_of(e: Expr, cond: Expr) -> bool:
+    """``isnan(x)`` as ``cond`` and x as an integer, which NaN is 0 as: ``_sat`` of OpenCL C only should do so."""
+    nan = cond.a if isinstance(cond, Binary) and cond.op == "!=" and is_const(cond.b, 0) else cond
+    of = nan.args if isinstance(nan, Call) and nan.fn == "isnan" else ()
+    return isinstance(e, Cast) and e.style != "bit" and e.to != BOOL and of == (e.x,)

@@ -100,7 +100,7 @@ class BoundDomain(Domain):
 
     def float_cast(self, x, src, dst):
         if not dst.is_float:
-            return integers.from_float(self.value(x), dst)
+            return integers.from_float(self.value(x), dst, src)
         u = UNIT_ROUNDOFF[dst.name]
         if not src.is_float:
             v = np.asarray(x).astype(np.float64)

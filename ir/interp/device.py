@@ -42,7 +42,7 @@ class DeviceDomain(Domain):
 
     def float_cast(self, x, src, dst):
         if not dst.is_float:
-            return integers.from_float(x, dst)
+            return integers.from_float(x, dst, src)
         if src.is_float and src.bits < dst.bits:
             return np.asarray(x).astype(self.float_dtype(dst))[()]
         if dst.name == "f32":  # from integers and from double: one rounding by numpy itself
@@ -78,7 +78,7 @@ class DoubleDomain(DeviceDomain):
         return np.float64(round_to(np.float64(value), t))
 
     def float_cast(self, x, src, dst):
-        return integers.from_float(x, dst) if not dst.is_float else np.asarray(x).astype(np.float64)[()]
+        return integers.from_float(x, dst, src) if not dst.is_float else np.asarray(x).astype(np.float64)[()]
 
     def float_bits(self, x, src, dst):
         if src.bits == 64:

@@ -223,7 +223,7 @@ class Evaluator:
             self.state.saw_choice(e, out, *args)
         returned = scalar_of(e.ty)
         if returned.is_int and t.is_float and e.fn not in BOOLEAN:
-            return from_float(out, returned)
+            return from_float(out, returned, t)
         if out.dtype == np.bool_ and e.fn in BOOLEAN and returned.kind != "bool":
             return self.state.domain.cast(out, Scalar("bool", 8), returned)
         return out

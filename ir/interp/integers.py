@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..types import Scalar
+from ..types import I32, U32, Scalar
 
 DTYPES: dict[str, np.dtype] = {
     name: np.dtype(code)
@@ -163,10 +163,13 @@ FUNCTIONS: dict[str, Callable] = {
 }
 
 
-def from_float(x, t: Scalar):
-    """float -> integer as CUDA converts: toward zero, saturating, NaN to 0."""
+def from_float(x, t: Scalar, source: Scalar):
+    """float -> integer as CUDA converts: toward zero, saturating, NaN to 0; to fewer than 32 bits by 32 of them, whose
+    lower ones are kept (``cvt.rzi.s32.f32``, ``st.u8``), but from 16-bit floats, whose classes convert by ``cvt``."""
     if t.kind == "bool":
         return np.asarray(x != 0)[()]
+    if t.bits < 32 <= source.bits:
+        return cast(from_float(x, I32 if t.is_signed else U32, source), t)
     x = np.trunc(np.asarray(x, dtype=np.float64))
     dtype = DTYPES[t.name]
     info = np.iinfo(dtype)

@@ -94,7 +94,7 @@ class RoundingsDomain(Domain):
 
     def float_cast(self, x, src, dst):
         if not dst.is_float:
-            return integers.from_float(_v(x), dst)
+            return integers.from_float(_v(x), dst, src)
         if not src.is_float:
             return _pair(round_to(np.asarray(x).astype(np.float64), dst), 0, CODES[dst.name])
         if src.bits < dst.bits:

@@ -177,6 +177,8 @@ class _Shape:
             return x
         if isinstance(x, Cast) and x.style != "bit" and x.x.type == to and str(x.to) in WIDER_FLOATS.get(str(to), ()):
             return x.x
+        if _int(to) and _float(x.type) and to.bits < 32 <= x.type.bits:  # type: ignore[union-attr]
+            return Cast(to, self.cast(Cast(I32 if to.is_signed else U32, x, "c")), "c")  # type: ignore[union-attr]
         if not (_int(to) and _int(x.type)):
             return _literal(e)
         assert isinstance(to, Scalar) and isinstance(x.type, Scalar)
@@ -195,6 +197,10 @@ def _unsigned_last(e: Expr) -> Expr:
 
 def _int(t: object) -> bool:
     return isinstance(t, Scalar) and t.is_int
+
+
+def _float(t: object) -> bool:
+    return isinstance(t, Scalar) and t.is_float
 
 
 def _preserves(e: Cast) -> bool:

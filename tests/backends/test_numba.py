@@ -13,8 +13,9 @@ from ktc.backends.numba_cpu import emit_numba
 from ktc.backends.runtimes.cpu import CpuRuntime, load_module
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import run
+from ktc.ir.interp.domain import domain_named
 from ktc.ir.text import parse_kernel
-from ktc.ir.types import Ptr, scalar_of
+from ktc.ir.types import SCALARS, Ptr, scalar_of
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parent.parent / "passes")]
 import numba_kernels
@@ -77,6 +78,23 @@ def test_negative_division_truncates(runtime):
     y = np.zeros_like(x)
     runtime.compile(emit_numba(kernel)).launch({"x": x, "y": y, "n": 7})
     assert np.array_equal(y, (np.trunc(x / 7) * 1000 + np.fmod(x, 7)).astype(np.int32))
+
+
+@pytest.mark.parametrize("source", ["f16", "f32", "f64"])
+def test_floats_become_integers_as_in_the_interpreter(runtime, source):
+    """Eight types from one kernel: narrow ones are the lower bits of 32, but from halves."""
+    types = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
+    params = ", ".join([f"x: {source} const*", *(f"o_{t}: {t}*" for t in types)])
+    stores = "".join(f"\n  o_{t}[blockIdx.x] = {t}(x[blockIdx.x])" for t in types)
+    kernel = parse_kernel(f"kernel k({params})\n  launch grid(14) block(1){stores}\n")
+    wild = [1.9, -1.9, 127.9, 128.5, 255.5, 300.0, -129.5, 4e4, -4e4, 3e9, -3e9, np.nan, np.inf, -np.inf]
+    domain = domain_named("float")
+    with np.errstate(over="ignore"):
+        x = np.array(wild, domain.dtype(SCALARS[source]))
+    out = {f"o_{t}": np.zeros(14, domain.dtype(SCALARS[t])) for t in types}
+    runtime.compile(emit_numba(kernel)).launch({"x": x.view(np.uint16) if source == "f16" else x, **out})
+    for t in types:
+        assert out[f"o_{t}"].tolist() == domain.cast(x, SCALARS[source], SCALARS[t]).tolist(), t
 
 
 def convert(names, loop):

@@ -11,6 +11,7 @@ from emit_samples import block_sum, saxpy, silu_vec, warp_sum
 from ktc.backends import check_compile, emit
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.frontend import load
+from ktc.ir.interp.domain import domain_named
 from ktc.ir.kernel import Kernel, KnobDecl, Launch, Param, bind
 from ktc.ir.nodes import (
     Alloc,
@@ -38,7 +39,8 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )
-from ktc.ir.types import BF16, BOOL, F16, F32, F64, I32, U32, Array, Ptr
+from ktc.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Array, Ptr
+from ktc.search.verification.parse_back import parse_back
 from ml_dtypes import bfloat16
 
 TID = Cast(I32, HwIndex("thread", "x"), "implicit")
@@ -227,6 +229,26 @@ def test_float_to_int_saturates_like_cuda():
     values = np.float32([1.9, -1.9, 3e9, -3e9, np.nan, np.inf, 0.0, -0.0])
     (_, out) = run(kernel, [values, np.zeros(8, np.int32)], 1, 8)
     assert out.tolist() == [1, -1, 2**31 - 1, -(2**31), 0, 2**31 - 1, 0, 0]
+
+
+@pytest.mark.parametrize("source", [F16, F32, F64], ids=str)
+@pytest.mark.parametrize("to", [I8, U8, I16, U16, I32, U32, I64, U64], ids=str)
+def test_floats_become_integers_as_in_the_interpreter(source, to):
+    src, dst = fresh("src", Ptr(source)), fresh("dst", Ptr(to))
+    kernel = kernel_of(Store(dst, (TID,), Cast(to, Load(src, (TID,)), "c")), params=[src, dst], block=16)
+    domain = domain_named("float")
+    wild = [1.9, -1.9, 127.9, 128.5, 255.5, 300.0, -129.5, 4e4, -4e4, 7e4, 3e9, -3e9, 1e20, np.nan, np.inf, -np.inf]
+    with np.errstate(over="ignore"):
+        values = np.array(wild, domain.dtype(source))
+    (_, out) = run(
+        kernel,
+        [values.view(np.uint16) if source == F16 else values, np.zeros(16, domain.dtype(to))],
+        1,
+        16,
+    )
+    assert out.tolist() == domain.cast(values, source, to).tolist()
+    outcome = parse_back(kernel, "opencl")
+    assert outcome.status == ("skip" if source == F16 else "pass"), outcome.detail
 
 
 @pytest.mark.parametrize("op", ["add", "max"])

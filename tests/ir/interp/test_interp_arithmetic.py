@@ -77,13 +77,27 @@ def test_high_product_and_byte_permutation() -> None:
     assert int(integers.byte_perm(np.uint32(0x33221100), np.uint32(0x77665544), np.uint32(0x7410))) == 0x77441100
 
 
-@pytest.mark.parametrize("t", INTS, ids=str)
+WILD = (1.9, -1.9, 0.0, math.nan, math.inf, -math.inf, 1e30, -1e30)
+
+
+@pytest.mark.parametrize("t", [t for t in INTS if t.bits >= 32], ids=str)
 def test_float_to_int_truncates_saturates_and_zeroes_nan(t) -> None:
     info = np.iinfo(integers.DTYPES[t.name])
-    x = np.array([1.9, -1.9, 0.0, math.nan, math.inf, -math.inf, 1e30, -1e30, float(info.max)], np.float64)
+    x = np.array([*WILD, float(info.max)], np.float64)
     low = 0 if info.min == 0 else -1
     expected = [1, low, 0, 0, info.max, info.min, info.max, info.min, info.max]
     assert [int(v) for v in DEVICE.cast(x, F64, t)] == expected
+
+
+@pytest.mark.parametrize("t", [t for t in INTS if t.bits < 32], ids=str)
+def test_narrow_integers_are_the_lower_bits_of_32_but_from_halves(t) -> None:
+    """``(signed char)x`` is ``cvt.rzi.s32.f32`` and its lowest byte stored; __half converts by ``cvt.rzi.s8.f16``."""
+    whole = I32 if t.is_signed else U32
+    x = np.array([*WILD, 300.5, -300.5, 70000.0], np.float32)
+    assert [int(v) for v in DEVICE.cast(x, F32, t)] == [wrap(int(v), t) for v in DEVICE.cast(x, F32, whole)]
+    info = np.iinfo(integers.DTYPES[t.name])
+    big, small = DEVICE.cast(np.array([65504.0, -65504.0], np.float16), F16, t)
+    assert (int(big), int(small)) == (min(65504, info.max), max(-65504, info.min))
 
 
 def test_small_floats_round_once_to_nearest_even() -> None:
