@@ -20,7 +20,7 @@ from ktc.ir.nodes import (
     accessed_type,
 )
 from ktc.ir.types import Array, Scalar, Type, Vec, scalar_of
-from ktc.ir.walk import all_exprs, used, walk
+from ktc.ir.walk import all_exprs, used, walk, walk_expr
 
 from .c_family_dialect import Dialect
 from .c_family_expr import PLAIN, Exprs
@@ -48,7 +48,7 @@ class DataStatements:
             return [f"{self.d.type_name(t)} {name}{self.extents(t)};"]
         text = self.x.assigned(s.init, t)
         start = self.x.piece(s.init)
-        constant = s.const and is_constant(s.init) and isinstance(t, Scalar) and t.is_int
+        constant = s.const and is_constant(s.init) and all(map(_is_int, (t, *(x.type for x in walk_expr(s.init)))))
         name = self.names.declare(s.sym)
         if s.const and start.upper is not None:
             self.x.upper[s.sym] = start.upper
@@ -137,3 +137,7 @@ class DataStatements:
 
     def _eval(self, s: Eval) -> list[str]:
         return [self.x.text(s.value) + ";"]
+
+
+def _is_int(t: Type) -> bool:
+    return isinstance(t, Scalar) and t.is_int

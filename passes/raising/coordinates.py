@@ -34,8 +34,10 @@ from ktc.ir.nodes import (
 from ktc.ir.types import BOOL, U32, Scalar
 from ktc.ir.walk import assigned, keep, map_body, stmt_exprs, substitute, walk, walk_expr, without
 
+from .leaving import returns_to_continues
 from .same import same
 from .straight import versioned
+from .vectors import kept_as_arrays
 
 AXES = ("x", "y", "z")
 NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
@@ -65,7 +67,9 @@ def prepare(kernel: Kernel, launch: Launch) -> Body:
                 return cast(i32(0), U32)
         return fold_node(e)
 
-    body = continues_to_guards(map_body(_sizes_in_place(kernel.body), keep, sizes))
+    body = continues_to_guards(
+        map_body(_sizes_in_place(kept_as_arrays(returns_to_continues(kernel.body))), keep, sizes)
+    )
     return returns_to_guards(_tested_in_place(versioned(body)))
 
 

@@ -61,7 +61,7 @@ from .report import Region
 from .tidy import without_dead
 from .twice import swept_twice
 
-MAX_ENDS = 14
+MAX_ENDS = 64
 
 
 class Exchange:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Sequence
 
 from ktc.ir.fold import cast, fold_node, i32, mul, simplify
 from ktc.ir.kernel import Launch
@@ -71,9 +72,9 @@ def _covered(c: Coordinate, launch: Launch) -> Expr:
 
 
 def _blocks(body: Body, launch: Launch) -> Iterator[Body]:
-    grid_loop = _grid_stride(body, launch)
+    grid_loop = _grid_stride(body, launch, AXES)
     if grid_loop is not None:
-        yield grid_loop
+        yield without_implied(block_loops(grid_loop, launch))
         return
     for axis in ("y", "z"):
         if any(h.level == "thread" and h.axis == axis for h in hw_indices(body)):
@@ -82,17 +83,24 @@ def _blocks(body: Body, launch: Launch) -> Iterator[Body]:
         yield block_loops(inner, launch)
 
 
-def _grid_stride(body: Body, launch: Launch) -> Body | None:
-    """A body that is one grid-stride loop (after uniform declarations)."""
+def _grid_stride(body: Body, launch: Launch, axes: Sequence[str]) -> Body | None:
+    """A body that is one grid-stride loop (after uniform declarations), or such loops over different axes inside each
+    other; None if threads do anything else."""
     from .block import _loop
 
     if not body or not isinstance(body[-1], For) or not all(isinstance(s, Decl) for s in body[:-1]):
         return None
-    loop = strided(body[-1], launch)
-    if loop is None or not any(lv.kind == "block" for lv in loop.dist):
-        return None
-    out = next(_loop(body[-1], loop, (), launch, {}), None)
-    return None if out is None else (*body[:-1], *out)
+    s = body[-1]
+    for axis in axes:
+        loop = strided(s, launch, axis)
+        if loop is None or not any(lv.kind == "block" for lv in loop.dist):
+            continue
+        inside = _grid_stride(s.body, launch, [a for a in axes if a != axis])
+        s = s if inside is None else dataclasses.replace(s, body=inside)
+        out = next(_loop(s, loop, (), launch, {}), None)
+        done = None if out is None else (*body[:-1], *out)
+        return None if done is None or any(h.axis == axis for h in hw_indices(done)) else done
+    return None
 
 
 def block_loops(body: Body, launch: Launch) -> Body:

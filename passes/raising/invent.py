@@ -25,6 +25,7 @@ MAX_THREADS, MAX_FIXED = 1 << 13, 1 << 20
 
 MAX_VOLUME = 1 << 17
 SIZES = (1, 2, 3, 5, 7, 8, 12, 16, 17, 32, 33, 48, 64, 96, 100, 128, 130, 256, 257, 300)
+LARGE_SIZES = (1, 2, 3, 5, 512, 1000, 1024, 1500, 2048, 3000, 4096)
 UNITS = (1, 1, 4, 1, 32, 1, 16)
 """Every so often all sizes are multiples of one of these: sources that cover whole tiles only."""
 
@@ -64,7 +65,9 @@ def invented_arguments(kernel: Kernel, instances: int, seed: int, sizes: Sequenc
                 yield {**scalars, **buffers(kernel, seed + made, k % 2 == 1, threads)}
                 made += 1
         if made:
-            break
+            return
+    if sizes is SIZES:  # a launch of whole tiles alone has no threads at small sizes
+        yield from invented_arguments(kernel, instances, seed, LARGE_SIZES)
 
 
 def extreme_arguments(kernel: Kernel, seed: int, sizes: Sequence[int] = SIZES) -> Iterator[Arguments]:

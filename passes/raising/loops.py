@@ -35,7 +35,7 @@ from ktc.ir.types import I32, Ptr, Scalar
 from ktc.ir.walk import assigned, declared, stmt_exprs, used, walk, walk_expr
 
 from .apart import rows_of, touched
-from .coordinates import depends_on_thread
+from .coordinates import AXES, depends_on_thread
 from .same import same
 
 
@@ -48,9 +48,9 @@ class Strided:
     dist: tuple[Level, ...]
 
 
-def strided(s: For, launch: Launch) -> Strided | None:
-    """``s`` as a block-stride or grid-stride loop over ``threadIdx.x``."""
-    thread, block = HwIndex("thread", "x"), HwIndex("block", "x")
+def strided(s: For, launch: Launch, axis: str = "x") -> Strided | None:
+    """``s`` as a block-stride or grid-stride loop over the threads of ``axis``."""
+    thread, block = HwIndex("thread", axis), HwIndex("block", axis)
     start = linear_form(s.init, {thread, block})
     step, hi = loop_step(s), upper_bound(s.cond, s.var)
     t = s.var.type
@@ -60,12 +60,13 @@ def strided(s: For, launch: Launch) -> Strided | None:
         return None
     if any(isinstance(x, HwIndex) for e in (start.rest, step, hi) for x in walk_expr(e)):
         return None
-    threads, blocks = launch.block[0], launch.grid[0]
+    k = AXES.index(axis)
+    threads, blocks = launch.block[k], launch.grid[k]
     lo = cast(simplify(start.rest), t)
     if block not in start.coeffs and same(step, threads):
-        return Strided(lo, hi, (Level("thread", threads, "x"), Level("seq")))
+        return Strided(lo, hi, (Level("thread", threads, axis), Level("seq")))
     if same(start.coeff(block), threads) and same(step, mul(threads, blocks)):
-        return Strided(lo, hi, (Level("thread", threads, "x"), Level("block", blocks, "x"), Level("seq")))
+        return Strided(lo, hi, (Level("thread", threads, axis), Level("block", blocks, axis), Level("seq")))
     return None
 
 

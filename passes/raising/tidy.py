@@ -75,11 +75,17 @@ def without_dead(body: Body) -> Body:
             if isinstance(s, Atomic) and s.dst is not None:
                 read.add(s.buffer)
         used_now = {x.sym for e in all_exprs(body) if isinstance(e, Var) for x in (e,)}
+        body = map_body(body, lambda s, known=used_now | read: _result_used(s, known))  # type: ignore[misc]
         dead = {id(s) for s in walk(body) if _dead(s, read, used_now)}
         kept = map_body(body, lambda s, dead=dead: None if id(s) in dead else s)  # type: ignore[misc]
         if kept == body:
             return body
         body = kept
+
+
+def _result_used(s: Stmt, known: set[Sym]) -> Stmt:
+    """An atomic without its old value, where nobody asks for that."""
+    return dataclasses.replace(s, dst=None) if isinstance(s, Atomic) and s.dst and s.dst not in known else s
 
 
 def _dead(s: Stmt, read: set[Sym], used_now: set[Sym]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from ktc.ir.inputs import numpy_dtype
 from ktc.ir.nodes import Sym
 from ktc.ir.types import Scalar, scalar_of
 
@@ -17,7 +18,7 @@ def trials(inputs: list[Sym], threads: int, powers: Sequence[str] = ()) -> Itera
     """Data to run a region on, simplest meanings first. ``powers``: the exponential functions that it calls."""
     rng = np.random.default_rng(11)
     odd = max(1000, threads)  # a product of even numbers soon is zero, whatever they are
-    distinct = {s: (2 * rng.permutation(odd)[:threads] + 1).astype(np.int64) for s in inputs}
+    distinct = {s: _held(2 * rng.permutation(odd)[:threads] + 1, scalar_of(s.type)) for s in inputs}
     running = [Prefix(group, op, own) for group in _groups(inputs) for op in ("+", "max", "min", "*")
                for own in range(len(group) + 1)]  # fmt: skip
     reduced = [Reduced(s, op) for s in inputs for op in _ops(scalar_of(s.type))]
@@ -39,6 +40,11 @@ def trials(inputs: list[Sym], threads: int, powers: Sequence[str] = ()) -> Itera
         moments = [Moment(m, q) for m in means for q in inputs if q not in (m.count, m.mean)]
         plain = [Reduced(s, "+") for s in inputs]
         yield Trial("field", small, [*plain, *means, *moments])
+
+
+def _held(x: np.ndarray, t: Scalar) -> np.ndarray:
+    """``x`` as type ``t`` holds it: what is combined is what was brought in."""
+    return x.astype(numpy_dtype(t.name)).astype(np.int64) if t.is_float else x.astype(np.int64)
 
 
 def wide(inputs: list[Sym], threads: int, counting: bool = False) -> Trial:

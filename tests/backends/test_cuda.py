@@ -17,6 +17,7 @@ from ktc.backends.c_family_names import Names
 from ktc.backends.cuda import CudaDialect
 from ktc.backends.profiles import PROFILES, profile_for
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend import load
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import (
     Alloc,
@@ -480,3 +481,18 @@ kernel two(y: f32*, host n: i32)
     with pytest.raises(KtcError, match="depends on 'n', a host value") as refused:
         emit(parse_kernel(text), "cuda")
     assert refused.value.code == "E-BACKEND-SHARED"
+
+
+def test_only_whole_numbers_are_constant_expressions():
+    """An 8-bit float is made by a constructor that is none (and nvcc refused the text)."""
+    source = """
+#include <cuda_fp8.h>
+__global__ void k(unsigned char* o, int n) {
+  const int few = 1 << 4;
+  const unsigned char zero = __nv_cvt_float_to_fp8(0.0f, __NV_SATFINITE, __NV_E4M3);
+  if (threadIdx.x < n - few) o[threadIdx.x] = zero;
+}
+void run(unsigned char* o, int n) { k<<<1, 64>>>(o, n); }
+"""
+    text = emit(load(source, name="k.cu"), "cuda").text
+    assert "constexpr int few" in text and "constexpr unsigned char" not in text
