@@ -80,18 +80,27 @@ Idea = tuple[str, str, float]
 """Steps after ``raise``, the reason, the speed-up an expert would expect over naive code."""
 
 
+def vectors(s: Shape) -> tuple[str, str]:
+    """A level of vector lanes and its factor in a product of sizes, for a distribution of the columns; '' and '' where
+    no access moves by one element an iteration: each is a vector by hand already, and lanes would only spread threads
+    apart."""
+    wide = any(c.strided for c in s.cols) and not any(c.unit for c in s.cols)
+    return ("", "") if wide else ("vec $V, ", "V * ")
+
+
 def flat_stream(s: Shape, units: int) -> Iterator[Idea]:
     """One long loop: wide accesses, then several of them in flight, then fewer blocks that walk the grid."""
     i, axis = s.cols[0].name, _block_axis(s.cols[0])
-    wide = "wide accesses move more bytes per instruction"
-    yield f"distribute{{loop={i} map=[vec $V, thread.x $T, block.{axis}]}}", wide, 1.3
+    vec, _ = vectors(s)
+    wide = "wide accesses move more bytes per instruction" if vec else "block shape"
+    yield f"distribute{{loop={i} map=[{vec}thread.x $T, block.{axis}]}}", wide, 1.3
     yield (
-        f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U, block.{axis}]}}",
+        f"distribute{{loop={i} map=[{vec}thread.x $T, unroll $U, block.{axis}]}}",
         f"{wide}, several in flight",
         1.35,
     )
     blocks = ",".join(str(units * k) for k in (1, 2, 4, 8))
-    grid = f"distribute{{loop={i} map=[vec $V, thread.x $T, block.{axis} $B:{blocks}, seq]}}"
+    grid = f"distribute{{loop={i} map=[{vec}thread.x $T, block.{axis} $B:{blocks}, seq]}}"
     yield grid, "a grid-stride loop pays for start-up once", 1.2
 
 
@@ -113,8 +122,9 @@ def at_least(s: Shape, product: str) -> str:
 def row_stream(s: Shape, units: int) -> Iterator[Idea]:
     """Independent rows without a reduction: a block per row, or rows cut over blocks when there are few of them."""
     i, free = s.col_names[0], s.free_block_axis
-    fits = at_most(s, "V * T * U")
-    split = f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U, block.{free}]}}{fits}" if free else ""
+    vec, v = vectors(s)
+    fits = at_most(s, f"{v}T * U")
+    split = f"distribute{{loop={i} map=[{vec}thread.x $T, unroll $U, block.{free}]}}{fits}" if free else ""
     rows = 1
     for r in s.rows:
         rows *= r.trip or 1
@@ -123,16 +133,16 @@ def row_stream(s: Shape, units: int) -> Iterator[Idea]:
         split = ""
     if not s.short:
         yield (
-            f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U]}}{fits}",
+            f"distribute{{loop={i} map=[{vec}thread.x $T, unroll $U]}}{fits}",
             "the whole row in flight at once",
             1.7,
         )
         yield (
-            f"distribute{{loop={i} map=[vec $V, thread.x $T, unroll $U, seq]}}{fits}",
+            f"distribute{{loop={i} map=[{vec}thread.x $T, unroll $U, seq]}}{fits}",
             "several accesses in flight",
             1.7,
         )
-        yield f"distribute{{loop={i} map=[vec $V, thread.x $T, seq]}}", "wide accesses along the row", 1.6
+        yield f"distribute{{loop={i} map=[{vec}thread.x $T, seq]}}", "wide accesses along the row", 1.6
     if split:
         yield split, "rows cut over blocks: equal work for every unit", 1.6
 
@@ -143,9 +153,10 @@ def short_rows(s: Shape, units: int) -> Iterator[Idea]:
     Which rows lie next to each other in memory is for the measurement to tell: each loop gets its turn as the one that
     neighbouring threads and blocks share.
     """
-    fits = at_most(s, "LANES * V") + at_least(s, "LANES * V")
+    vec, v = vectors(s)
+    fits = at_most(s, f"{v}LANES") + at_least(s, f"{v}LANES")
     lanes = "$LANES:(2,4,8,16,32,64,128)"
-    whole = " | ".join(f"distribute{{loop={c} map=[vec $V, thread.x {lanes}]}}" for c in s.col_names)
+    whole = " | ".join(f"distribute{{loop={c} map=[{vec}thread.x {lanes}]}}" for c in s.col_names)
     for r in s.rows if len(s.rows) == 2 else ():
         other = next(o for o in s.rows if o.name != r.name)
         swap = (
@@ -161,29 +172,29 @@ def short_rows(s: Shape, units: int) -> Iterator[Idea]:
     inner = s.rows[-1].name
     rows = f"rows-mapping{{loop={inner} rows=$ROWS lanes=$LANES}}"
     wide = " | ".join(f"vectorize{{loop={c} width=$V}}" for c in s.col_names)
-    yield f"{rows} | {wide}{fits}", f"several {inner} a block, wide accesses", 2.0
+    if vec:
+        yield f"{rows} | {wide}{fits}", f"several {inner} a block, wide accesses", 2.0
     yield f"{rows}{at_most(s, 'LANES')}", f"several {inner} a block", 1.5
 
 
 def row_reduction(s: Shape, units: int) -> Iterator[Idea]:
     """Sweeps over a row with a reduction between them: read once, keep the row."""
-    maps = {
-        "registers": "[vec $V, thread.x $T, unroll $U]",
-        "shared": "[vec $V, thread.x $T, seq]",
-    }
+    vec, v = vectors(s)
+    maps = {"registers": f"[{vec}thread.x $T, unroll $U]", "shared": f"[{vec}thread.x $T, seq]"}
+    fits = at_most(s, f"{v}T * U")
     each = {k: " | ".join(f"distribute{{loop={c} map={m}}}" for c in s.col_names) for k, m in maps.items()}
     loop = s.col_names[0]
     if len(s.cols) > len({c.parent for c in s.cols}):
-        keep = f"{each['registers']} | row-cache{{loop={loop} where=registers}}{at_most(s, 'V * T * U')}"
+        keep = f"{each['registers']} | row-cache{{loop={loop} where=registers}}{fits}"
         yield keep, "each thread keeps its part of the row in registers between the sweeps", 2.0
-        ahead = f"{each['registers']} | row-cache{{loop={loop} keep=loaded ahead=yes}}{at_most(s, 'V * T * U')}"
+        ahead = f"{each['registers']} | row-cache{{loop={loop} keep=loaded ahead=yes}}{fits}"
         yield ahead, "what the row's last sweep reads is loaded before the first barrier", 2.0
         several = f"row-cache{{loop={loop} keep=loaded}} | launch-bounds{{blocks=$M:(1,2,3)}}"
-        packed = f"{each['registers']} | {several}{at_most(s, 'V * T * U')}"
+        packed = f"{each['registers']} | {several}{fits}"
         yield packed, "kept as loaded, in as few registers as let several blocks share a unit", 2.0
         keep = f"{each['shared']} | row-cache{{loop={loop} where=shared}}"
         yield keep, "long rows: kept in shared memory between the sweeps", 1.6
-    yield each["registers"] + at_most(s, "V * T * U"), "wide accesses, the row in flight at once", 1.5
+    yield each["registers"] + fits, "wide accesses, the row in flight at once", 1.5
     yield each["shared"], "wide accesses, any row length", 1.4
 
 

@@ -10,8 +10,25 @@ from __future__ import annotations
 
 from ktc.ir.fold import mul
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Acc, Alloc, Body, Decl, Expr, HwIndex, Par, Reduce, Scan, Stmt, Sym, Var, WarpOp, fresh, i32
-from ktc.ir.types import Array, Scalar, Vec
+from ktc.ir.nodes import (
+    Acc,
+    Alloc,
+    Body,
+    Cast,
+    Decl,
+    Expr,
+    HwIndex,
+    Par,
+    Reduce,
+    Scan,
+    Stmt,
+    Sym,
+    Var,
+    WarpOp,
+    fresh,
+    i32,
+)
+from ktc.ir.types import F64, Array, Scalar, Type, Vec
 from ktc.ir.walk import all_exprs, declared, used_in, walk
 from ktc.ir.winners import is_own_place, joins, together
 
@@ -60,15 +77,22 @@ class ParallelPrinter(StmtPrinter):
             self.body(s.body)
 
     def _reduce(self, s: Reduce) -> None:
+        """Sums and products of floats in double, rounded once: what a device combines as a tree, and so with an error
+        that hardly grows, is one chain here."""
+        wide = {a.sym: fresh(f"{a.sym.name}_wide", F64) for a in s.accs if a.op in "+*" and _is_rounded(a.sym.type)}
         for a in s.accs:
-            self.line(f"{self.x.ref(a.sym)} = {self.x.text(a.init)}")
+            init = f"np.float64({self.x.text(a.init)})" if a.sym in wide else self.x.text(a.init)
+            self.line(f"{self.x.ref(wide.get(a.sym, a.sym))} = {init}")
         with self.block(f"for {self.x.ref(s.var)} in {self._range(s.lo, s.hi)}:"):
             self.body(s.body)
             for group in together(s.accs):
                 if len(group) == 2:
                     self._first_best(s, *group)
                 else:
-                    self._accumulate(group[0].sym, group[0].op, self.x.text(group[0].value, 12))
+                    a = group[0]
+                    self._accumulate(wide.get(a.sym, a.sym), a.op, self.x.text(a.value, 12))
+        for sym, sum_ in wide.items():
+            self.line(f"{self.x.ref(sym)} = {self.x.text(Cast(sym.type, Var(sum_), 'implicit'))}")
 
     def _first_best(self, s: Reduce, key: Acc, at: Acc) -> None:
         value, place = fresh(key.sym.name, key.sym.type), fresh(at.sym.name, at.sym.type)
@@ -102,6 +126,10 @@ class ParallelPrinter(StmtPrinter):
             self.line(f"{ref} = {self.x.wrap(_COMBINE[op].format(ref, value), 0, t)[0]}")
         else:
             self.line(f"{ref} {op}= {value}")
+
+
+def _is_rounded(t: Type) -> bool:
+    return isinstance(t, Scalar) and t.is_float and t != F64
 
 
 def over_blocks(s: Stmt) -> bool:

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ktc.ir.fields import children
+from ktc.ir.fold import simplify
 from ktc.ir.interp.plans import CUTS, QUOTIENTS
 from ktc.ir.nodes import Binary, Body, Call, Cast, Const, Expr, For, If, Knob, Select, Stmt, Unary
 from ktc.ir.types import BOOL, scalar_of
@@ -119,7 +120,8 @@ def _is_choice(e: Expr) -> bool:
 
 
 def _kind(e: Expr) -> tuple[object, ...]:
-    """What is left of an expression that passes have moved and renamed: its operators and literals."""
+    """What is left of an expression that passes have moved, renamed and folded: its operators and literals."""
+    e = simplify(e)
     parts = [getattr(x, "op", "") or getattr(x, "fn", "") for x in walk_expr(e)]
     literals = [x.value for x in walk_expr(e) if isinstance(x, Const)]
     return parts[0], *sorted(map(str, literals)), scalar_of(next(iter(walk_expr(e))).type).kind

@@ -328,3 +328,23 @@ def test_elements_that_a_thread_unpacks_are_stored_in_one_access() -> None:
         "raise | parallelize{loop=i map=[vec 4, unroll 2]} | distribute{loop=j map=[thread.x $TX, block.x]}" in scripts
     )
     assert all(isinstance(builder.build(Proposal(s, "")), Candidate) for s in scripts)
+
+
+BY_HAND = """
+kernel add(a: f32 const* restrict align 16, b: f32 const* restrict align 16, c: f32* restrict align 16, n: i32)
+  launch grid((n / 4 + 255) / 256) block(256)
+  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  if i < n / 4
+    let x: f32x4 = a[i * 4 +: 4]
+    let y: f32x4 = b[i * 4 +: 4]
+    c[i * 4 +: 4] = f32x4{x[0] + y[0], x[1] + y[1], x[2] + y[2], x[3] + y[3]}
+"""
+
+
+def test_what_is_a_vector_by_hand_is_not_spread_over_lanes_again() -> None:
+    """Lanes would be vectors of a thread side by side: its neighbours' lie four vectors apart then."""
+    builder, observation = observe(BY_HAND, {"n": 1 << 22})
+    scripts = [p.script for p in Rules().propose(observation, 8)]
+    assert "raise | distribute{loop=i map=[thread.x $T, unroll $U, block.x]}" in scripts
+    assert not any("distribute{loop=i map=[vec" in s for s in scripts)
+    assert all(isinstance(builder.build(Proposal(s, "")), Candidate) for s in scripts)

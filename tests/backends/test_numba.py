@@ -185,3 +185,15 @@ def test_wrong_target_is_a_usage_error(runtime):
     with pytest.raises(KtcError) as e:
         runtime.compile(Emitted("", "saxpy", "cuda", kernel))
     assert e.value.exit_code == 2
+
+
+def test_a_long_sum_is_as_accurate_as_a_tree(runtime):
+    """A chain of additions in float is not: its error grows with the length."""
+    kernel = parse_kernel(
+        "kernel k(x: f32 const*, y: f32*, n: i32)\n  launch grid(1) block(32)\n  par r in 0..1 @ [block.x]\n"
+        "    reduce(+) s: f32 = 0.0 over i in 0..n @ [thread.x 32, seq]\n      yield x[i]\n    y[r] = s\n"
+    )
+    x = np.random.default_rng(3).random(100_000, np.float32)
+    y = np.zeros(1, np.float32)
+    runtime.compile(emit_numba(kernel)).launch({"x": x, "y": y, "n": x.size})
+    assert y[0] == np.float32(x.astype(np.float64).sum())

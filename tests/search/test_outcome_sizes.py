@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from interp_samples import kernel
@@ -12,6 +13,8 @@ from ktc.search.mutation.subjects import Subject, replayed
 from ktc.search.verification import verify
 from ktc.search.verification.first_thread import FirstThread
 from ktc.search.verification.verdict import Verdict
+
+import ktc
 
 
 def _gate(subject: Subject) -> Verdict:
@@ -62,3 +65,49 @@ def test_the_last_round_of_a_loop_is_met() -> None:
     wraps = Binary("!=", slot.init, slot.init.a)
     thread = FirstThread(k)
     assert [n for n in range(0, 100) if thread.holds(slot, wraps, {"n": n})] == list(range(49, 100))
+
+
+PLUS_ZERO = """
+__global__ void k(const float* __restrict__ x, float* __restrict__ y, int n) {
+  const int i = (blockIdx.x * 64 + threadIdx.x) * 2;
+  const float a = i + 0 < n ? x[i] : 0.f, b = i + 1 < n ? x[i + 1] : 0.f;
+  if (i + 1 < n) { y[i] = a + b; y[i + 1] = a - b; }
+}
+void run(const float* x, float* y, int rows) { k<<<rows, 64>>>(x, y, rows * 128); }
+"""
+FULL_ROWS = """
+[kernel]
+source = "k.cu"
+name = "k"
+[[args]]
+name = "x"
+dtype = "f32"
+shape = ["128 * rows"]
+role = "in"
+[[args]]
+name = "y"
+dtype = "f32"
+shape = ["128 * rows"]
+role = "out"
+[[args]]
+name = "n"
+dtype = "i32"
+role = "scalar"
+value = "128 * rows"
+[[args]]
+name = "rows"
+dtype = "i32"
+role = "scalar"
+value = "rows"
+[[scenario]]
+name = "one"
+sizes = { rows = 32 }
+"""
+
+
+def test_a_guard_that_never_fails_is_the_sources_also_when_folded(tmp_path: Path) -> None:
+    """``i + 0 < n`` and ``i < n``: kernels of vectors ask so, lane by lane, where rows are full."""
+    (tmp_path / "k.cu").write_text(PLUS_ZERO)
+    (tmp_path / "workload.toml").write_text(FULL_ROWS)
+    verdict = ktc.load(str(tmp_path)).apply("raise").verify(device="none")
+    assert verdict.status == "TESTED", verdict.reason
