@@ -10,7 +10,7 @@ import numpy as np
 from .model import Draft
 from .probe import Prober, Seen
 
-STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 LEAST = (1, 2, 3, 4, 5, 8, 16, 32)
 """What the least value of a size is looked for among: a border of the grid needs some width."""
@@ -29,16 +29,25 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             return
     own = [n for n in d.names if n in d.roles.sizes]
     d.steps = {n: d.roles.grains[n] for n in own if n in d.roles.grains}
-    if _defect(d, probe, {n: v + d.steps.get(n, 1) if n in own else v for n, v in even.items()}):
+    odd = ({n: v + sign * d.steps.get(n, 1) if n in own else v for n, v in even.items()} for sign in (1, -1))
+    if any(_defect(d, probe, sizes) for sizes in odd):  # one more may be left to nobody, one less asked for by all
         for name in own:
             steps = [n for n in STEPS if n <= even[name] and n % d.steps.get(name, 1) == 0]
-            clean = (n for n in steps if not any(_defect(d, probe, {**even, name: m * n}) for m in (3, 1)))
+            clean = (n for n in steps if not any(_defect(d, probe, s) for s in _multiples(probe, even, name, n)))
             d.steps[name] = next(clean, even[name])
         _joint_steps(d, probe, even, own)
     if _defect(d, probe, {n: d.steps.get(n, 1) if n in own else v for n, v in even.items()}):
         for name in own:
             sizes = [n for n in LEAST if n < even[name] and n % d.steps.get(name, 1) == 0]
             d.least[name] = next((n for n in sizes if not _defect(d, probe, {**even, name: n})), even[name])
+
+
+def _multiples(probe: Prober, even: Mapping[str, int], name: str, step: int) -> list[dict[str, int]]:
+    """Sizes of which one is a small multiple of ``step``; if nothing is launched for those, beside the ``even`` one."""
+    small = [{**even, name: m * step} for m in (3, 1)]
+    if all(probe.launches(s) for s in small):
+        return small
+    return [{**even, name: even[name] + step}, *([{**even, name: even[name] - step}] if even[name] > step else [])]
 
 
 def _joint_steps(d: Draft, probe: Prober, even: Mapping[str, int], own: Sequence[str]) -> None:

@@ -411,3 +411,17 @@ def test_a_recipe_is_replayed_on_the_workload_that_was_drafted_for_it(ktc_run, t
     made = Recipe(**{**vars(made), "workload": str(tmp_path / "out" / "workload.toml")})
     made.save(tmp_path / "recipe.json")
     assert ktc_run("replay", "recipe.json", "--no-time").returncode == 0
+
+
+def test_sizes_are_multiples_where_one_less_is_read_beyond(tmp_path: Path) -> None:
+    """``n / 1024`` blocks leave one element more to nobody, and read one less beyond its end."""
+    source = """
+__global__ void total(float* out, const float* in, int n) {
+  int i = (blockIdx.x * 256 + threadIdx.x) * 4;
+  float4 v = reinterpret_cast<const float4*>(in + i)[0];
+  if (i < n) atomicAdd(out, v.x + v.y + v.z + v.w);
+}
+void go(float* o, const float* i, int n) { total<<<(n + 255) / 256 / 4, 256>>>(o, i, n); }
+"""
+    d = draft(ktc.loads(source).kernel)
+    assert d.steps == {"n": 1024}
