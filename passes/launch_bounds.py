@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ktc.ir.fold import evaluate, i32
+from ktc.ir.fold import evaluate, i32, product
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Binary, Expr, Knob
 from ktc.ir.walk import used
@@ -81,10 +81,4 @@ def _most(kernel: Kernel, blocks: Expr) -> int:
 
 def _threads(launch: Launch) -> Expr | None:
     """Threads a block of a kernel in SPMD form, unless they depend on the arguments."""
-    total: Expr = i32(1)
-    for n in launch.block:
-        if used(n):
-            return None
-        v = evaluate(n, {})
-        total = Binary("*", total, n) if v is None else i32(int(evaluate(total, {}) or 0) * int(v))
-    return total
+    return None if any(map(used, launch.block)) else product(list(launch.block))

@@ -66,3 +66,9 @@ def test_a_promise_that_no_multiprocessor_keeps_is_infeasible() -> None:
     big = parse_kernel("kernel k(out: f32*)\n  launch grid(1) block(1024)\n  out[threadIdx.x] = 1.0\n")
     with pytest.raises(KtcError, match="violates"):
         bind(applied(big, "launch-bounds{blocks=$M:2,4}"), {"M": 4})
+
+
+def test_a_block_whose_size_a_knob_divides_keeps_its_size() -> None:
+    """The axes of one thread behind it made no threads of it, a promise that no launch keeps."""
+    text = body_of(applied(SPMD, "coarsen{at=thread.x factor=$C:1,2} | launch-bounds{blocks=$M:1,2}"))
+    assert "max_threads(64 / $C)" in text and "where $M * (64 / $C) <= 2048" in text
