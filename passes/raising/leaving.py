@@ -16,7 +16,26 @@ from collections.abc import Mapping
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.loops import loop_step
-from ktc.ir.nodes import Binary, Body, Cast, Const, Continue, Decl, Expr, For, HwIndex, If, Return, Stmt, Sym, Var
+from ktc.ir.nodes import (
+    Binary,
+    Body,
+    Call,
+    Cast,
+    Const,
+    Continue,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    If,
+    Load,
+    Raw,
+    Return,
+    Stmt,
+    Sym,
+    Var,
+    WarpOp,
+)  # fmt: skip
 from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, declared, used, walk, walk_expr
 
@@ -65,27 +84,31 @@ def _either(e: Expr) -> list[Expr]:
 
 def _stays(cond: Expr, changed: set[Sym], loops: tuple[For, ...]) -> bool:
     """Whether ``cond``, once it holds, holds in all further iterations of ``loops``."""
-    counters = {s.var for s in loops}
-    if not used(cond) & (changed | counters | _made_in(loops)):
+    moves = changed | {s.var for s in loops} | set(declared(loops[0].body))
+    if not all(_is_own(x) for x in walk_expr(cond)):
+        return False
+    if not used(cond) & moves or _beyond(cond, loops):
         return True
-    if not isinstance(cond, Binary) or cond.op not in (">", ">=") or len(loops) > 1:
-        return _beyond(cond, loops)
-    fixed = changed | counters | _made_in(loops)
-    return (not used(cond.b) & fixed and _grows(cond.a, loops[0], fixed)) or _beyond(cond, loops)
+    grows = isinstance(cond, Binary) and cond.op in (">", ">=") and len(loops) == 1
+    return grows and not used(cond.b) & moves and _grows(cond.a, loops[0], moves)  # type: ignore[attr-defined]
 
 
-def _made_in(loops: tuple[For, ...]) -> set[Sym]:
-    return set(declared(loops[0].body))
+def _is_own(e: Expr) -> bool:
+    """Whether the thread has ``e`` to itself: neither of other lanes, nor of memory that changes by itself."""
+    if isinstance(e, Load):
+        return e.cache != "volatile" and not getattr(e.buffer.type, "volatile", False)
+    return not isinstance(e, WarpOp | Raw) and (not isinstance(e, Call) or e.effects == "pure")
 
 
-def _grows(e: Expr, loop: For, fixed: set[Sym]) -> bool:
+def _grows(e: Expr, loop: For, moves: set[Sym]) -> bool:
     """Whether ``e`` is never less in later iterations: the counter, divided by or added to what stays."""
     if isinstance(e, Cast) and isinstance(e.to, Scalar) and e.to.is_int:
-        return _grows(e.x, loop, fixed)
+        return _grows(e.x, loop, moves)
     if isinstance(e, Var):
         return e.sym == loop.var and _positive(loop_step(loop))
     if isinstance(e, Binary) and e.op in ("+", "/", "-"):
-        return _grows(e.a, loop, fixed) and not used(e.b) & fixed
+        turns = e.op == "/" and isinstance(e.b, Const) and e.b.value <= 0
+        return _grows(e.a, loop, moves) and not used(e.b) & moves and not turns
     return False
 
 

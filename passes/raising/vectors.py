@@ -20,6 +20,7 @@ from ktc.ir.nodes import (
     Assign,
     Barrier,
     Body,
+    Const,
     Decl,
     Eval,
     Expr,
@@ -53,12 +54,18 @@ def kept_as_arrays(body: Body) -> Body:
     across = vectors & set(_across(body)) - _taken_whole(body)
     if not across:
         return body
-    arrays = {v: fresh(v.name, Array(v.type.elem, (i32(v.type.n),), "local")) for v in across}  # type: ignore[union-attr]
+    arrays = {v: _array(v) for v in across}
     return map_body(body, lambda s: _stmt(s, arrays), lambda e: _expr(e, arrays))
 
 
 def _fixed(v: Sym) -> bool:
     return isinstance(v.type, Vec) and isinstance(v.type.n, int)
+
+
+def _array(v: Sym) -> Sym:
+    t = v.type
+    assert isinstance(t, Vec) and isinstance(t.n, int)
+    return fresh(v.name, Array(t.elem, (i32(t.n),), "local"))
 
 
 def _taken_whole(body: Body) -> set[Sym]:
@@ -106,7 +113,9 @@ def _expr(e: Expr, arrays: dict[Sym, Sym]) -> Expr:
 
 def _lanes(a: Sym) -> int:
     assert isinstance(a.type, Array)
-    return a.type.shape[0].value  # type: ignore[union-attr]
+    n = a.type.shape[0]
+    assert isinstance(n, Const)
+    return int(n.value)
 
 
 __all__ = ["kept_as_arrays"]

@@ -177,8 +177,8 @@ class _Shape:
             return x
         if isinstance(x, Cast) and x.style != "bit" and x.x.type == to and str(x.to) in WIDER_FLOATS.get(str(to), ()):
             return x.x
-        if _int(to) and _float(x.type) and to.bits < 32 <= x.type.bits:  # type: ignore[union-attr]
-            return Cast(to, self.cast(Cast(I32 if to.is_signed else U32, x, "c")), "c")  # type: ignore[union-attr]
+        if isinstance(to, Scalar) and to.is_int and to.bits < 32 and _wide_float(x.type):
+            return Cast(to, self.cast(Cast(I32 if to.is_signed else U32, x, "c")), "c")
         if not (_int(to) and _int(x.type)):
             return _literal(e)
         assert isinstance(to, Scalar) and isinstance(x.type, Scalar)
@@ -199,8 +199,8 @@ def _int(t: object) -> bool:
     return isinstance(t, Scalar) and t.is_int
 
 
-def _float(t: object) -> bool:
-    return isinstance(t, Scalar) and t.is_float
+def _wide_float(t: object) -> bool:
+    return isinstance(t, Scalar) and t.is_float and t.bits >= 32
 
 
 def _preserves(e: Cast) -> bool:
