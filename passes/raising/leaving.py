@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.analysis.loops import loop_step
 from ktc.ir.nodes import (
@@ -126,18 +127,11 @@ def _beyond(cond: Expr, loops: tuple[For, ...]) -> bool:
     """Whether ``cond`` never holds: a counter beyond the end of its loop, a remainder beyond its divisor."""
     if not isinstance(cond, Binary) or cond.op != ">=":
         return False
-    a = _bare(cond.a)
+    a = strip_casts(cond.a)
     if isinstance(a, Binary) and a.op == "%":
-        return _bare(a.b) == _bare(cond.b)
-    return any(
-        isinstance(s.cond, Binary) and s.cond.op == "<" and (_bare(s.cond.a), _bare(s.cond.b)) == (a, _bare(cond.b))
-        and a == Var(s.var)
-        for s in loops
-    )  # fmt: skip
-
-
-def _bare(e: Expr) -> Expr:
-    return _bare(e.x) if isinstance(e, Cast) and e.style != "bit" else e
+        return strip_casts(a.b) == strip_casts(cond.b)
+    ends = ((s.var, s.cond) for s in loops if isinstance(s.cond, Binary) and s.cond.op == "<")
+    return any(a == Var(v) == strip_casts(e.a) and strip_casts(e.b) == strip_casts(cond.b) for v, e in ends)
 
 
 __all__ = ["returns_to_continues"]
