@@ -1,1 +1,1 @@
-"""agent"""
+"""Which passes: planners, the loop that asks them, verifies and measures, memory, reports."""

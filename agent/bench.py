@@ -1,7 +1,7 @@
 """The real lab: one device, its ledger, and the measuring protocol.
 
 A configuration is bound, printed, compiled, checked against the original on the device, and only then timed. All of it
-goes through :func:`ktc.search.tune.tune`, so that every outcome is in the ledger before anybody acts on it.
+goes through :func:`ktc.search.tuning.tune.tune`, so that every outcome is in the ledger before anybody acts on it.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ktc.agent.build import Candidate
-from ktc.agent.lab import Comparison, Tuned
-from ktc.agent.limits import space_for
-from ktc.agent.report import Timed
-from ktc.agent.station import Station, is_cpu
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.workload import Scenario, Workload
-from ktc.search.bounds import Work, bound, ceilings, count_flops
-from ktc.search.ledger import Ledger, StudyKey
-from ktc.search.recipe import ktc_version
-from ktc.search.space import Space
-from ktc.search.tune import tune
+from ktc.search.bounds.speed_of_light import Work, bound, ceilings, count_flops
+from ktc.search.records.ledger import Ledger, StudyKey
+from ktc.search.records.recipe import ktc_version
+from ktc.search.space.knob_space import Space
+from ktc.search.tuning.tune import tune
 from ktc.search.verification import Verdict, verify
+
+from .build import Candidate
+from .lab import Comparison, Tuned
+from .limits import space_for
+from .report import Timed
+from .station import Station, is_cpu
 
 if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo, Timing

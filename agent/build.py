@@ -6,13 +6,14 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ktc.agent.planner import MAX_SCRIPT_CHARS, MAX_STEPS, Outcome, Proposal
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
-from ktc.passes.base import Refused
+from ktc.passes.core.base import Refused
+
+from .planner import MAX_SCRIPT_CHARS, MAX_STEPS, Outcome, Proposal
 
 if TYPE_CHECKING:
-    from ktc.passes.pipeline import Memo
+    from ktc.passes.core.pipeline import Memo
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class Builder:
 
     def _build(self, p: Proposal) -> Candidate | Outcome:
         from ktc.ir.text import canonical, print_kernel
-        from ktc.passes.language import parse_script
+        from ktc.passes.core.language import parse_script
+        from ktc.passes.core.pipeline import PassBug, apply_script
         from ktc.passes.lowering import materialise
-        from ktc.passes.pipeline import PassBug, apply_script
 
         def no(code: str, why: str, status: str = "refused") -> Outcome:
             return Outcome(p.script, status, why, code=code, planner=p.planner, reason=p.reason)

@@ -8,13 +8,14 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-from ktc.agent.lab import Comparison
-from ktc.agent.planner import Outcome, Proposal
-from ktc.agent.report import ScenarioResult
-from ktc.agent.rounds import measure_original
-from ktc.agent.state import FINALISTS, Finalist, Run
+from ktc.agent.embedded.rounds import measure_original
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario
+
+from .lab import Comparison
+from .planner import Outcome, Proposal
+from .report import ScenarioResult
+from .state import FINALISTS, Finalist, Run
 
 FITTED = 4096
 """Knob tuples of a script, at most, that are looked through for the nearest that fits."""

@@ -9,15 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from ktc.agent.build import Candidate
-from ktc.agent.report import Timed
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Scenario
 from ktc.search.verification import Verdict
 
+from .build import Candidate
+from .report import Timed
+
 if TYPE_CHECKING:
-    from ktc.search.result import Trial
     from ktc.search.target import DeviceInfo
+    from ktc.search.tuning.result import Trial
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Binary, Const, Decl, Expr
 from ktc.ir.types import I64, Array, Vec, scalar_of
 from ktc.ir.walk import knobs_in, walk
-from ktc.search.limits import space_of
-from ktc.search.space import Space
+from ktc.search.space.device_limits import space_of
+from ktc.search.space.knob_space import Space
 
 if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ktc.ir.analysis.facts import KernelFacts
+from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.diagnostics import KtcError
 
 if TYPE_CHECKING:

@@ -10,19 +10,20 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ktc.agent.bench import Bench, is_cpu
-from ktc.agent.build import Builder
-from ktc.agent.finals import held_out, overall, shoot_out
-from ktc.agent.lab import Lab
-from ktc.agent.memory import Memory
-from ktc.agent.planner import Planner
-from ktc.agent.planners import make_planner
-from ktc.agent.report import OptimizeReport, ScenarioResult
-from ktc.agent.rounds import TOO_SLOW, observe, search
-from ktc.agent.state import Progress, Run
+from ktc.agent.embedded.rounds import TOO_SLOW, observe, search
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Scenario, Workload
 from ktc.search.verification import check_original
+
+from .bench import Bench, is_cpu
+from .build import Builder
+from .finals import held_out, overall, shoot_out
+from .lab import Lab
+from .memory import Memory
+from .planner import Planner
+from .planners import make_planner
+from .report import OptimizeReport, ScenarioResult
+from .state import Progress, Run
 
 CPU_BYTES = 64 << 20
 """On a CPU, scenarios that move more than this are left out (and the report says so): they would take minutes."""
@@ -80,7 +81,7 @@ def optimize(
         report = _report(run, results, chosen, variant)
     finally:
         lab.close()
-    from ktc.agent.results import write
+    from .results import write
 
     report = write(report, out, run.builder)
     run.tell("done", speedup=report.speedup, seconds=report.seconds)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from ktc.ir.analysis.facts import KernelFacts
+from ktc.ir.analysis.planner_facts import KernelFacts
 from ktc.ir.kernel import Kernel
-from ktc.passes.base import Refused, Site
+from ktc.passes.core.base import Refused, Site
 
 if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo

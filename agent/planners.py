@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ktc.agent.planner import Observation, Outcome, Planner, Proposal
-from ktc.agent.rules import Rules
+from ktc.agent.embedded.rules import Rules
 from ktc.ir.diagnostics import KtcError
+
+from .planner import Observation, Outcome, Planner, Proposal
 
 PLANNERS = ("auto", "rules", "llm", "ensemble")
 NO_LLM = "no LLM is configured (KTC_LLM_BASE_URL or OPENAI_API_KEY): the embedded planner 'rules' does the planning"
@@ -52,7 +53,7 @@ def make_planner(name: str, folder: Path | None = None) -> tuple[str, Planner, s
         raise KtcError("E-PLANNER-UNKNOWN", f"no planner named '{name}'", hint=f"known: {known}", exit_code=2)
     if name == "rules":
         return "rules", Rules(), ""
-    from ktc.agent.chat import LlmConfig
+    from ktc.agent.llm.chat import LlmConfig
 
     config = LlmConfig.from_env()
     if config is None:
@@ -60,7 +61,7 @@ def make_planner(name: str, folder: Path | None = None) -> tuple[str, Planner, s
             return "rules", Rules(), NO_LLM
         hint = "set KTC_LLM_BASE_URL (any OpenAI-compatible server) or OPENAI_API_KEY"
         raise KtcError("E-LLM-CONFIG", "no LLM is configured", hint=hint, exit_code=3)
-    from ktc.agent.llm import LlmPlanner
+    from ktc.agent.llm.llm_planner import LlmPlanner
 
     llm = LlmPlanner.from_config(config, folder)
     if name == "llm":

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from ktc.agent.planner import Outcome
+from .planner import Outcome
 
 FORMAT = 1
 

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ktc.agent.build import Builder, Candidate
-from ktc.agent.planner import Proposal
-from ktc.agent.report import OptimizeReport, ScenarioResult
+from ktc.driver.printing import printed
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
-from ktc.search.printing import printed
-from ktc.search.recipe import Recipe, ktc_version, sha256
+from ktc.search.records.recipe import Recipe, ktc_version, sha256
+
+from .build import Builder, Candidate
+from .planner import Proposal
+from .report import OptimizeReport, ScenarioResult
 
 EXTENSIONS = {"cuda": "cu", "hip": "hip", "opencl": "cl", "numba": "py"}
 

@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ktc.agent.build import Builder, Candidate
-from ktc.agent.lab import Lab, Tuned
-from ktc.agent.memory import Memory
-from ktc.agent.planner import Outcome, Planner, Proposal
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.workload import Scenario, Workload
-from ktc.search.space import completed
+from ktc.search.space.knob_space import completed
 from ktc.search.verification import Verdict
+
+from .build import Builder, Candidate
+from .lab import Lab, Tuned
+from .memory import Memory
+from .planner import Outcome, Planner, Proposal
 
 Progress = Callable[[Mapping[str, object]], None]
 """Called with ``{"event": ..., "elapsed": s, ...}``; see :func:`ktc.agent.optimize.optimize` for the events."""

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from ktc.ir import intexpr
+from ktc.driver.printing import printed
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
 from ktc.ir.types import SCALARS
-from ktc.ir.workload import Scenario, Workload
-from ktc.search.outcome import Outcome
-from ktc.search.printing import printed
-from ktc.search.workers import Deadlines, Executor, FromWorkload, LocalExecutor, Measured, Reply, open_executor
+from ktc.ir.workload import Scenario, Workload, size_expressions
+from ktc.search.records.outcome import Outcome
+from ktc.search.workers.executor import Deadlines, Executor, FromWorkload, LocalExecutor, Measured, Reply, open_executor
 
 if TYPE_CHECKING:
     from ktc.search.target import DeviceInfo, Emitted
@@ -146,7 +145,7 @@ class Station:
         out = {}
         for a in self.work.args:
             if a.role != "scalar":
-                n = math.prod(intexpr.evaluate(s, scenario.sizes) for s in a.shape)
+                n = math.prod(size_expressions.evaluate(s, scenario.sizes) for s in a.shape)
                 out[a.name] = (a.role, n * SCALARS[self.work.dtype(a, self.variant)].bytes)
         return out
 

@@ -9,7 +9,7 @@ _EXPORTS = {
     "search_space": ".emitter",
     "check_compile": ".compile_check",
     "CompileReport": ".compile_check",
-    "emit_launcher": ".launcher",
+    "emit_launcher": ".launchers.cuda_launcher",
     "PROFILES": ".profiles",
     "Profile": ".profiles",
     "Emitted": ".base",

@@ -134,7 +134,7 @@ def _hip(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
         clang = _tool(
             "clang++-19", "clang++-18", "clang++", hint="install clang 18 or later, or ROCm's hipcc for gfx90a"
         )
-        with as_file(files("ktc.backends") / "include" / "hip_standalone.h") as header:
+        with as_file(files("ktc.backends.hip") / "include" / "hip_standalone.h") as header:
             lines = [line for line in emitted.text.splitlines() if not line.startswith("#include <hip/")]
             source.write_text("\n".join(lines) + "\n", encoding="utf-8")
             command = [
@@ -162,7 +162,7 @@ def amdgcn_resources(assembly: str) -> dict[str, int]:
 
 def _opencl(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
     try:
-        from .runtimes.opencl import import_pyopencl
+        from ktc.backends.runtimes.opencl_runtime import import_pyopencl
 
         cl = import_pyopencl()
         devices = [d for p in cl.get_platforms() for d in p.get_devices()]

@@ -1,8 +1,8 @@
 """Peak numbers of known devices, with their sources. Rates are per second, decimal: 1 TB/s = 1e12 bytes/s.
 
 ``f32_flops`` is plain (non-tensor) FP32, counting a fused multiply-add as two; ``f16_matrix_flops`` dense tensor or
-matrix-core FP16 with FP32 accumulation. Peaks are ceilings by datasheet: the bounds of ``search/bounds.py`` are
-corrected by what a copy kernel measures on the very device.
+matrix-core FP16 with FP32 accumulation. Peaks are ceilings by datasheet: the bounds of
+``search/bounds/speed_of_light.py`` are corrected by what a copy kernel measures on the very device.
 """
 
 from __future__ import annotations

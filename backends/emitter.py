@@ -8,31 +8,31 @@ from __future__ import annotations
 
 import importlib
 
-from ktc.ir.bulk import launched_block
+from ktc.backends.c_family.c_dialect import Dialect
+from ktc.backends.c_family.c_statements import Statements
+from ktc.backends.c_family.conditional_copies import conditional_copies
+from ktc.backends.c_family.kernel_function import print_kernel
+from ktc.backends.c_family.protocol import const_int
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.frozen import values_of
 from ktc.ir.group_copies import by_threads
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Const, Decl, Expr, Knob, Load, Store, VecGet, VecMake
+from ktc.ir.producer_launch import launched_block
+from ktc.ir.support.frozen import values_of
 from ktc.ir.types import Array, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import all_exprs, knobs_in, stmt_exprs, walk, walk_expr
 
-from .async_copies import conditional_copies
 from .base import Emitted
-from .c_family import Statements
-from .c_family_base import const_int
-from .c_family_dialect import Dialect
-from .c_family_kernel import print_kernel
 from .field_text import field_text
 from .profiles import profile_for
 from .system_calls import texture_objects
 
 DIALECTS = {
-    "cuda": "ktc.backends.cuda:CudaDialect",
-    "hip": "ktc.backends.hip:HipDialect",
-    "opencl": "ktc.backends.opencl:OpenCLDialect",
+    "cuda": "ktc.backends.cuda.cuda_dialect:CudaDialect",
+    "hip": "ktc.backends.hip.hip_dialect:HipDialect",
+    "opencl": "ktc.backends.opencl.opencl_dialect:OpenCLDialect",
 }
-OTHER_EMITTERS = {"numba": "ktc.backends.numba_cpu:emit_numba"}
+OTHER_EMITTERS = {"numba": "ktc.backends.numba.numba_emitter:emit_numba"}
 """Backends with a printer of their own: ``emit_x(kernel, mode=..., provenance=...) -> Emitted``."""
 
 MODES = ("source", "template")
@@ -181,8 +181,8 @@ def _generic_vectors(kernel: Kernel) -> set[tuple[Scalar, int]]:
 
 def search_space(kernel: Kernel) -> dict:
     """The open knobs of a template as plain JSON data: names, domains, defaults, and constraints as C text."""
-    from .c_family_names import Names
-    from .cuda import CudaDialect
+    from ktc.backends.c_family.symbol_names import Names
+    from ktc.backends.cuda.cuda_dialect import CudaDialect
 
     d = CudaDialect(profile_for("cuda"))
     printer = Statements(d, kernel)

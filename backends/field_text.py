@@ -1,7 +1,7 @@
 """Source text of the ``field_*`` functions: exact arithmetic modulo two primes, for kernels that check other kernels.
 
-Their meaning is :mod:`ktc.ir.interp.field_calls`; a word is the residue modulo P, and above it the one modulo Q (Q
-itself where there is none).
+Their meaning is :mod:`ktc.ir.interp.domains.field_calls`; a word is the residue modulo P, and above it the one modulo Q
+(Q itself where there is none).
 """
 
 from __future__ import annotations

@@ -106,3 +106,7 @@ def expand(cell: str, args: list[str], result: str) -> str:
     for i, a in enumerate(args):
         cell = cell.replace(f"{{{i}}}", a)
     return cell
+
+
+MIPMAP_LEVELS = {"tex1DLod": "tex1D", "tex2DLod": "tex2D", "tex3DLod": "tex3D"}
+"""Fetches from a level of a mipmap: level 0 is the image itself."""

@@ -44,7 +44,7 @@ ANY_ARGUMENTS = frozenset({"ignore", "trap", "body", "simd", "first", "move", "f
 def lookup(name: str, dialect: tuple[str, ...] = ()) -> tuple[Builtin, ...]:
     """The rows of ``name`` (overloads), empty if it is no built-in. Tables of a ``dialect`` go before CUDA's."""
     for file in dialect:
-        if name in (rows := table(os.path.join("frontend", file))):
+        if name in (rows := table(os.path.join("frontend", "dialects", file))):
             return rows[name]
     return table().get(name, ())
 

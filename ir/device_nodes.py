@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ktc.ir.support.frozen import frozen
+
 from .expr_nodes import Expr
-from .frozen import frozen
 from .stmt_nodes import Body, Stmt
 from .symbols import Sym
 

@@ -6,7 +6,7 @@ code (1: the kernel or script is at fault, 2: usage, 3: the environment).
 
 from __future__ import annotations
 
-from .frozen import frozen
+from ktc.ir.support.frozen import frozen
 
 
 @frozen

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from .frozen import frozen
+from ktc.ir.support.frozen import frozen
+
 from .symbols import Sym
 from .types import BOOL, I8, I32, U32, Array, Ptr, Scalar, Type, Vec, scalar_of
 

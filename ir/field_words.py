@@ -1,7 +1,7 @@
 """Words of exact modular arithmetic: the primes of the ``field`` domain, and the functions of words by name.
 
-Kept apart from the interpreter, which gives them their meaning (:mod:`.interp.field_calls`), so that the printers that
-spell them need no numpy.
+Kept apart from the interpreter, which gives them their meaning (:mod:`ktc.ir.interp.domains.field_calls`), so that the
+printers that spell them need no numpy.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from operator import is_
 from typing import Any, TypeVar
 
-from .frozen import replaced
+from ktc.ir.support.frozen import replaced
+
 from .nodes import Acc, Expr, Level, Stmt
 
 Node = TypeVar("Node", Expr, Stmt)

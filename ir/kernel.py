@@ -209,7 +209,7 @@ def bind(kernel: Kernel, values: Mapping[str, int]) -> Kernel:
     env = bound.knob_values
     for c in bound.constraints:
         if evaluate(c, env) is not None and not evaluate(c, env):
-            from .text import print_expr
+            from ktc.ir.text import print_expr
 
             tuple_ = ", ".join(f"{k}={v}" for k, v in env.items())
             raise KtcError("E-KNOB-INFEASIBLE", f"({tuple_}) violates {print_expr(c)}")

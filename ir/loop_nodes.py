@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ktc.ir.support.frozen import frozen
+
 from .device_nodes import Produce
 from .expr_nodes import Expr
-from .frozen import frozen
 from .stmt_nodes import Barrier, Body, For, If, Stmt, While
 from .symbols import Sym
 
@@ -45,7 +46,7 @@ class Par(Stmt):
 class Acc:
     """One accumulator of a :class:`Reduce`: after it, ``sym = init op v(lo) op v(lo+1) ...`` in any association.
 
-    ``at`` goes with the extreme before it and is where that was found, see ``winners``.
+    ``at`` goes with the extreme before it and is where that was found, see ``analysis.accumulators``.
     """
 
     sym: Sym

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from ktc.ir.support.frozen import frozen
+
 from .diagnostics import Loc
 from .expr_nodes import Expr
-from .frozen import frozen
 from .symbols import Sym
 
 

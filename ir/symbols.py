@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import field
 
-from .frozen import frozen
+from ktc.ir.support.frozen import frozen
+
 from .types import Type
 
 _ids = itertools.count(1)

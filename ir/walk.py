@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ktc.ir.support.frozen import replaced
+
 from .fields import children, with_children
-from .frozen import replaced
 from .nodes import (
     AddrOf,
     Alloc,

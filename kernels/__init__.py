@@ -1,1 +1,1 @@
-"""kernels"""
+"""The kernel library: sources, workloads, and scripts that were found for them."""

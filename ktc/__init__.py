@@ -22,10 +22,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ktc.ir.diagnostics import KtcError, Loc
+    from ktc.ir.workload import Workload
+
     from .api import Program, list_passes, load, loads
     from .cursors import Cursor
-    from .ir.diagnostics import KtcError, Loc
-    from .ir.workload import Workload
 
 __version__ = "0.1.0"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
@@ -14,16 +15,22 @@ EXIT_INTERRUPTED = 130
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command line (default: this process's); returns the exit code."""
-    from .cli.app import run
-    from .ir.diagnostics import KtcError
+    from ktc.cli.app import run
 
     args = sys.argv[1:] if argv is None else argv
+    return exit_code(lambda: run(args), "--json" in args)
+
+
+def exit_code(work: Callable[[], None], as_json: bool = False) -> int:
+    """Do ``work``; what it raises becomes a message, on standard output too if ``as_json``, and an exit code."""
+    from ktc.ir.diagnostics import KtcError
+
     try:
-        run(args)
+        work()
     except SystemExit as e:
         return e.code if isinstance(e.code, int) else 0 if e.code is None else 1
     except KtcError as e:
-        _report(e, "--json" in args)
+        _report(e, as_json)
         return e.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -34,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as e:
         if e.filename is None:
             return _bug(e)
-        _report(KtcError("E-FILE", f"{e.filename}: {e.strerror}", exit_code=3), "--json" in args)
+        _report(KtcError("E-FILE", f"{e.filename}: {e.strerror}", exit_code=3), as_json)
         return 3
     except Exception as e:
         return _bug(e)
@@ -42,8 +49,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _report(error: Exception, as_json: bool) -> None:
-    from .cli.output import colour_error
-    from .ir.diagnostics import KtcError, render
+    from ktc.cli.output import colour_error
+    from ktc.ir.diagnostics import KtcError, render
 
     assert isinstance(error, KtcError)
     if as_json:

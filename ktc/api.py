@@ -17,17 +17,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ktc.ir.diagnostics import KtcError
+
 from .cursors import Cursor, find
-from .ir.diagnostics import KtcError
 from .sources import SourceSpec, from_text, resolve
 
 if TYPE_CHECKING:
-    from .backends.base import Emitted
+    from ktc.backends.base import Emitted
+    from ktc.ir.kernel import Kernel, KnobDecl
+    from ktc.ir.workload import Workload
+    from ktc.passes.core.base import Pass, Refused, Site
+    from ktc.search.verification import Verdict
+
     from .facts import ProgramFacts
-    from .ir.kernel import Kernel, KnobDecl
-    from .ir.workload import Workload
-    from .passes.base import Pass, Refused, Site
-    from .search.verification import Verdict
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ class Program:
         Raises:
             KtcError: the text is malformed, or names an unknown pass or argument. A refusal is not an error.
         """
-        from .passes.language import parse_script
-        from .passes.pipeline import apply_script
+        from ktc.passes.core.language import parse_script
+        from ktc.passes.core.pipeline import apply_script
 
         if self.refused:
             return self
@@ -64,7 +66,7 @@ class Program:
 
     def __getattr__(self, name: str) -> Callable[..., Program]:
         """Every pass as a method: ``p.row_cache(...)`` is ``p.apply("row-cache", ...)``."""
-        from .passes.catalogue import PASSES
+        from ktc.passes.core.catalogue import PASSES
 
         pass_name = name.strip("_").replace("_", "-")
         if name.startswith("__") or pass_name not in PASSES:
@@ -104,7 +106,7 @@ class Program:
 
     def text(self) -> str:
         """The kernel in the IR's text form."""
-        from .ir.text import print_kernel
+        from ktc.ir.text import print_kernel
 
         return print_kernel(self.kernel)
 
@@ -114,7 +116,7 @@ class Program:
         Raises:
             KtcError: E-PASS-UNKNOWN.
         """
-        from .passes.catalogue import PASSES
+        from ktc.passes.core.catalogue import PASSES
 
         chosen = [pass_name] if pass_name else list(PASSES)
         if pass_name and pass_name not in PASSES:
@@ -155,11 +157,13 @@ class Program:
         Raises:
             KtcError: E-KNOB-UNKNOWN, E-KNOB-DOMAIN or E-KNOB-INFEASIBLE; the refusal, if a pass refused.
         """
-        from .ir.kernel import bind
+        from ktc.ir.kernel import bind
 
         kernel = self.ok.kernel
         if kernel.constraints:
-            from .search.space import completed  # with numpy, which a kernel without open knobs does not need
+            from ktc.search.space.knob_space import (
+                completed,  # with numpy, which a kernel without open knobs does not need
+            )
 
             values = completed(kernel, values)
         return dataclasses.replace(self, kernel=bind(kernel, values))
@@ -172,14 +176,14 @@ class Program:
         Raises:
             KtcError: as :meth:`bind`; E-BACKEND-..., for what the target cannot express.
         """
-        from .search.printing import printed
+        from ktc.driver.printing import printed
 
         program = self.ok if mode == "template" and not knobs else self.bind(**knobs)
         return printed(program.kernel, target, mode)
 
     def lowered(self) -> Kernel:
         """The kernel in SPMD form: distributions turned into threads, strides and barriers."""
-        from .passes.lowering import materialise
+        from ktc.passes.lowering import materialise
 
         return materialise(self.ok.kernel) if self.ok.kernel.is_parallel else self.kernel
 
@@ -271,7 +275,7 @@ def loads(
 
 def list_passes() -> dict[str, Pass]:
     """The catalogue: pass name to pass."""
-    from .passes.catalogue import PASSES
+    from ktc.passes.core.catalogue import PASSES
 
     return dict(PASSES)
 
@@ -280,7 +284,7 @@ def unknown_pass(name: str) -> KtcError:
     """The usage error for a pass that does not exist, with the nearest name."""
     import difflib
 
-    from .passes.catalogue import PASSES
+    from ktc.passes.core.catalogue import PASSES
 
     near = difflib.get_close_matches(name, PASSES, 1)
     hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(PASSES)}"

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from .ir.diagnostics import KtcError
-from .ir.kernel import Kernel, Launch, Param
-from .ir.nodes import Expr, Sym, Var, fresh
-from .ir.types import Ptr, scalar_of
-from .ir.walk import rename, substitute_expr, used
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel, Launch, Param
+from ktc.ir.nodes import Expr, Sym, Var, fresh
+from ktc.ir.types import Ptr, scalar_of
+from ktc.ir.walk import rename, substitute_expr, used
 
 if TYPE_CHECKING:
     from .api import Program
@@ -37,7 +37,7 @@ def rewritten_as(original: Program, other: Program) -> Program:
     params = tuple(p if q is None else _as(p, q, env[q.sym]) for p, q in pairs)
     tables = tuple(q for q in k.params if q.init)
     launch = _launch(base, k, env)
-    from .ir.relaunch import launched
+    from ktc.ir.workload.relaunch import launched
 
     body = rename(k.body, env)
     kernel = k.with_(params=(*params, *tables), body=body, launch=None if launch is base.launch else launch)
@@ -85,7 +85,7 @@ def _as(p: Param, q: Param, sym: Sym) -> Param:
 
 
 def _launch(base: Kernel, k: Kernel, env: Mapping[Sym, Sym]) -> Launch | None:
-    from .scaffold.launches import needs_launch
+    from ktc.scaffold.drafted_launches import needs_launch
 
     if k.launch is None or needs_launch(k):
         return base.launch

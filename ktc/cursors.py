@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .ir.diagnostics import KtcError, Loc
+from ktc.ir.diagnostics import KtcError, Loc
 
 if TYPE_CHECKING:
+    from ktc.ir.nodes import Stmt, Sym
+
     from .api import Program
-    from .ir.nodes import Stmt, Sym
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ class Cursor:
 
     def __str__(self) -> str:
         """The place as pipeline text, unambiguous in this program: ``k``, ``k.2``, ``array:As``, ``stmt:12``."""
-        from .ir.nodes import For, Par, Reduce
-        from .passes.places import place_of
+        from ktc.ir.nodes import For, Par, Reduce
+        from ktc.passes.core.places import place_of
 
         if self.kind == "array":
             assert self.sym is not None
@@ -78,7 +79,7 @@ class Cursor:
 
     def text(self) -> str:
         """The statement as IR text."""
-        from .ir.text import print_stmt
+        from ktc.ir.text import print_stmt
 
         found = self.stmt
         return print_stmt(found) if found is not None else str(self)
@@ -121,7 +122,7 @@ class Cursor:
 
     def apply(self, pass_name: str, /, **args: object) -> Program:
         """The program after a pass at this place: it fills the pass's first place parameter if that is not given."""
-        from .passes.catalogue import PASSES
+        from ktc.passes.core.catalogue import PASSES
 
         for parameter in PASSES[pass_name].params if pass_name in PASSES else ():
             if parameter.name in ("loop", "at", "loops", "array", "outer", "first"):
@@ -132,7 +133,7 @@ class Cursor:
 
 def cursor_to(program: Program, s: Stmt) -> Cursor:
     """A cursor to the statement ``s`` of ``program``."""
-    from .ir.nodes import Alloc, For, Par, Reduce
+    from ktc.ir.nodes import Alloc, For, Par, Reduce
 
     if isinstance(s, For | Par | Reduce):
         return Cursor(program, "loop", s.var, s.loc, type(s).__name__)
@@ -148,8 +149,8 @@ def find(program: Program, place: str) -> list[Cursor]:
     Raises:
         KtcError: E-PLACE, there is nothing of that name.
     """
-    from .passes.base import Refused
-    from .passes.places import find_places
+    from ktc.passes.core.base import Refused
+    from ktc.passes.core.places import find_places
 
     found = find_places(program.kernel, place)
     if isinstance(found, Refused):
@@ -162,7 +163,7 @@ def find(program: Program, place: str) -> list[Cursor]:
 
 def _candidates(c: Cursor) -> Iterator[Stmt]:
     """Statements of the cursor's program that are the place it means."""
-    from .ir.nodes import Alloc, For, Par, Reduce
+    from ktc.ir.nodes import Alloc, For, Par, Reduce
 
     if c.kind == "loop":
         yield from (s for s in _all(c.program) if isinstance(s, For | Par | Reduce) and s.var == c.sym)
@@ -178,19 +179,19 @@ def _candidates(c: Cursor) -> Iterator[Stmt]:
 
 
 def _all(program: Program) -> Iterator[Stmt]:
-    from .ir.walk import walk
+    from ktc.ir.walk import walk
 
     return walk(program.kernel.body)
 
 
 def _inside(s: Stmt) -> list[Stmt]:
-    from .ir.nodes import bodies
+    from ktc.ir.nodes import bodies
 
     return [x for b in bodies(s) for x in b]
 
 
 def _lists(program: Program) -> Iterator[tuple[Stmt, ...]]:
-    from .ir.nodes import bodies
+    from ktc.ir.nodes import bodies
 
     yield program.kernel.body
     for s in _all(program):

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .ir.diagnostics import KtcError
+from ktc.ir.diagnostics import KtcError
 
 if TYPE_CHECKING:
+    from ktc.backends import CompileReport
+    from ktc.backends.base import Emitted
+
     from .api import Program
-    from .backends import CompileReport
-    from .backends.base import Emitted
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def emit(program: Program, target: str, kind: str, values: Mapping[str, int], ar
 
 def space(program: Program) -> dict[str, Any]:
     """The open knobs as data: domains, defaults, constraints, and the launch over them."""
-    from .backends import search_space
+    from ktc.backends import search_space
 
     return search_space(program.lowered())
 
@@ -72,8 +73,8 @@ def compile_check(program: Program, target: str, values: Mapping[str, int], arch
 
 
 def _compiled(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
-    from .backends import check_compile
-    from .backends.base import CompileFailure
+    from ktc.backends import check_compile
+    from ktc.backends.base import CompileFailure
 
     try:
         return check_compile(emitted, arch, output)
@@ -140,7 +141,7 @@ def _launcher(kind: str | None) -> Printer:
     """Host code in the target's own style, or for CuPy or PyTorch; it calls the original where an assumption fails."""
 
     def printer(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
-        from .backends import emit_launcher
+        from ktc.backends import emit_launcher
 
         e = program.lower(target, **values)
         guarded = any(a.origin == "runtime_guard" for a in e.kernel.assumptions)

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .ir.diagnostics import KtcError
+from ktc.ir.diagnostics import KtcError
 
 if TYPE_CHECKING:
+    from ktc.ir.analysis.memory_costs import Request
+    from ktc.ir.analysis.planner_facts import KernelFacts
+    from ktc.search.bounds.occupancy import Occupancy
+    from ktc.search.bounds.speed_of_light import Bound
+
     from .api import Program
-    from .ir.analysis.facts import KernelFacts
-    from .ir.analysis.memory import Request
-    from .search.bounds import Bound
-    from .search.occupancy import Occupancy
 
 
 @dataclass(frozen=True)
@@ -46,16 +47,16 @@ def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capabilit
     Raises:
         KtcError: the program was refused, or a size names no parameter.
     """
-    from .ir.analysis.dependence_graph import dependence_graph
-    from .ir.analysis.facts import facts
-    from .ir.analysis.memory import requests
-    from .ir.analysis.pressure import register_estimate
-    from .ir.bulk import launched_block
-    from .ir.fold import evaluate
-    from .ir.group_copies import by_threads
-    from .scaffold.launches import with_launch
-    from .search.limits import shared_bytes
-    from .search.occupancy import occupancy
+    from ktc.ir.analysis.dependence_graph import dependence_graph
+    from ktc.ir.analysis.memory_costs import requests
+    from ktc.ir.analysis.planner_facts import facts
+    from ktc.ir.analysis.register_pressure import register_estimate
+    from ktc.ir.fold import evaluate
+    from ktc.ir.group_copies import by_threads
+    from ktc.ir.producer_launch import launched_block
+    from ktc.scaffold.drafted_launches import with_launch
+    from ktc.search.bounds.occupancy import occupancy
+    from ktc.search.space.device_limits import shared_bytes
 
     program, launch = with_launch(program.ok)
     kernel = by_threads(program.bind().kernel)
@@ -109,7 +110,7 @@ def _sizes(program: Program, given: Mapping[str, int]) -> dict[str, int]:
 
 def _missing(program: Program, at: Mapping[str, int]) -> tuple[str, ...]:
     """The sizes that extents, grid or loops depend on and ``at`` says nothing of."""
-    from .scaffold.roles import roles_of
+    from ktc.scaffold.roles import roles_of
 
     roles = roles_of(program.original or program.kernel)
     return tuple(n for n in roles.sizes if n not in at)
@@ -124,8 +125,8 @@ def _volume(sizes: Mapping[str, int]) -> int:
 
 def _bounds(found: KernelFacts) -> dict[str, Bound]:
     """The least time on each device of the table, by datasheet."""
-    from .backends.device_table import DEVICES, LAUNCH_FLOOR_S
-    from .search.bounds import Ceilings, Work, bound
+    from ktc.backends.device_table import DEVICES, LAUNCH_FLOOR_S
+    from ktc.search.bounds.speed_of_light import Ceilings, Work, bound
 
     work = Work(found.bytes, 0, found.flops + found.special)
     floor = LAUNCH_FLOOR_S["cuda"]

@@ -46,7 +46,7 @@ def examine() -> list[Finding]:
 def chosen_device() -> Finding:
     """The device that commands use when ``--device`` is not given, as the runtimes pick it."""
     try:
-        from .backends.runtimes import open_runtime
+        from ktc.backends.runtimes import open_runtime
 
         device = open_runtime().device
     except Exception as e:
@@ -62,7 +62,7 @@ def _python() -> tuple[str, str, str]:
 
 def _device(kind: str) -> Check:
     def check() -> tuple[str, str, str]:
-        from .backends.runtimes import probe
+        from ktc.backends.runtimes import probe
 
         found = probe(kind)
         return "ok" if found.ok else "missing", found.why, found.how_to_get
@@ -72,7 +72,7 @@ def _device(kind: str) -> Check:
 
 def _opencl() -> tuple[str, str, str]:
     """Every device, drivers of this Python environment included, with the number that ``--device opencl:N`` takes."""
-    from .backends.runtimes.opencl import devices, import_pyopencl, numbered
+    from ktc.backends.runtimes.opencl_runtime import devices, import_pyopencl, numbered
 
     remedy = "pip install 'ktc[opencl]' (brings PoCL, a CPU device)"
     if importlib.util.find_spec("pyopencl") is None:
@@ -95,7 +95,7 @@ def _tool(binaries: tuple[str, ...], version_args: tuple[str, ...], pattern: str
 
 
 def _sandbox() -> tuple[str, str, str]:
-    from .search.sandbox import abi, describe
+    from ktc.search.workers.sandbox import abi, describe
 
     return ("ok" if abi() else "missing"), describe(), "" if abi() else "a Linux kernel of 5.13 or later"
 
@@ -103,7 +103,7 @@ def _sandbox() -> tuple[str, str, str]:
 def _llm() -> tuple[str, str, str]:
     if importlib.util.find_spec("openai") is None:
         return "missing", "openai is not installed: the embedded planner is used", "pip install 'ktc[agent]'"
-    from .agent.chat import LlmConfig
+    from ktc.agent.llm.chat import LlmConfig
 
     config = LlmConfig.from_env()
     if config is None:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .ir import nodes as n
-from .ir import types as t
-from .ir.kernel import Kernel, Param
-from .ir.verifier import unproved
-from .ir.walk import stmt_exprs, walk, walk_expr
+from ktc.ir import nodes as n
+from ktc.ir import types as t
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.verifier import unproved
+from ktc.ir.walk import stmt_exprs, walk, walk_expr
 
 Node: TypeAlias = n.Stmt | n.Expr | n.Sym | Param
 

@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.workload import Workload
+from ktc.search.records.recipe import Recipe, sha256
+
 from .api import Program, load
-from .ir.diagnostics import KtcError
-from .ir.workload import Workload
-from .search.recipe import Recipe, sha256
 
 if TYPE_CHECKING:
-    from .search.verification import Verdict
+    from ktc.search.verification import Verdict
 
 Times = tuple[str, float, float, tuple[float, float, float]]
 """Scenario, seconds of the original and of the recipe's kernel, their ratio with its 95 % interval."""
@@ -41,8 +42,8 @@ def replay(path: Path, device: str | None, time_it: bool, say: Callable[[str], N
     Raises:
         KtcError: unreadable, changed or foreign recipe, missing source, a script that no longer applies, no device.
     """
-    from .backends.profiles import profile_for
-    from .backends.runtimes import open_runtime
+    from ktc.backends.profiles import profile_for
+    from ktc.backends.runtimes import open_runtime
 
     path = path / "recipe.json" if path.is_dir() else path
     recipe = Recipe.load(path)
@@ -82,9 +83,10 @@ def _applied(start: Program, script: str) -> Program:
 
 def _times(start: Program, recipe: Recipe, device: str, say: Callable[[str], None]) -> tuple[Times, ...]:
     """Each tuned scenario's winner against the original, interleaved."""
-    from .agent.bench import Bench
-    from .agent.build import Builder, Candidate
-    from .agent.planner import Proposal
+    from ktc.agent.bench import Bench
+    from ktc.agent.build import Builder, Candidate
+    from ktc.agent.planner import Proposal
+
     from .verification import need_workload
 
     workload = need_workload(start, "timing")

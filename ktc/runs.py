@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .ir.diagnostics import KtcError
+from ktc.ir.diagnostics import KtcError
+
 from .page import Chart, Page, Point, Table
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .ir.diagnostics import KtcError
+from ktc.ir.diagnostics import KtcError
 
 if TYPE_CHECKING:
-    from .ir.kernel import Kernel
-    from .ir.workload import Workload
+    from ktc.ir.kernel import Kernel
+    from ktc.ir.workload import Workload
 
 IR_SUFFIX = ".ktir"
 MAX_SOURCE_BYTES = 16 << 20
@@ -75,7 +75,7 @@ def _instantiated(workload: Workload, spec: SourceSpec) -> Workload:
 
 def library() -> Path:
     """The folder of the kernel library that ships with ktc."""
-    from . import kernels
+    from ktc import kernels
 
     return Path(kernels.__path__[0])
 
@@ -108,14 +108,14 @@ def _find(text: str) -> Path:
 
 
 def _explicit_workload(spec: SourceSpec) -> Workload | None:
-    from .ir.workload import Workload
+    from ktc.ir.workload import Workload
 
     return Workload.load(spec.workload) if spec.workload else None
 
 
 def _workload_of(path: Path, spec: SourceSpec) -> Workload | None:
     """The workload file of a folder, of a TOML path, or beside a source that it names."""
-    from .ir.workload import Workload
+    from ktc.ir.workload import Workload
 
     if not spec.beside:
         return None
@@ -163,8 +163,8 @@ def looks_like_ir(text: str) -> bool:
 
 
 def _parse_ir(text: str, file: str = "<stdin>") -> Kernel:
-    from .ir.text import parse_kernel
-    from .ir.verifier import check
+    from ktc.ir.text import parse_kernel
+    from ktc.ir.verifier import check
 
     kernel = parse_kernel(text, file)
     check(kernel)
@@ -172,8 +172,8 @@ def _parse_ir(text: str, file: str = "<stdin>") -> Kernel:
 
 
 def _parse_cuda(path_or_text: str, spec: SourceSpec) -> Kernel:
-    from .ir.frontend import load
-    from .ir.verifier import check
+    from ktc.ir.frontend import load
+    from ktc.ir.verifier import check
 
     kernel = load(
         path_or_text,

@@ -6,15 +6,16 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from .ir.diagnostics import KtcError
+from ktc.ir.diagnostics import KtcError
 
 if TYPE_CHECKING:
+    from ktc.backends.base import DeviceInfo, Emitted
+    from ktc.ir.kernel import Kernel
+    from ktc.ir.workload import Workload
+    from ktc.search.verification import Verdict
+    from ktc.search.workers.worker_protocol import Reply
+
     from .api import Program
-    from .backends.base import DeviceInfo, Emitted
-    from .ir.kernel import Kernel
-    from .ir.workload import Workload
-    from .search.verification import Verdict
-    from .search.worker_protocol import Reply
 
 NO_DEVICE = "none"
 """The ``device`` that asks for the ladder alone."""
@@ -41,7 +42,7 @@ def verify_program(
     Raises:
         KtcError: E-NO-WORKLOAD without one, E-VERIFY-SOURCE for a kernel whose origin is not at hand, unknown knobs.
     """
-    from .search.verification import Rung, Verdict, defects, verify, with_texts
+    from ktc.search.verification import Rung, Verdict, defects, verify, with_texts
 
     workload = need_workload(program, "verifying")
     original = program.original or program.kernel
@@ -79,8 +80,8 @@ def _on_device(
 ) -> Verdict:
     """The device's rung on top of a passed ladder, in a process of its own: what hangs or crashes there ends as a
     verdict."""
-    from .search.verification import Rung
-    from .search.workers import open_executor
+    from ktc.search.verification import Rung
+    from ktc.search.workers.executor import open_executor
 
     assert bound.workload is not None and bound.original is not None
     start = dataclasses.replace(bound, kernel=bound.original)
@@ -113,15 +114,15 @@ def _on_device(
 
 
 def _twin_text(kernel: Kernel, info: DeviceInfo) -> Emitted:
-    from .backends.emitter import emit
-    from .search.verification import twin
+    from ktc.backends.emitter import emit
+    from ktc.search.verification import twin
 
     return emit(twin(kernel), info.profile)
 
 
 def _on_top(verdict: Verdict, reply: Reply, info: DeviceInfo) -> Verdict:
     """``verdict`` with what the device's process answered."""
-    from .search.verification import Rung, Verdict
+    from ktc.search.verification import Rung, Verdict
 
     message = str(reply.data.get("message", reply.status)).strip()
     if reply.status == "compile-error":

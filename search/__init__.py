@@ -1,1 +1,1 @@
-"""search"""
+"""Which knob values: spaces, samplers, the tuner, its records, the workers that measure, and verification."""

@@ -20,9 +20,9 @@ from typing import TypeVar
 import pytest
 
 from ktc.__main__ import main
+from tests.paths import ROOT
 
 T = TypeVar("T")
-ROOT = Path(__file__).resolve().parent.parent
 PLAIN = {"NO_COLOR": "1", "COLUMNS": "120"}
 """Environment of a command whose output is read by a test."""
 

@@ -27,8 +27,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-TUNE = Path(__file__).parent / "search" / "fake_tune.py"
-sys.path.insert(0, str(TUNE.parent))
+TUNE = Path(__file__).parent / "search" / "tuning" / "fake_tune.py"
 BUDGET = "1000"
 DELAY_S = "0.004"
 
@@ -121,8 +120,8 @@ def _lines(log: Path) -> int:
 
 
 def _rows(book: Path) -> list[str]:
-    from fake_tune import KEY
-    from ktc.search.ledger import Ledger
+    from ktc.search.records.ledger import Ledger
+    from tests.search.tuning.fake_tune import KEY
 
     ledger = Ledger(book)
     try:
@@ -133,8 +132,8 @@ def _rows(book: Path) -> list[str]:
 
 def _wrong_values(book: Path) -> int:
     """Rows whose recorded outcome is not what the evaluator gives."""
-    from fake_tune import KEY, outcome
-    from ktc.search.ledger import Ledger
+    from ktc.search.records.ledger import Ledger
+    from tests.search.tuning.fake_tune import KEY, outcome
 
     ledger = Ledger(book)
     try:
@@ -233,9 +232,10 @@ def workers(count: int, seed: int) -> collections.Counter[str]:
     import dataclasses
 
     import numpy as np
+
     from ktc.backends import emit
     from ktc.ir.text import parse_kernel
-    from ktc.search.workers import Deadlines, LocalExecutor, Raw
+    from ktc.search.workers.executor import Deadlines, LocalExecutor, Raw
 
     rng = random.Random(seed)
     out: collections.Counter[str] = collections.Counter()
@@ -272,9 +272,10 @@ def workers(count: int, seed: int) -> collections.Counter[str]:
 def cache(count: int, seed: int) -> collections.Counter[str]:
     """Entries of the code cache are cut, overwritten or emptied: the code is compiled again, never run damaged."""
     import numpy as np
+
     from ktc.backends import emit
     from ktc.ir.text import parse_kernel
-    from ktc.search.workers import LocalExecutor, Raw
+    from ktc.search.workers.executor import LocalExecutor, Raw
 
     rng = random.Random(seed)
     out: collections.Counter[str] = collections.Counter()

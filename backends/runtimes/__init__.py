@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ktc.backends.base import Runtime
 from ktc.ir.diagnostics import KtcError
-
-from ..base import Runtime
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class DeviceProbe:
 
 
 def _open_cuda(rest: str) -> Runtime:
-    from .cuda import CudaRuntime
+    from .cuda_runtime import CudaRuntime
 
     if rest and not rest.isdigit():
         raise KtcError("E-DEVICE-NAME", f"'cuda:{rest}' is not a device: give a number", exit_code=2)
@@ -29,13 +28,13 @@ def _open_cuda(rest: str) -> Runtime:
 
 
 def _open_opencl(rest: str) -> Runtime:
-    from .opencl import ClRuntime
+    from .opencl_runtime import ClRuntime
 
     return ClRuntime(rest)
 
 
 def _open_numba(rest: str) -> Runtime:
-    from .cpu import CpuRuntime
+    from .cpu_runtime import CpuRuntime
 
     return CpuRuntime()
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from ktc.ir.bulk import launched_block
+
+from ktc.backends.base import DeviceInfo, Executable, Timing
+from ktc.backends.timing_stats import collect, ratio_interval, timing
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
-from ktc.ir.inputs import numpy_dtype
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Alloc, Expr
+from ktc.ir.producer_launch import launched_block
 from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import walk
-
-from ..base import DeviceInfo, Executable, Timing
-from ..timing_stats import collect, ratio_interval, timing
+from ktc.ir.workload.input_data import numpy_dtype
 
 NUMPY_SCALAR = {
     "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16,

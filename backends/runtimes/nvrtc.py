@@ -14,13 +14,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from ktc.backends.base import CompileFailure, accelerated
 from ktc.ir.diagnostics import KtcError
 
-from ..base import CompileFailure, accelerated
-from .cache import Cache, key_of
+from .file_cache import Cache, key_of
 
 _SONAMES = ("libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2")
-HIP_SHIM = Path(__file__).parent.parent / "include" / "hip_on_nvidia.h"
+HIP_SHIM = Path(__file__).parent.parent / "hip" / "include" / "hip_on_nvidia.h"
 HIP_HEADERS = ("hip/hip_runtime.h", "hip/hip_fp16.h", "hip/hip_bf16.h", "hip/hip_bfloat16.h", "hip/hip_fp8.h")
 HIP_GROUPS = ("hip/hip_cooperative_groups.h", "#include <cooperative_groups.h>\n")
 """A header of HIP's and what it is on an NVIDIA GPU."""

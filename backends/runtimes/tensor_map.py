@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from ktc.ir.bulk import TensorMap
+
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.fragments import PANEL
+from ktc.ir.producer_launch import TensorMap
 from ktc.ir.types import BF16, F16, Scalar, scalar_of
 
 BYTES, ALIGNMENT = 128, 64

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ktc.ir.nodes import Body, Call, Decl, Expr, Raw, Sym, Var, WarpOp
+from ktc.ir.nodes import Body, Call, Decl, Expr, Load, Raw, Sym, Var, WarpOp
+from ktc.ir.types import Scalar
 from ktc.ir.walk import assigned, loads_in, map_expr, used, walk, walk_expr
+
+MAX_DEPTH = 16
+"""Nesting of integer definitions followed when an index is analysed."""
 
 
 def definitions(body: Body, *, loads: bool = False) -> dict[Sym, Expr]:
@@ -30,6 +34,22 @@ def definitions(body: Body, *, loads: bool = False) -> dict[Sym, Expr]:
 def expand(e: Expr, defs: Mapping[Sym, Expr]) -> Expr:
     """``e`` with defined variables replaced by their definitions, all the way down."""
     return map_expr(e, lambda x: expand(defs[x.sym], defs) if isinstance(x, Var) and x.sym in defs else x)
+
+
+def integer_constants(body: Body, loads: bool = False) -> dict[Sym, Expr]:
+    """Integer variables that keep their initial value, and that value; ``loads``: also what was read from memory."""
+    changed = assigned(body)
+    out: dict[Sym, Expr] = {}
+    for s in walk(body):
+        if isinstance(s, Decl) and s.init is not None and s.sym not in changed:
+            t = s.sym.type
+            if (
+                isinstance(t, Scalar)
+                and t.is_int
+                and (loads or not any(isinstance(x, Load) for x in walk_expr(s.init)))
+            ):
+                out[s.sym] = s.init
+    return out
 
 
 def _is_pure(e: Expr, loads: bool) -> bool:

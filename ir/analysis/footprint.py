@@ -22,7 +22,7 @@ from ktc.ir.types import I32
 from ktc.ir.walk import used
 
 from .affine import linear_form
-from .extents import Extent, extent_of
+from .loop_extents import Extent, extent_of
 from .polynomial import Polynomial, difference, from_polynomial, minus, plus, polynomial, scaled, times
 
 Loop: TypeAlias = For | Par | Reduce | Scan

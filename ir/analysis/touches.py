@@ -31,8 +31,8 @@ from ktc.ir.types import I32
 from ktc.ir.walk import assigned, declared, stmt_exprs, substitute_expr, walk_expr
 
 from .affine import mentions
+from .counted_loops import counting, loop_step
 from .defs import definitions, expand
-from .loops import counting, loop_step
 
 ANY_ORDER = {"sub": "atomic add", **{op: f"atomic {op}" for op in ("add", "min", "max", "and", "or", "xor")}}
 """Of the operations: an exchange leaves the last value, a counter with a limit wraps at its own."""

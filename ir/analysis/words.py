@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..fold import cast, i32, is_const
-from ..kernel import Kernel
-from ..memo import by_identity
-from ..nodes import Assign, Atomic, Binary, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym, Var
-from ..types import U32, U64, Scalar, Vec, scalar_of
-from ..walk import stmt_exprs, walk, walk_expr
+from ktc.ir.fold import cast, i32, is_const
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Assign, Atomic, Binary, Cast, Const, Decl, Expr, Load, Stmt, Store, Sym, Var
+from ktc.ir.support.memo import by_identity
+from ktc.ir.types import U32, U64, Scalar, Vec, scalar_of
+from ktc.ir.walk import stmt_exprs, walk, walk_expr
 
 TAG = 32
 """Where the tag begins, in bits."""

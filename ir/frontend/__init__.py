@@ -1,11 +1,13 @@
 """CUDA C++ in: source text to kernels in SPMD form.
 
-``preprocess`` (pcpp) -> ``parser`` (a subclass of pycparser's) -> ``program`` (index of declarations) -> ``lower``
-(types, templates, inlining) -> :class:`ktc.ir.kernel.Kernel`.
+``preprocess`` (pcpp) -> ``syntax`` (a subclass of pycparser's parser; an index of declarations) -> ``lowering``, which
+asks ``meaning`` for types, templates and overloads and inlines what is called -> :class:`ktc.ir.kernel.Kernel`.
+``host`` finds launches and the instances of templates; ``library`` and ``ptx`` say in C++ what device libraries and
+inline PTX do.
 """
 
 from __future__ import annotations
 
-from .api import KernelInfo, list_kernels, load
+from .entry_points import KernelInfo, list_kernels, load
 
 __all__ = ["KernelInfo", "list_kernels", "load"]

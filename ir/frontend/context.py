@@ -7,20 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeVar
 
-from ..diagnostics import KtcError, Loc
-from ..fold import simplify
-from ..nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
-from ..types import Scalar, Type
-from ..walk import substitute_expr
-from .constants import folded_integer
-from .facts import Facts
-from .library import in_library
-from .limits import MAX_CALL_WORK, MAX_IR_STATEMENTS
-from .meanings import LazyVal, TypeVal
-from .parser import to_loc
-from .preprocess import Preprocessed
-from .program import Program
-from .values import RecordVal, RVal, Value, named
+from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.fold import simplify
+from ktc.ir.frontend.library.device_libraries import in_library
+from ktc.ir.frontend.meaning.constants import folded_integer
+from ktc.ir.frontend.meaning.name_meanings import LazyVal, TypeVal
+from ktc.ir.frontend.meaning.values import RecordVal, RVal, Value, named
+from ktc.ir.frontend.preprocess.preprocessor import Preprocessed
+from ktc.ir.frontend.syntax.cxx_parser import to_loc
+from ktc.ir.frontend.syntax.program import Program
+from ktc.ir.frontend.syntax.variable_uses import Facts
+from ktc.ir.nodes import Const, Decl, Expr, Stmt, Sym, Var, fresh
+from ktc.ir.types import Scalar, Type
+from ktc.ir.walk import substitute_expr
+
+from .input_limits import MAX_CALL_WORK, MAX_IR_STATEMENTS
 
 _T = TypeVar("_T")
 

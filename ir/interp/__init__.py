@@ -3,8 +3,9 @@
 ``run`` executes and sanitizes one kernel; ``equivalent`` compares two in the exact domains.
 """
 
+from ktc.ir.interp.sanitizer.findings import KINDS, Finding
+
 from .equivalence import Mismatch, compare, equivalent, mismatch
-from .findings import KINDS, Finding
 from .run import FUEL, Kept, RunResult, environment, geometry_of, run
 
 __all__ = [

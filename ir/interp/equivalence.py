@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..diagnostics import Loc
-from ..kernel import Kernel
-from .findings import Finding
+from ktc.ir.diagnostics import Loc
+from ktc.ir.interp.sanitizer.findings import Finding
+from ktc.ir.kernel import Kernel
+
 from .run import FUEL, Args, RunResult, run
 
 

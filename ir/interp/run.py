@@ -11,28 +11,29 @@ from functools import partial
 
 import numpy as np
 
-from ..analysis.words import only_travel
-from ..fold import evaluate
-from ..inputs import numpy_dtype
-from ..kernel import Kernel, Param
-from ..nodes import Expr, is_cooperative
-from ..types import U64, Ptr, Vec, scalar_of
-from . import textures
-from .domain import Domain, Unsupported, domain_named
-from .encoded import encoded
-from .findings import Decided, Finding, Findings
-from .frames import Frame
-from .launching import Args, environment, geometry_of, hardware
-from .memory import Buffer, base_of
-from .patterns import Given
-from .poison import RUNS
-from .polls import Polls
-from .races import BarrierOrder, IterationOrder
-from .results import RunResult, same
-from .shadow import Shadow
-from .state import Geometry, OutOfFuel, Reach, State, bad_argument
-from .statements import Machine
-from .structure import structure_of
+from ktc.ir.analysis.words import only_travel
+from ktc.ir.fold import evaluate
+from ktc.ir.interp.domains.bit_patterns import Given
+from ktc.ir.interp.domains.domain import Domain, Unsupported, domain_named
+from ktc.ir.interp.domains.encoded_inputs import encoded
+from ktc.ir.interp.domains.poison import RUNS
+from ktc.ir.interp.execution.frames import Frame
+from ktc.ir.interp.execution.kernel_structure import structure_of
+from ktc.ir.interp.execution.launch_numbers import Args, environment, geometry_of, hardware
+from ktc.ir.interp.execution.run_state import Geometry, OutOfFuel, Reach, State, bad_argument
+from ktc.ir.interp.execution.statements import Machine
+from ktc.ir.interp.memory import textures
+from ktc.ir.interp.memory.memory_spaces import Buffer, base_of
+from ktc.ir.interp.sanitizer.findings import Decided, Finding, Findings
+from ktc.ir.interp.sanitizer.polls import Polls
+from ktc.ir.interp.sanitizer.races import BarrierOrder, IterationOrder
+from ktc.ir.interp.sanitizer.shadow import Shadow
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import Expr, is_cooperative
+from ktc.ir.types import U64, Ptr, Vec, scalar_of
+from ktc.ir.workload.input_data import numpy_dtype
+
+from .run_results import RunResult, same
 
 FUEL = 300_000
 """Default budget: statements executed, each counted once for all threads of a batch of blocks."""
@@ -67,7 +68,7 @@ def run(
 
     Args:
         args: numpy arrays (any shape; flat indices are row-major) for pointers, numbers for scalars and host values.
-        domain: ``float | float64 | int | field | bound``, see :mod:`ktc.ir.interp.domain`.
+        domain: ``float | float64 | int | field | bound``, see :mod:`ktc.ir.interp.domains.domain`.
         sanitize: check races, barrier divergence, alignment and uninitialised reads; out-of-bounds is always checked.
         warp: hardware warp width for ordering (warp collectives always see logical warps of 32).
         fuel: statements before the run is declared endless.

@@ -19,22 +19,22 @@ from .naming import canonical, symbols, unique_names
 from .printer import Printer, print_body, print_expr, print_kernel, print_stmt, print_type
 
 if TYPE_CHECKING:
-    from ..kernel import Kernel
-    from ..nodes import Expr, Knob, Sym
+    from ktc.ir.kernel import Kernel
+    from ktc.ir.nodes import Expr, Knob, Sym
 
 
 def parse_kernel(text: str, file: str = "<ktir>") -> Kernel:
-    """See :func:`ktc.ir.text.parser.parse_kernel`; lark is loaded on first use."""
-    from . import parser
+    """See :func:`ktc.ir.text.ktir_parser.parse_kernel`; lark is loaded on first use."""
+    from . import ktir_parser
 
-    return parser.parse_kernel(text, file)
+    return ktir_parser.parse_kernel(text, file)
 
 
 def parse_expr(text: str, symbols: Mapping[str, Sym | Knob], file: str = "<expression>") -> Expr:
-    """See :func:`ktc.ir.text.parser.parse_expr`; lark is loaded on first use."""
-    from . import parser
+    """See :func:`ktc.ir.text.ktir_parser.parse_expr`; lark is loaded on first use."""
+    from . import ktir_parser
 
-    return parser.parse_expr(text, symbols, file)
+    return ktir_parser.parse_expr(text, symbols, file)
 
 
 __all__ = [

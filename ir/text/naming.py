@@ -8,10 +8,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..frozen import replaced
-from ..kernel import Kernel
-from ..nodes import Body, Const, Sym
-from ..types import Scalar, Type
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Body, Const, Sym
+from ktc.ir.support.frozen import replaced
+from ktc.ir.types import Scalar, Type
 
 _FIELDS: dict[type, tuple[str, ...]] = {Scalar: ()}
 """The fields of a node's class that make a program what it is; none of what is no node, or has no symbols in it."""

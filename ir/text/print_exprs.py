@@ -6,9 +6,10 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 
-from .. import nodes as n
-from ..nodes import Expr, Sym
-from ..types import BOOL, F32, I32, Array, Opaque, Ptr, Scalar, Struct, Type, Vec, Void
+from ktc.ir import nodes as n
+from ktc.ir.nodes import Expr, Sym
+from ktc.ir.types import BOOL, F32, I32, Array, Opaque, Ptr, Scalar, Struct, Type, Vec, Void
+
 from .syntax import (
     ATOM,
     EFFECTS,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from .. import nodes as n
-from ..nodes import Body, Expr, Stmt
-from ..types import BOOL, I32, U64, Type
-from ..walk import used
+from ktc.ir import nodes as n
+from ktc.ir.nodes import Body, Expr, Stmt
+from ktc.ir.types import BOOL, I32, U64, Type
+from ktc.ir.walk import used
+
 from .print_exprs import ExprPrinter, quote
 from .syntax import uncoerce, written_operands
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from .. import nodes as n
-from ..kernel import Kernel, Launch, Param, Repeat
-from ..nodes import Body, Expr, Stmt
-from ..types import I32, Type, scalar_of
+from ktc.ir import nodes as n
+from ktc.ir.kernel import Kernel, Launch, Param, Repeat
+from ktc.ir.nodes import Body, Expr, Stmt
+from ktc.ir.types import I32, Type, scalar_of
+
 from .naming import unique_names
 from .print_exprs import quote
 from .print_stmts import INDENT, StmtPrinter

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from lark import Tree
 
-from .. import nodes as n
-from ..nodes import Expr, Sym
-from ..types import BOOL, F32, I32, I64, SCALARS, U32, U64, Array, Scalar, Struct, Type, Vec
+from ktc.ir import nodes as n
+from ktc.ir.nodes import Expr, Sym
+from ktc.ir.types import BOOL, F32, I32, I64, SCALARS, U32, U64, Array, Scalar, Struct, Type, Vec
+
 from .read_types import Node, TypeReader, plain, unquote
 from .syntax import (
     CACHES,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from .. import nodes as n
-from ..fold import simplify
-from ..kernel import Assume, Kernel, KnobDecl, Launch, Param, Repeat
-from ..nodes import Expr
-from ..types import BOOL, I32, scalar_of
+from ktc.ir import nodes as n
+from ktc.ir.fold import simplify
+from ktc.ir.kernel import Assume, Kernel, KnobDecl, Launch, Param, Repeat
+from ktc.ir.nodes import Expr
+from ktc.ir.types import BOOL, I32, scalar_of
+
 from .read_stmts import StmtReader
 from .read_types import Node, plain, unquote
 

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 
 from lark import Tree
 
-from .. import nodes as n
-from ..nodes import Body, Expr, Stmt, Sym, fresh
-from ..types import BOOL, I32, Array, Type
+from ktc.ir import nodes as n
+from ktc.ir.nodes import Body, Expr, Stmt, Sym, fresh
+from ktc.ir.types import BOOL, I32, Array, Type
+
 from .read_tiles import TileReader
 from .read_types import Node, plain, unquote
 from .syntax import coerce

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .. import nodes as n
-from ..nodes import Stmt
-from ..types import U64
+from ktc.ir import nodes as n
+from ktc.ir.nodes import Stmt
+from ktc.ir.types import U64
+
 from .read_exprs import ExprReader
 from .read_types import Node, plain
 from .syntax import coerce

@@ -8,10 +8,11 @@ from typing import Any, NoReturn
 
 from lark import Token
 
-from .. import nodes as n
-from ..diagnostics import KtcError, Loc
-from ..nodes import Expr, Sym
-from ..types import SCALARS, VOID, Array, Opaque, Ptr, Scalar, Struct, Type, Vec
+from ktc.ir import nodes as n
+from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.nodes import Expr, Sym
+from ktc.ir.types import SCALARS, VOID, Array, Opaque, Ptr, Scalar, Struct, Type, Vec
+
 from .syntax import SPACE_WORDS
 
 Node = Any

@@ -12,9 +12,9 @@ import re
 import struct
 from collections.abc import Sequence
 
-from ..fold import common_type
-from ..nodes import LOGICAL, WARP_KINDS, Binary, Cast, Const, Expr
-from ..types import BOOL, I32, SCALARS, U32, VOID, Scalar, Type
+from ktc.ir.fold import common_type
+from ktc.ir.nodes import LOGICAL, WARP_KINDS, Binary, Cast, Const, Expr
+from ktc.ir.types import BOOL, I32, SCALARS, U32, VOID, Scalar, Type
 
 PRECEDENCE: dict[str, int] = {
     "?": 1, "||": 2, "&&": 3, "|": 4, "^": 5, "&": 6, "==": 7, "!=": 7, "<": 8, "<=": 8, ">": 8, ">=": 8,

@@ -4,8 +4,8 @@
 it left behind; ``rerun`` gives the same to the kernel as ktc prints it in CUDA, HIP or OpenCL, and compares the memory.
 """
 
+from .capture_format import Capture, Launch, Memory
 from .recording import Settings, record
 from .rerun import Outcome, rerun
-from .store import Capture, Launch, Memory
 
 __all__ = ["Capture", "Launch", "Memory", "Outcome", "Settings", "record", "rerun"]

@@ -5,8 +5,8 @@ Bits first. Where they differ and the memory holds floats, g the original's elem
     |h - g| <= (4 u + 64 v) (|g| + rms(g))
 
 u: unit round-off of the element; v: that of the accumulation (float32, for doubles their own), NaN and infinities in
-the same places: the rule of :mod:`ktc.search.agreement`, with room for sums in double too. That is what another
-library's functions and another contraction of a * b + c may do to a sum. Anything else is a difference.
+the same places: the rule of :mod:`ktc.search.verification.floats.agreement`, with room for sums in double too. That is
+what another library's functions and another contraction of a * b + c may do to a sum. Anything else is a difference.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktc.ir.inputs import numpy_dtype
-from ktc.search.agreement import U_F32, UNIT_ROUNDOFF, misplaced_special, pieces, scale_of
+from ktc.ir.workload.input_data import numpy_dtype
+from ktc.search.verification.floats.agreement import U_F32, UNIT_ROUNDOFF, misplaced_special, pieces, scale_of
 
 FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 """Element types of the IR that may differ by rounding."""

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.frontend.captured import Instance, Slot
-from ktc.ir.inputs import numpy_dtype
+from ktc.ir.frontend.host.captured import Instance, Slot
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import Ptr, Scalar, Vec, scalar_of
+from ktc.ir.workload.input_data import numpy_dtype
 
-from .store import Launch, Memory
+from .capture_format import Launch, Memory
 
 ZONE = 4096
 """Zero bytes before and behind each allocation, so that a write outside of it does not change another, and is seen."""
@@ -87,7 +87,7 @@ class CpuMemory(Zoned):
         return self.whole
 
     def at(self, offset: int, param: Param) -> Any:
-        from ktc.backends.numba_types import STORAGE_DTYPE
+        from ktc.backends.numba.numba_types import STORAGE_DTYPE
 
         dtype = np.dtype(STORAGE_DTYPE[scalar_of(param.sym.type).name].removeprefix("np."))
         if offset % dtype.itemsize:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktc.backends.runtimes.cache import cache_root, key_of, write_atomic
+from ktc.backends.runtimes.file_cache import cache_root, key_of, write_atomic
 from ktc.ir.diagnostics import KtcError
 
-from .store import HEAD, Capture
+from .capture_format import HEAD, Capture
 
 SOURCE = Path(__file__).parent / "interposer.cpp"
 PARTS = ("interposer.cpp", "recorder.h", "state.h")

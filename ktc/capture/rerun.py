@@ -8,15 +8,15 @@ from typing import Any
 
 from ktc.ir import nodes as ir
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.frontend.api import Unit, deep_recursion, parse_unit
-from ktc.ir.frontend.captured import Instance, instance
+from ktc.ir.frontend.entry_points import Unit, deep_recursion, parse_unit
+from ktc.ir.frontend.host.captured import Instance, instance
 from ktc.ir.kernel import Kernel
 from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.walk import all_exprs
 
+from .capture_format import Capture, Launch, Memory
 from .compare import Difference, compare
 from .memories import Bound, bind_arguments
-from .store import Capture, Launch, Memory
 
 BACKENDS = ("cuda", "hip", "opencl", "numba")
 SURVIVORS = frozenset({"identical", "within"})
@@ -178,9 +178,9 @@ class Kernels:
 def _printed(kernel: Kernel, sources: Sources, backend: str, runtime: Any) -> Any:
     """``kernel`` after the passes, printed for ``backend`` and the runtime that stands in for it."""
     from ktc.api import Program
-    from ktc.backends.hip import on_nvidia
+    from ktc.backends.hip.hip_dialect import on_nvidia
     from ktc.backends.system_calls import texture_object
-    from ktc.search.printing import printed
+    from ktc.driver.printing import printed
 
     if any(isinstance(e, ir.Call) and texture_object(e.fn) is not None for e in all_exprs(kernel.body)):
         raise KtcError("E-CAPTURE-TEXTURE", "what its texture and surface objects refer to is not captured", kernel.loc)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from ktc.ir.diagnostics import KtcError
 
+from .command_parser import Option
 from .options import Json, Passes, Sets, apply_script, knob_values, with_program
 from .output import print_json, styled, table
-from .parser import Option
 
 if TYPE_CHECKING:
     from ktc.api import Program

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from ktc.ir.diagnostics import KtcError
 
-from .parser import Command, call, overview
+from .command_parser import Command, call, overview
 
 ABOUT = """A compiler-style transformation toolkit for GPU kernels: CUDA C++ in, a faster verified kernel out, in CUDA,
 HIP, OpenCL or Python."""
@@ -29,18 +29,15 @@ COMMANDS = {
     "rerun": "capturing",
     "replay": "reporting",
     "report": "reporting",
-    "kernels": "library",
-    "init": "library",
+    "kernels": "starting",
+    "init": "starting",
     "doctor": "doctor",
 }
 """Command to the module that has the function of its name."""
 
-DEVELOPMENT = {"mutate": "mutating"}
-"""Commands for those who work on ktc itself: they run, and ``ktc --help`` leaves them out."""
-
 
 def command(name: str) -> Command:
-    return getattr(import_module(f".{(COMMANDS | DEVELOPMENT)[name]}", __package__), name)
+    return getattr(import_module(f".{COMMANDS[name]}", __package__), name)
 
 
 def run(args: list[str]) -> None:
@@ -57,8 +54,8 @@ def run(args: list[str]) -> None:
         from ktc import __version__
 
         print(f"ktc {__version__}")
-    elif args[0] in COMMANDS | DEVELOPMENT:
-        call(args[0], command(args[0]), args[1:])
+    elif args[0] in COMMANDS:
+        call(f"ktc {args[0]}", command(args[0]), args[1:])
     else:
         near = difflib.get_close_matches(args[0], COMMANDS, 1)
         hint = f"did you mean '{near[0]}'?" if near else "`ktc --help` lists the commands"

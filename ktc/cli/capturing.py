@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from ktc.ir.diagnostics import KtcError
 
+from .command_parser import Argument, Option
 from .options import Define, Include, Json, Passes, Sets, knob_values, script_text, usage
 from .output import note, print_json, progress, styled, table
-from .parser import Argument, Option
 
 if TYPE_CHECKING:
     from ktc.capture import Capture, Outcome

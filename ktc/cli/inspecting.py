@@ -6,13 +6,13 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
+from .command_parser import Argument, Option
 from .options import Json, Passes, apply_script, with_program
 from .output import note, print_json, styled, table
-from .parser import Argument, Option
 
 if TYPE_CHECKING:
     from ktc.api import Program
-    from ktc.passes.base import Pass
+    from ktc.passes.core.base import Pass
 
 NO_SITE = "E-NO-SITE"
 """Why a pass that refuses nothing has no site."""

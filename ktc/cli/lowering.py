@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from ktc.ir.diagnostics import KtcError
 
+from .command_parser import Option
 from .options import Json, OutPath, Passes, Sets, apply_script, knob_values, usage, with_program
 from .output import note, print_json, put, table
-from .parser import Option
 
 if TYPE_CHECKING:
     from ktc.api import Program
@@ -122,7 +122,7 @@ def port(
       ktc port k.cl --to hip -o k.hip --launcher k_launch.cpp
     """
     from ktc import emission
-    from ktc.scaffold.launches import with_launch
+    from ktc.scaffold.drafted_launches import with_launch
 
     program, guess = with_launch(apply_script(program, passes)) if launcher else (apply_script(program, passes), "")
     values = knob_values(sets)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from .command_parser import Option
 from .options import (
     Device,
     Json,
@@ -20,7 +21,6 @@ from .options import (
     with_workload,
 )
 from .output import Progress, duration, note, print_json, progress, styled, table
-from .parser import Option
 from .simulating import Export, simulate
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ktc.ir.diagnostics import KtcError
 
+from .command_parser import Argument, Option, parameters
 from .output import note
-from .parser import Argument, Option, parameters
 
 if TYPE_CHECKING:
     from ktc.api import Program
@@ -150,7 +150,7 @@ def load_program(
     except KtcError as e:
         if e.code != "E-TEMPLATE-MISSING" or given or not instantiate or kernel == "-":
             raise
-        from ktc.ir.frontend.api import template_arguments
+        from ktc.ir.frontend.entry_points import template_arguments
 
         found = next(template_arguments(kernel, kernel=name or None, **how), None)
         if found is None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from ktc.ir.diagnostics import KtcError
 
+from .command_parser import Argument, Option
 from .options import Device, Json, OutPath
 from .output import duration, print_json, progress, put, styled, table, write_file
-from .parser import Argument, Option
 
 if TYPE_CHECKING:
     from ktc.replay import Replayed

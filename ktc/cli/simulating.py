@@ -10,9 +10,9 @@ from .output import duration, note, print_json, progress
 
 if TYPE_CHECKING:
     from ktc.ir.kernel import Kernel
-    from ktc.search.progress import Event
-    from ktc.search.result import Trial
-    from ktc.search.space import Space
+    from ktc.search.space.knob_space import Space
+    from ktc.search.tuning.progress import Event
+    from ktc.search.tuning.result import Trial
 
 
 class Export:
@@ -28,13 +28,13 @@ class Export:
 
     def space_of(self, template: Kernel) -> None:
         """The space of a template as its passes leave it: devices and sizes narrow it further."""
-        from ktc.search.space import Space
+        from ktc.search.space.knob_space import Space
 
         if self.t1:
             self.write_space(Space(template.knobs, template.constraints), template.name)
 
     def write_space(self, space: Space, name: str) -> None:
-        from ktc.search.replay_space import write_t1
+        from ktc.search.recorded.replay_space import write_t1
 
         if self.t1:
             write_t1(self.t1, space, name=name)
@@ -42,7 +42,7 @@ class Export:
 
     def write_measurements(self) -> None:
         """One row a configuration; where it ran on several scenarios, with all its times."""
-        from ktc.search.replay_space import write_t4
+        from ktc.search.recorded.replay_space import write_t4
 
         if self.t4:
             write_t4(self.t4, _merged(self.trials.values()))
@@ -65,8 +65,8 @@ def _merged(runs: Iterable[Iterable[Trial]]) -> list[tuple[Mapping[str, int], An
 def simulate(file: str, space: str, budget: int, sampler: str, seed: int, export: Export, json_: bool) -> None:
     """Tune on the recorded measurements of ``file`` (in the space of the T1 file ``space``), and say how close to its
     best the search came."""
-    from ktc.search.replay_space import load_recorded
-    from ktc.search.tune import tune
+    from ktc.search.recorded.replay_space import load_recorded
+    from ktc.search.tuning.tune import tune
 
     recorded = load_recorded(file, space or None)
     best = recorded.best

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ktc.ir.diagnostics import KtcError
 
+from .command_parser import Argument, Option
 from .options import Dialect, Json, usage
 from .output import note, print_json, progress, table
-from .parser import Argument, Option
 
 if TYPE_CHECKING:
     from ktc.survey import Summary
@@ -45,7 +45,7 @@ def parse(
       ktc parse --stats project --backend cuda,hip,opencl --json > coverage.json
     """
     from ktc.survey import SurveyOptions, survey
-    from ktc.survey.options import BACKENDS
+    from ktc.survey.survey_options import BACKENDS
 
     if not Path(path).exists():
         raise KtcError("E-FILE", f"no such file or folder: '{path}'", exit_code=2)

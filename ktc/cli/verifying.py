@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ktc.ir.diagnostics import KtcError
 
+from .command_parser import Argument, Option
 from .options import (
     Device,
     Json,
@@ -24,7 +25,6 @@ from .options import (
     with_workload,
 )
 from .output import print_json, progress, styled, table
-from .parser import Argument, Option
 
 if TYPE_CHECKING:
     from ktc.api import Program

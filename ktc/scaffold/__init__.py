@@ -1,8 +1,8 @@
 """A first ``workload.toml`` for a kernel that has none: what it is called with, found by running it.
 
 Sizes are the integers that extents, grids and loops depend on (:mod:`.roles`); a launch that the source does not show
-is guessed from the guards (:mod:`.launches`); shapes are fitted to how far the reference interpreter sees each buffer
-reached, indices and offsets in integer buffers are recognised by what changing them does (:mod:`.probe`,
+is guessed from the guards (:mod:`.drafted_launches`); shapes are fitted to how far the reference interpreter sees each
+buffer reached, indices and offsets in integer buffers are recognised by what changing them does (:mod:`.probe`,
 :mod:`.shapes`); scenarios are grown to useful sizes (:mod:`.scenarios`). Everything guessed is then run once more at
 its exact shapes, and what could not be confirmed says ``CHECK``.
 """

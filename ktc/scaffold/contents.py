@@ -14,10 +14,10 @@ from ktc.ir.nodes import Atomic, For, Load, Store, Var
 from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
 
+from .given_values import definitions, loaded
+from .integer_values import bins, compared, counters
 from .probe import Fill, Prober, Seen, constant, distinct, offsets
 from .roles import access_role, buffers_of
-from .sources import definitions, loaded
-from .values import bins, compared, counters
 
 PROBED = {"index": 16, "offsets": 64}
 """The size of what an integer buffer is supposed to hold, to see whether it does."""

@@ -8,9 +8,9 @@ from ktc.ir.kernel import Kernel
 
 from .confirming import confirm, needs_positive
 from .contents import FEW, contents_of, values_of
+from .drafted_launches import guessed, needs_launch
 from .fitting import apart, by_strides, tied
 from .footprints import stride_ties
-from .launches import guessed, needs_launch
 from .model import Draft
 from .probe import Prober, Seen
 from .roles import roles_of

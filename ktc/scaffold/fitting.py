@@ -10,12 +10,12 @@ from ktc.ir.nodes import Var
 from ktc.ir.walk import walk_expr
 
 from .contents import scattering
+from .given_values import definitions
+from .inner_strides import inner_first
 from .model import Draft
 from .probe import Fill, Prober, Seen, one_each
 from .roles import buffers_of
 from .shapes import Extent, fit, fit_sum
-from .sources import definitions
-from .strides import inner_first
 from .windows import names_in, windows
 
 MOST_TIES, TIES_WORK = 4, 120_000

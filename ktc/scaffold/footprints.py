@@ -15,11 +15,11 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Cast, Expr, For, HwIndex, If, Load, Select, Sym, Var, While
 from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
+from .given_values import definitions
+from .inner_strides import accesses, counted_in
 from .probe import Prober, Seen
 from .roles import Roles, buffers_of
 from .shapes import fit
-from .sources import definitions
-from .strides import accesses, counted_in
 
 
 def stride_ties(k: Kernel, roles: Roles) -> dict[str, str]:

@@ -14,7 +14,7 @@ from ktc.ir.nodes import Alloc, Assign, Body, Const, Decl, Expr, For, HwIndex, I
 from ktc.ir.types import Array, Scalar
 from ktc.ir.walk import map_expr, stmt_exprs, walk, walk_expr
 
-from .sources import definitions
+from .given_values import definitions
 
 MOST_THREADS = 1024
 """Threads of a block, of any device."""

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ktc.ir.intexpr import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import LaunchSpec
+from ktc.ir.workload.size_expressions import evaluate
 
 from .contents import Content
 from .roles import Roles

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.inputs import numpy_dtype
 from ktc.ir.interp import geometry_of, run
-from ktc.ir.intexpr import evaluate
 from ktc.ir.kernel import Kernel
 from ktc.ir.types import Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import used
+from ktc.ir.workload.input_data import numpy_dtype
+from ktc.ir.workload.size_expressions import evaluate
 
+from .integer_values import counters
 from .roles import Roles, access_role, buffers_of
-from .values import counters
 from .windows import PROBED, names_in
 
 if TYPE_CHECKING:

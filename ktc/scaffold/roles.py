@@ -28,9 +28,9 @@ from ktc.ir.nodes import (
 from ktc.ir.types import BOOL, Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 
+from .given_values import definitions, loaded, reached
 from .grains import grains, groups
-from .sources import definitions, loaded, reached
-from .values import bins, marks, origins, powers
+from .integer_values import bins, marks, origins, powers
 from .windows import COMPARISONS, bare, halves_of, host_windows, names_in, spelled
 
 BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
@@ -50,9 +50,9 @@ class Roles:
     ``sizes``: in the order of the parameters, then host variables that others are computed from. ``fixed``: what the
     source's launch passes a constant for, and extents of the block that only the launcher knows, with a usual value.
     ``flags``: integers that choose or scale and decide no extent, and those whose ``fixed`` value is presumed
-    (:mod:`.values`). ``tied``: what the source's launch computes from others, ``n * c * h * w``. ``divisors``: sizes
-    that others or indices are divided by, as groups divide channels. ``quotients``: sizes and what the kernel or its
-    launch divides by: extents may have their quotients. ``counts``: extents of the grid that only the host knows.
+    (:mod:`.integer_values`). ``tied``: what the source's launch computes from others, ``n * c * h * w``. ``divisors``:
+    sizes that others or indices are divided by, as groups divide channels. ``quotients``: sizes and what the kernel or
+    its launch divides by: extents may have their quotients. ``counts``: extents of the grid that only the host knows.
     ``halves``: how far windows reach; ``windows``: what the launch computes their number from, and what each is
     (:mod:`.windows`). ``few``: numbers of counters in shared memory. ``parts``: what elements of buffers are divided
     by, as slots into blocks. ``coarsest``: what the sizes of probes are multiples of at most. ``numbers``: the values

@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from ktc.ir.inputs import numpy_dtype
 from ktc.ir.types import scalar_of
+from ktc.ir.workload.input_data import numpy_dtype
 
 from .model import Draft
 from .probe import Prober, Seen

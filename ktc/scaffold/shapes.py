@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import truediv
 
-from ktc.ir.intexpr import evaluate
+from ktc.ir.workload.size_expressions import evaluate
 
 SLACK, WORST = 1.35, 16.0
 """How much above what is touched a product may lie: borders and guards leave elements out. Up to the second number it

@@ -15,11 +15,11 @@ from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.workload import Workload
 
 from .draft import draft
+from .integer_values import counters, mark_of
 from .model import Draft
 from .roles import access_role, buffers_of
 from .scenarios import MOST_SIZE
 from .shapes import Extent
-from .values import counters, mark_of
 
 if TYPE_CHECKING:
     from ktc.api import Program

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, TypeAlias
 
-from .options import SurveyOptions
+from .survey_options import SurveyOptions
 from .unit import Record, refusal
 
 GRACE_S = 20.0

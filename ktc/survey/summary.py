@@ -9,8 +9,8 @@ from typing import Any
 
 from ktc.emission import PORT_PROFILES
 
-from .options import SurveyOptions
 from .pool import FileResult, OnDone, run_files
+from .survey_options import SurveyOptions
 from .tree import Tree, is_header
 from .unit import Record
 

@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ktc.ir.diagnostics import KtcError, Loc
-from ktc.ir.frontend.api import Unit, deep_recursion, load_entity, parse_unit
-from ktc.ir.frontend.guess_search import GuessSearch
-from ktc.ir.frontend.instances import instances
-from ktc.ir.frontend.program import Entity
-from ktc.ir.frontend.sites import launch_sites
-from ktc.ir.frontend.source import read_source
-from ktc.ir.frontend.switched_off import switched_off
+from ktc.ir.frontend.entry_points import Unit, deep_recursion, load_entity, parse_unit
+from ktc.ir.frontend.host.guess_search import GuessSearch
+from ktc.ir.frontend.host.launch_sites import launch_sites
+from ktc.ir.frontend.host.template_instances import instances
+from ktc.ir.frontend.preprocess.source_text import read_source
+from ktc.ir.frontend.preprocess.switched_off import switched_off
+from ktc.ir.frontend.syntax.program import Entity
 from ktc.ir.kernel import Kernel
 from ktc.ir.text.printer import print_type
 
 from . import compiling
 from .assumptions import ASSUMED_TYPE, Assumptions, Builds
-from .options import SurveyOptions
-from .scan import Found, kernels_in
+from .kernel_scan import Found, kernels_in
+from .survey_options import SurveyOptions
 from .tree import Tree
 
 Record: TypeAlias = dict[str, Any]
@@ -214,7 +214,7 @@ def entity_loc(entity: Entity) -> Loc:
 
 
 def _spelled(entity: Entity, bindings: dict[str, Any]) -> dict[str, str]:
-    from ktc.ir.frontend.template_args import spell
+    from ktc.ir.frontend.meaning.template_args import spell
 
     return {p.name: spell(bindings[p.name]) for p in entity.params or () if p.name in bindings}
 

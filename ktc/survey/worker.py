@@ -12,8 +12,8 @@ import sys
 from typing import Any
 
 from .assumptions import Builds
-from .options import SurveyOptions
-from .scan import Found
+from .kernel_scan import Found
+from .survey_options import SurveyOptions
 from .tree import Tree
 
 

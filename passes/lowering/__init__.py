@@ -1,9 +1,11 @@
 """Lowering: parallel form with distributions -> SPMD form with thread indices and derived barriers.
 
 One place decides how a distribution becomes code (``materialise``); knobs stay symbolic, so the result is a template.
-The steps, in the order of the modules: ``levels`` (index arithmetic), ``scope`` and ``runs`` (jam: unrolled and vector
-levels pushed inward), ``owned`` (rows kept in registers), ``reduction`` (across threads), ``sync`` (derived barriers),
-``hardware`` (launch geometry), ``dynamic`` (shared memory the launch provides). ``vary`` and ``decide`` hold the facts.
+The steps, by folder: ``distribution`` (``levels``: index arithmetic; ``scope`` and ``statement_runs``: unrolled and
+vector levels pushed inward; ``owned``: rows kept in registers; ``hardware``: launch geometry), ``collectives``
+(reductions and scans across threads and blocks), ``tensor`` and ``copies`` (what runs on their units), ``sync``
+(derived barriers), ``dynamic`` (shared memory the launch provides). ``decider`` and ``value_facts`` say what is known
+of integers.
 """
 
 from __future__ import annotations
@@ -13,26 +15,32 @@ import dataclasses
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Alloc, Barrier, Body, Fence, Stmt, Sym, TileMma
 from ktc.ir.walk import map_body, walk
+from ktc.passes.lowering.collectives.grid_reduce import with_scratch
+from ktc.passes.lowering.collectives.look_back import lower_scans
+from ktc.passes.lowering.copies.clusters import clustered
+from ktc.passes.lowering.copies.spreading import spread
+from ktc.passes.lowering.distribution.axis_parts import resolve_parts, split_axes
+from ktc.passes.lowering.distribution.digits import in_digits
+from ktc.passes.lowering.distribution.hardware import (
+    collect_geometry,
+    host_parameters_used,
+    launch_of,
+    name_hardware,
+    thread_axes,
+)
+from ktc.passes.lowering.distribution.owned import reserve
+from ktc.passes.lowering.distribution.scope import Scope
+from ktc.passes.lowering.sync.block_waits import check_blocks
+from ktc.passes.lowering.sync.single_thread import check_known
+from ktc.passes.lowering.tensor.carried_products import carried
+from ktc.passes.lowering.tensor.overlap import overlapped
 
-from .alone import check_known
-from .blocks import check_blocks
-from .carry import carried
 from .cleanup import tidy
-from .clusters import clustered
-from .decide import Decider
-from .digits import in_digits
+from .decider import Decider
 from .dynamic import aligned_arrays, beyond_static, dynamic_bytes
 from .errors import LoweringError
-from .grid_reduce import with_scratch
-from .hardware import collect_geometry, host_parameters_used, launch_of, name_hardware, thread_axes
-from .look_back import lower_scans
-from .lower import lower_body
-from .overlap import overlapped
-from .owned import reserve
-from .parts import resolve_parts, split_axes
-from .scope import Scope
-from .spreading import spread
-from .state import State
+from .lower_body import lower_body
+from .lowering_state import State
 
 
 def materialise(kernel: Kernel) -> Kernel:
@@ -67,11 +75,11 @@ def materialise(kernel: Kernel) -> Kernel:
 
 def _with_staging(kernel: Kernel) -> Kernel:
     """``kernel`` with the staging of its source put back, if no pass came after ``raise``."""
-    from ktc.passes.raising.restage import apart
+    from ktc.passes.shared.staging import after_steps
 
     if not kernel.staging or kernel.trace[-1:] not in ((), ("raise",)):
         return kernel
-    staged = apart(kernel, kernel.staging)
+    staged = after_steps(kernel, kernel.staging)
     return kernel if staged is None else staged.with_(trace=kernel.trace, staging=())
 
 

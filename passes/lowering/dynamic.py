@@ -16,7 +16,7 @@ from ktc.ir.nodes import Alloc, Body, Expr, Stmt, Sym, fresh
 from ktc.ir.types import I32, Array, Vec, scalar_of
 from ktc.ir.walk import map_body, rename, used, walk
 
-from .decide import Decider
+from .decider import Decider
 
 UNIT = 16
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ktc.ir.diagnostics import KtcError
-
-from ..space import Space
+from ktc.search.space.knob_space import Space
 
 if TYPE_CHECKING:
     from .base import FeasibleSampler

@@ -19,7 +19,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 from threadpoolctl import ThreadpoolController
 
-from ..space import Space
+from ktc.search.space.knob_space import Space
 
 if TYPE_CHECKING:
     from optuna.study import Study

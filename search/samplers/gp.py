@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..space import Space
+from ktc.search.space.knob_space import Space
+
 from .base import FeasibleSampler, History
 from .gaussian import GaussianProcess, fit
 

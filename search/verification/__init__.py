@@ -1,11 +1,12 @@
 """The verification ladder: may a candidate kernel stand in for the original?"""
 
+from ktc.search.verification.device.differential import differential
+from ktc.search.verification.device.twin import twin
+from ktc.search.verification.device.twin_device import twin_differential
+from ktc.search.verification.rungs.texts import with_texts
+
 from .defects import Defect, check_original, defects
-from .differential import differential
 from .ladder import verify
-from .texts import with_texts
-from .twin import twin
-from .twin_device import twin_differential
 from .verdict import Failure, Rung, Verdict
 
 __all__ = [

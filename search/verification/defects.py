@@ -8,9 +8,9 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import Finding, RunResult, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Workload
+from ktc.search.verification.instances.instances import Instance, instances
+from ktc.search.verification.rungs.exact import from_finding
 
-from .exact import from_finding
-from .instances import Instance, instances
 from .oracle import Oracle, oracle_for
 from .verdict import Failure
 

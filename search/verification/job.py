@@ -9,9 +9,9 @@ from typing import Any
 from ktc.ir.interp import FUEL, Finding, Kept, RunResult, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.workload import Workload
+from ktc.search.verification.instances.coverage import Coverage
+from ktc.search.verification.instances.instances import Instance
 
-from .coverage import Coverage
-from .instances import Instance
 from .oracle import Oracle
 from .verdict import Failure
 

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.memo import by_identity
+from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical, print_expr, print_stmt
 from ktc.ir.types import BOOL
-from ktc.ir.verify_launch import launch_exprs
+from ktc.ir.verifier.launch_rules import launch_exprs
 from ktc.ir.walk import used
 from ktc.ir.workload import Workload
 from ktc.passes.lowering import LoweringError, materialise
+from ktc.search.verification.device.repeated_launches import in_step
+from ktc.search.verification.instances.instances import LARGER, MAX_ELEMENTS, instances, single_blocks
+from ktc.search.verification.instances.outcomes import is_quotient, one_sided
+from ktc.search.verification.instances.reach import unexplained
+from ktc.search.verification.rungs.layers import LAYERS
 
-from . import cache
-from .instances import LARGER, MAX_ELEMENTS, instances, single_blocks
+from . import verdict_cache
 from .job import Job
-from .layers import LAYERS
 from .oracle import oracle_for, text_of
-from .outcomes import is_quotient, one_sided
-from .reach import unexplained
-from .sweeps import in_step
 from .verdict import Failure, Rung, Verdict
 
 FEW = 8
@@ -57,13 +57,13 @@ def verify(
     key = ""
     if cache_dir is not None:
         parts = (text_of(original), text_of(candidate), repr(workload), str(variant), str(seed), str(count))
-        key = cache.key_of(*parts, *layers)
-        known = cache.recall(Path(cache_dir), key)
+        key = verdict_cache.key_of(*parts, *layers)
+        known = verdict_cache.recall(Path(cache_dir), key)
         if known is not None:
             return known
     verdict = _climb(original, candidate, workload, layers, variant, seed, count)
     if cache_dir is not None:
-        cache.remember(Path(cache_dir), key, verdict)
+        verdict_cache.remember(Path(cache_dir), key, verdict)
     return verdict
 
 

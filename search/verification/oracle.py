@@ -10,15 +10,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
+
 from ktc.ir.interp import FUEL, RunResult, run
 from ktc.ir.kernel import Kernel
-from ktc.ir.memo import by_identity
+from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical, print_kernel
 from ktc.ir.workload import ArgSpec, Workload
 from ktc.passes.lowering import LoweringError, materialise
-from ml_dtypes import finfo
-
-from .accuracy import is_float
+from ktc.search.verification.floats.accuracy import is_float
 
 SPREAD = {2: (-6, 0, 3), 4: (-18, 0, 17)}
 """Powers of two that inputs are spread by, by size: f16 has few."""

@@ -7,9 +7,9 @@ from ktc.agent.limits import space_for
 from ktc.agent.report import Timed
 from ktc.backends.base import DeviceInfo
 from ktc.ir.diagnostics import KtcError
-from ktc.search.ledger import Ledger, StudyKey
-from ktc.search.outcome import Outcome
-from ktc.search.tune import tune
+from ktc.search.records.ledger import Ledger, StudyKey
+from ktc.search.records.outcome import Outcome
+from ktc.search.tuning.tune import tune
 from ktc.search.verification import Verdict
 
 GPU = DeviceInfo("cuda", "a GPU", "cuda-sm90", 132, 1024, 227 << 10, dram_bytes_per_s=4e12)

@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from agent_kernels import STREAM
+
 from ktc.agent.optimize import optimize
 from ktc.ir.diagnostics import KtcError
+from tests.agent.agent_kernels import STREAM
 
 WORKLOAD = """
 [kernel]

@@ -1,10 +1,11 @@
 """Scripts become templates, or outcomes that say why not; nothing escapes."""
 
 import pytest
-from agent_kernels import ROWS, SERIAL
+
 from ktc.agent.build import Builder, Candidate
 from ktc.agent.planner import MAX_SCRIPT_CHARS, Outcome, Proposal
 from ktc.ir.text import parse_kernel
+from tests.agent.agent_kernels import ROWS, SERIAL
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_the_identity_always_builds():
 
 
 def test_a_broken_pass_is_reported_not_raised(builder, monkeypatch):
-    from ktc.passes import pipeline
+    from ktc.passes.core import pipeline
 
     def broken(kernel, script, memo):
         raise pipeline.PassBug("unroll", [], kernel, kernel)
@@ -68,7 +69,7 @@ def test_a_broken_pass_is_reported_not_raised(builder, monkeypatch):
 
 
 def test_what_scripts_begin_with_alike_is_applied_once(builder, monkeypatch):
-    from ktc.passes.raise_ import Raise
+    from ktc.passes.raising.raise_ import Raise
 
     calls = []
     whole = Raise.apply

@@ -5,14 +5,15 @@ import sqlite3
 from functools import cache
 
 import pytest
-from agent_kernels import SHAPES, SIZES
+
 from ktc.agent.memory import SCALES, Lesson, Memory, distance, features
 from ktc.backends.base import DeviceInfo
-from ktc.ir.analysis.facts import facts
+from ktc.ir.analysis.planner_facts import facts
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.text import parse_kernel
-from ktc.passes.base import Result
-from ktc.passes.raise_ import Raise
+from ktc.passes.core.base import Result
+from ktc.passes.raising.raise_ import Raise
+from tests.agent.agent_kernels import SHAPES, SIZES
 
 H = DeviceInfo("cuda", "H", "cuda-sm90", 132, 1024, 1 << 17)
 G = DeviceInfo("opencl", "G", "opencl", 16, 1024, 1 << 16)

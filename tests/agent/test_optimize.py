@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from agent_kernels import ROWS
-from fake_lab import FakeLab
+
 from ktc.agent.memory import Memory
 from ktc.agent.optimize import optimize
 from ktc.agent.planner import Proposal
@@ -12,6 +11,8 @@ from ktc.agent.planners import Ensemble
 from ktc.agent.report import Timed, table, with_interval
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.workload import Workload
+from tests.agent.agent_kernels import ROWS
+from tests.agent.fake_lab import FakeLab
 
 WORKLOAD = """
 [kernel]

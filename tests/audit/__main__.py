@@ -20,11 +20,10 @@ from typing import Any
 
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import print_kernel
-from ktc.passes.base import Result
-from ktc.passes.raise_ import Raise
-
+from ktc.passes.core.base import Result
+from ktc.passes.raising.raise_ import Raise
 from ktc.survey.assumptions import Builds
-from ktc.survey.options import SurveyOptions
+from ktc.survey.survey_options import SurveyOptions
 from ktc.survey.tree import Tree
 from ktc.survey.unit import UnitSurvey, refusals_into
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+
 from ktc.ir.fold import evaluate
 from ktc.ir.interp import run
 from ktc.ir.interp.equivalence import compare

@@ -6,12 +6,13 @@ import random
 from collections.abc import Iterator
 
 import numpy as np
+
 from ktc.ir.fold import evaluate, i32
-from ktc.ir.inputs import numpy_dtype
 from ktc.ir.kernel import Kernel, Launch, Param
 from ktc.ir.nodes import HwIndex, Var, fresh
 from ktc.ir.types import I32, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import all_exprs, used, walk_expr
+from ktc.ir.workload.input_data import numpy_dtype
 
 MAX_THREADS, MAX_FIXED = 1 << 14, 1 << 18
 """Threads of a launch; of one whose size no argument changes."""

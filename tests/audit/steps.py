@@ -17,9 +17,9 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.ir.verifier import verify
-from ktc.passes.language import parse_script
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script, sites
 from ktc.passes.lowering import materialise
-from ktc.passes.pipeline import apply_script, sites
 
 INTERNAL = ("E-BUG", "E-INTERNAL")
 MISSING = 3

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from ktc.ir.frontend.api import load
+
+from ktc.ir.frontend.entry_points import load
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Break
 from ktc.ir.text import canonical, parse_kernel, print_kernel
-from ktc.passes.base import Arg, Result, Site
-from ktc.passes.catalogue import PASSES
-from ktc.passes.raise_ import Raise
+from ktc.passes.core.base import Arg, Result, Site
+from ktc.passes.core.catalogue import PASSES
+from ktc.passes.raising.raise_ import Raise
 
 from .compare import audit
 from .steps import all_steps

@@ -14,14 +14,14 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 import pytest
+
+from ktc import backends
 from ktc.ir.builtins import Builtin, table
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
-from ktc.ir.frontend.api import load_entity, parse_unit
+from ktc.ir.frontend.entry_points import load_entity, parse_unit
 from ktc.ir.kernel import Kernel
 from ktc.ir.types import Scalar, Vec, Void
-
-from ktc import backends
 
 SPELL = {
     "f16": "__half", "bf16": "__nv_bfloat16", "f32": "float", "f64": "double", "i8": "signed char",

@@ -6,12 +6,13 @@ import shutil
 
 import numpy as np
 import pytest
-from emit_features import FEATURES, HEAD
+
 from ktc.backends import check_compile, emit
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import Const, i32
 from ktc.ir.types import I32
+from tests.backends.emit_features import FEATURES, HEAD
 
 
 def kernel_of(name: str) -> Kernel:
@@ -38,7 +39,7 @@ def test_clang_for_gfx1100(name):
 @pytest.mark.parametrize("name", FEATURES)
 def test_opencl_computes_what_the_interpreter_computes(name):
     from ktc.ir.interp import run
-    from test_opencl import run as run_opencl
+    from tests.backends.opencl.test_opencl import run as run_opencl
 
     kernel, f = kernel_of(name), FEATURES[name]
     if f.needs_warp:

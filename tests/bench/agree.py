@@ -1,9 +1,9 @@
 """Comparing two kernels' outputs on the device, at sizes where copying them back would take longer than the contest.
 
-The rule is that of ``ktc.search.verification.differential`` without a reference: with u the round-off of the output's
-type and g the source's result, |h - g| <= (4 u + 256 u_f32) (|g| + rms(g)); integers are equal. Outputs are poisoned
-before each launch, so an element left out shows. Where the two are further apart, the source may be the one that is
-off (a sum in one thread): the workload's float64 reference decides, by the rules of ``verification.large``.
+The rule is that of ``ktc.search.verification.device.differential`` without a reference: with u the round-off of the
+output's type and g the source's result, |h - g| <= (4 u + 256 u_f32) (|g| + rms(g)); integers are equal. Outputs are
+poisoned before each launch, so an element left out shows. Where the two are further apart, the source may be the one
+that is off (a sum in one thread): the workload's float64 reference decides, by the rules of ``verification.large``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tuning import Made
+from tests.bench.tuning import Made
 
 PIECE = 1 << 25
 """Elements compared at once."""
@@ -69,8 +69,8 @@ class Judge:
 
     @functools.cached_property
     def spreads(self) -> Mapping[str, Any]:
-        """How widely the source's outputs spread (see ``ktc.search.verification.moments``)."""
-        from ktc.search.verification.moments import spreads
+        """How widely the source's outputs spread (see ``ktc.search.verification.floats.moments``)."""
+        from ktc.search.verification.floats.moments import spreads
 
         return spreads(self.runtime, self.naive.emitted, self.host, list(self.expected))
 
@@ -85,9 +85,10 @@ class Judge:
         if not why or self.dtypes[name] not in ("f16", "f32", "f64"):
             return why
         import cupy as cp
-        from ktc.search.agreement import FEW_ELEMENTS
-        from ktc.search.verification.accuracy import lost_accuracy
-        from ktc.search.verification.large import too_far
+
+        from ktc.search.verification.floats.accuracy import lost_accuracy
+        from ktc.search.verification.floats.agreement import FEW_ELEMENTS
+        from ktc.search.verification.floats.large import too_far
 
         h, g, y = cp.asnumpy(got), cp.asnumpy(want), self.reference.get(name)
         wide = self.spreads.get(name) if h.size < FEW_ELEMENTS else None
@@ -98,7 +99,8 @@ class Judge:
 
     def _difference(self, name: str, want: Any, got: Any) -> str:
         import torch
-        from ktc.ir.interp.rounding import UNIT_ROUNDOFF
+
+        from ktc.ir.interp.domains.rounding import UNIT_ROUNDOFF
 
         kind = self.dtypes[name]
         a, b = (torch.as_tensor(x.reshape(-1), device="cuda") for x in (want, got))

@@ -1,6 +1,6 @@
 """The table of kernels whose captured launches were run again: facts of a run, no measurement of time.
 
-    python tests/bench/captured.py RESULTS.jsonl... --device 'NVIDIA H200' --out kernels/CAPTURED.md
+    python -m tests.bench.captured RESULTS.jsonl... --device 'NVIDIA H200' --out kernels/CAPTURED.md
 
 Each line of RESULTS is an object: ``name``, the program's, and ``outcomes``, as ``ktc rerun --json`` prints them. A
 program that occurs again replaces what came before. A kernel's row has the worst verdict of its launches.
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.frontend.captured import spelled
+from ktc.ir.frontend.host.captured import spelled
+from tests.paths import KERNELS
 
 WORST = ("identical", "within", "unstable", "refused", "failed", "differs")
 """Verdicts, the best first."""
@@ -29,7 +30,7 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("results", type=Path, nargs="+")
     p.add_argument("--device", required=True)
-    p.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "kernels" / "CAPTURED.md")
+    p.add_argument("--out", type=Path, default=KERNELS / "CAPTURED.md")
     a = p.parse_args()
     lines = [json.loads(line) for f in a.results for line in f.read_text("utf-8").splitlines()]
     a.out.write_text(table(kernels(lines), a.device), encoding="utf-8")

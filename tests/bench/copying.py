@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphs import ROTATE_BYTES, Contender, race
+from tests.bench.graphs import ROTATE_BYTES, Contender, race
 
 TEXT = """template <int U> __device__ void copy(float4* out, const float4* in, long long n) {
   const long long i = (long long)blockIdx.x * blockDim.x * U + threadIdx.x;
@@ -30,7 +30,8 @@ SHAPES = ((1, 128), (1, 256), (2, 256), (4, 512))
 def copies(moved: float) -> list[Contender]:
     """Copies that read ``moved / 2`` bytes and write as many, over buffers that rotate past the L2."""
     import cupy as cp
-    from serving import _launch, compiled
+
+    from tests.bench.serving import _launch, compiled
 
     n = max(1, int(moved / 2) // 16)
     rotations = max(1, -(-ROTATE_BYTES // (32 * n)))

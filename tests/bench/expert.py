@@ -1,6 +1,6 @@
 """Regenerates kernels/EXPERT.md: naive kernels, a script of passes and knobs, against what experts and compilers reach.
 
-    python tests/bench/expert.py [--tune BUDGET] [--kernels NAME ...] [--scenarios SUBSTRING ...] [--json rows.jsonl]
+    python -m tests.bench.expert [--tune BUDGET] [--kernels NAME ...] [--scenarios SUBSTRING ...] [--json rows.jsonl]
                                  [--warm PROCESSES]
 
 Each row of ``expert_table.ENTRIES`` is one kernel. Contenders of a scenario: the source as it is (*naive*), the scripts
@@ -15,19 +15,17 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from agree import Judge
-from expert_table import ENTRIES, Entry
-from graphs import Contender, race
-from tuning import Bench, Made, launcher
+from tests.bench.agree import Judge
+from tests.bench.expert_table import ENTRIES, Entry
+from tests.bench.graphs import Contender, race
+from tests.bench.tuning import Bench, Made, launcher
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 COLUMNS = ("kernel", "scenario", "floor", "copy", "naive", "torch", "torch.compile", "**ktc**", "of floor", "of copy",
            "over naive", "over torch", "over compile")  # fmt: skip
 FINALISTS = 4
@@ -58,12 +56,12 @@ def main() -> None:
     named = {e.name: e for e in ENTRIES} | {e.folder: e for e in ENTRIES}
     entries = [named[k] for k in a.kernels] if a.kernels else list(ENTRIES)
     if a.warm:
-        from warming import warm
+        from tests.bench.warming import warm
 
         began = time.perf_counter()
         warm([(e, dict(s.sizes)) for e in entries for s in _scenarios(_work(e), e, a.scenarios)], a.warm)
         print(f"rivals compiled in {time.perf_counter() - began:.1f} s", flush=True)
-    from copying import copy_bandwidth
+    from tests.bench.copying import copy_bandwidth
 
     bench, bandwidth = Bench(), copy_bandwidth()
     print(f"copy bandwidth {bandwidth / 1e12:.3f} TB/s", flush=True)
@@ -80,8 +78,8 @@ def main() -> None:
 
 def contest(bench: Bench, entry: Entry, a: argparse.Namespace, bandwidth: float):
     """One row a tuned or held-out scenario of ``entry``."""
-    from ktc.search.verification.sizes import runnable
-    from serving import buffer_sets
+    from ktc.search.verification.instances.sizes import runnable
+    from tests.bench.serving import buffer_sets
 
     work = _work(entry)
     committed = [s.read_text().strip() for s in sorted(work.path.parent.glob("expert*.ktp"))]
@@ -164,8 +162,8 @@ def _race(
 ) -> dict[str, Any]:
     """Seconds of every contender, by name; ``ktc`` is the fastest script. ``count``: bytes that a copy is to move;
     ``seconds``: of one launch of the source."""
-    from copying import copies
-    from serving import as_tensors
+    from tests.bench.copying import copies
+    from tests.bench.serving import as_tensors
 
     plain = copies(count) if count else []
     contenders = [*plain, *([Contender("naive", launcher(naive), sets)] if seconds < SLOW else [])]
@@ -191,7 +189,8 @@ def _race(
 
 def rival(name: str, sizes: Mapping[str, int]) -> Any:
     import torch
-    from rivals import torch_functions
+
+    from tests.bench.rivals import torch_functions
 
     name, _, how = name.partition(":")
     f = torch_functions()[name]
@@ -209,16 +208,16 @@ def moved(work: Any, entry: Entry, sizes: Mapping[str, int]) -> float:
     """
     from math import prod
 
-    from ktc.ir import intexpr
-    from ktc.ir.inputs import numpy_dtype
+    from ktc.ir.workload import size_expressions
+    from ktc.ir.workload.input_data import numpy_dtype
 
     if entry.unit != "bytes":
-        return float(intexpr.evaluate(entry.unit, sizes))
+        return float(size_expressions.evaluate(entry.unit, sizes))
     reads, writes = _accessed(work, entry.variant)
     total = 0
     for arg in work.args:
         if arg.role != "scalar":
-            size = prod(intexpr.evaluate(n, sizes) for n in arg.shape)
+            size = prod(size_expressions.evaluate(n, sizes) for n in arg.shape)
             size *= numpy_dtype(work.dtype(arg, entry.variant or None)).itemsize
             total += size * ((arg.name in reads) + (arg.name in writes))
     return float(total)
@@ -282,7 +281,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         "moves as many bytes, timed beside the others: it is bound by the same latencies, which the floor leaves out.",
         "*ktc*: the fastest script beside the kernel (`expert*.ktp`), verified on this device against the source in",
         "the same run.",
-        "Regenerate with `python tests/bench/expert.py`.",
+        "Regenerate with `python -m tests.bench.expert`.",
         "",
         f"| {' | '.join(COLUMNS)} |",
         "|" + "---|" * len(COLUMNS),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from expert_hgemm import HGEMM
+from tests.bench.expert_hgemm import HGEMM
 
 ROW = "[vec $V, thread.x $T, unroll $U]"
 SWEEP = "[vec $V, thread.x $T, seq]"

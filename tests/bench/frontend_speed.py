@@ -1,6 +1,6 @@
 """Front-end speed: source lines a second of CPU time, by stage, over files and over an unrolled kernel of N lines.
 
-    python tests/bench/frontend_speed.py [--lines 20000] [--repeat 3] [FILE ...]
+    python -m tests.bench.frontend_speed [--lines 20000] [--repeat 3] [FILE ...]
 
 Lines are those after preprocessing. ``parse`` is lexing, parsing and indexing; ``lower`` types, names and IR of every
 kernel that is no template. Files are read once; kernels that are refused count with the time they took.
@@ -14,12 +14,12 @@ import resource
 import time
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.frontend.api import deep_recursion, load_entity
-from ktc.ir.frontend.dialects import dialect_of
-from ktc.ir.frontend.parser import CudaParser
-from ktc.ir.frontend.preprocess import preprocess
-from ktc.ir.frontend.program import index_program
-from ktc.ir.frontend.source import read_source
+from ktc.ir.frontend.dialects.dialect import dialect_of
+from ktc.ir.frontend.entry_points import deep_recursion, load_entity
+from ktc.ir.frontend.preprocess.preprocessor import preprocess
+from ktc.ir.frontend.preprocess.source_text import read_source
+from ktc.ir.frontend.syntax.cxx_parser import CudaParser
+from ktc.ir.frontend.syntax.program import index_program
 
 
 def unrolled(lines: int) -> str:
@@ -42,7 +42,7 @@ def measure(texts: list[tuple[str, str]]) -> dict[str, float]:
 
 
 def _one(file: str, text: str, spent: dict[str, float]) -> None:
-    from ktc.ir.frontend.api import Unit
+    from ktc.ir.frontend.entry_points import Unit
 
     clock = time.process_time
     dialect = dialect_of(file, text)

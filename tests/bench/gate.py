@@ -1,6 +1,6 @@
 """What the gate costs: one winning candidate of each serving kernel, cold and from the cache.
 
-    python tests/bench/gate.py [--json]
+    python -m tests.bench.gate [--json]
 
 Cold means a fresh process's first verdict on this original: its own results in every domain are computed, too.
 ``again`` is another candidate of the same original, as in a search. Processor seconds of one core.
@@ -17,9 +17,9 @@ from pathlib import Path
 import ktc.kernels
 from ktc.ir.kernel import Kernel, bind
 from ktc.ir.workload import Workload
-from ktc.passes.language import parse_script
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
-from ktc.passes.pipeline import apply_script
 from ktc.search.verification import verify
 
 SCRIPTS = {

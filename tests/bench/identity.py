@@ -1,7 +1,7 @@
 """Bit identity on a GPU: kernels as their authors wrote them against what ktc prints of them, on the same inputs.
 
-    python tests/bench/identity.py prepare OUT TREE... [-I DIR]           where nvcc is
-    python tests/bench/identity.py run OUT [--only NAME] [--seconds N]    where the GPU is
+    python -m tests.bench.identity prepare OUT TREE... [-I DIR]           where nvcc is
+    python -m tests.bench.identity run OUT [--only NAME] [--seconds N]    where the GPU is
 
 The original is the author's device code (macros expanded, host functions left out) compiled by nvcc; the others are
 the re-emission in CUDA and the OpenCL port.
@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ktc.survey.scan import blanked
+from ktc.survey.kernel_scan import blanked
 
 CUDA_SCALARS = {"int": "i", "uint": "u", "float": "f", "bool": "b"}
 
@@ -50,9 +50,9 @@ def prepare(out: Path, trees: list[str], folders: list[str]) -> None:
 
 
 def _prepare_file(out: Path, path: str, tree: Any, options: Any) -> None:
-    from ktc.ir.frontend.api import deep_recursion, load_entity, parse_unit
-    from ktc.ir.frontend.instances import instances, spell
-    from ktc.ir.frontend.sites import launch_sites
+    from ktc.ir.frontend.entry_points import deep_recursion, load_entity, parse_unit
+    from ktc.ir.frontend.host.launch_sites import launch_sites
+    from ktc.ir.frontend.host.template_instances import instances, spell
 
     with deep_recursion(path):
         unit = parse_unit(path, None, None, options.include_dirs, tree.find)
@@ -190,7 +190,10 @@ def run(out: Path, only: str, seconds: float, jobs: int) -> None:
             return
         try:
             done = subprocess.run(
-                [sys.executable, __file__, "one", str(pickled)], capture_output=True, text=True, timeout=40
+                [sys.executable, "-m", "tests.bench.identity", "one", str(pickled)],
+                capture_output=True,
+                text=True,
+                timeout=40,
             )
             lines = [x for x in done.stdout.splitlines() if x.startswith("{")]
             row = json.loads(lines[-1]) if lines else {"original": (done.stderr.strip() or "died")[-160:]}
@@ -212,6 +215,7 @@ def run(out: Path, only: str, seconds: float, jobs: int) -> None:
 def inputs(kernel: Any, seed: int, elements: int, small: int) -> dict[str, Any]:
     """Arguments by name: numpy arrays of ``elements`` elements and scalars."""
     import numpy as np
+
     from ktc.ir.types import Ptr, Scalar, scalar_of
 
     rng = np.random.default_rng(seed)
@@ -238,6 +242,7 @@ def one(pickled: Path) -> dict[str, str]:
     """Original twice, then each backend, on two sets of inputs; the first difference decides."""
     import cupy
     import numpy as np
+
     from ktc.backends.runtimes import open_runtime
     from ktc.backends.runtimes.common import geometry, signature
 

@@ -1,7 +1,7 @@
 """The identity test of raising on a GPU: kernels raised and lowered with no other pass against their sources' time.
 
-    python tests/bench/identity_time.py prepare OUT [KERNEL ...]     where nvcc is: OUT holds a pickle a kernel
-    python tests/bench/identity_time.py run OUT [--rounds N]         where the GPU is
+    python -m tests.bench.identity_time prepare OUT [KERNEL ...]     where nvcc is: OUT holds a pickle a kernel
+    python -m tests.bench.identity_time run OUT [--rounds N]         where the GPU is
 
 Contenders of a row: the author's own text compiled by nvcc (*source*), what ktc prints of it without any pass
 (*printed*), and ``raise`` alone (*raised*), each at every tuned scenario of the kernel's workload, interleaved by graph
@@ -14,26 +14,23 @@ from __future__ import annotations
 
 import argparse
 import pickle
-import sys
 from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).parent))
-from expert_table import ENTRIES
-from graphs import Contender, race
-from identity import compile_original, entry_of
+from tests.bench.expert_table import ENTRIES
+from tests.bench.graphs import Contender, race
+from tests.bench.identity import compile_original, entry_of
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 BAND = 0.03
 """A ratio further than this from 1 is listed as a miss."""
 
 
 def prepare(out: Path, only: list[str]) -> None:
     """One pickle a kernel: its folder, its source's cubin, and the printed and raised CUDA (:class:`Emitted`)."""
-    from ktc.ir.frontend.api import parse_unit
-    from ktc.ir.workload import Workload
-
     from ktc import load
+    from ktc.ir.frontend.entry_points import parse_unit
+    from ktc.ir.workload import Workload
 
     out.mkdir(parents=True, exist_ok=True)
     for entry in ENTRIES:
@@ -59,11 +56,12 @@ def prepare(out: Path, only: list[str]) -> None:
 def run(out: Path, rounds: int) -> None:
     """A line a kernel and scenario; then the misses and the spread of all ratios."""
     import cupy as cp
+
     from ktc.backends.runtimes import open_runtime
-    from ktc.backends.runtimes.cuda import CudaExecutable
+    from ktc.backends.runtimes.cuda_runtime import CudaExecutable
     from ktc.ir.workload import Workload
-    from serving import buffer_sets
-    from tuning import Made, launcher
+    from tests.bench.serving import buffer_sets
+    from tests.bench.tuning import Made, launcher
 
     runtime = open_runtime("cuda")
     rows: list[tuple[str, dict[str, float]]] = []

@@ -1,6 +1,6 @@
 """How long the interpreter takes: 64 blocks of 256 threads, a thousand statements a thread, sanitizer on.
 
-    python tests/bench/interpreter.py [--repeats N] [--profile KERNEL] [--json]
+    python -m tests.bench.interpreter [--repeats N] [--profile KERNEL] [--json]
 
 Three kernels: a shared-memory tree in a loop (barriers, shared and global accesses), straight arithmetic under a
 divergent guard, and warp shuffles. Each is timed in every domain that the verification ladder uses; the figure is the
@@ -16,6 +16,7 @@ import pstats
 import time
 
 import numpy as np
+
 from ktc.ir.frontend import load
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel, Launch

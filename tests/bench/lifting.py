@@ -1,6 +1,6 @@
 """Regenerates kernels/LIFTING.md: kernels staged or reduced by hand, raised to plain loops and tuned again.
 
-    python tests/bench/lifting.py [--only NAME ...] [--budget N] [--jobs N] [--out FILE]
+    python -m tests.bench.lifting [--only NAME ...] [--budget N] [--jobs N] [--out FILE]
 
 The sources are those that the tests of raising hold (``tests/passes/*_sources.py``): block reductions written in many
 ways (cub's collectives too, whose headers CuPy brings), products, transposes and convolutions staged through shared
@@ -23,12 +23,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "passes"))
-sys.path.insert(0, str(Path(__file__).parent))
-from graphs import Contender, race
-from tuning import Bench, Made, launcher
+from tests.bench.graphs import Contender, race
+from tests.bench.tuning import Bench, Made, launcher
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PROPOSALS = 6
 """Scripts of the planner's first round that are tuned."""
 
@@ -59,8 +57,8 @@ def main() -> None:
 
 
 def _sources() -> dict[str, str]:
-    from reduction_sources import REDUCTIONS
-    from staged_sources import STAGED
+    from tests.passes.raising.reduction_sources import REDUCTIONS
+    from tests.passes.raising.staged_sources import STAGED
 
     return {name: source for name, (source, _) in {**REDUCTIONS, **STAGED}.items()}
 
@@ -78,9 +76,9 @@ def drafted(folder: Path, source: str) -> Path:
 
 def contest(bench: Bench, folder: Path, source: str, budget: int) -> dict[str, Any]:
     """The row of one kernel: its largest drafted scenario, seconds of each contender and the script that won."""
-    from agree import Judge
     from ktc.ir.workload import Workload
-    from serving import buffer_sets
+    from tests.bench.agree import Judge
+    from tests.bench.serving import buffer_sets
 
     work = Workload.load(folder)
     scenario = next(s for s in work.scenarios if s.name == "large")
@@ -124,9 +122,9 @@ def _agrees(bench: Bench, work: Any, printed: Made, m: Made, judge: Any) -> bool
 def proposals(bench: Bench, work: Any, sizes: Mapping[str, int]) -> Iterator[str]:
     """What the embedded planner tries first on the raised kernel at ``sizes``."""
     from ktc.agent.planners import Observation, Rules
-    from ktc.ir.analysis.facts import facts
-    from ktc.passes.language import parse_script
-    from ktc.passes.pipeline import apply_script, sites
+    from ktc.ir.analysis.planner_facts import facts
+    from ktc.passes.core.language import parse_script
+    from ktc.passes.core.pipeline import apply_script, sites
 
     original = work.load_kernel()
     raised = apply_script(original, parse_script("raise")).kernel
@@ -145,9 +143,9 @@ def proposals(bench: Bench, work: Any, sizes: Mapping[str, int]) -> Iterator[str
 
 def own_text(printed: Made, source: str, work: Any) -> Any:
     """Launches the kernel of ``source`` as its author wrote it, where and as ``printed`` is launched."""
-    from identity import device_part
     from ktc.ir.fold import evaluate
-    from serving import _launch, _scalar, compiled
+    from tests.bench.identity import device_part
+    from tests.bench.serving import _launch, _scalar, compiled
 
     kernel = printed.kernel
     function = compiled(_HEADERS + device_part(source), kernel.name + _instance(str(work.source)))
@@ -165,9 +163,9 @@ def own_text(printed: Made, source: str, work: Any) -> Any:
 
 def _instance(path: str) -> str:
     """``<arguments>`` of the kernel template in ``path`` as its launch there gives them; '' for a plain function."""
-    from ktc.ir.frontend.api import deep_recursion, parse_unit
-    from ktc.ir.frontend.instances import instances, spell
-    from ktc.ir.frontend.sites import launch_sites
+    from ktc.ir.frontend.entry_points import deep_recursion, parse_unit
+    from ktc.ir.frontend.host.launch_sites import launch_sites
+    from ktc.ir.frontend.host.template_instances import instances, spell
 
     with deep_recursion(path):
         unit = parse_unit(path, None, None, ())
@@ -191,7 +189,7 @@ def _cells(r: Mapping[str, Any]) -> list[str]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    from expert import device
+    from tests.bench.expert import device
 
     head = ("source", "sizes", "source, µs", "again", "printed", "raised", "retuned, µs", "over the source")
     out = [
@@ -202,7 +200,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         "over the source's, of the same text once more (the noise), of what ktc prints of it without a pass, and of",
         "`raise` alone.",
         "*retuned*: the best of the embedded planner's first scripts, verified on the device.",
-        "Regenerate with `python tests/bench/lifting.py`.",
+        "Regenerate with `python -m tests.bench.lifting`.",
         "",
         f"| {' | '.join(head)} |",
         "|" + "---|" * len(head),

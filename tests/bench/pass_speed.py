@@ -1,6 +1,6 @@
 """Seconds of CPU time of passes, verifier, printers and facts on kernels of N statements: do they grow linearly?
 
-    python tests/bench/pass_speed.py [--sizes 1000 2000 4000] [--only NAME ...]
+    python -m tests.bench.pass_speed [--sizes 1000 2000 4000] [--only NAME ...]
 
 The exponent is that of the last doubling: 1 is linear, 2 quadratic.
 """
@@ -18,8 +18,8 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.verifier import verify
-from ktc.passes.language import parse_script
-from ktc.passes.pipeline import apply_script
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
 
 
 def straight(lines: int) -> str:

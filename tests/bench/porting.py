@@ -1,6 +1,6 @@
 """One tuned template in three languages on one GPU: CUDA, HIP (through a thin header) and OpenCL, retuned.
 
-    python tests/bench/porting.py --runs RUNS --out kernels/PORTING.md [--budget 60]
+    python -m tests.bench.porting --runs RUNS --out kernels/PORTING.md [--budget 60]
 
 RUNS holds the runs of ``serving.py``. For each kernel's largest tuned scenario: the winner's script (without fast-math
 and cache hints, which differ between the languages by design) is one template; each language gets knobs of its own by
@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
+
 LOCAL = ("fast-math", "cache-hints")
 """Steps whose meaning differs between the languages by design; the shared template goes without them."""
 
@@ -39,13 +40,13 @@ def main() -> None:
 
 
 def one(name: str, a: argparse.Namespace) -> dict[str, Any]:
-    from ktc.backends.hip import on_nvidia
+    from ktc.backends.hip.hip_dialect import on_nvidia
     from ktc.backends.runtimes import open_runtime
+    from ktc.driver.printing import printed
     from ktc.ir.kernel import bind
     from ktc.ir.workload import Workload
-    from ktc.passes.language import parse_script, print_script
-    from ktc.passes.pipeline import apply_script
-    from ktc.search.printing import printed
+    from ktc.passes.core.language import parse_script, print_script
+    from ktc.passes.core.pipeline import apply_script
 
     work = Workload.load(ROOT / "kernels" / "serving" / name)
     report = json.loads((a.runs / name / "report.json").read_text())
@@ -107,8 +108,8 @@ def tune_on(
     """The best knobs of ``template`` on this runtime: ktc's own search, in this process."""
     from ktc.agent.limits import space_for
     from ktc.ir.kernel import bind
-    from ktc.search.outcome import Outcome
-    from ktc.search.tune import tune
+    from ktc.search.records.outcome import Outcome
+    from ktc.search.tuning.tune import tune
 
     sets = [arrays(rt, values) for _ in range(2)]
     scalars = {k: v for k, v in values.items() if isinstance(v, int)}
@@ -135,7 +136,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         "to short launches. HIP runs through `backends/include/hip_on_nvidia.h`. *Bits*: elements that differ from",
         "CUDA's on exact inputs.",
         "",
-        "Regenerate with `python tests/bench/serving.py --optimize && python tests/bench/porting.py`.",
+        "Regenerate with `python -m tests.bench.serving --optimize && python -m tests.bench.porting`.",
         "",
         "| kernel | scenario | " + " | ".join(names) + " | bits that differ |",
         "|---|---|" + "---|" * (len(names) + 1),

@@ -1,6 +1,6 @@
 """Scores the samplers on recorded tuning spaces, without a GPU.
 
-    python tests/bench/samplers.py FOLDER [--repeats 20] [--budget 200] [--samplers gp tpe random optuna-tpe]
+    python -m tests.bench.samplers FOLDER [--repeats 20] [--budget 200] [--samplers gp tpe random optuna-tpe]
 
 FOLDER holds recorded spaces (``*.json.gz``, Kernel Tuner cache files). For every sampler: percent of the optimum found
 after 50, 100 and 200 unique configurations, and the score of the community's methodology (Willemsen et al., *A
@@ -31,8 +31,9 @@ from pathlib import Path
 
 import numpy as np
 import optuna
-from ktc.search.outcome import objective
-from ktc.search.replay_space import Recorded, load_recorded
+
+from ktc.search.recorded.replay_space import Recorded, load_recorded
+from ktc.search.records.outcome import objective
 from ktc.search.samplers import SAMPLERS, make
 from ktc.search.samplers.base import distributions
 

@@ -1,7 +1,7 @@
 """Regenerates kernels/RESULTS.md: the serving kernels on a CUDA device against naive code, hand-written code and
 torch.compile, with the byte floor beside them.
 
-    python tests/bench/serving.py --runs RUNS --out kernels/RESULTS.md [--optimize --budget 100]
+    python -m tests.bench.serving --runs RUNS --out kernels/RESULTS.md [--optimize --budget 100]
 
 ``--optimize`` first runs ``ktc optimize`` on each kernel; without it the recipes in RUNS are used. All contenders of a
 scenario are timed interleaved in one process by graph replay over rotating buffers.
@@ -13,16 +13,14 @@ import argparse
 import datetime
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from graphs import ROTATE_BYTES, Contender, race
-from rivals import HAND, hand_launches, torch_functions
+from tests.bench.graphs import ROTATE_BYTES, Contender, race
+from tests.bench.rivals import HAND, hand_launches, torch_functions
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 MAX_SETS = 640
 """Buffer sets at most: small scenarios still rotate through more than the L2."""
 
@@ -48,7 +46,7 @@ def main() -> None:
         for scenario in report["scenarios"]:
             rows.append(contest(name, folder, scenario))
             print(json.dumps(rows[-1]), flush=True)
-    from copying import copy_bandwidth
+    from tests.bench.copying import copy_bandwidth
 
     a.out.write_text(table(rows, copy_bandwidth(), a))
     print(a.out.read_text())
@@ -108,9 +106,9 @@ def ktc_launcher(work: Any, script: str, knobs: Mapping[str, int]) -> Any:
     from ktc.backends import emit
     from ktc.ir.fold import evaluate
     from ktc.ir.kernel import bind
-    from ktc.passes.language import parse_script
+    from ktc.passes.core.language import parse_script
+    from ktc.passes.core.pipeline import apply_script
     from ktc.passes.lowering import materialise
-    from ktc.passes.pipeline import apply_script
 
     kernel = work.load_kernel()
     if script:
@@ -214,7 +212,7 @@ def table(rows: list[dict[str, Any]], bandwidth: float, a: argparse.Namespace) -
         "*Hand*: `tests/bench/hand`, the best of its block shapes. *ktc*: the winner of `ktc optimize` with",
         f"{a.budget} measurements a kernel.",
         "",
-        "Regenerate with `python tests/bench/serving.py --optimize` on a machine with a CUDA device, CuPy and PyTorch.",
+        "Regenerate with `python -m tests.bench.serving --optimize` on a machine with a CUDA device, CuPy and PyTorch.",
         "",
         "| kernel | scenario | floor | naive | hand | torch.compile | **ktc** | over naive | over torch | of floor |",
         "|---|---|---|---|---|---|---|---|---|---|",

@@ -1,6 +1,6 @@
 """``ktc optimize`` on kernels as a new user calls it: the command line alone, workloads drafted by the tool.
 
-    python tests/bench/strangers.py LIST ROOT OUT [--device D] [--budget N] [--jobs N] [--seconds N]
+    python -m tests.bench.strangers LIST ROOT OUT [--device D] [--budget N] [--jobs N] [--seconds N]
 
 A line of LIST is ``FILE [KERNEL [more options]]`` below ROOT, or the name of a library kernel. Prints a line a kernel
 (exit code, speed-up or the error, what the tool wanted checked) and leaves each run's output in OUT.

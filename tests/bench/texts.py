@@ -1,11 +1,13 @@
-"""Every text that ktc prints of the kernel library and of trees of sources, as hashes: what a refactoring must not move.
+"""Every text that ktc prints of the kernel library and of trees of sources, as hashes: what a refactoring must not
+move.
 
-    python tests/bench/texts.py record OUT.jsonl [TREE...] [--every N] [--jobs N] [--seconds N]
-    python tests/bench/texts.py compare BEFORE.jsonl AFTER.jsonl
+    python -m tests.bench.texts record OUT.jsonl [TREE...] [--every N] [--jobs N] [--seconds N]
+    python -m tests.bench.texts compare BEFORE.jsonl AFTER.jsonl
 
 Of each kernel: its IR as written, the same raised, the first place that each pass proposes for the raised one, and each
 of these in every language. What is refused counts too, by code and sentence. A kernel that takes longer than
-``--seconds`` on a processor is recorded as slow from that stage on, and ``compare`` passes over what is slow in either file.
+``--seconds`` on a processor is recorded as slow from that stage on, and ``compare`` passes over what is slow in either
+file.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import multiprocessing
 import signal
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,11 +127,20 @@ def record(out: Path, trees: list[str], every: int, jobs: int, seconds: float) -
     tasks = [LIBRARY + p.parent.name for p in sorted(library().rglob("workload.toml"))]
     for tree in trees:
         tasks += [str(p) for p in sorted(Path(tree).rglob("*.cu"))][::every]
+    counts: Counter[str] = Counter()
+    kernels = set()
+    whole = hashlib.sha256()
     with multiprocessing.Pool(jobs, maxtasksperchild=8) as pool, out.open("w") as f:
         for done, rows in enumerate(pool.imap(record_file, [(t, seconds) for t in tasks], chunksize=1), 1):
-            f.writelines(json.dumps(r) + "\n" for r in rows)
+            for r in rows:
+                line = json.dumps(r) + "\n"
+                f.write(line)
+                whole.update(line.encode())
+                counts["texts" if "sha" in r else "slow" if "slow" in r else "errors"] += 1
+                kernels.add((r["file"], r["kernel"]))
             print(f"\r{done}/{len(tasks)}", end="", flush=True, file=sys.stderr)
     print(file=sys.stderr)
+    print(json.dumps({"kernels": len(kernels), **counts, "sha": whole.hexdigest()[:16]}))
 
 
 def compare(before: Path, after: Path) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphs import Contender
+from tests.bench.graphs import Contender
 
 
 @dataclass
@@ -54,11 +54,11 @@ class Bench:
 
     def configurations(self, work: Any, variant: str, script: str, sizes: Mapping[str, int], budget: int) -> list[str]:
         """Up to ``budget`` scripts with knobs bound that fit ``sizes`` and the device: default, then a sample."""
-        from ktc.passes.language import parse_script
+        from ktc.passes.core.language import parse_script
+        from ktc.passes.core.pipeline import apply_script
         from ktc.passes.lowering import materialise
-        from ktc.passes.pipeline import apply_script
-        from ktc.search.limits import space_of
-        from ktc.search.verification.sizes import scalars_of
+        from ktc.search.space.device_limits import space_of
+        from ktc.search.verification.instances.sizes import scalars_of
 
         applied = apply_script(work.load_kernel(variant or None), parse_script(script))
         if applied.refused is not None:
@@ -111,9 +111,9 @@ def launcher(m: Made) -> Any:
 
 def lowered_kernel(work: Any, variant: str, script: str) -> Any:
     from ktc.ir.kernel import bind
-    from ktc.passes.language import parse_script
+    from ktc.passes.core.language import parse_script
+    from ktc.passes.core.pipeline import apply_script
     from ktc.passes.lowering import materialise
-    from ktc.passes.pipeline import apply_script
 
     kernel = work.load_kernel(variant or None)
     if script:

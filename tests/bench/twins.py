@@ -1,6 +1,6 @@
 """Exact twins on a device at production size: kernels under their scripts, and wrong versions that tolerances accept.
 
-    python tests/bench/twins.py [--device cuda] [--scenario prefill] [--kernels sgemm ...]
+    python -m tests.bench.twins [--device cuda] [--scenario prefill] [--kernels sgemm ...]
 
 For each kernel: the twin of the source against the twin of the source under its script (equal to the bit, or wrong),
 and against a seeded wrong version of the source. The wrong version is also run in floats, on ordinary inputs:
@@ -18,18 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ktc import api
 from ktc.backends.base import Runtime
 from ktc.backends.emitter import emit
 from ktc.backends.runtimes import open_runtime
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
-from ktc.search.verification.arena import POISONS, launch_checked
-from ktc.search.verification.twin import twin
-from ktc.search.verification.twin_device import twin_differential
+from ktc.search.verification.device.arena import POISONS, launch_checked
+from ktc.search.verification.device.twin import twin
+from ktc.search.verification.device.twin_device import twin_differential
+from tests import paths
 
-from ktc import api
-
-ROOT = Path(__file__).parents[2] / "kernels"
+ROOT = paths.KERNELS
 
 MERGE = (
     "raise | distribute{loop=token_idx map=[block.z]} | distribute{loop=head_idx map=[thread.y 4, block.x]}"

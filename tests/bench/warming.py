@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 def warm(wanted: list[tuple[Any, Mapping[str, int]]], processes: int) -> None:
@@ -32,19 +28,21 @@ def _one(job: tuple[str, str, Mapping[str, int], str]) -> str:
     folder, variant, sizes, name = job
     try:
         import torch
-        from expert import ROOT, rival
-        from ktc.ir import intexpr
-        from ktc.ir.inputs import numpy_dtype
-        from ktc.ir.workload import Workload
+
+        from ktc.ir.workload import Workload, size_expressions
+        from ktc.ir.workload.input_data import numpy_dtype
+        from tests.bench.expert import ROOT, rival
 
         work = Workload.load(ROOT / "kernels" / folder)
         values: dict[str, Any] = {}
         for arg in work.args:
             if arg.role == "scalar":
-                values[arg.name] = arg.value if not isinstance(arg.value, str) else intexpr.evaluate(arg.value, sizes)
+                values[arg.name] = (
+                    arg.value if not isinstance(arg.value, str) else size_expressions.evaluate(arg.value, sizes)
+                )
                 continue
             dtype = getattr(torch, str(numpy_dtype(work.dtype(arg, variant or None))))
-            shape = tuple(intexpr.evaluate(n, sizes) for n in arg.shape)
+            shape = tuple(size_expressions.evaluate(n, sizes) for n in arg.shape)
             values[arg.name] = torch.zeros(shape, dtype=dtype, device="cuda")
         rival(name, sizes)(values)
         torch.cuda.synchronize()

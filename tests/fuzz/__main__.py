@@ -14,10 +14,15 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from tests.code_hash import code_hash
+
+OWN = ("tests/fuzz",)
+"""What a record rests on beside the product."""
 
 CHUNK = 200
 SCRIPTS = 8
@@ -105,7 +110,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no kernel after so long")
     parser.add_argument("--backends", default="", help="numba,opencl:Portable,cuda,hip,opencl:NVIDIA")
     parser.add_argument("--every", type=int, default=1, help="of how many compared cases one is run on the backends")
-    parser.add_argument("--log", help="append a line of JSON a chunk")
+    parser.add_argument("--log", help="append a line of JSON a chunk; what this code left there is not run again")
     parser.add_argument("--case", help="the choices of one case, as a failure prints them: it is made small")
     parser.add_argument("--unshrunk", action="store_true", help="with --case: as it was drawn")
     args = parser.parse_args()
@@ -116,24 +121,32 @@ def main() -> int:
         return 1 if found else 0
     started, total, failures = time.time(), Counter(), 0
     until = started + args.seconds
-    seeds = iter(args.seed * 100_000 + k for k in range(-(-args.cases // args.chunk)))
+    how = {"chunk": args.chunk, "scripts": args.scripts, "backends": args.backends, "every": args.every}
+    known = _known(args.log, how)
+    for record in known.values():
+        total.update(record["counts"])
+        failures += len(record["failures"])
+    drawn = (args.seed * 100_000 + k for k in range(-(-args.cases // args.chunk)))
+    seeds = iter(seed for seed in drawn if seed not in known)
     with ProcessPoolExecutor(args.jobs) as pool:
 
-        def some(n: int) -> set:
+        def some(n: int) -> dict[Future, int]:
             return {
-                pool.submit(chunk, s, min(args.chunk, args.cases), backends, args.every, args.scripts, until)
+                pool.submit(chunk, s, min(args.chunk, args.cases), backends, args.every, args.scripts, until): s
                 for s in (islice(seeds, n) if time.time() < until else ())
             }
 
         running = some(args.jobs + 2)
         while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
             for one in done:
+                seed = running.pop(one)
                 counts, found = one.result()
                 total.update(counts)
                 failures += len(found)
                 print("".join(f"---- {f}\n" for f in found), end="", flush=True)
-                _note(args.log, {**counts, "failures": found})
+                whole = counts["drawn"] == min(args.chunk, args.cases) or len(found) >= MOST
+                _note(args.log, {"seed": seed, **how, "whole": whole, "counts": counts, "failures": found})
             running |= some(len(done))
             print(json.dumps({**total, "failures": failures}), file=sys.stderr, flush=True)
     print(json.dumps({**total, "failures": failures, "seconds": round(time.time() - started, 1)}))
@@ -143,7 +156,20 @@ def main() -> int:
 def _note(log: str | None, record: dict[str, Any]) -> None:
     if log:
         with Path(log).open("a", encoding="utf-8") as f:
-            f.write(json.dumps(record) + "\n")
+            f.write(json.dumps({**record, "code": code_hash(*OWN)}) + "\n")
+
+
+def _known(log: str | None, how: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """The whole chunks that this code drew as ``how`` says and left in ``log``, by seed."""
+    out: dict[int, dict[str, Any]] = {}
+    for line in Path(log).read_text(encoding="utf-8").splitlines() if log and Path(log).exists() else ():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # a line cut short by a kill
+        if record.get("code") == code_hash(*OWN) and record["whole"] and all(record[k] == v for k, v in how.items()):
+            out[record["seed"]] = record
+    return out
 
 
 if __name__ == "__main__":

@@ -10,22 +10,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
 from ktc.backends import emit
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.frontend import load
-from ktc.ir.inputs import numpy_dtype
 from ktc.ir.interp import Finding, Mismatch, RunResult, mismatch, run
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import print_kernel
 from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.verifier import verify as check_ir
-from ktc.passes.language import parse_script
+from ktc.ir.workload.input_data import numpy_dtype
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
-from ktc.passes.pipeline import apply_script
-from ktc.search.mutation.scripts import Pick, random_knobs, random_script
-from ktc.search.verification.parse_back import parse_back, read_back
-from ktc.search.verification.sweeps import in_step
+from ktc.search.verification.device.repeated_launches import in_step
+from ktc.search.verification.rungs.parse_back import parse_back, read_back
+from tests.mutation.scripts import Pick, random_knobs, random_script
 
 from .devices import check_on
 from .openings import opened

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+
 from ktc.backends import emit
 from ktc.backends.base import CompileFailure
 from ktc.backends.runtimes import open_runtime

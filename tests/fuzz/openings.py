@@ -11,8 +11,8 @@ from typing import Any
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
-from ktc.passes.language import parse_script
-from ktc.passes.pipeline import apply_script
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
 
 Pick = Callable[[Sequence[Any]], Any]
 

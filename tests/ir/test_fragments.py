@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from ktc.ir.fragments import FRAGMENTS, MATRIX, Fragment
 from ktc.ir.interp import equivalent, run
 from ktc.ir.text import canonical, parse_kernel, print_kernel

@@ -7,6 +7,7 @@ import dataclasses
 import pickle
 
 import pytest
+
 from ktc.ir.types import BOOL, F32, I8, SCALARS, U32, Scalar, Vec
 
 ALL = sorted(SCALARS)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from ktc.ir.interp import run
 from ktc.ir.workload import Workload
+from tests.paths import KERNELS
 
-LIBRARY = Path(__file__).resolve().parents[2] / "kernels"
+LIBRARY = KERNELS
 CASES = [
     (path.parent, variant, scenario.name)
     for path in sorted(LIBRARY.glob("*/*/workload.toml"))

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ktc.ir.interp import run
-from ktc.ir.verifier import check, unproved
 
 from ktc.api import load
 from ktc.cli.app import run as command
 from ktc.emission import port_report
+from ktc.ir.interp import run
+from ktc.ir.verifier import check, unproved
 
 SOURCE = """\
 __global__ void turn(float *x, int n) {

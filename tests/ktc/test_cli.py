@@ -88,8 +88,10 @@ def test_lower_imports_nothing_heavy(ktc_process: Run, scale: str) -> None:
     done = ktc_process("lower", scale, PYTHONPROFILEIMPORTTIME="1")
     assert done.returncode == 0, done.stderr[-2000:]
     loaded = set(re.findall(r"\| +([\w.]+)$", done.stderr, re.M))
-    assert "ktc.ir.frontend.parser" in loaded
+    assert "ktc.ir.frontend.syntax.cxx_parser" in loaded
     assert not loaded & {"numpy", "rich", "optuna", "numba", "cupy", "openai", "pyopencl", "networkx"}
+    assert "ktc.driver.printing" in loaded
+    assert [m for m in loaded if m.startswith(("ktc.search", "ktc.agent"))] == [], "a compiler driver needs no search"
 
 
 @pytest.mark.parametrize("backend", ["cuda", "hip", "opencl", "numba"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ktc.ir.diagnostics import KtcError
 
 import ktc
 from ktc.cli.app import run
+from ktc.ir.diagnostics import KtcError
 from ktc.scaffold import with_draft
 
 SUMS = """

@@ -6,12 +6,12 @@ import warnings
 from pathlib import Path
 
 import pytest
-from ktc.backends.base import CompileFailure
-from ktc.backends.compile_check import check_compile
-from ktc.ir.diagnostics import KtcError
 
 import ktc
+from ktc.backends.base import CompileFailure
+from ktc.backends.compile_check import check_compile
 from ktc.cli.app import run
+from ktc.ir.diagnostics import KtcError
 
 SCALE = """
 __global__ void scale(float* x, int n) {
@@ -78,7 +78,7 @@ class Chatty:
 
 
 def test_what_a_compiler_says_besides_is_no_warning_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktc.backends.runtimes.opencl.import_pyopencl", Chatty)
+    monkeypatch.setattr("ktc.backends.runtimes.opencl_runtime.import_pyopencl", Chatty)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert check_compile(ktc.loads(LAUNCHED).lower("opencl")).log == "remark"

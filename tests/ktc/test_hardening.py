@@ -164,9 +164,8 @@ def test_a_kernel_that_hangs_only_on_the_device(
     kernel: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Sizes that the interpreter does not reach: the process that runs it is ended, and the verdict says so."""
-    from ktc.search.worker_deadlines import Deadlines
-
     import ktc
+    from ktc.search.workers.worker_deadlines import Deadlines
 
     late = ENDLESS.replace("j >= 0", "j >= 0 && n > 100000")
     kernel(late, WORKLOAD + '[[scenario]]\nname = "large"\nsizes = { n = 200000 }\n')
@@ -185,7 +184,7 @@ def test_no_such_device(
     kernel: Callable[..., str], ktc_run: Run, tmp_path: Path, command: str, name: str, code: int
 ) -> None:
     """A name that means nothing is a usage error, a device that is not there the environment's: for every command."""
-    from ktc.search.recipe import Recipe, sha256
+    from ktc.search.records.recipe import Recipe, sha256
 
     what = kernel(GOOD)
     script = ["-p", "raise | distribute{loop=i map=[vec $V, thread.x 256, block.x]}"] if command == "tune" else []

@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[1] / "plugin_example"
+from tests.paths import ROOT
+
+EXAMPLE = ROOT / "tests" / "plugin_example"
 KERNEL = """\
 kernel copy(b: f32* restrict, a: f32 const* restrict, n: i32)
   launch grid(1) block(1)

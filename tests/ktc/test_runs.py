@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from ktc.agent.planner import Outcome
 from ktc.agent.report import OptimizeReport, ScenarioResult, Timed
 from ktc.ir.diagnostics import KtcError
-
 from ktc.page import render
 from ktc.runs import load_run, page_of
 

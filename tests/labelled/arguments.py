@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from ktc.ir.inputs import numpy_dtype
+
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import Ptr, Vec, scalar_of
+from ktc.ir.workload.input_data import numpy_dtype
 
 Pattern = Callable[[np.random.Generator, int], np.ndarray]
 

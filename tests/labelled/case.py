@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ktc.ir import relaunch
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import i32
+from ktc.ir.workload import relaunch
 
 FAULTS = {
     "race": ("race",),

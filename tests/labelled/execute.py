@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import Finding, run
-from ktc.ir.interp.domain import Unsupported
+from ktc.ir.interp.domains.domain import Unsupported
 
 from .arguments import MOST_ELEMENTS
 from .case import FAULTS, Case, Instance

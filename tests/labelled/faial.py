@@ -15,7 +15,7 @@ from typing import Any
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
-from ktc.ir.frontend.api import KernelInfo, list_kernels
+from ktc.ir.frontend.entry_points import KernelInfo, list_kernels
 from ktc.ir.kernel import Kernel
 
 from . import arguments, gpuverify

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ktc.ir.frontend import load
-from ktc.ir.frontend.api import list_kernels
+from ktc.ir.frontend.entry_points import list_kernels
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import scalar_of
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from ktc.ir.frontend import load
 from ktc.ir.kernel import Kernel
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from ktc.ir.frontend import load
-from ktc.ir.inputs import numpy_dtype
 from ktc.ir.kernel import Kernel
 from ktc.ir.types import Ptr, Vec, scalar_of
+from ktc.ir.workload.input_data import numpy_dtype
 
 from .case import Case, Instance, launched, triple
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from ktc.ir.frontend import load
 
 from . import faial, gpuverify, indigo, oclgrind

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+
 from ktc.ir.interp import RunResult, mismatch, run
 from ktc.ir.kernel import Kernel, bind
-from ktc.ir.memo import by_identity
+from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.ir.types import Ptr, scalar_of
-from ktc.passes.base import Refused
-from ktc.passes.language import parse_script
+from ktc.passes.core.base import Refused
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
-from ktc.passes.pipeline import apply_script
 
 DTYPES = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from ktc.ir.interp import run
 from ktc.ir.kernel import bind
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.verifier import verify
-from ktc.passes.language import parse_script
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import LoweringError, materialise
-from ktc.passes.pipeline import apply_script
 
 START = """\
 kernel top(a: f32 const* restrict, y: f32* restrict, m: i32, n: i32)

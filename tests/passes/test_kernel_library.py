@@ -9,15 +9,17 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from ktc.ir.kernel import Kernel
 from ktc.ir.text import canonical, parse_kernel, print_kernel
 from ktc.ir.verifier import verify
 from ktc.ir.workload import Workload
-from ktc.passes.language import parse_script
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script, sites
 from ktc.passes.lowering import materialise
-from ktc.passes.pipeline import apply_script, sites
+from tests.paths import WORKLOADS
 
-LIBRARY = sorted(Path(__file__).resolve().parents[2].glob("kernels/*/*/workload.toml"))
+LIBRARY = WORKLOADS
 CASES = [(path, v) for path in LIBRARY for v in (None, *Workload.load(path).variants)]
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from ktc.ir.frontend import load
 from ktc.ir.kernel import Kernel
-from ktc.passes.language import parse_script
-from ktc.passes.pipeline import apply_script
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
 
 
 def straight(count: int) -> Kernel:

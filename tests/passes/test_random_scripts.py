@@ -7,9 +7,9 @@ and compared with the original in exact integers.
 
 from __future__ import annotations
 
-from checks import arguments
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import evaluate
 from ktc.ir.interp import equivalent
@@ -17,11 +17,12 @@ from ktc.ir.kernel import Kernel, bind
 from ktc.ir.text import parse_kernel
 from ktc.ir.verifier import verify
 from ktc.ir.walk import walk
-from ktc.passes.catalogue import PASSES
-from ktc.passes.language import parse_script
+from ktc.passes.core.catalogue import PASSES
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
 from ktc.passes.lowering import materialise
-from ktc.passes.pipeline import apply_script
-from parallel_sources import RMS, ROWMAX, SGEMM
+from tests.passes.checks import arguments
+from tests.passes.parallel_sources import RMS, ROWMAX, SGEMM
 
 SOURCES = {
     RMS: {"n": 3, "d": 16, "eps": 1.0},

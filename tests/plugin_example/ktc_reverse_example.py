@@ -18,8 +18,7 @@ from ktc.ir.fold import is_const, sub
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Const, Decl, For, Stmt, Var, fresh
 from ktc.ir.walk import map_body, walk
-from ktc.passes.base import Arg, ParamSpec, Pass, Refused, Result, Site
-from ktc.passes.places import resolve_place
+from ktc.passes import Arg, ParamSpec, Pass, Refused, Result, Site, resolve_place
 
 
 class Reverse(Pass):

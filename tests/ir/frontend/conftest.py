@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from ktc.backends import emit
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load

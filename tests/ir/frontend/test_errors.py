@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from ktc.ir.frontend import load
 from ktc.ir.nodes import Decl, Var
 from ktc.ir.walk import walk

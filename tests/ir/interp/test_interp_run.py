@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from interp_samples import COPY_WIDE, HISTOGRAM, MATMUL_PARALLEL, MATMUL_TILED, kernel
+
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.interp import equivalent, parallel, run
+from ktc.ir.interp import equivalent, run
+from ktc.ir.interp.execution import parallel
 from ktc.ir.interp.run import geometry_of
+from tests.ir.interp.interp_samples import COPY_WIDE, HISTOGRAM, MATMUL_PARALLEL, MATMUL_TILED, kernel
 
 
 def one(body: str, n: int = 64, params: str = "", launch: str = "grid(1) block(64)", **args) -> np.ndarray:

@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 
 import pytest
-from ktc.ir.diagnostics import KtcError, Loc
 
+from ktc.ir.diagnostics import KtcError, Loc
 from ktc.survey import SurveyOptions, survey
 from ktc.survey.assumptions import Builds
+from ktc.survey.kernel_scan import kernels_in
 from ktc.survey.pool import run_files
-from ktc.survey.scan import kernels_in
 from ktc.survey.tree import Tree
 from ktc.survey.unit import UnitSurvey
 

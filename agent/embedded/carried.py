@@ -1,0 +1,221 @@
+"""Ideas for values that iterations carry or share: running sums, sums over rows or everything, counts, online maxima.
+
+Each pass says itself where it applies; this module knows what has to come before it (the loops around a scan over
+blocks alone, a tile for each block that counts) and which distributions experts start from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from ktc.ir.analysis.planner_facts import KernelFacts
+from ktc.ir.analysis.uniformity import THREAD_LEVELS
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, For, Par, Reduce, Scan, Stmt, bodies
+from ktc.ir.types import Scalar
+from ktc.ir.walk import used, walk
+from ktc.passes.core.catalogue import PASSES
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
+from ktc.passes.reductions.privatize_atomics import most_of
+from ktc.passes.reductions.recurrences import recognised
+
+from .rows import walk_apart
+
+Idea = tuple[str, str, float]
+"""Steps after ``raise``, the reason, the speed-up an expert would expect over naive code."""
+
+BYTE, WARP = 256, 32
+
+RESIDENT = 2048
+"""Threads that a compute unit of today's devices holds at once."""
+
+BUSY = 2
+"""Blocks a compute unit, fewer than which leave it waiting for memory."""
+
+
+def carried(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
+    """What applies to ``raised`` on a device of ``units`` compute units, most promising first. ``facts``: of ``raised``
+    at the sizes it is tuned for."""
+    yield from scans(raised, units, facts)
+    yield from online(raised, units)
+    yield from whole_sums(raised, units)
+    yield from column_sums(raised, units, facts)
+    yield from shared_columns(raised)
+    yield from counts(raised, units)
+
+
+def scans(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
+    """Running values: a block per row, or, where there are too few rows to keep all units at work, every block."""
+    for loop in _serial(raised):
+        if isinstance(recognised(loop), Scan):
+            alone = _blocks_alone(raised, loop)
+            aside = "".join(f"distribute{{loop={p.var.name} map=[{b}]}} | " for p, b in alone)
+            i = loop.var.name
+            where = "the running value by all threads of a block"
+            ideas = [
+                (f"{aside}scan{{loop={i} map=[vec $V, thread.x $T, unroll $U, seq]}}", f"{where}, vectors", 20.0),
+                (f"{aside}scan{{loop={i} map=[thread.x $T, seq]}}", where, 10.0),
+            ]
+            few = _few(alone, units, facts)
+            if len(alone) <= 2:
+                rows = "".join(f"distribute{{loop={p.var.name} map=[block.{a}]}} | " for (p, _), a in zip(alone, "yz"))
+                blocks = _shares(alone, units, facts)
+                levels = f"[vec $V, thread.x $T:(32,256,512,1024), unroll $U:(2,4,8), block.x $BLOCKS:({blocks}), seq]"
+                tiles = f"{rows}scan{{loop={i} map={levels}}}"
+                ideas.insert(
+                    0 if few else 1, (tiles, "the running value of a long row by all blocks", 40.0 if few else 5.0)
+                )
+            yield from ideas
+
+
+def _few(around: Sequence[tuple[Par, str]], units: int, facts: Sequence[KernelFacts]) -> bool:
+    """Whether the loops ``around`` make, at some of the sizes, fewer blocks than keep ``units`` busy."""
+    return any(n < BUSY * units for n in _counts(around, units, facts))
+
+
+def _counts(around: Sequence[tuple[Par, str]], units: int, facts: Sequence[KernelFacts]) -> list[int]:
+    """The iterations of all the loops ``around`` at each of the sizes."""
+    names = {p.var.name for p, _ in around}
+    return [prod(x.trip or units for x in f.loops if x.name in names) for f in facts]
+
+
+def _shares(around: Sequence[tuple[Par, str]], units: int, facts: Sequence[KernelFacts]) -> str:
+    """Blocks for each of the rows: together as many as stay on the device, a whole number of them a unit."""
+    rows = min(_counts(around, units, facts), default=1)
+    return ",".join(str(n) for n in dict.fromkeys(max(units * k // rows, 1) for k in (1, 2, 3, 4)))
+
+
+def _many(around: Sequence[Par], units: int, facts: Sequence[KernelFacts]) -> bool:
+    """Whether the loops ``around`` a sum fill ``units`` compute units with threads, at all of the sizes."""
+    names = {p.var.name for p in around}
+    trips = [prod(x.trip or 1 for x in f.loops if x.name in names) for f in facts]
+    return bool(trips) and all(n >= units * RESIDENT for n in trips)
+
+
+def _short(loop: For, facts: Sequence[KernelFacts]) -> bool:
+    """Whether ``loop`` has too few terms for the threads of a warp, at all of the sizes: a filter's taps."""
+    trips = [x.trip for f in facts for x in f.loops if x.name == loop.var.name]
+    return bool(trips) and all(n is not None and n < WARP for n in trips)
+
+
+def online(raised: Kernel, units: int) -> Iterator[Idea]:
+    """Maximum and sum of exponentials: one read of the row."""
+    for site in PASSES["online-reduction"].sites(raised):
+        own = site.step.removesuffix("}") + " own=thread}"
+        yield own, "each element read once, sums of each thread meet once a row", 3.0
+        yield site.step, "each element read once, tile by tile", 2.5
+
+
+def whole_sums(raised: Kernel, units: int) -> Iterator[Idea]:
+    """A sum a block joined by atomics is one sum: as many blocks as fill the device, several vectors in flight."""
+    blocks = ",".join(str(units * k) for k in (1, 2, 4, 8))
+    for site in PASSES["split-reduction"].sites(raised):
+        if "block.x $PARTS" in site.step:
+            loop = site.step.partition("loop=")[2].partition(" ")[0]
+            levels = f"[vec $V, thread.x $T, unroll $U:(2,4,8), block.x $PARTS:({blocks}), seq]"
+            tiles = "[vec $V, thread.x $T, unroll $U:(2,4,8), seq $S:(1,2,4), block.x]"
+            for name in _reductions(raised, site.step):
+                joined = f"split-reduction{{loop={loop} map={tiles}}} | reduce-strategy{{loop={name} strategy=atomic}}"
+                yield joined, "one sum, joined by atomics as the source's are", 5.0
+            yield f"split-reduction{{loop={loop} map={levels}}}", "one sum by resident blocks", 4.0
+            yield site.step, "one sum, a part a block", 2.0
+
+
+def column_sums(raised: Kernel, units: int, facts: Sequence[KernelFacts] = ()) -> Iterator[Idea]:
+    """A serial sum in each of many threads: the threads of a column share it, and blocks where columns are few.
+
+    Where there are columns for every thread that the device holds at once, nothing is gained; rows that lie apart are
+    :mod:`.rows`' business.
+    """
+    for site in PASSES["split-reduction"].sites(raised):
+        name = site.step.partition("loop=")[2].partition(" ")[0]
+        loop = next((s for s in _serial(raised) if s.var.name == name), None)
+        around = _around(raised, loop) if loop is not None else []
+        along = [p for p in around if _levels(p, "thread")]
+        if len(along) != 1 or loop is None or _many(around, units, facts) or _short(loop, facts):
+            continue
+        if walk_apart(raised, along[0], [loop]):
+            continue
+        j, axis = along[0].var.name, _axis(along[0])
+        across = f"distribute{{loop={j} map=[vec $V, thread.x $TX:(2,4,8,16,32,64), block.{axis}]}}"
+        rows = f"split-reduction{{loop={name} map=[unroll $U:(4,8), thread.y $TY:(4,8,16,32,64)"
+        free = next((a for a in "yz" if a != axis), "y")
+        parts = f"block.{free} $PARTS:(8,16,32,43,64,88,128)"
+        yield f"{across} | {rows}, {parts}, seq]}}", "each column's sum by threads and blocks", 20.0
+        yield f"{across} | {rows}, seq]}}", "each column's sum by the threads of a block", 10.0
+
+
+def shared_columns(raised: Kernel) -> Iterator[Idea]:
+    """Columns whose sums the threads of a block share already, as their authors wrote them: wider, and by several
+    blocks a column."""
+    for p in (s for s in walk(raised.body) if isinstance(s, Par) and _levels(s, "thread") and _levels(s, "block")):
+        sums = [s for s in walk(p.body) if isinstance(s, Reduce) and [lv.kind for lv in s.dist] == ["thread", "seq"]]
+        up = {s.dist[0].axis for s in sums}
+        if len(up) != 1 or any(lv.axis in up for lv in p.dist if lv.kind == "thread"):
+            continue
+        axis, high = _axis(p), up.pop()
+        across = f"distribute{{loop={p.var.name} map=[vec $V, thread.x $TX:(2,4,8,16,32,64), block.{axis}]}}"
+        rows = f"map=[unroll $U:(4,8), thread.{high} $TY:(4,8,16,32,64)"
+        free = next((a for a in "yz" if a != axis), "y")
+        parts = f"{rows}, block.{free} $PARTS:(8,16,32,43,64,88,128), seq]"
+        for names, why, gain in (
+            (parts, "by threads and blocks", 3.0),
+            (f"{rows}, seq]", "by the threads of a block", 2.0),
+        ):
+            each = [f"distribute{{loop={n} {names}}}" for n in dict.fromkeys(s.var.name for s in sums)]
+            yield " | ".join((across, *each)), f"each column's sum {why}", gain
+
+
+def counts(raised: Kernel, units: int) -> Iterator[Idea]:
+    """Atomics: on one element, a reduction; on elements that the data choose, counts of each block's own."""
+    yield from ((s.step, s.doc, 10.0) for s in PASSES["warp-aggregate"].sites(raised))
+    for p in (s for s in walk(raised.body) if isinstance(s, Par) and _levels(s, "thread") and _levels(s, "block")):
+        atomics = [s for s in p.body if isinstance(s, Atomic)]
+        if len(atomics) != 1 or used(atomics[0].index[0]) <= {p.var}:
+            continue
+        i, array = p.var.name, atomics[0].buffer.name
+        bins = min(BYTE, most_of(atomics[0].index[0]) + 1)
+        tile = f"tile{{loops={i} sizes=$CHUNK:(2048,16384,131072,1048576)}}"
+        spread = f"distribute{{loop={i} map=[vec $V, thread.x $T, seq]}}"
+        for copies, why in (("$C:(1,32)", "a bank a lane"), ("$C:(1,4)", "few copies")):
+            private = f"privatize-atomics{{array={array} bins={bins} copies={copies}}}"
+            yield f"{tile} | {spread} | {private}", f"each block counts in shared memory, {why}", 50.0
+
+
+# ---------------------------------------------------------------------------------------------------------- the loops
+
+
+def _serial(k: Kernel) -> list[For]:
+    return [s for s in walk(k.body) if isinstance(s, For) and isinstance(s.var.type, Scalar)]
+
+
+def _around(k: Kernel, inner: Stmt | None) -> list[Par]:
+    """Parallel loops around ``inner``, outermost first."""
+    return [
+        s for s in walk(k.body) if isinstance(s, Par) and any(x is inner for b in bodies(s) for x in walk(b))
+    ]  # fmt: skip
+
+
+def _reductions(raised: Kernel, step: str) -> list[str]:
+    """The loops of the reductions over blocks that ``step`` makes, where atomics take their results."""
+    done = apply_script(raised, parse_script(step)).kernel
+    return [s.var.name for s in done.body if isinstance(s, Reduce) and any(isinstance(x, Atomic) for x in done.body)]
+
+
+def _levels(p: Par, kind: str) -> bool:
+    kinds = THREAD_LEVELS if kind == "thread" else (kind,)
+    return any(lv.kind in kinds for lv in p.dist)
+
+
+def _axis(p: Par) -> str:
+    return next((lv.axis or "x" for lv in p.dist if lv.kind == "block"), "x")
+
+
+def _blocks_alone(k: Kernel, inner: Stmt) -> list[tuple[Par, str]]:
+    """Loops around ``inner`` that are spread over threads, each with a block axis for all of it."""
+    return [(p, f"block.{_axis(p)}") for p in _around(k, inner) if _levels(p, "thread")]
+
+
+__all__ = ["carried"]

@@ -1,0 +1,180 @@
+"""One scenario's search: propose, build, verify, race; then once more with what was learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ktc.agent.build import Candidate
+from ktc.agent.memory import Lesson, features
+from ktc.agent.planner import Observation, Outcome, Proposal
+from ktc.agent.state import Finalist, Run
+from ktc.ir.analysis.planner_facts import KernelFacts, facts
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.workload import Scenario
+
+from .race import Standing, race
+
+PER_ROUND = 6
+"""Scripts asked of the planner per round."""
+
+FIRST_ROUND = 0.7
+"""Share of a scenario's budget that the planner's first ideas race for; the rest goes to ideas on what won."""
+
+
+TOO_SLOW = "E-ORIGINAL-SLOW"
+"""The code of the error about an original that gives no answer in time."""
+
+
+_FAULTS = {
+    "hang": (TOO_SLOW, "takes too long", "make {scenario} smaller in {workload}, or choose others with --scenario"),
+    "wrong": (
+        "E-ORIGINAL",
+        "gives other results than expected",
+        'a race in the source (indices that stores go to must differ: init = "distinct" in {workload}), a wrong '
+        "[reference], or a fault in the compiler of {device}: try another --device",
+    ),
+}
+"""By the status of its outcome: what is the matter with an original, and what may help."""
+
+
+def search(run: Run, scenario: Scenario, budget: int) -> None:
+    """Spend ``budget`` measurements on ``scenario``; results are in ``run.outcomes`` and ``run.finalists``."""
+    measure_original(run, scenario)
+    if budget < 1:
+        return
+    field: dict[str, Candidate] = {}
+    spent = 0
+    for part in (FIRST_ROUND, 1.0):
+        fresh = propose(run, scenario, field)
+        field |= {c.key: c for c in fresh}
+        spent += sum(_recall(run, scenario, c) for c in fresh)
+        left = int(budget * part + 0.5) - spent
+        racers = fresh or list(field.values())
+        if left > 0 and racers:
+            spent += _race(run, scenario, racers, left)
+    leaders = [f.candidate for f in run.finalists[scenario.name][1:]]
+    if spent < budget and leaders:  # a small space was exhausted: its share goes to the others
+        spent += _race(run, scenario, list({c.key: c for c in leaders}.values()), budget - spent)
+    _remember(run, scenario)
+
+
+def _recall(run: Run, scenario: Scenario, c: Candidate) -> int:
+    """Measurements of ``c`` that the ledger has from an earlier run: they count, and are not made again."""
+    found = run.lab.tune(c, scenario, 0, ())
+    if found.spent:
+        run.account(c, scenario, found)
+    return found.spent
+
+
+def _race(run: Run, scenario: Scenario, racers: list[Candidate], budget: int) -> int:
+    """Race from where each racer stands now; the measurements it took."""
+    starts = {c.key: run.totals.get((scenario.name, c.key), 0) for c in racers}
+
+    def step(c: Candidate, more: int) -> Standing[Candidate]:
+        total = starts[c.key] + more
+        tuned = run.lab.tune(c, scenario, total, _seeds(run, c, scenario))
+        run.account(c, scenario, tuned)
+        best = tuned.ranked[0][1] if tuned.ranked else float("inf")
+        return Standing(c, best, max(0, tuned.spent - starts[c.key]), tuned.exhausted or tuned.spent < total)
+
+    def rung(standings: list[Standing[Candidate]]) -> None:
+        order = [{"script": s.racer.script, "best": s.best, "spent": s.spent} for s in standings]
+        run.tell("rung", scenario=scenario.name, order=order)
+
+    return sum(s.spent for s in race(racers, budget, step, on_rung=rung))
+
+
+def _seeds(run: Run, c: Candidate, scenario: Scenario) -> list[Mapping[str, int]]:
+    """What won with this template on other scenarios, and on similar kernels before."""
+    names = {k.name for k in c.kernel.knobs}
+    found = [f.knobs for at, fs in run.finalists.items() if at != scenario.name for f in fs if f.candidate.key == c.key]
+    if run.memory is not None:
+        found += [x.knobs for x in run.memory.nearest(_facts(run, scenario), run.lab.device) if x.script == c.script]
+    return [k for k in found if set(k) == names]
+
+
+def measure_original(run: Run, scenario: Scenario) -> None:
+    """The time to beat: the original, printed by the same backend, as the first finalist.
+
+    Raises:
+        KtcError: the original cannot be lowered for this backend, does not run, or (E-ORIGINAL-SLOW) takes too long.
+    """
+    identity = run.builder.build(Proposal("", "the original"))
+    if isinstance(identity, Outcome):
+        raise KtcError(identity.code, f"the kernel itself cannot be lowered: {identity.detail}")
+    tuned = run.lab.tune(identity, scenario, 1, ())
+    if not tuned.ranked:
+        _, status, why = tuned.failures[0] if tuned.failures else ({}, "", tuned.why_empty)
+        code, what, hint = _FAULTS.get(status, ("E-ORIGINAL", "does not run", "another --device may run it"))
+        where = {"scenario": scenario.name, "workload": run.work.path, "device": run.lab.device.name}
+        raise KtcError(code, f"the original kernel {what} on {scenario.name}: {why}", hint=hint.format_map(where))
+    run.finalists[scenario.name] = [Finalist(identity, {}, tuned.ranked[0][1])]
+    run.measured += tuned.fresh
+    run.history.append({"scenario": scenario.name, "script": "", "spent": run.spent, "best": tuned.ranked[0][1]})
+    run.tell("original", scenario=scenario.name, seconds=tuned.ranked[0][1])
+
+
+# ------------------------------------------------------------------------------------------------------- proposing
+
+
+def observe(run: Run, scenario: Scenario) -> Observation:
+    """What the planner sees before a round on ``scenario``."""
+    from ktc.passes.core.pipeline import sites
+
+    seen = _facts(run, scenario)
+    lessons = run.memory.nearest(seen, run.lab.device) if run.memory else []
+    remembered = (Proposal(x.script, f"won {x.gain:.2f}x on a similar kernel", x.gain, "memory") for x in lessons)
+    return Observation(
+        kernel=run.original,
+        raised=run.raised,
+        facts=(seen,),
+        device=run.lab.device,
+        sites=tuple(s for group in sites(run.raised or run.original).values() for s in group),
+        history=tuple(o for (at, _), o in run.outcomes.items() if at in ("", scenario.name)),
+        remembered=tuple(remembered),
+        attempt=run.builder.attempt,
+    )
+
+
+def _facts(run: Run, scenario: Scenario) -> KernelFacts:
+    return facts(run.raised or run.original, scalars(run, scenario))
+
+
+def scalars(run: Run, scenario: Scenario) -> dict[str, int | float]:
+    """Values of the scalar parameters, host ones too, in a scenario."""
+    return run.work.scalars(scenario.sizes)
+
+
+def propose(run: Run, scenario: Scenario, field: Mapping[str, Candidate]) -> list[Candidate]:
+    """New, distinct, verified candidates; everything else becomes an outcome."""
+    proposals = run.planner.propose(observe(run, scenario), PER_ROUND)
+    run.tell("propose", scenario=scenario.name, planner=run.planner.name, scripts=[p.script for p in proposals])
+    fresh: dict[str, Candidate] = {}
+    for p in proposals:
+        built = run.builder.build(p)
+        if isinstance(built, Outcome):
+            if ("", p.script) not in run.outcomes:
+                run.tell("refused", script=p.script, code=built.code, why=built.detail)
+            run.outcomes["", p.script] = built
+        elif field.get(built.key) is not None and field[built.key].script == p.script:
+            fresh[built.key] = built  # proposed again because the budget did not reach it
+        elif built.key in field or built.key in fresh:
+            twin = field.get(built.key) or fresh[built.key]
+            run.settle(built, "duplicate", f"the same code as: {twin.label}", scenario.name)
+        else:
+            verdict = run.gate_template(built)
+            if verdict.ok:
+                fresh[built.key] = replace(built, proposal=p)
+            else:
+                run.settle(built, "rejected", str(verdict), code=f"V-{verdict.status}")
+    return list(fresh.values())
+
+
+def _remember(run: Run, scenario: Scenario) -> None:
+    if run.memory is None:
+        return
+    seen, d = features(_facts(run, scenario)), run.lab.device
+    for (at, script), o in run.outcomes.items():
+        if at == scenario.name and o.gain is not None and script:
+            run.memory.add(Lesson(d.backend, d.name, seen, script, dict(o.knobs), o.gain))

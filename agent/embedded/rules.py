@@ -1,0 +1,162 @@
+"""The embedded planner: ideas from the table, then one more idea on each of the best scripts so far, then any site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktc.agent.planner import Observation, Outcome, Proposal
+from ktc.driver.printing import exchanges_lanes
+from ktc.ir.kernel import Kernel
+
+from .carried import carried
+from .halos import halo_tiles
+from .ideas import RULES, Shape, packed_elements, shape_of
+from .products import staged_products, tensor_products
+from .rows import plain_sweeps, rows_alone, shared_rows, warp_rows
+from .shared_inputs import shared_inputs
+from .turned import turned
+
+
+class Rules:
+    """The ``rules`` planner."""
+
+    name = "rules"
+
+    def propose(self, observation: Observation, k: int) -> list[Proposal]:
+        known = {o.script for o in observation.history}
+        ideas = [p for p in self._ideas(observation) if p.script not in known]
+        first: dict[str, Proposal] = {}
+        for p in ideas:
+            first.setdefault(p.script, p)
+        return list(first.values())[:k]
+
+    def _ideas(self, o: Observation) -> Iterator[Proposal]:
+        yield from o.remembered
+        if o.raised is not None:
+            for steps, why, gain in tensor_products(o.raised, o.device.profile):
+                if o.attempt(script := f"raise | {steps}") is None:
+                    yield Proposal(script, why, gain, self.name)
+            if o.device.profile.startswith(GPUS):
+                units = max(1, o.device.compute_units)
+                for steps, why, gain in staged_products(
+                    o.raised, units, o.facts, lambda steps: o.attempt(f"raise | {steps}") is None
+                ):
+                    yield Proposal(f"raise | {steps}", why, gain, self.name)
+                for steps, why, gain in shared_inputs(o.raised):
+                    if o.attempt(script := f"raise | {steps}") is None:
+                        yield Proposal(script, why, gain, self.name)
+                for given in (turned, halo_tiles):
+                    for steps, why, gain in given(o.raised, lambda steps: o.attempt(f"raise | {steps}") is None):
+                        yield Proposal(f"raise | {steps}", why, gain, self.name)
+            yield from self._rows(o, o.raised)
+            for steps, why, gain in carried(o.raised, max(1, o.device.compute_units), o.facts):
+                if o.attempt(script := f"raise | {steps}") is None:
+                    yield Proposal(script, why, gain, self.name)
+            for f in o.facts:
+                shape = shape_of(f)
+                yield from self._packed(o, shape)
+                yield from self._rules(o, shape)
+                yield Proposal(_then("raise", _combining(shape, o)), "the same mapping, printed anew", 1.0, self.name)
+        yield from self._refinements(o)
+        yield from self._sites(o)
+
+    def _rows(self, o: Observation, raised: Kernel) -> Iterator[Proposal]:
+        """A row a thread, or rows side by side: what experts do with rows, once each is a block's."""
+        before, plain = plain_sweeps(raised)
+        for f in o.facts:
+            for steps, why, gain in warp_rows(plain, f):
+                if o.attempt(script := f"raise | {before}{steps}") is None:
+                    yield Proposal(script, why, gain, self.name)
+            for given in (shared_rows(plain, f), rows_alone(plain, f)):
+                if given is not None:
+                    yield from self._rules(o, given[1], f"{before}{given[0]} | ")
+        if before:
+            for steps, why, gain in carried(plain, max(1, o.device.compute_units), o.facts):
+                if o.attempt(script := f"raise | {before}{steps}") is None:
+                    yield Proposal(script, why, gain, self.name)
+
+    def _rules(self, o: Observation, shape: Shape, before: str = "") -> Iterator[Proposal]:
+        """What the table says of a loop nest; ``before``: the steps that lead to it."""
+        after = _combining(shape, o)
+        for name, applies, scripts in RULES:
+            if applies(shape):
+                for steps, why, gain in scripts(shape, max(1, o.device.compute_units)):
+                    script = _then(f"raise | {before}{steps}", after)
+                    if "launch-bounds" in steps and not o.device.profile.startswith(GPUS):
+                        continue  # no other compiler is told
+                    if o.attempt(script) is None:
+                        yield Proposal(script, f"{name}: {why}", gain, self.name)
+
+    def _packed(self, o: Observation, shape: Shape) -> Iterator[Proposal]:
+        """What threads that are spread already go through one after another, in wide accesses."""
+        for site in o.sites:
+            if site.step.startswith("parallelize{") and "map=[vec" in site.step:
+                for steps, why, gain in packed_elements(shape, site.step):
+                    if o.attempt(script := f"raise | {steps}") is None:
+                        yield Proposal(script, why, gain, self.name)
+
+    def _sites(self, o: Observation) -> Iterator[Proposal]:
+        """A kernel that cannot be raised, or that no rule knows: whatever the catalogue says applies."""
+        if o.raised is None or len(o.history) >= 2:
+            first = "raise | " if o.raised is not None else ""
+            for site in o.sites:
+                if _pass_of(site.step) not in UNASKED:
+                    yield Proposal(first + site.step, site.doc or "applicable here", None, self.name)
+
+    def _refinements(self, o: Observation) -> Iterator[Proposal]:
+        """One more idea on each of the best scripts so far."""
+        best = sorted((h for h in o.history if h.gain is not None), key=_gain, reverse=True)[:2]
+        ready = sorted(
+            (s for s in o.sites if _pass_of(s.step) in REFINING), key=lambda s: REFINING.index(_pass_of(s.step))
+        )
+        for h in best:
+            fresh = [s for s in ready if _pass_of(s.step) not in h.script]
+            safe = [s for s in fresh if _pass_of(s.step) in TOGETHER]
+            if len(safe) > 1:
+                both = " | ".join(s.step for s in safe)
+                yield Proposal(
+                    _then(h.script, both), "on the best so far: cheaper arithmetic and traffic", None, self.name
+                )
+            for s in fresh:
+                why = f"on the best so far: {s.doc or _pass_of(s.step)}"
+                yield Proposal(_then(h.script, s.step), why, None, self.name)
+
+
+GPUS = ("cuda", "hip")
+"""Profiles of devices that have shared memory worth the name, and whose compilers are told how many blocks to plan
+for."""
+
+REFINING = ("fast-math", "cache-hints", "unroll", "licm", "simplify")
+"""Passes worth adding to a script that already won, best first. What ``fast-math`` costs in accuracy is for the gate to
+judge: the optimiser accepts it only where the error stays within the bound and at most doubles."""
+
+UNASKED = ("raise", "specialize", "fast-math")
+"""Passes that are no idea of their own: the first is everywhere, the second gives up generality, which is the user's to
+decide, the last is worth its accuracy only on a winner."""
+
+TOGETHER = ("fast-math", "cache-hints")
+"""Refinements that do not get in each other's way, tried at once before each alone."""
+
+
+def _combining(s: Shape, o: Observation) -> str:
+    """Steps by which reductions go through shared memory, on devices whose threads cannot exchange registers."""
+    if exchanges_lanes(o.device.profile):
+        return ""
+    names = dict.fromkeys(c.name for c in s.cols if c.kind == "reduce")
+    return " | ".join(f"reduce-strategy{{loop={n} strategy=shared}}" for n in names)
+
+
+def _pass_of(step: str) -> str:
+    return step.partition("{")[0]
+
+
+def _gain(h: Outcome) -> float:
+    return h.gain or 0.0
+
+
+def _then(script: str, step: str) -> str:
+    """``script`` with ``step`` (if any) at its end, before any constraints."""
+    if not step:
+        return script
+    steps, where, constraints = script.partition(" where ")
+    return f"{steps} | {step}{where}{constraints}" if steps else step

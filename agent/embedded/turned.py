@@ -1,0 +1,94 @@
+"""Copies with a strided side: a tile read along its rows and written along its columns, through shared memory.
+
+    par y, x: out[x * h + y] = in[y * w + x]     tiles of y and x: in's rows by neighbouring threads into shared memory,
+                                                 out's rows by neighbouring threads out of it
+
+Whichever loop neighbouring threads take, one array is read or written a sector an element otherwise. The loop that
+walks along what is stored gets the threads' fast axis; what is loaded along the other one is staged, padded by a
+column so that neither side of the tile meets a bank twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ktc.ir.analysis.access_nests import Access, Axis, accesses
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+
+from .ideas import Idea
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Elements of a tile along what is stored and along what is loaded; how threads share the first if a store is one
+    element, and the second; lanes of a copy."""
+
+    stored: int
+    loaded: int
+    fast: str
+    slow: str
+    vec: int
+
+
+TILES = (
+    Tile(64, 64, "vec 2, thread.x 32", "thread.y 8, unroll 8", 4),
+    Tile(64, 64, "thread.x 32, unroll 2", "thread.y 16, unroll 4", 4),
+    Tile(32, 32, "vec 4, thread.x 8", "thread.y 32", 4),
+    Tile(32, 32, "thread.x 32", "thread.y 8, unroll 4", 1),
+)
+"""As measured on transposes of 512 to 8192 rows (kernels/EXPERT.md); the last asks nothing of alignment."""
+
+GAIN = 3.0
+"""Whole sectors on both sides, over one that takes a sector an element."""
+
+
+def turned(raised: Kernel, applies: Callable[[str], bool]) -> Iterator[Idea]:
+    """What ``applies`` of :data:`TILES`, for each pair of parallel loops that walk along what is stored and loaded."""
+    found = [a for a in accesses(raised) if a.space == "global"]
+    for store in (a for a in found if a.mode == "write"):
+        pair = [x for x in store.axes if x.kind == "par"][-2:]
+        along = [x for x in pair if _walks(store, x)]
+        if len(pair) < 2 or len(along) != 1:
+            continue
+        across = pair[1 - pair.index(along[0])]
+        arrays = _loaded(found, across, along[0])
+        for t in TILES if arrays and store.width in (1, 2, 4) else ():
+            steps = _steps(t, pair, along[0], arrays, store.width)
+            if applies(steps):
+                yield steps, "a tile through shared memory: whole sectors are read and written", GAIN
+
+
+def _walks(a: Access, x: Axis) -> bool:
+    """Whether neighbouring iterations of ``x`` make one longer access of ``a``."""
+    stride = a.strides.get(x.name)
+    return stride is not None and evaluate(stride, {}) == a.width
+
+
+def _loaded(found: Sequence[Access], across: Axis, along: Axis) -> list[str]:
+    """Arrays that are read along ``across`` and, within ``along``, with strides."""
+    turned = [
+        a.buffer.name for a in found if a.mode == "read" and _walks(a, across) and a.pattern(along.name) == "strided"
+    ]
+    return list(dict.fromkeys(turned))
+
+
+def _steps(t: Tile, nest: Sequence[Axis], along: Axis, arrays: Sequence[str], width: int | object) -> str:
+    lanes = width if isinstance(width, int) else 1
+    sizes = {x.name: t.stored // lanes if x is along else t.loaded for x in nest}
+    fast = f"thread.x {t.stored // lanes}" if lanes > 1 else t.fast
+    slow = next(x.name for x in nest if x is not along)
+    outer, inner = (x.name for x in nest)
+    vec = f" vec={t.vec}" if t.vec > 1 else ""
+    staged = "".join(
+        f" | stage-shared{{array={a} loop={inner}_tile{vec}}} | pad-shared{{array={a}_s by=1}}" for a in arrays
+    )
+    return (
+        f"tile{{loops={outer},{inner} sizes={sizes[outer]},{sizes[inner]}}}"
+        f" | distribute{{loop={along.name} map=[seq]}} | distribute{{loop={slow} map=[{t.slow}]}}"
+        f" | distribute{{loop={along.name} map=[{fast}]}}{staged}"
+    )
+
+
+__all__ = ["turned"]

@@ -1,0 +1,1 @@
+"""The LLM planner: prompts, the client, replies, the ledger of calls."""

@@ -1,0 +1,101 @@
+"""The ledger of LLM calls: what was asked, what it cost, what came back. It doubles as a record to replay.
+
+One JSON object a line, appended and flushed per call. Keys and bearer tokens are replaced before anything is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from .chat import LlmConfig, Reply
+
+_TOKEN = re.compile(r"(?i)\b(?:sk-[\w-]{8,}|bearer\s+[\w.\-]{8,})")
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Totals of a run: attempts (failed ones too), tokens both ways, USD at the configured prices."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+
+def fingerprint(model: str, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]) -> str:
+    """SHA-256 of a question: the key under which its answer replays."""
+    text = json.dumps([model, [dict(m) for m in messages], schema], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class CallLedger:
+    """Appends calls to ``path`` (None: only counts them)."""
+
+    def __init__(self, path: Path | None = None, *, secrets: Sequence[str] = ()) -> None:
+        self.path = path
+        self.spent = Spent()
+        self._secrets = tuple(s for s in secrets if s)
+
+    def redact(self, text: str) -> str:
+        """``text`` without keys."""
+        for s in self._secrets:
+            text = text.replace(s, "[redacted]")
+        return _TOKEN.sub("[redacted]", text)
+
+    def answered(
+        self, role: str, c: LlmConfig, key: str, messages: Sequence[Mapping[str, str]], reply: Reply, seconds: float
+    ) -> None:
+        usd = (reply.tokens_in * c.price_in + reply.tokens_out * c.price_out) / 1e6
+        tokens = reply.tokens_in + reply.tokens_out
+        self.spent = Spent(self.spent.calls + 1, self.spent.tokens + tokens, self.spent.usd + usd)
+        asked = [dict(m) for m in messages]
+        self._write(
+            role, c, key, seconds, status="ok", messages=asked, reply=reply.text, finish=reply.finish,
+            tokens_in=reply.tokens_in, tokens_out=reply.tokens_out, usd=usd,
+        )  # fmt: skip
+
+    def failed(self, role: str, c: LlmConfig, key: str, code: str, why: str, seconds: float) -> None:
+        self.spent = Spent(self.spent.calls + 1, self.spent.tokens, self.spent.usd)
+        self._write(role, c, key, seconds, status=code, why=why)
+
+    def _write(self, role: str, c: LlmConfig, key: str, seconds: float, **row: Any) -> None:
+        if self.path is None:
+            return
+        head = {
+            "time": round(time.time(), 3),
+            "role": role,
+            "model": c.model,
+            "host": urlsplit(c.base_url).hostname or "",
+        }
+        line = self.redact(json.dumps({**head, "key": key, "seconds": round(seconds, 3), **row}))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as f:
+            f.write(line + "\n")
+
+
+class Recorded:
+    """Answers of an earlier run, by fingerprint of the question; several answers to one question replay in order."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._answers: dict[str, list[str]] = {}
+        if path is None or not path.exists():
+            return
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue  # a line torn by a crash
+            if isinstance(row, dict) and row.get("status") == "ok":
+                self._answers.setdefault(str(row.get("key")), []).append(str(row.get("reply")))
+
+    def get(self, key: str) -> str | None:
+        left = self._answers.get(key)
+        return left.pop(0) if left and len(left) > 1 else left[0] if left else None

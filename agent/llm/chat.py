@@ -1,0 +1,223 @@
+"""One question to an OpenAI-compatible endpoint, answered by a JSON object or by a named error.
+
+The transport trusts nothing: every reply is bounded in bytes and in time while it arrives, every call is charged to a
+budget before the next one is made, rate limits and server errors are retried for as long as the budget of time allows.
+Keys never leave this module: they are replaced wherever text is written or raised.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .call_ledger import CallLedger, Recorded, fingerprint
+from .replies import Failure, LlmError, Message, Reply, json_object, parse_body
+
+MAX_REPLY_BYTES = 1 << 20
+RETRY_STATUS = frozenset({408, 409, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True)
+class LlmConfig:
+    """Where to ask and how much to spend. Prices are USD per million tokens (0: unknown, not budgeted)."""
+
+    model: str
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    temperature: float = 0.4
+    timeout_s: float = 60.0  # of one attempt
+    wall_s: float = 300.0  # of all calls of a run
+    max_calls: int = 20  # attempts, failed ones included
+    reply_tokens: int = 4096
+    total_tokens: int = 200_000
+    max_usd: float = 0.0  # 0: no limit
+    price_in: float = 0.0
+    price_out: float = 0.0
+    retries: int = 3
+    record: Path | None = None
+    replay: Path | None = None
+
+    @staticmethod
+    def from_env(env: Mapping[str, str] | None = None) -> LlmConfig | None:
+        """``KTC_LLM_MODEL``, ``KTC_LLM_BASE_URL`` and ``KTC_LLM_API_KEY``, falling back to ``OPENAI_BASE_URL`` and
+        ``OPENAI_API_KEY``; ``KTC_LLM_REPLAY`` answers from a record. None when nothing is configured."""
+        e = os.environ if env is None else env
+        base = e.get("KTC_LLM_BASE_URL") or e.get("OPENAI_BASE_URL") or ""
+        key = e.get("KTC_LLM_API_KEY") or e.get("OPENAI_API_KEY") or ""
+        replay = e.get("KTC_LLM_REPLAY")
+        if not (base or key or replay):
+            return None
+        return LlmConfig(
+            model=e.get("KTC_LLM_MODEL", "gpt-4o"),
+            base_url=base,
+            api_key=key,
+            max_usd=float(e.get("KTC_LLM_MAX_USD", "0")),
+            price_in=float(e.get("KTC_LLM_PRICE_IN", "0")),
+            price_out=float(e.get("KTC_LLM_PRICE_OUT", "0")),
+            record=Path(e["KTC_LLM_RECORD"]) if e.get("KTC_LLM_RECORD") else None,
+            replay=Path(replay) if replay else None,
+        )
+
+
+class Chat:
+    """A budgeted conversation partner. ``ask`` is one question; nothing is remembered between questions.
+
+    What an earlier run recorded is not asked again: a run that was killed gets the same answers when it resumes.
+    """
+
+    def __init__(self, config: LlmConfig, ledger: CallLedger | None = None) -> None:
+        self.config = config
+        self.ledger = ledger or CallLedger(config.record, secrets=(config.api_key,))
+        self._recorded = Recorded(config.replay or config.record)
+        self._formats = ["json_schema", "json_object", ""]  # what the endpoint has not refused, best first
+        self._started = time.monotonic()
+        self._client: Any = None
+
+    # ------------------------------------------------------------------------------------------------------- asking
+
+    def ask(self, role: str, messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to ``messages`` as a JSON object.
+
+        Raises:
+            LlmError: E-LLM-BUDGET, -TIMEOUT, -RATE, -SERVER, -AUTH, -CONNECT, -REPLY (not a JSON object), -REPLAY.
+        """
+        key = fingerprint(self.config.model, messages, schema)
+        known = self._recorded.get(key)
+        if known is not None:
+            return json_object(known)
+        if self.config.replay:
+            raise LlmError("E-LLM-REPLAY", "the record holds no answer to this question")
+        for attempt in range(self.config.retries + 1):
+            self._check_budget()
+            started = time.monotonic()
+            try:
+                reply = self._call(messages, schema)
+            except Failure as f:
+                self.ledger.failed(role, self.config, key, f.code, f.why, time.monotonic() - started)
+                if f.retry_after is None or attempt == self.config.retries:
+                    raise LlmError(f.code, self.ledger.redact(f.why), f.hint) from None
+                self._wait(f, attempt)
+                continue
+            self.ledger.answered(role, self.config, key, messages, reply, time.monotonic() - started)
+            return json_object(reply.text)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _check_budget(self) -> None:
+        spent = self.ledger.spent
+        c = self.config
+        limits = (
+            (spent.calls >= c.max_calls, f"{spent.calls} of {c.max_calls} calls are made"),
+            (spent.tokens >= c.total_tokens, f"{spent.tokens} of {c.total_tokens} tokens are spent"),
+            (self._left() <= 0, f"{c.wall_s:g} s are over"),
+            (bool(c.max_usd) and spent.usd >= c.max_usd, f"{spent.usd:.3f} of {c.max_usd:g} USD are spent"),
+        )
+        for over, why in limits:
+            if over:
+                raise LlmError("E-LLM-BUDGET", f"the budget for the LLM is used up: {why}")
+
+    def _left(self) -> float:
+        return self.config.wall_s - (time.monotonic() - self._started)
+
+    def _wait(self, f: Failure, attempt: int) -> None:
+        pause = f.retry_after or min(8.0, 0.5 * 2**attempt)
+        if pause > self._left():
+            why = f"{f.why}; it asks to wait {pause:g} s, more than is left"
+            raise LlmError(f.code, self.ledger.redact(why)) from None
+        time.sleep(pause)
+
+    # -------------------------------------------------------------------------------------------------- one attempt
+
+    def _call(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Reply:
+        while True:
+            style = self._formats[0]
+            try:
+                return self._attempt(messages, schema, style)
+            except Failure as f:
+                if f.code != "E-LLM-REQUEST" or len(self._formats) == 1 or "response_format" not in f.why:
+                    raise
+                self._formats.pop(0)  # this endpoint does not know this way of asking for JSON
+
+    def _attempt(self, messages: Sequence[Message], schema: Mapping[str, Any], style: str) -> Reply:
+        import openai
+
+        timeout = max(0.1, min(self.config.timeout_s, self._left()))
+        extra: dict[str, Any] = {}
+        if style == "json_schema":
+            extra["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "schema": dict(schema), "strict": True},
+            }
+        elif style == "json_object":
+            extra["response_format"] = {"type": "json_object"}
+        try:
+            stream = self._connect().chat.completions.with_streaming_response.create(
+                model=self.config.model,
+                messages=[dict(m) for m in messages],
+                temperature=self.config.temperature,
+                max_tokens=self.config.reply_tokens,
+                timeout=timeout,
+                **extra,
+            )
+            with stream as response:
+                body = _read(response, time.monotonic() + timeout)
+        except openai.APITimeoutError:
+            raise Failure("E-LLM-TIMEOUT", f"no answer within {timeout:g} s", retry_after=0.0) from None
+        except openai.APIStatusError as e:
+            raise _status_failure(e) from None
+        except openai.APIConnectionError as e:
+            raise Failure("E-LLM-CONNECT", f"cannot reach the endpoint: {e.__cause__ or e}", retry_after=0.0) from None
+        except openai.OpenAIError as e:
+            raise Failure("E-LLM-SERVER", f"{type(e).__name__}: {e}") from None
+        return parse_body(body, messages)
+
+    def _connect(self) -> Any:
+        if self._client is None:
+            try:
+                import openai
+            except ImportError:
+                raise LlmError("E-LLM-PACKAGE", "the openai package is missing", "pip install 'ktc[agent]'") from None
+            self._client = openai.OpenAI(
+                api_key=self.config.api_key or "none", base_url=self.config.base_url or None, max_retries=0
+            )
+        return self._client
+
+
+def _status_failure(e: Any) -> Failure:
+    status = e.status_code
+    why = f"HTTP {status}: {str(e.message)[:300]}"
+    if status in (401, 403):
+        return Failure("E-LLM-AUTH", why, hint="check KTC_LLM_API_KEY")
+    if status not in RETRY_STATUS:
+        return Failure("E-LLM-REQUEST", why)
+    asked = e.response.headers.get("retry-after", "")
+    pause = float(asked) if re.fullmatch(r"\d{1,6}(\.\d+)?", asked) else 0.0
+    return Failure("E-LLM-RATE" if status == 429 else "E-LLM-SERVER", why, retry_after=pause)
+
+
+def _read(response: Any, deadline: float) -> bytes:
+    """The body, bounded in bytes and in time while it arrives: an endless reply ends here."""
+    body = bytearray()
+    try:
+        for chunk in response.iter_bytes():
+            body += chunk
+            if len(body) > MAX_REPLY_BYTES:
+                raise Failure("E-LLM-REPLY", f"the reply is longer than {MAX_REPLY_BYTES} bytes")
+            if time.monotonic() > deadline:
+                raise Failure("E-LLM-TIMEOUT", "the reply did not end in time", retry_after=0.0)
+    except Exception as e:
+        # The HTTP library under openai changes name between its major versions: its errors are told by their classes.
+        names = {c.__name__ for c in type(e).__mro__}
+        if "TimeoutException" in names:
+            raise Failure("E-LLM-TIMEOUT", "the reply stalled", retry_after=0.0) from None
+        if "HTTPError" in names or "TransportError" in names:
+            raise Failure("E-LLM-CONNECT", f"the connection broke: {type(e).__name__}", retry_after=0.0) from None
+        raise
+    return bytes(body)
+
+
+__all__ = ["Chat", "LlmConfig", "LlmError", "Message", "Reply", "json_object"]

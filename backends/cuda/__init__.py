@@ -1,0 +1,1 @@
+"""CUDA C++: its dialect, copies by a producer, tensor-core instructions, what ptxas loses."""

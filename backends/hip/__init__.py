@@ -1,0 +1,1 @@
+"""HIP C++ for AMD GPUs, and for NVIDIA GPUs through a header."""

@@ -1,0 +1,1 @@
+"""The host side of an emitted kernel: geometry, guard, fall-back."""

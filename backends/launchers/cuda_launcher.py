@@ -1,0 +1,258 @@
+"""The host side of an emitted kernel: geometry, the guard on its assumptions, the fall-back to the original kernel.
+
+launch_name(args..., host sizes..., stream)
+  every assumption holds?  launch the tuned kernel  :  launch the original one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ktc.backends.base import Emitted
+from ktc.backends.c_family.c_expressions import Exprs
+from ktc.backends.c_family.line_layout import wrap
+from ktc.backends.c_family.symbol_names import Names
+from ktc.backends.cuda.cuda_dialect import CudaDialect
+from ktc.backends.hip.hip_dialect import HipDialect
+from ktc.backends.opencl.opencl_dialect import OpenCLDialect
+from ktc.backends.profiles import profile_for
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Expr, is_cooperative
+from ktc.ir.producer_launch import tensor_maps
+from ktc.ir.types import BF16, BOOL, F16, F32, F64, I32, Ptr, scalar_of
+
+from .cupy_launcher import cupy_launcher, python_text, working_memory
+from .launch_geometry import Geometry, geometry
+
+__all__ = ["KINDS", "emit_launcher", "python_text"]
+
+
+TENSOR_TYPES = {F16: "CU_TENSOR_MAP_DATA_TYPE_FLOAT16", BF16: "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16"}
+
+MAKE_TENSOR_MAP = """\
+// Describes a matrix for bulk copies of boxes of 64 columns (link with -lcuda); one without elements is never read.
+static bool make_tensor_map(tensor_map* result, const void* matrix, cuuint64_t rows, cuuint64_t columns,
+                            cuuint64_t pitch, cuuint32_t box_rows, CUtensorMapDataType type) {
+  const cuuint64_t extents[2] = {columns, rows}, strides[1] = {pitch * 2};
+  const cuuint32_t box[2] = {64, box_rows}, ones[2] = {1, 1};
+  if (rows == 0 || columns == 0) return true;
+  return cuTensorMapEncodeTiled(reinterpret_cast<CUtensorMap*>(result), type, 2, const_cast<void*>(matrix), extents,
+                                strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+"""
+
+
+def emit_launcher(emitted: Emitted, kind: str | None = None, original: Emitted | None = None) -> str:
+    """Host code that launches ``emitted``: ``kind`` is cuda | hip | opencl | cupy | torch (default: its target).
+
+    ``original`` is the kernel as it came, under another name: the launcher calls it where an assumption does not hold.
+    Without it the launcher reports the violated assumption to its caller.
+
+    Raises:
+        KtcError: E-LAUNCH-KIND (usage) or E-LAUNCH-UNKNOWN.
+    """
+    kind = kind or emitted.target
+    if kind not in KINDS:
+        raise KtcError("E-LAUNCH-KIND", f"no launcher '{kind}'", hint=f"one of: {', '.join(KINDS)}", exit_code=2)
+    return KINDS[kind](emitted, original)
+
+
+# ------------------------------------------------------------------------------------------------------ CUDA and HIP
+
+
+def _host_exprs(kernel: Kernel, dialect) -> tuple[Exprs, Names]:
+    names = Names()
+    exprs = Exprs(dialect, names)
+    dialect.exprs = exprs
+    for p in kernel.params:
+        names.declare(p.sym)
+    return exprs, names
+
+
+def _guard(g: Geometry, x: Exprs, names: Names) -> list[str]:
+    checks = [x.piece(f).at(6) for f in g.facts]
+    checks += [f"reinterpret_cast<uintptr_t>({names.of(p.sym)}) % {n} == 0" for p, n in g.aligned]
+    return checks
+
+
+def _dims(extents: Sequence[Expr], x: Exprs) -> str:
+    texts = [x.text(e) for e in extents]
+    while len(texts) > 1 and texts[-1] == "1":
+        texts.pop()
+    return ", ".join(texts)
+
+
+def _cxx_call(emitted: Emitted, api: str, x_of: Callable) -> list[str]:
+    x, names = x_of(emitted.kernel)
+    g = geometry(emitted.kernel)
+    args = ", ".join(names.of(p.sym) for p in emitted.kernel.params if not p.host and not p.symbol)
+    lines = [f"const dim3 grid({_dims(g.grid, x)});", f"const dim3 block({_dims(g.block, x)});"]
+    for k, m in enumerate(tensor_maps(emitted.kernel)):
+        rows, columns, pitch = (x.piece(e).at(6) for e in (*m.extent, m.pitch))
+        sizes = f"{rows}, {columns}, {pitch}, {m.rows}, {TENSOR_TYPES[scalar_of(m.src.type)]}"
+        lines.append(f"tensor_map map{k} = {{}};")
+        described = f"make_tensor_map(&map{k}, {names.of(m.src)}, {sizes})"
+        lines.append(f"if (!{described}) return cudaErrorInvalidValue;")
+        args += f", map{k}"
+    shared = x.text(g.shared)
+    if shared.isdigit() and int(shared) <= 48 * 1024:
+        pass
+    elif api == "cuda":
+        opt_in = "cudaFuncAttributeMaxDynamicSharedMemorySize"
+        lines.append(f"cudaFuncSetAttribute({emitted.entry}, {opt_in}, {shared});")
+    if is_cooperative(emitted.kernel.body):  # all blocks must be resident
+        names_of_args = ", ".join(f"&{a}" for a in args.split(", ") if a)
+        entry = emitted.entry if api == "cuda" else f"reinterpret_cast<const void*>({emitted.entry})"
+        lines.append(f"void* args[] = {{{names_of_args}}};")
+        lines.append(f"{api}LaunchCooperativeKernel({entry}, grid, block, args, {shared}, stream);")
+        return lines
+    lines.append(f"{emitted.entry}<<<grid, block, {shared}, stream>>>({args});")
+    return lines
+
+
+def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) -> str:
+    def x_of(kernel: Kernel):
+        return _host_exprs(kernel, dialect_class(profile_for(api)))
+
+    kernel = emitted.kernel
+    x, names = x_of(kernel)
+    g = geometry(kernel)
+    params = [x.d.parameter(p, names.of(p.sym)).replace(" __restrict__", "") for p in kernel.params if not p.symbol]
+    head = f"{api}Error_t launch_{emitted.entry}({', '.join([*params, f'{api}Stream_t stream'])}) {{"
+    checks = _guard(g, x, names)
+    lines = []
+    if checks:
+        lines += [f"const bool applies = {' && '.join(checks)};", "if (!applies) {"]
+        if original is not None:
+            lines += ["  " + line for line in _cxx_call(original, api, x_of)] + [f"  return {api}GetLastError();"]
+        else:
+            lines.append(f"  return {api}ErrorInvalidValue;  // the caller runs the original kernel")
+        lines.append("}")
+    lines += [*_cxx_call(emitted, api, x_of), f"return {api}GetLastError();"]
+    body = [out for line in lines for out in wrap(line, "  ")]
+    includes = ["#include <cstdint>", ""] if g.aligned else []
+    if tensor_maps(kernel):
+        includes = ["#include <cuda.h>", *includes, *MAKE_TENSOR_MAP.splitlines(), ""]
+    what = "; runs the original kernel where an assumption does not hold" if checks and original else ""
+    about = [f"// Launches {emitted.entry}{what}.", *(f"// {line}" for line in working_memory(kernel, x.text))]
+    return "\n".join([*includes, *about, *wrap(head, ""), *body, "}"]) + "\n"
+
+
+def _cuda(emitted: Emitted, original: Emitted | None) -> str:
+    return _cxx("cuda", CudaDialect, emitted, original)
+
+
+def _hip(emitted: Emitted, original: Emitted | None) -> str:
+    return _cxx("hip", HipDialect, emitted, original)
+
+
+# ------------------------------------------------------------------------------------------------------------- torch
+
+TORCH_DTYPES = {
+    F16: "at::kHalf",
+    BF16: "at::kBFloat16",
+    F32: "at::kFloat",
+    F64: "at::kDouble",
+    BOOL: "at::kBool",
+    I32: "at::kInt",
+}
+
+
+def _torch(emitted: Emitted, original: Emitted | None) -> str:
+    """A custom operator in ``ktc::``, over the CUDA launcher: buffers are tensors, scalars are ints and floats."""
+    kernel = emitted.kernel
+    d = CudaDialect(profile_for("cuda"))
+    name = emitted.entry
+    schema: list[str] = []
+    params: list[str] = []
+    checks: list[str] = []
+    args: list[str] = []
+    for p in kernel.params:
+        n, t = p.sym.name, p.sym.type
+        if p.symbol:
+            continue  # the host sets it, as it did for the original
+        if isinstance(t, Ptr):
+            readonly = t.const or p.readonly
+            schema.append(f"Tensor {n}" if readonly else f"Tensor({chr(97 + len(schema))}!) {n}")
+            params.append(f"{'const ' if readonly else ''}at::Tensor& {n}")
+            if (dtype := TORCH_DTYPES.get(scalar_of(t))) is not None:
+                checks.append(f'TORCH_CHECK({n}.scalar_type() == {dtype}, "{n}: wrong dtype");')
+            checks.append(f'TORCH_CHECK({n}.is_cuda() && {n}.is_contiguous(), "{n}: not a contiguous CUDA tensor");')
+            const, get = ("const ", "const_data_ptr") if readonly else ("", "mutable_data_ptr")
+            args.append(f"static_cast<{const}{d.type_name(t.elem)}*>({n}.{get}())")
+        else:
+            is_float = scalar_of(t).is_float
+            schema.append(f"{'float' if is_float else 'int'} {n}")
+            params.append(f"{'double' if is_float else 'int64_t'} {n}")
+            args.append(f"static_cast<{d.type_name(t)}>({n})")
+    call = f"C10_CUDA_CHECK(launch_{name}({', '.join([*args, 'at::cuda::getCurrentCUDAStream()'])}));"
+    body = [out for line in [*checks, call] for out in wrap(line, "  ")]
+    return "\n".join([
+        "#include <ATen/cuda/CUDAContext.h>", "#include <c10/cuda/CUDAException.h>", "#include <torch/library.h>", "",
+        _cuda(emitted, original), *wrap(f"void {name}_op({', '.join(params)}) {{", ""), *body, "}", "",
+        f'TORCH_LIBRARY_FRAGMENT(ktc, m) {{ m.def("{name}({", ".join(schema)}) -> ()"); }}',
+        f'TORCH_LIBRARY_IMPL(ktc, CUDA, m) {{ m.impl("{name}", &{name}_op); }}', "",
+    ])  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------------------ OpenCL
+
+CL_TYPES = {"float": "cl_float", "double": "cl_double", "f16": "cl_half", "bf16": "cl_ushort", "e4m3": "cl_uchar",
+            "e5m2": "cl_uchar"}  # fmt: skip
+
+
+def _opencl(emitted: Emitted, original: Emitted | None) -> str:
+    """C host code. A buffer's alignment is the runtime's business: OpenCL aligns buffers to 128 bytes and more."""
+    kernel = emitted.kernel
+    x, names = _host_exprs(kernel, OpenCLDialect(profile_for("opencl")))
+    g = geometry(kernel)
+    params = ["cl_command_queue queue", "cl_kernel kernel"]
+    params += ["cl_kernel original_kernel"] if original is not None and g.facts else []
+    for p in kernel.params:
+        t = p.sym.type
+        if isinstance(t, Ptr):
+            params.append(f"cl_mem {names.of(p.sym)}")
+        else:
+            base = "uchar" if t == BOOL else x.d.type_name(t)
+            params.append(f"{CL_TYPES.get(base, 'cl_' + base)} {names.of(p.sym)}")
+
+    def call(code: Emitted, handle: str) -> list[str]:
+        cx, cn = _host_exprs(code.kernel, OpenCLDialect(profile_for("opencl")))
+        cg = geometry(code.kernel)
+        lines = []
+        signature = [p for p in code.kernel.params if not p.host]
+        for k, p in enumerate(signature):
+            n = cn.of(p.sym)
+            lines.append(f"clSetKernelArg({handle}, {k}, sizeof({n}), &{n});")
+        if cx.text(cg.shared) != "0":
+            lines.append(f"clSetKernelArg({handle}, {len(signature)}, {cx.text(cg.shared)}, NULL);")
+        local = [cx.text(e) for e in cg.block]
+        total = [
+            e if n == "1" else f"({e}) * {n}" if " " in e else f"{e} * {n}"
+            for e, n in zip(map(cx.text, cg.grid), local)
+        ]
+        lines.append(f"const size_t global[3] = {{{', '.join(total)}}};")
+        lines.append(f"const size_t local[3] = {{{', '.join(local)}}};")
+        lines.append(f"return clEnqueueNDRangeKernel(queue, {handle}, 3, NULL, global, local, 0, NULL, NULL);")
+        return lines
+
+    lines: list[str] = []
+    if g.facts:
+        lines.append(f"if (!({' && '.join(x.piece(f).at(6) for f in g.facts)})) {{")
+        if original is not None:
+            lines += ["  " + line for line in call(original, "original_kernel")]
+        else:
+            lines.append("  return CL_INVALID_VALUE;  /* the caller runs the original kernel */")
+        lines.append("}")
+    lines += call(emitted, "kernel")
+    head = f"cl_int launch_{emitted.entry}({', '.join(params)}) {{"
+    body = [out for line in lines for out in wrap(line, "  ")]
+    options = " ".join(emitted.options)
+    return "\n".join([f"// Build with: {options}", *wrap(head, ""), *body, "}"]) + "\n"
+
+
+KINDS: dict[str, Callable[[Emitted, Emitted | None], str]] = {
+    "cuda": _cuda, "hip": _hip, "opencl": _opencl, "cupy": cupy_launcher, "torch": _torch,
+}  # fmt: skip

@@ -1,0 +1,73 @@
+"""What a launcher must know of a kernel: grid, block, dynamic shared memory, assumptions, alignment of its buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import evaluate, simplify
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import Const, Expr, Knob, Load, Store, Sym, Var
+from ktc.ir.producer_launch import launched_block, tensor_maps
+from ktc.ir.types import I32, scalar_of
+from ktc.ir.walk import all_exprs, map_expr, walk, walk_expr
+
+MATRIX_ALIGNMENT = 16
+"""Bytes, of a matrix that bulk copies read (CUDA driver API, cuTensorMapEncodeTiled)."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Launch expressions with the knobs' values in place, and what must hold before launching."""
+
+    grid: tuple[Expr, Expr, Expr]
+    block: tuple[Expr, Expr, Expr]
+    shared: Expr
+    facts: tuple[Expr, ...]
+    aligned: tuple[tuple[Param, int], ...]
+
+
+def geometry(kernel: Kernel) -> Geometry:
+    """What the launcher of ``kernel`` needs.
+
+    Raises:
+        KtcError: E-LAUNCH-UNKNOWN when the kernel has no launch geometry.
+    """
+    if kernel.launch is None:
+        raise KtcError(
+            "E-LAUNCH-UNKNOWN", f"no launch geometry for '{kernel.name}'", kernel.loc, "give [launch] in workload.toml"
+        )
+    values = kernel.knob_values
+
+    def bound(e: Expr) -> Expr:
+        return simplify(map_expr(e, lambda x: Const(values[x.name], I32) if isinstance(x, Knob) else x))
+
+    params = {p.sym for p in kernel.params}
+    facts = []
+    for a in kernel.assumptions:
+        fact = bound(a.expr)
+        known = all(x.sym in params for x in walk_expr(fact) if isinstance(x, Var))
+        if a.origin != "derived" and known and not isinstance(fact, Const) and fact not in facts:
+            facts.append(fact)
+    launch = kernel.launch
+    return Geometry(
+        tuple(map(bound, launch.grid)),  # type: ignore[arg-type]
+        tuple(map(bound, launched_block(kernel))),  # type: ignore[arg-type]
+        bound(launch.dynamic_shared) if launch.dynamic_shared is not None else Const(0, I32),
+        tuple(facts),
+        tuple(_aligned_buffers(kernel)),
+    )
+
+
+def _aligned_buffers(kernel: Kernel) -> list[tuple[Param, int]]:
+    """Buffers with wide accesses, and the alignment in bytes that the widest one needs of the base."""
+    needs: dict[Sym, int] = {}
+    accesses: list[Load | Store] = [e for e in all_exprs(kernel.body) if isinstance(e, Load)]
+    accesses += [s for s in walk(kernel.body) if isinstance(s, Store)]
+    for a in accesses:
+        width = a.width if isinstance(a.width, int) else evaluate(a.width, kernel.knob_values)
+        needs[a.buffer] = max(needs.get(a.buffer, 0), scalar_of(a.buffer.type).bytes * int(width or 1))
+    for m in tensor_maps(kernel):
+        needs[m.src] = MATRIX_ALIGNMENT
+    found = [(p, min(p.align, needs.get(p.sym, 0))) for p in kernel.params]
+    return [(p, n) for p, n in found if n > scalar_of(p.sym.type).bytes]

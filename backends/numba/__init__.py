@@ -1,0 +1,1 @@
+"""The CPU backend: kernels as Python modules that numba compiles."""

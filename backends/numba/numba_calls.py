@@ -1,0 +1,111 @@
+"""Built-in functions of the IR as numba text: one row a function.
+
+A row is a template over the printed arguments ``{0} {1} {2}`` and the helper it needs ('' for none). Float rows compute
+in f32 or f64 and are rounded to the result type by the caller.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktc.ir.field_words import ARITY
+from ktc.ir.nodes import AddrOf, Call
+from ktc.ir.types import Scalar
+
+from .numba_types import unsupported
+
+if TYPE_CHECKING:
+    from .numba_expressions import ExprPrinter, Text
+
+_ONE = "(f32(1.0) / {0})"
+FLOAT_CALLS: dict[str, tuple[str, str]] = {
+    name: (f"math.{name}({{0}})", "")
+    for name in ("exp", "expm1", "log", "log10", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin",
+                 "acos", "atan", "erf", "erfc")
+} | {
+    "exp2": ("np.exp2({0})", ""), "exp10": ("math.pow(10.0, {0})", ""), "log2": ("np.log2({0})", ""),
+    "cbrt": ("np.cbrt({0})", ""), "floor": ("np.floor({0})", ""), "ceil": ("np.ceil({0})", ""),
+    "trunc": ("np.trunc({0})", ""), "rint": ("np.rint({0})", ""), "round": ("round_away({0})", "round_away"),
+    "abs": ("abs({0})", ""), "rsqrt": ("1.0 / math.sqrt({0})", ""), "rcp": ("1.0 / ({0})", ""),
+    "asinh": ("math.asinh({0})", ""), "acosh": ("math.acosh({0})", ""), "atanh": ("math.atanh({0})", ""),
+    "sinpi": ("math.sin(math.pi * math.fmod({0}, 2.0))", ""), "cospi": ("math.cos(math.pi * math.fmod({0}, 2.0))", ""),
+    "lgamma": ("math.lgamma({0})", ""), "tgamma": ("math.gamma({0})", ""), "ldexp": ("math.ldexp({0}, {1})", ""),
+    "nextafter": ("np.nextafter({0}, {1})", ""), "normcdf": ("0.5 * math.erfc(-({0}) * 0.7071067811865476)", ""),
+    "ilogb": ("math.frexp({0})[1] - 1", ""), "logb": ("np.floor(np.log2(abs({0})))", ""),
+    "isnan": ("np.isnan({0})", ""), "isinf": ("np.isinf({0})", ""), "isfinite": ("np.isfinite({0})", ""),
+    "signbit": ("(math.copysign(1.0, {0}) < 0)", ""), "saturate": ("saturate({0})", "saturate"),
+    "pow": ("math.pow({0}, {1})", ""), "fmod": ("math.fmod({0}, {1})", ""), "atan2": ("math.atan2({0}, {1})", ""),
+    "hypot": ("math.hypot({0}, {1})", ""), "copysign": ("math.copysign({0}, {1})", ""),
+    "min": ("fmin({0}, {1})", "fmin"), "max": ("fmax({0}, {1})", "fmax"), "fdim": ("fdim({0}, {1})", "fdim"),
+    "fma": ("fma({0}, {1}, {2})", "fma"), "fast_div": ("({0}) / ({1})", ""), "fast_rcp": ("1.0 / ({0})", ""),
+    "add_rn": ("({0}) + ({1})", ""), "sub_rn": ("({0}) - ({1})", ""), "mul_rn": ("({0}) * ({1})", ""),
+    "div_rn": ("({0}) / ({1})", ""),
+}  # fmt: skip
+"""Functions of floats. ``1.0 / x`` and friends are computed as written, then brought to the result type."""
+
+_ALIASES = {f"fast_{n}": n for n in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "pow")} | {
+    "fast_exp10": "exp10", "fast_log10": "log10", "sqrt_rn": "sqrt", "fma_rn": "fma", "rcp_rn": "rcp",
+    "rsqrt_rn": "rsqrt",
+}  # fmt: skip
+"""Fast versions are computed exactly: a CPU gains little from the approximations."""
+
+_EXACT = frozenset({"abs", "min", "max", "floor", "ceil", "trunc", "rint", "round", "copysign", "fdim"})
+"""Results that need no rounding to a narrow type beyond what their arguments already have."""
+
+INT_CALLS: dict[str, tuple[str, str]] = {
+    "min": ("min({0}, {1})", ""), "max": ("max({0}, {1})", ""), "abs": ("abs({0})", ""),
+    "popc": ("popc({0})", "popc"), "ffs": ("ffs({0})", "ffs"), "brev": ("brev({0})", "brev"),
+    "cdiv": ("ceil_div({0}, {1})", "ceil_div"), "byte_perm": ("byte_perm({0}, {1}, {2})", "byte_perm"),
+} | {
+    name: (f"{name}({', '.join(f'{{{k}}}' for k in range(n))})", "field") for name, n in ARITY.items()
+}  # fmt: skip
+
+
+def print_call(p: ExprPrinter, e: Call) -> Text:
+    """``e`` as text. Raises KtcError for a function with no CPU meaning."""
+    if e.fn == "is_null" and isinstance(e.args[0], AddrOf):
+        return (f"({p.ref(e.args[0].buffer)} is None)", 15)
+    operand = e.args[0].type if e.args else e.ty
+    if not isinstance(operand, Scalar):
+        raise unsupported(f"{e.fn}() of vectors")
+    args = [p.text(a) for a in e.args]
+    return _float_call(p, e, args) if operand.is_float else _int_call(p, e, operand, args)
+
+
+def _float_call(p: ExprPrinter, e: Call, args: list[str]) -> Text:
+    fn = _ALIASES.get(e.fn, e.fn)
+    row = FLOAT_CALLS.get(fn)
+    if row is None:
+        raise unsupported(f"the function {e.fn}()")
+    text = row[0].format(*args)
+    if row[1]:
+        p.need(row[1])
+    t = e.ty
+    if not isinstance(t, Scalar) or not t.is_float:
+        return (text, 15)
+    if t.name == "f64":
+        return (text if text.endswith(")") and row[0][0].isalpha() else f"({text})", 15)
+    if "1.0" in row[0] or "10.0" in row[0]:
+        text = f"f32({text})"  # a double constant in the row: one rounding to f32
+    if row[0].startswith("("):
+        text = f"({text})"
+    return (text, 15) if fn in _EXACT else p.round(text, 15, t)
+
+
+def _int_call(p: ExprPrinter, e: Call, t: Scalar, args: list[str]) -> Text:
+    mask = (1 << t.bits) - 1
+    if e.fn in ("popc", "clz", "ffs", "brev") and t.bits < 64 and t.is_signed:
+        args = [f"({args[0]}) & 0x{mask:X}"]
+    if e.fn == "clz":
+        return (f"{p.need('clz')}({args[0]}, {t.bits})", 15)
+    if e.fn == "mulhi" and t.bits == 32:
+        product = f"u64({args[0]}) * u64({args[1]})" if t.kind == "uint" else f"({args[0]}) * ({args[1]})"
+        return (f"i64(({product}) >> u64(32))" if t.kind == "uint" else f"(({product}) >> 32)", 15)
+    if e.fn == "cdiv" and t.name == "u64":
+        return (f"({args[0]} + ({args[1]}) - u64(1)) // ({args[1]})", 11)
+    row = INT_CALLS.get(e.fn)
+    if row is None or (t.bits == 64 and e.fn in ("brev", "byte_perm")):
+        raise unsupported(f"the function {e.fn}() of {t.name}")
+    if row[1]:
+        p.need(row[1])
+    return (row[0].format(*args), 15)

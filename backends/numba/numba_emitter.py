@@ -1,0 +1,144 @@
+"""The numba backend: a kernel as a readable, complete Python module that runs on the CPU.
+
+The module defines ``ENTRY(params...)``: every parameter of the kernel in order, host parameters too, arrays as numpy
+arrays of any shape (bf16 and fp8 through ml_dtypes, or as raw bits). It reads top to bottom: knobs, helpers, the body
+of a block, the grid, the entry. Parallel form maps to loops directly; SPMD form runs threads in turn between barriers.
+"""
+
+from __future__ import annotations
+
+from ktc.backends.base import Emitted
+from ktc.backends.spans import GRID_LIMIT, spans_of
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Expr
+from ktc.ir.types import Ptr, Scalar
+
+from . import numba_prelude
+from .numba_expressions import ExprPrinter
+from .numba_parallel import GridPrinter, check_parallel
+from .numba_spmd import SpmdPrinter, has_global_atomics
+from .numba_types import storage_of, unsupported
+
+
+def emit_numba(kernel: Kernel, mode: str = "source", provenance: str | None = None) -> Emitted:
+    """The Python module of ``kernel`` (either form; knobs at their bound or default values).
+
+    ``mode``: ``source``, or ``template`` (each knob line carries its domain). ``provenance``: a comment line on
+    top. Raises KtcError E-NUMBA-UNSUPPORTED for
+    constructs that have no meaning on a CPU (inline assembly, carried-through text).
+    """
+    x = ExprPrinter(spans_of(kernel))
+    for k in kernel.knobs:
+        x.reserve(k.name)
+    entry = x.reserve(kernel.name)
+    notes: list[str] = []
+    if kernel.is_parallel:
+        check_parallel(kernel)
+        body = _parallel(kernel, x, entry, notes)
+    else:
+        body = _spmd(kernel, x, entry, notes)
+    top = [f"# {row}" for row in (provenance or "").splitlines()]
+    text = "\n".join([*top, *_header(kernel, x, mode), *body]) + "\n"
+    return Emitted(text, entry, "numba", kernel, (), tuple(notes))
+
+
+def _header(kernel: Kernel, x: ExprPrinter, mode: str) -> list[str]:
+    out = [f'"""{kernel.name} on the CPU. Call {kernel.name}({", ".join(p.sym.name for p in kernel.params)})."""', ""]
+    out += ["import math", "", "import numpy as np", "from numba import njit, prange"]
+    if "fma" in x.helpers:
+        out.append("from numba.extending import intrinsic")
+    out += ["", "f32, i64, u64 = np.float32, np.int64, np.uint64"]
+    fast = "{'reassoc'}" if "reassociates" in kernel.flags else "False"
+    out.append(f'OPTIONS = dict(error_model="numpy", cache=True, fastmath={fast})')
+    if kernel.knobs:
+        out.append("")
+    for k in kernel.knobs:
+        value = k.default if k.value is None else k.value
+        domain = f"one of {', '.join(map(str, k.domain))}" if k.domain and mode == "template" else ""
+        comment = "; ".join(c for c in (domain, k.doc) if c)
+        out.append(f"{k.name} = {value}" + (f"  # {comment}" if comment else ""))
+    out += ["", ""]
+    helpers = numba_prelude.source(x.helpers)
+    return [*out, *helpers.rstrip("\n").splitlines(), "", ""] if helpers else out
+
+
+def _entry(kernel: Kernel, x: ExprPrinter, entry: str, extra: list[str], call: str) -> list[str]:
+    """The plain Python function that users call: flat typed views, scalars in their type, launch geometry."""
+    names = [x.name(p.sym) for p in kernel.params]
+    out = [f"def {entry}({', '.join(names)}):"]
+    for p, n in zip(kernel.params, names):
+        t = p.sym.type
+        if isinstance(t, Ptr):
+            out.append(f"    {n} = {n}.reshape(-1).view({storage_of(t.elem)})")
+        elif isinstance(t, Scalar):
+            make = (
+                "bool"
+                if t.kind == "bool"
+                else "np.float64"
+                if t.name == "f64"
+                else "f32"
+                if t.is_float
+                else "u64"
+                if t.name == "u64"
+                else "int"
+            )
+            out.append(f"    {n} = {make}({n})")
+        else:
+            raise unsupported(f"a parameter of type {t}", kernel.loc)
+    return [*out, *("    " + e for e in extra), f"    {call}"]
+
+
+def _spmd(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[str]:
+    if kernel.launch is None:
+        raise unsupported(
+            "a kernel without launch geometry",
+            kernel.loc,
+            "`ktc init FILE` writes a workload.toml that guesses one; or give [launch], or a host launcher",
+        )
+    params = [x.name(p.sym) for p in kernel.params]
+    dynamic = kernel.launch.dynamic_shared is not None
+    printer = SpmdPrinter(kernel, x)
+    passed = [*params, *(["shared_bytes"] if dynamic else [])]
+    block, grid = x.reserve(f"{entry}_block"), x.reserve(f"{entry}_grid")
+    out = printer.block_function(block, passed, "@njit(**OPTIONS)")
+    dims = [f"{k}_{a}" for k in ("grid", "dim") for a in "xyz"]
+    loop = "range" if has_global_atomics(kernel.body) else "prange"
+    out += ["", "", _grid_decorator(kernel, notes)]
+    out += [f"def {grid}({', '.join([*passed, *dims])}):", f"    for block in {loop}(grid_x * grid_y * grid_z):"]
+    where = {
+        "block_x": "block % grid_x",
+        "block_y": "block // grid_x % grid_y",
+        "block_z": "block // (grid_x * grid_y)",
+    }
+    out.append(f"        {block}({', '.join([*passed, *(where.get(h, h) for h in printer.hardware())])})")
+    launch = kernel.launch
+    extra = [f"grid_{a} = {_plain(x, e)}" for a, e in zip("xyz", launch.grid)]
+    extra += [f"dim_{a} = {_plain(x, e)}" for a, e in zip("xyz", launch.block)]
+    if dynamic:
+        assert launch.dynamic_shared is not None
+        extra.append(f"shared_bytes = {_plain(x, launch.dynamic_shared)}")
+    extra.append(f"if max(grid_x * dim_x, grid_y * dim_y, grid_z * dim_z) > {GRID_LIMIT}:")
+    extra.append('    raise ValueError("the launch is too large")')
+    return [*out, "", "", *_entry(kernel, x, entry, extra, f"{grid}({', '.join([*passed, *dims])})")]
+
+
+def _parallel(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[str]:
+    params = [x.name(p.sym) for p in kernel.params]
+    grid = x.reserve(f"{entry}_grid")
+    printer = GridPrinter(kernel, x, grid, "range" if has_global_atomics(kernel.body) else "prange")
+    out = printer.print(params, "@njit(**OPTIONS)", _grid_decorator(kernel, notes))
+    return [*out, "", "", *_entry(kernel, x, entry, [], f"{grid}({', '.join(params)})")]
+
+
+def _grid_decorator(kernel: Kernel, notes: list[str]) -> str:
+    """Blocks in parallel, unless they update shared places through atomics."""
+    if not has_global_atomics(kernel.body):
+        return "@njit(parallel=True, **OPTIONS)"
+    notes.append("blocks run one after the other: the kernel has global atomics")
+    return "@njit(**OPTIONS)"
+
+
+def _plain(x: ExprPrinter, e: Expr) -> str:
+    """A launch expression for Python integers."""
+    s = x.text(e)
+    return s if s.isdigit() or s.isidentifier() else f"int({s})"

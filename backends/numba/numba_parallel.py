@@ -1,0 +1,236 @@
+"""Parallel form on a CPU: ``par`` loops over blocks become ``prange``, all other ``par`` and ``reduce`` plain loops.
+
+::
+
+    par token in 0..n @ [block.x]                for token in prange(n):
+      par i in 0..d @ [vec V, thread.x T, seq]       body(token, ...):  for i in range(d): ...
+"""
+
+from __future__ import annotations
+
+from ktc.ir.analysis.accumulators import is_own_place, joins, together
+from ktc.ir.fold import mul
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Acc,
+    Alloc,
+    Body,
+    Cast,
+    Decl,
+    Expr,
+    HwIndex,
+    Par,
+    Reduce,
+    Scan,
+    Stmt,
+    Sym,
+    Var,
+    WarpOp,
+    fresh,
+    i32,
+)
+from ktc.ir.types import F64, Array, Scalar, Type, Vec
+from ktc.ir.walk import all_exprs, declared, used_in, walk
+
+from .numba_expressions import ExprPrinter
+from .numba_statements import StmtPrinter
+from .numba_types import NARROW_FLOATS, unsupported
+
+_COMBINE = {"+": "{0} + {1}", "*": "{0} * {1}", "&": "{0} & {1}", "|": "{0} | {1}", "^": "{0} ^ {1}"}
+
+
+def is_pure_parallel(kernel: Kernel) -> bool:
+    """Whether nothing of SPMD form is left (thread indices, barriers, warp operations)."""
+    from ktc.ir.nodes import Barrier
+
+    return not any(isinstance(x, HwIndex | WarpOp) for x in all_exprs(kernel.body)) and not any(
+        isinstance(s, Barrier) for s in walk(kernel.body)
+    )
+
+
+class ParallelPrinter(StmtPrinter):
+    """Statements plus ``par`` and ``reduce``."""
+
+    def __init__(self, exprs: ExprPrinter) -> None:
+        super().__init__(exprs)
+        self.allocated: set[Sym] = set()
+
+    def stmt(self, s: Stmt) -> None:
+        if isinstance(s, Par):
+            self._par(s)
+        elif isinstance(s, Reduce):
+            self._reduce(s)
+        elif isinstance(s, Scan):
+            self._scan(s)
+        elif isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array | Vec) and s.sym not in self.allocated:
+            self.allocate(s.sym)
+            super().stmt(s)
+        else:
+            super().stmt(s)
+
+    def _range(self, lo: Expr, hi: Expr) -> str:
+        start = self.x.text(lo)
+        return f"range({self.x.text(hi)})" if start == "0" else f"range({start}, {self.x.text(hi)})"
+
+    def _par(self, s: Par) -> None:
+        with self.block(f"for {self.x.ref(s.var)} in {self._range(s.lo, s.hi)}:"):
+            self.body(s.body)
+
+    def _reduce(self, s: Reduce) -> None:
+        """Sums and products of floats in double, rounded once: what a device combines as a tree, and so with an error
+        that hardly grows, is one chain here."""
+        wide = {a.sym: fresh(f"{a.sym.name}_wide", F64) for a in s.accs if a.op in "+*" and _is_rounded(a.sym.type)}
+        for a in s.accs:
+            init = f"np.float64({self.x.text(a.init)})" if a.sym in wide else self.x.text(a.init)
+            self.line(f"{self.x.ref(wide.get(a.sym, a.sym))} = {init}")
+        with self.block(f"for {self.x.ref(s.var)} in {self._range(s.lo, s.hi)}:"):
+            self.body(s.body)
+            for group in together(s.accs):
+                if len(group) == 2:
+                    self._first_best(s, *group)
+                else:
+                    a = group[0]
+                    self._accumulate(wide.get(a.sym, a.sym), a.op, self.x.text(a.value, 12))
+        for sym, sum_ in wide.items():
+            self.line(f"{self.x.ref(sym)} = {self.x.text(Cast(sym.type, Var(sum_), 'implicit'))}")
+
+    def _first_best(self, s: Reduce, key: Acc, at: Acc) -> None:
+        value, place = fresh(key.sym.name, key.sym.type), fresh(at.sym.name, at.sym.type)
+        for sym, a in ((value, key), (place, at)):
+            self.line(f"{self.x.ref(sym)} = {self.x.text(a.value)}")
+        won = joins(key, (Var(key.sym), Var(at.sym)), (Var(value), Var(place)), is_own_place(s, at))
+        with self.block(f"if {self.x.text(won)}:"):
+            self.line(f"{self.x.ref(key.sym)} = {self.x.ref(value)}")
+            self.line(f"{self.x.ref(at.sym)} = {self.x.ref(place)}")
+
+    def _scan(self, s: Scan) -> None:
+        a = s.acc
+        self.line(f"{self.x.ref(a.sym)} = {self.x.text(a.init)}")
+        with self.block(f"for {self.x.ref(s.var)} in {self._range(s.lo, s.hi)}:"):
+            self.body(s.body)
+            if s.exclusive:
+                self.body(s.then)
+            self._accumulate(a.sym, a.op, self.x.text(a.value, 12))
+            if not s.exclusive:
+                self.body(s.then)
+
+    def _accumulate(self, sym: Sym, op: str, value: str) -> None:
+        t, ref = sym.type, self.x.ref(sym)
+        assert isinstance(t, Scalar)
+        if op in ("min", "max"):
+            fn = self.x.need("f" + op) if t.is_float else op
+            self.line(f"{ref} = {fn}({ref}, {value})")
+        elif t.name in NARROW_FLOATS:
+            self.line(f"{ref} = {self.x.round(_COMBINE[op].format(ref, value), 0, t)[0]}")
+        elif t.kind == "uint" and t.bits < 64:
+            self.line(f"{ref} = {self.x.wrap(_COMBINE[op].format(ref, value), 0, t)[0]}")
+        else:
+            self.line(f"{ref} {op}= {value}")
+
+
+def _is_rounded(t: Type) -> bool:
+    return isinstance(t, Scalar) and t.is_float and t != F64
+
+
+def over_blocks(s: Stmt) -> bool:
+    return isinstance(s, Par) and any(l.kind == "block" for l in s.dist)
+
+
+def tile_of(s: Par) -> Expr:
+    """Consecutive iterations of one block: the product of the levels inside the first block level."""
+    out: Expr = i32(1)
+    for level in s.dist:
+        if level.kind == "block" or level.n is None:
+            break
+        out = mul(out, level.n)
+    return out
+
+
+class GridPrinter:
+    """Prints the grid function and one function for the body of each outermost parallel loop."""
+
+    def __init__(self, kernel: Kernel, exprs: ExprPrinter, name: str, over: str = "prange") -> None:
+        self.kernel, self.x, self.name, self.over = kernel, exprs, name, over
+        self.functions: list[list[str]] = []
+        self.grid = ParallelPrinter(exprs)
+
+    def print(self, params: list[str], decorator: str, parallel: str) -> list[str]:
+        """The module's functions, the grid function last."""
+        self.decorator = decorator
+        self.grid.line(parallel)
+        with self.grid.block(f"def {self.name}({', '.join(params)}):"):
+            self._spread(self.kernel.body)
+        out: list[str] = []
+        for f in [*self.functions, self.grid.lines]:
+            out += [*f, "", ""]
+        return out[:-2]
+
+    def _spread(self, body: Body) -> None:
+        blocks = any(over_blocks(s) for s in walk(body))
+        for s in body:
+            if isinstance(s, Par) and (over_blocks(s) or not blocks):
+                self._prange(s)
+            elif isinstance(s, Par) and any(over_blocks(x) for x in walk(s.body)):
+                with self.grid.block(f"for {self.x.ref(s.var)} in {self.grid._range(s.lo, s.hi)}:"):
+                    self._spread(s.body)
+            else:
+                self.grid.stmt(s)
+
+    def _prange(self, s: Par) -> None:
+        """One outermost loop: its body in a function of its own, called from ``prange``."""
+        fn = self.x.reserve(f"{self.name}_body" if not self.functions else f"{self.name}_body{len(self.functions)}")
+        inner = ParallelPrinter(self.x)
+        free = sorted(used_in(s.body) - set(declared(s.body)) - {s.var}, key=lambda v: v.id)
+        args = [self.x.name(v) for v in free]
+        tile = tile_of(s)
+        tiled = self.x.text(tile) != "1"
+        lo, hi = self.x.text(s.lo), self.x.text(s.hi)
+        inner.line(self.decorator)
+        head = ["first", "last"] if tiled else [self.x.ref(s.var)]
+        with inner.block(f"def {fn}({', '.join([*args, *head])}):"):
+            self._hoist_arrays(s.body, inner)
+            if tiled:
+                with inner.block(f"for {self.x.ref(s.var)} in range(first, last):"):
+                    inner.body(s.body)
+            else:
+                inner.body(s.body)
+        self.functions.append(inner.lines)
+        if not tiled:
+            where = f"{self.over}({hi})" if lo == "0" else f"{self.over}({lo}, {hi})"
+            with self.grid.block(f"for {self.x.ref(s.var)} in {where}:"):
+                self.grid.line(f"{fn}({', '.join([*args, self.x.ref(s.var)])})")
+            return
+        self.x.need("ceil_div")
+        size = self.x.text(tile, 12)
+        base = "" if lo == "0" else f"{self.x.text(s.lo, 10)} + "
+        count = hi if lo == "0" else f"{self.x.text(s.hi, 10)} - {self.x.text(s.lo, 11)}"
+        tile_var = self.x.reserve("tile")
+        with self.grid.block(f"for {tile_var} in {self.over}(ceil_div({count}, {self.x.text(tile)})):"):
+            self.grid.line(f"first = {base}{tile_var} * {size}")
+            self.grid.line(f"{fn}({', '.join([*args, 'first', f'min(first + {size}, {hi})'])})")
+
+    def _hoist_arrays(self, body: Body, inner: ParallelPrinter) -> None:
+        """Allocate the body's arrays once, in front, when their shapes are known there."""
+        local = set(declared(body))
+        for s in walk(body):
+            if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array | Vec):
+                t = s.sym.type
+                shape = t.shape if isinstance(t, Array) else (t.n,)
+                if not any(isinstance(n, Expr) and used_in((Decl(s.sym, n),)) & local for n in shape):
+                    inner.allocate(s.sym)
+                    inner.allocated.add(s.sym)
+
+
+def check_parallel(kernel: Kernel) -> None:
+    """Refuse a kernel that mixes both forms.
+
+    Raises:
+        KtcError: E-NUMBA-UNSUPPORTED; materialise the kernel first.
+    """
+    if not is_pure_parallel(kernel):
+        raise unsupported(
+            "a kernel that is only partly in parallel form", kernel.loc, "materialise it to SPMD form first"
+        )
+
+
+__all__ = ["GridPrinter", "check_parallel", "is_pure_parallel"]

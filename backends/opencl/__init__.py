@@ -1,0 +1,1 @@
+"""OpenCL C: its dialect, collectives emulated or native, images, helper texts."""

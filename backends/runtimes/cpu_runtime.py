@@ -1,0 +1,208 @@
+"""The CPU runtime: generated numba modules as executables, timed by the wall clock."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ktc.backends.base import CompileFailure, DeviceInfo, Emitted, Executable
+from ktc.backends.numba.numba_types import STORAGE_DTYPE
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.types import Ptr
+
+from .common import Sampler, Scratch, TimedRuntime, need
+from .file_cache import cache_root, key_of, write_atomic
+
+BATCH_SECONDS = 1e-3
+"""A measurement covers at least this long, so that the clock's resolution and the call's overhead do not matter."""
+
+
+class CpuExecutable:
+    """A loaded module; ``resources`` is empty: a CPU has no per-kernel resource counts."""
+
+    def __init__(self, code: Emitted, module: ModuleType) -> None:
+        self.code = code
+        self.resources: Mapping[str, int] = {}
+        self.module = module
+        self._call = getattr(module, code.entry)
+        self._names = [p.sym.name for p in code.kernel.params]
+        self._scratch = Scratch(code.kernel, lambda array: array)
+
+    def launch(self, args: Mapping[str, object]) -> None:
+        args = self._scratch.complete(args)
+        self._call(*[need(args, n) for n in self._names])
+
+
+class CpuRuntime(TimedRuntime):
+    """All cores of this machine, through numba."""
+
+    def __init__(self) -> None:
+        # Waiting OpenMP threads that spin starve each other when cores are shared: 20 ms a launch instead of 0.4.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        try:
+            import numba
+        except ImportError as e:
+            raise KtcError(
+                "E-DEVICE-NUMBA", f"numba cannot be imported: {e}", hint="pip install numba", exit_code=3
+            ) from None
+        self.device = DeviceInfo(
+            "numba", cpu_name(), "numba", numba.get_num_threads(), 1024, 1 << 20, 32,
+            l2_bytes=last_level_cache_bytes(), global_bytes=_memory_bytes(),
+            extra={"numba": numba.__version__, "threads": str(numba.get_num_threads())},
+        )  # fmt: skip
+
+    def compile(self, code: Emitted) -> CpuExecutable:
+        """Write the module under its content hash, import it and compile it for the kernel's types.
+
+        Raises:
+            CompileFailure: numba cannot type or compile the text.
+        """
+        if code.target != "numba":
+            raise KtcError("E-DEVICE-TARGET", f"the CPU runtime runs 'numba' code, not '{code.target}'", exit_code=2)
+        exe = CpuExecutable(code, load_module(code.text))
+        self._compile_now(exe)
+        return exe
+
+    def _compile_now(self, exe: CpuExecutable) -> None:
+        """One launch on empty buffers when that is harmless is not possible in general: compile by signature."""
+        from numba.core.errors import NumbaError
+
+        grid = getattr(exe.module, f"{exe.code.entry}_grid", None)
+        signature = grid_signature(exe.code, grid) if grid is not None else None
+        if signature is None:
+            return
+        try:
+            grid.compile(signature)  # type: ignore[union-attr]
+        except NumbaError as e:
+            raise CompileFailure(str(e)) from None
+
+    def to_device(self, array: np.ndarray) -> np.ndarray:
+        """A contiguous private copy."""
+        return np.array(array, copy=True, order="C")
+
+    def to_host(self, array: object, like: np.ndarray) -> np.ndarray:
+        assert isinstance(array, np.ndarray)
+        return array.reshape(like.shape).copy()
+
+    def copy_into(self, target: Any, source: Any) -> None:
+        """Overwrite one array with another of its shape."""
+        np.copyto(target, source)
+
+    def checksum(self, array: Any) -> str:
+        """SHA-256 of the array's bytes."""
+        return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
+
+    def sampler(self, exe: Executable, arg_sets: Sequence[Mapping[str, object]]) -> Sampler:
+        turn = [0]
+
+        def run(n: int) -> float:
+            sets = [arg_sets[(turn[0] + i) % len(arg_sets)] for i in range(n)]
+            turn[0] += n
+            start = time.perf_counter()
+            for s in sets:
+                exe.launch(s)
+            return (time.perf_counter() - start) / n
+
+        run(1)
+        batch = max(1, int(BATCH_SECONDS / max(run(1), 1e-7)))
+        return lambda: run(batch)
+
+
+def grid_signature(code: Emitted, grid: object) -> tuple | None:
+    """The numba signature that the entry calls the grid function with: one specialisation, compiled ahead."""
+    from numba import types
+
+    out: list[object] = []
+    for p in code.kernel.params:
+        t = p.sym.type
+        if isinstance(t, Ptr):
+            from ktc.ir.types import scalar_of
+
+            out.append(
+                types.Array(
+                    getattr(
+                        types,
+                        STORAGE_DTYPE[scalar_of(t).name].removeprefix("np.").rstrip("_").replace("bool", "boolean"),
+                    ),
+                    1,
+                    "C",
+                )
+            )
+        else:
+            name = t.name  # type: ignore[attr-defined]
+            kind = {"f64": types.float64, "u64": types.uint64, "bool": types.boolean}.get(name)
+            out.append(kind or (types.float32 if t.is_float else types.int64))  # type: ignore[attr-defined]
+    given = grid.py_func.__code__.co_argcount - len(out)  # type: ignore[attr-defined]
+    return tuple(out) + (types.int64,) * given if given >= 0 else None
+
+
+def load_module(text: str) -> ModuleType:
+    """Import printed text from a file named by its hash, so that numba's own on-disk cache finds it again."""
+    key = key_of(text, f"{sys.version_info[:2]}")[:32]
+    name = f"ktc_numba_{key}"
+    if name in sys.modules:
+        return sys.modules[name]
+    path = cache_root() / "numba" / key[:2] / f"{name}.py"
+    try:
+        if not path.is_file() or path.read_text("utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(Path(path), text.encode())
+    except OSError as e:
+        raise KtcError(
+            "E-CACHE-WRITE",
+            f"cannot write {path}: {e.strerror}",
+            exit_code=3,
+            hint="set KTC_CACHE to a writable folder",
+        ) from None
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def cpu_name() -> str:
+    """The processor as Linux names it, else as Python does."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as f:
+            for row in f:
+                if row.startswith("model name"):
+                    return row.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine() or "CPU"
+
+
+def last_level_cache_bytes() -> int:
+    """Size of the largest cache of CPU 0 (Linux sysfs), 0 if unknown."""
+    best = 0
+    for i in range(8):
+        try:
+            text = Path(f"/sys/devices/system/cpu/cpu0/cache/index{i}/size").read_text("ascii").strip()
+        except OSError:
+            break
+        unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
+        best = max(best, int(text.rstrip("KM")) * unit)
+    return best
+
+
+def _memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 0

@@ -1,0 +1,227 @@
+"""The loop nest around each access: which loops and hardware indices an address depends on, and with what strides.
+
+Works on both forms. In SPMD form the threads and blocks of the launch are the outer axes, and a loop that starts at a
+thread index (``for (i = threadIdx.x; i < d; i += blockDim.x)``) passes that dependence on to whatever ``i`` indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ktc.ir.fold import add, cdiv, evaluate, is_const, mul, simplify, sub
+from ktc.ir.fragments import MATRIX_ROW, PANEL
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    AsyncCopy,
+    Atomic,
+    Binary,
+    Body,
+    BulkCopy,
+    Const,
+    Dist,
+    Expr,
+    For,
+    HwIndex,
+    Load,
+    MatrixLoad,
+    Par,
+    Reduce,
+    Scan,
+    Stmt,
+    Store,
+    Sym,
+    TileMma,
+    Var,
+    While,
+    bodies,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import I32, Scalar, Type, scalar_of
+from ktc.ir.walk import map_expr, stmt_exprs, substitute_expr, walk_expr
+
+from .affine import LinearForm, linear_form, mentions
+from .counted_loops import loop_step
+from .defs import definitions, expand
+
+HW_AXES = tuple(HwIndex(level, axis) for level in ("block", "thread") for axis in "zyx")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One dimension of the iteration space. ``kind``: par | reduce | scan | for | while | thread | block.
+
+    ``index`` is what addresses mention, ``trip`` the iteration count (None: not a counted loop).
+    """
+
+    name: str
+    kind: str
+    index: Sym | HwIndex
+    trip: Expr | None
+    dist: Dist = ()
+    stmt: Stmt | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether iterations of this axis may run at the same time."""
+        return self.kind in ("par", "reduce", "thread", "block")
+
+
+@dataclass(frozen=True)
+class Access:
+    """One textual access: ``strides`` in elements per axis name (None: not affine in that axis)."""
+
+    buffer: Sym
+    mode: str  # read | write | atomic
+    width: int | Expr
+    axes: tuple[Axis, ...]  # all enclosing axes, outermost first
+    strides: Mapping[str, Expr | None]
+    rest: Expr | None
+    cache: str = ""
+
+    @property
+    def elem(self) -> Scalar:
+        return scalar_of(self.buffer.type)
+
+    @property
+    def space(self) -> str:
+        return getattr(self.buffer.type, "space", "local")
+
+    def pattern(self, axis: str) -> str:
+        """How the address moves along ``axis``: broadcast | unit | reverse | strided | irregular."""
+        if axis not in self.strides:
+            return "broadcast"
+        stride = self.strides[axis]
+        if stride is None:
+            return "irregular"
+        value = evaluate(stride, {})
+        return {0: "broadcast", 1: "unit", -1: "reverse"}.get(value, "strided") if value is not None else "strided"
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A statement with the axes around it and the substitutions that express its values in those axes."""
+
+    stmt: Stmt
+    axes: tuple[Axis, ...]
+    env: Mapping[Sym, Expr]
+
+
+def launch_axes(kernel: Kernel) -> tuple[Axis, ...]:
+    """Thread and block axes of the launch that are not the constant 1."""
+    if kernel.launch is None:
+        return tuple(Axis(f"{h.level}.{h.axis}", h.level, h, None) for h in HW_AXES)
+    dims = {"block": kernel.launch.grid, "thread": kernel.launch.block}
+    out = []
+    for h in HW_AXES:
+        trip = dims[h.level]["xyz".index(h.axis)]
+        if not is_const(trip, 1):
+            out.append(Axis(f"{h.level}.{h.axis}", h.level, h, trip))
+    return tuple(out)
+
+
+def visits(kernel: Kernel) -> Iterator[Visit]:
+    """Every statement of the kernel, outermost first."""
+    outer = () if kernel.is_parallel else launch_axes(kernel)
+    defs = definitions(kernel.body)
+    yield from _visit(kernel.body, outer, {s: expand(e, defs) for s, e in defs.items()})
+
+
+def _visit(body: Body, axes: tuple[Axis, ...], env: Mapping[Sym, Expr]) -> Iterator[Visit]:
+    for s in body:
+        inner_axes, inner_env = axes, env
+        if isinstance(s, Par | Reduce | Scan):
+            kind = type(s).__name__.lower()
+            trip = simplify(sub(substitute_expr(s.hi, env), substitute_expr(s.lo, env)))
+            inner_axes = (*axes, Axis(_name(s.var, axes), kind, s.var, trip, s.dist, s))
+        elif isinstance(s, For):
+            axis, value = _counted(s, axes, env)
+            inner_axes = (*axes, axis)
+            inner_env = {**env, s.var: value}
+        elif isinstance(s, While):
+            inner_axes = (*axes, Axis(_name(None, axes), "while", fresh("while", I32), None, (), s))
+        yield Visit(s, inner_axes if isinstance(s, Par | Reduce | Scan | For | While) else axes, inner_env)
+        for b in bodies(s):
+            yield from _visit(b, inner_axes, inner_env)
+
+
+def _name(var: Sym | None, axes: tuple[Axis, ...]) -> str:
+    base = var.name if var is not None else "while"
+    taken = {a.name for a in axes}
+    name, n = base, 2
+    while name in taken:
+        name, n = f"{base}.{n}", n + 1
+    return name
+
+
+def _counted(s: For, axes: tuple[Axis, ...], env: Mapping[Sym, Expr]) -> tuple[Axis, Expr]:
+    """The axis of a counted loop and its variable in terms of it: ``init + step * iteration``."""
+    name = _name(s.var, axes)
+    init, step = substitute_expr(s.init, env), loop_step(s)
+    if step is None:
+        return Axis(name, "for", s.var, None, (), s), Var(s.var)
+    step = substitute_expr(step, env)
+    iteration = fresh(s.var.name, s.var.type)
+    trip = None
+    if isinstance(s.cond, Binary) and s.cond.a == Var(s.var) and s.cond.op in ("<", "<=", ">", ">=", "!="):
+        hi = substitute_expr(s.cond.b, env)
+        first = map_expr(init, lambda e: Const(0, e.type) if isinstance(e, HwIndex) and e in HW_AXES else e)
+        span = sub(hi, first) if s.cond.op in ("<", "<=", "!=") else sub(first, hi)
+        if s.cond.op in ("<=", ">="):
+            span = add(span, Const(1, I32))
+        size = step if s.cond.op in ("<", "<=", "!=") else simplify(sub(Const(0, I32), step))
+        trip = simplify(cdiv(span, size))
+    return Axis(name, "for", iteration, trip, (), s), simplify(add(init, mul(Var(iteration), step)))
+
+
+def accesses(kernel: Kernel) -> list[Access]:
+    """Every load, store and atomic, in source order."""
+    out: list[Access] = []
+    for v in visits(kernel):
+        for e in stmt_exprs(v.stmt):
+            for x in walk_expr(e):
+                if isinstance(x, Load):
+                    out.append(_access(x.buffer, x.index, "read", x.width, v, x.cache))
+        s = v.stmt
+        if isinstance(s, Store):
+            out.append(_access(s.buffer, s.index, "write", s.width, v, s.cache))
+        elif isinstance(s, Atomic):
+            out.append(_access(s.buffer, s.index, "atomic", 1, v))
+        elif isinstance(s, AsyncCopy):
+            out.append(_access(s.dst, s.dst_index, "write", s.width, v))
+            out.append(_access(s.src, s.src_index, "read", s.width, v, s.cache))
+        elif isinstance(s, BulkCopy):
+            at = add(mul(s.origin[0], s.pitch), s.origin[1])
+            out.append(_access(s.dst, s.dst_index, "write", s.rows * PANEL, v))
+            out.append(_access(s.src, (at,), "read", PANEL, v))
+        elif isinstance(s, MatrixLoad):
+            out.append(_access(s.dst, s.dst_index, "write", s.width, v))
+            out.append(_access(s.buffer, s.index, "read", MATRIX_ROW, v))
+        elif isinstance(s, TileMma):
+            out.append(_access(s.a, s.a_index, "read", PANEL, v))
+            out.append(_access(s.b, s.b_index, "read", PANEL, v))
+    return out
+
+
+def _access(buffer: Sym, index: tuple[Expr, ...], mode: str, width: int | Expr, v: Visit, cache: str = "") -> Access:
+    flat = simplify(flat_index(buffer.type, tuple(substitute_expr(i, v.env) for i in index)))
+    keys = {a.index: a.name for a in v.axes}
+    form: LinearForm | None = linear_form(flat, tuple(keys))
+    if form is not None:
+        strides: dict[str, Expr | None] = {keys[k]: c for k, c in form.coeffs.items()}
+        return Access(buffer, mode, width, v.axes, strides, form.rest, cache)
+    per_axis: dict[str, Expr | None] = {}
+    for key, name in keys.items():
+        if mentions(flat, (key,)):
+            single = linear_form(flat, (key,))
+            per_axis[name] = single.coeff(key) if single is not None else None
+    return Access(buffer, mode, width, v.axes, per_axis, None, cache)
+
+
+def flat_index(t: Type, index: tuple[Expr, ...]) -> Expr:
+    """Row-major element offset of a subscript."""
+    shape = getattr(t, "shape", ())
+    out = index[0]
+    for extent, i in zip(shape[1:], index[1:]):
+        out = add(mul(out, extent), i)
+    return out

@@ -1,0 +1,71 @@
+"""Serial loops that count: ``for (i = lo; i < hi; i += by)``, the form that passes can split, join and guard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktc.ir.fold import add, i32, is_const, lt
+from ktc.ir.nodes import Binary, Const, Expr, For, Stmt, Sym, Var
+from ktc.ir.walk import assigned, used
+
+from .affine import linear_form
+
+
+@dataclass(frozen=True)
+class Counting:
+    """A loop over ``lo, lo + by, ..`` below ``hi``."""
+
+    lo: Expr
+    hi: Expr
+    by: Expr
+
+    @property
+    def by_one(self) -> bool:
+        return is_const(self.by, 1)
+
+    @property
+    def from_zero_by_one(self) -> bool:
+        return is_const(self.lo, 0) and self.by_one
+
+
+def counting(loop: For) -> Counting | None:
+    """``loop`` as one that counts, as it is written (``i <= 2`` is ``i < 3``); None for any other."""
+    match loop.cond, loop.step:
+        case Binary("<", Var(a), hi), Binary("+", Var(b), by) if a == b == loop.var:
+            return Counting(loop.init, hi, by)
+        case Binary("<=", Var(a), Const(last)), Binary("+", Var(b), by) if a == b == loop.var:
+            return Counting(loop.init, Const(int(last) + 1, loop.var.type), by)  # type: ignore[arg-type]
+    return None
+
+
+def why_unsteady(loop: For, form: Counting) -> str:
+    """'' if neither the variable nor a bound of ``loop``, which counts as ``form``, changes in its body; else the
+    reason."""
+    changed = assigned(loop.body)
+    if (used(form.hi) | used(form.by)) & (changed | {loop.var}):
+        return f"the bounds of '{loop.var.name}' change in the loop"
+    return f"the loop changes '{loop.var.name}' itself" if loop.var in changed else ""
+
+
+def why_uncounted(loop: For) -> str:
+    """'' if ``loop`` counts up by one and its body changes neither the variable nor a bound; else the reason."""
+    form = counting(loop)
+    if form is None or not form.by_one:
+        return f"'{loop.var.name}' does not count 'i < limit; i += 1'"
+    return why_unsteady(loop, form)
+
+
+def loop_step(loop: For) -> Expr | None:
+    """``c`` of a loop whose step is ``var + c`` or ``var - c``; None for others (``stride >>= 1``)."""
+    form = linear_form(loop.step, (loop.var,))
+    if form is None or not is_const(form.coeff(loop.var), 1) or is_const(form.rest, 0):
+        return None
+    return form.rest
+
+
+def count(v: Sym, n: Expr, *body: Stmt) -> For:
+    """``for (v = 0; v < n; ++v)``, unrolled."""
+    return For(v, i32(0), lt(Var(v), n), add(Var(v), i32(1)), body, unroll=0)
+
+
+__all__ = ["Counting", "count", "counting", "loop_step", "why_uncounted", "why_unsteady"]

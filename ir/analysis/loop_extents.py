@@ -1,0 +1,56 @@
+"""How far loops run: the extent of ``lo..hi`` split into what the program's text fixes and what run-time sizes clip.
+
+A tile loop ``i in t * T .. min(t * T + T, n)`` runs at most ``T`` times, which is known (up to knobs) before launch,
+and less in the last tile. The first is its *cap*, the other differences are its *clips*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktc.ir.nodes import Binary, Call, Const, Expr, For, Knob, Par, Reduce, Scan
+from ktc.ir.walk import walk_expr
+
+from .counted_loops import counting
+from .polynomial import difference, strip_casts
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Trips of a loop that counts by one: ``min(cap, *clips)``. ``cap`` is built of constants and knobs alone."""
+
+    cap: Expr | None
+    clips: tuple[Expr, ...] = ()
+
+
+def extent_of(loop: For | Par | Reduce | Scan) -> Extent | None:
+    """The extent of ``loop``; None for a serial loop that does not count up by one to a limit."""
+    if isinstance(loop, For):
+        form = counting(loop)
+        return extent(form.lo, form.hi) if form is not None and form.by_one else None
+    return extent(loop.lo, loop.hi)
+
+
+def extent(lo: Expr, hi: Expr) -> Extent:
+    """``hi - lo`` for each operand of a ``min``: constants and knobs to the cap, the rest to the clips."""
+    caps: list[Expr] = []
+    clips: list[Expr] = []
+    for bound in upper_bounds(hi):
+        d = difference(bound, lo)
+        (caps if is_static(d) else clips).append(d)
+    if len(caps) > 1:  # several static bounds: keep the first, the others clip
+        clips += caps[1:]
+    return Extent(caps[0] if caps else None, tuple(clips))
+
+
+def upper_bounds(hi: Expr) -> list[Expr]:
+    """The operands of a (nested) ``min``; ``hi`` itself if it is none."""
+    e = strip_casts(hi)
+    if isinstance(e, Call) and e.fn == "min":
+        return [b for a in e.args for b in upper_bounds(a)]
+    return [hi]
+
+
+def is_static(e: Expr) -> bool:
+    """Whether ``e`` is built of constants, knobs and operators: a number once the knobs are bound."""
+    return all(isinstance(x, Const | Knob | Binary) or (isinstance(x, Call) and x.fn == "cdiv") for x in walk_expr(e))

@@ -1,0 +1,269 @@
+"""Entry points of the front-end: :func:`load` a kernel, :func:`list_kernels` of a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.frontend.dialects.dialect import dialect_named, dialect_of
+from ktc.ir.frontend.host.guess_search import GuessSearch
+from ktc.ir.frontend.host.host_launches import HostLaunch
+from ktc.ir.frontend.host.launch_sites import LaunchSite, launch_sites
+from ktc.ir.frontend.host.template_instances import choose_instance, instances
+from ktc.ir.frontend.library.device_libraries import libraries_of
+from ktc.ir.frontend.lowering.calls.inline import params_of
+from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
+from ktc.ir.frontend.meaning.template_args import spell
+from ktc.ir.frontend.meaning.templates import plain_name
+from ktc.ir.frontend.meaning.values import Value
+from ktc.ir.frontend.preprocess.preprocessor import Finder, Preprocessed, preprocess
+from ktc.ir.frontend.preprocess.source_text import read_source
+from ktc.ir.frontend.preprocess.switched_off import hint_of
+from ktc.ir.frontend.syntax.cxx_ast import Function
+from ktc.ir.frontend.syntax.cxx_parser import CudaParser
+from ktc.ir.frontend.syntax.program import Entity, Program, index_program
+from ktc.ir.kernel import Kernel, Launch, Param
+from ktc.ir.support.collector import collector_at_rest
+
+from .input_limits import RECURSION_LIMIT
+
+
+@dataclass(frozen=True)
+class TemplateParamInfo:
+    """``kind`` is 'type' or 'value'."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """A kernel of a file: its template parameters, parameter names and where it is launched from."""
+
+    name: str
+    template: tuple[TemplateParamInfo, ...]
+    params: tuple[str, ...]
+    launches: tuple[str, ...]
+    loc: Loc | None
+
+
+@dataclass
+class Unit:
+    """A parsed file."""
+
+    file: str
+    source: Preprocessed
+    program: Program
+
+    def lowering(self) -> KernelLowering:
+        return KernelLowering(self.program, self.source, self.file)
+
+
+def load(
+    path_or_text: str,
+    *,
+    name: str | None = None,
+    kernel: str | None = None,
+    template: Mapping[str, object] | None = None,
+    defines: Mapping[str, object] | None = None,
+    include_dirs: tuple[str, ...] = (),
+    dialect: str | None = None,
+) -> Kernel:
+    """Read one CUDA C++ kernel into SPMD form, with the launch found in the host code, if any.
+
+    Args:
+        path_or_text: A path, or source text (anything with a newline or a brace).
+        name: File name to report for text.
+        kernel: Which kernel; needed when the file has several.
+        template: Template arguments by parameter name, as C++ spells them: ``{"T": "half", "N": 8}``.
+        defines: Macros, as ``-D`` would give them.
+        include_dirs: Folders that ``#include`` may read besides the file's own.
+        dialect: cuda, hip or opencl; by default what the file's name or text says.
+
+    Raises:
+        KtcError: ``E-SOURCE-*``, ``E-PP-*``, ``E-PARSE-*``, ``E-SEMA-*``, ``E-UNSUPPORTED-*``, ``E-KERNEL-*``,
+            ``E-TEMPLATE-*`` with the place and what to do.
+    """
+    with deep_recursion(name or "<text>"):
+        unit = parse_unit(path_or_text, name, defines, tuple(include_dirs), dialect=dialect)
+        return _located(unit, lambda: _load(unit, kernel, dict(template or {})))
+
+
+def list_kernels(
+    path: str,
+    *,
+    name: str | None = None,
+    defines: Mapping[str, object] | None = None,
+    include_dirs: tuple[str, ...] = (),
+    dialect: str | None = None,
+) -> list[KernelInfo]:
+    """The ``__global__`` functions of a file, in source order."""
+    with deep_recursion(path):
+        unit = parse_unit(path, name, defines, tuple(include_dirs), dialect=dialect)
+        sites = launch_sites(unit.lowering())
+        return [_info(e, sites) for e in unit.program.kernels]
+
+
+def template_arguments(
+    path: str,
+    *,
+    kernel: str | None = None,
+    defines: Mapping[str, object] | None = None,
+    include_dirs: tuple[str, ...] = (),
+    dialect: str | None = None,
+) -> Iterator[dict[str, str]]:
+    """Arguments to instantiate a template kernel with that lead to a kernel: those of the file's launches, then
+    plausible ones (one type and one number for all parameters)."""
+    with deep_recursion(path):
+        unit = parse_unit(path, None, defines, tuple(include_dirs), dialect=dialect)
+        entity = choose_kernel(unit, kernel)
+        sites = launch_sites(unit.lowering(), entity.name)
+
+        def read(bindings: dict[str, Value]) -> Kernel:
+            return load_entity(unit, entity, bindings, None, {})
+
+        for bindings in (b for b, _, _ in instances(unit.lowering(), entity, sites, {})):
+            try:
+                read(bindings)
+            except KtcError:
+                continue
+            yield _spelled(entity, bindings)
+        for bindings, _ in GuessSearch(unit.lowering(), entity, sites, read):
+            yield _spelled(entity, bindings)
+
+
+def _spelled(entity: Entity, bindings: Mapping[str, Value]) -> dict[str, str]:
+    return {p.name: spell(bindings[p.name]) for p in entity.params or () if not p.pack}
+
+
+def parse_unit(
+    path_or_text: str,
+    name: str | None,
+    defines: Mapping[str, object] | None,
+    include_dirs: tuple[str, ...],
+    find: Finder | None = None,
+    dialect: str | None = None,
+) -> Unit:
+    """Preprocess, parse and index a file or text; ``find`` looks for headers that are in none of the folders."""
+    is_text = "\n" in path_or_text or "{" in path_or_text
+    file = name or ("<text>" if is_text else path_or_text)
+    text = path_or_text if is_text else read_source(path_or_text)
+    language = dialect_named(dialect) if dialect else dialect_of(file, text)
+    source = preprocess(text, file, defines, include_dirs, find, language)
+    libraries = libraries_of(source.text)
+    items = CudaParser(libraries, language).parse_unit(source.text, file)
+    return Unit(file, source, index_program([*(x for lib in libraries for x in lib.items), *items], language))
+
+
+def _load(unit: Unit, kernel: str | None, template: dict[str, object]) -> Kernel:
+    entity = choose_kernel(unit, kernel)
+    lowering = unit.lowering()
+    sites = launch_sites(lowering, entity.name)
+    bindings, site, host = choose_instance(lowering, entity, sites, template)
+    return load_entity(unit, entity, bindings, site, host)
+
+
+def load_entity(
+    unit: Unit, entity: Entity, bindings: dict[str, Value], site: LaunchSite | None, host: dict[str, Value]
+) -> Kernel:
+    """One instance of a kernel, with the launch of ``site`` where that can be followed."""
+    lowering = unit.lowering()
+    params = lowering.parameters(entity, bindings)
+    launch: Launch | None = None
+    if site is not None and site.node is not None:
+        try:
+            pairs = zip(entity.params or (), map(plain_name, site.template_args or []))
+            instance = {name: bindings[p.name] for p, name in pairs if name is not None and p.name in bindings}
+            whole = tuple(getattr(p, "name", None) or f"unnamed{i}" for i, p in enumerate(params_of(entity.node)))
+            launch, more = HostLaunch(lowering, site, params, host, instance, whole).launch()
+            params = (*params, *more)
+        except KtcError as error:
+            if not error.code.startswith(("E-LAUNCH", "E-SEMA", "E-UNSUPPORTED")):
+                raise
+            launch = None  # host code that cannot be followed is no fault of the kernel: the workload gives the launch
+    return lowering.lower(entity, bindings, params, launch)
+
+
+def choose_kernel(unit: Unit, wanted: str | None) -> Entity:
+    """The kernel to load.
+
+    Raises:
+        KtcError: E-KERNEL-NONE, E-KERNEL-UNKNOWN, E-KERNEL-SEVERAL, or why the wanted kernel did not parse.
+    """
+    kernels = unit.program.kernels
+    names = list(dict.fromkeys(e.name for e in kernels))
+    broken = [b for b in unit.program.bad if b.is_device]
+    if wanted is not None:
+        found = [e for e in kernels if e.name == wanted.split("::")[-1]]
+        if found:
+            return found[0]
+        error = unit.program.bad_function(wanted)
+        if error is not None:
+            raise error
+        hint = f"the kernels of this file: {', '.join(names)}" if names else "this file has no __global__ function"
+        raise KtcError("E-KERNEL-UNKNOWN", f"no kernel '{wanted}' in {unit.file}", hint=hint, exit_code=2)
+    if not kernels:
+        if broken:
+            raise broken[0].error
+        raise KtcError("E-KERNEL-NONE", f"{unit.file} has no __global__ function", hint=_where_kernels_may_be(unit))
+    if len(names) > 1:
+        lines = ", ".join(f"{e.name} (line {e.node.coord.line})" for e in kernels)
+        raise KtcError(
+            "E-KERNEL-SEVERAL",
+            f"{unit.file} has {len(names)} kernels: {lines}",
+            hint=f"choose one with --kernel {names[0]}",
+            exit_code=2,
+        )
+    return kernels[0]
+
+
+def _where_kernels_may_be(unit: Unit) -> str:
+    source = unit.source
+    headers = [*source.missing, *(h for h in source.dropped if "/" in h)]  # folders are more often a project's
+    if not headers:
+        return "give a CUDA C++ file with a kernel in it"
+    more = f" and {len(headers) - 3} more" if len(headers) > 3 else ""
+    return f"it may be in a header that was not found: {', '.join(headers[:3])}{more} (-I DIR says where they are)"
+
+
+def _info(e: Entity, sites: list[LaunchSite]) -> KernelInfo:
+    fn: Function = e.node
+    params = tuple(getattr(p, "name", None) or "" for p in fn.decl.type.args.params)
+    template = tuple(TemplateParamInfo(p.name, p.kind) for p in e.params or ())
+    launches = tuple(str(s.loc) for s in sites if s.kernel == e.name)
+    coord = fn.coord
+    return KernelInfo(e.name, template, params, launches, Loc(coord.file, coord.line, coord.column or 1))
+
+
+def _located(unit: Unit, f):
+    """Give errors the text of the file they point into, so that a caret can be drawn."""
+    try:
+        return f()
+    except KtcError as error:
+        if error.source is None and error.loc is not None:
+            error.source = unit.source.sources.get(error.loc.file)
+        error.hint = hint_of(error, unit.source.sources, unit.source.defined) or error.hint
+        raise
+
+
+@contextmanager
+def deep_recursion(what: str) -> Iterator[None]:
+    """Room for recursion over deep syntax; too deep is E-PARSE-DEPTH. Trees are built with the collector at rest."""
+    saved = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(saved, RECURSION_LIMIT))
+    try:
+        with collector_at_rest():
+            yield
+    except RecursionError:
+        raise KtcError(
+            "E-PARSE-DEPTH", f"{os.path.basename(what)} nests too deep", hint="simplify the nesting"
+        ) from None
+    finally:
+        sys.setrecursionlimit(saved)
+
+
+__all__ = ["KernelInfo", "Param", "list_kernels", "load"]

@@ -1,0 +1,297 @@
+"""Walking host code: where its functions name kernels and templates, and what the names around mean there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pycparser import c_ast
+
+from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.frontend.library.device_libraries import in_library
+from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
+from ktc.ir.frontend.meaning.methods import params_of
+from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast, Function, Lambda, NamePart, QualName, Template
+from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
+from ktc.ir.frontend.syntax.program import Entity, Program
+from ktc.ir.frontend.syntax.syntax_walk import children, descendants
+from ktc.ir.frontend.syntax.variable_uses import mutated
+
+
+@dataclass(frozen=True, eq=False)
+class HostFunction:
+    """A function or method that runs on the host.
+
+    ``entity.params`` are its class's template parameters and its own ones: the first ``owned`` are the class's.
+    """
+
+    entity: Entity
+    owner: str = ""
+    owned: int = 0
+    around: tuple[Any, ...] = ()
+    """The members of its class, as syntax."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names by which its instances can be told: its own, and that of its class."""
+        return frozenset({self.entity.name, self.owner} - {""})
+
+
+@dataclass(frozen=True)
+class Use:
+    """A mention of a name in host code.
+
+    ``node`` is the ``ID`` or ``QualName``; ``call`` the arguments it is called with, None if it is not called;
+    ``launch`` the launch whose callee it is. ``env``: names in scope there, each with its declaration, or None once it
+    cannot be followed.
+    """
+
+    function: HostFunction
+    node: Any
+    loc: Loc | None
+    env: dict[str, Any] = field(compare=False, repr=False)
+    call: list | None = None
+    launch: LaunchNode | None = None
+    declared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The declarations of the names in scope, parameters and types included, whatever happened to them since."""
+
+
+def host_functions(program: Program) -> list[HostFunction]:
+    """Functions and methods of the file with a body, but kernels and what only a device runs; worked out once."""
+    if program.host_functions is None:
+        program.host_functions = list(_host_functions(program))
+    return program.host_functions
+
+
+def _host_functions(program: Program) -> Iterator[HostFunction]:
+    for entities in program.functions.values():
+        for e in entities:
+            if _runs_on_host(e.node):
+                owner = e.namespace[-1] if e.namespace and e.namespace[-1] in program.records else ""
+                yield HostFunction(e, owner, len(e.params or ()) if owner else 0)
+    for name, entities in program.records.items():
+        for e in entities:
+            for m in e.node.items:
+                own = tuple(m.params or ()) if isinstance(m, Template) else ()
+                for f in m.decl if isinstance(m, Template) else (m,):
+                    if _runs_on_host(f):
+                        params = (*(e.params or ()), *own)
+                        method = Entity(f.name, f, (*e.namespace, name), params or None)
+                        yield HostFunction(method, name, len(e.params or ()), tuple(e.node.items))
+                    elif isinstance(f, c_ast.Decl) and f.init is not None and "static" in (f.storage or []):
+                        params = (*(e.params or ()), *own)
+                        member = Entity(f.name, _initialising(f), (*e.namespace, name), params or None)
+                        yield HostFunction(member, name, len(e.params or ()), tuple(e.node.items))
+
+
+def _initialising(member: c_ast.Decl) -> Function:
+    """A function that does what the initialiser of a static member does: ``static constexpr auto kernel = k<T>;``."""
+    taken = c_ast.FuncDecl(c_ast.ParamList([]), member.type)
+    declared = c_ast.Decl(member.name, [], [], [], [], taken, None, None, coord=member.coord)
+    body = c_ast.Compound([member], coord=member.coord)
+    return Function(member.name, declared, body, [], {}, [], "function", "", coord=member.coord)
+
+
+def _runs_on_host(f: Any) -> bool:
+    if not isinstance(f, Function) or "__global__" in f.specs or in_library(getattr(f.coord, "file", "")):
+        return False
+    return f.passed_over or f.body is not None
+
+
+def words(program: Program, f: Function) -> frozenset[str]:
+    """The identifiers in a function's body, which need not be parsed for it."""
+    known = program.host_words.get(id(f))
+    if known is None:
+        known = f.words_passed_over() if f.passed_over else frozenset(_identifiers(f.body))
+        program.host_words[id(f)] = known
+    return known
+
+
+def _identifiers(body: Any) -> Iterator[str]:
+    for n in descendants(body):
+        if isinstance(n, c_ast.ID | NamePart):
+            yield n.name
+        elif isinstance(n, LaunchNode):
+            yield LAUNCH
+
+
+LAUNCH = "<<<"
+"""What ``words`` has for a launch."""
+
+
+def uses(lowering: KernelLowering, names: frozenset[str], launches: bool = False) -> list[Use]:
+    """Mentions of ``names`` in host code, in source order; with ``launches`` every launch too."""
+    wanted = names | {LAUNCH} if launches else names
+    found: list[Use] = []
+    for f in host_functions(lowering.program):
+        node = f.entity.node
+        if not wanted & words(lowering.program, node):
+            continue
+        try:
+            body = node.body
+        except KtcError:
+            continue
+        found += _Walk(lowering, f, names, launches).walk(body.block_items or [])
+    return found
+
+
+class _Walk:
+    """One function, statement by statement."""
+
+    def __init__(self, lowering: KernelLowering, function: HostFunction, names: frozenset[str], launches: bool) -> None:
+        self.lowering, self.function, self.names, self.launches = lowering, function, names, launches
+        self.found: list[Use] = []
+
+    def walk(self, items: list) -> list[Use]:
+        named = {p.name: p for p in params_of(self.function.entity.node) if getattr(p, "name", None)}
+        self._block(items, {}, named)
+        return self.found
+
+    def _wanted(self, node: Any) -> bool:
+        stack = [node]
+        while stack:
+            n = stack.pop()
+            if isinstance(n, LaunchNode) and self.launches:
+                return True
+            if isinstance(n, c_ast.ID | NamePart) and n.name in self.names:
+                return True
+            stack.extend(_children(n))
+        return False
+
+    def _block(self, items: list, env: dict[str, Any], declared: dict[str, Any]) -> None:
+        """Follow statements in order."""
+        for item in items:
+            _declare(item, env)
+            if isinstance(item, c_ast.Decl | c_ast.Typedef | Alias) and item.name:
+                declared[item.name] = item
+            if self._wanted(item):
+                self._find(item, env, declared)
+            if not isinstance(item, c_ast.Decl | c_ast.Assignment | Alias | c_ast.Typedef):
+                for name in self._mutated(item) & env.keys():
+                    if not isinstance(env[name], Alias | c_ast.Typedef):
+                        env[name] = None
+
+    def _mutated(self, item: Any) -> frozenset[str]:
+        """The variables that a statement assigns; every look at the host code asks it of every statement."""
+        known = self.lowering.program.host_mutated
+        if id(item) not in known:
+            known[id(item)] = item, mutated(item)
+        return known[id(item)][1]
+
+    def _find(self, item: Any, env: dict[str, Any], declared: dict[str, Any]) -> None:
+        if isinstance(item, LaunchNode) and self.launches:
+            self._use(item.callee, env, declared, item.args, item)
+        elif self._named(item):
+            self._use(item, env, declared)
+        elif isinstance(item, c_ast.FuncCall) and self._named(item.name):
+            self._use(item.name, env, declared, list(item.args.exprs) if item.args is not None else [])
+            if item.args is not None and self._wanted(item.args):
+                self._find(item.args, env, declared)
+            return
+        if isinstance(item, c_ast.Compound):
+            self._block(item.block_items or [], dict(env), dict(declared))
+            return
+        if isinstance(item, c_ast.Switch) and isinstance(item.stmt, c_ast.Compound):
+            self._switch(item, env, declared)
+            return
+        for c in _children(item):
+            if self._wanted(c):
+                holds = isinstance(item, c_ast.If) and c is item.iftrue
+                self._find(c, _assumed(env, item.cond) if holds else dict(env), dict(declared))
+
+    def _switch(self, item: c_ast.Switch, env: dict[str, Any], declared: dict[str, Any]) -> None:
+        """Follow the cases: where nothing falls into one from above, the selector is that case's label."""
+        fallen, open_ = dict(env), False
+        for case in item.stmt.block_items or []:
+            if not isinstance(case, c_ast.Case | c_ast.Default):
+                self._block([case], fallen, dict(declared))
+                continue
+            label = getattr(case, "expr", None)
+            inner = dict(fallen) if open_ else _equal(env, item.cond, label) if label is not None else dict(env)
+            stmts = case.stmts or []
+            self._block(stmts, inner, dict(declared))
+            open_ = not (stmts and _leaves(stmts[-1]))
+            changed = self._mutated(case) if open_ else frozenset[str]()
+            for name in list(fallen):
+                fallen[name] = None if name in changed else fallen[name] if open_ else env[name]
+
+    def _named(self, node: Any) -> bool:
+        """Whether ``node`` itself, not one of its template arguments, is one of the names."""
+        if isinstance(node, QualName):
+            return any(p.name in self.names for p in node.parts)
+        return isinstance(node, c_ast.ID) and node.name in self.names
+
+    def _use(
+        self,
+        node: Any,
+        env: dict[str, Any],
+        declared: dict[str, Any],
+        call: list | None = None,
+        launch: LaunchNode | None = None,
+    ) -> None:
+        place = self.lowering.place(launch or node)
+        self.found.append(Use(self.function, node, place, dict(env), call, launch, dict(declared)))
+
+
+def _declare(item: Any, env: dict[str, Any]) -> None:
+    """What a statement says about the names after it."""
+    declared = isinstance(item, c_ast.Decl) and not isinstance(item.type, c_ast.FuncDecl)
+    if declared or isinstance(item, Alias | c_ast.Typedef):
+        env[item.name] = item
+    elif isinstance(item, c_ast.Assignment) and item.op == "=" and isinstance(item.lvalue, c_ast.ID):
+        old = env.get(item.lvalue.name)
+        typ = old.type if isinstance(old, c_ast.Decl) else None
+        new = c_ast.Decl(item.lvalue.name, [], [], [], [], typ, item.rvalue, None) if typ is not None else item.rvalue
+        env[item.lvalue.name] = new
+    elif (
+        isinstance(item, c_ast.Assignment)
+        and isinstance(item.lvalue, c_ast.StructRef)
+        and isinstance(item.lvalue.name, c_ast.ID)
+    ):
+        env[f"{item.lvalue.name.name}.{item.lvalue.field.name}"] = item.rvalue
+
+
+def _leaves(stmt: Any) -> bool:
+    """Whether control does not go on to what stands after ``stmt``."""
+    while isinstance(stmt, c_ast.Compound) and stmt.block_items:
+        stmt = stmt.block_items[-1]
+    return isinstance(stmt, c_ast.Break | c_ast.Return | c_ast.Continue | c_ast.Goto)
+
+
+def _equal(env: dict[str, Any], subject: Any, value: Any) -> dict[str, Any]:
+    """``env`` where ``subject == value``: a variable compared with a constant has that value."""
+    while isinstance(subject, c_ast.Cast | CxxCast):
+        subject = subject.expr
+    if not isinstance(subject, c_ast.ID) or not isinstance(value, c_ast.Constant):
+        return dict(env)
+    old = env.get(subject.name)
+    typ = old.type if isinstance(old, c_ast.Decl) else None
+    return env | {subject.name: c_ast.Decl(subject.name, [], [], [], [], typ, value, None)}
+
+
+def _assumed(env: dict[str, Any], cond: Any) -> dict[str, Any]:
+    """``env`` where ``cond`` holds."""
+    if isinstance(cond, c_ast.BinaryOp) and cond.op == "&&":
+        return _assumed(_assumed(env, cond.left), cond.right)
+    if isinstance(cond, c_ast.BinaryOp) and cond.op == "==":
+        return _equal(_equal(env, cond.left, cond.right), cond.right, cond.left)
+    return dict(env)
+
+
+def returned(node: Any, env: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """What the ``return`` statements at and below ``node`` return, each with ``env`` as the way to it says."""
+    if isinstance(node, c_ast.Return):
+        yield node.expr, env
+    for c in _children(node) if not isinstance(node, c_ast.Return) else ():
+        holds = isinstance(node, c_ast.If) and c is node.iftrue
+        yield from returned(c, _assumed(env, node.cond) if holds else env)
+
+
+def _children(n: Any):
+    if isinstance(n, Lambda):
+        return (n.body,)
+    return children(n)
+
+
+__all__ = ["HostFunction", "Use", "host_functions", "returned", "uses"]

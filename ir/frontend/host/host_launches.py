@@ -1,0 +1,338 @@
+"""Mining host code for launches: ``kernel<T><<<grid, block, shared, stream>>>(args)`` as expressions.
+
+A host function is followed statement by statement with symbolic values. What cannot be followed (a tensor's size, a
+variable changed in a branch) becomes a host parameter of that name, if a launch needs it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from pycparser import c_ast
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend.lowering.calls.inline import params_of
+from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
+from ktc.ir.frontend.meaning.cxx_types import DIM3, Auto, Pointer, Reference
+from ktc.ir.frontend.meaning.name_meanings import LazyVal, OpaqueVal, TypeVal
+from ktc.ir.frontend.meaning.values import Dim3Val, RVal, Value, VarPlace
+from ktc.ir.frontend.syntax.cxx_ast import Alias
+from ktc.ir.frontend.syntax.variable_uses import init_args
+from ktc.ir.kernel import Launch, Param
+from ktc.ir.nodes import Assign, Body, Cast, Const, Decl, Expr, If, Load, Select, Sym, Var, VecMake, fresh, i32
+from ktc.ir.types import I32, U32, Scalar, Type, Vec
+from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
+
+from .host_calls import name_of_call, with_named_calls
+from .launch_math import integer_form
+from .launch_sites import LaunchSite
+
+
+class HostLaunch:
+    """Turns one launch site into a ``Launch`` over a kernel's parameters."""
+
+    def __init__(
+        self,
+        lowering: KernelLowering,
+        site: LaunchSite,
+        params: tuple[Param, ...],
+        bindings: dict[str, Value],
+        instance: Mapping[str, Value],
+        whole: tuple[str, ...] = (),
+    ) -> None:
+        self.lowering = lowering
+        self.site = site
+        self.params = params
+        self.bindings = bindings
+        self.instance = instance
+        """Host names that are template arguments of the launch, with what the kernel's instance has for them."""
+
+        self.whole = whole or tuple(p.sym.name for p in params if not p.host)
+        """The kernel's parameters as they were written, structs whole."""
+
+        assert site.node is not None
+        self.node = site.node
+        self.host: dict[str, Sym] = {}
+        self.busy: set[str] = set()
+
+    def launch(self) -> tuple[Launch, tuple[Param, ...]]:
+        """The launch, and the host parameters it needs.
+
+        Raises:
+            KtcError: E-LAUNCH-EXPR when a dimension is not an expression that can be followed.
+        """
+        low, site = self.lowering, self.site
+        with low.scoped(namespace=site.function.namespace) as scope, low.capture() as effects:
+            scope.names.update(self.bindings)
+            names = {p.name for p in params_of(site.function.node) if getattr(p, "name", None)} | {
+                n for n in site.env if "." not in n
+            }
+            for name in names:
+                scope.names[name] = LazyVal(partial(self.value, name))
+            scope.names.update(self.instance)
+            self._scope = scope
+            self._kernel_args()
+            given = tuple(self._constants())
+            config = self.node.config
+            grid, block = self._dim3(config[0]), self._dim3(config[1])
+            shared = self._int(config[2]) if len(config) > 2 else None
+            grid, block = self._inlined(grid, effects), self._inlined(block, effects)
+            shared = self._inlined((shared,), effects)[0] if shared is not None else None
+            passed = tuple(self._passed(effects))
+            effects.clear()
+        grid, block = (tuple(map(integer_form, dims)) for dims in (grid, block))  # type: ignore[assignment]
+        shared = integer_form(shared) if shared is not None else None
+        if isinstance(shared, Const) and shared.value == 0:
+            shared = None
+        host = tuple(Param(s, host=True) for s in self.host.values() if self._used(s, grid, block, shared))
+        return Launch(grid, block, shared, given=given, passed=passed), host
+
+    def _inlined(self, parts: Any, effects: list) -> Any:
+        """Expressions with the values put in that following host functions has given to their variables.
+
+        Raises:
+            KtcError: E-LAUNCH-EXPR if a part depends on a variable whose value cannot be told (one of a loop).
+        """
+        env = followed(tuple(effects), {})
+        known = {p.sym for p in self.params} | set(self.host.values())
+        out = tuple(substitute_expr(e, env) for e in parts)
+        if any(not used(e) <= known for e in out):
+            raise self._refuse(self.node, None)
+        return out
+
+    def _used(self, s: Sym, grid, block, shared) -> bool:
+        return any(s in used(e) for e in (*grid, *block, *([shared] if shared is not None else [])))
+
+    def _kernel_args(self) -> None:
+        """Host variables, and what methods of host objects return, are the parameters they are passed for."""
+        self.known: dict[str, Sym] = {}
+        for p, a in self._pairs():
+            while isinstance(a, c_ast.Cast):
+                a = a.expr
+            if p.sym.name not in self.whole and isinstance(a, c_ast.ID):  # a member of a struct
+                name = next((n for n in self.whole if p.sym.name.startswith(f"{n}_")), None)
+                if name is not None:
+                    self.known.setdefault(a.name + p.sym.name[len(name) :], p.sym)
+                continue
+            name = a.name if isinstance(a, c_ast.ID) else name_of_call(a)
+            if name is not None and isinstance(p.sym.type, Scalar):
+                self.known.setdefault(name, p.sym)
+
+    def _pairs(self) -> Iterator[tuple[Param, Any]]:
+        """Parameters with the argument that each is passed in; the members of a struct share one."""
+        left = [p for p in self.params if not p.host]
+        for name, a in zip(self.whole, self.node.args):
+            mine = [p for p in left if p.sym.name == name] or [p for p in left if p.sym.name.startswith(f"{name}_")]
+            left = [p for p in left if p not in mine]
+            yield from ((p, a) for p in mine)
+
+    def _passed(self, effects: list) -> Iterator[tuple[str, Expr]]:
+        """Integer parameters that this launch computes, n * c * h * w, or passes what another one gets."""
+        taken: set[Sym] = set()
+        for p, a in self._pairs():
+            if p.sym.name not in self.whole or not isinstance(p.sym.type, Scalar) or not p.sym.type.is_int:
+                continue
+            name = a.name if isinstance(a, c_ast.ID) else None
+            mine = name is not None and self.known.get(name) == p.sym
+            if mine and (name not in self.site.env or self._is_constant(name or "")):
+                continue
+            if mine:
+                del self.known[name or ""]  # what is behind its own name
+            try:
+                e = integer_form(self._inlined((self._int(a),), effects)[0])
+            except KtcError:
+                continue
+            finally:
+                if mine:
+                    self.known[name or ""] = p.sym
+            if isinstance(e, Const) or p.sym in used(e) or used(e) & taken or (mine and isinstance(e, Var)):
+                continue
+            taken.add(p.sym)
+            yield p.sym.name, e
+
+    def _constants(self) -> Iterator[tuple[str, int]]:
+        """Integer parameters that this launch passes a constant for."""
+        for p, a in self._pairs():
+            named = isinstance(a, c_ast.ID) and (a.name in self.instance or self._is_constant(a.name))
+            plain = isinstance(_unsigned(a), c_ast.Constant)
+            if (named or plain) and isinstance(p.sym.type, Scalar) and p.sym.type.is_int:
+                e = self._int(a)
+                if isinstance(e, Const) and math.isfinite(e.value):
+                    yield p.sym.name, int(e.value)
+
+    def value(self, name: str) -> Value:
+        """What a host name means in launch expressions."""
+        if name in self.known and not self._is_constant(name):
+            return RVal(Var(self.known[name]))
+        if name in self.busy:
+            return self._opaque(name, None)
+        decl = self.site.env.get(name)
+        if decl is None:
+            return self._parameter(name)
+        self.busy.add(name)
+        try:
+            return self._follow(name, decl)
+        finally:
+            self.busy.discard(name)
+
+    def _is_constant(self, name: str) -> bool:
+        decl = self.site.env.get(name)
+        return isinstance(decl, c_ast.Decl) and isinstance(_unsigned(decl.init), c_ast.Constant)
+
+    def _follow(self, name: str, decl: Any) -> Value:
+        low = self.lowering
+        if isinstance(decl, Alias | c_ast.Typedef):
+            return TypeVal(low.resolve(decl.type))
+        init = decl.init if isinstance(decl, c_ast.Decl) else decl
+        try:
+            t: Type = low.resolve(decl.type) if isinstance(decl, c_ast.Decl) and decl.type is not None else Auto()
+        except KtcError:
+            t = Auto()
+        if t == DIM3 or (isinstance(t, Vec) and t.n == 3 and t.elem in (I32, U32) and init is not None):
+            whole = self._dim3_value(init)
+            parts = [self.site.env.get(f"{name}.{axis}") for axis in "xyz"]
+            return Dim3Val(*(self._int(p) if p is not None else e for p, e in zip(parts, (whole.x, whole.y, whole.z))))
+        if init is None:
+            return self._opaque(name, t)
+        try:
+            args = init_args(init)
+            if len(args) > 1:
+                return self._opaque(name, t)
+            v = low.load(low.eval(args[0])) if args else low.zero(t)
+            if isinstance(v, RVal) and isinstance(t, Scalar):
+                v = RVal(_no_width_noise(low.convert(v, t).expr))
+            if isinstance(v, RVal) and not _closed(v.expr):
+                return self._opaque(name, t)
+            if isinstance(v, RVal | Dim3Val):
+                return v
+        except KtcError:
+            pass
+        return self._opaque(name, t)
+
+    def _parameter(self, name: str) -> Value:
+        for p in params_of(self.site.function.node):
+            if getattr(p, "name", None) == name:
+                try:
+                    t = self.lowering.resolve(p.type)
+                except KtcError:
+                    t = Auto()
+                return self._opaque(name, t.elem if isinstance(t, Reference) else t)
+        return self._opaque(name, None)
+
+    def _opaque(self, name: str, t: Type | None) -> Value:
+        if t is None or isinstance(t, Auto) or (isinstance(t, Scalar) and not t.is_float):
+            t = t if isinstance(t, Scalar) else I32
+        if isinstance(t, Scalar):
+            if name not in self.host:
+                taken = {p.sym.name for p in self.params}
+                self.host[name] = fresh(f"{name}_host" if name in taken else name, t)
+            return VarPlace(self.host[name])
+        return OpaqueVal(name, t if not isinstance(t, Pointer) else None)
+
+    # ------------------------------------------------------------------ dimensions
+    def _dim3(self, node: Any) -> tuple[Expr, Expr, Expr]:
+        v = self._dim3_value(node)
+        return (v.x, v.y, v.z)
+
+    def _dim3_value(self, node: Any) -> Dim3Val:
+        low = self.lowering
+        if node is None:
+            return Dim3Val(i32(1), i32(1), i32(1))
+        args = init_args(node)
+        if len(args) > 1 or (len(args) == 1 and args[0] is not node):
+            whole = self._value(args[0]) if len(args) == 1 else None
+            if isinstance(whole, Dim3Val):
+                return whole
+            parts = [self._int(a) for a in args]
+            return Dim3Val(*(parts + [i32(1)] * 3)[:3])
+        try:
+            v = low.load(low.eval(node))
+        except KtcError as error:
+            return self._dim3_value(self._named(node, error))
+        if isinstance(v, Dim3Val):
+            return Dim3Val(*(_no_width_noise(e) for e in (v.x, v.y, v.z)))
+        if isinstance(v, RVal) and isinstance(v.expr, VecMake):  # a uint3
+            return Dim3Val(*([*v.expr.args, i32(1), i32(1)])[:3])
+        if isinstance(v, RVal) and isinstance(v.expr.type, Scalar):
+            return Dim3Val(self._int(node), i32(1), i32(1))
+        if isinstance(v, OpaqueVal):
+            return Dim3Val(*(Var(self.host.setdefault(f"{v.name}_{a}", fresh(f"{v.name}_{a}", I32))) for a in "xyz"))
+        raise self._refuse(node, None)
+
+    def _named(self, node: Any, why: KtcError) -> Any:
+        """``node``, which cannot be followed for ``why``, with names in the place of calls of host objects' methods."""
+        calls: set[str] = set()
+        named = with_named_calls(node, calls, self.known)
+        if not calls:
+            raise self._refuse(node, why) from None
+        self._scope.names.update({n: LazyVal(partial(self.value, n)) for n in calls})
+        return named
+
+    def _value(self, node: Any) -> Value | None:
+        try:
+            return self.lowering.load(self.lowering.eval(node))
+        except KtcError:
+            return None
+
+    def _int(self, node: Any) -> Expr:
+        low = self.lowering
+        try:
+            e = _no_width_noise(low.rvalue(low.eval(node), node).expr)
+        except KtcError as error:
+            return self._int(self._named(node, error))
+        if not _closed(e):
+            raise self._refuse(node, None)
+        return e
+
+    def _refuse(self, node: Any, cause: KtcError | None) -> KtcError:
+        why = f": {cause.message}" if cause is not None else ""
+        return KtcError("E-LAUNCH-EXPR", f"this launch dimension cannot be followed{why}",
+        self.lowering.place(node) or self.site.loc,
+                        hint="give [launch] grid and block in workload.toml")  # fmt: skip
+
+
+def followed(body: Body, env: dict[Sym, Expr]) -> dict[Sym, Expr]:
+    """Values of the variables after ``body``, over the symbols that were there before; branches become ``?:``."""
+    env = dict(env)
+    for s in body:
+        if isinstance(s, Decl) and s.init is not None:
+            env[s.sym] = substitute_expr(s.init, env)
+        elif isinstance(s, Assign):
+            env[s.sym] = substitute_expr(s.value, env)
+        elif isinstance(s, If):
+            cond = substitute_expr(s.cond, env)
+            yes, no = followed(s.then, env), followed(s.orelse, env)
+            for sym in assigned(body):
+                if sym in yes and sym in no:
+                    env[sym] = yes[sym] if yes[sym] == no[sym] else Select(cond, yes[sym], no[sym])
+                else:
+                    env.pop(sym, None)
+        else:
+            for sym in assigned((s,)):
+                env.pop(sym, None)
+    return env
+
+
+def _unsigned(node: Any) -> Any:
+    """``node`` without the sign before it."""
+    return node.expr if isinstance(node, c_ast.UnaryOp) and node.op in "+-" else node
+
+
+def _closed(e: Expr) -> bool:
+    """Whether a launch expression has only parameters, constants and integer functions."""
+    return not any(isinstance(x, Load) for x in walk_expr(e))
+
+
+def _no_width_noise(e: Expr) -> Expr:
+    """A dimension without the implicit conversion to ``unsigned`` around it."""
+    while isinstance(e, Cast) and e.style == "implicit" and isinstance(e.to, Scalar) and e.to.is_int:
+        if not (isinstance(e.x.type, Scalar) and e.x.type.is_int):
+            break
+        e = e.x
+    return e
+
+
+__all__ = ["HostLaunch", "LaunchSite"]

@@ -1,0 +1,105 @@
+"""Which instances of its host templates a file makes: by explicit instantiations, and by calls from code that is itself
+an instance. Macros that dispatch on a type at run time declare it in a block of its own (``using T = float;``) and call
+the template there, so that following declarations is enough."""
+
+from __future__ import annotations
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
+from ktc.ir.frontend.meaning.methods import params_of
+from ktc.ir.frontend.meaning.values import Value
+from ktc.ir.frontend.syntax.cxx_ast import Function, QualName
+from ktc.ir.frontend.syntax.program import Entity, pick
+
+from .host_code import HostFunction, Use, uses
+from .host_types import HostTypes, deduced
+from .launch_sites import known_args, names_of, zip_params
+
+MAX_INSTANCES = 16
+"""Instances of one host function that are told apart."""
+
+MAX_DEPTH = 12
+"""Host functions between an instance and the launch."""
+
+
+class HostInstances:
+    """Template arguments of host functions."""
+
+    def __init__(self, lowering: KernelLowering) -> None:
+        self.lowering = lowering
+        self._known: dict[int, list[dict[str, Value]]] = {}
+
+    def of(self, f: HostFunction, depth: int = 0) -> list[dict[str, Value]]:
+        """The distinct bindings of the template parameters of ``f``, in the order in which the file makes them; of a
+        function that is no template there is one, without any. Empty: nothing in the file says."""
+        if not f.entity.params:
+            return [{}]
+        key = id(f.entity.node)
+        if key not in self._known:
+            self._known[key] = []  # a template that calls itself makes no first instance of itself
+            found: list[dict[str, Value]] = []
+            self._explicit(f, found)
+            if depth < MAX_DEPTH:
+                self._called(f, found, depth)
+            self._known[key] = found
+        return self._known[key]
+
+    def _explicit(self, f: HostFunction, found: list[dict[str, Value]]) -> None:
+        for i in self.lowering.program.instantiated:
+            if i.name not in f.names or not pick([f.entity], i.namespace[-1:], i.namespace):
+                continue
+            of_class = not isinstance(i.node, Function)
+            with self.lowering.scoped(namespace=i.namespace):
+                values = known_args(self.lowering, i.spec_args or [], i.node)
+                params = (f.entity.params or ())[: f.owned] if of_class else f.entity.params or ()
+                bound = {p.name: v for p, v in zip_params(params, values) if v is not None}
+                if not of_class:
+                    types = HostTypes(self.lowering, {})
+                    given = [types.named(p) for p in params_of(i.node)]
+                    deduced(self.lowering, f.entity.node, given, params, bound)
+            self._add(f, bound, found)
+
+    def _called(self, f: HostFunction, found: list[dict[str, Value]], depth: int) -> None:
+        for use in uses(self.lowering, f.names):
+            if use.function.entity.node is f.entity.node:
+                continue
+            for outer in self.of(use.function, depth + 1) or [{}]:
+                if len(found) >= MAX_INSTANCES:
+                    return
+                with names_of(self.lowering, use.function, use.env, outer):
+                    self._add(f, self._bound(f, use), found)
+
+    def _bound(self, f: HostFunction, use: Use) -> dict[str, Value]:
+        """Bindings that ``use`` makes: arguments of the class, of the function, and what its call lets deduce."""
+        bound: dict[str, Value] = {}
+        params = f.entity.params or ()
+        parts = use.node.parts if isinstance(use.node, QualName) else ()
+        for part in parts:
+            of = params[: f.owned] if part.name == f.owner and f.owner else params[f.owned :]
+            if part.args is not None and part.name in f.names:
+                values = zip_params(of, known_args(self.lowering, part.args, use.node))
+                bound |= {p.name: v for p, v in values if v is not None}
+        types = HostTypes(self.lowering, use.declared)
+        if use.call is not None:
+            deduced(self.lowering, f.entity.node, types.of_all(use.call), params, bound)
+        return bound
+
+    def _add(self, f: HostFunction, bound: dict[str, Value], found: list[dict[str, Value]]) -> None:
+        try:
+            full = complete(self.lowering, f.entity, bound)
+        except KtcError:
+            return
+        if full is not None and full not in found:
+            found.append(full)
+
+
+def complete(lowering: KernelLowering, entity: Entity, bound: dict[str, Value]) -> dict[str, Value] | None:
+    """All template parameters, defaults included; None if some are missing."""
+    with lowering.scoped(namespace=entity.namespace) as scope:
+        try:
+            lowering.bind_params(entity.params or (), [], entity.node, bound)
+        except KtcError as error:
+            if error.code != "E-SEMA-TEMPLATE":
+                raise
+            return None
+        return {p.name: scope.names[p.name] for p in entity.params or ()}

@@ -1,0 +1,66 @@
+"""Launch dimensions that host code computes in floating point, as the integer expressions they mean.
+
+``(size_t)ceil((float)n / (float)block.x)`` is ``cdiv(n, block.x)``: a quotient of integers below 2**24 is rounded to an
+integer only if it is one, because it is at least 1/divisor away from any other.
+"""
+
+from __future__ import annotations
+
+from ktc.ir.fold import evaluate, simplify
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr
+from ktc.ir.types import I32, U32, Scalar
+from ktc.ir.walk import map_expr
+
+_ONE = Const(1, I32)
+
+
+def integer_form(e: Expr) -> Expr:
+    """``e`` with conversions of floating-point quotients to integers written in integers, where that is possible."""
+    return map_expr(Cast(U32, e, "implicit") if _is_float(e) else e, _integral)
+
+
+def _integral(e: Expr) -> Expr:
+    if isinstance(e, Cast) and isinstance(e.to, Scalar) and e.to.is_int and _is_float(e.x):
+        quotient = _quotient(e.x)
+        if quotient is not None:
+            return _fold(*quotient, up=False)
+    return e
+
+
+def _is_float(e: Expr) -> bool:
+    return isinstance(e.type, Scalar) and e.type.is_float
+
+
+def _quotient(e: Expr) -> tuple[Expr, Expr] | None:
+    """Integers (n, d) such that the floating-point expression ``e`` means n / d."""
+    if isinstance(e, Const):
+        return (Const(int(e.value), I32), _ONE) if float(e.value).is_integer() and abs(e.value) < 2**24 else None
+    if isinstance(e, Cast):
+        if _is_float(e.x):
+            return _quotient(e.x)
+        return (e.x, _ONE) if isinstance(e.x.type, Scalar) and e.x.type.is_int else None
+    if isinstance(e, Call) and e.fn in ("ceil", "floor"):
+        inner = _quotient(e.args[0])
+        return (_fold(*inner, up=e.fn == "ceil"), _ONE) if inner is not None else None
+    if isinstance(e, Binary) and e.op in ("*", "/"):
+        a, b = _quotient(e.a), _quotient(e.b)
+        if a is None or b is None:
+            return None
+        n, d = b if e.op == "*" else (b[1], b[0])
+        return _times(a[0], n), _times(a[1], d)
+    return None
+
+
+def _times(a: Expr, b: Expr) -> Expr:
+    if a == _ONE or b == _ONE:
+        return b if a == _ONE else a
+    return simplify(Binary("*", a, Cast(a.type, b, "implicit") if b.type != a.type else b))
+
+
+def _fold(n: Expr, d: Expr, up: bool) -> Expr:
+    if d == _ONE:
+        return n
+    d = Cast(n.type, d, "implicit") if d.type != n.type else d
+    whole = Call("cdiv", (n, d), I32) if up else Binary("/", n, d)
+    value = evaluate(whole, {})
+    return Const(int(value), I32) if value is not None else whole

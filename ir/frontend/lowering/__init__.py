@@ -1,0 +1,1 @@
+"""Syntax trees with meaning to statements and expressions of the IR."""

@@ -1,0 +1,1 @@
+"""Lowering calls: functions of the file inlined, built-ins, lambdas, launches from a kernel."""

@@ -1,0 +1,1 @@
+"""Lowering control flow: statements, loops, jumps, returns, the ends of objects."""

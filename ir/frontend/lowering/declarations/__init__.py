@@ -1,0 +1,1 @@
+"""Lowering declarations: variables, arrays, parameters, and how objects begin."""

@@ -1,0 +1,169 @@
+"""A kernel's parameters: numbers, buffers, and structs, which are passed as one parameter per member."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ktc.ir.frontend.lowering.calls.inline import params_of
+from ktc.ir.frontend.lowering.control.range_for import RangeLoops
+from ktc.ir.frontend.meaning.cxx_types import CArray, FunctionType, Pointer, RecordType, Reference, show, size_of
+from ktc.ir.frontend.meaning.name_meanings import PackVal
+from ktc.ir.frontend.meaning.values import ArrayVal, PtrVal, RecordVal, RVal, Value, VarPlace
+from ktc.ir.frontend.syntax.cxx_ast import PackExpansion
+from ktc.ir.frontend.syntax.program import Entity
+from ktc.ir.kernel import Param
+from ktc.ir.nodes import Alloc, Decl, Var, fresh, i32
+from ktc.ir.types import I32, VOID, Array, Ptr, Scalar, Type, Vec
+
+MAX_MEMBERS = 64
+"""Elements of an array member of a struct that become a parameter each; more become a buffer that is only read."""
+
+
+class Parameters(RangeLoops):
+    """Parameters of the kernel being lowered."""
+
+    def parameters(self, entity: Entity, bindings: dict[str, Value]) -> tuple[Param, ...]:
+        """The kernel's own parameters, a struct's members as ``name_member``."""
+        out: list[Param] = []
+        local = [p for p in params_of(entity.node) if is_local(p)]
+        with self.scoped(namespace=entity.namespace) as scope:
+            scope.names.update(bindings)
+            for i, node in enumerate(params_of(entity.node)):
+                name = getattr(node, "name", None) or f"unnamed{i}"
+                if node in local:
+                    out.append(Param(fresh(f"{name}_elems", I32), host=len(local) == 1))
+                elif is_pack(node):
+                    for k, t in enumerate(self._pack_types(node)):
+                        self._add(out, f"{name}_{k}", t, node)
+                else:
+                    self._add(out, name, self.parameter_type(node), node)
+        return tuple(out)
+
+    def parameter(self, node: Any, given: dict[str, Param], mutated: bool) -> Value:
+        """What the parameter declared by ``node`` means in the body."""
+        if is_pack(node):
+            types = enumerate(self._pack_types(node))
+            return PackVal(tuple(self.parameter_value(f"{node.name}_{k}", t, given, mutated, node) for k, t in types))
+        t = self.parameter_type(node)
+        if is_local(node):
+            return self._local_memory(node, t, given)
+        return self.parameter_value(node.name, t, given, mutated, node)
+
+    def _pack_types(self, node: Any) -> list[Type]:
+        """The types of ``Args... args``, as each element of the packs that the declaration names gives them."""
+        pattern = PackExpansion(node.type, coord=node.coord)
+        packs = self.packs_in(pattern)
+        types = []
+        for i in range(len(next(iter(packs.values())).items) if packs else 0):
+            with self.scoped() as scope:
+                scope.names.update({n: p.items[i] for n, p in packs.items()})
+                types.append(self.parameter_type(node))
+        return types
+
+    def _local_memory(self, node: Any, t: Type, given: dict[str, Param]) -> Value:
+        """OpenCL's ``__local T *p`` argument: dynamic shared memory of ``p_elems`` elements.
+
+        Of several, the kernel must know the sizes to find where each starts, so they become parameters of its own.
+        """
+        if not isinstance(t, Pointer) or not isinstance(t.elem, Scalar | Vec):
+            self.fail("E-UNSUPPORTED-PARAM", f"parameter '{node.name}' of type '{show(t)}' is not supported", node)
+        sym = fresh(node.name, Array(t.elem, (Var(given[f"{node.name}_elems"].sym),), "shared"))
+        self.emit(Alloc(sym, dynamic=True, loc=self.place(node)))
+        return ArrayVal(sym, (), CArray(t.elem, None))
+
+    def _add(self, out: list[Param], name: str, t: Type, node: Any) -> None:
+        if isinstance(t, Pointer) and not isinstance(t.elem, FunctionType | Reference):
+            elem = t.elem if isinstance(t.elem, Scalar | Vec) else self.unit(t.elem, node)
+            align = size_of(elem) or 1 if isinstance(elem, Vec) else 0
+            if not isinstance(t.elem, Scalar | Vec) and t.elem != VOID:
+                natural = self.layout(t.elem, node)[1]
+                align = natural if natural > elem.bytes else 0  # type: ignore[union-attr]
+            ptr = Ptr(elem, "global", t.const, t.restrict, t.volatile)
+            out.append(Param(fresh(name, ptr), align=align, noalias=t.restrict, readonly=t.const))
+        elif isinstance(t, Scalar | Vec):
+            out.append(Param(fresh(name, t)))
+        elif isinstance(t, RecordType) and t.decl[0].node.kind != "union":
+            for f in self.field_layout(t, node):
+                self._add(out, f"{name}_{f.name.replace('@', 'part')}", f.type, node)
+        elif isinstance(t, CArray) and t.n is not None and self._elements(t) > MAX_MEMBERS:
+            self._add(out, name, Pointer(t, const=True, restrict=True), node)
+        elif isinstance(t, CArray) and t.n is not None:
+            for k in range(t.n):
+                self._add(out, f"{name}_{k}", t.elem, node)
+        else:
+            kind = "a reference" if isinstance(t, Reference) else f"of type '{show(t)}'"
+            self.fail("E-UNSUPPORTED-PARAM", f"parameter '{name}' {kind} is not supported", node,
+                      hint="pass its members as separate parameters")  # fmt: skip
+
+    def _elements(self, t: Type) -> int:
+        return (t.n or 0) * self._elements(t.elem) if isinstance(t, CArray) else 1
+
+    def _hinted_param(self, p: Param) -> Param:
+        """``p`` as an earlier attempt found that it must be declared."""
+        t, key = p.sym.type, ("param", p.sym.name)
+        if isinstance(t, Ptr):
+            if key in self.hints:
+                size = size_of(t.elem) or 1
+                sym = fresh(p.sym.name, dataclasses.replace(t, elem=self.hints[key]))
+                p = dataclasses.replace(p, sym=sym, align=p.align or (size if size > self.hints[key].bytes else 0))
+            self.origin[p.sym] = key
+        return p
+
+    def parameter_value(self, name: str, t: Type, given: dict[str, Param], mutated: bool, node: Any) -> Value:
+        """What the parameter's name means in the body."""
+        if isinstance(t, RecordType):
+            record = RecordVal(t)
+            for f in self.field_layout(t, node):
+                inner = f"{name}_{f.name.replace('@', 'part')}"
+                record.fields[f.name] = self.parameter_value(inner, f.type, given, False, node)
+            self.lift_anonymous(record)
+            record.key = self.variable_key(name, node)
+            return self.copied(record, name, node) if mutated or record.key in self.hints else record
+        if isinstance(t, CArray) and self._elements(t) > MAX_MEMBERS:
+            return self.at_start_of(PtrVal(given[name].sym, (), None, t, const=True), t, node)
+        if isinstance(t, CArray):
+            return self._array_member(name, t, given, node)
+        sym = given[name].sym
+        if isinstance(t, Pointer):
+            start = PtrVal(sym, (), None, t.elem, t.const, volatile=t.volatile)
+            if t.elem == VOID and ("param", name) not in self.hints:
+                self.untyped.add(("param", name))
+            return self.pointer_variable(name, t, start, node) if mutated else start
+        in_memory = self.variable_in_memory(name, t, RVal(Var(sym)), node)
+        if in_memory is not None:
+            return in_memory
+        self.origin[sym] = self.variable_key(name, node)
+        if not mutated:
+            return VarPlace(sym)
+        copy = fresh(name, sym.type)
+        self.origin[copy] = self.origin[sym]
+        self.changing.add(copy)
+        self.emit(Decl(copy, Var(sym), loc=self.loc))
+        return VarPlace(copy)
+
+    def _array_member(self, name: str, t: CArray, given: dict[str, Param], node: Any) -> Value:
+        """An array member: its elements are parameters, copied into a private array that can be indexed."""
+        array = self.declare_array(name, t, node)
+        self._fill(array, name, t, given, node)
+        return array
+
+    def _fill(self, place: Value, name: str, t: Type, given: dict[str, Param], node: Any) -> None:
+        if isinstance(t, CArray):
+            for k in range(t.n or 0):
+                self._fill(self.subscript(place, i32(k), node), f"{name}_{k}", t.elem, given, node)
+            return
+        self.store(place, self.load(self.parameter_value(name, t, given, False, node), node), node)
+
+
+def is_local(node: Any) -> bool:
+    """Whether the parameter is an OpenCL pointer to local memory."""
+    return "local pointer" in (getattr(node, "funcspec", None) or [])
+
+
+def is_pack(node: Any) -> bool:
+    """Whether the parameter stands for as many as its template's parameter pack has types."""
+    return "pack" in (getattr(node, "storage", None) or [])
+
+
+__all__ = ["Parameters"]

@@ -1,0 +1,111 @@
+"""Dynamic shared memory declared as bytes but used as one element type: declare it as that type."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from ktc.ir.analysis.defs import definitions
+from ktc.ir.nodes import AddrOf, Alloc, AsyncCopy, Atomic, Binary, Cast, Const, Expr, Load, Stmt, Store, Sym, Var, fresh
+from ktc.ir.types import Array, Scalar, Type, Vec, scalar_of
+from ktc.ir.walk import all_exprs, map_body, walk
+
+
+def retype_bytes(body: tuple[Stmt, ...], buffers: set[Sym], extent: Callable[[Type], Expr]) -> tuple[Stmt, ...]:
+    """Replace each of ``buffers`` whose every access is a whole ``T`` at a multiple of ``sizeof(T)``."""
+    names = definitions(body) if buffers else {}
+    for buffer in buffers:
+        elem = _only_type(body, buffer, names)
+        if elem is not None:
+            body = _rewrite(body, buffer, elem, extent(elem), names)
+    return body
+
+
+def _accesses(body: tuple[Stmt, ...], buffer: Sym):
+    """(index, width, type the bits are used as) of every access; type None when it is used as it is declared."""
+    casts = set()
+    for e in all_exprs(body):
+        if isinstance(e, Cast) and e.style == "bit" and isinstance(e.x, Load) and e.x.buffer == buffer:
+            casts.add(id(e.x))
+            yield e.x.index, e.x.width, e.to
+        elif isinstance(e, Load) and e.buffer == buffer and id(e) not in casts:
+            yield e.index, e.width, None
+        elif isinstance(e, AddrOf) and e.buffer == buffer:  # an address counts bytes of what is declared
+            yield e.index, 1, None
+    for s in walk(body):
+        if isinstance(s, Store) and s.buffer == buffer:
+            bits = s.value.x.type if isinstance(s.value, Cast) and s.value.style == "bit" else None
+            yield s.index, s.width, bits
+        elif isinstance(s, Atomic) and s.buffer == buffer:
+            yield s.index, 1, None
+        elif isinstance(s, AsyncCopy) and buffer in (s.dst, s.src):
+            yield s.dst_index if s.dst == buffer else s.src_index, s.width, None
+
+
+def _only_type(body: tuple[Stmt, ...], buffer: Sym, names: Mapping[Sym, Expr]) -> Scalar | None:
+    base = scalar_of(buffer.type)
+    found: set[Scalar] = set()
+    for index, _, t in _accesses(body, buffer):
+        if t is None or not isinstance(t, Scalar | Vec):
+            return None
+        elem = scalar_of(t)
+        if elem.bytes % base.bytes or _divided(index[-1], elem.bytes // base.bytes, names) is None:
+            return None
+        found.add(elem)
+    return found.pop() if len(found) == 1 else None
+
+
+def _divided(e: Expr, n: int, names: Mapping[Sym, Expr]) -> Expr | None:
+    """``e / n`` when ``e`` is visibly a multiple of ``n``, or a name for something that is."""
+    if n == 1:
+        return e
+    if isinstance(e, Const):
+        return Const(int(e.value) // n, e.ty) if int(e.value) % n == 0 else None
+    if isinstance(e, Binary) and e.op == "*" and isinstance(e.b, Const) and int(e.b.value) % n == 0:
+        k = int(e.b.value) // n
+        inner = e.a.x if isinstance(e.a, Cast) and e.a.style == "static" else e.a
+        return inner if k == 1 else Binary("*", e.a, Const(k, e.b.ty))
+    if isinstance(e, Binary) and e.op in "+-":
+        a, b = _divided(e.a, n, names), _divided(e.b, n, names)
+        if a is None or b is None:
+            return None
+        wide = e.a.type
+        return Binary(
+            e.op, a if a.type == wide else Cast(wide, a, "implicit"), b if b.type == wide else Cast(wide, b, "implicit")
+        )
+    if isinstance(e, Cast) and e.style != "bit":
+        below = _divided(e.x, n, names)
+        return None if below is None else dataclasses.replace(e, x=below)
+    if isinstance(e, Var) and e.sym in names:
+        below = _divided(names[e.sym], n, names)
+        return below if below is None or below.type == e.type else Cast(e.type, below, "implicit")
+    return None
+
+
+def _rewrite(
+    body: tuple[Stmt, ...], buffer: Sym, elem: Scalar, extent: Expr, names: Mapping[Sym, Expr]
+) -> tuple[Stmt, ...]:
+    n = elem.bytes // scalar_of(buffer.type).bytes
+    new = fresh(buffer.name, Array(elem, (extent,), "shared"))
+
+    def index(old: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        at = _divided(old[-1], n, names)
+        assert at is not None
+        return (*old[:-1], at)
+
+    def expr(e: Expr) -> Expr:
+        if isinstance(e, Cast) and e.style == "bit" and isinstance(e.x, Load) and e.x.buffer == buffer:
+            width = int(e.to.n) if isinstance(e.to, Vec) else 1  # type: ignore[arg-type]
+            return Load(new, index(e.x.index), width, e.x.cache)
+        return e
+
+    def stmt(s: Stmt) -> Stmt:
+        if isinstance(s, Store) and s.buffer == buffer:
+            assert isinstance(s.value, Cast)
+            width = int(s.value.x.type.n) if isinstance(s.value.x.type, Vec) else 1  # type: ignore[arg-type]
+            return dataclasses.replace(s, buffer=new, index=index(s.index), value=s.value.x, width=width)
+        if isinstance(s, Alloc) and s.sym == buffer:
+            return dataclasses.replace(s, sym=new)
+        return s
+
+    return map_body(body, stmt, expr)

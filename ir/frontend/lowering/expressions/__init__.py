@@ -1,0 +1,1 @@
+"""Lowering expressions: operands, operators, conversions, assignment, construction."""

@@ -1,0 +1,155 @@
+"""Casts, construction and initialisation."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pycparser import c_ast
+
+from ktc.ir.frontend.dialects.dialect import OPENCL
+from ktc.ir.frontend.dialects.opencl_lowering import vector_literal
+from ktc.ir.frontend.lowering.calls.calls import Calls
+from ktc.ir.frontend.lowering.memory.buffers import as_volatile
+from ktc.ir.frontend.meaning.cxx_types import DIM3, CArray, FunctionType, Pointer, RecordType, Reference, show
+from ktc.ir.frontend.meaning.name_meanings import FunctionVal
+from ktc.ir.frontend.meaning.values import (  # fmt: skip
+    ChoicePtr,
+    Dim3Val,
+    FlatArray,
+    ListVal,
+    NullVal,
+    PtrToPlace,
+    PtrVal,
+    RecordVal,
+    RVal,
+    Value,
+    moved,
+)
+from ktc.ir.frontend.syntax.cxx_ast import Construct, CxxCast
+from ktc.ir.nodes import Const, VecMake, i32
+from ktc.ir.types import BOOL, I64, U64, VOID, Scalar, Type, Vec
+
+
+def braced(v: Any) -> list:
+    """The items of a braced list, evaluated or not."""
+    return list(v.items) if isinstance(v, ListVal) else list(v.exprs)
+
+
+class Construction(Calls):
+    """Casts and initial values."""
+
+    def _c_cast(self, node: c_ast.Cast) -> Value:
+        if self.program.dialect is OPENCL and isinstance(node.expr, c_ast.ExprList):
+            to = self.resolve(node.to_type)
+            if isinstance(to, Vec):
+                return vector_literal(self, to, node.expr.exprs, node)
+        return self.cast(self.resolve(node.to_type), node.expr, "c", node)
+
+    def _cxx_cast(self, node: CxxCast) -> Value:
+        to = self.resolve(node.to_type)
+        if node.kind == "const_cast":
+            v = self.eval(node.expr)
+            if isinstance(to, Pointer) and isinstance(p := self.load(v, node), PtrVal):
+                return dataclasses.replace(p, volatile=to.volatile)
+            return as_volatile(v, isinstance(to, Pointer | Reference) and to.volatile)
+        if node.kind == "reinterpret_cast":
+            v = self.eval(node.expr)
+            if isinstance(to, Pointer):
+                return self.recast_pointer(v, to, node)
+            if isinstance(to, Reference):
+                return self.view_reference(v, to.elem, node)
+        return self.cast(to, node.expr, "static", node)
+
+    def view_reference(self, v: Value, elem: Type, node: Any) -> Value:
+        """``reinterpret_cast<elem&>(v)``."""
+        if isinstance(elem, CArray) and isinstance(elem.elem, Scalar | Vec):
+            start = self.load(v, node)
+            if isinstance(start, PtrVal):
+                return FlatArray(self.recast_pointer(start, Pointer(elem.elem), node), elem)  # type: ignore[arg-type]
+        p = self.address(v, node)
+        if isinstance(p, PtrVal):
+            return self.deref(self.recast_pointer(p, Pointer(elem), node), None, node)  # type: ignore[arg-type]
+        assert isinstance(p, PtrToPlace)
+        return self.view(PtrToPlace(p.place, elem), None, node)
+
+    def cast(self, to: Type, operand: Any, style: str, node: Any) -> Value:
+        if to == VOID:
+            self.eval(operand)
+            return RVal(i32(0))
+        v = self.eval(operand)
+        if isinstance(to, Reference):
+            if to.rvalue and to.elem == self.type_of(v):
+                return moved(v)
+            return v if to.elem == self.type_of(v) else self.view_reference(v, to.elem, node)
+        if isinstance(to, Pointer):
+            if isinstance(to.elem, FunctionType) and isinstance(v, FunctionVal):
+                return v  # a function is a pointer to itself
+            return self.recast_pointer(self.as_pointer(v, node, to), to, node)
+        place, v = v, self.load(v, node)
+        if isinstance(v, RecordVal) and v.type == to:
+            return v
+        if isinstance(v, PtrVal | ChoicePtr | NullVal) and isinstance(to, Scalar):
+            if to == BOOL:
+                return RVal(self.truth_of(v, node))
+            if to in (U64, I64):
+                return self.convert(self.address_bits(v, node), to)
+        if isinstance(to, RecordType):
+            return self.construct_record(to, [place], node)
+        x = self.rvalue(v, node, to)
+        if x.type == to:
+            return x
+        return self.convert(x, to, style, node)
+
+    def _construct(self, node: Construct) -> Value:
+        t = self.resolve(node.to_type)
+        made = self.initial_value(t, self.unpacked(node.args), node.brace, node)
+        if isinstance(made, RecordVal):
+            self.refuse_end(made.type, node)
+            return dataclasses.replace(made, temporary=True)
+        return made
+
+    def initial_value(self, t: Type, args: list, brace: bool, node: Any) -> Value:
+        """A value of type ``t`` from constructor arguments or a braced list."""
+        if t == DIM3:
+            dims = [self.rval(a).expr for a in args] + [i32(1)] * 3
+            return Dim3Val(dims[0], dims[1], dims[2])
+        if isinstance(t, RecordType):
+            if brace or not args:
+                return self.brace_record(t, args, node)
+            return self.construct_record(t, [self.eval(a) for a in args], node)
+        if isinstance(t, Vec):
+            n = int(t.n)  # type: ignore[arg-type]
+            if len(args) == 1 and isinstance(args[0], c_ast.InitList | ListVal):
+                args = braced(args[0])
+            if len(args) == 1 and not isinstance(args[0], c_ast.InitList | ListVal):
+                v = self.rval(args[0])
+                if v.type == t:
+                    return v
+                if not (brace and isinstance(v.type, Scalar)) or self.program.dialect is OPENCL:
+                    return self.convert(v, t, "c", node)
+                args = [v]
+            lanes = [self.convert(self.rval(a), t.elem, "implicit", node).expr for a in args[:n]]
+            lanes += [self.zero(t.elem).expr] * (n - len(lanes))
+            return RVal(VecMake(t, tuple(lanes)))
+        if not args:
+            return self.zero(t, node)
+        if len(args) > 1:
+            self.fail("E-SEMA-INIT", f"too many values for a '{show(t)}'", node)
+        if isinstance(args[0], c_ast.InitList | ListVal):
+            return self.initial_value(t, braced(args[0]), True, node)
+        return self.cast(t, args[0], "implicit" if brace else "c", node)
+
+    def zero(self, t: Type, node: Any = None) -> RVal:
+        """``T()``."""
+        if isinstance(t, Scalar):
+            return RVal(Const(False if t == BOOL else (0.0 if t.is_float else 0), t))
+        if isinstance(t, Vec):
+            return RVal(VecMake(t, (self.zero(t.elem).expr,) * int(t.n)))  # type: ignore[arg-type]
+        self.fail("E-SEMA-INIT", f"'{show(t)}' has no zero value", node)
+
+    def _init_list(self, node: c_ast.InitList) -> Value:
+        """A braced list as an argument: its items mean what they mean here, whatever they will initialise."""
+        return ListVal(
+            tuple(e if isinstance(e, c_ast.NamedInitializer) else self.eval(e) for e in self.unpacked(node.exprs))
+        )

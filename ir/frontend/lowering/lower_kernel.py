@@ -1,0 +1,153 @@
+"""Lowering one ``__global__`` function to a kernel in SPMD form."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import evaluate
+from ktc.ir.frontend.context import Frame, Retry
+from ktc.ir.frontend.lowering.calls.inline import params_of
+from ktc.ir.frontend.lowering.declarations.parameters import Parameters
+from ktc.ir.frontend.lowering.expressions.bit_moves import plain_moves
+from ktc.ir.frontend.lowering.memory.cached_loads import plainly_loaded
+from ktc.ir.frontend.lowering.memory.null_uses import needed_only
+from ktc.ir.frontend.meaning.cxx_types import size_of
+from ktc.ir.frontend.meaning.values import ArrayVal, Value
+from ktc.ir.frontend.preprocess.preprocessor import Preprocessed
+from ktc.ir.frontend.syntax.cxx_ast import qualifiers
+from ktc.ir.frontend.syntax.program import Entity, Program
+from ktc.ir.kernel import Kernel, Launch, Param
+from ktc.ir.nodes import Alloc, Const, Expr, HwIndex, Stmt, Sym, i32
+from ktc.ir.types import Array, Type
+from ktc.ir.walk import all_exprs, rename, used_in
+
+
+class KernelLowering(Parameters):
+    """Lowers one kernel for given template bindings and, if known, a launch."""
+
+    def __init__(self, program: Program, source: Preprocessed, file: str) -> None:
+        super().__init__(program, source, file)
+        self._facts = {}
+        self._layouts = {}
+        self._inside = {}
+        self._fields = {}
+        self.constructed = {}
+        self._late = {}
+        self._end_runs = {}
+        self.globals: dict[str, Param] = {}
+        self._starts: list[list[Stmt]] = []
+        self._use_scope = self.scope
+        self.hoisted: list[Alloc] = []
+        self.tables: dict[Any, Value] = {}
+        self.references = {}
+        self.shared_bytes: Expr | None = None
+        self.dynamic: dict[Sym, Type] = {}
+
+    def lower(
+        self, entity: Entity, bindings: dict[str, Value], params: tuple[Param, ...], launch: Launch | None
+    ) -> Kernel:
+        """The kernel's body over the parameters ``params`` (see :meth:`parameters`).
+
+        How a buffer is used may show that it must be declared as an array of smaller elements: then the lowering
+        starts again with that knowledge, at most a few times for each declaration.
+        """
+        attempt = self
+        while True:
+            try:
+                return attempt._lower(entity, bindings, params, launch)
+            except Retry as again:
+                hints = {**attempt.hints, again.key: again.unit}
+                attempt = KernelLowering(self.program, self.source, self.file)
+                attempt.hints = hints
+
+    def _lower(
+        self, entity: Entity, bindings: dict[str, Value], params: tuple[Param, ...], launch: Launch | None
+    ) -> Kernel:
+        fn = entity.node
+        self.shared_bytes = launch.dynamic_shared if launch is not None else None
+        facts = self.facts_for(fn)
+        self.loc = self.place(fn)
+        with self.scoped(namespace=entity.namespace) as scope, self.capture() as out:
+            scope.names.update(bindings)
+            self.frame = Frame(fn.name, True, None, facts)
+            params = tuple(map(self._hinted_param, params))
+            self.kernel = entity, bindings, params
+            given = {p.sym.name: p for p in sorted(params, key=lambda p: not p.host)}
+            for node in params_of(fn):
+                if getattr(node, "name", None):
+                    scope.names[node.name] = self.parameter(node, given, node.name in facts.mutated)
+            comments = self.take_comments(self.loc)
+            self._starts.append([])
+            with self.lifetimes(fn.body.block_items or []):
+                self.items(fn.body.block_items or [])
+            self._starts.pop()
+            bounds = self._bounds(fn.bounds.get("__launch_bounds__", []))
+        body = (*self.hoisted, *out)
+        body = self._retyped(body)
+        body = needed_only(body) if self.null_uses else body
+        body = plain_moves(plainly_loaded(body) if self.read_only_hints else body)
+        if launch is not None:
+            launch = dataclasses.replace(launch, **bounds)  # type: ignore[arg-type]
+        params = (*params, *self.globals.values())
+        used = used_in(body) if any(p.host for p in params) else set()
+        kept = tuple(p for p in params if not p.host or p.sym in used or _in_launch(p.sym, launch))
+        kept = (*kept, *self.texture_params())
+        return Kernel(fn.name, kept, launch, body, loc=self.place(fn), comments=comments)
+
+    def _bounds(self, args: list) -> dict[str, Expr]:
+        names = ("max_threads", "min_blocks")
+        return {n: i32(self.const_int(a, "a launch bound")) for n, a in zip(names, args)}
+
+    # ------------------------------------------------------------------ dynamic shared memory
+    def dynamic_extent(self, elem: Type) -> Expr:
+        """Elements of dynamic shared memory: the launch's bytes over the element size (1 if not known)."""
+        size = size_of(elem) or 1
+        if self.shared_bytes is None:
+            return i32(1)
+        known = evaluate(self.shared_bytes, {})
+        if known is not None:
+            return i32(max(1, int(known) // size))
+        return elements_of(self.shared_bytes, size)
+
+    def retype_dynamic(self, buffer: Sym, elem: Type) -> None:
+        """Remember as what type dynamic shared memory is used: if only one, it is declared as that."""
+        t = buffer.type
+        if isinstance(t, Array) and any(isinstance(v, ArrayVal) and v.buffer == buffer for v in self.shared.values()):
+            self.dynamic.setdefault(buffer, elem)
+
+    def _retyped(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """Declare byte-typed dynamic shared memory with the one element type it is accessed as."""
+        from ktc.ir.frontend.lowering.declarations.retype import retype_bytes
+
+        return retype_bytes(body, set(self.dynamic), self.dynamic_extent)
+
+
+def elements_of(bytes_: Expr, size: int) -> Expr:
+    """``bytes / size``, cancelling a factor ``size`` that is visible."""
+    from ktc.ir.nodes import Binary, Cast
+
+    e = bytes_
+    while isinstance(e, Cast) and e.style != "bit":
+        e = e.x
+    if isinstance(e, Binary) and e.op == "*":
+        for x, y in ((e.a, e.b), (e.b, e.a)):
+            if isinstance(y, Const) and int(y.value) % size == 0:
+                while isinstance(x, Cast) and x.style == "implicit":
+                    x = x.x
+                n = int(y.value) // size
+                return x if n == 1 else Binary("*", x, Const(n, x.type))  # type: ignore[arg-type]
+    return Binary("/", e, Const(size, e.type))  # type: ignore[arg-type]
+
+
+def _in_launch(sym: Sym, launch: Launch | None) -> bool:
+    from ktc.ir.walk import used
+
+    if launch is None:
+        return False
+    parts = [*launch.grid, *launch.block, *([launch.dynamic_shared] if launch.dynamic_shared is not None else [])]
+    return any(sym in used(e) for e in parts)
+
+
+__all__ = ["HwIndex", "KernelLowering", "KtcError", "all_exprs", "elements_of", "qualifiers", "rename"]

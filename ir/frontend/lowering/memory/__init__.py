@@ -1,0 +1,1 @@
+"""Lowering what lies in memory: pointers, places, records, copies of whole objects."""

@@ -1,0 +1,1 @@
+"""What names, types and templates mean: C++ types, records, overloads, constants."""

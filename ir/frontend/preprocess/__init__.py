@@ -1,0 +1,1 @@
+"""Source text to preprocessed text: macros, conditions, local includes, ``#line``."""

@@ -1,0 +1,241 @@
+"""Preprocessing with pcpp: macros and local includes.
+
+System and library headers are never read from the machine: what kernels use of them is in ``ktc.ir.builtins``, so an
+``#include <...>`` that is not found in an allowed folder is simply dropped. An ``#include "..."`` that is not found is
+dropped too, but remembered, so that an unknown name later on can say why it may be unknown.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pcpp
+
+from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.frontend.dialects.dialect import CUDA, Dialect
+from ktc.ir.frontend.input_limits import (
+    MAX_EXPANDED_BYTES,
+    MAX_INCLUDE_DEPTH,
+    MAX_MACRO_GROWTH,
+    MAX_MACRO_TOKENS,
+    MAX_SOURCE_BYTES,
+)
+from ktc.ir.frontend.meaning.constants import NAMED
+
+from .header_macros import macros_of
+from .if_conditions import BadCondition, condition_value
+from .pp_lines import grouped, pieces
+from .pp_output import rendered
+from .pp_tokens import Lexer, Token
+from .source_text import Comments, read_source
+
+DEVICE_HEADERS = (
+    "cuda",
+    "cub",
+    "thrust",
+    "curand",
+    "cooperative_groups",
+    "mma",
+    "device_",
+    "vector_",
+    "math_",
+    "sm_",
+    "helper_",
+)
+
+
+C_HEADERS = frozenset(
+    f"{n}.h" for n in ("assert", "math", "stdio", "stdlib", "string", "float", "limits", "stdint", "time")
+)
+
+
+Finder: TypeAlias = Callable[[str, str], "str | None"]
+"""From an include's text and the file it stands in to the folder it is relative to: a last resort."""
+
+
+@dataclass
+class Preprocessed:
+    """``text`` has ``#line`` directives; ``missing`` are the project headers that were not found.
+
+    ``values`` are the object-like macros that are one integer (pragmas are not expanded by the preprocessor)."""
+
+    text: str
+    comments: Comments
+    missing: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    """Headers in angle brackets that no folder has: most are a compiler's own."""
+    values: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    defined: frozenset[str] = frozenset()
+    """The macros that are defined at the end."""
+
+
+class _Pcpp(pcpp.Preprocessor):
+    def __init__(self, roots: tuple[str, ...], out: Preprocessed, find: Finder | None) -> None:
+        self._uneven = False  # a macro's text has brackets that do not match
+        super().__init__(Lexer())
+        self._find = find
+        self._found: set[str] = set()
+        self._roots = roots
+        self._out = out
+        self.bytes_read = 0
+        self._nested = 0
+        self.errors: list[tuple[str, Loc]] = []
+        self.evaluator = self._evaluate
+
+    def _evaluate(self, tokens, functions=None, identifiers=None):
+        """Instead of pcpp's evaluator, which knows neither ``ULL`` nor C++'s words and digit separators."""
+        try:
+            return _Value(condition_value("".join(t.value for t in tokens), self.on_unknown_macro_in_expr))
+        except BadCondition as e:
+            self.on_error(tokens[0].source, tokens[0].lineno, str(e))
+            return _Value(0)
+
+    def group_lines(self, input, abssource):
+        return grouped(input, abssource, self.macros.keys())
+
+    def define(self, tokens):
+        if isinstance(tokens, str):
+            tokens = self.tokenize(tokens)
+        super().define(tokens)
+        values = [t.value for t in tokens]
+        self._uneven = self._uneven or values.count("(") != values.count(")")
+
+    def expand_macros(self, tokens, expanding_from=[]):  # noqa: B006  pcpp's own signature
+        """pcpp's, which takes time for all tokens with each expansion: so piece by piece.
+
+        What macros inside macros expand to has a budget.
+        """
+        if expanding_from:
+            self._nested += len(tokens) + len(expanding_from) // 16  # pcpp compares and copies the names around each
+            if self._nested > MAX_MACRO_TOKENS + self.bytes_read:
+                raise KtcError("E-PP-EXPANSION", "macro expansion grows without limit", Loc(self.source or "", 1))
+            return super().expand_macros(tokens, expanding_from)
+        out: list[Token] = []
+        for piece, has_macro in pieces(tokens, self.macros.keys(), self._uneven):
+            out.extend(super().expand_macros(piece) if has_macro else piece)
+        return out
+
+    def on_error(self, file, line, msg):
+        self.errors.append((msg, Loc(file or self.source or "", line)))
+        self.return_code += 1
+
+    def on_include_not_found(self, is_malformed, is_system_include, curdir, includepath):
+        folder = None if self._find is None or is_malformed else self._find(includepath, self.source or "")
+        path = os.path.abspath(os.path.join(folder or "", includepath))
+        if folder is not None and path not in self._found:
+            self._found.add(path)  # not offered again unless it could be opened
+            self._roots = tuple(dict.fromkeys((*self._roots, os.path.realpath(os.path.dirname(path)))))
+            return folder
+        if (
+            not is_system_include
+            and includepath not in C_HEADERS
+            and not os.path.basename(includepath).startswith(DEVICE_HEADERS)
+        ):
+            self._out.missing.append(includepath)
+        elif is_system_include:
+            self._out.dropped.append(includepath)
+        for name, value in macros_of(includepath).items():
+            if name.partition("(")[0] not in self.macros:
+                self.define(f"{name} {value}")
+        raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
+
+    def on_file_open(self, is_system_include, includepath):
+        real = os.path.realpath(includepath)
+        allowed = any(os.path.commonpath([real, root]) == root for root in self._roots)
+        if not allowed or not os.path.isfile(real):
+            raise FileNotFoundError(includepath)
+        self._found.discard(includepath)
+        if self.include_depth > MAX_INCLUDE_DEPTH:
+            raise KtcError("E-PP-DEPTH", f"includes nest deeper than {MAX_INCLUDE_DEPTH}", Loc(includepath, 1))
+        text = read_source(includepath)
+        self.bytes_read += len(text)
+        if self.bytes_read > MAX_SOURCE_BYTES:
+            raise KtcError("E-PP-SIZE", f"included files exceed {MAX_SOURCE_BYTES >> 20} MiB", Loc(includepath, 1))
+        self._out.comments.scan(text, os.path.abspath(includepath))
+        self._out.sources[os.path.abspath(includepath)] = text
+        return io.StringIO(text)
+
+    def on_unknown_macro_in_expr(self, ident):
+        """The limits of C's headers are macros to ``#if``; ``true`` is a word of C++; anything else is 0."""
+        known = NAMED.get(ident)
+        return int(known.value) if known is not None and isinstance(known.value, int) else int(ident == "true")
+
+    def on_directive_unknown(self, directive, toks, ifpassthru, precedingtoks):
+        """Only called where the conditions hold, unlike ``on_directive_handle``."""
+        if directive.value == "error":
+            text = "".join(t.value for t in toks).strip()
+            self.on_error(directive.source, directive.lineno, f"#error {text}")
+        if directive.value in ("error", "warning"):
+            return True
+        return None
+
+    def on_directive_handle(self, directive, toks, ifpassthru, precedingtoks):
+        if directive.value == "pragma" and toks and toks[0].value != "once":
+            raise pcpp.OutputDirective(pcpp.Action.IgnoreAndPassThrough)
+        return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A result in the form in which pcpp asks for it."""
+
+    number: int
+
+    def value(self) -> int:
+        return self.number
+
+
+def preprocess(
+    text: str,
+    file: str,
+    defines: Mapping[str, object] | None = None,
+    include_dirs: tuple[str, ...] = (),
+    find: Finder | None = None,
+    dialect: Dialect = CUDA,
+) -> Preprocessed:
+    """Expand macros and allowed includes of ``text``, which was read from ``file``.
+
+    Raises:
+        KtcError: E-PP-DIRECTIVE (a malformed directive or ``#error``), E-PP-DEPTH, E-PP-SIZE, E-PP-EXPANSION.
+    """
+    here = os.path.dirname(os.path.abspath(file))
+    out = Preprocessed("", Comments())
+    out.comments.scan(text, file)
+    out.sources[file] = text
+    roots = tuple(os.path.realpath(d) for d in (here, *include_dirs))
+    pp = _Pcpp(roots, out, find)
+    pp.bytes_read = len(text)
+    for name, value in {**dialect.macros, **(defines or {})}.items():
+        pp.define(f"{name} {value}")
+    pp.define("__has_include(x) 0")
+    for d in (here, *include_dirs):
+        pp.add_path(d)
+    pp.rewrite_paths = [(f"^{re.escape(os.path.abspath(file))}$", lambda m: file)]  # report the path as it was given
+
+    def limit() -> int:
+        return min(MAX_MACRO_GROWTH * pp.bytes_read + (1 << 20), MAX_EXPANDED_BYTES)
+
+    try:
+        pp.parse(text, file)
+        out.text = rendered(pp.parser, limit, file)
+    except (IndexError, ValueError, TypeError, AttributeError, AssertionError):  # pcpp on a directive it cannot read
+        place = Loc(file, max(1, int(pp.linemacro or 1)))
+        raise KtcError("E-PP-DIRECTIVE", "a malformed preprocessor directive", place, source=text) from None
+    except RecursionError:
+        raise KtcError("E-PP-EXPANSION", "macro expansion nests too deep", Loc(file, 1), source=text) from None
+    if pp.errors:
+        message, loc = pp.errors[0]
+        raise KtcError(
+            "E-PP-DIRECTIVE", message, loc, hint="fix the directive, or choose another branch with -D NAME=VALUE"
+        )
+    out.defined = frozenset(pp.macros)
+    for name, macro in pp.macros.items():
+        if macro.arglist is None and len(macro.value) == 1 and macro.value[0].value.isdigit():
+            out.values[name] = macro.value[0].value
+    return out

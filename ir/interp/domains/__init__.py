@@ -1,0 +1,1 @@
+"""Value domains: what a number is while the interpreter runs, and the arithmetic of each."""

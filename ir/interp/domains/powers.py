@@ -1,0 +1,65 @@
+"""Powers of one base by table, and inverses of many numbers by one power: what the exact domains spend most time on.
+
+A table holds ``base ** (digit << 8k)`` for every byte ``k`` of an exponent and every value of it, so that a power is a
+product of as many entries as the exponent has bytes (Brickell, Gordon, McCurley and Wilson, EUROCRYPT '92).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ktc.ir.interp.execution.true_counts import count_true
+
+BYTE = 256
+WORD = 1 << 64
+
+
+@cache
+def _entries(base: int, byte: int, modulus: int) -> np.ndarray:
+    """``base ** (digit << 8 * byte)`` for the 256 digits."""
+    one = pow(base, 1 << 8 * byte, modulus)
+    found = [1]
+    for _ in range(BYTE - 1):
+        found.append(found[-1] * one % modulus)
+    return np.array(found, np.uint64)
+
+
+def power_of(base: int, exponent: np.ndarray, modulus: int = WORD) -> np.ndarray:
+    """``base ** exponent`` modulo 2^64 (wrapping), or modulo a number below 2^32; ``exponent``: uint64, any shape."""
+    rest, byte = exponent, 0
+    result = np.ones(rest.shape, np.uint64)
+    while count_true(rest):
+        entries = _entries(base, byte, modulus)[(rest & np.uint64(BYTE - 1)).view(np.int64)]
+        result = entries if not byte else result * entries
+        if byte and modulus != WORD:
+            result = result % np.uint64(modulus)
+        rest, byte = rest >> np.uint64(8), byte + 1
+    return result
+
+
+def inverses(numbers: np.ndarray, prime: int) -> np.ndarray:
+    """The inverse of each of ``numbers`` (1-d, uint64, below ``prime`` < 2^32), and 0 of 0.
+
+    Products of halves up to one number, whose inverse is divided among them on the way down: three products a number
+    (Montgomery, *Math. Comp.* 48, 1987).
+    """
+    modulus = np.uint64(prime)
+    zero = numbers == 0
+    levels = [np.where(zero, np.uint64(1), numbers)]
+    while len(levels[-1]) > 1:
+        now = levels[-1]
+        half = len(now) // 2
+        pairs = now[:half] * now[half : 2 * half] % modulus
+        levels.append(np.concatenate([pairs, now[2 * half :]]))
+    found = np.array([pow(int(x), -1, prime) for x in levels[-1]], np.uint64)
+    for now in reversed(levels[:-1]):
+        half = len(now) // 2
+        first, second = now[:half], now[half : 2 * half]
+        of_pairs = found[:half]
+        found = np.concatenate([of_pairs * second % modulus, of_pairs * first % modulus, found[half:]])
+    return np.where(zero, np.uint64(0), found)
+
+
+__all__ = ["inverses", "power_of"]

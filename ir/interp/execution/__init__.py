@@ -1,0 +1,1 @@
+"""Execution in lockstep: frames of lanes, statements, expressions, warp collectives."""

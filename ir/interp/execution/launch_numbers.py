@@ -1,0 +1,62 @@
+"""A launch in numbers: its geometry for given arguments, and the hardware indices of its threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Expr
+
+from .run_state import Geometry
+
+Args = Mapping[str, np.ndarray | int | float]
+
+
+def geometry_of(kernel: Kernel, args: Args, warp: int = 32) -> Geometry:
+    """The launch's numbers for these arguments.
+
+    Raises:
+        KtcError: E-INTERP-LAUNCH without a launch, or when it depends on something unknown.
+    """
+    if kernel.launch is None:
+        raise KtcError("E-INTERP-LAUNCH", f"kernel '{kernel.name}' has no launch geometry", kernel.loc)
+    env = environment(kernel, args)
+
+    def number(e: Expr) -> int:
+        v = evaluate(e, env)
+        if v is None:
+            raise KtcError("E-INTERP-LAUNCH", f"the launch of '{kernel.name}' depends on unknown values", kernel.loc)
+        return max(int(v), 0)
+
+    x, y, z = (number(e) for e in kernel.launch.grid)
+    bx, by, bz = (number(e) for e in kernel.launch.block)
+    shared = kernel.launch.dynamic_shared
+    return Geometry((x, y, z), (bx, by, bz), number(shared) if shared is not None else 0, warp)
+
+
+def environment(kernel: Kernel, args: Args) -> dict[str, int]:
+    """Integer arguments and knob values by name, for :func:`ktc.ir.fold.evaluate`."""
+    ints = {k: int(v) for k, v in args.items() if isinstance(v, int | np.integer | np.bool_)}
+    return kernel.environment(ints)
+
+
+def hardware(g: Geometry, first_block: int, blocks: int) -> dict[tuple[str, str], object]:
+    """Values of threadIdx, blockIdx (one per lane, uniform where they cannot vary), blockDim and gridDim, all u32."""
+    values: dict[tuple[str, str], object] = {}
+    thread = np.tile(np.arange(g.threads), blocks)
+    block = np.repeat(np.arange(first_block, first_block + blocks), g.threads)
+    for level, ids, extents in (("thread", thread, g.block), ("block", block, g.grid)):
+        stride = 1
+        for axis, extent in zip("xyz", extents):
+            varies = extent > 1 and not (level == "block" and blocks == 1)
+            values[level, axis] = (
+                (ids // stride % extent).astype(np.uint32) if varies else np.uint32(ids[0] // stride % extent)
+            )
+            stride *= extent
+    for level, extents in (("block_dim", g.block), ("grid_dim", g.grid)):
+        values.update({(level, axis): np.uint32(n) for axis, n in zip("xyz", extents)})
+    return values

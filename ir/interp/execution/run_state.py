@@ -1,0 +1,160 @@
+"""What one run carries around: domain, memory, findings, fuel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import evaluate
+from ktc.ir.interp.domains.domain import Domain
+from ktc.ir.interp.memory.memory_spaces import Buffer
+from ktc.ir.interp.sanitizer.findings import Findings
+from ktc.ir.nodes import Expr, Stmt, Sym
+
+from .frames import Active, Frame
+from .true_counts import count_true
+
+if TYPE_CHECKING:
+    from ktc.ir.interp.sanitizer.races import Order
+
+LANES_OF_WORK = 2048
+"""How many lanes take as long as what a statement takes however few they are (measured)."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Launch geometry: blocks and threads per axis, dynamic shared memory in bytes, hardware warp width."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dynamic_shared: int = 0
+    warp: int = 32
+
+    @property
+    def blocks(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def threads(self) -> int:
+        return math.prod(self.block)
+
+
+@dataclass
+class Reach:
+    """What a run touched, whether or not it is there: ``span`` holds the lowest and highest flat scalar index of each
+    buffer, ``accesses`` how many scalars all threads together read and wrote."""
+
+    span: dict[Sym, tuple[int, int]] = field(default_factory=dict)
+    accesses: int = 0
+
+    def note(self, sym: Sym, flat: np.ndarray, moved: int, lanes: int) -> None:
+        if not lanes or not np.size(flat):
+            return
+        low, high = int(np.min(flat)), int(np.max(flat)) + moved - 1
+        old = self.span.get(sym, (low, high))
+        self.span[sym] = min(low, old[0]), max(high, old[1])
+        self.accesses += moved * lanes
+
+
+@dataclass
+class State:
+    """One run. ``env`` holds integer parameters and knobs by name (for launch and shape expressions)."""
+
+    domain: Domain
+    env: Mapping[str, int]
+    findings: Findings
+    fuel: int
+    sanitize: bool = True
+    seed: int = 0
+    geometry: Geometry | None = None
+    order: Order | None = None
+    written: frozenset[Sym] = frozenset()
+    buffers: dict[Sym, Buffer] = field(default_factory=dict)
+    hardware: dict[tuple[str, str], Any] = field(default_factory=dict)
+    textures: list[np.ndarray] = field(default_factory=list)
+    """Arrays behind texture and surface objects, by handle (see ``memory.textures``)."""
+    first_thread: int = 0
+    shared_used: int = 0
+    stmt: Stmt | None = None
+    steps: int = 0
+    work: float = 0.0
+    stores: int = 0
+    """Accesses that may have changed a buffer."""
+    reached: set[int] = field(default_factory=set)
+    """``id`` of every statement that was first in a body that ran."""
+    reach: Reach | None = None
+    repeated: set[int] = field(default_factory=set)
+    """``id`` of every loop whose body some thread ran twice in a row."""
+    outcomes: dict[int, int] = field(default_factory=dict)
+    """By ``id`` of a condition, or of a choice between two values, what has been seen of it: 1 where it held (or the
+    first was chosen), 2 where not, 3 both."""
+    deciding: dict[int, tuple[Sym, ...]] = field(default_factory=dict)
+    """By ``id`` of a loop that ran long: what decides how often it runs (see ``sanitizer.endless_loops``)."""
+    doubtful: bool = False
+    """An uninitialised value was read: the run is repeated with other poison to see whether results depend on it."""
+
+    def int_of(self, e: Expr | int) -> int:
+        """A width or extent: knobs and integer parameters only."""
+        if isinstance(e, int):
+            return e
+        value = evaluate(e, self.env)
+        if value is None:
+            from ktc.ir.interp.domains.domain import Unsupported
+
+            raise Unsupported("an extent that is not an expression of knobs and integer parameters", self.where())
+        return int(value)
+
+    def where(self):
+        return self.stmt.loc if self.stmt is not None else None
+
+    def burn(self, lanes: int) -> None:
+        self.steps += 1
+        self.work += 1 + lanes / LANES_OF_WORK
+        if self.steps > self.fuel:
+            raise OutOfFuel(f"within {self.fuel} statements")
+
+    def saw(self, e: Expr, holds: Any) -> Any:
+        """``holds``, noted: how a condition came out, for one lane or for many."""
+        seen = self.outcomes.get(id(e), 0)
+        if seen == 3:
+            return holds
+        if holds.ndim == 0:
+            seen |= 1 if holds else 2
+        else:
+            holding = count_true(holds)
+            seen |= (holding > 0) + 2 * (holding < holds.size)
+        self.outcomes[id(e)] = seen
+        return holds
+
+    def saw_choice(self, e: Expr, out: Any, first: Any, second: Any) -> None:
+        """Note which of two values ``e`` came to; nothing where they are one."""
+        if self.outcomes.get(id(e), 0) != 3:
+            differ = np.asarray(first != second)
+            if differ.any():
+                self.saw(e, np.broadcast_to(out == first, differ.shape)[differ])
+
+    def report(self, kind: str, message: str, frame: Frame, act: Active, bad: np.ndarray, **more) -> None:
+        """One finding about the active lanes where ``bad``; the first of them is the witness."""
+        bad = np.broadcast_to(bad, (frame.count(act),))
+        lane = int(frame.lanes(act)[int(np.argmax(bad))])
+        block = thread = None
+        if self.geometry is not None:
+            block, thread = divmod(self.first_thread + lane, self.geometry.threads)
+        self.findings.add(kind, message, self.stmt, thread=thread, block=block, count=int(bad.sum()), **more)
+
+
+class OutOfFuel(Exception):
+    """The statement budget is spent, or would be whatever it is (``certain``); the message says how one knows."""
+
+    def __init__(self, message: str, certain: bool = False) -> None:
+        super().__init__(message)
+        self.certain = certain
+
+
+def bad_argument(message: str, hint: str = "") -> KtcError:
+    return KtcError("E-INTERP-ARGS", message, hint=hint, exit_code=2)

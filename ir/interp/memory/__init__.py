@@ -1,0 +1,1 @@
+"""Memory in the interpreter: buffers, accesses, atomics, copies in flight, textures."""

@@ -1,0 +1,105 @@
+"""Atomic read-modify-writes, applied in lane order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ktc.ir.interp.domains.domain import Unsupported
+from ktc.ir.interp.execution.frames import Active, Frame, spread
+from ktc.ir.interp.execution.segmented_fold import fold_segments
+from ktc.ir.interp.execution.true_counts import all_true
+from ktc.ir.interp.sanitizer.races import BarrierOrder
+from ktc.ir.nodes import Atomic
+
+from .access import access
+
+if TYPE_CHECKING:
+    from ktc.ir.interp.execution.statements import Machine
+
+_ARITH = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}
+
+
+def _combine(machine: Machine, op: str, old, value, compare, t):
+    """The value after one atomic, given the one before."""
+    domain = machine.state.domain
+    if op in _ARITH:
+        return domain.arith(_ARITH[op], old, value, t)
+    if op in ("min", "max"):
+        return domain.call(op, [old, value], t)
+    if op == "exch":
+        return value
+    if op == "load":
+        return old
+    if op == "cas":
+        return np.where(domain.compare("==", old, compare, t), value, old)
+    if op == "inc":  # wraps to 0 at the limit (CUDA)
+        return np.where(old >= value, old.dtype.type(0), old + old.dtype.type(1))
+    if op == "dec":
+        return np.where((old == 0) | (old > value), value, old - old.dtype.type(1))
+    raise Unsupported(f"no meaning for the atomic '{op}'", machine.state.where())
+
+
+_FOLDABLE = {"add": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor", "sub": "add"}
+
+_RUNNING = {"add": np.positive, "sub": np.negative}
+"""Operators of integers, which wrap: what the lanes before add to a place is a difference of sums."""
+
+
+def _running(added: np.ndarray, counts: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """What each lane finds, by places: ``start`` of its place and what the lanes before it ``added`` there."""
+    before = np.cumsum(added, dtype=added.dtype) - added
+    first = np.cumsum(counts) - counts
+    return before + np.repeat(start - before[first], counts)
+
+
+def atomic(machine: Machine, s: Atomic, frame: Frame, act: Active) -> None:
+    ev, state = machine.ev, machine.state
+    place = access(state, s.buffer, frame, act, [ev(i, frame, act) for i in s.index], 1)
+    buffer, t, n = place.buffer, place.buffer.elem, frame.count(act)
+    value = np.array(spread(ev(s.value, frame, act), n))
+    compare = np.array(spread(ev(s.compare, frame, act), n)) if s.compare is not None else value
+    pos = np.array(np.broadcast_to(place.pos, (n,)))
+    lanes = frame.lanes(act)
+    ok = np.ones(n, bool) if place.ok is None else np.broadcast_to(place.ok, (n,))
+    if isinstance(state.order, BarrierOrder) and buffer.shadow is not None and buffer.owner is None:
+        buffer.shadow.touch_within_block(state, frame, lanes[ok], pos[ok], s.scope == "block")
+    if s.op != "cas":
+        place.note("atomic")
+    if buffer.written is not None and not all_true(buffer.written[pos[ok]]):
+        state.doubtful = True
+    old = np.zeros(n, buffer.data.dtype)
+    state.stores += 1
+    order = np.flatnonzero(ok)[np.argsort(pos[ok], kind="stable")]
+    where, counts = np.unique(pos[order], return_counts=True)
+    before: Any = None if buffer.polls is None else buffer.data[where]
+    if s.dst is None and s.op in _FOLDABLE:
+        total = fold_segments(lambda a, b: _combine(machine, _FOLDABLE[s.op], a, b, None, t), value[order], counts)
+        buffer.data[where] = _combine(machine, s.op, buffer.data[where], total, None, t)
+    elif s.op in _RUNNING and t.is_int:
+        old[order] = _running(_RUNNING[s.op](value[order]), counts, buffer.data[where])
+        buffer.data[pos[order]] = _combine(machine, s.op, old[order], value[order], None, t)  # the last lane's stays
+    else:
+        rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        for r in range(max(counts.tolist(), default=0)):  # the r-th lane of every place at once
+            sel = order[rank == r]
+            old[sel] = buffer.data[pos[sel]]
+            buffer.data[pos[sel]] = _combine(machine, s.op, old[sel], value[sel], compare[sel], t)
+    if s.op == "cas":  # one that fails writes nothing
+        changes = state.domain.compare("==", old, compare, t) & ok
+        place.note("peek", only=~changes)
+        place.note("atomic", only=changes)
+    if isinstance(state.order, BarrierOrder):
+        gives = changes if s.op == "cas" else np.full(n, s.op != "load")
+        state.order.exchange(buffer.serial, pos[order], np.broadcast_to(lanes, (n,))[order], gives[order])
+        if buffer.polls is not None:
+            ids = (np.broadcast_to(lanes, (n,)) + state.order.first)[order]
+            if s.op == "load":
+                old[order] = buffer.polls.load(pos[order], old[order], ids, state.order)
+            else:
+                buffer.polls.update(where, before, ids[np.cumsum(counts) - 1], state.order.now)
+    if buffer.written is not None and s.op != "load":
+        buffer.written[where] = True
+    if s.dst is not None:
+        machine.assign(s.dst, old, frame, act)

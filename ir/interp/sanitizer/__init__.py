@@ -1,0 +1,1 @@
+"""What the interpreter reports of a run: races, missing barriers, loops without end."""

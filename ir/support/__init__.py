@@ -1,0 +1,1 @@
+"""What the IR's classes are built with: frozen dataclasses, memos, grammars, the cycle collector at rest."""

@@ -1,0 +1,114 @@
+"""A workload's facts on a kernel: alignment, ranges, launcher-only parameters, launch geometry, assumptions."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.kernel import Assume, Kernel, Launch, Param, Repeat
+from ktc.ir.nodes import Expr, Var, fresh, i32
+from ktc.ir.types import I32, SCALARS, Ptr, Scalar
+
+from . import size_expressions
+from .reference import names
+from .relaunch import launched
+from .workloads import ArgSpec, LaunchSpec, Workload
+
+
+def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Kernel:
+    """``kernel`` with what the workload file promises about its arguments.
+
+    Raises:
+        KtcError: E-WORKLOAD-ARGS when the file's arguments are not the kernel's.
+    """
+    known = {a.name for a in workload.args}
+    missing = [p.sym.name for p in kernel.params if not (p.host or p.init) and p.sym.name not in known]
+    if missing:
+        what = f"{workload.path.name} says nothing about these parameters of {kernel.name}: {', '.join(missing)}"
+        raise _mismatch(workload, what, hint="add an [[args]] table for each")
+    params = list(kernel.params)
+    for spec in workload.args:
+        at = next((i for i, p in enumerate(params) if p.sym.name == spec.name), None)
+        dtype = workload.dtype(spec, variant)
+        if at is None:
+            params.append(_host_param(spec, dtype, workload))
+        else:
+            _check_type(kernel, params[at], spec, dtype, workload)
+            params[at] = _with_facts(params[at], spec)
+    symbols = _size_symbols(params, workload)
+    known_ids = {p.sym.id for p in params}
+    new = [e.sym for e in symbols.values() if isinstance(e, Var) and e.sym.id not in known_ids]
+    params += [Param(sym, host=True) for sym in new]
+    launch = _launch(workload.launch, symbols) if workload.launch else kernel.launch
+    facts = tuple(Assume(size_expressions.to_ir(text, symbols)) for text in workload.assume)
+    repeat = Repeat(workload.swap) if workload.swap else None
+    kernel = launched(kernel, launch) if launch is not None and workload.launch is not None else kernel
+    return kernel.with_(params=tuple(params), launch=launch, assumptions=(*kernel.assumptions, *facts), repeat=repeat)
+
+
+def _host_param(spec: ArgSpec, dtype: str, workload: Workload) -> Param:
+    if spec.role != "scalar":
+        hint = (
+            "if the kernel has changed since the file was drafted, delete it and it is drafted again; only scalars "
+            '(role = "scalar") may be known to the launcher alone'
+        )
+        raise _mismatch(workload, f"{workload.kernel_name} has no parameter '{spec.name}'", hint)
+    return _with_facts(Param(fresh(spec.name, SCALARS[dtype]), host=True), spec)
+
+
+def _with_facts(p: Param, spec: ArgSpec) -> Param:
+    lo, hi = p.range
+    if spec.role == "scalar" and spec.range:
+        lo, hi = (v if isinstance(v, int) else None for v in spec.range)
+    return dataclasses.replace(
+        p,
+        align=max(p.align, spec.align),
+        divisible_by=max(p.divisible_by, spec.divisible_by),
+        range=(lo, hi),
+        noalias=p.noalias or spec.noalias,
+    )
+
+
+def _check_type(kernel: Kernel, p: Param, spec: ArgSpec, dtype: str, workload: Workload) -> None:
+    """The dtype the file gives must be the one the source declares: a mistake here would look like a wrong kernel."""
+    t = p.sym.type
+    declared = t.elem if isinstance(t, Ptr) else t
+    if (spec.role == "scalar") == isinstance(t, Ptr):
+        kind = "a pointer" if isinstance(t, Ptr) else "a scalar"
+        raise _mismatch(workload, f"'{spec.name}' is {kind} in {kernel.name}, its role here is {spec.role}")
+    if isinstance(declared, Scalar) and declared.name != dtype:
+        raise _mismatch(workload, f"'{spec.name}' is {declared.name} in {kernel.name}, {dtype} in {workload.path.name}")
+
+
+def _mismatch(workload: Workload, message: str, hint: str = "") -> KtcError:
+    return KtcError("E-WORKLOAD-ARGS", message, Loc(str(workload.path), 1), hint)
+
+
+def _size_symbols(params: list[Param], workload: Workload) -> dict[str, Expr]:
+    """Sizes as IR expressions: the parameter that carries a size's value, else a new host parameter of its name."""
+    symbols: dict[str, Expr] = {
+        p.sym.name: Var(p.sym) for p in params if isinstance(p.sym.type, Scalar) and p.sym.type.is_int
+    }
+    for spec in workload.args:
+        if spec.role == "scalar" and isinstance(spec.value, str) and spec.value.isidentifier() and spec.name in symbols:
+            symbols.setdefault(spec.value, symbols[spec.name])
+    if workload.launch or workload.assume:
+        used = set().union(*(names(t) for t in _texts(workload)))
+        for name in workload.scenarios[0].sizes:
+            if name in used:
+                symbols.setdefault(name, Var(fresh(name, I32)))
+    return symbols
+
+
+def _texts(workload: Workload) -> list[str]:
+    launch = [*workload.launch.grid, *workload.launch.block, workload.launch.shared] if workload.launch else []
+    return [*launch, *workload.assume]
+
+
+def _launch(spec: LaunchSpec, symbols: dict[str, Expr]) -> Launch:
+    def three(texts: tuple[str, ...]) -> tuple[Expr, Expr, Expr]:
+        x, y, z = ([size_expressions.to_ir(t, symbols) for t in texts] + [i32(1)] * 3)[:3]
+        return x, y, z
+
+    shared = size_expressions.to_ir(spec.shared, symbols)
+    return Launch(three(spec.grid), three(spec.block), None if spec.shared == "0" else shared)

@@ -1,0 +1,276 @@
+"""Workloads: what a kernel is called with. One TOML file a kernel: arguments, shapes, scenarios, reference, facts.
+
+The file's schema is the dataclasses below. Sizes are named integers of a scenario; shapes, scalar values and launch
+geometry are expressions over them (:mod:`ktc.ir.workload.size_expressions`), the reference is numpy formulas
+(:mod:`ktc.ir.workload.reference`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ktc.ir.diagnostics import KtcError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ktc.ir.kernel import Kernel
+
+ROLES = ("in", "out", "inout", "scalar")
+
+CPP_DTYPES = {
+    "half": "f16", "__half": "f16", "float": "f32", "double": "f64", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16",
+    "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2", "char": "i8", "int8_t": "i8", "uint8_t": "u8", "short": "i16",
+    "int": "i32", "int32_t": "i32", "unsigned": "u32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64",
+    "bool": "bool",
+}  # fmt: skip
+"""Template arguments, as C++ spells them, to IR scalars."""
+
+
+@dataclass(frozen=True)
+class ArgSpec:
+    """One kernel parameter, or a value only the launcher knows.
+
+    ``dtype`` is an IR scalar or a template parameter; ``shape`` integer expressions over the sizes; ``role`` in | out |
+    inout | scalar; ``value`` (scalars) a number or an expression; ``range`` bounds a scalar (inclusive: a promise about
+    every call) or a buffer's values (numbers or expressions); ``align`` is the base address's alignment in bytes;
+    ``divisible_by`` a promise about a scalar, ``noalias`` one about a buffer: no other argument reaches its memory.
+    ``mark``: what one in eight of a buffer's integers is instead, a negative number: padding, no label.
+    """
+
+    name: str
+    dtype: str
+    role: str
+    shape: tuple[str, ...] = ()
+    init: str = ""
+    value: str | int | float | None = None
+    range: tuple[Any, Any] | None = None
+    align: int = 0
+    divisible_by: int = 1
+    noalias: bool = False
+    mark: int | None = None
+
+    @property
+    def span(self) -> tuple[Any, Any] | None:
+        """``range`` with the mark, which is below it or its first value's place."""
+        if self.range is None or self.mark is None or not isinstance(self.range[0], int):
+            return self.range
+        return min(self.range[0], self.mark), self.range[1]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One set of sizes; ``weight`` is its share in the objective (0: checked only), ``heldout``: never tuned on."""
+
+    name: str
+    sizes: Mapping[str, int]
+    weight: float = 1.0
+    heldout: bool = False
+
+    @property
+    def tuned(self) -> bool:
+        return self.weight > 0 and not self.heldout
+
+
+@dataclass(frozen=True)
+class LaunchSpec:
+    """Launch geometry over sizes, as text: up to three expressions each; ``shared`` in bytes."""
+
+    grid: tuple[str, ...]
+    block: tuple[str, ...]
+    shared: str = "0"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A parsed workload file. ``path`` is the file, ``source`` the kernel's source next to it. ``swap``: the host
+    launches the kernel again and again and swaps these two buffers in between. ``include_dirs``: folders that the
+    source includes from."""
+
+    path: Path
+    source: Path
+    kernel_name: str
+    args: tuple[ArgSpec, ...]
+    scenarios: tuple[Scenario, ...]
+    templates: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    launch: LaunchSpec | None = None
+    assume: tuple[str, ...] = ()
+    formulas: tuple[tuple[str, str], ...] = ()
+    check: Mapping[str, Any] = field(default_factory=dict)
+    defines: Mapping[str, str] = field(default_factory=dict)
+    swap: tuple[str, str] | None = None
+    include_dirs: tuple[str, ...] = ()
+
+    @staticmethod
+    def load(path: str | Path) -> Workload:
+        """Read a ``workload.toml``, or the one in a folder.
+
+        Raises:
+            KtcError: E-WORKLOAD-* with the file and, where it is known, the line.
+        """
+        from .workload_file import read
+
+        return read(Path(path))
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Names of the instantiations besides the default."""
+        return tuple(v for v in self.templates if v)
+
+    @property
+    def tolerance_class(self) -> str:
+        return str(self.check.get("tolerance_class", "elementwise"))
+
+    def template(self, variant: str | None = None) -> dict[str, str]:
+        """Template arguments of a variant (None: the default one), as C++ text."""
+        if (variant or "") not in self.templates:
+            known = ", ".join(self.variants) or "none"
+            message = f"no variant '{variant}' of {self.kernel_name}"
+            raise KtcError("E-WORKLOAD-VARIANT", message, hint=f"there are: {known}", exit_code=2)
+        return dict(self.templates[variant or ""])
+
+    def arg(self, name: str) -> ArgSpec:
+        for a in self.args:
+            if a.name == name:
+                return a
+        raise KeyError(name)
+
+    def scenario(self, name: str) -> Scenario:
+        """The scenario of that name.
+
+        Raises:
+            KtcError: E-WORKLOAD-SCENARIO, a usage error listing the names.
+        """
+        for s in self.scenarios:
+            if s.name == name:
+                return s
+        known = ", ".join(s.name for s in self.scenarios)
+        message = f"no scenario '{name}' in {self.path}"
+        raise KtcError("E-WORKLOAD-SCENARIO", message, hint=f"there are: {known}", exit_code=2)
+
+    def dtype(self, arg: ArgSpec, variant: str | None = None) -> str:
+        """The IR scalar name of an argument in a variant."""
+        spelled = self.template(variant).get(arg.dtype, arg.dtype)
+        return CPP_DTYPES.get(spelled, spelled)
+
+    def make_inputs(
+        self, sizes: Mapping[str, int], variant: str | None = None, seed: int = 0, exact: bool = False
+    ) -> dict[str, np.ndarray | int | float]:
+        """Every argument by name: numpy arrays and Python scalars, equal for equal ``(sizes, variant, seed, exact)``.
+
+        Outputs hold poison (NaN; 0x5A in integers). ``exact`` asks for small non-zero integers in every float, so that
+        sums and products are exact in any order.
+        """
+        from . import size_expressions
+        from .input_data import make_array, marked
+
+        def number(v: Any) -> Any:
+            return size_expressions.evaluate(v, sizes) if isinstance(v, str) else v
+
+        made: dict[str, np.ndarray | int | float] = {}
+        for a in self.args:
+            dtype = self.dtype(a, variant)
+            if a.role == "scalar":
+                made[a.name] = _scalar(dtype, number(a.value), exact)
+                continue
+            shape = tuple(size_expressions.evaluate(s, sizes) for s in a.shape)
+            if any(n < 0 for n in shape):
+                raise KtcError("E-WORKLOAD-SHAPE", f"'{a.name}' would have the shape {shape} for {dict(sizes)}")
+            bounds = (float(number(a.range[0])), float(number(a.range[1]))) if a.range else None
+            init = "poison" if a.role == "out" and not a.init else a.init or "normal"
+            values = make_array(dtype, shape, init, bounds, a.name, seed, exact)
+            made[a.name] = values if a.mark is None else marked(values, a.mark, a.name, seed)
+        return made
+
+    def scalars(self, sizes: Mapping[str, int]) -> dict[str, int | float]:
+        """Values of the scalar arguments, host ones too, at ``sizes``."""
+        from . import size_expressions
+
+        values = {a.name: a.value for a in self.args if a.role == "scalar" and a.value is not None}
+        return {k: size_expressions.evaluate(v, sizes) if isinstance(v, str) else v for k, v in values.items()}
+
+    def reference(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray] | None:
+        """Expected outputs in float64 for ``inputs`` as :meth:`make_inputs` gives them, or None without formulas.
+
+        Sizes are read off the inputs' shapes and scalars. Outputs without a formula are left out.
+        """
+        from . import reference
+
+        if not self.formulas:
+            return None
+        import numpy as np
+
+        outputs = {a.name for a in self.args if a.role in ("out", "inout")}
+        env: dict[str, Any] = dict(self.sizes_of(inputs))
+        for a in self.args:
+            v = inputs[a.name]
+            if isinstance(v, np.ndarray):
+                env[a.name] = v if v.dtype.kind in "iub" else v.astype(np.float64)
+            else:
+                env[a.name] = v
+        results: dict[str, np.ndarray] = {}
+        for name, text in self.formulas:
+            value = reference.evaluate(text, env)
+            if name in outputs:  # formulas read inputs as they were, also those that are outputs too
+                results[name] = np.asarray(value, dtype=np.float64)
+            else:
+                env[name] = value
+        for name, value in results.items():
+            shape = np.shape(inputs[name])
+            if value.shape != shape:
+                raise KtcError(
+                    "E-WORKLOAD-FORMULA", f"the reference of '{name}' has shape {value.shape}, the argument {shape}"
+                )
+        return results
+
+    def sizes_of(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        """The sizes that ``inputs`` were made for, as far as plain names in shapes and scalar values tell."""
+        sizes: dict[str, int] = {}
+        for a in self.args:
+            if a.role == "scalar":
+                if isinstance(a.value, str) and a.value.isidentifier():
+                    sizes[a.value] = int(inputs[a.name])
+            else:
+                for text, n in zip(a.shape, inputs[a.name].shape):
+                    if text.isidentifier():
+                        sizes[text] = int(n)
+        return sizes
+
+    def load_kernel(self, variant: str | None = None) -> Kernel:
+        """The kernel in SPMD form with this file's facts: alignment, ranges, host parameters, launch, assumptions."""
+        from .workload_facts import attach
+
+        return attach(self._source_kernel(variant), self, variant)
+
+    def _source_kernel(self, variant: str | None) -> Kernel:
+        """The kernel as its source says: CUDA C++, or the IR's text form (``.ktir``)."""
+        if self.source.suffix == ".ktir":
+            from ktc.ir.text import parse_kernel
+
+            try:
+                return parse_kernel(self.source.read_text(encoding="utf-8"), str(self.source))
+            except OSError as e:
+                raise KtcError("E-FILE", f"cannot read {self.source}: {e.strerror}", exit_code=2) from e
+        from ktc.ir.frontend import load
+
+        return load(
+            str(self.source),
+            kernel=self.kernel_name,
+            template=self.template(variant),
+            defines=dict(self.defines) or None,
+            include_dirs=self.include_dirs,
+        )
+
+
+def _scalar(dtype: str, value: Any, exact: bool) -> int | float:
+    """A scalar argument as the kernel receives it: rounded to its type; in exact mode the nearest non-zero integer."""
+    from .input_data import numpy_dtype
+
+    if dtype[0] not in "fe" and dtype != "bf16":
+        return int(value)
+    if exact:
+        return float(round(value) or 1)
+    return float(numpy_dtype(dtype).type(value))

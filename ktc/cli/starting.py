@@ -1,0 +1,107 @@
+"""``ktc kernels`` and ``ktc init``: what there is to work on, and a first workload file for a new kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from ktc.ir.diagnostics import KtcError
+
+from .command_parser import Argument, Option
+from .options import Define, Include, Json, Template, preprocessing
+from .output import note, print_json, table, write_file
+
+
+def kernels(
+    file: Annotated[str, Argument(metavar="FILE", help="A source file; without one, the library.")] = "",
+    define: Define = [],  # noqa: B006
+    include: Include = [],  # noqa: B006
+    json_: Json = False,
+) -> None:
+    """List the kernels of the library, or those of a source file with their template parameters and launches.
+
+    Examples:
+      ktc kernels
+      ktc kernels my_kernels.cu
+      ktc kernels binding.cu -I include
+    """
+    rows = _of_file(file, **preprocessing(define, include)) if file else _of_library()
+    if json_:
+        return print_json(rows)
+    keys = list(rows[0]) if rows else []
+    print(table(keys, [[_cell(k, r[k]) for k in keys] for r in rows]))
+
+
+def _cell(key: str, value: object) -> str:
+    if not isinstance(value, list | tuple):
+        return str(value)
+    if key == "launched" and len(value) > 1:
+        return f"{value[0]} and {len(value) - 1} more"
+    return ", ".join(map(str, value))
+
+
+def _of_library() -> list[dict]:
+    from ktc.ir.workload import Workload
+    from ktc.sources import library_kernels
+
+    rows = []
+    for key, folder in library_kernels().items():
+        w = Workload.load(folder)
+        tuned = [s.name for s in w.scenarios if s.tuned]
+        rows.append({"kernel": key, "function": w.kernel_name, "variants": list(w.variants), "scenarios": tuned})
+    return rows
+
+
+def _of_file(file: str, **how: Any) -> list[dict]:
+    from ktc.ir.frontend import list_kernels, load
+
+    if not Path(file).is_file():
+        raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
+    rows = []
+    for k in list_kernels(file, **how):
+        template = [f"{t.kind} {t.name}" for t in k.template]
+        place = str(k.loc) if k.loc else ""
+        rows.append(
+            {"kernel": k.name, "template": template, "parameters": k.params, "place": place, "launched": k.launches}
+        )
+    if not rows:
+        load(file, **how)  # says why there is none
+    return rows
+
+
+def init(
+    file: Annotated[str, Argument(metavar="FILE", help="A CUDA source.")],
+    kernel: Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function.")] = "",
+    template: Template = [],  # noqa: B006
+    define: Define = [],  # noqa: B006
+    include: Include = [],  # noqa: B006
+    output: Annotated[
+        str, Option("-o", "--output", metavar="FILE", help="Where to write.", unset="workload.toml beside FILE")
+    ] = "",
+    force: Annotated[bool, Option("--force", help="Overwrite an existing file.")] = False,
+    json_: Json = False,
+) -> None:
+    """Write a first workload.toml: sizes, shapes, contents and scenarios, found by running the kernel on a few threads.
+
+    Examples:
+      ktc init my_kernel.cu
+      ktc init my_kernel.cu --kernel scale --template T=half -o scale.toml
+    """
+    from ktc.scaffold import workload_text
+
+    if not Path(file).is_file():
+        raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
+    target = Path(output) if output else Path(file).with_name("workload.toml")
+    if target.exists() and not force:
+        raise KtcError("E-WRITE", f"{target} exists", hint="--force overwrites it", exit_code=2)
+    from .options import load_program
+
+    program = load_program(file, kernel, template, "", define, include, "", beside=False, instantiate=True)
+    assert program.source is not None
+    text, todo = workload_text(program.kernel, program.source, target)
+    write_file(target, text)
+    if json_:
+        return print_json({"workload": str(target), "todo": todo})
+    note(f"wrote {target}")
+    for line in todo:
+        note(f"to do: {line}")

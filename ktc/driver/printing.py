@@ -1,0 +1,57 @@
+"""Printing a kernel for a target: lowered, adapted to what the target's profile has, emitted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ktc.backends import emit
+from ktc.backends.base import Emitted
+from ktc.backends.profiles import profile_for
+from ktc.ir.fragments import FRAGMENTS
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Reduce, Scan, Stmt
+from ktc.ir.walk import map_body
+
+READS_PARALLEL = frozenset({"numba"})
+"""Targets whose emitter takes the parallel form as it is; for the others it is lowered first."""
+
+
+def printed(kernel: Kernel, target: str, mode: str = "source") -> Emitted:
+    """Code of ``kernel`` (knobs bound, or open in ``template`` mode) for ``target``: a language or a profile's name.
+
+    Raises:
+        KtcError: E-BACKEND-... or a lowering error: the target cannot express it.
+    """
+    if kernel.is_parallel and profile_for(target).backend not in READS_PARALLEL:
+        from ktc.passes.lowering import materialise
+
+        kernel = materialise(_affordable(kernel, target))
+    return emit(kernel, target, mode)
+
+
+def _affordable(kernel: Kernel, target: str) -> Kernel:
+    """``kernel`` with reductions that ``target`` cannot do as they say done otherwise, in the same distribution.
+
+    Without lane exchange an open strategy goes through shared memory; without the tensor-core instruction it names,
+    each thread sums the elements that it holds.
+    """
+    profile = profile_for(target)
+
+    def chosen(s: Stmt) -> Stmt:
+        if isinstance(s, Reduce | Scan) and s.strategy == "auto" and not exchanges_lanes(target):
+            return replace(s, strategy="shared")
+        if isinstance(s, Reduce) and s.strategy in FRAGMENTS and s.strategy not in profile.fragments:
+            return replace(s, strategy="serial")
+        return s
+
+    return kernel.with_(body=map_body(kernel.body, chosen))
+
+
+def exchanges_lanes(profile: str) -> bool:
+    """Whether threads of a warp can exchange registers; without it, reductions go through shared memory."""
+    return bool(profile_for(profile).shuffle)
+
+
+def fragments_of(profile: str) -> frozenset[str]:
+    """The tensor-core instructions of a device, by the names of ``ktc.ir.fragments``."""
+    return profile_for(profile).fragments

@@ -1,0 +1,129 @@
+"""A launch for a kernel whose source shows none: a usual block, and a grid that the guards ask for."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ktc.ir.fold import evaluate, is_const
+from ktc.ir.kernel import Kernel, Launch, Param
+from ktc.ir.nodes import Assign, Binary, Expr, For, HwIndex, If, Var, While, fresh, i32
+from ktc.ir.types import I32, Scalar
+from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
+from ktc.ir.workload import LaunchSpec, size_expressions
+from ktc.ir.workload.relaunch import launched
+
+from .indices import MOST_THREADS, Indices, block_extents
+from .roles import DYNAMIC_SHARED
+from .windows import spelled
+
+if TYPE_CHECKING:
+    from ktc.api import Program
+
+BLOCKS = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
+"""Block shapes by how many axes of threads the kernel uses, where its indices do not tell."""
+
+
+def needs_launch(k: Kernel) -> str:
+    """Why a launch has to be guessed: the source has none, or one of so many blocks, for one size. '' if not."""
+    if k.launch is None:
+        return "the source has no <<<>>> of this kernel"
+    fixed = not any(used(e) for e in k.launch.grid) and any(not is_const(e, 1) for e in k.launch.grid)
+    if fixed and not _strides_by_grids(k) and any(each > 1 for _, (_, each) in _bounds(k, _block(k, set("xyz")))):
+        return "the source launches a fixed number of blocks; this grid follows the guards"
+    return ""
+
+
+def _strides_by_grids(k: Kernel) -> bool:
+    """Whether the body asks how many blocks there are: it goes on until all is done, and any number of them will do."""
+    return any(isinstance(x, HwIndex) and x.level == "grid_dim" for e in all_exprs(k.body) for x in walk_expr(e))
+
+
+def with_launch(program: Program) -> tuple[Program, str]:
+    """``program`` with a launch, and that launch as text where it had to be guessed from the guards."""
+    if program.kernel.launch is not None or program.kernel.is_parallel:
+        return program, ""
+    kernel, spec = guessed(program.kernel)
+    grid, block = (", ".join(x) for x in (spec.grid, spec.block))
+    return dataclasses.replace(program, kernel=kernel, original=kernel), f"grid ({grid}), block ({block})"
+
+
+def guessed(k: Kernel) -> tuple[Kernel, LaunchSpec]:
+    """``k`` with a launch, and that launch as a workload's text. Axes that no guard bounds get a size of their own."""
+    hardware = {x for e in all_exprs(k.body) for x in walk_expr(e) if isinstance(x, HwIndex)}
+    block = _block(k, {"x"} | {x.axis for x in hardware if x.level == "thread"})
+    grid = dict.fromkeys("xyz", "1")
+    bounds = dict(_bounds(k, block))
+    idle = [p.sym.name for p in k.params if _idle(p, k)]
+    params = list(k.params)
+    for axis in sorted(x.axis for x in hardware if x.level == "block"):
+        if axis in bounds:
+            bound, each = bounds[axis]
+            grid[axis] = f"cdiv({bound}, {each})" if each > 1 else bound
+            continue
+        name = idle.pop(0) if idle else f"blocks_{axis}"
+        grid[axis] = name
+        if all(p.sym.name != name for p in params):
+            params.append(Param(fresh(name, I32), host=True, range=(1, 1 << 20)))
+    dynamic = any(getattr(s, "dynamic", False) for s in walk(k.body))
+    shared = str(DYNAMIC_SHARED) if dynamic else "0"
+    if k.launch is not None and k.launch.dynamic_shared is not None:
+        shared = str(evaluate(k.launch.dynamic_shared, {}) or shared)
+    spec = LaunchSpec(tuple(grid[a] for a in "xyz"), tuple(str(block[a]) for a in "xyz"), shared)
+    symbols: dict[str, Expr] = {p.sym.name: Var(p.sym) for p in params if _integer(p)}
+    gx, gy, gz = (size_expressions.to_ir(grid[a], symbols) for a in "xyz")
+    bx, by, bz = (i32(block[a]) for a in "xyz")
+    launch = Launch((gx, gy, gz), (bx, by, bz), i32(int(shared)) if dynamic else None)
+    return launched(k.with_(params=tuple(params)), launch), spec
+
+
+def _integer(p: Param) -> bool:
+    return isinstance(p.sym.type, Scalar) and p.sym.type.is_int
+
+
+def _idle(p: Param, k: Kernel) -> bool:
+    """An integer that the body does not use can only be meant for the launch."""
+    return _integer(p) and not any(p.sym in used(e) for e in all_exprs(k.body))
+
+
+def _block(k: Kernel, axes: set[str]) -> dict[str, int]:
+    """Threads of a block by axis: the launch's, else what indices tell, else a usual shape."""
+    if k.launch is not None and all(isinstance(evaluate(e, {}), int) for e in k.launch.block):
+        return {a: int(evaluate(e, {}) or 1) for a, e in zip("xyz", k.launch.block)}
+    most = None if k.launch is None or k.launch.max_threads is None else evaluate(k.launch.max_threads, {})
+    limit = int(most or MOST_THREADS)
+    block = dict(zip("xyz", BLOCKS[3 if "z" in axes else 2 if "y" in axes else 1]))
+    told = {a: n for a, n in block_extents(k).items() if a in axes}
+    block |= told
+    while math.prod(block.values()) > limit and any(n > 1 for a, n in block.items() if a not in told):
+        widest = max((a for a in block if a not in told), key=lambda a: block[a])
+        block[widest] //= 2
+    return block
+
+
+def _bounds(k: Kernel, block: dict[str, int]) -> Iterator[tuple[str, tuple[str, int]]]:
+    """For axes of the grid: what the index made of it is compared with, and how many of it a block takes.
+
+    The first comparison of the body comes last, so that a dict keeps it.
+    """
+    indices = Indices(k, block)
+    integers = {p.sym for p in k.params if _integer(p)}
+    found: list[tuple[str, tuple[str, int]]] = []
+    for s in walk(k.body):
+        if isinstance(s, Assign):  # a variable that is given again has its latest value
+            indices.sources[s.sym] = [s.value]
+        conditions = [s.cond] if isinstance(s, If | For | While) else list(stmt_exprs(s))
+        for c in (x for e in conditions for x in walk_expr(e)):
+            if not isinstance(c, Binary) or c.op not in ("<", "<=", ">", ">="):
+                continue
+            for index, bound in ((c.a, c.b), (c.b, c.a)):
+                text = spelled(bound, integers, indices.sources)
+                blocks = sorted({x.axis for x in indices.hardware(index) if x.level == "block"})
+                if text is None or text.isdigit() or len(blocks) != 1:
+                    continue
+                each = indices.step(index, "block", blocks[0])
+                threads = any(x.level == "thread" and x.axis == blocks[0] for x in indices.hardware(index))
+                found.append((blocks[0], (text, each if each and each > 0 else block[blocks[0]] if threads else 1)))
+    yield from reversed(found)

@@ -1,0 +1,111 @@
+"""Which dimension of a buffer is the inner one: sizes that indices are multiplied by are strides of others.
+
+An index is spelled out as a sum of products, ``b * M * N + row * N + col``: N is in two of them and M in one, so rows
+are N long and the outermost size, which no index is multiplied by, comes first.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, Binary, Cast, Const, Expr, Load, Store, Sym, Var
+from ktc.ir.walk import all_exprs, walk, walk_expr
+
+from .given_values import definitions
+from .windows import bare
+
+MOST = 256
+"""Products that an index is spelled out as, at most."""
+
+Product = frozenset[str]
+
+
+def inner_first(k: Kernel) -> dict[str, Counter[str]]:
+    """For each buffer, in how many products of its indices each parameter is a factor beside something else."""
+    sources = _moved(k)
+    names = {p.sym: p.sym.name for p in k.params}
+    out: dict[str, Counter[str]] = {}
+    for buffer, index in accesses(k):
+        counts = Counter(n for product in _products(index, names, sources) for n in product)
+        known = out.setdefault(buffer, Counter())
+        for n, c in counts.items():
+            known[n] = max(known[n], c)
+    return out
+
+
+def _moved(k: Kernel) -> dict[Sym, Expr]:
+    """What each variable is given; of those that begin with 0 and are moved on, as pointers into a row are, how far."""
+    out = {}
+    for s, found in definitions(k).items():
+        moves = [e for e in found if evaluate(e, {}) != 0]
+        own = [isinstance(e, Binary) and e.op == "+" and e.a == Var(s) for e in moves]
+        if len(moves) == 1 or (moves and all(own)):
+            out[s] = functools.reduce(partial(Binary, "+"), moves)
+    return out
+
+
+def counted_in(k: Kernel, buffer: str, name: str) -> frozenset[str] | None:
+    """What parameters ``buffer``'s stride ``name`` is multiplied by: ``rows`` of ``(b * rows + r) * width + i`` is
+    counted in widths, ``width`` in elements: fewest are one step. None where accesses do not agree, or a number is
+    among the factors."""
+    sources = {s: found[0] for s, found in definitions(k).items() if len(found) == 1}
+    names = {p.sym: p.sym.name for p in k.params}
+    units = set[Product]()
+    for b, index in accesses(k):
+        if b == buffer:
+            units |= {p - {name} for p in _products(index, names, sources) if name in p}
+            if any(_by_a_number(e, name, names, sources) for e in _spelled(index, sources)):
+                return None
+    least = min(units, key=len, default=None)
+    return least if least is not None and all(least <= unit for unit in units) else None
+
+
+def _by_a_number(e: Expr, name: str, names: Mapping[Sym, str], sources: Mapping[Sym, Expr]) -> bool:
+    """Whether ``e`` multiplies something with ``name`` by a number."""
+    if not isinstance(e, Binary) or e.op not in ("*", "<<"):
+        return False
+    sides = ((e.a, e.b), (e.b, e.a)) if e.op == "*" else ((e.a, e.b),)
+    return any(isinstance(bare(n), Const) and any(name in p for p in _products(x, names, sources)) for x, n in sides)
+
+
+def _spelled(e: Expr, sources: Mapping[Sym, Expr]) -> Iterator[Expr]:
+    """``e`` and everything below it, through variables."""
+    left, seen = [e], set[Sym]()
+    while left:
+        for x in walk_expr(left.pop()):
+            yield x
+            if isinstance(x, Var) and x.sym in sources and x.sym not in seen:
+                seen.add(x.sym)
+                left.append(sources[x.sym])
+
+
+def accesses(k: Kernel) -> Iterator[tuple[str, Expr]]:
+    """(buffer, index) of every load, store and atomic."""
+    for e in (x for y in all_exprs(k.body) for x in walk_expr(y)):
+        if isinstance(e, Load):
+            yield e.buffer.name, e.index[0]
+    for s in walk(k.body):
+        if isinstance(s, Store | Atomic):
+            yield s.buffer.name, s.index[0]
+
+
+def _products(e: Expr, names: Mapping[Sym, str], sources: Mapping[Sym, Expr]) -> list[Product]:
+    """The products of parameters in ``e``, variables spelled out; what is no sum or product counts as one factor."""
+    match e:
+        case Cast(_, x):
+            return _products(x, names, sources)
+        case Var(s) if s in names:
+            return [frozenset((names[s],))]
+        case Var(s) if s in sources:
+            return _products(sources[s], names, {v: x for v, x in sources.items() if v != s})
+        case Binary("+" | "-", a, b):
+            return [*_products(a, names, sources), *_products(b, names, sources)][:MOST]
+        case Binary("*", a, b):
+            left, right = _products(a, names, sources), _products(b, names, sources)
+            return [x | y for x in left for y in right][:MOST]
+    return [frozenset()]

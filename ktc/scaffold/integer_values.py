@@ -1,0 +1,145 @@
+"""What the source says of the integers it is given and of those it loads: where they begin and end, what they count.
+
+A vocabulary's first word, the width of a butterfly and a counter of what was kept are no sizes: larger ones reach
+nothing that smaller ones do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, Binary, Expr, For, HwIndex, Load, Store, Sym, Var
+from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
+
+from .given_values import definitions, loaded, reached
+from .windows import bare
+
+POWERS = (32, 64, 128, 16, 256)
+"""Values of integers that are powers of two, in the order of the parameters: no two alike."""
+
+NONE = frozenset({("<", 0), (">=", 0), (">", -1), ("<=", -1)})
+"""Comparisons that tell negative numbers from others."""
+
+
+def origins(k: Kernel) -> list[str]:
+    """Integer parameters that are taken off what was loaded, as the first word of a part of a table is."""
+    sources, params = definitions(k), {p.sym for p in k.params}
+    found: dict[str, None] = {}
+    for e in all_exprs(k.body):
+        if isinstance(e, Binary) and e.op == "-" and loaded(e.a, sources):
+            found |= {x.sym.name: None for x in (bare(e.b),) if isinstance(x, Var) and x.sym in params}
+    return list(found)
+
+
+def powers(k: Kernel) -> dict[str, int]:
+    """Integer parameters whose bits are taken of a thread's number, ``i ^ j`` and ``i & (half - 1)``, with a power of
+    two for each."""
+    sources, params = definitions(k), {p.sym for p in k.params}
+    found: dict[str, None] = {}
+    for e in all_exprs(k.body):
+        if isinstance(e, Binary) and e.op in ("&", "^"):
+            for x, y in ((e.a, e.b), (e.b, e.a)):
+                if (s := _bits(x, params, sources)) is not None and _counts_threads(y, sources):
+                    found[s.name] = None
+    mine = {p.sym.name for p in k.params if not p.host} & {*found}
+    return dict(zip((p.sym.name for p in k.params if p.sym.name in mine), POWERS))
+
+
+def _bits(e: Expr, params: set[Sym], sources: Mapping[Sym, list[Expr]]) -> Sym | None:
+    """The parameter that ``e`` is, but for 1 less and shifts and halves of it; None for anything else."""
+    match bare(e):
+        case Var(s) if s in params:
+            return s
+        case Var(s) if len(sources.get(s, ())) == 1:
+            return _bits(sources[s][0], params, {v: x for v, x in sources.items() if v != s})
+        case Binary("-" | ">>" | "<<" | "/", a, b) if not used(b):
+            return _bits(a, params, sources)
+    return None
+
+
+def _counts_threads(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
+    left, seen = [e], set[Sym]()
+    while left:
+        for x in walk_expr(left.pop()):
+            if isinstance(x, HwIndex):
+                return True
+            if isinstance(x, Var) and x.sym not in seen:
+                seen.add(x.sym)
+                left += sources.get(x.sym, [])
+    return False
+
+
+def counters(k: Kernel) -> set[str]:
+    """Buffers whose atomics say where something is stored: how much was kept so far."""
+    places = reached(k, (i for s in walk(k.body) if isinstance(s, Store) for i in s.index))
+    params = {p.sym for p in k.params}
+    return {s.buffer.name for s in walk(k.body) if isinstance(s, Atomic) and s.dst in places and s.buffer in params}
+
+
+def compared(k: Kernel, buffer: Sym) -> set[str]:
+    """Parameters that elements of ``buffer`` are compared with."""
+    sources, params = definitions(k), {p.sym for p in k.params}
+    out = set()
+    for e in all_exprs(k.body):
+        if isinstance(e, Binary) and e.op in ("<", "<=", ">", ">="):
+            for x, y in ((e.a, e.b), (e.b, e.a)):
+                if isinstance(y := bare(y), Var) and y.sym in params and loaded(x, sources, buffer):
+                    out.add(y.sym.name)
+    return out
+
+
+def mark_of(k: Kernel, buffer: Sym, fixed: Mapping[str, int]) -> int | None:
+    """The negative number by which an element of ``buffer`` says that there is none: padding, no adapter, no label.
+
+    ``fixed``: what integer parameters are. None where elements are told from no negative number.
+    """
+    sources, values = definitions(k), {p.sym: fixed[p.sym.name] for p in k.params if p.sym.name in fixed}
+    for e in all_exprs(k.body):
+        if isinstance(e, Binary) and loaded(e.a, sources, buffer):
+            other = bare(e.b)
+            value = values.get(other.sym) if isinstance(other, Var) else evaluate(other, {})
+            if (e.op, value) in NONE or (e.op in ("==", "!=") and value is not None and value < 0):
+                return int(value) if value and e.op in ("==", "!=") else -1
+    return None
+
+
+def marks(k: Kernel) -> dict[str, int]:
+    """Integer parameters that elements of buffers are found equal to, and that nothing else needs: -1."""
+    sources, params = definitions(k), {p.sym for p in k.params}
+    asked, needed = set[Sym](), set[Sym]()
+    for e in all_exprs(k.body):
+        if isinstance(e, Binary):
+            for x, y in ((e.a, e.b), (e.b, e.a)):
+                mine = {s.sym for s in (bare(y),) if isinstance(s, Var)} & params
+                equal = e.op in ("==", "!=") and loaded(x, sources)
+                (asked if equal else needed).update(mine)
+    needed |= reached(k, (i for _, i in _places(k)))
+    return {s.name: -1 for s in asked - needed}
+
+
+def bins(k: Kernel, buffer: Sym) -> str:
+    """The parameter that is the number of counters in shared memory that elements of ``buffer`` choose from: how many
+    a loop sets before; '' if there is none."""
+    sources, params = definitions(k), {p.sym for p in k.params}
+    counted = {b for b, e in _places(k) if b not in params and loaded(e, sources, buffer)}
+    for loop in walk(k.body):
+        match loop:
+            case For(cond=Binary("<", Var(i), last)) if i == loop.var and isinstance(p := bare(last), Var):
+                set_ = {s.buffer for s in walk(loop.body) if isinstance(s, Store) and bare(s.index[0]) == Var(i)}
+                if p.sym in params and set_ & counted:
+                    return p.sym.name
+    return ""
+
+
+def _places(k: Kernel) -> Iterator[tuple[Sym, Expr]]:
+    """Every buffer with the index of an access to it."""
+    for s in walk(k.body):
+        if isinstance(s, Store | Atomic):
+            yield s.buffer, s.index[0]
+        yield from ((x.buffer, x.index[0]) for x in _loads(stmt_exprs(s)))
+
+
+def _loads(exprs: Iterable[Expr]) -> Iterator[Load]:
+    return (x for e in exprs for x in walk_expr(e) if isinstance(x, Load))

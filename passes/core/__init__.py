@@ -1,0 +1,1 @@
+"""What every pass stands on: the protocol, the pipeline language, the catalogue, places, knobs."""

@@ -1,0 +1,107 @@
+"""The table of passes: name to module and class. A module is imported when its pass is first asked for.
+
+A new pass is one file and one row here; a third party's is an entry point of the group ``ktc.passes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib import import_module
+
+from ktc.ir.diagnostics import KtcError
+
+from .base import Pass
+
+ROWS: dict[str, str] = {
+    "raise": "raising.raise_:Raise",
+    "distribute": "mapping.distribute:Distribute",
+    "vectorize": "mapping.vectorize:Vectorize",
+    "coarsen": "mapping.coarsen:Coarsen",
+    "interchange": "loops.interchange:Interchange",
+    "tile": "loops.tile:Tile",
+    "fuse": "loops.fuse:Fuse",
+    "fission": "loops.fission:Fission",
+    "parallelize": "mapping.parallelize:Parallelize",
+    "defer-store": "memory.defer_store:DeferStore",
+    "unroll": "loops.unroll:Unroll",
+    "unroll-and-jam": "loops.unroll_and_jam:UnrollAndJam",
+    "peel": "loops.peel:Peel",
+    "register-tile": "loops.register_tile:RegisterTile",
+    "stage-shared": "memory.stage_shared:StageShared",
+    "stage-store": "memory.stage_store:StageStore",
+    "panel-shared": "memory.panel_shared:PanelShared",
+    "swizzle-shared": "memory.swizzle_shared:SwizzleShared",
+    "pad-shared": "memory.pad_shared:PadShared",
+    "multi-buffer": "memory.multi_buffer:MultiBuffer",
+    "async-copy": "memory.async_copy:AsyncCopies",
+    "prefetch": "memory.prefetch:Prefetch",
+    "temporal-block": "loops.temporal_block:TemporalBlock",
+    "block-swizzle": "mapping.block_swizzle:BlockSwizzle",
+    "tensorize": "tensor.tensorize:Tensorize",
+    "row-cache": "memory.row_cache:RowCache",
+    "online-reduction": "reductions.online_reduction:OnlineReduction",
+    "rows-mapping": "mapping.rows_mapping:RowsMapping",
+    "split-reduction": "reductions.split_reduction:SplitReduction",
+    "scan": "reductions.scan:ScanPass",
+    "reduce-strategy": "reductions.reduce_strategy:ReduceStrategy",
+    "privatize-atomics": "reductions.privatize_atomics:PrivatizeAtomics",
+    "warp-aggregate": "reductions.warp_aggregate:WarpAggregate",
+    "persistent": "mapping.persistent:Persistent",
+    "launch-bounds": "mapping.launch_bounds:LaunchBounds",
+    "specialize": "scalar.specialize:Specialize",
+    "cache-hints": "memory.cache_hints:CacheHints",
+    "fast-math": "scalar.fast_math:FastMath",
+    "licm": "scalar.licm:Licm",
+    "cse": "scalar.cse:Cse",
+    "strength-reduce": "scalar.strength_reduce:StrengthReduce",
+    "narrow-index": "scalar.narrow_index:NarrowIndex",
+    "simplify": "scalar.simplify:Simplify",
+}
+ENTRY_POINTS = "ktc.passes"
+
+
+class Catalogue(Mapping[str, Pass]):
+    """Passes by name. Listing names imports nothing of ours; indexing imports one module."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Pass] = {}
+
+    def __getitem__(self, name: str) -> Pass:
+        if name not in self._loaded:
+            if name in ROWS:
+                module, _, cls = ROWS[name].partition(":")
+                self._loaded[name] = getattr(import_module(f"ktc.passes.{module}"), cls)()
+            else:
+                self._loaded[name] = self._from_entry_point(name)
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in ROWS or name in self._entry_points
+
+    def __iter__(self) -> Iterator[str]:
+        yield from ROWS
+        yield from (name for name in self._entry_points if name not in ROWS)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @cached_property
+    def _entry_points(self) -> dict:
+        from importlib.metadata import entry_points
+
+        return {e.name: e for e in entry_points(group=ENTRY_POINTS)}
+
+    def _from_entry_point(self, name: str) -> Pass:
+        point = self._entry_points[name]
+        try:
+            found = point.load()()
+        except Exception as e:
+            message = f"the plugin pass '{name}' ({point.value}) does not load: {type(e).__name__}: {e}"
+            raise KtcError("E-PASS-PLUGIN", message, hint="update or uninstall it", exit_code=3) from e
+        if not isinstance(found, Pass):
+            raise KtcError("E-PASS-PLUGIN", f"the plugin '{point.value}' is not a Pass", exit_code=3)
+        return found
+
+
+PASSES = Catalogue()

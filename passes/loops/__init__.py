@@ -1,0 +1,1 @@
+"""Passes that change the order and the form of loops."""

@@ -1,0 +1,174 @@
+"""fission: split a loop in two, between two statements of its body.
+
+before                                          after fission{loop=i at=1}
+    par i in 0..n @ [thread.x, block.x]             par i in 0..n @ [thread.x, block.x]
+      b[i] = 2.0 * a[i]                               b[i] = 2.0 * a[i]
+      c[i] = b[i] + 1.0                             par i in 0..n @ [thread.x, block.x]
+                                                      c[i] = b[i] + 1.0
+
+Legal when no iteration's first part needs what an earlier iteration's second part made. Values that the second part
+needs are computed again where that gives the same (pure expressions, loads that nothing overwrites in between);
+other scalars that cross the cut refuse.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from ktc.ir.analysis.dependence import carried_scalars, conflict, noalias
+from ktc.ir.analysis.order import jump, pinned, places
+from ktc.ir.analysis.purity import is_removable
+from ktc.ir.analysis.touches import touches
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, Body, Decl, For, Load, Par, Stmt, Store, Sym, fresh
+from ktc.ir.types import Array
+from ktc.ir.walk import assigned, declared, map_body, refresh, rename, used, used_in, walk, walk_expr
+from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.places import place_of, resolve_place
+
+
+class Fission(Pass):
+    name = "fission"
+    summary = "split a loop between two statements of its body"
+    params = (
+        ParamSpec("loop", "the loop", required=True),
+        ParamSpec("at", "how many statements stay in the first loop, or a place such as stmt:12", required=True),
+    )
+    refusals = (
+        "E-PLACE",
+        "E-FISSION-AT",
+        "E-FISSION-KIND",
+        "E-FISSION-SYNC",
+        "E-FISSION-SCALAR",
+        "E-FISSION-DEPENDENCE",
+    )
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        out = []
+        for s in walk(kernel.body):
+            if isinstance(s, For | Par):
+                for at in range(1, len(s.body)):
+                    if all(_stores(part) for part in (s.body[:at], s.body[at:])) and not isinstance(
+                        _cut(kernel, s, at), Refused
+                    ):
+                        out.append(
+                            Site(f"fission{{loop={place_of(kernel, s)} at={at}}}", "fewer live values, own mapping")
+                        )
+        return out
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        found = resolve_place(kernel, args["loop"])
+        if isinstance(found, Refused):
+            return found
+        loop = found.stmt
+        if not isinstance(loop, For | Par):
+            hint = "a reduction's body stays with it" if loop is not None else ""
+            return Refused("E-FISSION-KIND", f"'{args['loop']}' is not a serial or parallel loop", places(loop), hint)
+        at = _position(kernel, loop, args["at"])
+        if isinstance(at, Refused):
+            return at
+        parts = _cut(kernel, loop, at)
+        if isinstance(parts, Refused):
+            return parts
+
+        def on(s: Stmt) -> Stmt | Body:
+            return parts if isinstance(s, type(loop)) and s.var == loop.var else s
+
+        return Result(kernel.with_(body=map_body(kernel.body, on)))
+
+
+def _position(kernel: Kernel, loop: For | Par, at: Arg) -> int | Refused:
+    n = len(loop.body)
+    if isinstance(at, str):
+        found = resolve_place(kernel, at)
+        if isinstance(found, Refused):
+            return found
+        at = next((k for k, s in enumerate(loop.body) if found.stmt is s or found.stmt in list(walk((s,)))), 0)
+    if not isinstance(at, int) or not 0 < at < n:
+        why = f"'{loop.var.name}' has {n} statement{'s' if n != 1 else ''}: a cut is after 1 to {n - 1} of them"
+        return Refused("E-FISSION-AT", why if n > 1 else f"'{loop.var.name}' has one statement", places(loop))
+    return at
+
+
+def _cut(kernel: Kernel, loop: For | Par, at: int) -> tuple[Stmt, Stmt] | Refused:
+    """The two loops, or why not."""
+    first, second = loop.body[:at], loop.body[at:]
+    bad = pinned(loop.body) or jump(loop.body)
+    if bad:
+        return Refused("E-FISSION-SYNC", "the loop holds a barrier, opaque code or a jump", places(bad))
+    if isinstance(loop, For):
+        carried = carried_scalars(loop.body)
+        if {s for s in carried if s in _touched(first) and s in _touched(second)}:
+            name = min(s.name for s in carried)
+            return Refused("E-FISSION-SCALAR", f"both parts change or read '{name}'", places(loop))
+    again = _recomputed(first, second)
+    if isinstance(again, Sym):
+        hint = "cut elsewhere, or store it"
+        return Refused("E-FISSION-SCALAR", f"the second part needs '{again.name}' of the first", places(loop), hint)
+    if isinstance(loop, For):
+        refused = _backwards(kernel, loop, first, (*again, *second))
+        if refused:
+            return refused
+    var = fresh(loop.var.name, loop.var.type)
+    later = rename(refresh((*again, *second)), {loop.var: var})
+    changes: dict = {"var": var, "body": later, "comments": ()}
+    if isinstance(loop, For):
+        probe = rename((loop,), {loop.var: var})[0]
+        assert isinstance(probe, For)
+        changes |= {"init": probe.init, "cond": probe.cond, "step": probe.step}
+    return dataclasses.replace(loop, body=first), dataclasses.replace(loop, **changes)
+
+
+def _stores(body: Body) -> bool:
+    return any(isinstance(s, Store | Atomic) for s in walk(body))
+
+
+def _touched(body: Body) -> set[Sym]:
+    return used_in(body) | assigned(body)
+
+
+def _recomputed(first: Body, second: Body) -> tuple[Decl, ...] | Sym:
+    """Declarations of ``first`` that ``second`` can compute again; the first symbol for which that is not so."""
+    own = {s.sym: s for s in first if isinstance(s, Decl)}
+    inside = set(declared(first))
+    written = assigned(first)
+    needed = (used_in(second) | assigned(second)) & inside
+    out: list[Decl] = []
+    done: set[Sym] = set()
+    while needed - done:
+        sym = min(needed - done, key=lambda s: s.id)
+        d = own.get(sym)
+        if d is None or d.init is None or isinstance(sym.type, Array) or sym in written or sym in assigned(second):
+            return sym
+        loads = {x.buffer for x in walk_expr(d.init) if isinstance(x, Load)}
+        if not is_removable(d.init) or _overwritten(loads, written):
+            return sym
+        if (used(d.init) - loads) & written:
+            return sym
+        needed |= used(d.init) & inside
+        done.add(sym)
+        out.append(d)
+    return tuple(sorted(out, key=first.index))
+
+
+def _overwritten(loads: set[Sym], written: set[Sym]) -> bool:
+    from ktc.ir.analysis.dependence import may_alias
+
+    buffers = {w for w in written if hasattr(w.type, "space") or hasattr(w.type, "elem")}
+    return any(may_alias(x, w) for x in loads for w in buffers)
+
+
+def _backwards(kernel: Kernel, loop: For, first: Body, second: Body) -> Refused | None:
+    """A dependence from the second part to the first part of a later iteration."""
+    private = set(declared(loop.body))
+    apart = noalias(kernel)
+    a_all = [t for t in touches(second, (loop,)) if t.buffer not in private]
+    b_all = [t for t in touches(first, (loop,)) if t.buffer not in private]
+    for a in a_all:
+        for b in b_all:
+            d = conflict(a, b, 1, apart)
+            if d is not None and (d[0] is None or d[0] > 0):
+                why = f"'{a.buffer.name}' is needed by a later iteration's first part"
+                return Refused("E-FISSION-DEPENDENCE", why, places(a.stmt, b.stmt))
+    return None

@@ -1,0 +1,108 @@
+"""unroll: run several iterations of a loop per trip.
+
+before                                          after unroll{loop=k factor=$U}
+    for k in 0..n                                   for k in 0..n unroll $U
+
+    par i in 0..d @ [vec 8, thread.x 128, seq]      par i in 0..d @ [vec 8, thread.x 128, unroll $U, seq]
+
+A serial loop is marked, and the device compiler does the copying (``#pragma unroll``): its meaning stays. A parallel
+loop gets an ``unroll`` level before its last one, so that each thread has several iterations in flight; lowering guards
+the tail. ``factor=full`` is for loops whose trip count is known at compile time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from ktc.ir.analysis.order import places
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Body, Dist, Expr, For, Level, Stmt
+from ktc.ir.walk import map_body, used, walk
+from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.knobs import size_argument
+from ktc.passes.core.places import LoopStmt, find_loops
+
+DOMAIN = (1, 2, 4, 8, 16)
+MAX_FACTOR = 64
+
+
+class Unroll(Pass):
+    name = "unroll"
+    summary = "several iterations of a loop per trip"
+    params = (
+        ParamSpec("loop", "the loop's name; every loop of that name", required=True),
+        ParamSpec("factor", "a number, a knob, or full", default="$U"),
+    )
+    knobs = ("U: 1,2,4,8,16: iterations per trip",)
+    refusals = ("E-PLACE", "E-UNROLL-FACTOR", "E-UNROLL-FULL")
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        loops = [s for s in walk(kernel.body) if isinstance(s, LoopStmt) and _unrollable(s)]
+        names = dict.fromkeys(s.var.name for s in loops)
+        return [Site(f"unroll{{loop={name} factor=$U}}", "more independent work in flight") for name in names]
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        found = find_loops(kernel, args.get("loop"))
+        if isinstance(found, Refused):
+            return found
+        factor = args.get("factor", KnobRef("U"))
+        if factor == "full":
+            return _fully(kernel, found)
+        if isinstance(factor, str) or (isinstance(factor, int) and not 1 <= factor <= MAX_FACTOR):
+            return Refused("E-UNROLL-FACTOR", f"a factor is 1 to {MAX_FACTOR}, a knob or 'full', not {factor!r}")
+        sized = size_argument(kernel, factor, DOMAIN, "iterations per trip", self.name)
+        if isinstance(sized, Refused):
+            return sized
+        kernel, n = sized
+        assert n is not None
+        return Result(_replaced(kernel, found, lambda s: _by(s, n, factor)))
+
+
+def _unrollable(s: LoopStmt) -> bool:
+    """A serial loop, or a distributed one that is not yet unrolled."""
+    return isinstance(s, For) or (bool(s.dist) and all(lv.kind != "unroll" for lv in s.dist))
+
+
+def _by(s: LoopStmt, n: Expr, factor: Arg) -> LoopStmt:
+    if isinstance(s, For):
+        return dataclasses.replace(s, unroll=factor if isinstance(factor, int) else n)
+    return dataclasses.replace(s, dist=with_unroll(s.dist, n))
+
+
+def with_unroll(dist: Dist, n: Expr) -> Dist:
+    """The unroll level replaced if there is one, else put before the last level (``seq`` takes the rest if none)."""
+    if any(lv.kind == "unroll" for lv in dist):
+        changed = tuple(Level("unroll", n) if lv.kind == "unroll" else lv for lv in dist)
+        return (
+            changed if any(lv.n is None for lv in dist) else (*changed, Level("seq"))
+        )  # fewer may not cover the range
+    if not dist:
+        return (Level("unroll", n), Level("seq"))
+    if dist[-1].n is not None:  # every level is sized: what is left over goes to one more
+        return (*dist, Level("unroll", n), Level("seq"))
+    return (*dist[:-1], Level("unroll", n), dist[-1])
+
+
+def _fully(kernel: Kernel, found: list[LoopStmt]) -> Result | Refused:
+    for s in found:
+        locs = places(s)
+        if not isinstance(s, For):
+            return Refused(
+                "E-UNROLL-FULL", f"'{s.var.name}' is a parallel loop", locs, "give a factor, or a distribution"
+            )
+        bounds = used(s.init) | used(s.cond) | used(s.step)
+        if bounds - {s.var}:
+            names = ", ".join(sorted(x.name for x in bounds - {s.var}))
+            hint = "give a factor, or specialize first"
+            return Refused("E-UNROLL-FULL", f"how often '{s.var.name}' runs depends on {names}", locs, hint)
+    return Result(_replaced(kernel, found, lambda s: dataclasses.replace(s, unroll=0)))
+
+
+def _replaced(kernel: Kernel, found: list[LoopStmt], f) -> Kernel:
+    wanted = {(s.var.id, type(s)) for s in found}
+
+    def on(s: Stmt) -> Stmt | Body:
+        return f(s) if isinstance(s, LoopStmt) and (s.var.id, type(s)) in wanted else s
+
+    return kernel.with_(body=map_body(kernel.body, on))

@@ -1,0 +1,1 @@
+"""Values that threads and blocks combine: reductions, scans, messages."""

@@ -1,0 +1,1 @@
+"""Copies that run beside the computation: producers, clusters, asynchronous copies."""

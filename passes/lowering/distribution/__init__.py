@@ -1,0 +1,1 @@
+"""Distributions to index arithmetic: levels, guards, jams, hardware indices."""

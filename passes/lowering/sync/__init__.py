@@ -1,0 +1,1 @@
+"""Who touches what, and the barriers that follow from it."""

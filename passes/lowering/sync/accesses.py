@@ -1,0 +1,220 @@
+"""Who touches what: the accesses of a statement to shared and global memory, each with the thread that makes it.
+
+Inside one block-level iteration, a loop's access is *owned* when the same distribution and the same index expression
+(up to the name of the loop variable) reach it: then the same thread touches the element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from ktc.ir.analysis.polynomial import polynomial
+from ktc.ir.fold import is_const
+from ktc.ir.nodes import (
+    AddrOf,
+    AsyncCopy,
+    AsyncWait,
+    Atomic,
+    Binary,
+    Body,
+    Dist,
+    Eval,
+    Expr,
+    For,
+    If,
+    Knob,
+    Load,
+    Par,
+    Produce,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    While,
+    bodies,
+    fresh,
+)  # fmt: skip
+from ktc.ir.storage import is_visible
+from ktc.ir.types import I32, Scalar
+from ktc.ir.walk import assigned, declared, map_expr, stmt_exprs, used, walk, walk_expr
+from ktc.passes.shared.casts import strip
+from ktc.passes.shared.mma import is_mma
+
+THREAD_LEVELS = ("thread", "lane", "warp")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A loop over threads, as far as it decides who runs what (its end only where a level takes the rest).
+
+    ``end``: where its iterations end, which says nothing of who runs those that there are.
+    """
+
+    dist: Dist
+    lo: Expr
+    hi: Expr | None
+    end: Expr = field(compare=False)
+
+    def covers(self, other: Spread) -> bool:
+        """Whether each iteration of ``other``, which begins where this one begins, is one of this one."""
+        beyond = polynomial(Binary("-", self.end, other.end))
+        return set(beyond) <= {()} and beyond.get((), 0) >= 0
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access seen from a statement list: who does it (``owner``: a key, or '*' everybody, '0' the first thread)."""
+
+    buffer: Sym
+    write: bool
+    owner: object
+    slot: Expr | None = None  # the first index, where it is a number or ``e % n``, with one value for the statement
+    in_flight: bool = False  # an asynchronous copy that nobody has waited for: a barrier does not complete it
+    loop: int = 0  # the loop over threads in whose iterations it is: its ``id``, 0 if in none of all axes
+    sure: bool = False  # whether every iteration of that loop makes it, or those that have such an element
+
+    @property
+    def spreads(self) -> tuple[Spread, ...]:
+        """The loops over threads in whose iterations it is."""
+        return self.owner[0] if isinstance(self.owner, tuple) and isinstance(self.owner[0], tuple) else ()
+
+
+def accesses(
+    s: Stmt, axes: int, around: Body = (), moved: Collection[Sym] = (), windows: Collection[Sym] = ()
+) -> list[Access]:
+    """Accesses of shared and global memory by ``s``, with their owners; ``axes`` thread axes exist in the launch.
+
+    ``around`` is the list that ``s`` stands in, whose assignments may change what its expressions mean, as do the
+    variables ``moved``.
+    """
+    moves = {v for v in (*assigned(around), *moved) if isinstance(v.type, Scalar)}
+    inside = set(declared((s,))) | assigned((s,)) | assigned(around) | moves
+    out = _accesses(s, axes, (), {}, Changing(inside, moves, frozenset(windows)))
+    return landed(out) if any(isinstance(x, AsyncWait) for x in walk((s,))) else out
+
+
+@dataclass(frozen=True)
+class Changing:
+    """Variables of several values: ``inside`` the statement looked at or around it; ``between`` it and others.
+
+    ``windows``: loops over threads whose ranges move from round to round, without meeting.
+    """
+
+    inside: set[Sym]
+    between: set[Sym]
+    windows: frozenset[Sym] = frozenset()
+
+
+def landed(found: list[Access]) -> list[Access]:
+    """``found`` after the thread has waited for its copies."""
+    return [replace(a, in_flight=False) for a in found]
+
+
+def _accesses(
+    s: Stmt,
+    axes: int,
+    owner: tuple[Spread, ...],
+    env: dict[Sym, Expr],
+    changing: Changing,
+    loop: int = 0,
+    sure: bool = True,
+    rounds: frozenset[Sym] = frozenset(),
+) -> list[Access]:
+    """``owner``: the loops over threads around ``s``; ``env``: their indices; ``changing``: what has several values;
+    ``rounds``: the loops in an iteration of ``loop`` around ``s``, of which each may have no round at all."""
+    bound = sum(1 for spread in owner for lv in spread.dist if lv.kind in THREAD_LEVELS)
+    out: list[Access] = []
+
+    def index_key(index: tuple[Expr, ...]) -> object:
+        if any(used(i) & (changing.between - env.keys()) for i in index):
+            return object()  # the same expression is another element the next time
+        return tuple(map_expr(strip(i), lambda x: _in(env, x)) for i in index)
+
+    def who(index: tuple[Expr, ...], write: bool) -> object:
+        if is_mma(s):
+            return "*"  # lanes exchange operands
+        if bound < axes:
+            return ("0", owner) if write else "*"
+        return (owner, index_key(index))
+
+    def slot(index: tuple[Expr, ...]) -> Expr | None:
+        first = strip(index[0])
+        told = is_const(first) or (isinstance(first, Binary) and first.op == "%" and not used(first) & changing.inside)
+        return first if told and len(index) > 1 else None
+
+    values = {id(a.value) for a in s.accs} if isinstance(s, Reduce) else set()
+    for e in stmt_exprs(s):
+        if id(e) in values:
+            continue  # evaluated by the iterations, below
+        for x in walk_expr(e):
+            if isinstance(x, Load) and is_visible(x.buffer):
+                out.append(Access(x.buffer, False, who(x.index, False), slot(x.index), loop=loop))
+            elif isinstance(x, AddrOf) and is_visible(x.buffer):
+                out.append(Access(x.buffer, True, object()))
+    if isinstance(s, Store) and is_visible(s.buffer):
+        made = sure and rounds <= set().union(*map(used, s.index))
+        out.append(Access(s.buffer, True, who(s.index, True), slot(s.index), loop=loop, sure=made))
+    if isinstance(s, AsyncCopy):
+        out.append(Access(s.dst, True, who(s.dst_index, True), slot(s.dst_index), in_flight=True))
+        out.append(Access(s.src, False, who(s.src_index, False)))
+    if isinstance(s, Atomic) and is_visible(s.buffer):
+        out.append(Access(s.buffer, True, who(s.index, True)))
+    inner_owner, inner_env = owner, env
+    if loop and isinstance(s, For | Par | Reduce):
+        rounds |= {s.var}
+    if isinstance(s, Par | Reduce) and any(lv.kind in THREAD_LEVELS for lv in s.dist):
+        moving = changing.between - env.keys() if s.var not in changing.windows else set()
+        lo, end = (  # the same number of an iteration is another thread's if they move
+            Var(fresh("another", I32)) if used(e) & moving else map_expr(e, lambda x: _in(env, x)) for e in (s.lo, s.hi)
+        )
+        rest = s.hi if any(lv.n is None for lv in s.dist) else None
+        inner_owner = (*owner, Spread(s.dist, lo, rest, end))
+        inner_env = {**env, s.var: _placeholder(len(env))}
+        if not loop and sum(1 for spread in inner_owner for lv in spread.dist if lv.kind in THREAD_LEVELS) >= axes:
+            loop, sure = id(s), True
+    elif isinstance(s, Par) and any(lv.kind == "block" for lv in s.dist):
+        inner_env = {**env, s.var: _of_block(s, env, changing.between)}
+    elif isinstance(s, If | While):
+        sure = False
+    elif isinstance(s, For) and loop:
+        inner_env = {**env, s.var: _round(s, env, changing.inside)}
+    inside: list[Stmt] = [] if isinstance(s, Produce) else [c for b in bodies(s) for c in b]
+    inside += [Eval(a.value) for a in s.accs] if isinstance(s, Reduce) else []
+    for c in inside:
+        out += _accesses(c, axes, inner_owner, inner_env, changing, loop, sure, rounds)
+    return out
+
+
+def _in(env: dict[Sym, Expr], x: Expr) -> Expr:
+    """The canonical variable for an index of the loops around; ``x`` itself for everything else."""
+    return env.get(x.sym, x) if isinstance(x, Var) else x
+
+
+def _placeholder(k: int) -> Expr:
+    """A canonical variable standing for the k-th enclosing loop's index."""
+    return Knob(f"#{k}")
+
+
+def _of_block(s: Par, env: dict[Sym, Expr], changing: set[Sym]) -> Expr:
+    """A canonical variable for the index of a loop over blocks: loops of one range give a block the same iterations."""
+    if (used(s.lo) | used(s.hi)) & (changing - env.keys()):
+        return Var(s.var)
+    ends = [map_expr(strip(e), lambda x: _in(env, x)) for e in (s.lo, s.hi)]
+    return Knob(f"#{len(env)}: {ends!r} {s.dist!r}")
+
+
+def _round(s: For, env: dict[Sym, Expr], changing: set[Sym]) -> Expr:
+    """A canonical variable for the index of a serial loop: the same for all that run over the same values.
+
+    What iterations of a loop over threads write there they write each for itself; those of another loop that read at
+    the same function of the same rounds find what they wrote themselves.
+    """
+    key = [map_expr(strip(e), lambda x: _in(env, x)) for e in (s.init, s.cond, s.step)]
+    if s.var in assigned(s.body) or used(s.init) & (changing - env.keys()):
+        return Var(s.var)
+    if (used(s.cond) | used(s.step)) & (changing - env.keys() - {s.var}):
+        return Var(s.var)
+    shape = [map_expr(e, lambda x: Knob("#") if x == Var(s.var) else x) for e in key]
+    return Knob(f"#{len(env)}: {shape!r}")

@@ -1,0 +1,1 @@
+"""Products of tiles on tensor cores: fragments, operands, overlapped rounds."""

@@ -1,0 +1,1 @@
+"""Passes that decide which thread or block does what."""

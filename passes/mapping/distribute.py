@@ -1,0 +1,226 @@
+"""distribute: set how a parallel loop is spread over vector lanes, registers, threads, blocks and time.
+
+before                                          after distribute{loop=i map=[vec $V, thread.x $T, unroll $U, seq]}
+    par i in 0..d @ [thread.x 256, seq]             par i in 0..d @ [vec $V, thread.x $T, unroll $U, seq]
+
+Iterations are independent, so every complete factorisation is legal; what it needs is stated as constraints on the
+knobs (16-byte accesses, 1024 threads) and assumptions on the sizes (whole vectors; the range covered), which the
+launcher checks. ``align=32`` counts the iterations of a loop that starts at 1 from 0 instead, and skips those before
+its start: the rows of a stencil's interior then start where whole memory transactions do.
+
+The last tile may be beyond the range. ``tail=guard`` asks each iteration; ``tail=cut`` asks once for all iterations of
+an ``unroll`` level whether they are in range, and runs them without conditions if so; ``tail=exact`` assumes that they
+are, which the launcher checks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from ktc.ir.analysis.order import places
+from ktc.ir.fold import i32, product, simplify
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Const, Dist, Expr, If, Level, Par, Reduce, Sym, Var
+from ktc.passes.core.base import Arg, DistSpec, LevelSpec, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.knobs import POWERS, size_argument
+from ktc.passes.core.named_loops import Loop, find_loops, loops, narrowest_element, replace_loops, with_launch_bounds
+from ktc.passes.shared.distribution_coverage import assume, assumptions
+from ktc.passes.shared.grid_reductions import is_last_act, spans_blocks
+
+DOMAINS = {
+    "vec": (1, 2, 4, 8, 16),
+    "unroll": (1, 2, 4, 8),
+    "seq": (1, 2, 4, 8, 16),
+    "lane": (32,),
+    "warp": (1, 2, 4, 8, 16),
+    "thread": (32, 64, 128, 256, 512, 1024),
+    "block": POWERS,
+}
+DOCS = {
+    "vec": "elements a vector access moves",
+    "unroll": "iterations a thread keeps in flight",
+    "seq": "iterations a thread runs one after another",
+    "lane": "lanes of a warp",
+    "warp": "warps of a block",
+    "thread": "threads of a block on this axis",
+    "block": "blocks of the grid on this axis",
+}
+MAX_THREADS = 1024
+
+TAILS = ("guard", "cut", "exact")
+
+
+class Distribute(Pass):
+    name = "distribute"
+    summary = "spread a parallel loop over vec, unroll, thread, warp, block and seq levels"
+    params = (
+        ParamSpec("loop", "the loop's name; every loop of that name gets the map", required=True),
+        ParamSpec("map", "levels, fastest first: [vec $V, thread.x $T, unroll $U, seq]", required=True),
+        ParamSpec(
+            "tail", "guard (predicate the tail), cut (unrolled rounds apart that are whole), exact", default="guard"
+        ),
+        ParamSpec("align", "count from a multiple of this and skip what is before the loop's start", default="1"),
+    )
+    knobs = tuple(f"{k}: {','.join(map(str, d))}" for k, d in DOMAINS.items())
+    refusals = (
+        "E-PLACE", "E-PLACE-SPMD", "E-DIST-LEVELS", "E-DIST-AXIS", "E-DIST-REDUCE-BLOCK", "E-DIST-COVER",
+        "E-DIST-ALIGN", "E-ARG-MISSING",
+    )  # fmt: skip
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        out = []
+        for name in dict.fromkeys(s.var.name for s in loops(kernel)):
+            found = [s for s in loops(kernel) if s.var.name == name]
+            blocks = [lv for s in found for lv in s.dist if lv.kind == "block"]
+            threads = [lv for s in found for lv in s.dist if lv.kind in ("thread", "lane")]
+            if threads and blocks:
+                text = f"[vec $V, thread.{threads[0].axis or 'x'} $T, block.{blocks[0].axis or 'x'}]"
+            elif threads:
+                text = "[vec $V, thread.x $T, unroll $U, seq]"
+            else:
+                continue
+            out.append(Site(f"distribute{{loop={name} map={text}}}", "wide accesses, tunable block shape"))
+        return out
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        found = find_loops(kernel, args["loop"])
+        if isinstance(found, Refused):
+            return found
+        spec = args["map"]
+        if not isinstance(spec, DistSpec):
+            return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [vec $V, thread.x $T, seq]")
+        tail = args.get("tail", "guard")
+        if tail not in TAILS:
+            return Refused("E-ARG-RANGE", f"tail is {', '.join(TAILS)}, not {tail!r}")
+        for loop in found:
+            refused = check_levels(loop, spec)
+            if refused:
+                return refused
+        align = args.get("align", 1)
+        if align != 1:
+            aligned = _aligned(kernel, found, align)
+            if isinstance(aligned, Refused):
+                return aligned
+            kernel, found = aligned
+        done = set_distribution(kernel, found, spec, tail=str(tail), owner=self.name)
+        return done if isinstance(done, Refused) else _waiting(done.kernel, {s.var for s in found}) or done
+
+
+def _aligned(kernel: Kernel, found: list[Loop], align: Arg) -> tuple[Kernel, list[Loop]] | Refused:
+    """The loops from the last multiple of ``align`` before their start, their bodies guarded by the old one."""
+    if not isinstance(align, int) or align < 1:
+        return Refused("E-DIST-ALIGN", f"align is a number of iterations, 1 or more, not {align!r}")
+    for s in found:
+        if isinstance(s, Reduce):
+            locs = places(s)
+            return Refused("E-DIST-ALIGN", f"'{s.var.name}' is a reduction, whose iterations cannot be skipped", locs)
+        if not isinstance(s.lo, Const) or s.lo.value < 0:
+            return Refused("E-DIST-ALIGN", f"where '{s.var.name}' starts is not a known number", places(s))
+
+    def on(s: Loop) -> Loop:
+        assert isinstance(s.lo, Const) and isinstance(s, Par)
+        start = dataclasses.replace(s.lo, value=int(s.lo.value) // align * align, spelling="")
+        if start == s.lo:
+            return s
+        return dataclasses.replace(s, lo=start, body=(If(Binary(">=", Var(s.var), s.lo), s.body),))
+
+    kernel = replace_loops(kernel, found, on)
+    return kernel, [s for s in loops(kernel) if s.var in {f.var for f in found}]
+
+
+def _waiting(kernel: Kernel, changed: set[Sym]) -> Refused | None:
+    """A reduction may span blocks where nothing else in the loops around it would have to wait for them."""
+    for s in loops(kernel):
+        if s.var in changed and isinstance(s, Reduce) and spans_blocks(s) and not is_last_act(kernel.body, s):
+            why = f"what else the loops around '{s.var.name}' do would have to wait for all blocks of the reduction"
+            return Refused("E-DIST-REDUCE-BLOCK", why, places(s), "spread it over threads of one block")
+    return None
+
+
+def check_levels(loop: Loop, spec: DistSpec) -> Refused | None:
+    """Well-formed: only the last level open-ended, each hardware axis once."""
+    locs = places(loop)
+    axes: set[tuple[str, str]] = set()
+    for k, lv in enumerate(spec.levels):
+        if lv.n is None and (k + 1 < len(spec.levels) or lv.kind not in ("seq", "block", "thread")):
+            return Refused(
+                "E-DIST-LEVELS", f"'{lv.kind}' needs a size here: only a last seq, thread or block level is open", locs
+            )
+        if lv.kind not in DOMAINS:
+            return Refused("E-DIST-LEVELS", f"unknown level '{lv.kind}'", locs, hint=f"levels: {', '.join(DOMAINS)}")
+        if lv.kind in ("thread", "lane", "warp", "block"):
+            axis = (
+                ("block" if lv.kind == "block" else "thread"),
+                {"lane": "x", "warp": "y"}.get(lv.kind, lv.axis or "x"),
+            )
+            if axis in axes:
+                return Refused("E-DIST-AXIS", f"{axis[0]} axis {axis[1]} appears twice", locs)
+            axes.add(axis)
+    if len({lv.kind for lv in spec.levels if lv.kind == "vec"}) and spec.levels[0].kind != "vec":
+        return Refused("E-DIST-LEVELS", "vec must be the first (fastest) level", locs)
+    return None
+
+
+def set_distribution(
+    kernel: Kernel, found: list[Loop], spec: DistSpec, *, owner: str, tail: str = "guard"
+) -> Result | Refused:
+    """Give ``spec`` to each loop, with the constraints and assumptions it needs."""
+    sized = sized_levels(kernel, found, spec, owner)
+    if isinstance(sized, Refused):
+        return sized
+    kernel, dist = sized
+    levels = tuple(dataclasses.replace(lv, cut=tail == "cut" and lv.kind == "unroll") for lv in dist)
+    kernel, found = with_launch_bounds(kernel, found)
+    kernel = replace_loops(kernel, found, lambda s: dataclasses.replace(s, dist=levels))  # type: ignore[arg-type, return-value]
+    constraints = [c for c in _constraints(levels) if c not in kernel.constraints]
+    params = frozenset(p.sym for p in kernel.params)
+    facts = [a for s in found for a in assumptions(s, levels, tail == "exact", params)]
+    settled = assume(kernel.with_(constraints=(*kernel.constraints, *constraints)), facts, owner)
+    if isinstance(settled, Refused):
+        return settled
+    kernel = settled
+    return Result(kernel, tuple(f"{s.var.name}: {len(levels)} levels" for s in found))
+
+
+def sized_levels(kernel: Kernel, found: list[Loop], spec: DistSpec, owner: str) -> tuple[Kernel, Dist] | Refused:
+    """The levels of ``spec`` for the loops ``found``, and the kernel with the knobs they name declared."""
+    dist: list[Level] = []
+    for lv in spec.levels:
+        sized = size_argument(kernel, lv.n, _domain(lv, found), DOCS[lv.kind], owner, _wish(lv, found))
+        if isinstance(sized, Refused):
+            return sized
+        kernel, n = sized
+        axis = (lv.axis or "x") if lv.kind in ("thread", "block", "cluster") else ""
+        dist.append(Level(lv.kind, n, axis))
+    return kernel, tuple(dist)
+
+
+def _wish(lv: LevelSpec, found: list[Loop]) -> int | None:
+    """Where an expert starts: 16-byte accesses, two of them in flight."""
+    return {"vec": _widest(found), "unroll": 2}.get(lv.kind)
+
+
+def _widest(found: list[Loop]) -> int:
+    """Lanes of the widest access that each of the loops can make."""
+    return min(16 // narrowest_element(s) for s in found)
+
+
+def _domain(lv: LevelSpec, found: list[Loop]) -> tuple[int, ...]:
+    if lv.kind == "vec":
+        return tuple(v for v in DOMAINS["vec"] if v <= _widest(found))
+    if lv.kind == "thread" and (lv.axis or "x") != "x":
+        return (1, 2, 4, 8, 16, 32)
+    return DOMAINS[lv.kind]
+
+
+def _constraints(dist: Dist) -> list[Expr]:
+    """Threads of one loop fit a block."""
+    threads = [lv.n for lv in dist if lv.kind in ("thread", "lane", "warp") and lv.n is not None]
+    total = simplify(product(threads))
+    from ktc.ir.walk import knobs_in
+
+    return [Binary("<=", total, i32(MAX_THREADS))] if knobs_in(total) and len(threads) > 1 else []
+
+
+__all__ = ["Distribute", "check_levels", "set_distribution", "sized_levels"]

@@ -1,0 +1,175 @@
+"""parallelize: serial loops whose iterations are independent, or only add up, spread as parallel loops are.
+
+before                                          after parallelize{loop=j map=[thread.x $T, seq]}
+    par row in 0..n @ [block.x]                     par row in 0..n @ [block.x]
+      var s: f32 = 0.0                                reduce(+) s: f32 = 0.0 over j in 0..c @ [thread.x $T, seq]
+      for j in 0..c                                     yield x[row * c + j]
+        s += x[row * c + j]                           par j in 0..c @ [thread.x $T, seq]
+      for j in 0..c                                     y[row * c + j] = x[row * c + j] / s
+        y[row * c + j] = x[row * c + j] / s
+
+A loop of 2, 4, 8 or 16 neighbouring elements may become one access of its thread: ``map=[vec 8]``.
+
+This is how a kernel that gives each thread a row gives it to a block or a warp: first ``distribute`` the loop over rows
+to blocks alone, then parallelize the loops inside.
+
+*What must hold.* The loop counts up by one to an end that stands still, without jumps. Either no iteration touches what
+another one writes (apart from atomics of one commutative operation) and none hands a value to the next; or all that is
+handed on is sums, products and extremes, and the iterations write nothing. A maximum and sums of exponentials below it,
+kept in one sweep, are two loops then (``two_sweeps``). Pointer parameters are taken not to overlap,
+as by ``raise``. The order of floating-point sums changes, of those in memory too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ktc.ir.analysis.affine import is_unit_stride
+from ktc.ir.analysis.dependence import iterations_independent
+from ktc.ir.analysis.order import jump, pinned, places
+from ktc.ir.fold import cast, evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, Body, Decl, For, Load, Par, Reduce, Stmt, Store
+from ktc.ir.types import Ptr, Scalar, scalar_of
+from ktc.ir.walk import assigned, map_body, stmt_exprs, substitute_expr, used, walk, walk_expr
+from ktc.passes.core.base import Arg, DistSpec, KnobRef, LevelSpec, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.distribution_limits import VECTOR_SIZES
+from ktc.passes.core.language import print_arg
+from ktc.passes.core.named_loops import called, loops, narrowest_element
+from ktc.passes.shared.serial_sums import converted, counted_to
+from ktc.passes.shared.two_sweeps import parted
+
+from .distribute import check_levels, set_distribution
+
+DEFAULT = DistSpec((LevelSpec("thread", KnobRef("T"), "x"), LevelSpec("seq")))
+
+
+class Parallelize(Pass):
+    name = "parallelize"
+    summary = "serial loops whose iterations are independent or add up become parallel loops"
+    params = (
+        ParamSpec("loop", "the loop's name; every serial loop of that name, or i.2 (the second)", required=True),
+        ParamSpec("map", "its distribution", default="[thread.x $T, seq]"),
+    )
+    knobs = ("T: 32..1024: threads that share the loop",)
+    refusals = ("E-PLACE", "E-PLACE-SPMD", "E-PARALLEL-LOOP", "E-PARALLEL-CARRIED", "E-DIST-LEVELS", "E-DIST-NEST")
+    flags = ("reassociates",)
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        if not kernel.is_parallel:
+            return []
+        taken = any(lv.kind == "thread" for s in loops(kernel) for lv in s.dist)
+        counts = {s.var.name: packed(s) for s in serial(kernel)}
+        wanted = [n for n, count in counts.items() if not taken or count is not None]
+        able = [n for n in wanted if not isinstance(spread(kernel, n), Refused)]
+        if taken:
+            doc = "neighbouring elements that a thread goes through one after another, in one access"
+            maps = {n: _levels(*sizes) for n in able if (sizes := counts[n]) is not None}
+            return [
+                Site(f"parallelize{{loop={n} map={print_arg(m)}}}", doc)
+                for n, m in maps.items()
+                if not isinstance(self.apply(kernel, {"loop": n, "map": m}), Refused)
+            ]
+        doc = "iterations side by side in the threads of a block"
+        return [Site(f"parallelize{{loop={n} map=[thread.x $T, seq]}}", doc) for n in able]
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        spec = args.get("map", DEFAULT)
+        if not isinstance(spec, DistSpec):
+            return Refused("E-DIST-LEVELS", "map wants a list of levels, as in [thread.x $T, seq]")
+        done = spread(kernel, str(args["loop"]))
+        if isinstance(done, Refused):
+            return done
+        after, found = done
+        new = [s for s in loops(after) if s.var in {f.var for f in found}]
+        refused = next((r for s in new if (r := check_levels(s, spec)) is not None), None)
+        if refused is not None:
+            return refused
+        set_ = set_distribution(after, new, spec, owner=self.name)
+        if isinstance(set_, Refused):
+            return set_
+        sums = [a for s in new if isinstance(s, Reduce) for a in s.accs]
+        floating = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in sums) or any(
+            isinstance(x, Atomic) and x.op in ("add", "sub") and scalar_of(x.buffer.type).is_float
+            for s in new
+            for x in walk(s.body)
+        )
+        flags = set_.kernel.flags | ({"reassociates"} if floating else set())
+        kinds = ", ".join("reduce" if isinstance(s, Reduce) else "par" for s in new)
+        return Result(set_.kernel.with_(flags=flags), (f"{new[0].var.name}: {kinds}",))
+
+
+def _levels(lanes: int, rounds: int) -> DistSpec:
+    return DistSpec((LevelSpec("vec", lanes), *((LevelSpec("unroll", rounds),) if rounds > 1 else ())))
+
+
+def packed(loop: For) -> tuple[int, int] | None:
+    """How many neighbouring elements of a global buffer an access may have in ``loop``, and how many accesses there
+    are; None where it goes through no few neighbouring elements."""
+    hi = counted_to(loop)
+    count = None if hi is None or evaluate(loop.init, {}) != 0 else evaluate(hi, {})
+    if count is None or count not in VECTOR_SIZES - {1}:
+        return None
+    local = {s.sym: s.init for s in loop.body if isinstance(s, Decl) and s.init is not None}
+
+    def beside(x: Load | Store) -> bool:
+        return isinstance(x.buffer.type, Ptr) and is_unit_stride(substitute_expr(x.index[0], local), loop.var)
+
+    loads = (x for s in walk(loop.body) for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load))
+    stores = (s for s in walk(loop.body) if isinstance(s, Store))
+    if not (any(map(beside, loads)) or any(map(beside, stores))):
+        return None
+    lanes = min(int(count), 16 // narrowest_element(loop))
+    return lanes, int(count) // lanes
+
+
+def serial(kernel: Kernel) -> list[For]:
+    return [s for s in walk(kernel.body) if isinstance(s, For) and isinstance(s.var.type, Scalar)]
+
+
+def spread(kernel: Kernel, place: str) -> tuple[Kernel, list[For]] | Refused:
+    """``kernel`` with the serial loops called ``place`` parallel, not distributed yet; and those loops as they were."""
+    if not kernel.is_parallel:
+        return Refused("E-PLACE-SPMD", "the kernel has no parallel loops", hint="run raise first")
+    found = called(kernel, serial(kernel), place)
+    if not found:
+        known = ", ".join(dict.fromkeys(s.var.name for s in serial(kernel))) or "none"
+        return Refused("E-PLACE", f"no serial loop named '{place}'", hint=f"the serial loops are: {known}")
+    whole = parted(kernel, found)
+    if whole is not kernel:
+        others = {s.var for s in serial(kernel)} - {s.var for s in found}
+        kernel, found = whole, [s for s in serial(whole) if s.var not in others]
+    for loop in found:
+        here = next(s for s in serial(kernel) if s.var == loop.var)
+        done = _independent(kernel, here)
+        if isinstance(done, Refused):
+            summed = converted(kernel, here) if done.code == "E-PARALLEL-CARRIED" else done
+            if isinstance(summed, Refused):
+                return done
+            done = summed
+        kernel = done
+    return kernel, found
+
+
+def _independent(kernel: Kernel, loop: For) -> Kernel | Refused:
+    """``kernel`` with ``loop`` as a ``par``."""
+    hi, t, name = counted_to(loop), loop.var.type, loop.var.name
+    moving = assigned(loop.body)
+    if hi is None or loop.var in moving or (used(hi) | used(loop.init)) & moving:
+        why = f"'{name}' does not count up by one to an end that stands still"
+        return Refused("E-PARALLEL-LOOP", why, places(loop))
+    bad = jump(loop.body) or pinned(loop.body)
+    if bad is not None:
+        why = f"an iteration of '{name}' may end the loop, or waits for other threads"
+        return Refused("E-PARALLEL-LOOP", why, places(bad, loop))
+    if not iterations_independent(loop, {p.sym for p in kernel.params}):
+        why = f"an iteration of '{name}' needs what another one computes"
+        return Refused("E-PARALLEL-CARRIED", why, places(loop), "fission parts what is independent from what is not")
+    assert isinstance(t, Scalar)
+    par = Par(loop.var, cast(loop.init, t), cast(hi, t), (), loop.body, loc=loop.loc, comments=loop.comments,
+              tags=loop.tags)  # fmt: skip
+
+    def on(s: Stmt) -> Stmt | Body:
+        return par if isinstance(s, For) and s.var == loop.var else s
+
+    return kernel.with_(body=map_body(kernel.body, on))

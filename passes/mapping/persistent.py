@@ -1,0 +1,76 @@
+"""persistent: a fixed number of blocks walks over the work instead of one block an iteration.
+
+before                                              after persistent{loop=token blocks=$GRID}
+    par token in 0..n @ [block.x]                       par token in 0..n @ [block.x $GRID, seq]
+
+Blocks start once, whatever a block sets up serves all its iterations, and no wave of blocks is left half empty. The
+iterations are independent and nothing in the language lets one wait for another, so the order in which blocks take
+them cannot be observed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from ktc.ir.analysis.order import places
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, Level, Load, Par, Reduce
+from ktc.ir.walk import stmt_exprs, walk, walk_expr
+from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.knobs import size_argument
+from ktc.passes.core.named_loops import Loop, find_loops, loops, replace_loops
+
+GRIDS = (64, 128, 256, 512, 1024, 2048)
+
+
+class Persistent(Pass):
+    name = "persistent"
+    summary = "a fixed number of blocks loops over the work"
+    params = (
+        ParamSpec("loop", "a loop whose blocks take one iteration (or tile) each", required=True),
+        ParamSpec("blocks", "blocks on that axis: multiprocessors times waves", default="$GRID"),
+    )
+    knobs = ("GRID: 64..2048: blocks that share the work",)
+    refusals = ("E-PLACE", "E-PERSISTENT-BLOCK", "E-PERSISTENT-WAIT")
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        found = [s for s in loops(kernel) if _open_block(s) and not _waits(s)]
+        names = dict.fromkeys(s.var.name for s in found)
+        return [Site(f"persistent{{loop={n} blocks=$GRID}}", "blocks that stay and walk over the work") for n in names]
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        found = find_loops(kernel, args["loop"])
+        if isinstance(found, Refused):
+            return found
+        locs = places(*found)
+        if not all(_open_block(s) for s in found):
+            why = f"'{found[0].var.name}' does not give each block an iteration of its own"
+            return Refused("E-PERSISTENT-BLOCK", why, locs, "its distribution must end in an open block level")
+        if any(_waits(s) for s in found):
+            why = "its iterations read what others update atomically: they might wait for each other"
+            return Refused("E-PERSISTENT-WAIT", why, locs)
+        sized = size_argument(
+            kernel, args.get("blocks", KnobRef("GRID")), GRIDS, "blocks that share the work", self.name, wish=256
+        )
+        if isinstance(sized, Refused):
+            return sized
+        kernel, blocks = sized
+
+        def walking(s: Loop) -> Loop:
+            last = s.dist[-1]
+            return dataclasses.replace(s, dist=(*s.dist[:-1], Level("block", blocks, last.axis), Level("seq")))
+
+        return Result(replace_loops(kernel, found, walking), (f"{found[0].var.name}: blocks that stay",))
+
+
+def _open_block(s: Loop) -> bool:
+    return isinstance(s, Par) and bool(s.dist) and s.dist[-1].kind == "block" and s.dist[-1].n is None
+
+
+def _waits(loop: Par | Reduce) -> bool:
+    """Whether an iteration reads memory that iterations update atomically: it might spin on another's progress."""
+    updated = {s.buffer for s in walk((loop,)) if isinstance(s, Atomic)}
+    read = {x.buffer for s in walk((loop,)) for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)}
+    observed = any(isinstance(s, Atomic) and s.dst is not None for s in walk((loop,)))
+    return bool(updated & read) or observed

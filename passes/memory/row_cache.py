@@ -1,0 +1,130 @@
+"""row-cache: a value computed in one sweep of a row is kept for the next sweep instead of being computed again.
+
+before                                              after row-cache{loop=i where=registers}
+    reduce(+) s over i in 0..d                          array x_row[d]
+      x = f32(a[r + i]) + f32(b[r + i])                 reduce(+) s over i in 0..d
+      yield x * x                                         x = f32(a[r + i]) + f32(b[r + i]); x_row[i] = x
+    par i in 0..d                                         yield x * x
+      x = f32(a[r + i]) + f32(b[r + i])                 par i in 0..d
+      b[r + i] = f16(x)                                   b[r + i] = f16(x_row[i])
+
+In registers each thread keeps the elements it owns, so the loops need one common distribution without a run-time
+``seq`` level. In shared memory any distribution will do. ``keep=loaded`` keeps what was loaded, which may be narrower
+than what is computed from it, and so takes less room. ``ahead=yes`` also loads in the first sweep what only a later one
+reads (the weights of a normalisation): all of a row's loads are then in flight at once, before the first barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ktc.ir.analysis.order import places
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Alloc, Body, Expr, Load, Par, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.text import print_expr
+from ktc.ir.types import Array
+from ktc.ir.walk import map_body, substitute_expr, walk_expr
+from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.named_loops import Loop, find_loops, loops
+from ktc.passes.shared.sweep_rewrites import load_ahead, replace_values, store_value
+from ktc.passes.shared.sweeps import Kept, kept_values, values_ahead
+
+from .row_lengths import most
+
+
+class RowCache(Pass):
+    name = "row-cache"
+    summary = "keep a row's values in registers or shared memory between sweeps"
+    params = (
+        ParamSpec("loop", "the name of the sweeps' loop", required=True),
+        ParamSpec("where", "registers | shared", default="registers"),
+        ParamSpec("keep", "computed (the largest common values) | loaded (the elements read)", default="computed"),
+        ParamSpec("ahead", "yes: the first sweep also loads what only later ones read", default="no"),
+    )
+    refusals = (
+        "E-PLACE",
+        "E-ROWCACHE-NONE",
+        "E-ROWCACHE-SEQ",
+        "E-ROWCACHE-OWNER",
+        "E-ROWCACHE-WHERE",
+        "E-ROWCACHE-ROOM",
+    )
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        out = []
+        for name in dict.fromkeys(s.var.name for s in loops(kernel)):
+            found = [s for s in loops(kernel) if s.var.name == name]
+            if values := kept_values(kernel.body, found):
+                origins = {k.origin for k in values}
+                roomy = all(most(kernel, s.hi) is not None for s in found if s.var in origins)
+                out += [
+                    Site(f"row-cache{{loop={name} where={w}}}", "one read of the row instead of two")
+                    for w in ("registers", "shared")[: 1 + roomy]
+                ]
+        return out
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        where, keep = args.get("where", "registers"), args.get("keep", "computed")
+        if where not in ("registers", "shared"):
+            return Refused("E-ROWCACHE-WHERE", f"where is registers or shared, not {where!r}")
+        if keep not in ("computed", "loaded"):
+            return Refused("E-ROWCACHE-WHERE", f"keep is computed or loaded, not {keep!r}")
+        if args.get("ahead", "no") not in ("no", "yes"):
+            return Refused("E-ROWCACHE-WHERE", f"ahead is yes or no, not {args['ahead']!r}")
+        found = find_loops(kernel, args["loop"])
+        if isinstance(found, Refused):
+            return found
+        locs = places(*found)
+        values = kept_values(kernel.body, found, loads_only=keep == "loaded")
+        if args.get("ahead") == "yes":
+            values += values_ahead(kernel.body, found)
+        if not values:
+            return Refused("E-ROWCACHE-NONE", "no value of one sweep is computed again in a later one", locs)
+        if where == "registers":
+            touched = {v for k in values for v in (k.origin, *k.later)}
+            sweeps = [s for s in found if s.var in touched]
+            if any(lv.kind == "seq" and (lv.n is None or evaluate(lv.n, {}) != 1) for s in sweeps for lv in s.dist):
+                return Refused(
+                    "E-ROWCACHE-SEQ", "registers cannot be indexed by a run-time loop", locs,
+                    hint="distribute with unroll instead of seq, or where=shared",
+                )  # fmt: skip
+            if len({s.dist for s in sweeps}) > 1:
+                return Refused("E-ROWCACHE-OWNER", "the sweeps are distributed differently", locs, "give both one map")
+        ends = {s.var: s.hi for s in found if s.var in {k.origin for k in values}}
+        if where == "shared":
+            rooms = {v: most(kernel, e) for v, e in ends.items()}
+            if unknown := [ends[v] for v, room in rooms.items() if room is None]:
+                why = f"a row is {print_expr(unknown[0])} long, and how much that may be is not known at launch"
+                return Refused("E-ROWCACHE-ROOM", why, locs, "where=registers needs no room for a row")
+            ends = {v: room for v, room in rooms.items() if room is not None}
+        body = keep_rows(kernel.body, found, values, ends, "local" if where == "registers" else "shared")
+        names = ", ".join(dict.fromkeys(_name(k) for k in values))
+        return Result(kernel.with_(body=body), (f"kept in {where}: {names}",))
+
+
+def keep_rows(body: Body, found: list[Loop], values: list[Kept], ends: Mapping[Sym, Expr], space: str) -> Body:
+    """A row array for each value, as long as ``ends`` of its first sweep: written there, read in the later ones."""
+    by_var = {s.var: s for s in found}
+    rows = {k: fresh(f"{_name(k)}_row", Array(k.value.type, (ends[k.origin],), space)) for k in values}
+
+    def on(s: Stmt) -> Stmt | Body:
+        if not isinstance(s, Par | Reduce) or s.var not in by_var:
+            return s
+        loop: Loop = s
+        mine = [(k, row) for k, row in rows.items() if k.origin == s.var]
+        for k, row in mine:
+            loop = (load_ahead if k.ahead else store_value)(loop, k.value, row, _name(k))
+        here = {substitute_expr(k.value, {k.origin: Var(s.var)}): row for k, row in rows.items() if s.var in k.later}
+        if here:
+            loop = replace_values(loop, here)
+        allocs = tuple(Alloc(row, dynamic=space == "shared", align=16) for _, row in mine)
+        return (*allocs, loop)
+
+    return map_body(body, on)
+
+
+def _name(k: Kept) -> str:
+    """A name for the value: what it is read from."""
+    first: Sym = next(x.buffer for x in walk_expr(k.value) if isinstance(x, Load))
+    return first.name

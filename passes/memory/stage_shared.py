@@ -1,0 +1,318 @@
+"""stage-shared: a cooperative copy of a tile's footprint into shared memory, which the tile then reads.
+
+before                                             after stage-shared{array=A loop=k_tile}
+    for k_tile in 0..n step 8                          array A_s: shared f32[64, 8]
+      par row in 0..64 @ [unroll 4, thread.x 16]       for k_tile in 0..n step 8
+        par col in 0..64 @ [unroll 4, thread.y 16]       par A_i in 0..512 @ [thread.x 16, thread.y 16, unroll 2]
+          for k in k_tile..k_tile + 8                      A_s[A_i / 8, A_i % 8] = R + A_i / 8 < M
+            acc[row, col] += A[(R + row) * n + k] * ..         ? A[(R + A_i / 8) * n + k_tile + A_i % 8] : 0.0
+                                                         par row ... par col ... for k ...
+                                                           acc[row, col] += A_s[row, k - k_tile] * ..
+
+The copy is one flat loop ``A_i`` over all threads of the block (with ``vec=4``: lanes ``A_v`` inside), along the
+buffer's contiguous dimension, whatever the layout of the tile: ``transpose=yes`` stores it with its dimensions
+reversed; with ``copy=rows`` there is a loop a dimension, the last over ``thread.x``, the one before over ``thread.y``,
+without quotients where rows are no multiple of the block's. Elements that no access touches (beyond the edges, corners
+of a star) are not read; they hold zero, so a nest that reads staged arrays alone and fills private ones runs whole
+tiles without guards (``tiles.whole_tiles``). With ``fill=none`` they hold nothing: the nest keeps its guards, and a
+copy is one condition and one access, which hardware predicates. Barriers are derived by lowering. ``loop`` is a serial
+loop or a loop over blocks: its body happens once a block.
+
+A read behind a condition or a clamp is copied behind it, where that is a function of the place read
+(``guarded_reads``); a choice between the element and a constant, as at the rim of an image, is then made by the copy.
+
+Refused unless the footprint is a box of known size (``ir/analysis/footprint.py``), nothing in the kernel writes the
+array, and it is known which accesses are reached.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.dependence import noalias
+from ktc.ir.analysis.footprint import Footprint, Touch, Unknown, footprint
+from ktc.ir.analysis.order import places
+from ktc.ir.analysis.purity import is_volatile
+from ktc.ir.diagnostics import Loc
+from ktc.ir.fold import KnobValues, evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Alloc,
+    Body,
+    Expr,
+    For,
+    Load,
+    Par,
+    RawStmt,
+    Reduce,
+    Select,
+    Stmt,
+    Sym,
+    Var,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import Array, Ptr, scalar_of
+from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, used_in, walk
+from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.knobs import size_argument
+from ktc.passes.core.places import LoopStmt, find_loops, find_places, place_of
+from ktc.passes.shared.distribution_coverage import assume
+from ktc.passes.shared.serial_sums import counted_to
+from ktc.passes.shared.tiles import is_blocked, paths, split_copies, whole_tiles
+
+from .guarded_reads import Read, reads, unclamped
+from .tile_contents import Contents, NotOfPlace, contents
+from .tile_copy import Copy, Style, copy_nest, thread_levels
+
+YES_NO = {"yes": True, "no": False}
+ORDERS = {"flat": False, "rows": True}
+FILLS = {"zero": True, "none": False}
+
+
+class StageShared(Pass):
+    name = "stage-shared"
+    summary = "a cooperative copy of a tile's footprint into shared memory"
+    params = (
+        ParamSpec("array", "the buffer to stage", required=True),
+        ParamSpec("loop", "the loop whose body uses the tile: serial, or over blocks", required=True),
+        ParamSpec("vec", "elements an access of the copy: 1, 2, 4, 8, 16 or a knob", default="1"),
+        ParamSpec("transpose", "yes or no: store the tile with its dimensions reversed", default="no"),
+        ParamSpec("copy", "flat or rows: one loop over all elements, or one a dimension", default="flat"),
+        ParamSpec("fill", "zero or none: what elements of the tile that nobody reads hold", default="zero"),
+    )
+    knobs = ("V: 1,2,4,8,16: elements a copy moves at once",)
+    refusals = (
+        "E-PLACE", "E-STAGE-ARRAY", "E-STAGE-WRITTEN", "E-STAGE-LOOP", "E-STAGE-NONE", "E-STAGE-FOOTPRINT",
+        "E-STAGE-GUARD", "E-STAGE-OPAQUE", "E-STAGE-VEC", "E-STAGE-FILL", "E-DIST-COVER",
+    )  # fmt: skip
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        out = []
+        for path in paths(kernel.body):
+            s = path[-1]
+            if not isinstance(s, For | Par) or _place_refused(kernel, s, path) is not None:
+                continue
+            for p in kernel.params:
+                if isinstance(p.sym.type, Ptr) and not isinstance(_region(kernel, p.sym, s, path), Refused):
+                    step = f"stage-shared{{array={p.sym.name} loop={place_of(kernel, s)}}}"
+                    out.append(Site(step, "each element is fetched once a block"))
+        return out
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        buffer = _buffer(kernel, args["array"])
+        found = find_loops(kernel, args["loop"])
+        if isinstance(buffer, Refused) or isinstance(found, Refused):
+            return buffer if isinstance(buffer, Refused) else found  # type: ignore[return-value]
+        if args.get("transpose", "no") not in YES_NO:
+            return Refused("E-ARG-RANGE", f"transpose is yes or no, not {args['transpose']!r}")
+        if args.get("copy", "flat") not in ORDERS:
+            return Refused("E-ARG-RANGE", f"copy is flat or rows, not {args['copy']!r}")
+        if args.get("fill", "zero") not in FILLS:
+            return Refused("E-ARG-RANGE", f"fill is zero or none, not {args['fill']!r}")
+        sized = size_argument(kernel, args.get("vec", 1), (1, 2, 4, 8, 16), "elements a copy moves at once", self.name)
+        if isinstance(sized, Refused):
+            return sized
+        kernel, vec = sized
+        assert vec is not None
+        orders, fills = ORDERS[str(args.get("copy", "flat"))], FILLS[str(args.get("fill", "zero"))]
+        style = Style(vec, YES_NO[str(args.get("transpose", "no"))], orders, fills)
+        return _staged(kernel, buffer, found, style)
+
+
+def _buffer(kernel: Kernel, place: Arg) -> Sym | Refused:
+    name = place if isinstance(place, str) and ":" in place else f"array:{place}"
+    found = find_places(kernel, name)
+    if isinstance(found, Refused):
+        return found
+    sym = found[0].sym
+    if sym is None or not isinstance(sym.type, Ptr) or sym.type.volatile:
+        return Refused("E-STAGE-ARRAY", f"'{place}' is not a buffer in global memory")
+    if any(x.buffer == sym and is_volatile(x) for x in all_exprs(kernel.body) if isinstance(x, Load)):
+        return Refused("E-STAGE-ARRAY", f"'{place}' is read through a volatile pointer")
+    written = assigned(kernel.body)
+    pointers = {b: b.type for b in written if isinstance(b.type, Ptr)}
+    if sym in written or any(isinstance(s, RawStmt) for s in walk(kernel.body)):
+        return Refused("E-STAGE-WRITTEN", f"the kernel writes '{sym.name}': a copy of it could be stale")
+    apart = noalias(kernel) | {b for b, t in (*pointers.items(), (sym, sym.type)) if t.restrict}
+    if sym not in apart and not pointers.keys() <= apart:
+        names = ", ".join(sorted(b.name for b in pointers))
+        hint = "say __restrict__ in the source, or noalias = true in the workload"
+        return Refused("E-STAGE-WRITTEN", f"what is written to {names} may alias '{sym.name}'", hint=hint)
+    return sym
+
+
+@dataclass(frozen=True)
+class _Region:
+    """A loop whose body is to read the tiles, the loops around it, and the footprints there, a tile each."""
+
+    loop: For | Par
+    path: tuple[Stmt, ...]
+    boxes: tuple[tuple[Footprint, Contents], ...]
+    taps: Mapping[tuple[Expr, ...], tuple[int, int]]  # index of a load -> its footprint and tap
+    padded: frozenset[Select]  # choices between a load and the constant that the tile holds in its place
+
+
+def _staged(kernel: Kernel, buffer: Sym, found: list[LoopStmt], style: Style) -> Result | Refused:
+    regions: list[_Region] = []
+    for s in found:
+        path = next(p for p in paths(kernel.body) if p[-1] is s)
+        refused = _place_refused(kernel, s, path)
+        if refused is not None:
+            return refused
+        region = _region(kernel, buffer, s, path)  # type: ignore[arg-type]
+        if isinstance(region, Refused):
+            if region.code == "E-STAGE-NONE" and len(found) > 1:
+                continue
+            return region
+        regions.append(region)
+    if not regions:
+        return Refused("E-STAGE-NONE", f"'{buffer.name}' is not read there")
+    tiles: dict[object, Sym] = {}
+    notes = []
+    for r in regions:
+        nests: list[Stmt] = []
+        allocs: list[Stmt] = []
+        mine: list[Sym] = []
+        for k, (box, holds) in enumerate(r.boxes):
+            shape = tuple(d.size for d in (reversed(box.dims) if style.transpose else box.dims))
+            key = (id(r.path[-2]) if len(r.path) > 1 else 0, k, shape)  # loops side by side share their tile
+            if key not in tiles:
+                tiles[key] = fresh(f"{buffer.name}_s", Array(scalar_of(buffer.type), shape, "shared"))
+                allocs.append(Alloc(tiles[key], align=16))
+            mine.append(tiles[key])
+            copy = Copy(buffer, tiles[key], box, style, r.path, holds)
+            made = copy_nest(copy, kernel, thread_levels(kernel.body))
+            if isinstance(made, Refused):
+                return made
+            nest, facts = made
+            if used_in(tuple(nest)) & {*declared(r.loop.body), *assigned(r.loop.body)}:
+                why = f"where the tile of '{buffer.name}' lies is only known inside '{r.loop.var.name}'"
+                return Refused("E-STAGE-FOOTPRINT", why, (r.loop.loc,) if r.loop.loc else ())
+            settled = assume(kernel, facts, "stage-shared")
+            if isinstance(settled, Refused):
+                return settled
+            kernel = settled
+            nests += nest
+            notes.append(f"{tiles[key].name} of {len(shape)} dimensions")
+        arrays, copies, use = split_copies(_reading(r, buffer, mine, style.transpose))
+        body = whole_tiles((*arrays, *copies, *nests, *use), r.path)
+        kernel = kernel.with_(body=_placed(kernel.body, r.loop, tuple(allocs), body))
+    return Result(kernel, tuple(dict.fromkeys(notes)))
+
+
+def _placed(body: Body, loop: For | Par, alloc: Body, inside: Body) -> Body:
+    """The tile is declared before a serial loop, whose next rounds may want it, and inside a loop over blocks."""
+
+    def on(s: Stmt) -> Stmt | Body:
+        if isinstance(s, For | Par) and s.var == loop.var:
+            if isinstance(s, Par):
+                return dataclasses.replace(s, body=(*alloc, *inside))
+            return (*alloc, dataclasses.replace(s, body=inside))
+        return s
+
+    return map_body(body, on)
+
+
+def _place_refused(kernel: Kernel, s: Stmt, path: tuple[Stmt, ...]) -> Refused | None:
+    """The region must be the block's: no loop over threads around it, and its body no thread's own."""
+    locs = places(s)
+    if isinstance(s, Reduce) or (isinstance(s, Par) and not is_blocked(s)):
+        why = f"'{s.var.name}' is spread over threads: each would stage its own tile"  # type: ignore[union-attr]
+        return Refused("E-STAGE-LOOP", why, locs, "name a serial loop, or one over blocks (tile makes both)")
+    around = [p for p in path[:-1] if isinstance(p, Par | Reduce) and not is_blocked(p)]
+    if around:
+        why = f"it runs once for every '{around[-1].var.name}', which threads share out"
+        return Refused("E-STAGE-LOOP", why, locs, "register-tile turns the serial loop outwards first")
+    if not kernel.is_parallel or not any(isinstance(p, Par) for p in path):
+        return Refused("E-STAGE-LOOP", "no loop over blocks is around it", locs, "run raise and tile first")
+    return None
+
+
+def _region(kernel: Kernel, buffer: Sym, s: For | Par, path: tuple[Stmt, ...]) -> _Region | Refused:
+    locs = places(s)
+    names = definitions(kernel.body)
+    made: list[Read] = []
+    for read in reads(s.body, buffer):
+        if isinstance(read, Read):
+            made.append(read)
+        elif read.why:
+            why = f"where '{buffer.name}' is read, {read.why} is not known"
+            return Refused("E-STAGE-GUARD", why, locs, "write the condition as an if around the read")
+        else:
+            return Refused("E-STAGE-OPAQUE", f"'{buffer.name}' is used in a way that is not followed", locs)
+    if not made:
+        return Refused("E-STAGE-NONE", f"'{buffer.name}' is not read in '{s.var.name}'", locs)
+    groups: list[list[Read]] = []
+    for read in made:
+        for group in groups:
+            if not isinstance(_tile(kernel, [*group, read], names, buffer, locs), Refused):
+                group.append(read)
+                break
+        else:  # at an unknown distance from the others: a tile of its own
+            groups.append([read])
+    groups = [g for g in groups if _reused(g, names)] or groups
+    boxes: list[tuple[Footprint, Contents]] = []
+    for group in groups:
+        tile = _tile(kernel, group, names, buffer, locs)
+        if isinstance(tile, Refused):
+            return tile
+        boxes.append(tile)
+    taps = {r.load.index: (k, n) for k, group in enumerate(groups) for n, r in enumerate(group)}
+    wanted = [r for r in made if r.padded is not None and r.load.index in taps]
+    padded = (r.padded for r in wanted if r.padded is not None and boxes[taps[r.load.index][0]][1].pad is not None)
+    return _Region(s, path, tuple(boxes), taps, frozenset(padded))
+
+
+def _reused(group: Sequence[Read], names: Mapping[Sym, Expr]) -> bool:
+    """Whether several iterations may read one element. Where some tiles have that, others are left where they are."""
+    if len({r.load.index for r in group}) > 1:
+        return True
+    return any({s.var for s in r.loops} - used(expand(r.load.index[0], names)) for r in group)
+
+
+def _tile(
+    kernel: Kernel, group: Sequence[Read], names: Mapping[Sym, Expr], buffer: Sym, locs: tuple[Loc, ...]
+) -> tuple[Footprint, Contents] | Refused:
+    """One tile for the reads of ``group``: its box, and what it holds."""
+    touches = [Touch(unclamped(expand(r.load.index[0], names), r.loops), r.loops) for r in group]
+    box = footprint(touches, lambda e: _most(kernel, e))
+    if isinstance(box, Unknown):
+        why = f"the footprint of '{buffer.name}' is not a box: {box.why}"
+        return Refused("E-STAGE-FOOTPRINT", why, locs, _known_by(kernel, group))
+    try:
+        return box, contents(box, group, names)
+    except NotOfPlace:
+        why = f"what stands before '{buffer.name}', a condition or a clamp, is no function of where it is read"
+        return Refused("E-STAGE-GUARD", why, locs, "peel the boundary, or tile without the condition")
+
+
+def _known_by(kernel: Kernel, group: Sequence[Read]) -> str:
+    """What makes the ends of loops around ``group`` numbers: the parameters that they are."""
+    uppers = (counted_to(s) for r in group for s in r.loops if isinstance(s, For))
+    ends = {e.sym for e in uppers if isinstance(e, Var)}
+    named = [p.sym.name for p in kernel.params if p.sym in ends]
+    return f"specialize makes a parameter a number, as in specialize{{{named[0]}=3}}" if named else ""
+
+
+def _most(kernel: Kernel, e: Expr) -> int | None:
+    """The largest value of a static expression: knobs at their largest."""
+    knobs = KnobValues((k.name, k.value if k.value is not None else max(k.domain)) for k in kernel.knobs)
+    value = evaluate(e, knobs)
+    return None if value is None else int(value)
+
+
+def _reading(r: _Region, buffer: Sym, tiles: Sequence[Sym], transpose: bool) -> Body:
+    """The region's body with the tiles in the buffer's place."""
+
+    def on(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer == buffer and e.index in r.taps:
+            k, tap = r.taps[e.index]
+            coords = r.boxes[k][0].taps[tap].coords
+            return Load(tiles[k], tuple(reversed(coords)) if transpose else coords)
+        return e.a if e in plain else e
+
+    plain = {dataclasses.replace(p, a=on(p.a)) for p in r.padded}  # as they are once their loads are replaced
+    return map_body(r.loop.body, lambda s: s, on)

@@ -1,0 +1,169 @@
+"""Raising in general: candidates from the most understood to the least, for the exact check to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ktc.ir.analysis.affine import strip_casts
+from ktc.ir.fold import evaluate, i32
+from ktc.ir.kernel import Kernel, Launch
+from ktc.ir.nodes import Body, Cast, Decl, Expr, HwIndex, Level, Par, Var, fresh
+from ktc.ir.types import I32, Scalar
+from ktc.ir.walk import assigned, substitute, walk, without
+from ktc.passes.raising.check.invented_arguments import invented_arguments
+from ktc.passes.raising.normalise.block_shapes import shapes
+from ktc.passes.raising.normalise.idle_threads import without_idle
+from ktc.passes.raising.normalise.nests import closed_forms, guarded, guards_outward, joined, unswitched
+from ktc.passes.raising.normalise.range_digits import Range, resolved
+from ktc.passes.raising.normalise.straight import counted, straightened
+from ktc.passes.raising.normalise.tidy import tidied, without_dead
+from ktc.passes.raising.recognise.coordinates import AXES
+from ktc.passes.raising.recognise.exchange import Exchange
+from ktc.passes.raising.recognise.grid import block_loops
+from ktc.passes.raising.recognise.guards import sizes_of
+from ktc.passes.raising.recognise.phases import opened
+from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS, Left, with_hardware
+from ktc.passes.raising.recognise.threads import Team, ThreadLoops, thread_sizes
+from ktc.passes.raising.staging.destage import destaged
+from ktc.passes.raising.staging.registers import recomputed, unrolled
+
+from .raise_report import Region, left_as_threads
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A parallel form, what is said of its parts, and the domains in which equality with the source can be expected.
+
+    ``online``: sums below maxima were joined, which NaN may come of.
+    """
+
+    body: Body
+    regions: tuple[Region, ...]
+    domains: tuple[str, ...] = ("int", "field")
+    online: bool = False
+
+
+def guesses(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
+    """Parallel forms of a prepared body, those with the fewest parts left as threads first.
+
+    Raises:
+        Left: when none can be made.
+    """
+    body, names = thread_names(counted(body))
+    numbers = _numbers(kernel)
+    found: list[Guess] = []
+    left: Left | None = None
+    for variant in _variants(body, launch):
+        for team in _teams(thread_sizes(variant.launch)):
+            for exchanging in (True, False):
+                try:
+                    found += _guess(variant, team, names, numbers, exchanging)
+                except Left as why:
+                    left = left or why
+    found.sort(key=lambda g: sum(r.is_by_threads for r in g.regions))
+    yield from found
+    if left is not None and not found:
+        raise left
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One reading of the thread program: its body and block shape, the staging that was ``found`` in it, and what
+    threads ``kept`` in registers by hand."""
+
+    body: Body
+    launch: Launch
+    found: tuple[Region, ...] = ()
+    kept: tuple[Region, ...] = ()
+
+
+def _variants(body: Body, launch: Launch) -> Iterator[Variant]:
+    """The body with and without its staging, in its own block shape and in those that its index arithmetic suggests."""
+    block = [evaluate(n, {}) for n in launch.block]  # ranges hold for every launch, not for an invented one
+    if None not in block:
+        sizes = (int(block[0] or 1), int(block[1] or 1), int(block[2] or 1))
+        ranges: dict[object, Range] = {HwIndex("thread", a): (0, n - 1) for a, n in zip(AXES, sizes)}
+        plain, staged = destaged(closed_forms(straightened(body)), sizes)
+        if staged:
+            plain = guarded(unswitched(joined(resolved(without_dead(plain), ranges), ranges)))
+            yield from (Variant(b, at, staged) for b, at in shapes(plain, launch))
+    again, kept = recomputed(body)
+    if kept:
+        yield from (Variant(b, at, kept=kept) for b, at in shapes(again, launch))
+    yield from (Variant(b, at) for b, at in shapes(body, launch))
+
+
+def _teams(sizes: dict[str, Expr]) -> Iterator[tuple[str, ...]]:
+    yield tuple(sizes)
+    if len(sizes) > 1 and "x" in sizes:
+        yield ("x",)
+        yield from ((a,) for a in sizes if a != "x")  # columns: what lies beside each other stays apart
+
+
+def _numbers(kernel: Kernel) -> dict[str, int]:
+    """A number for every scalar; that of a block's size is one that trees and warps are written for."""
+    first = next(invented_arguments(kernel, 1, 7), {})
+    numbers = {k: v for k, v in first.items() if isinstance(v, int)}
+    sizes = map(strip_casts, kernel.launch.block if kernel.launch is not None else ())
+    return numbers | {e.sym.name: HOST_THREADS for e in sizes if isinstance(e, Var) and e.sym.name in numbers}
+
+
+def _guess(
+    variant: Variant, team: tuple[str, ...], names: dict[str, str], numbers: dict[str, int], exchanging: bool
+) -> Iterator[Guess]:
+    launch = variant.launch
+    sizes = thread_sizes(launch)
+    outer = [a for a in sizes if a not in team]
+    domains: tuple[str, ...] = ("int", "field")
+    shaped, names = thread_names(variant.body, names)
+    loop_vars = {a: fresh(names[a], I32) for a in outer}
+    body = with_hardware(shaped, {HwIndex("thread", a): Var(v) for a, v in loop_vars.items()})
+    regions = variant.found + variant.kept
+    online = False
+    if exchanging:
+        exchange = Exchange(launch, {a: sizes[a] for a in team}, numbers, frozenset(loop_vars.values()))
+        body = exchange.replaced(body)
+        if not exchange.regions:
+            return
+        regions += tuple(exchange.regions)
+        domains = ("field",) if exchange.algebraic else domains
+        online = exchange.online
+    out = ThreadLoops(Team(tuple((a, names[a], sizes[a]) for a in team)), launch).raised(body)
+    for a in outer:
+        v = loop_vars[a]
+        out = (Par(v, i32(0), sizes[a], (Level("thread", sizes[a], a),), out, tags=frozenset({f"loop:{v.name}"})),)
+    for form in _opened(out, launch) if team == ("x",) else (out,):
+        body = tidied(block_loops(form, launch), sizes_of(launch))
+        if variant.found and (busy := without_idle(guards_outward(body))) != body:
+            body = tidied(busy, sizes_of(launch))
+        if outer and exchanging:
+            body = tidied(guards_outward(body), sizes_of(launch))  # a column beyond the last has nothing to add up
+        if variant.kept:
+            body = unrolled(body)
+        yield Guess(body, regions + left_as_threads(body), domains, online)
+
+
+def _opened(body: Body, launch: Launch) -> Iterator[Body]:
+    """``body`` with the loops over threads that are others in part, then with those only that are others as a whole."""
+    yield (first := opened(body, launch, parts=True))
+    if first != body and left_as_threads(first):
+        yield opened(body, launch, parts=False)
+
+
+def thread_names(body: Body, names: dict[str, str] | None = None) -> tuple[Body, dict[str, str]]:
+    """``int tx = threadIdx.x`` dropped in favour of the index; the names the source uses for each axis."""
+    names = dict(names) if names is not None else {a: f"t{a}" for a in AXES}
+    changed = assigned(body)
+    for s in [s for s in walk(body) if isinstance(s, Decl)]:
+        t = s.sym.type
+        if s.init is None or s.sym in changed or not (isinstance(t, Scalar) and t.is_int and t.bits >= 32):
+            continue
+        h = s.init.x if isinstance(s.init, Cast) else s.init
+        if isinstance(h, HwIndex) and h.level == "thread":
+            names[h.axis] = s.sym.name
+            body = substitute(without(body, s), {s.sym: s.init})
+    return body, names
+
+
+__all__ = ["Guess", "guesses", "thread_names"]

@@ -1,0 +1,1 @@
+"""The exact check of every raise, and the arguments that it runs on."""

@@ -1,0 +1,110 @@
+"""Launches whose block the host sizes: what their sources take for granted, and the forms at a known size."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from ktc.ir.analysis.affine import strip_casts
+from ktc.ir.fold import i32, simplify
+from ktc.ir.kernel import Assume, Kernel, Launch
+from ktc.ir.nodes import Alloc, Binary, Body, Const, Expr, Level, Par, Reduce, Stmt, Sym, Var, fresh
+from ktc.ir.types import Array, Scalar
+from ktc.ir.walk import map_body, rename, substitute_expr, used, walk
+from ktc.passes.raising.recognise.statement_kinds import HOST_THREADS
+
+WARP = 32
+
+
+def block_facts(kernel: Kernel, launch: Launch) -> list[tuple[Assume, str]]:
+    """What sources take for granted of a block whose size the host chooses, weakest first, and how to say it.
+
+    A shuffle over half a warp, or a tree over a number of threads that is no power of two, computes something else
+    than it was written for. The launcher checks what a raise assumed.
+    """
+    params = {p.sym for p in kernel.params}
+    sizes = [e.sym for e in map(strip_casts, launch.block) if isinstance(e, Var) and e.sym in params]
+    if len(sizes) != 1:
+        return []
+    (n,) = sizes
+    size, t = Var(n), n.type
+    assert isinstance(t, Scalar)
+    warps = Binary("==", Binary("%", size, Const(WARP, t)), Const(0, t))
+    power = Binary("==", Binary("&", size, Binary("-", size, Const(1, t))), Const(0, t))
+    more = Binary(">=", size, Const(2, t))
+    return [
+        (Assume(warps, "runtime_guard"), f"'{n.name}' is a multiple of {WARP}"),
+        (Assume(Binary("&&", more, power), "runtime_guard"), f"'{n.name}' is a power of two, at least 2"),
+        (Assume(Binary("&&", warps, power), "runtime_guard"), f"'{n.name}' is a power of two and a multiple of {WARP}"),
+    ]
+
+
+Numbers: TypeAlias = Mapping[Sym, Expr]
+
+
+def numbered(kernel: Kernel, launch: Launch) -> list[tuple[Launch, Numbers]]:
+    """``launch`` with a number for the size of a block that the host chooses, if it does; and that number.
+
+    What the threads of a block do together (shuffles, trees in shared memory) is understood at a known size. A kernel
+    whose result depends on the size does not pass the check, which runs the source at several.
+    """
+    params = {p.sym for p in kernel.params}
+    chosen = params & {s for e in launch.block for s in used(e)}
+    if len(chosen) != 1:
+        return _computed(launch)
+    to: dict[Sym, Expr] = {s: Const(HOST_THREADS, s.type) for s in chosen}  # type: ignore[arg-type]
+
+    def at(e: Expr) -> Expr:
+        return simplify(substitute_expr(e, to))
+
+    x, y, z = map(at, launch.block)
+    shared = None if launch.dynamic_shared is None else at(launch.dynamic_shared)
+    gx, gy, gz = map(at, launch.grid)
+    return [(dataclasses.replace(launch, grid=(gx, gy, gz), block=(x, y, z), dynamic_shared=shared), to)]
+
+
+def _computed(launch: Launch) -> list[tuple[Launch, Numbers]]:
+    """``launch`` with a number in place of the one extent of its block that the host computes: ``min(n, most)``."""
+    open_ = [k for k, n in enumerate(launch.block) if used(n)]
+    if len(open_) != 1:
+        return []
+    x, y, z = (i32(HOST_THREADS) if k in open_ else n for k, n in enumerate(launch.block))
+    return [(dataclasses.replace(launch, block=(x, y, z)), {})]
+
+
+def of_known_size(raised: Kernel, launch: Launch) -> Kernel:
+    """``raised`` spread over a number of threads where it is spread over as many as the host chooses.
+
+    What a loop means does not depend on how it is spread, as long as all of it is: a ``seq`` level takes what may be
+    left.
+    """
+    for at, to in numbered(raised, launch):
+        sizes = {n: m for n, m in zip(launch.block, at.block) if n != m}
+
+        def number(n: Expr, to: Numbers = to, sizes: Mapping[Expr, Expr] = sizes) -> Expr:
+            return sizes.get(n) or simplify(substitute_expr(n, to))
+
+        def known(s: Stmt, number: Callable[[Expr], Expr] = number) -> Stmt:
+            if not isinstance(s, Par | Reduce):
+                return s
+            levels = tuple(lv if lv.n is None else dataclasses.replace(lv, n=number(lv.n)) for lv in s.dist)
+            rest = () if levels == s.dist or any(lv.n is None for lv in levels) else (Level("seq"),)
+            return dataclasses.replace(s, dist=(*levels, *rest))
+
+        return raised.with_(body=map_body(raised.body, known))
+    return raised
+
+
+def with_numbers(body: Body, numbers: Numbers) -> Body:
+    """``body`` with arrays whose size is one of ``numbers`` of that size."""
+    arrays: dict[Sym, Sym] = {}
+    for s in walk(body) if numbers else ():
+        t = s.sym.type if isinstance(s, Alloc) else None
+        if isinstance(t, Array) and any(used(n) & numbers.keys() for n in t.shape):
+            shape = tuple(simplify(substitute_expr(n, numbers)) for n in t.shape)
+            arrays[s.sym] = fresh(s.sym.name, dataclasses.replace(t, shape=shape))  # type: ignore[attr-defined]
+    return rename(body, arrays) if arrays else body
+
+
+__all__ = ["block_facts", "numbered", "of_known_size", "with_numbers"]

@@ -1,0 +1,286 @@
+"""Argument sets that raising invents from a kernel's signature: small sizes, its assumptions respected."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Container, Iterator, Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import COMPARISONS, Atomic, Binary, Call, Const
+from ktc.ir.types import Ptr, Scalar, scalar_of
+from ktc.ir.walk import all_exprs, loads_in, used, walk
+from ktc.ir.workload.input_data import numpy_dtype
+
+from .segments import ascending, bounds_of_parts
+from .stride_parameters import FEW, drawn_apart, strides_of
+
+Arguments = dict[str, np.ndarray | int | float]
+
+BUFFER_ELEMENTS = 1 << 15
+MAX_THREADS, MAX_FIXED = 1 << 13, 1 << 20
+"""Threads of a launch; of one whose size no argument changes."""
+
+MAX_VOLUME = 1 << 17
+SIZES = (1, 2, 3, 5, 7, 8, 12, 16, 17, 32, 33, 48, 64, 96, 100, 128, 130, 256, 257, 300)
+LARGE_SIZES = (1, 2, 3, 5, 512, 1000, 1024, 1500, 2048, 3000, 4096)
+UNITS = (1, 1, 4, 1, 32, 1, 16)
+"""Every so often all sizes are multiples of one of these: sources that cover whole tiles only."""
+
+CAPS = (1 << 30, 1 << 30, 64, 17, 8, 3)
+"""Largest size as more and more sets turn out too big: kernels of many sizes."""
+
+RAGGED = (100, 96, 48, 16)
+"""Sizes of a block: of no whole half warp, of whole warps but no power of two, of whole half warps, a power of two
+smaller than a warp. Each breaks a source that takes something else for granted."""
+
+EXTREMES = ("max", "min", "fmax", "fmin")
+
+TILE, LARGEST, LARGEST_INT = 64, 1 << 15, (1 << 31) - 100
+
+
+def invented_arguments(kernel: Kernel, instances: int, seed: int, sizes: Sequence[int] = SIZES) -> Iterator[Arguments]:
+    """Up to ``instances`` argument sets with small sizes for which the kernel's assumptions hold.
+
+    The launch stays below ``MAX_THREADS`` threads; one that is large whatever the sizes are is taken as it is, up to
+    ``MAX_FIXED``.
+    """
+    rng = random.Random(seed)
+    made = 0
+    strides = strides_of(kernel)
+    for most in (MAX_THREADS, MAX_FIXED):
+        tries = 40 * instances
+        for k in range(tries):
+            if made == instances:
+                break
+            unit, cap = UNITS[k % len(UNITS)], CAPS[0 if made else k * len(CAPS) // tries]
+            apart = bool(strides) and made % 2 == 1
+            scalars = _scalars(kernel, rng, unit, [s for s in sizes if s <= (min(cap, FEW) if apart else cap)])
+            if apart:
+                scalars = drawn_apart(kernel, scalars, rng)
+            threads = launched(kernel, scalars)
+            if 0 < threads <= most and acceptable(kernel, scalars, strides):
+                yield {**scalars, **buffers(kernel, seed + made, k % 2 == 1, threads)}
+                made += 1
+        if made:
+            return
+    if sizes is SIZES:  # a launch of whole tiles alone has no threads at small sizes
+        yield from invented_arguments(kernel, instances, seed, LARGE_SIZES)
+
+
+def extreme_arguments(kernel: Kernel, seed: int, sizes: Sequence[int] = SIZES) -> Iterator[Arguments]:
+    """Sizes at odds with each other, and values below zero: what a launch or a guard may take for granted.
+
+    A launch far smaller than the data, one far larger, negative numbers wherever the launch does not depend on them.
+    """
+    launch = kernel.launch
+    assert launch is not None
+    rng = random.Random(seed)
+    geometry = {s.name for e in (*launch.grid, *launch.block) for s in used(e)}
+    inside = {p.sym.name for p in kernel.params} - geometry
+    for few, many in ((geometry, inside), (inside, geometry)):
+        for cap in sorted(sizes, reverse=True)[::3]:
+            scalars = {
+                p.sym.name: number_for(
+                    p, rng, 1, [1] if p.sym.name in few else [s for s in sizes if s <= cap][-2:] or [1]
+                )
+                for p in kernel.params
+                if isinstance(p.sym.type, Scalar) and p.sym.name in few | many
+            }
+            threads = launched(kernel, scalars)
+            if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars):
+                yield {**scalars, **buffers(kernel, seed, False, threads)}
+                break
+    yield from _ragged_blocks(kernel, rng, seed)
+    below = {p.sym.name for p in kernel.params if _may_be_negative(p)} & inside
+    for low in (-1, -7, -40) if below else ():
+        for base in invented_arguments(kernel, 1, seed - low, sizes):
+            yield {**base, **{n: type(base[n])(low) for n in below}}  # type: ignore[operator]
+    if any(_is_signed_buffer(p) for p in kernel.params):
+        for base in invented_arguments(kernel, 1, seed + 50, sizes):
+            yield {**base, **_signed_buffers(kernel, base, seed)}
+    for base in invented_arguments(kernel, 1, seed + 51, sizes):
+        yield {**base, **_wide_buffers(kernel, base, seed)}
+
+
+def _ragged_blocks(kernel: Kernel, rng: random.Random, seed: int) -> Iterator[Arguments]:
+    """A few blocks of a size that no warp divides and no tree halves, where the host chooses it, with work for all of
+    their threads: what a source makes of its last warp shows there."""
+    launch = kernel.launch
+    assert launch is not None
+    chosen = {s.name for e in launch.block for s in used(e)}
+    geometry = chosen | {s.name for e in launch.grid for s in used(e)}
+    for size in RAGGED if chosen else ():
+        for work in (2 * size, 1):
+            at = {True: [size], False: [2], None: [work]}
+            scalars = {
+                p.sym.name: number_for(p, rng, 1, at[p.sym.name in chosen if p.sym.name in geometry else None])
+                for p in kernel.params
+                if isinstance(p.sym.type, Scalar)
+            }
+            if 0 < launched(kernel, scalars) <= MAX_THREADS and acceptable(kernel, scalars):
+                yield {**scalars, **buffers(kernel, seed + size, False, launched(kernel, scalars))}
+                break
+
+
+def _may_be_negative(p: Param) -> bool:
+    t = p.sym.type
+    return isinstance(t, Scalar) and t.is_signed and (p.range[0] is None or p.range[0] < 0) and p.divisible_by == 1
+
+
+def _is_signed_buffer(p: Param) -> bool:
+    return isinstance(p.sym.type, Ptr) and scalar_of(p.sym.type).is_signed
+
+
+def _signed_buffers(kernel: Kernel, base: Arguments, seed: int) -> Arguments:
+    rng = np.random.default_rng(seed)
+    return {
+        p.sym.name: rng.integers(-5, 6, np.size(base[p.sym.name])).astype(np.asarray(base[p.sym.name]).dtype)
+        for p in kernel.params
+        if _is_signed_buffer(p)
+    }
+
+
+def _wide_buffers(kernel: Kernel, base: Arguments, seed: int) -> Arguments:
+    """Values all over the types of their buffers: a sum or maximum taken in a narrower type is another one there."""
+    rng = np.random.default_rng(seed)
+    out: Arguments = {}
+    for p in kernel.params:
+        t = scalar_of(p.sym.type)
+        if isinstance(p.sym.type, Ptr) and (t.is_int or t.bits >= 32):
+            bits = t.bits if t.is_int else 40
+            low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if t.is_signed else (0, 1 << min(bits, 63))
+            values = rng.integers(low, high - 1, np.size(base[p.sym.name]))
+            out[p.sym.name] = values.astype(numpy_dtype(t.name))
+    return out
+
+
+def constants(kernel: Kernel) -> dict[str, list[float]]:
+    """Constants that stand in ``kernel`` and their negatives, as far as inputs go, by kind.
+
+    ``float``: any of floating point; ``int``: those that something is compared with.
+    """
+    stand = [e for e in all_exprs(kernel.body) if isinstance(e, Const) and scalar_of(e.type).is_float]
+    inputs = {e.value for e in stand}
+    compared = [e for e in all_exprs(kernel.body) if isinstance(e, Binary) and e.op in COMPARISONS]
+    whole = {side.value for e in compared for side in (e.a, e.b) if isinstance(side, Const) and side.ty.is_int}
+    out = {}
+    for kind, found, most in (("float", inputs, LARGEST), ("int", whole, LARGEST_INT)):
+        values = {float(v) for v in found} | {-float(v) for v in found}
+        if near := sorted(v for v in values if 0 < abs(v) <= most):
+            out[kind] = near
+    return out
+
+
+def values_around(kernel: Kernel, limits: dict[str, list[float]], args: Arguments, seed: int) -> Arguments:
+    """Buffers of which each tile lies below, at or above one of ``limits``."""
+    rng = np.random.default_rng(seed)
+    out: Arguments = {}
+    for p in kernel.params:
+        if not isinstance(p.sym.type, Ptr):
+            continue
+        t, size = scalar_of(p.sym.type), np.size(args[p.sym.name])
+        near = limits.get("float" if t.is_float else "int")
+        if near and (t.is_float or t.bits >= 32):
+            tiles = rng.choice(np.trunc(near), -(-size // TILE))
+            tiles = tiles + rng.choice((-TILE, 0, TILE), tiles.size)
+            values = np.repeat(tiles, TILE)[:size] + rng.integers(-5, 6, size)
+            out[p.sym.name] = (values if t.is_float else values.astype(np.int64)).astype(numpy_dtype(t.name))
+    return out
+
+
+def _scalars(kernel: Kernel, rng: random.Random, unit: int, sizes: Sequence[int]) -> dict[str, int | float]:
+    return {p.sym.name: number_for(p, rng, unit, sizes) for p in kernel.params if isinstance(p.sym.type, Scalar)}
+
+
+def number_for(p: Param, rng: random.Random, unit: int, all_sizes: Sequence[int]) -> int | float:
+    t = p.sym.type
+    assert isinstance(t, Scalar)
+    if t.is_float:
+        return rng.choice((1.0, 2.0, 3.0))
+    lo, hi = p.range
+    step = max(1, p.divisible_by)
+    sizes = [s for s in all_sizes if s % unit == 0]
+    choices = [s * step for s in sizes if (lo is None or s * step >= lo) and (hi is None or s * step <= hi)]
+    if t.kind == "bool":
+        return rng.randrange(2)
+    return rng.choice(choices) if choices else (lo or step)
+
+
+def launched(kernel: Kernel, scalars: dict[str, int | float]) -> int:
+    """Threads of the launch; 0 if there is none."""
+    env = kernel.environment(scalars)
+    launch = kernel.launch
+    assert launch is not None
+    total = 1
+    for e in (*launch.grid, *launch.block):
+        n = evaluate(e, env)  # type: ignore[arg-type]
+        if n is None or n < 1:
+            return 0
+        total *= int(n)
+    return total
+
+
+def chooses(kernel: Kernel) -> bool:
+    """Whether ``kernel`` picks values by their size: a maximum, or a comparison of what is not known to be an index."""
+    if any(isinstance(s, Atomic) and s.op in EXTREMES for s in walk(kernel.body)):
+        return True
+    return any(
+        (isinstance(e, Call) and e.fn in EXTREMES)
+        or (isinstance(e, Binary) and e.op in COMPARISONS and (any(loads_in(e)) or scalar_of(e.a.type).is_float))
+        for e in all_exprs(kernel.body)
+    )
+
+
+def far_apart(kernel: Kernel, args: Arguments, seed: int, whole: bool) -> Arguments:
+    """Buffers of which no two elements are alike: the largest of a part is not the largest of all by chance.
+
+    ``whole``: those of integers, too, which may be indices.
+    """
+    rng = np.random.default_rng(seed)
+    out: Arguments = {}
+    for p in kernel.params:
+        t = scalar_of(p.sym.type)
+        if isinstance(p.sym.type, Ptr) and (t.is_float or (whole and t.is_int and t.bits >= 32)):
+            size = np.size(args[p.sym.name])
+            out[p.sym.name] = (rng.permutation(size) - size // 3 * t.is_signed).astype(numpy_dtype(t.name))
+    return out
+
+
+def acceptable(kernel: Kernel, scalars: Mapping[str, int | float], aside: Container[str] = ()) -> bool:
+    """Whether sizes, those ``aside`` not counted, are small and the kernel's assumptions hold for them."""
+    env = kernel.environment(scalars)
+    counted = {n: v for n, v in scalars.items() if n not in aside}
+    return volume(counted) <= MAX_VOLUME and all(evaluate(a.expr, env) in (True, None) for a in kernel.assumptions)  # type: ignore[arg-type, operator]
+
+
+def volume(scalars: Mapping[str, int | float]) -> int:
+    """The product of all sizes."""
+    return prod(max(1, v) for v in scalars.values() if isinstance(v, int))
+
+
+def buffers(
+    kernel: Kernel, seed: int, permuted: bool, threads: int, scalars: Mapping[str, int | float] | None = None
+) -> dict[str, np.ndarray]:
+    """Small values; as many as a product of all ``scalars`` reaches, where they are given.
+
+    ``permuted``: whole numbers are all different, in no order; else those that bound parts are in order.
+    """
+    elements = max(BUFFER_ELEMENTS, 4 * threads, 2 * volume(scalars or {}))
+    rng = np.random.default_rng(seed)
+    out = {}
+    parts = bounds_of_parts(kernel)
+    for p in kernel.params:
+        if isinstance(p.sym.type, Ptr):
+            t = scalar_of(p.sym.type)
+            distinct = permuted and t.is_int and t.bits >= 32  # may be places to scatter to
+            if p.sym in parts and t.bits >= 32 and not permuted:
+                values = ascending(elements, rng)
+            else:
+                values = rng.permutation(elements) if distinct else rng.integers(1, 6, elements)
+            out[p.sym.name] = values.astype(numpy_dtype(scalar_of(p.sym.type).name))
+            out[p.sym.name].flags.writeable = False  # what an interpreter makes of it is made once
+    return out

@@ -1,0 +1,109 @@
+"""Argument sets beyond the sizes that a source's constants speak of: more than a block or a tile holds at once.
+
+A tree over 1024 threads that leaves half of them out, a tile of 512 elements that is filled once only, a branch for
+rows beyond 2048: at a few hundred elements each looks like the loop it almost is.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from math import prod
+
+from ktc.ir.analysis.affine import strip_casts
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import Alloc, Const, Expr, HwIndex, Var
+from ktc.ir.types import I32, Array, Scalar
+from ktc.ir.walk import all_exprs, map_expr, used, walk, walk_expr
+
+from .invented_arguments import MAX_THREADS, SIZES, Arguments, acceptable, buffers, launched, number_for
+
+LARGEST_REACH = 1 << 12
+MOST_REACHES, MOST_VARIED = 2, 6
+"""How many of the source's numbers, largest first, and how many of its parameters are tried."""
+
+BLOCKS = (1024, 992, 512)
+"""Sizes of a block beyond ``SIZES``: what a device takes at most, whole warps but no power of two, half of it."""
+
+
+MAX_WHOLE = 1 << 15
+"""Threads of a launch in which one extent of the grid is as large as it gets."""
+
+
+def reaches(kernel: Kernel) -> list[int]:
+    """Numbers that ``kernel`` compares, steps, indexes and allocates by, too large for ``SIZES`` to exceed them twice:
+    the largest, and the threads of a block."""
+    launch = kernel.launch
+    assert launch is not None
+    sizes = [evaluate(e, kernel.knob_values) for e in launch.block]
+    block = {HwIndex("block_dim", a): Const(int(n), I32) for a, n in zip("xyz", sizes) if n is not None}
+    threads = prod(int(n or 1) for n in sizes)
+    found: set[int] = {threads}
+
+    def known(e: Expr) -> Expr:
+        return block.get(e, e) if isinstance(e, HwIndex) else e
+
+    shapes = [n for s in walk(kernel.body) if isinstance(s, Alloc) and isinstance(s.sym.type, Array)
+              for n in s.sym.type.shape]  # fmt: skip
+    for e in (*all_exprs(kernel.body), *shapes):
+        for x in walk_expr(e):
+            if isinstance(x.type, Scalar) and x.type.is_int and not used(x):
+                v = evaluate(map_expr(x, known), kernel.knob_values)
+                found.add(int(v) if v is not None else 0)
+    large = sorted((v for v in found if 2 * v > max(SIZES) and v <= LARGEST_REACH), reverse=True)
+    return [*large[:MOST_REACHES], *(v for v in large[MOST_REACHES:] if v == threads)]
+
+
+def far_arguments(kernel: Kernel, seed: int) -> Iterator[Iterator[Arguments]]:
+    """For every size in turn, sets in which it lies beyond what the source reaches at once, the best first.
+
+    Other sizes are small. A size of a block is as large as a device takes; there is work for all of its threads.
+    """
+    launch = kernel.launch
+    assert launch is not None
+    yield from _whole_axes(kernel, seed)
+    far = reaches(kernel)
+    chosen = {s.name for e in launch.block for s in used(e)}
+    varied = [p for p in kernel.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_int]
+    blocks = [p for p in varied if p.sym.name in chosen]
+    for p in blocks[:1]:
+        yield _sets(kernel, p, [(size, size + 1) for size in BLOCKS] + [(size, size) for size in BLOCKS], seed)
+    if far:
+        wide = [(2 * r + 3, rest) for r in far for rest in (3, 2)] + [(3 * r, 32) for r in far]
+        for p in [p for p in varied if p not in blocks and p.sym.type.bits >= 32][:MOST_VARIED]:  # type: ignore[attr-defined]
+            yield _sets(kernel, p, wide, seed)
+
+
+def _whole_axes(kernel: Kernel, seed: int) -> Iterator[Iterator[Arguments]]:
+    """For every number of blocks that is known to end somewhere, the set in which it is at its end, others at one."""
+    launch = kernel.launch
+    assert launch is not None
+    counts = {e.sym for e in map(strip_casts, launch.grid) if isinstance(e, Var)}
+    ends = [p for p in kernel.params if p.host and p.sym in counts and p.range[1] is not None]
+    rng = random.Random(seed)
+    for p in ends:
+        scalars = {q.sym.name: number_for(q, rng, 1, [(q.range[1] or 1) if q is p else 1 if q in ends else 3])
+                   for q in kernel.params if isinstance(q.sym.type, Scalar)}  # fmt: skip
+        threads = launched(kernel, scalars)
+        if 0 < threads <= MAX_WHOLE:
+            yield iter(({**scalars, **buffers(kernel, seed, False, threads)},))
+
+
+def _sets(kernel: Kernel, p: Param, sizes: list[tuple[int, int]], seed: int) -> Iterator[Arguments]:
+    """Sets in which ``p`` is the first of ``sizes`` and other sizes the second; what only counts blocks is 2."""
+    launch = kernel.launch
+    assert launch is not None
+    chosen = {s.name for e in launch.block for s in used(e)}
+    counts = {e.sym for e in map(strip_casts, launch.grid) if isinstance(e, Var)} - {p.sym}
+    rng = random.Random(seed)
+    for size, rest in sizes:
+        scalars = {
+            q.sym.name: number_for(q, rng, 1, [size if q is p else 2 if q.sym in counts else rest])
+            for q in kernel.params
+            if isinstance(q.sym.type, Scalar)
+        }
+        threads = launched(kernel, scalars)
+        data = {n: v for n, v in scalars.items() if n not in chosen}
+        if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars, chosen):
+            yield {**scalars, **buffers(kernel, seed, False, threads, data)}

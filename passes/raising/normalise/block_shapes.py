@@ -1,0 +1,108 @@
+"""Block shapes that the index arithmetic of a one-dimensional block stands for.
+
+``lane = tid % 32, warp = tid / 32`` (or ``& 31``, ``>> 5``) treats a block of 256 as one of 32 x 8: the same threads in
+the same order, with ``lane`` and ``warp`` as their indices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.fold import add, cast, evaluate, i32, is_const, mul
+from ktc.ir.kernel import Launch
+from ktc.ir.nodes import Binary, Body, Const, Expr, For, HwIndex, Par
+from ktc.ir.types import I32, U32
+from ktc.ir.walk import all_exprs, keep, map_body, used, walk, walk_expr
+from ktc.passes.raising.recognise.statement_kinds import has_warp_op, with_hardware
+
+from .range_digits import resolved
+
+WARP = 32
+DIGITS = ("/", "%", ">>", "&")
+
+X, Y = HwIndex("thread", "x"), HwIndex("thread", "y")
+
+
+def shapes(body: Body, launch: Launch) -> Iterator[tuple[Body, Launch]]:
+    """The body as it is, then for every width that it divides ``threadIdx.x`` by."""
+    yield body, launch
+    threads = evaluate(launch.block[0], {})
+    if threads is None or any(evaluate(n, {}) != 1 for n in launch.block[1:]):
+        return
+    body = opened(body)
+    for width in sorted(_widths(body)):
+        if 1 < width < threads and threads % width == 0 and (_in_warps(width) or not any(map(has_warp_op, body))):
+            yield _shaped(body, width, int(threads)), _launch(launch, width, int(threads))
+
+
+def _in_warps(width: int) -> bool:
+    """Whether rows of ``width`` threads are whole warps, or equal parts of one."""
+    return width % WARP == 0 or WARP % width == 0
+
+
+def opened(body: Body) -> Body:
+    """``body`` with the thread's number written out where digits are taken of it: ``(b * 256 + tid) / 32`` for
+    ``g / 32``."""
+    named = {s: e for s, e in definitions(body).items() if X in walk_expr(e)}
+
+    def on(e: Expr) -> Expr:
+        if isinstance(e, Binary) and e.op in DIGITS and is_const(e.b) and not is_const(e.a):
+            return dataclasses.replace(e, a=expand(e.a, named))
+        return e
+
+    return map_body(body, keep, on) if named else body
+
+
+def strides_by_digits(body: Body) -> bool:
+    """Whether a serial loop starts at a digit of a thread's number and goes on in steps: threads share it out in a
+    block of another shape than the source's."""
+    threads = {s.var for s in walk(body) if isinstance(s, Par) and any(lv.kind == "thread" for lv in s.dist)}
+    named = definitions(body)
+
+    def digit(e: Expr) -> bool:
+        return isinstance(e, Binary) and e.op in DIGITS and is_const(e.b) and bool(used(e.a) & threads)
+
+    loops = [s for s in walk(body) if isinstance(s, For)]
+    return any(digit(x) for s in loops for x in walk_expr(expand(s.init, named)))
+
+
+def _widths(body: Body) -> set[int]:
+    out: set[int] = set()
+    for e in all_exprs(body):
+        if isinstance(e, Binary) and is_const(e.b) and X in walk_expr(e.a):
+            n = int(e.b.value)  # type: ignore[attr-defined]
+            if e.op in "/%" and n > 1:
+                out.add(n)
+            elif e.op == ">>" and 0 < n < 11:
+                out.add(1 << n)
+            elif e.op == "&" and n > 0 and n & (n + 1) == 0:
+                out.add(n + 1)
+    return out
+
+
+def _shaped(body: Body, width: int, threads: int) -> Body:
+    flat = add(cast(X, I32), mul(cast(Y, I32), i32(width)))
+    body = with_hardware(map_body(body, keep, _by_division), {X: flat})
+    return resolved(body, {X: (0, width - 1), Y: (0, threads // width - 1)})
+
+
+def _by_division(e: Expr) -> Expr:
+    """``x >> 5`` and ``x & 31`` of the thread index as division and remainder."""
+    if isinstance(e, Binary) and e.op in (">>", "&") and is_const(e.b) and X in walk_expr(e.a):
+        n = int(e.b.value)  # type: ignore[attr-defined]
+        t = e.b.type
+        if e.op == ">>" and 0 < n < 11:
+            return Binary("/", e.a, Const(1 << n, e.a.type))  # type: ignore[arg-type]
+        if e.op == "&" and n > 0 and n & (n + 1) == 0:
+            return Binary("%", e.a, Const(n + 1, t))  # type: ignore[arg-type]
+    return e
+
+
+def _launch(launch: Launch, width: int, threads: int) -> Launch:
+    block = (i32(width), i32(threads // width), i32(1))
+    return Launch(launch.grid, block, launch.dynamic_shared, launch.cluster, launch.max_threads, launch.min_blocks)
+
+
+__all__ = ["U32", "shapes", "strides_by_digits"]

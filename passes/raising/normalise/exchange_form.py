@@ -1,0 +1,257 @@
+"""A normal form for statement lists in which threads exchange values.
+
+* ``if (t == 0) { x = f(part); out[b] = x; }`` is split in two, so that the exchange ends before the effect;
+* shared cells that only their own thread touches before the first exchange are variables of the thread;
+* what is computed and put into shared memory in one statement gets a name;
+* private computation moves up past the exchange it does not depend on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+
+from ktc.ir.nodes import (
+    Assign,
+    Atomic,
+    Barrier,
+    Body,
+    Break,
+    Continue,
+    Decl,
+    Expr,
+    Fence,
+    If,
+    Load,
+    Return,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
+)  # fmt: skip
+from ktc.ir.storage import is_shared
+from ktc.ir.types import Array
+from ktc.ir.walk import all_exprs, assigned, declared, loads_in, map_body, used, used_in, walk
+from ktc.passes.raising.recognise.statement_kinds import has_block_barrier, has_warp_op
+
+
+def _global_effect(s: Stmt) -> bool:
+    return any(
+        isinstance(x, Store | Atomic) and getattr(x.buffer.type, "space", "local") not in ("shared", "local")
+        for x in walk((s,))
+    )
+
+
+def _touches_shared(s: Stmt) -> bool:
+    return any(is_shared(b) for b in used_in((s,)) | assigned((s,)))
+
+
+def split_effects(body: Body) -> tuple[Body, set[Sym]]:
+    """Conditionals that combine exchanged values and then write them out, as two conditionals."""
+    out: list[Stmt] = []
+    made: set[Sym] = set()
+    for s in body:
+        if isinstance(s, If) and not s.orelse and _touches_shared(s) and _global_effect(s):
+            at = next(k for k, t in enumerate(s.then) if _global_effect(t))
+            first, rest = s.then[:at], s.then[at:]
+            head = rest[0]
+            whole = any(map(has_block_barrier, first))  # all threads go there: the exchange in it stands by itself
+            if whole or any(map(_waits, rest)):
+                out.append(s)
+                continue
+            if isinstance(head, Store | Atomic) and _combines(head.value):
+                value = fresh(head.buffer.name, head.value.type)
+                first = (*first, Decl(value, head.value, loc=head.loc))
+                rest = (dataclasses.replace(head, value=Var(value)), *rest[1:])
+            if first and not assigned(first) & used(s.cond):
+                crossing = [d for d in first if isinstance(d, Decl) and d.sym in used_in(rest) | assigned(rest)]
+                made |= {d.sym for d in crossing}
+                out += [Decl(d.sym, None, loc=d.loc) for d in crossing]
+                instead = (_assigned_instead(t, {d.sym for d in crossing}) for t in first)
+                lead = tuple(t for t in instead if t is not None)
+                out += [dataclasses.replace(s, then=lead), If(s.cond, rest, loc=s.loc)]
+                continue
+        out.append(s)
+    return tuple(out), made
+
+
+def _combines(e: Expr) -> bool:
+    """Whether ``e`` does something with values of the exchange alone."""
+    return not isinstance(e, Var | Load) and all(is_shared(x.buffer) for x in loads_in(e))
+
+
+def rejoined(body: Body, made: set[Sym]) -> Body:
+    """Conditionals that :func:`split_effects` took apart, together again where no exchange came between."""
+    out: list[Stmt] = []
+    for s in body:
+        last = out[-1] if out else None
+        if isinstance(s, If) and isinstance(last, If) and s.cond == last.cond and not s.orelse and not last.orelse:
+            mine = {a.sym for a in last.then if isinstance(a, Assign) and a.sym in made}
+            bare = [k for k, d in enumerate(out) if isinstance(d, Decl) and d.init is None and d.sym in mine]
+            if mine and len(bare) == len(mine) and not assigned(last.then) & used(s.cond):
+                then = tuple(
+                    Decl(a.sym, a.value, loc=a.loc) if isinstance(a, Assign) and a.sym in mine else a for a in last.then
+                )
+                out[-1] = dataclasses.replace(last, then=(*then, *s.then))
+                out = [d for k, d in enumerate(out) if k not in bare]
+                continue
+        out.append(s)
+    return tuple(out)
+
+
+def _assigned_instead(s: Stmt, syms: set[Sym]) -> Stmt | None:
+    if isinstance(s, Decl) and s.sym in syms:
+        return None if s.init is None else Assign(s.sym, s.init, loc=s.loc)
+    return s
+
+
+def own_cells(
+    body: Body, injective: Callable[[Sequence[Expr]], bool], filled: Collection[Sym] = ()
+) -> tuple[Body, set[Sym]]:
+    """Cells of shared arrays that each thread has for itself up to the first exchange, as variables.
+
+    Arrays of ``filled`` hold something when ``body`` begins: their cells are a thread's own from its first store on.
+    """
+    at = next((k for k, s in enumerate(body) if _waits(s)), len(body))
+    prefix, rest = body[:at], body[at:]
+    places: dict[Sym, set[tuple[Expr, ...]]] = {}
+    for s in walk(prefix):
+        if isinstance(s, Store | Atomic) and is_shared(s.buffer):
+            places.setdefault(s.buffer, set()).add(s.index if isinstance(s, Store) and s.width == 1 else ())
+    for e in all_exprs(prefix):
+        if isinstance(e, Load) and is_shared(e.buffer):
+            places.setdefault(e.buffer, set()).add(e.index if e.width == 1 else ())
+    resolve = {s.sym: s.init for s in prefix if isinstance(s, Decl) and s.init is not None}
+    made: set[Sym] = set()
+    for b, indices in places.items():
+        if len(indices) != 1 or not rest:
+            continue
+        (index,) = indices
+        if _handed_over(prefix, b) or (b in filled and not _stored_first(prefix, b)):
+            continue
+        assert isinstance(b.type, Array)
+        if not index or len(index) != len(b.type.shape) or not injective(tuple(_resolved(i, resolve) for i in index)):
+            continue
+        own = fresh(f"{b.name}_own", b.type.elem)
+        made.add(own)
+        first = next(k for k, s in enumerate(prefix) if b in used_in((s,)) | assigned((s,)))
+        prefix = (*prefix[:first], Decl(own), *_own(prefix[first:], b, own))
+        rest = (Store(b, index, Var(own)), *rest)
+    return prefix + rest, made
+
+
+def _stored_first(prefix: Body, b: Sym) -> bool:
+    s = next(s for s in prefix if b in used_in((s,)) | assigned((s,)))
+    return (
+        isinstance(s, Store)
+        and s.buffer == b
+        and not any(isinstance(e, Load) and e.buffer == b for e in all_exprs((s,)))
+    )
+
+
+def _handed_over(prefix: Body, b: Sym) -> bool:
+    """Whether the one access of ``b`` is a store of a variable: it has a name already."""
+    touching = [s for s in prefix if b in used_in((s,)) | assigned((s,))]
+    return len(touching) == 1 and isinstance(touching[0], Store) and isinstance(touching[0].value, Var)
+
+
+def _resolved(e: Expr, env: dict[Sym, Expr]) -> Expr:
+    from ktc.ir.walk import substitute_expr
+
+    for _ in range(8):
+        if not used(e) & env.keys():
+            break
+        e = substitute_expr(e, env)
+    return e
+
+
+def _own(body: Body, b: Sym, own: Sym) -> Body:
+    def on_stmt(s: Stmt) -> Stmt:
+        if isinstance(s, Store) and s.buffer == b:
+            return Assign(own, s.value, loc=s.loc, comments=s.comments)
+        return s
+
+    return map_body(body, on_stmt, lambda e: Var(own) if isinstance(e, Load) and e.buffer == b else e)
+
+
+def temporaries(body: Body) -> tuple[Body, set[Sym]]:
+    """Names for values that a statement both computes and puts into shared memory."""
+    out: list[Stmt] = []
+    made: set[Sym] = set()
+    for s in body:
+        if (
+            isinstance(s, Store | Atomic)
+            and is_shared(s.buffer)
+            and not isinstance(s.value, Var)
+            and not has_warp_op(s)
+        ):
+            reads = {x.buffer for x in all_exprs((s,)) if isinstance(x, Load)}
+            if any(not is_shared(r) for r in reads):
+                value = fresh(f"{s.buffer.name}_own", s.value.type)
+                made.add(value)
+                out.append(Decl(value, s.value, loc=s.loc))
+                s = dataclasses.replace(s, value=Var(value))
+        out.append(s)
+    return tuple(out), made
+
+
+def _waits(s: Stmt) -> bool:
+    return any(isinstance(x, Barrier) for x in walk((s,))) or has_warp_op(s)
+
+
+def bubbled(body: Body) -> Body:
+    """Private statements moved up past exchanges that they do not depend on."""
+    out: list[Stmt] = []
+    for s in body:
+        k = len(out)
+        if _private(s):
+            needs, makes = used_in((s,)) | assigned((s,)), set(declared((s,))) | assigned((s,))
+            j = k
+            while j and not _ties(out[j - 1], needs, makes, s):
+                j -= 1
+                if _exchange(out[j]):
+                    k = j
+        out.insert(k, s)
+    return tuple(out)
+
+
+def concluded(region: Body) -> tuple[Body, Body]:
+    """``region`` without the values that it names and does not go on with, and those: ``mean = total / n``.
+
+    Another name for something of the region stays: results are called as the source calls them.
+    """
+    out: list[Stmt] = []
+    needed: set[Sym] = set()
+    changed: set[Sym] = set()
+    for s in reversed(region):
+        named = isinstance(s, Decl) and s.init is not None and _private(s)
+        if named and not {*declared((s,))} & (needed | changed) and not used_in((s,)) & changed:
+            out.insert(0, s)
+        else:
+            needed |= used_in((s,))
+            changed |= assigned((s,))
+    made = set(declared(tuple(out)))
+    moved = [s for s in out if not (isinstance(s, Decl) and isinstance(s.init, Var) and s.init.sym not in made)]
+    return tuple(s for s in region if not any(s is m for m in moved)), tuple(moved)
+
+
+def _exchange(s: Stmt) -> bool:
+    return _waits(s) or any(is_shared(b) for b in assigned((s,)))
+
+
+def _private(s: Stmt) -> bool:
+    if _waits(s) or _touches_shared(s) or _global_effect(s):
+        return False
+    if any(isinstance(x, Fence | Return) for x in walk((s,))) or isinstance(s, Break | Continue):
+        return False
+    return not any(getattr(e, "effects", "pure") not in ("pure", "read") for e in all_exprs((s,)))
+
+
+def _ties(before: Stmt, needs: set[Sym], makes: set[Sym], s: Stmt) -> bool:
+    """Whether ``s`` must stay behind ``before``."""
+    if isinstance(before, Break | Continue | Return) or any(isinstance(x, Return | Break) for x in walk((before,))):
+        return True
+    if (set(declared((before,))) | assigned((before,))) & needs or used_in((before,)) & makes:
+        return True
+    return _global_effect(before) and any(isinstance(e, Load) for e in all_exprs((s,)))

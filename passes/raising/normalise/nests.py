@@ -1,0 +1,225 @@
+"""Loop nests made plain: counted pointers as functions of the loop, tile loops joined, guards moved outward.
+
+for t in 0..cdiv(K, 16): for k in 0..16: acc += t * 16 + k < K ? f(t * 16 + k) : 0     ->     for k in 0..K: acc += f(k)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.counted_loops import loop_step
+from ktc.ir.fold import add, binary, cast, cdiv, i32, is_const, mul, simplify, sub
+from ktc.ir.nodes import (
+    Assign,
+    Atomic,
+    Barrier,
+    Binary,
+    Body,
+    Break,
+    Call,
+    Const,
+    Continue,
+    Decl,
+    Expr,
+    For,
+    If,
+    Load,
+    Par,
+    Return,
+    Select,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    WarpOp,
+)  # fmt: skip
+from ktc.ir.types import Scalar
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    declared,
+    map_body,
+    substitute,
+    used,
+    used_in,
+    walk,
+    walk_expr,
+)
+from ktc.passes.shared.conjuncts import conjuncts_of
+from ktc.passes.shared.equal_integers import same
+from ktc.passes.shared.loop_bounds import upper_bound
+
+from .merge import rewritten
+from .range_digits import Range, resolved
+
+# ------------------------------------------------------------------------------------------------- counted pointers
+
+
+def closed_forms(body: Body) -> Body:
+    """``p += d`` once per round of a counted loop, as a function of the loop variable."""
+    out: list[Stmt] = []
+    for k, s in enumerate(body):
+        if isinstance(s, If):
+            s = dataclasses.replace(s, then=closed_forms(s.then), orelse=closed_forms(s.orelse))
+        elif isinstance(s, For):
+            s = dataclasses.replace(s, body=closed_forms(s.body))
+            for a in [a for a in s.body if isinstance(a, Assign)]:
+                s = _closed(s, a, body[k + 1 :], out)
+        out.append(s)
+    return tuple(out)
+
+
+def _closed(loop: For, a: Assign, after: Body, before: list[Stmt]) -> For:
+    t, vt = a.sym.type, loop.var.type
+    if not (isinstance(t, Scalar) and t.is_int and isinstance(vt, Scalar)) or a.sym in used_in(after):
+        return loop
+    form, step = linear_form(a.value, {a.sym}), loop_step(loop)
+    if form is None or not same(form.coeff(a.sym), i32(1)) or step is None:
+        return loop
+    changed = assigned(loop.body) | set(declared(loop.body)) | {loop.var}
+    if used(form.rest) & changed or any(isinstance(x, Load) for x in walk_expr(form.rest)):
+        return loop
+    if sum(isinstance(x, Assign) and x.sym == a.sym for x in walk(loop.body)) != 1 or _leaves(loop.body):
+        return loop
+    start = next((d for d in reversed(before) if isinstance(d, Decl) and d.sym == a.sym), None)
+    if start is None or start.init is None or any(a.sym in assigned((b,)) for b in before):
+        return loop
+    rounds = sub(Var(loop.var), loop.init)
+    each = cast(form.rest, t)
+    if same(form.rest, step):
+        moved = cast(rounds, t)
+    else:
+        moved = mul(cast(binary("/", rounds, cast(step, vt)), t), each)
+    at = loop.body.index(a)
+    now, then = add(Var(a.sym), moved), add(add(Var(a.sym), moved), each)
+    body = substitute(loop.body[:at], {a.sym: now}) + substitute(loop.body[at + 1 :], {a.sym: then})
+    return dataclasses.replace(loop, body=body)
+
+
+def _leaves(body: Body) -> bool:
+    return any(isinstance(x, Break | Continue | Return) for x in walk(body))
+
+
+# ---------------------------------------------------------------------------------------------------- guards outward
+
+
+def guarded(body: Body) -> Body:
+    """Private computation that only a final guarded statement uses, inside that guard."""
+    if not body or not isinstance(body[-1], If) or body[-1].orelse or len(body) == 1:
+        return body
+    guard = body[-1]
+    front: list[Stmt] = list(body[:-1])
+    back: list[Stmt] = []
+    needed = used(guard.cond)
+    while front and _private(front[-1]) and not (set(declared((front[-1],))) | assigned((front[-1],))) & needed:
+        back.insert(0, front.pop())
+    stay: list[Stmt] = []
+    moved: list[Stmt] = []
+    for s in front:  # index constants that the condition needs stay; the rest may follow
+        (stay if not _private(s) or (set(declared((s,))) | assigned((s,))) & needed else moved).append(s)
+    if any(not _private(s) for s in front):
+        stay, moved = front, []
+    if {a for s in stay for a in used_in((s,))} & {d for s in moved for d in (*declared((s,)), *assigned((s,)))}:
+        stay, moved = front, []
+    if not back and not moved:
+        return body
+    return (*stay, dataclasses.replace(guard, then=(*moved, *back, *guard.then)))
+
+
+def guards_outward(body: Body) -> Body:
+    """``guarded`` in every parallel loop: what bounds it is seen, and an iteration beyond computes nothing."""
+    return map_body(body, lambda s: dataclasses.replace(s, body=guarded(s.body)) if isinstance(s, Par) else s)
+
+
+def unswitched(body: Body) -> Body:
+    """A condition that every round of a serial loop shares, around the loop."""
+    return map_body(body, _unswitched)
+
+
+def _unswitched(s: Stmt) -> Stmt:
+    inner = guarded(s.body) if isinstance(s, For) else ()
+    if not isinstance(s, For) or len(inner) != 1 or not isinstance(inner[0], If) or inner[0].orelse:
+        return s
+    guard = inner[0]
+    changed = assigned(s.body) | set(declared(s.body)) | {s.var}
+    if used(guard.cond) & changed or any(isinstance(x, Load) for x in walk_expr(guard.cond)):
+        return s
+    return dataclasses.replace(guard, then=(dataclasses.replace(s, body=guard.then),))
+
+
+def _private(s: Stmt) -> bool:
+    for x in walk((s,)):
+        if isinstance(x, Barrier | Return | Atomic):
+            return False
+        if isinstance(x, Store) and getattr(x.buffer.type, "space", "local") != "local":
+            return False
+    if isinstance(s, Break | Continue):
+        return False
+    return not any(isinstance(e, WarpOp) or (isinstance(e, Call) and e.effects not in ("pure", "read"))
+                   for e in all_exprs((s,)))  # fmt: skip
+
+
+# -------------------------------------------------------------------------------------------------------- tile loops
+
+
+def joined(body: Body, ranges: dict[object, Range]) -> Body:
+    """Loops over tiles and the elements of a tile, used together only, as one loop."""
+    return map_body(body, lambda s: _join(s, ranges))
+
+
+def _join(s: Stmt, ranges: dict[object, Range]) -> Stmt:
+    if not isinstance(s, For) or len(s.body) != 1 or not isinstance(s.body[0], For):
+        return s
+    outer, inner = s, s.body[0]
+    t = outer.var.type
+    hi_in, hi_out = upper_bound(inner.cond, inner.var), upper_bound(outer.cond, outer.var)
+    if not (is_const(inner.init, 0) and is_const(outer.init, 0)) or hi_in is None or hi_out is None:
+        return s
+    if not isinstance(t, Scalar) or _leaves(inner.body) or inner.var.type != t:
+        return s
+    if not (_steps(inner, i32(1)) and (used(hi_in) & ({outer.var} | set(declared(outer.body)))) == set()):
+        return s
+    if {outer.var, inner.var} & assigned(outer.body) or assigned(outer.body) & (used(hi_out) | used(hi_in)):
+        return s
+    content = inner.body
+    if _steps(outer, i32(1)):
+        tiles = hi_out
+    elif _steps(outer, hi_in):
+        content = substitute(content, {outer.var: mul(Var(outer.var), hi_in)})
+        content = resolved(content, {**ranges, outer.var: (0, None), inner.var: (0, None)})
+        tiles = cdiv(hi_out, hi_in)
+    else:
+        return s
+    found = rewritten(content, inner.var, outer.var, hi_in, inner.var.name)
+    if found is None:
+        return s
+    w, new = found
+    hi = _end(new, w, hi_in, cast(tiles, t))
+    cond, step = Binary("<", Var(w), hi), add(Var(w), Const(1, t))
+    return For(w, Const(0, t), cond, step, new, loc=outer.loc, comments=(*outer.comments, *inner.comments),
+               tags=frozenset({f"loop:{w.name}"}))  # fmt: skip
+
+
+def _steps(s: For, by: Expr) -> bool:
+    step = loop_step(s)
+    return step is not None and same(step, by)
+
+
+def _end(body: Body, w: Sym, tile: Expr, tiles: Expr) -> Expr:
+    """Where the joined loop ends: at the bound that the elements' guards give, if they have one; else tile * tiles."""
+    t = w.type
+    assert isinstance(t, Scalar)
+    bounds = [b for e in all_exprs(body) if isinstance(e, Select) for c in conjuncts_of(e.cond)
+              if (b := upper_bound(c, w)) is not None]  # fmt: skip
+    if bounds and all(same(bounds[0], b) for b in bounds) and _covers(tiles, tile, bounds[0]):
+        return cast(bounds[0], t)
+    return cast(simplify(mul(tiles, cast(tile, t))), t)
+
+
+def _covers(tiles: Expr, tile: Expr, n: Expr) -> bool:
+    """Whether ``tiles`` is ceil(n / tile)."""
+    return same(tiles, cdiv(n, tile)) or same(tiles, binary("/", sub(add(n, tile), i32(1)), tile))
+
+
+__all__ = ["closed_forms", "guarded", "guards_outward", "joined", "unswitched"]

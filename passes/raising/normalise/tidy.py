@@ -1,0 +1,269 @@
+"""Parallel form made plainer: dead exchanges dropped, copies folded, loops over threads read as strided loops."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ktc.ir.analysis.accumulators import identity
+from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.counted_loops import loop_step
+from ktc.ir.fold import cast, fold_node, i32, simplify
+from ktc.ir.nodes import (
+    Acc,
+    AddrOf,
+    Alloc,
+    Assign,
+    Atomic,
+    Binary,
+    Body,
+    Call,
+    Cast,
+    Const,
+    Decl,
+    Expr,
+    For,
+    If,
+    Level,
+    Load,
+    Par,
+    Raw,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    WarpOp,
+)  # fmt: skip
+from ktc.ir.types import I32, U32, Array, Scalar
+from ktc.ir.walk import all_exprs, assigned, keep, map_body, stmt_exprs, used, used_in, walk, walk_expr
+from ktc.passes.raising.recognise.implied import without_implied
+from ktc.passes.shared.accumulations import accumulations
+from ktc.passes.shared.equal_integers import same
+from ktc.passes.shared.loop_bounds import upper_bound
+
+from .fixed_rounds import over_elements
+from .merge import merged, simplify_casts
+from .offsets import over_offsets
+
+MOST_ADDED = 1 << 16
+"""Numbers up to which a constant is an offset or a stride, not one of a hash that is to wrap."""
+
+
+def tidied(body: Body, counted: frozenset[Sym] = frozenset()) -> Body:
+    """``counted``: values that are never negative."""
+    body = without_dead(body)
+    body = map_body(body, _plainer, _plain_index)
+    body = map_body(body, _strided)
+    body = _signed_sums(map_body(merged(_signed_sums(without_dead(body)), counted), keep, simplify_casts))
+    body = without_implied(map_body(body, _strided))  # a guard may have stood before a strided loop
+    return over_offsets(without_dead(map_body(body, _strided)))  # or around it
+
+
+# -------------------------------------------------------------------------------------------------------- dead code
+
+
+def without_dead(body: Body) -> Body:
+    """Arrays that nothing reads any more, and private values that nobody uses, taken out until nothing changes."""
+    while True:
+        read: set[Sym] = set()
+        for s in walk(body):
+            for e in stmt_exprs(s):
+                for x in walk_expr(e):
+                    if isinstance(x, Load | AddrOf):
+                        read.add(x.buffer)
+                    elif isinstance(x, Raw):
+                        read |= set(x.uses)
+            if isinstance(s, Atomic) and s.dst is not None:
+                read.add(s.buffer)
+        used_now = {x.sym for e in all_exprs(body) if isinstance(e, Var) for x in (e,)}
+        body = map_body(body, lambda s, known=used_now | read: _result_used(s, known))  # type: ignore[misc]
+        dead = {id(s) for s in walk(body) if _dead(s, read, used_now)}
+        kept = map_body(body, lambda s, dead=dead: None if id(s) in dead else s)  # type: ignore[misc]
+        if kept == body:
+            return body
+        body = kept
+
+
+def _result_used(s: Stmt, known: set[Sym]) -> Stmt:
+    """An atomic without its old value, where nobody asks for that."""
+    return dataclasses.replace(s, dst=None) if isinstance(s, Atomic) and s.dst and s.dst not in known else s
+
+
+def _dead(s: Stmt, read: set[Sym], used_now: set[Sym]) -> bool:
+    if isinstance(s, Alloc):
+        return s.sym not in read
+    if isinstance(s, Store | Atomic) and isinstance(s.buffer.type, Array) and s.buffer not in read:
+        return not _effects(s)
+    if isinstance(s, Decl):
+        return s.sym not in used_now and s.sym not in read and not _effects(s)
+    if isinstance(s, Assign):
+        return s.sym not in used_now and s.sym not in read and not _effects(s)
+    if isinstance(s, For | Par):
+        return not s.body
+    if isinstance(s, If):
+        return not s.then and not s.orelse and not _effects(s)
+    return False
+
+
+def _effects(s: Stmt) -> bool:
+    return any(isinstance(x, Raw) or (isinstance(x, Call) and x.effects not in ("pure", "read"))
+               for e in stmt_exprs(s) for x in walk_expr(e))  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------------- copies
+
+
+def _plain_index(e: Expr) -> Expr:
+    """``x[(u32)t]`` for a 32-bit loop variable is ``x[t]``."""
+    if isinstance(e, Load | AddrOf):
+        index = tuple(_no_cast(i) for i in e.index)
+        return e if index == e.index else dataclasses.replace(e, index=index)
+    return e
+
+
+def _no_cast(i: Expr) -> Expr:
+    if isinstance(i, Cast) and i.style == "implicit" and isinstance(i.x, Var):
+        t = i.x.sym.type
+        if isinstance(t, Scalar) and t.is_int and t.bits >= 32:
+            return i.x
+    return i
+
+
+def _plainer(s: Stmt) -> Stmt:
+    if isinstance(s, Store):
+        index = tuple(_no_cast(i) for i in s.index)
+        s = s if index == s.index else dataclasses.replace(s, index=index)
+    if isinstance(s, Par | For):
+        return dataclasses.replace(s, body=_joined(s.body))
+    if isinstance(s, Reduce):
+        return _last_copies(dataclasses.replace(s, body=_joined(s.body)))
+    return s
+
+
+def _signed_sums(body: Body) -> Body:
+    """``(i32)((u32)i + 1u)`` of a loop's variable is ``i + 1``: what is unsigned there is only the thread's number."""
+    counts = {s.var for s in walk(body) if isinstance(s, Par | Reduce | For)}
+
+    def signed(e: Expr) -> Expr | None:
+        if isinstance(e, Const) and e.type == U32:
+            k = (int(e.value) + (1 << 31)) % (1 << 32) - (1 << 31)
+            return i32(k) if abs(k) <= MOST_ADDED else None
+        if isinstance(e, Cast) and e.style == "implicit" and e.x.type == I32:
+            parts = [x for x in walk_expr(e.x) if not isinstance(x, Binary)]
+            known = all(isinstance(x, Const) or (isinstance(x, Var) and x.sym in counts) for x in parts)
+            return e.x if known else None
+        if isinstance(e, Binary) and e.op in ("+", "-", "*") and e.type == U32:
+            a, b = signed(e.a), signed(e.b)
+            return None if a is None or b is None else fold_node(Binary(e.op, a, b))
+        return None
+
+    def on(e: Expr) -> Expr:
+        sums = isinstance(e, Cast) and e.to == I32 and isinstance(e.x, Binary)
+        return (signed(e.x) or e) if sums else e  # type: ignore[attr-defined]
+
+    return map_body(body, keep, on)
+
+
+def _joined(body: Body) -> Body:
+    """``T x; x = e;`` -> ``T x = e;``"""
+    out: list[Stmt] = []
+    for s in body:
+        bare = next((k for k, d in enumerate(out) if isinstance(d, Decl) and d.init is None
+                     and isinstance(s, Assign) and d.sym == s.sym), None)  # fmt: skip
+        if bare is not None and isinstance(s, Assign):
+            between = tuple(out[bare + 1 :])
+            if s.sym not in used_in(between) and s.sym not in assigned(between) and s.sym not in used(s.value):
+                out.pop(bare)
+                out.append(Decl(s.sym, s.value, loc=s.loc, comments=s.comments))
+                continue
+        out.append(s)
+    return tuple(out)
+
+
+def _last_copies(s: Reduce) -> Reduce:
+    """Accumulated values named only to be accumulated."""
+    body, accs = list(s.body), list(s.accs)
+    while body and isinstance(body[-1], Decl) and body[-1].init is not None:
+        d = body[-1]
+        uses = [k for k, a in enumerate(accs) if d.sym in used(a.value)]
+        if len(uses) != 1 or accs[uses[0]].value != Var(d.sym) or d.init is None:
+            break
+        accs[uses[0]] = dataclasses.replace(accs[uses[0]], value=d.init)
+        body.pop()
+    return dataclasses.replace(s, body=tuple(body), accs=tuple(accs))
+
+
+# ----------------------------------------------------------------------------------------------------- strided loops
+
+
+def _strided(s: Stmt) -> Stmt | Body:
+    """Threads that share out a loop: ``par t { for (i = lo + t; i < hi; i += T) B }`` is ``par i in lo..hi { B }``."""
+    if isinstance(s, Par) and s.body and isinstance(s.body[-1], For) and _one_thread_level(s):
+        before, loop = s.body[:-1], s.body[-1]
+        bounds = _bounds(loop, s)
+        if bounds is None or s.var in used_in(before) | used_in(loop.body) or _carries(loop):
+            return s
+        if not all(_settled(d, loop) for d in before):
+            return s
+        shared = Par(loop.var, *bounds, (*s.dist, Level("seq")), loop.body, loc=loop.loc,
+                     comments=(*s.comments, *loop.comments), tags=frozenset({f"loop:{loop.var.name}"}))  # fmt: skip
+        return (*before, shared)
+    if isinstance(s, Reduce) and s.body and isinstance(s.body[-1], For) and _one_thread_level(s):
+        strided = _strided_reduce(s)
+        return (over_elements(s) or s) if strided is s else strided
+    return s
+
+
+def _settled(s: Stmt, loop: For) -> bool:
+    """Whether ``s``, before ``loop``, only names a value that the loop leaves alone: all threads find the same."""
+    if not isinstance(s, Decl) or s.init is None or s.sym in assigned(loop.body):
+        return False
+    read = {x.buffer for x in walk_expr(s.init) if isinstance(x, Load)}
+    changed = {x.buffer for x in walk(loop.body) if isinstance(x, Store | Atomic)}
+    return not read & changed and not any(isinstance(x, Raw | WarpOp | Call) for x in walk_expr(s.init))
+
+
+def _one_thread_level(s: Par | Reduce) -> bool:
+    return len(s.dist) == 1 and s.dist[0].kind == "thread" and simplify(s.lo) == i32(0)
+
+
+def _bounds(loop: For, s: Par | Reduce) -> tuple[Expr, Expr] | None:
+    start, step, hi = linear_form(loop.init, {s.var}), loop_step(loop), upper_bound(loop.cond, loop.var)
+    t, n = loop.var.type, s.dist[0].n
+    if start is None or step is None or hi is None or not isinstance(t, Scalar) or n is None or s.var in used(hi):
+        return None
+    if not same(start.coeff(s.var), i32(1)) or not same(step, n):
+        return None
+    return cast(simplify(start.rest), t), hi
+
+
+def _carries(loop: For) -> bool:
+    mine = {d.sym for d in walk(loop.body) if isinstance(d, Decl)} | {loop.var}
+    return any(not hasattr(a.type, "space") and a not in mine for a in assigned(loop.body))
+
+
+def _strided_reduce(s: Reduce) -> Stmt:
+    loop = s.body[-1]
+    assert isinstance(loop, For)
+    bounds = _bounds(loop, s)
+    split = accumulations(loop.body)
+    if bounds is None or split is None:
+        return s
+    inner, sums = split
+    by_sym = {a.sym: a for a in sums}
+    starts = {d.sym: d for d in s.body[:-1] if isinstance(d, Decl)}
+    if len(starts) != len(s.body) - 1 or set(starts) != set(by_sym) or s.var in used_in(loop.body):
+        return s
+    accs: list[Acc] = []
+    for a in s.accs:
+        v = a.value
+        if not isinstance(v, Var) or v.sym not in by_sym or by_sym[v.sym].op != a.op or a.sym.type != v.sym.type:
+            return s
+        init, one = starts[v.sym].init, identity(a.op, a.sym.type)  # type: ignore[arg-type]
+        if init is None or (init != one and a.op not in ("min", "max")) or used(init) & {s.var, *starts}:
+            return s
+        accs.append(Acc(a.sym, a.op, init, by_sym[v.sym].value))
+    if len(accs) != len(sums):
+        return s
+    return Reduce(tuple(accs), loop.var, *bounds, (*s.dist, Level("seq")), inner, loc=loop.loc,
+                  comments=(*s.comments, *loop.comments), tags=frozenset({f"loop:{loop.var.name}"}))  # fmt: skip

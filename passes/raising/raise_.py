@@ -1,0 +1,312 @@
+"""raise: from threads and barriers to the loops they mean.
+
+before                                                   after
+    for (i = threadIdx.x; i < d; i += blockDim.x)            par token in 0..n @ [block.x]
+        sum += x[blockIdx.x * d + i]                           reduce(+) sum over i in 0..d @ [thread.x 256, seq]
+    smem[threadIdx.x] = sum; ...tree...; use(smem[0])          use(sum)
+
+A guess (``raising``) followed by an exact comparison with the source in the interpreter: nothing is raised that was not
+checked. One thing is taken on trust: pointer parameters of different names do not overlap where one of them is written
+(loops over independent iterations have no order, so an in-place launch may be raised only from a kernel that takes the
+one buffer once). The distributions attached reproduce the source's mapping, so lowering again gives the same work
+assignment; what was staged in shared memory by hand is staged again where no pass comes after this one (``restage``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Assume, Kernel, Launch
+from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan
+from ktc.ir.walk import walk
+from ktc.passes.core.base import Arg, Pass, Refused, Result, Site
+from ktc.passes.raising.check.host_sized_launches import block_facts, numbered, of_known_size, with_numbers
+from ktc.passes.raising.recognise.block import Blocked
+from ktc.passes.raising.recognise.statement_kinds import Left
+
+if TYPE_CHECKING:
+    from ktc.passes.raising.check.exact_check import Reference
+
+    from .candidates import Guess
+    from .raise_report import Region
+
+MAX_CANDIDATES = 16
+KEPT = 16
+_outcomes: OrderedDict[int, tuple[Kernel, Result | Refused]] = OrderedDict()
+"""What became of the kernels raised last: a search applies scores of scripts to one kernel, and most begin alike.
+
+By identity, with the kernel itself, so that its ``id`` stays its own.
+"""
+
+
+class Raise(Pass):
+    name = "raise"
+    summary = "threads, strides and barriers to parallel loops and reductions, checked exactly"
+    refusals = ("E-RAISE-DONE", "E-RAISE-LAUNCH", "E-RAISE-THREAD", "E-RAISE-CARRIED", "E-RAISE-BARRIER",
+                "E-RAISE-DEPENDENCE", "E-RAISE-GRID-REDUCTION", "E-RAISE-MIXED", "E-RAISE-CHECK",
+                "E-RAISE-OPAQUE", "E-RAISE-WARP", "E-RAISE-DIVERGENT")  # fmt: skip
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        if kernel.is_parallel:
+            return []
+        outcome = self.apply(kernel, {})
+        if not isinstance(outcome, Result):
+            return []
+        left = [n for n in outcome.notes if "left: " in n]
+        said = f"; {len(left)} parts stay loops over threads: {left[0]}" if left else ""
+        return [Site("raise", f"the kernel's loops become explicit{said}")]
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        if kernel.is_parallel:
+            return Refused("E-RAISE-DONE", "the kernel is in parallel form already")
+        if kernel.launch is None:
+            return Refused(
+                "E-RAISE-LAUNCH",
+                "the launch geometry is unknown",
+                hint="keep <<<>>> in the file, or give [launch]: `ktc init FILE` writes a workload.toml with a guess",
+            )
+        known = _outcomes.get(id(kernel))
+        if known is None:
+            known = _outcomes[id(kernel)] = kernel, self._attempt(kernel, kernel.launch)
+            if len(_outcomes) > KEPT:
+                _outcomes.popitem(last=False)
+        return known[1]
+
+    def _attempt(self, kernel: Kernel, launch: Launch) -> Result | Refused:
+        try:
+            return self._vast(kernel) or self._checked(kernel, launch)
+        except KtcError as error:
+            if not error.code.startswith("E-INTERP"):
+                raise
+            locs = (error.loc,) if error.loc else ()
+            return Refused("E-RAISE-CHECK", f"nothing could be checked: {error.message}", locs, error.hint)
+
+    def _vast(self, kernel: Kernel) -> Result | Refused | None:
+        """What becomes of a kernel that is launched with more threads than the check runs; None if it is not."""
+        from ktc.passes.lowering import LoweringError, materialise
+        from ktc.passes.raising.check.huge_launches import at_its_grid, of_any_grid, said
+
+        general = of_any_grid(kernel)
+        if general is None:
+            return None
+        form, numbers = general
+        assert form.launch is not None
+        outcome = self._checked(form, form.launch)
+        if not isinstance(outcome, Result):
+            return outcome
+        raised = at_its_grid(outcome.kernel, kernel, numbers)
+        try:
+            materialise(raised)
+        except LoweringError as error:
+            return _unlike(f"it could not be lowered again: {error.message}")
+        return Result(raised, (*outcome.notes, str(said(kernel))))
+
+    def _checked(self, kernel: Kernel, launch: Launch) -> Result | Refused:
+        """The kernel for every size of its block; else for the sizes that its source is written for."""
+        from .raise_report import Region
+
+        outcome, refuted = self._for_sizes(kernel, launch)
+        for fact, what in block_facts(kernel, launch) if refuted else ():
+            assumed, refuted = self._for_sizes(kernel.with_(assumptions=(*kernel.assumptions, fact)), launch)
+            if isinstance(assumed, Result) and _left(assumed) < _left(outcome):
+                note = Region("assumed", what, "for other sizes of the block the source computes something else")
+                return dataclasses.replace(assumed, notes=(*assumed.notes, str(note)))
+            if not refuted:
+                break
+        return outcome if isinstance(outcome, Result) else self._without_spare(kernel, launch) or outcome
+
+    def _without_spare(self, kernel: Kernel, launch: Launch) -> Result | None:
+        """The kernel for launches in which the threads that it sends away do not exist, or are whole groups."""
+        from ktc.passes.raising.normalise.spare_threads import without_spare
+        from ktc.passes.raising.normalise.whole_groups import whole_groups
+
+        from .raise_report import Region
+
+        ends = ((without_spare, "threads beyond it leave before the others meet"),
+                (whole_groups, "an end in the midst of threads that exchange values"))  # fmt: skip
+        for (fact, what, read), why in ((found, why) for made, why in ends for found in made(kernel, launch)):
+            assumed, _ = self._for_sizes(kernel.with_(assumptions=(*kernel.assumptions, fact)), launch, read)
+            if isinstance(assumed, Result):
+                note = Region("assumed", what, why)
+                return dataclasses.replace(assumed, notes=(*assumed.notes, str(note)))
+        return None
+
+    def _for_sizes(self, kernel: Kernel, launch: Launch, read: Kernel | None = None) -> tuple[Result | Refused, bool]:
+        """What becomes of ``kernel``, and whether the check refuted a form that understood more of it.
+
+        ``read``: what to make forms of, where that is plainer; they are compared with ``kernel``.
+        """
+        from ktc.passes.raising.check.exact_check import Reference
+
+        from .raise_report import assumed_apart, threads_left, unchecked
+
+        reference = Reference(kernel)
+        why, blocked, refuted = "", None, False
+        forms = islice(_forms(read or kernel, launch), MAX_CANDIDATES)
+        while True:
+            try:
+                guess = next(forms)
+            except StopIteration:
+                break
+            except (Blocked, Left) as b:
+                blocked = blocked or b
+                break
+            raised, said = kernel.with_(body=guess.body), guess.regions
+            wrong = threads_left(guess.body)
+            facts: tuple[Assume, ...] = ()
+            if not wrong:
+                raised, facts, more, wrong = _spaced(raised)
+                said += more
+            if guess.online and not wrong:
+                raised, more, wrong = _joined(raised, reference)
+                said += more
+            if not wrong:
+                wrong = reference.differs(raised, guess.domains, None, facts)
+                refuted = refuted or bool(wrong)
+            if not wrong and (wrong := _lowers(reference, raised, guess.domains[:1], facts)):
+                raised, known = of_known_size(raised, launch), raised
+                if raised is not known:
+                    wrong = _lowers(reference, raised, guess.domains[:1], facts)
+            if not wrong:
+                wrong = reference.differs_afresh(raised, guess.domains, facts)
+                refuted = refuted or bool(wrong)
+            if not wrong:
+                said = (*said, *unchecked(reference.never_run), *assumed_apart(raised))
+                staged = _with_staging(_flagged(raised), guess, reference, facts)
+                return Result(staged, _notes(staged, said)), refuted
+            why = why or wrong
+            if reference.late:
+                break
+        if blocked is not None and not why:
+            return Refused(blocked.code, blocked.why, (blocked.loc,) if blocked.loc else ()), refuted
+        return _unlike(why), refuted
+
+
+def _left(outcome: Result | Refused) -> float:
+    """How many parts stay loops over threads; more than any number where nothing was raised."""
+    return sum("left: " in n for n in outcome.notes) if isinstance(outcome, Result) else float("inf")
+
+
+def _forms(kernel: Kernel, launch: Launch) -> Iterator[Guess]:
+    """Candidate parallel forms, likeliest first, those that leave parts of the kernel to threads last; the reason why
+    there is none, if there is none."""
+    from ktc.passes.raising.normalise.block_shapes import strides_by_digits
+    from ktc.passes.raising.recognise.coordinates import prepare
+
+    blocked: Blocked | Left | None = None
+    partial: list[Guess] = []
+    shared: list[Guess] = []
+    launches = ((launch, {}), *numbered(kernel, launch))
+    for known, numbers in launches:
+        try:
+            body = with_numbers(prepare(kernel, known), numbers)
+            for guess in islice(_forms_at(kernel, body, known), MAX_CANDIDATES // len(launches)):
+                if any(r.is_left for r in guess.regions):
+                    partial.append(guess)
+                elif strides_by_digits(guess.body) or any(r.is_by_threads for r in guess.regions):
+                    shared.append(guess)
+                else:
+                    yield guess
+        except (Blocked, Left) as b:
+            blocked = blocked or b
+    yield from shared
+    yield from partial
+    if blocked is not None:
+        raise blocked
+
+
+def _forms_at(kernel: Kernel, body: Body, launch: Launch) -> Iterator[Guess]:
+    """The forms of ``body`` in a launch of this shape."""
+    from ktc.passes.raising.recognise.grid import candidates
+
+    from .candidates import Guess, guesses
+
+    blocked: Blocked | Left | None = None
+    try:
+        for guess in candidates(body, launch):
+            yield Guess(guess, ())
+    except Blocked as b:
+        blocked = b
+    try:
+        yield from guesses(kernel, body, launch)
+    except Left as b:  # of all forms the most general one says best what stands in the way, if it says where
+        raise (blocked if blocked is not None and b.loc is None else b) from None
+    if blocked is not None:
+        raise blocked
+
+
+def _lowers(reference: Reference, raised: Kernel, domains: tuple[str, ...], given: tuple[Assume, ...]) -> str:
+    """'' if ``raised`` can be lowered again as it is, to a program that does the same without races."""
+    from ktc.passes.lowering import LoweringError, materialise
+
+    try:
+        lowered = materialise(raised)
+    except LoweringError as error:
+        return f"it could not be lowered again: {error.message}"
+    return reference.differs(lowered, domains, 2, given)
+
+
+def _spaced(raised: Kernel) -> tuple[Kernel, tuple[Assume, ...], tuple[Region, ...], str]:
+    """``raised`` for rows that do not overlap, where its loops share out rows; what that assumes, and how it is said;
+    and why there is no such form."""
+    from ktc.passes.raising.check.assumed_independence import spaced_rows
+
+    found = spaced_rows(raised)
+    if found is None:
+        return raised, (), (), "how far apart the rows lie that a loop shares out is nothing that the launcher knows"
+    facts, said = found
+    return raised.with_(assumptions=(*raised.assumptions, *facts)) if facts else raised, facts, said, ""
+
+
+def _joined(raised: Kernel, reference: Reference) -> tuple[Kernel, tuple[Region, ...], str]:
+    """``raised``, in which threads' maxima and sums below them are joined, for rows in which that is no NaN, where the
+    source leaves one in others; what is said of them; and why there are none."""
+    from ktc.passes.raising.check.single_sweeps import long_rows
+
+    found = long_rows(raised)
+    if found is None:
+        return raised, (), "rows of a length that only the device knows may leave threads nothing to join"
+    facts, said = found
+    if reference.reaches_beyond(facts) and not reference.other_nan(raised):
+        return raised, (), ""
+    resting = raised.with_(assumptions=(*raised.assumptions, *facts))
+    return resting, said, reference.other_nan(resting)
+
+
+def _with_staging(raised: Kernel, guess: Guess, reference: Reference, given: tuple[Assume, ...]) -> Kernel:
+    """``raised`` with the steps that stage, or keep in registers, what its source did, if there are any that hold."""
+    from ktc.passes.raising.check.single_sweeps import one_sweep
+    from ktc.passes.raising.staging.destage import Staged
+    from ktc.passes.raising.staging.registers import keeping
+    from ktc.passes.raising.staging.restage import staging_of
+
+    steps = staging_of(raised, [r for r in guess.regions if isinstance(r, Staged)]) or keeping(raised, guess.regions)
+    steps = steps or (one_sweep(raised) if guess.online else ())
+    if not steps:
+        return raised
+    staged = raised.with_(staging=steps)
+    return raised if _lowers(reference, staged, guess.domains[:1], given) else staged
+
+
+def _unlike(why: str) -> Refused:
+    return Refused("E-RAISE-CHECK", f"the guessed loops do not compute what the source computes: {why}")
+
+
+def _flagged(kernel: Kernel) -> Kernel:
+    """Floating-point sums lose their order when a tree becomes a ``reduce`` or a ``scan``."""
+    accs: list[Acc] = [a for s in walk(kernel.body) if isinstance(s, Reduce) for a in s.accs]
+    accs += [s.acc for s in walk(kernel.body) if isinstance(s, Scan)]
+    floating = any(getattr(a.sym.type, "is_float", False) and a.op in "+*" for a in accs)
+    return kernel.with_(flags=kernel.flags | {"reassociates"}) if floating else kernel
+
+
+def _notes(kernel: Kernel, regions: tuple[Region, ...]) -> tuple[str, ...]:
+    loops = [s for s in walk(kernel.body) if isinstance(s, Par | Reduce)]
+    names = ", ".join(f"{type(s).__name__.lower()} {s.var.name}" for s in loops)
+    staging = (f"staging, put back where no pass follows: {' | '.join(kernel.staging)}",) if kernel.staging else ()
+    return (f"raised and checked exactly: {names}", *map(str, regions), *staging)

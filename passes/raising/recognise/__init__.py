@@ -1,0 +1,1 @@
+"""Threads, barriers and exchanges, recognised as the loops and reductions that they stand for."""

@@ -1,0 +1,295 @@
+"""Regions in which threads exchange values, understood by what they do, not by how they are written.
+
+A region (shared stores, barriers, shuffles, shared atomics) is run by itself in the interpreter, on distinct exact
+values for what the threads bring in. What comes out is compared with a table of meanings: a reduction of one input
+over the whole team by any operator. The shape of the tree, its direction, masks, widths, unrolling and warp-synchronous
+tails do not matter. A guess that happens to fit is still checked with the whole kernel afterwards.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from ktc.ir.analysis.uniformity import uniformity_of
+from ktc.ir.fold import cast, i32, is_const, product
+from ktc.ir.kernel import Launch
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Barrier,
+    Body,
+    Const,
+    Decl,
+    Expr,
+    Fence,
+    For,
+    If,
+    Level,
+    Load,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    WarpOp,
+    While,
+    fresh,
+)  # fmt: skip
+from ktc.ir.storage import is_shared
+from ktc.ir.types import I32, Scalar, scalar_of
+from ktc.ir.walk import (
+    all_exprs,
+    assigned,
+    declared,
+    map_body,
+    substitute,
+    used,
+    used_in,
+    walk,
+    walk_expr,
+)
+from ktc.passes.raising.normalise.exchange_form import (
+    bubbled,
+    concluded,
+    own_cells,
+    rejoined,
+    split_effects,
+    temporaries,
+)
+from ktc.passes.raising.normalise.postponed import postponed
+from ktc.passes.raising.normalise.privates import recomputable
+from ktc.passes.raising.normalise.split_sweeps import swept_twice
+from ktc.passes.raising.normalise.tidy import without_dead
+from ktc.passes.raising.raise_report import Region
+
+from .exchange_meanings import Below, Prefix, Steps
+from .exchange_probe import Probe
+from .exchange_regions import communicates, copies, exchanges, live_in, moves_only
+
+MAX_ENDS = 64
+
+
+class Exchange:
+    """Finds and replaces the exchange regions of one kernel for one team.
+
+    ``others``: variables that hold the numbers of threads on the axes beside the team's.
+    """
+
+    def __init__(
+        self, launch: Launch, team: dict[str, Expr], numbers: dict[str, int], others: frozenset[Sym] = frozenset()
+    ) -> None:
+        self.launch, self.team, self.numbers, self.others = launch, team, numbers, others
+        self.regions: list[Region] = []
+        self.algebraic = False  # whether something holds by rational arithmetic only
+        self.online = False  # whether sums below maxima are joined
+
+    def replaced(self, body: Body) -> Body:
+        """``body`` with every understood region as a ``reduce`` over the team, in thread form (for the splitter)."""
+        self.shared = {s.sym: s for s in walk(body) if isinstance(s, Alloc) and is_shared(s.sym)}
+        self.probe = Probe(self.launch, frozenset(self.team), self.numbers, self.shared, self.others)
+        body = self._normal(body)
+        varying = uniformity_of(body, self.made).varying
+        self.private = varying
+        self.again = recomputable(body, varying)
+        self.constants = recomputable(body, set(declared(body)))
+        self.probe.starts = {s.sym: s.init for s in walk(body) if isinstance(s, Decl) and isinstance(s.init, Const)}
+        body = self._list(body)
+        return swept_twice(without_dead(body)) if self.online else body
+
+    def _normal(self, body: Body) -> Body:
+        """Every list rewritten so that an exchange stands by itself: own cells as variables, effects split off."""
+        self.made: set[Sym] = set()
+
+        def one(body: Body, filled: frozenset[Sym]) -> Body:
+            before, inside = filled, []
+            for s in postponed(body):
+                around = filled
+                filled |= _shared_in(s)
+                if isinstance(s, If) and communicates(s):
+                    s = dataclasses.replace(s, then=one(s.then, around), orelse=one(s.orelse, around))
+                elif isinstance(s, For | While) and communicates(s):
+                    s = dataclasses.replace(s, body=one(s.body, filled))  # by the round before, too
+                inside.append(s)
+            body = tuple(inside)
+            if not any(exchanges(s) for s in body):
+                return body
+            body, more = split_effects(body)
+            body, own = own_cells(body, self.probe.injective, before)
+            body, temps = temporaries(body)
+            self.made |= more | own | temps
+            return bubbled(body)
+
+        return one(body, frozenset())
+
+    # ----------------------------------------------------------------------------------------------------- matching
+
+    def _list(self, body: Body) -> Body:
+        out: list[Stmt] = []
+        k = 0
+        while k < len(body):
+            s = body[k]
+            found = self._match(body, k, set(declared(tuple(out))))
+            if found is not None:
+                reductions, body = found
+                out += reductions
+                k = 0
+                continue
+            k += 1
+            if isinstance(s, If) and communicates(s):
+                s = dataclasses.replace(s, then=self._list(s.then), orelse=self._list(s.orelse))
+            elif isinstance(s, For | While) and communicates(s):
+                s = dataclasses.replace(s, body=self._list(s.body))
+            out.append(s)
+        return rejoined(tuple(out), self.made)
+
+    def _match(self, body: Body, start: int, before: set[Sym]) -> tuple[Body, Body] | None:
+        """The longest understood region of ``body`` that starts at ``start``: its reductions, and what follows.
+
+        ``before``: what is declared earlier in the list.
+        """
+        s = body[start]
+        if not exchanges(s) or isinstance(s, Barrier | Fence):
+            return None
+        ends = list(self._ends(body, start))
+        for end in ends:
+            found = self._understood(body, start, body[start:end], body[end:], before)
+            if found is not None:
+                return found
+        for end in ends:
+            region, then = concluded(body[start:end])
+            found = self._understood(body, start, region, (*then, *body[end:]), before) if then else None
+            if found is not None:
+                return found
+        return None
+
+    def _ends(self, body: Body, start: int) -> Iterator[int]:
+        ends = []
+        for k in range(start, len(body)):
+            if not moves_only(body[k]):
+                break
+            if any(communicates(s) for s in body[start : k + 1]):
+                ends.append(k + 1)
+        yield from list(reversed(ends))[:MAX_ENDS]
+
+    def _understood(
+        self, body: Body, start: int, region: Body, rest: Body, before: set[Sym]
+    ) -> tuple[Body, Body] | None:
+        private = self.private - self.again.keys()
+        mine = set(declared(region))
+        front = copies(body[:start], region)
+        inputs = [
+            v for v in live_in((*front, *region)) if v in private and v not in mine and isinstance(v.type, Scalar)
+        ]
+        if not inputs:
+            return None
+        read_later, here = used_in(rest), set(declared(body)) | before
+        outside = {v for v in assigned(region) - mine if v in read_later or v not in here}
+        values = [v for v in (mine & read_later) | outside if isinstance(v.type, Scalar)]
+        values = sorted((v for v in values if v not in self.again or v in outside), key=lambda v: v.id)
+        for fills in (self._overwrites, _filled):
+            cells = self._cells(region, rest, fills)
+            if cells is not None:
+                break
+        if cells is None or not (values or cells):
+            return None
+        outcome = self.probe.summarise((*front, *region), inputs, values, cells, {**self.constants, **self.again})
+        if outcome is None or (any(isinstance(m, Prefix) for m in outcome.values()) and set(self.team) != {"x"}):
+            return None
+        return self._replace(region, rest, values, cells, outcome, here, fills)
+
+    def _cells(self, region: Body, rest: Body, fills: Fills) -> list[tuple[Sym, tuple[Expr, ...]]] | None:
+        """Shared elements of the region that are read after it, before what ``fills`` their array anew; None when not
+        at places known at its end."""
+        arrays = {b for b in assigned(region) if is_shared(b)}
+        out: list[tuple[Sym, tuple[Expr, ...]]] = []
+        for s in rest:
+            for b in [b for b in arrays if fills(s, b)]:
+                arrays.discard(b)
+            for e in all_exprs((s,)):
+                if isinstance(e, Load) and e.buffer in arrays:
+                    if not self._known_place(e.index, region, rest):
+                        return None
+                    if (e.buffer, e.index) not in out:
+                        out.append((e.buffer, e.index))
+        return out
+
+    def _known_place(self, index: tuple[Expr, ...], region: Body, rest: Body) -> bool:
+        """Whether each thread knows ``index`` when ``region`` ends and it stays so."""
+        if all(is_const(i) for i in index):
+            return True
+        if any(isinstance(x, Load | WarpOp) for i in index for x in walk_expr(i)):
+            return False
+        top = {s.sym for s in region if isinstance(s, Decl)} | (assigned(region) & self.probe.starts.keys())
+        known = (self.again.keys() | self.constants.keys() | self.others | top) - assigned(rest)
+        return all(v in known for i in index for v in used(i))
+
+    def _overwrites(self, s: Stmt, b: Sym) -> bool:
+        return isinstance(s, Store) and s.buffer == b and self.probe.injective(s.index)
+
+    def _replace(self, region: Body, rest: Body, values, cells, outcome, here, fills: Fills) -> tuple[Body, Body]:
+        steps = Steps()
+        for key in (*cells, *values):
+            if isinstance(outcome[key], Prefix):
+                outcome[key].steps(steps, _called(key))
+        for cell in cells:
+            made = outcome[cell].steps(steps, cell[0].name)
+            rest = _read_instead(rest, cell, cast(Var(made), scalar_of(cell[0].type)), fills)
+        for v in values:
+            result = cast(Var(outcome[v].steps(steps, v.name)), v.type)
+            again = v in assigned(rest) or v not in here
+            named = Decl(v, result) if v in declared(region) else Assign(v, result)
+            rest = (named, *rest) if again else substitute(rest, {v: result})
+        self.algebraic |= any(m.algebraic for m in outcome.values())
+        self.online |= any(isinstance(m, Below) for m in outcome.values())
+        loc = next((s.loc for s in region if s.loc), None)
+        dist = tuple(Level("thread", n, a) for a, n in self.team.items())
+        scans = list(steps.running(product(list(self.team.values())), (*dist, Level("seq")), loc))
+        how = "found by running the exchange on exact values"
+        reduced = [f"{a.op} of {_name(a.value)}" for accs, _ in steps.groups for a in accs]
+        for kind, names in (("reduction", reduced), ("scan", [f"{s.acc.op} of {_name(s.acc.value)}" for s in scans])):
+            if names:
+                self.regions.append(Region(kind, ", ".join(names), how, loc))
+        out: list[Stmt] = []
+        for accs, decls in steps.groups:
+            total = product(list(self.team.values()))
+            if accs:
+                out.append(Reduce(tuple(accs), fresh("t", I32), i32(0), total, dist, (), loc=loc))
+            out += decls
+        return (*out, *scans), rest
+
+
+Fills: TypeAlias = Callable[[Stmt, Sym], bool]
+"""Whether nothing reads the former elements of a shared array from a statement on."""
+
+
+def _filled(s: Stmt, b: Sym) -> bool:
+    """Whether ``s`` puts something into ``b`` and takes nothing from it: most likely the array's next use (a guess)."""
+    puts = any(isinstance(x, Store) and x.buffer == b for x in walk((s,)))
+    return puts and not any(isinstance(e, Load) and e.buffer == b for e in all_exprs((s,)))
+
+
+def _read_instead(rest: Body, cell: tuple[Sym, tuple[Expr, ...]], by: Expr, fills: Fills) -> Body:
+    buffer, index = cell
+    cut = next((k for k, s in enumerate(rest) if fills(s, buffer)), len(rest))
+
+    def on(e: Expr) -> Expr:
+        return by if isinstance(e, Load) and e.buffer == buffer and e.index == index else e
+
+    return map_body(rest[:cut], lambda s: s, on) + rest[cut:]
+
+
+def _shared_in(s: Stmt) -> frozenset[Sym]:
+    return frozenset(b for b in used_in((s,)) | assigned((s,)) if is_shared(b))
+
+
+def _called(key: Sym | tuple[Sym, tuple[Expr, ...]]) -> str:
+    return key.name if isinstance(key, Sym) else key[0].name
+
+
+def _name(e: Expr) -> str:
+    return e.sym.name if isinstance(e, Var) else " and ".join(sorted(s.name for s in used(e)))
+
+
+__all__ = ["Exchange"]

@@ -1,0 +1,295 @@
+"""What an exchange between threads can mean, as a table to compare its results with.
+
+Every trial gives the threads distinct (or deliberately tied) exact values and lists the meanings it can tell apart:
+
+* ``Reduced``  one input combined over all threads by + * min max & | ^;
+* ``Prefix``   one input, or two a thread side by side, combined over the threads before, with or without one's own;
+* ``Fixed``    a small number, whatever the threads bring in;
+* ``Picked``   another input of the thread with the greatest (or least) value, ties going to the least or greatest;
+* ``Below``  a sum scaled by the power of the distance of its thread's maximum from the greatest one, all added up;
+* ``Mean``, ``Moment``  of weighted partial means: what a Welford tree computes, as rational functions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from ktc.ir.analysis.accumulators import combine, identity
+from ktc.ir.diagnostics import Loc
+from ktc.ir.fold import cast
+from ktc.ir.interp.domains.domain import domain_named
+from ktc.ir.interp.domains.field import P
+from ktc.ir.nodes import Acc, Binary, Body, Const, Decl, Dist, Expr, Scan, Select, Stmt, Sym, Var, fresh, i32
+from ktc.ir.types import I32, Scalar, scalar_of
+from ktc.passes.shared.rescaled import Power
+
+FLOAT_OPS = ("+", "max", "min", "*")
+INT_OPS = (*FLOAT_OPS, "|", "&", "^")
+FOLDS: dict[str, Callable[[np.ndarray], np.integer]] = {
+    "+": np.sum,
+    "*": np.prod,
+    "min": np.min,
+    "max": np.max,
+    "&": np.bitwise_and.reduce,
+    "|": np.bitwise_or.reduce,
+    "^": np.bitwise_xor.reduce,
+}
+RUNNING: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "+": np.cumsum,
+    "*": np.cumprod,
+    "min": np.minimum.accumulate,
+    "max": np.maximum.accumulate,
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run: the domain, what each thread brings in, and the meanings that this data distinguishes."""
+
+    domain: str
+    data: Mapping[Sym, np.ndarray]
+    meanings: Sequence[Meaning]
+
+
+class Meaning(ABC):
+    """One row of the table."""
+
+    algebraic = False  # whether equality holds by rational arithmetic only
+
+    @abstractmethod
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        """Whether ``got``, of type ``t``, is this function of the trial's data."""
+
+    def holds(self, trial: Trial, t: Scalar, got: np.ndarray) -> bool:
+        """``fits`` for what each thread ends up with; a meaning that all share is looked up at the first."""
+        return self.fits(trial, t, int(got[0]))
+
+    def within(self, t: Scalar) -> Meaning:
+        """This meaning, of a result of type ``t``."""
+        return self
+
+    @abstractmethod
+    def steps(self, made: Steps, name: str) -> Sym:
+        """Adds what computes it to ``made``; the variable that then holds it."""
+
+
+@dataclass(frozen=True)
+class Reduced(Meaning):
+    source: Sym
+    op: str
+    over: Scalar | None = None  # the type that it is combined in, if not that of the source
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        if scalar_of(self.source.type).is_float != t.is_float:
+            return False
+        want = int(FOLDS[self.op](trial.data[self.source]))
+        return _wrapped(want, t) == _wrapped(got, t)
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        return made.reduce(self.op, cast(Var(self.source), self.over or scalar_of(self.source.type)), name)
+
+    def within(self, t: Scalar) -> Meaning:
+        """Sums and products of a wider type do not wrap, or round, where those of the inputs would."""
+        wider = self.op in "+*" and t.bits > scalar_of(self.source.type).bits
+        return dataclasses.replace(self, over=t) if wider else self
+
+
+@dataclass(frozen=True)
+class Prefix(Meaning):
+    """``op`` over all ``sources`` of the threads before, then the first ``own`` of the thread's own."""
+
+    sources: tuple[Sym, ...]
+    op: str
+    own: int
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        return False  # not one value for all
+
+    def holds(self, trial: Trial, t: Scalar, got: np.ndarray) -> bool:
+        data = [trial.data[s] for s in self.sources]
+        if got.size != data[0].size or any(scalar_of(s.type) != t for s in self.sources):
+            return False
+        running = RUNNING[self.op](np.stack(data, axis=1).reshape(-1))
+        at = np.arange(got.size) * len(data) + self.own - 1
+        first = 1 if self.own == 0 else 0  # what stands before everything is the identity, or never used
+        return all(_wrapped(int(a), t) == _wrapped(int(b), t) for a, b in zip(running[at[first:]], got[first:]))
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        return made.scan(self, name)
+
+
+@dataclass(frozen=True)
+class Fixed(Meaning):
+    value: int
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        return got == self.value
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        return made.name(name, Const(self.value, I32))
+
+
+@dataclass(frozen=True)
+class Picked(Meaning):
+    value: Sym
+    op: str
+    index: Sym
+    tie: str
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        if t != scalar_of(self.index.type):
+            return False
+        v, i = trial.data[self.value], trial.data[self.index]
+        return int(FOLDS[self.tie](i[v == FOLDS[self.op](v)])) == got
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        best = made.reduce(self.op, Var(self.value), self.value.name)
+        t = scalar_of(self.index.type)
+        mine = Select(Binary("==", Var(self.value), Var(best)), Var(self.index), identity(self.tie, t))
+        return made.reduce(self.tie, mine, name, after=best)
+
+
+@dataclass(frozen=True)
+class Below(Meaning):
+    """The sum of ``total * fn(top - greatest top)``: sums of exponentials below the maximum of each thread's own, as
+    the sum below that of them all (``ktc.passes.shared.rescaled``)."""
+
+    top: Sym
+    total: Sym
+    fn: str
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        domain, own = domain_named(trial.domain), scalar_of(self.top.type)
+        top, total = (
+            domain.encode(trial.data[s].astype(np.float64), scalar_of(s.type)) for s in (self.top, self.total)
+        )
+        greatest = domain.encode(np.array([FOLDS["max"](trial.data[self.top])], np.float64), own)
+        scale = domain.float_call(self.fn, [domain.float_arith("-", top, greatest, own)], own)
+        terms = domain.float_arith("*", total, scale, own)
+        want = domain.decode(reduce(lambda a, b: domain.float_arith("+", a, b, own), np.atleast_1d(terms)), own)
+        return t.is_float and _wrapped(int(want), t) == _wrapped(got, t)
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        t = scalar_of(self.total.type)
+        greatest = made.reduce("max", Var(self.top), self.top.name)
+        power = Power(self.fn)(Var(self.top), Var(greatest))
+        return made.reduce("+", Binary("*", Var(self.total), cast(power, t)), name, after=greatest)
+
+
+@dataclass(frozen=True)
+class Mean(Meaning):
+    count: Sym
+    mean: Sym
+    algebraic = True
+
+    def total(self, trial: Trial) -> tuple[int, int]:
+        n, m = trial.data[self.count], trial.data[self.mean]
+        return int(n.sum()), int((n * m).sum()) * pow(int(n.sum()), -1, P) % P
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        return t.is_float and self.total(trial)[1] == got % P
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        t = scalar_of(self.mean.type)
+        n = made.reduce("+", Var(self.count), self.count.name)
+        weight = cast(Var(self.count), t)
+        total = made.reduce("+", Binary("*", weight, Var(self.mean)), f"{self.mean.name}_sum")
+        return made.name(f"{name}_all", Binary("/", Var(total), cast(Var(n), t)))
+
+
+@dataclass(frozen=True)
+class Moment(Meaning):
+    of: Mean
+    second: Sym
+    algebraic = True
+
+    def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
+        _, mean = self.of.total(trial)
+        n, m, q = (trial.data[s].tolist() for s in (self.of.count, self.of.mean, self.second))
+        want = sum(c + a * (b - mean) ** 2 for a, b, c in zip(n, m, q)) % P
+        return t.is_float and want == got % P
+
+    def steps(self, made: Steps, name: str) -> Sym:
+        t = scalar_of(self.second.type)
+        mean = self.of.steps(made, self.of.mean.name)
+        d = Binary("-", Var(self.of.mean), Var(mean))
+        apart = Binary("*", Binary("*", d, d), cast(Var(self.of.count), t))
+        return made.reduce("+", Binary("+", Var(self.second), apart), name, after=mean)
+
+
+class Steps:
+    """Reductions and plain statements, in order, each made once."""
+
+    def __init__(self) -> None:
+        self.groups: list[tuple[list[Acc], list[Decl]]] = [([], [])]
+        self.known: dict[tuple[str, Expr], Sym] = {}
+        self.level: dict[Sym, int] = {}
+        self.scans: dict[tuple[str, tuple[Sym, ...]], tuple[Sym, dict[int, Sym]]] = {}
+
+    def scan(self, what: Prefix, name: str) -> Sym:
+        """The running value of ``what.sources``: one scan for all that is asked of it."""
+        t = scalar_of(what.sources[0].type)
+        _, asked = self.scans.setdefault((what.op, what.sources), (fresh(name, t), {}))
+        return asked.setdefault(what.own, fresh(name, t))
+
+    def reduce(self, op: str, value: Expr, name: str, after: Sym | None = None) -> Sym:
+        """The reduction of ``value`` over all threads, once ``after`` is known."""
+        running = self.scans.get((op, (value.sym,))) if isinstance(value, Var) else None
+        if running is not None:
+            return running[0]  # after the loop, the total
+        if (op, value) not in self.known:
+            t = scalar_of(value.type)
+            sym = fresh(name, t)
+            at = self.level[after] + 1 if after is not None else 0
+            while len(self.groups) <= at:
+                self.groups.append(([], []))
+            self.groups[at][0].append(Acc(sym, op, identity(op, t), value))
+            self.known[op, value] = sym
+            self.level[sym] = at
+        return self.known[op, value]
+
+    def running(self, total: Expr, dist: Dist, loc: Loc | None) -> Iterator[Scan]:
+        """The scans over all threads; their ``then`` names what each thread sees."""
+        for (op, sources), (sym, asked) in self.scans.items():
+            t = scalar_of(sym.type)
+            exclusive = any(own < len(sources) for own in asked)
+            then: list[Stmt] = []
+            for own, seen in asked.items():
+                before = [sym, *sources[:own]] if exclusive else [sym]
+                then.append(Decl(seen, _folded(op, before), const=True))
+            value = _folded(op, sources)
+            acc = Acc(sym, op, identity(op, t), value)
+            yield Scan(acc, fresh("t", I32), i32(0), total, dist, (), tuple(then), exclusive, loc=loc)
+
+    def name(self, name: str, value: Expr) -> Sym:
+        """A plain value of the reductions so far."""
+        if ("", value) not in self.known:
+            sym = fresh(name, value.type)
+            self.groups[0][1].append(Decl(sym, value, const=True))
+            self.known["", value] = sym
+            self.level[sym] = 0
+        return self.known["", value]
+
+    @property
+    def plain(self) -> Body:
+        return tuple(d for _, decls in self.groups for d in decls)
+
+
+def _folded(op: str, syms: Sequence[Sym]) -> Expr:
+    out: Expr = Var(syms[0])
+    for s in syms[1:]:
+        out = combine(op, out, Var(s))
+    return out
+
+
+def _wrapped(v: int, t: Scalar) -> int:
+    return v % (1 << (64 if t.is_float else t.bits))
+
+
+__all__ = ["Below", "Fixed", "Mean", "Meaning", "Moment", "Picked", "Prefix", "Reduced", "Steps", "Trial"]

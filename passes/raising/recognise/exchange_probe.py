@@ -1,0 +1,240 @@
+"""Running a region of one block by itself on exact values, and reading off what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import add, cast, evaluate, i32, mul, simplify
+from ktc.ir.interp import run
+from ktc.ir.interp.domains.realmath import plain_name
+from ktc.ir.kernel import Kernel, Launch, Param
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Barrier,
+    Body,
+    Call,
+    Const,
+    Decl,
+    Expr,
+    HwIndex,
+    Knob,
+    Load,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    WarpOp,
+    accessed_type,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import I32, Array, Ptr, Scalar, Vec, scalar_of
+from ktc.ir.walk import all_exprs, assigned, declared, stmt_exprs, used, used_in, walk, walk_expr
+from ktc.ir.workload.input_data import numpy_dtype
+from ktc.passes.raising.normalise.privates import prologue
+from ktc.passes.shared.rescaled import POWERS
+
+from .coordinates import AXES
+from .exchange_meanings import Fixed, Meaning, Trial
+from .exchange_trials import trials, wide
+from .statement_kinds import expr_with_hardware, threads_in
+
+FUEL = 20_000
+MOST_FIXED = 64
+Cell = tuple[Sym, tuple[Expr, ...]]
+
+
+class Probe:
+    """Runs regions for one launch and team."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        team: frozenset[str],
+        numbers: Mapping[str, int],
+        shared: Mapping[Sym, Stmt],
+        others: Collection[Sym] = (),
+    ) -> None:
+        self.shared, self.numbers = shared, numbers
+        self.others = others  # the numbers of threads on the axes beside the team's
+        self.starts: Mapping[Sym, Expr] = {}  # what variables made before a region begin with
+        sizes = [evaluate(n, numbers) for n in launch.block]
+        self.block = tuple(int(n or 1) if a in team else 1 for a, n in zip(AXES, sizes))
+        self.threads = int(np.prod(self.block))
+        bytes_ = evaluate(launch.dynamic_shared, numbers) if launch.dynamic_shared is not None else None
+        self.dynamic = int(bytes_) if bytes_ is not None else 16 * max(self.threads, 1)
+
+    def thread(self) -> Expr:
+        """The number of a thread in the block."""
+        out: Expr = i32(0)
+        stride = 1
+        for a, n in zip(AXES, self.block):
+            if n > 1:
+                out = add(out, mul(cast(HwIndex("thread", a), I32), i32(stride)))
+            stride *= n
+        return out
+
+    def injective(self, index: Sequence[Expr]) -> bool:
+        """Whether each thread of the team has its own value of ``index``, wherever the team stands."""
+        if not any(threads_in(e) for e in index) or any(used(e) - set(self.others) for e in index):
+            return False
+        here = {s.name: 0 for s in self.others}
+        seen = set()
+        for t in range(self.threads):
+            env: dict[HwIndex, Expr] = {}
+            left = t
+            for a, n in zip(AXES, self.block):
+                env[HwIndex("thread", a)] = i32(left % n)
+                left //= n
+            at = tuple(evaluate(simplify(expr_with_hardware(e, env)), here) for e in index)
+            if None in at or at in seen:
+                return False
+            seen.add(at)
+        return True
+
+    def summarise(
+        self, region: Body, inputs: list[Sym], values: list[Sym], cells: list[Cell], again: Mapping[Sym, Decl]
+    ) -> dict[object, Meaning] | None:
+        """For each output (a variable, or a shared element), what it is in terms of the inputs.
+
+        None when the region cannot be run, or some output is none of the meanings of the table, which are those of
+        numbers: vectors have none.
+        """
+        types = [s.type for s in (*inputs, *values)] + [accessed_type(b, len(index)) for b, index in cells]
+        if self.threads < 2 or not all(isinstance(t, Scalar) for t in types):
+            return None
+        kernel = self._kernel(region, inputs, values, cells, again)
+        if kernel is None:
+            return None
+        wanted: list[tuple[object, Scalar, str]] = [(v, scalar_of(v.type), f"out_{v.id}") for v in values]
+        wanted += [(c, scalar_of(c[0].type), f"cell_{k}") for k, c in enumerate(cells)]
+        left = dict.fromkeys(range(len(wanted)))
+        found: dict[object, Meaning] = {}
+        for trial in trials(inputs, self.threads, _powers(region)):
+            outputs = self._run(kernel, trial, wanted)
+            if outputs is None:
+                return None
+            for k in list(left):
+                key, t, name = wanted[k]
+                meaning = next((m for m in trial.meanings if m.holds(trial, t, outputs[name])), None)
+                if meaning is not None:
+                    found[key] = meaning.within(t)
+                    del left[k]
+            if not left:
+                break
+        if not self._holds_widely(kernel, inputs, wanted, found):
+            return None
+        return self._fixed(kernel, inputs, wanted, list(left), found) if left else found
+
+    def _holds_widely(self, kernel: Kernel, inputs: list[Sym], wanted: list, found: Mapping[object, Meaning]) -> bool:
+        """Whether what was found on small positive numbers holds for values all over their types."""
+        trial = wide(inputs, self.threads, any(m.algebraic for m in found.values()))
+        exact = [(found[key], t, name) for key, t, name in wanted if key in found and not found[key].algebraic]
+        outputs = self._run(kernel, trial, wanted) if exact else {}
+        return outputs is not None and all(m.holds(trial, t, outputs[name]) for m, t, name in exact)
+
+    def _fixed(self, kernel: Kernel, inputs: list[Sym], wanted: list, left: list[int], found: dict) -> dict | None:
+        """What is still unexplained as numbers that do not depend on the data; None if something is no such number."""
+        trial = next(trials(inputs, self.threads))
+        other = Trial("int", {s: x[::-1] * 3 + 5 for s, x in trial.data.items()}, ())
+        a, b = self._run(kernel, trial, wanted), self._run(kernel, other, wanted)
+        if a is None or b is None:
+            return None
+        for k in left:
+            key, t, name = wanted[k]
+            if not isinstance(key, Sym) or not _from_numbers(key, kernel.body):
+                return None
+            values = {int(v) for v in (*a[name], *b[name])}
+            if not t.is_int or len(values) != 1 or not 0 <= min(values) <= MOST_FIXED:
+                return None
+            found[key] = Fixed(values.pop())
+        return found
+
+    def _run(self, kernel: Kernel, trial: Trial, wanted: list) -> dict[str, np.ndarray] | None:
+        """Every output in the trial's domain, a value a thread."""
+        data: dict = {f"in_{s.id}": x.astype(numpy_dtype(scalar_of(s.type).name)) for s, x in trial.data.items()}
+        for p in kernel.params:
+            if p.sym.name not in data:
+                scalar = isinstance(p.sym.type, Scalar)
+                data[p.sym.name] = (
+                    self.numbers.get(p.sym.name, 0)
+                    if scalar
+                    else np.zeros(self.threads, numpy_dtype(scalar_of(p.sym.type).name))
+                )
+        try:
+            result = run(kernel, data, domain=trial.domain, sanitize=False, fuel=FUEL)
+        except KtcError:
+            return None
+        if any(f.kind == "fuel" for f in result.findings):
+            return None
+        return {name: result.outputs[name].reshape(-1) for _, _, name in wanted}
+
+    def _kernel(self, region: Body, inputs, values, cells, again) -> Kernel | None:
+        params: list[Param] = []
+        front: list[Stmt] = []
+        tid = self.thread()
+        arrays = {b for b in used_in(region) | {c[0] for c in cells} if isinstance(b.type, Array)}
+        for b in arrays:
+            if b in self.shared:
+                front.append(self.shared[b])
+            elif not any(isinstance(s, Alloc) and s.sym == b for s in walk(region)):
+                return None
+        for p in inputs:
+            t = scalar_of(p.type)
+            buffer = fresh(f"in_{p.id}", Ptr(t, const=True))
+            params.append(Param(buffer))
+            front.append(Decl(p, Load(buffer, (tid,))))
+        inner = set(declared(region)) | set(inputs)
+        outside = {v for v in assigned(region) if v not in inner and isinstance(v.type, Scalar | Vec)}
+        bare = [Decl(v, self.starts.get(v)) for v in sorted(outside, key=lambda v: v.id)]
+        body = (*front, *bare, *region)
+        tail: list[Stmt] = []
+        for v in values:
+            buffer = fresh(f"out_{v.id}", Ptr(scalar_of(v.type)))
+            params.append(Param(buffer))
+            tail.append(Store(buffer, (tid,), Var(v)))
+        tail.append(Barrier())
+        for k, (b, index) in enumerate(cells):
+            buffer = fresh(f"cell_{k}", Ptr(scalar_of(b.type)))
+            params.append(Param(buffer))
+            tail.append(Store(buffer, (tid,), Load(b, index)))
+        lead = prologue((*body, *tail), dict(again))
+        whole = (*lead, *body, *tail)
+        have = {s.sym for s in walk(whole) if isinstance(s, Decl)}
+        for v in sorted(used_in(whole), key=lambda s: s.id):
+            if isinstance(v.type, Scalar) and v not in have and not _loop_variable(whole, v):
+                if not v.type.is_int:
+                    return None
+                params.append(Param(v))
+        if any(isinstance(x, Knob) for e in _everywhere(whole) for x in walk_expr(e)):
+            return None  # what holds for one value of an open knob need not for another
+        one = i32(1)
+        launch = Launch((one, one, one), tuple(i32(n) for n in self.block), Const(self.dynamic, I32))  # type: ignore[arg-type]
+        return Kernel("region", tuple(params), launch, whole)
+
+
+def _everywhere(body: Body) -> Iterator[Expr]:
+    """The expressions of ``body``, and the extents of the arrays it declares."""
+    yield from all_exprs(body)
+    for s in walk(body):
+        if isinstance(s, Alloc | Decl) and isinstance(s.sym.type, Array):
+            yield from s.sym.type.shape
+
+
+def _powers(region: Body) -> list[str]:
+    """The exponential functions that ``region`` calls."""
+    called = (x.fn for e in all_exprs(region) for x in walk_expr(e) if isinstance(x, Call))
+    return [fn for fn in dict.fromkeys(called) if plain_name(fn) in POWERS]
+
+
+def _from_numbers(v: Sym, body: Body) -> bool:
+    """Whether everything that is put into ``v`` is arithmetic on other variables."""
+    made = [e for s in walk(body) if isinstance(s, Decl | Assign) and s.sym == v for e in stmt_exprs(s)]
+    return not any(isinstance(x, Load | WarpOp) for e in made for x in walk_expr(e))
+
+
+def _loop_variable(body: Body, v: Sym) -> bool:
+    return any(getattr(s, "var", None) == v for s in walk(body))

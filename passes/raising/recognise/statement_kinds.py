@@ -1,0 +1,148 @@
+"""What the thread-loop raiser asks about statements: what all threads do alike, what waits, what touches memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktc.ir.analysis.uniformity import Uniformity
+from ktc.ir.diagnostics import Loc
+from ktc.ir.fold import fold_node
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    Atomic,
+    Barrier,
+    Body,
+    Break,
+    Cast,
+    Const,
+    Continue,
+    Decl,
+    Expr,
+    Fence,
+    For,
+    HwIndex,
+    If,
+    InlineAsm,
+    Load,
+    RawStmt,
+    Return,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    WarpOp,
+    While,
+    bodies,
+)  # fmt: skip
+from ktc.ir.storage import is_local_array, is_shared
+from ktc.ir.types import U32, Scalar
+from ktc.ir.walk import all_exprs, keep, map_body, map_expr, stmt_exprs, walk, walk_expr
+
+HOST_THREADS = 256
+"""Threads of a block whose size the host decides when it launches: what most would choose."""
+
+
+@dataclass
+class Left(Exception):
+    """This part cannot become loops: why, and where."""
+
+    code: str
+    why: str
+    loc: Loc | None
+
+
+def has_block_barrier(s: Stmt) -> bool:
+    return any(isinstance(x, Barrier) and x.scope == "block" for x in walk((s,)))
+
+
+def has_warp_op(s: Stmt) -> bool:
+    return any(isinstance(e, WarpOp) for e in all_exprs((s,)))
+
+
+def threads_in(e: Expr) -> set[str]:
+    """The axes of ``threadIdx`` that ``e`` mentions."""
+    return {x.axis for x in walk_expr(e) if isinstance(x, HwIndex) and x.level == "thread"}
+
+
+def with_hardware(body: Body, values: dict[HwIndex, Expr]) -> Body:
+    """``body`` with hardware indices replaced (integer expressions of any type), casts folded."""
+    return map_body(body, keep, lambda e: _replaced(e, values))
+
+
+def expr_with_hardware(e: Expr, values: dict[HwIndex, Expr]) -> Expr:
+    return map_expr(e, lambda x: _replaced(x, values))
+
+
+def _replaced(e: Expr, values: dict[HwIndex, Expr]) -> Expr:
+    if isinstance(e, HwIndex) and e in values:
+        v = values[e]
+        return v if v.type == U32 else fold_node(Cast(U32, v, "implicit"))
+    if isinstance(e, Cast) and isinstance(e.x, Cast) and e.x.to == U32 and e.x.style == "implicit":
+        inner = e.x.x
+        if inner.type == e.to and isinstance(e.to, Scalar) and e.to.is_int:
+            return inner  # (i32)(u32)v
+        if isinstance(e.to, Scalar) and e.to.is_int and e.to.bits > 32 and isinstance(inner, Var):
+            return Cast(e.to, inner, e.style)  # a thread index is never negative
+    return fold_node(e)
+
+
+def plain(s: Stmt, facts: Uniformity) -> bool:
+    """Whether all threads of the block do the same in ``s``, so that the block can do it once."""
+    if isinstance(s, Alloc):
+        return is_shared(s.sym)
+    if isinstance(s, Decl):
+        return s.sym not in facts.varying and _same_for_all(s, facts)
+    if isinstance(s, Assign):
+        return s.sym not in facts.varying and _same_for_all(s, facts)
+    if isinstance(s, Store):
+        return not is_local_array(s.buffer) and hasattr(s.buffer.type, "space") and _same_for_all(s, facts)
+    if isinstance(s, Break | Continue | Return | Fence):
+        return True
+    if isinstance(s, If | For | While):
+        if isinstance(s, For) and s.var in facts.varying:
+            return False
+        return _same_for_all(s, facts) and all(plain(t, facts) for b in bodies(s) for t in b)
+    return False
+
+
+def _same_for_all(s: Stmt, facts: Uniformity) -> bool:
+    return all(facts.is_uniform(e) for e in stmt_exprs(s))
+
+
+UNMOVED = (InlineAsm, RawStmt, AsyncCopy, AsyncCommit, AsyncWait)
+"""Statements that keep a kernel in thread form."""
+
+
+def unsupported(body: Body) -> Stmt | None:
+    """The first statement that only a thread program can express."""
+    for s in walk(body):
+        if isinstance(s, UNMOVED):
+            return s
+        for e in stmt_exprs(s):
+            for x in walk_expr(e):
+                if isinstance(x, HwIndex) and x.level in ("block_dim", "grid_dim"):
+                    return s
+    return None
+
+
+def constant(value: int, like: Expr) -> Expr:
+    assert isinstance(like.type, Scalar)
+    return Const(value, like.type)
+
+
+def loads(s: Stmt) -> set[Sym]:
+    """Buffers read by ``s`` (not private scalars)."""
+    return {x.buffer for e in all_exprs((s,)) for x in walk_expr(e) if isinstance(x, Load)}
+
+
+def stores(s: Stmt) -> set[Sym]:
+    """Memory written by ``s``: shared and global buffers."""
+    out = set()
+    for x in walk((s,)):
+        if isinstance(x, Store | Atomic) and getattr(x.buffer.type, "space", "local") != "local":
+            out.add(x.buffer)
+    return out

@@ -1,0 +1,72 @@
+"""Strided loops of a block or grid of threads, and the accumulators they carry.
+
+for (i = lo + tid; i < hi; i += blockDim)                 par i in lo..hi @ [thread.x, seq]
+for (i = lo + global id; i < hi; i += blockDim*gridDim)   par i in lo..hi @ [thread.x, block.x, seq]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktc.ir.analysis.affine import linear_form
+from ktc.ir.analysis.counted_loops import loop_step
+from ktc.ir.fold import cast, i32, mul, simplify
+from ktc.ir.kernel import Launch
+from ktc.ir.nodes import (
+    Barrier,
+    Expr,
+    For,
+    HwIndex,
+    Level,
+)  # fmt: skip
+from ktc.ir.types import Ptr, Scalar
+from ktc.ir.walk import assigned, declared, walk, walk_expr
+from ktc.passes.shared.equal_integers import same
+from ktc.passes.shared.loop_bounds import upper_bound
+
+from .coordinates import AXES, depends_on_thread
+
+
+@dataclass(frozen=True)
+class Strided:
+    """A recognised loop: its range and the distribution that reproduces its mapping."""
+
+    lo: Expr
+    hi: Expr
+    dist: tuple[Level, ...]
+
+
+def strided(s: For, launch: Launch, axis: str = "x") -> Strided | None:
+    """``s`` as a block-stride or grid-stride loop over the threads of ``axis``."""
+    thread, block = HwIndex("thread", axis), HwIndex("block", axis)
+    start = linear_form(s.init, {thread, block})
+    step, hi = loop_step(s), upper_bound(s.cond, s.var)
+    t = s.var.type
+    if start is None or step is None or hi is None or not isinstance(t, Scalar):
+        return None
+    if not same(start.coeff(thread), i32(1)):
+        return None
+    if any(isinstance(x, HwIndex) for e in (start.rest, step, hi) for x in walk_expr(e)):
+        return None
+    k = AXES.index(axis)
+    threads, blocks = launch.block[k], launch.grid[k]
+    lo = cast(simplify(start.rest), t)
+    if block not in start.coeffs and same(step, threads):
+        return Strided(lo, hi, (Level("thread", threads, axis), Level("seq")))
+    if same(start.coeff(block), threads) and same(step, mul(threads, blocks)):
+        return Strided(lo, hi, (Level("thread", threads, axis), Level("block", blocks, axis), Level("seq")))
+    return None
+
+
+def is_everybodys(s: For) -> bool:
+    """Whether all threads of a block go through ``s`` alike and carry nothing from one iteration to the next: rows of a
+    part, say, each of them spread over the threads."""
+    if any(depends_on_thread(e) for e in (s.init, s.cond, s.step)) or any(isinstance(x, Barrier) for x in walk(s.body)):
+        return False
+    return all(isinstance(v.type, Ptr) for v in assigned(s.body) - set(declared(s.body)))
+
+
+__all__ = [
+    "Strided",
+    "strided",
+]

@@ -1,0 +1,107 @@
+"""Rows that threads keep in registers by hand, read again where they are used.
+
+before                                                 after
+    for (j) { v[j] = row[j * 256 + tid]; s += v[j]; }      for (j) s += row[j * 256 + tid];
+    total = reduce(s);                                     total = reduce(s);
+    for (j) out[j * 256 + tid] = v[j] / total;             for (j) out[j * 256 + tid] = row[j * 256 + tid] / total;
+
+What an element of the array was made of takes its place, so that no array lives across the exchange and the loops on
+both sides are over the row's elements. ``row-cache`` keeps the row again, for any distribution. A guess like all of
+this package: memory may have changed in between, which the exact comparison with the source finds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from ktc.ir.analysis.defs import expand
+from ktc.ir.fold import cast
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Alloc, Body, Decl, Expr, For, Load, Par, Reduce, Stmt, Store, Sym, Var, WarpOp
+from ktc.ir.storage import is_local_array
+from ktc.ir.types import Array, Scalar
+from ktc.ir.walk import all_exprs, assigned, keep, map_body, substitute_expr, used, walk, walk_expr
+from ktc.passes.raising.normalise.tidy import without_dead
+from ktc.passes.raising.raise_report import Region
+from ktc.passes.shared.staging import after_steps
+
+KEPT = "registers"
+"""The kind of region that this module reports."""
+
+
+def recomputed(body: Body) -> tuple[Body, tuple[Region, ...]]:
+    """``body`` without the private arrays each of whose elements has one value, known where it is read; and those."""
+    found: list[Region] = []
+    for s in [s for s in walk(body) if isinstance(s, Alloc) and is_local_array(s.sym)]:
+        made = _element(s.sym, body)
+        if made is not None:
+            j, value = made
+
+            def on(e: Expr, v: Sym = s.sym, j: Sym = j, value: Expr = value) -> Expr:
+                if isinstance(e, Load) and e.buffer == v:
+                    return substitute_expr(value, {j: cast(e.index[0], j.type)})  # type: ignore[arg-type]
+                return e
+
+            body = without_dead(map_body(body, keep, on))
+            found.append(Region(KEPT, s.sym.name, "each element is read again where it is used", s.loc))
+    return body, tuple(found)
+
+
+def unrolled(body: Body) -> Body:
+    """``body`` with known numbers of rounds unrolled, as they were where their elements had registers."""
+
+    def known(s: Stmt) -> Stmt:
+        if isinstance(s, Par | Reduce):
+            dist = (dataclasses.replace(lv, kind="unroll") if lv.kind == "seq" and lv.n else lv for lv in s.dist)
+            return dataclasses.replace(s, dist=tuple(dist))
+        return s
+
+    return map_body(body, known)
+
+
+def keeping(raised: Kernel, regions: Sequence[Region]) -> tuple[str, ...]:
+    """Steps after which ``raised`` keeps its rows in registers as its source did; () where there are none."""
+    if not any(r.kind == KEPT for r in regions):
+        return ()
+    loops = dict.fromkeys(s.var.name for s in walk(raised.body) if isinstance(s, Reduce))
+    steps = tuple(f"row-cache{{loop={name} where=registers}}" for name in loops)
+    return steps if steps and after_steps(raised, steps) is not None else ()
+
+
+def _element(v: Sym, body: Body) -> tuple[Sym, Expr] | None:
+    """The one loop variable, and the value of ``v`` at it; None if ``v`` is no such array."""
+    stores = [s for s in walk(body) if isinstance(s, Store) and s.buffer == v]
+    loads = [e for e in all_exprs(body) if isinstance(e, Load) and e.buffer == v]
+    if len(stores) != 1 or not loads or _unlike_elements(stores, loads):
+        return None
+    (store,) = stores
+    loop = next((s for s in walk(body) if isinstance(s, For) and any(x is store for x in s.body)), None)
+    if loop is None or store.index[0] != Var(loop.var) or not isinstance(v.type, Array):
+        return None
+    value = expand(store.value, _named(loop, body))
+    local = {d.sym for d in walk(loop.body) if isinstance(d, Decl)} | (assigned(body) - _memory(body))
+    local |= {b for b in assigned(loop.body) if is_local_array(b)}
+    if used(value) & (local - {loop.var}) or any(isinstance(x, WarpOp) for x in walk_expr(value)):
+        return None
+    elem = v.type.elem
+    return loop.var, cast(value, elem) if isinstance(elem, Scalar) else value
+
+
+def _unlike_elements(stores: list[Store], loads: list[Load]) -> bool:
+    """Whether some access is not one of a single element of one dimension."""
+    places = [(s.index, s.width) for s in stores] + [(e.index, e.width) for e in loads]
+    return any(len(index) != 1 or width != 1 for index, width in places)
+
+
+def _named(loop: For, body: Body) -> Mapping[Sym, Expr]:
+    """What the constants of the loop's body are."""
+    changing = assigned(body)
+    return {d.sym: d.init for d in loop.body if isinstance(d, Decl) and d.init is not None and d.sym not in changing}
+
+
+def _memory(body: Body) -> set[Sym]:
+    return {s for s in assigned(body) if hasattr(s.type, "space")}
+
+
+__all__ = ["keeping", "recomputed", "unrolled"]

@@ -1,0 +1,1 @@
+"""Passes on sums, extremes, scans and atomics."""

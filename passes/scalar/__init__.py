@@ -1,0 +1,1 @@
+"""Passes on expressions: fewer, cheaper and narrower operations."""

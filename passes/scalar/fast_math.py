@@ -1,0 +1,80 @@
+"""fast-math: chosen f32 functions to their hardware approximations.
+
+before                                  after fast-math{fns=exp,div}
+    y = x / (1.0 + exp(-x))                 y = fast_div(x, 1.0 + fast_exp(-x))
+
+Only the listed functions, only at f32 (the approximations exist at that width alone). Sets the kernel's ``fast_math``
+flag: accuracy changes, so verification measures the error instead of expecting equality. Error bounds: CUDA C++
+Programming Guide, mathematical functions, intrinsic functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Call, Expr
+from ktc.ir.types import F32
+from ktc.ir.walk import all_exprs, keep, map_body
+from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+
+FAST: dict[str, str] = {
+    "exp": "fast_exp", "exp2": "fast_exp2", "exp10": "fast_exp10", "log": "fast_log", "log2": "fast_log2",
+    "log10": "fast_log10", "sin": "fast_sin", "cos": "fast_cos", "tanh": "fast_tanh", "pow": "fast_pow",
+    "rcp": "fast_rcp", "div": "fast_div",
+}  # fmt: skip
+"""Function as named in ``fns`` -> canonical name of its approximation; ``div`` is the operator."""
+
+
+class FastMath(Pass):
+    name = "fast-math"
+    summary = "listed f32 functions to fast hardware approximations"
+    params = (ParamSpec("fns", f"functions to approximate, or all: {', '.join(FAST)}", default="all"),)
+    refusals = ("E-FAST-FUNCTION", "E-FAST-NONE")
+    flags = ("fast_math",)
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        found = present(kernel)
+        return (
+            [Site(f"fast-math{{fns={','.join(found)}}}", "cheaper transcendentals; accuracy changes")] if found else []
+        )
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        asked = args.get("fns", "all")
+        names = list(FAST) if asked == "all" else list(asked) if isinstance(asked, tuple) else [asked]
+        unknown = [x for x in names if not isinstance(x, str) or x not in FAST]
+        if unknown:
+            hint = f"functions: {', '.join(FAST)}, or all"
+            return Refused("E-FAST-FUNCTION", f"'{unknown[0]}' has no fast approximation", hint=hint)
+        hits = [x for x in present(kernel) if x in names]
+        if not hits:
+            hint = f"f32 functions here: {', '.join(present(kernel)) or 'none'}"
+            return Refused("E-FAST-NONE", f"the kernel does not use {', '.join(map(str, names))} at f32", hint=hint)
+        chosen = frozenset(hits)
+        body = map_body(kernel.body, keep, lambda e: _fast(e, chosen))
+        return Result(
+            kernel.with_(body=body, flags=kernel.flags | {"fast_math"}), (f"approximated: {', '.join(hits)}",)
+        )
+
+
+def present(kernel: Kernel) -> list[str]:
+    """Functions of the table that the kernel uses at f32, in the table's order."""
+    found = {_key(e) for e in all_exprs(kernel.body)}
+    return [name for name in FAST if name in found]
+
+
+def _key(e: Expr) -> str | None:
+    """The table's name for what ``e`` does, if it does it at f32."""
+    if e.type != F32:
+        return None
+    if isinstance(e, Binary):
+        return "div" if e.op == "/" else None
+    return e.fn if isinstance(e, Call) and e.fn in FAST and e.fn != "div" else None
+
+
+def _fast(e: Expr, chosen: frozenset[str]) -> Expr:
+    key = _key(e)
+    if key is None or key not in chosen:
+        return e
+    args = (e.a, e.b) if isinstance(e, Binary) else e.args  # type: ignore[attr-defined]
+    return Call(FAST[key], args, F32)

@@ -1,0 +1,157 @@
+"""simplify: constant folding, integer identities, constant variables, dead code.
+
+before                                  after simplify
+    let n: i32 = 4 * 8                      for k in 0..32
+    if 1 < 2                                  out[k] = 0.0
+      for k in 0..n + 0
+        out[k] = 0.0
+    else
+      out[0] = x
+    var unused: f32 = in[3]
+
+No floating-point algebra. Memory is never written less; a load whose value nobody uses goes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from ktc.ir.analysis.purity import is_removable
+from ktc.ir.fold import fold_node, is_const, simplify
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Assign,
+    Atomic,
+    Body,
+    Break,
+    Const,
+    Continue,
+    Decl,
+    Eval,
+    Expr,
+    For,
+    If,
+    InlineAsm,
+    Par,
+    RawStmt,
+    Return,
+    Stmt,
+    Sym,
+    Unary,
+    Var,
+    While,
+)  # fmt: skip
+from ktc.ir.types import Scalar
+from ktc.ir.walk import assigned, map_body, map_expr, stmt_exprs, substitute, used, walk
+from ktc.passes.core.base import Arg, Pass, Refused, Result, Site
+
+
+class Simplify(Pass):
+    name = "simplify"
+    summary = "fold constants and integer identities, propagate constants, drop dead code"
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        return [Site("simplify", "shorter code")] if simplified(kernel.body) != kernel.body else []
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        body = simplified(kernel.body)
+        if body == kernel.body:
+            return Result(kernel, ("nothing to simplify",))
+        return Result(kernel.with_(body=body))
+
+
+def simplified(body: Body) -> Body:
+    """``body`` simplified until nothing changes; the same object if nothing does."""
+    while True:
+        after = map_body(body, _simplify_stmt, fold_node)
+        after = _propagate_constants(after)
+        after = _drop_unread(after)
+        after = _cut_after_jumps(after)
+        if after == body:
+            return body
+        body = after
+
+
+def _simplify_stmt(s: Stmt) -> Stmt | Body | None:
+    """One statement whose parts are simplified already."""
+    match s:
+        case If():
+            return _simplify_if(s)
+        case While() if is_const(s.cond) and not s.cond.value and not s.post:  # type: ignore[attr-defined]
+            return None
+        case For():
+            first = simplify(map_expr(s.cond, lambda x: s.init if x == Var(s.var) else x))
+            never = is_const(first) and not first.value  # type: ignore[attr-defined]
+            return None if never and is_removable(s.init) else s
+        case Par() if not s.body and all(map(is_removable, (s.lo, s.hi))):
+            return None
+        case Eval() if is_removable(s.value):
+            return None
+    return s
+
+
+def _simplify_if(s: If) -> Stmt | Body | None:
+    if is_const(s.cond):
+        return s.then if s.cond.value else s.orelse  # type: ignore[attr-defined]
+    if not s.then and not s.orelse:
+        return None if is_removable(s.cond) else Eval(value=s.cond, loc=s.loc)
+    if not s.then:
+        return dataclasses.replace(s, cond=fold_node(Unary("!", s.cond)), then=s.orelse, orelse=())
+    return s
+
+
+def _propagate_constants(body: Body) -> Body:
+    """Variables that hold one literal for good are replaced by it."""
+    changed = assigned(body)
+    env: dict[Sym, Expr] = {
+        s.sym: s.init
+        for s in walk(body)
+        if isinstance(s, Decl) and isinstance(s.init, Const) and isinstance(s.sym.type, Scalar) and s.sym not in changed
+    }
+    return substitute(body, env) if env else body
+
+
+def _drop_unread(body: Body) -> Body:
+    """Scalars that no expression reads lose their declaration and, when free of effects, the values they were given."""
+    kept: set[Sym] = set()
+    for s in walk(body):
+        kept |= _named(s)
+        for e in stmt_exprs(s):
+            kept |= used(e)
+        value = s.value if isinstance(s, Assign) else s.init if isinstance(s, Decl) else None
+        if isinstance(s, Assign | Decl) and value is not None and not is_removable(value):
+            kept.add(s.sym)
+
+    def on(s: Stmt) -> Stmt | None:
+        gone = isinstance(s, Assign | Decl) and s.sym not in kept
+        return None if gone and isinstance(s.sym.type, Scalar) else s  # type: ignore[attr-defined]
+
+    return map_body(body, on)
+
+
+def _named(s: Stmt) -> set[Sym]:
+    """Symbols that ``s`` names outside its expressions, so that their declarations stay."""
+    match s:
+        case Atomic():
+            return {s.dst} if s.dst is not None else set()
+        case RawStmt():
+            return {*s.reads, *s.writes}
+        case InlineAsm():
+            return {sym for _, sym in s.outputs}
+    return set()
+
+
+def _cut_after_jumps(body: Body) -> Body:
+    """Statements after a return, break or continue of the same list cannot run."""
+
+    def cut(b: Body) -> Body:
+        end = next((i for i, s in enumerate(b) if isinstance(s, Return | Break | Continue)), len(b))
+        return b if end + 1 >= len(b) else b[: end + 1]
+
+    def on(s: Stmt) -> Stmt:
+        changes = {f: cut(getattr(s, f)) for f in ("body", "then", "orelse") if hasattr(s, f)}
+        changes = {f: b for f, b in changes.items() if b is not getattr(s, f)}
+        return dataclasses.replace(s, **changes) if changes else s  # type: ignore[arg-type]
+
+    return cut(map_body(body, on))

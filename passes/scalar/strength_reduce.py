@@ -1,0 +1,231 @@
+"""strength-reduce: cheaper operations for the same integers.
+
+before                                          after strength-reduce
+    let q: i32 = t / 32                             let q: i32 = t >> 5
+    let r: i32 = t % 32                             let r: i32 = t & 31
+    for k in 0..n                                   var k_d: i32 = 0
+      s += a[k * d + t]                             for k in 0..n
+                                                      s += a[k_d + t]
+                                                      k_d += d
+
+* ``division``: by a power of two, of what is shown not to be negative, becomes a shift or a mask.
+* ``induction``: a product of a serial loop's counter and an invariant becomes a running sum. It is kept in an unsigned
+  variable, so that one step beyond the last iteration cannot overflow.
+
+Knobs count as powers of two only where their domain says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+from ktc.ir.analysis.purity import is_movable
+from ktc.ir.fold import add, cast, mul
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Assign,
+    Binary,
+    Body,
+    Call,
+    Cast,
+    Const,
+    Continue,
+    Decl,
+    Expr,
+    For,
+    HwIndex,
+    Knob,
+    Par,
+    Reduce,
+    Select,
+    Stmt,
+    Sym,
+    Var,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import Scalar
+from ktc.ir.walk import all_exprs, assigned, declared, map_body, used, walk, walk_expr
+from ktc.passes.core.base import Arg, ParamSpec, Pass, Refused, Result, Site
+
+from .kept_forms import spared
+
+KINDS = ("all", "division", "induction")
+
+
+class StrengthReduce(Pass):
+    name = "strength-reduce"
+    summary = "shifts and masks for divisions by powers of two, running sums for products in loops"
+    params = (ParamSpec("what", "all, division or induction", default="all"),)
+    refusals = ("E-STRENGTH-WHAT", "E-STRENGTH-NOTHING")
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        found = self.apply(kernel, {})
+        return [Site("strength-reduce", found.notes[0])] if isinstance(found, Result) else []
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        what = args.get("what", "all")
+        if what not in KINDS:
+            return Refused("E-STRENGTH-WHAT", f"what is one of {', '.join(KINDS)}, not {what!r}")
+        count = {"division": 0, "induction": 0}
+        body = kernel.body
+        if what != "induction":
+            body = spared(body, lambda b: _divisions(kernel, b, count))
+        if what != "division":
+            body = spared(body, lambda b: _inductions(b, count))
+        if not any(count.values()):
+            return Refused("E-STRENGTH-NOTHING", "no division or product here gets cheaper")
+        note = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in count.items() if n)
+        return Result(kernel.with_(body=body), (note,))
+
+
+# ---------------------------------------------------------------------------------------------------------- divisions
+
+
+def _divisions(kernel: Kernel, body: Body, count: dict[str, int]) -> Body:
+    positive = natural_symbols(kernel)
+
+    def on(e: Expr) -> Expr:
+        if not isinstance(e, Binary) or e.op not in ("/", "%") or not isinstance(e.b, Const):
+            return e
+        n = e.b.value
+        t = e.type
+        if not isinstance(t, Scalar) or not t.is_int or not isinstance(n, int) or n < 2 or n & (n - 1):
+            return e
+        if t.is_signed and not is_natural(e.a, positive):
+            return e
+        count["division"] += 1
+        if e.op == "/":
+            return Binary(">>", e.a, Const(n.bit_length() - 1, t))
+        return Binary("&", e.a, Const(n - 1, t))
+
+    return map_body(body, lambda s: s, on)
+
+
+def natural_symbols(kernel: Kernel) -> set[Sym]:
+    """Integer variables that are never negative: counters that start there and rise, names of such values."""
+    out = {p.sym for p in kernel.params if p.range[0] is not None and p.range[0] >= 0}
+    changed = assigned(kernel.body)
+    for s in walk(kernel.body):  # in source order: what an initialiser mentions comes first
+        match s:
+            case Decl(sym=sym, init=init) if init is not None and sym not in changed and is_natural(init, out):
+                out.add(sym)
+            case Par(var=v, lo=lo) | Reduce(var=v, lo=lo) if is_natural(lo, out):
+                out.add(v)
+            case For(var=v, init=init, step=Binary("+", Var(w), by)) if v == w and v not in assigned(s.body):
+                if is_natural(init, out) and is_natural(by, out):
+                    out.add(v)
+    return out
+
+
+def is_natural(e: Expr, positive: Collection[Sym]) -> bool:
+    """Whether the integer ``e`` is shown to be at least 0 (arithmetic taken as not overflowing)."""
+    t = e.type
+    if not isinstance(t, Scalar) or not t.is_int:
+        return False
+    if not t.is_signed:
+        return True
+    match e:
+        case Const(value=v):
+            return v >= 0
+        case Var(sym=s):
+            return s in positive
+        case Knob() | HwIndex():
+            return True
+        case Cast(x=x):
+            inner = x.type
+            if isinstance(inner, Scalar) and inner.is_int and not inner.is_signed:
+                return inner.bits < t.bits or _is_index(x)
+            return is_natural(x, positive)
+        case Binary(op=("+" | "*" | "/" | ">>"), a=a, b=b):
+            return is_natural(a, positive) and is_natural(b, positive)
+        case Binary(op="%", a=a):
+            return is_natural(a, positive)
+        case Binary(op="&", a=a, b=b):
+            return is_natural(a, positive) or is_natural(b, positive)
+        case Select(a=a, b=b):
+            return is_natural(a, positive) and is_natural(b, positive)
+        case Call(fn=("min" | "max" | "cdiv") as fn, args=args):
+            return (any if fn == "max" else all)(is_natural(x, positive) for x in args)
+    return False
+
+
+def _is_index(x: Expr) -> bool:
+    """Unsigned arithmetic of hardware indices: far below the sign bit."""
+    return all(isinstance(y, HwIndex | Const | Binary | Cast | Knob) for y in walk_expr(x)) and not any(
+        isinstance(y, Binary) and y.op not in ("+", "*", "/", "%", ">>", "&") for y in walk_expr(x)
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- inductions
+
+
+def _inductions(body: Body, count: dict[str, int]) -> Body:
+    def on(s: Stmt) -> Stmt | Body:
+        return _running_sums(s, count) if isinstance(s, For) else s
+
+    return map_body(body, on)
+
+
+def _running_sums(s: For, count: dict[str, int]) -> Stmt | Body:
+    """The loop with a variable for each product of its counter, and what has to stand before it."""
+    changing = assigned(s.body) | set(declared(s.body)) | {s.var}
+    match s.step:
+        case Binary("+", Var(v), by) if v == s.var and not used(by) & changing and s.var not in assigned(s.body):
+            pass
+        case _:
+            return s
+    if any(isinstance(x, Continue) for x in walk(s.body)):  # would skip the increment
+        return s
+    products = dict.fromkeys(e for e in all_exprs(s.body) if _is_product(e, s.var, changing))
+    if not products:
+        return s
+    before: list[Stmt] = []
+    after: list[Stmt] = []
+    to: dict[Expr, Expr] = {}
+    for e in products:
+        assert isinstance(e, Binary) and isinstance(e.type, Scalar)
+        factor = e.b if _counter(e.a) == s.var else e.a
+        kind = e.type
+        wide = Scalar("uint", kind.bits)
+        t = fresh(f"{s.var.name}_{_name(factor)}", wide)
+        before.append(Decl(t, mul(cast(s.init, wide, "c"), cast(factor, wide, "c"))))
+        step = mul(cast(by, wide, "c"), cast(factor, wide, "c"))
+        after.append(Assign(t, add(Var(t), step)))
+        to[e] = cast(Var(t), kind, "c")
+        count["induction"] += 1
+    inner = map_body(s.body, lambda x: x, lambda e: to.get(e, e))
+    return (*before, dataclasses.replace(s, body=(*inner, *after)))
+
+
+def _is_product(e: Expr, var: Sym, changing: Collection[Sym]) -> bool:
+    if not isinstance(e, Binary) or e.op != "*" or not isinstance(e.type, Scalar) or not e.type.is_int:
+        return False
+    for counter, factor in ((e.a, e.b), (e.b, e.a)):
+        if (
+            _counter(counter) == var
+            and is_movable(factor)
+            and not isinstance(factor, Const)
+            and not used(factor) & set(changing)
+        ):
+            return e.type.bits >= 32
+    return False
+
+
+def _counter(e: Expr) -> Sym | None:
+    """The variable under widening casts."""
+    while isinstance(e, Cast) and isinstance(e.to, Scalar) and e.to.is_int and isinstance(e.x.type, Scalar):
+        if e.to.bits < e.x.type.bits or not e.x.type.is_int or e.x.type.is_signed != e.to.is_signed:
+            return None
+        e = e.x
+    return e.sym if isinstance(e, Var) else None
+
+
+def _name(factor: Expr) -> str:
+    e = factor
+    while isinstance(e, Cast):
+        e = e.x
+    return e.sym.name if isinstance(e, Var) else "step"
+
+
+__all__ = ["StrengthReduce", "is_natural", "natural_symbols"]

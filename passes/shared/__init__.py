@@ -1,0 +1,1 @@
+"""What several families of passes use, and where raising and lowering meet."""

@@ -1,0 +1,137 @@
+"""Serial loops that add something up, as reductions.
+
+before                              after
+    var s: f32 = 0.0                    reduce(+) s: f32 = 0.0 over i in 0..n
+    for i in 0..n                         yield x[i]
+      s += x[i]
+
+A sum that is changed elsewhere too, or does not start right before the loop, keeps its variable and takes the result.
+So do extremes that are kept with where they are (``serial_extremes``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ktc.ir.analysis.counted_loops import loop_step
+from ktc.ir.analysis.effects import has_effect
+from ktc.ir.analysis.order import places
+from ktc.ir.analysis.polynomial import same_value
+from ktc.ir.fold import cast, i32
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Acc,
+    Assign,
+    Binary,
+    Body,
+    Call,
+    Decl,
+    Expr,
+    For,
+    If,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    fresh,
+    has_bodies,
+)
+from ktc.ir.walk import assigned, declared, used, used_in, walk
+from ktc.passes.core.base import Refused
+
+from .accumulations import accumulations
+from .loop_bounds import upper_bound
+from .serial_extremes import as_reduction, earlier, searches
+from .serial_parts import own_parts
+
+EXTREMES = {">": "max", ">=": "max", "<": "min", "<=": "min"}
+
+
+def converted(kernel: Kernel, loop: For) -> Kernel | Refused:
+    """``kernel`` with the serial ``loop`` as one reduction, with its accumulators' declarations where they may move."""
+    locs = places(loop)
+    own = {id(s) for s in walk((loop,))}
+    changed = {s.sym for s in walk(kernel.body) if isinstance(s, Assign) and id(s) not in own}
+    starts = {s.sym: s.init for s in walk(kernel.body) if isinstance(s, Decl) and s.sym not in changed}
+    direct = tuple(_extreme(s, starts) for s in loop.body)
+    plain, found = searches(dataclasses.replace(loop, body=own_parts(direct)))
+    split = accumulations(plain)
+    hi = counted_to(loop)
+    if split is None or not (split[1] or found) or hi is None:
+        return Refused("E-SPLIT-NONE", f"'{loop.var.name}' is not a plain loop that adds something up", locs)
+    inner, sums = split
+    kept_in = {s.buffer for s in walk(inner) if isinstance(s, Store)} - set(declared(inner))
+    if kept_in or any(has_effect(s) for s in inner) or (used(hi) | used(loop.init)) & assigned(loop.body):
+        why = f"'{loop.var.name}' does more than add up: its iterations write memory or move its end"
+        return Refused("E-SPLIT-CARRIED", why, locs)
+
+    def on_list(body: Body) -> Body:
+        if not any(s is loop for s in body):
+            return tuple(_inside(s, on_list) for s in body)
+        at = next(k for k, s in enumerate(body) if s is loop)
+        accs: list[Acc] = []
+        results: list[Stmt] = []
+        dropped: set[Sym] = set()
+        for a in sums:
+            start = None if a.sym in changed else _start(body[:at], a.sym)
+            if start is not None:
+                dropped.add(a.sym)
+                accs.append(Acc(a.sym, a.op, start, a.value))
+            else:
+                whole = fresh(a.sym.name, a.sym.type)
+                accs.append(Acc(whole, a.op, Var(a.sym), a.value))
+                results.append(Assign(a.sym, Var(whole), loc=loop.loc))
+        first = earlier(loop, body[:at], accs, found)
+        for search in found:
+            own, taken = as_reduction(loop, search)
+            accs += own
+            results.append(taken)
+        lo = cast(first or loop.init, loop.var.type)  # type: ignore[arg-type]
+        reduce = Reduce(tuple(accs), loop.var, lo, hi, (), inner, loc=loop.loc, comments=loop.comments, tags=loop.tags)
+        kept = [s for s in body[:at] if not (isinstance(s, Decl) and s.sym in dropped)]
+        return (*kept, reduce, *results, *body[at + 1 :])
+
+    return kernel.with_(body=on_list(kernel.body))
+
+
+def counted_to(loop: For) -> Expr | None:
+    """The end of a loop that counts up by one; None for any other."""
+    step = loop_step(loop)
+    return upper_bound(loop.cond, loop.var) if step is not None and same_value(step, i32(1)) else None
+
+
+def _start(before: Body, sym: Sym) -> Expr | None:
+    """What ``sym`` is declared as, where nothing between that and the end of ``before`` has to do with it."""
+    at = next((k for k in range(len(before) - 1, -1, -1) if getattr(before[k], "sym", None) == sym), None)
+    decl = None if at is None else before[at]
+    if at is None or not isinstance(decl, Decl) or decl.init is None:
+        return None
+    between = before[at + 1 :]
+    return None if sym in used_in(between) or used(decl.init) & assigned(between) else decl.init
+
+
+def _extreme(s: Stmt, starts: dict[Sym, Expr | None]) -> Stmt:
+    """``if (e > m) m = e`` as ``m = max(m, e)``, for an ``m`` that starts as a number and so never is a NaN."""
+    if not isinstance(s, If) or s.orelse or len(s.then) != 1 or not isinstance(s.then[0], Assign):
+        return s
+    c, (set_,) = s.cond, s.then
+    if not isinstance(c, Binary) or c.op not in EXTREMES or not isinstance(set_, Assign):
+        return s
+    start, m = starts.get(set_.sym), Var(set_.sym)
+    if c.a == set_.value and c.b == m:
+        op = EXTREMES[c.op]
+    elif c.b == set_.value and c.a == m:
+        op = EXTREMES[{">": "<", "<": ">", ">=": "<=", "<=": ">="}[c.op]]
+    else:
+        return s
+    plain = start is not None and not used(start) and set_.value.type == set_.sym.type
+    return dataclasses.replace(set_, value=Call(op, (m, set_.value), set_.sym.type)) if plain else s  # type: ignore[arg-type]
+
+
+def _inside(s: Stmt, f) -> Stmt:
+    changes = {n: f(b) for n in ("body", "then", "orelse") if isinstance(b := getattr(s, n, None), tuple)}
+    return dataclasses.replace(s, **changes) if changes and has_bodies(s) else s
+
+
+__all__ = ["converted", "counted_to"]

@@ -1,0 +1,116 @@
+"""Sweeps rewritten to keep a value for later ones, or to take it from where an earlier one kept it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from ktc.ir.analysis.purity import is_removable
+from ktc.ir.nodes import Decl, Expr, Load, Reduce, Stmt, Store, Sym, Var, fresh, has_bodies
+from ktc.ir.walk import assigned, used_in
+from ktc.passes.core.named_loops import Loop
+
+from .sweep_views import unconditional, view_of
+
+
+def replace_values(loop: Loop, rows: dict[Expr, Sym]) -> Loop:
+    """``loop`` reading ``rows[value][i]`` where it computes a value (over its own variable); unread constants go."""
+    view = view_of(loop, 0)
+
+    def swap(e: Expr) -> Expr | None:
+        row = rows.get(view.value_of(e, loop.var))
+        return None if row is None or isinstance(e, Var) else Load(row, (Var(loop.var),))
+
+    return _without_dead(_mapped(loop, swap))
+
+
+def load_ahead(loop: Loop, value: Expr, row: Sym, name: str) -> Loop:
+    """``loop`` that also loads ``value`` (over its variable) into ``row[i]``."""
+    sym = fresh(name, value.type)
+    front = (Decl(sym, value, const=True, loc=loop.loc), Store(row, (Var(loop.var),), Var(sym)))
+    return dataclasses.replace(loop, body=(*loop.body, *front))
+
+
+def store_value(loop: Loop, value: Expr, row: Sym, name: str) -> Loop:
+    """``loop`` storing ``value`` (over its variable) to ``row[i]`` where it first computes it, under a name."""
+    view = view_of(loop, 0)
+    body = list(loop.body)
+    for k, s in enumerate(body):
+        if isinstance(s, Decl) and s.init is not None and view.value_of(s.init, loop.var) == value:
+            kept = Store(row, (Var(loop.var),), Var(s.sym))
+            return dataclasses.replace(loop, body=(*body[: k + 1], kept, *body[k + 1 :]))
+    sym = fresh(name, value.type)
+    spelled: list[Expr] = []
+
+    def swap(e: Expr) -> Expr | None:
+        if isinstance(e, Var) or view.value_of(e, loop.var) != value:
+            return None
+        spelled.append(e)
+        return Var(sym)
+
+    for k, s in enumerate(body):
+        new = _mapped_stmt(s, swap)
+        if spelled:
+            front = (Decl(sym, spelled[0], const=True, loc=s.loc), Store(row, (Var(loop.var),), Var(sym)))
+            rest = tuple(_mapped_stmt(t, swap) for t in body[k + 1 :])
+            done = dataclasses.replace(loop, body=(*body[:k], *front, new, *rest))
+            return _map_accs(done, swap)
+    done = _map_accs(loop, swap)
+    front = (Decl(sym, spelled[0], const=True, loc=loop.loc), Store(row, (Var(loop.var),), Var(sym)))
+    return dataclasses.replace(done, body=(*done.body, *front))
+
+
+Swap = Callable[[Expr], Expr | None]
+
+
+def _mapped(loop: Loop, swap: Swap) -> Loop:
+    return _map_accs(dataclasses.replace(loop, body=tuple(_mapped_stmt(s, swap) for s in loop.body)), swap)
+
+
+def _map_accs(loop: Loop, swap: Swap) -> Loop:
+    if not isinstance(loop, Reduce):
+        return loop
+    accs = tuple(dataclasses.replace(a, value=_map_down(a.value, swap)) for a in loop.accs)
+    return dataclasses.replace(loop, accs=accs)
+
+
+def _mapped_stmt(s: Stmt, swap: Swap) -> Stmt:
+    if has_bodies(s):
+        return s
+    own = ((n, getattr(s, n, None)) for n in ("init", "value"))
+    changes: dict[str, Any] = {n: _map_down(e, swap) for n, e in own if isinstance(e, Expr)}
+    return dataclasses.replace(s, **changes) if changes else s
+
+
+def _map_down(e: Expr, swap: Swap) -> Expr:
+    """``e`` with the outermost nodes that ``swap`` answers for replaced, in unconditional positions."""
+    new = swap(e)
+    if new is not None:
+        return new
+    allowed = {id(x) for x in unconditional(e)}
+    changes: dict[str, Any] = {}
+    for f in dataclasses.fields(e):
+        v = getattr(e, f.name)
+        if isinstance(v, Expr) and id(v) in allowed:
+            changes[f.name] = _map_down(v, swap)
+        elif isinstance(v, tuple) and any(id(x) in allowed for x in v):
+            changes[f.name] = tuple(_map_down(x, swap) if id(x) in allowed else x for x in v)
+    return dataclasses.replace(e, **changes) if changes else e
+
+
+def _without_dead(loop: Loop) -> Loop:
+    """``loop`` without declarations that nothing reads any more."""
+    while True:
+        read = used_in((loop,)) | assigned(loop.body)
+        body = tuple(
+            s
+            for s in loop.body
+            if not (isinstance(s, Decl) and s.sym not in read and (s.init is None or is_removable(s.init)))
+        )
+        if len(body) == len(loop.body):
+            return loop
+        loop = dataclasses.replace(loop, body=body)
+
+
+__all__ = ["load_ahead", "replace_values", "store_value"]

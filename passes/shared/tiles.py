@@ -1,0 +1,218 @@
+"""Tiles as loops: their own coordinates, the loops over one tile, and tiles computed whole.
+
+A band of loops over a tile (``row in t * T .. min(t * T + T, M)``) is brought to the tile's own coordinates
+(``row in 0..min(T, M - t * T)``), so that arrays of the tile are indexed by its loops alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+
+from ktc.ir.analysis.loop_extents import extent
+from ktc.ir.analysis.polynomial import from_polynomial, polynomial, same_value
+from ktc.ir.fold import add, cast, fold_node, i32, is_const, mul, product
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    AsyncCopy,
+    Binary,
+    Body,
+    Call,
+    Const,
+    Decl,
+    Eval,
+    Expr,
+    For,
+    If,
+    Load,
+    Par,
+    Raw,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    WarpOp,
+    bodies,
+    fresh,
+)  # fmt: skip
+from ktc.ir.storage import is_local_array
+from ktc.ir.types import I32, Array, Scalar
+from ktc.ir.walk import all_exprs, map_body, refresh, stmt_exprs, substitute, walk, walk_expr
+
+from .tile_edges import read_by_all
+
+Path = tuple[Stmt, ...]
+
+
+def paths(body: Body, above: Path = ()) -> Iterator[Path]:
+    """Every statement with those around it, outermost first and itself last."""
+    for s in body:
+        yield (*above, s)
+        for b in bodies(s):
+            yield from paths(b, (*above, s))
+
+
+def is_blocked(s: Stmt) -> bool:
+    """Whether ``s`` is a loop over blocks alone: what is inside happens once a block."""
+    return isinstance(s, Par) and bool(s.dist) and all(lv.kind in ("block", "cluster") for lv in s.dist)
+
+
+def trips(s: Par) -> Expr:
+    """Iterations of ``s``: the static cap, clipped by what the sizes leave."""
+    reach = extent(s.lo, s.hi)
+    every = [*([reach.cap] if reach.cap is not None else []), *reach.clips]
+    t = s.var.type
+    assert isinstance(t, Scalar)
+    out = cast(every[0], t)
+    for e in every[1:]:
+        out = fold_node(Call("min", (out, cast(e, t)), t))
+    return out
+
+
+def over_tile(band: Sequence[Par], body: Body) -> tuple[Body, tuple[Sym, ...]]:
+    """A copy of the loops ``band`` in the tile's coordinates around ``body``: (loops, their new variables)."""
+    names = tuple(fresh(s.var.name, s.var.type) for s in band)
+    env: dict[Sym, Expr] = {s.var: add(s.lo, Var(v)) for s, v in zip(band, names)}
+    inner = substitute(refresh(body), env)
+    for s, v in zip(reversed(band), reversed(names)):
+        zero = cast(i32(0), v.type)  # type: ignore[arg-type]
+        inner = (Par(var=v, lo=zero, hi=trips(s), dist=s.dist, body=inner, loc=s.loc),)
+    return inner, names
+
+
+# -------------------------------------------------------------------------------------------------------- whole tiles
+
+
+def whole_tiles(body: Body, path: Path = ()) -> Body:
+    """``body`` with loops over clipped tiles running over whole ones, where the extra iterations touch nothing.
+
+    An iteration beyond the edge may run when it only fills private arrays, from private arrays, from shared ones that
+    hold a value everywhere, and from elements that all iterations read: nobody reads what it computes. The loop then
+    needs no guards. ``path``: the loops around ``body``.
+    """
+    full = set(filled(body))
+
+    def on(s: Stmt) -> Stmt:
+        if isinstance(s, For):
+            return dataclasses.replace(s, body=tuple(map(on, s.body)))
+        if not (isinstance(s, Par) and harmless(s.body, full, read_by_all(s, path))):
+            return s
+        return map_body((s,), uncut)[0]
+
+    return tuple(on(s) for s in body)
+
+
+def uncut(s: Stmt) -> Stmt:
+    """A loop over a clipped tile running over a whole one; other statements as they are."""
+    if isinstance(s, Par) and is_const(s.lo, 0):
+        reach = extent(s.lo, s.hi)
+        if reach.cap is not None and reach.clips:
+            return dataclasses.replace(s, hi=cast(reach.cap, s.var.type))  # type: ignore[arg-type]
+    return s
+
+
+def split_copies(body: Body) -> tuple[Body, Body, Body]:
+    """(arrays, copies, the rest): the loops at the start of ``body`` that only copy buffers into shared memory."""
+    first = 0
+    while first < len(body) and isinstance(body[first], Alloc):
+        first += 1
+    n = first
+    while n < len(body) and is_copy(body[n]):
+        n += 1
+    return body[:first], body[first:n], body[n:]
+
+
+def is_copy(s: Stmt) -> bool:
+    """Whether ``s`` is a nest of parallel loops around stores to shared memory of what global memory holds."""
+    if not isinstance(s, Par):
+        return False
+    if any(isinstance(e, Load) and isinstance(e.buffer.type, Array) for e in all_exprs((s,))):
+        return False
+    for x in walk(s.body):
+        if isinstance(x, Store):
+            if not (isinstance(x.buffer.type, Array) and x.buffer.type.space == "shared"):
+                return False
+        elif not isinstance(x, Par | For | Decl | If | AsyncCopy):
+            return False
+    return True
+
+
+def filled(body: Body) -> Iterator[Sym]:
+    """Shared arrays that a loop of ``body`` writes everywhere: as many elements as the array has, unconditionally."""
+    for target, total in copied(body):
+        if _same_count(total, product([cast(n, I32) for n in target.type.shape])):  # type: ignore[attr-defined]
+            yield target
+
+
+def copied(body: Body) -> Iterator[tuple[Sym, Expr]]:
+    """(shared array, elements written to it) of each loop of ``body`` that writes one unconditionally."""
+    for s in body:
+        inner: Stmt = s
+        total: Expr = i32(1)
+        while isinstance(inner, Par) and len(inner.body) == 1:
+            reach = extent(inner.lo, inner.hi)
+            if reach.cap is None or reach.clips:
+                break
+            total, inner = product([total, cast(reach.cap, I32)]), inner.body[0]
+        target, width = _written_by(inner)
+        if target is not None and isinstance(target.type, Array) and target.type.space == "shared":
+            yield target, mul(total, width)
+
+
+def _written_by(s: Stmt) -> tuple[Sym | None, Expr]:
+    """(array, elements) of one store or asynchronous copy, guarded ones (zeros in their place) included."""
+    if isinstance(s, Store):
+        return s.buffer, i32(1)
+    if isinstance(s, AsyncCopy):
+        return s.dst, i32(s.width) if isinstance(s.width, int) else s.width
+    if isinstance(s, If) and len(s.then) == 1 and isinstance(s.then[0], AsyncCopy) and s.orelse:
+        fills = [x for x in walk(s.orelse) if isinstance(x, Store)]
+        if all(x.buffer == s.then[0].dst for x in fills):
+            return _written_by(s.then[0])
+    return None, i32(1)
+
+
+def _same_count(a: Expr, b: Expr) -> bool:
+    """``a == b``, where ``a`` may hold ``n / v`` times ``v``: a copy by vectors rests on whole ones."""
+    whole: dict[tuple[Expr, ...], int] = {}
+    for factors, k in polynomial(a).items():
+        out: list[Expr] = []
+        for f in factors:
+            if isinstance(f, Binary) and f.op == "/" and isinstance(f.b, Const) and k % int(f.b.value) == 0:
+                k, f = k // int(f.b.value), f.a
+            out.append(f)
+        key = tuple(sorted(out, key=repr))
+        whole[key] = whole.get(key, 0) + k
+    return same_value(from_polynomial(whole, I32), b)
+
+
+def harmless(body: Body, readable: Collection[Sym], read: Collection[Load] = ()) -> bool:
+    """Whether ``body`` may run for iterations nobody asked for: it only fills private memory, and nothing traps.
+
+    ``readable``: shared arrays that hold a value everywhere; ``read``: what others read anyhow.
+    """
+    for s in walk(body):
+        if not isinstance(s, Decl | Assign | Store | Alloc | If | For | Par | Reduce | Eval):
+            return False
+        if isinstance(s, Store) and not is_local_array(s.buffer):
+            return False
+        if not all(is_harmless(e, readable, read) for e in stmt_exprs(s)):
+            return False
+    return True
+
+
+def is_harmless(e: Expr, readable: Collection[Sym] = (), read: Collection[Load] = ()) -> bool:
+    """Whether ``e`` may be computed where nobody asked for it: from private memory, trapping nowhere."""
+    return all(_pure(x, readable, read) for x in walk_expr(e))
+
+
+def _pure(x: Expr, readable: Collection[Sym], read: Collection[Load]) -> bool:
+    if isinstance(x, Load):
+        return is_local_array(x.buffer) or x.buffer in readable or x in read
+    if isinstance(x, Binary) and x.op in ("/", "%") and isinstance(x.type, Scalar) and not x.type.is_float:
+        return is_const(x.b) and not is_const(x.b, 0)
+    if isinstance(x, Raw | WarpOp):
+        return False
+    return not isinstance(x, Call) or x.effects == "pure"

@@ -1,0 +1,1 @@
+"""Products for tensor cores."""

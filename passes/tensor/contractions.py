@@ -1,0 +1,149 @@
+"""Products that tensor cores can take: a loop that sums ``f32(a[..]) * f32(b[..])`` inside two parallel loops.
+
+Of the parallel loops around the sum, the innermost that only the first factor's index knows gives the rows of the
+product, the one that only the second knows the columns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.analysis.order import places
+from ktc.ir.fold import is_const
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Assign,
+    Binary,
+    Body,
+    Cast,
+    Decl,
+    Expr,
+    For,
+    Load,
+    Par,
+    Reduce,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    bodies,
+)  # fmt: skip
+from ktc.ir.types import F32, I32, Scalar
+from ktc.ir.walk import assigned, substitute_expr, used
+from ktc.passes.core.base import Refused
+from ktc.passes.core.places import LoopStmt
+from ktc.passes.loops.tile import counted
+
+
+@dataclass(frozen=True)
+class Product:
+    """``target += a * b`` over ``loop``: the two loads, and the parallel loops around, outermost first."""
+
+    loop: For | Reduce
+    around: tuple[Par, ...]
+    init: Expr
+    value: Expr
+    a: Load
+    b: Load
+    rows: Par
+    cols: Par
+    body: Body  # declarations in front of the sum, inside the loop
+    update: Stmt | None  # the statement that took the sum; None for a reduction
+
+
+def product_of(kernel: Kernel, s: LoopStmt, plain: bool = False) -> Product | Refused:
+    """The product that ``s`` sums, or why it is none. ``plain``: of f32 as it lies in memory, which no tensor core
+    takes, instead of narrower elements."""
+    locs = places(s)
+    if isinstance(s, Par):
+        return Refused("E-TENSOR-FORM", f"'{s.var.name}' is parallel: name the loop that sums", locs)
+    around = next(path for path, x in pars(kernel.body, ()) if x is s)
+    if isinstance(s, Reduce):
+        if len(s.accs) != 1 or s.accs[0].op != "+" or any(lv.kind != "seq" for lv in s.dist):
+            return Refused("E-TENSOR-FORM", f"'{s.var.name}' is no plain sum of one value", locs)
+        front, init, value, update = s.body, s.accs[0].init, s.accs[0].value, None
+    else:
+        shape = counted(s)
+        if isinstance(shape, Refused) or not is_const(shape[1], 1):
+            return Refused("E-TENSOR-FORM", f"'{s.var.name}' does not count up by one", locs)
+        if not s.body:
+            return Refused("E-TENSOR-FORM", f"'{s.var.name}' has an empty body", locs)
+        *head, update = s.body
+        front = tuple(head)
+        match update:
+            case Assign(sym=x, value=Binary("+", Var(y), v)) if x == y:
+                init, value = Var(x), v
+            case Store(buffer=b, index=i, value=Binary("+", Load(c, j, 1), v)) if (b, i) == (c, j):
+                init, value = Load(b, i), v
+            case _:
+                return Refused("E-TENSOR-FORM", f"'{s.var.name}' does not end in 'sum += product'", locs)
+        if s.var in used(init):
+            return Refused("E-TENSOR-FORM", "the sum is not one value: its place moves with the loop", locs)
+    return _operands(kernel, s, around, front, init, value, update, plain)
+
+
+def pars(body: Body, around: tuple[Par, ...]) -> Iterator[tuple[tuple[Par, ...], Stmt]]:
+    for s in body:
+        yield around, s
+        for b in bodies(s):
+            yield from pars(b, (*around, s) if isinstance(s, Par) else around)
+
+
+def _operands(
+    kernel: Kernel,
+    s: For | Reduce,
+    around: tuple[Par, ...],
+    front: Body,
+    init: Expr,
+    value: Expr,
+    update: Stmt | None,
+    plain: bool,
+) -> Product | Refused:
+    locs = places(s)
+    env: dict[Sym, Expr] = {}
+    for d in front:
+        if not isinstance(d, Decl) or d.init is None or d.sym in assigned(s.body):
+            return Refused("E-TENSOR-FORM", f"'{s.var.name}' does more than sum a product", locs)
+        env[d.sym] = substitute_expr(d.init, env)
+    value = substitute_expr(value, env)
+    factor = _plain_factor if plain else _factor
+    loads = [x for x in map(factor, (value.a, value.b)) if x] if isinstance(value, Binary) and value.op == "*" else []
+    if len(loads) != 2 or value.type != F32:
+        why = "what is summed is not a product of two converted elements: (float)a[..] * (float)b[..]"
+        return Refused("E-TENSOR-TYPE", why, locs)
+    written = assigned(s.body) - ({init.buffer} if isinstance(init, Load) else set())
+    if {x.buffer for x in loads} & written:
+        return Refused("E-TENSOR-OPERAND", "the loop writes a factor", locs)
+    names = definitions(kernel.body)
+    loads = [dataclasses.replace(x, index=tuple(expand(i, names) for i in x.index)) for x in loads]
+    known = [set().union(*(used(i) for i in x.index)) for x in loads]
+    if any(s.var not in k for k in known):
+        return Refused("E-TENSOR-OPERAND", f"both factors must be indexed by '{s.var.name}'", locs)
+    inner = [p for p in around if any(lv.kind not in ("block", "cluster") for lv in p.dist) or not p.dist]
+    only = [[p for p in inner if p.var in mine and p.var not in other] for mine, other in (known, known[::-1])]
+    if not only[0] or not only[1]:
+        why = "each factor must be indexed by a parallel loop of its own: the rows and the columns of the product"
+        return Refused("E-TENSOR-NEST", why, locs, "raise first; a band over blocks alone is not enough")
+    sides = [x[-1] for x in only]
+    if around.index(sides[0]) > around.index(sides[1]):  # the innermost loop gives the columns
+        loads.reverse()
+        sides.reverse()
+    bounds = (s.lo, s.hi) if isinstance(s, Reduce) else (s.init, s.cond)
+    if any(used(e) & {p.var for p in sides} for e in bounds):
+        return Refused("E-TENSOR-NEST", f"the range of '{s.var.name}' depends on the loops around it", locs)
+    if any(p.var.type != I32 for p in sides) or s.var.type != I32:
+        return Refused("E-TENSOR-NEST", "the three loops must count in i32", locs)
+    return Product(s, around, init, value, loads[0], loads[1], sides[0], sides[1], front, update)
+
+
+def _factor(e: Expr) -> Load | None:
+    """The load of ``f32(a[i])``."""
+    return e.x if isinstance(e, Cast) and isinstance(e.x, Load) and isinstance(e.x.type, Scalar) else None
+
+
+def _plain_factor(e: Expr) -> Load | None:
+    """The load ``a[i]`` of an f32."""
+    return e if isinstance(e, Load) and e.type == F32 and e.width == 1 else None

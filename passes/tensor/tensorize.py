@@ -1,0 +1,261 @@
+"""tensorize: a sum of products over two parallel loops becomes tensor-core instructions.
+
+before
+    par row in 0..128 @ [unroll 8, thread.y 16]
+      par col in 0..128 @ [thread.x 16, unroll 8]
+        for k in 0..32
+          acc[row, col] += f32(As[row, k]) * f32(Bs[k, col])
+after tensorize{loop=k warps=2,4}
+    par row in 0..128 @ [thread.x1 8, unroll 2, unroll 4, thread.x3 2]
+      par col in 0..128 @ [unroll 2, thread.x0 4, unroll 4, thread.x2 4]
+        reduce(+) sum = acc[row, col] over k in 0..32 @ [seq] strategy m16n8k16_f16
+          yield f32(As[row, k]) * f32(Bs[k, col])
+        acc[row, col] = sum
+
+*Which loops go where.* The loop over k becomes a reduction whose strategy names the instruction. Of the parallel loops
+around it, the innermost one that only the first factor's index knows gives the rows of the product, the one that only
+the second knows the columns. Their first levels are the digits of the instruction's accumulator layout
+(``ktc.ir.fragments``): parts x0 and x1 of the thread axis are lanes, the next ``unroll`` repeats the fragment in
+registers, then ``warps`` (or warpgroups) spread the tile over the next parts, first columns, then rows. A loop over one
+tile keeps its extent: the repetition is tile / (fragment * warps). A loop over the whole range keeps its block level
+and takes ``repeat``.
+
+*What stays.* The meaning: a reduction may be summed in any order, and the rest is a distribution like any other. So
+accumulators live in registers across an outer loop over k as any owned array does, prologue and epilogue (scale, bias,
+cast, masked store) are element-wise code over the same loops, and staging, padding, swizzling, pipelining and block
+order apply before and after. Interpreters and targets without the instruction run the loops as they are written.
+
+*What lowering adds* (``passes/lowering/tensor/fragment_products.py``): operand fragments, by matrix loads from shared
+memory where rows of eight elements are provably there, else element by element with zero outside the ranges; ``mma``;
+nothing else. It checks the distribution against the layout again, so this pass cannot misplace an element unnoticed.
+
+*What must hold.* Two factors of the instruction's operand type, converted and summed in its accumulator type; each
+indexed by k and one of the two loops; nothing between the loops but what every thread may run with its warp. The sum is
+reassociated, and its error bound is that of truncated alignment (``Domain.truncated``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from ktc.ir.analysis.loop_extents import extent
+from ktc.ir.analysis.order import places
+from ktc.ir.fold import binary, cast, i32, is_const, mul, simplify
+from ktc.ir.fragments import FRAGMENTS, Fragment, Layout
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Acc,
+    Assign,
+    Binary,
+    Body,
+    Decl,
+    Dist,
+    Expr,
+    For,
+    Level,
+    Par,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    fresh,
+)  # fmt: skip
+from ktc.ir.types import F32, I32
+from ktc.ir.walk import knobs_in, map_body, walk
+from ktc.passes.core.base import Arg, KnobRef, ParamSpec, Pass, Refused, Result, Site
+from ktc.passes.core.knobs import size_argument
+from ktc.passes.core.places import named_loops, place_of
+
+from .contractions import Product, pars, product_of
+
+WARPS = (1, 2, 4, 8)
+REPEATS = (1, 2, 4, 8)
+
+
+class Tensorize(Pass):
+    name = "tensorize"
+    summary = "sums of products over two parallel loops by tensor-core instructions (mma)"
+    params = (
+        ParamSpec("loop", "the loop that sums products", required=True),
+        ParamSpec("fragment", f"the instruction: {', '.join(FRAGMENTS)}; by default the operands'"),
+        ParamSpec("warps", "warps along rows and columns", default="$WM,$WN"),
+        ParamSpec("repeat", "fragments a warp holds along rows and columns of an untiled loop", default="$FM,$FN"),
+        ParamSpec("pairs", "yes: neighbouring columns of a lane go to memory as one vector", default="no"),
+    )
+    knobs = ("WM, WN: 1,2,4,8: warps along rows and columns", "FM, FN: 1,2,4,8: fragments a warp holds")
+    refusals = (
+        "E-PLACE", "E-TENSOR-FORM", "E-TENSOR-TYPE", "E-TENSOR-NEST", "E-TENSOR-OPERAND", "E-TENSOR-FRAGMENT",
+        "E-TENSOR-DIST", "E-ARG-RANGE",
+    )  # fmt: skip
+    flags = ("reassociates",)
+
+    def sites(self, kernel: Kernel) -> list[Site]:
+        out = []
+        for s in walk(kernel.body):
+            if isinstance(s, For | Reduce) and not isinstance(product_of(kernel, s), Refused):
+                out.append(Site(f"tensorize{{loop={place_of(kernel, s)}}}", "products on tensor cores"))
+        return out
+
+    def apply(self, kernel: Kernel, args: Mapping[str, Arg]) -> Result | Refused:
+        found = named_loops(kernel, args)
+        if isinstance(found, Refused):
+            return found
+        pairs = args.get("pairs", "no")
+        if pairs not in ("yes", "no"):
+            return Refused("E-ARG-RANGE", f"pairs is yes or no, not {pairs!r}")
+        notes = []
+        for s in found:
+            p = product_of(kernel, s)
+            if isinstance(p, Refused):
+                return p
+            f = _fragment(p, args.get("fragment"))
+            if isinstance(f, Refused):
+                return f
+            done = _tensorized(kernel, p, f, args, pairs == "yes")
+            if isinstance(done, Refused):
+                return done
+            kernel = done
+            notes.append(f"{s.var.name}: {f.name}")
+        return Result(kernel.with_(flags=kernel.flags | {"reassociates"}), tuple(dict.fromkeys(notes)))
+
+
+def _fragment(p: Product, name: Arg | None) -> Fragment | Refused:
+    locs = (p.loop.loc,) if p.loop.loc else ()
+    types = {x.type for x in (p.a, p.b)}
+    fits = [f for f in FRAGMENTS.values() if types == {f.operand} and p.value.type == f.accumulator]
+    if name is not None:
+        fits = [f for f in fits if f.name == name]
+        if name not in FRAGMENTS:
+            return Refused("E-TENSOR-FRAGMENT", f"no fragment '{name}'", locs, f"there are: {', '.join(FRAGMENTS)}")
+    if not fits:
+        have = " and ".join(sorted(map(str, types)))
+        return Refused("E-TENSOR-TYPE", f"no instruction multiplies {have} into {p.value.type}", locs)
+    return fits[0]
+
+
+# ---------------------------------------------------------------------------------------------------------- the rewrite
+
+
+def _tensorized(kernel: Kernel, p: Product, f: Fragment, args: Mapping[str, Arg], pairs: bool) -> Kernel | Refused:
+    sizes: dict[str, list[Expr]] = {}
+    for key, default, domain, doc in (
+        ("warps", ("WM", "WN"), WARPS, "warps of a block along {}"),
+        ("repeat", ("FM", "FN"), REPEATS, "fragments a warp holds along {}"),
+    ):
+        given = args.get(key, tuple(KnobRef(n) for n in default))
+        if not isinstance(given, tuple) or len(given) != 2:
+            return Refused("E-ARG-RANGE", f"{key} takes two sizes: rows, columns")
+        tiled = [_tile(s) is not None for s in (p.rows, p.cols)]
+        sizes[key] = []
+        for k, (arg, what) in enumerate(zip(given, ("rows", "columns"))):
+            if key == "repeat" and tiled[k]:
+                sizes[key].append(i32(1))
+                continue
+            sized = size_argument(kernel, arg, domain, doc.format(what), "tensorize", 2)
+            if isinstance(sized, Refused):
+                return sized
+            kernel, n = sized
+            assert n is not None
+            sizes[key].append(n)
+    maps: dict[str, Dist] = {}
+    first = len(f.c.lane)  # the parts of the thread axis beyond the lanes of one fragment
+    for k, (side, extent_, part) in enumerate(((p.rows, f.m, f"x{first + 1}"), (p.cols, f.n, f"x{first}"))):
+        made = _levels(kernel, side, axis_levels(f.c, rows=k == 0, vec=pairs), extent_, part, sizes, k)
+        if isinstance(made, Refused):
+            return made
+        kernel, maps[side.var.name] = made
+    return kernel.with_(body=map_body(kernel.body, _spread(kernel, p, maps, f)))
+
+
+def axis_levels(layout: Layout, rows: bool, vec: bool) -> list[Level]:
+    """The levels that spread one dimension of the accumulator over lanes and registers, fastest first."""
+    digits = [("thread", f"x{i}", d) for i, d in enumerate(layout.lane)] + [("unroll", "", d) for d in layout.slot]
+    steps = [(d.row if rows else d.col, Level(kind, i32(d.size), axis)) for kind, axis, d in digits]
+    ordered = [lv for step, lv in sorted((x for x in steps if x[0]), key=lambda x: x[0])]
+    if vec and ordered[0].kind == "unroll":
+        ordered[0] = Level("vec", ordered[0].n)
+    return ordered
+
+
+def _tile(s: Par) -> Expr | None:
+    """The known extent of a loop over one tile; None for a loop that is spread over blocks itself."""
+    if any(lv.kind == "block" for lv in s.dist):
+        return None
+    return extent(s.lo, s.hi).cap
+
+
+def _levels(
+    kernel: Kernel, side: Par, first: list[Level], size: int, part: str, sizes: Mapping[str, list[Expr]], k: int
+) -> tuple[Kernel, Dist] | Refused:
+    warps, repeat = sizes["warps"][k], sizes["repeat"][k]
+    tile = _tile(side)
+    blocks = tuple(lv for lv in side.dist if lv.kind == "block")
+    if tile is None and not blocks:
+        locs = places(side)
+        why = f"'{side.var.name}' runs over neither a tile of known size nor blocks"
+        return Refused("E-TENSOR-DIST", why, locs, "tile it, or give it a block level")
+    if tile is not None:
+        whole = simplify(mul(i32(size), warps))
+        fits = simplify(binary("==", binary("%", cast(tile, I32), whole), i32(0)))
+        if is_const(fits, 0):
+            locs = places(side)
+            return Refused("E-TENSOR-DIST", f"a tile of '{side.var.name}' is no multiple of {size} rows a warp", locs)
+        if knobs_in(fits) and fits not in kernel.constraints:
+            kernel = kernel.with_(constraints=(*kernel.constraints, fits))
+        repeat = simplify(Binary("/", cast(tile, I32), whole))
+    return kernel, (*first, Level("unroll", repeat), Level("thread", warps, part), *blocks)
+
+
+def _spread(kernel: Kernel, p: Product, maps: Mapping[str, Dist], f: Fragment):
+    """Every loop over the same rows or columns takes the new map; the sum becomes a reduction."""
+    last = _last_declaration(kernel, p)
+
+    def on(s: Stmt) -> Stmt | Body | None:
+        if isinstance(s, Par) and s.var.name in maps and not _blocked(s):
+            return dataclasses.replace(s, dist=maps[s.var.name])
+        if isinstance(s, Reduce) and s.var == p.loop.var:
+            return dataclasses.replace(s, strategy=f.name)
+        if isinstance(s, For) and s.var == p.loop.var:
+            return _reduction(s, p, f, last)
+        if last is not None and isinstance(s, Decl) and s.sym == last.sym:
+            return None
+        return s
+
+    return on
+
+
+def _blocked(s: Par) -> bool:
+    return bool(s.dist) and all(lv.kind in ("block", "cluster") for lv in s.dist)
+
+
+def _last_declaration(kernel: Kernel, p: Product) -> Decl | None:
+    """The declaration right in front of the loop that starts the sum: the reduction can declare it itself."""
+    if not isinstance(p.update, Assign):
+        return None
+    for _, s in pars(kernel.body, ()):
+        if isinstance(s, Par):
+            for before, after in zip(s.body, s.body[1:]):
+                if (
+                    after is p.loop
+                    and isinstance(before, Decl)
+                    and before.sym == p.update.sym
+                    and before.init is not None
+                ):
+                    return before
+    return None
+
+
+def _reduction(s: For, p: Product, f: Fragment, start: Decl | None) -> Body:
+    assert isinstance(s.cond, Binary)
+    dist = (Level("seq"),)
+    if start is not None and start.init is not None:
+        acc = Acc(start.sym, "+", start.init, p.value)
+        comments = (*start.comments, *s.comments)
+        return (Reduce((acc,), s.var, s.init, s.cond.b, dist, (), f.name, loc=s.loc, comments=comments),)
+    total = fresh("sum", F32)
+    reduce = Reduce(
+        (Acc(total, "+", p.init, p.value),), s.var, s.init, s.cond.b, dist, (), f.name, loc=s.loc, comments=s.comments
+    )
+    assert isinstance(p.update, Assign | Store)
+    return (reduce, dataclasses.replace(p.update, value=Var(total)))

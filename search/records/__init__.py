@@ -1,0 +1,1 @@
+"""What is written down: the ledger of measurements, outcomes, recipes."""

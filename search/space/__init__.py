@@ -1,0 +1,1 @@
+"""The space of knob values: constraints, device limits, recorded spaces."""

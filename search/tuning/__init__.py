@@ -1,0 +1,1 @@
+"""The tuner: propose, measure, record, until the budget is spent."""

@@ -1,0 +1,1 @@
+"""Original and candidate side by side on a device, and their twins in exact arithmetic."""

@@ -1,0 +1,1 @@
+"""When floating-point results agree: error bounds, condition numbers, spreads."""

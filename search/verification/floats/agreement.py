@@ -1,0 +1,94 @@
+"""Whether two programs' outputs agree at production size: the last look at what was really timed.
+
+The exact checks run on small, awkward sizes. Here two device results meet, both within their own rounding, so that
+
+    |h - g| <= (4 u_out + 64 u_f32) (|g| + rms(g))        u: unit round-off of the output, of float32 accumulation
+
+per element, NaN and infinities in the same places, integers to the bit. A misplaced, missing or doubled element of
+ordinary data exceeds this by orders of magnitude; rounding in another order does not come near.
+
+rms(g) stands for what rounding errors are relative to where terms cancel. The few elements of a sum to a scalar say
+nothing of it: there their *spread* does, the root of the sum of the squares of their terms (``verification/moments``).
+
+Atomics add one term after another, in an order of their own: sums of h terms by them are allowed 6 sqrt(h) u_f32 where
+that is more than 64 u_f32 (``ktc.ir.interp.domains.terms`` has the source of the formula).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ktc.ir.interp.domains.terms import PROBABLE
+
+CHUNK = 1 << 22
+"""Elements compared at a time, so that a gigabyte of output needs no gigabytes of temporaries."""
+
+U_F32 = 2.0**-24
+UNIT_ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3,
+                 "float32": U_F32, "float64": 2.0**-53}  # fmt: skip
+
+FEW_ELEMENTS = 64
+"""Fewer elements than this are no sample of how widely they spread."""
+
+
+def disagreement(
+    name: str, want: np.ndarray, got: np.ndarray, spread: np.ndarray | None = None, terms: float = 0.0
+) -> str:
+    """'' if ``got`` agrees with ``want``, else the worst element and by how much it is off.
+
+    ``spread``: of each element, of its shape; it counts for an output of few elements. ``terms``: that an element is
+    the sum of, where atomics add them.
+    """
+    a, b = want.reshape(-1), got.reshape(-1)
+    if a.dtype.name not in UNIT_ROUNDOFF:
+        return _first_difference(name, want, a != b)
+    scale = scale_of(a, spread)
+    allowed = 4 * UNIT_ROUNDOFF[a.dtype.name] + (
+        max(64, PROBABLE * terms**0.5) * U_F32 if a.dtype.name != "float64" else 0
+    )
+    for part in pieces(a.size):
+        g, h = a[part].astype(np.float64), b[part].astype(np.float64)
+        special, misplaced = misplaced_special(g, h)
+        with np.errstate(invalid="ignore"):
+            bad = np.where(special, misplaced, np.abs(h - g) > allowed * (np.abs(g) + scale))
+        if bad.any():
+            at = int(np.argmax(bad))
+            place = [int(i) for i in np.unravel_index(part.start + at, want.shape)]
+            return f"{name}{place} is {h[at]:.9g}, the original has {g[at]:.9g}"
+    return ""
+
+
+def pieces(size: int) -> Iterator[slice]:
+    """The ranges of ``CHUNK`` elements that make up ``size``; the last may reach beyond it."""
+    return (slice(start, start + CHUNK) for start in range(0, size, CHUNK))
+
+
+def misplaced_special(g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(where either is NaN or infinite, where they are so unlike each other), of two float64 arrays of one shape."""
+    special = ~np.isfinite(g) | ~np.isfinite(h)
+    return special, special & (g != h) & ~(np.isnan(g) & np.isnan(h))
+
+
+def scale_of(values: np.ndarray, spread: np.ndarray | None = None) -> Any:
+    """What errors of ``values`` are relative to beside themselves: their rms; of few, their own spreads if larger."""
+    rms = _rms(values.reshape(-1))
+    return rms if spread is None or values.size >= FEW_ELEMENTS else np.maximum(rms, spread.reshape(values.shape))
+
+
+def _first_difference(name: str, want: np.ndarray, differs: np.ndarray) -> str:
+    if not differs.any():
+        return ""
+    return f"{name}{[int(i) for i in np.unravel_index(int(np.argmax(differs)), want.shape)]} differs from the original"
+
+
+def _rms(a: np.ndarray) -> float:
+    """Root mean square of the finite elements."""
+    total, count = 0.0, 0
+    for part in pieces(a.size):
+        x = a[part].astype(np.float64)
+        x = x[np.isfinite(x)]
+        total, count = total + float(np.dot(x, x)), count + x.size
+    return (total / count) ** 0.5 if count else 0.0

@@ -1,0 +1,1 @@
+"""Which sizes and data a candidate is run on, and what the runs have shown."""

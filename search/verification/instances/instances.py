@@ -1,0 +1,262 @@
+"""Which sizes to try: small, awkward, and such that every guard and assumption is exercised.
+
+A size's values come from the numbers the candidate is built of (:mod:`.sizes`): for a tile T, the sizes 1, T-1, T, T+1
+and 2T+7, besides a few fixed primes and the scenarios' own values. Instances respect the workload's assumptions. A
+candidate with runtime guards is only run where they hold, for elsewhere its launcher falls back to the original.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ktc.ir.fold import evaluate
+from ktc.ir.interp import geometry_of
+from ktc.ir.kernel import Kernel
+from ktc.ir.support.memo import by_identity
+from ktc.ir.workload import Workload, size_expressions
+from ktc.ir.workload.reference import FormulaError
+
+from .choices import choices
+from .filled import filled, several_blocks
+from .fragment_cuts import FRAGMENT, cut_fragments, has_fragments
+from .sizes import (
+    REMEMBERED,
+    Sizes,
+    by_interest,
+    candidates,
+    innermost,
+    multiple,
+    runnable,
+    scalar_arguments,
+    scalars_of,
+    step_of,
+    tiles,
+)  # fmt: skip
+
+MAX_ELEMENTS = 48_000
+"""Array elements plus threads of one instance. Where a launch has many blocks along an axis whatever the sizes, threads
+count a sixteenth: most of them find nothing to do."""
+
+IDLE = 16
+
+LAUNCHED = 1 << 23
+"""Threads of the largest launch: half of what the interpreter takes."""
+
+LARGER = 8
+"""How much costlier an extra instance may be than a usual one."""
+
+FEW = 3
+"""Of the larger instances: the other sizes, in steps."""
+
+LONGEST = 1 << 17
+"""Where the search for the largest value of a size that fits starts, if no scenario nor the declared range has more."""
+
+WIDE, MOST_THREADS, MOST_ROWS = 12, 1024, 320
+"""How much costlier the instance with wide rows may be than a usual one, and how large it grows."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Sizes by name; ``cost`` is array elements plus threads (see :data:`MAX_ELEMENTS`). ``full``: blocks, or rounds,
+    are full to the last element or one more, or several; no other sizes show what these do."""
+
+    sizes: Mapping[str, int]
+    cost: int
+    full: bool = False
+
+
+def instances(
+    original: Kernel, candidate: Kernel, workload: Workload, *, count: int = 24, limit: int = MAX_ELEMENTS
+) -> list[Instance]:
+    """At most ``count`` instances of cost up to ``limit`` on which both kernels must agree, cheapest first; besides
+    them those that fill blocks exactly or make several (:mod:`.filled`) or cut operands of tensor cores off
+    (:mod:`.fragment_cuts`).
+
+    Each satisfies both kernels' assumptions, runtime guards included. The first picks (``count`` may be 1) are the most
+    telling ones (:mod:`.choices`).
+    """
+    maker = Maker((original, candidate), workload, limit)
+    found: dict[tuple[int, ...], Instance] = {}
+    for sizes in choices(maker):
+        made = maker.make(sizes)
+        if made is not None:
+            found.setdefault(tuple(sizes.values()), made)
+        if len(found) >= count:
+            break
+    if count > 1:
+        wide = Maker(maker.kernels, workload, min(LARGER * limit, LARGER * MAX_ELEMENTS))
+        for i in _telling(maker, wide, list(found.values())):
+            found[tuple(i.sizes.values())] = replace(i, full=True)
+        for sizes in cut_fragments(maker) if has_fragments(candidate) else ():
+            made = maker.make(sizes)
+            if made is not None:
+                found.setdefault(tuple(sizes.values()), made)
+    return sorted(found.values(), key=lambda i: (i.cost, tuple(i.sizes.values())))
+
+
+def _telling(maker: Maker, wide: Maker, tried: list[Instance]) -> list[Instance]:
+    """Those that fill blocks and rounds, and those that make several, larger than others if need be (``wide``)."""
+    full = [i for sizes in filled(maker) if (i := maker.make(sizes)) is not None]
+    several = several_blocks(wide, [i.sizes for i in (*tried, *full)])
+    return full + [i for sizes in several if (i := wide.make(sizes)) is not None]
+
+
+def larger_instances(maker: Maker) -> Iterator[Instance]:
+    """All sizes a fragment of matrices and most of another one, for what hangs on several sizes at once; then for each
+    size an instance with that size as large as fits, the others small, but not so small that a halo is all there is.
+    For code that only long rows reach."""
+    together = maker.make({n: multiple(FRAGMENT + FRAGMENT // 2 - 1, maker.step[n]) for n in maker.names})
+    if together is not None:
+        yield together
+    base = maker.few()
+    for n in maker.names if base else ():
+        yield from maker.largest({**base, n: maker.longest(n)}, n)
+
+
+def single_blocks(kernel: Kernel, workload: Workload, tried: list[Instance]) -> set[int]:
+    """Axes of the grid that some scenario gives several blocks and no instance tried did."""
+
+    def wide(sizes: Mapping[str, int]) -> set[int]:
+        return {k for k, n in enumerate(geometry_of(kernel, scalars_of(workload, sizes)).grid) if n > 1}
+
+    if kernel.is_parallel:
+        return set()
+    usual = [wide(s.sizes) for s in workload.scenarios if runnable(kernel, workload, s.sizes)]
+    return set().union(*usual) - set().union(*(wide(i.sizes) for i in tried))
+
+
+class Maker:
+    """Makes instances of one pair of kernels, if they are feasible and small enough."""
+
+    def __init__(self, kernels: tuple[Kernel, Kernel], workload: Workload, limit: int) -> None:
+        self.kernels, self.workload, self.limit = kernels, workload, limit
+        names = list(workload.scenarios[0].sizes) if workload.scenarios else []
+        self.names = names
+        self.inner = {n: innermost(n, workload) for n in names}
+        self.step = {n: step_of(n, kernels, workload) for n in names}
+        self.tiles = set().union(*(tiles(k, workload) for k in kernels))
+        self.always = any(_has_constant_blocks(k) for k in self.kernels)
+        self._known: dict[tuple[int, ...], Instance | None] = {}
+
+    def make(self, sizes: Mapping[str, int]) -> Instance | None:
+        key = tuple(sizes[n] for n in self.names)
+        if key not in self._known:
+            self._known[key] = self._make(dict(zip(self.names, key)))
+        return self._known[key]
+
+    def _make(self, sizes: dict[str, int]) -> Instance | None:
+        key = tuple(sizes.items())
+        if not all(_runs(k, self.workload, key) for k in self.kernels) or impossible(self.workload, key):
+            return None
+        cost = _elements(self.workload, key)
+        if cost > self.limit:
+            return None
+        threads = max(_threads(k, self.workload, key) for k in self.kernels)
+        cost += threads // IDLE if self.always else threads
+        return Instance(sizes, cost) if cost <= self.limit and threads <= LAUNCHED else None
+
+    def base(self) -> dict[str, int]:
+        """The cheapest feasible combination of small multiples of the steps and the scenarios' values; {} if none."""
+        options = {n: [self.step[n], *sorted({int(s.sizes[n]) for s in self.workload.scenarios})] for n in self.names}
+        combinations = [dict(zip(self.names, c)) for c in itertools.islice(itertools.product(*options.values()), 4096)]
+        order = sorted((self._least(sizes), k) for k, sizes in enumerate(combinations))
+        best: tuple[int, int] | None = None  # cost, then the place in the list
+        for elements, k in order:
+            if best is not None and elements > best[0]:
+                break  # whatever else these cost
+            made = self.make(combinations[k])
+            if made is not None and (best is None or (made.cost, k) < best):
+                best = made.cost, k
+        return combinations[best[1]] if best else {}
+
+    def _least(self, sizes: Mapping[str, int]) -> int:
+        """What an instance costs at least: its arrays' elements; 0 for sizes at which a shape has no meaning."""
+        try:
+            return _elements(self.workload, tuple(sizes.items()))
+        except FormulaError:
+            return 0
+
+    def few(self) -> dict[str, int]:
+        """Small sizes, as far as they are feasible not so small that a halo is all there is; {} if none are."""
+        base = self.base()
+        for n in self.names if base else ():
+            wider = {**base, n: FEW * self.step[n]}
+            base = wider if self.make(wider) is not None else base
+        return base
+
+    def promised(self, name: str) -> int | None:
+        """The largest value of a size that some argument's declared range allows; None if none declares one."""
+        ranges = [a.range for a in self.workload.args if a.role == "scalar" and a.value == name and a.range]
+        return min((int(high) // self.step[name] * self.step[name] for _, high in ranges), default=None)
+
+    def longest(self, name: str) -> int:
+        """The largest value of a size worth looking at: what scenarios have, or is promised and might fit."""
+        scenarios, promised = (int(s.sizes[name]) for s in self.workload.scenarios), self.promised(name)
+        if promised is None:
+            return max(LONGEST, *scenarios)
+        return min(max(LONGEST, self.limit, *scenarios), promised)
+
+    def largest(self, sizes: Mapping[str, int], name: str) -> Iterator[Instance]:
+        """The first that can be made of ``sizes`` and those with half, a quarter, ... of the size ``name``."""
+        promised = self.promised(name)
+        value = sizes[name] if promised is None else min(sizes[name], promised)
+        while value >= self.step[name]:
+            made = self.make({**sizes, name: value})
+            if made is not None:
+                yield made
+                return
+            value = value // 2 // self.step[name] * self.step[name]
+
+    def values(self, name: str, base: Mapping[str, int]) -> list[int]:
+        """Feasible values of one size, the others at ``base``, the most telling first."""
+        possible = candidates(name, self.tiles, self.step[name], self.workload)
+        feasible = [v for v in possible if self.make({**base, name: v}) is not None]
+        return by_interest(feasible, self.tiles, self.step[name], self.inner[name] > 0)
+
+
+def _has_constant_blocks(kernel: Kernel) -> bool:
+    """Whether knobs alone say that an axis of the grid has several blocks."""
+    extents = kernel.launch.grid if kernel.launch is not None else ()
+    return any(int(evaluate(e, kernel.knob_values) or 1) > 1 for e in extents)
+
+
+@by_identity(REMEMBERED)
+def _elements(workload: Workload, sizes: Sizes) -> int:
+    """Elements of all arrays."""
+    env = dict(sizes)
+    shapes = (a.shape for a in workload.args if a.role != "scalar")
+    return sum(math.prod(size_expressions.evaluate(e, env) for e in shape) for shape in shapes)
+
+
+@by_identity(REMEMBERED, subjects=2)
+def _runs(kernel: Kernel, workload: Workload, sizes: Sizes) -> bool:
+    return runnable(kernel, workload, dict(sizes), scalar_arguments(workload, sizes))
+
+
+@by_identity(REMEMBERED, subjects=2)
+def _threads(kernel: Kernel, workload: Workload, sizes: Sizes) -> int:
+    """Threads of a launch; parallel form counts as its elements do."""
+    if kernel.is_parallel:
+        return 0
+    g = geometry_of(kernel, scalar_arguments(workload, sizes))
+    return g.blocks * g.threads
+
+
+@by_identity(REMEMBERED)
+def impossible(workload: Workload, key: Sizes) -> bool:
+    """Whether an argument has a dimension below 0, or holds values of which there are none, or distinct ones of which
+    there are fewer than elements (of a row)."""
+    sizes = dict(key)
+    for a in workload.args:
+        shape = [size_expressions.evaluate(e, sizes) for e in a.shape]
+        if any(n < 0 for n in shape):
+            return True
+        if a.role != "scalar" and a.range is not None:
+            low, high = (size_expressions.evaluate(v, sizes) if isinstance(v, str) else v for v in a.range)
+            differ = {"distinct": math.prod(shape), "distinct-rows": shape[-1] if shape else 1}.get(a.init, 0)
+            if high < low or differ > high - low + 1:
+                return True
+    return False

@@ -1,0 +1,179 @@
+"""Conditions that came out one way in every run, and integer choices that always chose the same operand.
+
+What depends on the other way has not been checked: ``x == 3.25 ? 0 : x`` is right for all other numbers, and
+``block % 50000`` for all smaller grids. A branch of its own is found by :mod:`.reach`; here are conditions without a
+branch (selects, guards that never fail, parts of conjunctions), remainders and masks that cut nothing, quotients that
+are always zero, minima, maxima.
+Not all is a doubt: some can come out one way only, by intervals or with z3, and some the original has as well: the same
+operators and literals, of nothing that the original's do not hang on
+(:mod:`ktc.search.verification.integers.argument_sources`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+
+from ktc.ir.fields import children
+from ktc.ir.fold import simplify
+from ktc.ir.interp.execution.evaluation_plans import CUTS, QUOTIENTS
+from ktc.ir.nodes import Binary, Body, Call, Cast, Const, Expr, For, If, Knob, Select, Stmt, Unary
+from ktc.ir.types import BOOL, scalar_of
+from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
+from ktc.search.verification.integers import smt
+from ktc.search.verification.integers.argument_sources import sources_of
+from ktc.search.verification.integers.intervals import is_whole
+from ktc.search.verification.integers.ranges import decided
+
+from .coverage import Coverage
+from .reach import BRANCHES, promised
+
+
+def one_sided(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]:
+    """What has been seen to come out one way only, and is not known to have no other; with its statement."""
+    limits = _new_limits(coverage, original)
+    found = _one_sided(coverage)
+    if not found:
+        return limits
+    always = decided(coverage.candidate, promised(coverage.workload))
+    before, theirs = defaultdict[object, set[str]](set), sources_of(original.candidate)
+    for _, e in _one_sided(original):
+        before[_kind(e)] |= theirs.of(e)
+    mine = sources_of(coverage.candidate)
+    known = (always.get(id(e)) is not None or (_kind(e) in before and mine.of(e) <= before[_kind(e)]) for _, e in found)
+    open_ = [found[k] for k, settled in enumerate(known) if not settled]
+    if open_ and smt.available():
+        context = smt.Context(coverage.candidate)
+        open_ = [(s, e) for s, e in open_ if not _proved(coverage, context, s, e)]
+    return [*limits, *open_]
+
+
+def hangs_on_data(coverage: Coverage) -> bool:
+    """Whether a comparison of floats has come out one way only."""
+    return any(isinstance(e, Binary) and scalar_of(e.a.type).is_float for _, e in _one_sided(coverage))
+
+
+def _new_limits(coverage: Coverage, original: Coverage) -> list[tuple[Stmt, Expr]]:
+    """Minima and maxima of floats with a number that the original has not, which always chose one operand: a clamp that
+    no data came to."""
+    known = {abs(x.value) for x in all_exprs(original.candidate.body) if isinstance(x, Const)} | {0.0, math.inf}
+    found = []
+    for s in walk(coverage.candidate.body):
+        for e in (e for top in stmt_exprs(s) for e in walk_expr(top) if _is_limit(e)):
+            numbers = {abs(x.value) for x in walk_expr(e) if isinstance(x, Const)}
+            if numbers - known and coverage.outcomes.get(id(e), 0) in (1, 2):
+                found.append((s, e))
+    return found
+
+
+def _is_limit(e: Expr) -> bool:
+    """Whether ``e`` is a minimum or maximum of a float and a number."""
+    return isinstance(e, Call) and e.fn in ("min", "max") and not is_whole(e.type) and (
+        any(isinstance(a, Const) for a in e.args))  # fmt: skip
+
+
+def _one_sided(coverage: Coverage) -> list[tuple[Stmt, Expr]]:
+    found = ((s, e, coverage.outcomes.get(id(e), 0)) for s, e in _tracked(coverage.candidate.body))
+    return [(s, e) for s, e, seen in found if seen in ((1,) if is_quotient(e) else (1, 2))]
+
+
+def is_quotient(e: Expr) -> bool:
+    """Of a quotient it says nothing that it never was zero."""
+    return isinstance(e, Binary) and e.op in QUOTIENTS
+
+
+def _tracked(body: Body) -> Iterator[tuple[Stmt, Expr]]:
+    for s in walk(body):
+        if isinstance(s, If):
+            yield from ((s, e) for e in _parts(s.cond))
+        for top in stmt_exprs(s):
+            for e in walk_expr(top):
+                cond = e.cond if isinstance(e, Select) else e.x if isinstance(e, Cast) and e.x.type == BOOL else None
+                if cond is not None:
+                    yield from ((s, part) for part in _parts(cond))
+                if isinstance(e, Select) and isinstance(cond, Binary) and cond.op in ("&&", "||"):
+                    yield s, cond  # the halves may hold by turns, and an arm be left out
+                elif _is_choice(e):
+                    yield s, e
+
+
+def _parts(cond: Expr) -> Iterator[Expr]:
+    """What a condition is a combination of."""
+    if isinstance(cond, Binary) and cond.op in ("&&", "||"):
+        yield from _parts(cond.a)
+        yield from _parts(cond.b)
+    elif isinstance(cond, Unary) and cond.op == "!":
+        yield from _parts(cond.x)
+    elif any(not isinstance(x, Const | Knob) for x in walk_expr(cond)):
+        yield cond
+
+
+def _is_choice(e: Expr) -> bool:
+    if isinstance(e, Call):
+        return e.fn in ("min", "max") and is_whole(e.type)
+    return (
+        isinstance(e, Binary)
+        and e.op in CUTS
+        and is_whole(e.type)
+        and any(not isinstance(x, Const | Knob | Binary) for x in walk_expr(e))
+    )
+
+
+def _kind(e: Expr) -> tuple[object, ...]:
+    """What is left of an expression that passes have moved, renamed and folded: its operators and literals."""
+    e = simplify(e)
+    parts = [getattr(x, "op", "") or getattr(x, "fn", "") for x in walk_expr(e)]
+    literals = [x.value for x in walk_expr(e) if isinstance(x, Const)]
+    return parts[0], *sorted(map(str, literals)), scalar_of(next(iter(walk_expr(e))).type).kind
+
+
+def _proved(coverage: Coverage, context: smt.Context, target: Stmt, e: Expr) -> bool:
+    """Whether ``e`` comes out as it was seen whenever ``target`` is reached, by everything known on the way there."""
+    seen = coverage.outcomes[id(e)] == 1
+    place = _at(coverage.candidate.body, target, context.branch())
+    if place is not None and isinstance(target, For) and any(x is e for x in walk_expr(target.step)):
+        place.enter(target, "body")  # where it is asked: behind a round
+    if place is None:
+        return False
+    tops = [top for top in stmt_exprs(target) if _has(top, e)]
+    if sum(x is e for top in tops for x in walk_expr(top)) == 1:
+        _learn(place, tops[0], e)
+    return place.always(e, seen)
+
+
+def _learn(place: smt.Context, top: Expr, e: Expr) -> None:
+    """Adds what holds where ``e``, a part of ``top``, is asked for at all: what lazy operators ask first."""
+    import z3
+
+    lazy = isinstance(top, Binary) and top.op in ("&&", "||")
+    first = top.a if isinstance(top, Binary) and lazy else top.cond if isinstance(top, Select) else None
+    if first is not None and not _has(first, e) and place.lasting(first):
+        holds = _has(top.a, e) if isinstance(top, Select) else top.op == "&&"  # type: ignore[attr-defined]
+        truth = place.truth(first)
+        place.facts.append(truth if holds else z3.Not(truth))
+    inside = next((x for x in children(top) if _has(x, e)), None)
+    if inside is not None:
+        _learn(place, inside, e)
+
+
+def _has(top: Expr, e: Expr) -> bool:
+    return any(x is e for x in walk_expr(top))
+
+
+def _at(body: Body, target: Stmt, context: smt.Context) -> smt.Context | None:
+    """What holds at ``target``."""
+    for s in body:
+        if s is target:
+            return context
+        for name in BRANCHES:
+            inner: Body = getattr(s, name, ())
+            if any(x is target for x in walk(inner)):
+                inside = context.branch()
+                inside.enter(s, name)
+                return _at(inner, target, inside)
+        context.after(s)
+    return None
+
+
+__all__ = ["hangs_on_data", "is_quotient", "one_sided"]

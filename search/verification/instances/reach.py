@@ -1,0 +1,108 @@
+"""Code that no instance has entered: dead, or untouched, or a reason not to accept a candidate.
+
+Dead is what no promised argument can reach, by intervals (:mod:`ktc.search.verification.integers.ranges`) or, with z3,
+by everything that is known on the way there (:mod:`ktc.search.verification.integers.smt`). Untouched is a branch or
+loop that the original has word for word and has not entered either: whatever is wrong with it was so before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Body, Stmt
+from ktc.ir.text import print_stmt
+from ktc.ir.walk import walk
+from ktc.ir.workload import Workload
+from ktc.search.verification.integers import smt
+from ktc.search.verification.integers.ranges import Interval, dead
+
+from .coverage import Coverage
+
+BRANCHES = ("then", "orelse", "body")
+
+LARGEST_SIZE = 1 << 31
+
+
+def unexplained(coverage: Coverage, original: Coverage) -> list[Stmt]:
+    """First statements of the bodies that were never entered and are neither dead nor untouched."""
+    missed = coverage.unreached or {}
+    if not missed:
+        return []
+    kernel = coverage.candidate
+    gone = {id(s) for s in dead(kernel, promised(coverage.workload))}
+    known = set(_texts(original.candidate, original.unreached or {}))
+    found = []
+    for parent, branch, first in _bodies(kernel.body):
+        if id(first) not in missed or _inside(first, gone, kernel) or _text(parent, branch) in known:
+            continue
+        if smt.available() and _never(kernel.body, first, smt.Context(kernel)):
+            gone.add(id(first))
+            continue
+        found.append(first)
+    return found
+
+
+def promised(workload: Workload) -> dict[str, Interval]:
+    """What is known of the integer arguments: their ranges, and that sizes are at least one."""
+    out: dict[str, Interval] = {}
+    sizes = {n for s in workload.scenarios for n in s.sizes}
+    for a in workload.args:
+        if a.role != "scalar" or a.dtype.startswith(("f", "b", "e")):
+            continue
+        if a.range is not None and all(isinstance(v, int) for v in a.range):
+            out[a.name] = (int(a.range[0]), int(a.range[1]))
+        elif isinstance(a.value, int):
+            out[a.name] = (a.value, a.value)
+        elif a.value in sizes:
+            out[a.name] = (1, LARGEST_SIZE - 1)
+    return out
+
+
+def _bodies(body: Body) -> Iterator[tuple[Stmt, str, Stmt]]:
+    """Every nested body: the statement it belongs to, which of its bodies it is, and its first statement."""
+    for s in walk(body):
+        for name in BRANCHES:
+            inner = getattr(s, name, ())
+            if inner:
+                yield s, name, inner[0]
+
+
+def _texts(kernel: Kernel, missed: Iterable[int]) -> Iterator[str]:
+    ids = set(missed)
+    return (_text(parent, branch) for parent, branch, first in _bodies(kernel.body) if id(first) in ids)
+
+
+def _text(parent: Stmt, branch: str) -> str:
+    """A branch as it reads, but for the numbers that make names unique."""
+    return branch + re.sub(r"_\d+\b", "", print_stmt(parent))
+
+
+def _inside(first: Stmt, gone: set[int], kernel: Kernel) -> bool:
+    """Whether a body is one of those in ``gone``, or nested in one."""
+    if id(first) in gone:
+        return True
+    for _, name, start in _bodies(kernel.body):
+        if id(start) in gone:
+            owner = next(s for s, n, f in _bodies(kernel.body) if f is start and n == name)
+            if any(s is first for s in walk(getattr(owner, name))):
+                return True
+    return False
+
+
+def _never(body: Body, target: Stmt, context: smt.Context) -> bool:
+    """Whether nothing satisfies the facts on the way to ``target``, the first statement of a body."""
+    for s in body:
+        for name in BRANCHES:
+            inner: Body = getattr(s, name, ())
+            if not any(x is target for x in walk(inner)):
+                continue
+            inside = context.branch()
+            inside.enter(s, name)
+            return inside.impossible() or (inner[0] is not target and _never(inner, target, inside))
+        context.after(s)
+    return False
+
+
+__all__ = ["promised", "unexplained"]

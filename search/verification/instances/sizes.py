@@ -1,0 +1,137 @@
+"""Awkward values of one size: around the tiles that a kernel's index arithmetic is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import evaluate
+from ktc.ir.interp import geometry_of
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Const
+from ktc.ir.support.memo import by_identity
+from ktc.ir.walk import all_exprs, walk_expr
+from ktc.ir.workload import Workload, size_expressions
+from ktc.ir.workload.reference import names as names_in
+
+FIXED = (1, 2, 3, 5, 7, 8, 13, 16, 31, 32, 33, 64, 97, 128, 257)
+TILE_LIMIT = 1 << 15
+ROWS = 128
+"""Largest tile that the first values of an outer size go around."""
+
+BEYOND = 7
+"""2T + 7: a second tile and a part of a third."""
+
+
+Sizes = tuple[tuple[str, int], ...]
+
+REMEMBERED = 1 << 14
+"""Sizes of which is kept what a workload and a kernel make of them: an original meets them with every candidate."""
+
+
+def scalars_of(workload: Workload, sizes: Mapping[str, int]) -> dict[str, int | float]:
+    """The scalar arguments for these sizes, without making arrays."""
+    out: dict[str, int | float] = {}
+    for a in workload.args:
+        if a.role == "scalar" and a.value is not None:
+            out[a.name] = size_expressions.evaluate(a.value, sizes) if isinstance(a.value, str) else a.value
+    return out
+
+
+@by_identity(REMEMBERED)
+def scalar_arguments(workload: Workload, sizes: Sizes) -> Mapping[str, int | float]:
+    """The scalar arguments for these sizes."""
+    return scalars_of(workload, dict(sizes))
+
+
+def runnable(
+    kernel: Kernel, workload: Workload, sizes: Mapping[str, int], known: Mapping[str, int | float] | None = None
+) -> bool:
+    """Whether the kernel itself (not its fall-back) runs for these sizes: no assumption, guard or fact is false.
+
+    ``known``: the scalar arguments for them, if somebody has them already.
+    """
+    scalars = scalars_of(workload, sizes) if known is None else known
+    env = kernel.environment({**sizes, **{k: v for k, v in scalars.items() if isinstance(v, int)}})
+    for p in kernel.params:
+        v = env.get(p.sym.name)
+        low, high = p.range
+        if v is None:
+            continue
+        if v % max(p.divisible_by, 1) or (low is not None and v < low) or (high is not None and v > high):
+            return False
+    return not any(evaluate(a.expr, env) in (False, 0) for a in kernel.assumptions)
+
+
+def tiles(kernel: Kernel, workload: Workload) -> set[int]:
+    """Numbers the index arithmetic is made of: knobs, block extents, their products, and literals."""
+    factors = [v for v in kernel.knob_values.values() if v > 1]
+    for s in workload.scenarios[:1]:
+        try:
+            factors += [b for b in geometry_of(kernel, scalars_of(workload, s.sizes)).block if b > 1]
+        except KtcError:
+            continue
+    extents = () if kernel.launch is None else (*kernel.launch.grid, *kernel.launch.block)
+    places = (*all_exprs(kernel.body), *(x for e in extents for x in walk_expr(e)))
+    literals = {int(e.value) for e in places if isinstance(e, Const) and not e.ty.is_float}
+    factors += [v for v in sorted(literals) if 1 < v <= 16]  # vector widths and unroll factors, once bound
+    products = {1}
+    for f in dict.fromkeys(factors):
+        products |= {p * f for p in products if p * f <= TILE_LIMIT}
+        if len(products) > 256:
+            break
+    return (products | {v for v in literals if 2 < v <= TILE_LIMIT}) - {1}
+
+
+def step_of(name: str, kernels: tuple[Kernel, ...], workload: Workload) -> int:
+    """The smallest of 1, 2, 4, ... 256 whose multiples the assumptions allow, as far as sampling tells.
+
+    Few multiples tell most; where a size counts parts of packs (``size / 8 % 4 == 0``) only larger ones tell.
+    """
+    base = {n: int(v) for n, v in workload.scenarios[0].sizes.items()}
+
+    def allowed(step: int, multiples: tuple[int, ...]) -> bool:
+        return all(runnable(k, workload, {**base, name: step * m}) for m in multiples for k in kernels)
+
+    steps = [1 << k for k in range(8)]
+    least = next((s for s in steps if allowed(s, (1, 3, 5))), 1)
+    return next((s for s in steps if s >= least and allowed(s, (1, 3, 5, 13, 41, 107))), least)
+
+
+def innermost(name: str, workload: Workload) -> int:
+    """In how many arguments the size is part of the last dimension: what tiles and vectors cover."""
+    return sum(name in names_in(a.shape[-1]) for a in workload.args if a.shape)
+
+
+def multiple(v: int, step: int) -> int:
+    """The multiple of ``step`` nearest to ``v``, at least one."""
+    return max(1, round(v / step)) * step
+
+
+def around(tile: int, step: int) -> tuple[int, int, int, int]:
+    """Two tiles and a bit, just above, exactly, just below one tile, in multiples of ``step``."""
+    t = multiple(tile, step)
+    return multiple(2 * tile + BEYOND, step), t + step, t, max(t - step, step)
+
+
+def candidates(name: str, tile_sizes: set[int], step: int, workload: Workload) -> list[int]:
+    """Values worth trying, multiples of ``step`` and the scenarios' own, ascending."""
+    scenarios = {int(s.sizes[name]) for s in workload.scenarios if name in s.sizes}
+    near = {v for t in tile_sizes for v in around(t, step)}
+    return sorted(near | scenarios | {multiple(v, step) for v in FIXED} | {v * step for v in (1, 2, 3, 5)})
+
+
+def by_interest(feasible: list[int], tile_sizes: set[int], step: int, inner: bool) -> list[int]:
+    """Order feasible values. Inner sizes: the largest tile's, 1, the largest value, then those of smaller tiles.
+
+    Outer sizes count rows, of which a block takes few at a time: few, around a middling tile, then as inner ones.
+    """
+    allowed, known = set(feasible), sorted(tile_sizes, reverse=True)
+    largest = next((t for t in known if around(t, step)[1] in allowed), 1)
+    smaller = [t for t in known if t < largest]
+    head = [*around(largest, step)[:2], step, *around(largest, step)[2:], *feasible[-1:]]
+    others = [around(t, step)[k] for k in (1, 3, 2, 0) for t in smaller]
+    if not inner:
+        _, above, exactly, below = around(next((t for t in known if t <= ROWS), 1), step)
+        head = [3 * step, above, step, below, 5 * step, 2 * step, exactly, *head]
+    return [v for v in dict.fromkeys((*head, *others, *feasible)) if v in allowed]

@@ -1,0 +1,1 @@
+"""What verification decides integers with: intervals, formulas, numbers followed to a place."""

@@ -1,0 +1,111 @@
+"""Whether a device takes the launch of a candidate for all arguments that are promised.
+
+A grid has at most 65,535 blocks along y and z, and what computes an extent may leave its type, at sizes that no
+instance has: the launch fails, or has blocks for a part of the work. What the original risks, its rewrite may.
+Intervals say so of most launches; where a guard of the launcher is needed to see it, z3 is asked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel, producer_threads
+from ktc.ir.launch_limits import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID
+from ktc.ir.nodes import Binary, Expr, Var
+from ktc.ir.text import print_expr
+from ktc.ir.types import Scalar
+from ktc.ir.verifier.launch_rules import launch_exprs
+from ktc.ir.walk import walk_expr
+from ktc.search.verification.verdict import Failure
+
+from . import smt
+from .intervals import Interval, Scope, is_whole
+
+Limit = tuple[str, tuple[Expr, ...], int]
+"""What is limited, the numbers of which the product is, and the most that it may be."""
+
+WRAPS = "wraps"
+
+
+def limits(kernel: Kernel) -> Iterator[Limit]:
+    """What a launch of ``kernel`` may not exceed."""
+    launch = kernel.launch
+    if launch is None:
+        return
+    for level, extents, most in (("grid", launch.grid, MAX_GRID), ("block", launch.block, MAX_BLOCK)):
+        yield from ((f"{level}.{axis}", (e,), n) for axis, e, n in zip("xyz", extents, most))
+    bound = evaluate(launch.max_threads, kernel.knob_values) if launch.max_threads is not None else None
+    threads = min(MAX_BLOCK_THREADS, int(bound) if bound is not None else MAX_BLOCK_THREADS)
+    yield "threads of a block", launch.block, threads - producer_threads(kernel)
+
+
+def impossible(original: Kernel, candidate: Kernel, names: Mapping[str, Interval]) -> Failure | str:
+    """A launch that fails for arguments in these ranges where the original's does not, or what may be one; '' if there
+    is none."""
+    found = _exceeded(candidate, names)
+    theirs = _exceeded(original, names) if found else {}
+    for what, e in found.items():
+        if what in theirs:
+            continue
+        for args in _corners(candidate, names):
+            if _guards_hold(candidate, args) and what in _exceeded(candidate, {n: (v, v) for n, v in args.items()}):
+                message = f"{what} of the launch, {print_expr(e)}: {_said(candidate, what)}"
+                return Failure("launch", message, dict(args))
+        return f"it is not known whether {what} of the launch, {print_expr(e)}, is one that a device takes"
+    return ""
+
+
+def _said(kernel: Kernel, what: str) -> str:
+    most = next((n for name, _, n in limits(kernel) if name == what), 0)
+    return f"more than {most}" if most else "it leaves its type"
+
+
+def _exceeded(kernel: Kernel, names: Mapping[str, Interval]) -> dict[str, Expr]:
+    """Limits that may be exceeded, as far as anything is known."""
+    scope = Scope(kernel, {}, dict(names))
+    found: dict[str, Expr] = {}
+    for e in launch_exprs(kernel):
+        scope.of(e)
+        if scope.wraps:
+            found.setdefault(WRAPS, e)
+            scope.wraps.clear()
+    for what, extents, most in limits(kernel):
+        ranges = [scope.of(e) for e in extents]
+        if all(ranges) and math.prod(r[1] for r in ranges if r) > most:
+            found[what] = extents[0]
+    if found and smt.available() and any(low != high for low, high in names.values()):
+        return {what: e for what, e in found.items() if not _proved(kernel, names, what, e)}
+    return found
+
+
+def _proved(kernel: Kernel, names: Mapping[str, Interval], what: str, e: Expr) -> bool:
+    """Whether that limit is kept under what the launcher checks."""
+    context = smt.Context(kernel)
+    for p in kernel.params:
+        if p.sym.name in names and isinstance(p.sym.type, Scalar) and p.sym.type.is_int:
+            low, high = names[p.sym.name]
+            v = context.of(Var(p.sym))
+            context.facts += [v >= low, v <= high]
+    if what == WRAPS:
+        parts = [x for x in walk_expr(e) if isinstance(x, Binary) and is_whole(x.type)]
+        return all(context.fits(x, x.type) for x in parts)
+    extents, most = next((extents, most) for name, extents, most in limits(kernel) if name == what)
+    return context.proves(math.prod(context.of(e) for e in extents) <= most)
+
+
+def _corners(kernel: Kernel, names: Mapping[str, Interval]) -> Iterator[dict[str, int]]:
+    """Arguments at the ends of their ranges, the largest first."""
+    used = [p.sym.name for p in kernel.params if p.sym.name in names]
+    ends = itertools.product(*((names[n][1], names[n][0]) for n in used))
+    yield from (dict(zip(used, values)) for values in itertools.islice(ends, 64))
+
+
+def _guards_hold(kernel: Kernel, args: Mapping[str, int]) -> bool:
+    env = kernel.environment(dict(args))
+    return all(evaluate(a.expr, env) not in (False, 0, None) for a in kernel.assumptions)
+
+
+__all__ = ["impossible", "limits"]

@@ -1,0 +1,1 @@
+"""The rungs of the ladder that need no device."""

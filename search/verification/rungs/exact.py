@@ -1,0 +1,255 @@
+"""L2 and L3: the sanitizer, and the original's bits in the exact domains, over a budget of instances."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.interp import FUEL, Finding, Mismatch, RunResult, compare
+from ktc.ir.nodes import Stmt
+from ktc.ir.text import print_stmt
+from ktc.search.verification.instances.coverage import SECOND_ROUND, Coverage, missing_instances
+from ktc.search.verification.instances.instances import LARGER, MAX_ELEMENTS, Instance, Maker, larger_instances
+from ktc.search.verification.instances.outcome_sizes import sizes_for_outcomes
+from ktc.search.verification.instances.outcomes import hangs_on_data, one_sided
+from ktc.search.verification.job import Job, Outcome
+from ktc.search.verification.verdict import Failure
+
+STEPS = 16_000
+"""Statements of the candidate over all instances, foreseen from the original's: about a second in two domains."""
+
+LEAST = 4
+"""Instances that are run whatever they cost."""
+
+MORE_STEPS = 4 * STEPS
+"""Statements of the candidate in one extra instance; beyond, it is as if it had not been tried."""
+
+
+@dataclass
+class _Progress:
+    """What the instances run so far have cost, and shown."""
+
+    coverage: Coverage
+    spent: int = 0
+    ratio: float = 1.0
+    unsupported: dict[str, str] = field(default_factory=dict)
+    larger: bool = False
+    """Extra instances are being tried, as far as they are not too long for the original already."""
+
+    def fuel(self) -> int:
+        """Statements of the original beyond which an instance is not worth running: what is foreseen for it then costs
+        more than is left."""
+        if self.larger:
+            return MORE_STEPS if self.coverage.unreached else STEPS
+        return FUEL if len(self.coverage.tried) < LEAST else max(int((STEPS - self.spent) / self.ratio), 0) + 1
+
+    def affordable(self, foreseen: int) -> bool:
+        return self.larger or len(self.coverage.tried) < LEAST or self.spent + foreseen * self.ratio <= STEPS
+
+    def note(self, instance: Instance, original_steps: int, got: RunResult) -> None:
+        self.coverage.note(instance, got)
+        self.spent += got.steps
+        self.ratio = max(self.ratio, got.steps / max(original_steps, 1))
+
+
+def exact(job: Job) -> Outcome:
+    """No defect in the sanitizer, and the original's bits in the exact domains, on every instance the budget allows.
+
+    The sanitizer and the first domain go over all usual instances before the second domain does: nearly all that is
+    wrong shows in the first. A few more instances are tried for the sake of what those do not exercise
+    (:mod:`ktc.search.verification.instances.coverage`).
+    """
+    if not job.instances:
+        return Outcome("unknown", "no instance satisfies the assumptions and guards within the size limit")
+    progress = _Progress(job.coverage)
+    for failure in _failures(job, progress):
+        if failure:
+            return told(failure)
+        if len(progress.unsupported) == len(job.domains):
+            return _sanitized(job, "; ".join(f"{d}: {why}" for d, why in sorted(progress.unsupported.items())))
+    return Outcome("pass", _summary(job, progress))
+
+
+def told(failure: Failure) -> Outcome:
+    """What a failure says: nothing, if a larger budget might have shown that there is none."""
+    return Outcome("fail", str(failure), failure) if failure.certain else Outcome("unknown", str(failure))
+
+
+def _failures(job: Job, progress: _Progress) -> Iterator[Failure | None]:
+    """What each run comes to: the usual instances, then those for what they leave out.
+
+    Shortest first, by the original's statements: one long loop must not use up what many short instances cost.
+    """
+    done = {}
+    for instance in sorted(job.instances, key=lambda i: _length(job, i)):
+        failure, rest = _first(job, instance, progress)
+        done[id(instance)] = instance, rest
+        yield failure
+    job.unsure = _unsure(job)
+    for instance, rest in done.values():
+        yield _others(job, instance, rest, progress)
+    for instance in _extra(job):
+        progress.spent, progress.larger = 0, True
+        failure, rest = _first(job, instance, progress)
+        yield failure or _others(job, instance, rest, progress)
+        if job.coverage.tried[-1] is instance and instance not in job.instances:
+            job.instances.append(instance)
+    job.unsure = _unsure(job)
+
+
+def _extra(job: Job) -> Iterator[Instance]:
+    """Instances beyond the budget: those that alone fill blocks, the longest of each size, and what may show what has
+    not been seen."""
+    tried = job.coverage.tried
+    yield from [i for i in job.instances if i.full and i not in tried]
+    for name in job.instances[0].sizes:
+        longest = max(job.instances, key=lambda i, n=name: i.sizes[n])  # type: ignore[misc]
+        if all(longest.sizes[name] > i.sizes[name] for i in tried):
+            yield longest
+    yield from missing_instances(job.coverage, job.original)
+    if not job.candidate.is_parallel and one_sided(job.coverage, job.theirs):
+        kernels = job.original, job.candidate
+        wide = Maker(kernels, job.workload, SECOND_ROUND * MAX_ELEMENTS)
+        yield from sizes_for_outcomes(job.coverage, job.theirs, wide)
+        maker = Maker(kernels, job.workload, LARGER * MAX_ELEMENTS)
+        yield from itertools.takewhile(lambda _: one_sided(job.coverage, job.theirs), larger_instances(maker))
+
+
+def _unsure(job: Job) -> bool:
+    return bool(job.coverage.unreached) or hangs_on_data(job.coverage)
+
+
+def _length(job: Job, instance: Instance) -> int:
+    """Statements of the original, as far as they are worth counting."""
+    try:
+        return job.oracle.run(instance.sizes, job.domains[0], "exact", STEPS).steps
+    except KtcError:
+        return 0  # the domain does not have it: said when the instance is run
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """One instance in one domain: whether the domain is ``supported``, whether it ``ran`` (it may be too long)."""
+
+    supported: bool = True
+    ran: bool = True
+    failure: Failure | None = None
+
+
+def _first(job: Job, instance: Instance, progress: _Progress) -> tuple[Failure | None, tuple[str, ...]]:
+    """One instance, sanitized, in the first exact domain that is supported; and the domains that are left to try."""
+    for k, domain in enumerate(job.domains):
+        tried = _try(job, instance, domain, progress, first=True)
+        if tried.supported:
+            return tried.failure, job.domains[k + 1 :] if tried.ran else ()
+    return None, ()
+
+
+def _others(job: Job, instance: Instance, domains: tuple[str, ...], progress: _Progress) -> Failure | None:
+    """One instance in the other exact domains."""
+    for domain in domains:
+        tried = _try(job, instance, domain, progress)
+        if tried.failure or not tried.ran:
+            return tried.failure
+    return None
+
+
+def _try(job: Job, instance: Instance, domain: str, progress: _Progress, *, first: bool = False) -> _Tried:
+    try:
+        want = job.oracle.run(instance.sizes, domain, "exact", progress.fuel() if first or progress.larger else FUEL)
+        if progress.larger and endless(want):
+            return _Tried(ran=False)
+        if first and not progress.affordable(want.steps):
+            return _Tried(ran=False)
+        args = job.oracle.inputs(instance.sizes, "exact")
+        most = MORE_STEPS if progress.larger else None
+        known = findings_of(job, instance) if job.unsure and not first else []
+        got = job.run(instance, args, domain, want, sanitize=first or job.unsure, known=known, most=most)
+        if progress.larger and endless(got) and not endless(got, certainly=True):
+            return _Tried(ran=False)
+    except KtcError as e:
+        if e.code == "E-INTERP-TYPE":
+            return _Tried(failure=Failure(e.code, e.message, dict(instance.sizes), domain, loc=str(e.loc or "")))
+        if e.code != "E-INTERP-UNSUPPORTED":
+            raise
+        progress.unsupported[domain] = e.message
+        return _Tried(supported=False)
+    looked = first or job.unsure or endless(got)
+    failure = defect((*want.findings, *known), got, instance, domain) if looked else None
+    failure = failure or _mismatch(compare(want, got, domain), instance)
+    if not failure and first and job.remembers:  # the same sizes again, on what the first launch left
+        got = job.run(instance, args, domain, want, most=most)
+        second = _mismatch(compare(want, got, domain), instance, "wrong result of a second launch")
+        failure = defect(want.findings, got, instance, domain) or second
+    if first and failure is None:
+        progress.note(instance, want.steps, got)
+    return _Tried(failure=failure)
+
+
+def endless(result: RunResult, certainly: bool = False) -> bool:
+    """Whether a run did not end; ``certainly``: whether it never would have, instead of being cut short."""
+    return any(f.kind == "fuel" and (f.certain or not certainly) for f in result.findings)
+
+
+def _summary(job: Job, progress: _Progress) -> str:
+    tried = job.coverage.tried
+    largest = max(tried, key=lambda i: i.cost)
+    sizes = " ".join(f"{k}={v}" for k, v in largest.sizes.items())
+    domains = [d for d in job.domains if d not in progress.unsupported]
+    detail = f"{len(tried)} instances up to {sizes}, domains {', '.join(domains)}"
+    detail += "".join(f" (not {d}: {why})" for d, why in progress.unsupported.items())
+    return detail
+
+
+def _sanitized(job: Job, why: str) -> Outcome:
+    """L2 alone, on ordinary floats, for programs the exact domains cannot follow (they look at bit patterns)."""
+    for instance in job.instances:
+        args = job.oracle.inputs(instance.sizes, "exact")
+        try:
+            want = job.oracle.run(instance.sizes, "float", "exact")
+            got = job.run(instance, args, "float", want, sanitize=True)
+        except KtcError as e:
+            if e.code != "E-INTERP-UNSUPPORTED":
+                raise
+            return Outcome("unknown", e.message)
+        failure = defect(want.findings, got, instance, "float")
+        if failure:
+            return told(failure)
+    return Outcome("pass", f"{len(job.instances)} instances without a defect, but no exact domain ({why})")
+
+
+def findings_of(job: Job, instance: Instance) -> list[Finding]:
+    """The original's defects, from the domain in which it is sanitized."""
+    try:
+        return job.oracle.run(instance.sizes, job.domains[0], "exact").findings
+    except KtcError:
+        return []
+
+
+def defect(theirs: Iterable[Finding], got: RunResult, instance: Instance, domain: str) -> Failure | None:
+    """A sanitizer finding that is not among the original's."""
+    known = {(f.kind, f.buffer) for f in theirs}
+    found = [f for f in got.findings if (f.kind, f.buffer) not in known]
+    new = next((f for f in found if f.certain), found[0] if found else None)
+    return from_finding(new, instance, domain) if new else None
+
+
+def from_finding(f: Finding, instance: Instance, domain: str) -> Failure:
+    """A sanitizer's finding as the reason why a program is wrong."""
+    index = () if f.index is None else (f.index,)
+    loc, stmt = str(f.loc or ""), "" if f.statement is None else _listing(f.statement)
+    sizes = dict(instance.sizes)
+    return Failure(f.kind, f.message, sizes, domain, f.buffer, index, loc=loc, statement=stmt, certain=f.certain)
+
+
+def _listing(stmt: Stmt) -> str:
+    return print_stmt(stmt).strip().splitlines()[0]
+
+
+def _mismatch(m: Mismatch | None, instance: Instance, what: str = "wrong result") -> Failure | None:
+    if m is None:
+        return None
+    message = f"{what}: {m}"
+    return Failure("mismatch", message, dict(instance.sizes), m.domain, m.buffer, m.index, str(m.expected), str(m.got))

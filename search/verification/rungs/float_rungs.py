@@ -1,0 +1,289 @@
+"""L3 in floating point: bit-identical where nothing may change rounding, else within the error bound.
+
+Instances are run on several kinds of data (:data:`ktc.search.verification.oracle.DATA`), and in the domain that counts
+roundings: an output may not be rounded to a narrower type more often than the original rounds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.interp import RunResult, run
+from ktc.ir.interp.domains.roundings import counts
+from ktc.ir.interp.domains.terms import errors
+from ktc.ir.interp.equivalence import bits_differ
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, Binary, Call, Cast, Reduce
+from ktc.ir.types import Scalar, scalar_of
+from ktc.ir.walk import all_exprs, walk
+from ktc.search.verification.floats.accuracy import (
+    DRAWS,
+    Excess,
+    is_float,
+    lost_accuracy,
+    no_looser,
+    outside_bound,
+    worst_ratio,
+)
+from ktc.search.verification.instances.instances import Instance
+from ktc.search.verification.instances.wide_rows import wide_rows
+from ktc.search.verification.job import Job, Outcome
+from ktc.search.verification.oracle import INTEGERS
+from ktc.search.verification.verdict import Failure
+
+from .exact import defect, endless, findings_of, told
+
+STEPS = 12_000
+"""Statements of the candidate over the instances of this layer, as far as the exact layer has counted them."""
+
+COUNTED = 4
+"""Instances on which roundings are counted, at most."""
+
+ENDS = {"masked": "for rows with infinities", "sunken": "far below zero", "raised": "far above zero"}
+"""Data at the ends of a type: what is asked is where infinities and numbers come out."""
+
+
+@dataclass
+class _Sweep:
+    """One candidate's runs; ``ratio`` is the largest share of an error bound that an element has used so far."""
+
+    job: Job
+    identical: bool
+    ratio: float = 0.0
+
+    def failure(self, instance: Instance, data: str) -> Failure | None:
+        args = self.job.oracle.inputs(instance.sizes, data)
+        want = self.job.oracle.run(instance.sizes, "float", data)
+        theirs = findings_of(self.job, instance) if self.job.unsure else []
+        got = self.job.run(instance, args, "float", want, sanitize=self.job.unsure, known=theirs)
+        looked = self.job.unsure or endless(got)
+        wrong = defect((*want.findings, *theirs), got, instance, "float") if looked else None
+        if wrong:
+            return wrong
+        if data in ENDS:
+            return _other_infinities(want, got, instance, ENDS[data])
+        if self.identical or data in INTEGERS:
+            return _bits(want, got, instance, floats=self.identical)
+        return self._bounded(args, want, got, instance, data)
+
+    def _bounded(self, args: Mapping, want: RunResult, got: RunResult, instance: Instance, data: str) -> Failure | None:
+        job = self.job
+        exact_values = job.oracle.run(instance.sizes, "float64", data)
+        bounds = run(job.candidate, args, domain="bound", sanitize=False, undefined=job.oracle.undefined)
+        for name, x in want.outputs.items():
+            h = got.outputs[name]
+            stored = want.written.get(name, np.ones(x.shape, bool))
+            if not is_float(x.dtype):
+                wrong = _first(bits_differ(x, h) & stored, x, h, name, "", instance)
+                if wrong:
+                    return wrong
+                continue
+            y, e = exact_values.outputs[name], np.imag(bounds.outputs[name])
+            y, e, h0, x0 = (np.where(stored, v, 0) for v in (y, e, h.astype(np.float64), x.astype(np.float64)))
+            if not job.candidate.may_lose_accuracy:
+                theirs = job.oracle.run(instance.sizes, "terms", data).outputs[name]
+                e = no_looser(e, np.where(stored, errors(theirs), 0), y, h.dtype)
+            bad = outside_bound(h0.astype(h.dtype), y, e)
+            if bad is None and data != "peaks" and not job.candidate.may_lose_accuracy:
+                bad = lost_accuracy(h0.astype(h.dtype), x0.astype(x.dtype), y)
+                bad = bad if bad and all(self._lost(instance, data, name, k) for k in range(1, DRAWS)) else None
+            if bad:
+                message = f"{name}{list(bad.index) if bad.index else ''}: {bad}"
+                a, b = f"{bad.expected!r}", f"{bad.got!r}"
+                return Failure("inaccurate", message, dict(instance.sizes), "float", name, bad.index, a, b)
+            self.ratio = max(self.ratio, worst_ratio(h0.astype(h.dtype), y, e))
+        return None
+
+    def _lost(self, instance: Instance, data: str, name: str, draw: int) -> Excess | None:
+        """Whether accuracy is lost on other inputs of these sizes too."""
+        oracle = self.job.oracle.draw(draw)
+        want, y = (oracle.run(instance.sizes, domain, data) for domain in ("float", "float64"))
+        args = oracle.inputs(instance.sizes, data)
+        got = run(self.job.candidate, args, domain="float", sanitize=False, undefined=oracle.undefined)
+        x = want.outputs[name]
+        stored = want.written.get(name, np.ones(x.shape, bool))
+        h, g, exact = (np.where(stored, r.outputs[name].astype(np.float64), 0) for r in (got, want, y))
+        return lost_accuracy(h.astype(x.dtype), g.astype(x.dtype), exact)
+
+    def rounded_more(self, instance: Instance) -> Failure | None:
+        """An output that was rounded to a narrower type more often than in the original."""
+        job, sizes = self.job, instance.sizes
+        try:
+            want = job.oracle.run(sizes, "roundings", "plain")
+            got = job.run(instance, job.oracle.inputs(sizes, "plain"), "roundings", want)
+        except KtcError as e:
+            if e.code != "E-INTERP-UNSUPPORTED":
+                raise
+            return None
+        for name, x in want.outputs.items():
+            if not np.iscomplexobj(x):
+                continue
+            mine, theirs = counts(got.outputs[name]), counts(x)
+            more = (mine > theirs) & want.written.get(name, np.ones(x.shape, bool))
+            if more.any():
+                at = tuple(int(i) for i in np.unravel_index(int(np.argmax(more)), more.shape))
+                a, b = str(int(theirs[at])), str(int(mine[at]))
+                message = (
+                    f"{name}{list(at)} is rounded to a narrower type {b} times on its way, {a} times in the original"
+                )
+                return Failure("inaccurate", message, dict(sizes), "roundings", name, at, a, b)
+        return None
+
+
+def floats(job: Job) -> Outcome:
+    """L3 in floating point: within the candidate's error bound, or bit-identical where rounding order cannot change."""
+    chosen = _telling(job)
+    sweep = _Sweep(job, not may_round_differently(job.original, job.candidate))
+    try:
+        for instance, data in _runs(job, chosen, sweep.identical):
+            failure = sweep.failure(instance, data)
+            if failure:
+                return told(failure)
+    except KtcError as e:
+        if e.code != "E-INTERP-UNSUPPORTED":
+            raise
+        return Outcome("skip", e.message)
+    most = sorted(chosen, key=lambda i: -i.cost)[:1]  # where every thread has something to round
+    counted = _distinct(*most, *_broadest(chosen), *_longest(chosen), *chosen)[:COUNTED]
+    for instance in counted if _narrows(job.candidate) else ():
+        failure = sweep.rounded_more(instance)
+        if failure:
+            return Outcome("fail", str(failure), failure)
+    if sweep.identical:
+        return Outcome("pass", f"{len(chosen)} instances bit-identical")
+    how = f"within {sweep.ratio:.2f} of the error bound, no less accurate than the original"
+    return Outcome("pass", f"{len(chosen)} instances {how}", ratio=round(sweep.ratio, 4))
+
+
+def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[Instance, str]]:
+    """Instances, and the kinds of data for each."""
+    two = _distinct(*chosen[:1], *sorted(chosen, key=lambda i: -i.cost)[:1])
+    yield from ((i, "plain") for i in chosen)
+    if _spreadable(job):
+        some = _distinct(*chosen[: 1 + len(chosen) // 2], *_broadest(chosen), *_longest(chosen))
+        yield from ((i, "wild") for i in some)
+        if identical:
+            yield from ((i, "special") for i in two)
+    if job.oracle.integers:
+        yield from ((i, data) for data in INTEGERS for i in two if job.oracle.has_meaning_for(i.sizes, data))
+    if _spreadable(job) and decides(job.original):
+        wide = wide_rows(job.original, job.candidate, job.workload)
+        yield from ((i, data) for i in wide for data in ("peaks", "plain"))
+        yield from ((i, "peaks") for i in chosen[:1])
+        yield from ((i, data) for data in ("sunken", "raised") for i in chosen[:1])
+        yield from ((i, "masked") for i in (*chosen[:1], *(wide[:1] or chosen[-1:])))
+
+
+def decides(kernel: Kernel) -> bool:
+    """Whether results hang on which float is larger: a maximum, or a comparison."""
+    return any(
+        (isinstance(e, Call) and e.fn in ("min", "max") and _float(e.args[0].type))
+        or (isinstance(e, Binary) and e.op in ("<", "<=", ">", ">=") and _float(e.a.type))
+        for e in all_exprs(kernel.body)
+    ) or any(isinstance(s, Reduce) and any(a.op in ("min", "max") for a in s.accs) for s in walk(kernel.body))
+
+
+def _narrows(kernel: Kernel) -> bool:
+    return any(
+        isinstance(e, Cast) and _float(e.to) and _float(e.x.type) and scalar_of(e.to).bits < scalar_of(e.x.type).bits
+        for e in all_exprs(kernel.body)
+    )
+
+
+def _float(t: object) -> bool:
+    return isinstance(t, Scalar) and t.is_float
+
+
+def _spreadable(job: Job) -> bool:
+    """Whether float inputs may take any magnitude, and only the float types' own limits matter."""
+    floats = ("f16", "bf16", "f32", "f64")
+    return any(
+        a.role in ("in", "inout") and a.range is None and job.workload.dtype(a, job.oracle.variant) in floats
+        for a in job.workload.args
+    )
+
+
+def _telling(job: Job) -> list[Instance]:
+    """The smallest (empty lanes meet infinities there), and those where each size is largest (roundings add up)."""
+    found = [i for i in job.instances if id(i) in job.steps] or job.instances
+    busiest = sorted(found, key=lambda i: (-job.steps.get(id(i), 0), -i.cost))[
+        :2
+    ]  # those whose guards let something through
+    chosen = _distinct(*busiest[:1], *found[:3], *_broadest(found), *found[-1:], *busiest, *_longest(found))
+    total = 0
+    kept: list[Instance] = []
+    for i in chosen:
+        total += job.steps.get(id(i), 0)
+        if total <= STEPS or len(kept) < 3:
+            kept.append(i)
+    return kept
+
+
+def _longest(found: list[Instance]) -> list[Instance]:
+    """For each size, where it is largest."""
+    names = list(found[0].sizes) if found else []
+    return [max(found, key=lambda i: (i.sizes[n], i.cost)) for n in names]
+
+
+def _broadest(found: list[Instance]) -> list[Instance]:
+    """Where the least size is largest: what only later rows do, with long ones, shows there."""
+    return [max(found, key=lambda i: (min(i.sizes.values(), default=0), i.cost))] if found else []
+
+
+def _distinct(*found: Instance) -> list[Instance]:
+    return list({id(i): i for i in found}.values())
+
+
+def may_round_differently(original: Kernel, candidate: Kernel) -> bool:
+    """Whether float results may legally differ: declared by a pass, or a combining order nobody promised."""
+    if (candidate.flags | original.flags) & {"reassociates", "fast_math"}:
+        return True
+    return any(
+        isinstance(s, Reduce) or (isinstance(s, Atomic) and scalar_of(s.buffer.type).is_float)
+        for k in (original, candidate)
+        for s in walk(k.body)
+    )
+
+
+def _bits(want: RunResult, got: RunResult, instance: Instance, floats: bool = True) -> Failure | None:
+    for name, x in want.outputs.items():
+        if is_float(x.dtype) and not floats:
+            continue
+        stored = want.written.get(name, np.ones(x.shape, bool))
+        differs = bits_differ(x, got.outputs[name]) & stored
+        if is_float(x.dtype):
+            differs &= ~(np.isnan(x.astype(np.float64)) & np.isnan(got.outputs[name].astype(np.float64)))
+        why = " to the bit: nothing here may change rounding"
+        wrong = _first(differs, x, got.outputs[name], name, why, instance)
+        if wrong:
+            return wrong
+    return None
+
+
+def _other_infinities(want: RunResult, got: RunResult, instance: Instance, where: str) -> Failure | None:
+    """Where the original leaves a number or an infinity the candidate leaves one too; how exact, other data say."""
+    for name, x in want.outputs.items():
+        if not is_float(x.dtype):
+            continue
+        a, b = x.astype(np.float64), got.outputs[name].astype(np.float64)
+        other = np.isnan(b) | (np.isinf(a) != np.isinf(b)) | (np.isinf(a) & (a != b))
+        differs = other & ~np.isnan(a) & want.written.get(name, np.ones(x.shape, bool))
+        wrong = _first(differs, x, got.outputs[name], name, f" {where}", instance)
+        if wrong:
+            return wrong
+    return None
+
+
+def _first(
+    differs: np.ndarray, want: np.ndarray, got: np.ndarray, name: str, why: str, instance: Instance
+) -> Failure | None:
+    if not differs.any():
+        return None
+    at = tuple(int(i) for i in np.unravel_index(int(np.argmax(differs)), differs.shape))
+    a, b = str(want[at]), str(got[at])
+    message = f"{name}{list(at)} is {b}, expected {a}{why}"
+    return Failure("mismatch", message, dict(instance.sizes), "float", name, at, a, b)

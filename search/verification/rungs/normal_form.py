@@ -1,0 +1,235 @@
+"""One tree for all spellings of a program, so that a kernel and its printed text can be compared by structure.
+
+Every rewrite here is exact: knobs become their numbers, conversions of literals are carried out, conversions that only
+pass bits on are merged, integer sums are ordered, hints that do not change meaning (unrolling, ``const``, caching) go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from ktc.ir.analysis.purity import is_removable
+from ktc.ir.fold import evaluate, fold_node
+from ktc.ir.interp.domains.rounding import round_to
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Alloc,
+    Atomic,
+    Barrier,
+    Binary,
+    Body,
+    Call,
+    Cast,
+    Const,
+    Decl,
+    Eval,
+    Expr,
+    For,
+    HwIndex,
+    Knob,
+    Load,
+    Stmt,
+    Store,
+    Sym,
+    Unary,
+    WarpOp,
+    fresh,
+    i32,
+)  # fmt: skip
+from ktc.ir.support.memo import by_identity
+from ktc.ir.text import canonical
+from ktc.ir.text.naming import symbols
+from ktc.ir.types import I32, U32, Array, Ptr, Scalar, Type, Vec
+from ktc.ir.walk import assigned, declared, map_body, rename, substitute, walk
+from ktc.search.verification.integers.sums import RING, as_signed, bounded, ordered
+
+FLOAT_BITS = {16: (np.uint16, np.float16), 32: (np.uint32, np.float32), 64: (np.uint64, np.float64)}
+ALL_LANES = 0xFFFFFFFF
+
+WIDER_FLOATS = {"f16": {"f32", "f64"}, "bf16": {"f32", "f64"}, "f32": {"f64"}}
+"""Types that values may be converted to and back. Not of 8 bits: conversions to those saturate, and lose infinities."""
+
+
+@by_identity(4)
+def normal(kernel: Kernel) -> Kernel:
+    """The body and parameters of ``kernel`` (lowered, knobs bound) in normal form, with canonical symbols."""
+    kernel = _typed(kernel)
+    plain = _arrays_first(_literals_in_place(_used_only(kernel.body)))
+    place = {s: k for k, s in enumerate((*(p.sym for p in kernel.params), *declared(plain)))}
+    shape = _Shape(kernel.knob_values, place)
+    body = _literals_in_place(map_body(plain, shape.stmt, shape.expr))
+    params = tuple(replace(p, align=0, noalias=False, readonly=False) for p in kernel.params)
+    return canonical(Kernel(kernel.name, params, None, body))
+
+
+def _used_only(body: Body) -> Body:
+    """Without the reads that nobody uses: ``b[i];`` reads nothing in C++ ([expr.context])."""
+    return map_body(body, lambda s: None if isinstance(s, Eval) and is_removable(s.value) else s)
+
+
+def _arrays_first(body: Body) -> Body:
+    """Arrays declared in front, in the order of their first use: they have no contents where they are declared."""
+    arrays = {s.sym: s for s in walk(body) if isinstance(s, Alloc)}
+    rest = map_body(body, lambda s: None if isinstance(s, Alloc) else s)
+    return (*(arrays[s] for s in dict.fromkeys(symbols(rest)) if s in arrays), *rest)
+
+
+def _literals_in_place(body: Body) -> Body:
+    """Variables that are a literal, replaced by it."""
+    changed = assigned(body)
+    known = {
+        s.sym: s.init
+        for s in walk(body)
+        if isinstance(s, Decl) and isinstance(s.init, Const) and s.sym not in changed and s.sym.type == s.init.ty
+    }
+    kept = map_body(body, lambda s: None if isinstance(s, Decl) and s.sym in known else s)
+    return substitute(kept, known)
+
+
+def _typed(kernel: Kernel) -> Kernel:
+    """Declared types with their knobs as numbers, buffers without qualifiers."""
+    values = kernel.knob_values
+
+    def number(v: int | Expr) -> int | Expr:
+        known = v if isinstance(v, int) else evaluate(v, values)
+        return v if known is None else int(known)
+
+    def typed(t: Type) -> Type:
+        if isinstance(t, Vec):
+            return Vec(t.elem, number(t.n))
+        if isinstance(t, Ptr):
+            return Ptr(typed(t.elem), "global")
+        if isinstance(t, Array):
+            extents = tuple(i32(n) if isinstance(n, int) else n for n in map(number, t.shape))
+            return Array(typed(t.elem), extents, t.space)
+        return t
+
+    params = tuple(p.sym for p in kernel.params)
+    new = {s: fresh(s.name, typed(s.type)) for s in dict.fromkeys(symbols((params, kernel.body)))}
+    return kernel.with_(params=tuple(replace(p, sym=new[p.sym]) for p in kernel.params), body=rename(kernel.body, new))
+
+
+class _Shape:
+    """The rewrites of one kernel, bottom-up."""
+
+    def __init__(self, knobs: Mapping[str, int], place: Mapping[Sym, int]) -> None:
+        self.knobs, self.place = knobs, place
+
+    def number(self, v: int | Expr) -> int | Expr:
+        known = v if isinstance(v, int) else evaluate(v, self.knobs)
+        return v if known is None else int(known)
+
+    def expr(self, e: Expr) -> Expr:
+        if isinstance(e, Knob):
+            return i32(self.knobs[e.name])
+        if isinstance(e, Load):
+            return replace(e, width=self.number(e.width), cache="", index=tuple(map(self.subscript, e.index)))
+        if isinstance(e, Cast):
+            return self.cast(replace(e, style="bit" if e.style == "bit" else "c"))
+        if isinstance(e, Unary) and e.op == "-" and isinstance(e.x, Const):
+            return replace(e.x, value=-e.x.value)
+        if isinstance(e, Unary) and e.op == "-" and _int(e.type):
+            return ordered(Binary("-", Const(0, e.type), e.x), self.place)  # type: ignore[arg-type]
+        if isinstance(e, WarpOp) and isinstance(e.mask, Const):
+            return replace(e, mask=Const(int(e.mask.value) & ALL_LANES, U32))
+        if isinstance(e, Call) and e.fn == "null_access":  # why a thread stops is no part of what it does
+            return replace(e, fn="trap")
+        if isinstance(e, Call) and e.fn == "cdiv":
+            a, b = e.args
+            up = ordered(Binary("-", Binary("+", a, b), Const(1, e.ty)), self.place)  # type: ignore[arg-type]
+            return fold_node(Binary("/", up, b))
+        e = fold_node(e)
+        if isinstance(e, Binary) and _int(e.type) and e.type != I32 and bounded(e) is not None:
+            return _literal(Cast(e.type, ordered(fold_node(as_signed(e)), self.place), "c"))
+        return ordered(e, self.place)
+
+    def stmt(self, s: Stmt) -> Stmt:
+        s = replace(s, tags=frozenset())
+        if isinstance(s, Decl):
+            return replace(s, const=False)
+        if isinstance(s, Store):
+            return replace(s, width=self.number(s.width), cache="", index=tuple(map(self.subscript, s.index)))
+        if isinstance(s, Atomic):
+            return replace(s, index=tuple(map(self.subscript, s.index)))
+        if isinstance(s, For):
+            return replace(s, unroll=None)
+        if isinstance(s, Alloc):
+            return replace(s, align=0)
+        if isinstance(s, Barrier):
+            whole = isinstance(s.mask, Const) and s.mask.value in (-1, ALL_LANES)
+            return replace(s, mask=None if whole else s.mask, memory="all")  # text orders all memory
+        return s
+
+    def subscript(self, e: Expr) -> Expr:
+        """An index: 32 bits wide it is signed."""
+        e = _unsigned_last(e)
+        return self.cast(Cast(I32, e, "c")) if e.type == U32 else e
+
+    def cast(self, e: Cast) -> Expr:
+        """Literals converted now; conversions that only pass bits on merged; arithmetic in the type it ends in."""
+        x, to = e.x, e.to
+        if e.style == "bit":
+            return _reinterpreted(e)
+        if to == x.type:
+            return x
+        if isinstance(x, Cast) and x.style != "bit" and x.x.type == to and str(x.to) in WIDER_FLOATS.get(str(to), ()):
+            return x.x
+        if isinstance(to, Scalar) and to.is_int and to.bits < 32 and _wide_float(x.type):
+            return Cast(to, self.cast(Cast(I32 if to.is_signed else U32, x, "c")), "c")
+        if not (_int(to) and _int(x.type)):
+            return _literal(e)
+        assert isinstance(to, Scalar) and isinstance(x.type, Scalar)
+        if isinstance(x, Cast) and _int(x.x.type) and (x.to.bits >= to.bits or _preserves(x)):  # type: ignore[attr-defined]
+            return self.cast(replace(e, x=x.x))
+        if isinstance(x, Binary) and x.op in RING and to.bits <= x.type.bits:
+            return ordered(Binary(x.op, self.cast(replace(e, x=x.a)), self.cast(replace(e, x=x.b))), self.place)
+        return _literal(e)
+
+
+def _unsigned_last(e: Expr) -> Expr:
+    """An index without its last change of sign or width: where that changes its value, both are out of bounds."""
+    wide = isinstance(e, Cast) and e.style != "bit" and isinstance(e.x.type, Scalar) and _int(e.x.type)
+    return e.x if wide and e.x.type.bits <= 64 else e  # type: ignore[attr-defined]
+
+
+def _int(t: object) -> bool:
+    return isinstance(t, Scalar) and t.is_int
+
+
+def _wide_float(t: object) -> bool:
+    return isinstance(t, Scalar) and t.is_float and t.bits >= 32
+
+
+def _preserves(e: Cast) -> bool:
+    """Whether every value of an integer operand survives the conversion. Hardware indices are below 2^31."""
+    a, b = e.x.type, e.to
+    assert isinstance(a, Scalar) and isinstance(b, Scalar)
+    if isinstance(e.x, HwIndex):
+        return b.bits >= 32
+    return b.bits > a.bits and (b.is_signed or not a.is_signed)
+
+
+def _literal(e: Cast) -> Expr:
+    x, to = e.x, e.to
+    if not isinstance(x, Const) or not isinstance(to, Scalar) or to.kind == "bool":
+        return e
+    if to.is_float:
+        return Const(float(round_to(np.float64(x.value), to)), to)
+    if isinstance(x.value, float):
+        return e
+    v = int(x.value) & ((1 << to.bits) - 1)
+    return Const(v - (1 << to.bits) if to.is_signed and v >> (to.bits - 1) else v, to)
+
+
+def _reinterpreted(e: Cast) -> Expr:
+    x, to = e.x, e.to
+    if isinstance(x, Const) and isinstance(to, Scalar) and to.kind == "float" and _int(x.type):
+        bits, real = FLOAT_BITS[to.bits]
+        return Const(float(np.array(int(x.value) & ((1 << to.bits) - 1), bits).view(real)), to)
+    return e
+
+
+__all__ = ["normal"]

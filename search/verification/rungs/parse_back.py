@@ -1,0 +1,148 @@
+"""L1 for emitters: printed text is read back by the front-end, and must denote the kernel that was printed.
+
+The two need not be one tree: C's conversions are implicit, knobs are constants, sums associate. Both are brought to one
+normal form (:mod:`.normal_form`) by exact rewrites; equal forms prove the printer right for this program. Programs that
+a language can only express with other storage (:func:`restructured`) or in assembly are not compared here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import zip_longest
+
+from ktc.backends import emit
+from ktc.backends.base import Emitted
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import is_const
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import Alloc, Atomic, Binary, Expr, InlineAsm, Store, Sym, fresh
+from ktc.ir.text import print_kernel
+from ktc.ir.text.naming import symbols
+from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, U8, Array, Ptr, Scalar, Vec, scalar_of
+from ktc.ir.walk import declared, keep, map_body, rename, walk
+from ktc.search.verification.job import Outcome
+from ktc.search.verification.verdict import Failure
+
+from .normal_form import normal
+
+READABLE = ("cuda", "hip", "opencl")
+"""Languages that the front-end reads."""
+
+
+def read_back(code: Emitted) -> Kernel:
+    """The kernel that the printed text denotes, launched and parametrised as the printed kernel is.
+
+    Raises:
+        KtcError: the front-end refuses the text; E-READ-BACK when its signature is not the printed kernel's.
+    """
+    from ktc.ir.frontend import load
+
+    name = f"<{code.target} text of {code.entry}>"
+    read = load(code.text, name=name, kernel=code.entry, dialect=code.target)
+    printed = code.kernel
+    signature = [p for p in printed.params if not p.host]
+    if len(read.params) != len(signature):
+        message = f"the printed text takes {len(read.params)} parameters, the kernel {len(signature)}"
+        raise KtcError("E-READ-BACK", message, read.loc)
+    names: dict[Sym, Sym] = {}
+    params = []
+    theirs = iter(read.params)
+    for p in printed.params:
+        if not p.host:
+            other = next(theirs).sym
+            sym = Sym(p.sym.name, p.sym.type if _flags(p, other, code.target) else other.type, p.sym.id)
+            names[other] = sym
+            p = replace(p, sym=sym)
+        params.append(p)
+    body = rename(read.body, names)
+    if code.target == "opencl":
+        body = map_body(body, keep, _as_written)
+    return printed.with_(params=tuple(params), body=body, knobs=printed.knobs, loc=read.loc)
+
+
+def _flags(p: Param, read: Sym, target: str) -> bool:
+    """Whether ``read`` is the bytes in which OpenCL, whose kernels take no ``bool``, is given the flags of ``p``."""
+    mine, other = p.sym.type, read.type
+    if target != "opencl" or not isinstance(mine, Ptr) or not isinstance(other, Ptr):
+        return False
+    return (mine.elem, other.elem) == (BOOL, U8)
+
+
+def _as_written(e: Expr) -> Expr:
+    """A shift without the ``& 31`` that the front-end reads into OpenCL's: the amount is modulo the width there."""
+    if isinstance(e, Binary) and e.op in ("<<", ">>") and isinstance(e.b, Binary) and e.b.op == "&":
+        t = e.a.type
+        if isinstance(t, Scalar) and is_const(e.b.b, t.bits - 1):
+            return replace(e, b=e.b.a)
+    return e
+
+
+def parse_back(kernel: Kernel, target: str) -> Outcome:
+    """Print a lowered ``kernel``, knobs bound, read the text, compare. ``skip`` where the front-end cannot read it."""
+    try:
+        code = emit(kernel, target)
+    except KtcError as e:
+        return Outcome("skip", f"not printed for {target}: {e.message}")
+    other = restructured(code.kernel, target)
+    if other:
+        return Outcome("skip", f"the {target} text stores {other} its own way: not compared")
+    try:
+        read = read_back(code)
+    except KtcError as e:
+        return Outcome("skip", f"the {target} text cannot be read back: {e.message}")
+    if _assembly(read) and not _assembly(code.kernel):
+        return Outcome("skip", f"the {target} text has assembly for what the IR has a name for: not compared")
+    other = difference(code.kernel, read)
+    if not other:
+        return Outcome("pass", f"the {target} text denotes this program")
+    failure = Failure("parse-back", f"the {target} text denotes another program: {other}", statement=other)
+    return Outcome("fail", failure.message, failure)
+
+
+def _assembly(kernel: Kernel) -> bool:
+    return any(isinstance(s, InlineAsm) for s in walk(kernel.body))
+
+
+def restructured(kernel: Kernel, target: str) -> str:
+    """What of ``kernel`` the language keeps in other types or places than the IR does; '' if nothing."""
+    allocs = [s for s in walk(kernel.body) if isinstance(s, Alloc)]
+    if sum(s.dynamic for s in allocs):
+        return "dynamic shared memory"
+    types = {scalar_of(s.type) for s in symbols((tuple(p.sym for p in kernel.params), kernel.body)) if _typed(s.type)}
+    small = sorted(t.name for t in types & BITS[target])
+    written = {s.buffer.type for s in walk(kernel.body) if isinstance(s, Store | Atomic)}
+    if target == "opencl" and any(isinstance(t, Ptr) and t.elem == BOOL for t in written):
+        return "flags"
+    return small[0] if small else ""
+
+
+BITS = {
+    "cuda": frozenset({E4M3, E5M2}),
+    "hip": frozenset({BF16, E4M3, E5M2}),
+    "opencl": frozenset({F16, BF16, E4M3, E5M2}),
+}
+"""Types that a language keeps as bits with functions of the emitter's around them."""
+
+
+def _typed(t: object) -> bool:
+    return isinstance(t, Scalar | Vec | Ptr | Array)
+
+
+def difference(printed: Kernel, read: Kernel) -> str:
+    """Where the normal forms of two kernels part, as 'printed' against 'read'; '' if they are one."""
+    a, b = normal(printed), normal(read)
+    if a == b:
+        return ""
+    mine, theirs = (print_kernel(_numbered(k)).splitlines() for k in (a, b))
+    pairs = zip_longest(mine, theirs, fillvalue="")
+    x, y = next(((x, y) for x, y in pairs if x != y), ("types", "other types"))
+    return f"'{x.strip()}' is printed as '{y.strip()}'"
+
+
+def _numbered(kernel: Kernel) -> Kernel:
+    """Variables named by number, so that listings differ where programs do."""
+    body = {s: fresh(f"v{k}", s.type) for k, s in enumerate(dict.fromkeys(declared(kernel.body)))}
+    return kernel.with_(body=rename(kernel.body, body))
+
+
+__all__ = ["READABLE", "difference", "parse_back", "read_back", "restructured"]

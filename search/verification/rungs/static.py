@@ -1,0 +1,180 @@
+"""L0: what can be said without running anything, and no instance of a size that can be run would show.
+
+A failure is a definite one: a thread and arguments for which something goes wrong. What is only not known is UNKNOWN.
+
+* index arithmetic wraps for arguments that the workload promises, where the original's does not
+  (:mod:`..integers.ranges`);
+* no device takes the launch for such arguments, where it takes the original's (:mod:`..integers.launchable`);
+* a function is approximated though no pass said so (``fast_math``);
+* memory that the kernel writes is read through the read-only cache, which need not see the writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Atomic, Binary, Call, Load
+from ktc.ir.support.memo import by_identity
+from ktc.ir.text import print_expr, print_stmt
+from ktc.ir.types import Ptr
+from ktc.ir.walk import all_exprs, assigned, walk
+from ktc.ir.workload import Workload, size_expressions
+from ktc.search.verification.instances.sizes import scalars_of
+from ktc.search.verification.integers.launchable import impossible
+from ktc.search.verification.integers.ranges import KEPT, Interval, elements_of, narrowed, wraps
+from ktc.search.verification.integers.witness import Witness, witness
+from ktc.search.verification.job import Job, Outcome
+from ktc.search.verification.verdict import Failure
+
+APPROXIMATE = "fast_"
+"""Canonical names of approximations start so."""
+
+FLOATS = ("f", "b", "e")
+
+READ_ONLY = "ldg"
+
+
+def static(job: Job) -> Outcome:
+    """L0 on one candidate."""
+    for check in CHECKS:
+        failure = check(job)
+        if failure is not None:
+            return Outcome("fail", str(failure), failure)
+    for doubt in filter(None, (doubtful(job) for doubtful in DOUBTS)):
+        return Outcome("unknown", doubt)
+    return Outcome("pass", "no index wraps, no function approximated, no written memory cached")
+
+
+def wrapped_index(job: Job) -> Failure | None:
+    """An index that leaves its type at sizes of the workload for which the launcher runs the candidate."""
+    for what, names in _environments(job.workload):
+        if not wraps(job.candidate, names):
+            continue
+        if wraps(job.original, names) and _shown(job, (job.original,), names) is not None:
+            continue  # what the original risks, its rewrite may
+        found = _shown(job, (job.original, job.candidate), names)
+        if found is not None:
+            listing = print_stmt(found.stmt).strip().splitlines()[0]
+            message = f"{print_expr(found.expr)} of type {found.expr.type} reaches {found.value} {what}: {found.where}"
+            return Failure("overflow", message, loc=str(found.stmt.loc or ""), statement=listing)
+    return None
+
+
+def failing_launch(job: Job) -> Failure | None:
+    """A launch that fails at sizes of the workload for which the launcher runs the candidate."""
+    found = (impossible(job.original, job.candidate, names) for _, names in _environments(job.workload))
+    return next((f for f in found if isinstance(f, Failure)), None)
+
+
+def unproved_launch(job: Job) -> str:
+    """A launch of which neither is known: that a device takes it, or arguments for which it does not."""
+    found = (impossible(job.original, job.candidate, names) for _, names in _environments(job.workload))
+    return next((f for f in found if isinstance(f, str) and f), "")
+
+
+def unproved_wrap(job: Job) -> str:
+    """An index of which neither is known: that it keeps to its type, or a thread for which it leaves it."""
+    for what, names in _environments(job.workload):
+        found = wraps(job.candidate, names)
+        if found and not wraps(job.original, names) and _guards_hold(job.candidate, names):
+            return f"it is not known whether {print_expr(found[0].expr)} stays within {found[0].expr.type} {what}"
+    return ""
+
+
+def _shown(job: Job, kernels: tuple[Kernel, ...], names: Mapping[str, Interval]) -> Witness | None:
+    return _witness(kernels[-1], job.workload, kernels[0], frozenset(names.items()))
+
+
+@by_identity(KEPT, subjects=3)
+def _witness(
+    kernel: Kernel, workload: Workload, original: Kernel, names: frozenset[tuple[str, Interval]]
+) -> Witness | None:
+    return witness((original, kernel), workload, dict(names))
+
+
+def unproved_narrowing(job: Job) -> str:
+    """An index computed in fewer bits than in the original, of values that nobody promised to be small."""
+    for what, names in _environments(job.workload):
+        found = narrowed(job.candidate, names)
+        if found and not narrowed(job.original, names):
+            return f"it is not known whether {print_expr(found[0])} keeps all bits {what}"
+    return ""
+
+
+def approximated(job: Job) -> Failure | None:
+    """A function that is approximate in the candidate alone, though no pass declares it."""
+    if "fast_math" in job.candidate.flags:
+        return None
+    known = _approximations(job.original)
+    new = sorted(_approximations(job.candidate) - known)
+    return Failure("approximate", f"{new[0]} is approximate, and no pass declares fast_math") if new else None
+
+
+def stale_read(job: Job) -> Failure | None:
+    """A buffer that only the candidate reads through the read-only cache although the kernel writes it."""
+    known = {b.name for b in _cached_writes(job.original)}
+    for b in _cached_writes(job.candidate):
+        if b.name not in known:
+            return Failure(
+                "race", f"{b.name} is written by the kernel and read through the read-only cache", buffer=b.name
+            )
+    return None
+
+
+def narrow_scope(job: Job) -> str:
+    """Atomics of the candidate alone that are atomic within a block only, on memory that blocks share. Where two blocks
+    meet at one element, the sanitizer sees it; that they never do, nobody has shown."""
+    known = {s.buffer.name for s in walk(job.original.body) if isinstance(s, Atomic) and s.scope == "block"}
+    for s in walk(job.candidate.body):
+        if not isinstance(s, Atomic) or s.scope != "block":
+            continue
+        if isinstance(s.buffer.type, Ptr) and s.buffer.name not in known:
+            return f"atomics on {s.buffer.name} are atomic within a block only, and other blocks may share it"
+    return ""
+
+
+def _guards_hold(kernel: Kernel, names: Mapping[str, Interval]) -> bool:
+    """Whether the bounds that a launcher checks hold at the largest sizes."""
+    largest = kernel.environment({n: high for n, (_, high) in names.items()})
+    bounds = (a.expr for a in kernel.assumptions if isinstance(a.expr, Binary) and a.expr.op in ("<", "<="))
+    return all(evaluate(e, largest) not in (False, 0) for e in bounds)
+
+
+CHECKS: tuple[Callable[[Job], Failure | None], ...] = (wrapped_index, failing_launch, approximated, stale_read)
+DOUBTS: tuple[Callable[[Job], str], ...] = (unproved_wrap, unproved_launch, unproved_narrowing, narrow_scope)
+
+
+def _environments(workload: Workload) -> Iterator[tuple[str, dict[str, Interval]]]:
+    """Ranges of the integer arguments: all that is promised, then each scenario."""
+    arrays = [a for a in workload.args if a.role != "scalar" and a.range and not isinstance(a.range[0], float)]
+    promised: dict[str, Interval] = {}
+    scalars = [a for a in workload.args if a.role == "scalar" and not a.dtype.startswith(FLOATS)]
+    for a in scalars:
+        if a.range is not None and all(isinstance(v, int) for v in a.range):
+            promised[a.name] = (a.range[0], a.range[1])
+    if len(promised) == len(scalars):
+        known = {elements_of(a.name): a.span for a in arrays if a.span and all(isinstance(v, int) for v in a.span)}
+        promised |= known
+        yield "for arguments within the declared ranges", promised
+    for s in workload.scenarios:
+        values = {n: (v, v) for n, v in scalars_of(workload, s.sizes).items() if isinstance(v, int)}
+        for a in arrays:
+            low, high = (size_expressions.evaluate(v, s.sizes) if isinstance(v, str) else int(v) for v in a.span or ())
+            values[elements_of(a.name)] = (low, high)
+        yield f"in the scenario {s.name}", values
+
+
+def _approximations(kernel: Kernel) -> set[str]:
+    return {e.fn for e in all_exprs(kernel.body) if isinstance(e, Call) and e.fn.startswith(APPROXIMATE)}
+
+
+def _cached_writes(kernel: Kernel) -> Iterator:
+    written = assigned(kernel.body)
+    for e in all_exprs(kernel.body):
+        if isinstance(e, Load) and e.cache == READ_ONLY and e.buffer in written and isinstance(e.buffer.type, Ptr):
+            yield e.buffer
+
+
+__all__ = ["static"]

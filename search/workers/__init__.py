@@ -1,0 +1,1 @@
+"""Child processes that compile, run and time candidates, confined and with deadlines."""

@@ -1,0 +1,298 @@
+"""Compile and measure in child processes: a bad candidate costs its deadline and nothing else.
+
+::
+
+    with open_executor() as lab:
+        ready = lab.compile(code)                        # a future: compiled ahead, in a pool
+        said = lab.time(code, FromWorkload("kernels/serving/silu_and_mul", {"n": 16, "d": 4096}), baseline=original)
+        said.status, said.timing, said.ratio
+
+The supervisor (this process) holds no device context. One process owns each device and is reused until its first fault;
+its successor must get a canary kernel right before it is trusted. :class:`Executor` is the interface;
+:class:`LocalExecutor` the implementation over processes of this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+
+from ktc.backends.base import DeviceInfo, Emitted, Timing
+from ktc.ir.diagnostics import KtcError
+
+from .worker_deadlines import Deadlines, Patience
+from .worker_process import Worker, WorkerDied, WorkerHung
+from .worker_protocol import (
+    FromWorkload,
+    Inputs,
+    ProtocolError,
+    Raw,
+    Reply,
+    code_to_json,
+    device_from_json,
+    inputs_to_json,
+    load_array,
+    timing_from_json,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of timing one candidate. ``status`` as in :data:`ktc.search.records.outcome.STATUSES`.
+
+    ``ratio``: baseline / candidate with a 95 % interval, when a baseline was given. ``details``: registers, message...
+    """
+
+    status: str
+    timing: Timing | None = None
+    baseline: Timing | None = None
+    ratio: tuple[float, float, float] | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+class Executor(Protocol):
+    """Where candidates run. Every method may be called from several threads."""
+
+    device: DeviceInfo
+
+    def compile(self, code: Emitted) -> Future[Reply]: ...
+
+    def run(self, code: Emitted, inputs: Inputs) -> tuple[Reply, dict[str, np.ndarray]]: ...
+
+    def verify(
+        self, original: Emitted, candidate: Emitted, workload: str, *, variant: str | None = None,
+        sizes: Iterable[Mapping[str, int]] | None = None, count: int = 4, seed: int = 0, twin: bool = False,
+    ) -> Reply: ...  # fmt: skip
+
+    def time(
+        self,
+        code: Emitted,
+        inputs: Inputs,
+        *,
+        baseline: Emitted | None = None,
+        budget_s: float = 0.3,
+        cold: bool = True,
+    ) -> Measured: ...
+
+    def close(self) -> None: ...
+
+
+class LocalExecutor:
+    """Processes of this machine. ``device`` as in :func:`ktc.backends.runtimes.open_runtime`.
+
+    Raises:
+        KtcError: from opening the device (exit code 3); E-WORKER-START when the worker does not start.
+    """
+
+    def __init__(self, device: str | None = None, *, compilers: int = 2, deadlines: Deadlines | None = None) -> None:
+        self.name = device or "auto"
+        self.deadlines = deadlines or Deadlines()
+        try:
+            self.folder = Path(tempfile.mkdtemp(prefix="ktc-workers-"))
+        except OSError as e:
+            raise KtcError(
+                "E-WORKER-FOLDER", f"no temporary folder: {e.strerror}", exit_code=3, hint="set TMPDIR"
+            ) from None
+        self._lock = threading.Lock()
+        self._patience = Patience(self.deadlines.floor)
+        self._worker: Worker | None = None
+        self._compilers = threading.local()
+        self._all_compilers: list[Worker] = []
+        self._pool = ThreadPoolExecutor(max(1, compilers), "ktc-compile")
+        self._arch = ""
+        try:
+            with self._lock:
+                self.device = self._hello(self._start())
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> LocalExecutor:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every worker and remove the buffers."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for worker in [self._worker, *self._all_compilers]:
+            if worker is not None:
+                worker.kill()
+        self._worker = None
+        self._pool.shutdown(wait=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ------------------------------------------------------------------------------------------------------- compiling
+
+    def compile(self, code: Emitted) -> Future[Reply]:
+        """Compile ahead in the pool; the measuring process then finds the result in the cache."""
+        request = {"do": "compile", "code": code_to_json(code), "arch": self.device.extra.get("arch", "")}
+        return self._pool.submit(self._compile, request)
+
+    def _compile(self, request: Mapping[str, Any]) -> Reply:
+        worker: Worker | None = getattr(self._compilers, "worker", None)
+        allowed = self.deadlines.compile
+        if worker is None or not worker.alive:
+            worker = self._compilers.worker = Worker("compile", self.name, self.folder)
+            self._all_compilers.append(worker)
+            allowed += self.deadlines.start  # the first answer waits for imports as well
+        try:
+            return _reply(worker.ask(request, allowed))
+        except WorkerHung:
+            message = f"the compiler did not finish within {allowed:g} s"
+        except (WorkerDied, ProtocolError) as e:
+            message = f"the compiler failed: {e}"
+        worker.kill()
+        self._all_compilers.remove(worker)
+        self._compilers.worker = None
+        return Reply("compile-error", {"message": message})
+
+    # ------------------------------------------------------------------------------------------------------- measuring
+
+    def run(self, code: Emitted, inputs: Inputs) -> tuple[Reply, dict[str, np.ndarray]]:
+        """Launch once on fresh buffers and bring the outputs back."""
+        request = {"do": "run", "code": code_to_json(code), "inputs": inputs_to_json(inputs, self.folder)}
+        reply = self._on_device(request, self.deadlines.run)
+        outputs = {n: load_array(m, self.folder) for n, m in reply.data.get("outputs", {}).items()}
+        return reply, outputs
+
+    def verify(
+        self, original: Emitted, candidate: Emitted, workload: str, *, variant: str | None = None,
+        sizes: Iterable[Mapping[str, int]] | None = None, count: int = 4, seed: int = 0, twin: bool = False,
+    ) -> Reply:  # fmt: skip
+        """The differential gate in the measuring process; ``data['accepted']`` and ``data['verdict']``.
+
+        ``twin``: the texts are twins, compared to the bit (:mod:`ktc.search.verification.device.twin`).
+        """
+        request = {
+            "do": "verify", "original": code_to_json(original), "code": code_to_json(candidate), "workload": workload,
+            "variant": variant, "sizes": None if sizes is None else [dict(s) for s in sizes], "count": count,
+            "seed": seed, "twin": twin,
+        }  # fmt: skip
+        return self._on_device(request, self.deadlines.verify)
+
+    def time(
+        self,
+        code: Emitted,
+        inputs: Inputs,
+        *,
+        baseline: Emitted | None = None,
+        budget_s: float = 0.3,
+        cold: bool = True,
+    ) -> Measured:
+        """Time ``code`` (interleaved with ``baseline``) for about ``budget_s`` seconds."""
+        request = {
+            "do": "time", "code": code_to_json(code), "inputs": inputs_to_json(inputs, self.folder),
+            "budget_s": budget_s, "cold": cold, "baseline": code_to_json(baseline) if baseline is not None else None,
+        }  # fmt: skip
+        reply = self._on_device(request, self.deadlines.run + 3 * budget_s)
+        d = dict(reply.data)
+        if not reply.ok:
+            return Measured(reply.status, details=d)
+        timing, base, ratio = d.pop("timing"), d.pop("baseline", None), d.pop("ratio", None)
+        return Measured(
+            "ok", timing_from_json(timing), timing_from_json(base) if base else None, tuple(ratio) if ratio else None, d
+        )
+
+    # ------------------------------------------------------------------------------------------------------ supervision
+
+    def _on_device(self, request: Mapping[str, Any], deadline_s: float) -> Reply:
+        """Ask the measuring process. A crash is tried once more in a fresh, trusted process before it is held against
+        the candidate; a hang is not: the next process's canary shows that the device is well."""
+        duel = request.get("baseline") is not None
+        kind = json.dumps([request["do"], duel, request.get("inputs") or request.get("workload")], sort_keys=True)
+        with self._lock:
+            deadline_s = self._patience.limit(kind, deadline_s)
+            start = time.monotonic()
+            reply = self._once(request, deadline_s)
+            if reply.ok:
+                self._patience.learn(kind, time.monotonic() - start)
+            if reply.status == "crash" and reply.data.get("retry", True):
+                reply = self._once(request, deadline_s)
+            return reply
+
+    def _once(self, request: Mapping[str, Any], deadline_s: float) -> Reply:
+        try:
+            worker = self._worker if self._worker is not None and self._worker.alive else self._start()
+        except KtcError as e:
+            return Reply("lost", {"message": e.message, "code": e.code})
+        try:
+            reply = _reply(worker.ask(request, deadline_s))
+        except WorkerHung:
+            reply = Reply("hang", {"message": f"no answer within {deadline_s:g} s", "fatal": True})
+        except WorkerDied as e:
+            reply = Reply("crash", {"message": f"the process that ran it was {e.how}", "fatal": True})
+        except ProtocolError as e:
+            reply = Reply("crash", {"message": f"the process that ran it answered nonsense: {e}", "fatal": True})
+        if reply.data.get("fatal"):
+            worker.kill()
+            self._worker = None
+        return reply
+
+    def _start(self) -> Worker:
+        """A measuring process that got the canary right. Raises KtcError E-WORKER-START, or the device's own error."""
+        worker = Worker("measure", self.name, self.folder)
+        try:
+            reply = _reply(worker.ask({"do": "canary"}, self.deadlines.start))
+        except (WorkerHung, WorkerDied, ProtocolError) as e:
+            worker.kill()
+            raise KtcError(
+                "E-WORKER-START", f"the measuring process did not start: {str(e) or 'no answer'}", exit_code=3
+            ) from None
+        if not reply.ok:
+            worker.kill()
+            d = reply.data
+            raise KtcError(
+                d.get("code", "E-WORKER-START"),
+                d.get("message", ""),
+                hint=d.get("hint", ""),
+                exit_code=d.get("exit_code", 3),
+            )
+        self._worker = worker
+        return worker
+
+    def _hello(self, worker: Worker) -> DeviceInfo:
+        try:
+            return device_from_json(worker.ask({"do": "hello"}, self.deadlines.start)["device"])
+        except (WorkerHung, WorkerDied, ProtocolError, KeyError, TypeError) as e:
+            raise KtcError(
+                "E-WORKER-START", f"the measuring process does not name its device: {e}", exit_code=3
+            ) from None
+
+
+def _reply(m: dict[str, Any]) -> Reply:
+    return Reply(str(m.pop("status")), m)
+
+
+def open_executor(device: str | None = None, *, compilers: int = 2, deadlines: Deadlines | None = None) -> Executor:
+    """The executor for ``device`` (None: the best there is) on this machine."""
+    return LocalExecutor(device, compilers=compilers, deadlines=deadlines)
+
+
+__all__ = [
+    "Deadlines",
+    "Executor",
+    "FromWorkload",
+    "LocalExecutor",
+    "Measured",
+    "Patience",
+    "Raw",
+    "Reply",
+    "open_executor",
+]

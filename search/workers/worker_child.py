@@ -1,0 +1,89 @@
+"""The worker process: ``python -m ktc.search.workers.worker_child ROLE DEVICE FOLDER LIFELINE``.
+
+Reads one request a line from standard input and answers each with one line. Anything that kernels or libraries print
+goes to the log instead: the pipe is a private descriptor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .sandbox import confine, writable_folders
+from .worker_limits import die_with, restrict
+
+Handler = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def main(argv: list[str]) -> int:
+    """Serve requests, confined. ``argv``: role, device, folder, and the pipe that ends with the parent."""
+    role, device, folder, lifeline = argv
+    pipe = os.dup(1)
+    os.dup2(2, 1)
+    os.set_inheritable(pipe, False)
+    restrict(role)
+    with contextlib.suppress(OSError):  # a container may have Landlock and forbid it; the report says what holds
+        confine(writable_folders(Path(folder)))
+    die_with(int(lifeline))
+    serve(role, device, Path(folder), pipe)
+    return 0
+
+
+def serve(role: str, device: str, folder: Path, pipe: int) -> None:
+    """Answer requests until the input ends."""
+    from .worker_protocol import pack, unpack
+
+    handlers: dict[str, Handler] | None = None
+    for line in sys.stdin.buffer:
+        try:
+            if handlers is None:
+                handlers = handlers_of(role, device, folder)
+            request = unpack(line)
+            reply = {"status": "ok", **handlers[request["do"]](request)}
+        except BaseException as e:
+            reply = describe(e)
+        data = pack(reply)
+        while data:
+            data = data[os.write(pipe, data) :]
+
+
+def handlers_of(role: str, device: str, folder: Path) -> dict[str, Handler]:
+    """What a worker of ``role`` (compile | measure) answers, by the request's ``do``."""
+    if role == "compile":
+        from .worker_compile import Compiler
+
+        return Compiler(device).handlers()
+    from .worker_measure import Measurer
+
+    return Measurer(device, folder).handlers()
+
+
+ENVIRONMENT = ("E-DEVICE-", "E-CACHE-", "E-NVRTC-")
+
+
+def describe(e: BaseException) -> dict[str, Any]:
+    """An exception as a reply. ``fatal``: this process is not to be trusted any more."""
+    from ktc.backends.base import CompileFailure
+    from ktc.ir.diagnostics import KtcError
+
+    if isinstance(e, CompileFailure):
+        return {"status": "compile-error", "message": e.log[:20_000]}
+    if isinstance(e, KtcError):
+        if e.code == "E-LAUNCH-FAILED":
+            return {"status": "infeasible", "message": e.message, "code": e.code, "fatal": True}
+        if e.code == "E-DEVICE-FAULT":
+            return {"status": "crash", "message": e.message, "code": e.code, "fatal": True}
+        lost = e.code.startswith(ENVIRONMENT)
+        status = "lost" if lost else "infeasible"
+        return {"status": status, "message": e.message, "code": e.code, "hint": e.hint, "exit_code": e.exit_code}
+    if isinstance(e, MemoryError) or "OutOfMemory" in type(e).__name__:
+        return {"status": "lost", "message": f"out of memory: {e}", "code": "E-MEMORY"}
+    return {"status": "crash", "message": f"{type(e).__name__}: {e}"[:20_000], "fatal": True}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

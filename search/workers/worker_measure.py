@@ -1,0 +1,235 @@
+"""What the process that owns a device does: run, verify and time kernels."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ktc.backends import emit
+from ktc.backends.base import Emitted, Executable, Runtime
+from ktc.backends.runtimes import open_runtime
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Repeat
+from ktc.ir.text import parse_kernel
+from ktc.search.verification.device.differential import unordered
+from ktc.search.verification.device.repeated_launches import in_step, launch_in_step
+from ktc.search.verification.floats.agreement import FEW_ELEMENTS, disagreement
+from ktc.search.verification.floats.condition_numbers import conditions, ill_conditioned
+from ktc.search.verification.floats.moments import spreads
+
+from .timing import rotation
+from .worker_protocol import code_from_json, device_to_json, inputs_from_json, save_array, timing_to_json
+
+CANARY = """
+kernel canary(y: f32* restrict, x: f32 const* restrict, n: i32)
+  launch grid(cdiv(n, 64)) block(64)
+  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  if i < n
+    y[i] = x[i] * 3.0 + 1.0
+"""
+
+KEPT_CODE, KEPT_DATA, KEPT_SETS = 64, 3, 2
+"""Executables and input sets kept between requests."""
+
+
+@dataclass(frozen=True)
+class Resident:
+    """One scenario on the device: pristine arguments, and the sets that launches may write to."""
+
+    pristine: dict[str, Any]
+    sets: list[dict[str, Any]]
+    outputs: tuple[str, ...]
+    bytes: int
+    host: dict[str, Any]  # the same arguments in host memory
+
+    def reset(self, runtime: Runtime, count: int | None = None) -> list[dict[str, Any]]:
+        """The first ``count`` sets (all), with their outputs as they were at the start."""
+        chosen = self.sets[:count]
+        for s in chosen:
+            for n in self.outputs:
+                runtime.copy_into(s[n], self.pristine[n])
+        return chosen
+
+
+class Measurer:
+    """One runtime and its caches."""
+
+    def __init__(self, device: str, folder: Path) -> None:
+        self.folder = folder
+        self.runtime = open_runtime(device)
+        self._code: OrderedDict[str, tuple[Emitted, Executable]] = OrderedDict()
+        self._sets: OrderedDict[str, Resident] = OrderedDict()
+        self._data: OrderedDict[str, tuple[dict[str, Any], list[str]]] = OrderedDict()
+
+    def handlers(self) -> dict[str, Any]:
+        return {"hello": self.hello, "canary": self.canary, "run": self.run, "verify": self.verify, "time": self.time}
+
+    def hello(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        return {"device": device_to_json(self.runtime.device)}
+
+    def canary(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        """A kernel with a known answer: is the device sane?"""
+        x = np.arange(1000, dtype=np.float32)
+        code = emit(parse_kernel(CANARY), self.target)
+        args = {"y": self.runtime.to_device(np.zeros_like(x)), "x": self.runtime.to_device(x), "n": x.size}
+        self.runtime.compile(code).launch(args)
+        self.runtime.synchronize()
+        if not np.array_equal(self.runtime.to_host(args["y"], x), x * 3 + 1):
+            raise KtcError("E-DEVICE-CANARY", "the device computes wrong results", exit_code=3)
+        return {}
+
+    @property
+    def target(self) -> str:
+        return self.runtime.device.backend
+
+    # ------------------------------------------------------------------------------------------------------ requests
+
+    def run(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        """Launch once on fresh buffers; the outputs come back as files."""
+        _, exe = self._executable(m["code"])
+        values, outputs = self._inputs(m["inputs"])
+        args = self._upload(values)
+        exe.launch(args)
+        self.runtime.synchronize()
+        got = {n: self.runtime.to_host(args[n], values[n]) for n in outputs}
+        return {"outputs": {n: save_array(a, self.folder) for n, a in got.items()}}
+
+    def verify(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        """Original against candidate on this device, by :func:`ktc.search.verification.device.differential` (or as
+        twins)."""
+        from ktc.ir.workload import Workload
+        from ktc.search.verification import differential, twin_differential
+
+        (a, exe_a), (b, exe_b) = self._executable(m["original"]), self._executable(m["code"])
+        same: dict[str, Any] = {"variant": m["variant"], "sizes": m["sizes"], "seed": m["seed"]}
+        pair, workload = (exe_a, exe_b), Workload.load(m["workload"])
+        if m.get("twin"):
+            verdict = twin_differential(self.runtime, a, b, workload, executables=pair, **same)
+        else:
+            verdict = differential(self.runtime, a, b, workload, count=m["count"], executables=pair, **same)
+        return {"verdict": json.loads(json.dumps(dataclasses.asdict(verdict), default=str)), "accepted": verdict.ok}
+
+    def time(self, m: Mapping[str, Any]) -> dict[str, Any]:
+        """Time ``code``, interleaved with ``baseline`` if there is one, over buffers that rotate past the cache.
+
+        A launch that does several sweeps counts with the time of one.
+        """
+        code, exe = self._executable(m["code"])
+        sweeps = code.kernel.sweeps
+        on_device = self._resident(m["inputs"], m["cold"])
+        before = self._fingerprint(exe, on_device)
+        sets = on_device.reset(self.runtime)
+        out: dict[str, Any] = {"resources": dict(exe.resources), "copies": len(sets), "bytes": on_device.bytes}
+        if m.get("baseline"):
+            source, base = self._executable(m["baseline"])
+            paced = in_step(source.kernel, code.kernel)
+            if paced is None:
+                return {"status": "wrong", "message": "a launch does no whole number of the source's sweeps"}
+            # a broken baseline fails, too
+            out["disagreement"] = self._disagreement(
+                (source, base), exe, on_device, paced.repeat
+            )  # a broken baseline fails
+            sweeps = sweeps // source.kernel.sweeps
+            on_device.reset(self.runtime)
+            first, second, ratio = self.runtime.time_pair((base, sets), (exe, sets), budget_s=m["budget_s"])
+            timing = timing_to_json(second.shared(sweeps))
+            out |= {"baseline": timing_to_json(first), "timing": timing, "ratio": [r * sweeps for r in ratio]}
+        else:
+            out["timing"] = timing_to_json(self.runtime.time(exe, sets, budget_s=m["budget_s"]).shared(sweeps))
+        self.runtime.synchronize()
+        after = self._fingerprint(exe, on_device)
+        if changed := {n for n in after if after[n] != before[n]}:
+            free = changed <= unordered(code.kernel)  # sums by atomics come in any order
+            apart = self._disagreement((code, exe), exe, on_device, None) if free else ""
+            if apart or not free:
+                message = f"the results change from one launch to the next{': ' * bool(apart)}{apart}"
+                return {"status": "wrong", "message": message}
+        return out
+
+    # ------------------------------------------------------------------------------------------------------- helpers
+
+    def _executable(self, m: Mapping[str, Any]) -> tuple[Emitted, Executable]:
+        key = json.dumps([m["text"], m["entry"], m["options"], m["kernel"]])
+        if key not in self._code:
+            code = code_from_json(m)
+            self._code[key] = (code, self.runtime.compile(code))
+            while len(self._code) > KEPT_CODE:
+                self._code.popitem(last=False)
+        self._code.move_to_end(key)
+        return self._code[key]
+
+    def _inputs(self, m: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        key = json.dumps(m, sort_keys=True)
+        if key not in self._data:
+            self._data[key] = inputs_from_json(m, self.folder)
+            while len(self._data) > KEPT_DATA:
+                self._data.popitem(last=False)
+        self._data.move_to_end(key)
+        return self._data[key]
+
+    def _upload(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {k: self.runtime.to_device(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
+
+    def _resident(self, m: Mapping[str, Any], cold: bool) -> Resident:
+        """The inputs on the device, uploaded once and kept for the requests that follow."""
+        key = json.dumps([m, cold], sort_keys=True)
+        if key not in self._sets:
+            while len(self._sets) >= KEPT_SETS:
+                self._sets.popitem(last=False)
+            values, outputs = self._inputs(m)
+            size = sum(v.nbytes for v in values.values() if isinstance(v, np.ndarray))
+            copies = rotation(size, self.runtime.device.l2_bytes, self.runtime.device.global_bytes) if cold else 1
+            self._sets[key] = Resident(
+                self._upload(values), [self._upload(values) for _ in range(copies)], tuple(outputs), size, values
+            )
+        self._sets.move_to_end(key)
+        return self._sets[key]
+
+    def _disagreement(
+        self, original: tuple[Emitted, Executable], exe: Executable, data: Resident, repeat: Repeat | None
+    ) -> str:
+        """How the outputs of ``exe`` on the timed inputs differ from those of ``original``, launched as ``repeat``
+        says; '' if they agree."""
+        source, base = original
+        kept = []
+        for e, how in ((base, repeat), (exe, None)):
+            args = data.reset(self.runtime, 1)[0]
+            spare = self.runtime.to_device(data.host[how.swap[0]]) if how is not None and how.launches > 1 else None
+            at = launch_in_step(e, args, how, spare)
+            self.runtime.synchronize()
+            held = {**args, how.swap[1]: spare} if how is not None and spare is not None and at == how.swap[0] else args
+            kept.append({n: self.runtime.to_host(held[n], data.host[n]) for n in data.outputs})
+        terms = _terms(source, data)
+
+        def apart(n: str, spread: np.ndarray | None = None) -> str:
+            return disagreement(n, kept[0][n], kept[1][n], spread, terms.get(n, 0.0))
+
+        found = [n for n in data.outputs if apart(n)]
+        once = repeat is None or repeat.launches == 1
+        few = any(data.host[n].size < FEW_ELEMENTS for n in found) and once
+        wide = spreads(self.runtime, source, data.host, data.outputs) if few else {}
+        found = [n for n in found if apart(n, wide.get(n))]
+        known = conditions(self.runtime, source, data.host, found) if found and once else {}
+        found = [n for n in found if n not in known or ill_conditioned(kept[1][n], known[n])]
+        return next((apart(n, wide.get(n)) for n in found), "")
+
+    def _fingerprint(self, exe: Executable, data: Resident) -> dict[str, str]:
+        """Checksums of the outputs of one launch on pristine inputs, by name."""
+        args = data.reset(self.runtime, 1)[0]
+        exe.launch(args)
+        self.runtime.synchronize()
+        return {n: self.runtime.checksum(args[n]) for n in data.outputs}
+
+
+def _terms(code: Emitted, data: Resident) -> dict[str, float]:
+    """About how many terms the elements are sums of that ``code`` adds to by atomics: what there is to add, shared out
+    among them."""
+    most = max((v.size for v in data.host.values() if isinstance(v, np.ndarray)), default=0)
+    return {n: most / max(data.host[n].size, 1) for n in unordered(code.kernel) & {*data.outputs}}

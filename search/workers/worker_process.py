@@ -1,0 +1,129 @@
+"""One worker process as its supervisor sees it: started fresh, asked with a deadline, killed when in doubt."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .worker_protocol import MAX_LINE, ProtocolError, pack, unpack
+
+
+class WorkerDied(Exception):
+    """The process ended without an answer. ``how`` says how: a signal's name or an exit code, and its last words."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(how)
+        self.how = how
+
+
+class WorkerHung(Exception):
+    """No answer within the deadline (seconds)."""
+
+
+class Worker:
+    """A spawned process (never a fork) in a process group of its own, with its log in ``folder``."""
+
+    def __init__(self, role: str, device: str, folder: Path) -> None:
+        self.folder = folder
+        keep, self._lifeline = os.pipe()
+        with open(folder / f"{role}.log", "ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ktc.search.workers.worker_child", role, device, str(folder), str(keep)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, pass_fds=(keep,), start_new_session=True,
+            )  # fmt: skip
+        os.close(keep)
+        self._log = folder / f"{role}.log"
+        self._buffer = b""
+        self.served = 0
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def ask(self, request: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
+        """Send one request and wait for its answer.
+
+        Raises:
+            WorkerDied, WorkerHung, ProtocolError: the worker must be killed and replaced.
+        """
+        end = time.monotonic() + deadline_s
+        assert self.process.stdin is not None
+        try:
+            self._send(pack(request), end)
+        except BrokenPipeError:
+            raise WorkerDied(self._how()) from None
+        line = self._read_line(end)
+        self.served += 1
+        reply = unpack(line)
+        if "status" not in reply:
+            raise ProtocolError("an answer without a status")
+        return reply
+
+    def _send(self, data: bytes, end: float) -> None:
+        assert self.process.stdin is not None
+        fd = self.process.stdin.fileno()
+        os.set_blocking(fd, False)
+        while data:
+            self._wait([], [fd], end)
+            with contextlib.suppress(BlockingIOError):
+                data = data[os.write(fd, data) :]
+
+    def _read_line(self, end: float) -> bytes:
+        assert self.process.stdout is not None
+        fd = self.process.stdout.fileno()
+        while b"\n" not in self._buffer:
+            self._wait([fd], [], end)
+            piece = os.read(fd, 1 << 20)
+            if not piece:
+                raise WorkerDied(self._how())
+            self._buffer += piece
+            if len(self._buffer) > MAX_LINE:
+                raise ProtocolError("an answer without end")
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _wait(self, read: list[int], write: list[int], end: float) -> None:
+        left = end - time.monotonic()
+        if left <= 0 or not any(select.select(read, write, [], left)):
+            raise WorkerHung
+
+    def _how(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(2.0)
+        code = self.process.returncode
+        if code is None:
+            how = "closed its pipe"
+        elif code < 0:
+            how = f"killed by {signal.Signals(-code).name}"
+        else:
+            how = f"exited with code {code}"
+        words = self.last_words()
+        return f"{how}: {words}" if words else how
+
+    def last_words(self, limit: int = 400) -> str:
+        """The end of the worker's log."""
+        try:
+            return self._log.read_bytes()[-limit:].decode("utf-8", "replace").strip()
+        except OSError:
+            return ""
+
+    def kill(self) -> None:
+        """End the process and its group, and reap it."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.close(self._lifeline)
+            self._lifeline = -1
+        for stream in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError, ValueError):
+                if stream is not None:
+                    stream.close()
+        self.process.wait()

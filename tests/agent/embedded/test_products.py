@@ -1,0 +1,41 @@
+"""Ideas for tensor cores: on products of halves, for devices that have them, whatever loops and buffers are called."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ktc.agent.embedded.rules import Rules
+from tests.agent.embedded.test_rules import GPU, observe
+
+HALF = """\
+kernel half(out: f16* restrict align 16 noalias, x: f16 const* restrict align 16 noalias readonly,
+    w: f16 const* restrict align 16 noalias readonly, tokens: i32, hidden: i32, inner: i32)
+  launch grid((hidden + 15) / 16, (tokens + 15) / 16) block(16, 16)
+  let t: i32 = i32(blockIdx.y) * 16 + i32(threadIdx.y)
+  let h: i32 = i32(blockIdx.x) * 16 + i32(threadIdx.x)
+  if t < tokens && h < hidden
+    var s: f32 = 0.0
+    for c in 0..inner
+      s += f32(x[t * inner + c]) * f32(w[c * hidden + h])
+    out[t * hidden + h] = f16(s)
+"""
+SIZES = {"tokens": 1024, "hidden": 1024, "inner": 1024}
+
+
+def ideas(source: str, profile: str = "cuda-sm90") -> list[str]:
+    builder, o = observe(source, SIZES)
+    o = dataclasses.replace(o, device=dataclasses.replace(GPU, profile=profile))
+    found = [p.script for p in Rules().propose(o, 30) if "tensorize" in p.script and "stage-shared" in p.script]
+    assert all(builder.attempt(s) is None for s in found)
+    return found
+
+
+def test_warpgroups_first_where_there_are_any() -> None:
+    hopper, ampere = ideas(HALF), ideas(HALF, "cuda-sm80")
+    assert "fragment=m64n128k16_f16" in hopper[0] and any("m64" not in s for s in hopper)
+    assert ampere and all("m64" not in s for s in ampere)
+
+
+def test_none_without_tensor_cores_or_halves() -> None:
+    assert ideas(HALF, "opencl-cl12") == []
+    assert ideas(HALF.replace("f16", "f32")) == []

@@ -1,0 +1,132 @@
+"""Instances of kernels that host templates launch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend.entry_points import deep_recursion, load, parse_unit
+from ktc.ir.frontend.host.guesses import guesses
+from ktc.ir.frontend.host.launch_sites import launch_sites
+from ktc.ir.frontend.host.template_instances import instances, spell
+
+KERNEL = "template <typename T, int N> __global__ void k(T* p) { p[threadIdx.x] = N; }\n"
+
+
+def found(text: str, guessed: bool = False) -> list[str]:
+    """The instances of the last kernel of ``text``, each as its arguments."""
+    with deep_recursion("k.cu"):
+        unit = parse_unit(text, "k.cu", {}, ())
+        entity = unit.program.kernels[-1]
+        low = unit.lowering()
+        sites = launch_sites(low, entity.name)
+        bound = guesses(low, entity, sites) if guessed else (b for b, _, _ in instances(low, entity, sites, {}))
+        return [", ".join(spell(b[p.name]) for p in entity.params or ()) for b in bound]
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("template <typename A> void f(A* p) { k<A, 4><<<1, 32>>>(p); } void g(float* p) { f<float>(p); f(p); }",
+         ["float, 4"]),
+        ("template <typename A> void f(A* p) { k<A, 4><<<1, 32>>>(p); } template void f<short>(short*);", ["short, 4"]),
+        ("template <typename A> void f(A* p) { k<A, 4><<<1, 32>>>(p); } template void f(double*);", ["double, 4"]),
+        ("template <typename A, int M = 3> void f(A* p) { constexpr int W = M * 2; k<A, W><<<1, 32>>>(p); }\n"
+         "template <typename A> void g(A* p) { f<A>(p); f<A, 8>(p); } void h(int* p) { g(p); }", ["int, 6", "int, 16"]),
+        ("template <typename A> void f(void* p) { k<A, 4><<<1, 32>>>((A*)p); }\n"
+         "void g(int t, void* p) { switch (t) { case 0: { using X = float; [&] { f<X>(p); }(); break; }\n"
+         "case 1: { typedef double X; f<X>(p); break; } } }", ["float, 4", "double, 4"]),
+        ("template <typename A> struct L { template <int M> static void run(A* p) { k<A, M><<<1, 32>>>(p); } };\n"
+         "void g(float* p) { L<float>::run<64>(p); }", ["float, 64"]),
+        ("template <typename A> struct L { void run(A* p) { k<A, 2><<<1, 32>>>(p); } }; template struct L<int>;",
+         ["int, 2"]),
+        ("void g(Tensor x) { auto kern = &k<float, 2>; kern<<<1, 32>>>(x.data_ptr<float>()); }", ["float, 2"]),
+        ("void g(Tensor x) { cudaLaunchKernel((void*)k<float, 2>, dim3(1), dim3(32), args, 0, 0); }", ["float, 2"]),
+        ("template __global__ void k<int, 7>(int*);", ["int, 7"]),
+        ("template <typename A> void f(A* p) { k<A, 4><<<1, 32>>>(p); }", []),
+        ("template <int M> void f() { k<int, M><<<1, 32>>>(0); f<M + 1>(); }", []),
+    ],
+)  # fmt: skip
+def test_instances(host, expected):
+    assert found(KERNEL + host) == expected
+
+
+def test_arguments_are_deduced_from_the_launch():
+    text = "template <typename T> __global__ void k(T* p) { *p = 1; }\n"
+    assert found(text + "void f(Tensor a) { k<<<1, 1>>>(a.data_ptr<short>()); }") == ["short"]
+
+
+def test_the_launch_of_an_instance_is_followed_with_its_arguments():
+    k = load(
+        KERNEL + "template <typename A, int W> void f(A* p, int n) { k<A, W><<<n, W * 32>>>(p); }\n"
+        "void g(float* p, int n) { f<float, 4>(p, n); }",
+        name="k.cu",
+    )
+    assert k.launch is not None and k.launch.block[0].value == 128
+
+
+def test_what_the_launch_says_is_kept_where_the_rest_is_guessed():
+    text = (
+        "template <typename T, int N> struct Traits { using type = T; static constexpr int n = N; };\n"
+        "template <typename K, int M> __global__ void k(typename K::type* p) { p[threadIdx.x] = K::n + M; }\n"
+        "void f(Tensor a) { DISPATCH(a.type(), [&] { constexpr int Q = 8;"
+        " k<Traits<scalar_t, Q>, 3><<<1, 32>>>(a.data_ptr<scalar_t>()); }); }"
+    )
+    assert found(text) == []
+    assert found(text, guessed=True)[0] == "Traits<float, 8>, 3"
+
+
+def test_an_error_inside_a_class_leaves_the_rest_as_it_is():
+    text = """struct Bad { ] };
+    template <typename T, int N> struct V {
+      T d[N];
+      template <typename S> __device__ void to(V<S, N>& o) { o.d[0] = d[0]; }
+    };
+    __global__ void k(float* p) { V<float, 2> a, b; a.d[0] = *p; a.to(b); *p = b.d[0]; }"""
+    assert load(text, name="k.cu").name == "k"
+
+
+def test_nested_switches_over_types_expand():
+    switch = "#define SW(n, T, ...) switch (n) { " + " ".join(
+        f"case {i}: {{ using T = {t}; {{ __VA_ARGS__ }} break; }}" for i, t in enumerate(["float", "int", "short"])
+    )
+    text = (
+        switch + " }\n" + KERNEL + "template <typename A, typename B, typename C> void f() { k<C, 1><<<1, 1>>>(0); }\n"
+    )
+    assert len(found(text + "void g(int n) { SW(n, A, SW(n, B, SW(n, C, f<A, B, C>();))) }")) == 3
+
+
+def test_parameter_packs_of_a_kernel_become_its_parameters(execute):
+    text = """template <typename T> struct Scale {
+      __device__ void operator()(T* p, T by, int plus) { p[threadIdx.x] = p[threadIdx.x] * by + plus; } };
+    template <typename F, typename... Args> __global__ void k(float* p, F call, Args... args) { call(p, args...); }
+    template <typename F, typename... Args>
+    void apply(float* p, F call, Args... args) { k<<<1, 4>>>(p, call, args...); }
+    void f(float* p, float by, int plus) { using S = float; apply(p, Scale<S>(), by, plus); }"""
+    a = np.float32([1, 2, 3, 4])
+    out = execute(text, {"p": a, "args_0": 2.0, "args_1": 3})
+    np.testing.assert_array_equal(out["p"], [5, 7, 9, 11])
+
+
+def test_guesses_are_values_of_enumerations_and_types_of_specialisations():
+    text = """enum class M : int { A, B };
+    template <M m> struct Kv; template <> struct Kv<M::B> { static constexpr int n = 5; };
+    template <typename T> struct Q; template <> struct Q<int8_t> { static constexpr float max = 127.f; };
+    template <M m, typename T> __global__ void k(T* p) { *p = Kv<m>::n + Q<T>::max; }"""
+    assert "1, signed char" in found(text, guessed=True)
+
+
+@pytest.mark.parametrize("made", ["N::Unknown{}", "Unknown{1}"])
+def test_an_unknown_type_with_braces_is_said_to_be_unknown(made):
+    with pytest.raises(KtcError, match=r"unknown type '(N::)?Unknown'"):
+        load(f"__global__ void k(float* p) {{ f({made}, 2); }}", name="k.cu")
+
+
+def test_classes_in_classes_are_spelled_with_what_is_around_them():
+    text = """namespace n { struct O { struct I { int v; }; };
+    template <int K, bool B> struct P { struct I { int w; }; }; }
+    template <class T, class U> __global__ void k(T* a, U* b) { a->v = b->w; }
+    void f(n::O::I* a, n::P<3, true>::I* b) { k<n::O::I, n::P<3, true>::I><<<1, 1>>>(a, b); }"""
+    assert found(text) == ["n::O::I, n::P<3, true>::I"]
+    assert len(load(text + "\n", template={"T": "n::O::I", "U": "n::P<3, true>::I"}).params) == 2

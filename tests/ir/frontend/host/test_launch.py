@@ -1,0 +1,204 @@
+"""Launch geometry from host code."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.ir.fold import evaluate
+from ktc.ir.frontend import list_kernels, load
+
+KERNEL = "__global__ void k(float* p, int n, int m) { p[threadIdx.x] = n + m; }\n"
+
+
+def dims(host: str, env: dict[str, int], prelude: str = "") -> tuple:
+    k = load(prelude + KERNEL + host, name="k.cu")
+    assert k.launch is not None
+    shared = k.launch.dynamic_shared
+    values = [evaluate(e, env) for e in (*k.launch.grid, *k.launch.block)]
+    return (*values, None if shared is None else evaluate(shared, env))
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("k<<<n, 128>>>(p, n, m);", (100, 1, 1, 128, 1, 1, None)),
+        ("int t = 256; int b = (n + t - 1) / t; k<<<b, t, 0, 0>>>(p, n, m);", (1, 1, 1, 256, 1, 1, None)),
+        ("dim3 block(16, 8); dim3 grid((n + block.x - 1) / block.x, m); k<<<grid, block>>>(p, n, m);", (7, 7, 1, 16,
+        8, 1, None)),
+        ("dim3 g = dim3(n, m, 2); k<<<g, dim3(std::min(n, 1024))>>>(p, n, m);", (100, 7, 2, 100, 1, 1, None)),
+        ("uint3 t = {8, 4, 1}; k<<<n, t>>>(p, n, m);", (100, 1, 1, 8, 4, 1, None)),
+        ("k<<<n, make_uint3(8, m, 2)>>>(p, n, m);", (100, 1, 1, 8, 7, 2, None)),
+        ("16<<<n, 8>>>(p, n, m); k<<<n, 128>>>(p, n, m);", (100, 1, 1, 128, 1, 1, None)),
+        ("dim3 g; g.x = n; g.y = 3; k<<<g, 32>>>(p, n, m);", (100, 3, 1, 32, 1, 1, None)),
+        ("size_t sh = 2 * n * sizeof(float); k<<<1, n, sh>>>(p, n, m);", (1, 1, 1, 100, 1, 1, 800)),
+        ("k<<<ceil_div(n, 32), TILE * 2>>>(p, n, m);", (4, 1, 1, 32, 1, 1, None)),
+        ("const int big = n > 50 ? 512 : 64; k<<<1, big>>>(p, n, m);", (1, 1, 1, 512, 1, 1, None)),
+    ],
+)  # fmt: skip
+def test_expressions(body, expected):
+    prelude = "#define TILE 16\ntemplate <typename T> constexpr T ceil_div(T a, T b) { return (a + b - 1) / b; }\n"
+    assert dims(f"void f(float* p, int n, int m) {{ {body} }}", {"n": 100, "m": 7}, prelude) == expected
+
+
+def test_host_names_map_to_kernel_parameters_by_position():
+    k = load(
+        KERNEL + "void f(float* q, int rows, int cols, int batch) { k<<<batch, cols>>>(q, rows, cols); }", name="k.cu"
+    )
+    assert evaluate(k.launch.block[0], {"m": 9}) == 9  # cols is the kernel's m
+    (host,) = [p for p in k.params if p.host]
+    assert host.sym.name == "batch" and evaluate(k.launch.grid[0], {"batch": 3}) == 3
+
+
+def test_what_cannot_be_followed_becomes_a_host_parameter():
+    k = load(
+        KERNEL
+        + """void f(torch::Tensor& x, int m) {
+            const at::cuda::OptionalCUDAGuard guard(device_of(x));
+            int n = x.numel() / m; int threads = 64;
+            if (n > 1000) threads = 128;
+            VLLM_DISPATCH(x.scalar_type(), "k", [&] { k<<<n, threads>>>(x.data_ptr<float>(), n, m); }); }""",
+        name="k.cu",
+    )
+    assert [p.sym.name for p in k.params if p.host] == ["threads"]  # n is the kernel's own parameter
+    assert evaluate(k.launch.grid[0], {"n": 12}) == 12
+
+
+def test_host_code_that_does_not_parse_is_skipped():
+    k = load("int main() { std::cout << [](auto&&... x) requires true { }; @@ }\n" + KERNEL + "void f( { ", name="k.cu")
+    assert k.name == "k" and k.launch is None
+
+
+def test_launch_bounds():
+    k = load(
+        "__global__ void __launch_bounds__(256, 2) k(float* p) { *p = 0; }\nvoid f(float* p) { k<<<1, 256>>>(p); }",
+        name="k.cu",
+    )
+    assert k.launch.max_threads.value == 256 and k.launch.min_blocks.value == 2
+
+
+def test_list_kernels(tmp_path):
+    path = tmp_path / "two.cu"
+    path.write_text(
+        "template <typename T, int N>\n__global__ void a(T* p) {}\n__global__ void b(int n) {}\n"
+        "void f() { b<<<1,1>>>(2); }\n"
+    )
+    first, second = list_kernels(str(path))
+    assert (first.name, [(t.name, t.kind) for t in first.template], first.params) == (
+        "a",
+        [("T", "type"), ("N", "value")],
+        ("p",),
+    )
+    assert second.name == "b" and second.launches and second.loc.line == 3
+
+
+def test_a_host_function_with_branches_is_followed(cu):
+    """Its variables are replaced by their values: nothing in the launch is undefined, and 130 / 64 rounds up."""
+    from ktc.ir.fold import evaluate
+
+    text = """int up(int a, int b) { int r = a / b; if (r * b < a) r = r + 1; else { r += 0; } return r; }
+    template <class T> T ceil_div(T a, T b) { return (a + b - 1) / b; }
+    __global__ void k(float* x, int n) { x[0] = n; }
+    void run(float* x, int n, int size) { k<<<up(n, 64), ceil_div(size, 32)>>>(x, n); }"""
+    launch = cu(text).launch
+    assert [evaluate(e, {"n": n, "size": 33}) for n in (128, 130) for e in (launch.grid[0], launch.block[0])] == [
+        2, 2, 3, 2,
+    ]  # fmt: skip
+
+
+def test_loops_of_the_host_are_not_guessed(cu):
+    text = """int log2up(int n) { int r = 1; while (r < n) r *= 2; return r; }
+    __global__ void k(float* x, int n) { x[0] = n; }
+    void run(float* x, int n) { k<<<log2up(n), 32>>>(x, n); }"""
+    assert cu(text).launch is None
+
+
+@pytest.mark.parametrize(
+    "dims, n, expected",
+    [
+        ("(size_t)ceil((float)n / 32.0)", 1000, 32),
+        ("(unsigned)ceil((float)n / (float)block.x), 1", 1024, 4),
+        ("(int)ceil(n / 256.0f)", 257, 2),
+        ("ceil((double)n / (2.0 * 256))", 512, 1),
+        ("(size_t)(ceil((float)n) / ((float)32))", 1000, 31),
+        ("(int)floor(n * 2.0 / 256)", 1000, 7),
+    ],
+)
+def test_dimensions_computed_in_floating_point(dims: str, n: int, expected: int) -> None:
+    text = "__global__ void k(int *p, int n) { p[0] = n; }\n"
+    text += f"void f(int *p, int n) {{ dim3 block(256); dim3 grid({dims}); k<<<grid, block>>>(p, n); }}\n"
+    launch = load(text, name="k.cu").launch
+    assert launch is not None and evaluate(launch.grid[0], {"n": n}) == expected
+
+
+def test_a_rounded_up_quotient_of_signed_and_unsigned_numbers_is_well_formed(cu):
+    k = cu("""__global__ void k(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 1; }
+    void f(float* x, int n, unsigned b) { k<<<(int)ceil((double)n / (double)b), b>>>(x, n); }""")
+    assert k.launch is not None and evaluate(k.launch.grid[0], {"n": 100, "b": 32}) == 4
+
+
+TILED = """template <const int W> __global__ void t(float* p, int n) { p[threadIdx.x] = n + W; }
+void go(float* p, Tensor& x, int h, int d) { dim3 block(h); %s }
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "block"),
+    [
+        ("switch (h) { case 32: t<32><<<1, block>>>(p, 8); break; case 64: t<64><<<1, block>>>(p, 8); break; }", 64),
+        ("switch (h) { case 32: { t<32><<<1, block>>>(p, 8); break; } case 64: t<64><<<1, block>>>(p, 8); }", 64),
+        ("switch (h) { case 32: d = 1; case 64: t<64><<<1, block>>>(p, 8); break; }", 7),  # 32 or 64
+        ("switch (h) { case 64: h = 16; t<64><<<1, h>>>(p, 8); break; }", 16),
+        ("switch (h) { default: t<64><<<1, block>>>(p, 8); }", 7),
+        ("if (h == 64) t<64><<<1, block>>>(p, 8); else t<32><<<1, block>>>(p, 8);", 64),
+        ("if (d > 3 && 64 == h) { t<64><<<1, block>>>(p, 8); }", 64),
+        ("if (d > 3 || 64 == h) { t<64><<<1, block>>>(p, 8); }", 7),
+    ],
+)
+def test_the_way_to_a_launch_says_what_its_variables_are(host: str, block: int) -> None:
+    k = load(TILED % host, name="k.cu", template={"W": 64})
+    assert k.launch is not None and evaluate(k.launch.block[0], {"h": 7}) == block
+
+
+def test_a_template_argument_of_another_integer_type_is_the_same_launch() -> None:
+    host = "const unsigned W = 64; t<W><<<d, W>>>(p, 8);"
+    k = load(TILED % host, name="k.cu", template={"W": 64})
+    assert k.launch is not None and evaluate(k.launch.block[0], {}) == 64
+
+
+def test_what_a_method_of_the_host_returns_is_the_parameter_it_is_passed_for() -> None:
+    k = load(TILED % "t<64><<<dim3((x.numel() + 63) / 64, x.size(0)), 64>>>(p, x.numel());", name="k.cu")
+    assert k.launch is not None and evaluate(k.launch.grid[0], {"n": 130}) == 3
+    assert [p.sym.name for p in k.params if p.host] == ["x_size_0"]
+
+
+def test_constants_that_a_launch_passes_are_known() -> None:
+    k = load(TILED % "t<64><<<1, 64>>>(p, 8);", name="k.cu")
+    assert k.launch is not None and k.launch.given == (("n", 8),)
+
+
+def test_a_host_name_that_is_a_template_argument_has_the_instance_s_value() -> None:
+    text = """template <int ILP, typename T> __global__ void t(T* p, int n) { p[threadIdx.x] = n + ILP; }
+    void go(Tensor& x, int n) {
+      const int ILP = sizeof(vector_t) / x.element_size();
+      dim3 grid(n / (64 * ILP));
+      DISPATCH(x.type(), "t", [&] { const int ILP = sizeof(vector_t) / sizeof(scalar_t);
+        t<ILP, scalar_t><<<grid, 16 * sizeof(scalar_t)>>>(x.data_ptr<scalar_t>(), n); });
+    }"""
+    k = load(text, name="k.cu", template={"ILP": 4, "T": "half"})  # whatever the host would make of it
+    assert k.launch is not None and [p.sym.name for p in k.params if p.host] == []
+    assert evaluate(k.launch.grid[0], {"n": 1024}) == 4 and evaluate(k.launch.block[0], {}) == 32
+
+
+def test_a_kernel_that_a_function_chooses() -> None:
+    text = """template <int W> __global__ void t(float* p, int n) { p[threadIdx.x] = n + W; }
+    typedef void (*fp_t)(float*, int);
+    fp_t pick(const int w, bool b) { if (w == 2) return t<2>; if (w == 4) { return t<4>; } return NULL; }
+    void go(float* p, int n, bool b) { int w = n / 7; fp_t kernel = pick(w, b); kernel<<<n, 32 * w>>>(p, n); }"""
+    k = load(text, name="k.cu", template={"W": 4})
+    assert k.launch is not None and evaluate(k.launch.block[0], {}) == 128
+    assert evaluate(k.launch.grid[0], {"n": 5}) == 5
+
+
+def test_infinity_for_an_integer_parameter_says_nothing_of_it() -> None:
+    text = "__global__ void k(float *x, int n) { x[n] = 1.0f; } void go(float *x) { k<<<1, 32>>>(x, 1e400); }"
+    assert not load(text).launch.given

@@ -1,0 +1,51 @@
+"""Names whose declarations a preprocessor condition leaves out."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend import load
+
+NARROW = """\
+#ifndef GUARD
+#define GUARD
+namespace n {
+%s
+template <typename T> __device__ T narrow(float x) { return T(x * 2); }
+%s
+}
+#endif
+__global__ void k(float* y) { y[0] = n::narrow<float>(y[0]); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "macro"),
+    [
+        ("#ifdef WITH_NARROW", "#endif", "WITH_NARROW"),
+        ("#if defined(WITH_NARROW)", "#else\nint other();\n#endif", "WITH_NARROW"),
+        ("#ifndef WITH_NARROW\nint other();\n#else", "#endif", "WITH_NARROW"),
+        ("#ifdef __CUDACC__\n#ifdef WITH_NARROW", "#endif\n#endif", "WITH_NARROW"),
+    ],
+)
+def test_the_macro_that_is_missing_is_said(begin: str, end: str, macro: str) -> None:
+    text = NARROW % (begin, end)
+    with pytest.raises(KtcError) as refused:
+        load(text, name="k.cu")
+    assert refused.value.code == "E-SEMA-CALL" and f"-D {macro}" in refused.value.hint
+    load(text, name="k.cu", defines={macro: "1"})
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("#if VERSION > 3", "#endif"),  # not a matter of one macro
+        ("#ifndef __CUDACC__", "#endif"),  # it would have to be undefined
+        ("#ifdef ONE\n#ifdef TWO", "#endif\n#endif"),
+    ],
+)
+def test_other_conditions_are_left_alone(begin: str, end: str) -> None:
+    with pytest.raises(KtcError) as refused:
+        load(NARROW % (begin, end), name="k.cu")
+    assert "-D" not in refused.value.hint

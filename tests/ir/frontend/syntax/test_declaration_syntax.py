@@ -1,0 +1,36 @@
+"""What may stand around declarations, and what must."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ktc.ir.diagnostics import KtcError
+
+
+def test_a_constant_needs_a_type(cu):
+    """nvcc refuses it too; taken for a declaration of nothing, every use of it read as 0."""
+    with pytest.raises(KtcError, match=r"declared without a type|unknown name 'kThreads'"):
+        cu("constexpr kThreads = 256;\n__global__ void k(int* out) { out[0] = kThreads; }")
+
+
+def test_words_of_compilers_between_declarations(execute):
+    """GNU's ``__extension__`` says nothing; a lambda's ``__device__`` stands before its parameters or behind them."""
+    text = """
+    typedef struct { __extension__ union { struct { short d, m; } data; int dm; }; int q; } B;
+    template <class... A> __device__ void unused(A&&...) noexcept {}
+    template <class... A, class F> __device__ int last(F f, A... a) { return f(sizeof...(A)); }
+    __global__ void k(int* out, int n) {
+        B b; b.dm = 0x20003; b.q = n;
+        auto f = [&] __device__ (auto i) { return 100 * i + b.q; };
+        auto g = [&](int i) __device__ { return i; };
+        unused(b, out, n);
+        out[0] = b.data.d; out[1] = b.data.m; out[2] = f(2); out[3] = g(7); out[4] = last(g, 1, 2, 3);
+    }"""
+    assert list(execute(text, {"out": np.zeros(5, np.int32), "n": 5})["out"]) == [3, 2, 205, 7, 3]
+
+
+def test_a_function_may_name_its_symbol(execute):
+    text = """__device__ int load(int x) __asm("llvm.some.intrinsic"); __device__ int other(int x) __asm__("name") ;
+    __global__ void k(int* y) { __int64_t a = -3; __uint32_t b = 4; y[0] = int(a) + b; }"""
+    assert execute(text, {"y": np.zeros(1, np.int32)})["y"].tolist() == [1]

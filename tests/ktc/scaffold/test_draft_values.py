@@ -1,0 +1,273 @@
+"""Drafts of kernels whose integers are windows, counters, powers of two, places and ends: each says what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ktc
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.workload import Workload
+from ktc.ir.workload.input_data import make_array
+from ktc.scaffold import Draft, draft, workload_text
+from ktc.search.verification import check_original
+
+UNFOLD = """
+__global__ void unfold(int n, const float* img, int H, int W, int KH, int KW, int PH, int PW, int SH, int SW, int OH,
+                       int OW, float* cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int x = i % OW, y = i / OW % OH, c = i / OW / OH;
+  const float* from = img;
+  from += c * H * W;
+  for (int a = 0; a < KH; ++a)
+    for (int b = 0; b < KW; ++b) {
+      int v = y * SH - PH + a, u = x * SW - PW + b;
+      cols[(((c * KH + a) * KW + b) * OH + y) * OW + x] = v >= 0 && u >= 0 && v < H && u < W ? from[v * W + u] : 0.0f;
+    }
+}
+void go(const float* img, int C, int H, int W, int KH, int KW, int PH, int PW, int SH, int SW, float* cols) {
+  int OH = (H + 2 * PH - KH) / SH + 1, OW = (W + 2 * PW - KW) / SW + 1, n = C * OH * OW;
+  unfold<<<(n + 127) / 128, 128>>>(n, img, H, W, KH, KW, PH, PW, SH, SW, OH, OW, cols);
+}
+"""
+SORTED = """
+__global__ void sort_by_part(const int* part, int* place, int* owner, int parts, int size, int n) {
+  extern __shared__ int room[];
+  int* count = room;
+  int* start = room + parts;
+  for (int p = threadIdx.x; p < parts; p += blockDim.x) count[p] = 0;
+  __syncthreads();
+  for (int i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(&count[part[i]], 1);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    start[0] = 0;
+    for (int p = 0; p < parts; ++p) start[p + 1] = start[p] + (count[p] + size - 1) / size * size;
+  }
+  __syncthreads();
+  for (int p = threadIdx.x; p < parts; p += blockDim.x) {
+    for (int i = start[p]; i < start[p + 1]; i += size) owner[i / size] = p;
+    count[p] = 0;
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < n; i += blockDim.x) place[start[part[i]] + atomicAdd(&count[part[i]], 1)] = i;
+}
+void go(const int* part, int* place, int* owner, int parts, int size, int n) {
+  sort_by_part<<<1, 64, (2 * parts + 1) * sizeof(int)>>>(part, place, owner, parts, size, n);
+}
+"""
+ROUTES = """
+__global__ void routes(const int* chosen, const float* weight, float* dense, int rows, int some, int all) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < rows * some) dense[i / some * all + chosen[i]] = weight[i];
+}
+void go(const int* c, const float* w, float* d, int rows, int some, int all) {
+  routes<<<(rows * some + 63) / 64, 64>>>(c, w, d, rows, some, all);
+}
+"""
+PART_OF_A_TABLE = """
+__global__ void rows_of(const long long* word, const float* table, float* out, int width, long long first,
+                        long long end) {
+  long long w = word[blockIdx.x];
+  bool mine = w >= first && w < end;
+  for (int i = threadIdx.x; i < width; i += blockDim.x)
+    out[blockIdx.x * width + i] = mine ? table[(w - first) * width + i] : 0.0f;
+}
+void go(const long long* word, const float* table, float* out, int words, int width, long long first, long long end) {
+  rows_of<<<words, 64>>>(word, table, out, width, first, end);
+}
+"""
+KEPT = """
+__global__ void keep(const float* in, float* out, int* kept, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n && in[i] > 0.0f) out[atomicAdd(kept, 1)] = in[i];
+}
+void go(const float* in, float* out, int* kept, int n) { keep<<<(n + 63) / 64, 64>>>(in, out, kept, n); }
+"""
+BUTTERFLY = """
+__global__ void butterfly(float* x, int n, int len) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n / 2) return;
+  int half = len >> 1, k = i & (half - 1), at = i / half * len + k;
+  float a = x[at], b = x[at + half];
+  x[at] = a + b;
+  x[at + half] = a - b;
+}
+void go(float* x, int n) { for (int len = 2; len <= n; len *= 2) butterfly<<<(n / 2 + 63) / 64, 64>>>(x, n, len); }
+"""
+PARTLY_ROTATED = """
+__global__ void rotate(float* q, const float* angle, int heads, int width, int turned) {
+  int half = turned / 2;
+  for (int i = threadIdx.x; i < heads * half; i += blockDim.x) {
+    float* x = q + (blockIdx.x * heads + i / half) * width;
+    int j = i % half;
+    float u = x[j], v = x[j + half];
+    x[j] = u * angle[j] - v * angle[j + half];
+    x[j + half] = v * angle[j] + u * angle[j + half];
+  }
+}
+void go(float* q, const float* a, int tokens, int heads, int width, int turned) {
+  rotate<<<tokens, 64>>>(q, a, heads, width, turned);
+}
+"""
+LENGTHS = """
+__global__ void sums(const float* rows, const int* lengths, float* out, int most) {
+  extern __shared__ float seen[];
+  int n = lengths[blockIdx.x];
+  for (int i = threadIdx.x; i < n; i += blockDim.x) seen[i] = rows[(blockIdx.x * most + i) * 48];
+  __syncthreads();
+  float s = 0.0f;
+  for (int i = 0; i < n; ++i) s += seen[i];
+  out[blockIdx.x * 32 + threadIdx.x] = s * rows[blockIdx.x * most * 48 + threadIdx.x];
+}
+void go(const float* rows, const int* lengths, float* out, int count, int most) {
+  sums<<<count, 32, most * sizeof(float)>>>(rows, lengths, out, most);
+}
+"""
+IGNORED = """
+__global__ void pick(const float* x, const int* label, float* out, int V, int ignored) {
+  int t = label[blockIdx.x];
+  if (threadIdx.x == 0) out[blockIdx.x] = t == ignored ? 0.0f : x[blockIdx.x * V + t];
+}
+void go(const float* x, const int* l, float* o, int rows, int V) { pick<<<rows, 32>>>(x, l, o, V, -100); }
+"""
+ADAPTED = """
+__global__ void adapted(const float* x, const float* table, const int* which, float* out, int width) {
+  int a = which[blockIdx.x];
+  if (a < 0) return;
+  for (int i = threadIdx.x; i < width; i += blockDim.x)
+    out[blockIdx.x * width + i] = x[blockIdx.x * width + i] * table[a * width + i];
+}
+void go(const float* x, const float* table, const int* which, float* out, int rows, int width) {
+  adapted<<<rows, 64>>>(x, table, which, out, width);
+}
+"""
+
+
+def drafted(source: str) -> Draft:
+    return draft(ktc.loads(source).kernel)
+
+
+def shapes(d: Draft) -> dict[str, tuple[str, ...]]:
+    return {name: extent.shape for name, extent in d.shapes.items() if extent is not None}
+
+
+def sizes(d: Draft, name: str) -> dict[str, int]:
+    return next(s for title, s, _ in d.scenarios if title == name)
+
+
+def test_what_a_launch_computes_windows_from_is_small_and_their_number_is_a_dimension() -> None:
+    d = drafted(UNFOLD)
+    assert not d.doubts and not d.constants
+    across, down = "(((H + (2 * PH)) - KH) / SH) + 1", "(((W + (2 * PW)) - KW) / SW) + 1"
+    assert shapes(d)["img"] == ("C", "H", "W")
+    assert {*shapes(d)["cols"]} == {"C", "KH", "KW", f"({across})", f"({down})"}
+    assert {n: v for n, v in sizes(d, "large").items() if n[0] in "KPS"} == {
+        "KH": 3, "KW": 3, "PH": 1, "PW": 1, "SH": 1, "SW": 1
+    }  # fmt: skip
+
+
+def test_values_choose_from_the_counters_that_a_loop_clears() -> None:
+    """Each part's last block is hardly begun, which shows only where every part has something."""
+    d = drafted(SORTED)
+    assert d.ties == {"part_values": "parts"} and not d.doubts
+    place, owner = d.shapes["place"], d.shapes["owner"]
+    assert place is not None and owner is not None
+    at = {"parts": 8, "size": 32, "n": 100}
+    assert place.value(at) >= 7 * 32 + 96 and owner.value(at) >= 10
+    assert sizes(d, "large")["parts"] == 64
+
+
+def test_a_launch_has_no_more_shared_memory_than_it_gets() -> None:
+    d = drafted(LENGTHS)
+    assert shapes(d)["rows"] == ("count", "48 * most") and d.ties == {"lengths_values": "most"}
+    assert all(s["most"] * 4 <= 48 << 10 for _, s, _ in d.scenarios)
+
+
+def test_places_in_a_row_differ_from_row_to_row_only() -> None:
+    d = drafted(ROUTES)
+    assert [(c.buffer, c.kind, d.tied(c.name)) for c in d.contents] == [("chosen", "distinct-rows", "all")]
+    assert not d.doubts and all(s["some"] <= s["all"] for _, s, _ in d.scenarios)
+
+
+def test_rows_of_distinct_values_need_room_for_one_row_alone() -> None:
+    made = make_array("i32", (200, 6), "distinct-rows", (2, 9), "x", 0, False)
+    assert all(len({*row}) == 6 for row in made.tolist()) and made.min() >= 2 and made.max() <= 9
+    assert len({tuple(row) for row in made.tolist()}) > 8
+    with pytest.raises(KtcError, match="9 elements of a row"):
+        make_array("i32", (2, 9), "distinct-rows", (2, 9), "x", 0, False)
+    assert np.array_equal(made, make_array("i32", (200, 6), "distinct-rows", (2, 9), "x", 0, False))
+
+
+def test_a_part_of_a_table_begins_at_nothing_and_ends_where_words_do() -> None:
+    d = drafted(PART_OF_A_TABLE)
+    assert shapes(d) == {"word": ("words",), "table": ("end", "width"), "out": ("words", "width")}
+    assert d.ties == {"word_values": "end"} and d.roles.fixed == {"first": 0} and d.roles.flags == ("first",)
+
+
+def test_a_counter_starts_at_zero_and_all_may_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(KEPT)
+    program = ktc.load(str(tmp_path / "k.cu"))
+    assert program.source is not None
+    text, todo = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert text.count('init = "zeros"') == 1 and not any("kept" in t for t in todo)
+    assert shapes(drafted(KEPT))["out"] == ("n",)
+
+
+def test_where_none_is_a_negative_number_some_are(tmp_path: Path) -> None:
+    """A guard that is true in every run is no test of what is behind it."""
+    (tmp_path / "k.cu").write_text(ADAPTED)
+    program = ktc.load(str(tmp_path / "k.cu"))
+    assert program.source is not None
+    (tmp_path / "workload.toml").write_text(
+        workload_text(program.kernel, program.source, tmp_path / "workload.toml")[0]
+    )
+    work = Workload.load(tmp_path)
+    which = next(a for a in work.args if a.name == "which")
+    assert which.range == (0, "which_values - 1") and which.span == (-1, "which_values - 1")
+    values = work.make_inputs({"rows": 400, "width": 2, "which_values": 9})["which"]
+    assert isinstance(values, np.ndarray) and 20 < (values == -1).sum() < 90 and values.max() == 8
+    assert ktc.load(str(tmp_path)).apply("raise").verify(device="none").status == "TESTED"
+
+
+def test_a_power_of_two_is_one_number() -> None:
+    d = drafted(BUTTERFLY)
+    assert d.roles.fixed == {"len": 32} and d.roles.flags == ("len",) and not d.doubts
+    assert shapes(d) == {"x": ("n",)} and d.steps == {"n": 32}
+
+
+def test_what_lies_beyond_a_part_of_a_row_is_not_needed() -> None:
+    d = drafted(PARTLY_ROTATED)
+    assert d.tied("width") == "turned" and not d.doubts
+    assert shapes(d)["q"] == ("tokens", "heads", "turned")
+
+
+@pytest.mark.parametrize(("given", "mark"), [("-100", -100), ("none", -1)])
+def test_a_label_that_is_ignored_is_one_of_the_labels(given: str, mark: int, tmp_path: Path) -> None:
+    source = IGNORED.replace("int V) {", "int V, int none) {").replace("-100)", f"{given})")
+    d = drafted(source)
+    assert d.roles.fixed == {"ignored": mark} and d.ties == {"label_values": "V"}
+    (tmp_path / "k.cu").write_text(source)
+    program = ktc.load(str(tmp_path / "k.cu"))
+    assert program.source is not None
+    text, _ = workload_text(program.kernel, program.source, tmp_path / "workload.toml")
+    assert f"mark = {mark} " in text
+    (tmp_path / "workload.toml").write_text(text)
+    work = Workload.load(tmp_path)
+    assert check_original(work.load_kernel(), work) == []
+    (tmp_path / "workload.toml").write_text(text.replace(f"mark = {mark}", "mark = 1"))
+    with pytest.raises(KtcError, match="mark is a negative integer"):
+        Workload.load(tmp_path)
+
+
+@pytest.mark.parametrize("source", [UNFOLD, SORTED, ROUTES, PART_OF_A_TABLE, KEPT, BUTTERFLY, LENGTHS])
+def test_the_source_runs_clean_as_drafted(source: str, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(source)
+    program = ktc.load(str(tmp_path / "k.cu"))
+    assert program.source is not None
+    target = tmp_path / "workload.toml"
+    target.write_text(workload_text(program.kernel, program.source, target)[0])
+    work = Workload.load(tmp_path)
+    assert check_original(work.load_kernel(), work) == []

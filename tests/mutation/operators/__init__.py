@@ -1,0 +1,1 @@
+"""Ways to break a program or a printed text."""

@@ -1,0 +1,1 @@
+"""Proofs that a surviving mutant means what the candidate means."""

@@ -1,0 +1,1 @@
+"""Bodies run on symbols, to prove that two of them do the same."""

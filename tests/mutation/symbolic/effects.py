@@ -1,0 +1,163 @@
+"""Whether code has no effect where it stands: every statement that would be felt cannot be reached (z3).
+
+That is how a doubled guard is seen to be one: the iteration that a loop runs too many does nothing, the guard that was
+dropped held anyway, the threads that are no longer launched had nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import (
+    Alloc,
+    Assign,
+    Barrier,
+    Body,
+    Decl,
+    For,
+    HwIndex,
+    If,
+    Return,
+    Stmt,
+    Store,
+    Sym,
+    Var,
+    WarpOp,
+)  # fmt: skip
+from ktc.ir.types import Array
+from ktc.ir.walk import all_exprs, stmt_exprs, walk_expr
+from ktc.search.verification.integers import smt
+from ktc.search.verification.integers.formulas import increment
+from tests.mutation.proofs.ending import counts_up, may_run
+from tests.mutation.proofs.extents import readable
+
+
+@dataclass
+class Quiet:
+    """What may happen unseen: ``own`` are variables and arrays that nobody outside knows; ``barriers``: of a block of
+    which no thread does anything else; ``loads``: of code that is left out, while code that is added may not read
+    buffers beyond what is known to be there, touch elements of arrays that may not exist, nor go round for ever;
+    ``ends``: of threads that do nothing else either, while of others a return is felt in all that would have
+    followed."""
+
+    own: set[Sym] = field(default_factory=set)
+    barriers: bool = False
+    loads: bool = False
+    ends: bool = False
+
+
+def no_effect(body: Body, context: smt.Context, quiet: Quiet) -> bool:
+    """Whether nothing that ``body`` does under the facts of ``context`` is felt; ``context`` learns on the way."""
+    for s in body:
+        if isinstance(s, Decl | Alloc):
+            quiet.own.add(s.sym)
+        if not _quiet(s, context, quiet):
+            return False
+        context.after(s)
+    return True
+
+
+def _quiet(s: Stmt, context: smt.Context, quiet: Quiet) -> bool:
+    felt = _felt(s, context, quiet) or not (quiet.loads or may_run(s, context))
+    if felt and context.impossible():
+        return True
+    if felt:
+        return False
+    if isinstance(s, If):
+        for name in ("then", "orelse"):
+            inner = context.branch()
+            inner.enter(s, name)
+            if not no_effect(getattr(s, name), inner, quiet):
+                return False
+    if isinstance(s, For):
+        inner = context.branch()
+        inner.enter(s, "body")
+        return no_effect(s.body, inner, quiet)
+    return True
+
+
+def _felt(s: Stmt, context: smt.Context, quiet: Quiet) -> bool:
+    """Whether ``s`` itself, its bodies apart, does something that others may notice."""
+    reads = [e for top in stmt_exprs(s) for e in walk_expr(top)]
+    if any(isinstance(e, WarpOp) for e in reads):
+        return True
+    if not quiet.loads and not readable(s, context):
+        return True
+    if isinstance(s, Assign):
+        return s.sym not in quiet.own
+    if isinstance(s, Store):
+        return s.buffer not in quiet.own or _shared(s.buffer)
+    if isinstance(s, Barrier):
+        return not (quiet.barriers and s.scope != "grid")
+    if isinstance(s, Return):
+        return not quiet.ends
+    return not isinstance(s, Decl | Alloc | If | For)
+
+
+def _shared(sym: Sym) -> bool:
+    return isinstance(sym.type, Array) and sym.type.space == "shared"
+
+
+def fewer_threads(a: Kernel, b: Kernel) -> str:
+    """Why ``b``, which differs from ``a`` in its launch alone, does the same with another number of threads."""
+    if a.launch is None or b.launch is None:
+        return ""
+    before, after = ((*k.launch.grid, *k.launch.block) for k in (a, b) if k.launch is not None)
+    changed = [i for i, (x, y) in enumerate(zip(before, after)) if x != y]
+    if len(changed) != 1:
+        return ""
+    i = changed[0]
+    context = smt.Context(a)
+    old, new = context.of(before[i]), context.of(after[i])
+    if context.proves(old == new):
+        return "z3: the same launch"
+    if not context.proves(old >= new):
+        return ""
+    level, axis = ("block", "xyz"[i]) if i < 3 else ("thread", "xyz"[i - 3])
+    extent = HwIndex("grid_dim" if i < 3 else "block_dim", axis)
+    if any(e == extent for e in all_exprs(a.body)):
+        return ""
+    context.facts.append(context.of(HwIndex(level, axis)) >= new)
+    idle = no_effect(a.body, context, Quiet(barriers=level == "block", loads=True, ends=True))
+    return "z3: the threads that are left out do nothing" if idle else ""
+
+
+def other_iterations(
+    s: For, t: For, context: smt.Context, names: list[str], adds_nothing: Callable[[Body, smt.Context], bool]
+) -> str:
+    """Why a loop with another first value, bound or step has the same effect: what it does more or less is nothing, or
+    ``adds_nothing`` but zeros."""
+    import z3
+
+    if names == ["cond"] and counts_up(s, context) and counts_up(t, context):
+        facts: list[Callable[[smt.Context], Any]] = [lambda c: c.truth(s.cond) != c.truth(t.cond)]
+    elif names == ["step"] and counts_up(s, context) and counts_up(t, context):
+        facts = [lambda c: z3.And(c.of(Var(s.var)) != c.of(s.init), c.truth(s.cond))]
+    elif names == ["init"] and _by_one(s):
+        facts = [lambda c: z3.And(c.of(Var(s.var)) >= c.of(s.init), c.of(Var(s.var)) < c.of(t.init), c.truth(s.cond))]
+        if not context.proves(context.of(t.init) >= context.of(s.init)):
+            return ""
+    else:
+        return ""
+    said = "do nothing"
+    for fact in facts:
+        inner = context.branch()
+        if names != ["cond"]:
+            inner.facts.append(inner.of(Var(s.var)) >= inner.of(s.init))
+        else:
+            inner.count(s)
+        inner.facts.append(fact(inner))
+        if no_effect(s.body, inner.branch(), Quiet()):
+            continue
+        if not adds_nothing(s.body, inner):
+            return ""
+        said = "add zeros"
+    return f"z3: the iterations in which they differ {said}"
+
+
+def _by_one(s: For) -> bool:
+    step = increment(s)
+    return step is not None and getattr(step, "value", None) == 1

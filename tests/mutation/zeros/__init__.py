@@ -1,0 +1,1 @@
+"""Proofs about cells that hold zeros, or that nobody reads."""

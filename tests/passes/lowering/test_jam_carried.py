@@ -1,0 +1,77 @@
+"""Jammed levels around a loop whose length differs between iterations: what it counts with is each iteration's own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ktc.ir.interp import run
+from ktc.ir.text import parse_kernel, print_kernel
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
+from ktc.passes.lowering import materialise
+
+STRIDED = """\
+kernel copy(x: f32 const*, y: f32*, m: i32, n: i32)
+  par r in 0..n @ [block.x]
+    par t in 0..8 @ [thread.x 8]
+      var j: i32 = t
+      while j < m
+        y[r * m + j] = x[r * m + j]
+        j = j + 8
+"""
+
+
+def test_a_counter_is_not_shared_by_the_rows_that_a_thread_takes() -> None:
+    script = parse_script("vectorize{loop=r width=2} | vectorize{loop=t width=2}")
+    done = apply_script(parse_kernel(STRIDED), script)
+    assert done.refused is None
+    lowered = materialise(done.kernel)
+    for n, m in ((2, 1), (3, 11), (4, 16)):
+        x = np.arange(1, n * m + 1, dtype=np.float32)
+        got = run(lowered, {"x": x, "y": np.zeros_like(x), "m": m, "n": n})
+        assert got.ok, got.findings
+        np.testing.assert_array_equal(got.outputs["y"], x, print_kernel(lowered))
+
+
+LEFT_EARLY = """\
+kernel copy(x: f32 const*, y: f32*, m: i32, n: i32)
+  par r in 0..n @ [thread.x 4, block.x]
+    var k: i32 = m
+    while true
+      let old: i32 = k
+      k = old - 1
+      if !(old > 0)
+        break
+      y[r * m + k] = x[r * m + k]
+"""
+COUNTED = """\
+kernel count(x: i32 const*, y: i32*, m: i32, n: i32)
+  par r in 0..n @ [thread.x 4, block.x]
+    var k: i32 = m
+    while k > x[r] - x[r]
+      k = k - 1
+      atomic add y[0], 1
+"""
+
+
+def lowered_to(text: str, script: str):
+    done = apply_script(parse_kernel(text), parse_script(script))
+    assert done.refused is None
+    return materialise(done.kernel)
+
+
+def test_a_counter_of_a_loop_that_is_left_early_is_each_iterations_own() -> None:
+    for script in ("vectorize{loop=r width=2}", "coarsen{at=r factor=4}", "unroll{loop=r factor=2}"):
+        lowered = lowered_to(LEFT_EARLY, script)
+        for n, m in ((1, 1), (3, 1), (7, 5), (16, 3)):
+            x = np.arange(1, n * m + 1, dtype=np.float32)
+            got = run(lowered, {"x": x, "y": np.zeros_like(x), "m": m, "n": n})
+            assert got.ok, got.findings
+            np.testing.assert_array_equal(got.outputs["y"], x, print_kernel(lowered))
+
+
+def test_effects_in_a_loop_that_is_repeated_happen_once_in_every_iteration() -> None:
+    lowered = lowered_to(COUNTED, "coarsen{at=r factor=4}")
+    for n, m in ((1, 2), (7, 5), (16, 3)):
+        args = {"x": np.zeros(n, np.int32), "y": np.zeros(1, np.int32), "m": m, "n": n}
+        assert run(lowered, args).outputs["y"].tolist() == [n * m], print_kernel(lowered)

@@ -1,0 +1,131 @@
+"""Grid-stride loops over several axes of a launch, and the returns that such loops begin with."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.ir.frontend import load
+from ktc.ir.nodes import For, Par
+from ktc.ir.walk import walk
+from ktc.passes.core.base import Refused, Result
+from ktc.passes.lowering import materialise
+from ktc.passes.raising.check.exact_check import Reference
+from ktc.passes.raising.raise_ import Raise
+from ktc.passes.raising.recognise.loop_exits import returns_to_continues
+
+GATHER = """
+#define LOOP(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)
+__global__ void k(int b, int c, int n, int m, const float *points, const long long *idx, float *out) {
+  int batch = blockIdx.z, channel = blockIdx.y;
+  LOOP(p, m) {
+    RETURN
+    out[(batch * c + channel) * m + p] = points[(batch * c + channel) * n + idx[batch * m + p]];
+  }
+}
+void run(int b, int c, int n, int m, const float *points, const long long *idx, float *out) {
+  k<<<dim3((m + 255) / 256, c, b), 256>>>(b, c, n, m, points, idx, out);
+}
+"""
+
+PLANE = """
+__global__ void k(size_t n, size_t m, const float *a, float *out) {
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)
+    for (size_t j = blockIdx.y * blockDim.y + threadIdx.y; j < m; j += blockDim.y * gridDim.y) {
+      if (i >= n || j >= m) return;
+      out[i * m + j] = a[j * n + i];
+    }
+}
+void run(size_t n, size_t m, const float *a, float *out, int g) { k<<<dim3(g, 2), dim3(16, 16)>>>(n, m, a, out); }
+"""
+
+LINE = """
+__global__ void k(int n, int few, const float *a, float *out) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) { BODY }
+}
+void run(int n, int few, const float *a, float *out) { k<<<2, 64>>>(n, few, a, out); }
+"""
+
+
+def raised(source: str) -> tuple[Result, str]:
+    """What raising makes of ``source``, and where it differs from it on instances of its own."""
+    kernel = load(source, name="k.cu")
+    outcome = Raise().apply(kernel, {})
+    assert isinstance(outcome, Result), outcome
+    reference = Reference(kernel, instances=6, seed=31)
+    return outcome, reference.differs(outcome.kernel) or reference.differs(materialise(outcome.kernel))
+
+
+def loops(outcome: Result) -> list[tuple[str, list[str]]]:
+    return [(s.var.name, [f"{lv.kind}.{lv.axis}" for lv in s.dist if lv.axis]) for s in walk(outcome.kernel.body)
+            if isinstance(s, Par)]  # fmt: skip
+
+
+@pytest.mark.parametrize("leave", ["", "if (batch >= b || channel >= c || p >= m) return;"])
+def test_a_loop_over_one_axis_beside_blocks_of_others(leave: str) -> None:
+    outcome, why = raised(GATHER.replace("RETURN", leave))
+    assert why == "" and loops(outcome)[-1] == ("p", ["thread.x", "block.x"])
+    assert [axes for _, axes in loops(outcome)[:-1]] == [["block.z"], ["block.y"]]
+    assert not any(isinstance(s, For) for s in walk(outcome.kernel.body))
+
+
+def test_loops_over_two_axes_inside_each_other() -> None:
+    outcome, why = raised(PLANE)
+    assert why == "" and loops(outcome) == [("i", ["thread.x", "block.x"]), ("j", ["thread.y", "block.y"])]
+
+
+@pytest.mark.parametrize("body", [
+    "if (few < 3) return; out[i] = a[i];",  # the same for all iterations
+    "if (i >= few) return; out[i] = a[i];",  # of all that follow
+    "const int j = i + 4; if (j / 8 > few || n < 9) return; out[i] = a[i];",
+    "const int x = i % few; if (x >= few) return; out[i] = a[i] + x;",  # of none
+])  # fmt: skip
+def test_returns_that_skip_what_follows(body: str) -> None:
+    outcome, why = raised(LINE.replace("BODY", body))
+    assert why == "" and loops(outcome) == [("i", ["thread.x", "block.x"])]
+
+
+@pytest.mark.parametrize("body", [
+    "if (a[i] < 0.f) return; out[i] = a[i];",  # the next one may be positive
+    "if (few >= i) return; out[i] = a[i];",  # the last ones may be left
+    "if (i % 3 >= few) return; out[i] = a[i];",
+    "if (i / -2 >= few) return; out[i] = a[i];",  # of those before
+    "if (__any_sync(~0u, n < 9)) return; out[i] = a[i];",  # other lanes' say
+    "out[i] = 1.f; if (i >= few) return; out[i] = a[i];",  # something was done before
+    "if (i < few) { out[i] = 2.f; return; } out[i] = a[i];",
+    "for (int j = 0; j < 2; ++j) { if (i >= few) return; out[i] += a[i]; } out[i] += 1.f;",
+])  # fmt: skip
+def test_returns_that_leave_more_than_they_skip_stay(body: str) -> None:
+    """Skipped instead, iterations that never were would be there."""
+    kernel = load(LINE.replace("BODY", body), name="k.cu")
+    assert returns_to_continues(kernel.body) == kernel.body
+    outcome = Raise().apply(kernel, {})
+    if not isinstance(outcome, Refused):
+        assert raised(LINE.replace("BODY", body))[1] == ""
+
+
+TILES_ONLY = """
+__global__ void k(const float *a, float *y, int n) {
+  __shared__ float part[8];
+  int i = (blockIdx.x * 256 + threadIdx.x) * 4;
+  float4 v = reinterpret_cast<const float4 *>(a + i)[0];
+  float s = i < n ? v.x + v.y + v.z + v.w : 0.f;
+  for (int o = 16; o > 0; o >>= 1) s += __shfl_xor_sync(~0u, s, o);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
+  __syncthreads();
+  s = threadIdx.x % 32 < 8 ? part[threadIdx.x % 32] : 0.f;
+  if (threadIdx.x < 32) for (int o = 4; o > 0; o >>= 1) s += __shfl_xor_sync(~0u, s, o);
+  if (threadIdx.x == 0) atomicAdd(y, s);
+}
+void run(const float *a, float *y, int n) { k<<<(n + 255) / 256 / 4, 256>>>(a, y, n); }
+"""
+
+
+def test_a_launch_that_small_sizes_leave_empty_is_checked_on_larger_ones() -> None:
+    _, why = raised(TILES_ONLY)
+    assert why == ""
+
+
+def test_an_old_value_that_nobody_asks_for_is_left_out() -> None:
+    body = "const float old = atomicAdd(&out[i / 4], a[i]);"
+    outcome, why = raised(LINE.replace("BODY", body))
+    assert why == "" and loops(outcome)

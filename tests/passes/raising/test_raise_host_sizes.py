@@ -1,0 +1,102 @@
+"""Blocks whose size the host computes of several numbers, and rows that lie as far apart as a parameter says."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from ktc.ir.frontend.entry_points import load
+from ktc.ir.interp import run
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Par, Reduce
+from ktc.ir.text import print_kernel
+from ktc.ir.walk import walk
+from ktc.passes.core.base import Refused, Result
+from ktc.passes.lowering import materialise
+from ktc.passes.raising.check.exact_check import Reference
+from ktc.passes.raising.check.stride_parameters import APART, drawn_apart, strides_of
+from ktc.passes.raising.raise_ import Raise
+
+NORM = """
+#include <cub/cub.cuh>
+__global__ void norm(float* __restrict__ x, const float* __restrict__ w, long long stride, float eps, int n) {
+  using Blocks = cub::BlockReduce<float, 1024>;
+  __shared__ typename Blocks::TempStorage room;
+  __shared__ float scale;
+  float sum = 0.f;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    float v = x[blockIdx.x * stride + i];
+    sum += v * v;
+  }
+  sum = Blocks(room).Reduce(sum, cub::Sum{}, blockDim.x);
+  if (threadIdx.x == 0) scale = rsqrtf(sum / n + eps);
+  __syncthreads();
+  for (int i = threadIdx.x; i < n; i += blockDim.x) x[blockIdx.x * stride + i] *= scale * w[i];
+}
+void go(float* x, const float* w, long long stride, float eps, int n, int rows) {
+  const int most = rows < 256 ? 1024 : 256;
+  norm<<<rows, n < most ? n : most>>>(x, w, stride, eps, n);
+}
+"""
+
+
+def raised(source: str) -> tuple[Kernel, Result | Refused]:
+    kernel = load(source, name="source.cu")
+    return kernel, Raise().apply(kernel, {})
+
+
+def test_sums_over_as_many_threads_as_the_host_computes() -> None:
+    kernel, outcome = raised(NORM)
+    assert isinstance(outcome, Result) and not any("left: " in n for n in outcome.notes), outcome
+    assert [type(s) for s in walk(outcome.kernel.body) if isinstance(s, Par | Reduce)] == [Par, Reduce, Par]
+    x = np.arange(1, 4001, dtype=np.float32)
+    for n, rows, stride in ((1, 3, 2), (5, 4, 7), (257, 2, 300), (1500, 1, 1500), (300, 260, 8)):
+        args = {"x": x, "w": x, "stride": stride, "eps": 1.0, "n": n, "rows": rows}
+        if rows > 100:
+            args["x"] = np.ones(rows * stride + n, np.float32)
+        want = run(kernel, args, domain="field")
+        for form in (outcome.kernel, materialise(outcome.kernel)):
+            if rows * stride > n * rows:
+                got = run(form, args, domain="field")
+                assert got.ok, (got.findings, print_kernel(form))
+                np.testing.assert_array_equal(got.outputs["x"], want.outputs["x"])
+
+
+def test_what_counts_on_the_size_of_the_block_is_not_raised_at_another() -> None:
+    kernel, outcome = raised(NORM.replace("sum / n", "sum / blockDim.x"))
+    if isinstance(outcome, Result):
+        x = np.arange(1, 4001, dtype=np.float32)
+        for n, rows in ((5, 4), (700, 2)):
+            args = {"x": x, "w": x, "stride": 700, "eps": 1.0, "n": n, "rows": rows}
+            want = run(kernel, args, domain="field").outputs["x"]
+            got = run(materialise(outcome.kernel), args, domain="field").outputs["x"]
+            np.testing.assert_array_equal(got, want)
+
+
+TURNED = """
+__global__ void turn(float* __restrict__ q, const float* c, long long ts, long long hs, int heads, int dim) {
+  for (int i = threadIdx.x; i < heads * dim; i += blockDim.x) {
+    float* row = q + blockIdx.x * ts + i / dim * hs;
+    row[i % dim] = row[i % dim] * c[i % dim];
+  }
+}
+void go(float* q, const float* c, long long ts, long long hs, int heads, int dim, int tokens) {
+  turn<<<tokens, 128>>>(q, c, ts, hs, heads, dim);
+}
+"""
+
+
+def test_strides_are_told_from_sizes() -> None:
+    kernel = load(TURNED, name="source.cu")
+    assert strides_of(kernel) == {"ts", "hs"}
+    assert strides_of(load(NORM, name="source.cu")) == {"stride"}
+    drawn = drawn_apart(kernel, {"ts": 1, "hs": 1, "heads": 3, "dim": 2, "tokens": 2}, random.Random(1))
+    assert drawn["ts"] in APART and drawn["hs"] in APART and drawn["heads"] == 3
+
+
+def test_the_check_finds_rows_that_do_not_overlap() -> None:
+    """Sizes as strides make each source of this kind race with itself."""
+    reference = Reference(load(TURNED, name="source.cu"))
+    assert all(reference._runs[n, "int"].ok for n in range(len(reference.sets)))
+    assert any(int(args["tokens"]) > 1 < int(args["heads"]) for args in reference.sets)  # type: ignore[arg-type]

@@ -1,0 +1,82 @@
+"""specialize: constants for runtime scalars, with a guard."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.ir.kernel import Kernel
+from ktc.ir.text import parse_kernel
+from ktc.passes.scalar import specialize
+from tests.passes.checks import applied, body_of, differs, refused
+
+SCALE = parse_kernel("""\
+kernel scale(out: f32* restrict, a: f32 const* restrict, d: i32 divisible_by 4, host n: i32)
+  launch grid(n) block(min(d, 64))
+  par row in 0..n @ [block.x]
+    par i in 0..d @ [thread.x 8, seq]
+      if d > 1000
+        out[row * d + i] = 0.0
+      else
+        out[row * d + i] = a[row * d + i] * (d + 1)
+""")
+
+
+def test_before_and_after() -> None:
+    k = applied(SCALE, "specialize{d=16}")
+    assert k.params[2].range == (16, 16)
+    assert (
+        body_of(k)
+        == """\
+  launch grid(n) block(16)
+  assume d == 16 origin runtime_guard
+  par row in 0..n @ [block.x]
+    par i in 0..16 @ [thread.x 8, seq]
+      out[row * 16 + i] = a[row * 16 + i] * 17
+"""
+    )
+
+
+def test_meaning_stays_where_the_guard_holds() -> None:
+    k = applied(SCALE, "specialize{d=16 n=3}")
+    assert differs(SCALE, k, [{"n": 3, "d": 16}]) is None
+
+
+def test_the_parameter_stays_in_the_signature() -> None:
+    k = applied(SCALE, "specialize{d=16}")
+    assert [p.sym.name for p in k.params] == ["out", "a", "d", "n"]
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("specialize", "E-SPECIALIZE-PARAM"),
+        ("specialize{q=3}", "E-SPECIALIZE-PARAM"),
+        ("specialize{a=3}", "E-SPECIALIZE-PARAM"),
+        ("specialize{d=$D}", "E-SPECIALIZE-VALUE"),
+        ("specialize{d=13}", "E-SPECIALIZE-FACT"),
+        ("specialize{d=16} | specialize{d=8}", "E-SPECIALIZE-FACT"),
+    ],
+)
+def test_refusals(script: str, code: str) -> None:
+    assert refused(SCALE, script).code == code
+
+
+def test_assumptions_and_assignments_refuse() -> None:
+    k = parse_kernel("kernel k(out: f32*, d: i32)\n  assume d % 8 == 0\n  out[d] = 0.0\n")
+    assert refused(k, "specialize{d=12}").code == "E-SPECIALIZE-FACT"
+    changed = parse_kernel("kernel k(out: f32*, d: i32)\n  d = d + 1\n  out[d] = 0.0\n")
+    assert refused(changed, "specialize{d=12}").code == "E-SPECIALIZE-ASSIGNED"
+
+
+def test_a_wrong_version_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Binding to another value than the one that is guarded."""
+    from ktc.ir.walk import substitute
+
+    def off_by_one(body, env):
+        import dataclasses
+
+        return substitute(body, {s: dataclasses.replace(c, value=c.value + 4) for s, c in env.items()})
+
+    monkeypatch.setattr(specialize, "substitute", off_by_one)
+    wrong: Kernel = applied(SCALE, "specialize{d=16}")
+    assert differs(SCALE, wrong, [{"n": 3, "d": 16}]) is not None

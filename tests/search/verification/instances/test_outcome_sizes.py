@@ -1,0 +1,113 @@
+"""Sizes at which conditions and choices come out the other way: large together, and in last rounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import ktc
+from ktc.ir.nodes import Binary, Decl, i32
+from ktc.ir.walk import map_body, walk
+from ktc.search.verification import verify
+from ktc.search.verification.integers.first_thread import FirstThread
+from ktc.search.verification.verdict import Verdict
+from tests.ir.interp.interp_samples import kernel
+from tests.mutation.subjects import Subject, replayed
+
+
+def _gate(subject: Subject) -> Verdict:
+    return verify(subject.original, subject.candidate, subject.workload, variant=subject.variant)
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "script"),
+    [
+        ("stencil/jacobi2d", None, "raise | temporal-block{steps=3 tile=$TY,$TX} [TY=112 TX=8]"),
+        ("serving/silu_and_mul", None, "tile{loops=idx sizes=$TIDX} [TIDX=64]"),
+        ("training/cross_entropy", "bf16", "raise | split-reduction{loop=i map=[seq]} | cse"),
+    ],
+    ids=["a tile inside others", "a minimum that ties at most", "one thread does all"],
+)
+def test_pipelines_whose_other_outcomes_need_sizes_of_their_own(name: str, variant: str | None, script: str) -> None:
+    """A tile of 112 rows lies whole in an array of 229; a row as long as a tile is the longest there is; rows that one
+    thread alone would take too long for are left out."""
+    assert _gate(replayed(name, variant, script)).status == "TESTED"
+
+
+def test_tiles_that_are_taken_for_whole_too_early_are_wrong() -> None:
+    """Three columns more: the cells of the border are given values as inner ones are."""
+    subject = replayed("stencil/jacobi2d", None, "raise | temporal-block{steps=3 tile=$TY,$TX} [TY=64 TX=122]")
+    whole = next(s for s in walk(subject.candidate.body) if isinstance(s, Decl) and s.sym.name == "whole")
+    assert isinstance(whole.init, Binary) and isinstance(whole.init.b, Binary) and whole.init.b.op == "<="
+    further = replace(whole.init.b, b=Binary("+", whole.init.b.b, i32(3)))
+    early = replace(whole, init=replace(whole.init, b=further))
+    body = map_body(subject.candidate.body, lambda s: early if s is whole else s)
+    verdict = _gate(replace(subject, candidate=subject.candidate.with_(body=body)))
+    assert verdict.status == "REJECTED", verdict
+
+
+RING = """\
+kernel ring(out: i32*, n: i32)
+  launch grid(1) block(32)
+  for t = 0; t < n; t + 16
+    let slot: i32 = t / 16 % 3
+    out[threadIdx.x] = slot
+"""
+
+
+def test_the_last_round_of_a_loop_is_met() -> None:
+    """A ring of three buffers comes round in the fourth round."""
+    k = kernel(RING)
+    slot = next(s for s in walk(k.body) if isinstance(s, Decl))
+    assert isinstance(slot.init, Binary)
+    wraps = Binary("!=", slot.init, slot.init.a)
+    thread = FirstThread(k)
+    assert [n for n in range(0, 100) if thread.holds(slot, wraps, {"n": n})] == list(range(49, 100))
+
+
+PLUS_ZERO = """
+__global__ void k(const float* __restrict__ x, float* __restrict__ y, int n) {
+  const int i = (blockIdx.x * 64 + threadIdx.x) * 2;
+  const float a = i + 0 < n ? x[i] : 0.f, b = i + 1 < n ? x[i + 1] : 0.f;
+  if (i + 1 < n) { y[i] = a + b; y[i + 1] = a - b; }
+}
+void run(const float* x, float* y, int rows) { k<<<rows, 64>>>(x, y, rows * 128); }
+"""
+FULL_ROWS = """
+[kernel]
+source = "k.cu"
+name = "k"
+[[args]]
+name = "x"
+dtype = "f32"
+shape = ["128 * rows"]
+role = "in"
+[[args]]
+name = "y"
+dtype = "f32"
+shape = ["128 * rows"]
+role = "out"
+[[args]]
+name = "n"
+dtype = "i32"
+role = "scalar"
+value = "128 * rows"
+[[args]]
+name = "rows"
+dtype = "i32"
+role = "scalar"
+value = "rows"
+[[scenario]]
+name = "one"
+sizes = { rows = 32 }
+"""
+
+
+def test_a_guard_that_never_fails_is_the_sources_also_when_folded(tmp_path: Path) -> None:
+    """``i + 0 < n`` and ``i < n``: kernels of vectors ask so, lane by lane, where rows are full."""
+    (tmp_path / "k.cu").write_text(PLUS_ZERO)
+    (tmp_path / "workload.toml").write_text(FULL_ROWS)
+    verdict = ktc.load(str(tmp_path)).apply("raise").verify(device="none")
+    assert verdict.status == "TESTED", verdict.reason
