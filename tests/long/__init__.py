@@ -1,0 +1,1 @@
+"""The second tier of checks: campaigns too long for every change."""
