@@ -54,7 +54,10 @@ COVERAGE = "(coverage): "
 
 @dataclass(frozen=True)
 class OptimizeReport:
-    """The whole run. ``measured`` counts configurations measured now, ``recalled`` those found in the ledger."""
+    """The whole run. ``measured`` counts configurations measured now, ``recalled`` those found in the ledger.
+
+    ``guesses``: what the winner rests on of what a draft guessed, as conditions that its launcher tests.
+    """
 
     kernel: str
     source: str
@@ -74,6 +77,7 @@ class OptimizeReport:
     history: tuple[Mapping[str, object], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     workload: str = ""
+    guesses: tuple[str, ...] = ()
 
     @property
     def speedup(self) -> float:

@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from ktc.driver.printing import printed
+from ktc.driver.reliance import least_assuming
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, bind
 from ktc.search.records.recipe import Recipe, ktc_version, sha256
+from ktc.search.target import Emitted
 
 from .build import Builder, Candidate
 from .planner import Proposal
@@ -29,13 +31,18 @@ def write(report: OptimizeReport, out: Path, builder: Builder) -> OptimizeReport
     """
     ext = EXTENSIONS.get(str(report.device["backend"]), "txt")
     profile = str(report.device["profile"])
-    code = _emit(builder, report.best_script, report.best_knobs, profile)
+    emitted = _emit(builder, report.best_script, report.best_knobs, profile)
+    code = emitted.text
     files = {"kernel": _put(out / f"kernel.out.{ext}", code)}
+    guesses = least_assuming(builder.original, report.best_script, emitted, profile).conditions
+    if guesses:
+        why = f"the winner rests on what the draft guessed, and its launcher tests it: {'; '.join(guesses)}"
+        report = replace(report, notes=(*report.notes, why), guesses=guesses)
     scenarios = []
     for s in report.scenarios:
         path = out / f"kernel.{s.name}.{ext}"
         if not s.heldout:
-            s = replace(s, file=_put(path, _emit(builder, s.script, s.knobs, profile)))
+            s = replace(s, file=_put(path, _emit(builder, s.script, s.knobs, profile).text))
         scenarios.append(s)
     best = _candidate(builder, report.best_script)
     if best.kernel.knobs:
@@ -101,8 +108,8 @@ def _candidate(builder: Builder, script: str) -> Candidate:
     return built
 
 
-def _emit(builder: Builder, script: str, knobs: Mapping[str, int], target: str) -> str:
-    return printed(bind(_candidate(builder, script).kernel, knobs), target).text
+def _emit(builder: Builder, script: str, knobs: Mapping[str, int], target: str) -> Emitted:
+    return printed(bind(_candidate(builder, script).kernel, knobs), target)
 
 
 def _put(path: Path, text: str) -> str:

@@ -10,6 +10,7 @@ _EXPORTS = {
     "check_compile": ".compile_check",
     "CompileReport": ".compile_check",
     "emit_launcher": ".launchers.cuda_launcher",
+    "emit_program": ".launchers.program_text",
     "PROFILES": ".profiles",
     "Profile": ".profiles",
     "Emitted": ".base",

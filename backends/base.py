@@ -22,7 +22,8 @@ class Emitted:
     """Printed code of one kernel: ``text`` is a complete translation unit, ``entry`` the kernel's name in it.
 
     ``kernel`` is the lowered (SPMD) kernel that was printed; its ``params`` (those not ``host``) are the signature in
-    order, its ``launch`` gives geometry. ``options`` are compiler flags the text needs.
+    order, its ``launch`` gives geometry. ``options`` are compiler flags the text needs. ``sections``: the parts of the
+    text (includes, helpers, types, constants, the function), in order, where its language has them.
     """
 
     text: str
@@ -31,6 +32,12 @@ class Emitted:
     kernel: Kernel
     options: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    sections: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+
+def unit_of(sections: Sequence[str]) -> str:
+    """Sections of a text as a translation unit."""
+    return "\n\n".join(sections) + "\n"
 
 
 @dataclass(frozen=True)

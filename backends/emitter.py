@@ -22,7 +22,7 @@ from ktc.ir.support.frozen import values_of
 from ktc.ir.types import Array, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import all_exprs, knobs_in, stmt_exprs, walk, walk_expr
 
-from .base import Emitted
+from .base import Emitted, unit_of
 from .field_text import field_text
 from .profiles import profile_for
 from .system_calls import texture_objects
@@ -69,8 +69,9 @@ def emit(
     dialect.loc = kernel.loc
     kernel = dialect.prepare(kernel)
     dialect.texture_objects = texture_objects(kernel)
-    text = _translation_unit(dialect, kernel, mode, provenance)
-    return Emitted(text, kernel.name, chosen.backend, kernel, options=dialect.options())
+    sections = _sections(dialect, kernel, mode, provenance)
+    text = unit_of(sections)
+    return Emitted(text, kernel.name, chosen.backend, kernel, options=dialect.options(), sections=sections)
 
 
 def _resolve(path: str):
@@ -78,7 +79,7 @@ def _resolve(path: str):
     return getattr(importlib.import_module(module), name)
 
 
-def _translation_unit(d: Dialect, kernel: Kernel, mode: str, provenance: str | None) -> str:
+def _sections(d: Dialect, kernel: Kernel, mode: str, provenance: str | None) -> tuple[str, ...]:
     d.generic_vectors = _generic_vectors(kernel)
     printer = Statements(d, kernel)
     function = print_kernel(printer, kernel)
@@ -98,7 +99,7 @@ def _translation_unit(d: Dialect, kernel: Kernel, mode: str, provenance: str | N
     sections.append(d.late_declarations())
     sections.append(declared)
     sections.append([*(parts.head if parts else ()), *function, *(parts.tail if parts else ())])
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    return tuple("\n".join(lines) for lines in sections if lines)
 
 
 def _doc(doc: str) -> str:

@@ -13,6 +13,12 @@ from .fold import KnobValues
 from .nodes import KNOB_MARK, Body, Const, Expr, Par, Produce, Reduce, Scan, Sym
 from .walk import walk
 
+ORIGINS = ("declared", "proven", "observed", "guessed")
+"""Where facts come from: :mod:`.fact_origins` says what each means."""
+
+TESTABLE = frozenset({"align", "divisible_by", "range"})
+"""Facts of a parameter that a launcher can test, given the arguments."""
+
 
 @dataclass(frozen=True)
 class Param:
@@ -27,6 +33,9 @@ class Param:
     ``symbol`` is set for a variable at file scope (``constant | device | managed``) of ``extent`` elements, with its
     initial values if the source gives them. CUDA and HIP declare it at file scope again; everywhere else (other
     languages, workloads, the interpreter) it is a buffer that is passed like any other.
+
+    ``origins`` says of facts (``align``, ``divisible_by``, ``range``) that the user did not declare where they come
+    from; :mod:`.fact_origins` has the words, and is how to ask.
     """
 
     sym: Sym
@@ -40,6 +49,7 @@ class Param:
     extent: int = 0
     init: tuple[int | float | bool, ...] = ()
     scratch: Expr | None = None
+    origins: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,10 +85,11 @@ class KnobDecl:
 
 @dataclass(frozen=True)
 class Assume:
-    """A fact about parameters. ``origin``: user | derived | runtime_guard (the launcher checks it, else falls back)."""
+    """A fact about parameters. ``origin`` as in :mod:`.fact_origins`: what the user declared, what is proven of the
+    code, and what a pass wants so (guessed), which the launcher tests: where it does not hold, the original runs."""
 
     expr: Expr
-    origin: str = "user"
+    origin: str = "declared"
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.fact_origins import unvouched
 
 if TYPE_CHECKING:
     from ktc.backends import CompileReport
     from ktc.backends.base import Emitted
 
     from .api import Program
+    from .driver.reliance import Resting
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,16 @@ def emit(program: Program, target: str, kind: str, values: Mapping[str, int], ar
         KtcError: unknown or infeasible knobs, a construct the target lacks, no compiler for ptx and cubin.
     """
     return _KINDS[kind](program, target, dict(values), arch)
+
+
+def resting(program: Program, target: str, values: Mapping[str, int]) -> Resting:
+    """``program`` printed for ``target``, and what of a draft its text rests on."""
+    from .driver.reliance import Resting, least_assuming
+
+    e = program.lower(target, **values)
+    if program.original is None:
+        return Resting(e, ())
+    return least_assuming(program.original, program.script, e, target)
 
 
 def space(program: Program) -> dict[str, Any]:
@@ -113,7 +125,12 @@ def port_report(program: Program, target: str) -> list[dict[str, str]]:
 
 
 def _source(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
-    return _printed(program, target, "source", values)
+    out = _printed(program, target, "source", values)
+    if not program.trace or not unvouched(program.original or program.kernel):
+        return out
+    found = resting(program, target, values).conditions
+    note = f"rests on what a draft guessed: {'; '.join(found)}: its launcher (--emit launcher) tests that"
+    return dataclasses.replace(out, notes=(*out.notes, note)) if found else out
 
 
 def _template(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
@@ -138,17 +155,17 @@ def _space(program: Program, target: str, values: dict[str, int], arch: str | No
 
 
 def _launcher(kind: str | None) -> Printer:
-    """Host code in the target's own style, or for CuPy or PyTorch; it calls the original where an assumption fails."""
+    """One text: the kernel, the original if something is to be tested, and host code in the target's own style, or for
+    CuPy or PyTorch, that tests it."""
 
     def printer(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
-        from ktc.backends import emit_launcher
+        from ktc.backends import emit_program
+        from ktc.backends.launchers.launch_geometry import is_guarded
 
-        e = program.lower(target, **values)
-        guarded = any(a.origin == "runtime_guard" for a in e.kernel.assumptions)
-        original = _original(program, target) if guarded else None
-        return Output(
-            emit_launcher(e, kind, original), target, "launcher", e.entry, e.kernel.knob_values, e.options, e.notes
-        )
+        e = resting(program, target, values).emitted
+        original = _original(program, target) if program.trace and is_guarded(e.kernel) else None
+        text = emit_program(e, kind, original)
+        return Output(text, target, "launcher", e.entry, e.kernel.knob_values, e.options, e.notes)
 
     return printer
 

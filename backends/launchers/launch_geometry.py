@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.fact_origins import launch_tests
 from ktc.ir.fold import evaluate, simplify
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Const, Expr, Knob, Load, Store, Sym, Var
@@ -44,10 +45,10 @@ def geometry(kernel: Kernel) -> Geometry:
 
     params = {p.sym for p in kernel.params}
     facts = []
-    for a in kernel.assumptions:
-        fact = bound(a.expr)
+    for test in launch_tests(kernel):
+        fact = bound(test)
         known = all(x.sym in params for x in walk_expr(fact) if isinstance(x, Var))
-        if a.origin != "derived" and known and not isinstance(fact, Const) and fact not in facts:
+        if known and not isinstance(fact, Const) and fact not in facts:
             facts.append(fact)
     launch = kernel.launch
     return Geometry(
@@ -57,6 +58,12 @@ def geometry(kernel: Kernel) -> Geometry:
         tuple(facts),
         tuple(_aligned_buffers(kernel)),
     )
+
+
+def is_guarded(kernel: Kernel) -> bool:
+    """Whether a launcher of ``kernel`` has something to test before it launches."""
+    g = geometry(kernel)
+    return bool(g.facts or g.aligned)
 
 
 def _aligned_buffers(kernel: Kernel) -> list[tuple[Param, int]]:

@@ -53,10 +53,13 @@ class Printer(StmtPrinter):
 
     def param(self, p: Param) -> str:
         lo, hi = p.range
+        said = {kind: f" origin {origin}" for kind, origin in p.origins}
         facts = [
-            f"align {p.align}" if p.align else "",
-            f"divisible_by {p.divisible_by}" if p.divisible_by != 1 else "",
-            f"range {'' if lo is None else lo}..{'' if hi is None else hi}" if p.range != (None, None) else "",
+            f"align {p.align}{said.get('align', '')}" if p.align else "",
+            f"divisible_by {p.divisible_by}{said.get('divisible_by', '')}" if p.divisible_by != 1 else "",
+            f"range {'' if lo is None else lo}..{'' if hi is None else hi}{said.get('range', '')}"
+            if p.range != (None, None)
+            else "",
             "noalias" if p.noalias else "",
             "readonly" if p.readonly else "",
             f"symbol {p.symbol} {p.extent}{self._initial(p)}" if p.symbol else "",
@@ -97,7 +100,7 @@ class Printer(StmtPrinter):
             lines.append(line + (f" doc {quote(d.doc)}" if d.doc else ""))
         lines += [f"where {self.expr(c)}" for c in k.constraints]
         for a in k.assumptions:
-            lines.append(f"assume {self.expr(a.expr)}" + (f" origin {a.origin}" if a.origin != "user" else ""))
+            lines.append(f"assume {self.expr(a.expr)}" + (f" origin {a.origin}" if a.origin != "declared" else ""))
         lines += [f"flags {', '.join(sorted(map(spell_name, k.flags)))}"] if k.flags else []
         lines += [self.repeat(k.repeat)] if k.repeat else []
         return lines + [f"trace {quote(t)}" for t in k.trace] + [f"staging {quote(t)}" for t in k.staging]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ktc.ir import nodes as n
 from ktc.ir.fold import simplify
-from ktc.ir.kernel import Assume, Kernel, KnobDecl, Launch, Param, Repeat
+from ktc.ir.kernel import ORIGINS, TESTABLE, Assume, Kernel, KnobDecl, Launch, Param, Repeat
 from ktc.ir.nodes import Expr
 from ktc.ir.types import BOOL, I32, scalar_of
 
@@ -42,7 +42,15 @@ class KernelReader(StmtReader):
         p = Param(self.declare(name, self.type(ty)), host=host is not None)
         for f in facts:
             p = self.symbol_of(p, f) if f.data == "symbol" else dataclasses.replace(p, **{str(f.data): self.fact(f)})
+            if f.data in TESTABLE and f.children[-1] is not None:
+                p = dataclasses.replace(p, origins=(*p.origins, (str(f.data), self.origin(f.children[-1], f))))
         return p
+
+    def origin(self, word: Any, at: Node) -> str:
+        """Where a fact comes from."""
+        if plain(word) not in ORIGINS:
+            self.fail(at, f"no origin '{plain(word)}': one of {', '.join(ORIGINS)}")
+        return plain(word)
 
     def symbol_of(self, p: Param, t: Node) -> Param:
         """``symbol constant 3 init (1.0, 2.0, 3.0)``: a variable at file scope."""
@@ -59,7 +67,7 @@ class KernelReader(StmtReader):
             return True
         if t.data == "scratch":
             return self.value(t.children[0], I32)
-        values = [None if c is None else self.sint(c) for c in t.children]
+        values = [None if c is None else self.sint(c) for c in t.children[:-1]]
         return tuple(values) if t.data == "range" else values[0]
 
     def h_launch(self, t: Node) -> Launch:
@@ -91,7 +99,7 @@ class KernelReader(StmtReader):
 
     def h_assume(self, t: Node) -> Assume:
         expr, origin = t.children
-        return Assume(self.value(expr, BOOL), "user" if origin is None else plain(origin))
+        return Assume(self.value(expr, BOOL), "declared" if origin is None else self.origin(origin, t))
 
     def h_flags(self, t: Node) -> list[str]:
         return [plain(c) for c in t.children]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ktc.ir.diagnostics import KtcError, Loc
-from ktc.ir.kernel import Assume, Kernel, Launch, Param, Repeat
+from ktc.ir.kernel import TESTABLE, Assume, Kernel, Launch, Param, Repeat
 from ktc.ir.nodes import Expr, Var, fresh, i32
 from ktc.ir.types import I32, SCALARS, Ptr, Scalar
 
@@ -60,13 +60,15 @@ def _with_facts(p: Param, spec: ArgSpec) -> Param:
     lo, hi = p.range
     if spec.role == "scalar" and spec.range:
         lo, hi = (v if isinstance(v, int) else None for v in spec.range)
-    return dataclasses.replace(
+    found = dataclasses.replace(
         p,
         align=max(p.align, spec.align),
         divisible_by=max(p.divisible_by, spec.divisible_by),
         range=(lo, hi),
-        noalias=p.noalias or spec.noalias,
+        noalias=p.noalias or (spec.noalias and "noalias" not in spec.guessed),  # no launcher can test it
     )
+    changed = {kind for kind in TESTABLE if getattr(found, kind) != getattr(p, kind)}
+    return dataclasses.replace(found, origins=tuple((kind, "guessed") for kind in sorted(changed & spec.guessed)))
 
 
 def _check_type(kernel: Kernel, p: Param, spec: ArgSpec, dtype: str, workload: Workload) -> None:

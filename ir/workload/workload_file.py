@@ -18,12 +18,28 @@ from .workloads import ROLES, ArgSpec, LaunchSpec, Scenario, Workload
 _KEYS = {
     "": ("kernel", "variants", "args", "launch", "assume", "scenario", "reference", "check", "repeat"),
     "kernel": ("source", "name", "template", "defines", "include"),
-    "args": ("name", "dtype", "shape", "role", "init", "value", "range", "align", "divisible_by", "noalias", "mark"),
+    "args": (
+        "name",
+        "dtype",
+        "shape",
+        "role",
+        "init",
+        "value",
+        "range",
+        "align",
+        "divisible_by",
+        "noalias",
+        "mark",
+        "guessed",
+    ),
     "launch": ("grid", "block", "shared"),
     "assume": ("facts",),
     "repeat": ("swap",),
     "scenario": ("name", "sizes", "weight", "heldout"),
 }
+GUESSABLE = ("range", "align", "divisible_by", "noalias")
+"""Promises of an [[args]] table that a draft may have made."""
+
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 MAX_BYTES = 1 << 20
 
@@ -146,6 +162,10 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
     mark = a.get("mark")
     if mark is not None and (scalar or span is None or not isinstance(mark, int) or mark >= 0):
         raise f.fail("mark is a negative integer, for a buffer with a range", "args", i, "mark")
+    guessed = a.get("guessed", [])
+    if not isinstance(guessed, list) or not all(isinstance(k, str) and k in GUESSABLE and k in a for k in guessed):
+        what = f"guessed lists promises of this table that nobody made: some of {', '.join(GUESSABLE)}"
+        raise f.fail(what, "args", i, "guessed")
     return ArgSpec(
         name=_text(f, a, "name", "args", i),
         dtype=_text(f, a, "dtype", "args", i),
@@ -158,6 +178,7 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
         divisible_by=a.get("divisible_by", 1),
         noalias=a.get("noalias", False),
         mark=mark,
+        guessed=frozenset(guessed),
     )
 
 

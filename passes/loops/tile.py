@@ -193,7 +193,7 @@ def _tile_serial(kernel: Kernel, s: For, size: Expr, tail: str) -> Result | Refu
         unknown = any(isinstance(e, HwIndex | Load) for e in walk_expr(extent))
         if unknown or used(extent) - {p.sym for p in kernel.params}:
             return Refused("E-TILE-FORM", f"the length of '{s.var.name}' is unknown at launch", places(s))
-        fits = Assume(binary("==", binary("%", extent, stride), cast(i32(0), ty)), "runtime_guard")
+        fits = Assume(binary("==", binary("%", extent, stride), cast(i32(0), ty)), "guessed")
         tiled = _replace(kernel, s, dataclasses.replace(tiles, body=(full,)))
         return Result(tiled.with_(assumptions=tuple(dict.fromkeys((*kernel.assumptions, fits)))))
     if not ty.is_signed and not is_const(s.init, 0):

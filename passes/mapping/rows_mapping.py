@@ -75,7 +75,7 @@ class RowsMapping(Pass):
         kernel = replace_loops(kernel, inner, lambda s: dataclasses.replace(s, dist=_with_lanes(s, lanes)))  # type: ignore[arg-type]
         params = frozenset(p.sym for p in kernel.params)
         covered = [a for s in inner for a in assumptions(s, _with_lanes(s, lanes), False, params)]
-        fits = Assume(fold_node(Binary("<=", Binary("*", rows, lanes), i32(MAX_THREADS))), "derived")
+        fits = Assume(fold_node(Binary("<=", Binary("*", rows, lanes), i32(MAX_THREADS))), "proven")
         settled = assume(kernel, (*covered, fits), self.name)
         return settled if isinstance(settled, Refused) else Result(settled)
 

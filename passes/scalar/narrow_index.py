@@ -2,7 +2,7 @@
 
 before                                          after narrow-index
     kernel k(out: f32*, n: i64, d: i64)             kernel k(out: f32*, n: i64, d: i64)
-      par row: i64 in 0..n @ [block.x]                assume max(n, 1) * max(d, 1) <= 2130706431 origin runtime_guard
+      par row: i64 in 0..n @ [block.x]                assume max(n, 1) * max(d, 1) <= 2130706431 origin guessed
         par i: i64 in 0..d @ [thread.x, seq]          par row: i32 in 0..i32(n) @ [block.x]
           out[row * d + i] = 0.0                        par i: i32 in 0..i32(d) @ [thread.x, seq]
                                                           out[row * i32(d) + i] = 0.0
@@ -73,7 +73,7 @@ class NarrowIndex(Pass):
             least = job.smallest(bound)
             if least > LIMIT:
                 return Refused("E-NARROW-RANGE", f"an index reaches {least}: 32 bits do not hold it")
-            guards.append(Assume(Binary("<=", bound, Const(LIMIT, I64)), "runtime_guard"))
+            guards.append(Assume(Binary("<=", bound, Const(LIMIT, I64)), "guessed"))
         known = {a.expr for a in kernel.assumptions}
         added = tuple(a for a in guards if a.expr not in known)
         note = f"{job.narrowed} expressions" + (f", {len(added)} checked at launch" if added else "")

@@ -2,7 +2,7 @@
 
 before                                              after specialize{d=4096}
     kernel k(out: f32*, d: i32)                         kernel k(out: f32*, d: i32 range 4096..4096)
-      par i in 0..d @ [...]                               assume d == 4096 origin runtime_guard
+      par i in 0..d @ [...]                               assume d == 4096 origin guessed
         out[i] = out[i] / d                               par i in 0..4096 @ [...]
                                                             out[i] = out[i] / 4096
 
@@ -90,7 +90,7 @@ def _substituted(kernel: Kernel, env: Mapping[Sym, Const]) -> Kernel:
             block=(bound(bx), bound(by), bound(bz)),
             dynamic_shared=None if shared is None else bound(shared),
         )
-    facts = [Assume(Binary("==", Var(s), c), "runtime_guard") for s, c in env.items()]
+    facts = [Assume(Binary("==", Var(s), c), "guessed") for s, c in env.items()]
     params = tuple(_pinned(p, env) for p in kernel.params)
     body = simplified(substitute(kernel.body, env))
     known = set(kernel.assumptions)

@@ -55,9 +55,9 @@ def assumptions(s: Loop, dist: Dist, exact: bool, params: Collection[Sym] | None
     if dist and all(lv.n is not None for lv in dist):
         total = product([cast(n, I32) for n in sizes])  # type: ignore[arg-type]
         bound = parts.cap if parts.cap is not None else sub(s.hi, s.lo)
-        out.append(Assume(fold_node(Binary(">=", total, cast(bound, I32))), "runtime_guard"))  # type: ignore[arg-type]
+        out.append(Assume(fold_node(Binary(">=", total, cast(bound, I32))), "guessed"))  # type: ignore[arg-type]
     if isinstance(s, Reduce) and dist and dist[-1].kind == "block" and dist[-1].n is None and known:
-        out.append(Assume(lt(s.lo, s.hi), "runtime_guard"))  # no blocks, no total
+        out.append(Assume(lt(s.lo, s.hi), "guessed"))  # no blocks, no total
     if exact and sizes:
         out += [a for e in every for a in divided(e, product(sizes), params)]  # type: ignore[arg-type]
     return out
@@ -97,4 +97,4 @@ def divided(e: Expr, by: Expr, params: Collection[Sym] | None) -> list[Assume]:
 
 
 def _divides(extent: Expr, by: Expr) -> Assume:
-    return Assume(binary("==", binary("%", extent, by), i32(0)), "runtime_guard")
+    return Assume(binary("==", binary("%", extent, by), i32(0)), "guessed")

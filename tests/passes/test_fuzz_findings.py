@@ -369,7 +369,7 @@ kernel product(a: i32 const* restrict, b: i32 const* restrict, out: i32* restric
     parts = "distribute{loop=k map=[thread.z 2, block.z]}"
     done = apply_script(kernel, parse_script(f"raise | {split} | {parts}"))
     assert done.refused is None
-    assert "assume 1 < m origin runtime_guard" in print_kernel(materialise(done.kernel))
+    assert "assume 1 < m origin guessed" in print_kernel(materialise(done.kernel))
 
 
 def test_coarsened_rounds_stay_apart() -> None:

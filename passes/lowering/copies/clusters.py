@@ -43,7 +43,7 @@ def clustered(kernel: Kernel) -> Kernel:
     (loop,), (n,) = loops, sizes
     launch = kernel.launch
     assert launch is not None
-    guard = Assume(binary("==", binary("%", cast(_tiles(launch.grid[0]), I32), i32(n)), i32(0)), "runtime_guard")
+    guard = Assume(binary("==", binary("%", cast(_tiles(launch.grid[0]), I32), i32(n)), i32(0)), "guessed")
     kernel = kernel.with_(assumptions=tuple(dict.fromkeys((*kernel.assumptions, guard))))
     same = _Neighbours(kernel, n)
     if n not in (2, 4, MOST) or not all(same.agree(e) for e in (loop.init, loop.cond, loop.step, loop.body[0].slot)):  # type: ignore[attr-defined]

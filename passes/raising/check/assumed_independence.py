@@ -53,7 +53,7 @@ def spaced_rows(raised: Kernel) -> tuple[tuple[Assume, ...], tuple[Region, ...]]
             assert isinstance(wide, Scalar)
             apart = fold_node(Binary(">=", stride, cast(span, wide)))
             some = fold_node(Binary(">=", span, Const(0, span.type)))  # type: ignore[arg-type]
-            fact = Assume(simplify(Binary("&&", apart, some)), "runtime_guard")
+            fact = Assume(simplify(Binary("&&", apart, some)), "guessed")
             facts.setdefault(fact, {})[buffer.name] = None
     said = tuple(Region("assumed", f"rows of {', '.join(map(repr, names))} do not overlap: {print_expr(fact.expr)}")
                  for fact, names in facts.items())  # fmt: skip

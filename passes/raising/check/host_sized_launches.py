@@ -34,9 +34,9 @@ def block_facts(kernel: Kernel, launch: Launch) -> list[tuple[Assume, str]]:
     power = Binary("==", Binary("&", size, Binary("-", size, Const(1, t))), Const(0, t))
     more = Binary(">=", size, Const(2, t))
     return [
-        (Assume(warps, "runtime_guard"), f"'{n.name}' is a multiple of {WARP}"),
-        (Assume(Binary("&&", more, power), "runtime_guard"), f"'{n.name}' is a power of two, at least 2"),
-        (Assume(Binary("&&", warps, power), "runtime_guard"), f"'{n.name}' is a power of two and a multiple of {WARP}"),
+        (Assume(warps, "guessed"), f"'{n.name}' is a multiple of {WARP}"),
+        (Assume(Binary("&&", more, power), "guessed"), f"'{n.name}' is a power of two, at least 2"),
+        (Assume(Binary("&&", warps, power), "guessed"), f"'{n.name}' is a power of two and a multiple of {WARP}"),
     ]
 
 

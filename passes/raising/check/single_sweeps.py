@@ -36,7 +36,7 @@ def long_rows(raised: Kernel) -> tuple[list[Assume], tuple[Region, ...]] | None:
         team = simplify(product([n for n in sizes if n is not None] or [i32(1)]))
         t = length.type
         assert isinstance(t, Scalar)
-        fact = Assume(fold_node(Binary(">=", length, cast(team, t))), "runtime_guard")
+        fact = Assume(fold_node(Binary(">=", length, cast(team, t))), "guessed")
         if not isinstance(fact.expr, Const) and not same_value(length, team):
             facts[fact] = s.var.name
     regions = tuple(

@@ -29,7 +29,7 @@ def without_spare(kernel: Kernel, launch: Launch) -> Iterator[tuple[Assume, str,
         if end is not None:
             t = end.type
             assert isinstance(t, Scalar)
-            fact = Assume(Binary(">=", Var(end), cast(launch.block[0], t)), "runtime_guard")
+            fact = Assume(Binary(">=", Var(end), cast(launch.block[0], t)), "guessed")
             what = f"'{end.name}' is at least the number of threads of a block"
             yield fact, what, kernel.with_(body=without(kernel.body, s))
 

@@ -42,7 +42,7 @@ def whole_groups(kernel: Kernel, launch: Launch) -> Iterator[tuple[Assume, str, 
     body = map_body(kernel.body, ends.stmt)
     if ends.facts:
         fact = functools.reduce(lambda a, b: Binary("&&", a, b), ends.facts)
-        yield Assume(fact, "runtime_guard"), " and ".join(ends.facts.values()), kernel.with_(body=body)
+        yield Assume(fact, "guessed"), " and ".join(ends.facts.values()), kernel.with_(body=body)
 
 
 class _Ends:

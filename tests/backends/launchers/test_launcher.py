@@ -23,7 +23,7 @@ needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is no
 def guarded():
     k = silu_vec()
     d = Var(k.param("d").sym)
-    return k.with_(assumptions=(Assume(binary("==", binary("%", d, Knob("V")), i32(0)), "runtime_guard"),))
+    return k.with_(assumptions=(Assume(binary("==", binary("%", d, Knob("V")), i32(0)), "guessed"),))
 
 
 def test_the_guard_binds_knobs_and_checks_alignment_and_falls_back():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ktc.ir import nodes as n
 from ktc.ir.fold import common_type
-from ktc.ir.kernel import Assume, Kernel, KnobDecl, Launch, Param
+from ktc.ir.kernel import ORIGINS, Assume, Kernel, KnobDecl, Launch, Param
 from ktc.ir.nodes import Expr, Sym, fresh
 from ktc.ir.types import (
     BF16,
@@ -321,7 +321,7 @@ class Builder:
         return Kernel(
             self.pick(("k", "kernel", "f<half>")), params, self.pick((launch, None)), self.body(3), knobs,
             self.some(lambda: self.number(2, BOOL)),
-            self.some(lambda: Assume(self.number(2, BOOL), self.pick(("user", "derived", "runtime_guard")))),
+            self.some(lambda: Assume(self.number(2, BOOL), self.pick(ORIGINS))),
             self.some(lambda: self.pick(TEXTS)), frozenset(self.some(lambda: self.pick(("reassociates", "fast_math")))),
         )  # fmt: skip
 

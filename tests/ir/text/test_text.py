@@ -27,7 +27,7 @@ kernel silu(out: f16* restrict, in: f16 const* align 16, d: i32 divisible_by 8 r
   launch grid(n) block(min(d, 1024))
   knob $V in {1, 2, 4, 8} default 4 owner "distribute" doc "elements moved at once"
   where $V * 128 <= 1024
-  assume d % 8 == 0 origin runtime_guard
+  assume d % 8 == 0 origin guessed
   par token in 0..n @ [block.x]
     reduce(+) s: f32 = 0.0, (max) m: f32 = -inf over i in 0..d @ [vec $V, thread.x 128, seq] strategy shuffle
       let x: f32 = in[token * 2 * d + i]

@@ -77,9 +77,7 @@ def swap_axes(kernel: Kernel) -> list[Kernel]:
 def drop_assumption(kernel: Kernel) -> list[Kernel]:
     """The launcher no longer checks a guard: the kernel runs for sizes it was not made for."""
     facts = kernel.assumptions
-    return [
-        kernel.with_(assumptions=facts[:k] + facts[k + 1 :]) for k, a in enumerate(facts) if a.origin == "runtime_guard"
-    ]
+    return [kernel.with_(assumptions=facts[:k] + facts[k + 1 :]) for k, a in enumerate(facts) if a.origin == "guessed"]
 
 
 def _arrays(kernel: Kernel, space: str) -> list[Alloc]:

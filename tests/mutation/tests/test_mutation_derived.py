@@ -19,7 +19,7 @@ def dropped(script: str) -> str:
     """The proof that the candidate of ``script`` for a stencil needs no guards."""
     pytest.importorskip("z3")
     made = replayed("stencil/hotspot", None, script)
-    kept = tuple(a for a in made.candidate.assumptions if a.origin != "runtime_guard")
+    kept = tuple(a for a in made.candidate.assumptions if a.origin != "guessed")
     assert kept != made.candidate.assumptions
     return equivalent(made.candidate, replace(made.candidate, assumptions=kept), made.original, made.workload)
 

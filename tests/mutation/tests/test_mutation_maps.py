@@ -16,7 +16,7 @@ ORIGINAL = f"""{HEAD}  launch grid((nx + 31) / 32, (ny + 7) / 8) block(32, 8)
   if x >= 1 && x < nx - 1 && y >= 1 && y < ny - 1
     {BODY}
 """
-GUARD = "  assume (nx - 2) % 2 == 0 origin runtime_guard\n"
+GUARD = "  assume (nx - 2) % 2 == 0 origin guessed\n"
 WIDE = f"""{HEAD}  launch grid(cdiv(nx - 2, 64), cdiv(ny - 2, 8)) block(32, 8)
 {GUARD}  let y: i32 = 1 + (i32(threadIdx.y) + i32(blockIdx.y) * 8)
   if y < ny - 1

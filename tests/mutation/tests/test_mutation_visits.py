@@ -135,7 +135,7 @@ def test_zeros_are_no_part_of_a_sum_that_may_be_reordered() -> None:
 VECTORS = """
 kernel k(y: f32*, x: f32 const* align 16 readonly, n: i32 range 1..1000)
   launch grid(4) block(32)
-  assume n % 4 == 0 origin runtime_guard
+  assume n % 4 == 0 origin guessed
   let tid: i32 = i32(threadIdx.x)
   let row: i32 = i32(blockIdx.x) * n
   var m: f32 = -inf

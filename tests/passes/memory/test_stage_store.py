@@ -50,7 +50,7 @@ def test_before_and_after() -> None:
     assert "par out_r in 0..min(32, m - bi * 32) @ [thread.y 8, unroll 4]" in text
     assert "par out_c in 0..min(128, n - bj * 128) @ [vec 4, thread.x 32, unroll 1]" in text
     assert "out[(bi * 32 + out_r) * n + (bj * 128 + out_c)] = out_s[out_r, out_c]" in text
-    assert "assume n % 4 == 0 origin runtime_guard" in text
+    assert "assume n % 4 == 0 origin guessed" in text
     assert verify(k) == [] and canonical(parse_kernel(text)) == canonical(k)
 
 

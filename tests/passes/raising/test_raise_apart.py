@@ -60,7 +60,7 @@ def test_halves_of_rows_turned_in_place(first: str, second: str) -> None:
     kernel, form, loops = attempt(TURNED.replace("FIRST", first).replace("SECOND", second))
     assert form is not None and len(loops) == 1
     facts = new_facts(kernel, form)
-    assert facts and all(f.origin == "runtime_guard" for f in facts)
+    assert facts and all(f.origin == "guessed" for f in facts)
     assert holds(facts, hs=8, rot=8) and holds(facts, hs=9, rot=9) and holds(facts, hs=64, rot=8)
     assert not holds(facts, hs=7, rot=8) and not holds(facts, hs=0, rot=8) and not holds(facts, hs=-1, rot=-4)
     q, c = np.arange(1, 4001, dtype=np.float32), np.arange(1, 1001, dtype=np.float32)

@@ -131,7 +131,7 @@ def test_one_sweep_comes_back_where_no_pass_follows() -> None:
 def test_rows_that_leave_threads_without_an_element_are_left_to_the_source() -> None:
     """Where two threads without one meet, the source has exp(inf - inf)."""
     found = outcome(rows(PLAIN, start="-INFINITY"))
-    assert "assume d >= 32 origin runtime_guard" in print_kernel(found.kernel)
+    assert "assume d >= 32 origin guessed" in print_kernel(found.kernel)
     assert any("leaves NaN" in n for n in found.notes), found.notes
     source = load(rows(PLAIN, start="-INFINITY"), name="source.cu")
     for d in (3, 32, 70):
@@ -243,7 +243,7 @@ def test_joins_without_nan_take_rows_of_any_length() -> None:
 def test_threads_that_leave_before_the_others_meet_are_taken_not_to_exist() -> None:
     early = rows(PLAIN).replace("  int row =", "  if (threadIdx.x >= d) return;\n  int row =")
     found = outcome(early)
-    assert "assume d >= 256 origin runtime_guard" in print_kernel(found.kernel)
+    assert "assume d >= 256 origin guessed" in print_kernel(found.kernel)
     assert any("'d' is at least the number of threads" in n for n in found.notes), found.notes
     assert print_kernel(found.kernel).count("@ [thread.x 32, seq]") == 3
     other = early.replace("threadIdx.x >= d", "threadIdx.x >= d - 1")  # no parameter alone

@@ -188,7 +188,7 @@ def test_sizes_that_a_block_is_written_for(steps: str, said: str) -> None:
     assert "reduce(+)" in print_kernel(found.kernel) and "== 0_u32" not in print_kernel(found.kernel)
     assert any(f"assumed: {said}" in n for n in found.notes), found.notes
     (fact,) = found.kernel.assumptions
-    assert fact.origin == "runtime_guard" and "threads" in print_expr(fact.expr)
+    assert fact.origin == "guessed" and "threads" in print_expr(fact.expr)
     x = np.arange(1, 2049, dtype=np.int32)
     for threads in (64, 512):  # fewer and more than the loops are spread over
         args = {"x": x, "y": np.zeros(3, np.int32), "n": 3, "threads": threads}

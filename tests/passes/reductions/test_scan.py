@@ -44,7 +44,7 @@ def test_before_and_after() -> None:
     assert (
         body_of(applied(ROWS, "scan{loop=i map=[vec 4, thread.x 64, unroll 2, seq]}"))
         == """\
-  assume cols % 4 == 0 origin runtime_guard
+  assume cols % 4 == 0 origin guessed
   flags reassociates
   par r in 0..rows @ [block.x]
     scan(+) sum: f32 = 0.0 over i in 0..cols @ [vec 4, thread.x 64, unroll 2, seq]

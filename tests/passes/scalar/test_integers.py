@@ -81,8 +81,8 @@ def test_narrow_index_before_and_after() -> None:
     assert (
         body_of(k)
         == """\
-  assume max(d, 1_i64) * max(n, 1_i64) + 1_i64 + max(d, 1_i64) <= 2130706431_i64 origin runtime_guard
-  assume max(n, 1_i64) <= 2130706431_i64 origin runtime_guard
+  assume max(d, 1_i64) * max(n, 1_i64) + 1_i64 + max(d, 1_i64) <= 2130706431_i64 origin guessed
+  assume max(n, 1_i64) <= 2130706431_i64 origin guessed
   par row in 0..n @ [block.x]
     let start: i32 = row * d as i32
     par i in 0..d @ [thread.x 8, seq]

@@ -28,7 +28,7 @@ def test_before_and_after() -> None:
         body_of(k)
         == """\
   launch grid(n) block(16)
-  assume d == 16 origin runtime_guard
+  assume d == 16 origin guessed
   par row in 0..n @ [block.x]
     par i in 0..16 @ [thread.x 8, seq]
       out[row * 16 + i] = a[row * 16 + i] * 17

@@ -237,7 +237,7 @@ def test_neighbours_copy_a_common_box_once(order: str, shared: tuple[str, ...], 
     k = lowered(PAIRS + order)
     text = print_kernel(k)
     assert tuple(s.dst.name for s in walk(k.body) if isinstance(s, BulkCopy) and s.shared == 2) == shared
-    assert f"assume {tiles} % 2 == 0 origin runtime_guard" in text and "cluster(2)" in text
+    assert f"assume {tiles} % 2 == 0 origin guessed" in text and "cluster(2)" in text
     assert verify(k) == [] and canonical(parse_kernel(text)) == canonical(k)
     assert differs(k, ((200, 128, 192),)) is None
     assert [m.rows for m in tensor_maps(k)] == ([32, 64] if shared == ("A_s",) else [64, 32])

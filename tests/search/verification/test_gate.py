@@ -148,7 +148,7 @@ def test_infinities_are_the_float_layers_business() -> None:
 
 def guarded(k: Kernel, text: str) -> Kernel:
     names = {p.sym.name: p.sym for p in k.params}
-    return k.with_(assumptions=(*k.assumptions, Assume(parse_expr(text, names), "runtime_guard")))
+    return k.with_(assumptions=(*k.assumptions, Assume(parse_expr(text, names), "guessed")))
 
 
 def test_a_guarded_candidate_runs_only_where_its_guard_holds() -> None:

@@ -1,0 +1,72 @@
+"""Printing a kernel that assumes as little as it can: facts that nobody vouches for are taken away where possible.
+
+A step that finds a fact on the kernel builds on it without a word; where it finds none, it asks the launcher for a
+test, or refuses. So a script is applied again to an original that knows less: if the text is the same, what that kernel
+asks of its launcher is all that the text needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ktc.backends.base import Emitted
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.fact_origins import Fact, unvouched, without
+from ktc.ir.kernel import Kernel, bind
+from ktc.ir.text import print_expr
+from ktc.passes.core.language import parse_script
+from ktc.passes.core.pipeline import apply_script
+
+from .printing import printed
+
+
+@dataclass(frozen=True)
+class Resting:
+    """A printed kernel and what it rests on: ``emitted`` knows, of the facts that nobody vouches for, ``facts``
+    alone."""
+
+    emitted: Emitted
+    facts: tuple[Fact, ...]
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What the launcher tests, for people to read: facts of the draft, and what passes made of their absence."""
+        asked = (print_expr(a.expr) for a in self.emitted.kernel.assumptions if a.origin == "guessed")
+        return tuple(dict.fromkeys([*(f.text for f in self.facts), *asked]))
+
+
+def least_assuming(original: Kernel, script: str, emitted: Emitted, target: str) -> Resting:
+    """``emitted``, which ``script`` made of ``original`` for ``target``, with as few doubtful facts as its text allows.
+
+    Facts are taken away one after the other, and stay away where nothing of the text changes.
+    """
+    doubtful = unvouched(original)
+    if not doubtful:
+        return Resting(emitted, ())
+    values = dict(emitted.kernel.knob_values)
+    found = emitted
+    spared: list[Fact] = []
+    for fewer in (doubtful, *((f,) for f in doubtful)):
+        again = _again(without(original, [*spared, *fewer]), script, target, values)
+        if again is not None and again.text == emitted.text:
+            found = again
+            spared += fewer
+            if fewer is doubtful:
+                break
+    return Resting(found, tuple(f for f in doubtful if not _among(f, spared)))
+
+
+def _among(fact: Fact, facts: Collection[Fact]) -> bool:
+    return any(f.sym == fact.sym and f.kind == fact.kind for f in facts)
+
+
+def _again(original: Kernel, script: str, target: str, values: Mapping[str, int]) -> Emitted | None:
+    """What ``script`` makes of ``original``, printed; None if a step refuses or the target cannot express it."""
+    try:
+        applied = apply_script(original, parse_script(script))
+        if applied.refused is not None:
+            return None
+        return printed(bind(applied.kernel, values), target)
+    except KtcError:
+        return None
