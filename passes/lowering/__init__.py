@@ -39,8 +39,8 @@ from .cleanup import tidy
 from .decider import Decider
 from .dynamic import aligned_arrays, beyond_static, dynamic_bytes
 from .errors import LoweringError
-from .lower_body import lower_body
 from .lowering_state import State
+from .parallel_form import lower_body
 
 
 def materialise(kernel: Kernel) -> Kernel:

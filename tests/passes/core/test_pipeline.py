@@ -141,7 +141,7 @@ def test_every_suggested_site_applies() -> None:
 def test_plugins_come_through_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     from importlib.metadata import EntryPoint
 
-    good = EntryPoint("third-party", "test_pipeline:Broken", "ktc.passes")
+    good = EntryPoint("third-party", f"{__name__}:Broken", "ktc.passes")
     bad = EntryPoint("absent", "no_such_module:Pass", "ktc.passes")
     fresh = catalogue.Catalogue()
     fresh.__dict__["_entry_points"] = {"third-party": good, "absent": bad}

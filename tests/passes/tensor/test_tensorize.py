@@ -266,9 +266,9 @@ def test_a_lost_edge_of_the_rows_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_lost_barrier_before_matrix_loads_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lowering that takes operands of a product for the thread's own, as it may for plain loops."""
-    from ktc.passes.lowering import lower
+    from ktc.passes.lowering import parallel_form
 
-    monkeypatch.setattr(lower, "conflict", lambda before, after, at_once=False: False)
+    monkeypatch.setattr(parallel_form, "conflict", lambda before, after, at_once=False: False)
     assert mismatch(materialise(tensorized_tiles()), before=STAGED) is not None
 
 
