@@ -14,7 +14,6 @@ from ktc.backends.c_family.line_layout import wrap
 from ktc.backends.c_family.symbol_names import Names
 from ktc.backends.cuda.cuda_dialect import CudaDialect
 from ktc.backends.hip.hip_dialect import HipDialect
-from ktc.backends.opencl.opencl_dialect import OpenCLDialect
 from ktc.backends.profiles import profile_for
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
@@ -24,6 +23,7 @@ from ktc.ir.types import BF16, BOOL, F16, F32, F64, I32, Ptr, scalar_of
 
 from .cupy_launcher import cupy_launcher, python_text, working_memory
 from .launch_geometry import Geometry, geometry
+from .opencl_launcher import opencl_launcher
 
 __all__ = ["KINDS", "emit_launcher", "python_text"]
 
@@ -197,62 +197,6 @@ def _torch(emitted: Emitted, original: Emitted | None) -> str:
     ])  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------------------ OpenCL
-
-CL_TYPES = {"float": "cl_float", "double": "cl_double", "f16": "cl_half", "bf16": "cl_ushort", "e4m3": "cl_uchar",
-            "e5m2": "cl_uchar"}  # fmt: skip
-
-
-def _opencl(emitted: Emitted, original: Emitted | None) -> str:
-    """C host code. A buffer's alignment is the runtime's business: OpenCL aligns buffers to 128 bytes and more."""
-    kernel = emitted.kernel
-    x, names = _host_exprs(kernel, OpenCLDialect(profile_for("opencl")))
-    g = geometry(kernel)
-    params = ["cl_command_queue queue", "cl_kernel kernel"]
-    params += ["cl_kernel original_kernel"] if original is not None and g.facts else []
-    for p in kernel.params:
-        t = p.sym.type
-        if isinstance(t, Ptr):
-            params.append(f"cl_mem {names.of(p.sym)}")
-        else:
-            base = "uchar" if t == BOOL else x.d.type_name(t)
-            params.append(f"{CL_TYPES.get(base, 'cl_' + base)} {names.of(p.sym)}")
-
-    def call(code: Emitted, handle: str) -> list[str]:
-        cx, cn = _host_exprs(code.kernel, OpenCLDialect(profile_for("opencl")))
-        cg = geometry(code.kernel)
-        lines = []
-        signature = [p for p in code.kernel.params if not p.host]
-        for k, p in enumerate(signature):
-            n = cn.of(p.sym)
-            lines.append(f"clSetKernelArg({handle}, {k}, sizeof({n}), &{n});")
-        if cx.text(cg.shared) != "0":
-            lines.append(f"clSetKernelArg({handle}, {len(signature)}, {cx.text(cg.shared)}, NULL);")
-        local = [cx.text(e) for e in cg.block]
-        total = [
-            e if n == "1" else f"({e}) * {n}" if " " in e else f"{e} * {n}"
-            for e, n in zip(map(cx.text, cg.grid), local)
-        ]
-        lines.append(f"const size_t global[3] = {{{', '.join(total)}}};")
-        lines.append(f"const size_t local[3] = {{{', '.join(local)}}};")
-        lines.append(f"return clEnqueueNDRangeKernel(queue, {handle}, 3, NULL, global, local, 0, NULL, NULL);")
-        return lines
-
-    lines: list[str] = []
-    if g.facts:
-        lines.append(f"if (!({' && '.join(x.piece(f).at(6) for f in g.facts)})) {{")
-        if original is not None:
-            lines += ["  " + line for line in call(original, "original_kernel")]
-        else:
-            lines.append("  return CL_INVALID_VALUE;  /* the caller runs the original kernel */")
-        lines.append("}")
-    lines += call(emitted, "kernel")
-    head = f"cl_int launch_{emitted.entry}({', '.join(params)}) {{"
-    body = [out for line in lines for out in wrap(line, "  ")]
-    options = " ".join(emitted.options)
-    return "\n".join([f"// Build with: {options}", *wrap(head, ""), *body, "}"]) + "\n"
-
-
 KINDS: dict[str, Callable[[Emitted, Emitted | None], str]] = {
-    "cuda": _cuda, "hip": _hip, "opencl": _opencl, "cupy": cupy_launcher, "torch": _torch,
+    "cuda": _cuda, "hip": _hip, "opencl": opencl_launcher, "cupy": cupy_launcher, "torch": _torch,
 }  # fmt: skip

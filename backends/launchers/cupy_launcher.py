@@ -12,7 +12,7 @@ from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from ktc.ir.producer_launch import tensor_maps
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, Ptr, Scalar
 
-from .launch_geometry import geometry
+from .launch_geometry import geometry, with_knobs
 
 PRECEDENCE = {
     "*": 11, "//": 11, "%": 11, "+": 10, "-": 10, "<<": 9, ">>": 9, "&": 8, "^": 7, "|": 6, "<": 5, "<=": 5, ">": 5,
@@ -59,7 +59,11 @@ def _numpy(t: Scalar) -> str:
 
 def working_memory(kernel: Kernel, text: Callable[[Expr], str]) -> list[str]:
     """What the caller must know of scratch memory; ``text`` prints sizes."""
-    sizes = [f"  {p.sym.name}: {text(p.scratch)} elements" for p in kernel.params if p.scratch is not None]
+    sizes = [
+        f"  {p.sym.name}: {text(with_knobs(kernel, p.scratch))} elements"
+        for p in kernel.params
+        if p.scratch is not None
+    ]
     if not sizes:
         return []
     return ["Working memory: zero before the first launch; each leaves it fit for the next, whatever its sizes.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import launch_tests
@@ -38,11 +39,7 @@ def geometry(kernel: Kernel) -> Geometry:
         raise KtcError(
             "E-LAUNCH-UNKNOWN", f"no launch geometry for '{kernel.name}'", kernel.loc, "give [launch] in workload.toml"
         )
-    values = kernel.knob_values
-
-    def bound(e: Expr) -> Expr:
-        return simplify(map_expr(e, lambda x: Const(values[x.name], I32) if isinstance(x, Knob) else x))
-
+    bound = partial(with_knobs, kernel)
     params = {p.sym for p in kernel.params}
     facts = []
     for test in launch_tests(kernel):
@@ -58,6 +55,12 @@ def geometry(kernel: Kernel) -> Geometry:
         tuple(facts),
         tuple(_aligned_buffers(kernel)),
     )
+
+
+def with_knobs(kernel: Kernel, e: Expr) -> Expr:
+    """``e`` with the values of the kernel's knobs in place."""
+    values = kernel.knob_values
+    return simplify(map_expr(e, lambda x: Const(values[x.name], I32) if isinstance(x, Knob) else x))
 
 
 def is_guarded(kernel: Kernel) -> bool:
