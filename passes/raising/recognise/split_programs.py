@@ -41,7 +41,8 @@ class Emitter:
         private |= {s.sym for s in walk(source) if isinstance(s, Alloc) and is_local_array(s.sym)}
         for key, (seg, _) in segments.items():
             bare = {s.sym for s in seg.all if isinstance(s, Decl | Alloc) and _bare(s)}
-            for sym in touched(tuple(s for s in seg.all if not _bare(s)), seg.values):
+            used = touched(tuple(s for s in seg.all if not _bare(s)), seg.values)
+            for sym in sorted(used, key=lambda s: s.id):  # sets come in another order in every process
                 if sym in private and (not hasattr(sym.type, "space") or is_local_array(sym)):
                     where.setdefault(sym, set()).add(key)
             for sym in {s.sym for s in walk(tuple(seg.all)) if isinstance(s, Decl | Alloc)}:
