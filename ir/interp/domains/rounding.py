@@ -58,9 +58,18 @@ def fma(a, b, c, dtype: np.dtype):
     a, b, c = (np.asarray(x, np.float64) for x in (a, b, c))
     if dtype.itemsize < 8:
         return to_odd_sum(a * b, c).astype(dtype)[()]
+    beyond = np.isfinite(a) & np.isfinite(b) & ~np.isfinite(a * b)
+    if beyond.any():  # the sum may be less than the product
+        return np.asarray(np.where(beyond, fma(a * _SMALLER, b, c * _SMALLER, dtype) / _SMALLER,
+                                   fma(np.where(beyond, 0.0, a), b, c, dtype)))[()]  # fmt: skip
     high, low = _two_product(a, b)
     s, e = _two_sum(high, c)
-    return np.asarray(np.where(np.isfinite(s), s + (e + low), s))[()]
+    rest = e + low
+    return np.asarray(np.where(np.isfinite(s + rest) & (rest != 0), s + rest, s))[()]
+
+
+_SMALLER = 2.0**-1000
+"""By which one factor is scaled whose product is beyond the largest double: no product of two is then."""
 
 
 def _two_product(a, b):

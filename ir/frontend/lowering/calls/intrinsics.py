@@ -128,7 +128,7 @@ class Intrinsics(BuiltinRows):
         self.fail("E-UNSUPPORTED-CALL", f"'{row.name}' is not supported", node, hint=row.arg)
 
     def _b_body(self, row: Builtin, args: list[Value], node: Any) -> Value:
-        own = row in lookup(row.name, self.program.dialect.tables) and row not in lookup(row.name)
+        own = lookup(row.name, self.program.dialect.tables) is not lookup(row.name)
         entity = prelude_function(row.name, "opencl.cuh" if own else "prelude.cuh")
         return self.call_entities([entity], None, args, node, self.file_scope())
 
