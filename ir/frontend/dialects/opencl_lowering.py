@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ktc.ir.builtins import lookup
 from ktc.ir.frontend.lowering.expressions.convert import lane_of, lanes_of
 from ktc.ir.frontend.meaning.cxx_types import show
-from ktc.ir.frontend.meaning.values import NullVal, PtrToPlace, PtrVal, RVal, Value
+from ktc.ir.frontend.meaning.values import NullVal, PtrVal, RVal, Value
 from ktc.ir.nodes import Barrier, Binary, Call, Cast, Const, Expr, HwIndex, Select, VecMake, i32
 from ktc.ir.types import BOOL, F16, F32, F64, I32, U64, Scalar, Type, Vec
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ktc.ir.builtins import Builtin
-from ktc.ir.frontend.lowering.calls.builtin_rows import row_signature
 from ktc.ir.frontend.meaning.cxx_types import show
+from ktc.ir.frontend.meaning.row_signatures import row_signature
 from ktc.ir.types import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Scalar, Type, Vec
 
 if TYPE_CHECKING:

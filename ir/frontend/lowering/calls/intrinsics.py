@@ -13,6 +13,7 @@ from ktc.ir.frontend.lowering.expressions.convert import bitcast, lane_of, lanes
 from ktc.ir.frontend.lowering.memory.buffers import element
 from ktc.ir.frontend.meaning.cxx_types import Pointer, show
 from ktc.ir.frontend.meaning.name_meanings import TypeVal
+from ktc.ir.frontend.meaning.row_signatures import row_signature
 from ktc.ir.frontend.meaning.values import ChoicePlace, ElemPlace, ListVal, PtrToPlace, RecordVal, RVal, Value, moved
 from ktc.ir.nodes import (
     Atomic,
@@ -35,7 +36,7 @@ from ktc.ir.nodes import (
 )  # fmt: skip
 from ktc.ir.types import BF16, BOOL, F16, U32, U64, VOID, Ptr, Scalar, Type, Vec, scalar_of
 
-from .builtin_rows import BuiltinRows, row_signature
+from .builtin_rows import BuiltinRows
 from .special import FULL_MASK, NO_VALUE
 
 
