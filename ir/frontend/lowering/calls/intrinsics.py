@@ -34,7 +34,7 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
-from ktc.ir.types import BF16, BOOL, F16, U32, U64, VOID, Ptr, Scalar, Type, Vec, scalar_of
+from ktc.ir.types import BF16, BOOL, F16, I32, U32, U64, VOID, Ptr, Scalar, Type, Vec, scalar_of
 
 from .builtin_rows import BuiltinRows
 from .special import FULL_MASK, NO_VALUE
@@ -185,7 +185,10 @@ class Intrinsics(BuiltinRows):
         if row.arg == "active":
             return self._warp("active", Const(True, BOOL), None, i32(32), FULL_MASK)
         mask = self.convert(self.rvalue(args[0], node), U32).expr if len(args) > 1 else FULL_MASK
-        vote = self._warp(row.arg, self.truth(self.rvalue(args[-1], node), node), None, i32(32), mask)
+        predicate = self.rvalue(args[-1], node)
+        if predicate.type != BOOL:  # it is an int: 0.5f is none, and of 64 bits the lower ones count
+            predicate = self.convert(predicate, I32, "implicit", node)
+        vote = self._warp(row.arg, self.truth(predicate, node), None, i32(32), mask)
         return vote if row.ret == vote.type else RVal(Cast(row.ret, vote.expr, "implicit"))  # type: ignore[arg-type]
 
     def _b_match(self, row: Builtin, args: list[Value], node: Any) -> Value:

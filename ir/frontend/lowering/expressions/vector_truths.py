@@ -28,7 +28,9 @@ class VectorTruths(Construction):
         p, q = self.rvalue(a, node), self.rvalue(b, node)
         t = self._vector_of([p, q], node)
         x, y = (self.vector(self.convert(v, t, "implicit", node)) for v in (p, q))
-        tests = [Binary(op, *(self.truth(RVal(lane_of(v, i)), node) for v in (x, y))) for i in range(lanes_of(t))]
+        tests: list[Expr] = [
+            Binary(op, *(self.truth(RVal(lane_of(v, i)), node) for v in (x, y))) for i in range(lanes_of(t))
+        ]
         return _minus_ones(tests, t)
 
     def unary(self, op: str, v: RVal, node: Any) -> RVal:
