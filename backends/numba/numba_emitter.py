@@ -111,10 +111,10 @@ def _spmd(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[
     out += ["", "", _grid_decorator(kernel, notes)]
     out += [f"def {grid}({', '.join([*passed, *dims])}):", f"    for block in {loop}(grid_x * grid_y * grid_z):"]
     where = {
-        "block_x": "block % grid_x",
-        "block_y": "block // grid_x % grid_y",
-        "block_z": "block // (grid_x * grid_y)",
-    }
+        "block_x": "i64(block) % grid_x",
+        "block_y": "i64(block) // grid_x % grid_y",
+        "block_z": "i64(block) // (grid_x * grid_y)",
+    }  # prange counts in uint64
     out.append(f"        {block}({', '.join([*passed, *(where.get(h, h) for h in printer.hardware())])})")
     launch = kernel.launch
     extra = [f"grid_{a} = {_plain(x, e)}" for a, e in zip("xyz", launch.grid)]
