@@ -159,11 +159,10 @@ def _facts(kernel: Kernel, promises: Promises) -> dict[int, tuple[int, int]]:
             out[p.sym.id] = (least if low is None else low, most if high is None else high)
     plain = Spans({})
     for s in walk(kernel.body):
-        t = s.var.type if isinstance(s, For) else None
-        if not isinstance(s, For) or not isinstance(t, Scalar) or not t.is_signed or t.is_float:
+        if not isinstance(s, For) or not isinstance(s.var.type, Scalar) or s.var.type.kind != "int":
             continue  # an unsigned counter wraps to what its type allows anyway
         if s.var not in assigned(s.body) and plain.of(s.init)[0] >= 0 and _grows(s, plain):
-            out[s.var.id] = (0, type_span(t)[1])  # from a non-negative start; overflow is undefined
+            out[s.var.id] = (0, type_span(s.var.type)[1])  # from a non-negative start; overflow is undefined
     return out
 
 

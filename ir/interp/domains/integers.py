@@ -178,6 +178,7 @@ FUNCTIONS: dict[str, Callable] = {
 }
 
 
+@np.errstate(all="ignore")  # NaN and what is out of range have their values here
 def from_float(x, t: Scalar, source: Scalar):
     """float -> integer as CUDA converts: toward zero, saturating, NaN to 0; to fewer than 32 bits by 32 of them, whose
     lower ones are kept (``cvt.rzi.s32.f32``, ``st.u8``), but from 16-bit floats, whose classes convert by ``cvt``."""

@@ -50,6 +50,7 @@ def to_odd_sum(a, b):
     return np.where(adjust, np.where(outward, bits + 1, bits - 1), bits).view(np.float64)[()]
 
 
+@np.errstate(all="ignore")
 def fma(a, b, c, dtype: np.dtype):
     """``a*b + c`` with one rounding for 16- and 32-bit types (their product is exact in double).
 
@@ -87,6 +88,7 @@ def _two_product(a, b):
     return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
 
 
+@np.errstate(all="ignore")  # what is beyond the type is infinite there, and nothing to warn of
 def round_to(x, t: Scalar):
     """``x`` rounded once to ``t``, to nearest even.
 
