@@ -1,8 +1,14 @@
-"""Ranges of a kernel's integer expressions, from what its variables begin as and its parameters promise."""
+"""Ranges of a kernel's integer expressions, from what its variables begin as and what is promised of a launch.
+
+A range that follows from a promise holds only where somebody checks the promise: callers say what their target does.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ktc.ir.kernel import Kernel
+from ktc.ir.launch_limits import MAX_BLOCK_THREADS, MAX_GRID
 from ktc.ir.nodes import Binary, Call, Cast, Const, Decl, Expr, For, HwIndex, Knob, Select, Var
 from ktc.ir.types import Scalar, scalar_of
 from ktc.ir.walk import assigned, walk
@@ -10,13 +16,30 @@ from ktc.ir.walk import assigned, walk
 Span = tuple[int, int]
 
 
-GRID_LIMIT = 2**31 - 1
-"""Threads of one axis a generated launcher accepts, so that ``block * block_dim + thread`` cannot wrap."""
+@dataclass(frozen=True)
+class Promises:
+    """What is known of every launch of a text, beyond what every device keeps to.
+
+    ``threads``: the most threads of one axis, which its launcher checks; None: it checks nothing.
+    ``ranges``: parameters are in the ranges that the kernel declares.
+    """
+
+    threads: int | None = None
+    ranges: bool = False
 
 
-_HW_SPAN: dict[str, Span] = {
-    "thread": (0, 1023), "block": (0, GRID_LIMIT - 1024), "block_dim": (1, 1024), "grid_dim": (1, GRID_LIMIT),
-}  # fmt: skip
+ANY_LAUNCH = Promises()
+"""A text that anybody may launch as he likes."""
+
+
+def _indices(promises: Promises) -> dict[str, Span]:
+    """The ranges of hardware indices, of any axis."""
+    blocks = MAX_GRID[0] if promises.threads is None else promises.threads
+    most = blocks - 1 if promises.threads is None else blocks - MAX_BLOCK_THREADS
+    return {
+        "thread": (0, MAX_BLOCK_THREADS - 1), "block": (0, most), "block_dim": (1, MAX_BLOCK_THREADS),
+        "grid_dim": (1, blocks),
+    }  # fmt: skip
 
 
 def type_span(t: Scalar) -> Span:
@@ -38,9 +61,13 @@ class Spans:
     Signed overflow is undefined in the source language, so a signed value is assumed to stay within its type.
     """
 
-    def __init__(self, inits: dict[int, Expr], facts: dict[int, Span] | None = None) -> None:
+    def __init__(
+        self, inits: dict[int, Expr], facts: dict[int, Span] | None = None, promises: Promises = ANY_LAUNCH
+    ) -> None:
         self.inits = inits
         self.facts = facts or {}
+        self.promises = promises
+        self.indices = _indices(promises)
 
     def raw(self, e: Expr) -> Span:
         """Range of ``e`` computed without wrapping at its own node."""
@@ -49,7 +76,7 @@ class Spans:
         if isinstance(e, Knob):
             return (0, 1 << 20)
         if isinstance(e, HwIndex):
-            return _HW_SPAN[e.level]
+            return self.indices[e.level]
         if isinstance(e, Cast) and e.style != "bit" and isinstance(e.x.type, Scalar) and not e.x.type.is_float:
             return self.of(e.x)
         if isinstance(e, Select):
@@ -87,10 +114,13 @@ class Spans:
         whole = type_span(scalar_of(e.type))
         if not isinstance(e.a.type, Scalar) or e.a.type.is_float:
             return whole
-        if e.op == "*" and {(x.level, x.axis) for x in (e.a, e.b) if isinstance(x, HwIndex)} in (
-            {("block", ax), ("block_dim", ax)} for ax in "xyz"
+        if (
+            self.promises.threads is not None
+            and e.op == "*"
+            and {(x.level, x.axis) for x in (e.a, e.b) if isinstance(x, HwIndex)}
+            in ({("block", ax), ("block_dim", ax)} for ax in "xyz")
         ):
-            return _HW_SPAN["block"]  # the launcher checks grid * block <= GRID_LIMIT
+            return self.indices["block"]  # the product is one of the threads of the axis
         a, b = self.of(e.a), self.of(e.b)
         if e.op == "+":
             return (a[0] + b[0], a[1] + b[1])
@@ -112,22 +142,27 @@ class Spans:
         return whole
 
 
-def spans_of(kernel: Kernel) -> Spans:
-    """The ranges that hold anywhere in ``kernel``; signed overflow is undefined in the source language."""
-    return Spans(_single_assignments(kernel), _facts(kernel))
+def spans_of(kernel: Kernel, promises: Promises) -> Spans:
+    """The ranges that hold anywhere in ``kernel`` in every launch that keeps the ``promises``; signed overflow is
+    undefined in the source language."""
+    return Spans(_single_assignments(kernel), _facts(kernel, promises), promises)
 
 
-def _facts(kernel: Kernel) -> dict[int, tuple[int, int]]:
-    """Ranges of scalar parameters: known facts, else sizes are taken to be at least as their type allows."""
+def _facts(kernel: Kernel, promises: Promises) -> dict[int, tuple[int, int]]:
+    """Ranges of scalar parameters, if they are promised, and of counters that only grow."""
     out = {}
     for p in kernel.params:
         low, high = p.range
-        if low is not None or high is not None:
-            out[p.sym.id] = (-(2**31) if low is None else low, 2**31 - 1 if high is None else high)
+        t = p.sym.type
+        if promises.ranges and isinstance(t, Scalar) and not t.is_float and (low is not None or high is not None):
+            least, most = type_span(t)
+            out[p.sym.id] = (least if low is None else low, most if high is None else high)
     plain = Spans({})
     for s in walk(kernel.body):
-        if isinstance(s, For) and s.var not in assigned(s.body) and plain.of(s.init)[0] >= 0 and _grows(s, plain):
-            out[s.var.id] = (0, 2**31 - 1)  # from a non-negative start to non-negative values; overflow is undefined
+        if not isinstance(s, For) or not isinstance(s.var.type, Scalar) or s.var.type.kind != "int":
+            continue  # an unsigned counter wraps to what its type allows anyway
+        if s.var not in assigned(s.body) and plain.of(s.init)[0] >= 0 and _grows(s, plain):
+            out[s.var.id] = (0, type_span(s.var.type)[1])  # from a non-negative start; overflow is undefined
     return out
 
 

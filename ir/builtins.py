@@ -8,8 +8,8 @@ from functools import cache
 
 from .types import SCALARS, VOID, Type, Vec
 
-GENERIC = frozenset("FHITA")
-"""Type letters that are deduced from the arguments; see the head of ``builtins.txt``."""
+GENERIC = frozenset("FHITACUR")
+"""Type letters that are deduced from the arguments; see the heads of ``builtins.txt`` and ``opencl.txt``."""
 
 
 @dataclass(frozen=True)

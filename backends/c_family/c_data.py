@@ -127,13 +127,15 @@ class DataStatements:
             t = Vec(scalar_of(accessed_type(s.buffer, len(s.index))), s.width)
             return [self.d.store_vector(s.buffer, place, self.x.piece(s.value), t, self.x.width(s.width), s.cache)]
         t2 = self.d.loaded_type(s.buffer, accessed_type(s.buffer, len(s.index)))
-        if not s.cache:
+        byte = self.d.is_byte(s.buffer)
+        if not s.cache and not byte:
             compound = self._compound(s.value, t2, lambda e: e == Load(s.buffer, s.index))
             if compound:
                 return [f"{place} {compound};"]
         if s.cache == "volatile":
             place = self.d.volatile_place(s.buffer, place, t2)
-        return [self.d.store(s.buffer, place, self.x.assigned(s.value, t2), t2, s.cache)]
+        value = self.x.exact(s.value).text if byte else self.x.assigned(s.value, t2)
+        return [self.d.store(s.buffer, place, value, t2, s.cache)]
 
     def _eval(self, s: Eval) -> list[str]:
         return [self.x.text(s.value) + ";"]

@@ -211,6 +211,10 @@ class Dialect(DialectBase):
     def loaded_type(self, buffer: Sym, t: Type) -> Type:
         return t
 
+    def is_byte(self, buffer: Sym) -> bool:
+        """Whether ``buffer`` holds its truth values in bytes, to which nothing but 0 and 1 may be assigned."""
+        return False
+
     def load(self, buffer: Sym, place: str, t: Type, cache: str) -> str:
         return place
 

@@ -244,8 +244,14 @@ class Exprs(Operators):
             return self._binary(Binary("/", Binary("+", a, Const(n - 1, t)), b), wrap)
         return self._binary(Binary("/", Binary("-", Binary("+", a, b), Const(1, t)), b), wrap)
 
+    def _vote(self, e: Expr) -> Piece:
+        """A condition as the ``int`` that votes take: of a wider number or a float that would cut off what is not 0."""
+        p = self.condition(e)
+        whole = isinstance(p.ctype, Scalar) and not p.ctype.is_float and p.ctype.bits <= 32
+        return p if whole else self.piece(e)
+
     def _warp(self, e: WarpOp, wrap: bool) -> Piece:
-        value = self.condition(e.value) if e.kind in VOTES else self.exact(e.value)
+        value = self._vote(e.value) if e.kind in VOTES else self.exact(e.value)
         arg = self.piece(e.arg) if e.arg is not None else None
         return self.d.warp(e.kind, value, arg, self.piece(e.width), self.piece(e.mask), e.type)
 

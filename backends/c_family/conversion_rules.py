@@ -29,7 +29,7 @@ def promoted_type(t: Type) -> Type:
 
 def c_common(a: Type, b: Type) -> Type:
     """The type in which C computes ``a op b``."""
-    if a == b and not (isinstance(a, Scalar) and a.is_int):
+    if a == b and not (isinstance(a, Scalar) and (a.is_int or a == BOOL)):
         return a
     return common_type(a, b) if isinstance(a, Scalar) and isinstance(b, Scalar) else a
 

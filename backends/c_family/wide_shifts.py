@@ -6,7 +6,7 @@ bit: ``w << 32 - bit``. OpenCL takes the amount modulo the width (OpenCL C 6.3),
 
 from __future__ import annotations
 
-from ktc.backends.spans import spans_of
+from ktc.backends.spans import ANY_LAUNCH, spans_of
 from ktc.ir.fold import cast
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select
@@ -16,7 +16,7 @@ from ktc.ir.walk import keep, map_body
 
 def guard_shifts(kernel: Kernel) -> Kernel:
     """``a << b`` -> ``b < 32 ? a << b : 0`` where ``b`` may be 32 or more; ``a >> b`` of signed: by at most 31."""
-    spans = spans_of(kernel)
+    spans = spans_of(kernel, ANY_LAUNCH)
 
     def guarded(e: Expr) -> Expr:
         t = e.type

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from ktc.backends.spans import Spans, spans_of
+from ktc.backends.spans import ANY_LAUNCH, Spans, spans_of
 from ktc.ir.fold import fold_node
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -130,7 +130,7 @@ class _Flow:
     """Where values come from, whatever the order of statements."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.spans: Spans = spans_of(kernel)
+        self.spans: Spans = spans_of(kernel, ANY_LAUNCH)
         self.sources: dict[Sym, list[Expr]] = defaultdict(list)
         for s in walk(kernel.body):
             if isinstance(s, Decl) and s.init is not None:

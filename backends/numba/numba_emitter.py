@@ -8,7 +8,7 @@ of a block, the grid, the entry. Parallel form maps to loops directly; SPMD form
 from __future__ import annotations
 
 from ktc.backends.base import Emitted
-from ktc.backends.spans import GRID_LIMIT, spans_of
+from ktc.backends.spans import Promises, spans_of
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Expr
 from ktc.ir.types import Ptr, Scalar
@@ -19,6 +19,11 @@ from .numba_parallel import GridPrinter, check_parallel
 from .numba_spmd import SpmdPrinter, has_global_atomics
 from .numba_types import storage_of, unsupported
 
+GRID_LIMIT = 2**31 - 1
+"""Threads of one axis that the entry accepts, so that ``block * block_dim + thread`` cannot wrap."""
+
+CHECKED = Promises(threads=GRID_LIMIT, ranges=True)
+
 
 def emit_numba(kernel: Kernel, mode: str = "source", provenance: str | None = None) -> Emitted:
     """The Python module of ``kernel`` (either form; knobs at their bound or default values).
@@ -27,7 +32,7 @@ def emit_numba(kernel: Kernel, mode: str = "source", provenance: str | None = No
     top. Raises KtcError E-NUMBA-UNSUPPORTED for
     constructs that have no meaning on a CPU (inline assembly, carried-through text).
     """
-    x = ExprPrinter(spans_of(kernel))
+    x = ExprPrinter(spans_of(kernel, CHECKED))
     for k in kernel.knobs:
         x.reserve(k.name)
     entry = x.reserve(kernel.name)
@@ -106,10 +111,10 @@ def _spmd(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[
     out += ["", "", _grid_decorator(kernel, notes)]
     out += [f"def {grid}({', '.join([*passed, *dims])}):", f"    for block in {loop}(grid_x * grid_y * grid_z):"]
     where = {
-        "block_x": "block % grid_x",
-        "block_y": "block // grid_x % grid_y",
-        "block_z": "block // (grid_x * grid_y)",
-    }
+        "block_x": "i64(block) % grid_x",
+        "block_y": "i64(block) // grid_x % grid_y",
+        "block_z": "i64(block) // (grid_x * grid_y)",
+    }  # prange counts in uint64
     out.append(f"        {block}({', '.join([*passed, *(where.get(h, h) for h in printer.hardware())])})")
     launch = kernel.launch
     extra = [f"grid_{a} = {_plain(x, e)}" for a, e in zip("xyz", launch.grid)]

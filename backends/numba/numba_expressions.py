@@ -28,7 +28,7 @@ from ktc.ir.nodes import (
     VecMake,
     WarpOp,
 )  # fmt: skip
-from ktc.ir.types import I32, U32, Array, Ptr, Scalar, Vec
+from ktc.ir.types import I32, U32, U64, Array, Ptr, Scalar, Vec
 
 from .numba_calls import print_call
 from .numba_names import Names
@@ -96,6 +96,8 @@ class ExprPrinter(Names):
     def _unary(self, e: Unary) -> Text:
         if e.op == "!":
             return (f"not {self.text(e.x, 3)}", 3)
+        if e.op == "-" and e.x.type == U64:
+            return (f"u64(0) - {self.text(e.x, 11)}", 10)  # what numba negates is signed
         inner = f"{e.op}{self.text(e.x, 12)}"
         t = e.x.type
         return self.wrap(inner, 12, t) if isinstance(t, Scalar) and t.kind == "uint" else (inner, 12)
@@ -126,8 +128,8 @@ class ExprPrinter(Names):
             if not self._small_shift(e.b, t):
                 return self._long_shift(e, t)
             amount = self.text(e.b, p + 1)
-            if t.name == "u64":
-                amount = f"u64({amount})"
+            if (t.name == "u64") != (e.b.type == U64):
+                amount = f"{'u64' if t.name == 'u64' else 'i64'}({amount})"
             s = f"{self.text(e.a, p)} {e.op} {amount}"
             return self.wrap(s, p, t) if e.op == "<<" and t.bits < 64 else (s, p)
         s = f"{self.text(e.a, p)} {e.op} {self.text(e.b, p + 1)}"
@@ -226,23 +228,27 @@ class ExprPrinter(Names):
 
     # ------------------------------------------------------------------------------------------------------ memory
 
+    def subscript(self, e: Expr, above: int = 0) -> str:
+        """An index, which is signed: the numbers of lanes and extents that it is added to are."""
+        return f"i64({self.text(e)})" if e.type == U64 else self.text(e, above)
+
     def place(self, buffer: Sym, index: tuple[Expr, ...], lane: str | None = None) -> str:
         """``buffer[index...]`` as a subscript; ``lane`` is added to the last index (or picks a vector's lane)."""
         t = buffer.type
-        parts = [self.text(i) for i in index]
+        parts = [self.subscript(i) for i in index]
         if isinstance(t, Ptr):
             if isinstance(t.elem, Vec):
                 n = self.count(t.elem.n)
                 picked = parts[1] if len(parts) > 1 else (lane or "0")
-                parts = [f"({self.text(index[0])}) * {n} + {picked}"]
+                parts = [f"({self.subscript(index[0])}) * {n} + {picked}"]
             elif lane is not None:
-                parts = [f"{self.text(index[0], 10)} + {lane}"]
+                parts = [f"{self.subscript(index[0], 10)} + {lane}"]
         elif lane is not None:
             whole = isinstance(t, Array) and isinstance(t.elem, Vec) and len(index) == len(t.shape)
             if whole:
                 parts.append(lane)
             else:
-                parts[-1] = f"{self.text(index[-1], 10)} + {lane}"
+                parts[-1] = f"{self.subscript(index[-1], 10)} + {lane}"
         ref = self.ref(buffer)
         if ref.endswith("]"):  # a per-thread array: x_t[t] becomes x_t[t, i]
             return f"{ref[:-1]}, {', '.join(parts)}]"

@@ -198,7 +198,7 @@ class GridPrinter:
         if not tiled:
             where = f"{self.over}({hi})" if lo == "0" else f"{self.over}({lo}, {hi})"
             with self.grid.block(f"for {self.x.ref(s.var)} in {where}:"):
-                self.grid.line(f"{fn}({', '.join([*args, self.x.ref(s.var)])})")
+                self.grid.line(f"{fn}({', '.join([*args, f'i64({self.x.ref(s.var)})'])})")  # prange counts in uint64
             return
         self.x.need("ceil_div")
         size = self.x.text(tile, 12)
@@ -206,7 +206,7 @@ class GridPrinter:
         count = hi if lo == "0" else f"{self.x.text(s.hi, 10)} - {self.x.text(s.lo, 11)}"
         tile_var = self.x.reserve("tile")
         with self.grid.block(f"for {tile_var} in {self.over}(ceil_div({count}, {self.x.text(tile)})):"):
-            self.grid.line(f"first = {base}{tile_var} * {size}")
+            self.grid.line(f"first = {base}i64({tile_var}) * {size}")
             self.grid.line(f"{fn}({', '.join([*args, 'first', f'min(first + {size}, {hi})'])})")
 
     def _hoist_arrays(self, body: Body, inner: ParallelPrinter) -> None:

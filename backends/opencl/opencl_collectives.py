@@ -24,6 +24,17 @@ LOOPS = {
 }  # fmt: skip
 
 
+LOOP_TYPES = {F32: "float", U32: "uint", F64: "double", U64: "ulong"}
+"""Types on which an atomic that the language lacks is a loop."""
+
+
+def atomic_loop(op: str, t: Scalar, space: str) -> tuple[str, str]:
+    """The name and the text of the function that is the atomic ``op`` on a ``t`` in ``space`` (``__global``)."""
+    word, exchange = ("uint", "atomic_cmpxchg") if t.bits == 32 else ("ulong", "atom_cmpxchg")
+    name = f"atomic_{op}_{LOOP_TYPES[t]}_{space.strip('_')}"
+    return name, text_of.cas_loop(name, space, LOOP_TYPES[t], word, LOOPS[op], exchange)
+
+
 def waiting_loop(body: Body) -> While | None:
     """A loop that ends when an atomic load finds what somebody else has written."""
     for s in walk(body):
@@ -129,12 +140,10 @@ class OpenCLCollectives(Dialect):
             self.need("int64_atomics")
             args = [f"&{place}", *([compare] if compare is not None else []), value]
             return f"atom_{ATOMICS[s.op]}({', '.join(args)})"
-        word = {F32: "uint", U32: "uint", F64: "ulong", U64: "ulong"}.get(t)
-        if word is None or s.op not in LOOPS:
+        if t not in LOOP_TYPES or s.op not in LOOPS:
             self.refuse("ATOMIC", f"no atomic {s.op} on {t.name}", "accumulate in a 32-bit type")
-        exchange = "atomic_cmpxchg" if word == "uint" else "atom_cmpxchg"
-        if word == "ulong":
+        if t.bits == 64:
             self.need("int64_atomics")
-        name = f"atomic_{s.op}_{self.types[t]}_{space.strip('_')}"
-        self.generated[name] = text_of.cas_loop(name, space, self.types[t], word, LOOPS[s.op], exchange)
+        name, text = atomic_loop(s.op, t, space)
+        self.generated[name] = text
         return f"{name}(&{place}, {value})"

@@ -121,8 +121,8 @@ class OpenCLDialect(OpenCLMemory):
     # ------------------------------------------------------------------------------------------------ conversions
 
     def c_converts(self, source: Type, to: Type) -> bool:
-        if isinstance(source, Scalar) and isinstance(to, Scalar) and source.is_float and to.is_int:
-            return False
+        if isinstance(source, Scalar) and isinstance(to, Scalar) and source.is_float and (to.is_int or to == BOOL):
+            return False  # to integers it does not saturate, and no float may stand before ``?``
         return super().c_converts(source, to)
 
     def convert(self, p: Piece, to: Type, style: str = "c") -> Piece:

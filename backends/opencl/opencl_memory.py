@@ -117,6 +117,9 @@ class OpenCLMemory(ImageCalls):
 
     # -------------------------------------------------------------------------------------------------- statements
 
+    def is_byte(self, buffer: Sym) -> bool:
+        return isinstance(buffer.type, Ptr) and buffer.type.elem == BOOL  # kernels take no pointer to bool
+
     def has_compound(self, t: Scalar) -> bool:
         return t not in BITS
 

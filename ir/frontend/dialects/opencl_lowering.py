@@ -7,18 +7,19 @@ by ``convert`` where the program converts it to 32 bits (``int i = get_global_id
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ktc.ir.builtins import Builtin, lookup
+from ktc.ir.builtins import lookup
 from ktc.ir.frontend.lowering.expressions.convert import lane_of, lanes_of
 from ktc.ir.frontend.meaning.cxx_types import show
-from ktc.ir.frontend.meaning.values import NullVal, PtrToPlace, PtrVal, RVal, Value
-from ktc.ir.nodes import Barrier, Binary, Call, Cast, Const, Expr, HwIndex, VecMake, i32
-from ktc.ir.types import F16, F32, F64, I32, U64, Scalar, Type, Vec
+from ktc.ir.frontend.meaning.values import NullVal, PtrVal, RVal, Value
+from ktc.ir.nodes import Barrier, Binary, Call, Cast, Const, Expr, HwIndex, Select, VecMake, i32
+from ktc.ir.types import BOOL, F16, F32, F64, I32, U64, Scalar, Type, Vec
 
 from .dialect import OPENCL_VECTORS
 from .opencl_copies import GROUP_CALLS
+from .opencl_lanes import lanewise, same_lanes
 
 if TYPE_CHECKING:
     from ktc.ir.frontend.lowering.calls.calls import Calls
@@ -65,38 +66,6 @@ def opencl_call(low: Calls, name: str, raw: list, node: Any) -> Value | None:
         return None
     args = low.arguments(raw)
     return low.builtin(rows, args, node) if name in _WHOLE else lanewise(low, rows, args, node)
-
-
-def lanewise(low: Calls, rows: tuple[Builtin, ...], args: list[Value], node: Any) -> Value:
-    """A built-in of numbers, applied to each lane where an argument is a vector."""
-    loaded = [a if isinstance(a, PtrToPlace | PtrVal) else low.load(a, node) for a in args]
-    vectors = [a.type for a in loaded if isinstance(a, RVal) and isinstance(a.type, Vec)]
-    if not vectors:
-        return low.builtin(rows, loaded, node)
-    n = lanes_of(vectors[0])
-    _same_lanes(low, vectors, node)
-    values = [RVal(low.vector(a)) if isinstance(a, RVal) and isinstance(a.type, Vec) else a for a in loaded]
-    lanes = []
-    for i in range(n):
-        one: list[Value] = []
-        for a in values:
-            if isinstance(a, RVal) and isinstance(a.type, Vec):
-                one.append(RVal(lane_of(a.expr, i)))
-            elif isinstance(a, RVal) and isinstance(a.type, Scalar) and isinstance(vectors[0].elem, Scalar):
-                one.append(low.convert(a, vectors[0].elem) if a.type.is_float == vectors[0].elem.is_float else a)
-            else:
-                low.fail("E-UNSUPPORTED-CALL", f"'{rows[0].name}' of vectors by pointer is not supported", node)
-        lanes.append(low.rvalue(low.builtin(rows, one, node), node).expr)
-    elem = lanes[0].type
-    assert isinstance(elem, Scalar)
-    return RVal(VecMake(Vec(elem, n), tuple(lanes)))
-
-
-def _same_lanes(low: Calls, types: Sequence[Type], node: Any) -> None:
-    """Refuse operands with different numbers of components."""
-    if len({lanes_of(t) if isinstance(t, Vec) else 1 for t in types}) > 1:
-        names = ", ".join(f"'{show(t)}'" for t in types)
-        low.fail("E-SEMA-CONVERT", f"{names} do not have the same number of components", node)
 
 
 # ---------------------------------------------------------------------------------------------------- work items
@@ -179,7 +148,7 @@ def _conversion(low: Calls, m: re.Match[str], raw: list, node: Any) -> Value:
         from ktc.ir.frontend.lowering.expressions.convert import bitcast
 
         return v if v.type == to else RVal(bitcast(low.vector(v), to))
-    _same_lanes(low, [to, v.type], node)
+    same_lanes(low, [to, v.type], node)
     elem = to.elem if isinstance(to, Vec) else to
     source = v.type.elem if isinstance(v.type, Vec) else v.type
     assert isinstance(elem, Scalar) and isinstance(source, Scalar)
@@ -243,7 +212,7 @@ def _lanes(low: Calls, v: RVal) -> list[Expr]:
 
 
 def _dot(low: Calls, args: list[RVal], node: Any) -> Value:
-    _same_lanes(low, [a.type for a in args], node)
+    same_lanes(low, [a.type for a in args], node)
     total: RVal | None = None
     for a, b in zip(_lanes(low, args[0]), _lanes(low, args[1])):
         term = low.arithmetic("*", RVal(a), RVal(b), node)
@@ -263,8 +232,13 @@ def _distance(low: Calls, args: list[RVal], node: Any) -> Value:
 
 def _normalize(low: Calls, args: list[RVal], node: Any) -> Value:
     x = RVal(low.vector(args[0])) if isinstance(args[0].type, Vec) else args[0]
-    inverse = low.builtin(lookup("rsqrt"), [_dot(low, [x, x], node)], node)
-    return low.arithmetic("*", x, RVal(low.temp(low.rvalue(inverse, node).expr, "inverse")), node)
+    square = low.rvalue(_dot(low, [x, x], node), node)
+    t = square.type
+    assert isinstance(t, Scalar)
+    square = RVal(low.temp(square.expr, "square"))
+    inverse = low.rvalue(low.builtin(lookup("rsqrt"), [square], node), node)
+    factor = Select(Binary("==", square.expr, Const(0.0, t)), Const(1.0, t), inverse.expr)  # of zeros it is the zeros
+    return low.arithmetic("*", x, RVal(low.temp(factor, "inverse")), node)
 
 
 def _cross(low: Calls, args: list[RVal], node: Any) -> Value:
@@ -313,9 +287,19 @@ def _fract(low: Calls, raw: list, node: Any) -> Value:
     p = low.load(low.eval(raw[1]), node)
     place = low.deref(p, None, node) if isinstance(p, PtrVal) else low.view(p, None, node)  # type: ignore[arg-type]
     low.store(place, floor, node)
-    above = low.arithmetic("-", x, floor, node)
-    most = low.convert(RVal(Const(_BELOW_ONE[t], t)), x.type, "c", node)
-    return lanewise(low, lookup("fmin"), [above, most], node)
+    whole = [lane_of(floor.expr, i) for i in range(lanes_of(x.type))] if isinstance(x.type, Vec) else [floor.expr]
+    lanes = [lane_of(x.expr, i) for i in range(len(whole))] if isinstance(x.type, Vec) else [x.expr]
+    parts = tuple(_above(low, RVal(v), RVal(w), t, node) for v, w in zip(lanes, whole))
+    return RVal(VecMake(x.type, parts) if isinstance(x.type, Vec) else parts[0])
+
+
+def _above(low: Calls, x: RVal, whole: RVal, t: Scalar, node: Any) -> Expr:
+    """What ``x`` is above ``whole``, at most the largest number below 1; a zero of its sign if it is infinite."""
+    above = low.reuse(low.arithmetic("-", x, whole, node).expr)
+    most = Const(_BELOW_ONE[t], t)
+    part = Select(Binary(">", above, most), most, above)
+    zero = low.rvalue(low.builtin(lookup("copysign"), [RVal(Const(0.0, t)), x], node), node).expr
+    return Select(Call("isinf", (x.expr,), BOOL), zero, part)
 
 
 __all__ = ["components", "opencl_call", "vector_literal"]

@@ -65,6 +65,7 @@ class BoundDomain(Domain):
         out.real, out.imag = v, known(v, e)
         return out[()]
 
+    @np.errstate(all="ignore")
     def encode(self, array, t):
         return self.made(np.asarray(array).astype(np.float64), 0.0)
 
@@ -98,6 +99,7 @@ class BoundDomain(Domain):
     def float_negate(self, x, t):
         return self.made(-self.value(x), self.error(x))
 
+    @np.errstate(all="ignore")
     def float_cast(self, x, src, dst):
         if not dst.is_float:
             return integers.from_float(self.value(x), dst, src)

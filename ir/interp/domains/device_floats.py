@@ -23,6 +23,7 @@ class DeviceDomain(Domain):
     def float_dtype(self, t: Scalar) -> np.dtype:
         return FLOAT_DTYPES[t.name]
 
+    @np.errstate(all="ignore")
     def encode(self, array, t):
         return array.astype(self.float_dtype(t), copy=True)
 
@@ -41,6 +42,7 @@ class DeviceDomain(Domain):
     def float_negate(self, x, t):
         return np.negative(x)
 
+    @np.errstate(all="ignore")
     def float_cast(self, x, src, dst):
         if not dst.is_float:
             return integers.from_float(x, dst, src)

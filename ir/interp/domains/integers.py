@@ -104,10 +104,25 @@ def brev(x):
 
 
 def mulhi(a, b):
-    """High half of the double-width product, 32-bit operands."""
+    """High half of the double-width product of 32- or 64-bit operands."""
     a, b = np.asarray(a), np.asarray(b)
+    if a.dtype.itemsize == 8:
+        return _wide_mulhi(a, b)
     wide = np.int64 if a.dtype.kind == "i" else np.uint64
     return ((a.astype(wide) * b.astype(wide)) >> wide(32)).astype(a.dtype)[()]
+
+
+def _wide_mulhi(a: np.ndarray, b: np.ndarray):
+    """``mulhi`` of 64 bits, by products of 32-bit halves; a negative operand counts 2**64 too much as unsigned."""
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    x, y = _unsigned(a), _unsigned(b)
+    lower = (x & low) * (y & low)
+    middle = (x >> half) * (y & low) + (lower >> half)
+    crossed = (x & low) * (y >> half) + (middle & low)
+    high = (x >> half) * (y >> half) + (middle >> half) + (crossed >> half)
+    if a.dtype.kind == "i":
+        high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
+    return high.astype(a.dtype)[()]
 
 
 def byte_perm(x, y, selector):
@@ -163,6 +178,7 @@ FUNCTIONS: dict[str, Callable] = {
 }
 
 
+@np.errstate(all="ignore")  # NaN and what is out of range have their values here
 def from_float(x, t: Scalar, source: Scalar):
     """float -> integer as CUDA converts: toward zero, saturating, NaN to 0; to fewer than 32 bits by 32 of them, whose
     lower ones are kept (``cvt.rzi.s32.f32``, ``st.u8``), but from 16-bit floats, whose classes convert by ``cvt``."""

@@ -50,6 +50,7 @@ def to_odd_sum(a, b):
     return np.where(adjust, np.where(outward, bits + 1, bits - 1), bits).view(np.float64)[()]
 
 
+@np.errstate(all="ignore")
 def fma(a, b, c, dtype: np.dtype):
     """``a*b + c`` with one rounding for 16- and 32-bit types (their product is exact in double).
 
@@ -58,9 +59,18 @@ def fma(a, b, c, dtype: np.dtype):
     a, b, c = (np.asarray(x, np.float64) for x in (a, b, c))
     if dtype.itemsize < 8:
         return to_odd_sum(a * b, c).astype(dtype)[()]
+    beyond = np.isfinite(a) & np.isfinite(b) & ~np.isfinite(a * b)
+    if beyond.any():  # the sum may be less than the product
+        return np.asarray(np.where(beyond, fma(a * _SMALLER, b, c * _SMALLER, dtype) / _SMALLER,
+                                   fma(np.where(beyond, 0.0, a), b, c, dtype)))[()]  # fmt: skip
     high, low = _two_product(a, b)
     s, e = _two_sum(high, c)
-    return np.asarray(np.where(np.isfinite(s), s + (e + low), s))[()]
+    rest = e + low
+    return np.asarray(np.where(np.isfinite(s + rest) & (rest != 0), s + rest, s))[()]
+
+
+_SMALLER = 2.0**-1000
+"""By which one factor is scaled whose product is beyond the largest double: no product of two is then."""
 
 
 def _two_product(a, b):
@@ -78,6 +88,7 @@ def _two_product(a, b):
     return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
 
 
+@np.errstate(all="ignore")  # what is beyond the type is infinite there, and nothing to warn of
 def round_to(x, t: Scalar):
     """``x`` rounded once to ``t``, to nearest even.
 

@@ -73,6 +73,7 @@ class RoundingsDomain(Domain):
     def float_dtype(self, t):
         return np.dtype(np.complex128)
 
+    @np.errstate(all="ignore")
     def encode(self, array, t):
         return _pair(np.asarray(array).astype(np.float64), 0, CODES[t.name])
 
@@ -92,6 +93,7 @@ class RoundingsDomain(Domain):
     def float_negate(self, x, t):
         return _pair(-_v(x), counts(x), _code(x))
 
+    @np.errstate(all="ignore")
     def float_cast(self, x, src, dst):
         if not dst.is_float:
             return integers.from_float(_v(x), dst, src)

@@ -67,6 +67,7 @@ class TermsDomain(BoundDomain):
     def float_negate(self, x, t):
         return _stored(-x["value"], x["size"], x["linear"], x["square"], x["inherited"])
 
+    @np.errstate(all="ignore")
     def float_cast(self, x, src, dst):
         if not (src.is_float and dst.is_float) or contains(dst, src):
             return super().float_cast(x, src, dst)

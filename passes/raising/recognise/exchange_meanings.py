@@ -164,6 +164,7 @@ class Below(Meaning):
     total: Sym
     fn: str
 
+    @np.errstate(all="ignore")
     def fits(self, trial: Trial, t: Scalar, got: int) -> bool:
         domain, own = domain_named(trial.domain), scalar_of(self.top.type)
         top, total = (

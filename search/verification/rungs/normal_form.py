@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ktc.ir.analysis.purity import is_removable
-from ktc.ir.fold import evaluate, fold_node
+from ktc.ir.fold import evaluate, fold_node, is_const
 from ktc.ir.interp.domains.rounding import round_to
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import (
@@ -42,7 +42,7 @@ from ktc.ir.nodes import (
 from ktc.ir.support.memo import by_identity
 from ktc.ir.text import canonical
 from ktc.ir.text.naming import symbols
-from ktc.ir.types import I32, U32, Array, Ptr, Scalar, Type, Vec
+from ktc.ir.types import BOOL, I32, U32, Array, Ptr, Scalar, Type, Vec
 from ktc.ir.walk import assigned, declared, map_body, rename, substitute, walk
 from ktc.search.verification.integers.sums import RING, as_signed, bounded, ordered
 
@@ -142,6 +142,8 @@ class _Shape:
             up = ordered(Binary("-", Binary("+", a, b), Const(1, e.ty)), self.place)  # type: ignore[arg-type]
             return fold_node(Binary("/", up, b))
         e = fold_node(e)
+        if isinstance(e, Binary) and e.op == "!=" and is_const(e.b, 0):
+            return _truth(e.a)
         if isinstance(e, Binary) and _int(e.type) and e.type != I32 and bounded(e) is not None:
             return _literal(Cast(e.type, ordered(fold_node(as_signed(e)), self.place), "c"))
         return ordered(e, self.place)
@@ -175,6 +177,8 @@ class _Shape:
             return _reinterpreted(e)
         if to == x.type:
             return x
+        if to == BOOL and isinstance(x.type, Scalar):
+            return _truth(x)
         if isinstance(x, Cast) and x.style != "bit" and x.x.type == to and str(x.to) in WIDER_FLOATS.get(str(to), ()):
             return x.x
         if isinstance(to, Scalar) and to.is_int and to.bits < 32 and _wide_float(x.type):
@@ -187,6 +191,17 @@ class _Shape:
         if isinstance(x, Binary) and x.op in RING and to.bits <= x.type.bits:
             return ordered(Binary(x.op, self.cast(replace(e, x=x.a)), self.cast(replace(e, x=x.b))), self.place)
         return _literal(e)
+
+
+def _truth(x: Expr) -> Expr:
+    """Whether ``x`` is not 0: a truth value that was widened is itself, and so is the number that one was made of."""
+    while isinstance(x, Cast) and x.style != "bit" and (x.x.type == BOOL or (_int(x.type) and _preserves(x))):
+        x = x.x
+    if x.type == BOOL:
+        return x
+    t = x.type
+    assert isinstance(t, Scalar)
+    return Binary("!=", x, Const(0.0 if t.is_float else 0, t))
 
 
 def _unsigned_last(e: Expr) -> Expr:

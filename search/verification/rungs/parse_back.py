@@ -13,17 +13,17 @@ from itertools import zip_longest
 from ktc.backends import emit
 from ktc.backends.base import Emitted
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fold import is_const
-from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Alloc, Atomic, Binary, Expr, InlineAsm, Store, Sym, fresh
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Alloc, InlineAsm, Sym, fresh
 from ktc.ir.text import print_kernel
 from ktc.ir.text.naming import symbols
-from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, U8, Array, Ptr, Scalar, Vec, scalar_of
-from ktc.ir.walk import declared, keep, map_body, rename, walk
+from ktc.ir.types import BF16, E4M3, E5M2, F16, Array, Ptr, Scalar, Vec, scalar_of
+from ktc.ir.walk import declared, rename, walk
 from ktc.search.verification.job import Outcome
 from ktc.search.verification.verdict import Failure
 
 from .normal_form import normal
+from .opencl_storage import as_printed, is_flag, with_atomics
 
 READABLE = ("cuda", "hip", "opencl")
 """Languages that the front-end reads."""
@@ -38,7 +38,9 @@ def read_back(code: Emitted) -> Kernel:
     from ktc.ir.frontend import load
 
     name = f"<{code.target} text of {code.entry}>"
-    read = load(code.text, name=name, kernel=code.entry, dialect=code.target)
+    opencl = code.target.startswith("opencl")
+    text = with_atomics(code.text) if opencl else code.text
+    read = load(text, name=name, kernel=code.entry, dialect=code.target)
     printed = code.kernel
     signature = [p for p in printed.params if not p.host]
     if len(read.params) != len(signature):
@@ -50,31 +52,14 @@ def read_back(code: Emitted) -> Kernel:
     for p in printed.params:
         if not p.host:
             other = next(theirs).sym
-            sym = Sym(p.sym.name, p.sym.type if _flags(p, other, code.target) else other.type, p.sym.id)
+            sym = Sym(p.sym.name, p.sym.type if opencl and is_flag(p.sym, other) else other.type, p.sym.id)
             names[other] = sym
             p = replace(p, sym=sym)
         params.append(p)
     body = rename(read.body, names)
-    if code.target == "opencl":
-        body = map_body(body, keep, _as_written)
+    if opencl:
+        body = as_printed(body)
     return printed.with_(params=tuple(params), body=body, knobs=printed.knobs, loc=read.loc)
-
-
-def _flags(p: Param, read: Sym, target: str) -> bool:
-    """Whether ``read`` is the bytes in which OpenCL, whose kernels take no ``bool``, is given the flags of ``p``."""
-    mine, other = p.sym.type, read.type
-    if target != "opencl" or not isinstance(mine, Ptr) or not isinstance(other, Ptr):
-        return False
-    return (mine.elem, other.elem) == (BOOL, U8)
-
-
-def _as_written(e: Expr) -> Expr:
-    """A shift without the ``& 31`` that the front-end reads into OpenCL's: the amount is modulo the width there."""
-    if isinstance(e, Binary) and e.op in ("<<", ">>") and isinstance(e.b, Binary) and e.b.op == "&":
-        t = e.a.type
-        if isinstance(t, Scalar) and is_const(e.b.b, t.bits - 1):
-            return replace(e, b=e.b.a)
-    return e
 
 
 def parse_back(kernel: Kernel, target: str) -> Outcome:
@@ -110,9 +95,6 @@ def restructured(kernel: Kernel, target: str) -> str:
         return "dynamic shared memory"
     types = {scalar_of(s.type) for s in symbols((tuple(p.sym for p in kernel.params), kernel.body)) if _typed(s.type)}
     small = sorted(t.name for t in types & BITS[target])
-    written = {s.buffer.type for s in walk(kernel.body) if isinstance(s, Store | Atomic)}
-    if target == "opencl" and any(isinstance(t, Ptr) and t.elem == BOOL for t in written):
-        return "flags"
     return small[0] if small else ""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -103,3 +105,28 @@ def test_a_small_operand_keeps_its_width_where_the_amount_needs_it() -> None:
 def test_amounts_beyond_every_type_cost_nothing() -> None:
     text = "__global__ void k(unsigned long long *o) { o[0] = 1ull << 0x7fffffffffffffff; }"
     assert "1ULL << 0x7fffffffffffffffULL" in emit(load(text), "cuda").text
+
+
+AMOUNTS = {
+    "o[0] = x << b": "blockIdx.x * blockDim.x / (1u << 26)",
+    "o[1] = x >> b": "gridDim.x * blockDim.x >> 26",
+    "o[2] = x << b": "blockIdx.y * blockDim.y >> 26",
+}
+"""Amounts of 32 and more in a large launch, though not in one that a launcher of ours would take."""
+
+
+@pytest.mark.parametrize("target", ["hip", "opencl"])
+@pytest.mark.parametrize("shift", AMOUNTS)
+def test_no_launch_is_taken_to_be_small(shift: str, target: str) -> None:
+    source = f"__global__ void k(unsigned *o, unsigned x) {{ unsigned b = {AMOUNTS[shift]}; {shift}; }}"
+    assert "b < 32 ? x" in emit(load(source, name="k.cu"), target).text
+
+
+@pytest.mark.parametrize("target", ["hip", "opencl"])
+def test_an_unsigned_counter_and_a_declared_range_are_no_bounds(target: str) -> None:
+    head = "__global__ void k(unsigned *o, unsigned x) "
+    loop = head + "{ for (unsigned i = 0; i < x; i += 1u << 30) o[0] = x >> (i >> 26); }"
+    assert "i >> 26 < 32 ? x" in emit(load(loop, name="k.cu"), target).text
+    kernel = load("__global__ void k(unsigned *o, unsigned x, int n) { o[0] = x << n; }", name="k.cu")
+    params = tuple(replace(p, range=(0, 31)) if p.sym.name == "n" else p for p in kernel.params)
+    assert "< 32 ? x" in emit(kernel.with_(params=params), target).text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ktc.ir.builtins import ANY_ARGUMENTS, Builtin, Param
+from ktc.ir.builtins import ANY_ARGUMENTS, Builtin
 from ktc.ir.fold import common_type
 from ktc.ir.frontend.meaning.cxx_types import Pointer, show
 from ktc.ir.frontend.meaning.templates import rank
@@ -101,17 +101,3 @@ class BuiltinRows(TensorCalls):
 
     def _result(self, row: Builtin, letters: dict[str, Type]) -> Type:
         return letters[row.ret] if isinstance(row.ret, str) else row.ret
-
-
-def row_signature(row: Builtin) -> str:
-    def spell(t: Type | str) -> str:
-        return (
-            {"F": "float or double", "H": "half", "I": "integer", "T": "any type", "A": "any number"}.get(t, t)
-            if isinstance(t, str)
-            else show(t)
-        )
-
-    def one(p: Param) -> str:
-        return spell(p.type) + ("*" if p.pointer else "")
-
-    return f"{row.name}({', '.join(one(p) for p in row.params)})"

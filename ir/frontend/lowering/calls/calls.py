@@ -10,7 +10,8 @@ from pycparser import c_ast
 from ktc.ir.builtins import lookup
 from ktc.ir.frontend.context import Scope
 from ktc.ir.frontend.dialects.dialect import OPENCL
-from ktc.ir.frontend.dialects.opencl_lowering import lanewise, opencl_call
+from ktc.ir.frontend.dialects.opencl_lanes import lanewise
+from ktc.ir.frontend.dialects.opencl_lowering import opencl_call
 from ktc.ir.frontend.input_limits import MAX_ARGUMENTS
 from ktc.ir.frontend.library.prelude import prelude_function
 from ktc.ir.frontend.meaning.cxx_types import RecordType

@@ -13,6 +13,7 @@ from ktc.ir.frontend.lowering.expressions.convert import bitcast, lane_of, lanes
 from ktc.ir.frontend.lowering.memory.buffers import element
 from ktc.ir.frontend.meaning.cxx_types import Pointer, show
 from ktc.ir.frontend.meaning.name_meanings import TypeVal
+from ktc.ir.frontend.meaning.row_signatures import row_signature
 from ktc.ir.frontend.meaning.values import ChoicePlace, ElemPlace, ListVal, PtrToPlace, RecordVal, RVal, Value, moved
 from ktc.ir.nodes import (
     Atomic,
@@ -33,9 +34,9 @@ from ktc.ir.nodes import (
     fresh,
     i32,
 )  # fmt: skip
-from ktc.ir.types import BF16, BOOL, F16, U32, U64, VOID, Ptr, Scalar, Type, Vec, scalar_of
+from ktc.ir.types import BF16, BOOL, F16, I32, U32, U64, VOID, Ptr, Scalar, Type, Vec, scalar_of
 
-from .builtin_rows import BuiltinRows, row_signature
+from .builtin_rows import BuiltinRows
 from .special import FULL_MASK, NO_VALUE
 
 
@@ -128,7 +129,7 @@ class Intrinsics(BuiltinRows):
         self.fail("E-UNSUPPORTED-CALL", f"'{row.name}' is not supported", node, hint=row.arg)
 
     def _b_body(self, row: Builtin, args: list[Value], node: Any) -> Value:
-        own = row in lookup(row.name, self.program.dialect.tables) and row not in lookup(row.name)
+        own = lookup(row.name, self.program.dialect.tables) is not lookup(row.name)
         entity = prelude_function(row.name, "opencl.cuh" if own else "prelude.cuh")
         return self.call_entities([entity], None, args, node, self.file_scope())
 
@@ -184,7 +185,10 @@ class Intrinsics(BuiltinRows):
         if row.arg == "active":
             return self._warp("active", Const(True, BOOL), None, i32(32), FULL_MASK)
         mask = self.convert(self.rvalue(args[0], node), U32).expr if len(args) > 1 else FULL_MASK
-        vote = self._warp(row.arg, self.truth(self.rvalue(args[-1], node), node), None, i32(32), mask)
+        predicate = self.rvalue(args[-1], node)
+        if predicate.type != BOOL:  # it is an int: 0.5f is none, and of 64 bits the lower ones count
+            predicate = self.convert(predicate, I32, "implicit", node)
+        vote = self._warp(row.arg, self.truth(predicate, node), None, i32(32), mask)
         return vote if row.ret == vote.type else RVal(Cast(row.ret, vote.expr, "implicit"))  # type: ignore[arg-type]
 
     def _b_match(self, row: Builtin, args: list[Value], node: Any) -> Value:

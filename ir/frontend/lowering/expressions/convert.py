@@ -81,6 +81,8 @@ class Converter(Enumerations):
             return v.expr
         if not isinstance(v.type, Scalar) or v.type == EVENT:
             self.fail("E-SEMA-CONVERT", f"'{show(v.type)}' is not a condition", node)
+        if isinstance(v.expr, Cast) and v.expr.style == "implicit" and v.type.is_int and v.expr.x.type == BOOL:
+            return v.expr.x
         return self.convert(v, BOOL, "implicit", node).expr
 
     def promote(self, v: RVal) -> RVal:

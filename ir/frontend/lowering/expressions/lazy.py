@@ -25,19 +25,26 @@ from ktc.ir.frontend.meaning.values import (
 from ktc.ir.nodes import Binary, Const, Decl, Expr, Select, Stmt, Var, fresh, i32
 from ktc.ir.types import BOOL, EVENT, I64, Scalar, Type
 
-from .construct import Construction
+from .vector_truths import VectorTruths, is_vector
 
 
-class LazyOperators(Construction):
+class LazyOperators(VectorTruths):
     """``&& || ?:``: an operand with side effects is lowered to an ``if``."""
 
     def _logical(self, node: c_ast.BinaryOp) -> Value:
-        a = self.condition(node.left)
+        left = self.load(self.eval(node.left), node.left)
+        if is_vector(left):
+            return self.vector_logical(node.op, left, self.rval(node.right), node)
+        a = self.truth_of(left, node.left)
         known = self.constant(a)
         if known is not None and bool(known.value) == (node.op == "||"):
             return RVal(Const(bool(known.value), BOOL))
         with self.controlled(), self.given(a, node.op == "&&"), self.capture() as pre:
-            b = self.condition(node.right)
+            right = self.load(self.eval(node.right), node.right)
+            b = None if is_vector(right) else self.truth_of(right, node.right)
+        if b is None:
+            self.out.extend(pre)
+            return self.vector_logical(node.op, left, right, node)
         if not pre:
             return RVal(b if known is not None else Binary(node.op, a, b))
         sym = fresh("cond", BOOL)
@@ -54,7 +61,10 @@ class LazyOperators(Construction):
 
     def _ternary(self, node: c_ast.TernaryOp, place: bool = False) -> Value:
         evaluate = self.argument if place else self.eval
-        cond = self.condition(node.cond)
+        tested = self.load(self.eval(node.cond), node.cond)
+        if is_vector(tested):
+            return self.vector_choice(self.rvalue(tested), self.rval(node.iftrue), self.rval(node.iffalse), node)
+        cond = self.truth_of(tested, node.cond)
         known = self.constant(cond)
         if known is not None:
             chosen, other = (node.iftrue, node.iffalse) if known.value else (node.iffalse, node.iftrue)

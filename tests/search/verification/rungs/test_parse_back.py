@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from ktc.backends import emit
+from ktc.ir.frontend import load
 from ktc.ir.text import parse_kernel
 from ktc.search.verification.rungs.parse_back import difference, parse_back, read_back, restructured
 from tests.mutation.operators.text_operators import C_LIKE
@@ -69,7 +70,66 @@ def test_flags_are_bytes_in_a_language_without_them() -> None:
     code = emit(kernel, "opencl")
     wrong = dataclasses.replace(code, text=code.text.replace("keep[i]", "!keep[i]"))
     assert wrong.text != code.text and difference(code.kernel, read_back(wrong))
+
+
+@pytest.mark.parametrize("value", ["true", "bool(x[i])", "x[i] < 1.0", "bool(n)", "keep[i] && x[i] > 0.0"])
+def test_flags_are_stored_as_bytes_that_are_0_or_1(value: str) -> None:
     stored = parse_kernel(
-        FLAGS.replace("bool const*", "bool*").replace("    out[i] =", "    keep[i] = true\n    out[i] =")
+        FLAGS.replace("bool const*", "bool*").replace("    out[i] =", f"    keep[i] = {value}\n    out[i] =")
     )
-    assert restructured(stored, "opencl") == "flags" and not restructured(stored, "cuda")
+    assert parse_back(stored, "opencl").status == "pass" and parse_back(stored, "cuda").status == "pass"
+    code = emit(stored, "opencl")
+    kept = next(line for line in code.text.splitlines() if "keep[i] =" in line)
+    for wrong_line in (f"    keep[i] = !({kept.partition('=')[2].strip(' ;')});", "    keep[i] = n;"):
+        wrong = dataclasses.replace(code, text=code.text.replace(kept, wrong_line))
+        assert wrong.text != code.text and difference(code.kernel, read_back(wrong))
+
+
+FLAG = """
+__global__ void add(const float* a, float* o, int n, bool doubled) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) o[i] = doubled ? 2 * a[i] : a[i];
+}
+void run(const float* a, float* o, int n) { add<<<(n + 255) / 256, 256>>>(a, o, n, true); }
+"""
+
+
+def test_a_flag_by_value_is_a_byte() -> None:
+    kernel = load(FLAG, name="k.cu")
+    assert parse_back(kernel, "opencl").status == "pass"
+    code = emit(kernel, "opencl")
+    assert "uchar doubled" in code.text
+    for right, wrong in (("doubled ?", "!doubled ?"), ("uchar doubled", "int doubled")):
+        changed = dataclasses.replace(code, text=code.text.replace(right, wrong))
+        assert changed.text != code.text and difference(code.kernel, read_back(changed))
+
+
+ATOMICS = """
+__global__ void f(const float* x, float* sums, double* wide, unsigned* ring, float* last) {
+  __shared__ float part;
+  const int t = threadIdx.x;
+  if (t == 0) part = 0;
+  __syncthreads();
+  atomicAdd(&part, x[t]);
+  atomicAdd(&sums[t], x[t]);
+  atomicAdd(wide, 1.0);
+  atomicInc(ring, 7u);
+  atomicExch(last, part);
+}
+void go(const float* x, float* s, double* w, unsigned* r, float* l) { f<<<1, 64>>>(x, s, w, r, l); }
+"""
+
+
+def test_atomics_that_opencl_lacks_are_read_as_what_they_are() -> None:
+    """They are loops over a word of the same bits; read literally, every buffer with one had another type."""
+    kernel = load(ATOMICS, name="k.cu")
+    assert parse_back(kernel, "opencl").status == "pass"
+    code = emit(kernel, "opencl")
+    for right, wrong in (
+        ("const float next = x + v;", "const float next = x - v;"),
+        ("x >= v ? 0 : x + 1", "x > v ? 0 : x + 1"),
+        ("atomic_add_float_global(&sums", "atomic_add_float_global(&last"),
+        ("atomic_add_double_global(&wide[0], 1.0)", "atomic_add_double_global(&wide[0], 2.0)"),
+    ):
+        changed = dataclasses.replace(code, text=code.text.replace(right, wrong))
+        assert changed.text != code.text and difference(code.kernel, read_back(changed)), wrong
