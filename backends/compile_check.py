@@ -4,8 +4,8 @@ CUDA: ``nvcc -cubin`` with the ptxas report. HIP: hipcc for gfx90a, or clang 18+
 the declarations in ``include/hip_standalone.h``. OpenCL: a build on every OpenCL device that this machine has.
 numba: that it is Python.
 
-A compiler that refuses a kernel is asked for one of a line as well: if it refuses that, it is the environment that is at
-fault (a compiler without its headers or host compiler, a driver that does not know the processor), not the kernel.
+A compiler that refuses a kernel is asked for one of a line as well: if it refuses that, the environment is at fault (a
+compiler without its headers or host compiler, a driver that does not know the processor), not the kernel.
 """
 
 from __future__ import annotations

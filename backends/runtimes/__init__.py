@@ -130,7 +130,7 @@ def _opencl_numbers() -> int:
 
 
 def probe(kind: str) -> list[DeviceProbe]:
-    """Try the devices of one kind: one result each, and one that says what is missing if there is none. Never raises."""
+    """Try the devices of one kind: one result each; if there is none, one that says what is missing. Never raises."""
     from .device_trial import prove
 
     return [_probed(name, prove) for name in _candidates(kind, "")]

@@ -129,8 +129,8 @@ def _in_a_child(name: str) -> str:
     """:func:`run_trial` in a process of its own, which may die of it."""
     try:
         done = subprocess.run(
-            python_module("ktc.backends.runtimes.trial_process", name), capture_output=True, text=True, errors="replace", timeout=SECONDS,
-            stdin=subprocess.DEVNULL, env=python_environment(),
+            python_module("ktc.backends.runtimes.trial_process", name), capture_output=True, text=True,
+            errors="replace", timeout=SECONDS, stdin=subprocess.DEVNULL, env=python_environment(),
         )  # fmt: skip
         return str(json.loads(done.stdout.splitlines()[-1])["why"])
     except subprocess.TimeoutExpired:

@@ -131,6 +131,8 @@ def _one(launch: Launch, backend: str, kernels: Kernels, runtime: Any) -> Outcom
         return Outcome(launch, backend, "failed", e.log.strip()[:400], "E-COMPILE")
     except KtcError as e:
         return Outcome(launch, backend, "failed", e.message, e.code)
+    except Exception as e:  # a bug in ktc or a driver's: counted, and the other launches go on
+        return Outcome(launch, backend, "failed", f"internal error: {type(e).__name__}: {e}", "E-INTERNAL")
 
 
 class Kernels:
