@@ -142,9 +142,10 @@ def _launcher(kind: str | None) -> Printer:
 
     def printer(program: Program, target: str, values: dict[str, int], arch: str | None) -> Output:
         from ktc.backends import emit_launcher
+        from ktc.backends.launchers.launch_geometry import asks_for_room
 
         e = program.lower(target, **values)
-        guarded = any(a.origin == "runtime_guard" for a in e.kernel.assumptions)
+        guarded = any(a.origin == "runtime_guard" for a in e.kernel.assumptions) or asks_for_room(e.kernel)
         original = _original(program, target) if guarded else None
         return Output(
             emit_launcher(e, kind, original), target, "launcher", e.entry, e.kernel.knob_values, e.options, e.notes

@@ -1,7 +1,7 @@
 """The host side of an emitted kernel: geometry, the guard on its assumptions, the fall-back to the original kernel.
 
 launch_name(args..., host sizes..., stream)
-  every assumption holds?  launch the tuned kernel  :  launch the original one
+  every assumption holds, and a block's shared memory fits?  launch the tuned kernel  :  launch the original one
 """
 
 from __future__ import annotations
@@ -74,7 +74,15 @@ def _host_exprs(kernel: Kernel, dialect) -> tuple[Exprs, Names]:
 def _guard(g: Geometry, x: Exprs, names: Names) -> list[str]:
     checks = [x.piece(f).at(6) for f in g.facts]
     checks += [f"reinterpret_cast<uintptr_t>({names.of(p.sym)}) % {n} == 0" for p, n in g.aligned]
+    checks += [f"{x.piece(g.room).at(6)} <= most_shared"] if g.room is not None else []
     return checks
+
+
+MOST_SHARED = {"cuda": "cudaDevAttrMaxSharedMemoryPerBlockOptin", "hip": "hipDeviceAttributeMaxSharedMemoryPerBlock"}
+"""The attribute of a device that says how much shared memory a block may have."""
+
+CL_SHARED = 32 << 10
+"""Bytes of local memory that every OpenCL device of the full profile has (CL_DEVICE_LOCAL_MEM_SIZE)."""
 
 
 def _dims(extents: Sequence[Expr], x: Exprs) -> str:
@@ -123,6 +131,9 @@ def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) ->
     head = f"{api}Error_t launch_{emitted.entry}({', '.join([*params, f'{api}Stream_t stream'])}) {{"
     checks = _guard(g, x, names)
     lines = []
+    if g.room is not None:
+        lines += ["int this_device = 0, most_shared = 0;", f"{api}GetDevice(&this_device);"]
+        lines.append(f"{api}DeviceGetAttribute(&most_shared, {MOST_SHARED[api]}, this_device);")
     if checks:
         lines += [f"const bool applies = {' && '.join(checks)};", "if (!applies) {"]
         if original is not None:
@@ -207,9 +218,11 @@ def _opencl(emitted: Emitted, original: Emitted | None) -> str:
     """C host code. A buffer's alignment is the runtime's business: OpenCL aligns buffers to 128 bytes and more."""
     kernel = emitted.kernel
     x, names = _host_exprs(kernel, OpenCLDialect(profile_for("opencl")))
-    g = geometry(kernel)
+    g = geometry(kernel, CL_SHARED)
+    checks = [x.piece(f).at(6) for f in g.facts]
+    checks += [f"{x.piece(g.room).at(6)} <= (cl_long)most_shared"] if g.room is not None else []
     params = ["cl_command_queue queue", "cl_kernel kernel"]
-    params += ["cl_kernel original_kernel"] if original is not None and g.facts else []
+    params += ["cl_kernel original_kernel"] if original is not None and checks else []
     for p in kernel.params:
         t = p.sym.type
         if isinstance(t, Ptr):
@@ -239,8 +252,13 @@ def _opencl(emitted: Emitted, original: Emitted | None) -> str:
         return lines
 
     lines: list[str] = []
-    if g.facts:
-        lines.append(f"if (!({' && '.join(x.piece(f).at(6) for f in g.facts)})) {{")
+    if g.room is not None:
+        lines += ["cl_device_id this_device = NULL;", "cl_ulong most_shared = 0;"]
+        lines.append("clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(this_device), &this_device, NULL);")
+        size = "sizeof(most_shared), &most_shared, NULL"
+        lines.append(f"clGetDeviceInfo(this_device, CL_DEVICE_LOCAL_MEM_SIZE, {size});")
+    if checks:
+        lines.append(f"if (!({' && '.join(checks)})) {{")
         if original is not None:
             lines += ["  " + line for line in call(original, "original_kernel")]
         else:
