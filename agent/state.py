@@ -139,8 +139,8 @@ class Run:
         self.history.append({"scenario": at, "script": c.script, "spent": self.spent, "best": best})
         base = self.finalists[at][0].seconds
         said = {"spent": self.spent, "budget": self.budget, "best": best, "original": base, "trials": tuned.trials}
-        said["failures"] = grouped(self.failed[at, c.key][before:])
-        self.tell("tune", scenario=at, script=c.script, **said)
+        new = grouped(self.failed[at, c.key][before:])
+        self.tell("tune", scenario=at, script=c.script, failures=new, **said)
         if best is None:
             _, status, detail = tuned.failures[0] if tuned.failures else ({}, "", tuned.why_empty)
             self.settle(c, "failed" if tuned.failures else "infeasible", f"{status} {detail}".strip(), at)

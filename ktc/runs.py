@@ -95,7 +95,7 @@ def _winners(d: Mapping[str, Any]) -> list[str]:
 
 def _winner(s: Mapping[str, Any]) -> str:
     if not s.get("script"):
-        return "nothing verified beat the original"
+        return s["verdict"] if ": " in s["verdict"] else "nothing verified beat the original"
     return f"{s['script']} ({_knobs(s['knobs'])}), {s['ratio'][0]:.2f}x"
 
 

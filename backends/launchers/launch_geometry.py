@@ -104,7 +104,7 @@ def wide(e: Expr) -> Expr:
         if isinstance(x, Binary) and x.op in "+-*/%":
             return binary(x.op, cast(x.a, I64), cast(x.b, I64))
         if isinstance(x, Call):
-            return dataclasses.replace(x, type=I64)
+            return dataclasses.replace(x, ty=I64)
         return x
 
     return map_expr(e, widened)

@@ -43,7 +43,7 @@ def test_a_run_in_which_all_failed_compared_nothing(work: Workload, tmp_path: Pa
     assert report.compared == 0 and report.failed > 10
     assert report.kept.startswith("nothing was measured against the original, which is kept: 1 script failed")
     assert f"{report.failed} configurations failed" in report.kept
-    assert report.measured == 2, "the original alone was timed, at two sizes"
+    assert report.measured == 3, "the original alone was timed, at two sizes and at the one held out"
     assert [s.verdict for s in report.scenarios if not s.heldout] == ["the original is kept: no candidate ran"] * 2
     (group,) = report.failures
     assert (group.status, group.count, group.message) == ("infeasible", report.failed, "made up")
@@ -147,7 +147,10 @@ def test_scratch_memory_may_be_sized_by_what_the_host_alone_knows() -> None:
 def test_tuning_over_such_a_size_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "k.cu").write_text(HOST_SIZE)
-    args = ["tune", "k.cu", "-p", OVER_BLOCKS, "--device", "numba", "--budget", "2", "--scenario", "small", "--json"]
+    assert main(["init", "k.cu", "-o", "workload.toml"]) == 0
+    assert "blocks_x" in (tmp_path / "workload.toml").read_text()
+    capsys.readouterr()
+    args = ["tune", ".", "-p", OVER_BLOCKS, "--device", "numba", "--budget", "2", "--scenario", "small", "--json"]
     assert main(args) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["failed"] == 0 and [o["status"] for o in report["outcomes"]] == ["tuned"]
