@@ -1,4 +1,4 @@
-"""The devices of this machine that work: a test that needs one asks here, and is skipped by name where there is none.
+"""The devices and compilers of this machine that work: a test that needs one asks here, and is skipped without it.
 
 A device works when it has built and run a kernel (:mod:`ktc.backends.runtimes.device_trial`). To see the suite on a
 machine whose OpenCL builds nothing: ``POCL_EXTRA_BUILD_FLAGS=--no-such-flag``; with none: ``OCL_ICD_VENDORS=/nowhere``.
@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from ktc.backends import check_compile
 from ktc.backends.base import Runtime
 from ktc.backends.runtimes import OPENERS, open_runtime
+from ktc.backends.runtimes.device_trial import trial_code
 from ktc.backends.runtimes.opencl_runtime import devices, import_pyopencl
 from ktc.ir.diagnostics import KtcError
 
@@ -37,6 +39,22 @@ def working(name: str) -> Runtime:
     if isinstance(found, str):
         pytest.skip(f"no working device '{name}': {found}")
     return found
+
+
+@functools.cache
+def lacks(target: str) -> str:
+    """Why there is no compiler of ``target`` that compiles a kernel of one line; '' if there is one."""
+    try:
+        check_compile(trial_code(target))
+    except KtcError as e:
+        return e.message
+    return ""
+
+
+def compiler(target: str) -> None:
+    """Without a compiler of ``target`` that works the test is skipped: nvcc may lack its host compiler."""
+    if why := lacks(target):
+        pytest.skip(f"no working compiler for {target}: {why}")
 
 
 @functools.cache

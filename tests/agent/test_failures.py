@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ktc.__main__ import main
 from ktc.agent.failures import INTERNAL, WHAT_TO_SEND, Failed, grouped
 from ktc.agent.optimize import optimize
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.fold import evaluate
 from ktc.ir.text import parse_kernel, print_kernel
 from ktc.ir.workload import Workload
 from ktc.runs import load_run, page_of
 from ktc.search.workers.worker_child import describe
+from ktc.search.workers.worker_protocol import code_from_json, code_to_json
 from tests.agent.fake_lab import FakeLab
 from tests.agent.test_optimize import ROWS, WIDE, WORKLOAD, Fixed
 
@@ -141,16 +142,8 @@ def test_scratch_memory_may_be_sized_by_what_the_host_alone_knows() -> None:
     text = print_kernel(lowered)
     assert re.search(r"scratch\(.*blocks_x", text) and text.index("scratch(") < text.index("host blocks_x")
     assert print_kernel(parse_kernel(text)) == text
-
-
-@pytest.mark.slow
-def test_tuning_over_such_a_size_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "k.cu").write_text(HOST_SIZE)
-    assert main(["init", "k.cu", "-o", "workload.toml"]) == 0
-    assert "blocks_x" in (tmp_path / "workload.toml").read_text()
-    capsys.readouterr()
-    args = ["tune", ".", "-p", OVER_BLOCKS, "--device", "numba", "--budget", "2", "--scenario", "small", "--json"]
-    assert main(args) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["failed"] == 0 and [o["status"] for o in report["outcomes"]] == ["tuned"]
+    emitted = program.apply(OVER_BLOCKS).ok.lower("cuda", TY=4, P=2)
+    sent = code_from_json(json.loads(json.dumps(code_to_json(emitted))))
+    (parts, tickets) = [p for p in sent.kernel.params if p.scratch is not None]
+    sizes = sent.kernel.environment({"rows": 100, "columns": 24, "blocks_x": 24})
+    assert (evaluate(parts.scratch, sizes), evaluate(tickets.scratch, sizes)) == (2 * 3 * 8, 3)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-import shutil
 
 import pytest
 
@@ -21,7 +20,7 @@ from ktc.ir.text import parse_kernel
 from ktc.ir.types import I32
 from tests.backends.emit_samples import saxpy, silu_vec
 
-needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+needs_nvcc = pytest.mark.usefixtures("nvcc")
 
 
 def guarded():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
@@ -337,7 +335,7 @@ def test_zeros_arrive_where_there_is_nothing_to_copy(width):
     assert "else" in emit(kernel, "cuda-sm75").text
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.usefixtures("nvcc")
 @pytest.mark.parametrize("width", [4, Knob("W")])
 def test_asynchronous_copies_are_asynchronous_in_cuda(width):
     ptx = check_compile(emit(staged(width), "cuda"), output="ptx").artifact.decode()
