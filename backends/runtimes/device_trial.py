@@ -26,7 +26,7 @@ from ktc.ir.text import parse_kernel
 
 from .file_cache import cache_root, key_of, write_atomic
 
-SECONDS = 120
+SECONDS = 60
 """The first build of a driver may load and fill a great deal."""
 
 KERNEL = """
@@ -102,7 +102,10 @@ def prove(runtime: Runtime, name: str) -> None:
     kept = _proof(runtime.device)
     if kept.is_file():
         return
-    if why := _in_a_child(name) if sys.executable else run_trial(runtime):
+    why = _in_a_child(name)
+    if why is None:
+        why = run_trial(runtime)
+    if why:
         raise KtcError(
             "E-DEVICE-UNUSABLE", f"{runtime.device.name} is listed, but {why}", exit_code=3,
             hint="`ktc doctor` shows every device and what is wrong with it",
@@ -125,8 +128,8 @@ def gist(log: str) -> str:
     return (named or lines[-1:] or ["it does not say why"])[0][:300]
 
 
-def _in_a_child(name: str) -> str:
-    """:func:`run_trial` in a process of its own, which may die of it."""
+def _in_a_child(name: str) -> str | None:
+    """:func:`run_trial` in a process of its own, which may die of it; None where no process can be started."""
     try:
         done = subprocess.run(
             python_module("ktc.backends.runtimes.trial_process", name), capture_output=True, text=True,
@@ -135,9 +138,9 @@ def _in_a_child(name: str) -> str:
         return str(json.loads(done.stdout.splitlines()[-1])["why"])
     except subprocess.TimeoutExpired:
         return f"a kernel of one line did not end within {SECONDS} s"
-    except (OSError, ValueError, KeyError, IndexError) as e:
-        if isinstance(e, OSError):
-            return f"no process to try it in: {e.strerror}"
+    except OSError:
+        return None
+    except (ValueError, KeyError, IndexError):
         return f"the process that ran a kernel of one line ended with code {done.returncode}: {gist(done.stderr)}"
 
 

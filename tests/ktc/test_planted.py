@@ -116,7 +116,7 @@ def test_only_what_is_relative_leaves_the_path(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_every_process_of_ours_is_started_one_way() -> None:
-    """``sys.executable`` is named by the module that starts processes, and by the two that only print or record it."""
+    """``sys.executable`` is named by the module that starts processes, and by the one that only prints it."""
     named = set[str]()
     for m in modules().values():
         tree = ast.parse(m.path.read_text())
