@@ -37,7 +37,8 @@ def shoot_out(run: Run, scenario: Scenario) -> ScenarioResult:
             met.append((f, found, verdict))
     best = max((m for m in met if m[1].ratio[1] > 1.0), key=lambda m: m[1].ratio[0], default=None)
     if best is None:
-        best = (original, kept(run.lab.compare(original.candidate, {}, scenario)), "the original is kept")
+        why = "" if met else ": no candidate ran" if not rest else ": no candidate passed the finals"
+        best = (original, kept(run.lab.compare(original.candidate, {}, scenario)), f"the original is kept{why}")
     return _result(run, scenario, *best)
 
 

@@ -130,7 +130,10 @@ def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: 
     lesson = summarise(observe(run, run.work.scenario(results[0].name))) if summarise and script else ""
     run.notes += [f"learnt: {lesson}"] if lesson else []
     run.notes += getattr(run.planner, "notes", [])
-    originals = len(run.finalists)
+    originals, failures = len(run.finalists), run.failures()
+    tried = run.spent + originals
+    failed = sum(map(len, run.failed.values()))
+    measured = run.measured - run.failed_now
     return OptimizeReport(
         kernel=run.work.kernel_name,
         source=str(run.work.source),
@@ -142,8 +145,10 @@ def _report(run: Run, results: Sequence[ScenarioResult], planner: str, variant: 
         outcomes=tuple(run.outcomes.values()),
         best_script=script,
         best_knobs=knobs,
-        measured=run.measured,
-        recalled=max(0, run.spent + originals - run.measured),
+        measured=measured,
+        recalled=max(0, tried - failed - measured),
+        failed=failed,
+        failures=failures,
         budget=run.budget,
         seconds=time.monotonic() - run.started,
         notes=tuple(run.notes),

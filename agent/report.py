@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from .failures import INTERNAL, WHAT_TO_SEND, FailureGroup
 from .planner import Outcome
 
 FORMAT = 1
@@ -54,10 +56,9 @@ COVERAGE = "(coverage): "
 
 @dataclass(frozen=True)
 class OptimizeReport:
-    """The whole run. ``measured`` counts configurations measured now, ``recalled`` those found in the ledger.
-
-    ``guesses``: what the winner rests on of what a draft guessed, as conditions that its launcher tests.
-    """
+    """The whole run. ``measured`` counts configurations timed now, ``recalled`` those that the ledger had the time of,
+    ``failed`` those that were tried, now or then, and have none: ``failures`` says why, by cause. ``guesses``: what the
+    winner rests on of what a draft guessed, as conditions that its launcher tests."""
 
     kernel: str
     source: str
@@ -73,6 +74,8 @@ class OptimizeReport:
     budget: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    failed: int = 0
+    failures: tuple[FailureGroup, ...] = ()
     rejected: tuple[Mapping[str, object], ...] = ()
     history: tuple[Mapping[str, object], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
@@ -89,9 +92,41 @@ class OptimizeReport:
     def kept(self) -> str:
         """What is said where the original is the one kernel for all scenarios: those at which a script beat it."""
         won = [f"at {s.name} by {s.script}{_knobs(s.knobs)}" for s in self.scenarios if s.script and not s.heldout]
+        if not won and not self.compared:
+            return f"nothing was measured against the original, which is kept: {self._why_nothing}{self._untested}"
         if not won:
             return "nothing verified beat the original: the original is kept" + self._untested
         return f"no one kernel beat the original at all sizes: the original is kept. Beaten {'; '.join(won)}"
+
+    @property
+    def compared(self) -> int:
+        """Scripts of which some configuration was verified on the device and timed."""
+        return len({o.script for o in self.outcomes if o.status == "tuned" and o.script})
+
+    @property
+    def internal(self) -> int:
+        """Configurations and scripts that ktc itself failed on."""
+        return sum(g.count for g in self.failures if g.status == INTERNAL)
+
+    @property
+    def _why_nothing(self) -> str:
+        """What became of all that was tried."""
+        counts = Counter(
+            status
+            for script, status in {(o.script, o.status) for o in self.outcomes}
+            if script and status != "duplicate"
+        )
+        scripts = [f"{n} script{'s' * (n != 1)} {status}" for status, n in counts.most_common()]
+        configurations = [f"{self.failed} configuration{'s' * (self.failed != 1)} failed"] if self.failed else []
+        return ", ".join([*scripts, *configurations]) or "no script was proposed"
+
+    def trouble(self, most: int = 6) -> list[str]:
+        """Lines about what failed: each cause with its count and an example, and what to send of our own faults."""
+        lines = [f"failed: {group}" for group in self.failures[:most]]
+        if len(self.failures) > most:
+            rest = sum(g.count for g in self.failures[most:])
+            lines.append(f"failed: {rest} of {len(self.failures) - most} other causes, which report.json lists")
+        return lines + ([f"{self.internal} of these failed inside ktc: {WHAT_TO_SEND}"] if self.internal else [])
 
     @property
     def _untested(self) -> str:

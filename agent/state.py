@@ -13,6 +13,7 @@ from ktc.search.space.knob_space import completed
 from ktc.search.verification import Verdict
 
 from .build import Builder, Candidate
+from .failures import INTERNAL, Failed, FailureGroup, grouped
 from .lab import Lab, Tuned
 from .memory import Memory
 from .planner import Outcome, Planner, Proposal
@@ -59,7 +60,9 @@ class Run:
     history: list[Mapping[str, object]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     spent: int = 0  # measurements that count against the budget, recalled ones included
-    measured: int = 0  # those made by this process
+    measured: int = 0  # those made by this process, failures included
+    failed: dict[tuple[str, str], tuple[Failed, ...]] = field(default_factory=dict)  # as totals: what was not timed
+    failed_now: int = 0  # those of them that this process tried
     raised: Kernel | None = None
     _gated: dict[str, Verdict] = field(default_factory=dict)
 
@@ -126,6 +129,9 @@ class Run:
         self.spent += tuned.spent - self.totals.get((at, c.key), 0)
         self.totals[at, c.key] = tuned.spent
         self.measured += tuned.fresh
+        before = len(self.failed.get((at, c.key), ()))
+        self.failed[at, c.key] = tuple(Failed(at, c.script, dict(k), status, why) for k, status, why in tuned.failures)
+        self.failed_now += min(tuned.fresh, len(tuned.failures) - before)
         for knobs, status, detail in tuned.failures:
             if status in WRONG:
                 self.reject(c, knobs, f"{status}: {detail}", at)
@@ -133,7 +139,8 @@ class Run:
         self.history.append({"scenario": at, "script": c.script, "spent": self.spent, "best": best})
         base = self.finalists[at][0].seconds
         said = {"spent": self.spent, "budget": self.budget, "best": best, "original": base, "trials": tuned.trials}
-        self.tell("tune", scenario=at, script=c.script, **said)
+        new = grouped(self.failed[at, c.key][before:])
+        self.tell("tune", scenario=at, script=c.script, failures=new, **said)
         if best is None:
             _, status, detail = tuned.failures[0] if tuned.failures else ({}, "", tuned.why_empty)
             self.settle(c, "failed" if tuned.failures else "infeasible", f"{status} {detail}".strip(), at)
@@ -143,6 +150,16 @@ class Run:
         others = [f for f in self.finalists[at][1:] if f.candidate.key != c.key]
         mine = [Finalist(c, k, t) for k, t in tuned.ranked[:CONTENDERS]]
         self.finalists[at][1:] = sorted(others + mine, key=lambda f: f.seconds)
+
+    def failures(self) -> tuple[FailureGroup, ...]:
+        """What was tried and not timed, by cause; scripts that a pass failed on are among them."""
+        broken = [Failed(at, o.script, {}, INTERNAL, o.detail) for (at, _), o in self.outcomes.items() if _broken(o)]
+        return grouped([*(f for fs in self.failed.values() for f in fs), *broken])
+
+
+def _broken(o: Outcome) -> bool:
+    """Whether a pass itself failed on a script: its configurations were never tried."""
+    return o.status == "failed" and o.code == "E-PASS-BUG"
 
 
 def feasible(kernel: Kernel, knobs: Mapping[str, int]) -> bool:

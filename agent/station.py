@@ -178,7 +178,8 @@ def is_cpu(d: DeviceInfo) -> bool:
 
 
 def _failed(status: str, details: Mapping[str, object]) -> Outcome:
-    return Outcome(status, details={"error": str(details.get("message", status))[:4000]})
+    code = f" [{details['code']}]" if details.get("code") else ""
+    return Outcome(status, details={"error": str(details.get("message", status))[:4000] + code})
 
 
 def _plain(details: Mapping[str, object]) -> dict[str, object]:

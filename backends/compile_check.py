@@ -3,10 +3,14 @@
 CUDA: ``nvcc -cubin`` with the ptxas report. HIP: hipcc for gfx90a, or clang 18+ without any ROCm installation through
 the declarations in ``include/hip_standalone.h``. OpenCL: a build on every OpenCL device that this machine has.
 numba: that it is Python.
+
+A compiler that refuses a kernel is asked for one of a line as well: if it refuses that, the environment is at fault (a
+compiler without its headers or host compiler, a driver that does not know the processor), not the kernel.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -18,10 +22,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 from ktc.ir.diagnostics import KtcError
 
 from .base import CompileFailure, Emitted, accelerated
+from .runtimes.device_trial import TEXTS, gist, trial_code
 
 TIMEOUT_S = 300
 
@@ -45,12 +51,31 @@ def check_compile(emitted: Emitted, arch: str | None = None, output: str = "cubi
 
     Raises:
         CompileFailure: the compiler refused the text.
-        KtcError: E-TOOL-MISSING (exit code 3), the compiler is not installed.
+        KtcError: E-TOOL-MISSING (exit code 3), the compiler is not installed; E-TOOL-BROKEN (exit code 3), it compiles
+            nothing here.
     """
     check = _CHECKS.get(emitted.target)
     if check is None:
         raise KtcError("E-BACKEND-TARGET", f"nothing compiles target '{emitted.target}'", exit_code=2)
-    return check(emitted, arch, output)
+    try:
+        return check(emitted, arch, output)
+    except CompileFailure:
+        if broken := _broken(emitted.target, arch, output):
+            raise KtcError(
+                "E-TOOL-BROKEN", f"the {emitted.target} compiler compiles no kernel of one line here: {broken}",
+                hint="the kernel is not at fault; `ktc doctor` shows what is installed", exit_code=3,
+            ) from None  # fmt: skip
+        raise
+
+
+@functools.cache
+def _broken(target: str, arch: str | None, output: str) -> str:
+    """Why the compiler of ``target`` cannot compile anything; '' if it can."""
+    try:
+        _CHECKS[target](trial_code(target), arch, output)
+    except CompileFailure as e:
+        return gist(e.log)
+    return ""
 
 
 def _tool(*names: str, hint: str) -> str:
@@ -185,7 +210,7 @@ def _opencl(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
             raise KtcError(
                 "E-TOOL-MISSING", "no OpenCL device here has OpenCL C 3 and sub-groups", hint=hint, exit_code=3
             )
-    log, took, lacks = "", [], None
+    log, took, lacks, unfit = "", list[str](), None, dict[str, str]()
     for device in chosen:
         who = f"{device.platform.name}, {device.name}"
         try:
@@ -194,15 +219,34 @@ def _opencl(emitted: Emitted, arch: str | None, output: str) -> CompileReport:
                 program = cl.Program(cl.Context([device]), emitted.text).build(options=list(emitted.options))
         except cl.Error as e:
             failure = CompileFailure(f"{who}:\n{e}")
-            if not _library_gap(str(e)):
+            if _library_gap(str(e)):
+                lacks = failure
+            elif why := _builds_nothing(cl, device):
+                unfit[who] = why
+            else:
                 raise failure from None
-            lacks = failure
             continue
         took.append(device.name)
         log += program.get_build_info(device, cl.program_build_info.LOG) or ""
     if lacks is not None and not took:
         raise lacks
+    if unfit and not took:
+        raise KtcError(
+            "E-TOOL-BROKEN", "no OpenCL device here builds a kernel of one line",
+            hint="; ".join(f"{who}: {why}" for who, why in unfit.items()), exit_code=3,
+        )  # fmt: skip
     return CompileReport("opencl", ", ".join(took), {}, log)
+
+
+def _builds_nothing(cl: Any, device: Any) -> str:
+    """Why ``device`` builds no kernel at all; '' if it does."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            cl.Program(cl.Context([device]), TEXTS["opencl"]).build(cache_dir=False)
+    except cl.Error as e:
+        return gist(str(e))
+    return ""
 
 
 def _library_gap(log: str) -> bool:

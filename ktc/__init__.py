@@ -19,9 +19,11 @@ Each is imported on first use, so that ``import ktc`` costs nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # not from typing: `python -m ktc` runs this while the current folder is still on the path
 if TYPE_CHECKING:
+    from typing import Any
+
     from ktc.ir.diagnostics import KtcError, Loc
     from ktc.ir.workload import Workload
 

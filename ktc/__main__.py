@@ -1,5 +1,7 @@
 """``ktc`` and ``python -m ktc``: run a command, and turn errors into messages and exit codes.
 
+Nothing is imported from the current folder: it leaves the path before anything else is loaded.
+
 Exit codes: 0 done; 1 the kernel or the script is at fault; 2 usage; 3 the environment; 130 interrupted; 70 our bug.
 """
 
@@ -7,7 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
@@ -15,6 +20,10 @@ EXIT_INTERRUPTED = 130
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command line (default: this process's); returns the exit code."""
+    if argv is None:
+        from ktc.ir.support.child_python import leave_current_folder
+
+        leave_current_folder(__name__ == "__main__")
     from ktc.cli.app import run
 
     args = sys.argv[1:] if argv is None else argv

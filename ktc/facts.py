@@ -47,6 +47,7 @@ def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capabilit
     Raises:
         KtcError: the program was refused, or a size names no parameter.
     """
+    from ktc.backends.launchers.launch_geometry import shared_bytes
     from ktc.ir.analysis.dependence_graph import dependence_graph
     from ktc.ir.analysis.memory_costs import requests
     from ktc.ir.analysis.planner_facts import facts
@@ -56,7 +57,6 @@ def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capabilit
     from ktc.ir.producer_launch import launched_block
     from ktc.scaffold.drafted_launches import with_launch
     from ktc.search.bounds.occupancy import occupancy
-    from ktc.search.space.device_limits import shared_bytes
 
     program, launch = with_launch(program.ok)
     kernel = by_threads(program.bind().kernel)
@@ -69,7 +69,7 @@ def facts_of(program: Program, sizes: Mapping[str, int] | None = None, capabilit
     if threads.launch is not None:
         extents = [evaluate(e, env) for e in launched_block(threads)]
         block = extents[0] * extents[1] * extents[2] if all(isinstance(e, int) for e in extents) else None  # type: ignore[operator]
-        shared = int(evaluate(shared_bytes(threads, threads.launch), env) or 0)
+        shared = int(evaluate(shared_bytes(threads), env) or 0)
     graph = dependence_graph(kernel)
     lines = {n: d["line"] for n, d in graph.nodes(data=True)}
     missing = _missing(program, at)

@@ -12,6 +12,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ktc.backends.runtimes import DeviceProbe
 
 SECONDS = 15
 
@@ -53,7 +57,9 @@ def chosen_device() -> Finding:
         return Finding(
             "device", "default", "missing", str(e).splitlines()[0], "pip install 'ktc[opencl]' for a CPU OpenCL device"
         )
-    return Finding("device", "default", "ok", f"{device.backend}: {device.name} (profile {device.profile})")
+    picked = device.extra.get("picked", "first choice")
+    instead = "" if picked == "first choice" else f"; not taken: {picked}"
+    return Finding("device", "default", "ok", f"{device.backend}: {device.name} (profile {device.profile}){instead}")
 
 
 def _python() -> tuple[str, str, str]:
@@ -61,24 +67,23 @@ def _python() -> tuple[str, str, str]:
 
 
 def _device(kind: str) -> Check:
+    """Every device of a kind that builds and runs a kernel, and what is wrong with the others."""
+
     def check() -> tuple[str, str, str]:
         from ktc.backends.runtimes import probe
 
         found = probe(kind)
-        return "ok" if found.ok else "missing", found.why, found.how_to_get
+        status = next((s for s in ("ok", "broken") if any(f.status == s for f in found)), "missing")
+        remedy = "" if status == "ok" else found[0].how_to_get
+        return status, "; ".join(_said(f) for f in found), remedy
 
     return check
 
 
-def _opencl() -> tuple[str, str, str]:
-    """Every device, drivers of this Python environment included, with the number that ``--device opencl:N`` takes."""
-    from ktc.backends.runtimes.opencl_runtime import devices, import_pyopencl, numbered
-
-    remedy = "pip install 'ktc[opencl]' (brings PoCL, a CPU device)"
-    if importlib.util.find_spec("pyopencl") is None:
-        return "missing", "pyopencl is not installed", remedy
-    found = devices(import_pyopencl())
-    return ("ok", "; ".join(numbered(found)), "") if found else ("missing", "no OpenCL device", remedy)
+def _said(found: DeviceProbe) -> str:
+    """One device in a line: with the number that ``--device opencl:N`` takes, where there are several."""
+    _, _, number = found.name.partition(":")
+    return f"{number}: {found.why}" if number else found.why
 
 
 def _tool(binaries: tuple[str, ...], version_args: tuple[str, ...], pattern: str, remedy: str) -> Check:
@@ -119,7 +124,7 @@ CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("system", "python", _python),
     ("system", "sandbox of workers", _sandbox),
     ("device", "GPU through CuPy", _device("cuda")),
-    ("device", "OpenCL", _opencl),
+    ("device", "OpenCL", _device("opencl")),
     ("device", "CPU through numba", _device("numba")),
     (
         "compiler",

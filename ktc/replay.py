@@ -100,6 +100,8 @@ def _times(start: Program, recipe: Recipe, device: str, say: Callable[[str], Non
                 raise KtcError(built.code, f"{winner['script']}: {built.detail}")
             say(f"timing {name}")
             c = lab.compare(built, winner["knobs"], workload.scenario(name))
+            if c.verdict != "ok":
+                raise KtcError("E-VERIFY-FAILED", f"{name}: what the timed launch left is wrong: {c.verdict}")
             found.append((name, c.before.median, c.after.median, c.ratio))
     finally:
         lab.close()

@@ -63,12 +63,18 @@ def page_of(run: Run) -> Page:
         f"{d.get('speedup', 1.0):.2f}x over the tuned scenarios.",
         *_winners(d),
         f"{d.get('measured', 0)} configurations measured, {d.get('recalled', 0)} recalled from the ledger, "
-        f"{len(d.get('rejected', ()))} rejected, {d.get('seconds', 0.0):.0f} s.",
+        f"{d.get('failed', 0)} failed, {len(d.get('rejected', ()))} rejected, {d.get('seconds', 0.0):.0f} s.",
+        *_internal(d.get("failures", ())),
     ]
     return Page(
         title=f"{d['kernel']}: original against optimised",
         summary=summary,
-        tables=(_scenarios(d["scenarios"]), _outcomes(d.get("outcomes", ())), _rejected(d.get("rejected", ()))),
+        tables=(
+            _scenarios(d["scenarios"]),
+            _outcomes(d.get("outcomes", ())),
+            _failures(d.get("failures", ())),
+            _rejected(d.get("rejected", ())),
+        ),
         charts=[_chart(s, d.get("history", ())) for s in d["scenarios"] if not s["heldout"]],
         before=run.before,
         after=run.after,
@@ -81,7 +87,7 @@ def _winners(d: Mapping[str, Any]) -> list[str]:
     best, tuned = d.get("best_script"), [s for s in d["scenarios"] if not s["heldout"]]
     won = [s for s in tuned if s.get("script")]
     if best or not won:
-        script = best or "none: nothing verified beat the original"
+        script = best or f"none: {_nothing(d)}"
         return [f"Script: {script}", f"Knobs: {_knobs(d.get('best_knobs', {}))}"]
     head = "Script: none for all sizes: no one kernel beat the original at each of them, which is kept"
     return [head, *(f"At {s['name']}: {_winner(s)}" for s in tuned)]
@@ -89,7 +95,7 @@ def _winners(d: Mapping[str, Any]) -> list[str]:
 
 def _winner(s: Mapping[str, Any]) -> str:
     if not s.get("script"):
-        return "nothing verified beat the original"
+        return s["verdict"] if ": " in s["verdict"] else "nothing verified beat the original"
     return f"{s['script']} ({_knobs(s['knobs'])}), {s['ratio'][0]:.2f}x"
 
 
@@ -110,6 +116,24 @@ def _outcomes(outcomes: list[Mapping[str, Any]]) -> Table:
         gain = f"{o['gain']:.2f}x" if o.get("gain") else ""
         rows.append((o["script"] or "(as it is)", o["status"], gain, o.get("detail", ""), o.get("reason", "")))
     return Table("Scripts tried", ("script", "status", "gain", "detail", "why it was tried"), rows)
+
+
+def _nothing(d: Mapping[str, Any]) -> str:
+    """Why no script won: "nothing was better" is said only where something was timed."""
+    compared = any(o.get("status") == "tuned" and o.get("script") for o in d.get("outcomes", ()))
+    return f"nothing {'verified beat' if compared else 'was measured against'} the original"
+
+
+def _failures(failures: list[Mapping[str, Any]]) -> Table:
+    rows = [(str(f["count"]), f["status"], f["message"], f["script"], _knobs(f["knobs"])) for f in failures]
+    return Table("Tried and not timed, by cause", ("configurations", "status", "why", "for example", "knobs"), rows)
+
+
+def _internal(failures: list[Mapping[str, Any]]) -> list[str]:
+    from ktc.agent.failures import INTERNAL, WHAT_TO_SEND
+
+    ours = sum(f["count"] for f in failures if f["status"] == INTERNAL)
+    return [f"{ours} of these failed inside ktc: {WHAT_TO_SEND}."] if ours else []
 
 
 def _rejected(rejected: list[Mapping[str, Any]]) -> Table:

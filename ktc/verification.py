@@ -106,6 +106,8 @@ def _on_device(
                 reply = executor.verify(*texts, path, variant=bound.variant, sizes=sizes, seed=seed, twin=True)
                 verdict = _on_top(verdict, reply, info)
             except KtcError as e:  # what has no twin, or none that this device compiles, is left to the other rungs
+                if e.exit_code != 1:  # the environment's fault, or ours
+                    raise
                 rung = Rung("twin", "skip", f"{e.code}: {e.message}")
                 verdict = dataclasses.replace(verdict, rungs=(*verdict.rungs, rung))
     finally:
@@ -127,6 +129,9 @@ def _on_top(verdict: Verdict, reply: Reply, info: DeviceInfo) -> Verdict:
     message = str(reply.data.get("message", reply.status)).strip()
     if reply.status == "compile-error":
         raise KtcError("E-COMPILE", f"the {info.backend} compiler refuses the output:\n{message}")
+    if reply.status == "internal":  # says nothing about the candidate: no verdict, not even a skipped rung
+        hint = "this is a bug in ktc: send the kernel, its workload.toml and this message"
+        raise KtcError("E-INTERNAL", f"ktc itself failed on the device's rung: {message}", hint=hint, exit_code=70)
     if reply.status == "lost":
         code = str(reply.data.get("code", "E-DEVICE-LOST"))
         raise KtcError(code, message, hint=str(reply.data.get("hint", "")), exit_code=3)

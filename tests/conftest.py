@@ -20,9 +20,12 @@ from typing import TypeVar
 import pytest
 
 from ktc.__main__ import main
+from tests import devices
 from tests.paths import ROOT
 
 T = TypeVar("T")
+COMPILERS = {"nvcc": "cuda", "hipcc": "hip"}
+"""Compilers and what they compile."""
 PLAIN = {"NO_COLOR": "1", "COLUMNS": "120"}
 """Environment of a command whose output is read by a test."""
 
@@ -146,13 +149,22 @@ def soon() -> Callable[[Callable[[], object], float], None]:
 
 
 @pytest.fixture
+def nvcc() -> None:
+    """The test needs an nvcc that compiles: ``@pytest.mark.usefixtures("nvcc")``."""
+    devices.compiler("cuda")
+
+
+@pytest.fixture
 def needs() -> Callable[[str], str]:
-    """``needs("nvcc")`` is the tool's path; the test is skipped, with the reason, where it is not installed."""
+    """``needs("nvcc")`` is the tool's path; the test is skipped, with the reason, where it is not installed or compiles
+    nothing."""
 
     def find(tool: str) -> str:
         path = shutil.which(tool)
         if path is None:
             pytest.skip(f"{tool} is not installed")
+        if tool in COMPILERS:
+            devices.compiler(COMPILERS[tool])
         return path
 
     return find

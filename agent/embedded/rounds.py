@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ktc.agent.build import Candidate
+from ktc.agent.failures import INTERNAL, WHAT_TO_SEND
 from ktc.agent.memory import Lesson, features
 from ktc.agent.planner import Observation, Outcome, Proposal
 from ktc.agent.state import Finalist, Run
@@ -22,11 +23,19 @@ FIRST_ROUND = 0.7
 """Share of a scenario's budget that the planner's first ideas race for; the rest goes to ideas on what won."""
 
 
+EXIT_BUG = 70
+"""The exit code where ktc itself is at fault."""
+
 TOO_SLOW = "E-ORIGINAL-SLOW"
 """The code of the error about an original that gives no answer in time."""
 
 
 _FAULTS = {
+    INTERNAL: (
+        "E-INTERNAL",
+        "was not measured, because ktc itself failed",
+        f"{WHAT_TO_SEND} ({{workload}})",
+    ),
     "hang": (TOO_SLOW, "takes too long", "make {scenario} smaller in {workload}, or choose others with --scenario"),
     "wrong": (
         "E-ORIGINAL",
@@ -108,7 +117,8 @@ def measure_original(run: Run, scenario: Scenario) -> None:
         _, status, why = tuned.failures[0] if tuned.failures else ({}, "", tuned.why_empty)
         code, what, hint = _FAULTS.get(status, ("E-ORIGINAL", "does not run", "another --device may run it"))
         where = {"scenario": scenario.name, "workload": run.work.path, "device": run.lab.device.name}
-        raise KtcError(code, f"the original kernel {what} on {scenario.name}: {why}", hint=hint.format_map(where))
+        message = f"the original kernel {what} on {scenario.name}: {why}"
+        raise KtcError(code, message, hint=hint.format_map(where), exit_code=EXIT_BUG if status == INTERNAL else 1)
     run.finalists[scenario.name] = [Finalist(identity, {}, tuned.ranked[0][1])]
     run.measured += tuned.fresh
     run.history.append({"scenario": scenario.name, "script": "", "spent": run.spent, "best": tuned.ranked[0][1]})

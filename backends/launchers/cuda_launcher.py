@@ -1,7 +1,7 @@
 """The host side of an emitted kernel: geometry, the guard on its assumptions, the fall-back to the original kernel.
 
 launch_name(args..., host sizes..., stream)
-  every assumption holds?  launch the tuned kernel  :  launch the original one
+  every assumption holds, and a block's shared memory fits?  launch the tuned kernel  :  launch the original one
 """
 
 from __future__ import annotations
@@ -74,7 +74,12 @@ def _host_exprs(kernel: Kernel, dialect) -> tuple[Exprs, Names]:
 def _guard(g: Geometry, x: Exprs, names: Names) -> list[str]:
     checks = [x.piece(f).at(6) for f in g.facts]
     checks += [f"reinterpret_cast<uintptr_t>({names.of(p.sym)}) % {n} == 0" for p, n in g.aligned]
+    checks += [f"{x.piece(g.room).at(6)} <= most_shared"] if g.room is not None else []
     return checks
+
+
+MOST_SHARED = {"cuda": "cudaDevAttrMaxSharedMemoryPerBlockOptin", "hip": "hipDeviceAttributeMaxSharedMemoryPerBlock"}
+"""The attribute of a device that says how much shared memory a block may have."""
 
 
 def _dims(extents: Sequence[Expr], x: Exprs) -> str:
@@ -123,6 +128,9 @@ def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) ->
     head = f"{api}Error_t launch_{emitted.entry}({', '.join([*params, f'{api}Stream_t stream'])}) {{"
     checks = _guard(g, x, names)
     lines = []
+    if g.room is not None:
+        lines += ["int this_device = 0, most_shared = 0;", f"{api}GetDevice(&this_device);"]
+        lines.append(f"{api}DeviceGetAttribute(&most_shared, {MOST_SHARED[api]}, this_device);")
     if checks:
         lines += [f"const bool applies = {' && '.join(checks)};", "if (!applies) {"]
         if original is not None:

@@ -83,6 +83,8 @@ def cupy_launcher(emitted: Emitted, original: Emitted | None) -> str:
     checks = [python_text(f, 4) for f in g.facts] + [
         f"{python_name(p.sym.name)}.data.ptr % {n} == 0" for p, n in g.aligned
     ]
+    if g.room is not None:
+        checks.append(f'{python_text(g.room, 6)} <= cp.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]')
     codes = [("_KERNEL", emitted)] + ([("_ORIGINAL", original)] if original is not None and checks else [])
     lines = ["import cupy as cp", "import numpy as np", ""]
     for name, code in codes:

@@ -1,17 +1,18 @@
-"""What a launcher must know of a kernel: grid, block, dynamic shared memory, assumptions, alignment of its buffers."""
+"""What a launcher must know of a kernel: grid, block, shared memory, assumptions, alignment of its buffers."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import partial
 
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import launch_tests
-from ktc.ir.fold import evaluate, simplify
+from ktc.ir.fold import binary, cast, evaluate, simplify
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Const, Expr, Knob, Load, Store, Sym, Var
+from ktc.ir.nodes import Alloc, Binary, Call, Cast, Const, Expr, Knob, Load, Store, Sym, Var
 from ktc.ir.producer_launch import launched_block, tensor_maps
-from ktc.ir.types import I32, scalar_of
+from ktc.ir.types import I32, I64, Array, Type, Vec, scalar_of
 from ktc.ir.walk import all_exprs, map_expr, walk, walk_expr
 
 MATRIX_ALIGNMENT = 16
@@ -20,17 +21,22 @@ MATRIX_ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class Geometry:
-    """Launch expressions with the knobs' values in place, and what must hold before launching."""
+    """Launch expressions with the knobs' values in place, and what must hold before launching.
+
+    ``room``: bytes of shared memory that a block takes, in 64 bits, where passes asked for them and the device must be
+    asked whether it has as much: more than every device has, or a number that the sizes decide.
+    """
 
     grid: tuple[Expr, Expr, Expr]
     block: tuple[Expr, Expr, Expr]
     shared: Expr
     facts: tuple[Expr, ...]
     aligned: tuple[tuple[Param, int], ...]
+    room: Expr | None = None
 
 
-def geometry(kernel: Kernel) -> Geometry:
-    """What the launcher of ``kernel`` needs.
+def geometry(kernel: Kernel, everywhere: int = 48 << 10) -> Geometry:
+    """What the launcher of ``kernel`` needs. ``everywhere``: bytes of shared memory that every device has for a block.
 
     Raises:
         KtcError: E-LAUNCH-UNKNOWN when the kernel has no launch geometry.
@@ -48,12 +54,16 @@ def geometry(kernel: Kernel) -> Geometry:
         if known and not isinstance(fact, Const) and fact not in facts:
             facts.append(fact)
     launch = kernel.launch
+    room = bound(wide(shared_bytes(kernel))) if kernel.trace else None
+    if isinstance(room, Const) and room.value <= everywhere:
+        room = None
     return Geometry(
         tuple(map(bound, launch.grid)),  # type: ignore[arg-type]
         tuple(map(bound, launched_block(kernel))),  # type: ignore[arg-type]
         bound(launch.dynamic_shared) if launch.dynamic_shared is not None else Const(0, I32),
         tuple(facts),
         tuple(_aligned_buffers(kernel)),
+        room,
     )
 
 
@@ -66,7 +76,48 @@ def with_knobs(kernel: Kernel, e: Expr) -> Expr:
 def is_guarded(kernel: Kernel) -> bool:
     """Whether a launcher of ``kernel`` has something to test before it launches."""
     g = geometry(kernel)
-    return bool(g.facts or g.aligned)
+    return bool(g.facts or g.aligned or g.room is not None)
+
+
+def asks_for_room(kernel: Kernel) -> bool:
+    """Whether a device may lack the shared memory that a block takes."""
+    return kernel.launch is not None and geometry(kernel).room is not None
+
+
+def shared_bytes(kernel: Kernel) -> Expr:
+    """Static and dynamic shared memory of one block."""
+    assert kernel.launch is not None
+    total: Expr = kernel.launch.dynamic_shared or Const(0, I64)
+    for s in walk(kernel.body):
+        if isinstance(s, Alloc) and not s.dynamic and isinstance(s.sym.type, Array) and s.sym.type.space == "shared":
+            size: Expr = Const(scalar_of(s.sym.type).bytes, I64)
+            for extent in (*s.sym.type.shape, lanes_of(s.sym.type.elem)):
+                size = binary("*", size, extent)
+            total = binary("+", total, size)
+    return total
+
+
+def lanes_of(t: Type) -> Expr:
+    """How many scalars a value of ``t`` holds."""
+    n = t.n if isinstance(t, Vec) else 1
+    return n if isinstance(n, Expr) else Const(n, I64)
+
+
+def wide(e: Expr) -> Expr:
+    """``e`` computed in 64 bits: a size that wraps around would pass every test of being small."""
+
+    def widened(x: Expr) -> Expr:
+        if isinstance(x, Var | Knob | Const):
+            return cast(x, I64)
+        if isinstance(x, Cast):
+            return x.x
+        if isinstance(x, Binary) and x.op in "+-*/%":
+            return binary(x.op, cast(x.a, I64), cast(x.b, I64))
+        if isinstance(x, Call):
+            return dataclasses.replace(x, ty=I64)
+        return x
+
+    return map_expr(e, widened)
 
 
 def _aligned_buffers(kernel: Kernel) -> list[tuple[Param, int]]:

@@ -23,6 +23,10 @@ CL_TYPES |= CL_FLOATS | {BOOL.name: "cl_uchar"}
 """A scalar of the IR in host code; 8- and 16-bit floats that C lacks travel as their bits."""
 
 
+CL_SHARED = 32 << 10
+"""Bytes of local memory that every OpenCL device of the full profile has (CL_DEVICE_LOCAL_MEM_SIZE)."""
+
+
 class HostC(OpenCLDialect):
     """Expressions as C on the host has them: OpenCL's operators over the types of ``CL/cl.h``."""
 
@@ -55,9 +59,11 @@ def opencl_launcher(emitted: Emitted, original: Emitted | None) -> str:
     """C host code. A buffer's alignment is the runtime's business: OpenCL aligns buffers to 128 bytes and more."""
     kernel = emitted.kernel
     x, names = _host_exprs(kernel)
-    g = geometry(kernel)
+    g = geometry(kernel, CL_SHARED)
+    checks = [x.piece(in_c(f)).at(6) for f in g.facts]
+    checks += [f"{x.piece(in_c(g.room)).at(6)} <= (cl_long)most_shared"] if g.room is not None else []
     params = ["cl_command_queue queue", "cl_kernel kernel"]
-    params += ["cl_kernel original_kernel"] if original is not None and g.facts else []
+    params += ["cl_kernel original_kernel"] if original is not None and checks else []
     for p in kernel.params:
         t = p.sym.type
         if isinstance(t, Ptr):
@@ -86,8 +92,13 @@ def opencl_launcher(emitted: Emitted, original: Emitted | None) -> str:
         return lines
 
     lines: list[str] = []
-    if g.facts:
-        lines.append(f"if (!({' && '.join(x.piece(in_c(f)).at(6) for f in g.facts)})) {{")
+    if g.room is not None:
+        lines += ["cl_device_id this_device = NULL;", "cl_ulong most_shared = 0;"]
+        lines.append("clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(this_device), &this_device, NULL);")
+        size = "sizeof(most_shared), &most_shared, NULL"
+        lines.append(f"clGetDeviceInfo(this_device, CL_DEVICE_LOCAL_MEM_SIZE, {size});")
+    if checks:
+        lines.append(f"if (!({' && '.join(checks)})) {{")
         if original is not None:
             lines += ["  " + line for line in call(original, "original_kernel")]
         else:

@@ -1,8 +1,13 @@
-"""Runtimes: compile, launch and time printed kernels on a device. ``open_runtime`` picks one, and says why."""
+"""Runtimes: compile, launch and time printed kernels on a device. ``open_runtime`` picks one, and says why.
+
+A device counts when it has built and run a kernel (:mod:`.device_trial`); one that is merely listed does not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ktc.backends.base import Runtime
@@ -11,12 +16,16 @@ from ktc.ir.diagnostics import KtcError
 
 @dataclass(frozen=True)
 class DeviceProbe:
-    """What ``ktc doctor`` says about one kind of device."""
+    """What ``ktc doctor`` says about one device. ``status``: ok; missing: there is none; broken: it runs no kernel."""
 
-    name: str  # cuda | opencl | numba
-    ok: bool
+    name: str  # cuda | opencl:0 | opencl:1 | numba
+    status: str
     why: str  # the device's name, or what is missing
     how_to_get: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
 
 
 def _open_cuda(rest: str) -> Runtime:
@@ -51,50 +60,96 @@ ALIASES = {"cpu": "numba", "hip": "cuda", "gpu": "cuda", "": "auto"}
 
 def open_runtime(name: str | None = None) -> Runtime:
     """The runtime ``name``: ``cuda``, ``cuda:1``, ``opencl``, ``opencl:PoCL``, ``numba``; None or ``auto``: the first
-    that works.
+    that works; ``opencl``: the first OpenCL device that works.
 
-    The device's ``extra['picked']`` says why the ones before it were not taken.
+    The device's ``extra['picked']`` says why the ones before it were not taken, ``extra['opened']`` is the name that
+    opens this one and no other.
 
     Raises:
         KtcError: E-DEVICE-NAME (usage), or the reason why the device asked for is not there (environment).
     """
-    kind, _, rest = (name or "auto").partition(":")
-    kind = ALIASES.get(kind.lower(), kind.lower())
-    if kind != "auto":
-        if kind not in OPENERS:
-            raise KtcError(
-                "E-DEVICE-NAME", f"no device kind '{kind}'", hint=f"one of: auto, {', '.join(OPENERS)}", exit_code=2
-            )
-        return OPENERS[kind][0](rest)
+    from .device_trial import prove
+
+    kind, rest = _named(name)
     reasons: list[str] = []
-    for candidate, (opener, _) in OPENERS.items():
+    first: KtcError | None = None
+    for candidate in _candidates(kind, rest):
         try:
-            runtime = opener("")
+            runtime = open_device(candidate)
+            prove(runtime, candidate)
         except KtcError as e:
+            if kind != "auto" and e.code != "E-DEVICE-UNUSABLE":
+                raise
+            first = first or e
             reasons.append(f"{candidate}: {e.message}")
             continue
-        runtime.device = _with_reason(runtime, reasons)
+        extra = {"picked": "; ".join(reasons) or "first choice", "opened": candidate}
+        runtime.device = dataclasses.replace(runtime.device, extra={**runtime.device.extra, **extra})
         return runtime
-    raise KtcError("E-DEVICE-NONE", "no device to run on", hint="; ".join(reasons), exit_code=3)
+    if kind != "auto" and len(reasons) == 1 and first is not None:
+        raise first
+    code, what = ("E-DEVICE-NONE", "no device to run on") if kind == "auto" else (
+        "E-DEVICE-UNUSABLE", f"no device of kind '{kind}' builds and runs a kernel")  # fmt: skip
+    raise KtcError(code, what, hint="; ".join(reasons), exit_code=3)
 
 
-def _with_reason(runtime: Runtime, reasons: list[str]):
-    import dataclasses
+def open_device(name: str) -> Runtime:
+    """The runtime ``name`` (a kind, and what follows), whether it works or not."""
+    kind, _, rest = name.partition(":")
+    return OPENERS[kind][0](rest)
 
-    why = "; ".join(reasons) or "first choice"
-    return dataclasses.replace(runtime.device, extra={**runtime.device.extra, "picked": why})
+
+def _named(name: str | None) -> tuple[str, str]:
+    kind, _, rest = (name or "auto").partition(":")
+    kind = ALIASES.get(kind.lower(), kind.lower())
+    if kind != "auto" and kind not in OPENERS:
+        raise KtcError(
+            "E-DEVICE-NAME", f"no device kind '{kind}'", hint=f"one of: auto, {', '.join(OPENERS)}", exit_code=2
+        )
+    return kind, rest
 
 
-def probe(kind: str) -> DeviceProbe:
-    """Try one kind of device; never raises."""
-    opener, how = OPENERS[kind]
+def _candidates(kind: str, rest: str) -> Iterator[str]:
+    """The devices that ``kind:rest`` may mean, the best first: a driver's second device may work where its first does
+    not."""
+    for each in OPENERS if kind == "auto" else (kind,):
+        numbers = _opencl_numbers() if each == "opencl" and not rest else 0
+        yield from (f"{each}:{i}" for i in range(numbers)) if numbers else [f"{each}:{rest}" if rest else each]
+
+
+def _opencl_numbers() -> int:
+    """How many OpenCL devices there are to choose from; 0 where the user chose one, or they cannot be listed."""
+    from .opencl_runtime import devices, import_pyopencl
+
+    if os.environ.get("KTC_OPENCL_DEVICE"):
+        return 0
     try:
-        device = opener("").device
+        return len(devices(import_pyopencl()))
+    except KtcError:
+        return 0  # opening says why
+
+
+def probe(kind: str) -> list[DeviceProbe]:
+    """Try the devices of one kind: one result each; if there is none, one that says what is missing. Never raises."""
+    from .device_trial import prove
+
+    return [_probed(name, prove) for name in _candidates(kind, "")]
+
+
+def _probed(name: str, prove: Callable[[Runtime, str], None]) -> DeviceProbe:
+    how = OPENERS[name.partition(":")[0]][1]
+    try:
+        runtime = open_device(name)
     except KtcError as e:
-        return DeviceProbe(kind, False, e.message, e.hint or how)
+        return DeviceProbe(name, "missing", e.message, e.hint or how)
     except Exception as e:  # a broken driver must not take the doctor down
-        return DeviceProbe(kind, False, f"{type(e).__name__}: {e}", how)
-    return DeviceProbe(kind, True, f"{device.name} ({device.profile})")
+        return DeviceProbe(name, "broken", f"{type(e).__name__}: {e}", how)
+    try:
+        prove(runtime, name)
+    except KtcError as e:
+        return DeviceProbe(name, "broken", e.message, how)
+    platform = runtime.device.extra.get("platform", runtime.device.profile)
+    return DeviceProbe(name, "ok", f"{runtime.device.name} ({platform})")
 
 
-__all__ = ["OPENERS", "DeviceProbe", "open_runtime", "probe"]
+__all__ = ["OPENERS", "DeviceProbe", "open_device", "open_runtime", "probe"]

@@ -14,7 +14,14 @@ from ktc.ir.diagnostics import KtcError
 def cache_root() -> Path:
     """``$KTC_CACHE``, else ``$XDG_CACHE_HOME/ktc``, else ``~/.cache/ktc``."""
     explicit = os.environ.get("KTC_CACHE")
-    return Path(explicit) if explicit else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ktc"
+    return Path(explicit) if explicit else user_caches() / "ktc"
+
+
+def user_caches() -> Path:
+    """``$XDG_CACHE_HOME``, else ``~/.cache``. A relative path is no cache by that standard: code that is kept there and
+    run again would come from the current folder."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(named) if os.path.isabs(named) else Path.home() / ".cache"
 
 
 def key_of(*parts: str) -> str:

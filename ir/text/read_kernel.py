@@ -22,7 +22,9 @@ class KernelReader(StmtReader):
 
     def kernel(self, t: Node) -> Kernel:
         name, *rest = [c for c in t.children if c is not None]
-        params = tuple(self.param(c) for c in rest if c.data == "param")
+        given = [c for c in rest if c.data == "param"]
+        symbols = [self.declare(c.children[1], self.type(c.children[2])) for c in given]
+        params = tuple(map(self.param, symbols, given))  # the size of a buffer may name any of them
         heads = [c for c in rest if c.data in _HEADERS]
         parts: dict[str, list[Any]] = {word: [] for word in _HEADERS}
         for h in heads:
@@ -37,9 +39,9 @@ class KernelReader(StmtReader):
             tuple(parts["staging"]), self.loc(name), self.comments.get(name.line, ()),
         )  # fmt: skip
 
-    def param(self, t: Node) -> Param:
-        host, name, ty, *facts = t.children
-        p = Param(self.declare(name, self.type(ty)), host=host is not None)
+    def param(self, symbol: n.Sym, t: Node) -> Param:
+        host, _, _, *facts = t.children
+        p = Param(symbol, host=host is not None)
         for f in facts:
             p = self.symbol_of(p, f) if f.data == "symbol" else dataclasses.replace(p, **{str(f.data): self.fact(f)})
             if f.data in TESTABLE and f.children[-1] is not None:

@@ -3,14 +3,15 @@
 A line of a launch that was captured::
 
     {"symbol": "_Z4axpyfPfS_i", "kernel": "axpy(float, float*, float*, int)", "ordinal": 1,
-     "grid": [4, 1, 1], "block": [256, 1, 1], "shared": 0, "cooperative": false, "rerun": "done",
+     "grid": [4, 1, 1], "block": [256, 1, 1], "shared": 0, "cooperative": false, "rerun": "done", "runs": 3,
      "parameters": [[0, 4], [8, 8], [16, 8], [24, 4]], "arguments": "0000803f...", "memories": [
        {"address": 139637976727552, "bytes": 4096, "kind": "device", "name": "", "by_parameter": true,
-        "pointers": false, "unstable": 0, "before": "3f...", "after": "a0..."}]}
+        "pointers": false, "unstable": 0, "before": "3f...", "after": "a0...", "again": []}]}
 
 ``parameters`` are (offset, bytes) in the parameter block ``arguments`` (hex). ``kind`` is device, managed, pinned, or
-constant, variable, managed variable (then ``name`` says which). ``unstable``: bytes that differed between two runs of
-the original kernel from the same state. A launch that was not captured has ``skipped``, the reason, instead.
+constant, variable, managed variable (then ``name`` says which). The original ran ``runs`` times from the same state,
+more often where the runs differ; ``unstable``: bytes that another run left differently, ``again``: the contents that
+other runs left, where they are not ``after``. A launch that was not captured has ``skipped``, the reason, instead.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Memory:
     unstable: int
     before: str
     after: str
+    again: tuple[str, ...] = ()
 
     @property
     def is_variable(self) -> bool:
@@ -65,6 +67,7 @@ class Launch:
     parameters: tuple[tuple[int, int], ...]
     arguments: bytes
     memories: tuple[Memory, ...]
+    runs: int = 2
 
     @property
     def bytes(self) -> int:
@@ -73,7 +76,7 @@ class Launch:
 
     @property
     def unstable(self) -> int:
-        """Bytes that two runs of the original leave differently."""
+        """Bytes that runs of the original leave differently."""
         return sum(m.unstable for m in self.memories)
 
     def content(self, m: Memory, when: str) -> np.ndarray:
@@ -82,7 +85,18 @@ class Launch:
         Raises:
             KtcError: E-CAPTURE, the file is missing or of another size.
         """
-        path = self.folder / "blobs" / Path(getattr(m, when)).name
+        return self._blob(m, getattr(m, when))
+
+    def others(self, m: Memory) -> list[np.ndarray]:
+        """The contents of ``m`` that other runs of the original left, where they are not as ``after``.
+
+        Raises:
+            KtcError: as :meth:`content`.
+        """
+        return [self._blob(m, name) for name in m.again]
+
+    def _blob(self, m: Memory, name: str) -> np.ndarray:
+        path = self.folder / "blobs" / Path(name).name
         data = np.fromfile(path, np.uint8) if path.is_file() else None
         if data is None or data.size != m.bytes:
             raise KtcError("E-CAPTURE", f"{path} does not hold the {m.bytes} bytes that it should", exit_code=2)
@@ -146,9 +160,10 @@ def _launch(folder: Path, row: Mapping[str, Any]) -> Launch:
     places = tuple((int(a), int(b)) for a, b in row["parameters"])
     if any(a < 0 or b < 0 or a + b > len(arguments) for a, b in places):
         raise ValueError("a parameter lies outside of the parameter block")
-    memories = tuple(Memory(**m) for m in row["memories"])
+    memories = tuple(Memory(**{**m, "again": tuple(m.get("again", ()))}) for m in row["memories"])
     grid, block = (tuple(int(n) for n in row[k]) for k in ("grid", "block"))
     if len(grid) != 3 or len(block) != 3:
         raise ValueError("grid and block have three dimensions")
     return Launch(folder, row["symbol"], row["kernel"], int(row["ordinal"]), grid, block, int(row["shared"]),
-                  bool(row["cooperative"]), row["rerun"], places, arguments, memories)  # fmt: skip
+                  bool(row["cooperative"]), row["rerun"], places, arguments, memories,
+                  int(row.get("runs", 2)))  # fmt: skip

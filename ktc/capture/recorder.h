@@ -1,4 +1,4 @@
-// What a launch reaches, and how it is recorded: copied before, run, copied after, run once more.
+// What a launch reaches, and how it is recorded: copied before, run, copied after, run again from the same state.
 #pragma once
 #include "state.h"
 
@@ -10,7 +10,9 @@ struct Reached {
   std::string kind, name;  // name: of a variable
   bool by_parameter, pointers = false;
   Bytes before = {}, after = {};
-  size_t unstable = 0;  // bytes that a second run left differently
+  Bytes now = {};                   // what it holds after the latest run
+  size_t unstable = 0;              // bytes that another run left differently, the most of any
+  std::vector<std::string> again;   // the contents that other runs left, where they are not as after the first
   bool host() const { return kind == "pinned"; }
 };
 
@@ -107,8 +109,12 @@ std::string head(const Function &f) {
 
 void skip(const Function &f, const std::string &why) { line(head(f) + ",\"skipped\":" + quoted(why) + "}"); }
 
-// Memory as it is after the launch, and how many bytes of it a second run leaves otherwise. False: a copy failed.
-template <class Launch> bool observe(std::vector<Reached> &all, Launch launch, int &status, std::string &rerun) {
+// Memory as it is after the launch, and as other runs from the same state leave it: a few of a launch that is
+// repeatable, and RUNS of one that is not, whose own spread is the yardstick of other kernels. False: a copy failed.
+template <class Launch>
+bool observe(std::vector<Reached> &all, Launch launch, int &status, std::string &rerun, size_t &runs) {
+  const size_t few = 3, most = strtoull(setting("RUNS", "8"), nullptr, 10);
+  const size_t budget = strtoull(setting("TOTAL_BYTES", "2147483648"), nullptr, 10);
   status = launch();
   if (status != 0 || !wait_for_device()) return status = status ? status : 1, true;
   for (Reached &r : all) {
@@ -116,14 +122,23 @@ template <class Launch> bool observe(std::vector<Reached> &all, Launch launch, i
     if (!fetch(r.after.data(), r.address, r.bytes, r.host())) return false;
   }
   if (*setting("RERUN", "1") == '0') return true;
-  for (Reached &r : all)
-    if (r.after != r.before && !put(r.address, r.before.data(), r.bytes, r.host())) return false;
-  rerun = launch() == 0 && wait_for_device() ? "done" : "failed";
-  Bytes again;
-  for (Reached &r : all) {
-    again.resize(r.bytes);
-    if (!fetch(again.data(), r.address, r.bytes, r.host())) return false;
-    for (size_t i = 0; i < r.bytes; ++i) r.unstable += again[i] != r.after[i];
+  for (Reached &r : all) r.now = r.after;
+  bool repeatable = true;
+  for (runs = 1; runs < (repeatable ? std::min(few, most) : most) && state().written <= budget; ++runs) {
+    for (Reached &r : all)
+      if (r.now != r.before && !put(r.address, r.before.data(), r.bytes, r.host())) return false;
+    rerun = launch() == 0 && wait_for_device() ? "done" : "failed";
+    for (Reached &r : all) {
+      if (!fetch(r.now.data(), r.address, r.bytes, r.host())) return false;
+      size_t differ = 0;
+      for (size_t i = 0; i < r.bytes; ++i) differ += r.now[i] != r.after[i];
+      if (!differ) continue;
+      repeatable = false;
+      r.unstable = std::max(r.unstable, differ);
+      std::string kept = blob(r.now);
+      if (!kept.empty()) r.again.push_back(kept);
+    }
+    if (rerun != "done") break;
   }
   return true;
 }
@@ -166,11 +181,12 @@ template <class Launch> int record(Call c, Launch launch) {
   if (c.trouble.empty()) all = reach(parameters, c.trouble);
   if (!c.trouble.empty()) return skip(f, c.trouble), launch();
   std::string rerun = "no";
-  bool copied = observe(all, launch, status, rerun);
+  size_t runs = 1;
+  bool copied = observe(all, launch, status, rerun, runs);
   if (!copied || status != 0) return skip(f, copied ? "the launch failed" : "memory could not be copied"), status;
   std::string out = head(f) + ",\"grid\":" + dims(c.grid) + ",\"block\":" + dims(c.block) +
                     ",\"shared\":" + std::to_string(c.shared) + ",\"cooperative\":" + (c.cooperative ? "true" : "false") +
-                    ",\"rerun\":" + quoted(rerun) + ",\"parameters\":[";
+                    ",\"rerun\":" + quoted(rerun) + ",\"runs\":" + std::to_string(runs) + ",\"parameters\":[";
   for (size_t i = 0; i < places.size(); ++i)
     out += (i ? ",[" : "[") + std::to_string(places[i].first) + "," + std::to_string(places[i].second) + "]";
   out += "],\"arguments\":\"";
@@ -188,7 +204,9 @@ template <class Launch> int record(Call c, Launch launch) {
            std::to_string(r.bytes) + ",\"kind\":" + quoted(r.kind) + ",\"name\":" + quoted(demangled(r.name)) +
            ",\"by_parameter\":" + (r.by_parameter ? "true" : "false") + ",\"pointers\":" +
            (r.pointers ? "true" : "false") + ",\"unstable\":" + std::to_string(r.unstable) + ",\"before\":" +
-           quoted(before) + ",\"after\":" + quoted(after) + "}";
+           quoted(before) + ",\"after\":" + quoted(after) + ",\"again\":[";
+    for (size_t k = 0; k < r.again.size(); ++k) out += (k ? "," : "") + quoted(r.again[k]);
+    out += "]}";
   }
   line(out + "]}");
   return status;

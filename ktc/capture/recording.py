@@ -26,9 +26,9 @@ MIB = 1 << 20
 @dataclass(frozen=True)
 class Settings:
     """What to capture: the ``ordinals``-th launches of each kernel whose name has one of ``only`` in it (none: all), of
-    at most ``launch_mib`` of memory each, until ``total_mib`` are written. ``rerun``: run each twice from the same
-    state, to see whether the original gives the same bits. ``timeout_s``: 0 for none.
-    ``quiet``: what the program prints goes to standard error."""
+    at most ``launch_mib`` of memory each, until ``total_mib`` are written. ``rerun``: run each again from the same
+    state, to see whether the original gives the same bits: a few times, and ``runs`` times in all where it does not.
+    ``timeout_s``: 0 for none. ``quiet``: what the program prints goes to standard error."""
 
     ordinals: tuple[int, ...] = (1, 2, 10)
     only: tuple[str, ...] = ()
@@ -37,6 +37,7 @@ class Settings:
     rerun: bool = True
     timeout_s: float = 0
     quiet: bool = False
+    runs: int = 8
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,7 @@ def _variables(folder: Path, s: Settings) -> dict[str, str]:
         "LAUNCH_BYTES": str(s.launch_mib * MIB),
         "TOTAL_BYTES": str(s.total_mib * MIB),
         "RERUN": str(int(s.rerun)),
+        "RUNS": str(s.runs),
     }
     return {f"KTC_CAPTURE_{k}": v for k, v in values.items()}
 

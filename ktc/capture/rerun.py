@@ -15,7 +15,7 @@ from ktc.ir.types import Ptr, scalar_of
 from ktc.ir.walk import all_exprs
 
 from .capture_format import Capture, Launch, Memory
-from .compare import Difference, compare
+from .compare import FLOATS, Difference, compare
 from .memories import Bound, bind_arguments
 
 BACKENDS = ("cuda", "hip", "opencl", "numba")
@@ -26,10 +26,11 @@ SURVIVORS = frozenset({"identical", "within"})
 class Outcome:
     """One launch on one backend.
 
-    ``status``: ``identical`` (every byte), ``within`` (floats, as far as rounding explains; see :mod:`.compare`),
-    ``unstable`` (neither, but two runs of the original differ there too), ``differs``, ``refused`` (ktc says why it
+    ``status``: ``identical`` (every byte, as some run of the original left it), ``within`` (floats, as far as rounding
+    and the original's own spread explain; see :mod:`.compare`), ``unstable`` (no floats whose spread is known, and runs
+    of the original differ there too), ``differs``, ``refused`` (ktc says why it
     does not print or launch it), ``failed`` (it should have run, and did not) or ``absent`` (the sources have no such
-    kernel). ``unstable`` bytes are those that differ between two runs of the original itself.
+    kernel). ``unstable`` bytes are those that differ between runs of the original itself.
     """
 
     launch: Launch
@@ -131,6 +132,8 @@ def _one(launch: Launch, backend: str, kernels: Kernels, runtime: Any) -> Outcom
         return Outcome(launch, backend, "failed", e.log.strip()[:400], "E-COMPILE")
     except KtcError as e:
         return Outcome(launch, backend, "failed", e.message, e.code)
+    except Exception as e:  # a bug in ktc or a driver's: counted, and the other launches go on
+        return Outcome(launch, backend, "failed", f"internal error: {type(e).__name__}: {e}", "E-INTERNAL")
 
 
 class Kernels:
@@ -200,12 +203,14 @@ def _judged(launch: Launch, backend: str, bound: Bound) -> Outcome:
         if m.kind == "constant":
             continue
         now, stray = memory.read()
-        difference = compare(launch.content(m, "after"), now, _element(params))
+        element = _element(params)
+        difference = compare(launch.content(m, "after"), now, element, launch.others(m))
         if stray:
             outside.append(f"writes outside of {_called(m, params)}")
         if difference is not None:
             differences.append((_called(m, params), difference))
-            unstable = unstable and m.unstable > 0
+            measured = element in FLOATS and bool(m.again)  # the original's own spread was the yardstick
+            unstable = unstable and (difference.within or (m.unstable > 0 and not measured))
     status = "identical"
     if differences:
         within = all(d.within for _, d in differences)
@@ -225,8 +230,9 @@ def _called(m: Memory, params: Sequence[Any]) -> str:
 
 
 def _said(d: Difference) -> str:
+    own = f" and the original's own spread of {d.spread:.3g}" if d.spread else ""
     how = (
-        f"error {d.largest:.3g}, {d.share:.3g} of what rounding explains"
+        f"error {d.largest:.3g}, {d.share:.3g} of what rounding{own} explains"
         if d.share != float("inf")
         else "not by rounding"
     )

@@ -38,7 +38,7 @@ def capture(
     twice: Annotated[
         bool,
         Option(
-            "--twice/--once", help="Run each captured launch twice from the same state: is the original repeatable?"
+            "--twice/--once", help="Run each captured launch again from the same state: is the original repeatable?"
         ),
     ] = True,
     timeout: Annotated[
@@ -81,7 +81,7 @@ def capture(
 def _show_capture(c: Capture) -> None:
     rows = [
         (x.kernel, x.ordinal, "x".join(map(str, x.grid)), "x".join(map(str, x.block)), x.bytes,
-         "repeatable" if x.rerun == "done" and not x.unstable else f"{x.unstable} bytes differ between two runs"
+         "repeatable" if x.rerun == "done" and not x.unstable else f"{x.unstable} bytes differ between {x.runs} runs"
          if x.rerun == "done" else f"second run: {x.rerun}")
         for x in c.launches
     ]  # fmt: skip
@@ -108,8 +108,8 @@ def rerun(
     """Run captured launches again with the kernels as ktc prints them, and compare the memory they leave.
 
     Bit for bit; where only floats differ, within what another rounding explains: 4 units of round-off of the element
-    and 64 of the accumulation, relative to its value and the root mean square of its buffer. What differs between two
-    runs of the original is said. HIP text runs on an NVIDIA GPU through a thin header.
+    and 64 of the accumulation, relative to its value and the root mean square of its buffer. Where runs of the original
+    differ themselves, their spread is the yardstick. HIP text runs on an NVIDIA GPU through a thin header.
 
     Examples:
       ktc rerun gemm.cap gemm.cu

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ktc.ir.diagnostics import KtcError
+
 from .command_parser import Option
 from .options import (
     Device,
@@ -142,6 +144,8 @@ def _run(
     program: Program, device: str, budget: int, planner: str | Planner, scenarios: list[str], out: str, fresh: bool,
     memory: bool, seed: int, json_: bool, export: Export | None = None,
 ) -> None:  # fmt: skip
+    from ktc.agent.embedded.rounds import EXIT_BUG
+    from ktc.agent.failures import WHAT_TO_SEND
     from ktc.agent.memory import Memory
     from ktc.agent.optimize import optimize as search
     from ktc.verification import need_workload
@@ -171,9 +175,11 @@ def _run(
             scenarios=scenarios or None,
             memory=Memory() if memory else None,
         )
-    if json_:
-        return print_json(report.to_json())
-    show(report)
+    print_json(report.to_json()) if json_ else show(report)
+    if report.internal and not report.compared:
+        first = report.failures[0]
+        raise KtcError("E-INTERNAL", f"ktc itself failed on all that it tried: {first.message}", hint=WHAT_TO_SEND,
+                       exit_code=EXIT_BUG)  # fmt: skip
 
 
 class Live:
@@ -182,6 +188,7 @@ class Live:
     def __init__(self, bar: Progress) -> None:
         self.bar = bar
         self.best: dict[str, float] = {}
+        self.failures: set[tuple[str, str, str]] = set()
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         handler = getattr(self, f"_{event['event']}", None)
@@ -211,6 +218,10 @@ class Live:
 
     def _tune(self, e: Mapping[str, Any]) -> None:
         self.bar.update(e["spent"], e["budget"], e["scenario"])
+        for group in e["failures"]:
+            if (cause := (e["script"], group.status, group.message)) not in self.failures:
+                self.failures.add(cause)
+                self.bar.say(f"  failed: {group}: {e['script']}")
         best = e["best"]
         if best is not None and best < self.best.get(e["scenario"], best * 2):
             self.best[e["scenario"]] = best
@@ -236,10 +247,13 @@ def show(report: OptimizeReport) -> None:
         print("knobs   " + (" ".join(f"{k}={v}" for k, v in report.best_knobs.items()) or "none"))
     else:
         print(f"\n{report.kept}")
+    failed = f"{report.failed} failed, " if report.failed else ""
     print(
         f"{report.speedup:.2f}x over the tuned scenarios; {report.measured} measured now, {report.recalled} recalled, "
-        f"{len(report.rejected)} rejected, {report.seconds:.0f} s"
+        f"{failed}{len(report.rejected)} rejected, {report.seconds:.0f} s"
     )
+    for line in report.trouble():
+        note(line)
     for line in report.notes:
         note(f"note: {line}")
     for what, path in report.files.items():

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ktc.survey import Summary
 
 MAX_ROWS = 40
+OURS = ("E-INTERNAL", "E-CRASH", "E-SURVEY-LOST")
+"""Codes of kernels that ktc itself failed on."""
 
 
 def parse(
@@ -86,16 +88,23 @@ def _show(summary: Summary) -> None:
         rows += [(f"  as {profile}", _percent(n, kernels)) for profile, n in counts.get("profiles", {}).items()]
     rows.append(("parsed with assumptions", totals["assumed"]))
     rows.append(("in need of attention", totals["attention"]))
+    if summary.troubles:
+        rows.append(("files that failed as a whole", len(summary.troubles)))
     print(table(["", ""], rows).lstrip("\n -"))
     refusals = summary.refusals()
     if refusals:
-        examples = {k["refusal"]["code"]: k for k in reversed(summary.kernels) if "refusal" in k}
-        found: list[tuple[object, ...]] = []
-        for code, n in list(refusals.items())[:MAX_ROWS]:
-            k = examples.get(code)
-            place = (k["refusal"]["place"] or f"{k['file']}:{k['line']}") if k else ""
-            found.append((code, n, place, k["refusal"]["message"][:90] if k else ""))
+        examples = {t["code"]: (t["place"] or path, t["message"]) for path, t in reversed(summary.troubles.items())}
+        for k in reversed(summary.kernels):
+            if r := k.get("refusal"):
+                examples[r["code"]] = (r["place"] or f"{k['file']}:{k['line']}", r["message"])
+        codes = list(refusals.items())
+        found = [(code, n, examples[code][0], examples[code][1][:90]) for code, n in codes[:MAX_ROWS]]
         print("\n" + table(["refusal", "kernels", "for example", "why"], found, right=(1,)))
+        if codes[MAX_ROWS:]:
+            rest = sum(n for _, n in codes[MAX_ROWS:])
+            note(f"{rest} more, of {len(codes) - MAX_ROWS} rarer kinds: --json lists them")
+    if ours := sum(refusals.get(code, 0) for code in OURS):
+        note(f"{ours} of these are bugs in ktc ({', '.join(OURS)}): send the sources that show them")
     unknown = sorted({name for k in summary.kernels for name in k["assumed"]})
     if unknown:
         note(f"assumed, give them with -D or a launch: {', '.join(unknown[:20])}" + (" ..." if unknown[20:] else ""))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ktc.backends import check_compile
 from ktc.backends.base import CompileFailure, Emitted
+from ktc.backends.runtimes.file_cache import cache_root
 from ktc.emission import plainest_profile
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel
@@ -65,8 +66,7 @@ def _entry(emitted: Emitted) -> Path:
     stamp = os.path.getmtime(tool) if tool else 0
     text = json.dumps([1, emitted.target, emitted.text, list(emitted.options), tool, stamp])
     key = hashlib.sha256(text.encode()).hexdigest()
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(cache, "ktc", "survey", key[:2], key + ".json")
+    return cache_root() / "survey" / key[:2] / f"{key}.json"
 
 
 def _keep(entry: Path, answer: dict[str, str]) -> None:

@@ -6,12 +6,13 @@ import json
 import os
 import selectors
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, TypeAlias
+
+from ktc.ir.support.child_python import python_environment, python_module
 
 from .survey_options import SurveyOptions
 from .unit import Record, refusal
@@ -44,10 +45,10 @@ class Worker:
         self._start()
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", "ktc.survey.worker"]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+            python_module("ktc.survey.worker"), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, start_new_session=True, env=python_environment(),
+        )  # fmt: skip
         self._buffer = b""
         self._send(self.options.to_json())
         self.heard = monotonic()

@@ -140,6 +140,7 @@ _T4_NAMES = {
     "crash": "runtime",
     "hang": "timeout",
     "infeasible": "constraints",
+    "internal": "runtime",
     "lost": "runtime",
 }
 _T4_STATUS = {"correct": "ok", "compile": "compile-error", "correctness": "wrong", "timeout": "hang"} | {

@@ -13,6 +13,7 @@ STATUSES: dict[str, str] = {
     "crash": "an illegal access or another device fault",
     "hang": "it did not finish in time",
     "infeasible": "the device cannot launch it",
+    "internal": "ktc itself failed on it: a bug to report, which says nothing about the configuration",
     "lost": "the device or worker failed; not the configuration's fault",
 }
 """Every status but ``ok`` and ``lost`` is permanent: the configuration is never tried again."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ktc.backends.base import DeviceInfo
-from ktc.ir.fold import add, cast, is_const, mul
-from ktc.ir.kernel import Kernel, Launch
-from ktc.ir.nodes import Alloc, Binary, Const, Expr
+from ktc.backends.launchers.launch_geometry import shared_bytes, wide
+from ktc.ir.fold import cast, is_const, mul
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Const, Expr
 from ktc.ir.producer_launch import launched_block
-from ktc.ir.types import I64, Array, Scalar, Type, Vec
-from ktc.ir.walk import walk
+from ktc.ir.types import I64
 
 from .knob_space import Space
 
@@ -45,7 +45,7 @@ def device_limits(kernel: Kernel, device: DeviceInfo) -> tuple[Expr, ...]:
         return ()
     block = launched_block(kernel)
     limits = [(_product(block), device.max_threads_per_block)]
-    limits.append((shared_bytes(kernel, kernel.launch), device.shared_per_block))
+    limits.append((wide(shared_bytes(kernel)), device.shared_per_block))
     for extents, maxima in zip((block, kernel.launch.grid), AXES.get(device.backend, ((), ()))):
         limits += list(zip(extents, maxima))
     return tuple(
@@ -53,21 +53,6 @@ def device_limits(kernel: Kernel, device: DeviceInfo) -> tuple[Expr, ...]:
         for e, limit in limits
         if limit > 0 and not (is_const(e) and e.value <= limit)  # type: ignore[attr-defined]
     )
-
-
-def shared_bytes(kernel: Kernel, launch: Launch) -> Expr:
-    """Static and dynamic shared memory of one block, in bytes."""
-    total: Expr = launch.dynamic_shared or Const(0, I64)
-    for s in walk(kernel.body):
-        if isinstance(s, Alloc) and not s.dynamic and isinstance(s.sym.type, Array) and s.sym.type.space == "shared":
-            total = add(total, mul(_product(s.sym.type.shape), _bytes(s.sym.type.elem)))
-    return total
-
-
-def _bytes(t: Type) -> Expr:
-    if isinstance(t, Vec):
-        return mul(t.n if isinstance(t.n, Expr) else Const(t.n, I64), _bytes(t.elem))
-    return Const(t.bytes if isinstance(t, Scalar) else 1, I64)
 
 
 def _product(factors: Iterable[Expr]) -> Expr:

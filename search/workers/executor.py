@@ -118,6 +118,7 @@ class LocalExecutor:
         try:
             with self._lock:
                 self.device = self._hello(self._start())
+            self.name = self.device.extra.get("opened", self.name)  # a process that follows takes the same device
         except BaseException:
             self.close()
             raise

@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from ktc.backends.runtimes.file_cache import user_caches
+
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
 PR_SET_NO_NEW_PRIVS = 38
 RULE_PATH_BENEATH = 1
@@ -86,7 +88,7 @@ def writable_folders(own: Path) -> list[Path]:
 def _cache_folders() -> list[Path]:
     home = Path.home()
     named = ("KTC_CACHE", "CUPY_CACHE_DIR", "POCL_CACHE_DIR", "NUMBA_CACHE_DIR", "CUDA_CACHE_PATH")
-    folders = [Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")]
+    folders = [user_caches()]
     folders += [Path(folder) for name in named if (folder := os.environ.get(name))]
     if importlib.util.find_spec("cupy"):
         folders += [home / ".cupy", home / ".nv"]

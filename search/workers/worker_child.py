@@ -63,6 +63,8 @@ def handlers_of(role: str, device: str, folder: Path) -> dict[str, Handler]:
 
 
 ENVIRONMENT = ("E-DEVICE-", "E-CACHE-", "E-NVRTC-")
+INTERNAL = ("E-TEXT", "E-INTERNAL", "E-BUG", "E-PASS-BUG", "E-LAUNCH-ARGS")
+"""Beginnings of codes that no configuration is to blame for: what we sent, this process cannot read or launch."""
 
 
 def describe(e: BaseException) -> dict[str, Any]:
@@ -77,12 +79,23 @@ def describe(e: BaseException) -> dict[str, Any]:
             return {"status": "infeasible", "message": e.message, "code": e.code, "fatal": True}
         if e.code == "E-DEVICE-FAULT":
             return {"status": "crash", "message": e.message, "code": e.code, "fatal": True}
-        lost = e.code.startswith(ENVIRONMENT)
-        status = "lost" if lost else "infeasible"
+        lost, ours = e.code.startswith(ENVIRONMENT), e.code.startswith(INTERNAL)
+        status = "lost" if lost else "internal" if ours else "infeasible"
         return {"status": status, "message": e.message, "code": e.code, "hint": e.hint, "exit_code": e.exit_code}
     if isinstance(e, MemoryError) or "OutOfMemory" in type(e).__name__:
         return {"status": "lost", "message": f"out of memory: {e}", "code": "E-MEMORY"}
+    if place := _in_our_code(e):
+        return {"status": "internal", "message": f"{type(e).__name__}: {e} ({place})"[:20_000], "fatal": True}
     return {"status": "crash", "message": f"{type(e).__name__}: {e}"[:20_000], "fatal": True}
+
+
+def _in_our_code(e: BaseException) -> str:
+    """Where in ktc ``e`` was raised; '' if a library, a driver or a printed kernel raised it."""
+    at = e.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    module = str(at.tb_frame.f_globals.get("__name__", "")) if at is not None else ""
+    return f"{module}:{at.tb_lineno}" if at is not None and module.startswith("ktc.") else ""
 
 
 if __name__ == "__main__":

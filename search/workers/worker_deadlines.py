@@ -13,7 +13,7 @@ class Deadlines:
     ``floor``) is enough: see :class:`Patience`.
     """
 
-    start: float = 90.0  # import, context, canary (which may compile)
+    start: float = 150.0  # import, the trials of devices not tried before, context, canary (which may compile)
     compile: float = 120.0
     run: float = 60.0
     verify: float = 180.0

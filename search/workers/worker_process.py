@@ -7,11 +7,12 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from ktc.ir.support.child_python import python_environment, python_module
 
 from .worker_protocol import MAX_LINE, ProtocolError, pack, unpack
 
@@ -34,10 +35,11 @@ class Worker:
     def __init__(self, role: str, device: str, folder: Path) -> None:
         self.folder = folder
         keep, self._lifeline = os.pipe()
+        command = python_module("ktc.search.workers.worker_child", role, device, str(folder), str(keep))
         with open(folder / f"{role}.log", "ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "ktc.search.workers.worker_child", role, device, str(folder), str(keep)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, pass_fds=(keep,), start_new_session=True,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                pass_fds=(keep,), start_new_session=True, env=python_environment(),
             )  # fmt: skip
         os.close(keep)
         self._log = folder / f"{role}.log"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from ktc.agent.planner import Outcome
 from ktc.agent.report import OptimizeReport, ScenarioResult, Timed
 
 ONE = Timed(1.0, 1.0, 1.0)
@@ -20,7 +21,15 @@ def report(*results: ScenarioResult) -> OptimizeReport:
 
 
 def test_an_original_that_nothing_beat_says_so() -> None:
-    assert report(result("small", "", 1.0)).kept == "nothing verified beat the original: the original is kept"
+    slower = (Outcome("raise", "tuned", gain=0.9),)
+    said = dataclasses.replace(report(result("small", "", 1.0)), outcomes=slower).kept
+    assert said == "nothing verified beat the original: the original is kept"
+
+
+def test_where_nothing_was_compared_it_is_not_said_that_nothing_was_better() -> None:
+    refused = (Outcome("raise", "refused"), Outcome("licm", "refused"), Outcome("licm", "refused"))
+    said = dataclasses.replace(report(result("small", "", 1.0)), outcomes=refused).kept
+    assert said == "nothing was measured against the original, which is kept: 2 scripts refused"
 
 
 def test_a_script_that_beat_it_at_one_size_is_named() -> None:

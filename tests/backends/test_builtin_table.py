@@ -22,6 +22,7 @@ from ktc.ir.frontend import load
 from ktc.ir.frontend.entry_points import load_entity, parse_unit
 from ktc.ir.kernel import Kernel
 from ktc.ir.types import Scalar, Vec, Void
+from tests import devices
 
 SPELL = {
     "f16": "__half", "bf16": "__nv_bfloat16", "f32": "float", "f64": "double", "i8": "signed char",
@@ -169,6 +170,7 @@ def test_most_rows_are_printed(target):
 def test_the_compiler_takes_every_row(target, tool):
     if shutil.which(tool) is None:
         pytest.skip(f"no {tool}")
+    devices.compiler(target)
     emitted = backends.emit(kernel_of([text for _, text in printed(target)]), target)
     quickly = ("-O0", "-Xptxas", "-O0") if target == "cuda" else ("-O1",)  # what is taken does not depend on it
     backends.check_compile(dataclasses.replace(emitted, options=(*emitted.options, *quickly)))

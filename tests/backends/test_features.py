@@ -24,7 +24,7 @@ def kernel_of(name: str) -> Kernel:
     return load(HEAD + f.source).with_(launch=Launch((i32(f.grid), one, one), (i32(f.block), one, one), shared))
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.usefixtures("nvcc")
 @pytest.mark.parametrize("name", FEATURES)
 def test_nvcc(name):
     assert check_compile(emit(kernel_of(name), "cuda")).resources["registers"] > 0

@@ -101,13 +101,17 @@ def test_a_recipe_must_be_one(tmp_path: Path, ktc_run: Run) -> None:
 def test_what_beat_the_original_at_one_size_alone_is_said(folder: Path) -> None:
     """The page said that nothing did, beside a table with 2.00x in it."""
     data = json.loads((folder / "report.json").read_text())
-    lost = {**data["scenarios"][0], "name": "large", "script": "", "knobs": {}, "ratio": [1.0, 1.0, 1.0]}
+    lost = {**data["scenarios"][0], "name": "large", "script": "", "knobs": {}, "ratio": [1.0, 1.0, 1.0],
+            "verdict": "the original is kept"}  # fmt: skip
     data |= {"best_script": "", "best_knobs": {}, "scenarios": [data["scenarios"][0], lost]}
     (folder / "report.json").write_text(json.dumps(data))
     summary = page_of(load_run(folder)).summary
     assert "At small: vectorize{loop=i} (V=8), 2.00x" in summary
     assert "At large: nothing verified beat the original" in summary
     assert not any("none: nothing" in line for line in summary)
-    data["scenarios"] = [lost]
+    data["scenarios"], slower = [lost], {"script": "vectorize{loop=i}", "status": "tuned"}
+    data["outcomes"] = [slower]
     (folder / "report.json").write_text(json.dumps(data))
     assert "Script: none: nothing verified beat the original" in page_of(load_run(folder)).summary
+    (folder / "report.json").write_text(json.dumps(data | {"outcomes": []}))
+    assert "Script: none: nothing was measured against the original" in page_of(load_run(folder)).summary

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from ktc.backends import check_compile, emit
 from ktc.ir.frontend import load
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
+from tests import devices
 
 HEADERS = "#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n#include <cuda_fp8.h>\n"
 COPY = (
@@ -34,5 +33,5 @@ def test_hints_are_printed_for_types_that_have_them(name: str) -> None:
     hinted = "__ldg" in emitted.text and "__stcs" in emitted.text
     plain = "__ld" not in emitted.text and "__st" not in emitted.text
     assert hinted if name in HINTED else plain, emitted.text
-    if shutil.which("nvcc"):
+    if not devices.lacks("cuda"):
         check_compile(emitted)

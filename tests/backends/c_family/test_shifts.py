@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ktc.backends import emit, open_runtime
+from ktc.backends import emit
 from ktc.ir.frontend import load
 from ktc.ir.interp import run
 from ktc.search.verification.rungs.parse_back import parse_back
+from tests import devices
 
 SOURCE = """
 __global__ void k(unsigned *o, int *s, unsigned long long *w, long long *v, const unsigned *x, const int *n) {
@@ -64,7 +65,7 @@ def test_in_the_interpreter() -> None:
 
 @pytest.mark.parametrize("device", ["numba", "opencl"])
 def test_on_a_device(device: str) -> None:
-    runtime, a = open_runtime(device), arguments()
+    runtime, a = devices.working(device), arguments()
     code = emit(load(SOURCE), runtime.device.profile)
     placed = {k: runtime.to_device(v) for k, v in a.items()}
     runtime.compile(code).launch(placed)

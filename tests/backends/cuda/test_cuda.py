@@ -66,7 +66,7 @@ from ktc.ir.types import (
 from tests.backends.emit_samples import block_sum, f32, saxpy, silu_vec, warp_sum
 from tests.paths import WORKLOADS
 
-needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+needs_nvcc = pytest.mark.usefixtures("nvcc")
 needs_gcc = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 
 

@@ -12,6 +12,7 @@ import pytest
 from ktc.backends import emit
 from ktc.ir.frontend.entry_points import load
 from ktc.search.verification.rungs.parse_back import parse_back
+from tests import devices
 
 AROUND = (
     "__global__ void k(const int* __restrict__ a, int* __restrict__ o, int n) {{ int t = threadIdx.x; {} }}\n"
@@ -113,6 +114,7 @@ def negatives_in(text: str, folder: Path) -> int:
 
 def listing(text: str, folder: Path) -> list[str]:
     """The instructions that nvcc makes of ``text`` for sm_90."""
+    devices.compiler("cuda")
     nvcc, nvdisasm = shutil.which("nvcc"), shutil.which("nvdisasm")
     if nvcc is None or nvdisasm is None:
         pytest.skip("needs nvcc and nvdisasm")

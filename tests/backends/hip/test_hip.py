@@ -30,6 +30,7 @@ from ktc.ir.nodes import (
     i32,
 )
 from ktc.ir.types import BF16, F16, F32, F64, I32, I64, U32, Ptr
+from tests import devices
 from tests.backends.emit_samples import block_sum, saxpy, silu_vec, warp_sum
 from tests.together import compiled_together
 
@@ -39,7 +40,7 @@ needs_hipcc = pytest.mark.skipif(
 needs_clang = pytest.mark.skipif(
     not any(map(shutil.which, ("clang++-19", "clang++-18"))), reason="no clang 18 or later"
 )
-needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+needs_nvcc = pytest.mark.usefixtures("nvcc")
 
 FULL = Const(0xFFFFFFFF, U32)
 TID = Cast(I32, HwIndex("thread", "x"), "implicit")
@@ -202,5 +203,5 @@ def test_barriers_of_the_grid_and_textures_have_their_headers_on_an_nvidia_gpu()
     code = on_nvidia(emit(load(text), "hip"))
     assert "#include <cooperative_groups.h>" in code.text and "#include <hip" not in code.text
     assert "using hipTextureObject_t = cudaTextureObject_t;" in code.text
-    if shutil.which("nvcc"):
+    if not devices.lacks("cuda"):
         check_compile(code)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import shutil
+import re
 
 import pytest
 
 from ktc.backends import check_compile, emit, emit_launcher
+from ktc.backends.base import Emitted
 from ktc.backends.launchers.cuda_launcher import python_text
+from ktc.backends.launchers.launch_geometry import asks_for_room, geometry, wide
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fold import binary, cdiv
+from ktc.ir.fold import binary, cdiv, evaluate
 from ktc.ir.kernel import Assume
 from ktc.ir.nodes import Binary, Call, Knob, Select, Var, fresh, i32
+from ktc.ir.text import parse_kernel
 from ktc.ir.types import I32
 from tests.backends.emit_samples import saxpy, silu_vec
 
-needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+needs_nvcc = pytest.mark.usefixtures("nvcc")
 
 
 def guarded():
@@ -91,3 +94,76 @@ def test_errors():
     assert e.value.code == "E-LAUNCH-UNKNOWN"
     with pytest.raises(KtcError):
         emit_launcher(emit(saxpy(), "opencl"), "cupy")
+
+
+ROWS_IN_SHARED = """
+kernel twice(y: f32*, x: f32 const* readonly, rows: i32, n: i32)
+  launch grid(rows) block(128)
+  par r in 0..rows @ [block.x]
+    reduce(max) most: f32 = -(inf) over i in 0..n @ [thread.x 128, seq]
+      yield x[r * n + i]
+    par i in 0..n @ [thread.x 128, seq]
+      y[r * n + i] = x[r * n + i] / most
+"""
+
+
+def in_shared(target: str) -> tuple[Emitted, Emitted]:
+    """A row of a length that the sizes decide, kept in shared memory; and the kernel as it came."""
+    from ktc.api import loads
+
+    start = loads(ROWS_IN_SHARED)
+    tuned = start.apply("row-cache{loop=i where=shared} | reduce-strategy{loop=i strategy=shared}")
+    renamed = dataclasses.replace(start, kernel=start.kernel.with_(name="twice_original"))
+    return tuned.ok.lower(target), renamed.lower("cuda" if target == "cuda" else target)
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_shared_memory_of_a_run_time_size_is_asked_for(target):
+    """The launch would fail where the device has less, instead of running the original."""
+    code, original = in_shared(target)
+    text = emit_launcher(code, target, original)
+    assert re.search(r"applies = \(long long\)n \* 4 \+ \d+ <= most_shared", text), text
+    assert f"{target}DeviceGetAttribute(&most_shared, " in text
+    assert text.index("most_shared = 0") < text.index("twice_original<<<") < text.index("  twice<<<")
+
+
+def test_opencl_and_cupy_ask_the_device_too():
+    code, original = in_shared("opencl")
+    text = emit_launcher(code, "opencl", original)
+    assert "CL_DEVICE_LOCAL_MEM_SIZE" in text and "<= (cl_long)most_shared" in text
+    assert text.index("cl_kernel original_kernel") < text.index("clSetKernelArg(original_kernel")
+    code, original = in_shared("cuda")
+    text = emit_launcher(code, "cupy", original)
+    ast.parse(text)
+    assert re.search(r'n \* 4 \+ \d+ <= cp.cuda.Device\(\).attributes\["MaxSharedMemoryPerBlockOptin"\]', text)
+
+
+def test_what_every_device_has_is_not_asked_for():
+    k = parse_kernel(ROWS_IN_SHARED)
+    assert geometry(k).room is None and not asks_for_room(k)
+    small = parse_kernel("kernel k(x: f32*)\n  launch grid(1) block(32) shared(1024)\n  x[0] = 1.0")
+    assert geometry(small.with_(trace=("a pass",))).room is None
+    large = small.with_(launch=dataclasses.replace(small.launch, dynamic_shared=i32(64 << 10)), trace=("a pass",))
+    assert asks_for_room(large) and geometry(large).room.value == 64 << 10
+
+
+def test_a_size_is_computed_in_64_bits():
+    n = Var(fresh("n", I32))
+    large = wide(binary("*", binary("+", n, i32(1)), i32(4)))
+    assert evaluate(large, {"n": (1 << 30) - 1}) == 1 << 32
+
+
+@needs_nvcc
+def test_the_asking_launcher_compiles():
+    code, original = in_shared("cuda")
+    both = original.text + code.text.partition("__global__")[1] + code.text.partition("__global__")[2]
+    check_compile(dataclasses.replace(code, text=both + emit_launcher(code, "cuda", original)))
+
+
+def test_the_command_writes_the_original_that_it_falls_back_to():
+    from ktc import emission
+    from ktc.api import loads
+
+    tuned = loads(ROWS_IN_SHARED).apply("row-cache{loop=i where=shared}")
+    assert "twice_original<<<" in emission.emit(tuned, "cuda", "launcher", {}, None).text
+    assert "twice_original" not in emission.emit(loads(ROWS_IN_SHARED), "cuda", "launcher", {}, None).text

@@ -46,7 +46,12 @@ typedef uint16_t cl_half; typedef float cl_float; typedef double cl_double;
 cl_int clSetKernelArg(cl_kernel, cl_uint, size_t, const void*);
 cl_int clEnqueueNDRangeKernel(cl_command_queue, cl_kernel, cl_uint, const size_t*, const size_t*, const size_t*,
                               cl_uint, const cl_event*, cl_event*);
+typedef struct _d* cl_device_id;
+cl_int clGetCommandQueueInfo(cl_command_queue, cl_uint, size_t, void*, size_t*);
+cl_int clGetDeviceInfo(cl_device_id, cl_uint, size_t, void*, size_t*);
 #define CL_INVALID_VALUE -30
+#define CL_QUEUE_DEVICE 0x1091
+#define CL_DEVICE_LOCAL_MEM_SIZE 0x1023
 """
 """What the launchers use of the standard header (OpenCL 1.2), where that is not installed."""
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import shutil
-
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
@@ -42,6 +39,7 @@ from ktc.ir.nodes import (
 )
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Array, Ptr
 from ktc.search.verification.rungs.parse_back import parse_back
+from tests import devices
 from tests.backends.emit_samples import block_sum, saxpy, silu_vec, warp_sum
 
 TID = Cast(I32, HwIndex("thread", "x"), "implicit")
@@ -50,26 +48,9 @@ GID = Cast(
 )
 
 
-@functools.cache
-def device(extension: str = ""):
-    """The first OpenCL device here (that has ``extension``)."""
-    pytest.importorskip("pyopencl")
-    from ktc.backends.runtimes.opencl_runtime import import_pyopencl
-
-    cl = import_pyopencl()
-    try:
-        devices = [d for p in cl.get_platforms() for d in p.get_devices() if extension in d.extensions]
-    except cl.Error:
-        devices = []
-    if not devices:
-        pytest.skip(f"no OpenCL device {extension}")
-    context = cl.Context([devices[0]])
-    return cl, context, cl.CommandQueue(context)
-
-
 def run(kernel: Kernel, args: list, grid: int, block: int, shared: int = 0, target: str = "opencl") -> list:
     """Launch on the first device; numpy arrays are copied in and out."""
-    cl, context, queue = device("cl_intel_required_subgroup_size" if target.endswith("subgroups") else "")
+    cl, context, queue = devices.opencl("cl_intel_required_subgroup_size" if target.endswith("subgroups") else "")
     code = emit(kernel, target)
     program = cl.Program(context, code.text).build(options=list(code.options), cache_dir=False)
     k = cl.Kernel(program, code.entry)
@@ -354,7 +335,7 @@ def test_zeros_arrive_where_there_is_nothing_to_copy(width):
     assert "else" in emit(kernel, "cuda-sm75").text
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.usefixtures("nvcc")
 @pytest.mark.parametrize("width", [4, Knob("W")])
 def test_asynchronous_copies_are_asynchronous_in_cuda(width):
     ptx = check_compile(emit(staged(width), "cuda"), output="ptx").artifact.decode()
@@ -374,7 +355,7 @@ def test_double_to_half_rounds_once():
 @pytest.mark.parametrize("make", [saxpy, silu_vec, lambda: silu_vec(BF16), block_sum])
 @pytest.mark.parametrize("mode", ["source", "template"])
 def test_every_device_here_builds_the_text(make, mode):
-    device()
+    devices.opencl()
     assert check_compile(emit(make(), "opencl", mode)).tool == "opencl"
 
 

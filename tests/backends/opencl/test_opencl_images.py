@@ -13,6 +13,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
 from ktc.ir.interp import run
 from ktc.ir.kernel import Kernel
+from tests import devices
 
 THREADS = 24
 FLOATS = np.random.default_rng(3).random(7 * 5 * 6 * 4, np.float32)
@@ -39,12 +40,7 @@ def image(cl: Any, context: Any, array: np.ndarray, extents: int, layered: bool)
 
 def on_device(kernel: Kernel, args: dict[str, tuple[np.ndarray, int]], layered: bool = False) -> dict[str, np.ndarray]:
     """Run on the first device; images that were written are read back."""
-    cl = pytest.importorskip("pyopencl")
-    devices = [d for p in cl.get_platforms() for d in p.get_devices() if d.image_support]
-    if not devices:
-        pytest.skip("no OpenCL device with images")
-    context = cl.Context(devices[:1])
-    queue = cl.CommandQueue(context)
+    cl, context, queue = devices.opencl(images=True)
     code = emit(kernel, "opencl")
     program = cl.Program(context, code.text).build(options=list(code.options), cache_dir=False)
     sampler = cl.Sampler(context, False, cl.addressing_mode.CLAMP_TO_EDGE, cl.filter_mode.NEAREST)
@@ -137,7 +133,7 @@ def test_linear_memory_is_a_buffer_image_that_gives_zero_outside() -> None:
     try:
         check_compile(emit(kernel, "opencl"))
     except KtcError as e:
-        assert e.code == "E-TOOL-MISSING"
+        assert e.exit_code == 3  # no device, or none that builds anything
     except Exception as e:  # PoCL compiles it and has no such function in its library
         assert "Cannot find symbol" in str(e)
 

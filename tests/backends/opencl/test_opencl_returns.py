@@ -9,6 +9,7 @@ from ktc.backends import emit
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
 from ktc.ir.interp import run
+from tests import devices
 
 THREADS, BLOCKS = 64, 4
 
@@ -37,18 +38,12 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("n", [0, 64, 100, 256])
 def test_a_device_computes_what_cuda_means(case: str, n: int) -> None:
-    cl = pytest.importorskip("pyopencl")
-    try:
-        device = cl.get_platforms()[0].get_devices()[0]
-    except (cl.Error, IndexError):
-        pytest.skip("no OpenCL device")
+    cl, context, queue = devices.opencl()
     kernel = kernel_of("  " + CASES[case])
     y = np.arange(BLOCKS * THREADS, dtype=np.int32)
     lens = np.array([3, 1, 2, 4], np.int32)
     got = run(kernel, {"y": y, "lens": lens, "n": n})
     assert not got.findings
-    context = cl.Context([device])
-    queue = cl.CommandQueue(context)
     built = cl.Program(context, emit(kernel, "opencl").text).build()
     flags = cl.mem_flags.COPY_HOST_PTR
     buffers = [cl.Buffer(context, flags, hostbuf=a) for a in (y, lens)]

@@ -27,6 +27,20 @@ static void scale_body(Dim3 grid, Dim3 block, void **args) {
 }
 static void scale_stub() {}
 
+// Atomics come in any order: here in another one each time.
+static void total_body(Dim3, Dim3, void **args) {
+  float *out = *(float **)args[0];
+  const float *in = *(const float **)args[1];
+  int n = *(int *)args[2];
+  static int turn = 0;
+  turn += 37;
+  for (int k = 0; k < n; ++k) {
+    int i = (int)((unsigned)(k * 211 + turn) % n);
+    out[i % 8] += in[i];
+  }
+}
+static void total_stub() {}
+
 static struct Registration {
   Registration() {
     const char *stub = (const char *)scale_stub;
@@ -34,13 +48,32 @@ static struct Registration {
                            nullptr, nullptr, nullptr);
     __cudaRegisterVar(nullptr, (char *)weights, (char *)weights_on_device, "weights", 0, sizeof weights, 1, 0);
     __cudaRegisterVar(nullptr, (char *)&calls, (char *)&calls_on_device, "calls", 0, sizeof calls, 0, 0);
+    __cudaRegisterFunction(nullptr, (const char *)total_stub, (char *)total_body, "_Z5totalPfPKfi", -1, nullptr, nullptr,
+                           nullptr, nullptr, nullptr);
+    fake_parameter((const void *)total_stub, 8);
+    fake_parameter((const void *)total_stub, 8);
+    fake_parameter((const void *)total_stub, 4);
     fake_parameter((const void *)scale_stub, 8);
     fake_parameter((const void *)scale_stub, 16);
     fake_parameter((const void *)scale_stub, 4);
   }
 } registration;
 
-int main() {
+static int totals() {
+  const int n = 1000;
+  float host[n], *in, *out;
+  for (int i = 0; i < n; ++i) host[i] = (i >= 992 ? 0.0f : i / 8 % 2 ? -1e5f : 1e5f) + 0.1f * (i % 97);  // they nearly cancel
+  cudaMalloc((void **)&in, sizeof host);
+  cudaMalloc((void **)&out, 8 * sizeof(float));
+  cudaMemcpy(in, host, sizeof host, 1);
+  for (int i = 0; i < 8; ++i) out[i] = 0.0f;
+  void *kernel, *args[] = {&out, &in, (void *)&n};
+  __cudaGetKernel(&kernel, (const void *)total_stub);
+  return __cudaLaunchKernel(kernel, {4, 1, 1}, {256, 1, 1}, args, 0, nullptr);
+}
+
+int main(int argc, char **) {
+  if (argc > 1) return totals();
   const int n = 1000;
   float host[n], *in, *out, factor = 3.0f;
   for (int i = 0; i < n; ++i) host[i] = 0.1f * i - 20.0f;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
@@ -16,6 +15,7 @@ from ktc.passes.core.base import Result
 from ktc.passes.lowering import materialise
 from ktc.passes.raising.check.exact_check import Reference
 from ktc.passes.raising.raise_ import Raise
+from tests import devices
 from tests.passes.raising.reduction_sources import ARGMAX, REDUCTIONS, TREE_BACKWARDS, UNROLLED_WARP, WELFORD
 
 ALGEBRAIC = {"welford"}
@@ -65,8 +65,7 @@ def test_a_broken_reduction_is_not_one(source: str, old: str, new: str) -> None:
 
 def test_what_is_written_with_cub_compiles_with_cub_itself(tmp_path) -> None:
     """The sources are CUDA as it is, not what the front end's own description of the library lets through."""
-    if shutil.which("nvcc") is None:
-        pytest.skip("needs nvcc")
+    devices.compiler("cuda")
     texts = [source for name, (source, _) in REDUCTIONS.items() if name.startswith("cub-")]
     (tmp_path / "all.cu").write_text("".join(texts))
     command = ["nvcc", "-cubin", "-arch=sm_90", "-std=c++17", "all.cu"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ktc.backends.base import DeviceInfo
+from ktc.backends.launchers.launch_geometry import shared_bytes
 from ktc.ir.kernel import Kernel, KnobDecl, Launch
 from ktc.ir.nodes import Alloc, Binary, Knob, Var, fresh, i32
 from ktc.ir.types import F16, F32, I32, Array, Vec
-from ktc.search.space.device_limits import device_limits, shared_bytes, space_of
+from ktc.search.space.device_limits import device_limits, space_of
 
 DEVICE = DeviceInfo("cuda", "test", "cuda-sm90", 132, max_threads_per_block=1024, shared_per_block=49152)
 X, Y, S = Knob("X"), Knob("Y"), Knob("S")
@@ -37,7 +38,7 @@ def test_shared_memory_counts_static_and_dynamic() -> None:
     from ktc.ir.fold import evaluate
 
     k = kernel()
-    assert k.launch and evaluate(shared_bytes(k, k.launch), {"X": 32, "S": 4}) == 1024 + 64 * 64 * 4 * 2
+    assert evaluate(shared_bytes(k), {"X": 32, "S": 4}) == 1024 + 64 * 64 * 4 * 2
 
 
 def test_limits_that_always_hold_are_left_out() -> None:

@@ -11,11 +11,11 @@ import pytest
 from ktc.backends import emit
 from ktc.backends.base import Runtime
 from ktc.backends.runtimes import open_runtime
-from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
 from ktc.ir.interp import run
 from ktc.ir.workload import ArgSpec, Workload
 from ktc.search.verification import Verdict, differential
+from tests import devices
 from tests.ir.interp.interp_samples import COPY_WIDE, ROWS_SHUFFLE, ROWS_TREE, kernel
 from tests.search.verification.gate_samples import COPY, ROWS, scalar
 from tests.search.verification.test_gate import COPY_PLAIN
@@ -23,10 +23,7 @@ from tests.search.verification.test_gate import COPY_PLAIN
 
 @pytest.fixture(scope="module", params=("numba", "opencl"))
 def runtime(request) -> Runtime:
-    try:
-        return open_runtime(request.param)
-    except KtcError as e:
-        pytest.skip(str(e))
+    return devices.working(request.param)
 
 
 def judge(runtime: Runtime, a: str, b: str, workload, *change: tuple[str, str], sizes=None) -> Verdict:

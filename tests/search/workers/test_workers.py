@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from ktc.backends import emit
-from ktc.backends.runtimes import OPENERS, probe
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.text import parse_kernel
 from ktc.search.workers.executor import Deadlines, LocalExecutor, Patience, Raw
@@ -23,6 +22,7 @@ from ktc.search.workers.worker_protocol import (
     save_array,
     unpack,
 )
+from tests import devices
 
 SCALE = """
 kernel scale(y: f32* restrict, x: f32 const* restrict, a: f32, n: i32)
@@ -43,7 +43,7 @@ kernel scale(y: f32* restrict, x: f32 const* restrict, a: f32, n: i32)
 """
 X = np.arange(1000, dtype=np.float32)
 INPUTS = Raw({"y": np.zeros_like(X), "x": X, "a": 2.0, "n": 1000}, ("y",))
-KINDS = [kind for kind in OPENERS if probe(kind).ok]
+KINDS = devices.kinds()
 
 
 @pytest.fixture(scope="module")

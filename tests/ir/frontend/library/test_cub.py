@@ -12,6 +12,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
 from ktc.ir.interp import run
 from ktc.ir.text import parse_kernel, print_kernel
+from tests import devices
 
 X = np.arange(192, dtype=np.int32) * 37 % 101 - 20
 HEAD = "#include <cub/cub.cuh>\n#define SHARED(T, name) __shared__ typename T::TempStorage name\n"
@@ -164,6 +165,7 @@ EVERYTHING = (
 def test_compilers_take_it(language: str, tool: str) -> None:
     if shutil.which(tool) is None:
         pytest.skip(f"needs {tool}")
+    devices.compiler(language)
     check_compile(emit(kernel_of(EVERYTHING, 64), language))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 
@@ -115,7 +113,7 @@ def test_a_vertex_that_direct3d_shares_is_seven_floats() -> None:
     assert list(result.outputs["v"]) == [1, 2, 3, *[0] * 8, 2, 0, 0]
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@pytest.mark.usefixtures("nvcc")
 def test_nvcc_takes_it() -> None:
     ptx = check_compile(emit(kernel_of(COPY.format("pipe.consumer_wait();") + BLOCK), "cuda"), output="ptx").artifact
     assert b"cp.async.cg.shared.global" in ptx

@@ -11,6 +11,7 @@ from ktc.ir.frontend import load
 from ktc.ir.interp import run
 from ktc.ir.interp.domains.rounding import round_to
 from ktc.ir.types import BF16, E4M3, E5M2
+from tests import devices
 
 KINDS = {"e4m3": (E4M3, ml_dtypes.float8_e4m3fn, 448.0, 464.0), "e5m2": (E5M2, ml_dtypes.float8_e5m2, 57344.0, 61440.0)}
 
@@ -73,15 +74,9 @@ def test_the_interpreter_rounds_to_the_nearest(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_opencl_gives_the_same_bits(kind: str) -> None:
-    cl = pytest.importorskip("pyopencl")
-    try:
-        device = cl.get_platforms()[0].get_devices()[0]
-    except (cl.Error, IndexError):
-        pytest.skip("no OpenCL device")
+    cl, context, queue = devices.opencl()
     args = arguments(kind)
     kernel = load(program(kind), name="k.cu")
-    context = cl.Context([device])
-    queue = cl.CommandQueue(context)
     built = cl.Program(context, emit(kernel, "opencl").text).build()
     raw = [args["y"].view(np.uint8), args["back"], args["bits"], args["x"]]
     buffers = [cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=a) for a in raw]

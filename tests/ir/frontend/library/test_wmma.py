@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 
@@ -85,7 +83,7 @@ def test_tf32_rounds_to_ten_bits_ties_away() -> None:
     assert list(run(kernel, {"x": x}).outputs["x"]) == [1 + 2**-10, 1, -3, np.inf]
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@pytest.mark.usefixtures("nvcc")
 @pytest.mark.parametrize("shape", [SHAPES[0], SHAPES[6], SHAPES[7], SHAPES[9]], ids=lambda s: s[3])
 def test_nvcc_makes_tensor_core_instructions_of_it(shape: tuple) -> None:
     report = check_compile(emit(load(source(*shape, True)), "cuda"), output="ptx")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from ktc.backends import check_compile, emit
@@ -160,7 +158,7 @@ def test_no_pass_drops_or_hints_a_volatile_access() -> None:
     assert applied >= 4
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@pytest.mark.usefixtures("nvcc")
 @pytest.mark.parametrize("source", [LAST_WARP, EVERY_WAY])
 def test_nvcc_makes_volatile_accesses_of_them(source: str) -> None:
     ptx = check_compile(emit(load(source), "cuda"), output="ptx").artifact.decode()

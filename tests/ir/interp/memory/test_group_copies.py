@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from ktc.backends import emit
-from ktc.backends.runtimes import open_runtime
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
 from ktc.ir.group_copies import by_threads, has_group_copies
@@ -19,6 +18,7 @@ from ktc.ir.verifier import verify
 from ktc.ir.walk import walk
 from ktc.passes.core.language import parse_script
 from ktc.passes.core.pipeline import apply_script
+from tests import devices
 
 HEAD = "kernel void k(global int *p, global const int *q, int n) { local int s[32], t[32]; int i = get_local_id(0);"
 IN = "event_t e = async_work_group_copy(s, q + 32 * get_group_id(0), 32, 0);"
@@ -228,10 +228,7 @@ def test_fence_flags_known_at_run_time(name: str, flags: str, kinds: set[str]) -
 
 
 def on(backend: str, k: Kernel) -> np.ndarray:
-    try:
-        device = open_runtime(backend)
-    except KtcError as e:
-        pytest.skip(e.message)
+    device = devices.working(backend)
     args = {"p": np.full(64, -1, np.int32), "q": np.arange(256, dtype=np.int32) * 3 + 1, "n": 20}
     there = {name: device.to_device(v) if isinstance(v, np.ndarray) else v for name, v in args.items()}
     device.compile(emit(k, backend)).launch(there)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from ktc.backends import emit
-from ktc.backends.runtimes import open_runtime
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.frontend import load
 from ktc.ir.interp import run
@@ -17,6 +16,7 @@ from ktc.ir.verifier import verify
 from ktc.search.verification import Verdict, twin, twin_differential
 from ktc.search.verification.device.twin import is_word
 from ktc.search.verification.device.twin_device import encoded, words
+from tests import devices
 from tests.ir.interp.interp_samples import MATMUL_TILED, ROWS_PARALLEL, ROWS_SHUFFLE, ROWS_TREE, kernel
 from tests.search.verification.gate_samples import ROWS, InterpretedRuntime, emitted
 
@@ -86,10 +86,7 @@ def test_float_atomics_become_loops_of_compare_and_swap() -> None:
 
 @pytest.mark.parametrize("device", ["numba", "opencl"])
 def test_devices_compute_the_same_words(device: str) -> None:
-    try:
-        runtime = open_runtime(device)
-    except KtcError as e:
-        pytest.skip(str(e))
+    runtime = devices.working(device)
     some = EXPRESSIONS[:6]
     original, args = expressions(some), numbers(19, len(some))
     made = twin(original)

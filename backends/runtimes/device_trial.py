@@ -1,0 +1,168 @@
+"""A device counts when it has built and run a kernel: a driver that is there may still fail at every build.
+
+PoCL's wheel lists a device on processors that its compiler does not know, a CUDA driver may be older than the compiler,
+and code for a feature that a virtual machine hides kills its process. So :func:`prove` has a kernel of one line built
+and run, in a process of its own, before a runtime is handed out. What a device has proved is kept on disk by its name,
+driver and versions: later starts read one small file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ktc.backends.base import CompileFailure, DeviceInfo, Emitted, Runtime
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.support.child_python import python_environment, python_module
+from ktc.ir.text import parse_kernel
+
+from .file_cache import cache_root, key_of, write_atomic
+
+SECONDS = 60
+"""The first build of a driver may load and fill a great deal."""
+
+KERNEL = """
+kernel trial(y: f32* restrict, x: f32 const* restrict, n: i32)
+  launch grid(cdiv(n, 64)) block(64)
+  let i: i32 = (blockIdx.x * blockDim.x + threadIdx.x) as i32
+  if i < n
+    y[i] = x[i] * 3.0 + 1.0
+"""
+_CUDA = """__global__ void trial(float* y, const float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * 3.0f + 1.0f;
+}
+"""
+TEXTS = {
+    "cuda": _CUDA,
+    "hip": f"#include <hip/hip_runtime.h>\n{_CUDA}",
+    "opencl": """__kernel void trial(__global float* y, __global const float* x, int n) {
+  int i = get_global_id(0);
+  if (i < n) y[i] = x[i] * 3.0f + 1.0f;
+}
+""",
+    "numba": """import numpy as np
+from numba import njit, prange
+
+
+@njit(parallel=True)
+def trial_all(y, x, n):
+    for i in prange(n):
+        y[i] = x[i] * np.float32(3.0) + np.float32(1.0)
+
+
+def trial(y, x, n):
+    trial_all(y, x, int(n))
+""",
+}
+"""The kernel in each language, written out: what builds it is tried here, not what prints."""
+
+_REMARKS = {"numba": "#"}
+_PACKAGES = {"cuda": ("cupy-cuda13x", "cupy-cuda12x", "cupy"), "opencl": ("pyopencl", "pocl-binary-distribution"),
+             "numba": ("numba", "llvmlite")}  # fmt: skip
+_SWITCHES = ("POCL_", "OCL_", "NUMBA_", "CUDA_", "HIP_", "ROCM_", "LD_LIBRARY_PATH")
+
+
+def trial_code(target: str, unseen: bool = False) -> Emitted:
+    """The kernel for ``target``; ``unseen``: a text that no cache has the result of."""
+    remark = f"{_REMARKS.get(target, '//')} {time.time_ns()} {os.getpid()}\n" if unseen else ""
+    return Emitted(TEXTS[target] + remark, "trial", target, parse_kernel(KERNEL))
+
+
+def run_trial(runtime: Runtime) -> str:
+    """Build and run the kernel on ``runtime``, in this process. Why it did not work; '' if it did."""
+    x = np.arange(1000, dtype=np.float32)
+    try:
+        exe = runtime.compile(trial_code(runtime.device.backend, unseen=True))
+        args = {"y": runtime.to_device(np.zeros_like(x)), "x": runtime.to_device(x), "n": x.size}
+        exe.launch(args)
+        runtime.synchronize()
+        got = runtime.to_host(args["y"], x)
+    except CompileFailure as e:
+        return f"it builds no kernel: {gist(e.log)}"
+    except Exception as e:  # a broken driver may raise anything
+        return f"it runs no kernel: {gist(getattr(e, 'message', '') or f'{type(e).__name__}: {e}')}"
+    return "" if np.array_equal(got, x * 3 + 1) else "it computes wrong results"
+
+
+def prove(runtime: Runtime, name: str) -> None:
+    """Make sure that the device, which :func:`.open_device` opens by ``name``, has built and run a kernel.
+
+    Raises:
+        KtcError: E-DEVICE-UNUSABLE (exit code 3), with the reason.
+    """
+    kept = _proof(runtime.device)
+    if kept.is_file():
+        return
+    why = _in_a_child(name)
+    if why is None:
+        why = run_trial(runtime)
+    if why:
+        raise KtcError(
+            "E-DEVICE-UNUSABLE", f"{runtime.device.name} is listed, but {why}", exit_code=3,
+            hint="`ktc doctor` shows every device and what is wrong with it",
+        )  # fmt: skip
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(kept, json.dumps({"device": runtime.device.name}).encode())
+    except OSError:
+        pass  # tried again next time
+
+
+SAYS_MOST = ("error:", "unknown target", "invalid build option", "cannot find", "no such file", "error", "failed")
+"""Words of the line to show, the most telling first."""
+
+
+def gist(log: str) -> str:
+    """The line of a log that says most: the first with the most telling of :data:`SAYS_MOST`, else the last."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    named = [line for word in SAYS_MOST for line in lines if word in line.lower()]
+    return (named or lines[-1:] or ["it does not say why"])[0][:300]
+
+
+def _in_a_child(name: str) -> str | None:
+    """:func:`run_trial` in a process of its own, which may die of it; None where no process can be started."""
+    try:
+        done = subprocess.run(
+            python_module("ktc.backends.runtimes.trial_process", name), capture_output=True, text=True,
+            errors="replace", timeout=SECONDS, stdin=subprocess.DEVNULL, env=python_environment(),
+        )  # fmt: skip
+        return str(json.loads(done.stdout.splitlines()[-1])["why"])
+    except subprocess.TimeoutExpired:
+        return f"a kernel of one line did not end within {SECONDS} s"
+    except OSError:
+        return None
+    except (ValueError, KeyError, IndexError):
+        return f"the process that ran a kernel of one line ended with code {done.returncode}: {gist(done.stderr)}"
+
+
+def _proof(device: DeviceInfo) -> Path:
+    """Where it is kept that this device works: with these packages, on this processor, under these switches."""
+    versions = [f"{p}={v}" for p in _PACKAGES.get(device.backend, ()) if (v := _version(p))]
+    switches = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith(_SWITCHES)]
+    described = json.dumps(dataclasses.asdict(dataclasses.replace(device, global_bytes=0, extra=dict(device.extra))))
+    return cache_root() / "devices" / f"{key_of(described, sys.prefix, _processor(), *versions, *switches)[:32]}.json"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _processor() -> str:
+    """What the processor can do: a home folder is shared by machines, and a virtual one may hide features."""
+    try:
+        rows = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return ""
+    return next((row for row in rows if row.startswith(("flags", "Features"))), "")
