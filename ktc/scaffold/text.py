@@ -116,14 +116,19 @@ def _is_for(target: Path, program: Program) -> bool:
         return False
     found = Workload.load(target)
     same = found.source.resolve() == Path(program.source.kernel).resolve()
-    return same and found.kernel_name == program.kernel.name
+    return same and found.kernel_name == _name(program.kernel, program.source)
+
+
+def _name(k: Kernel, source: SourceSpec) -> str:
+    """What a workload calls the kernel: as the user named it, which may say more than the function's name."""
+    return source.name or k.name
 
 
 def _head(k: Kernel, source: SourceSpec, target: Path) -> list[str]:
     def relative(path: str) -> str:
         return os.path.relpath(path, target.parent)
 
-    lines = ["[kernel]", f'source = "{relative(source.kernel)}"', f'name = "{k.name}"']
+    lines = ["[kernel]", f'source = "{relative(source.kernel)}"', f'name = "{_name(k, source)}"']
     lines += [f"template = {_table(source.template)}"] if source.template else []
     lines += [f"defines = {_table(source.defines)}"] if source.defines else []
     if source.include_dirs:
