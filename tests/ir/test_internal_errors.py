@@ -88,9 +88,8 @@ def test_a_file_that_ends_too_soon_is_the_users_error(text: str) -> None:
 def test_the_survey_counts_it_as_ours(tmp_path) -> None:
     file = tmp_path / "k.cu"
     file.write_text(GOOD + TRIP)
-    unit = UnitSurvey(
-        str(file), Tree(str(tmp_path)), SurveyOptions(str(tmp_path), compile=False), Builds(str(tmp_path))
-    )
+    tree = Tree(str(tmp_path))
+    unit = UnitSurvey(str(file), tree, SurveyOptions(str(tmp_path), compile=False), Builds(tree))
     good, trip = unit.records(0, lambda found: None)
     assert good["parsed"] and not trip["parsed"]
     assert trip["refusal"]["code"] == "E-INTERNAL" and "please send" in trip["refusal"]["hint"]
