@@ -6,6 +6,9 @@ code (1: the kernel or script is at fault, 2: usage, 3: the environment).
 
 from __future__ import annotations
 
+import os
+import traceback
+
 from ktc.ir.support.frozen import frozen
 
 
@@ -48,6 +51,47 @@ class KtcError(Exception):
         """The error as plain data, for ``--json``."""
         place = {"file": self.loc.file, "line": self.loc.line, "col": self.loc.col} if self.loc else None
         return {"error": self.code, "message": self.message, "loc": place, "hint": self.hint}
+
+
+EXIT_BUG = 70
+"""The process's exit code for an error of our own."""
+
+
+class InternalError(KtcError):
+    """An error of ours that would otherwise look like one of the user's: whoever handles errors of the source must not
+    take it for one. With ``KTC_DEBUG`` set what was raised is raised on."""
+
+    def __init__(self, raised: BaseException, loc: Loc | None = None) -> None:
+        if os.environ.get("KTC_DEBUG"):
+            raise raised
+        super().__init__(
+            "E-INTERNAL", f"internal error: {described(raised)}", loc, hint=what_to_send(), exit_code=EXIT_BUG
+        )
+        self.__cause__ = raised
+
+
+def described(raised: BaseException) -> str:
+    """An exception of ours with its place in our code."""
+    frames = traceback.extract_tb(raised.__traceback__)
+    if not frames:
+        return f"{type(raised).__name__}: {raised}"
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    file = frames[-1].filename.removeprefix(here + os.sep).replace(os.sep, "/").rpartition("/site-packages/")[2]
+    return f"{type(raised).__name__}: {raised} ({file}:{frames[-1].lineno} in {frames[-1].name})"
+
+
+def what_to_send() -> str:
+    """What somebody who meets an error of ours can do about it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        this = f"ktc {version('ktc')}"
+    except PackageNotFoundError:
+        this = "the version"
+    return (
+        f"this is a bug in ktc: please send the source file, the kernel's name, the command, {this} and the traceback "
+        "that KTC_DEBUG=1 shows"
+    )
 
 
 def render(error: KtcError) -> str:

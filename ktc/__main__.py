@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 EXIT_BUG = 70
+"""Also that of an :class:`~ktc.ir.diagnostics.InternalError`, which has been met and reported before."""
 EXIT_INTERRUPTED = 130
 
 
@@ -49,11 +50,11 @@ def exit_code(work: Callable[[], None], as_json: bool = False) -> int:
         return 0
     except OSError as e:
         if e.filename is None:
-            return _bug(e)
+            return _bug(e, as_json)
         _report(KtcError("E-FILE", f"{e.filename}: {e.strerror}", exit_code=3), as_json)
         return 3
     except Exception as e:
-        return _bug(e)
+        return _bug(e, as_json)
     return 0
 
 
@@ -69,16 +70,11 @@ def _report(error: Exception, as_json: bool) -> None:
     print(colour_error(render(error)), file=sys.stderr)
 
 
-def _bug(error: BaseException) -> int:
-    """Anything that is not a KtcError is our fault: say so in one line, with the traceback on request."""
-    if os.environ.get("KTC_DEBUG"):
-        raise error
-    frame = error.__traceback__
-    while frame and frame.tb_next:
-        frame = frame.tb_next
-    place = f" at {frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else ""
-    print(f"error: internal error{place}: {type(error).__name__}: {error} [E-BUG]", file=sys.stderr)
-    print("  hint: this is a bug in ktc; KTC_DEBUG=1 shows the traceback to report", file=sys.stderr)
+def _bug(error: BaseException, as_json: bool) -> int:
+    """Anything that is not a KtcError is our fault: say so, and what to send; the traceback on request."""
+    from ktc.ir.diagnostics import InternalError
+
+    _report(InternalError(error), as_json)
     return EXIT_BUG
 
 

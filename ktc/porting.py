@@ -95,6 +95,13 @@ CONSTRUCTS: tuple[Construct, ...] = (
         "an argument behind the others",
     ),
     Construct(
+        "initial values of such a variable",
+        lambda x: isinstance(x, Param) and bool(x.init),
+        "the same",
+        "BY HAND: the buffer holds at first what the comment above the kernel says",
+        "the argument's default",
+    ),
+    Construct(
         "texture",
         _call("tex1D", "tex2D", "tex3D", "texCube"),
         "the same; the host makes a hipTextureObject_t of the same description",

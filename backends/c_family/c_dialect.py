@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from ktc.backends.spellings import is_known, spelling
@@ -9,8 +10,26 @@ from ktc.backends.system_calls import expand, template
 from ktc.ir.field_words import ARITY
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Binary, Call, Const, Expr, Sym
-from ktc.ir.types import BF16, BOOL, E4M3, E5M2, F16, F32, F64, I32, Array, Opaque, Ptr, Scalar, Struct, Type, Vec
+from ktc.ir.types import (
+    BF16,
+    BOOL,
+    E4M3,
+    E5M2,
+    F16,
+    F32,
+    F64,
+    I32,
+    Array,
+    Opaque,
+    Ptr,
+    Scalar,
+    Struct,
+    Type,
+    Vec,
+    scalar_of,
+)
 
+from .line_layout import COLUMNS
 from .piece import LIMIT, POSTFIX, UNARY, Piece, float_literal, integer_literal, literal_type
 from .protocol import DialectBase, const_int
 
@@ -48,8 +67,14 @@ class Dialect(DialectBase):
         return not p.host
 
     def file_scope(self, kernel: Kernel) -> list[str]:
-        """Declarations of the kernel's variables at file scope."""
-        return []
+        """Declarations of the kernel's variables at file scope; where they are arguments, what they hold at first."""
+        out = []
+        for p in (p for p in kernel.params if p.init):
+            elem = scalar_of(p.sym.type)
+            values = ", ".join(self.exprs.assigned(Const(v, elem), elem) for v in p.init)
+            what = f"{self.exprs.names.of(p.sym)} holds at first {{{values}}}."
+            out += [f"// {line}" for line in textwrap.wrap(what, COLUMNS - 3)]
+        return out
 
     # ------------------------------------------------------------------------------------------------------- types
 

@@ -15,7 +15,7 @@ def print_kernel(printer: Statements, kernel: Kernel) -> list[str]:
     d = printer.d
     printer.x.knob_upper = {k.name: max(k.domain) for k in kernel.knobs if k.domain}
     for p in kernel.params:
-        if p.symbol:
+        if p.symbol and not d.is_argument(p):
             printer.names.declare(p.sym)  # keeps its own name: the host knows it by that
     params = [d.parameter(p, printer.names.declare(p.sym)) for p in kernel.params if d.is_argument(p)]
     for p in kernel.params:

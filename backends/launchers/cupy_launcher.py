@@ -79,7 +79,7 @@ def cupy_launcher(emitted: Emitted, original: Emitted | None) -> str:
         message = "CuPy passes no descriptors of matrices by value"
         raise KtcError("E-LAUNCH-KIND", message, hint="the cuda or torch launcher, or multi-buffer by=threads")
     g = geometry(kernel)
-    names = [python_name(p.sym.name) for p in kernel.params]
+    names = [python_name(p.sym.name) for p in kernel.params if not p.symbol]  # those the host sets, as for the original
     checks = [python_text(f, 4) for f in g.facts] + [
         f"{python_name(p.sym.name)}.data.ptr % {n} == 0" for p, n in g.aligned
     ]
@@ -112,7 +112,7 @@ def _call(module: str, code: Emitted) -> list[str]:
     g = geometry(code.kernel)
     args = []
     for p in code.kernel.params:
-        if not p.host:
+        if not p.host and not p.symbol:
             t = p.sym.type
             name = python_name(p.sym.name)
             args.append(name if isinstance(t, Ptr) else f"np.{_numpy(t)}({name})")  # type: ignore[arg-type]

@@ -108,4 +108,4 @@ def opencl_launcher(emitted: Emitted, original: Emitted | None) -> str:
     head = f"cl_int launch_{emitted.entry}({', '.join(params)}) {{"
     body = [out for line in lines for out in wrap(line, "  ")]
     options = " ".join(emitted.options)
-    return "\n".join([f"// Build with: {options}", *wrap(head, ""), *body, "}"]) + "\n"
+    return "\n".join([f"// Build with: {options}", *x.d.file_scope(kernel), *wrap(head, ""), *body, "}"]) + "\n"

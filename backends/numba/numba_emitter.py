@@ -7,11 +7,14 @@ of a block, the grid, the entry. Parallel form maps to loops directly; SPMD form
 
 from __future__ import annotations
 
+import math
+
 from ktc.backends.base import Emitted
 from ktc.backends.spans import Promises, spans_of
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr
-from ktc.ir.types import Ptr, Scalar
+from ktc.ir.types import Ptr, Scalar, scalar_of
+from ktc.ir.workload.input_data import initial_array
 
 from . import numba_prelude
 from .numba_expressions import ExprPrinter
@@ -70,7 +73,15 @@ def _header(kernel: Kernel, x: ExprPrinter, mode: str) -> list[str]:
 def _entry(kernel: Kernel, x: ExprPrinter, entry: str, extra: list[str], call: str) -> list[str]:
     """The plain Python function that users call: flat typed views, scalars in their type, launch geometry."""
     names = [x.name(p.sym) for p in kernel.params]
-    out = [f"def {entry}({', '.join(names)}):"]
+    initial = {p.sym: x.reserve(f"{n}_initial") for p, n in zip(kernel.params, names) if p.init}
+    out = [
+        f"{initial[p.sym]} = np.array([{', '.join(_stored(p))}], {storage_of(scalar_of(p.sym.type))})"
+        for p in kernel.params if p.init
+    ]  # fmt: skip
+    out += ["", ""] if out else []
+    last = max((k for k, p in enumerate(kernel.params) if not p.init), default=-1)
+    shown = [f"{n}={initial[p.sym]}" if k > last else n for k, (p, n) in enumerate(zip(kernel.params, names))]
+    out.append(f"def {entry}({', '.join(shown)}):")
     for p, n in zip(kernel.params, names):
         t = p.sym.type
         if isinstance(t, Ptr):
@@ -91,6 +102,15 @@ def _entry(kernel: Kernel, x: ExprPrinter, entry: str, extra: list[str], call: s
         else:
             raise unsupported(f"a parameter of type {t}", kernel.loc)
     return [*out, *("    " + e for e in extra), f"    {call}"]
+
+
+def _stored(p: Param) -> list[str]:
+    """The initial values of a variable at file scope, as elements of its memory."""
+    import numpy as np
+
+    array = initial_array(p)
+    values = array.view(getattr(np, storage_of(scalar_of(p.sym.type)).removeprefix("np."))).tolist()
+    return [repr(v) if math.isfinite(v) else f'float("{v}")' for v in values]
 
 
 def _spmd(kernel: Kernel, x: ExprPrinter, entry: str, notes: list[str]) -> list[str]:

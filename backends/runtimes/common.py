@@ -17,7 +17,7 @@ from ktc.ir.nodes import Alloc, Expr
 from ktc.ir.producer_launch import launched_block
 from ktc.ir.types import Array, Ptr, Scalar, Vec, scalar_of
 from ktc.ir.walk import walk
-from ktc.ir.workload.input_data import numpy_dtype
+from ktc.ir.workload.input_data import initial_array, numpy_dtype
 
 NUMPY_SCALAR = {
     "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16,
@@ -110,15 +110,16 @@ def scalar(value: object, t: Scalar | Vec) -> Any:
 
 
 class Scratch:
-    """The working memory of one executable: made when first asked for, kept for later launches of that size."""
+    """The working memory of one executable, and its variables at file scope that the source initialises: made when
+    first asked for, kept for later launches (working memory: of that size)."""
 
     def __init__(self, kernel: Kernel, to_device: Callable[[np.ndarray], Any]) -> None:
         self._kernel, self._to_device = kernel, to_device
-        self._params = [p for p in kernel.params if p.scratch is not None]
+        self._params = [p for p in kernel.params if p.scratch is not None or p.init]
         self._kept: dict[tuple[str, int], Any] = {}
 
     def complete(self, args: Mapping[str, object]) -> Mapping[str, object]:
-        """``args`` with a buffer for each scratch parameter that they lack."""
+        """``args`` with a buffer for each scratch parameter and each initialised variable that they lack."""
         missing = [p for p in self._params if p.sym.name not in args]
         if not missing:
             return args
@@ -126,6 +127,11 @@ class Scratch:
         return {**args, **{p.sym.name: self._buffer(p, env) for p in missing}}
 
     def _buffer(self, p: Param, env: Mapping[str, int]) -> Any:
+        if p.init:
+            key = (p.sym.name, len(p.init))
+            if key not in self._kept:
+                self._kept[key] = self._to_device(initial_array(p))
+            return self._kept[key]
         assert p.scratch is not None
         n = evaluate(p.scratch, env)
         if n is None:

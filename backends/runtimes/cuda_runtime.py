@@ -61,6 +61,7 @@ class CudaExecutable:
         """Launch on the current stream; errors of the launch itself raise KtcError E-LAUNCH-FAILED."""
         g = geometry(self.code.kernel, args)
         if not g.empty:
+            args = self._scratch.complete(args)
             self.launch_packed(g, self.pack(args))
             self._symbols.get(args)
 

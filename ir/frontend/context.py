@@ -218,6 +218,8 @@ class Context:
         """What is known of pointers everywhere (see ``null_uses``)."""
         self.conditions: list[tuple[Frame, int, set[tuple[Expr, bool]]]] = []
         """What is known inside an operand: the function, the loops around it there, and what is known."""
+        self.copied_members: set[Sym] = set()
+        """Variables that are members of local copies of whole objects."""
         self.null_uses = False
         """Whether a pointer that may be ``nullptr`` is used."""
         self.origin: dict[Sym, Any] = {}

@@ -12,6 +12,8 @@ from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.frontend.dialects.dialect import dialect_named, dialect_of
 from ktc.ir.frontend.host.guess_search import GuessSearch
 from ktc.ir.frontend.host.host_launches import HostLaunch
+from ktc.ir.frontend.host.kernel_choice import chosen, definition, label, launches_in_some_instance, named, several
+from ktc.ir.frontend.host.kernel_names import Spelled, as_source, spelled
 from ktc.ir.frontend.host.launch_sites import LaunchSite, launch_sites
 from ktc.ir.frontend.host.template_instances import choose_instance, instances
 from ktc.ir.frontend.library.device_libraries import libraries_of
@@ -42,7 +44,8 @@ class TemplateParamInfo:
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """A kernel of a file: its template parameters, parameter names and where it is launched from."""
+    """A kernel of a file: its template parameters, parameter names and where it is launched from. ``name``: what the
+    argument ``kernel`` of :func:`load` takes, with namespaces and parameters where the file has several of the name."""
 
     name: str
     template: tuple[TemplateParamInfo, ...]
@@ -105,7 +108,7 @@ def list_kernels(
     with deep_recursion(path):
         unit = parse_unit(path, name, defines, tuple(include_dirs), dialect=dialect)
         sites = launch_sites(unit.lowering())
-        return [_info(e, sites) for e in unit.program.kernels]
+        return [_info(unit, e, sites) for e in unit.program.kernels]
 
 
 def template_arguments(
@@ -120,7 +123,7 @@ def template_arguments(
     plausible ones (one type and one number for all parameters)."""
     with deep_recursion(path):
         unit = parse_unit(path, None, defines, tuple(include_dirs), dialect=dialect)
-        entity = choose_kernel(unit, kernel)
+        entity, _ = choose_kernel(unit, kernel)
         sites = launch_sites(unit.lowering(), entity.name)
 
         def read(bindings: dict[str, Value]) -> Kernel:
@@ -160,7 +163,7 @@ def parse_unit(
 
 
 def _load(unit: Unit, kernel: str | None, template: dict[str, object]) -> Kernel:
-    entity = choose_kernel(unit, kernel)
+    entity, template = choose_kernel(unit, kernel, template)
     lowering = unit.lowering()
     sites = launch_sites(lowering, entity.name)
     bindings, site, host = choose_instance(lowering, entity, sites, template)
@@ -172,11 +175,13 @@ def load_entity(
 ) -> Kernel:
     """One instance of a kernel, with the launch of ``site`` where that can be followed."""
     lowering = unit.lowering()
-    params = lowering.parameters(entity, bindings)
+    template = entity.params or ()
+    entity, inside = definition(lowering, entity, bindings)
+    params = lowering.parameters(entity, inside)
     launch: Launch | None = None
     if site is not None and site.node is not None:
         try:
-            pairs = zip(entity.params or (), map(plain_name, site.template_args or []))
+            pairs = zip(template, map(plain_name, site.template_args or []))
             instance = {name: bindings[p.name] for p, name in pairs if name is not None and p.name in bindings}
             whole = tuple(getattr(p, "name", None) or f"unnamed{i}" for i, p in enumerate(params_of(entity.node)))
             launch, more = HostLaunch(lowering, site, params, host, instance, whole).launch()
@@ -185,40 +190,56 @@ def load_entity(
             if not error.code.startswith(("E-LAUNCH", "E-SEMA", "E-UNSUPPORTED")):
                 raise
             launch = None  # host code that cannot be followed is no fault of the kernel: the workload gives the launch
-    return lowering.lower(entity, bindings, params, launch)
+    return lowering.lower(entity, inside, params, launch)
 
 
-def choose_kernel(unit: Unit, wanted: str | None) -> Entity:
-    """The kernel to load.
+def choose_kernel(
+    unit: Unit, wanted: str | None, template: Mapping[str, object] | None = None
+) -> tuple[Entity, dict[str, object]]:
+    """The kernel to load, and its template arguments: those of ``template`` and those that the name ``wanted`` has.
+
+    ``wanted`` is a name with as much around it as says which is meant: ``ns::step``, ``step<int>``,
+    ``step(int*, int)``; where it leaves several, the file's launches decide.
 
     Raises:
         KtcError: E-KERNEL-NONE, E-KERNEL-UNKNOWN, E-KERNEL-SEVERAL, or why the wanted kernel did not parse.
     """
-    kernels = unit.program.kernels
-    names = list(dict.fromkeys(e.name for e in kernels))
-    broken = [b for b in unit.program.bad if b.is_device]
+    program, given = unit.program, dict(template or {})
+    found = program.kernels
     if wanted is not None:
-        found = [e for e in kernels if e.name == wanted.split("::")[-1]]
-        if found:
-            return found[0]
-        error = unit.program.bad_function(wanted)
-        if error is not None:
-            raise error
-        hint = f"the kernels of this file: {', '.join(names)}" if names else "this file has no __global__ function"
-        raise KtcError("E-KERNEL-UNKNOWN", f"no kernel '{wanted}' in {unit.file}", hint=hint, exit_code=2)
-    if not kernels:
+        name = _spelled_name(wanted, unit)
+        found = named(program, name)
+        if not found:
+            error = program.bad_function(name.name)
+            raise error or _unknown(wanted, unit)
+        if name.args is not None:
+            given |= zip((p.name for p in found[0].params or ()), map(as_source, name.args))
+    if not found:
+        broken = [b for b in program.bad if b.is_device]
         if broken:
             raise broken[0].error
         raise KtcError("E-KERNEL-NONE", f"{unit.file} has no __global__ function", hint=_where_kernels_may_be(unit))
-    if len(names) > 1:
-        lines = ", ".join(f"{e.name} (line {e.node.coord.line})" for e in kernels)
-        raise KtcError(
-            "E-KERNEL-SEVERAL",
-            f"{unit.file} has {len(names)} kernels: {lines}",
-            hint=f"choose one with --kernel {names[0]}",
-            exit_code=2,
-        )
-    return kernels[0]
+    if len(found) == 1:
+        return found[0], given
+    lowering = unit.lowering()
+    same = len({e.name for e in found}) == 1
+    one = chosen(lowering, found, launch_sites(lowering, found[0].name), given) if same else None
+    if one is None:
+        raise several(program, found, unit.file)
+    return one, given
+
+
+def _spelled_name(wanted: str, unit: Unit) -> Spelled:
+    try:
+        return spelled(wanted)
+    except KtcError:
+        raise _unknown(wanted, unit) from None
+
+
+def _unknown(wanted: str, unit: Unit) -> KtcError:
+    names = list(dict.fromkeys(label(unit.program, e) for e in unit.program.kernels))
+    hint = f"the kernels of this file: {', '.join(names)}" if names else "this file has no __global__ function"
+    return KtcError("E-KERNEL-UNKNOWN", f"no kernel '{wanted}' in {unit.file}", hint=hint, exit_code=2)
 
 
 def _where_kernels_may_be(unit: Unit) -> str:
@@ -230,13 +251,15 @@ def _where_kernels_may_be(unit: Unit) -> str:
     return f"it may be in a header that was not found: {', '.join(headers[:3])}{more} (-I DIR says where they are)"
 
 
-def _info(e: Entity, sites: list[LaunchSite]) -> KernelInfo:
+def _info(unit: Unit, e: Entity, sites: list[LaunchSite]) -> KernelInfo:
     fn: Function = e.node
+    lowering = unit.lowering()
     params = tuple(getattr(p, "name", None) or "" for p in fn.decl.type.args.params)
     template = tuple(TemplateParamInfo(p.name, p.kind) for p in e.params or ())
-    launches = tuple(str(s.loc) for s in sites if s.kernel == e.name)
+    here = [s for s in sites if launches_in_some_instance(lowering, s, e)]
     coord = fn.coord
-    return KernelInfo(e.name, template, params, launches, Loc(coord.file, coord.line, coord.column or 1))
+    loc = Loc(coord.file, coord.line, coord.column or 1)
+    return KernelInfo(label(unit.program, e), template, params, tuple(str(s.loc) for s in here), loc)
 
 
 def _located(unit: Unit, f):

@@ -31,7 +31,7 @@ from ktc.ir.interp.sanitizer.shadow import Shadow
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Expr, is_cooperative
 from ktc.ir.types import U64, Ptr, Vec, scalar_of
-from ktc.ir.workload.input_data import numpy_dtype
+from ktc.ir.workload.input_data import initial_array, numpy_dtype
 
 from .run_results import RunResult, same
 
@@ -211,7 +211,7 @@ class _Job:
             if p.host:
                 return
             if p.init:
-                state.buffers[sym] = self._buffer(state, p, np.asarray(p.init, self.domain.dtype(scalar_of(sym.type))))
+                state.buffers[sym] = self._buffer(state, p, self._elements(p, initial_array(p)))
                 return
             if p.scratch is not None:
                 self._scratch(state, p, p.scratch)

@@ -9,13 +9,16 @@ from __future__ import annotations
 import functools
 import math
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ktc.ir.diagnostics import KtcError
+from ktc.ir.types import scalar_of
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from ktc.ir.kernel import Param
 
 BLOCK = 4194301  # the largest prime below 2^22
 
@@ -27,6 +30,9 @@ _PLAIN = {
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "bool": "bool",
 }  # fmt: skip
 _EXTENDED = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+
+VALUES = "values"
+"""What the content is called of a buffer whose elements the workload file lists."""
 
 MARKED = 8
 """One in so many elements of a buffer with a mark is that."""
@@ -80,6 +86,31 @@ def make_array(
     with np.errstate(over="ignore", invalid="ignore"):
         block = np.asarray(values).astype(np_dtype)
     return (block if count == size else np.resize(block, size)).reshape(shape)
+
+
+def initial_array(p: Param) -> np.ndarray:
+    """What a variable at file scope holds before the first launch, as its source says."""
+    import numpy as np
+
+    return np.asarray(p.init).astype(numpy_dtype(scalar_of(p.sym.type).name))
+
+
+def given_array(dtype: str, shape: tuple[int, ...], values: Sequence[float], key: str, exact: bool) -> np.ndarray:
+    """A buffer whose content the workload file has, element by element. ``exact``: fractions become whole numbers.
+
+    Raises:
+        KtcError: E-WORKLOAD-SHAPE, there are more or fewer values than elements.
+    """
+    import numpy as np
+
+    if math.prod(shape) != len(values):
+        message = f"'{key}' has the shape {shape} and {len(values)} values"
+        raise KtcError("E-WORKLOAD-SHAPE", message, hint="give each element its value")
+    made = np.asarray(values)
+    if exact and made.dtype.kind == "f":
+        limit = EXACT_LIMIT.get(dtype, 4)
+        made = np.sign(made) * np.clip(np.rint(np.abs(made)), made != 0, limit)
+    return made.astype(numpy_dtype(dtype)).reshape(shape)
 
 
 def marked(values: np.ndarray, mark: int, key: str, seed: int) -> np.ndarray:

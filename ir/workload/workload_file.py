@@ -12,7 +12,7 @@ from typing import Any
 from ktc.ir.diagnostics import KtcError, Loc
 
 from . import reference
-from .input_data import INITS
+from .input_data import INITS, VALUES
 from .workloads import ROLES, ArgSpec, LaunchSpec, Scenario, Workload
 
 _KEYS = {
@@ -148,8 +148,12 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
         raise f.fail("a scalar needs a value: a number, or an expression over the sizes", "args", i, "value")
     if not scalar and "shape" not in a:
         raise f.fail("a buffer needs a shape", "args", i, "name", hint='shape = ["n", "2 * d"]')
-    init = a.get("init", "")
-    if init and init not in INITS:
+    init, values = a.get("init", ""), ()
+    if isinstance(init, list):
+        values, init = tuple(init), VALUES
+        if scalar or not values or not all(isinstance(v, int | float) for v in values):
+            raise f.fail("a list for init has a buffer's numbers, one an element", "args", i, "init")
+    elif init and init not in INITS:
         raise f.fail(f"init '{init}' is none of {', '.join(INITS)}", "args", i, "init")
     span = a.get("range")
     if span is not None and not (isinstance(span, list) and len(span) == 2):
@@ -172,6 +176,7 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
         role=role,
         shape=_texts(f, a.get("shape", []), "args", i, "shape"),
         init=init,
+        values=values,
         value=a.get("value"),
         range=tuple(span) if span else None,  # type: ignore[arg-type]
         align=a.get("align", 0),

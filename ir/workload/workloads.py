@@ -38,8 +38,9 @@ class ArgSpec:
     inout | scalar; ``value`` (scalars) a number or an expression; ``range`` bounds a scalar (inclusive: a promise about
     every call) or a buffer's values (numbers or expressions); ``align`` is the base address's alignment in bytes;
     ``divisible_by`` a promise about a scalar, ``noalias`` one about a buffer: no other argument reaches its memory.
-    ``mark``: what one in eight of a buffer's integers is instead, a negative number: padding, no label. ``guessed``:
-    which of ``range``, ``align``, ``divisible_by`` and ``noalias`` a draft has put there, and nobody has promised.
+    ``mark``: what one in eight of a buffer's integers is instead, a negative number: padding, no label. ``values``: a
+    buffer's elements, for one that holds the same in every call. ``guessed``: which of ``range``, ``align``,
+    ``divisible_by`` and ``noalias`` a draft has put there, and nobody has promised.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ArgSpec:
     noalias: bool = False
     mark: int | None = None
     guessed: frozenset[str] = frozenset()
+    values: tuple[int | float, ...] = ()
 
     @property
     def span(self) -> tuple[Any, Any] | None:
@@ -167,7 +169,7 @@ class Workload:
         sums and products are exact in any order.
         """
         from . import size_expressions
-        from .input_data import make_array, marked
+        from .input_data import given_array, make_array, marked
 
         def number(v: Any) -> Any:
             return size_expressions.evaluate(v, sizes) if isinstance(v, str) else v
@@ -182,6 +184,9 @@ class Workload:
             if any(n < 0 for n in shape):
                 raise KtcError("E-WORKLOAD-SHAPE", f"'{a.name}' would have the shape {shape} for {dict(sizes)}")
             bounds = (float(number(a.range[0])), float(number(a.range[1]))) if a.range else None
+            if a.values:
+                made[a.name] = given_array(dtype, shape, a.values, a.name, exact)
+                continue
             init = "poison" if a.role == "out" and not a.init else a.init or "normal"
             values = make_array(dtype, shape, init, bounds, a.name, seed, exact)
             made[a.name] = values if a.mark is None else marked(values, a.mark, a.name, seed)

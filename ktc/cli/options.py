@@ -59,7 +59,9 @@ _Kernel = Annotated[
         help="A .cu, .cl or .ktir file, a folder with a workload.toml, a library kernel's name, or - (standard input).",
     ),
 ]
-_Name = Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function of the file.")]
+_Name = Annotated[
+    str, Option("--kernel", metavar="NAME", help="Which __global__ function: step, ns::step, 'step(int*, int)'.")
+]
 Template = Annotated[
     list[str], Option("--template", metavar="T=V", help="Template arguments: T=half,N=8 (repeatable).")
 ]

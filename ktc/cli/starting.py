@@ -71,7 +71,9 @@ def _of_file(file: str, **how: Any) -> list[dict]:
 
 def init(
     file: Annotated[str, Argument(metavar="FILE", help="A CUDA source.")],
-    kernel: Annotated[str, Option("--kernel", metavar="NAME", help="Which __global__ function.")] = "",
+    kernel: Annotated[
+        str, Option("--kernel", metavar="NAME", help="Which __global__ function: step, ns::step, 'step(int*, int)'.")
+    ] = "",
     template: Template = [],  # noqa: B006
     define: Define = [],  # noqa: B006
     include: Include = [],  # noqa: B006

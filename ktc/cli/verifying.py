@@ -33,13 +33,15 @@ if TYPE_CHECKING:
 def _second(program: Program, path: str, kernel: str) -> Program:
     """The kernel of a second source, read with the options of the first: of several, the one of the same name."""
     from ktc.ir.frontend import list_kernels
+    from ktc.ir.frontend.host.kernel_names import spelled
 
     spec = program.source
     defines = [f"{k}={v}" for k, v in spec.defines.items()] if spec else []
     include = [str(d) for d in spec.include_dirs] if spec else []
     if not kernel and path.endswith((".cu", ".cuh", ".hip", ".cl", ".cpp")) and Path(path).is_file():
-        names = [k.name for k in list_kernels(path, **preprocessing(defines, include))]
-        kernel = program.kernel.name if program.kernel.name in names and len(names) > 1 else ""
+        names = [spelled(k.name).name for k in list_kernels(path, **preprocessing(defines, include))]
+        own = spec.name if spec and spec.name else program.kernel.name
+        kernel = own if spelled(own).name in names and len(names) > 1 else ""
     template = [",".join(f"{k}={v}" for k, v in spec.template.items())] if spec and spec.template else []
     return load_program(path, kernel, template, "", defines, include, "", beside=False, instantiate=True)
 

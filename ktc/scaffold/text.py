@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 FILE = "workload.toml"
 
+MAX_VALUES = 256
+"""Elements of a variable that the source initialises that a draft lists; more stay in the source, where they are
+taken from where a workload does not say otherwise."""
+
 
 def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, list[str]]:
     """The file's text, and what its author should look at; paths are written relative to ``target``.
@@ -38,7 +42,7 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
     lines = ["# Drafted by `ktc init` from runs of the kernel; what is marked CHECK could not be confirmed.", ""]
     lines += _head(k, source, target)
     for p in d.kernel.params:
-        if not p.init and p.scratch is None:
+        if len(p.init) <= MAX_VALUES and p.scratch is None:
             lines += ["", "[[args]]", *_arg(d, p)]
     if d.launch is not None:
         grid, block = (", ".join(f'"{e}"' for e in x) for x in (d.launch.grid, d.launch.block))
@@ -116,14 +120,19 @@ def _is_for(target: Path, program: Program) -> bool:
         return False
     found = Workload.load(target)
     same = found.source.resolve() == Path(program.source.kernel).resolve()
-    return same and found.kernel_name == program.kernel.name
+    return same and found.kernel_name == _name(program.kernel, program.source)
+
+
+def _name(k: Kernel, source: SourceSpec) -> str:
+    """What a workload calls the kernel: as the user named it, which may say more than the function's name."""
+    return source.name or k.name
 
 
 def _head(k: Kernel, source: SourceSpec, target: Path) -> list[str]:
     def relative(path: str) -> str:
         return os.path.relpath(path, target.parent)
 
-    lines = ["[kernel]", f'source = "{relative(source.kernel)}"', f'name = "{k.name}"']
+    lines = ["[kernel]", f'source = "{relative(source.kernel)}"', f'name = "{_name(k, source)}"']
     lines += [f"template = {_table(source.template)}"] if source.template else []
     lines += [f"defines = {_table(source.defines)}"] if source.defines else []
     if source.include_dirs:
@@ -143,6 +152,10 @@ def _arg(d: Draft, p: Param) -> list[str]:
     if isinstance(t, Scalar):
         return [*head, 'role = "scalar"', *_scalar(d, p)]
     role = access_role(p, d.kernel)
+    if p.init:
+        values = ", ".join(str(v).lower() if isinstance(v, bool) else repr(v) for v in p.init)
+        role = "in" if role == "in" else "inout"
+        return [*head, f'role = "{role}"', f'shape = ["{len(p.init)}"]', f"init = [{values}]"]
     extent = d.shapes.get(name)
     shape = ", ".join(f'"{plain(x)}"' for x in extent.shape) if extent is not None else '"65536"'
     doubt = "" if extent is not None and extent.plausible else "            # CHECK"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import signal
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.diagnostics import KtcError, Loc, described, what_to_send
 from ktc.ir.frontend.entry_points import Unit, deep_recursion, load_entity, parse_unit
 from ktc.ir.frontend.host.guess_search import GuessSearch
+from ktc.ir.frontend.host.kernel_choice import defines, launches_in_some_instance
 from ktc.ir.frontend.host.launch_sites import launch_sites
 from ktc.ir.frontend.host.template_instances import instances
+from ktc.ir.frontend.meaning.methods import params_of
 from ktc.ir.frontend.preprocess.source_text import read_source
 from ktc.ir.frontend.preprocess.switched_off import switched_off
 from ktc.ir.frontend.syntax.program import Entity
@@ -136,13 +137,18 @@ class UnitSurvey:
         self._lower(kernel, record)
 
     def _load(self, unit: Unit, found: Found, record: Record) -> Kernel:
-        entity = _entity(unit, found)
+        entity, special = _entity(unit, found)
         record["dialect"] = unit.program.dialect.name
         with deep_recursion(self.path):
-            sites = launch_sites(unit.lowering(), entity.name)
-            record["launches"] = [str(s.loc) for s in sites]
+            lowering = unit.lowering()
+            sites = launch_sites(lowering, entity.name)
+            record["launches"] = [str(s.loc) for s in sites if launches_in_some_instance(lowering, s, entity)]
             record["template_params"] = [f"{p.kind} {p.name}" for p in entity.params or ()]
-            known = instances(unit.lowering(), entity, sites, {})
+
+            def is_this(bindings: dict[str, Any]) -> bool:
+                return defines(lowering, special or entity, entity, bindings)
+
+            known = [i for i in instances(lowering, entity, sites, {}) if is_this(i[0])]
             first: KtcError | None = None
             for bindings, site, host in known[:4]:
                 try:
@@ -153,7 +159,15 @@ class UnitSurvey:
                     first = first or e
             if first is not None:
                 raise first
-            search = GuessSearch(unit.lowering(), entity, sites, lambda b: load_entity(unit, entity, b, None, {}))
+            if special is not None:
+                return load_entity(unit, special, {}, None, {})
+
+            def read(bindings: dict[str, Any]) -> Kernel:
+                if not is_this(bindings):
+                    raise KtcError("E-TEMPLATE-VALUE", "a specialisation is for these arguments", entity_loc(entity))
+                return load_entity(unit, entity, bindings, None, {})
+
+            search = GuessSearch(lowering, entity, sites, read)
             for bindings, kernel in search if self.options.assume else ():
                 record["template"] = _spelled(entity, bindings)
                 record["assumed"] = {**record["assumed"], **record["template"]}
@@ -186,19 +200,30 @@ class UnitSurvey:
                 record["refusal"] = outcome["refusal"]
 
 
-def _entity(unit: Unit, found: Found) -> Entity:
-    """The parsed kernel that ``found`` is: same name, nearest line.
+def _entity(unit: Unit, found: Found) -> tuple[Entity, Entity | None]:
+    """The parsed kernel that ``found`` is, of those of its name the nearest; of a specialisation the template that it
+    belongs to, and itself.
 
     Raises:
         KtcError: why it did not parse; E-SURVEY-LOST when the parser did not notice it at all (a bug in ktc).
     """
     same = [e for e in unit.program.kernels if e.name == found.name]
-    entities = (e for es in unit.program.functions.values() for e in es)
-    special = [e for e in entities if e.is_kernel and e.name == found.name and e.node.body is not None]
+    special = [e for e in unit.program.specialised_kernels if e.name == found.name]
+    broken = [b.error for b in unit.program.bad if b.name == found.name and b.is_kernel]
+
+    def far(loc: Any) -> tuple[bool, int]:
+        return loc.file != found.file, abs(loc.line - found.line)
+
     if same or special:
-        return min(
-            same or special, key=lambda e: (e.node.coord.file != found.file, abs(e.node.coord.line - found.line))
-        )
+        best = min([*same, *special], key=lambda e: far(e.node.coord))
+        for error in broken:
+            if error.loc is not None and error.loc.line >= found.line > best.node.coord.line:
+                raise error
+        if best.spec_args is None:
+            return best, None
+        count = len(params_of(best.node))
+        of = [e for e in same if e.namespace == best.namespace and e.params and len(params_of(e.node)) == count]
+        return (of[0], best) if of else (best, best)
     error = unit.program.bad_function(found.name)
     if error is not None:
         raise error
@@ -252,9 +277,7 @@ def refusals_into(record: Record, key: str, seconds: float) -> Iterator[None]:
     except MemoryError:
         record[key] = refusal("E-MEMORY", "ran out of the memory a worker may use")
     except Exception as e:  # a bug in ktc: counted, with its place in our code, and the survey goes on
-        frame = traceback.extract_tb(e.__traceback__)[-1]
-        name = frame.filename.rpartition("/ktc/")[2].rpartition("/corpus/")[2]
-        record[key] = refusal("E-INTERNAL", f"{type(e).__name__}: {e} ({name}:{frame.lineno} in {frame.name})")
+        record[key] = refusal("E-INTERNAL", described(e), "", what_to_send())
 
 
 def refusal(code: str, message: str, place: str = "", hint: str = "") -> Record:

@@ -187,7 +187,7 @@ class Oracle:
         change = DATA.get(data)
         for k, a in enumerate(self.workload.args):  # each its own: an infinity that always meets another hides both
             value = args[a.name]
-            if change is None or a.role not in ("in", "inout") or a.range is not None:
+            if change is None or a.role not in ("in", "inout") or a.range is not None or a.values:
                 continue
             if isinstance(value, np.ndarray) and is_float(value.dtype) and value.size:
                 rng = np.random.default_rng([self.seed, k, value.size])

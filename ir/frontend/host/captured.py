@@ -6,6 +6,7 @@ parameters. Both must agree with what the source says, else nothing is taken.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +17,18 @@ from ktc.ir.frontend.lowering.calls.inline import params_of
 from ktc.ir.frontend.lowering.declarations.parameters import MAX_MEMBERS, is_pack
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.cxx_types import CArray, Pointer, RecordType
+from ktc.ir.frontend.meaning.name_meanings import PackVal
 from ktc.ir.frontend.meaning.values import Value
 from ktc.ir.frontend.syntax.program import Entity
+from ktc.ir.frontend.syntax.type_text import parameter_texts, same_types
 from ktc.ir.kernel import Kernel, Launch
 from ktc.ir.nodes import i32
 from ktc.ir.types import Scalar, Type, Vec
 
 from .host_templates import complete
-from .template_instances import template_value
+from .kernel_choice import definition
+from .kernel_names import Spelled, as_source, spelled
+from .template_instances import template_value, written_type
 
 BANK_ALIGN = 16
 """Parameters lie in a constant bank that begins at a multiple of this: what asks for more is aligned there, not in the
@@ -53,58 +58,6 @@ class Instance:
     slots: tuple[Slot, ...]
 
 
-@dataclass(frozen=True)
-class Spelled:
-    """A demangled name in parts; ``args`` is None where it has no template arguments."""
-
-    namespace: tuple[str, ...]
-    name: str
-    args: tuple[str, ...] | None
-
-
-def spelled(text: str) -> Spelled:
-    """``void a::b<int, 3>(float*)`` in its parts.
-
-    Raises:
-        KtcError: E-CAPTURE-NAME, it is no function's name.
-    """
-    depth, start, parts, args = 0, 0, [], None
-    text = text.removeprefix("void ").replace("(anonymous namespace)::", "")
-    for i, c in enumerate(text):
-        if c == "<" or (c == "(" and depth):
-            depth += 1
-            if depth == 1:
-                parts.append(text[start:i])
-                start = i + 1
-        elif c == ">" or (c == ")" and depth):
-            depth -= 1
-            if depth == 0:
-                args, start = text[start:i], i + 1
-        elif depth == 0 and (c == "(" or text.startswith("::", i)):
-            if start < i:
-                parts.append(text[start:i])
-                args = None
-            if c == "(":
-                break
-            start = i + 2
-    else:
-        parts += [text[start:]] if start < len(text) and depth == 0 else []
-    if depth or not parts or not all(p.isidentifier() for p in parts):
-        raise KtcError("E-CAPTURE-NAME", f"'{text}' is not a kernel's name that can be looked for in a source")
-    return Spelled(tuple(parts[:-1]), parts[-1], None if args is None else tuple(_split(args)))
-
-
-def _split(text: str) -> Iterator[str]:
-    depth, part = 0, ""
-    for c in text + "," if text else "":
-        depth += (c in "<({[") - (c in ">)}]")
-        if c == "," and depth == 0:
-            yield part.strip()
-            part = ""
-        else:
-            part += c
-
-
 def instance(
     unit: Unit,
     kernel: str,
@@ -120,35 +73,64 @@ def instance(
             other sizes, E-CAPTURE-NAME for template arguments that are not understood; what lowering the kernel raises.
     """
     wanted = spelled(kernel)
-    named = [e for e in unit.program.kernels if e.name == wanted.name]
-    named = [e for e in named if e.namespace[-len(wanted.namespace) :] == wanted.namespace] or named
-    if not named:
+    same = [e for e in unit.program.kernels if e.name == wanted.name]
+    if not same:
         error = unit.program.bad_function(wanted.name)
         raise error or KtcError("E-KERNEL-UNKNOWN", f"no kernel '{wanted.name}' in {unit.file}", exit_code=2)
+    inside = [e for e in same if e.namespace[-len(wanted.namespace) :] == wanted.namespace]
     lowering = unit.lowering()
     trouble: KtcError | None = None
-    for entity in named:
+    fitting: list[tuple[Entity, dict[str, Value], tuple[Slot, ...]]] = []
+    for entity in inside or (same if len(same) == 1 else []):
         try:
             bindings = _bindings(lowering, entity, wanted)
-            slots = tuple(_slots(lowering, entity, bindings, parameters))
+            entity, bindings = definition(lowering, entity, bindings)
+            fitting.append((entity, bindings, tuple(_slots(lowering, entity, bindings, parameters))))
         except KtcError as e:
             trouble = trouble or e
-            continue
-        sizes = [tuple(map(i32, dims)) for dims in (grid, block)]
-        launch = Launch(sizes[0], sizes[1], i32(shared) if shared else None)  # type: ignore[arg-type]
-        return Instance(lowering.lower(entity, bindings, lowering.parameters(entity, bindings), launch), slots)
-    assert trouble is not None
-    raise trouble
+    if len(fitting) > 1:
+        fitting = [f for f in fitting if _takes(lowering, f[0], f[1], wanted)]
+    if len(fitting) != 1:
+        what = f"which of the {len(same)} kernels '{wanted.name}' of {unit.file} is '{kernel}' cannot be told"
+        raise trouble or KtcError("E-CAPTURE-NAME", what, _place(same[0]))
+    ((entity, bindings, slots),) = fitting
+    sizes = [tuple(map(i32, dims)) for dims in (grid, block)]
+    launch = Launch(sizes[0], sizes[1], i32(shared) if shared else None)  # type: ignore[arg-type]
+    return Instance(lowering.lower(entity, bindings, lowering.parameters(entity, bindings), launch), slots)
+
+
+def _takes(lowering: KernelLowering, entity: Entity, bindings: dict[str, Value], wanted: Spelled) -> bool:
+    """Whether the parameters of ``entity`` have the types that the demangled name says."""
+    if wanted.params is None or same_types(parameter_texts(entity.node), wanted.params):
+        return wanted.params is not None
+    with lowering.scoped(namespace=entity.namespace) as scope:
+        scope.names.update(bindings)
+        own = [lowering.parameter_type(p) for p in params_of(entity.node)]
+        try:
+            said = [written_type(lowering, as_source(p)) for p in wanted.params]
+        except KtcError:
+            return False
+    return [_seen(t) for t in own] == [_seen(t) for t in said]
+
+
+def _seen(t: Type) -> Type:
+    """A parameter's type as the name of its function has it."""
+    return dataclasses.replace(t, restrict=False) if isinstance(t, Pointer) else t
 
 
 def _bindings(lowering: KernelLowering, entity: Entity, wanted: Spelled) -> dict[str, Value]:
     params, args = entity.params or (), wanted.args or ()
-    if any(p.pack for p in params):
-        raise KtcError("E-CAPTURE-NAME", f"'{entity.name}' has a template parameter pack", _place(entity))
-    if len(params) != len(args):
+    fixed = len(params) - any(p.pack for p in params)
+    if any(p.pack for p in params[:-1]):
+        raise KtcError("E-CAPTURE-NAME", f"'{entity.name}' has a template parameter pack before others", _place(entity))
+    if len(args) < fixed or (len(args) > fixed and fixed == len(params)):
         raise KtcError("E-CAPTURE-MISMATCH", f"'{entity.name}' has {len(params)} template parameters; the program "
                        f"launched it with {len(args)}", _place(entity))  # fmt: skip
-    given = {p.name: template_value(lowering, entity, p.name, a) for p, a in zip(params, args)}
+    values = [(params[min(i, len(params) - 1)].name, as_source(a)) for i, a in enumerate(args)]
+    known = [template_value(lowering, entity, name, a) for name, a in values]
+    given: dict[str, Value] = {p.name: v for p, v in zip(params[:fixed], known)}
+    if fixed < len(params):
+        given[params[-1].name] = PackVal(tuple(known[fixed:]))
     bindings = complete(lowering, entity, given)
     assert bindings is not None
     return bindings

@@ -38,7 +38,7 @@ class HostTypes:
         """The type that ``node`` denotes, without a reference; None when it is not known."""
         try:
             t = self.lowering.resolve(node)
-        except (KtcError, AttributeError):
+        except KtcError:
             return None
         t = t.elem if isinstance(t, Reference) else t
         return None if isinstance(t, Auto) else t
@@ -87,10 +87,10 @@ class HostTypes:
         if not args or len(args) != 1:
             return None
         try:
-            (value,) = self.lowering.template_args(args, method)
-        except (KtcError, ValueError):
+            values = self.lowering.template_args(args, method)
+        except KtcError:
             return None
-        return Pointer(value.type) if isinstance(value, TypeVal) else None
+        return Pointer(values[0].type) if len(values) == 1 and isinstance(values[0], TypeVal) else None
 
 
 def deduced(

@@ -16,13 +16,13 @@ from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.cxx_types import RecordType
 from ktc.ir.frontend.meaning.methods import params_of
 from ktc.ir.frontend.meaning.name_meanings import LazyVal, PackVal, TypeVal
+from ktc.ir.frontend.meaning.template_args import same_argument
 from ktc.ir.frontend.meaning.templates import plain_name
 from ktc.ir.frontend.meaning.values import RVal, Value
 from ktc.ir.frontend.syntax.cxx_ast import Alias, CxxCast, PackExpansion, QualName, TemplateParam
 from ktc.ir.frontend.syntax.cxx_ast import Launch as LaunchNode
 from ktc.ir.frontend.syntax.program import Entity, name_parts
 from ktc.ir.frontend.syntax.variable_uses import init_args
-from ktc.ir.nodes import Const
 from ktc.ir.types import Scalar
 
 from .host_code import HostFunction, Use, host_functions, returned, uses
@@ -190,24 +190,17 @@ def kernel_template_args(
             name is not None
             and name in host_params
             and p.name in out
-            and not _same(host.setdefault(name, out[p.name]), out[p.name])
+            and not same_argument(host.setdefault(name, out[p.name]), out[p.name])
         ):
             return None
     with names_of(lowering, site.host, site.env, host):
         for p, value in zip_params(entity.params or (), known_args(lowering, site.template_args or [], site.callee)):
-            if value is not None and not _same(out.setdefault(p.name, value), value):
+            if value is not None and not same_argument(out.setdefault(p.name, value), value):
                 return None
         types = HostTypes(lowering, site.declared)
         if site.node is not None:
             deduced(lowering, entity.node, types.of_all(site.node.args), entity.params or (), out)
     return out, host
-
-
-def _same(a: Value, b: Value) -> bool:
-    """Whether two template arguments are one for the same parameter, which converts both to its own type."""
-    if isinstance(a, RVal) and isinstance(b, RVal) and isinstance(a.expr, Const) and isinstance(b.expr, Const):
-        return a.expr.value == b.expr.value
-    return a == b
 
 
 def known_args(lowering: KernelLowering, args: list, node: Any) -> list[Value | None]:
@@ -217,7 +210,7 @@ def known_args(lowering: KernelLowering, args: list, node: Any) -> list[Value | 
     for a in args:
         try:
             out += lowering.template_args([a], node)
-        except (KtcError, IndexError):
+        except KtcError:
             if isinstance(a, PackExpansion):
                 break
             out.append(None)

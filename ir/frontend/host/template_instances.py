@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import re
+from typing import Any, TypeAlias
 
-from ktc.ir.diagnostics import KtcError
+from ktc.ir.diagnostics import InternalError, KtcError
 from ktc.ir.frontend.lowering.lower_kernel import KernelLowering
 from ktc.ir.frontend.meaning.name_meanings import TypeVal
 from ktc.ir.frontend.meaning.template_args import spell
 from ktc.ir.frontend.meaning.values import Value
+from ktc.ir.frontend.syntax.cxx_ast import Bad
 from ktc.ir.frontend.syntax.cxx_parser import CudaParser
 from ktc.ir.frontend.syntax.program import Entity
+from ktc.ir.types import Type
 
 from .host_code import HostFunction
 from .host_templates import MAX_DEPTH, HostInstances, complete
+from .kernel_choice import launches, rivals
 from .launch_sites import LaunchSite, kernel_template_args
 
 Instance: TypeAlias = tuple[dict[str, Value], LaunchSite | None, dict[str, Value]]
@@ -30,9 +34,11 @@ def instances(
     for site in sites:
         before = len(found)
         known = callers.of(site.host)
-        for caller in [*known, {}]:
-            if not caller and known and len(found) > before:
+        for k, caller in enumerate([*known, {}]):
+            if k == len(known) and known and (len(found) > before or len(rivals(lowering.program, entity)) > 1):
                 break  # who calls is known: nothing is left to infer from the kernel's arguments
+            if not launches(lowering, site, caller, entity):
+                continue
             matched = kernel_template_args(lowering, entity, site, given, caller)
             if matched is None:
                 continue
@@ -89,21 +95,46 @@ def template_value(lowering: KernelLowering, entity: Entity, name: str, value: o
         lowering.place(entity.node),
                        hint=f"its template parameters: {known}", exit_code=2)  # fmt: skip
     text = {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-    kind = params[name].kind
-    declaration = f"using ktc_argument = {text};" if kind == "type" else f"constexpr auto ktc_argument = {text};"
     text = _IR_NAMES.get(text, text)
-    declaration = f"using ktc_argument = {text};" if kind == "type" else declaration
-    parser = CudaParser()
-    program = lowering.program
-    items = parser.parse_unit(declaration, "--template", types=(*program.records, *program.aliases, *program.enums))
+    kind = params[name].kind
     try:
         if kind == "type":
-            return TypeVal(lowering.resolve(items[0].type))
-        return lowering.template_args([items[0].init], None)[0]
-    except (KtcError, AttributeError, IndexError):
+            return TypeVal(written_type(lowering, text))
+        return lowering.template_args([_written(lowering, f"constexpr auto ktc_argument = {text};", "init")], None)[0]
+    except KtcError as error:
+        if isinstance(error, InternalError):
+            raise
         raise KtcError("E-TEMPLATE-VALUE", f"'{text}' is not a {kind} that template parameter '{name}' can take",
                        hint="write it as C++ does: half, float, __nv_bfloat16, 8, true",
                        exit_code=2) from None  # fmt: skip
+
+
+def written_type(lowering: KernelLowering, text: str) -> Type:
+    """The type that ``text`` spells.
+
+    Raises:
+        KtcError: It spells none.
+    """
+    word = "typename " if re.match(r"[A-Za-z_]\w*\s*(?:::|<)", text) else ""  # templates in classes are not looked up
+    return lowering.resolve(_written(lowering, f"using ktc_argument = {word}{text};", "type"))
+
+
+def _written(lowering: KernelLowering, declaration: str, part: str) -> Any:
+    """What a declaration of one name says: its ``init`` or its ``type``.
+
+    Raises:
+        KtcError: It does not parse, or declares something else.
+    """
+    program = lowering.program
+    types = (*program.records, *program.aliases, *program.enums)
+    templates = (n for n, es in program.functions.items() if any(e.params for e in es))
+    items = CudaParser().parse_unit(declaration, "--template", types, templates)
+    if len(items) == 1 and isinstance(items[0], Bad):
+        raise items[0].error
+    found = getattr(items[0], part, None) if len(items) == 1 else None
+    if found is None:
+        raise KtcError("E-TEMPLATE-VALUE", f"'{declaration}' is not one declaration", exit_code=2)
+    return found
 
 
 _IR_NAMES = {

@@ -12,6 +12,7 @@ from ktc.ir.frontend.lowering.calls.inline import params_of
 from ktc.ir.frontend.lowering.declarations.parameters import Parameters
 from ktc.ir.frontend.lowering.expressions.bit_moves import plain_moves
 from ktc.ir.frontend.lowering.memory.cached_loads import plainly_loaded
+from ktc.ir.frontend.lowering.memory.copied_members import without_unseen_copies
 from ktc.ir.frontend.lowering.memory.null_uses import needed_only
 from ktc.ir.frontend.meaning.cxx_types import size_of
 from ktc.ir.frontend.meaning.values import ArrayVal, Value
@@ -85,7 +86,7 @@ class KernelLowering(Parameters):
             self._starts.pop()
             bounds = self._bounds(fn.bounds.get("__launch_bounds__", []))
         body = (*self.hoisted, *out)
-        body = self._retyped(body)
+        body = without_unseen_copies(self._retyped(body), self.copied_members, params)
         body = needed_only(body) if self.null_uses else body
         body = plain_moves(plainly_loaded(body) if self.read_only_hints else body)
         if launch is not None:

@@ -12,19 +12,28 @@ from ktc.ir.frontend.syntax.program import Entity
 
 from .cxx_types import Pointer
 from .methods import params_of, signature
+from .template_args import same_argument
 from .values import Value
 
 
 class Bodies(Inliner):
     """From an overload to the function that is entered."""
 
+    bind_params: Any
+    template_args: Any
+
     def body_of(
         self, e: Entity, found: list[Entity], bindings: dict[str, Value], node: Any
     ) -> tuple[Entity, dict[str, Value]]:
         """The function to enter where overload resolution chose ``e`` of ``found``, and its template parameters."""
         special = self._specialisation(e, found, bindings, node)
+        if special is not None and special.node.body is None:
+            what = f"this specialisation of '{e.name}' is declared but has no definition"
+            self.fail(
+                "E-SEMA-BODY", what, special.node, hint="define it in the file, or add the folder of the file that does"
+            )
         if special is not None:
-            return special, bindings
+            return special, {}  # it has no template parameters
         return self._definition(e, found, bindings) if e.node.body is None else (e, bindings)
 
     def _specialisation(
@@ -32,18 +41,29 @@ class Bodies(Inliner):
     ) -> Entity | None:
         if entity.params is None:
             return None
-        names = [p.name for p in entity.params]
+        signatures = {signature(e.node, {}) for e in found if e.params is not None}
+        packed = any(p.pack for p in entity.params)
+        matching: list[Entity] = []
         for e in found:
-            if (
-                e.spec_args is not None
-                and e.node.body is not None
-                and len(params_of(e.node)) == len(params_of(entity.node))
-            ):
-                values = self.template_args(e.spec_args, node)
-                same = all(bindings.get(n) == v for n, v in zip(names, values))
-                if same and (len(values) >= len(names) or self._is_instance(e, entity, bindings)):
-                    return e
-        return None
+            if e.spec_args is None or (len(params_of(e.node)) != len(params_of(entity.node)) and not packed):
+                continue
+            all_given = len(e.spec_args) >= len(entity.params) and len(signatures) < 2
+            same = self._given_by(e, entity, bindings, node)
+            if same and (all_given or self._is_instance(e, entity, bindings)):
+                matching.append(e)
+        return next((e for e in matching if e.node.body is not None), matching[0] if matching else None)
+
+    def _given_by(self, special: Entity, primary: Entity, bindings: dict[str, Value], node: Any) -> bool:
+        """Whether ``bindings`` are the template arguments that a specialisation is written with."""
+        params = primary.params or ()
+        with self.scoped(namespace=special.namespace, root=self.file_scope()):
+            try:
+                values = self.bind_params(params, self.template_args(special.spec_args or [], node), node, bindings)
+            except KtcError as error:
+                if not error.code.startswith("E-SEMA"):
+                    raise
+                return False  # a specialisation of another template of this name
+        return all(p.name in bindings and same_argument(bindings[p.name], v) for p, v in zip(params, values))
 
     def _is_instance(self, special: Entity, primary: Entity, bindings: dict[str, Value]) -> bool:
         """Whether ``special``, written without its arguments, is the function that ``bindings`` make of ``primary``."""

@@ -10,7 +10,17 @@ from typing import Any
 from pycparser import c_ast
 
 from ktc.ir.frontend.library.device_libraries import why_not_built
-from ktc.ir.frontend.syntax.cxx_ast import AutoType, NamedType, QualName, Record, RefDecl, TypeOf, is_const, qualifiers
+from ktc.ir.frontend.syntax.cxx_ast import (
+    AutoType,
+    NamedType,
+    NamePart,
+    QualName,
+    Record,
+    RefDecl,
+    TypeOf,
+    is_const,
+    qualifiers,
+)
 from ktc.ir.frontend.syntax.program import Entity, pick
 from ktc.ir.nodes import Const, Expr
 from ktc.ir.types import U64, Scalar, Type
@@ -76,6 +86,9 @@ class TypeResolver(Traits):
             return Auto() if node.expr is None else self.type_of_expression(node)
         if isinstance(node, c_ast.Enum):
             return self.enum_type(node)
+        if isinstance(node, Record) and node.items is None:  # ``struct S<N>``: declared elsewhere
+            part = NamePart(node.name, node.spec_args, coord=node.coord)
+            return self.named_type(QualName([part], False, coord=node.coord))
         if isinstance(node, Record):
             return self.local_record(node)
         self.fail("E-SEMA-TYPE", f"this type is not supported ({type(node).__name__})", node)

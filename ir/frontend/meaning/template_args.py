@@ -150,3 +150,14 @@ def spell(v: Value) -> str:
     if isinstance(v, RVal) and isinstance(v.expr, Const):
         return str(v.expr.value).lower() if isinstance(v.expr.value, bool) else str(v.expr.value)
     return "..."
+
+
+def same_argument(a: Value, b: Value) -> bool:
+    """Whether two template arguments are one for the same parameter, which converts numbers to its own type."""
+    if isinstance(a, RVal) and isinstance(b, RVal) and isinstance(a.expr, Const) and isinstance(b.expr, Const):
+        return a.expr.value == b.expr.value
+    if isinstance(a, FunctionVal) and isinstance(b, FunctionVal) and a.entities and b.entities:
+        return a.entities == b.entities and (a.given or None) == (b.given or None)
+    if isinstance(a, PackVal) and isinstance(b, PackVal):
+        return len(a.items) == len(b.items) and all(map(same_argument, a.items, b.items))
+    return a == b

@@ -10,13 +10,14 @@ from __future__ import annotations
 import io
 import os
 import re
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import pcpp
 
-from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.diagnostics import InternalError, KtcError, Loc
 from ktc.ir.frontend.dialects.dialect import CUDA, Dialect
 from ktc.ir.frontend.input_limits import (
     MAX_EXPANDED_BYTES,
@@ -191,6 +192,12 @@ class _Value:
         return self.number
 
 
+def _in_pcpp(raised: BaseException) -> bool:
+    """Whether pcpp itself raised this: it does on directives that it cannot read."""
+    frames = traceback.extract_tb(raised.__traceback__)
+    return bool(frames) and os.path.basename(os.path.dirname(frames[-1].filename)) in ("pcpp", "ply")
+
+
 def preprocess(
     text: str,
     file: str,
@@ -224,8 +231,10 @@ def preprocess(
     try:
         pp.parse(text, file)
         out.text = rendered(pp.parser, limit, file)
-    except (IndexError, ValueError, TypeError, AttributeError, AssertionError):  # pcpp on a directive it cannot read
+    except (IndexError, ValueError, TypeError, AttributeError, AssertionError) as raised:
         place = Loc(file, max(1, int(pp.linemacro or 1)))
+        if not _in_pcpp(raised):
+            raise InternalError(raised, place) from raised
         raise KtcError("E-PP-DIRECTIVE", "a malformed preprocessor directive", place, source=text) from None
     except RecursionError:
         raise KtcError("E-PP-EXPANSION", "macro expansion nests too deep", Loc(file, 1), source=text) from None

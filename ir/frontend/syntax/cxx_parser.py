@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from pycparser import c_ast
 from pycparser.c_parser import ParseError
 
-from ktc.ir.diagnostics import KtcError, Loc
+from ktc.ir.diagnostics import InternalError, KtcError, Loc
 from ktc.ir.frontend.dialects.dialect import CUDA, OPENCL, Dialect
 from ktc.ir.frontend.library.device_libraries import Library
 from ktc.ir.frontend.meaning.cxx_types import TYPE_NAMES
@@ -59,8 +59,12 @@ class CudaParser(TemplateParser):
         self._host_body = False
         self._record: list[str] = []
 
-    def parse_unit(self, text: str, filename: str, types: Iterable[str] = ()) -> list[c_ast.Node]:
-        """Top-level declarations of ``text``, which may name ``types``; what does not parse becomes a ``Bad`` node."""
+    def parse_unit(
+        self, text: str, filename: str, types: Iterable[str] = (), templates: Iterable[str] = ()
+    ) -> list[c_ast.Node]:
+        """Top-level declarations of ``text``, which may name ``types`` and ``templates``; what does not parse becomes a
+        ``Bad`` node."""
+        self._templates.update(templates)
         self._scope_stack = [dict.fromkeys((*TYPE_NAMES, *self._language.types, *types), True)]
         self._scope_stack[0].update(dict.fromkeys(self._library_types.get("", ()), True))
         self._typedef_checked_token = None
@@ -76,6 +80,15 @@ class CudaParser(TemplateParser):
             coord = self._here() or coord
         raise KtcError("E-PARSE-SYNTAX", msg, to_loc(coord, self.clex.filename))
 
+    def refused(self, raised: Exception, start: Any) -> KtcError:
+        """What is said of a declaration at ``start`` that cannot be read: the user's error, or ours, called so."""
+        if isinstance(raised, KtcError):
+            return raised
+        if isinstance(raised, ParseError):
+            place = to_loc(self._here() or start, self.clex.filename)
+            return KtcError("E-PARSE-SYNTAX", f"cannot parse this declaration ({raised})", place)
+        return InternalError(raised, to_loc(start, self.clex.filename))
+
     def _unsupported(self, what: str, coord, hint: str) -> NoReturn:
         raise KtcError("E-UNSUPPORTED-SYNTAX", f"{what} is not supported", to_loc(coord, self.clex.filename), hint=hint)
 
@@ -84,14 +97,13 @@ class CudaParser(TemplateParser):
         items: list[c_ast.Node] = []
         while (kind := self._peek_type()) is not None and kind != until:
             self._forget_splits()
-            mark, depth, records = self._mark(), len(self._scope_stack), len(self._record)
+            mark, depth, records, start = self._mark(), len(self._scope_stack), len(self._record), self._here()
             try:
                 items.extend(self._parse_external_declaration())
-            except (KtcError, ParseError, AssertionError, ValueError, AttributeError, TypeError, IndexError) as error:
-                if not isinstance(error, KtcError):
-                    error = KtcError(
-                        "E-PARSE-SYNTAX", f"cannot parse this declaration ({error})", to_loc(self._here(), "")
-                    )
+            except RecursionError:
+                raise
+            except Exception as raised:
+                error = self.refused(raised, start)
                 del self._scope_stack[depth:], self._record[records:]
                 self._typedef_checked_token, self._no_gt, self._host_body = None, False, False
                 self._reset(mark)

@@ -215,6 +215,13 @@ class DeclParser(SpecifierParser):
         self._no_gt = saved
         return args
 
+    def _next(self):
+        """The next token, where there must be one."""
+        tok = self._peek()
+        if tok is None:
+            self._parse_error("unexpected end of file", self.clex.filename)
+        return tok
+
     def _here(self):
         tok = self._peek()
         return self._tok_coord(tok) if tok is not None else None

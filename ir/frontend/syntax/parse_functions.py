@@ -64,7 +64,7 @@ class FunctionParser(ConstraintParser):
                 continue
             if self._peek_type() == "CONST":
                 specs.append(CONST_METHOD)
-            if self._peek().value == "requires":
+            if self._next().value == "requires":
                 asked += self._parse_requires()
                 continue
             if self._advance().type == "NOEXCEPT" and self._accept("LPAREN"):

@@ -8,7 +8,7 @@ from pycparser import c_ast
 
 from ktc.ir.diagnostics import KtcError
 
-from .cxx_ast import Function, Record, ScopedEnum
+from .cxx_ast import Function, NamedType, NamePart, QualName, Record, ScopedEnum
 from .parse_stmts import StmtParser
 
 
@@ -37,6 +37,12 @@ class RecordParser(StmtParser):
         align: list = []
         self._skip_attributes(align)
         name, spec_args, coord = "", None, self._here()
+        if "COLONCOLON" in (self._peek_type(), self._peek_type(2)) and self._peek_type() in (
+            "ID",
+            "TYPEID",
+            "COLONCOLON",
+        ):
+            return self._parse_qualified_record(coord)
         if self._peek_type() in ("ID", "TYPEID"):
             name_tok = self._advance()
             name = name_tok.value
@@ -64,7 +70,7 @@ class RecordParser(StmtParser):
             if not name:
                 self._parse_error("expected a name or a body", coord)
             return (
-                elaborated(name, coord)
+                elaborated(name, coord, spec_args)
                 if self._peek_type() != "SEMI"
                 else Record(kind, name, [], None, align, spec_args, coord=coord)
             )
@@ -85,6 +91,13 @@ class RecordParser(StmtParser):
         if self._packing:
             align.append("packed")
         return Record(kind, name, bases, items, align, spec_args, coord=coord)
+
+    def _parse_qualified_record(self, coord) -> NamedType:
+        """``struct ns::S<N>`` as a type: what is declared elsewhere is named."""
+        named = self._parse_named_type()
+        if self._peek_type() in ("LBRACE", "COLON"):
+            self._unsupported("a nested class defined outside its class", coord, "define it inside")
+        return named
 
     def _skip_attributes(self, align: list) -> None:
         while (kind := self._peek_type()) in ("CUDA_ARGS", "_ALIGNAS", "ATTRIBUTE_BEGIN"):
@@ -238,7 +251,6 @@ class RecordParser(StmtParser):
 _RECORDS = {"STRUCT": "struct", "CLASS": "class", "UNION": "union"}
 
 
-def elaborated(name: str, coord):
-    from .cxx_ast import NamedType, NamePart, QualName
-
-    return NamedType(QualName([NamePart(name, None, coord=coord)], False, coord=coord), coord=coord)
+def elaborated(name: str, coord, args: list | None = None) -> NamedType:
+    """The type that ``struct name<args>`` is where it declares no class."""
+    return NamedType(QualName([NamePart(name, args, coord=coord)], False, coord=coord), coord=coord)

@@ -20,19 +20,24 @@ class RecoveringParser(FunctionParser):
         It ends at the latest before the token that closes what it stands in, of type ``until``.
         """
         name, is_device, previous, record, asks = None, False, None, None, False
+        is_global, before_args = False, None
         open_: list[str] = []
         while (open_ or self._peek_type() != until) and (tok := self._tokens.next()) is not None:
             if tok.value in DEVICE_SPECS and not open_:
                 is_device = True
+                is_global = is_global or tok.value in ("__global__", "__kernel")
+            if tok.type == "LT" and not open_ and previous is not None and previous.type in ("ID", "TYPEID"):
+                before_args = previous  # a specialisation says its arguments between its name and its parameters
+            named = before_args if previous is not None and previous.value == ">" else previous
             if (
                 tok.type == "LPAREN"
                 and not open_
                 and name is None
-                and previous is not None
-                and previous.type in ("ID", "TYPEID")
-                and previous.value != "requires"
+                and named is not None
+                and named.type in ("ID", "TYPEID")
+                and named.value != "requires"
             ):
-                name = previous.value
+                name = named.value
             if tok.value == "requires" and not open_:  # the braces of a requires-expression end nothing
                 asks = self._peek_type() == "LBRACE" or (previous is not None and previous.value in _BEFORE_QUESTION)
             if (
@@ -57,4 +62,5 @@ class RecoveringParser(FunctionParser):
                 if tok.type == "RBRACE" and self._peek_type() == "SEMI":
                     self._advance()
                 break
-        return Bad(error, name, is_device, record if name is None else None, coord=None)
+        defines = is_global and previous is not None and previous.type == "RBRACE"
+        return Bad(error, name, is_device, record if name is None else None, defines, coord=None)

@@ -42,7 +42,7 @@ class StmtParser(ControlParser):
                 self._no_gt = False
                 self._reset(mark)
                 self._skip_statement()
-                item = Bad(error, None, False, None)
+                item = Bad(error, None, False, None, False)
             if isinstance(item, list):
                 items.extend(i for i in item if i is not None)
             elif item is not None:

@@ -53,7 +53,7 @@ class TemplateParser(RecoveringParser):
         names = dict(self._scope_stack[-1])
         try:
             decl = self._parse_simple_declaration(top=True)
-        except (KtcError, ParseError, AssertionError, ValueError, AttributeError, TypeError, IndexError):
+        except (KtcError, ParseError):
             decl = None
         del self._scope_stack[depth:], self._record[records:]
         self._scope_stack[-1].clear()
@@ -82,14 +82,14 @@ class TemplateParser(RecoveringParser):
     def _parse_using_or_declaration(self) -> list:
         if self._peek_type() == "USING":
             return [self._parse_using()]
-        if self._peek().value == "concept" and self._peek_type(2) in ("ID", "TYPEID"):
+        if self._next().value == "concept" and self._peek_type(2) in ("ID", "TYPEID"):
             return self._parse_concept(self._here())
         if self._record and self._peek_type() != "FRIEND":
             return self._parse_member()
         return self._parse_simple_declaration(top=True)
 
     def _parse_template_param(self) -> TemplateParam:
-        tok = self._peek()
+        tok = self._next()
         coord = self._tok_coord(tok)
         if tok.type == "TEMPLATE":
             return self._parse_template_template_param(coord)

@@ -109,14 +109,26 @@ class Program:
 
     @property
     def kernels(self) -> list[Entity]:
-        """``__global__`` definitions in source order (specialisations excluded)."""
-        found = [
-            e
-            for es in self.functions.values()
-            for e in es
-            if e.is_kernel and e.node.body is not None and e.spec_args is None
-        ]
-        return sorted(found, key=lambda e: (e.node.coord.file, e.node.coord.line, e.node.coord.column or 0))
+        """``__global__`` functions that have a definition, in source order; of a template that itself has none, but
+        specialisations, its declaration. No specialisations."""
+        defined = [e for e in self._global if e.node.body is not None and e.spec_args is None]
+        known = {(e.namespace, e.name) for e in defined}
+        special = {(e.namespace, e.name) for e in self.specialised_kernels} - known
+        for e in self._global:
+            if (e.namespace, e.name) in special and e.params is not None:
+                special.discard((e.namespace, e.name))
+                defined.append(e)
+        return sorted(defined, key=_in_source)
+
+    @property
+    def specialised_kernels(self) -> list[Entity]:
+        """Explicit specialisations of kernel templates that have a body, in source order."""
+        found = [e for e in self._global if e.node.body is not None and e.spec_args is not None]
+        return sorted(found, key=_in_source)
+
+    @property
+    def _global(self) -> list[Entity]:
+        return [e for es in self.functions.values() for e in es if e.is_kernel]
 
     def bad_function(self, name: str) -> KtcError | None:
         """Why the function ``name`` did not parse, if that is so."""
@@ -129,6 +141,10 @@ class Program:
     def bad_record(self, name: str) -> KtcError | None:
         """Why a definition of the class ``name`` did not parse, if that is so."""
         return next((b.error for b in self.bad if b.record == name), None)
+
+
+def _in_source(e: Entity) -> tuple[str, int, int]:
+    return e.node.coord.file, e.node.coord.line, e.node.coord.column or 0
 
 
 def index_program(items: list, dialect: Dialect = CUDA) -> Program:

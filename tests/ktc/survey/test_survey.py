@@ -278,3 +278,23 @@ def test_a_macro_that_switches_a_declaration_off_is_assumed_and_said(tmp_path: P
     __global__ void k(float* y) { y[0] = narrow<float>(y[0]); }"""
     found = kernel(run(put(tmp_path, {"k.cu": text})), "k")
     assert found["lowered"] and found["assumed"] == {"WITH_NARROW": "1"}
+
+
+def test_specialisations_and_overloads_are_records_of_their_own(tmp_path: Path) -> None:
+    """Each with the types of its own definition; a template is not counted as read where its specialisation was."""
+    text = """
+    template <typename T> __global__ void step(T* x, T s) { x[threadIdx.x] *= s; }
+    template <> __global__ void step<int>(int* x, int s) { x[threadIdx.x] += s; }
+    __global__ void over(float* x) { x[threadIdx.x] = 1; }
+    __global__ void over(int* x) { x[threadIdx.x] = 2; }
+    void go(int* x, int s) { step<int><<<1, 256>>>(x, s); over<<<1, 256>>>(x); }
+    """
+    tree = Tree(str(tmp_path))
+    path = put(tmp_path, {"k.cu": text}) / "k.cu"
+    records = UnitSurvey(str(path), tree, SurveyOptions(str(tmp_path)), Builds(tree)).records(0, lambda k: None)
+    by_line = {r["line"]: r for r in records}
+    assert {line: r["params"] for line, r in by_line.items()} == {
+        2: ["f32* x", "f32 s"], 3: ["i32* x", "i32 s"], 4: ["f32* x"], 5: ["i32* x"],
+    }  # fmt: skip
+    assert by_line[3]["template"] == {"T": "int"} and not by_line[3]["assumed"] and by_line[2]["assumed"]
+    assert [len(by_line[n]["launches"]) for n in (4, 5)] == [0, 1]

@@ -24,7 +24,7 @@ from ktc.ir.frontend.meaning.values import (
     VarPlace,
 )
 from ktc.ir.frontend.syntax.variable_uses import init_args
-from ktc.ir.nodes import Const, Decl, Var, fresh
+from ktc.ir.nodes import Const, Decl, Sym, Var, fresh
 from ktc.ir.types import Scalar, Type
 
 from .buffers import UNSIGNED
@@ -172,7 +172,9 @@ class Records(PointerMembers):
             out = self.new_record(v.type, name, node, default=False)
             self.store(out, v, node)
             return out
-        return self.new_record(v.type, name, node, self._values_of(v, node))
+        out = self.new_record(v.type, name, node, self._values_of(v, node))
+        self.copied_members |= _variables(out)
+        return out
 
     def _values_of(self, v: RecordVal, node: Any) -> dict[str, Value]:
         """What the members of an object hold; a reference still refers to what it did."""
@@ -202,3 +204,14 @@ class Records(PointerMembers):
 
     def fill_array(self, v: Value, t: CArray, values: list, node: Any) -> None:
         raise NotImplementedError
+
+
+def _variables(v: RecordVal) -> set[Sym]:
+    """The variables that the members of a local object are."""
+    out: set[Sym] = set()
+    for x in v.fields.values():
+        if isinstance(x, VarPlace):
+            out.add(x.sym)
+        elif isinstance(x, RecordVal):
+            out |= _variables(x)
+    return out

@@ -1,0 +1,139 @@
+"""Several kernels of one name: overloads, specialisations, namespaces. What is launched is taken, or nothing is."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.frontend import list_kernels, load
+from ktc.ir.frontend.entry_points import parse_unit
+from ktc.ir.frontend.host.captured import instance
+from ktc.ir.text.printer import print_kernel
+
+OVERLOADS = """
+__global__ void step(float* x, float s) { x[threadIdx.x] *= s; }
+__global__ void step(int* x, int s) { x[threadIdx.x] += s; }
+"""
+SPECIALISED = """
+template <typename T> __global__ void step(T* x, T s) { x[threadIdx.x] = x[threadIdx.x] * s; }
+template <> __global__ void step<int>(int* x, int s) { x[threadIdx.x] = x[threadIdx.x] + s; }
+"""
+SPACES = """
+namespace a { __global__ void step(float* x) { x[threadIdx.x] = 1; } }
+namespace b { __global__ void step(float* x) { x[threadIdx.x] = 2; } }
+"""
+
+
+def body(text: str, **how: object) -> str:
+    printed = print_kernel(load(text, name="k.cu", **how))  # type: ignore[arg-type]
+    return " ".join(
+        line.strip() for line in printed.splitlines() if "[tid" in line or "[thread" in line or " = " in line
+    )
+
+
+def refusal(text: str, **how: object) -> KtcError:
+    with pytest.raises(KtcError) as e:
+        load(text, name="k.cu", **how)  # type: ignore[arg-type]
+    return e.value
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "has"),
+    [
+        (OVERLOADS, "void go(int* x, int s) { step<<<1, 256>>>(x, s); }", "+= s"),
+        (OVERLOADS, "void go(float* x) { step<<<1, 256>>>(x, 2); }", "*= s"),
+        (OVERLOADS, "void go(void* x) { step<<<1, 256>>>((int*)x, 2); }", "+= s"),
+        (OVERLOADS, "template <typename T> void go(T* x) { step<<<1, 2>>>(x, T(1)); }"
+         "void all(int* p) { go(p); }", "+= s"),
+        (OVERLOADS + "template <typename T> __global__ void step(T* x) { x[threadIdx.x] = 7; }",
+         "void go(int* x) { step<<<1, 256>>>(x); }", "= 7"),
+        (OVERLOADS + "template <typename T> __global__ void step(T* x, T s) { x[threadIdx.x] = 7; }",
+         "void go(int* x) { step<<<1, 256>>>(x, 1); }", "+= s"),
+        (OVERLOADS + "template <typename T> __global__ void step(T* x, T s) { x[threadIdx.x] = 7; }",
+         "void go(int* x) { step<int><<<1, 256>>>(x, 1); }", "= 7"),
+        (SPECIALISED, "void go(int* x, int s) { step<int><<<1, 256>>>(x, s); }", "+= s"),
+        (SPECIALISED, "void go(int* x, int s) { step<<<1, 256>>>(x, s); }", "+= s"),
+        (SPECIALISED, "void go(float* x, float s) { step<<<1, 256>>>(x, s); }", "*= s"),
+        (SPECIALISED.replace("step<int>", "step"), "void go(int* x, int s) { step<<<1, 256>>>(x, s); }", "+= s"),
+        (SPECIALISED, "template __global__ void step<int>(int*, int);", "+= s"),
+        (SPACES, "void go(float* x) { b::step<<<1, 256>>>(x); }", "= 2"),
+        (SPACES, "namespace a { void go(float* x) { step<<<1, 256>>>(x); } }", "= 1"),
+        (SPACES, "using namespace b; void go(float* x) { step<<<1, 256>>>(x); }", "= 2"),
+        ("template <unsigned N> __global__ void step(int* x) { x[threadIdx.x] = 1; }"
+         "template <> __global__ void step<4>(int* x) { x[threadIdx.x] = 2; }",
+         "void go(int* x) { step<4><<<1, 256>>>(x); }", "= 2"),
+        ("template <typename T> __global__ void step(T* x);"
+         "template <> __global__ void step<int>(int* x) { x[threadIdx.x] = 2; }",
+         "void go(int* x) { step<<<1, 256>>>(x); }", "= 2"),
+    ],
+)  # fmt: skip
+def test_the_launched_one_is_read(text: str, host: str, has: str) -> None:
+    assert has in body(text + host)
+
+
+def test_a_name_may_say_which() -> None:
+    host = "void go(int* x, float* y) { step<<<1, 256>>>(x, 1); step<<<1, 256>>>(y, 1); }"
+    error = refusal(OVERLOADS + host)
+    assert error.code == "E-KERNEL-SEVERAL" and "step(int*, int) (line 3)" in error.message
+    assert "--kernel 'step(float*, float)'" in error.hint
+    assert "+= s" in body(OVERLOADS + host, kernel="step(int*, int)")
+    assert "*= s" in body(OVERLOADS + host, kernel="step( float *, const float )")
+    assert "+= s" in body(SPECIALISED, kernel="step<int>")
+    assert "*= s" in body(SPECIALISED, kernel="step<float>")
+    assert "= 2" in body(SPACES, kernel="b::step")
+    assert "a::step (line 2), b::step (line 3)" in refusal(SPACES).message
+    assert refusal(SPACES, kernel="c::step").code == "E-KERNEL-UNKNOWN"
+    assert refusal(OVERLOADS, kernel="step(double)").code == "E-KERNEL-UNKNOWN"
+
+
+def test_what_is_not_known_is_not_guessed() -> None:
+    """An argument whose type nothing says leaves both overloads; a definition elsewhere, or one that does not parse,
+    may be the one that is meant."""
+    assert refusal(OVERLOADS + "void go(Unknown x) { step<<<1, 256>>>(x.p(), 1); }").code == "E-KERNEL-SEVERAL"
+    declared = SPECIALISED.replace("{ x[threadIdx.x] = x[threadIdx.x] + s; }", ";")
+    error = refusal(declared + "void go(int* x) { step<<<1, 256>>>(x, 1); }")
+    assert error.code == "E-SEMA-BODY" and error.loc is not None and error.loc.line == 3
+    broken = SPECIALISED.replace("+ s;", "+ ((;") + "void go(int* x) { step<int><<<1, 256>>>(x, 1); }"
+    assert refusal(broken).code == "E-PARSE-SYNTAX"
+
+
+def test_each_overload_has_its_own_launches(tmp_path) -> None:
+    file = tmp_path / "k.cu"
+    file.write_text(OVERLOADS + "void go(int* x) { step<<<1, 256>>>(x, 1); }\n")
+    first, second = list_kernels(str(file))
+    assert (first.name, first.launches) == ("step(float*, float)", ())
+    assert second.name == "step(int*, int)" and len(second.launches) == 1
+    assert load(str(file), kernel=second.name).launch is not None
+    assert load(str(file), kernel=first.name).launch is None
+
+
+def test_partial_specialisations_of_what_a_kernel_uses() -> None:
+    text = """
+    template <typename T, int N> struct Op { static __device__ T f(T x) { return x * 3; } };
+    template <typename T> struct Op<T, 2> { static __device__ T f(T x) { return x * 5; } };
+    template <int N> struct Op<int, N> { static __device__ int f(int x) { return x * 7; } };
+    template <typename T, int N> __global__ void k(T* x) { x[threadIdx.x] = Op<T, N>::f(x[threadIdx.x]); }
+    """
+    for launch, factor in (("k<float, 1>", "*= 3"), ("k<float, 2>", "*= 5"), ("k<int, 1>", "*= 7")):
+        assert factor in body(
+            text + f"void go(float* x, int* y) {{ {launch}<<<1, 32>>>({'y' if 'int' in launch else 'x'}); }}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "sizes", "has"),
+    [
+        (OVERLOADS, "step(int*, int)", (8, 4), "+= s"),
+        (OVERLOADS, "step(float*, float)", (8, 4), "*= s"),
+        (SPECIALISED, "void step<int>(int*, int)", (8, 4), "+= s"),
+        (SPECIALISED, "void step<float>(float*, float)", (8, 4), "*= s"),
+        (SPACES, "b::step(float*)", (8,), "= 2"),
+        ("typedef int Index; struct S { int a; };"
+         "__global__ void k(const Index* p, S s) { int i = p[threadIdx.x]; *(int*)0 = 0; }"
+         "__global__ void k(int* p, unsigned s) { p[threadIdx.x] = 2; }", "k(int*, unsigned int)", (8, 4), "= 2"),
+    ],
+)  # fmt: skip
+def test_a_captured_launch_means_one(text: str, name: str, sizes: tuple[int, ...], has: str) -> None:
+    parameters = [(8 * i, size) for i, size in enumerate(sizes)]
+    found = instance(parse_unit(text, "k.cu", None, ()), name, parameters, (1, 1, 1), (32, 1, 1), 0)
+    assert has in print_kernel(found.kernel)
