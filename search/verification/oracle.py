@@ -20,6 +20,8 @@ from ktc.ir.workload import ArgSpec, Workload
 from ktc.passes.lowering import LoweringError, materialise
 from ktc.search.verification.floats.accuracy import is_float
 
+from .verdict import Failure
+
 SPREAD = {2: (-6, 0, 3), 4: (-18, 0, 17)}
 """Powers of two that inputs are spread by, by size: f16 has few."""
 
@@ -155,7 +157,8 @@ class Oracle:
         self._inputs: OrderedDict[Any, Inputs] = OrderedDict()
         self._draws: dict[int, Oracle] = {}
         self._meaning: dict[Any, bool] = {}
-        self._launched = _as_launched(original)
+        self.launched = _as_launched(original)
+        self.judged: tuple[Failure | None] | None = None  # what came of comparing it with the workload's reference
 
     def draw(self, k: int) -> Oracle:
         """The oracle of the ``k``-th other set of inputs; ``draw(0)`` is this one."""
@@ -210,7 +213,7 @@ class Oracle:
         key = (tuple(sizes.items()), data)
         if key not in self._meaning:
             args = self.inputs(sizes, data)
-            found = run(self._launched, args, domain="float", fuel=MEANING, undefined=self.undefined).findings
+            found = run(self.launched, args, domain="float", fuel=MEANING, undefined=self.undefined).findings
             self._meaning[key] = all(f.kind in TOLERATED for f in found)
         return self._meaning[key]
 
@@ -222,7 +225,7 @@ class Oracle:
             self._results.move_to_end(key)
             return known.result
         args = self.inputs(sizes, data)
-        kernel = self._launched if domain == "float" else self.original
+        kernel = self.launched if domain == "float" else self.original
         result = run(kernel, args, domain=domain, sanitize=domain == "int", fuel=fuel, undefined=self.undefined)
         if known is None or not known.ended:
             self._results[key] = _Known(result, fuel)
