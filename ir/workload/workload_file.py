@@ -14,7 +14,7 @@ from ktc.ir.diagnostics import KtcError, Loc
 
 from . import formula_checks
 from .input_data import INITS
-from .workloads import ROLES, ArgSpec, LaunchSpec, Scenario, Workload
+from .workloads import ROLES, SPECIAL_VALUES, ArgSpec, LaunchSpec, Scenario, Workload
 
 _KEYS = {
     "": ("kernel", "variants", "args", "launch", "assume", "scenario", "reference", "check", "repeat"),
@@ -133,7 +133,7 @@ def _build(f: _File, doc: dict[str, Any]) -> Workload:
         launch=_launch(f, doc),
         assume=_texts(f, assume.get("facts", []), "assume", 0, "facts"),
         formulas=formulas,
-        check=_table(f, doc, "check", optional=True),
+        check=_checks(f, doc),
         defines=_strings(f, head.get("defines", {}), "kernel", "defines"),
         include_dirs=tuple(str(_beside(f, i)) for i in _texts(f, head.get("include", []), "kernel", 0, "include")),
         swap=_swap(f, doc, args),
@@ -203,6 +203,16 @@ def _scenario(f: _File, s: Mapping[str, Any], i: int) -> Scenario:
     if not isinstance(weight, int | float) or weight < 0:
         raise f.fail("weight is a number, 0 or more", "scenario", i, "weight")
     return Scenario(_text(f, s, "name", "scenario", i), sizes, float(weight), bool(s.get("heldout", False)))
+
+
+def _checks(f: _File, doc: Mapping[str, Any]) -> dict[str, Any]:
+    """How results are judged: ``special`` names the special values that the kernel is called with."""
+    table = _table(f, doc, "check", optional=True)
+    asked = table.get("special", "all")
+    if asked not in ("all", "none") and not (isinstance(asked, list) and all(x in SPECIAL_VALUES for x in asked)):
+        names = ", ".join(f'"{n}"' for n in SPECIAL_VALUES)
+        raise f.fail('special is "all", "none", or a list of values', "check", 0, "special", f"the values are: {names}")
+    return table
 
 
 def _launch(f: _File, doc: Mapping[str, Any]) -> LaunchSpec | None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 ROLES = ("in", "out", "inout", "scalar")
 
+SPECIAL_VALUES = ("-inf", "inf", "nan", "-0", "subnormal", "largest")
+"""Values that arithmetic treats in its own way: candidates have to agree with the original on them."""
+
 CPP_DTYPES = {
     "half": "f16", "__half": "f16", "float": "f32", "double": "f64", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16",
     "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2", "char": "i8", "int8_t": "i8", "uint8_t": "u8", "short": "i16",
@@ -123,6 +126,12 @@ class Workload:
     @property
     def tolerance_class(self) -> str:
         return str(self.check.get("tolerance_class", "elementwise"))
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        """The special values that float inputs may take, by name (``[check] special``); all if it does not say."""
+        asked = self.check.get("special", "all")
+        return SPECIAL_VALUES if asked == "all" else () if asked == "none" else tuple(asked)
 
     def template(self, variant: str | None = None) -> dict[str, str]:
         """Template arguments of a variant (None: the default one), as C++ text."""

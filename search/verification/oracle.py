@@ -19,6 +19,7 @@ from ktc.ir.text import canonical, print_kernel
 from ktc.ir.workload import ArgSpec, Workload
 from ktc.passes.lowering import LoweringError, materialise
 from ktc.search.verification.floats.accuracy import is_float
+from ktc.search.verification.floats.special_values import SpecialRows
 
 from .verdict import Failure
 
@@ -166,8 +167,9 @@ class Oracle:
             self._draws[k] = Oracle(self.original, self.workload, self.variant, self.seed + k)
         return self._draws[k] if k else self
 
-    def inputs(self, sizes: Mapping[str, int], data: str) -> Inputs:
-        """Arguments of one kind of data (:data:`DATA`); the arrays are read-only, for all runs have the same ones."""
+    def inputs(self, sizes: Mapping[str, int], data: str | SpecialRows) -> Inputs:
+        """Arguments of one kind of data (:data:`DATA`, or rows with special values); the arrays are read-only, for all
+        runs have the same ones."""
         key = (tuple(sizes.items()), data)
         known = self._inputs.get(key)
         if known is not None:
@@ -182,11 +184,31 @@ class Oracle:
             self._inputs.popitem(last=False)
         return args
 
-    def _made(self, sizes: Mapping[str, int], data: str) -> Inputs:
+    def specialised(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+        """The float inputs for which the workload gives no range: special values may come to them."""
+        made = self.inputs(sizes, "plain")
+        free = [a.name for a in self.workload.args if a.role in ("in", "inout") and a.range is None]
+        arrays = {n: x for n in free if isinstance(x := made[n], np.ndarray)}
+        return {n: x for n, x in arrays.items() if is_float(x.dtype) and x.ndim and x.size}
+
+    def _with_special(self, args: Inputs, data: SpecialRows) -> Inputs:
+        made: Inputs = {}
+        for k, a in enumerate(self.workload.args):
+            x = args[a.name]
+            if a.role not in ("in", "inout") or a.range is not None or data.only not in ("", a.name):
+                continue
+            if isinstance(x, np.ndarray) and is_float(x.dtype) and x.ndim and x.size:
+                with np.errstate(all="ignore"):
+                    made[a.name] = data.put(x.astype(np.float64), x.dtype, k).astype(x.dtype)
+        return made
+
+    def _made(self, sizes: Mapping[str, int], data: str | SpecialRows) -> Inputs:
         args = self.workload.make_inputs(sizes, self.variant, self.seed, exact=data == "exact")
         for k, a in enumerate(self.integers if data in INTEGERS else ()):
             rng = np.random.default_rng([self.seed, k, len(data)])
             args[a.name] = INTEGERS[data](np.asarray(args[a.name]), rng)
+        if isinstance(data, SpecialRows):
+            return args | self._with_special(args, data)
         change = DATA.get(data)
         for k, a in enumerate(self.workload.args):  # each its own: an infinity that always meets another hides both
             value = args[a.name]
@@ -217,7 +239,7 @@ class Oracle:
             self._meaning[key] = all(f.kind in TOLERATED for f in found)
         return self._meaning[key]
 
-    def run(self, sizes: Mapping[str, int], domain: str, data: str, fuel: int = FUEL) -> RunResult:
+    def run(self, sizes: Mapping[str, int], domain: str, data: str | SpecialRows, fuel: int = FUEL) -> RunResult:
         """The original in one domain, sanitized in the first exact one; ``fuel`` limits the statements."""
         key = (tuple(sizes.items()), domain, data)
         known = self._results.get(key)
