@@ -198,7 +198,8 @@ def _in_names(function: str, length: str, passed: Mapping[str, str], elem: int) 
             given = re.findall(rf"\b{name}\s*=\s*([^;,=][^;,]*)[;,]", function)
             if len(given) != 1 or not _set_once(function, name):
                 return None
-            length = re.sub(rf"\b{name}\b", lambda m, value=given[0]: f"({value})", length)
+            value = f"({given[0]})".replace("\\", "")
+            length = re.sub(rf"\b{name}\b", value, length)
     return None
 
 

@@ -204,11 +204,11 @@ class Oracle:
 
     def _made(self, sizes: Mapping[str, int], data: str | SpecialRows) -> Inputs:
         args = self.workload.make_inputs(sizes, self.variant, self.seed, exact=data == "exact")
+        if isinstance(data, SpecialRows):
+            return args | self._with_special(args, data)
         for k, a in enumerate(self.integers if data in INTEGERS else ()):
             rng = np.random.default_rng([self.seed, k, len(data)])
             args[a.name] = INTEGERS[data](np.asarray(args[a.name]), rng)
-        if isinstance(data, SpecialRows):
-            return args | self._with_special(args, data)
         change = DATA.get(data)
         for k, a in enumerate(self.workload.args):  # each its own: an infinity that always meets another hides both
             value = args[a.name]

@@ -8,6 +8,7 @@ gives some up.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -79,13 +80,8 @@ def _failure(job: Job, instance: Instance, data: SpecialRows) -> Failure | None:
     for name, x in want.outputs.items():
         h, stored = got.outputs[name], want.written.get(name, np.ones(x.shape, bool))
         if is_float(x.dtype):
-            differs = unlike(
-                x, h,
-                lambda name=name: oracle.run(sizes, "float64", data).outputs[name],
-                lambda name=name: np.imag(
-                    run(job.candidate, inputs, domain="bound", sanitize=False, undefined=oracle.undefined).outputs[name]
-                ),
-            )  # fmt: skip
+            exact, bound = partial(_exact, job, instance, data, name), partial(_bound, job, instance, data, name)
+            differs = unlike(x, h, exact, bound)
         else:
             differs = bits_differ(x, h) & integers
         differs = differs & stored
@@ -97,6 +93,18 @@ def _failure(job: Job, instance: Instance, data: SpecialRows) -> Failure | None:
                 "mismatch", f"{name}{list(at)} is {b}, expected {a} {where}", dict(sizes), "float", name, at, a, b
             )
     return None
+
+
+def _exact(job: Job, instance: Instance, data: SpecialRows, name: str) -> np.ndarray:
+    """What the original computes in real arithmetic."""
+    return job.oracle.run(instance.sizes, "float64", data).outputs[name]
+
+
+def _bound(job: Job, instance: Instance, data: SpecialRows, name: str) -> np.ndarray:
+    """How far rounding may take the candidate."""
+    inputs = job.oracle.inputs(instance.sizes, data)
+    bounds = run(job.candidate, inputs, domain="bound", sanitize=False, undefined=job.oracle.undefined)
+    return np.imag(bounds.outputs[name])
 
 
 def _rounds_to_integers(kernel: Kernel) -> bool:
