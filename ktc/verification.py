@@ -40,9 +40,10 @@ def verify_program(
         say: told about each stage.
 
     Raises:
-        KtcError: E-NO-WORKLOAD without one, E-VERIFY-SOURCE for a kernel whose origin is not at hand, unknown knobs.
+        KtcError: E-NO-WORKLOAD without one, E-VERIFY-SOURCE for a kernel whose origin is not at hand, unknown knobs;
+            E-ORIGINAL for a source that does not compute what the workload's reference says.
     """
-    from ktc.search.verification import Rung, Verdict, defects, verify, with_texts
+    from ktc.search.verification import Rung, Verdict, check_reference, defects, verify, with_texts
 
     workload = need_workload(program, "verifying")
     original = program.original or program.kernel
@@ -55,6 +56,7 @@ def verify_program(
             reason = f"the original is defective: {d.failure}"
             return Verdict("REJECTED", "original", reason, (Rung("original", "fail", str(d.failure)),), 0.0, d.failure)
         say(f"the original: {d.failure}")
+    check_reference(original, workload, program.variant, seed)
     verdict = verify(original, candidate, workload, variant=program.variant, seed=seed)
     unsound = tuple(Rung("original", "unknown", str(d.failure)) for d in found)
     verdict = dataclasses.replace(verdict, rungs=(*unsound, *verdict.rungs))

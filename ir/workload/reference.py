@@ -1,7 +1,7 @@
 """Formulas of a workload file: numpy expressions over whole arrays, in float64, from whitelists.
 
-``"silu(input[:, :d]) * input[:, d:]"`` is parsed with Python's own grammar and walked; nothing is ever evaluated by the
-interpreter of Python, and no attribute, comprehension, lambda or name outside the tables below exists.
+``"silu(input[:, :d]) * input[:, d:]"`` is parsed (:mod:`ktc.ir.workload.formula_grammar`) and walked; nothing is ever
+evaluated by the interpreter of Python, and no attribute, comprehension, lambda or name outside the tables below exists.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from typing import Any
 
 from ktc.ir.diagnostics import KtcError
 
-MAX_TEXT = 4000
-MAX_DEPTH = 60
+from .formula_grammar import MAX_DEPTH, MAX_TEXT, GrammarError, parse_formula
 
 
 class FormulaError(KtcError):
-    """A formula that does not parse, names something unknown or fails on its operands (E-WORKLOAD-FORMULA)."""
+    """A formula that does not parse, names something unknown or fails on its operands (E-WORKLOAD-FORMULA).
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    ``at``: the offset in the formula's text of what is wrong, where it is known."""
+
+    def __init__(self, message: str, hint: str = "", at: int | None = None) -> None:
         super().__init__("E-WORKLOAD-FORMULA", message, hint=hint)
+        self.at = at
 
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
@@ -112,51 +114,74 @@ def functions() -> dict[str, Callable[..., Any]]:
     }  # fmt: skip
 
 
-CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "true": True, "false": False}
+CONSTANTS: dict[str, Any] = {
+    "inf": math.inf, "nan": math.nan, "pi": math.pi, "true": True, "false": False,
+    "True": True, "False": False, "None": None, "newaxis": None,
+}  # fmt: skip
+"""What a name means that is no argument, no size and no formula's."""
 
 
 def evaluate(text: str, env: Mapping[str, Any]) -> Any:
     """Value of the formula ``text``; names are looked up in ``env`` (arrays, numbers), then among the constants.
 
-    ``arg('in')`` is the entry of ``env`` of that name, for names that are Python keywords.
+    ``arg('x')`` is the entry of ``env`` of that name, for names that are operators here (``not``).
 
     Raises:
         FormulaError: the formula is malformed, uses what is not allowed, or numpy refuses its operands.
     """
     import numpy as np
 
-    tree = parse(text)
-    try:
-        with np.errstate(all="ignore"):
-            return _eval(tree, env, 0)
-    except KtcError:
-        raise
-    except (ValueError, TypeError, IndexError, ArithmeticError) as e:
-        raise FormulaError(f"'{text}': {e}") from e
+    with np.errstate(all="ignore"):
+        return _eval(parse(text), env, 0)
 
 
 @functools.lru_cache(maxsize=512)
 def parse(text: str) -> ast.expr:
-    """The formula's syntax tree, unchecked beyond Python's grammar."""
+    """The formula's syntax tree, unchecked beyond its grammar.
+
+    Raises:
+        FormulaError: with the offset of what does not fit.
+    """
     if len(text) > MAX_TEXT:
         raise FormulaError(f"a formula of {len(text)} characters is longer than {MAX_TEXT}")
     try:
-        return ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
-        raise FormulaError(f"'{text}' is not an expression: {getattr(e, 'msg', e)}") from e
+        return parse_formula(text)
+    except GrammarError as e:
+        hint = "a function comes first: sum(x, axis=0)" if text[e.at : e.at + 1] == "." else ""
+        raise FormulaError(f"'{text}' is not an expression: {e.message}", hint, e.at) from e
 
 
 def names(text: str) -> set[str]:
     """The names a formula mentions, functions excluded."""
-    tree = parse(text)
+    return {n.id for n in named(parse(text))}
+
+
+def named(tree: ast.AST) -> list[ast.Name]:
+    """Where a formula mentions values by name, functions excluded; ``arg('x')`` mentions x."""
     called = {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
-    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called}
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called]
+    for n in ast.walk(tree):
+        match n:
+            case ast.Call(func=ast.Name(id="arg"), args=[ast.Constant(value=str() as name)]):
+                found.append(ast.Name(id=name, lineno=1, col_offset=n.col_offset))
+    return found
 
 
 def _eval(node: ast.AST, env: Mapping[str, Any], depth: int) -> Any:
+    """The value of a node; whatever goes wrong is told with the node's place."""
+    at = getattr(node, "col_offset", None)
     if depth > MAX_DEPTH:
-        raise FormulaError(f"a formula nested deeper than {MAX_DEPTH}")
+        raise FormulaError(f"a formula nested deeper than {MAX_DEPTH}", at=at)
+    try:
+        return _value(node, env, depth)
+    except FormulaError as e:
+        e.at = at if e.at is None else e.at
+        raise
+    except (ValueError, TypeError, IndexError, ArithmeticError, MemoryError) as e:
+        raise FormulaError(f"'{ast.unparse(node)}': {e}", at=at) from e
 
+
+def _value(node: ast.AST, env: Mapping[str, Any], depth: int) -> Any:
     def rec(n: ast.AST) -> Any:
         return _eval(n, env, depth + 1)
 
@@ -188,8 +213,13 @@ def _eval(node: ast.AST, env: Mapping[str, Any], depth: int) -> Any:
         case ast.Call(func=ast.Name(id=fn), args=args, keywords=kws) if fn in functions():
             return functions()[fn](*(rec(a) for a in args), **{k.arg: rec(k.value) for k in kws if k.arg})
         case ast.Call(func=ast.Name(id=fn)):
-            raise FormulaError(f"no function '{fn}' in formulas", hint=f"there are: {', '.join(sorted(functions()))}")
+            raise unknown_function(fn, node.col_offset)
     raise FormulaError(f"{type(node).__name__} is not allowed in a formula")
+
+
+def unknown_function(name: str, at: int) -> FormulaError:
+    hint = f"there are: {', '.join(sorted(functions()))}"
+    return FormulaError(f"no function '{name}' in formulas", hint, at)
 
 
 def _lookup(name: str, env: Mapping[str, Any]) -> Any:

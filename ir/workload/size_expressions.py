@@ -1,4 +1,4 @@
-"""Integer expressions of a workload file (shapes, launches, facts): Python syntax, C-like meaning, two readings.
+"""Integer expressions of a workload file (shapes, launches, facts): Python's operators, C-like meaning, two readings.
 
 ``"min(d, 1024)"`` evaluates to a number given the sizes, and translates to an IR expression over the kernel's
 parameters. ``/`` and ``//`` both mean integer division; ``cdiv(a, b)`` rounds up; ``and or not`` join facts.
@@ -11,7 +11,6 @@ import functools
 from collections.abc import Mapping
 
 from ktc.ir import fold
-from ktc.ir.diagnostics import KtcError
 from ktc.ir.nodes import Binary, Call, Const, Expr, Select, Unary, Var, fresh, i32
 from ktc.ir.types import BOOL, I64, Scalar
 
@@ -22,6 +21,7 @@ _BINARY = {
     ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">",
     ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
+_TRUTH = {"True": True, "true": True, "False": False, "false": False}
 _CALLS = {"min": 2, "max": 2, "cdiv": 2, "abs": 1}
 
 
@@ -49,16 +49,26 @@ def to_ir(text: str, symbols: Mapping[str, Expr]) -> Expr:
 
 
 def _build(node: ast.AST, symbols: Mapping[str, Expr]) -> Expr:
+    try:
+        return _expression(node, symbols)
+    except FormulaError as e:
+        e.at = getattr(node, "col_offset", None) if e.at is None else e.at
+        raise
+
+
+def _expression(node: ast.AST, symbols: Mapping[str, Expr]) -> Expr:
     def rec(n: ast.AST) -> Expr:
         return _build(n, symbols)
 
     match node:
-        case ast.Constant(value=bool() as b):
-            return Const(b, BOOL)
         case ast.Constant(value=int() as v) if abs(v) < 1 << 63:
             return i32(v) if abs(v) < 1 << 31 else Const(v, I64)
         case ast.Name(id=name) if name in symbols:
             return symbols[name]
+        case ast.Call(func=ast.Name(id="arg"), args=[ast.Constant(value=str() as name)]) if name in symbols:
+            return symbols[name]
+        case ast.Name(id=name) if name in _TRUTH:
+            return Const(_TRUTH[name], BOOL)
         case ast.Name(id=name):
             raise FormulaError(f"no size or parameter named '{name}'", hint=f"known here: {', '.join(sorted(symbols))}")
         case ast.BinOp(left=a, op=op, right=b) if type(op) in _BINARY:
@@ -86,7 +96,7 @@ def _call(fn: str, args: list[Expr]) -> Expr:
     wide = args[0].type
     for a in args[1:]:
         if not isinstance(wide, Scalar) or not isinstance(a.type, Scalar):
-            raise KtcError("E-WORKLOAD-FORMULA", f"{fn} takes numbers")
+            raise FormulaError(f"{fn} takes numbers")
         wide = fold.common_type(wide, a.type)
     assert isinstance(wide, Scalar)
     return fold.fold_node(Call(fn, tuple(fold.cast(a, wide) for a in args), wide))

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 ROLES = ("in", "out", "inout", "scalar")
 
+SPECIAL_VALUES = ("-inf", "inf", "nan", "-0", "subnormal", "largest")
+"""Values that arithmetic treats in its own way: candidates have to agree with the original on them."""
+
 CPP_DTYPES = {
     "half": "f16", "__half": "f16", "float": "f32", "double": "f64", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16",
     "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2", "char": "i8", "int8_t": "i8", "uint8_t": "u8", "short": "i16",
@@ -128,6 +131,12 @@ class Workload:
     def tolerance_class(self) -> str:
         return str(self.check.get("tolerance_class", "elementwise"))
 
+    @property
+    def special(self) -> tuple[str, ...]:
+        """The special values that float inputs may take, by name (``[check] special``); all if it does not say."""
+        asked = self.check.get("special", "all")
+        return SPECIAL_VALUES if asked == "all" else () if asked == "none" else tuple(asked)
+
     def template(self, variant: str | None = None) -> dict[str, str]:
         """Template arguments of a variant (None: the default one), as C++ text."""
         if (variant or "") not in self.templates:
@@ -208,30 +217,42 @@ class Workload:
 
         if not self.formulas:
             return None
-        import numpy as np
-
         outputs = {a.name for a in self.args if a.role in ("out", "inout")}
-        env: dict[str, Any] = dict(self.sizes_of(inputs))
-        for a in self.args:
-            v = inputs[a.name]
-            if isinstance(v, np.ndarray):
-                env[a.name] = v if v.dtype.kind in "iub" else v.astype(np.float64)
-            else:
-                env[a.name] = v
+        env = self.formula_names(inputs)
         results: dict[str, np.ndarray] = {}
         for name, text in self.formulas:
             value = reference.evaluate(text, env)
             if name in outputs:  # formulas read inputs as they were, also those that are outputs too
-                results[name] = np.asarray(value, dtype=np.float64)
+                results[name] = self.fit(name, value, inputs)
             else:
                 env[name] = value
-        for name, value in results.items():
-            shape = np.shape(inputs[name])
-            if value.shape != shape:
-                raise KtcError(
-                    "E-WORKLOAD-FORMULA", f"the reference of '{name}' has shape {value.shape}, the argument {shape}"
-                )
         return results
+
+    def formula_names(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """What the names of a formula stand for, before any other formula: sizes, and arguments in float64."""
+        import numpy as np
+
+        env: dict[str, Any] = dict(self.sizes_of(inputs))
+        for a in self.args:
+            v = inputs[a.name]
+            floating = isinstance(v, np.ndarray) and v.dtype.kind not in "iub"
+            env[a.name] = v.astype(np.float64) if floating else v
+        return env
+
+    def fit(self, name: str, value: Any, inputs: Mapping[str, Any]) -> np.ndarray:
+        """``value``, a formula's, as float64 and in the shape of the output ``name``.
+
+        Raises:
+            FormulaError: it has another shape.
+        """
+        import numpy as np
+
+        from .reference import FormulaError
+
+        got, want = np.asarray(value, dtype=np.float64), np.shape(inputs[name])
+        if got.shape != want:
+            raise FormulaError(f"the reference of '{name}' has shape {got.shape}, the argument {want}", at=0)
+        return got
 
     def sizes_of(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         """The sizes that ``inputs`` were made for, as far as plain names in shapes and scalar values tell."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ktc.ir.kernel import Kernel
 
+from .allocations import check_allocations
 from .confirming import confirm, needs_positive
 from .contents import FEW, contents_of, values_of
 from .drafted_launches import guessed, needs_launch
@@ -43,6 +44,7 @@ def draft(k: Kernel) -> Draft:
     confirm(d, probe, seen)
     d.positive = needs_positive(d, probe, seen)
     scenarios(d, probe, seen)
+    check_allocations(d, seen)
     return d
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.types import Ptr, Scalar, scalar_of
-from ktc.ir.workload import Workload
+from ktc.ir.workload import Workload, reference
 
 from .draft import draft
 from .integer_values import counters, mark_of
@@ -179,7 +179,7 @@ def _arg(d: Draft, p: Param) -> list[str]:
 
 def plain(formula: str) -> str:
     """``formula`` without the parentheses that it does not need."""
-    return ast.unparse(ast.parse(formula, mode="eval"))
+    return ast.unparse(reference.parse(formula))
 
 
 def _scalar(d: Draft, p: Param) -> list[str]:

@@ -4,7 +4,8 @@ before                                  after fast-math{fns=exp,div}
     y = x / (1.0 + exp(-x))                 y = fast_div(x, 1.0 + fast_exp(-x))
 
 Only the listed functions, only at f32 (the approximations exist at that width alone). Sets the kernel's ``fast_math``
-flag: accuracy changes, so verification measures the error instead of expecting equality. Error bounds: CUDA C++
+flag: accuracy changes, so verification measures the error instead of expecting equality, and leaves out the special
+values that the approximations give up (:data:`GIVES_UP`). Error bounds: CUDA C++
 Programming Guide, mathematical functions, intrinsic functions.
 """
 
@@ -24,6 +25,16 @@ FAST: dict[str, str] = {
     "rcp": "fast_rcp", "div": "fast_div",
 }  # fmt: skip
 """Function as named in ``fns`` -> canonical name of its approximation; ``div`` is the operator."""
+
+_TINY = frozenset({"subnormal"})
+_INFINITE = frozenset({"-inf", "inf", "nan"})
+GIVES_UP: dict[str, frozenset[str]] = {
+    "exp": _TINY, "exp2": _TINY, "exp10": _TINY, "log": _TINY, "log2": _TINY, "log10": _TINY, "tanh": _TINY,
+    "sin": _INFINITE | {"largest"}, "cos": _INFINITE | {"largest"}, "pow": _INFINITE | _TINY,
+    "rcp": _TINY | {"largest"}, "div": _TINY | {"largest"},
+}  # fmt: skip
+"""Special values (as in a workload's ``[check] special``) for which an approximation promises nothing: subnormals are
+flushed, a division by more than 2^126 gives zero, sine and cosine are approximated near zero alone."""
 
 
 class FastMath(Pass):
@@ -52,9 +63,9 @@ class FastMath(Pass):
             return Refused("E-FAST-NONE", f"the kernel does not use {', '.join(map(str, names))} at f32", hint=hint)
         chosen = frozenset(hits)
         body = map_body(kernel.body, keep, lambda e: _fast(e, chosen))
-        return Result(
-            kernel.with_(body=body, flags=kernel.flags | {"fast_math"}), (f"approximated: {', '.join(hits)}",)
-        )
+        lost = sorted({value for name in hits for value in GIVES_UP[name]})
+        said = f"approximated: {', '.join(hits)}; nothing is promised for {', '.join(lost)} values"
+        return Result(kernel.with_(body=body, flags=kernel.flags | {"fast_math"}), (said,))
 
 
 def present(kernel: Kernel) -> list[str]:

@@ -7,6 +7,7 @@ from ktc.search.verification.rungs.texts import with_texts
 
 from .defects import Defect, check_original, defects
 from .ladder import verify
+from .original_reference import check_reference
 from .verdict import Failure, Rung, Verdict
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Rung",
     "Verdict",
     "check_original",
+    "check_reference",
     "defects",
     "differential",
     "twin",

@@ -12,6 +12,7 @@ from ktc.search.verification.instances.instances import Instance, instances
 from ktc.search.verification.rungs.exact import from_finding
 
 from .oracle import Oracle, oracle_for
+from .original_reference import check_reference
 from .verdict import Failure
 
 FATAL = {
@@ -69,7 +70,8 @@ def check_original(original: Kernel, workload: Workload, variant: str | None = N
     """Notes on defects that one can live with.
 
     Raises:
-        KtcError: E-ORIGINAL-DEFECT for a fatal one, with its place.
+        KtcError: E-ORIGINAL-DEFECT for a fatal one, with its place; E-ORIGINAL for a source that does not compute what
+            the workload's reference says.
     """
     found = defects(original, workload, variant, seed)
     for d in found[:1]:
@@ -77,6 +79,7 @@ def check_original(original: Kernel, workload: Workload, variant: str | None = N
             sizes = ", ".join(f"{k}={v}" for k, v in d.failure.sizes.items())
             message = f"the original kernel is defective: {d.failure.message}" + (f" (for {sizes})" if sizes else "")
             raise KtcError("E-ORIGINAL-DEFECT", message, d.finding.loc, d.hint)
+    check_reference(original, workload, variant, seed)
     return [f"the original kernel: {d.failure}" for d in found]
 
 

@@ -23,6 +23,7 @@ from ktc.search.verification.rungs.layers import LAYERS
 from . import verdict_cache
 from .job import Job
 from .oracle import oracle_for, text_of
+from .original_reference import other_than_reference
 from .verdict import Failure, Rung, Verdict
 
 FEW = 8
@@ -113,11 +114,14 @@ def _climb(
     same = in_step(original, candidate)
     if same is None:
         reason = f"a launch of the candidate does {candidate.sweeps} sweeps, one of the original {original.sweeps}"
-        wrong = Failure("sweeps", f"{reason}, and nothing says that the host repeats it")
-        return Verdict("REJECTED", "sweeps", reason, (Rung("sweeps", "fail", reason),), 0.0, wrong)
+        apart = Failure("sweeps", f"{reason}, and nothing says that the host repeats it")
+        return Verdict("REJECTED", "sweeps", reason, (Rung("sweeps", "fail", reason),), 0.0, apart)
     original = same
     oracle = oracle_for(original, workload, variant, seed)
     original = oracle.original  # the same program: what its runs have shown is kept by its own expressions
+    if wrong := other_than_reference(oracle):
+        reason = f"the original is not what its reference says: {wrong}"
+        return Verdict("REJECTED", "original", reason, (Rung("original", "fail", reason),), _since(began), wrong)
     chosen = instances(original, candidate, workload, count=count)
     if not chosen or single_blocks(candidate, workload, chosen):  # a launch, or a block, that is large
         larger = instances(original, candidate, workload, count=FEW, limit=LARGER * MAX_ELEMENTS)
@@ -145,6 +149,10 @@ def _climb(
     passed = [r for r in rungs if r.status == "pass"]
     decisive = passed[-1] if passed else last
     return Verdict("TESTED", decisive.name, "; ".join(r.detail for r in passed), tuple(rungs), seconds)
+
+
+def _since(began: float) -> float:
+    return time.perf_counter() - began
 
 
 def _unknown_at_launch(k: Kernel) -> str:

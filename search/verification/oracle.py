@@ -19,6 +19,9 @@ from ktc.ir.text import canonical, print_kernel
 from ktc.ir.workload import ArgSpec, Workload
 from ktc.passes.lowering import LoweringError, materialise
 from ktc.search.verification.floats.accuracy import is_float
+from ktc.search.verification.floats.special_values import SpecialRows
+
+from .verdict import Failure
 
 SPREAD = {2: (-6, 0, 3), 4: (-18, 0, 17)}
 """Powers of two that inputs are spread by, by size: f16 has few."""
@@ -155,7 +158,8 @@ class Oracle:
         self._inputs: OrderedDict[Any, Inputs] = OrderedDict()
         self._draws: dict[int, Oracle] = {}
         self._meaning: dict[Any, bool] = {}
-        self._launched = _as_launched(original)
+        self.launched = _as_launched(original)
+        self.judged: tuple[Failure | None] | None = None  # what came of comparing it with the workload's reference
 
     def draw(self, k: int) -> Oracle:
         """The oracle of the ``k``-th other set of inputs; ``draw(0)`` is this one."""
@@ -163,8 +167,9 @@ class Oracle:
             self._draws[k] = Oracle(self.original, self.workload, self.variant, self.seed + k)
         return self._draws[k] if k else self
 
-    def inputs(self, sizes: Mapping[str, int], data: str) -> Inputs:
-        """Arguments of one kind of data (:data:`DATA`); the arrays are read-only, for all runs have the same ones."""
+    def inputs(self, sizes: Mapping[str, int], data: str | SpecialRows) -> Inputs:
+        """Arguments of one kind of data (:data:`DATA`, or rows with special values); the arrays are read-only, for all
+        runs have the same ones."""
         key = (tuple(sizes.items()), data)
         known = self._inputs.get(key)
         if known is not None:
@@ -179,8 +184,28 @@ class Oracle:
             self._inputs.popitem(last=False)
         return args
 
-    def _made(self, sizes: Mapping[str, int], data: str) -> Inputs:
+    def specialised(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+        """The float inputs for which the workload gives no range: special values may come to them."""
+        made = self.inputs(sizes, "plain")
+        free = [a.name for a in self.workload.args if a.role in ("in", "inout") and a.range is None]
+        arrays = {n: x for n in free if isinstance(x := made[n], np.ndarray)}
+        return {n: x for n, x in arrays.items() if is_float(x.dtype) and x.ndim and x.size}
+
+    def _with_special(self, args: Inputs, data: SpecialRows) -> Inputs:
+        made: Inputs = {}
+        for k, a in enumerate(self.workload.args):
+            x = args[a.name]
+            if a.role not in ("in", "inout") or a.range is not None or data.only not in ("", a.name):
+                continue
+            if isinstance(x, np.ndarray) and is_float(x.dtype) and x.ndim and x.size:
+                with np.errstate(all="ignore"):
+                    made[a.name] = data.put(x.astype(np.float64), x.dtype, k).astype(x.dtype)
+        return made
+
+    def _made(self, sizes: Mapping[str, int], data: str | SpecialRows) -> Inputs:
         args = self.workload.make_inputs(sizes, self.variant, self.seed, exact=data == "exact")
+        if isinstance(data, SpecialRows):
+            return args | self._with_special(args, data)
         for k, a in enumerate(self.integers if data in INTEGERS else ()):
             rng = np.random.default_rng([self.seed, k, len(data)])
             args[a.name] = INTEGERS[data](np.asarray(args[a.name]), rng)
@@ -210,11 +235,11 @@ class Oracle:
         key = (tuple(sizes.items()), data)
         if key not in self._meaning:
             args = self.inputs(sizes, data)
-            found = run(self._launched, args, domain="float", fuel=MEANING, undefined=self.undefined).findings
+            found = run(self.launched, args, domain="float", fuel=MEANING, undefined=self.undefined).findings
             self._meaning[key] = all(f.kind in TOLERATED for f in found)
         return self._meaning[key]
 
-    def run(self, sizes: Mapping[str, int], domain: str, data: str, fuel: int = FUEL) -> RunResult:
+    def run(self, sizes: Mapping[str, int], domain: str, data: str | SpecialRows, fuel: int = FUEL) -> RunResult:
         """The original in one domain, sanitized in the first exact one; ``fuel`` limits the statements."""
         key = (tuple(sizes.items()), domain, data)
         known = self._results.get(key)
@@ -222,7 +247,7 @@ class Oracle:
             self._results.move_to_end(key)
             return known.result
         args = self.inputs(sizes, data)
-        kernel = self._launched if domain == "float" else self.original
+        kernel = self.launched if domain == "float" else self.original
         result = run(kernel, args, domain=domain, sanitize=domain == "int", fuel=fuel, undefined=self.undefined)
         if known is None or not known.ended:
             self._results[key] = _Known(result, fuel)

@@ -68,6 +68,15 @@ def outside_bound(got: np.ndarray, exact: np.ndarray, bound: np.ndarray) -> Exce
     return Excess(tuple(int(i) for i in at), float(exact[at]), float(got[at]), shown, float(allowed[at]))
 
 
+def beyond(got: np.ndarray, exact: np.ndarray, bound: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(which elements of ``got`` exceed their bound, what it allows them); integers have to be equal, and numbers
+    are no infinities."""
+    if not is_float(got.dtype):
+        return got.astype(np.float64) != exact, np.zeros(got.shape)
+    ratio, _, allowed = _shares(got, exact, bound)
+    return (ratio > 1) | (np.isinf(exact) & np.isfinite(got.astype(np.float64))), allowed
+
+
 def worst_ratio(got: np.ndarray, exact: np.ndarray, bound: np.ndarray) -> float:
     """The largest share of its bound that an element's error takes: observed over allowed."""
     ratio = _shares(got, exact, bound)[0]

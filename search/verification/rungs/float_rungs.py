@@ -36,6 +36,7 @@ from ktc.search.verification.oracle import INTEGERS
 from ktc.search.verification.verdict import Failure
 
 from .exact import defect, endless, findings_of, told
+from .special_rung import special_failure
 
 STEPS = 12_000
 """Statements of the candidate over the instances of this layer, as far as the exact layer has counted them."""
@@ -143,6 +144,9 @@ def floats(job: Job) -> Outcome:
             failure = sweep.failure(instance, data)
             if failure:
                 return told(failure)
+        failure = special_failure(job, _for_special(job, chosen)) if _spreadable(job) else None
+        if failure:
+            return told(failure)
     except KtcError as e:
         if e.code != "E-INTERP-UNSUPPORTED":
             raise
@@ -176,6 +180,12 @@ def _runs(job: Job, chosen: list[Instance], identical: bool) -> Iterator[tuple[I
         yield from ((i, "peaks") for i in chosen[:1])
         yield from ((i, data) for data in ("sunken", "raised") for i in chosen[:1])
         yield from ((i, "masked") for i in (*chosen[:1], *(wide[:1] or chosen[-1:])))
+
+
+def _for_special(job: Job, chosen: list[Instance]) -> list[Instance]:
+    """The smallest instance, and one with many rows."""
+    wide = wide_rows(job.original, job.candidate, job.workload)[:1] if decides(job.original) else []
+    return _distinct(*chosen[:1], *(wide or _broadest(chosen)))
 
 
 def decides(kernel: Kernel) -> bool:

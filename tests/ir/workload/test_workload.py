@@ -175,12 +175,6 @@ def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
     assert e.value.exit_code == 2
 
 
-def test_formulas_of_the_wrong_shape_are_refused(tmp_path: Path) -> None:
-    w = Workload.load(write(tmp_path, GOOD.replace('y = "2 * t"', 'y = "sum(t)"')))
-    with pytest.raises(KtcError, match="shape"):
-        w.reference(w.make_inputs({"n": 3, "m": 5}))
-
-
 @pytest.mark.parametrize(
     "text",
     [

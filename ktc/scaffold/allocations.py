@@ -1,0 +1,215 @@
+"""How long the host makes a kernel's buffers: evidence that a kernel reads past the end of one.
+
+What a kernel touches says how long its buffers would have to be; what the host function that launches it allocates says
+how long they are. Read from the text of that function: cudaMalloc and its relatives, new, std::vector, std::array and
+tensors, in the names that the launch passes on. Anything less plain (two launches, a pointer moved on, a length that
+is no expression of what is passed) is no evidence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktc.ir.diagnostics import KtcError
+from ktc.ir.kernel import Kernel
+from ktc.ir.types import Ptr, scalar_of
+from ktc.ir.workload.reference import names
+from ktc.ir.workload.size_expressions import evaluate
+
+from .model import Draft
+from .probe import Seen
+from .shapes import fit
+
+BYTES = {
+    "char": 1, "bool": 1, "int8_t": 1, "uint8_t": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2,
+    "int16_t": 2, "uint16_t": 2, "int": 4, "unsigned": 4, "unsigned int": 4, "float": 4, "int32_t": 4, "uint32_t": 4,
+    "long": 8, "double": 8, "size_t": 8, "int64_t": 8, "uint64_t": 8, "long long": 8, "float2": 8, "float4": 16,
+    "int4": 16,
+}  # fmt: skip
+"""sizeof of the types that buffers are made of."""
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_CAST = re.compile(r"\(\s*(?:std::)?(?:size_t|u?int(?:32|64)?(?:_t)?|unsigned(?: int| long)?|long(?: long)?)\s*\)")
+_STATIC_CAST = re.compile(r"static_cast<[^<>]*>\s*(?=\()")
+_SIZEOF = re.compile(r"sizeof\s*\(\s*([^()]+?)\s*\)|sizeof\s+\*?\s*\w+")
+_PASSED = re.compile(
+    r"(?:thrust::raw_pointer_cast\()?&?(\w+)(?:\[0\]|\.(?:data|get|data_ptr|mutable_data_ptr|const_data_ptr)"
+    r"(?:<[^<>]*>)?\(\)(?:\.get\(\))?)?\)?"
+)
+"""An argument that is a buffer from its beginning on."""
+
+_IN_BYTES = re.compile(r"\b(?:cuda|hip)Malloc(?:Managed|Async|Host)?\s*\(\s*(?:\([^()]*\*\s*\*\s*\)\s*)?&\s*(\w+)\s*,")
+_MALLOC = re.compile(r"\b(\w+)\s*=\s*(?:\([^()]*\)\s*)?malloc\s*\(")
+_NEW = re.compile(r"\b(\w+)\s*=\s*new\s+[\w:]+(?:\s+\w+)?\s*\[")
+_VECTOR = re.compile(r"\b(?:vector|device_vector|host_vector)\s*<[^<>]*>\s*(\w+)\s*\(")
+_ARRAY = re.compile(r"\barray\s*<\s*[\w:]+\s*,\s*([^<>]+)>\s*(\w+)")
+_TENSOR = re.compile(r"\b(\w+)\s*=\s*(?:torch|at)::(?:empty|zeros|ones|randn|rand)\s*\(\s*\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """``buffer`` (the host's name) has ``length`` elements, or bytes, as an expression in the host's names."""
+
+    buffer: str
+    length: str
+    in_bytes: bool
+    line: int
+
+
+def check_allocations(d: Draft, seen: list[Seen]) -> None:
+    """Give buffers that the kernel reads past the end of the length that the host allocates, and doubt them."""
+    made = _lengths(d.kernel)
+    for name, (allocation, text) in made.items():
+        drafted = d.shapes.get(name)
+        lengths = [(s.sizes, n) for s in seen if (n := _value(d, text, s.sizes)) is not None and n > 0]
+        if not lengths or len(lengths) < len(seen):
+            continue
+        beyond = drafted is not None and all(drafted.value(s) > n for s, n in lengths)
+        if not beyond and drafted is not None and drafted.plausible:
+            continue
+        shape = fit(lengths, d.names, d.roles.quotients)
+        if shape is None or not shape.exact:
+            continue
+        d.shapes[name] = shape
+        if beyond and drafted is not None:
+            reached = drafted.shape[0] if len(drafted.shape) == 1 else " * ".join(f"({x})" for x in drafted.shape)
+            held = " * ".join(shape.shape)
+            d.doubts.append(
+                f"{name}: the kernel reaches {reached} elements, the host allocates {held} (line {allocation.line}): "
+                "it would read or write past the end"
+            )
+
+
+def _lengths(k: Kernel) -> dict[str, tuple[Allocation, str]]:
+    """For each buffer of ``k`` that one launch passes, what the host allocates for it: elements, in ``k``'s names."""
+    text = _host_text(k)
+    launches = list(re.finditer(rf"\b{re.escape(k.name)}\s*(?:<[^<>;]*>)?\s*<<<", text))
+    if len(launches) != 1:
+        return {}
+    at = launches[0].start()
+    function, start = _function_around(text, at)
+    end = text.find(">>>", at)
+    args = _split(_enclosed(text, text.find("(", end), "()"))
+    params = [p for p in k.params if not p.host and not p.init and p.scratch is None]
+    if end < 0 or len(args) != len(params):
+        return {}
+    scalars = [(arg, p.sym.name) for arg, p in zip(args, params) if not isinstance(p.sym.type, Ptr)]
+    passed = {arg: name for arg, name in scalars if arg.isidentifier() and _set_once(function, arg)}
+    found: dict[str, tuple[Allocation, str]] = {}
+    allocations = list(_allocations(function, text.count("\n", 0, start) + 1))
+    for arg, p in zip(args, params):
+        m = _PASSED.fullmatch(arg)
+        own = [a for a in allocations if m is not None and a.buffer == m[1]]
+        if not isinstance(p.sym.type, Ptr) or len(own) != 1:
+            continue
+        elem = max(1, scalar_of(p.sym.type).bits // 8)
+        length = _in_names(function, own[0].length, passed, elem)
+        if length is not None:
+            found[p.sym.name] = own[0], f"({length}) / {elem}" if own[0].in_bytes else length
+    return found
+
+
+def _set_once(function: str, name: str) -> bool:
+    """Whether a variable of the host has one value throughout."""
+    changes = rf"\b{name}\s*(?:[-+*/%|&^]|<<|>>)?=(?!=)|\b{name}\s*(?:\+\+|--)|(?:\+\+|--)\s*{name}\b"
+    return len(re.findall(changes, function)) <= 1
+
+
+def _host_text(k: Kernel) -> str:
+    """The source without comments, lines kept; '' if it is not at hand."""
+    try:
+        text = Path(k.loc.file).read_text(encoding="utf-8", errors="replace") if k.loc is not None else ""
+    except (OSError, ValueError):
+        return ""
+    return _COMMENT.sub(lambda m: "\n" * m[0].count("\n") or " ", text)
+
+
+def _function_around(text: str, at: int) -> tuple[str, int]:
+    """The outermost braces around ``at`` that are no namespace's, with what is in them, and where they begin."""
+    depth, opened = 0, [0]
+    for m in re.finditer(r"[{}]", text[:at]):
+        depth += 1 if m[0] == "{" else -1
+        if m[0] == "{":
+            opened.append(m.start())
+        elif len(opened) > 1:
+            opened.pop()
+    outer = [o for o in opened[1:] if not re.search(r'(?:namespace[\w\s:]*|extern\s*"C")\s*$', text[:o])]
+    start = outer[0] if outer else 0
+    return _enclosed(text, start, "{}") if outer else text, start
+
+
+def _enclosed(text: str, at: int, pair: str) -> str:
+    """What is between the bracket at ``at`` and the one that closes it."""
+    depth = 0
+    for i in range(max(at, 0), len(text)):
+        depth += (text[i] == pair[0]) - (text[i] == pair[1])
+        if depth == 0:
+            return text[at + 1 : i]
+    return ""
+
+
+def _split(text: str) -> list[str]:
+    """The arguments of a call."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += (c in "([{<") - (c in ")]}>")
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts if p.strip()]
+
+
+def _allocations(function: str, line: int) -> Iterator[Allocation]:
+    def at(m: re.Match) -> int:
+        return line + function.count("\n", 0, m.start())
+
+    for m in _IN_BYTES.finditer(function):
+        inside = _split(_enclosed(function, function.index("(", m.start()), "()"))
+        yield Allocation(m[1], inside[1] if len(inside) > 1 else "", True, at(m))
+    for m in _MALLOC.finditer(function):
+        yield Allocation(m[1], _enclosed(function, m.end() - 1, "()"), True, at(m))
+    for m in _NEW.finditer(function):
+        yield Allocation(m[1], _enclosed(function, m.end() - 1, "[]"), False, at(m))
+    for m in _VECTOR.finditer(function):
+        yield Allocation(m[1], (_split(_enclosed(function, m.end() - 1, "()")) or [""])[0], False, at(m))
+    for m in _ARRAY.finditer(function):
+        yield Allocation(m[2], m[1], False, at(m))
+    for m in _TENSOR.finditer(function):
+        yield Allocation(m[1], " * ".join(f"({x})" for x in _split(m[2])), False, at(m))
+
+
+def _in_names(function: str, length: str, passed: Mapping[str, str], elem: int) -> str | None:
+    """``length`` in the kernel's names; None if it is no integer expression of what is passed to it."""
+    for _ in range(4):
+        length = _STATIC_CAST.sub("", _CAST.sub("", length))
+        length = _SIZEOF.sub(lambda m: str(BYTES.get(m[1] or "", elem if not m[1] or "*" in m[1] else 0)), length)
+        try:
+            unknown = names(length) - set(passed)
+        except KtcError:
+            return None
+        if not unknown:
+            used = names(length)
+            return re.sub(r"[A-Za-z_]\w*", lambda m: passed.get(m[0], m[0]), length) if used else None
+        for name in unknown:
+            given = re.findall(rf"\b{name}\s*=\s*([^;,=][^;,]*)[;,]", function)
+            if len(given) != 1 or not _set_once(function, name):
+                return None
+            value = f"({given[0]})".replace("\\", "")
+            length = re.sub(rf"\b{name}\b", value, length)
+    return None
+
+
+def _value(d: Draft, text: str, sizes: Mapping[str, int]) -> int | None:
+    """``text``, in the kernel's names, at ``sizes``."""
+    try:
+        known = dict(sizes)
+        for name in names(text) - set(sizes):
+            tied = d.tied(name)
+            known[name] = tied if isinstance(tied, int) else evaluate(tied or name, sizes)
+        return evaluate(text, known)
+    except KtcError:
+        return None
