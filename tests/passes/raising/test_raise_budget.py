@@ -8,7 +8,7 @@ import pytest
 
 from ktc.ir.frontend.entry_points import load
 from ktc.passes.core.base import Refused, Result
-from ktc.passes.raising.check import exact_check as check
+from ktc.passes.raising.check import work_budget as check
 from ktc.passes.raising.check.exact_check import Reference
 from ktc.passes.raising.raise_ import Raise
 from tests.passes.raising.reduction_sources import TREE_BACKWARDS, UNROLLED_WARP
@@ -36,7 +36,10 @@ def test_a_slow_machine_raises_the_same(monkeypatch: pytest.MonkeyPatch) -> None
 def test_what_costs_more_than_the_budget_is_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "CHECK_WORK", 200)
     outcome = Raise().apply(load(TREE_BACKWARDS, name="source.cu"), {})
-    assert isinstance(outcome, Refused) and check.TOO_LONG in outcome.why
+    assert isinstance(outcome, Refused) and outcome.code == "E-RAISE-BUDGET"
+    assert (
+        outcome.why == check.too_long() == "not checked within 200 statements of the interpreter, though on small sizes"
+    )
 
 
 def test_sizes_below_zero_that_never_end_cost_little() -> None:
