@@ -166,7 +166,9 @@ def _compound(s: Stmt, scope: Scope, st: State) -> Body:
             stay_together(s, control, st)
         elif isinstance(s, For) and (axes := axes_of(control, st)):
             st.threaded[s.var] = axes
-    around, scope = settled(s, tuple(t for b in bodies(s) for t in b), scope, st, siblings_conflict((s,), _idle(scope, st)))
+    around, scope = settled(
+        s, tuple(t for b in bodies(s) for t in b), scope, st, siblings_conflict((s,), _idle(scope, st))
+    )
     steered_by_all(s, control, scope, st)
     code = _control(s, scope, st)
     if axes_of(control, st) and any(isinstance(x, Barrier) for x in walk((code,))):

@@ -26,6 +26,7 @@ from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Arg, Pass, Refused, Result, Site
 from ktc.passes.raising.check.host_sized_launches import block_facts, numbered, of_known_size, with_numbers
+from ktc.passes.raising.outcome_cache import remembered
 from ktc.passes.raising.recognise.block import Blocked
 from ktc.passes.raising.recognise.statement_kinds import Left
 
@@ -73,7 +74,8 @@ class Raise(Pass):
             )
         known = _outcomes.get(id(kernel))
         if known is None:
-            known = _outcomes[id(kernel)] = kernel, self._attempt(kernel, kernel.launch)
+            launch = kernel.launch
+            known = _outcomes[id(kernel)] = kernel, remembered(kernel, lambda: self._attempt(kernel, launch))
             if len(_outcomes) > KEPT:
                 _outcomes.popitem(last=False)
         return known[1]

@@ -1,8 +1,8 @@
 """Guards that wait because some statement below must be reached by every thread, and the control flow they cover.
 
-A value that is set under such a guard is set for the iterations that there are, and a loop bound or condition that reads
-it runs in every thread. Where nothing inside must be reached by all threads, the guard goes around the loop or the
-``if`` as a whole; where something must, the control may read no such value.
+A value that is set under such a guard is set for the iterations that there are, and a loop bound or condition that
+reads it runs in every thread. Where nothing inside must be reached by all threads, the guard goes around the loop or
+the ``if`` as a whole; where something must, the control may read no such value.
 
 before (row < rows waits for a shuffle below)      after
     int last; if (row < rows) last = ends[row]         int last; if (row < rows) last = ends[row]
@@ -45,8 +45,8 @@ def steered_by_all(s: Stmt, control: tuple[Expr, ...], scope: Scope, st: State) 
     for v in sorted(unset, key=lambda v: v.name):
         raise LoweringError(
             "E-LOWER-GUARD",
-            f"all threads meet below, and '{v.name}', which says whether or how often, is only set in those that have an "
-            "iteration of the enclosing loop",
+            f"all threads meet below, and '{v.name}', which says whether or how often, is only set in those that have "
+            "an iteration of the enclosing loop",
             s.loc,
             hint="spread the enclosing loop over a number of threads that divides it, or over blocks alone",
         )  # fmt: skip

@@ -16,6 +16,7 @@ from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Const, Expr, Par, Reduce, Stmt, Sym, Var, fresh
 from ktc.ir.types import I32
 from ktc.ir.walk import map_body, substitute, substitute_expr
+from ktc.passes.raising.normalise.tidy import signed_sums
 from ktc.passes.raising.raise_report import Region
 
 from .small_launches import MAX_FIXED
@@ -50,7 +51,7 @@ def at_its_grid(raised: Kernel, kernel: Kernel, numbers: Numbers) -> Kernel:
         levels = (lv if lv.n is None else dataclasses.replace(lv, n=_at(lv.n, numbers)) for lv in s.dist)
         return dataclasses.replace(s, dist=tuple(levels))
 
-    body = map_body(substitute(raised.body, numbers), known, simplify)
+    body = signed_sums(map_body(substitute(raised.body, numbers), known, simplify))
     facts = tuple(dataclasses.replace(a, expr=_at(a.expr, numbers)) for a in raised.assumptions)
     params = tuple(p for p in raised.params if p.sym not in numbers)
     return raised.with_(body=body, params=params, launch=kernel.launch, assumptions=facts)
