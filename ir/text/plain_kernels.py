@@ -56,7 +56,7 @@ class Writer:
             return ["tuple", *map(self.plain, x)]
         if isinstance(x, frozenset):
             return ["frozenset", *sorted(x)]
-        cls = type(x)
+        cls: type = type(x)
         if _classes().get(cls.__name__) is not cls:
             raise TypeError(f"no plain form of a {cls.__name__}")
         return [cls.__name__, *(self.plain(getattr(x, name)) for name in _fields(cls))]

@@ -23,7 +23,7 @@ from ktc.search.verification.rungs.layers import LAYERS
 from . import verdict_cache
 from .job import Job
 from .oracle import oracle_for, text_of
-from .rungs import launch_limits
+from .rungs import small_launch_limits
 from .verdict import Failure, Rung, Verdict
 
 FEW = 8
@@ -82,7 +82,7 @@ def not_exercised(job: Job) -> str:
         if found:
             return f"{len(found)} {what} '{print_stmt(found[0]).strip().splitlines()[0]}'"
     open_ = [e for _, e in one_sided(job.coverage, job.theirs)]
-    shown = launch_limits.settled(job, open_) if open_ else frozenset()
+    shown = small_launch_limits.settled(job, open_) if open_ else frozenset()
     for e in (e for e in open_ if id(e) not in shown):
         how = "true" if job.coverage.outcomes[id(e)] == 1 else "false"
         if is_quotient(e):
