@@ -16,6 +16,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .cache_folders import private_folder
+
 if TYPE_CHECKING:
     from lark import Lark
     from lark.lark import PostLex
@@ -76,13 +78,4 @@ def _chain(build: object) -> list[str]:
 
 
 def _private_folder() -> Path | None:
-    """The cache folder if it is ours alone, made when missing; None if there is no such place."""
-    root = os.environ.get("KTC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ktc"
-    folder = Path(root) / "grammars"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        about = folder.stat()
-    except (OSError, RuntimeError):
-        return None
-    foreign = hasattr(os, "getuid") and (about.st_uid != os.getuid() or about.st_mode & 0o022)
-    return None if foreign or not os.access(folder, os.W_OK) else folder
+    return private_folder("grammars")

@@ -52,6 +52,7 @@ class State(Facts):
         self.threaded: dict[Sym, frozenset[str]] = {}  # loop variables spread over threads -> the axes
         self.extents: dict[str, Expr] = {}  # thread axis -> size
         self.grid: dict[str, Expr] = {}
+        self.unset: set[Sym] = set()  # values that only threads for which a pending guard holds have set
         self.alone: list[tuple[Stmt, Expr]] = []  # statements that one thread runs, where that is so
         self.scratch: list[Param] = []  # working memory asked for so far
 

@@ -6,7 +6,7 @@ import dataclasses
 
 from ktc.ir.analysis.accumulators import identity, together
 from ktc.ir.analysis.effects import updates_in_place
-from ktc.ir.fold import add, cast, lt, sub
+from ktc.ir.fold import add, both, cast, lt, sub
 from ktc.ir.nodes import (
     Acc,
     Alloc,
@@ -42,6 +42,7 @@ from ktc.passes.lowering.copies.producer_copies import lower_produce
 from ktc.passes.lowering.distribution.levels import Lowered, plan
 from ktc.passes.lowering.distribution.loop_forms import bounded, covers, strided
 from ktc.passes.lowering.distribution.owned import reserve
+from ktc.passes.lowering.distribution.pending_guards import settled, steered_by_all
 from ktc.passes.lowering.distribution.scope import Guard, Scope, first_thread, has_parallel, is_convergent, nest
 from ktc.passes.lowering.distribution.statement_runs import emit_run
 from ktc.passes.lowering.distribution.variation import leaves_early
@@ -58,7 +59,7 @@ from .lowering_state import State
 def lower_body(body: Body, scope: Scope, st: State) -> Body:
     """Lower a statement list, deriving the barriers between its statements."""
     ordered = any(has_parallel(s) for s in body)
-    idle = len(st.thread_axes - scope.axes)
+    idle = _idle(scope, st)
     out: list[Stmt] = []
     run: list[Stmt] = []
     pending: list[Access] = []
@@ -165,10 +166,19 @@ def _compound(s: Stmt, scope: Scope, st: State) -> Body:
             stay_together(s, control, st)
         elif isinstance(s, For) and (axes := axes_of(control, st)):
             st.threaded[s.var] = axes
+    around, scope = settled(
+        s, tuple(t for b in bodies(s) for t in b), scope, st, siblings_conflict((s,), _idle(scope, st))
+    )
+    steered_by_all(s, control, scope, st)
     code = _control(s, scope, st)
     if axes_of(control, st) and any(isinstance(x, Barrier) for x in walk((code,))):
         raise divergent(s)
-    return (code,)
+    return (code,) if around is None else (If(around, (code,)),)
+
+
+def _idle(scope: Scope, st: State) -> int:
+    """How many axes of threads no enclosing loop is spread over."""
+    return len(st.thread_axes - scope.axes)
 
 
 def _control(s: For | If | While, scope: Scope, st: State) -> Stmt:
@@ -197,8 +207,7 @@ def _back_edge(body: Body, scope: Scope, st: State, loop: For | None = None, ind
     """A barrier at the end of a loop whose next round may touch what this one still reads or writes."""
     if body and _meets(body[-1]) and not any(isinstance(x, Continue) for x in walk(body)):
         return ()
-    axes = len(st.thread_axes - scope.axes)
-    return (Barrier(),) if carried_conflict(body, axes, loop, independent=independent) else ()
+    return (Barrier(),) if carried_conflict(body, _idle(scope, st), loop, independent=independent) else ()
 
 
 # ------------------------------------------------------------------------------------------------------------- loops
@@ -236,6 +245,8 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     together = meets or siblings_conflict(body, len(st.thread_axes - scope.axes - p.thread_axes))
     if together:
         stay_together(s, (s.lo, s.hi), st)
+    around, scope = settled(s, body, scope, st, together)
+    steered_by_all(s, (s.lo, s.hi), scope, st)
 
     mine = p.thread_axes if together or not updates_in_place(body) else st.thread_axes  # the first one's as a whole
     inner = scope.inside(
@@ -261,7 +272,7 @@ def lower_par(s: Par | Reduce, body: Body, scope: Scope, st: State) -> Body:
     else:
         code = strided(p, base, lo, hi, guard, together, lowered, back, t)
     del st.loops[s.var]
-    only = first_thread(mine - p.thread_axes - scope.axes)
+    only = both(around, first_thread(mine - p.thread_axes - scope.axes))
     return commented(code if only is None else (If(only, code),), above)
 
 

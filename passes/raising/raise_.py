@@ -26,6 +26,7 @@ from ktc.ir.nodes import Acc, Body, Par, Reduce, Scan
 from ktc.ir.walk import walk
 from ktc.passes.core.base import Arg, Pass, Refused, Result, Site
 from ktc.passes.raising.check.host_sized_launches import block_facts, numbered, of_known_size, with_numbers
+from ktc.passes.raising.outcome_cache import remembered
 from ktc.passes.raising.recognise.block import Blocked
 from ktc.passes.raising.recognise.statement_kinds import Left
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 MAX_CANDIDATES = 16
 KEPT = 16
+SMALLER = "loops are compared in runs of the interpreter: a parameter in place of a large constant makes them short"
 _outcomes: OrderedDict[int, tuple[Kernel, Result | Refused]] = OrderedDict()
 """What became of the kernels raised last: a search applies scores of scripts to one kernel, and most begin alike.
 
@@ -49,7 +51,7 @@ class Raise(Pass):
     summary = "threads, strides and barriers to parallel loops and reductions, checked exactly"
     refusals = ("E-RAISE-DONE", "E-RAISE-LAUNCH", "E-RAISE-THREAD", "E-RAISE-CARRIED", "E-RAISE-BARRIER",
                 "E-RAISE-DEPENDENCE", "E-RAISE-GRID-REDUCTION", "E-RAISE-MIXED", "E-RAISE-CHECK",
-                "E-RAISE-OPAQUE", "E-RAISE-WARP", "E-RAISE-DIVERGENT")  # fmt: skip
+                "E-RAISE-BUDGET", "E-RAISE-OPAQUE", "E-RAISE-WARP", "E-RAISE-DIVERGENT")  # fmt: skip
 
     def sites(self, kernel: Kernel) -> list[Site]:
         if kernel.is_parallel:
@@ -72,38 +74,72 @@ class Raise(Pass):
             )
         known = _outcomes.get(id(kernel))
         if known is None:
-            known = _outcomes[id(kernel)] = kernel, self._attempt(kernel, kernel.launch)
+            launch = kernel.launch
+            known = _outcomes[id(kernel)] = kernel, remembered(kernel, lambda: self._attempt(kernel, launch))
             if len(_outcomes) > KEPT:
                 _outcomes.popitem(last=False)
         return known[1]
 
     def _attempt(self, kernel: Kernel, launch: Launch) -> Result | Refused:
         try:
-            return self._vast(kernel) or self._checked(kernel, launch)
+            return self._of_any_size(kernel) or self._in_any_grid(kernel) or self._checked(kernel, launch)
         except KtcError as error:
             if not error.code.startswith("E-INTERP"):
                 raise
             locs = (error.loc,) if error.loc else ()
             return Refused("E-RAISE-CHECK", f"nothing could be checked: {error.message}", locs, error.hint)
 
-    def _vast(self, kernel: Kernel) -> Result | Refused | None:
-        """What becomes of a kernel that is launched with more threads than the check runs; None if it is not."""
+    def _of_any_size(self, kernel: Kernel) -> Result | None:
+        """The raised kernel where constants of its source make its loops long, raised for any such sizes; None where
+        they do not, or where the source only means something at these."""
         from ktc.passes.lowering import LoweringError, materialise
-        from ktc.passes.raising.check.huge_launches import at_its_grid, of_any_grid, said
+        from ktc.passes.raising.check.constant_sizes import of_any_size, said
+        from ktc.passes.raising.check.exact_check import differs_as_launched
+        from ktc.passes.raising.check.huge_launches import at_its_grid
+        from ktc.passes.raising.check.work_budget import is_unchecked
 
-        general = of_any_grid(kernel)
+        general = of_any_size(kernel)
+        if general is None:
+            return None
+        form, numbers = general
+        assert form.launch is not None
+        outcome = self._in_any_grid(form) or self._checked(form, form.launch)
+        if not isinstance(outcome, Result):
+            return None
+        raised = at_its_grid(outcome.kernel, kernel, numbers)
+        try:
+            materialise(raised)
+        except LoweringError:
+            return None
+        wrong = differs_as_launched(kernel, raised)
+        if wrong and not is_unchecked(wrong):
+            return None
+        return Result(raised, (*outcome.notes, str(said(numbers))) if wrong else outcome.notes)
+
+    def _in_any_grid(self, kernel: Kernel) -> Result | Refused | None:
+        """What becomes of a kernel that is launched with more threads than the check runs often, whatever the sizes
+        are; None if it is not, or only means something in a grid as large as that.
+        """
+        from ktc.passes.lowering import LoweringError, materialise
+        from ktc.passes.raising.check.exact_check import differs_as_launched
+        from ktc.passes.raising.check.huge_launches import at_its_grid, of_any_grid, said
+        from ktc.passes.raising.check.small_launches import MAX_THREADS
+
+        general, runs = of_any_grid(kernel, MAX_THREADS), of_any_grid(kernel) is None
         if general is None:
             return None
         form, numbers = general
         assert form.launch is not None
         outcome = self._checked(form, form.launch)
         if not isinstance(outcome, Result):
-            return outcome
+            return None if runs else outcome
         raised = at_its_grid(outcome.kernel, kernel, numbers)
         try:
             materialise(raised)
         except LoweringError as error:
-            return _unlike(f"it could not be lowered again: {error.message}")
+            return None if runs else _unlike(f"it could not be lowered again: {error.message}")
+        if runs:
+            return None if differs_as_launched(kernel, raised) else Result(raised, outcome.notes)
         return Result(raised, (*outcome.notes, str(said(kernel))))
 
     def _checked(self, kernel: Kernel, launch: Launch) -> Result | Refused:
@@ -294,6 +330,10 @@ def _with_staging(raised: Kernel, guess: Guess, reference: Reference, given: tup
 
 
 def _unlike(why: str) -> Refused:
+    from ktc.passes.raising.check.work_budget import is_unchecked
+
+    if is_unchecked(why):
+        return Refused("E-RAISE-BUDGET", why, hint=SMALLER)
     return Refused("E-RAISE-CHECK", f"the guessed loops do not compute what the source computes: {why}")
 
 

@@ -24,6 +24,7 @@ from . import verdict_cache
 from .job import Job
 from .oracle import oracle_for, text_of
 from .original_reference import other_than_reference
+from .rungs import small_launch_limits
 from .verdict import Failure, Rung, Verdict
 
 FEW = 8
@@ -81,7 +82,9 @@ def not_exercised(job: Job) -> str:
     ):
         if found:
             return f"{len(found)} {what} '{print_stmt(found[0]).strip().splitlines()[0]}'"
-    for _, e in one_sided(job.coverage, job.theirs):
+    open_ = [e for _, e in one_sided(job.coverage, job.theirs)]
+    shown = small_launch_limits.settled(job, open_) if open_ else frozenset()
+    for e in (e for e in open_ if id(e) not in shown):
         how = "true" if job.coverage.outcomes[id(e)] == 1 else "false"
         if is_quotient(e):
             return f"'{print_expr(e)}' was zero in every run"

@@ -103,6 +103,7 @@ def _plain(run: Body, used_after: set[Sym], scope: Scope, st: State) -> Body:
     if cond is None:
         return body
     hoisted, inner = _hoist_declarations(body, used_after)
+    st.unset |= {s.sym for s in hoisted if isinstance(s, Decl)}
     return (*hoisted, If(cond, inner)) if inner else hoisted
 
 
@@ -238,6 +239,8 @@ def _emit_group(g: Group, used_later: set[Sym], scope: Scope, st: State) -> Body
             front += st.allocate(s, scope)
         elif isinstance(s, Decl) and s.sym in used_later and (dims or guarded):
             front += st.expand(s, dims)
+            if guarded:
+                st.unset.add(st.storage[s.sym][0])
     body = tuple(s for s in g.body if not isinstance(s, Alloc))
     if not body:
         return tuple(front)

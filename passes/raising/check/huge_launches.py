@@ -1,8 +1,8 @@
-"""Launches of more threads than the check runs, whatever the sizes are: ``<<<dim3(32, 32, 32), dim3(8, 8, 8)>>>``.
+"""Launches of more threads than the check runs often, whatever the sizes are: ``<<<dim3(32, 32), dim3(32, 32)>>>``.
 
 Such a kernel is raised for a grid of any number of blocks, of which a few are run; the number that its source gives is
-one of them. Nothing is understood of a number of blocks by running it: a part that needs many stays unchecked, and that
-is said.
+one of them: it is run once where it can be. Nothing is understood of a number of blocks by running it: a part that
+needs many stays unchecked, and that is said.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import Const, Expr, Par, Reduce, Stmt, Sym, Var, fresh
 from ktc.ir.types import I32
 from ktc.ir.walk import map_body, substitute, substitute_expr
+from ktc.passes.raising.normalise.tidy import signed_sums
 from ktc.passes.raising.raise_report import Region
 
-from .invented_arguments import MAX_FIXED
+from .small_launches import MAX_FIXED
 
 Numbers = Mapping[Sym, Expr]
 
 
-def of_any_grid(kernel: Kernel) -> tuple[Kernel, Numbers] | None:
-    """``kernel`` with a parameter for each extent of its grid that is a number, and these numbers; None where the check
-    runs it as it is."""
+def of_any_grid(kernel: Kernel, most: int = MAX_FIXED) -> tuple[Kernel, Numbers] | None:
+    """``kernel`` with a parameter for each extent of its grid that is a number, and these numbers; None where it has at
+    most so many threads: the check runs it as it is."""
     launch = kernel.launch
     assert launch is not None
     known = [evaluate(e, kernel.knob_values) for e in (*launch.grid, *launch.block)]
-    if prod(int(n) for n in known if n is not None) <= MAX_FIXED:
+    if prod(int(n) for n in known if n is not None) <= most:
         return None
     sizes = [fresh(f"blocks_{a}", I32) if n is not None and n > 1 else None for a, n in zip("xyz", known)]
     grid = tuple(e if s is None else Var(s) for s, e in zip(sizes, launch.grid))
@@ -50,7 +51,7 @@ def at_its_grid(raised: Kernel, kernel: Kernel, numbers: Numbers) -> Kernel:
         levels = (lv if lv.n is None else dataclasses.replace(lv, n=_at(lv.n, numbers)) for lv in s.dist)
         return dataclasses.replace(s, dist=tuple(levels))
 
-    body = map_body(substitute(raised.body, numbers), known, simplify)
+    body = signed_sums(map_body(substitute(raised.body, numbers), known, simplify))
     facts = tuple(dataclasses.replace(a, expr=_at(a.expr, numbers)) for a in raised.assumptions)
     params = tuple(p for p in raised.params if p.sym not in numbers)
     return raised.with_(body=body, params=params, launch=kernel.launch, assumptions=facts)

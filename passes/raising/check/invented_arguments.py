@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Iterator, Mapping, Sequence
-from math import prod
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 
 import numpy as np
 
-from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Param
 from ktc.ir.nodes import COMPARISONS, Atomic, Binary, Call, Const
 from ktc.ir.types import Ptr, Scalar, scalar_of
@@ -16,15 +15,12 @@ from ktc.ir.walk import all_exprs, loads_in, used, walk
 from ktc.ir.workload.input_data import numpy_dtype
 
 from .segments import ascending, bounds_of_parts
+from .small_launches import MAX_FIXED, MAX_THREADS, acceptable, launched, number_for, numbers_for, volume
 from .stride_parameters import FEW, drawn_apart, strides_of
 
 Arguments = dict[str, np.ndarray | int | float]
 
 BUFFER_ELEMENTS = 1 << 15
-MAX_THREADS, MAX_FIXED = 1 << 13, 1 << 20
-"""Threads of a launch; of one whose size no argument changes."""
-
-MAX_VOLUME = 1 << 17
 SIZES = (1, 2, 3, 5, 7, 8, 12, 16, 17, 32, 33, 48, 64, 96, 100, 128, 130, 256, 257, 300)
 LARGE_SIZES = (1, 2, 3, 5, 512, 1000, 1024, 1500, 2048, 3000, 4096)
 UNITS = (1, 1, 4, 1, 32, 1, 16)
@@ -42,11 +38,13 @@ EXTREMES = ("max", "min", "fmax", "fmin")
 TILE, LARGEST, LARGEST_INT = 64, 1 << 15, (1 << 31) - 100
 
 
-def invented_arguments(kernel: Kernel, instances: int, seed: int, sizes: Sequence[int] = SIZES) -> Iterator[Arguments]:
+def invented_arguments(
+    kernel: Kernel, instances: int, seed: int, sizes: Sequence[int] = SIZES, within: float = inf
+) -> Iterator[Arguments]:
     """Up to ``instances`` argument sets with small sizes for which the kernel's assumptions hold.
 
     The launch stays below ``MAX_THREADS`` threads; one that is large whatever the sizes are is taken as it is, up to
-    ``MAX_FIXED``.
+    ``MAX_FIXED``. ``within``: statements that a run takes at most, as far as sizes say that.
     """
     rng = random.Random(seed)
     made = 0
@@ -58,20 +56,22 @@ def invented_arguments(kernel: Kernel, instances: int, seed: int, sizes: Sequenc
                 break
             unit, cap = UNITS[k % len(UNITS)], CAPS[0 if made else k * len(CAPS) // tries]
             apart = bool(strides) and made % 2 == 1
-            scalars = _scalars(kernel, rng, unit, [s for s in sizes if s <= (min(cap, FEW) if apart else cap)])
+            scalars = numbers_for(kernel, rng, unit, [s for s in sizes if s <= (min(cap, FEW) if apart else cap)])
             if apart:
                 scalars = drawn_apart(kernel, scalars, rng)
             threads = launched(kernel, scalars)
-            if 0 < threads <= most and acceptable(kernel, scalars, strides):
+            if 0 < threads <= most and acceptable(kernel, scalars, strides, within):
                 yield {**scalars, **buffers(kernel, seed + made, k % 2 == 1, threads)}
                 made += 1
         if made:
             return
     if sizes is SIZES:  # a launch of whole tiles alone has no threads at small sizes
-        yield from invented_arguments(kernel, instances, seed, LARGE_SIZES)
+        yield from invented_arguments(kernel, instances, seed, LARGE_SIZES, within)
 
 
-def extreme_arguments(kernel: Kernel, seed: int, sizes: Sequence[int] = SIZES) -> Iterator[Arguments]:
+def extreme_arguments(
+    kernel: Kernel, seed: int, sizes: Sequence[int] = SIZES, within: float = inf
+) -> Iterator[Arguments]:
     """Sizes at odds with each other, and values below zero: what a launch or a guard may take for granted.
 
     A launch far smaller than the data, one far larger, negative numbers wherever the launch does not depend on them.
@@ -91,22 +91,22 @@ def extreme_arguments(kernel: Kernel, seed: int, sizes: Sequence[int] = SIZES) -
                 if isinstance(p.sym.type, Scalar) and p.sym.name in few | many
             }
             threads = launched(kernel, scalars)
-            if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars):
+            if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars, within=within):
                 yield {**scalars, **buffers(kernel, seed, False, threads)}
                 break
-    yield from _ragged_blocks(kernel, rng, seed)
+    yield from _ragged_blocks(kernel, rng, seed, within)
     below = {p.sym.name for p in kernel.params if _may_be_negative(p)} & inside
     for low in (-1, -7, -40) if below else ():
-        for base in invented_arguments(kernel, 1, seed - low, sizes):
+        for base in invented_arguments(kernel, 1, seed - low, sizes, within):
             yield {**base, **{n: type(base[n])(low) for n in below}}  # type: ignore[operator]
     if any(_is_signed_buffer(p) for p in kernel.params):
-        for base in invented_arguments(kernel, 1, seed + 50, sizes):
+        for base in invented_arguments(kernel, 1, seed + 50, sizes, within):
             yield {**base, **_signed_buffers(kernel, base, seed)}
-    for base in invented_arguments(kernel, 1, seed + 51, sizes):
+    for base in invented_arguments(kernel, 1, seed + 51, sizes, within):
         yield {**base, **_wide_buffers(kernel, base, seed)}
 
 
-def _ragged_blocks(kernel: Kernel, rng: random.Random, seed: int) -> Iterator[Arguments]:
+def _ragged_blocks(kernel: Kernel, rng: random.Random, seed: int, within: float) -> Iterator[Arguments]:
     """A few blocks of a size that no warp divides and no tree halves, where the host chooses it, with work for all of
     their threads: what a source makes of its last warp shows there."""
     launch = kernel.launch
@@ -121,7 +121,7 @@ def _ragged_blocks(kernel: Kernel, rng: random.Random, seed: int) -> Iterator[Ar
                 for p in kernel.params
                 if isinstance(p.sym.type, Scalar)
             }
-            if 0 < launched(kernel, scalars) <= MAX_THREADS and acceptable(kernel, scalars):
+            if 0 < launched(kernel, scalars) <= MAX_THREADS and acceptable(kernel, scalars, within=within):
                 yield {**scalars, **buffers(kernel, seed + size, False, launched(kernel, scalars))}
                 break
 
@@ -192,38 +192,6 @@ def values_around(kernel: Kernel, limits: dict[str, list[float]], args: Argument
     return out
 
 
-def _scalars(kernel: Kernel, rng: random.Random, unit: int, sizes: Sequence[int]) -> dict[str, int | float]:
-    return {p.sym.name: number_for(p, rng, unit, sizes) for p in kernel.params if isinstance(p.sym.type, Scalar)}
-
-
-def number_for(p: Param, rng: random.Random, unit: int, all_sizes: Sequence[int]) -> int | float:
-    t = p.sym.type
-    assert isinstance(t, Scalar)
-    if t.is_float:
-        return rng.choice((1.0, 2.0, 3.0))
-    lo, hi = p.range
-    step = max(1, p.divisible_by)
-    sizes = [s for s in all_sizes if s % unit == 0]
-    choices = [s * step for s in sizes if (lo is None or s * step >= lo) and (hi is None or s * step <= hi)]
-    if t.kind == "bool":
-        return rng.randrange(2)
-    return rng.choice(choices) if choices else (lo or step)
-
-
-def launched(kernel: Kernel, scalars: dict[str, int | float]) -> int:
-    """Threads of the launch; 0 if there is none."""
-    env = kernel.environment(scalars)
-    launch = kernel.launch
-    assert launch is not None
-    total = 1
-    for e in (*launch.grid, *launch.block):
-        n = evaluate(e, env)  # type: ignore[arg-type]
-        if n is None or n < 1:
-            return 0
-        total *= int(n)
-    return total
-
-
 def chooses(kernel: Kernel) -> bool:
     """Whether ``kernel`` picks values by their size: a maximum, or a comparison of what is not known to be an index."""
     if any(isinstance(s, Atomic) and s.op in EXTREMES for s in walk(kernel.body)):
@@ -248,18 +216,6 @@ def far_apart(kernel: Kernel, args: Arguments, seed: int, whole: bool) -> Argume
             size = np.size(args[p.sym.name])
             out[p.sym.name] = (rng.permutation(size) - size // 3 * t.is_signed).astype(numpy_dtype(t.name))
     return out
-
-
-def acceptable(kernel: Kernel, scalars: Mapping[str, int | float], aside: Container[str] = ()) -> bool:
-    """Whether sizes, those ``aside`` not counted, are small and the kernel's assumptions hold for them."""
-    env = kernel.environment(scalars)
-    counted = {n: v for n, v in scalars.items() if n not in aside}
-    return volume(counted) <= MAX_VOLUME and all(evaluate(a.expr, env) in (True, None) for a in kernel.assumptions)  # type: ignore[arg-type, operator]
-
-
-def volume(scalars: Mapping[str, int | float]) -> int:
-    """The product of all sizes."""
-    return prod(max(1, v) for v in scalars.values() if isinstance(v, int))
 
 
 def buffers(

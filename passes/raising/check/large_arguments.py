@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from math import prod
+from math import inf, prod
 
 from ktc.ir.analysis.affine import strip_casts
 from ktc.ir.fold import evaluate
@@ -17,7 +17,8 @@ from ktc.ir.nodes import Alloc, Const, Expr, HwIndex, Var
 from ktc.ir.types import I32, Array, Scalar
 from ktc.ir.walk import all_exprs, map_expr, used, walk, walk_expr
 
-from .invented_arguments import MAX_THREADS, SIZES, Arguments, acceptable, buffers, launched, number_for
+from .invented_arguments import SIZES, Arguments, buffers
+from .small_launches import MAX_THREADS, acceptable, launched, number_for
 
 LARGEST_REACH = 1 << 12
 MOST_REACHES, MOST_VARIED = 2, 6
@@ -55,27 +56,28 @@ def reaches(kernel: Kernel) -> list[int]:
     return [*large[:MOST_REACHES], *(v for v in large[MOST_REACHES:] if v == threads)]
 
 
-def far_arguments(kernel: Kernel, seed: int) -> Iterator[Iterator[Arguments]]:
+def far_arguments(kernel: Kernel, seed: int, within: float = inf) -> Iterator[Iterator[Arguments]]:
     """For every size in turn, sets in which it lies beyond what the source reaches at once, the best first.
 
-    Other sizes are small. A size of a block is as large as a device takes; there is work for all of its threads.
+    Other sizes are small, and a run takes at most ``within`` statements, as far as sizes say that. A size of a block is
+    as large as a device takes; there is work for all of its threads.
     """
     launch = kernel.launch
     assert launch is not None
-    yield from _whole_axes(kernel, seed)
+    yield from _whole_axes(kernel, seed, within)
     far = reaches(kernel)
     chosen = {s.name for e in launch.block for s in used(e)}
     varied = [p for p in kernel.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_int]
     blocks = [p for p in varied if p.sym.name in chosen]
     for p in blocks[:1]:
-        yield _sets(kernel, p, [(size, size + 1) for size in BLOCKS] + [(size, size) for size in BLOCKS], seed)
+        yield _sets(kernel, p, [(size, size + 1) for size in BLOCKS] + [(size, size) for size in BLOCKS], seed, within)
     if far:
         wide = [(2 * r + 3, rest) for r in far for rest in (3, 2)] + [(3 * r, 32) for r in far]
         for p in [p for p in varied if p not in blocks and p.sym.type.bits >= 32][:MOST_VARIED]:  # type: ignore[attr-defined]
-            yield _sets(kernel, p, wide, seed)
+            yield _sets(kernel, p, wide, seed, within)
 
 
-def _whole_axes(kernel: Kernel, seed: int) -> Iterator[Iterator[Arguments]]:
+def _whole_axes(kernel: Kernel, seed: int, within: float) -> Iterator[Iterator[Arguments]]:
     """For every number of blocks that is known to end somewhere, the set in which it is at its end, others at one."""
     launch = kernel.launch
     assert launch is not None
@@ -86,11 +88,11 @@ def _whole_axes(kernel: Kernel, seed: int) -> Iterator[Iterator[Arguments]]:
         scalars = {q.sym.name: number_for(q, rng, 1, [(q.range[1] or 1) if q is p else 1 if q in ends else 3])
                    for q in kernel.params if isinstance(q.sym.type, Scalar)}  # fmt: skip
         threads = launched(kernel, scalars)
-        if 0 < threads <= MAX_WHOLE:
+        if 0 < threads <= MAX_WHOLE and acceptable(kernel, scalars, scalars, within):
             yield iter(({**scalars, **buffers(kernel, seed, False, threads)},))
 
 
-def _sets(kernel: Kernel, p: Param, sizes: list[tuple[int, int]], seed: int) -> Iterator[Arguments]:
+def _sets(kernel: Kernel, p: Param, sizes: list[tuple[int, int]], seed: int, within: float) -> Iterator[Arguments]:
     """Sets in which ``p`` is the first of ``sizes`` and other sizes the second; what only counts blocks is 2."""
     launch = kernel.launch
     assert launch is not None
@@ -105,5 +107,5 @@ def _sets(kernel: Kernel, p: Param, sizes: list[tuple[int, int]], seed: int) -> 
         }
         threads = launched(kernel, scalars)
         data = {n: v for n, v in scalars.items() if n not in chosen}
-        if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars, chosen):
+        if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars, chosen, within):
             yield {**scalars, **buffers(kernel, seed, False, threads, data)}

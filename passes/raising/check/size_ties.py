@@ -6,6 +6,7 @@ Numbers drawn one by one hardly ever are equal, and zero is no size: what a sour
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -19,7 +20,8 @@ from ktc.ir.types import Scalar
 from ktc.ir.walk import all_exprs, used, walk_expr
 from ktc.passes.raising.recognise.guards import VARYING
 
-from .invented_arguments import MAX_THREADS, Arguments, acceptable, buffers, launched
+from .invented_arguments import Arguments, buffers
+from .small_launches import MAX_THREADS, acceptable, launched
 
 MOST_TIED = 4
 """How many comparisons are looked at: their subsets are tried, all of them together first."""
@@ -50,15 +52,17 @@ def ties_of(kernel: Kernel) -> list[tuple[str, Expr]]:
     return list(out)
 
 
-def tied_arguments(kernel: Kernel, sets: Sequence[Arguments], seed: int) -> Iterator[Arguments]:
-    """``sets`` with fresh buffers, in which some such comparisons hold."""
+def tied_arguments(
+    kernel: Kernel, sets: Sequence[Arguments], seed: int, within: float = math.inf
+) -> Iterator[Arguments]:
+    """``sets`` with fresh buffers, in which some such comparisons hold, for runs of at most ``within`` statements."""
     ties = ties_of(kernel)[:MOST_TIED]
     for count in range(len(ties), 0, -1):
         for chosen, args in itertools.product(itertools.combinations(ties, count), sets[:BASES]):
             scalars = {n: v for n, v in args.items() if not isinstance(v, np.ndarray)}
             if _tied(kernel, scalars, (*chosen, *chosen)):  # twice: one may set what another compares with
                 threads, names = launched(kernel, scalars), {name for name, _ in chosen}
-                if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars, names):
+                if 0 < threads <= MAX_THREADS and acceptable(kernel, scalars, names, within):
                     yield {**scalars, **buffers(kernel, seed + count, False, threads)}
 
 

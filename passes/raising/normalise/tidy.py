@@ -54,7 +54,7 @@ def tidied(body: Body, counted: frozenset[Sym] = frozenset()) -> Body:
     body = without_dead(body)
     body = map_body(body, _plainer, _plain_index)
     body = map_body(body, _strided)
-    body = _signed_sums(map_body(merged(_signed_sums(without_dead(body)), counted), keep, simplify_casts))
+    body = signed_sums(map_body(merged(signed_sums(without_dead(body)), counted), keep, simplify_casts))
     body = without_implied(map_body(body, _strided))  # a guard may have stood before a strided loop
     return over_offsets(without_dead(map_body(body, _strided)))  # or around it
 
@@ -140,7 +140,7 @@ def _plainer(s: Stmt) -> Stmt:
     return s
 
 
-def _signed_sums(body: Body) -> Body:
+def signed_sums(body: Body) -> Body:
     """``(i32)((u32)i + 1u)`` of a loop's variable is ``i + 1``: what is unsigned there is only the thread's number."""
     counts = {s.var for s in walk(body) if isinstance(s, Par | Reduce | For)}
 

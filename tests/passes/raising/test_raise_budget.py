@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import pytest
 
 from ktc.ir.frontend.entry_points import load
+from ktc.ir.interp import run
+from ktc.ir.nodes import Par
+from ktc.ir.text import print_kernel
+from ktc.ir.walk import walk
 from ktc.passes.core.base import Refused, Result
-from ktc.passes.raising.check import exact_check as check
+from ktc.passes.raising.check import work_budget as check
+from ktc.passes.raising.check.constant_sizes import of_any_size
 from ktc.passes.raising.check.exact_check import Reference
+from ktc.passes.raising.check.run_length import statements
+from ktc.passes.raising.check.small_launches import launched
+from ktc.passes.raising.check.work_budget import Budget
 from ktc.passes.raising.raise_ import Raise
 from tests.passes.raising.reduction_sources import TREE_BACKWARDS, UNROLLED_WARP
 
@@ -36,7 +45,10 @@ def test_a_slow_machine_raises_the_same(monkeypatch: pytest.MonkeyPatch) -> None
 def test_what_costs_more_than_the_budget_is_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "CHECK_WORK", 200)
     outcome = Raise().apply(load(TREE_BACKWARDS, name="source.cu"), {})
-    assert isinstance(outcome, Refused) and check.TOO_LONG in outcome.why
+    assert isinstance(outcome, Refused) and outcome.code == "E-RAISE-BUDGET"
+    assert (
+        outcome.why == check.too_long() == "not checked within 200 statements of the interpreter, though on small sizes"
+    )
 
 
 def test_sizes_below_zero_that_never_end_cost_little() -> None:
@@ -62,3 +74,161 @@ def test_values_that_differ_are_said_with_their_statement() -> None:
     wrong = Raise().apply(load(COPY.replace("y[i] = x[i]", "y[i] = x[i] + 1.f"), name="other.cu"), {})
     assert isinstance(wrong, Result)
     assert Reference(source).differs(wrong.kernel).startswith("source.cu:4:15: y[")
+
+
+ATTEND = """
+__global__ void attend(const float* q, const float* k, const float* v, float* o, int s, int d) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+  if (i >= s || j >= d) return;
+  float top = -1e9f, sum = 0, acc = 0;
+  for (int t = 0; t < s; t++) {
+    float x = 0;
+    for (int e = 0; e < d; e++) x += q[i * d + e] * k[t * d + e];
+    if (x > top) { float f = expf(top - x); sum *= f; acc *= f; top = x; }
+    float w = expf(x - top);
+    sum += w;
+    acc += w * v[t * d + j];
+  }
+  o[i * d + j] = acc / sum;
+}
+void run(const float* q, const float* k, const float* v, float* o, int s, int d) {
+  attend<<<dim3((s + 15) / 16, (d + 15) / 16), dim3(16, 16)>>>(q, k, v, o, s, d);
+}
+"""
+"""Sizes that two nested loops run to."""
+
+BLUR = """
+__global__ void mean2d(const float* a, float* o, int w, int h, int r) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+  if (x >= w || y >= h) return;
+  float s = 0;
+  for (int i = -r; i <= r; i++)
+    for (int j = -r; j <= r; j++) {
+      int u = min(max(x + j, 0), w - 1), v = min(max(y + i, 0), h - 1);
+      s += a[v * w + u];
+    }
+  o[y * w + x] = s;
+}
+void run(const float* a, float* o, int w, int h, int r) {
+  mean2d<<<dim3((w + 15) / 16, (h + 15) / 16), dim3(16, 16)>>>(a, o, w, h, r);
+}
+"""
+
+NEAREST = """
+constexpr int N = 10000;
+__global__ void nearest(const float* __restrict__ p, float* __restrict__ o) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= N) return;
+  float best = 1e30f;
+  for (int j = 0; j < N; j++)
+    if (j != i) best = fminf(best, fabsf(p[j] - p[i]));
+  o[i] = best;
+}
+void run(const float* p, float* o) { nearest<<<(N + 63) / 64, 64>>>(p, o); }
+"""
+
+HEAD = """
+#define HEAD 64
+__global__ void scores(const float* __restrict__ q, const float* __restrict__ k, float* __restrict__ o, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float acc[HEAD];
+  for (int c = 0; c < HEAD; c++) acc[c] = 0.f;
+  for (int j = 0; j <= i; j++)
+    for (int c = 0; c < HEAD; c++) acc[c] += q[i * HEAD + c] * k[j * HEAD + c];
+  for (int c = 0; c < HEAD; c++) o[i * HEAD + c] = acc[c];
+}
+void run(const float* q, const float* k, float* o, int n) { scores<<<(n + 127) / 128, 128>>>(q, k, o, n); }
+"""
+"""A constant of moderate size in a loop to a size: one block of 128 rows alone would take 16,000 statements a run."""
+
+
+@pytest.mark.parametrize("largest", [8, 16, 32, 1000, None])
+def test_the_range_promised_of_a_radius_does_not_matter(largest: int | None) -> None:
+    kernel = load(BLUR, name="source.cu")
+    params = tuple(
+        dataclasses.replace(p, range=(1, largest)) if p.sym.name == "r" and largest else p for p in kernel.params
+    )
+    outcome = Raise().apply(kernel.with_(params=params), {})
+    assert isinstance(outcome, Result), outcome
+    assert [s.var.name for s in walk(outcome.kernel.body) if isinstance(s, Par)] == ["y", "x"]
+
+
+def test_sizes_of_nested_loops_are_drawn_small_and_those_of_launches_are_not() -> None:
+    kernel = load(ATTEND, name="source.cu")
+    reference = Reference(kernel)
+    assert reference.sets and not reference.single, "two blocks along both axes"
+    assert isinstance(Raise().apply(kernel, {}), Result)
+    assert reference.budget.work < check.CHECK_WORK / 4
+
+
+@pytest.mark.parametrize("sizes", [{"s": 17, "d": 12}, {"s": 3, "d": 40}, {"s": 30, "d": 1}])
+def test_what_a_run_takes_is_reckoned(sizes: dict[str, int]) -> None:
+    kernel = load(ATTEND, name="source.cu")
+    args = {**Reference(kernel).sets[0], **sizes}
+    taken = run(kernel, args, domain="int").steps
+    assert 0.7 * taken < statements(kernel, sizes) < 1.5 * taken
+
+
+def test_a_size_that_is_a_constant_is_one_of_many() -> None:
+    kernel = load(NEAREST, name="source.cu")
+    outcome = Raise().apply(kernel, {})
+    assert isinstance(outcome, Result), outcome
+    assert "assumed: loops of 10,000 rounds do what shorter ones do" in " ".join(outcome.notes)
+    form = outcome.kernel
+    assert form.params == kernel.params and form.launch == kernel.launch and "size_" not in print_kernel(form)
+    assert "par i in 0..10000 " in print_kernel(form)
+    short = load(NEAREST.replace("10000", "100"), name="source.cu")
+    same = Raise().apply(short, {})
+    assert isinstance(same, Result)
+    assert print_kernel(same.kernel).replace("100", "10000").replace("grid(2)", "grid(157)") == print_kernel(form)
+
+
+def test_a_constant_is_made_smaller_for_a_second_block_to_be_run() -> None:
+    general = of_any_size(load(HEAD, name="source.cu"))
+    assert general is not None
+    reference = Reference(general[0])
+    assert not reference.single and any(a["n"] > 128 for a in reference.sets)
+    outcome = Raise().apply(load(HEAD, name="source.cu"), {})
+    assert isinstance(outcome, Result) and not any("assumed" in n for n in outcome.notes), outcome
+    assert "0..64" in print_kernel(outcome.kernel)
+
+
+@pytest.mark.parametrize("change", [("p[j] - p[i]", "p[j] - o[i + 1]"), ("o[i] = best", "o[i / 2] = best")])
+def test_a_race_is_one_at_any_size(change: tuple[str, str]) -> None:
+    assert NEAREST.count(change[0]) == 1
+    outcome = Raise().apply(load(NEAREST.replace(*change), name="source.cu"), {})
+    assert isinstance(outcome, Refused), outcome.notes
+
+
+def test_a_source_that_never_ends_soon_is_unchecked_not_wrong() -> None:
+    text = COPY.replace("y[i] = x[i];", "{ float s = 0; int k = 1; while (k != 0) { s += x[i]; k += 1; } y[i] = s; }")
+    outcome = Raise().apply(load(text, name="source.cu"), {})
+    assert isinstance(outcome, Refused) and outcome.code == "E-RAISE-BUDGET"
+    assert outcome.why.startswith("not checked within") and "compute" not in outcome.why
+
+
+STRIDES = """
+__global__ void k(float* y, const float* x, int n) {
+  FORM y[i] = x[i];
+}
+void host(float* y, const float* x, int n) { k<<<200, 256>>>(y, x, n); }
+"""
+FOLDED = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)"
+APART = "int i = blockIdx.x * blockDim.x + threadIdx.x; for (; i < n; i += gridDim.x * blockDim.x)"
+
+
+@pytest.mark.parametrize("form", [FOLDED, APART])
+def test_a_large_fixed_grid_is_run_seldom(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strides over a grid of 51,200 threads: raised for any number of blocks, compared once in its own."""
+    threads, once = list[int](), Budget.run
+    monkeypatch.setattr(Budget, "run", lambda self, k, a, *of: threads.append(launched(k, a)) or once(self, k, a, *of))
+    text = STRIDES.replace("FORM", form)
+    outcome = Raise().apply(load(text, name="source.cu"), {})
+    assert isinstance(outcome, Result) and not any("a grid of" in n for n in outcome.notes), outcome
+    assert sum(n > 1 << 15 for n in threads) <= 4 and 51_200 in threads
+    small = Raise().apply(load(text.replace("200", "20"), name="source.cu"), {})  # a grid that is run as it is
+    assert isinstance(small, Result) and small.notes == outcome.notes
+    assert print_kernel(small.kernel).replace("5120", "51200").replace("20)", "200)").replace(
+        "block.x 20,", "block.x 200,"
+    ) == print_kernel(outcome.kernel)

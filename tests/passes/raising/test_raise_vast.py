@@ -14,7 +14,7 @@ from ktc.passes.core.base import Refused, Result
 from ktc.passes.lowering import materialise
 from ktc.passes.raising.check.exact_check import Reference
 from ktc.passes.raising.check.huge_launches import of_any_grid
-from ktc.passes.raising.check.invented_arguments import MAX_FIXED
+from ktc.passes.raising.check.small_launches import MAX_FIXED
 from ktc.passes.raising.raise_ import Raise
 
 PLANE = """

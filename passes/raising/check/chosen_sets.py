@@ -1,0 +1,260 @@
+"""The argument sets on which a source and its guesses are compared: few, small, and reaching all that can be reached.
+
+Sizes are chosen by what a run at them takes, per statement of the source: a size that two nested loops run to is drawn
+smaller than one that only says how many threads there are, whatever range is promised of either. Larger ones are added
+where something of the source stays out of reach: a branch, or a second block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+
+from ktc.ir.interp.execution.run_state import LANES_OF_WORK
+from ktc.ir.interp.run import RunResult
+from ktc.ir.kernel import Kernel
+
+from .buffer_extents import with_room
+from .invented_arguments import (
+    SIZES,
+    Arguments,
+    chooses,
+    constants,
+    extreme_arguments,
+    far_apart,
+    invented_arguments,
+    values_around,
+)
+from .large_arguments import far_arguments
+from .run_length import allowed, statements
+from .size_ties import tied_arguments
+from .small_launches import MAX_FIXED, launched, least_statements, single_blocks
+from .work_budget import CHECK_FUEL, CHOOSING_WORK, Budget, endless, fuel_of, unchecked
+
+MOST_TRIED = 40
+FAR_WORK = 4_000
+"""Statements, and work, of one run at sizes beyond what the source reaches at once."""
+
+MORE_TRIED = 8
+"""Sets of larger sizes that are tried where small ones leave something out of reach."""
+
+AROUND = 2
+"""How many sets are repeated with values around the source's constants."""
+
+
+class ChosenSets:
+    """A source kernel, the argument sets chosen for it, and what it does on them.
+
+    Sets are chosen so that together they reach as much of the source as the invented sizes can: a guess that was never
+    exercised is not a checked one. ``unreached``: what no set reached, branches by ``id``. ``single``: axes of the grid
+    along which every launch had one block, though at other sizes there are more.
+    """
+
+    def __init__(
+        self,
+        source: Kernel,
+        *,
+        instances: int = 4,
+        seed: int = 7,
+        sizes: Sequence[int] = (),
+        budget: Budget | None = None,
+    ) -> None:
+        self.source, self.sizes = source, sizes or SIZES
+        self._runs: dict[tuple[int, str], RunResult] = {}
+        self.sets: list[Arguments] = []
+        self.unreached: frozenset[int] = frozenset()
+        self.single: frozenset[str] = frozenset()
+        self.endless, self.clean = False, False
+        self.budget = budget or Budget()
+        self.within = allowed(source, least_statements(source))
+        self._choose(instances, seed)
+
+    @property
+    def late(self) -> bool:
+        """Whether the whole check has used up its budget: what is not checked by then is not raised."""
+        return self.budget.spent
+
+    @property
+    def why_none(self) -> str:
+        """Why there is no set to compare anything on."""
+        if self.endless:
+            return endless()
+        threads = launched(self.source, {})
+        if threads > MAX_FIXED:
+            return unchecked(
+                f"the launch has {threads:,} threads at all sizes, and the check runs at most {MAX_FIXED:,}"
+            )
+        return unchecked("no small launch satisfies the kernel's assumptions")
+
+    def _choose(self, instances: int, seed: int) -> None:
+        """Sets on which the source has no defect, if there are any; the first ones, then those that reach more."""
+        most, clean, missing = self.budget.work + CHOOSING_WORK, False, None
+        for tried, (args, fuel) in enumerate(self._drawn(seed)):
+            late = self.budget.work > most
+            if len(self.sets) >= instances and (late or (clean and (not missing or tried > 3 * instances))):
+                break
+            if late and (self.sets or self.endless):
+                break
+            args, result = self._with_room(args, clean, fuel)
+            if any(f.kind == "fuel" for f in result.findings):
+                self.endless = True
+                continue
+            if result.ok and not clean:
+                self.sets, self._runs, missing, clean = [], {}, None, True
+            here = self._missed(args, result)
+            new = missing is None or not missing <= here
+            if result.ok >= clean and (new or len(self.sets) < instances):
+                self._runs[len(self.sets), "int"] = result
+                self.sets.append(args)
+                missing = here if missing is None else missing & here
+        self.clean = clean
+        self._reach(missing or frozenset())
+        self._tied(seed, clean)
+        self._around_constants(seed, clean)
+        self._far_apart(seed, clean)
+        self._larger(seed, clean)
+        self._add(extreme_arguments(self.source, seed, self.sizes, self.within), clean)
+        self._beyond_reach(seed, clean)
+
+    def _drawn(self, seed: int) -> Iterator[tuple[Arguments, float]]:
+        """Sets of small sizes, with the statements a run on them may take; any sizes if none of those is one."""
+        yield from (
+            (a, 2 * self.within) for a in invented_arguments(self.source, MOST_TRIED, seed, self.sizes, self.within)
+        )
+        if not self.sets and not self.budget.spent:
+            yield from ((a, CHECK_FUEL) for a in invented_arguments(self.source, MOST_TRIED, seed, self.sizes))
+
+    def _larger(self, seed: int, clean: bool) -> None:
+        """Sets of larger sizes, the cheapest first, where small ones leave a branch or a second block out of reach."""
+        if not self.sets or not self._missing:
+            return
+        most = self.budget.work + CHOOSING_WORK
+        drawn = list(invented_arguments(self.source, 2 * MOST_TRIED, seed + 1, self.sizes, 4 * self.within))
+        costs = sorted((cost, k) for k, a in enumerate(drawn) if (cost := self._cost(a)) > self.within)
+        for k in [k for _, k in costs][:MORE_TRIED]:
+            args = drawn[k]
+            if self.late or self.budget.work > most or not self._missing:
+                return
+            if not self.unreached and self.single <= single_blocks(self.source, _scalars(args)):
+                continue
+            args, result = self._with_room(args, clean, 8 * self.within)
+            cut = any(f.kind == "fuel" for f in result.findings)
+            if result.ok >= clean and not cut and self._missing - self._missed(args, result):
+                self._take(args, result)
+
+    def _cost(self, args: Arguments) -> float:
+        """Statements of a run, and the work of its threads, about."""
+        scalars = _scalars(args)
+        return statements(self.source, scalars) * (1 + launched(self.source, scalars) / LANES_OF_WORK)
+
+    @property
+    def _missing(self) -> frozenset[object]:
+        return self.unreached | self.single
+
+    def _missed(self, args: Arguments, result: RunResult) -> frozenset[object]:
+        """What a run did not reach: branches, and second blocks."""
+        branches = (id(s) for s in result.unreached)
+        return frozenset[object](chain(branches, single_blocks(self.source, _scalars(args))))
+
+    def _reach(self, missing: frozenset[object]) -> None:
+        self.unreached = frozenset(x for x in missing if isinstance(x, int))
+        self.single = frozenset(x for x in missing if isinstance(x, str))
+
+    def _take(self, args: Arguments, result: RunResult) -> None:
+        self._reach(self._missing & self._missed(args, result))
+        self._runs[len(self.sets), "int"] = result
+        self.sets.append(args)
+
+    def _with_room(self, args: Arguments, clean: bool, fuel: float = CHECK_FUEL) -> tuple[Arguments, RunResult]:
+        """``args`` in buffers that are large enough, and what the source does: up to its first defect if ``clean``."""
+        most = fuel_of(fuel, launched(self.source, _scalars(args)))
+        args, result = with_room(
+            self.source, args, len(self.sets),
+            lambda a: self.budget.run(self.source, a, "int", most, () if clean else _InBounds()),
+        )  # fmt: skip
+        if not clean and any(f.kind == "out-of-bounds" for f in result.findings):  # whatever size its buffers have
+            result = self.budget.run(self.source, args, "int", most)
+        return args, result
+
+    def _tied(self, seed: int, clean: bool) -> None:
+        """Sets of which sizes are as the source compares them, where that leads somewhere new."""
+        for args in tied_arguments(self.source, self.sets, seed, max(self.within, FAR_WORK)):
+            if self.late or not self.unreached:
+                return
+            result = self.budget.run(self.source, args, "int", CHECK_FUEL, () if clean else None)
+            ended = not any(f.kind == "fuel" for f in result.findings)
+            if ended and result.ok >= clean and not self.unreached <= frozenset(id(s) for s in result.unreached):
+                self._take(args, result)
+
+    def _beyond_reach(self, seed: int, clean: bool) -> None:
+        """Sets larger than what the source's blocks and tiles hold at once, as far as that is cheap."""
+        if self.sizes is not SIZES:
+            return
+        for candidates in far_arguments(self.source, seed, FAR_WORK):
+            for args in candidates:
+                if self.late:
+                    return
+                args, result = self._with_room(args, clean, FAR_WORK)
+                if (
+                    result.ok >= clean
+                    and result.work <= FAR_WORK
+                    and not any(f.kind == "fuel" for f in result.findings)
+                ):
+                    self._take(args, result)
+                    break
+
+    def _around_constants(self, seed: int, clean: bool) -> None:
+        """The sets once more with values on both sides of the source's constants, where it has no defect on them.
+
+        A start value of -100 and a maximum of small positive values look like a maximum without a start value.
+        """
+        limits = constants(self.source)
+        for k, args in enumerate(self.sets[:AROUND] if limits else ()):
+            self._add([{**args, **values_around(self.source, limits, args, seed + k)}], clean)
+
+    def _far_apart(self, seed: int, clean: bool) -> None:
+        """The largest sets once more with values that are all different, where the source picks some by their size."""
+        if not chooses(self.source):
+            return
+        for number in sorted(range(len(self.sets)), key=lambda n: -self._runs[n, "int"].work)[:AROUND]:
+            args = self.sets[number]
+            self._add(
+                ({**args, **far_apart(self.source, args, seed + number, whole)} for whole in (True, False)), clean
+            )
+
+    def _add(self, more: Iterable[Arguments], clean: bool) -> None:
+        """Further sets, those on which the source has no defect (or none had)."""
+        longest = max((r.steps for r in self._runs.values()), default=0)
+        fuel = min(
+            2 * CHECK_FUEL, int(max(2 * self.within, 4 * longest))
+        )  # sizes below zero often mean loops without end
+        for args in more if self.sets else ():
+            if self.late:
+                break
+            result = self.budget.run(self.source, args, "int", fuel, () if clean else None)
+            if any(f.kind == "fuel" for f in result.findings):
+                fuel = min(fuel, max(CHECK_FUEL // 20, 2 * longest))  # the next one is rarely better
+            elif result.ok >= clean:
+                self._take(args, result)
+
+    def _run(self, number: int, domain: str) -> RunResult:
+        key = number, domain
+        if key not in self._runs:
+            self._runs[key] = self.budget.run(self.source, self.sets[number], domain, CHECK_FUEL)
+        return self._runs[key]
+
+
+class _InBounds:
+    """All kinds of defects but accesses beyond a buffer."""
+
+    def __contains__(self, kind: object) -> bool:
+        return kind != "out-of-bounds"
+
+
+def _scalars(args: Arguments) -> dict[str, int | float]:
+    return {n: v for n, v in args.items() if not isinstance(v, np.ndarray)}
+
+
+__all__ = ["ChosenSets"]

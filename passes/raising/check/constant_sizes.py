@@ -1,0 +1,93 @@
+"""Sizes that are constants of the source: ``constexpr int N = 10000; ... for (int j = 0; j < N; ++j)``.
+
+Runs of such a kernel are as long as its constants make them, and small sizes do not shorten them. It is raised with a
+parameter in place of each such constant: what is the same for small numbers of rounds and several of them is the same
+as a form of the loop, and the constant is one of its sizes. Where a macro or a template argument gave the number, all
+of its uses are the parameter's; what the front-end computed from it (``N - 1``, ``N * N``, the blocks that cover it) is
+computed from the parameter.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from ktc.ir.analysis.affine import strip_casts
+from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.fold import add, cast, cdiv, evaluate, mul, simplify, sub
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import COMPARISONS, Binary, Const, Expr, For, Sym, Var, fresh
+from ktc.ir.types import I32, Scalar
+from ktc.ir.walk import map_body, walk
+from ktc.passes.raising.raise_report import Region
+
+from .huge_launches import Numbers
+from .small_launches import least_statements
+
+LONG = 300
+"""Statements of a run at the smallest sizes from which on constants are looked at."""
+
+FEW_ROUNDS = 24
+"""Loops of so many rounds stay as they are: warps, trees, tiles."""
+
+
+def of_any_size(kernel: Kernel) -> tuple[Kernel, Numbers] | None:
+    """``kernel`` with a parameter for each constant that makes its loops long, and these constants; None where runs are
+    short at small sizes, or long for another reason."""
+    assert kernel.launch is not None
+    if least_statements(kernel) <= LONG:
+        return None
+    sizes = {n: fresh(f"size_{n}", I32) for n in sorted(set(_rounds(kernel)), reverse=True)}
+    if not sizes:
+        return None
+    known = {n: e for n, s in sizes.items() for n, e in _derived(n, Var(s))} | {n: Var(s) for n, s in sizes.items()}
+
+    def general(e: Expr) -> Expr:
+        if isinstance(e, Const) and isinstance(t := e.type, Scalar) and t.is_int and t.bits >= 32 and e.value in known:
+            return cast(known[int(e.value)], t)
+        return e
+
+    body = map_body(kernel.body, lambda s: s, general)
+    x, y, z = (_blocks(n, b, sizes, kernel) for n, b in zip(kernel.launch.grid, kernel.launch.block))
+    launch = dataclasses.replace(kernel.launch, grid=(x, y, z))
+    params = tuple(Param(s, range=(1, n), host=True) for n, s in sizes.items())
+    numbers = {s: Const(n, I32) for n, s in sizes.items()}
+    return kernel.with_(body=body, params=(*kernel.params, *params), launch=launch), numbers
+
+
+def _rounds(kernel: Kernel) -> Iterator[int]:
+    """Constants that say how often loops go round."""
+    named = definitions(kernel.body)
+    for s in walk(kernel.body):
+        if isinstance(s, For) and isinstance(s.cond, Binary) and s.cond.op in COMPARISONS:
+            for side in map(strip_casts, (expand(s.cond.a, named), expand(s.cond.b, named), expand(s.init, named))):
+                if isinstance(side, Const) and not isinstance(side.value, float) and side.value > FEW_ROUNDS:
+                    yield int(side.value)
+
+
+def _derived(n: int, size: Expr) -> Iterator[tuple[int, Expr]]:
+    """Numbers that sources compute from ``n``, and how."""
+    one = Const(1, I32)
+    yield n * n, mul(size, size)
+    yield n + 1, add(size, one)
+    yield n - 1, sub(size, one)
+
+
+def _blocks(n: Expr, block: Expr, sizes: dict[int, Sym], kernel: Kernel) -> Expr:
+    """An extent of the grid, from the size that it covers or is, if there is one."""
+    blocks, threads = (evaluate(e, kernel.knob_values) for e in (n, block))
+    for size, s in sizes.items():
+        if blocks is not None and blocks > 1 and blocks == size:
+            return Var(s)
+        if blocks is not None and blocks > 1 and threads is not None and blocks == -(-size // int(threads)):
+            return simplify(cdiv(Var(s), block))
+    return n
+
+
+def said(numbers: Numbers) -> Region:
+    """What was not run."""
+    names = ", ".join(f"{n.value:,}" for n in numbers.values() if isinstance(n, Const))
+    return Region("assumed", f"loops of {names} rounds do what shorter ones do", "the check ran shorter ones")
+
+
+__all__ = ["of_any_size", "said"]

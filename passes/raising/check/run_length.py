@@ -1,0 +1,249 @@
+"""How many statements a run of the interpreter takes, reckoned from sizes before it is started.
+
+All threads go through a statement at once, so that it counts once however many they are: what makes a run long is how
+often its loops go round. A size that two nested loops run to makes a run of hundreds of thousands of statements at 300
+and one of hundreds at 12, and what the loops do shows as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ktc.ir.analysis.counted_loops import loop_step
+from ktc.ir.analysis.defs import definitions, expand
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Body, Expr, For, HwIndex, If, Return, Sym, Var, While, bodies, fresh
+from ktc.ir.support.memo import by_identity
+from ktc.ir.types import I32
+from ktc.ir.walk import map_expr, used
+
+UNKNOWN_TRIPS = 4.0
+"""Rounds of a loop whose end is data: invented data are small numbers."""
+
+MOST_TRIPS = 1 << 40
+HALVINGS = 64
+"""Rounds looked at of a loop whose steps are no sum (``stride >>= 1``)."""
+
+LEAST_ALLOWED, A_STATEMENT, OF_THE_LEAST = 1_000, 30, 4
+"""What one run may take: so many statements, so many for each that the source has, so many times what the smallest
+sizes take."""
+
+THREADS = (0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023)
+"""Indices of threads that are looked at where loops depend on them: the last of them may lie beyond a guard."""
+
+Values = Mapping[str, int]
+
+
+def statements(kernel: Kernel, scalars: Mapping[str, int | float]) -> float:
+    """Statements that a run of the SPMD kernel executes at these sizes, about: the most that one of some threads of its
+    first and of its last block go through."""
+    launch = kernel.launch
+    assert launch is not None
+    env = {n: int(v) for n, v in kernel.environment(dict(scalars)).items() if isinstance(v, int)}
+    dims = {"block_dim": launch.block, "grid_dim": launch.grid}
+    sizes = {(level, a): int(evaluate(n, env) or 1) for level, of in dims.items() for a, n in zip("xyz", of)}
+    env |= {_named(level, a): n for (level, a), n in sizes.items()}
+    shape = _shape(kernel)
+    most = 0.0
+    for thread in THREADS if any(v.startswith("%") for v in shape.steered_by) else (0,):
+        for last in (0, 1):
+            at = {_named("thread", a): min(thread, sizes["block_dim", a] - 1) for a in "xyz"}
+            at |= {_named("block", a): last * (sizes["grid_dim", a] - 1) for a in "xyz"}
+            most = max(most, _taken(shape, env | at)[0])
+    return most
+
+
+def allowed(kernel: Kernel, least: float) -> float:
+    """Statements that one run of ``kernel`` may take in a check of many; ``least``: what it takes at the smallest
+    sizes."""
+    return max(LEAST_ALLOWED, A_STATEMENT * _count(kernel), OF_THE_LEAST * least)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """A loop: what it counts, from where, while what, and what a round of it is."""
+
+    name: str
+    first: Expr
+    goes_on: Expr
+    step: Expr | None
+    then: Expr
+    inner: _Shape
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """An ``if``, or a loop that ends where only data say (no condition)."""
+
+    cond: Expr | None
+    then: _Shape
+    orelse: _Shape
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A statement list: numbers of plain statements, its loops and branches, and what the loops in it depend on.
+
+    ``ends``: whether a thread that comes to its end leaves the kernel.
+    """
+
+    parts: tuple[int | _Round | _Branch, ...] = ()
+    steered_by: frozenset[str] = frozenset()
+    ends: bool = False
+
+
+@by_identity(32)
+def _count(kernel: Kernel) -> int:
+    return _statements_of(_shape(kernel))
+
+
+def _statements_of(shape: _Shape) -> int:
+    out = 0
+    for x in shape.parts:
+        if isinstance(x, _Round):
+            out += 1 + _statements_of(x.inner)
+        elif isinstance(x, _Branch):
+            out += 1 + _statements_of(x.then) + _statements_of(x.orelse)
+        else:
+            out += x
+    return out
+
+
+@by_identity(32)
+def _shape(kernel: Kernel) -> _Shape:
+    params = {p.sym for p in kernel.params}
+    return _Reader(definitions(kernel.body), params).shape(kernel.body)
+
+
+class _Reader:
+    """Statement lists as :class:`_Shape`, their expressions over parameters and names of one meaning each."""
+
+    def __init__(self, named: Mapping[Sym, Expr], params: set[Sym]) -> None:
+        self.named, self.params = named, params
+        self.names: dict[str, Var] = {}
+
+    def shape(self, body: Body) -> _Shape:
+        parts, steered = list[int | _Round | _Branch](), set[str]()
+        for s in body:
+            if isinstance(s, For):
+                step = loop_step(s)
+                first, goes_on, then = (self._plain(e) for e in (s.init, s.cond, s.step))
+                inner = self.shape(s.body)
+                by = self._plain(step) if step is not None else None
+                parts.append(_Round(_of(s.var), first, goes_on, by, then, inner))
+                steered |= {v.name for e in (first, goes_on, then) for v in used(e)} | inner.steered_by
+            elif isinstance(s, While | If):
+                inner, other = (
+                    (self.shape(s.then), self.shape(s.orelse)) if isinstance(s, If) else (self.shape(s.body), _Shape())
+                )
+                parts.append(_Branch(self._plain(s.cond) if isinstance(s, If) else None, inner, other))
+                steered |= inner.steered_by | other.steered_by
+            else:
+                for b in bodies(s):
+                    inner = self.shape(b)
+                    parts += inner.parts
+                    steered |= inner.steered_by
+                parts.append(1)
+        return _Shape(tuple(parts), frozenset(steered), bool(body) and isinstance(body[-1], Return))
+
+    def _plain(self, e: Expr) -> Expr:
+        def known(x: Expr) -> Expr:
+            if isinstance(x, HwIndex):
+                return self._var(_named(x.level, x.axis))
+            return self._var(_of(x.sym)) if isinstance(x, Var) and x.sym not in self.params else x
+
+        return map_expr(expand(e, self.named), known)
+
+    def _var(self, name: str) -> Var:
+        return self.names.setdefault(name, Var(fresh(name, I32)))
+
+
+def _of(sym: Sym) -> str:
+    return f"{sym.name}%{sym.id}"
+
+
+def _named(level: str, axis: str) -> str:
+    return f"%{level}.{axis}"
+
+
+def _taken(shape: _Shape, env: Values) -> tuple[float, bool]:
+    """Statements that a thread goes through, and whether it has left the kernel by then."""
+    out = 0.0
+    for x in shape.parts:
+        left = False
+        if isinstance(x, _Round):
+            out += _rounds(x, env)
+        elif isinstance(x, _Branch):
+            taken, left = _branch(x, env)
+            out += 1 + taken
+        else:
+            out += x
+        if left:
+            return out, True
+    return out, shape.ends
+
+
+def _branch(x: _Branch, env: Values) -> tuple[float, bool]:
+    if x.cond is None:
+        return UNKNOWN_TRIPS * _taken(x.then, env)[0], False
+    held = evaluate(x.cond, env)
+    if held is not None:
+        return _taken(x.then if held else x.orelse, env)
+    (first, left), (second, gone) = _taken(x.then, env), _taken(x.orelse, env)
+    return first + second, left and gone
+
+
+def _rounds(loop: _Round, env: Values) -> float:
+    first, step = evaluate(loop.first, env), None if loop.step is None else evaluate(loop.step, env)
+    trips = None if first is None else _trips(loop, int(first), step, env)
+    if trips is None:
+        return UNKNOWN_TRIPS * (1 + _taken(loop.inner, env)[0])
+    if not trips or first is None:
+        return 1.0
+    values = {int(first)}
+    if loop.name in loop.inner.steered_by and step:
+        values.add(int(first) + int(step) * (trips - 1))
+    return trips * (1 + max(_taken(loop.inner, {**env, loop.name: v})[0] for v in values))
+
+
+def _trips(loop: _Round, first: int, step: int | bool | None, env: Values) -> int | None:
+    """How often ``loop`` goes round; None if that is not known."""
+
+    def goes_on(v: int) -> bool | None:
+        cond = loop.goes_on
+        here = {**env, loop.name: v}
+        if isinstance(cond, Binary) and cond.op == "!=":  # not an order: a step may pass it
+            cond = Binary("<" if step is None or step > 0 else ">", cond.a, cond.b)
+        held = evaluate(cond, here)
+        return None if held is None else bool(held)
+
+    held = goes_on(first)
+    if not held:
+        return None if held is None else 0
+    if not step:
+        return _counted(loop, first, env, goes_on)
+    most = 1
+    while most < MOST_TRIPS and goes_on(first + int(step) * most):
+        most *= 2
+    least = most // 2  # goes on after so many, ends by ``most``
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if goes_on(first + int(step) * middle) else (least, middle)
+    return most
+
+
+def _counted(loop: _Round, value: int, env: Values, goes_on: object) -> int | None:
+    """The rounds of a loop of other steps, one after the other."""
+    for k in range(1, HALVINGS):
+        then = evaluate(loop.then, {**env, loop.name: value})
+        if then is None or then == value:
+            return None
+        value = int(then)
+        if not goes_on(value):  # type: ignore[operator]
+            return k
+    return HALVINGS
+
+
+__all__ = ["allowed", "statements"]

@@ -1,0 +1,95 @@
+"""Which sizes make a launch small enough for a check: its threads, their product, the statements of a run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Container, Mapping, Sequence
+from math import inf, prod
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.types import Scalar
+
+from .run_length import statements
+
+MAX_THREADS, MAX_FIXED = 1 << 13, 1 << 20
+"""Threads of a launch; of one whose size no argument changes."""
+
+MAX_VOLUME = 1 << 17
+
+SMALLEST = (1, 2, 3, 16, 64, 256)
+"""Sizes of which the first that a source takes are its smallest."""
+
+
+def numbers_for(kernel: Kernel, rng: random.Random, unit: int, sizes: Sequence[int]) -> dict[str, int | float]:
+    """A number for every scalar parameter, integers from ``sizes`` that are multiples of ``unit``."""
+    return {p.sym.name: number_for(p, rng, unit, sizes) for p in kernel.params if isinstance(p.sym.type, Scalar)}
+
+
+def number_for(p: Param, rng: random.Random, unit: int, all_sizes: Sequence[int]) -> int | float:
+    t = p.sym.type
+    assert isinstance(t, Scalar)
+    if t.is_float:
+        return rng.choice((1.0, 2.0, 3.0))
+    lo, hi = p.range
+    step = max(1, p.divisible_by)
+    sizes = [s for s in all_sizes if s % unit == 0]
+    choices = [s * step for s in sizes if (lo is None or s * step >= lo) and (hi is None or s * step <= hi)]
+    if t.kind == "bool":
+        return rng.randrange(2)
+    return rng.choice(choices) if choices else (lo or step)
+
+
+def launched(kernel: Kernel, scalars: dict[str, int | float]) -> int:
+    """Threads of the launch; 0 if there is none."""
+    env = kernel.environment(scalars)
+    launch = kernel.launch
+    assert launch is not None
+    total = 1
+    for e in (*launch.grid, *launch.block):
+        n = evaluate(e, env)  # type: ignore[arg-type]
+        if n is None or n < 1:
+            return 0
+        total *= int(n)
+    return total
+
+
+def single_blocks(kernel: Kernel, scalars: Mapping[str, int | float]) -> frozenset[str]:
+    """The axes along which a launch at these sizes has one block, though at others it may have more."""
+    launch, env = kernel.launch, kernel.environment(scalars)
+    assert launch is not None
+    open_ = [(a, n) for a, n in zip("xyz", launch.grid) if evaluate(n, kernel.knob_values) != 1]
+    return frozenset(a for a, n in open_ if (evaluate(n, env) or 1) <= 1)
+
+
+def acceptable(
+    kernel: Kernel, scalars: Mapping[str, int | float], aside: Container[str] = (), within: float = inf
+) -> bool:
+    """Whether sizes, those ``aside`` not counted, are small, the kernel's assumptions hold for them, and a run takes
+    no more than ``within`` statements, as far as sizes say that."""
+    env = kernel.environment(scalars)
+    counted = {n: v for n, v in scalars.items() if n not in aside}
+    if volume(counted) > MAX_VOLUME or not all(evaluate(a.expr, env) in (True, None) for a in kernel.assumptions):  # type: ignore[arg-type, operator]
+        return False
+    return within == inf or statements(kernel, scalars) <= within
+
+
+def least_statements(kernel: Kernel) -> float:
+    """What a run takes at the smallest sizes that the kernel's assumptions leave, about."""
+    rng, least = random.Random(0), inf
+    for size in SMALLEST:
+        scalars = numbers_for(kernel, rng, 1, (size,))
+        if launched(kernel, scalars) and acceptable(kernel, scalars):
+            least = min(least, statements(kernel, scalars))
+    return least if least < inf else 0.0
+
+
+def volume(scalars: Mapping[str, int | float]) -> int:
+    """The product of all sizes."""
+    return prod(max(1, v) for v in scalars.values() if isinstance(v, int))
+
+
+__all__ = [
+    "MAX_FIXED", "MAX_THREADS", "acceptable", "launched", "least_statements", "number_for", "numbers_for",
+    "single_blocks", "volume",
+]  # fmt: skip
