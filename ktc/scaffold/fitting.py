@@ -14,7 +14,7 @@ from .given_values import definitions
 from .inner_strides import inner_first
 from .model import Draft
 from .probe import Fill, Prober, Seen, one_each
-from .roles import buffers_of
+from .roles import buffers_of, lanes_of
 from .shapes import Extent, fit, fit_sum
 from .windows import names_in, windows
 
@@ -174,5 +174,5 @@ def _shape(
     terms: Sequence[str],
 ) -> Extent | None:
     if p.extent:
-        return Extent((), times=p.extent, exact=True)
+        return Extent((), times=p.extent * lanes_of(p), exact=True)
     return fit([(s.sizes, s.extent(p.sym.name)) for s in seen], names, quotients, terms) if seen else None

@@ -16,13 +16,13 @@ import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import geometry_of, run
 from ktc.ir.kernel import Kernel
-from ktc.ir.types import Ptr, Scalar, Vec, scalar_of
+from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import used
 from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.size_expressions import evaluate
 
 from .integer_values import counters
-from .roles import Roles, access_role, buffers_of
+from .roles import Roles, access_role, buffers_of, lanes_of
 from .windows import PROBED, names_in
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Prober:
         t = self.kernel.param(name).sym.type
         assert isinstance(t, Ptr)
         scalar = scalar_of(t)
-        lanes = t.elem.n if isinstance(t.elem, Vec) and isinstance(t.elem.n, int) else 1
+        lanes = lanes_of(self.kernel.param(name))
         count = -(-elements // lanes) * lanes
         if name in fills:
             return np.asarray(fills[name](count)).astype(numpy_dtype(scalar.name))

@@ -274,3 +274,9 @@ def access_role(p: Param, k: Kernel) -> str:
 def buffers_of(k: Kernel) -> list[Param]:
     """The parameters that a caller passes an array for."""
     return [p for p in k.params if isinstance(p.sym.type, Ptr) and p.scratch is None]
+
+
+def lanes_of(p: Param) -> int:
+    """How many scalars an element of a buffer has: 4 of a ``float4``. Shapes count scalars."""
+    t = p.sym.type
+    return t.elem.n if isinstance(t, Ptr) and isinstance(t.elem, Vec) and isinstance(t.elem.n, int) else 1
