@@ -15,15 +15,31 @@ from . import reference
 from .input_data import INITS
 from .workloads import ROLES, ArgSpec, LaunchSpec, Scenario, Workload
 
-_KEYS = {
+_KEYS: dict[str, tuple[str, ...]] = {
     "": ("kernel", "variants", "args", "launch", "assume", "scenario", "reference", "check", "repeat"),
     "kernel": ("source", "name", "template", "defines", "include"),
-    "args": ("name", "dtype", "shape", "role", "init", "value", "range", "align", "divisible_by", "noalias", "mark"),
+    "args": (
+        "name",
+        "dtype",
+        "shape",
+        "role",
+        "init",
+        "value",
+        "range",
+        "align",
+        "divisible_by",
+        "noalias",
+        "mark",
+        "guessed",
+    ),
     "launch": ("grid", "block", "shared"),
     "assume": ("facts",),
     "repeat": ("swap",),
     "scenario": ("name", "sizes", "weight", "heldout"),
 }
+GUESSES = ("range", "divisible_by", "align", "noalias")
+"""What a draft may guess of an argument: promises that passes would otherwise build on."""
+
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 MAX_BYTES = 1 << 20
 
@@ -146,6 +162,13 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
     mark = a.get("mark")
     if mark is not None and (scalar or span is None or not isinstance(mark, int) or mark >= 0):
         raise f.fail("mark is a negative integer, for a buffer with a range", "args", i, "mark")
+    guessed = _texts(f, a.get("guessed", []), "args", i, "guessed")
+    for key in guessed:
+        if key not in GUESSES:
+            what = f"guessed names '{key}', which is none of {', '.join(GUESSES)}"
+            raise f.fail(what, "args", i, "guessed", hint='guessed = ["range", "align"]')
+        if key not in a:
+            raise f.fail(f"guessed names '{key}', which this argument does not have", "args", i, "guessed")
     return ArgSpec(
         name=_text(f, a, "name", "args", i),
         dtype=_text(f, a, "dtype", "args", i),
@@ -158,6 +181,7 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
         divisible_by=a.get("divisible_by", 1),
         noalias=a.get("noalias", False),
         mark=mark,
+        guessed=frozenset(guessed),
     )
 
 

@@ -38,7 +38,8 @@ class ArgSpec:
     inout | scalar; ``value`` (scalars) a number or an expression; ``range`` bounds a scalar (inclusive: a promise about
     every call) or a buffer's values (numbers or expressions); ``align`` is the base address's alignment in bytes;
     ``divisible_by`` a promise about a scalar, ``noalias`` one about a buffer: no other argument reaches its memory.
-    ``mark``: what one in eight of a buffer's integers is instead, a negative number: padding, no label.
+    ``mark``: what one in eight of a buffer's integers is instead, a negative number: padding, no label. ``guessed``:
+    which of ``range``, ``divisible_by``, ``align`` and ``noalias`` a draft guessed: nobody has promised them.
     """
 
     name: str
@@ -52,6 +53,7 @@ class ArgSpec:
     divisible_by: int = 1
     noalias: bool = False
     mark: int | None = None
+    guessed: frozenset[str] = field(default=frozenset(), repr=False)  # a set has no order: digests are made of the rest
 
     @property
     def span(self) -> tuple[Any, Any] | None:

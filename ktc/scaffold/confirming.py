@@ -50,7 +50,9 @@ def _rest_is_done(d: Draft, probe: Prober, even: Mapping[str, int], name: str, b
         sizes = {**even, name: even[name] + rest}
         if _defect(d, probe, sizes):
             return False
-        fills = {c.buffer: c.fill(probe.value(c.name, sizes), n) for c in d.contents if (n := _elements(d, c.buffer, sizes))}
+        fills = {
+            c.buffer: c.fill(probe.value(c.name, sizes), n) for c in d.contents if (n := _elements(d, c.buffer, sizes))
+        }
         seen, before = probe.look(sizes, fills), probe.look(even, fills)
         if seen is None or before is None:
             return False

@@ -15,7 +15,7 @@ from ktc.ir.types import Array, scalar_of
 from ktc.ir.walk import stmt_exprs, walk, walk_expr
 
 from .given_values import definitions, loaded
-from .integer_values import bins, compared, counters
+from .integer_values import bins, compared, counters, label_of
 from .probe import Fill, Prober, Seen, constant, distinct, offsets
 from .roles import access_role, buffers_of
 
@@ -89,6 +89,8 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
         if after is not None and _further(before, after):
             if kind == "index" and not _further(_at(1, name, probe, before, fills), after):
                 return replace(content, most=2)
+            if kind == "index" and (name_of := label_of(k, p.sym)) in before.sizes:
+                return replace(content, within=name_of)
             if kind == "index" and (ends := compared(k, p.sym) & {*before.sizes}):
                 return replace(content, within=_ends(p, ends, probe, before, fills))
             return replace(content, within=_within(p, probe, before, fills)) if most == FAR else content

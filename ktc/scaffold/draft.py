@@ -12,6 +12,7 @@ from .drafted_launches import guessed, needs_launch
 from .fitting import apart, by_strides, tied
 from .footprints import stride_ties
 from .model import Draft
+from .observed_roles import observed_roles
 from .probe import Prober, Seen
 from .roles import roles_of
 from .scenarios import scenarios
@@ -37,6 +38,7 @@ def draft(k: Kernel) -> Draft:
     d.ties, d.shapes, seen = apart(d, tied(d))
     d.shapes = by_strides(d)
     probe = Prober(k, d.roles, d.ties)
+    d.access = probe.access = observed_roles(d, probe, seen)
     for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
         if span[0] < 0:
             d.doubts.append(f"{b}: read before its first element")

@@ -56,8 +56,9 @@ class Roles:
     ``halves``: how far windows reach; ``windows``: what the launch computes their number from, and what each is
     (:mod:`.windows`). ``few``: numbers of counters in shared memory. ``parts``: what elements of buffers are divided
     by, as slots into blocks. ``coarsest``: what the sizes of probes are multiples of at most. ``numbers``: the values
-    of floating-point parameters. ``grains``: sizes that are divided by a number, with it; ``groups``: sizes that show
-    more than one group of so many elements only above that (:mod:`.grains`).
+    of floating-point parameters; ``launched``: those that the source's launch gives them. ``grains``: sizes that are
+    divided by a number, with it; ``groups``: sizes that show more than one group of so many elements only above that
+    (:mod:`.grains`).
     """
 
     sizes: tuple[str, ...]
@@ -73,6 +74,7 @@ class Roles:
     parts: frozenset[str] = frozenset()
     coarsest: int = 1 << 30
     numbers: Mapping[str, float] = field(default_factory=dict)
+    launched: frozenset[str] = frozenset()
     grains: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, int] = field(default_factory=dict)
 
@@ -104,6 +106,7 @@ def roles_of(k: Kernel) -> Roles:
     counts &= {s.name for e in (k.launch.grid if k.launch else ()) for s in _counted(e)}
     floats = [p.sym for p in k.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_float]
     numbers = {s.name: 1.0 if s in matter else NUMBERS[i % len(NUMBERS)] for i, s in enumerate(floats)}
+    launched = {n: float(v) for n, v in (k.launch.given if k.launch is not None else ()) if n in numbers}
     halves = frozenset((*halves_of(k, sources), *windows)) & {*named}
     inside = frozenset(parts) & divisors
     return Roles(
@@ -118,7 +121,8 @@ def roles_of(k: Kernel) -> Roles:
         windows,
         frozenset(bins(k, p.sym) for p in buffers_of(k)) & {*named},
         inside,
-        numbers=numbers,
+        numbers={**numbers, **launched},
+        launched=frozenset(launched),
         grains={n: v for n, v in grains(k, fixed, sources).items() if n in named and n not in divisors},
         groups=groups(k, fixed, sources),
     )
@@ -213,7 +217,7 @@ def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
     inside = {s for e in all_exprs(k.body) for s in used(e)}
     mine = {p.sym for p in integers if p.host or p.sym not in inside}
     chosen = [e.sym for e in map(bare, k.launch.block) if isinstance(e, Var) and e.sym in mine]
-    passed = {n: v for n, v in k.launch.given if any(p.sym.name == n for p in integers)}
+    passed = {n: int(v) for n, v in k.launch.given if any(p.sym.name == n for p in integers)}
     return {s.name: BLOCK_EXTENTS[len(chosen)] for s in chosen} | passed
 
 
