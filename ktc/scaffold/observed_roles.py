@@ -1,7 +1,7 @@
-"""What buffers are for, by what runs do with each of their elements: read before it is written, written, or left alone.
+"""What buffers are for, by what runs do with each element: read before it is written, written, or left alone.
 
-``m[i] = 0; m[i] += x`` only writes what it reads, so ``m`` is an output; ``if (r <= c) o[r * n + c] = ...`` leaves a half
-of ``o`` as it was, which a caller may rely on.
+``m[i] = 0; m[i] += x`` reads only what it wrote, so ``m`` is an output; ``if (r <= c) o[r * n + c] = ...`` leaves a
+half of ``o`` as it was, which a caller may rely on.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from ktc.ir.workload import Workload
 from .draft import draft
 from .integer_values import counters, mark_of
 from .model import Draft
+from .plain_integers import counted, values_compared
 from .roles import access_role, buffers_of
 from .scenarios import MOST_SIZE
 from .shapes import Extent
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from ktc.sources import SourceSpec
 
 FILE = "workload.toml"
+
+TRUTHS = 2
+"""How many values a mask has: all but 0 do the same."""
 
 
 def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, list[str]]:
@@ -154,8 +158,9 @@ def _arg(d: Draft, p: Param) -> list[str]:
     doubt = "" if extent is not None and extent.plausible else "            # CHECK"
     lines = [*head, f'role = "{role}"', f"shape = [{shape}]{doubt}"]
     content = next((c for c in d.contents if c.buffer == name), None)
+    span = values_compared(d.kernel, p, d.roles.fixed)
     guesses = ["align"]
-    if content is not None:
+    if content is not None and not (content.most == TRUTHS and span is not None):
         most = d.ties.get(content.name, content.name)
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else plain(f"{most} - 1")
         last = plain(f"{most}") if content.kind == "offsets" else below
@@ -163,14 +168,17 @@ def _arg(d: Draft, p: Param) -> list[str]:
         guesses.append("range")
         if init != "offsets" and (mark := mark_of(d.kernel, p.sym, d.roles.fixed)) is not None:
             lines.append(f"mark = {mark}                # one in eight")
-    elif name in counters(d.kernel):
+    elif name in counters(d.kernel) or counted(d.kernel, p):
         lines.append('init = "zeros"')
+    elif role != "out" and span is not None:
+        lines += ['init = "ints"', f"range = [{span[0]}, {span[1]}]"]
+        guesses.append("range")
     elif role != "out":
         lines += ['init = "uniform"' if d.positive else 'init = "normal"']
     if name in _apart(d.kernel):
         lines.append("noalias = true")
         guesses.append("noalias")
-    return _with_guesses([*lines, "align = 16"], guesses)
+    return _with_guesses([*lines, "align = 16"], guesses, "what its elements are compared with, or choose from")
 
 
 REASONS = {
@@ -182,13 +190,13 @@ REASONS = {
 """What a person may want to know of a guess, by the key that was guessed."""
 
 
-def _with_guesses(lines: Sequence[str], keys: Sequence[str]) -> list[str]:
+def _with_guesses(lines: Sequence[str], keys: Sequence[str], why_range: str = REASONS["range"]) -> list[str]:
     """``lines`` with a comment where one of the ``keys`` is given, and a line that names these for the reader of the
     file: no pass may take a guess for a promise."""
-    out = []
+    out, reasons = [], {**REASONS, "range": why_range}
     for line in lines:
         key = line.partition(" ")[0]
-        out.append(f"{line:<23} # guessed: {REASONS[key]}" if key in keys else line)
+        out.append(f"{line:<23} # guessed: {reasons[key]}" if key in keys else line)
     names = ", ".join(f'"{k}"' for k in keys)
     return [*out, f"guessed = [{names}]"] if keys else out
 
