@@ -116,9 +116,10 @@ def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | 
     free = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in known]
     within, bounds = places(d.kernel), {s.name for s in bounding(d.kernel)}
     for name in free:
-        others: tuple[str | int, ...] = (*_threads(d), *d.roles.sizes)
+        sizes = [n for n in d.roles.sizes if n not in within]
+        others: tuple[str | int, ...] = (*_threads(d), *sizes)
         if name in within:
-            others = (*(f"{n} / 2" for n in d.roles.sizes if n not in within), 0)
+            others = (*(f"{n} / 2" for n in sizes), 0)
         elif name not in bounds:  # of one row, or one element, nothing is learnt
             others = (*others, 1)
         used_by_others = {n for v in known.values() if isinstance(v, str) for n in names_in(v)}
