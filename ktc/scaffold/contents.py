@@ -80,18 +80,21 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
     name, t = p.sym.name, scalar_of(p.sym.type)
     if not t.is_int or t.bits < 8 or t.kind == "bool" or access_role(p, k) == "out" or p.init or name in counters(k):
         return None
-    if values_compared(k, p, {}) is not None and name not in _deciding(k):
-        return None  # it chooses what is done, not where
     counted = bins(k, p.sym)
     if counted or _room(k, name) is not None:
         return Content(name, "index", f"{name}_values", within=counted, counted=bool(counted))
-    for kind, most in (("index", PROBED["index"]), ("index", FAR), ("offsets", PROBED["offsets"])):
+    chooses = values_compared(k, p, {}) is not None and name not in _deciding(k)  # what is done, not where
+    for kind, most in (("index", PROBED["index"]), ("index", FAR), ("offsets", PROBED["offsets"]))[
+        : 1 if chooses else 3
+    ]:
         content = Content(name, kind, f"{name}_values" if kind == "index" else f"{name}_last")
         size = min(most, values_of(k, name)) if kind == "index" else most
         after = probe.look(before.sizes, {**fills, name: content.fill(size, before.extent(name))})
         if after is not None and _further(before, after):
             if kind == "index" and not _further(_at(1, name, probe, before, fills), after):
                 return replace(content, most=2)
+            if chooses:
+                return None
             if kind == "index" and (name_of := label_of(k, p.sym)) in before.sizes:
                 return replace(content, within=name_of)
             if kind == "index" and (ends := compared(k, p.sym) & {*before.sizes}):

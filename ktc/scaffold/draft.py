@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
-from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel
 
 from .confirming import confirm, needs_positive
@@ -55,8 +53,8 @@ def draft(k: Kernel) -> Draft:
 def _tried(k: Kernel) -> Kernel:
     """``k``, or, where its launch is larger than a probe may be at all sizes and its loops go over the whole grid, in a
     smaller launch: as long as buffers are not as large as the grid is."""
-    few = smaller(k, THREADS)
-    if not few or math.prod(int(evaluate(e, {}) or 1) for e in (*k.launch.grid, *k.launch.block)) <= MOST_THREADS:  # type: ignore[union-attr]
+    few = smaller(k, THREADS) if smaller(k, MOST_THREADS) else []
+    if not few:
         return k
     roles = roles_of(k)
     probes = [Prober(x, roles) for x in few]

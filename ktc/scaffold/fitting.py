@@ -11,12 +11,12 @@ from ktc.ir.nodes import Var
 from ktc.ir.walk import walk_expr
 from ktc.ir.workload.size_expressions import evaluate
 
+from .bounding import bounding, places
 from .contents import scattering
 from .given_values import definitions
 from .inner_strides import inner_first
 from .largest_index import Largest
 from .model import Draft
-from .places import bounding, places
 from .probe import Fill, Prober, Seen, one_each
 from .roles import buffers_of, lanes_of
 from .shapes import Extent, fit, fit_sum

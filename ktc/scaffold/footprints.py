@@ -15,9 +15,9 @@ from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Cast, Expr, HwIndex, Load, Sym, Var
 from ktc.ir.walk import walk_expr
 
+from .bounding import bounding, places, values
 from .given_values import definitions
 from .inner_strides import accesses, counted_in
-from .places import bounding, places, values
 from .probe import Prober, Seen
 from .roles import Roles, buffers_of
 from .shapes import fit
