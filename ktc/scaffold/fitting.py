@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -26,13 +28,16 @@ from .windows import names_in, windows
 MOST_TIES, TIES_WORK = 4, 120_000
 """How many integers are tied to others, and what may be spent on it (``RunResult.work``; 10,000 are about a second)."""
 
+LESS = re.compile(r"-\s?(\d+ \* )?[A-Za-z_(]")
+"""A size that is taken off in a text."""
+
 Found = tuple[dict[str, "str | int"], dict[str, "Extent | None"], list[Seen]]
 
 
 def tied(d: Draft) -> Found:
     """Shapes that explain the probes; where no product of sizes does, what the source's largest index says."""
     ties, shapes, seen = _tied(d)
-    open_ = [b for b, e in shapes.items() if e is None or not e.plausible]
+    open_ = [b for b, e in shapes.items() if e is None or not e.plausible or (not e.exact and _made_up(e))]
     return ties, shapes | _largest(d, Prober(d.kernel, d.roles, ties), seen, open_, differences=True), seen
 
 
@@ -205,7 +210,7 @@ def _largest(
                 _value(whole, probe, s) == s.extent(b) for s in seen if b in s.reach
             ):
                 count, texts = dimensions(whole, factors)
-                if any("- " in t for t in texts) and not differences:
+                if any(LESS.search(t) for t in texts) and not differences:
                     continue
                 found[b] = Extent(tuple(t if _atomic(t) else f"({t})" for t in texts), times=count, exact=True)
                 break
@@ -217,8 +222,16 @@ def _conjectural(e: Extent | None) -> bool:
     return e is None or not e.exact or e.over > 1 or any("cdiv" in f for f in e.factors)
 
 
+def _made_up(e: Extent) -> bool:
+    """Whether an extent is a part or a multiple of a part, as fits the sizes of the probes by chance."""
+    return e.over > 1 or (e.times > 1 and any("cdiv" in f for f in e.factors))
+
+
 def _atomic(text: str) -> bool:
-    return text.isidentifier() or text.startswith(("(", "cdiv("))
+    """Whether a text is one name, or one pair of parentheses with all that is in it."""
+    head, _, rest = text.partition("(")
+    depth = itertools.accumulate({"(": 1, ")": -1}.get(c, 0) for c in "(" + rest)
+    return text.isidentifier() or (head in ("", "cdiv") and 0 not in [*depth][:-1])
 
 
 def _value(p: Polynomial, probe: Prober, seen: Seen) -> int | None:

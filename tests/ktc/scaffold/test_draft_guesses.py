@@ -100,6 +100,32 @@ void go(const float* x, float* y, int n, int h, int w) {
   pool<<<grid, dim3(8, 8)>>>(x, y, step, window, n, h, w, h / step, w / step);
 }
 """
+POOL_OF_ANY = """
+__global__ void pool(const float* x, float* y, int sh, int ph, int n, int h, int w, int oh, int ow) {
+  int i = blockIdx.x * 8 + threadIdx.x, j = blockIdx.y * 8 + threadIdx.y, k = blockIdx.z;
+  if (i >= ow || j >= oh || k >= n) return;
+  float m = 0.0f;
+  for (int r = 0; r < ph; ++r)
+    for (int c = 0; c < ph; ++c) m = fmaxf(m, x[(k * h + sh * j + r) * w + sh * i + c]);
+  y[(k * oh + j) * ow + i] = m;
+}
+void go(const float* x, float* y, int n, int h, int w, int step, int window) {
+  dim3 grid((w / step + 7) / 8, (h / step + 7) / 8, n);
+  pool<<<grid, dim3(8, 8)>>>(x, y, step, window, n, h, w, h / step, w / step);
+}
+"""
+TAPS = """
+__global__ void filter(const float* x, const float* k, float* y, int n, int taps) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float s = 0.0f;
+  for (int r = 0; r < taps; ++r) s += x[i + r] * k[r];
+  y[i] = s;
+}
+void go(const float* x, const float* k, float* y, int n, int taps) {
+  filter<<<(n + 127) / 128, 128>>>(x, k, y, n, taps);
+}
+"""
 TWO_COUNTS = """
 __global__ void count(int cols, int first, int rest, const unsigned char* d, float* o) {
   int t = blockIdx.x * blockDim.x + threadIdx.x;
@@ -254,6 +280,16 @@ def test_a_copy_of_a_constant_is_one_and_windows_stay_inside() -> None:
     assert shapes(d) == {"x": ("n", "h", "w"), "y": ("n", "h / 2", "w / 2")}
 
 
+def test_what_indexes_within_a_window_is_small() -> None:
+    d = drafted(TAPS)
+    assert shapes(d) == {"x": ("n + taps - 1",), "k": ("taps",), "y": ("n",)}
+    assert all(sizes["taps"] < 10 for _, sizes, _ in d.scenarios)
+    d = drafted(POOL_OF_ANY)
+    assert dict(d.roles.windows) == {"ph": "window", "sh": "step"} and shapes(d)["y"] == ("n", "h / sh", "w / sh")
+    x = d.shapes["x"]
+    assert x is not None and x.value({"n": 2, "h": 6, "w": 8, "sh": 2, "ph": 3}) == 2 * 6 * 8 + 8 + 1
+
+
 def test_two_sizes_of_the_launcher_stay_two(tmp_path: Path) -> None:
     work = written(TWO_COUNTS, tmp_path)
     assert work.arg("d").shape == ("first + rest", "cols")
@@ -290,7 +326,9 @@ def test_a_large_launch_of_loops_over_the_grid_is_tried_with_fewer_blocks(tmp_pa
     assert any("could not be run" in x and "threads" in x for x in said), said
 
 
-@pytest.mark.parametrize("source", [TAIL, FROM_OFFSET, VECTORS, PADDED, BOX, POOL, TWO_COUNTS, MASKS, UPPER])
+@pytest.mark.parametrize(
+    "source", [TAIL, FROM_OFFSET, VECTORS, PADDED, BOX, POOL, POOL_OF_ANY, TAPS, TWO_COUNTS, MASKS, UPPER]
+)
 def test_untouched_drafts_are_clean(source: str, tmp_path: Path) -> None:
     from ktc.search.verification import check_original
 
