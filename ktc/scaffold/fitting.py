@@ -182,7 +182,10 @@ def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     computed = (f"({d.tied(n)})" for n, text in d.roles.tied.items() if "+" in text or "-" in text)
     terms = [t for t in (*left, *dict.fromkeys(computed)) if {*names_in(t)} <= {*names}]
     shapes = {p.sym.name: _shape(p, seen, names, quotients, terms) for p in buffers_of(d.kernel)}
-    shapes |= _largest(d, probe, seen, [b for b, e in shapes.items() if _conjectural(e)])
+    for b, e in _largest(d, probe, seen, [b for b, e in shapes.items() if _conjectural(e)]).items():
+        known = shapes[b]
+        if known is None or not known.exact or not any(" + " in f or "- " in f for f in e.factors):
+            shapes[b] = e  # where the product of quotients is exact as well, only for a simpler one
     if d.roles.few:
         loose = (b for b, e in shapes.items() if e is None or not e.plausible)
         sums = ((b, fit_sum([(s.sizes, s.extent(b)) for s in seen], names, quotients)) for b in [*loose])
