@@ -56,7 +56,7 @@ class Param:
 class Launch:
     """Launch geometry: expressions over parameters and knobs. ``dynamic_shared`` in bytes.
 
-    ``given``: integer parameters for which the source's launch passes a constant, with that value. They describe that
+    ``given``: parameters for which the source's launch passes a constant, with that number. They describe that
     one call, not the kernel: no rewrite builds on them. ``passed``: the same for parameters that it passes something
     computed for, over other parameters and host variables.
     """
@@ -67,7 +67,7 @@ class Launch:
     cluster: tuple[Expr, Expr, Expr] | None = None
     max_threads: Expr | None = None  # __launch_bounds__(max_threads, min_blocks)
     min_blocks: Expr | None = None
-    given: tuple[tuple[str, int], ...] = field(default=(), compare=False)
+    given: tuple[tuple[str, int | float], ...] = field(default=(), compare=False)
     passed: tuple[tuple[str, Expr], ...] = field(default=(), compare=False)
 
 

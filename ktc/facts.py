@@ -92,7 +92,8 @@ def _sizes(program: Program, given: Mapping[str, int]) -> dict[str, int]:
     """Scalar parameters by name: of the workload's largest scenario, else what the source's launch passes a constant
     for, where ``given`` does not say otherwise."""
     launch = program.kernel.launch
-    values: dict[str, int] = {} if launch is None or program.workload is not None else dict(launch.given)
+    given_now = () if launch is None or program.workload is not None else launch.given
+    values = {n: v for n, v in given_now if isinstance(v, int)}
     names = {p.sym.name for p in program.kernel.params}
     known = set(names)
     if program.workload is not None and program.workload.scenarios:

@@ -16,7 +16,7 @@ from . import formula_checks
 from .input_data import INITS, VALUES
 from .workloads import ROLES, SPECIAL_VALUES, ArgSpec, LaunchSpec, Scenario, Workload
 
-_KEYS = {
+_KEYS: dict[str, tuple[str, ...]] = {
     "": ("kernel", "variants", "args", "launch", "assume", "scenario", "reference", "check", "repeat"),
     "kernel": ("source", "name", "template", "defines", "include"),
     "args": (
@@ -38,8 +38,8 @@ _KEYS = {
     "repeat": ("swap",),
     "scenario": ("name", "sizes", "weight", "heldout"),
 }
-GUESSABLE = ("range", "align", "divisible_by", "noalias")
-"""Promises of an [[args]] table that a draft may have made."""
+GUESSES = ("range", "divisible_by", "align", "noalias")
+"""What a draft may guess of an argument: promises that passes would otherwise build on."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 MAX_BYTES = 1 << 20
@@ -199,10 +199,13 @@ def _arg(f: _File, a: Mapping[str, Any], i: int) -> ArgSpec:
     mark = a.get("mark")
     if mark is not None and (scalar or span is None or not isinstance(mark, int) or mark >= 0):
         raise f.fail("mark is a negative integer, for a buffer with a range", "args", i, "mark")
-    guessed = a.get("guessed", [])
-    if not isinstance(guessed, list) or not all(isinstance(k, str) and k in GUESSABLE and k in a for k in guessed):
-        what = f"guessed lists promises of this table that nobody made: some of {', '.join(GUESSABLE)}"
-        raise f.fail(what, "args", i, "guessed")
+    guessed = _texts(f, a.get("guessed", []), "args", i, "guessed")
+    for key in guessed:
+        if key not in GUESSES:
+            what = f"guessed names '{key}', which is none of {', '.join(GUESSES)}"
+            raise f.fail(what, "args", i, "guessed", hint='guessed = ["range", "align"]')
+        if key not in a:
+            raise f.fail(f"guessed names '{key}', which this argument does not have", "args", i, "guessed")
     return ArgSpec(
         name=_text(f, a, "name", "args", i),
         dtype=_text(f, a, "dtype", "args", i),

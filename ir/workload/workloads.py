@@ -57,7 +57,7 @@ class ArgSpec:
     divisible_by: int = 1
     noalias: bool = False
     mark: int | None = None
-    guessed: frozenset[str] = frozenset()
+    guessed: frozenset[str] = field(default=frozenset(), repr=False)  # a set has no order: digests are made of the rest
     values: tuple[int | float, ...] = ()
 
     @property

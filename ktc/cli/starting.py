@@ -95,10 +95,20 @@ def init(
         raise KtcError("E-FILE", f"no such file: '{file}'", exit_code=2)
     target = Path(output) if output else Path(file).with_name("workload.toml")
     if target.exists() and not force:
-        raise KtcError("E-WRITE", f"{target} exists", hint="--force overwrites it", exit_code=2)
+        hint = "--force overwrites it; -o FILE writes another one, as each kernel of a source has its own"
+        raise KtcError("E-WRITE", f"{target} exists", hint=hint, exit_code=2)
     from .options import load_program
 
-    program = load_program(file, kernel, template, "", define, include, "", beside=False, instantiate=True)
+    try:
+        program = load_program(file, kernel, template, "", define, include, "", beside=False, instantiate=True)
+    except KtcError as e:
+        if e.code != "E-KERNEL-SEVERAL":
+            raise
+        from ktc.ir.frontend import list_kernels
+
+        names = dict.fromkeys(k.name for k in list_kernels(file, **preprocessing(define, include)))
+        each = "; ".join(f"ktc init {file} --kernel {n} -o {n}.toml" for n in names)
+        raise KtcError(e.code, e.message, e.loc, f"each has a workload file of its own: {each}", exit_code=2) from e
     assert program.source is not None
     text, todo = workload_text(program.kernel, program.source, target)
     write_file(target, text)

@@ -28,7 +28,7 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
             d.doubts.append(f"run at {dict(s.sizes)}: {why}")
             return
     own = [n for n in d.names if n in d.roles.sizes]
-    d.steps = {n: d.roles.grains[n] for n in own if n in d.roles.grains}
+    d.steps = {n: by for n, by in d.roles.grains.items() if n in own and not _rest_is_done(d, probe, even, n, by)}
     odd = ({n: v + sign * d.steps.get(n, 1) if n in own else v for n, v in even.items()} for sign in (1, -1))
     if any(_defect(d, probe, sizes) for sizes in odd):  # one more may be left to nobody, one less asked for by all
         for name in own:
@@ -40,6 +40,31 @@ def confirm(d: Draft, probe: Prober, seen: Sequence[Seen]) -> None:
         for name in own:
             sizes = [n for n in LEAST if n < even[name] and n % d.steps.get(name, 1) == 0]
             d.least[name] = next((n for n in sizes if not _defect(d, probe, {**even, name: n})), even[name])
+
+
+def _rest_is_done(d: Draft, probe: Prober, even: Mapping[str, int], name: str, by: int) -> bool:
+    """Whether what is left of the size ``name`` when it is divided by ``by`` is done as well as the whole parts are:
+    by a block more, however that is counted, by a loop over all blocks, by a loop for the rest. Nothing is promised of
+    such a size."""
+    for rest in {1, by - 1}:
+        sizes = {**even, name: even[name] + rest}
+        if _defect(d, probe, sizes):
+            return False
+        fills = {
+            c.buffer: c.fill(probe.value(c.name, sizes), n) for c in d.contents if (n := _elements(d, c.buffer, sizes))
+        }
+        seen, before = probe.look(sizes, fills), probe.look(even, fills)
+        if seen is None or before is None:
+            return False
+        grown = [b for b in d.shapes if _elements(d, b, sizes) > _elements(d, b, even)]
+        done = [_elements(d, b, sizes) - seen.extent(b) <= _elements(d, b, even) - before.extent(b) for b in grown]
+        if not grown or not all(done):
+            return False
+    return True
+
+
+def _elements(d: Draft, buffer: str, sizes: Mapping[str, int]) -> int:
+    return d.elements(sizes)[buffer]
 
 
 def _multiples(probe: Prober, even: Mapping[str, int], name: str, step: int) -> list[dict[str, int]]:

@@ -5,17 +5,18 @@ Indices that plain stores go to are drawn without repetition: blocks that write 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ktc.ir.fold import evaluate
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.nodes import Atomic, For, Load, Store, Var
+from ktc.ir.nodes import Atomic, Expr, For, Load, Store, Sym, Var, While
 from ktc.ir.types import Array, scalar_of
-from ktc.ir.walk import stmt_exprs, walk, walk_expr
+from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
 
 from .given_values import definitions, loaded
-from .integer_values import bins, compared, counters
+from .integer_values import bins, compared, counters, label_of
+from .plain_integers import values_compared
 from .probe import Fill, Prober, Seen, constant, distinct, offsets
 from .roles import access_role, buffers_of
 
@@ -82,13 +83,20 @@ def _content(k: Kernel, p: Param, probe: Prober, before: Seen, fills: Mapping[st
     counted = bins(k, p.sym)
     if counted or _room(k, name) is not None:
         return Content(name, "index", f"{name}_values", within=counted, counted=bool(counted))
-    for kind, most in (("index", PROBED["index"]), ("index", FAR), ("offsets", PROBED["offsets"])):
+    chooses = values_compared(k, p, {}) is not None and name not in _deciding(k)  # what is done, not where
+    for kind, most in (("index", PROBED["index"]), ("index", FAR), ("offsets", PROBED["offsets"]))[
+        : 1 if chooses else 3
+    ]:
         content = Content(name, kind, f"{name}_values" if kind == "index" else f"{name}_last")
         size = min(most, values_of(k, name)) if kind == "index" else most
         after = probe.look(before.sizes, {**fills, name: content.fill(size, before.extent(name))})
         if after is not None and _further(before, after):
             if kind == "index" and not _further(_at(1, name, probe, before, fills), after):
                 return replace(content, most=2)
+            if chooses:
+                return None
+            if kind == "index" and (name_of := label_of(k, p.sym)) in before.sizes:
+                return replace(content, within=name_of)
             if kind == "index" and (ends := compared(k, p.sym) & {*before.sizes}):
                 return replace(content, within=_ends(p, ends, probe, before, fills))
             return replace(content, within=_within(p, probe, before, fills)) if most == FAR else content
@@ -142,17 +150,28 @@ def scattering(k: Kernel) -> set[str]:
     """The buffers whose elements say where a plain store goes; that they end a loop says nothing."""
     ends = {e for s in walk(k.body) if isinstance(s, For) for e in (s.cond,)}
     sources = {v: [e for e in found if e not in ends] for v, found in definitions(k).items()}
-    out = set()
+    return _behind((e for s in walk(k.body) if isinstance(s, Store) for e in s.index), sources)
+
+
+def _deciding(k: Kernel) -> set[str]:
+    """The buffers whose elements say where something is, or how long a loop goes on."""
+    wanted = [i for e in all_exprs(k.body) if isinstance(e, Load) for i in e.index]
     for s in walk(k.body):
-        if isinstance(s, Store):
-            left, seen = list(s.index), set()
-            while left:
-                for x in walk_expr(left.pop()):
-                    if isinstance(x, Load):
-                        out.add(x.buffer.name)
-                    elif isinstance(x, Var) and x.sym not in seen:
-                        seen.add(x.sym)
-                        left += sources.get(x.sym, [])
+        wanted += s.index if isinstance(s, Store | Atomic) else ()
+        wanted += [s.init, s.cond, s.step] if isinstance(s, For) else [s.cond] if isinstance(s, While) else []
+    return _behind(wanted, definitions(k))
+
+
+def _behind(exprs: Iterable[Expr], sources: Mapping[Sym, list[Expr]]) -> set[str]:
+    """The buffers that the expressions depend on, through variables."""
+    left, seen, out = list(exprs), set[Sym](), set[str]()
+    while left:
+        for x in walk_expr(left.pop()):
+            if isinstance(x, Load):
+                out.add(x.buffer.name)
+            elif isinstance(x, Var) and x.sym not in seen:
+                seen.add(x.sym)
+                left += sources.get(x.sym, [])
     return out
 
 

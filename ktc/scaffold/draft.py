@@ -9,11 +9,12 @@ from ktc.ir.kernel import Kernel
 from .allocations import check_allocations
 from .confirming import confirm, needs_positive
 from .contents import FEW, contents_of, values_of
-from .drafted_launches import guessed, needs_launch
+from .drafted_launches import guessed, needs_launch, smaller
 from .fitting import apart, by_strides, tied
 from .footprints import stride_ties
 from .model import Draft
-from .probe import Prober, Seen
+from .observed_roles import observed_roles
+from .probe import MOST_THREADS, THREADS, Prober, Seen
 from .roles import roles_of
 from .scenarios import scenarios
 
@@ -26,18 +27,20 @@ def draft(k: Kernel) -> Draft:
     spec, why = None, needs_launch(k)
     if why:
         k, spec = guessed(k)
+    whole, k = k, _tried(k)
     d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [])
     if ties := stride_ties(k, d.roles):
         sizes = tuple(n for n in d.roles.sizes if n not in ties)
         d.roles = replace(d.roles, sizes=sizes, tied={**d.roles.tied, **ties})
     probe, first = _first_looks(d)
     if not first:
-        d.doubts.append("shapes and sizes: the kernel could not be run in the interpreter")
+        d.doubts.append(f"shapes and sizes: the kernel could not be run in the interpreter{_why(d, probe)}")
     d.contents = contents_of(k, probe, first)
     d.limits = {c.name: n for c in d.contents if c.kind == "index" and (n := c.most or values_of(k, c.buffer)) <= FEW}
     d.ties, d.shapes, seen = apart(d, tied(d))
     d.shapes = by_strides(d)
     probe = Prober(k, d.roles, d.ties)
+    d.access = probe.access = observed_roles(d, probe, seen)
     for b, span in ((b, s.reach[b]) for s in seen[:1] for b in s.reach):
         if span[0] < 0:
             d.doubts.append(f"{b}: read before its first element")
@@ -45,7 +48,29 @@ def draft(k: Kernel) -> Draft:
     d.positive = needs_positive(d, probe, seen)
     scenarios(d, probe, seen)
     check_allocations(d, seen)
+    d.kernel = whole
     return d
+
+
+def _tried(k: Kernel) -> Kernel:
+    """``k``, or, where its launch is larger than a probe may be at all sizes and its loops go over the whole grid, in a
+    smaller launch: as long as buffers are not as large as the grid is."""
+    few = smaller(k, THREADS) if smaller(k, MOST_THREADS) else []
+    if not few:
+        return k
+    roles = roles_of(k)
+    probes = [Prober(x, roles) for x in few]
+    looks = [[s.reach for at in probes[0].sizes() if (s := p.look(at)) is not None] for p in probes]
+    return few[1] if looks[0] and looks[0] == looks[1] else k
+
+
+def _why(d: Draft, probe: Prober) -> str:
+    """What stands in the way of a probe, where that is known: '' if it is not."""
+    if probe.endless:
+        return ": it does not end soon at any size that was tried"
+    if d.kernel.launch is not None and not probe.sizes():
+        return f": no size that was tried gives a legal launch of at most {probe.most} threads"
+    return ""
 
 
 def _first_looks(d: Draft) -> tuple[Prober, list[Seen]]:

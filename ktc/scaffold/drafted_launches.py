@@ -41,6 +41,27 @@ def _strides_by_grids(k: Kernel) -> bool:
     return any(isinstance(x, HwIndex) and x.level == "grid_dim" for e in all_exprs(k.body) for x in walk_expr(e))
 
 
+def smaller(k: Kernel, most: int) -> list[Kernel]:
+    """``k`` in two launches of at most ``most`` threads, of which one has twice the blocks of the other; none where
+    its launch depends on sizes, is no larger, or the body does not ask how many blocks there are."""
+    extents = () if k.launch is None else (*k.launch.grid, *k.launch.block)
+    numbers = [evaluate(e, {}) for e in extents]
+    if k.launch is None or not _strides_by_grids(k) or not all(isinstance(n, int) and n > 0 for n in numbers):
+        return []
+    grid, threads = [int(n or 1) for n in numbers[:3]], math.prod(int(n or 1) for n in numbers[3:])
+    if math.prod(grid) * threads <= most:
+        return []
+    while 2 * math.prod(grid) * threads > most and max(grid) > 1:
+        widest = grid.index(max(grid))
+        grid[widest] = (grid[widest] + 1) // 2
+    twice = list(grid)
+    twice[grid.index(max(grid))] *= 2
+    return [
+        k.with_(launch=dataclasses.replace(k.launch, grid=tuple(i32(n) for n in g)))  # type: ignore[arg-type]
+        for g in (grid, twice)
+    ]
+
+
 def with_launch(program: Program) -> tuple[Program, str]:
     """``program`` with a launch, and that launch as text where it had to be guessed from the guards."""
     if program.kernel.launch is not None or program.kernel.is_parallel:

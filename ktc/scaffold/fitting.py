@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Param
 from ktc.ir.nodes import Var
 from ktc.ir.walk import walk_expr
+from ktc.ir.workload.size_expressions import evaluate
 
+from .bounding import bounding, places
 from .contents import scattering
 from .given_values import definitions
 from .inner_strides import inner_first
+from .largest_index import Largest
 from .model import Draft
 from .probe import Fill, Prober, Seen, one_each
-from .roles import buffers_of
+from .roles import buffers_of, lanes_of
 from .shapes import Extent, fit, fit_sum
+from .size_polynomials import MOST_PRODUCTS, Polynomial, dimensions, number, text_of, times
 from .windows import names_in, windows
 
 MOST_TIES, TIES_WORK = 4, 120_000
 """How many integers are tied to others, and what may be spent on it (``RunResult.work``; 10,000 are about a second)."""
 
+LESS = re.compile(r"-\s?(\d+ \* )?[A-Za-z_(]")
+"""A size that is taken off in a text."""
+
 Found = tuple[dict[str, "str | int"], dict[str, "Extent | None"], list[Seen]]
 
 
 def tied(d: Draft) -> Found:
+    """Shapes that explain the probes; where no product of sizes does, what the source's largest index says."""
+    ties, shapes, seen = _tied(d)
+    open_ = [b for b, e in shapes.items() if e is None or not e.plausible or (not e.exact and _made_up(e))]
+    return ties, shapes | _largest(d, Prober(d.kernel, d.roles, ties), seen, open_, differences=True), seen
+
+
+def _tied(d: Draft) -> Found:
     """Shapes that explain the probes: of independent sizes if that is possible, else with integers tied to others.
 
     A row's stride is its length, a grid of rows the number of rows, a label less than the number of classes:
@@ -102,8 +119,14 @@ def _touched(found: Found) -> set[str]:
 def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | int]]:
     """``known`` and one integer more that equals another size, the threads of an axis, or 1."""
     free = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in known]
+    within, bounds = places(d.kernel), {s.name for s in bounding(d.kernel)}
     for name in free:
-        others: tuple[str | int, ...] = (*_threads(d), *d.roles.sizes, 1)
+        sizes = [n for n in d.roles.sizes if n not in within]
+        others: tuple[str | int, ...] = (*_threads(d), *sizes)
+        if name in within:
+            others = (*(f"{n} / 2" for n in sizes), 0)
+        elif name not in bounds:  # of one row, or one element, nothing is learnt
+            others = (*others, 1)
         used_by_others = {n for v in known.values() if isinstance(v, str) for n in names_in(v)}
         for other in others:
             inside = set(names_in(other)) if isinstance(other, str) else set()
@@ -159,11 +182,67 @@ def _fitted(d: Draft, ties: Mapping[str, str | int]) -> Found:
     computed = (f"({d.tied(n)})" for n, text in d.roles.tied.items() if "+" in text or "-" in text)
     terms = [t for t in (*left, *dict.fromkeys(computed)) if {*names_in(t)} <= {*names}]
     shapes = {p.sym.name: _shape(p, seen, names, quotients, terms) for p in buffers_of(d.kernel)}
+    for b, e in _largest(d, probe, seen, [b for b, e in shapes.items() if _conjectural(e)]).items():
+        known = shapes[b]
+        if known is None or not known.exact or not any(" + " in f or "- " in f for f in e.factors):
+            shapes[b] = e  # where the product of quotients is exact as well, only for a simpler one
     if d.roles.few:
         loose = (b for b, e in shapes.items() if e is None or not e.plausible)
         sums = ((b, fit_sum([(s.sizes, s.extent(b)) for s in seen], names, quotients)) for b in [*loose])
         shapes |= {b: e for b, e in sums if e is not None}
     return dict(ties), shapes, seen
+
+
+def _largest(
+    d: Draft, probe: Prober, seen: Sequence[Seen], wanted: Collection[str], differences: bool = False
+) -> dict[str, Extent]:
+    """The extents of the ``wanted`` buffers that the largest index of the source gives, where all probes reach just as
+    far. ``differences``: even such from which sizes are taken off, as the last row's padding is; a stride that is as
+    long as its row leaves none."""
+    if len(seen) < 2 or not wanted:
+        return {}
+    names = (p.sym.name for p in d.kernel.params)
+    largest = Largest(d.kernel, {n: m for n in names if (m := probe.meaning(n)) != n})
+    factors, found = largest.factors(), {}
+    for b, conjectures in largest.extents_of().items():
+        if b not in wanted:
+            continue
+        lanes = number(lanes_of(d.kernel.param(b)))
+        for whole in (times(p, lanes) for p in conjectures):
+            if len(whole) <= MOST_PRODUCTS and all(
+                _value(whole, probe, s) == s.extent(b) for s in seen if b in s.reach
+            ):
+                count, texts = dimensions(whole, factors)
+                if any(LESS.search(t) for t in texts) and not differences:
+                    continue
+                found[b] = Extent(tuple(t if _atomic(t) else f"({t})" for t in texts), times=count, exact=True)
+                break
+    return found
+
+
+def _conjectural(e: Extent | None) -> bool:
+    """Whether an extent is not known, or holds quotients that the sizes of the probes may have made up."""
+    return e is None or not e.exact or e.over > 1 or any("cdiv" in f for f in e.factors)
+
+
+def _made_up(e: Extent) -> bool:
+    """Whether an extent is a part or a multiple of a part, as fits the sizes of the probes by chance."""
+    return e.over > 1 or (e.times > 1 and any("cdiv" in f for f in e.factors))
+
+
+def _atomic(text: str) -> bool:
+    """Whether a text is one name, or one pair of parentheses with all that is in it."""
+    head, _, rest = text.partition("(")
+    depth = itertools.accumulate({"(": 1, ")": -1}.get(c, 0) for c in "(" + rest)
+    return text.isidentifier() or (head in ("", "cdiv") and 0 not in [*depth][:-1])
+
+
+def _value(p: Polynomial, probe: Prober, seen: Seen) -> int | None:
+    text = text_of(p)
+    try:
+        return evaluate(text, {n: probe.value(n, seen.sizes) for n in names_in(text)})
+    except KtcError:
+        return None
 
 
 def _shape(
@@ -174,5 +253,5 @@ def _shape(
     terms: Sequence[str],
 ) -> Extent | None:
     if p.extent:
-        return Extent((), times=p.extent, exact=True)
+        return Extent((), times=p.extent * lanes_of(p), exact=True)
     return fit([(s.sizes, s.extent(p.sym.name)) for s in seen], names, quotients, terms) if seen else None

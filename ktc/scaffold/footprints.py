@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from ktc.ir.fields import children
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Cast, Expr, For, HwIndex, If, Load, Select, Sym, Var, While
-from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
+from ktc.ir.nodes import Binary, Cast, Expr, HwIndex, Load, Sym, Var
+from ktc.ir.walk import walk_expr
 
+from .bounding import bounding, places, values
 from .given_values import definitions
 from .inner_strides import accesses, counted_in
 from .probe import Prober, Seen
@@ -60,38 +61,23 @@ def _length(k: Kernel, name: str, buffer: str, seen: list[Seen], sizes: list[str
 def _strides(k: Kernel, roles: Roles) -> list[str]:
     """Sizes that indices are made of and nothing else: no guard, no loop, no launch."""
     params = {p.sym for p in k.params if p.sym.name in roles.sizes and not p.host}
-    bounds: list[Expr] = []
-    for s in walk(k.body):
-        bounds += [s.cond] if isinstance(s, If | While) else [s.init, s.cond, s.step] if isinstance(s, For) else []
-        bounds += [x.cond for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Select)]
-    bounds += [x.b for e in all_exprs(k.body) for x in walk_expr(e) if isinstance(x, Binary) and x.op in ("/", "%")]
-    if k.launch is not None:
-        bounds += [*k.launch.grid, *k.launch.block, *(e for _, e in k.launch.passed)]
     sources = definitions(k)
-    bounding = {s for e in bounds for s in _values(e, sources)}
-    indices = [(_values(e, sources), _loads(e, sources)) for _, e in accesses(k)]
+    indices = [(values(e, sources), _loads(e, sources)) for _, e in accesses(k)]
     inside = {s for found, _ in indices for s in found}
-    beside_data = {s for found, loads in indices if loads for s in found}  # a label: what it reaches is not known yet
-    return [s.name for s in (p.sym for p in k.params) if s in params & inside - bounding - beside_data]
+    plain = {s for found, loads in indices if not loads for s in found}
+    beside_data = {s for found, loads in indices if loads for s in found} - plain  # what it reaches is not known yet
+    return [
+        s.name
+        for s in (p.sym for p in k.params)
+        if s in params & inside - bounding(k) - beside_data
+        if s.name not in places(k)
+    ]
 
 
 def _loads(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
     """Whether a place depends on what is loaded."""
-    given = (y for s in _values(e, sources) for y in sources.get(s, ()))
+    given = (y for s in values(e, sources) for y in sources.get(s, ()))
     return any(isinstance(x, Load) for y in (e, *given) for x in walk_expr(y))
-
-
-def _values(e: Expr, sources: Mapping[Sym, list[Expr]]) -> set[Sym]:
-    """Variables that ``e`` is made of, but for the places of what it loads."""
-    left, out = [e], set[Sym]()
-    while left:
-        x = left.pop()
-        if isinstance(x, Var) and x.sym not in out:
-            out.add(x.sym)
-            left += sources.get(x.sym, [])
-        elif not isinstance(x, Load | Var):
-            left += children(x)
-    return out
 
 
 def _inner_first(k: Kernel, names: list[str]) -> list[str]:
@@ -109,7 +95,7 @@ def _apart_by_blocks(e: Expr, sources: Mapping[Sym, list[Expr]]) -> Iterator[str
         if isinstance(x, Binary) and x.op == "*":
             for a, b in ((x.a, x.b), (x.b, x.a)):
                 if _is_block(a, sources):
-                    yield from (s.name for s in _values(b, sources))
+                    yield from (s.name for s in values(b, sources))
         if isinstance(x, Var) and x.sym not in seen:
             seen.add(x.sym)
             left += sources.get(x.sym, [])
@@ -126,5 +112,5 @@ def _is_block(e: Expr, sources: Mapping[Sym, list[Expr]]) -> bool:
 def _indexed_by(k: Kernel, name: str) -> list[str]:
     """Buffers that ``name`` is a stride of."""
     sources = definitions(k)
-    found = {b for b, e in accesses(k) if any(s.name == name for s in _values(e, sources))}
+    found = {b for b, e in accesses(k) if any(s.name == name for s in values(e, sources))}
     return [p.sym.name for p in buffers_of(k) if p.sym.name in found]

@@ -27,7 +27,7 @@ Product = frozenset[str]
 
 def inner_first(k: Kernel) -> dict[str, Counter[str]]:
     """For each buffer, in how many products of its indices each parameter is a factor beside something else."""
-    sources = _moved(k)
+    sources = moved(k)
     names = {p.sym: p.sym.name for p in k.params}
     out: dict[str, Counter[str]] = {}
     for buffer, index in accesses(k):
@@ -38,7 +38,7 @@ def inner_first(k: Kernel) -> dict[str, Counter[str]]:
     return out
 
 
-def _moved(k: Kernel) -> dict[Sym, Expr]:
+def moved(k: Kernel) -> dict[Sym, Expr]:
     """What each variable is given; of those that begin with 0 and are moved on, as pointers into a row are, how far."""
     out = {}
     for s, found in definitions(k).items():
@@ -108,4 +108,6 @@ def _products(e: Expr, names: Mapping[Sym, str], sources: Mapping[Sym, Expr]) ->
         case Binary("*", a, b):
             left, right = _products(a, names, sources), _products(b, names, sources)
             return [x | y for x in left for y in right][:MOST]
+        case Binary("/", a, _):  # groups of a row: a part of its length
+            return _products(a, names, sources)
     return [frozenset()]

@@ -90,6 +90,21 @@ def compared(k: Kernel, buffer: Sym) -> set[str]:
     return out
 
 
+def label_of(k: Kernel, buffer: Sym) -> str:
+    """The parameter that a loop goes up to whose variable is compared with elements of ``buffer`` for being the same:
+    a label is one of the classes; '' if there is none."""
+    sources, params = definitions(k), {p.sym for p in k.params}
+    for loop in walk(k.body):
+        match loop:
+            case For(cond=Binary("<", Var(i), last)) if i == loop.var and isinstance(p := bare(last), Var):
+                for e in all_exprs(loop.body):
+                    if isinstance(e, Binary) and e.op in ("==", "!=") and p.sym in params:
+                        for x, y in ((e.a, e.b), (e.b, e.a)):
+                            if bare(x) == Var(i) and loaded(y, sources, buffer):
+                                return p.sym.name
+    return ""
+
+
 def mark_of(k: Kernel, buffer: Sym, fixed: Mapping[str, int]) -> int | None:
     """The negative number by which an element of ``buffer`` says that there is none: padding, no adapter, no label.
 

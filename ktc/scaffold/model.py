@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ktc.ir.kernel import Kernel
+from ktc.ir.kernel import Kernel, Param
 from ktc.ir.workload import LaunchSpec
 from ktc.ir.workload.size_expressions import evaluate
 
 from .contents import Content
-from .roles import Roles
+from .roles import Roles, access_role
 from .shapes import Extent, value_of
 from .windows import names_in
 
@@ -32,6 +32,7 @@ class Draft:
     ties: dict[str, str | int] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)
     positive: bool = False
+    access: dict[str, str] = field(default_factory=dict)  # what runs have shown buffers to be: out, inout
     shapes: dict[str, Extent | None] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
     least: dict[str, int] = field(default_factory=dict)
@@ -52,6 +53,10 @@ class Draft:
             return text
         inner = {n: self.tied(n) for n in names_in(text)}
         return re.sub(r"[A-Za-z_]\w*", lambda m: m[0] if inner[m[0]] is None else f"({inner[m[0]]})", text)
+
+    def role(self, p: Param) -> str:
+        """in | out | inout: as runs have shown, else as the source's accesses say."""
+        return self.access.get(p.sym.name, access_role(p, self.kernel))
 
     @property
     def constants(self) -> list[str]:

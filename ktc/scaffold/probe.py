@@ -7,7 +7,8 @@ zeros, or what the question at hand asks for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,13 @@ import numpy as np
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.interp import geometry_of, run
 from ktc.ir.kernel import Kernel
-from ktc.ir.types import Ptr, Scalar, Vec, scalar_of
+from ktc.ir.types import Ptr, Scalar, scalar_of
 from ktc.ir.walk import used
 from ktc.ir.workload.input_data import numpy_dtype
 from ktc.ir.workload.size_expressions import evaluate
 
 from .integer_values import counters
-from .roles import Roles, access_role, buffers_of
+from .roles import Roles, access_role, buffers_of, lanes_of
 from .windows import PROBED, names_in
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Prober:
         self.kernel, self.roles = kernel, roles
         self.work = 0.0  # what its probes have cost
         self.endless = False  # whether one did not end
+        self.access: dict[str, str] = {}  # roles of buffers, where runs have shown more than the source says
         self.ties = {**roles.tied, **(ties or {})}
         """Integers that are no sizes of their own: an expression of other sizes, or a number."""
 
@@ -142,6 +144,14 @@ class Prober:
             return tied if isinstance(tied, int) else evaluate(tied, {n: self.value(n, sizes) for n in names})
         return sizes.get(name, self.roles.fixed.get(name, 1))
 
+    def meaning(self, name: str) -> str | int:
+        """What an integer parameter is in sizes: itself, a number, or the expression that it is tied to."""
+        tied = self.ties.get(name, self.roles.fixed.get(name))
+        if tied is None or isinstance(tied, int):
+            return name if tied is None else tied
+        inner = {n: self.meaning(n) for n in names_in(tied)}
+        return re.sub(r"[A-Za-z_]\w*", lambda m: m[0] if inner[m[0]] == m[0] else f"({inner[m[0]]})", tied)
+
     def look(self, sizes: Mapping[str, int], fills: Mapping[str, Fill] | None = None) -> Seen | None:
         """A probe; None if the interpreter cannot run it or it does not end.
 
@@ -172,14 +182,15 @@ class Prober:
         shapes: Mapping[str, int],
         fills: Mapping[str, Fill] | None = None,
         positive: bool = False,
+        undefined: Collection[str] | None = None,
     ) -> RunResult | None:
         """A run with the sanitizer on, every buffer ``shapes`` elements long, floating-point numbers of both signs or
-        ``positive``; None if it cannot be run."""
+        ``positive``; None if it cannot be run. ``undefined``: the buffers that hold nothing before [pure outputs]."""
         args: dict[str, Any] = self.scalars(sizes)
-        outputs = []
         for p in buffers_of(self.kernel):
             args[p.sym.name] = self._content(p.sym.name, shapes[p.sym.name], fills or {}, 0.5 if positive else -3.0)
-            outputs += [p.sym.name] if access_role(p, self.kernel) == "out" else []
+        roles = {p.sym.name: access_role(p, self.kernel) for p in buffers_of(self.kernel)} | self.access
+        outputs = [n for n, role in roles.items() if role == "out"] if undefined is None else undefined
         try:
             return run(self.kernel, args, fuel=FUEL, undefined=outputs)
         except (KtcError, MemoryError):
@@ -189,7 +200,7 @@ class Prober:
         t = self.kernel.param(name).sym.type
         assert isinstance(t, Ptr)
         scalar = scalar_of(t)
-        lanes = t.elem.n if isinstance(t.elem, Vec) and isinstance(t.elem.n, int) else 1
+        lanes = lanes_of(self.kernel.param(name))
         count = -(-elements // lanes) * lanes
         if name in fills:
             return np.asarray(fills[name](count)).astype(numpy_dtype(scalar.name))

@@ -31,7 +31,7 @@ from ktc.ir.walk import all_exprs, stmt_exprs, used, walk, walk_expr
 from .given_values import definitions, loaded, reached
 from .grains import grains, groups
 from .integer_values import bins, marks, origins, powers
-from .windows import COMPARISONS, bare, halves_of, host_windows, names_in, spelled
+from .windows import COMPARISONS, bare, halves_of, host_windows, names_in, spelled, taps
 
 BLOCK_EXTENTS = {1: 256, 2: 16, 3: 8}
 """Value of a parameter that is the block's extent, by how many axes are open."""
@@ -56,8 +56,9 @@ class Roles:
     ``halves``: how far windows reach; ``windows``: what the launch computes their number from, and what each is
     (:mod:`.windows`). ``few``: numbers of counters in shared memory. ``parts``: what elements of buffers are divided
     by, as slots into blocks. ``coarsest``: what the sizes of probes are multiples of at most. ``numbers``: the values
-    of floating-point parameters. ``grains``: sizes that are divided by a number, with it; ``groups``: sizes that show
-    more than one group of so many elements only above that (:mod:`.grains`).
+    of floating-point parameters; ``launched``: those that the source's launch gives them. ``grains``: sizes that are
+    divided by a number, with it; ``groups``: sizes that show more than one group of so many elements only above that
+    (:mod:`.grains`).
     """
 
     sizes: tuple[str, ...]
@@ -73,6 +74,7 @@ class Roles:
     parts: frozenset[str] = frozenset()
     coarsest: int = 1 << 30
     numbers: Mapping[str, float] = field(default_factory=dict)
+    launched: frozenset[str] = frozenset()
     grains: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, int] = field(default_factory=dict)
 
@@ -96,7 +98,7 @@ def roles_of(k: Kernel) -> Roles:
     whole = {s.name for s in _divisors(k, lambda e: _of_parameters(e, params, sources))}
     parts = {s.name for s in _divisors(k, lambda e: loaded(e, sources))} - whole
     named = (*sizes, *hosts)
-    windows = {n: kind for n, kind in host_windows(k) if n in named}
+    windows = {n: kind for n, kind in (*taps(k, sources), *host_windows(k)) if n in named}
     divisors = frozenset(whole | parts) & {*named} - {*windows}
     by = [b for b in _divided_by(k) if b.isdigit() or (b in named and b not in parts)]
     quotients = tuple((a, b) for b in by for a in named if a != b)
@@ -104,6 +106,7 @@ def roles_of(k: Kernel) -> Roles:
     counts &= {s.name for e in (k.launch.grid if k.launch else ()) for s in _counted(e)}
     floats = [p.sym for p in k.params if isinstance(p.sym.type, Scalar) and p.sym.type.is_float]
     numbers = {s.name: 1.0 if s in matter else NUMBERS[i % len(NUMBERS)] for i, s in enumerate(floats)}
+    launched = {n: float(v) for n, v in (k.launch.given if k.launch is not None else ()) if n in numbers}
     halves = frozenset((*halves_of(k, sources), *windows)) & {*named}
     inside = frozenset(parts) & divisors
     return Roles(
@@ -118,7 +121,8 @@ def roles_of(k: Kernel) -> Roles:
         windows,
         frozenset(bins(k, p.sym) for p in buffers_of(k)) & {*named},
         inside,
-        numbers=numbers,
+        numbers={**numbers, **launched},
+        launched=frozenset(launched),
         grains={n: v for n, v in grains(k, fixed, sources).items() if n in named and n not in divisors},
         groups=groups(k, fixed, sources),
     )
@@ -213,7 +217,7 @@ def _fixed(k: Kernel, integers: Iterable[Param]) -> dict[str, int]:
     inside = {s for e in all_exprs(k.body) for s in used(e)}
     mine = {p.sym for p in integers if p.host or p.sym not in inside}
     chosen = [e.sym for e in map(bare, k.launch.block) if isinstance(e, Var) and e.sym in mine]
-    passed = {n: v for n, v in k.launch.given if any(p.sym.name == n for p in integers)}
+    passed = {n: int(v) for n, v in k.launch.given if any(p.sym.name == n for p in integers)}
     return {s.name: BLOCK_EXTENTS[len(chosen)] for s in chosen} | passed
 
 
@@ -274,3 +278,9 @@ def access_role(p: Param, k: Kernel) -> str:
 def buffers_of(k: Kernel) -> list[Param]:
     """The parameters that a caller passes an array for."""
     return [p for p in k.params if isinstance(p.sym.type, Ptr) and p.scratch is None]
+
+
+def lanes_of(p: Param) -> int:
+    """How many scalars an element of a buffer has: 4 of a ``float4``. Shapes count scalars."""
+    t = p.sym.type
+    return t.elem.n if isinstance(t, Ptr) and isinstance(t.elem, Vec) and isinstance(t.elem.n, int) else 1

@@ -5,18 +5,21 @@ from __future__ import annotations
 import ast
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.kernel import Kernel, Param
-from ktc.ir.types import Ptr, Scalar, scalar_of
+from ktc.ir.types import F32, Ptr, Scalar, scalar_of
 from ktc.ir.workload import Workload, reference
 
 from .draft import draft
 from .integer_values import counters, mark_of
 from .model import Draft
+from .plain_integers import counted, values_compared
 from .roles import access_role, buffers_of
 from .scenarios import MOST_SIZE
 from .shapes import Extent
@@ -30,6 +33,8 @@ FILE = "workload.toml"
 MAX_VALUES = 256
 """Elements of a variable that the source initialises that a draft lists; more stay in the source, where they are
 taken from where a workload does not say otherwise."""
+TRUTHS = 2
+"""How many values a mask has: all but 0 do the same."""
 
 
 def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, list[str]]:
@@ -39,7 +44,11 @@ def workload_text(k: Kernel, source: SourceSpec, target: Path) -> tuple[str, lis
         KtcError: E-SCAFFOLD for a parameter that a workload cannot describe.
     """
     d = draft(k)
-    lines = ["# Drafted by `ktc init` from runs of the kernel; what is marked CHECK could not be confirmed.", ""]
+    lines = [
+        "# Drafted by `ktc init` from runs of the kernel; what is marked CHECK could not be confirmed, and what is",
+        "# marked as guessed is promised by nobody: take it out of `guessed` once all callers keep to it.",
+        "",
+    ]
     lines += _head(k, source, target)
     for p in d.kernel.params:
         if len(p.init) <= MAX_VALUES and p.scratch is None:
@@ -151,7 +160,7 @@ def _arg(d: Draft, p: Param) -> list[str]:
     head = [f'name = "{name}"', f'dtype = "{scalar_of(t)}"']
     if isinstance(t, Scalar):
         return [*head, 'role = "scalar"', *_scalar(d, p)]
-    role = access_role(p, d.kernel)
+    role = d.role(p)
     if p.init:
         values = ", ".join(str(v).lower() if isinstance(v, bool) else repr(v) for v in p.init)
         role = "in" if role == "in" else "inout"
@@ -161,20 +170,47 @@ def _arg(d: Draft, p: Param) -> list[str]:
     doubt = "" if extent is not None and extent.plausible else "            # CHECK"
     lines = [*head, f'role = "{role}"', f"shape = [{shape}]{doubt}"]
     content = next((c for c in d.contents if c.buffer == name), None)
-    if content is not None:
+    span = values_compared(d.kernel, p, d.roles.fixed)
+    guesses = ["align"]
+    if content is not None and not (content.most == TRUTHS and span is not None):
         most = d.ties.get(content.name, content.name)
         init, below = content.kind, f"{most - 1}" if isinstance(most, int) else plain(f"{most} - 1")
         last = plain(f"{most}") if content.kind == "offsets" else below
         lines += [f'init = "{init}"', f'range = [0, "{last}"]']
+        guesses.append("range")
         if init != "offsets" and (mark := mark_of(d.kernel, p.sym, d.roles.fixed)) is not None:
             lines.append(f"mark = {mark}                # one in eight")
-    elif name in counters(d.kernel):
+    elif name in counters(d.kernel) or counted(d.kernel, p):
         lines.append('init = "zeros"')
+    elif role != "out" and span is not None:
+        lines += ['init = "ints"', f"range = [{span[0]}, {span[1]}]"]
+        guesses.append("range")
     elif role != "out":
         lines += ['init = "uniform"' if d.positive else 'init = "normal"']
     if name in _apart(d.kernel):
-        lines.append("noalias = true            # CHECK: no caller passes the same memory twice")
-    return [*lines, "align = 16"]
+        lines.append("noalias = true")
+        guesses.append("noalias")
+    return _with_guesses([*lines, "align = 16"], guesses, "what its elements are compared with, or choose from")
+
+
+REASONS = {
+    "align": "of every pointer that is passed",
+    "noalias": "CHECK: no caller passes the same memory twice",
+    "range": "what drafted sizes and 32-bit indices allow",
+    "divisible_by": "other values leave something undone",
+}
+"""What a person may want to know of a guess, by the key that was guessed."""
+
+
+def _with_guesses(lines: Sequence[str], keys: Sequence[str], why_range: str = REASONS["range"]) -> list[str]:
+    """``lines`` with a comment where one of the ``keys`` is given, and a line that names these for the reader of the
+    file: no pass may take a guess for a promise."""
+    out, reasons = [], {**REASONS, "range": why_range}
+    for line in lines:
+        key = line.partition(" ")[0]
+        out.append(f"{line:<23} # guessed: {reasons[key]}" if key in keys else line)
+    names = ", ".join(f'"{k}"' for k in keys)
+    return [*out, f"guessed = [{names}]"] if keys else out
 
 
 def plain(formula: str) -> str:
@@ -189,9 +225,14 @@ def _scalar(d: Draft, p: Param) -> list[str]:
         return [f"value = {tied}            # CHECK" if isinstance(tied, int) else f'value = "{plain(tied)}"']
     if name in d.roles.sizes:
         step, (low, high) = d.steps.get(name, 1), p.range
-        low = max(low or 1, step, d.least.get(name, 1))
-        more = [f"range = [{low}, {high or d.most.get(name, MOST_SIZE)}]"] if scalar_of(p.sym.type).bits >= 32 else []
-        return [f'value = "{name}"', *more, *([f"divisible_by = {step}"] if step > 1 else [])]
+        low, most = max(low or 1, step, d.least.get(name, 1)), d.most.get(name, MOST_SIZE)
+        wide = scalar_of(p.sym.type).bits >= 32
+        more = [f"range = [{low}, {min(high or most, most)}]"] if wide else []
+        more += [f"divisible_by = {step}"] if step > 1 else []
+        return _with_guesses([f'value = "{name}"', *more], [line.partition(" ")[0] for line in more])
     if name in d.roles.fixed:
         return [f"value = {d.roles.fixed[name]}"]
-    return [f"value = {d.roles.numbers.get(name, 1)}                # CHECK"]
+    number = d.roles.numbers.get(name, 1)
+    if scalar_of(p.sym.type) == F32 and name in d.roles.launched:
+        number = float(str(np.float32(number)))  # 0.01f is 0.01, in as few digits
+    return [f"value = {number}" if name in d.roles.launched else f"value = {number}                # CHECK"]

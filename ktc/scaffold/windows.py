@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import Binary, Cast, Const, Expr, For, Sym, Unary, Var
+from ktc.ir.nodes import Binary, Cast, Const, Expr, For, HwIndex, Sym, Unary, Var
 from ktc.ir.walk import all_exprs, used, walk, walk_expr
 
 COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
@@ -83,6 +83,56 @@ def host_windows(k: Kernel) -> Iterator[tuple[str, str]]:
                     yield from ((n, "step") for n in _name(b, params))
                 case Binary("+" | "-"):
                     yield from _offset(e, params)
+
+
+def taps(k: Kernel, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[tuple[str, str]]:
+    """Parameters that a loop goes up to, one by one, whose variable an index adds to a thread's own place, with what
+    they are: windows (``x[i + tap]``, ``x[step * i + tap]``) and, where the host divides by it, their step."""
+    params = {p.sym for p in k.params}
+    divided = [*(e for _, e in k.launch.passed), *k.launch.grid] if k.launch is not None else []
+    steps = {
+        b.sym
+        for e in divided
+        for x in walk_expr(e)
+        if isinstance(x, Binary) and x.op == "/" and isinstance(b := bare(x.b), Var)
+    }
+    bounds = {
+        s.var: p.sym
+        for s in walk(k.body)
+        if isinstance(s, For) and isinstance(n := s.step, Binary) and (n.op, bare(n.a)) == ("+", Var(s.var))
+        if isinstance(one := bare(n.b), Const) and one.value == 1
+        if isinstance(s.cond, Binary) and s.cond.op == "<" and isinstance(p := bare(s.cond.b), Var) and p.sym in params
+    }
+    for e in all_exprs(k.body):
+        for tap in (bare(e.a), bare(e.b)) if isinstance(e, Binary) and e.op == "+" else ():
+            if not isinstance(tap, Var) or tap.sym not in bounds:
+                continue
+            for scale in _scales(e, sources):
+                if scale is None or scale in steps:
+                    yield bounds[tap.sym].name, "window"
+                    yield from ((scale.name, "step"),) if scale is not None and scale in params else ()
+
+
+def _scales(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[Sym | None]:
+    """What a thread's own place is multiplied by among the terms of a sum; None for one that is added as it is."""
+    match bare(e):
+        case Binary("+", a, b):
+            yield from _scales(a, sources)
+            yield from _scales(b, sources)
+        case Binary("*", a, b):
+            for x, y in ((bare(a), bare(b)), (bare(b), bare(a))):
+                if isinstance(x, Var) and _is_own(y, sources):
+                    yield x.sym
+        case x if _is_own(x, sources):
+            yield None
+
+
+def _is_own(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> bool:
+    """Whether ``e`` is a thread's number among all threads."""
+    if isinstance(e, Var) and len(sources.get(e.sym, ())) == 1:
+        e = bare(sources[e.sym][0])
+    levels = {x.level for x in walk_expr(e) if isinstance(x, HwIndex)}
+    return {"block", "thread"} <= levels and isinstance(e, Binary) and e.op == "+"
 
 
 def _offset(e: Binary, params: set[Sym]) -> list[tuple[str, str]]:

@@ -15,7 +15,15 @@ from ktc.ir.walk import used
 from ktc.ir.workload import Workload
 from ktc.passes.lowering import LoweringError, materialise
 from ktc.search.verification.device.repeated_launches import in_step
-from ktc.search.verification.instances.instances import LARGER, MAX_ELEMENTS, instances, single_blocks
+from ktc.search.verification.instances.coverage import SECOND_ROUND
+from ktc.search.verification.instances.instances import (
+    LARGER,
+    MAX_ELEMENTS,
+    Maker,
+    instances,
+    launched_always,
+    single_blocks,
+)
 from ktc.search.verification.instances.outcomes import is_quotient, one_sided
 from ktc.search.verification.instances.reach import unexplained
 from ktc.search.verification.rungs.layers import LAYERS
@@ -81,7 +89,7 @@ def not_exercised(job: Job) -> str:
         (job.coverage.never_twice(), "loops never went round twice, the first"),
     ):
         if found:
-            return f"{len(found)} {what} '{print_stmt(found[0]).strip().splitlines()[0]}'"
+            return f"{len(found)} {what} '{print_stmt(found[0]).strip().splitlines()[0]}'{_needed(job, what)}"
     open_ = [e for _, e in one_sided(job.coverage, job.theirs)]
     shown = small_launch_limits.settled(job, open_) if open_ else frozenset()
     for e in (e for e in open_ if id(e) not in shown):
@@ -92,6 +100,18 @@ def not_exercised(job: Job) -> str:
         return f"'{print_expr(e)}' {f'was {how}' if e.type == BOOL else choice} in every run"
     axes = ", ".join("xyz"[k] for k in sorted(job.coverage.axes))
     return f"no instance had a second block along {axes}" if axes else ""
+
+
+def _needed(job: Job, what: str) -> str:
+    """The sizes at which a loop would go round twice, where these cost more than an instance may."""
+    if not what.startswith("loops"):
+        return ""
+    wide = Maker((job.original, job.candidate), job.workload, SECOND_ROUND * MAX_ELEMENTS)
+    made = next(job.coverage.sizes_for_loops(wide), None)
+    if made is None:
+        return "; no size within the limits of the check makes it: give [launch] a smaller grid, if any grid will do"
+    sizes = " ".join(f"{n}={v}" for n, v in made.sizes.items())
+    return f"; that takes {sizes}, which is longer than the check may run: give [launch] a smaller grid, if any will do"
 
 
 def _climb(
@@ -129,6 +149,8 @@ def _climb(
     if not chosen or single_blocks(candidate, workload, chosen):  # a launch, or a block, that is large
         larger = instances(original, candidate, workload, count=FEW, limit=LARGER * MAX_ELEMENTS)
         chosen += [i for i in larger if i not in chosen]
+    if not chosen and (idle := launched_always((original, candidate), workload)) > LARGER * MAX_ELEMENTS:
+        chosen = instances(original, candidate, workload, count=FEW, limit=idle + MAX_ELEMENTS)
     job = Job(original, candidate, oracle, chosen, workload)
     rungs: list[Rung] = []
     failure: Failure | None = None

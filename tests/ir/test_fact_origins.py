@@ -129,7 +129,7 @@ def test_a_draft_is_no_promise(folder: Path) -> None:
 def test_guesses_are_promises_of_the_same_table(folder: Path, bad: str) -> None:
     path = folder / "workload.toml"
     path.write_text(WORKLOAD.replace('guessed = ["align"]', bad))
-    with pytest.raises(KtcError, match="guessed lists promises of this table"):
+    with pytest.raises(KtcError, match="guessed"):
         Workload.load(folder)
 
 

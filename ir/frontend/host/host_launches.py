@@ -27,7 +27,7 @@ from ktc.ir.types import I32, U32, Scalar, Type, Vec
 from ktc.ir.walk import assigned, substitute_expr, used, walk_expr
 
 from .host_calls import name_of_call, with_named_calls
-from .launch_math import integer_form
+from .launch_math import float_value, integer_form
 from .launch_sites import LaunchSite
 
 
@@ -75,7 +75,7 @@ class HostLaunch:
             scope.names.update(self.instance)
             self._scope = scope
             self._kernel_args()
-            given = tuple(self._constants())
+            given = (*self._constants(), *self._numbers())
             config = self.node.config
             grid, block = self._dim3(config[0]), self._dim3(config[1])
             shared = self._int(config[2]) if len(config) > 2 else None
@@ -163,6 +163,22 @@ class HostLaunch:
                 if isinstance(e, Const) and math.isfinite(e.value):
                     yield p.sym.name, int(e.value)
 
+    def _numbers(self) -> Iterator[tuple[str, float]]:
+        """Floating-point parameters that this launch passes a number for: a literal, or a name for one."""
+        for p, a in self._pairs():
+            if p.sym.name not in self.whole or not isinstance(p.sym.type, Scalar) or not p.sym.type.is_float:
+                continue
+            name = a.name if isinstance(a, c_ast.ID) else ""
+            mine = self.known.pop(name, None)  # what is behind its own name
+            try:
+                v = self._value(a)
+            finally:
+                if mine is not None:
+                    self.known[name] = mine
+            number = float_value(v.expr) if isinstance(v, RVal) else None
+            if number is not None:
+                yield p.sym.name, number
+
     def value(self, name: str) -> Value:
         """What a host name means in launch expressions."""
         if name in self.known and not self._is_constant(name):
@@ -179,8 +195,15 @@ class HostLaunch:
             self.busy.discard(name)
 
     def _is_constant(self, name: str) -> bool:
-        decl = self.site.env.get(name)
-        return isinstance(decl, c_ast.Decl) and isinstance(_unsigned(decl.init), c_ast.Constant)
+        """Whether ``name`` is a number's, or that of a copy of one: ``int step = 2; const int window = step;``."""
+        seen: set[str] = set()
+        while isinstance(decl := self.site.env.get(name), c_ast.Decl) and name not in seen:
+            seen.add(name)
+            init = _unsigned(decl.init)
+            if not isinstance(init, c_ast.ID):
+                return isinstance(init, c_ast.Constant)
+            name = init.name
+        return False
 
     def _follow(self, name: str, decl: Any) -> Value:
         low = self.lowering

@@ -6,17 +6,41 @@ integer only if it is one, because it is at least 1/divisor away from any other.
 
 from __future__ import annotations
 
+import math
+import operator
+
 from ktc.ir.fold import evaluate, simplify
-from ktc.ir.nodes import Binary, Call, Cast, Const, Expr
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Unary
 from ktc.ir.types import I32, U32, Scalar
 from ktc.ir.walk import map_expr
 
 _ONE = Const(1, I32)
 
+_FLOAT_OPS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+
 
 def integer_form(e: Expr) -> Expr:
     """``e`` with conversions of floating-point quotients to integers written in integers, where that is possible."""
     return map_expr(Cast(U32, e, "implicit") if _is_float(e) else e, _integral)
+
+
+def float_value(e: Expr) -> float | None:
+    """The finite number that a floating-point expression without variables is, but for its rounding; None if it is
+    none."""
+    match e:
+        case Const(value=v):
+            return float(v) if math.isfinite(v) else None
+        case Cast(_, x):
+            return float_value(x)
+        case Unary("-", x):
+            value = float_value(x)
+            return None if value is None else -value
+        case Binary(op, a, b) if op in _FLOAT_OPS and _is_float(e):
+            left, right = float_value(a), float_value(b)
+            if left is None or right is None or (op == "/" and right == 0):
+                return None
+            return _FLOAT_OPS[op](left, right)
+    return None
 
 
 def _integral(e: Expr) -> Expr:

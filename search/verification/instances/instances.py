@@ -128,6 +128,13 @@ def single_blocks(kernel: Kernel, workload: Workload, tried: list[Instance]) -> 
     return set().union(*usual) - set().union(*(wide(i.sizes) for i in tried))
 
 
+def launched_always(kernels: tuple[Kernel, ...], workload: Workload) -> int:
+    """What the threads of a launch cost that is as large at all sizes, as that of a loop over the whole grid is."""
+    sizes = [tuple(s.sizes.items()) for s in workload.scenarios]
+    least = max((min((_threads(k, workload, s) for s in sizes), default=0) for k in kernels), default=0)
+    return least // IDLE + 1 if any(map(_has_constant_blocks, kernels)) else 0
+
+
 class Maker:
     """Makes instances of one pair of kernels, if they are feasible and small enough."""
 

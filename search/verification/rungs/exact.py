@@ -11,7 +11,16 @@ from ktc.ir.interp import FUEL, Finding, Mismatch, RunResult, compare
 from ktc.ir.nodes import Stmt
 from ktc.ir.text import print_stmt
 from ktc.search.verification.instances.coverage import SECOND_ROUND, Coverage, missing_instances
-from ktc.search.verification.instances.instances import LARGER, MAX_ELEMENTS, Instance, Maker, larger_instances
+from ktc.search.verification.instances.instances import (
+    IDLE,
+    LARGER,
+    LAUNCHED,
+    MAX_ELEMENTS,
+    Instance,
+    Maker,
+    larger_instances,
+    launched_always,
+)
 from ktc.search.verification.instances.outcome_sizes import sizes_for_outcomes
 from ktc.search.verification.instances.outcomes import hangs_on_data, one_sided
 from ktc.search.verification.job import Job, Outcome
@@ -62,6 +71,10 @@ def exact(job: Job) -> Outcome:
     (:mod:`ktc.search.verification.instances.coverage`).
     """
     if not job.instances:
+        always = IDLE * launched_always((job.original, job.candidate), job.workload)
+        if always > LAUNCHED:
+            what = f"the launch has about {always} threads at all sizes, and the interpreter takes {LAUNCHED}"
+            return Outcome("unknown", f"{what}: give [launch] a smaller grid, if any grid does the same work")
         return Outcome("unknown", "no instance satisfies the assumptions and guards within the size limit")
     progress = _Progress(job.coverage)
     for failure in _failures(job, progress):

@@ -219,7 +219,7 @@ def test_what_the_launch_computes_is_no_size() -> None:
 def test_members_of_a_struct_are_sizes_and_groups_divide_them() -> None:
     d = draft(ktc.loads(GROUPS).kernel)
     assert d.launch is None and d.roles.divisors == {"p_groups"}  # the launch is the source's
-    assert d.shapes["p_y"] is not None and d.shapes["p_y"].shape == ("p_c", "n")
+    assert d.shapes["p_y"] is not None and d.shapes["p_y"].shape == ("n", "p_c")  # rows of channels
     assert all(s["p_c"] % s["p_groups"] == 0 for name, s, _ in d.scenarios if name != "odd")
 
 

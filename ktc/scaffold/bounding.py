@@ -1,0 +1,63 @@
+"""Integers that bound something, and integers that only say where in something a launch works.
+
+``stage(dist, n, k)`` of Floyd-Warshall reads row ``k`` and column ``k`` of ``n``: no guard, no loop and no launch asks
+for ``k``, and an index adds it as it is. It is a place in a row, below the row's length, and no size of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ktc.ir.fields import children
+from ktc.ir.kernel import Kernel
+from ktc.ir.nodes import Binary, Expr, For, If, Load, Select, Sym, Var, While
+from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
+
+from .given_values import definitions
+from .inner_strides import accesses
+from .windows import bare
+
+
+def bounding(k: Kernel) -> set[Sym]:
+    """Everything that guards, loops, divisions and the launch are made of, through variables."""
+    bounds: list[Expr] = []
+    for s in walk(k.body):
+        bounds += [s.cond] if isinstance(s, If | While) else [s.init, s.cond, s.step] if isinstance(s, For) else []
+        bounds += [x.cond for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Select)]
+    bounds += [x.b for e in all_exprs(k.body) for x in walk_expr(e) if isinstance(x, Binary) and x.op in ("/", "%")]
+    if k.launch is not None:
+        bounds += [*k.launch.grid, *k.launch.block, *(e for _, e in k.launch.passed)]
+    sources = definitions(k)
+    return {s for e in bounds for s in values(e, sources)}
+
+
+def values(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> set[Sym]:
+    """Variables that ``e`` is made of, but for the places of what it loads."""
+    left, out = [e], set[Sym]()
+    while left:
+        x = left.pop()
+        if isinstance(x, Var) and x.sym not in out:
+            out.add(x.sym)
+            left += sources.get(x.sym, [])
+        elif not isinstance(x, Load | Var):
+            left += children(x)
+    return out
+
+
+def places(k: Kernel) -> list[str]:
+    """The integer parameters that bound nothing and that an index adds as they are."""
+    sources, bounds = definitions(k), bounding(k)
+    added = {s for _, e in accesses(k) for s in _terms(e, sources)}
+    return [p.sym.name for p in k.params if p.sym in added - bounds]
+
+
+def _terms(e: Expr, sources: Mapping[Sym, Sequence[Expr]]) -> Iterator[Sym]:
+    """The variables that are terms of a sum by themselves."""
+    match bare(e):
+        case Binary("+" | "-", a, b):
+            yield from _terms(a, sources)
+            yield from _terms(b, sources)
+        case Var(s) if len(sources.get(s, ())) == 1:
+            yield from _terms(sources[s][0], {v: x for v, x in sources.items() if v != s})
+        case Var(s):
+            yield s

@@ -1,0 +1,81 @@
+"""Contents of integer buffers that are no indices: values on both sides of the kernel's comparisons, and counters.
+
+A byte that is compared with ``'1'`` is one of the digits around it, a mask is 0 or 1, and what only atomics count
+starts at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ktc.ir.fold import evaluate
+from ktc.ir.kernel import Kernel, Param
+from ktc.ir.nodes import Atomic, Binary, Cast, Expr, If, Load, Select, Store, Sym, Unary, Var, While
+from ktc.ir.types import scalar_of
+from ktc.ir.walk import all_exprs, stmt_exprs, walk, walk_expr
+
+from .given_values import definitions, loaded
+from .windows import COMPARISONS, bare
+
+COUNTING = frozenset({"add", "sub", "inc", "dec", "or", "xor"})
+"""Atomics that something is counted or collected with, from 0 on."""
+
+
+def counted(k: Kernel, p: Param) -> bool:
+    """Whether the body does nothing with ``p``'s integers but count in them: bins of a histogram."""
+    if not scalar_of(p.sym.type).is_int:
+        return False
+    atomics = [s for s in walk(k.body) if isinstance(s, Atomic) and s.buffer == p.sym]
+    stored = any(isinstance(s, Store) and s.buffer == p.sym for s in walk(k.body))
+    read = any(isinstance(x, Load) and x.buffer == p.sym for e in all_exprs(k.body) for x in walk_expr(e))
+    return bool(atomics) and not stored and not read and all(s.op in COUNTING for s in atomics)
+
+
+def values_compared(k: Kernel, p: Param, fixed: Mapping[str, int]) -> tuple[int, int] | None:
+    """The range that reaches both sides of each comparison of ``p``'s integers with a number; None if there is none.
+
+    ``fixed``: what integer parameters are.
+    """
+    t = scalar_of(p.sym.type)
+    if t.kind == "bool":
+        return 0, 1
+    if not t.is_int:
+        return None
+    sources, known = definitions(k), {q.sym: fixed[q.sym.name] for q in k.params if q.sym.name in fixed}
+    numbers = set(_numbers(k, p.sym, sources, known))
+    if not numbers:
+        return None
+    lowest = -(1 << t.bits - 1) if t.is_signed else 0
+    highest = (1 << t.bits - (1 if t.is_signed else 0)) - 1
+    if numbers == {(0, "==")}:
+        return 0, 1
+    ends = [n for n, _ in numbers]
+    return max(min(ends) - 1, lowest), min(max(ends) + 1, highest)
+
+
+def _numbers(
+    k: Kernel, buffer: Sym, sources: Mapping[Sym, list[Expr]], known: Mapping[Sym, int]
+) -> Iterator[tuple[int, str]]:
+    """(number, comparison) of each comparison; what decides by itself whether it is 0 is compared with that."""
+    for e in all_exprs(k.body):
+        if isinstance(e, Binary) and e.op in COMPARISONS:
+            for x, y in ((e.a, e.b), (e.b, e.a)):
+                other = bare(y)
+                value = known.get(other.sym) if isinstance(other, Var) else evaluate(other, {})
+                if value is not None and loaded(x, sources, buffer):
+                    yield int(value), "==" if e.op in ("==", "!=") else "<"
+        elif isinstance(e, Select | Unary) and _truth(e.cond if isinstance(e, Select) else e.x, buffer, sources):
+            yield from ((0, "=="),) if isinstance(e, Select) or e.op == "!" else ()
+    for s in walk(k.body):
+        if isinstance(s, If | While) and _truth(s.cond, buffer, sources):
+            yield 0, "=="
+    for e in (x for s in walk(k.body) for y in stmt_exprs(s) for x in walk_expr(y)):
+        if isinstance(e, Binary) and e.op in ("&&", "||"):
+            yield from ((0, "==") for x in (e.a, e.b) if _truth(x, buffer, sources))
+
+
+def _truth(e: Expr, buffer: Sym, sources: Mapping[Sym, list[Expr]]) -> bool:
+    return isinstance(e, Cast | Load | Var) and loaded(e, sources, buffer)
+
+
+__all__ = ["counted", "values_compared"]

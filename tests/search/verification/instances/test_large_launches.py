@@ -1,0 +1,58 @@
+"""A launch that is as large at all sizes, as that of a loop over the whole grid: it is checked as far as it can be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ktc
+from ktc.ir.workload import Workload
+from ktc.search.verification.instances.instances import IDLE, LARGER, MAX_ELEMENTS, launched_always
+
+TWICE = """
+__global__ void twice(const float* a, float* o, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) o[i] = 2 * a[i];
+}
+void go(const float* a, float* o, int n) { twice<<<BLOCKS, 256>>>(a, o, n); }
+"""
+WORKLOAD = """
+[kernel]
+source = "k.cu"
+name = "twice"
+[[args]]
+name = "a"
+dtype = "f32"
+role = "in"
+shape = ["n"]
+[[args]]
+name = "o"
+dtype = "f32"
+role = "out"
+shape = ["n"]
+noalias = true
+[[args]]
+name = "n"
+dtype = "i32"
+role = "scalar"
+value = "n"
+range = [1, 1000000000]
+[[scenario]]
+name = "small"
+sizes = { n = 4096 }
+"""
+
+
+def program(folder: Path, blocks: str) -> ktc.Program:
+    (folder / "k.cu").write_text(TWICE.replace("BLOCKS", blocks))
+    (folder / "workload.toml").write_text(WORKLOAD)
+    return ktc.load(str(folder))
+
+
+def test_threads_that_no_size_takes_away_are_no_reason_to_check_nothing(tmp_path: Path) -> None:
+    large = program(tmp_path, "29184")
+    assert launched_always((large.kernel, large.kernel), Workload.load(tmp_path)) > LARGER * MAX_ELEMENTS
+    assert large.apply("raise").verify(device="none").status == "TESTED"
+
+
+def test_a_grid_that_follows_sizes_is_small_somewhere(tmp_path: Path) -> None:
+    usual = program(tmp_path, "(n + 255) / 256")
+    assert launched_always((usual.kernel, usual.kernel), Workload.load(tmp_path)) * IDLE < MAX_ELEMENTS
