@@ -110,7 +110,7 @@ def _find(text: str) -> Path:
 def _explicit_workload(spec: SourceSpec) -> Workload | None:
     from ktc.ir.workload import Workload
 
-    return Workload.load(spec.workload) if spec.workload else None
+    return Workload.load(spec.workload, formulas=False) if spec.workload else None
 
 
 def _workload_of(path: Path, spec: SourceSpec) -> Workload | None:
@@ -120,13 +120,13 @@ def _workload_of(path: Path, spec: SourceSpec) -> Workload | None:
     if not spec.beside:
         return None
     if path.suffix == ".toml":
-        return Workload.load(path)
+        return Workload.load(path, formulas=False)
     if path.is_dir():
-        return Workload.load(path) if (path / "workload.toml").exists() else None
+        return Workload.load(path, formulas=False) if (path / "workload.toml").exists() else None
     beside = path.parent / "workload.toml"
     if not beside.exists():
         return None
-    workload = Workload.load(beside)
+    workload = Workload.load(beside, formulas=False)
     same = workload.source.resolve() == path.resolve()
     return workload if same and spec.name in (None, workload.kernel_name) else None
 

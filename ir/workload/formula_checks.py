@@ -50,8 +50,8 @@ class _Place:
     text: str
 
 
-def check(workload: Workload) -> None:
-    """Every expression and formula of ``workload``.
+def check(workload: Workload, formulas: bool = True) -> None:
+    """Every expression of ``workload``, and with ``formulas`` those of its reference, for which numpy is needed.
 
     Raises:
         Misplaced: the first that is wrong, with its place in the file.
@@ -61,7 +61,7 @@ def check(workload: Workload) -> None:
         _at(place, lambda text=place.text: _number(text, names))
     for place in _launch_texts(workload):
         _at(place, lambda text=place.text: reference.parse(text))
-    if workload.formulas:
+    if formulas and workload.formulas:
         _reference(workload)
 
 

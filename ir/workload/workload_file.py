@@ -87,8 +87,8 @@ _TOML_TEXT = re.compile(r'"""\n?(.*?)"""|\'\'\'\n?(.*?)\'\'\'|"([^"\\\n]*)"|\'([
 """A text of TOML without escapes, and what is in it."""
 
 
-def read(path: Path) -> Workload:
-    """Parse and check a workload file, or the ``workload.toml`` of a folder."""
+def read(path: Path, formulas: bool = True) -> Workload:
+    """Parse and check a workload file, or the ``workload.toml`` of a folder; the reference only with ``formulas``."""
     if path.is_dir():
         path = path / "workload.toml"
     try:
@@ -104,7 +104,7 @@ def read(path: Path) -> Workload:
         m = re.search(r"\(at line (\d+), column (\d+)\)", str(e))
         loc = Loc(str(path), int(m[1]), int(m[2])) if m else Loc(str(path), max(1, text.count("\n")), 1)
         raise KtcError("E-WORKLOAD-TOML", re.sub(r" \(at .*\)", "", str(e)), loc, source=text) from e
-    return _build(_File(path, text), doc)
+    return _build(_File(path, text), doc, formulas)
 
 
 def _beside(f: _File, path: str) -> Path:
@@ -114,7 +114,7 @@ def _beside(f: _File, path: str) -> Path:
     return short if os.path.realpath(short) == os.path.realpath(long) else long  # a link's .. is not the text's
 
 
-def _build(f: _File, doc: dict[str, Any]) -> Workload:
+def _build(f: _File, doc: dict[str, Any], check_formulas: bool) -> Workload:
     _only(f, doc, "")
     head = _table(f, doc, "kernel")
     _only(f, head, "kernel")
@@ -153,19 +153,20 @@ def _build(f: _File, doc: dict[str, Any]) -> Workload:
         defines=_strings(f, head.get("defines", {}), "kernel", "defines"),
         include_dirs=tuple(str(_beside(f, i)) for i in _texts(f, head.get("include", []), "kernel", 0, "include")),
         swap=_swap(f, doc, args),
+        unchecked=not check_formulas,
     )
-    _check_expressions(f, made)
+    _check_expressions(f, made, check_formulas)
     return made
 
 
-def _check_expressions(f: _File, made: Workload) -> None:
+def _check_expressions(f: _File, made: Workload, formulas: bool) -> None:
     """Every expression and formula of the file, as far as it can be judged without the kernel.
 
     Raises:
         FormulaError: with the place of what is wrong, in the file.
     """
     try:
-        formula_checks.check(made)
+        formula_checks.check(made, formulas)
     except formula_checks.Misplaced as e:
         loc = f.inside(e.table, e.index, e.key, e.item, e.text, e.error.at)
         raise KtcError(e.error.code, e.error.message, loc, e.error.hint, source=f.text) from e

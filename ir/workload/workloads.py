@@ -110,17 +110,28 @@ class Workload:
     defines: Mapping[str, str] = field(default_factory=dict)
     swap: tuple[str, str] | None = None
     include_dirs: tuple[str, ...] = ()
+    unchecked: bool = field(default=False, repr=False, compare=False)
 
     @staticmethod
-    def load(path: str | Path) -> Workload:
-        """Read a ``workload.toml``, or the one in a folder.
+    def load(path: str | Path, formulas: bool = True) -> Workload:
+        """Read a ``workload.toml``, or the one in a folder. Without ``formulas``, the reference's are left unchecked
+        until :meth:`check_formulas`: who only prints a kernel need not wait for numpy.
 
         Raises:
             KtcError: E-WORKLOAD-* with the file and, where it is known, the line.
         """
         from .workload_file import read
 
-        return read(Path(path))
+        return read(Path(path), formulas)
+
+    def check_formulas(self) -> None:
+        """Check what :meth:`load` left unchecked.
+
+        Raises:
+            KtcError: E-WORKLOAD-FORMULA with its place in the file.
+        """
+        if self.unchecked:
+            Workload.load(self.path)
 
     @property
     def variants(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ there.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -55,6 +56,11 @@ def other_than_reference(oracle: Oracle) -> Failure | None:
 def _compared(oracle: Oracle) -> Failure | None:
     if not oracle.workload.formulas:
         return None
+    oracle.workload.check_formulas()
+    repeat = oracle.original.repeat
+    if repeat is not None and repeat.launches != 1:  # what the reference says is what one launch does
+        one = oracle.original.with_(repeat=dataclasses.replace(repeat, launches=1))
+        return other_than_reference(oracle_for(one, oracle.workload, oracle.variant, oracle.seed))
     for instance in instances(oracle.original, oracle.original, oracle.workload, count=COUNT):
         try:
             failure = _on(oracle, instance)
