@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,6 +69,11 @@ def of(*keys: str) -> Callable[[str], Figures]:
     return read
 
 
+def _tests(text: str) -> Figures:
+    """The counts of pytest's closing line."""
+    return {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped)", "".join(text.splitlines()[-1:]))}
+
+
 def _summary(text: str) -> Figures:
     found = last_document(text).get("summary")
     return dict(found) if isinstance(found, Mapping) else {}
@@ -109,6 +115,10 @@ PARTS: Sequence[Part] = (
         lambda p, s: _python("tests.fuzz.frontend_texts", "--cases", 10**6, "--seed", s.seed, "--jobs", s.jobs,
                              "--seconds", s.seconds(p)),
         of("cases", "findings"), minutes=3,
+    ),
+    Part(
+        "proofs", "the mutation campaign's own proofs, against near misses", ("tests/mutation",),
+        lambda p, s: _python("pytest", "-m", "campaign", "-n", s.jobs, "tests/mutation"), _tests,
     ),
     Part(
         "mutation", "wrong programs before the verification ladder", ("tests/mutation",),
