@@ -17,12 +17,13 @@ from ktc.passes.lowering import LoweringError, materialise
 from ktc.search.verification.device.repeated_launches import in_step
 from ktc.search.verification.instances.coverage import SECOND_ROUND
 from ktc.search.verification.instances.instances import (
+    AXES,
     LARGER,
     MAX_ELEMENTS,
     Maker,
     instances,
     launched_always,
-    single_blocks,
+    single_axes,
 )
 from ktc.search.verification.instances.outcomes import is_quotient, one_sided
 from ktc.search.verification.instances.reach import unexplained
@@ -98,8 +99,8 @@ def not_exercised(job: Job) -> str:
             return f"'{print_expr(e)}' was zero in every run"
         choice = "kept its first operand" if how == "true" else "never kept its first operand"
         return f"'{print_expr(e)}' {f'was {how}' if e.type == BOOL else choice} in every run"
-    axes = ", ".join("xyz"[k] for k in sorted(job.coverage.axes))
-    return f"no instance had a second block along {axes}" if axes else ""
+    axes = ", ".join(AXES[k] for k in sorted(job.coverage.axes))
+    return f"no instance had a second {axes}" if axes else ""
 
 
 def _needed(job: Job, what: str) -> str:
@@ -146,7 +147,7 @@ def _climb(
         reason = f"the original is not what its reference says: {wrong}"
         return Verdict("REJECTED", "original", reason, (Rung("original", "fail", reason),), _since(began), wrong)
     chosen = instances(original, candidate, workload, count=count)
-    if not chosen or single_blocks(candidate, workload, chosen):  # a launch, or a block, that is large
+    if not chosen or single_axes(candidate, workload, chosen):  # a launch, or a block, that is large
         larger = instances(original, candidate, workload, count=FEW, limit=LARGER * MAX_ELEMENTS)
         chosen += [i for i in larger if i not in chosen]
     if not chosen and (idle := launched_always((original, candidate), workload)) > LARGER * MAX_ELEMENTS:

@@ -126,6 +126,11 @@ PARTS: Sequence[Part] = (
                              s.seconds(p), "--log", s.folder / f"mutation-{s.seed}.jsonl", "--json"),
         of("pipelines", "mutants", "equivalent", "unknown", "accepted", "false_rejects"), minutes=15,
     ),
+    Part(
+        "experts", "every committed script of the library, through all of verify", ("tests/experts.py",),
+        lambda p, s: _python("tests.experts", "--jobs", s.jobs),
+        of("scripts", "TESTED", "PROVED", "not_accepted"),
+    ),
     *(_fault(kind, count) for kind, count in
       (("kills", 100), ("pairs", 4), ("cache", 6), ("workers", 6), ("disk", 6))),
     *(_labelled(suite) for suite in ("faial", "gpuverify", "indigo", "oclgrind")),

@@ -30,7 +30,7 @@ from .invented_arguments import (
 from .large_arguments import far_arguments
 from .run_length import allowed, statements
 from .size_ties import tied_arguments
-from .small_launches import MAX_FIXED, launched, least_statements, single_blocks
+from .small_launches import MAX_FIXED, launched, least_statements, single_axes
 from .work_budget import CHECK_FUEL, CHOOSING_WORK, Budget, endless, fuel_of, unchecked
 
 MOST_TRIED = 40
@@ -127,7 +127,7 @@ class ChosenSets:
             yield from ((a, CHECK_FUEL) for a in invented_arguments(self.source, MOST_TRIED, seed, self.sizes))
 
     def _larger(self, seed: int, clean: bool) -> None:
-        """Sets of larger sizes, the cheapest first, where small ones leave a branch or a second block out of reach."""
+        """Sets of larger sizes, the cheapest first, where small ones miss a branch, a second block or thread."""
         if not self.sets or not self._missing:
             return
         most = self.budget.work + CHOOSING_WORK
@@ -137,7 +137,7 @@ class ChosenSets:
             args = drawn[k]
             if self.late or self.budget.work > most or not self._missing:
                 return
-            if not self.unreached and self.single <= single_blocks(self.source, _scalars(args)):
+            if not self.unreached and self.single <= single_axes(self.source, _scalars(args)):
                 continue
             args, result = self._with_room(args, clean, 8 * self.within)
             cut = any(f.kind == "fuel" for f in result.findings)
@@ -154,9 +154,9 @@ class ChosenSets:
         return self.unreached | self.single
 
     def _missed(self, args: Arguments, result: RunResult) -> frozenset[object]:
-        """What a run did not reach: branches, and second blocks."""
+        """What a run did not reach: branches, and second blocks and threads."""
         branches = (id(s) for s in result.unreached)
-        return frozenset[object](chain(branches, single_blocks(self.source, _scalars(args))))
+        return frozenset[object](chain(branches, single_axes(self.source, _scalars(args))))
 
     def _reach(self, missing: frozenset[object]) -> None:
         self.unreached = frozenset(x for x in missing if isinstance(x, int))

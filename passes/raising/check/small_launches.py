@@ -17,6 +17,8 @@ MAX_THREADS, MAX_FIXED = 1 << 13, 1 << 20
 
 MAX_VOLUME = 1 << 17
 
+AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+
 SMALLEST = (1, 2, 3, 16, 64, 256)
 """Sizes of which the first that a source takes are its smallest."""
 
@@ -54,11 +56,13 @@ def launched(kernel: Kernel, scalars: dict[str, int | float]) -> int:
     return total
 
 
-def single_blocks(kernel: Kernel, scalars: Mapping[str, int | float]) -> frozenset[str]:
-    """The axes along which a launch at these sizes has one block, though at others it may have more."""
+def single_axes(kernel: Kernel, scalars: Mapping[str, int | float]) -> frozenset[str]:
+    """The axes along which a launch at these sizes has one block, or a block one thread, though at others there may be
+    more."""
     launch, env = kernel.launch, kernel.environment(scalars)
     assert launch is not None
-    open_ = [(a, n) for a, n in zip("xyz", launch.grid) if evaluate(n, kernel.knob_values) != 1]
+    axes = zip(AXES, (*launch.grid, *launch.block), strict=True)
+    open_ = [(a, n) for a, n in axes if evaluate(n, kernel.knob_values) != 1]
     return frozenset(a for a, n in open_ if (evaluate(n, env) or 1) <= 1)
 
 
@@ -91,5 +95,5 @@ def volume(scalars: Mapping[str, int | float]) -> int:
 
 __all__ = [
     "MAX_FIXED", "MAX_THREADS", "acceptable", "launched", "least_statements", "number_for", "numbers_for",
-    "single_blocks", "volume",
+    "single_axes", "volume",
 ]  # fmt: skip

@@ -1,9 +1,10 @@
 """What the instances of a candidate have not exercised, and sizes at which they would.
 
 Three things must have happened somewhere: every branch was entered, every loop that can go round twice did (a wrong
-stride, or a block too few behind a persistent loop, changes nothing before), and every axis of the grid that is ever
-longer than a block was. Sizes for a loop come from following the first thread of the first block with numbers: what it
-does is known wherever it depends on sizes alone, and the least size that makes it go round twice is found by bisection.
+stride, or a block too few behind a persistent loop, changes nothing before), and along every axis of the grid or of a
+block that ever has several blocks, or threads, there were several. Sizes for a loop come from following the first
+thread of the first block with numbers: what it does is known wherever it depends on sizes alone, and the least size
+that makes it go round twice is found by bisection.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ktc.ir.interp import RunResult, geometry_of
+from ktc.ir.interp import RunResult
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import For, Stmt
 from ktc.ir.walk import used
@@ -20,7 +21,7 @@ from ktc.ir.workload import Workload
 from ktc.search.verification.integers.first_thread import FIRST, LAST, LATE, MIDDLE, FirstThread, followed
 from ktc.search.verification.integers.reaching import Does, arguments, least_value, rounds
 
-from .instances import LARGER, MAX_ELEMENTS, Instance, Maker, larger_instances, single_blocks
+from .instances import AXES, LARGER, MAX_ELEMENTS, Instance, Maker, extents, larger_instances, single_axes
 from .sizes import BEYOND, multiple
 
 MIDDLES = 3
@@ -66,8 +67,8 @@ class Coverage:
 
     @property
     def axes(self) -> set[int]:
-        """Axes of the grid on which no run had a second block, though usual sizes give one."""
-        return single_blocks(self.candidate, self.workload, self.tried)
+        """The :data:`AXES` along which no run had a second block, or thread, though usual sizes give one."""
+        return single_axes(self.candidate, self.workload, self.tried)
 
     def sizes_for_loops(self, maker: Maker) -> Iterator[Instance]:
         """For every loop that no thread has run twice yet, the least sizes at which the first thread does; where all
@@ -183,18 +184,18 @@ class Coverage:
         return never and not any(f.comes(k, self._scalars(sizes)) for f in (self._first, self._last))
 
     def sizes_for_axes(self, maker: Maker) -> Iterator[Instance]:
-        """For every axis of the grid on which no run had a second block, the least sizes that give one; and the largest
-        of which one block is all: the last copy of its work is needed there, which a little more shares out again."""
+        """For every axis along which no run had a second block, or thread, the least sizes that give one; and the
+        largest of which one is all: the last copy of its work is needed there, which a little more shares out again."""
         base = maker.few()
-        for axis, name in itertools.product(range(3), maker.names if base else ()):
-            least = least_value(maker, base, name, lambda sizes, k=axis: self._blocks(sizes)[k] > 1)  # type: ignore[misc]
+        for axis, name in itertools.product(range(len(AXES)), maker.names if base else ()):
+            least = least_value(maker, base, name, lambda sizes, k=axis: self._extents(sizes)[k] > 1)  # type: ignore[misc]
             if not least:
                 continue
             full, step = least - maker.step[name], maker.step[name]
             wide = self._beside(base, name)
             if full and not any(self._fills(i.sizes, axis, name, step) for i in wide):
                 yield from self._one_of(maker, base, name, full)
-            if axis in self.axes or not any(self._blocks(i.sizes)[axis] > 1 for i in wide):
+            if axis in self.axes or not any(self._extents(i.sizes)[axis] > 1 for i in wide):
                 beyond = least + BEYOND * step
                 broken = beyond - step * self._fills({**base, name: beyond}, axis, name, step)
                 yield from self._one_of(maker, base, name, broken, least)
@@ -204,13 +205,13 @@ class Coverage:
         made = (maker.make({**base, name: v}) for v in values)
         yield from itertools.islice((m for m in made if m is not None), 1)
 
-    def _blocks(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        return geometry_of(self.candidate, self._scalars(sizes)).grid
+    def _extents(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        return extents(self.candidate, self._scalars(sizes))
 
     def _fills(self, sizes: Mapping[str, int], axis: int, name: str, step: int) -> bool:
         """Whether a size fills its blocks along ``axis``."""
         more = {**sizes, name: sizes[name] + step}
-        return self._blocks(more)[axis] > self._blocks(sizes)[axis]
+        return self._extents(more)[axis] > self._extents(sizes)[axis]
 
     def never_twice(self) -> list[Stmt]:
         """Loops that go round twice at some scenario's sizes, and did in no run."""

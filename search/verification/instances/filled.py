@@ -82,8 +82,8 @@ def _beyond(count: Count, most: int) -> Callable[[Mapping[str, int]], bool]:
 
 
 def _blocks(kernel: Kernel, maker: Maker) -> Iterator[Count]:
-    """The extents of the grid."""
-    for e in kernel.launch.grid if kernel.launch is not None else ():
+    """The extents of the grid, and of blocks, which sizes may decide too."""
+    for e in (*kernel.launch.grid, *kernel.launch.block) if kernel.launch is not None else ():
         yield _count(e, kernel, maker)
 
 

@@ -116,11 +116,22 @@ def larger_instances(maker: Maker) -> Iterator[Instance]:
         yield from maker.largest({**base, n: maker.longest(n)}, n)
 
 
-def single_blocks(kernel: Kernel, workload: Workload, tried: list[Instance]) -> set[int]:
-    """Axes of the grid that some scenario gives several blocks and no instance tried did."""
+AXES = tuple(f"{what} along {axis}" for what in ("block", "thread") for axis in "xyz")
+"""Of a launch, in the order of :func:`extents`."""
+
+
+def extents(kernel: Kernel, scalars: Mapping[str, int | float]) -> tuple[int, ...]:
+    """Blocks of the grid and threads of a block, along x, y and z each. Sizes may decide the threads too, where a loop
+    has no other level beyond what one thread does."""
+    g = geometry_of(kernel, scalars)
+    return *g.grid, *g.block
+
+
+def single_axes(kernel: Kernel, workload: Workload, tried: list[Instance]) -> set[int]:
+    """The :data:`AXES` along which some scenario has several blocks, or threads, and no instance tried has."""
 
     def wide(sizes: Mapping[str, int]) -> set[int]:
-        return {k for k, n in enumerate(geometry_of(kernel, scalars_of(workload, sizes)).grid) if n > 1}
+        return {k for k, n in enumerate(extents(kernel, scalars_of(workload, sizes))) if n > 1}
 
     if kernel.is_parallel:
         return set()

@@ -35,6 +35,10 @@ LEAST = 4
 MORE_STEPS = 4 * STEPS
 """Statements of the candidate in one extra instance; beyond, it is as if it had not been tried."""
 
+SECOND_ROUND_STEPS = 12 * STEPS
+"""Statements of the original in an extra instance, where a loop has not gone round twice yet that does at usual sizes:
+one thread may do by itself what a tile of the candidate holds."""
+
 
 @dataclass
 class _Progress:
@@ -50,6 +54,8 @@ class _Progress:
     def fuel(self) -> int:
         """Statements of the original beyond which an instance is not worth running: what is foreseen for it then costs
         more than is left."""
+        if self.larger and self.coverage.never_twice():
+            return SECOND_ROUND_STEPS
         if self.larger:
             return MORE_STEPS if self.coverage.unreached else STEPS
         return FUEL if len(self.coverage.tried) < LEAST else max(int((STEPS - self.spent) / self.ratio), 0) + 1

@@ -130,11 +130,30 @@ kernel copy(y: f16* align 16, x: f16 const* align 16, d: i32)
 def test_every_axis_of_the_grid_has_a_second_block() -> None:
     plain, tiled = kernel(PLAIN), kernel(TILED)
     job = Job(plain, tiled, oracle_for(plain, COPY, None, 0), [], COPY)
-    assert not_exercised(job) == "no instance had a second block along x"
+    assert not_exercised(job) == "no instance had a second block along x, thread along x"
     full, least = job.coverage.sizes_for_axes(Maker((plain, tiled), COPY, 10 * MAX_ELEMENTS))
     assert full.sizes == {"d": 40960} and least.sizes == {"d": 40961 + BEYOND}
     job.coverage.tried += [full, least]
     assert not_exercised(job) == "" and not list(job.coverage.sizes_for_axes(Maker((plain, tiled), COPY, 1 << 20)))
+
+
+OTHERS = """\
+kernel copy(y: f16* align 16, x: f16 const* align 16, d: i32)
+  launch grid(1) block(cdiv(d, 4096))
+  for i = i32(threadIdx.x) * 4096; i < min(d, i32(threadIdx.x) * 4096 + 4096); i + 1
+    y[i] = x[i]
+"""
+
+
+def test_every_axis_of_the_block_has_a_second_thread() -> None:
+    """Sizes may decide the threads too: a wrong row of the second one was accepted once."""
+    plain, tiled = kernel(PLAIN), kernel(OTHERS)
+    good = verify(plain, tiled, COPY)
+    assert good.status == "TESTED", good
+    lost = kernel(
+        OTHERS.replace("x) * 4096; i < min(d, i32(threadIdx.x) * 4096", "x) * 4090; i < min(d, i32(threadIdx.x) * 4090")
+    )
+    assert verify(plain, lost, COPY).status == "REJECTED"
 
 
 def test_an_instance_that_only_a_long_run_would_finish_is_as_if_not_tried(monkeypatch) -> None:
