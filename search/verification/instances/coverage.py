@@ -21,7 +21,7 @@ from ktc.ir.workload import Workload
 from ktc.search.verification.integers.first_thread import FIRST, LAST, LATE, MIDDLE, FirstThread, followed
 from ktc.search.verification.integers.reaching import Does, arguments, least_value, rounds
 
-from .instances import AXES, LARGER, MAX_ELEMENTS, Instance, Maker, extents, larger_instances, single_axes
+from .instances import LARGER, MAX_ELEMENTS, Instance, Maker, extents, larger_instances, open_axes, single_axes
 from .sizes import BEYOND, multiple
 
 MIDDLES = 3
@@ -187,7 +187,7 @@ class Coverage:
         """For every axis along which no run had a second block, or thread, the least sizes that give one; and the
         largest of which one is all: the last copy of its work is needed there, which a little more shares out again."""
         base = maker.few()
-        for axis, name in itertools.product(range(len(AXES)), maker.names if base else ()):
+        for axis, name in itertools.product(sorted(open_axes(self.candidate)), maker.names if base else ()):
             least = least_value(maker, base, name, lambda sizes, k=axis: self._extents(sizes)[k] > 1)  # type: ignore[misc]
             if not least:
                 continue

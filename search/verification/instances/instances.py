@@ -127,6 +127,13 @@ def extents(kernel: Kernel, scalars: Mapping[str, int | float]) -> tuple[int, ..
     return *g.grid, *g.block
 
 
+def open_axes(kernel: Kernel) -> set[int]:
+    """The :data:`AXES` along which sizes decide how many there are."""
+    launch = kernel.launch
+    found = () if launch is None else (*launch.grid, *launch.block)
+    return {k for k, e in enumerate(found) if evaluate(e, kernel.knob_values) is None}
+
+
 def single_axes(kernel: Kernel, workload: Workload, tried: list[Instance]) -> set[int]:
     """The :data:`AXES` along which some scenario has several blocks, or threads, and no instance tried has."""
 
@@ -136,7 +143,7 @@ def single_axes(kernel: Kernel, workload: Workload, tried: list[Instance]) -> se
     if kernel.is_parallel:
         return set()
     usual = [wide(s.sizes) for s in workload.scenarios if runnable(kernel, workload, s.sizes)]
-    return set().union(*usual) - set().union(*(wide(i.sizes) for i in tried))
+    return (set().union(*usual) - set().union(*(wide(i.sizes) for i in tried))) & open_axes(kernel)
 
 
 def launched_always(kernels: tuple[Kernel, ...], workload: Workload) -> int:
