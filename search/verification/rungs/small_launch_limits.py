@@ -29,7 +29,7 @@ from ktc.ir.text import print_expr
 from ktc.ir.types import Scalar
 from ktc.ir.verifier.launch_rules import launch_exprs
 from ktc.ir.walk import all_exprs, map_body, map_expr, walk_expr
-from ktc.search.verification.instances.instances import MAX_ELEMENTS, Instance
+from ktc.search.verification.instances.instances import LARGER, MAX_ELEMENTS, Instance, Maker, larger_instances
 from ktc.search.verification.instances.sizes import scalars_of
 from ktc.search.verification.job import Job
 
@@ -101,14 +101,24 @@ class _Attempt:
     """Whether the original has done something else than without limits: the numbers were more than limits."""
     seen: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """How conditions of the candidate's body came out, by how they read."""
+    known: dict[int, str] = field(default_factory=dict)
+    """Where they stand, by ``id``, in the candidate that is being run."""
     launched: dict[int, int] = field(default_factory=dict)
     """How conditions of its launch came out, by their place."""
 
     def run(self) -> None:
         self.launched = dict(self.mine.conditions)
         for small in SMALL:
-            for instance in self._instances():
-                self._compare(small, instance)
+            numbers = _small_numbers(self.limits, small)
+            knobs = _small_knobs(self.job.candidate, self.limits, small)
+            pair = (
+                _with_numbers(self.job.original, numbers, {}, self.replace),
+                _with_numbers(self.job.candidate, numbers, knobs, self.replace),
+            )
+            self._texts(pair[1], numbers)
+            made = ", ".join(f"{n} made {v}" for n, v in (*numbers.items(), *knobs.items()) if n in self.limits)
+            for instance in self._instances(pair):
+                self._compare(pair, instance, made)
                 if self.differs or self.meaningless:
                     return
 
@@ -122,21 +132,23 @@ class _Attempt:
         shown = () if self.meaningless or self.differs else (key for key, how in self.seen.items() if how == 3)
         return SmallLaunches(frozenset(id(e) for key in shown for e in self.wanted[key]), self.differs, self.unmet)
 
-    def _instances(self) -> list[Instance]:
+    def _instances(self, pair: tuple[Kernel, Kernel]) -> list[Instance]:
+        """The usual ones of many elements, and those that are large for launches as small as those of ``pair``."""
         usual = [i for i in self.job.instances if i.cost <= MAX_ELEMENTS] or self.job.instances
-        return sorted(usual, key=lambda i: sum(i.sizes.values()))[-MOST_RUNS:]
+        large = larger_instances(Maker(pair, self.job.workload, MAX_ELEMENTS // LARGER))
+        return [*sorted(usual, key=lambda i: sum(i.sizes.values()))[-MOST_RUNS:], *large]
 
-    def _compare(self, small: int, instance: Instance) -> None:
-        """Original and candidate with small limits on one instance."""
-        job, numbers = self.job, _small_numbers(self.limits, small)
-        knobs = _small_knobs(job.candidate, self.limits, small)
-        original = _with_numbers(job.original, numbers, {}, self.replace)
-        candidate = _with_numbers(job.candidate, numbers, knobs, self.replace)
+    def _texts(self, candidate: Kernel, numbers: Mapping[int, int]) -> None:
+        """Finds the conditions that are wanted in ``candidate``, which has ``numbers``."""
         texts = {_spelled(self.replace(es[0], numbers)): key for key, es in self.expanded.items()}
-        known = {at: texts[text] for at, text in _texts(candidate).items() if text in texts}
+        self.known = {at: texts[text] for at, text in _texts(candidate).items() if text in texts}
+
+    def _compare(self, pair: tuple[Kernel, Kernel], instance: Instance, made: str) -> None:
+        """Original and candidate with small limits on one instance."""
+        job = self.job
         try:
             args = job.oracle.inputs(instance.sizes, "exact")
-            want, got = (self._run(k, args) for k in (original, candidate))
+            want, got = (self._run(k, args) for k in pair)
         except KtcError:
             return
         if not want.ok or any(f.kind == "fuel" for f in got.findings):
@@ -146,14 +158,12 @@ class _Attempt:
             return
         if not got.ok or compare(want, got, job.domains[0], 0) is not None:
             sizes = " ".join(f"{n}={v}" for n, v in instance.sizes.items())
-            small_ones = {**numbers, **knobs}
-            made = ", ".join(f"{n} made {small_ones[n]}" for n in sorted(self.limits, key=str) if n in small_ones)
             self.differs = f"in a launch of small limits ({made}) the result differs from the original's at {sizes}"
             return
         for at, how in got.outcomes.items():
-            if at in known:
-                self.seen[known[at]] |= how
-        for k, how in outcomes(candidate, scalars_of(job.workload, instance.sizes)).items():
+            if at in self.known:
+                self.seen[self.known[at]] |= how
+        for k, how in outcomes(pair[1], scalars_of(job.workload, instance.sizes)).items():
             if k in self.launched:
                 self.launched[k] |= how
 
