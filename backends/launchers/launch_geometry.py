@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from ktc.backends.spans import Promises, spans_of
 from ktc.ir.diagnostics import KtcError
 from ktc.ir.fact_origins import launch_tests
-from ktc.ir.fold import binary, cast, evaluate, simplify
+from ktc.ir.fold import binary, cast, evaluate, product, simplify
 from ktc.ir.kernel import Kernel, Param
+from ktc.ir.launch_limits import limits
 from ktc.ir.nodes import Alloc, Binary, Call, Cast, Const, Expr, Knob, Load, Store, Sym, Var
 from ktc.ir.producer_launch import launched_block, tensor_maps
 from ktc.ir.types import I32, I64, Array, Type, Vec, scalar_of
@@ -47,8 +50,8 @@ def geometry(kernel: Kernel, everywhere: int = 48 << 10) -> Geometry:
         )
     bound = partial(with_knobs, kernel)
     params = {p.sym for p in kernel.params}
-    facts = []
-    for test in launch_tests(kernel):
+    facts: list[Expr] = []
+    for test in (*launch_tests(kernel), *_limit_tests(kernel)):
         fact = bound(test)
         known = all(x.sym in params for x in walk_expr(fact) if isinstance(x, Var))
         if known and not isinstance(fact, Const) and fact not in facts:
@@ -65,6 +68,16 @@ def geometry(kernel: Kernel, everywhere: int = 48 << 10) -> Geometry:
         tuple(_aligned_buffers(kernel)),
         room,
     )
+
+
+def _limit_tests(kernel: Kernel) -> Iterator[Expr]:
+    """That a launch which passes have made has no more blocks and threads than every device takes, where the ranges of
+    its parameters leave that open."""
+    ranges = spans_of(kernel, Promises(ranges=True))
+    for _, extents, most in limits(kernel) if kernel.trace else ():
+        number = with_knobs(kernel, wide(product(list(extents))))
+        if ranges.of(number)[1] > most:
+            yield Binary("<=", number, Const(most, I64))
 
 
 def with_knobs(kernel: Kernel, e: Expr) -> Expr:
