@@ -90,6 +90,12 @@ def facts_of(kernel: Kernel) -> Iterator[Fact]:
                 yield Fact(p, kind, said.get(kind, "declared"))
 
 
+def is_alone(p: Param) -> bool:
+    """Whether somebody vouches for it that the buffer ``p`` overlaps no other one: its text may say ``restrict``."""
+    t = p.sym.type
+    return (isinstance(t, Ptr) and t.restrict) or (p.noalias and dict(p.origins).get("noalias", "declared") in VOUCHED)
+
+
 def unvouched(kernel: Kernel) -> tuple[Fact, ...]:
     """The facts of ``kernel`` that were observed or guessed: what rests on them needs a test at the launch."""
     return tuple(f for f in facts_of(kernel) if not f.vouched)
@@ -137,6 +143,7 @@ __all__ = [
     "VOUCHED",
     "Fact",
     "facts_of",
+    "is_alone",
     "launch_tests",
     "unvouched",
     "unvouched_pairs",
