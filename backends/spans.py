@@ -81,6 +81,8 @@ class Spans:
             return self.of(e.x)
         if isinstance(e, Select):
             a, b = self.of(e.a), self.of(e.b)
+            if _is_smaller_one(e):
+                return (min(a[0], b[0]), min(a[1], b[1]))
             return (min(a[0], b[0]), max(a[1], b[1]))
         if isinstance(e, Binary):
             return self._binary(e)
@@ -89,8 +91,8 @@ class Spans:
             pick = min if e.fn == "min" else max
             return (pick(a[0], b[0]), pick(a[1], b[1]))
         if isinstance(e, Call) and e.fn == "cdiv":
-            a = self.of(e.args[0])
-            return (0, a[1]) if a[0] >= 0 else type_span(scalar_of(e.type))
+            a, b = (self.of(x) for x in e.args)
+            return (min(a[0], 0), max(-(-a[1] // b[0]), 0)) if b[0] >= 1 else type_span(scalar_of(e.type))
         if isinstance(e, Var):
             if e.sym.id in self.facts:
                 return self.facts[e.sym.id]
@@ -129,8 +131,8 @@ class Spans:
         if e.op == "*":
             corners = [x * y for x in a for y in b]
             return (min(corners), max(corners))
-        if e.op == "/" and a[0] >= 0 and b[0] >= 1:
-            return (a[0] // b[1], a[1] // b[0])
+        if e.op == "/" and b[0] >= 1:
+            return (a[0] // b[1] if a[0] >= 0 else a[0], max(a[1] // b[0], 0))
         if e.op == "%" and a[0] >= 0 and b[0] >= 1:
             return (0, min(a[1], b[1] - 1))
         if e.op == "&" and (a[0] >= 0 or b[0] >= 0):
@@ -140,6 +142,14 @@ class Spans:
         if e.op in ("<", "<=", ">", ">=", "==", "!=", "&&", "||"):
             return (0, 1)
         return whole
+
+
+def _is_smaller_one(e: Select) -> bool:
+    """Whether ``e`` is a minimum: ``a < b ? a : b``, or the same the other way round."""
+    c = e.cond
+    if not isinstance(c, Binary) or c.op not in ("<", "<=", ">", ">="):
+        return False
+    return (e.a, e.b) == ((c.a, c.b) if c.op in ("<", "<=") else (c.b, c.a))
 
 
 def spans_of(kernel: Kernel, promises: Promises) -> Spans:

@@ -9,13 +9,16 @@ observed    host code, or a captured launch, that had it so     tests it, else r
 guessed     a drafted workload, or a pass that wants it so      tests it, else runs the original
 ==========  ==================================================  =====================================
 
-A fact that nobody vouches for and that no launcher can test (that two buffers do not overlap, what an array holds) is
-no ground for a rewrite: it is never put on a kernel.
+That a buffer overlaps no other one is tested by the addresses that the kernel can touch, which its code has to show
+(:mod:`.analysis.touched_ranges`): shapes that a draft states are guesses themselves, and no ground. A fact that nobody
+vouches for and that no launcher can test (that buffers do not overlap, where some subscript is unknown; what an array
+holds) is no ground for a rewrite: it is never put on a kernel.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +26,8 @@ from typing import Any
 from .fold import simplify
 from .kernel import ORIGINS, TESTABLE, Kernel, Param
 from .nodes import Binary, Const, Expr, Sym, Var
-from .types import Scalar
+from .types import Ptr, Scalar
+from .walk import assigned
 
 VOUCHED = frozenset({"declared", "proven"})
 """Origins that no launcher need test."""
@@ -86,9 +90,28 @@ def facts_of(kernel: Kernel) -> Iterator[Fact]:
                 yield Fact(p, kind, said.get(kind, "declared"))
 
 
+def is_alone(p: Param) -> bool:
+    """Whether somebody vouches for it that the buffer ``p`` overlaps no other one: its text may say ``restrict``."""
+    t = p.sym.type
+    return (isinstance(t, Ptr) and t.restrict) or (p.noalias and dict(p.origins).get("noalias", "declared") in VOUCHED)
+
+
 def unvouched(kernel: Kernel) -> tuple[Fact, ...]:
     """The facts of ``kernel`` that were observed or guessed: what rests on them needs a test at the launch."""
     return tuple(f for f in facts_of(kernel) if not f.vouched)
+
+
+def unvouched_pairs(kernel: Kernel) -> list[tuple[Param, Param]]:
+    """Pairs of buffers that are taken not to overlap, though nobody vouches for it. Two that are only read may."""
+    written = assigned(kernel.body)
+    doubtful = {f.sym for f in unvouched(kernel) if f.kind == "noalias"}
+    vouched = {f.sym for f in facts_of(kernel) if f.kind == "noalias"} - doubtful
+    buffers = [p for p in kernel.params if isinstance(p.sym.type, Ptr) and p.touches]
+    return [
+        (p, q)
+        for p, q in itertools.combinations(buffers, 2)
+        if {p.sym, q.sym} & doubtful and not {p.sym, q.sym} & vouched and {p.sym, q.sym} & written
+    ]
 
 
 def without(kernel: Kernel, facts: Collection[Fact]) -> Kernel:
@@ -113,4 +136,16 @@ def launch_tests(kernel: Kernel) -> list[Expr]:
     return tests + [simplify(e) for f in unvouched(kernel) for e in f.tests()]
 
 
-__all__ = ["NOTHING", "ORIGINS", "TESTABLE", "VOUCHED", "Fact", "facts_of", "launch_tests", "unvouched", "without"]
+__all__ = [
+    "NOTHING",
+    "ORIGINS",
+    "TESTABLE",
+    "VOUCHED",
+    "Fact",
+    "facts_of",
+    "is_alone",
+    "launch_tests",
+    "unvouched",
+    "unvouched_pairs",
+    "without",
+]

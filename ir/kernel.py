@@ -16,8 +16,9 @@ from .walk import walk
 ORIGINS = ("declared", "proven", "observed", "guessed")
 """Where facts come from: :mod:`.fact_origins` says what each means."""
 
-TESTABLE = frozenset({"align", "divisible_by", "range"})
-"""Facts of a parameter that a launcher can test, given the arguments."""
+TESTABLE = frozenset({"align", "divisible_by", "range", "noalias"})
+"""Facts of a parameter that a launcher can test, given the arguments; that a buffer overlaps no other one, where it is
+known which elements of them the kernel touches."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,12 @@ class Param:
     initial values if the source gives them. CUDA and HIP declare it at file scope again; everywhere else (other
     languages, workloads, the interpreter) it is a buffer that is passed like any other.
 
-    ``origins`` says of facts (``align``, ``divisible_by``, ``range``) that the user did not declare where they come
-    from; :mod:`.fact_origins` has the words, and is how to ask.
+    ``touches`` says of a buffer which elements the source can touch: the first, the last, and what has to be at least
+    zero for that to hold (:mod:`.analysis.touched_ranges`), over scalar parameters. It is there where a launcher needs
+    it to test a ``noalias``.
+
+    ``origins`` says of facts (``align``, ``divisible_by``, ``range``, ``noalias``) that the user did not declare where
+    they come from; :mod:`.fact_origins` has the words, and is how to ask.
     """
 
     sym: Sym
@@ -49,6 +54,7 @@ class Param:
     extent: int = 0
     init: tuple[int | float | bool, ...] = ()
     scratch: Expr | None = None
+    touches: tuple[Expr, ...] = ()
     origins: tuple[tuple[str, str], ...] = ()
 
 

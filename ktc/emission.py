@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fact_origins import unvouched
+from ktc.ir.fact_origins import unvouched, without
 
 if TYPE_CHECKING:
     from ktc.backends import CompileReport
@@ -171,10 +171,12 @@ def _launcher(kind: str | None) -> Printer:
 
 
 def _original(program: Program, target: str) -> Emitted | None:
-    """The kernel before any pass, renamed so that both fit into one file."""
+    """The kernel before any pass, renamed so that both fit into one file. It runs where a guess is wrong, and knows none
+    of them."""
     if program.original is None:
         return None
-    renamed = program.original.with_(name=f"{program.original.name}_original")
+    original = without(program.original, unvouched(program.original))
+    renamed = original.with_(name=f"{original.name}_original")
     return dataclasses.replace(program, kernel=renamed, refused=None).lower(target)
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
+from ktc.ir.fact_origins import is_alone
 from ktc.ir.fold import add
 from ktc.ir.kernel import Kernel, KnobDecl, Param, producer_threads
 from ktc.ir.nodes import Atomic, Const, Expr, i32
@@ -175,7 +176,7 @@ class CxxDialect(CxxMemory):
             return f"{self.type_name(t)} {name}"
         const = "const " if t.const or p.readonly else ""
         volatile = "volatile " if t.volatile else ""
-        alone = (t.restrict or p.noalias) and p.scratch is None  # blocks write to each other there
+        alone = is_alone(p) and p.scratch is None  # blocks write to each other there
         restrict = " __restrict__" if alone else ""
         return f"{const}{volatile}{self.type_name(t.elem)}*{restrict} {name}"
 

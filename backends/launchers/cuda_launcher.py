@@ -22,6 +22,7 @@ from ktc.ir.producer_launch import tensor_maps
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, I32, Ptr, scalar_of
 
 from .cupy_launcher import cupy_launcher, python_text, working_memory
+from .host_expressions import apart_condition, host_exprs
 from .launch_geometry import Geometry, geometry
 from .opencl_launcher import opencl_launcher
 
@@ -62,18 +63,13 @@ def emit_launcher(emitted: Emitted, kind: str | None = None, original: Emitted |
 # ------------------------------------------------------------------------------------------------------ CUDA and HIP
 
 
-def _host_exprs(kernel: Kernel, dialect) -> tuple[Exprs, Names]:
-    names = Names()
-    exprs = Exprs(dialect, names)
-    dialect.exprs = exprs
-    for p in kernel.params:
-        names.declare(p.sym)
-    return exprs, names
-
-
 def _guard(g: Geometry, x: Exprs, names: Names) -> list[str]:
     checks = [x.piece(f).at(6) for f in g.facts]
     checks += [f"reinterpret_cast<uintptr_t>({names.of(p.sym)}) % {n} == 0" for p, n in g.aligned]
+    checks += [
+        apart_condition(a, lambda s: f"reinterpret_cast<intptr_t>({names.of(s)})", lambda e: x.piece(e).at(11), "||")
+        for a in g.apart
+    ]
     checks += [f"{x.piece(g.room).at(6)} <= most_shared"] if g.room is not None else []
     return checks
 
@@ -119,7 +115,7 @@ def _cxx_call(emitted: Emitted, api: str, x_of: Callable) -> list[str]:
 
 def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) -> str:
     def x_of(kernel: Kernel):
-        return _host_exprs(kernel, dialect_class(profile_for(api)))
+        return host_exprs(kernel, dialect_class(profile_for(api)))
 
     kernel = emitted.kernel
     x, names = x_of(kernel)
@@ -140,7 +136,7 @@ def _cxx(api: str, dialect_class, emitted: Emitted, original: Emitted | None) ->
         lines.append("}")
     lines += [*_cxx_call(emitted, api, x_of), f"return {api}GetLastError();"]
     body = [out for line in lines for out in wrap(line, "  ")]
-    includes = ["#include <cstdint>", ""] if g.aligned else []
+    includes = ["#include <cstdint>", ""] if g.aligned or g.apart else []
     if tensor_maps(kernel):
         includes = ["#include <cuda.h>", *includes, *MAKE_TENSOR_MAP.splitlines(), ""]
     what = "; runs the original kernel where an assumption does not hold" if checks and original else ""

@@ -12,6 +12,7 @@ from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from ktc.ir.producer_launch import tensor_maps
 from ktc.ir.types import BF16, BOOL, F16, F32, F64, Ptr, Scalar
 
+from .host_expressions import apart_condition
 from .launch_geometry import geometry, with_knobs
 
 PRECEDENCE = {
@@ -82,6 +83,10 @@ def cupy_launcher(emitted: Emitted, original: Emitted | None) -> str:
     names = [python_name(p.sym.name) for p in kernel.params if not p.symbol]  # those the host sets, as for the original
     checks = [python_text(f, 4) for f in g.facts] + [
         f"{python_name(p.sym.name)}.data.ptr % {n} == 0" for p, n in g.aligned
+    ]
+    checks += [
+        apart_condition(a, lambda s: f"{python_name(s.name)}.data.ptr", lambda e: python_text(e, 11), "or")
+        for a in g.apart
     ]
     if g.room is not None:
         checks.append(f'{python_text(g.room, 6)} <= cp.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]')

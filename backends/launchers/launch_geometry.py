@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from ktc.backends.spans import Promises, spans_of
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fact_origins import launch_tests
-from ktc.ir.fold import binary, cast, evaluate, simplify
+from ktc.ir.fact_origins import launch_tests, unvouched_pairs
+from ktc.ir.fold import add, binary, cast, evaluate, mul, product, simplify
 from ktc.ir.kernel import Kernel, Param
+from ktc.ir.launch_limits import limits
 from ktc.ir.nodes import Alloc, Binary, Call, Cast, Const, Expr, Knob, Load, Store, Sym, Var
 from ktc.ir.producer_launch import launched_block, tensor_maps
-from ktc.ir.types import I32, I64, Array, Type, Vec, scalar_of
+from ktc.ir.types import I32, I64, Array, Ptr, Type, Vec, scalar_of
 from ktc.ir.walk import all_exprs, map_expr, walk, walk_expr
 
 MATRIX_ALIGNMENT = 16
@@ -23,6 +26,7 @@ MATRIX_ALIGNMENT = 16
 class Geometry:
     """Launch expressions with the knobs' values in place, and what must hold before launching.
 
+    ``apart``: what buffers may not share, as nobody vouches for it (:class:`Apart`), where all of the facts hold.
     ``room``: bytes of shared memory that a block takes, in 64 bits, where passes asked for them and the device must be
     asked whether it has as much: more than every device has, or a number that the sizes decide.
     """
@@ -33,6 +37,24 @@ class Geometry:
     facts: tuple[Expr, ...]
     aligned: tuple[tuple[Param, int], ...]
     room: Expr | None = None
+    apart: tuple[Apart, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """What a kernel can touch of ``buffer``: from the byte ``first`` up to ``end``, which it does not touch."""
+
+    buffer: Sym
+    first: Expr
+    end: Expr
+
+
+@dataclass(frozen=True)
+class Apart:
+    """That two buffers have no byte in common that the kernel can touch."""
+
+    one: Bytes
+    other: Bytes
 
 
 def geometry(kernel: Kernel, everywhere: int = 48 << 10) -> Geometry:
@@ -47,8 +69,11 @@ def geometry(kernel: Kernel, everywhere: int = 48 << 10) -> Geometry:
         )
     bound = partial(with_knobs, kernel)
     params = {p.sym for p in kernel.params}
-    facts = []
-    for test in launch_tests(kernel):
+    facts: list[Expr] = []
+    pairs = unvouched_pairs(kernel)
+    counts = dict.fromkeys(e for p in dict.fromkeys(p for pair in pairs for p in pair) for e in p.touches[2:])
+    least_zero = [Binary(">=", e, Const(0, I64)) for e in counts]
+    for test in (*launch_tests(kernel), *_limit_tests(kernel), *least_zero):
         fact = bound(test)
         known = all(x.sym in params for x in walk_expr(fact) if isinstance(x, Var))
         if known and not isinstance(fact, Const) and fact not in facts:
@@ -64,7 +89,26 @@ def geometry(kernel: Kernel, everywhere: int = 48 << 10) -> Geometry:
         tuple(facts),
         tuple(_aligned_buffers(kernel)),
         room,
+        tuple(Apart(_bytes(p, bound), _bytes(q, bound)) for p, q in pairs),
     )
+
+
+def _bytes(p: Param, bound: Callable[[Expr], Expr]) -> Bytes:
+    """The bytes of a buffer between the first and the last element that the source touches."""
+    elem = p.sym.type.elem if isinstance(p.sym.type, Ptr) else p.sym.type
+    size = mul(Const(scalar_of(p.sym.type).bytes, I64), lanes_of(elem))
+    low, high = p.touches[:2]
+    return Bytes(p.sym, bound(mul(low, size)), bound(mul(add(high, Const(1, I64)), size)))
+
+
+def _limit_tests(kernel: Kernel) -> Iterator[Expr]:
+    """That a launch which passes have made has no more blocks and threads than every device takes, where the ranges of
+    its parameters leave that open."""
+    ranges = spans_of(kernel, Promises(ranges=True))
+    for _, extents, most in limits(kernel) if kernel.trace else ():
+        number = with_knobs(kernel, wide(product(list(extents))))
+        if ranges.of(number)[1] > most:
+            yield Binary("<=", number, Const(most, I64))
 
 
 def with_knobs(kernel: Kernel, e: Expr) -> Expr:
@@ -76,7 +120,7 @@ def with_knobs(kernel: Kernel, e: Expr) -> Expr:
 def is_guarded(kernel: Kernel) -> bool:
     """Whether a launcher of ``kernel`` has something to test before it launches."""
     g = geometry(kernel)
-    return bool(g.facts or g.aligned or g.room is not None)
+    return bool(g.facts or g.aligned or g.apart or g.room is not None)
 
 
 def asks_for_room(kernel: Kernel) -> bool:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from ktc.backends.base import Emitted
-from ktc.backends.c_family.c_expressions import Exprs
 from ktc.backends.c_family.line_layout import wrap
-from ktc.backends.c_family.symbol_names import Names
 from ktc.backends.opencl.opencl_dialect import OpenCLDialect
 from ktc.backends.profiles import profile_for
-from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Call, Expr, Select
 from ktc.ir.types import BOOL, SCALARS, Ptr, Scalar, Type
 from ktc.ir.walk import map_expr
 
+from .host_expressions import host_exprs
 from .launch_geometry import geometry
 
 CL_WORDS = {8: "char", 16: "short", 32: "int", 64: "long"}
@@ -25,6 +23,25 @@ CL_TYPES |= CL_FLOATS | {BOOL.name: "cl_uchar"}
 
 CL_SHARED = 32 << 10
 """Bytes of local memory that every OpenCL device of the full profile has (CL_DEVICE_LOCAL_MEM_SIZE)."""
+
+
+BUFFERS_APART = """\
+/* Whether bytes first..end-1 of two buffers are different memory: sub-buffers of one buffer may overlap. */
+static int buffers_apart(cl_mem one, cl_long first, cl_long end, cl_mem other, cl_long other_first, cl_long other_end) {
+  cl_mem whole[2] = {one, other};
+  size_t offset[2] = {0, 0};
+  int k;
+  for (k = 0; k < 2; ++k) {
+    cl_mem around = NULL;
+    clGetMemObjectInfo(whole[k], CL_MEM_OFFSET, sizeof(offset[k]), &offset[k], NULL);
+    clGetMemObjectInfo(whole[k], CL_MEM_ASSOCIATED_MEMOBJECT, sizeof(around), &around, NULL);
+    if (around != NULL) whole[k] = around;
+  }
+  if (whole[0] != whole[1]) return 1;
+  return (cl_long)offset[0] + end <= (cl_long)offset[1] + other_first ||
+         (cl_long)offset[1] + other_end <= (cl_long)offset[0] + first;
+}"""
+"""Where buffers lie is for the runtime to know; which are parts of one it tells."""
 
 
 class HostC(OpenCLDialect):
@@ -46,21 +63,15 @@ def in_c(e: Expr) -> Expr:
     return map_expr(e, on)
 
 
-def _host_exprs(kernel: Kernel) -> tuple[Exprs, Names]:
-    names = Names()
-    dialect = HostC(profile_for("opencl"))
-    dialect.exprs = exprs = Exprs(dialect, names)
-    for p in kernel.params:
-        names.declare(p.sym)
-    return exprs, names
-
-
 def opencl_launcher(emitted: Emitted, original: Emitted | None) -> str:
     """C host code. A buffer's alignment is the runtime's business: OpenCL aligns buffers to 128 bytes and more."""
     kernel = emitted.kernel
-    x, names = _host_exprs(kernel)
+    x, names = host_exprs(kernel, HostC(profile_for("opencl")))
     g = geometry(kernel, CL_SHARED)
     checks = [x.piece(in_c(f)).at(6) for f in g.facts]
+    for one, other in ((a.one, a.other) for a in g.apart):
+        ends = [f"{names.of(b.buffer)}, {x.text(in_c(b.first))}, {x.text(in_c(b.end))}" for b in (one, other)]
+        checks.append(f"buffers_apart({', '.join(ends)})")
     checks += [f"{x.piece(in_c(g.room)).at(6)} <= (cl_long)most_shared"] if g.room is not None else []
     params = ["cl_command_queue queue", "cl_kernel kernel"]
     params += ["cl_kernel original_kernel"] if original is not None and checks else []
@@ -72,7 +83,7 @@ def opencl_launcher(emitted: Emitted, original: Emitted | None) -> str:
             params.append(f"{x.d.type_name(t)} {names.of(p.sym)}")
 
     def call(code: Emitted, handle: str) -> list[str]:
-        cx, cn = _host_exprs(code.kernel)
+        cx, cn = host_exprs(code.kernel, HostC(profile_for("opencl")))
         cg = geometry(code.kernel)
         lines = []
         signature = [p for p in code.kernel.params if not p.host]
@@ -108,4 +119,7 @@ def opencl_launcher(emitted: Emitted, original: Emitted | None) -> str:
     head = f"cl_int launch_{emitted.entry}({', '.join(params)}) {{"
     body = [out for line in lines for out in wrap(line, "  ")]
     options = " ".join(emitted.options)
-    return "\n".join([f"// Build with: {options}", *x.d.file_scope(kernel), *wrap(head, ""), *body, "}"]) + "\n"
+    helpers = [*BUFFERS_APART.splitlines(), ""] if g.apart else []
+    return (
+        "\n".join([f"// Build with: {options}", *x.d.file_scope(kernel), *helpers, *wrap(head, ""), *body, "}"]) + "\n"
+    )

@@ -16,6 +16,7 @@ from ktc.backends.c_family.wide_shifts import guard_shifts
 from ktc.backends.spellings import nearest, spelling
 from ktc.backends.system_calls import texture_object
 from ktc.ir.analysis.uniform_control import control_of
+from ktc.ir.fact_origins import is_alone
 from ktc.ir.group_copies import by_threads
 from ktc.ir.kernel import Kernel, KnobDecl, Param
 from ktc.ir.nodes import Binary, Cast, Expr, GroupCopy, HwIndex, Return, accessed_type
@@ -246,7 +247,7 @@ class OpenCLDialect(OpenCLMemory):
             return f"{'uchar' if t == BOOL else self.type_name(t)} {name}"
         const = "const " if (t.const or p.readonly) and t.space != "const" else ""
         volatile = "volatile " if t.volatile else ""
-        alone = (t.restrict or p.noalias) and p.scratch is None  # work-groups write to each other there
+        alone = is_alone(p) and p.scratch is None  # work-groups write to each other there
         restrict = " restrict" if alone else ""
         elem = "uchar" if t.elem == BOOL else self.type_name(t.elem)
         return f"{SPACES[t.space]}{const}{volatile}{elem}*{restrict} {name}"

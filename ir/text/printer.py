@@ -60,10 +60,11 @@ class Printer(StmtPrinter):
             f"range {'' if lo is None else lo}..{'' if hi is None else hi}{said.get('range', '')}"
             if p.range != (None, None)
             else "",
-            "noalias" if p.noalias else "",
+            f"noalias{said.get('noalias', '')}" if p.noalias else "",
             "readonly" if p.readonly else "",
             f"symbol {p.symbol} {p.extent}{self._initial(p)}" if p.symbol else "",
             f"scratch({self.exprs((p.scratch,))})" if p.scratch is not None else "",
+            f"touches({self.exprs(p.touches)})" if p.touches else "",
         ]
         host = "host " if p.host else ""
         return " ".join([f"{host}{self.name(p.sym)}: {self.type(p.sym.type)}", *filter(None, facts)])

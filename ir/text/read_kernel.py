@@ -9,7 +9,7 @@ from ktc.ir import nodes as n
 from ktc.ir.fold import simplify
 from ktc.ir.kernel import ORIGINS, TESTABLE, Assume, Kernel, KnobDecl, Launch, Param, Repeat
 from ktc.ir.nodes import Expr
-from ktc.ir.types import BOOL, I32, scalar_of
+from ktc.ir.types import BOOL, I32, I64, scalar_of
 
 from .read_stmts import StmtReader
 from .read_types import Node, plain, unquote
@@ -69,6 +69,8 @@ class KernelReader(StmtReader):
             return True
         if t.data == "scratch":
             return self.value(t.children[0], I32)
+        if t.data == "touches":
+            return tuple(self.value(c, I64) for c in t.children[0].children)
         values = [None if c is None else self.sint(c) for c in t.children[:-1]]
         return tuple(values) if t.data == "range" else values[0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from ktc.ir.analysis.touched_ranges import touched_ranges
 from ktc.ir.diagnostics import KtcError, Loc
 from ktc.ir.kernel import TESTABLE, Assume, Kernel, Launch, Param, Repeat
 from ktc.ir.nodes import Expr, Var, fresh, i32
@@ -43,7 +44,27 @@ def attach(kernel: Kernel, workload: Workload, variant: str | None = None) -> Ke
     facts = tuple(Assume(size_expressions.to_ir(text, symbols)) for text in workload.assume)
     repeat = Repeat(workload.swap) if workload.swap else None
     kernel = launched(kernel, launch) if launch is not None and workload.launch is not None else kernel
-    return kernel.with_(params=tuple(params), launch=launch, assumptions=(*kernel.assumptions, *facts), repeat=repeat)
+    kernel = kernel.with_(params=tuple(params), launch=launch, assumptions=(*kernel.assumptions, *facts), repeat=repeat)
+    return _with_guessed_noalias(kernel, {a.name for a in workload.args if a.noalias and "noalias" in a.guessed})
+
+
+def _with_guessed_noalias(kernel: Kernel, guessed: set[str]) -> Kernel:
+    """``kernel`` whose buffers named by ``guessed`` overlap no other one, as far as a launcher can test that: it has to
+    be known, from the code alone, which elements of them and of all others the kernel touches."""
+    wanted = [p for p in kernel.params if p.sym.name in guessed and not p.noalias]
+    buffers = [p.sym for p in kernel.params if isinstance(p.sym.type, Ptr) and p.symbol != "constant"]
+    ranges = touched_ranges(kernel) if wanted else {}
+    if not wanted or any(b not in ranges for b in buffers):
+        return kernel
+
+    def on(p: Param) -> Param:
+        r = ranges.get(p.sym)
+        p = p if r is None else dataclasses.replace(p, touches=(r.low, r.high, *r.least_zero))
+        if p.sym.name not in guessed or p.noalias:
+            return p
+        return dataclasses.replace(p, noalias=True, origins=(*p.origins, ("noalias", "guessed")))
+
+    return kernel.with_(params=tuple(map(on, kernel.params)))
 
 
 def _host_param(spec: ArgSpec, dtype: str, workload: Workload) -> Param:
@@ -65,7 +86,7 @@ def _with_facts(p: Param, spec: ArgSpec) -> Param:
         align=max(p.align, spec.align),
         divisible_by=max(p.divisible_by, spec.divisible_by),
         range=(lo, hi),
-        noalias=p.noalias or (spec.noalias and "noalias" not in spec.guessed),  # no launcher can test it
+        noalias=p.noalias or (spec.noalias and "noalias" not in spec.guessed),
     )
     changed = {kind for kind in TESTABLE if getattr(found, kind) != getattr(p, kind)}
     return dataclasses.replace(found, origins=tuple((kind, "guessed") for kind in sorted(changed & spec.guessed)))

@@ -58,7 +58,7 @@ class Job:
 
     def __post_init__(self) -> None:
         self.coverage = Coverage(self.candidate, self.workload)
-        self.theirs = Coverage(self.original, self.workload)
+        self.theirs = Coverage(self.original, self.workload, self.coverage.tried)
 
     def run(
         self,

@@ -33,7 +33,7 @@ from . import verdict_cache
 from .job import Job
 from .oracle import oracle_for, text_of
 from .original_reference import other_than_reference
-from .rungs import small_launch_limits
+from .rungs.small_launch_limits import small_launches
 from .verdict import Failure, Rung, Verdict
 
 FEW = 8
@@ -92,13 +92,17 @@ def not_exercised(job: Job) -> str:
         if found:
             return f"{len(found)} {what} '{print_stmt(found[0]).strip().splitlines()[0]}'{_needed(job, what)}"
     open_ = [e for _, e in one_sided(job.coverage, job.theirs)]
-    shown = small_launch_limits.settled(job, open_) if open_ else frozenset()
-    for e in (e for e in open_ if id(e) not in shown):
+    small = small_launches(job, open_)
+    if small.differs:
+        return small.differs
+    for e in (e for e in open_ if id(e) not in small.settled):
         how = "true" if job.coverage.outcomes[id(e)] == 1 else "false"
         if is_quotient(e):
             return f"'{print_expr(e)}' was zero in every run"
         choice = "kept its first operand" if how == "true" else "never kept its first operand"
         return f"'{print_expr(e)}' {f'was {how}' if e.type == BOOL else choice} in every run"
+    if small.unmet:
+        return f"'{small.unmet}' of the launch came out one way in every run"
     axes = ", ".join(AXES[k] for k in sorted(job.coverage.axes))
     return f"no instance had a second {axes}" if axes else ""
 

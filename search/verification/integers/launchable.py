@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterator, Mapping
 
 from ktc.ir.fold import evaluate
-from ktc.ir.kernel import Kernel, producer_threads
-from ktc.ir.launch_limits import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID
+from ktc.ir.kernel import Kernel
+from ktc.ir.launch_limits import limits
 from ktc.ir.nodes import Binary, Expr, Var
 from ktc.ir.text import print_expr
 from ktc.ir.types import Scalar
@@ -24,22 +24,7 @@ from ktc.search.verification.verdict import Failure
 from . import smt
 from .intervals import Interval, Scope, is_whole
 
-Limit = tuple[str, tuple[Expr, ...], int]
-"""What is limited, the numbers of which the product is, and the most that it may be."""
-
 WRAPS = "wraps"
-
-
-def limits(kernel: Kernel) -> Iterator[Limit]:
-    """What a launch of ``kernel`` may not exceed."""
-    launch = kernel.launch
-    if launch is None:
-        return
-    for level, extents, most in (("grid", launch.grid, MAX_GRID), ("block", launch.block, MAX_BLOCK)):
-        yield from ((f"{level}.{axis}", (e,), n) for axis, e, n in zip("xyz", extents, most))
-    bound = evaluate(launch.max_threads, kernel.knob_values) if launch.max_threads is not None else None
-    threads = min(MAX_BLOCK_THREADS, int(bound) if bound is not None else MAX_BLOCK_THREADS)
-    yield "threads of a block", launch.block, threads - producer_threads(kernel)
 
 
 def impossible(original: Kernel, candidate: Kernel, names: Mapping[str, Interval]) -> Failure | str:
@@ -108,4 +93,4 @@ def _guards_hold(kernel: Kernel, args: Mapping[str, int]) -> bool:
     return all(evaluate(a.expr, env) not in (False, 0, None) for a in kernel.assumptions)
 
 
-__all__ = ["impossible", "limits"]
+__all__ = ["impossible"]

@@ -128,6 +128,9 @@ def _extra(job: Job) -> Iterator[Instance]:
         if all(longest.sizes[name] > i.sizes[name] for i in tried):
             yield longest
     yield from missing_instances(job.coverage, job.original)
+    if not job.original.is_parallel:  # a loop that the candidate has no longer, or shares out in another way
+        wide = Maker((job.original, job.candidate), job.workload, SECOND_ROUND * MAX_ELEMENTS)
+        yield from job.theirs.sizes_for_loops(wide)
     if not job.candidate.is_parallel and one_sided(job.coverage, job.theirs):
         kernels = job.original, job.candidate
         wide = Maker(kernels, job.workload, SECOND_ROUND * MAX_ELEMENTS)

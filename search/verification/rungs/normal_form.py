@@ -61,7 +61,7 @@ def normal(kernel: Kernel) -> Kernel:
     place = {s: k for k, s in enumerate((*(p.sym for p in kernel.params), *declared(plain)))}
     shape = _Shape(kernel.knob_values, place)
     body = _literals_in_place(map_body(plain, shape.stmt, shape.expr))
-    params = tuple(replace(p, align=0, noalias=False, readonly=False) for p in kernel.params)
+    params = tuple(replace(p, align=0, noalias=False, readonly=False, touches=()) for p in kernel.params)
     return canonical(Kernel(kernel.name, params, None, body))
 
 

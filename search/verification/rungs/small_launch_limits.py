@@ -1,68 +1,179 @@
-"""Branches of a launcher that no instance of bounded size takes: ``k > 65535`` blocks, split over two axes.
+"""Launches whose limits are made small: what happens above ``min(blocks, 65535)`` blocks is seen at usual sizes.
 
-What raising makes of such a launch has the launcher's own conditions in the kernel. They are taken both ways in a
-launch whose limit is made small: the number that stands in the launch becomes a small one, in the original and in the
-candidate alike, and the two are compared on the usual instances. A candidate that only holds below the limit differs
-there, and one that no longer names the limit as the launch does stays unexercised.
+No instance of bounded size comes to such a limit (:mod:`.unmet_limits`). So the number becomes a small one, in the
+original and in the candidate alike, in the launch and wherever else it stands, and the two are compared on the usual
+instances. A candidate that only holds below the limit differs there: one without the loop that the limit makes
+necessary, or without the second axis of blocks. What raising makes of such a launch has the launcher's own conditions
+in the kernel: these are taken both ways.
+
+A number may mean something else as well, or stand in others (a stride of 65535 blocks of 256). There are several ways
+of replacing it, and it is enough if in one of them the candidate does what the original does. Only instances on which
+the original itself, with its limit made small, still does what it did are held against a candidate.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from ktc.ir.analysis.defs import definitions, expand
 from ktc.ir.diagnostics import KtcError
-from ktc.ir.fold import simplify
-from ktc.ir.interp import compare, run
+from ktc.ir.fold import evaluate, simplify
+from ktc.ir.interp import RunResult, compare, run
 from ktc.ir.kernel import Kernel
-from ktc.ir.nodes import COMPARISONS, Binary, Cast, Const, Expr
+from ktc.ir.nodes import Binary, Call, Cast, Const, Expr, Select
 from ktc.ir.text import print_expr
 from ktc.ir.types import Scalar
 from ktc.ir.verifier.launch_rules import launch_exprs
 from ktc.ir.walk import all_exprs, map_body, map_expr, walk_expr
+from ktc.search.verification.instances.instances import LARGER, MAX_ELEMENTS, Instance, Maker, larger_instances
+from ktc.search.verification.instances.sizes import scalars_of
 from ktc.search.verification.job import Job
 
-LARGE = 256
-"""Limits from which on no usual instance comes to them."""
+from .unmet_limits import Number, UnmetLimits, is_condition, launch_conditions, numbers_of, outcomes, unmet_limits
 
 SMALL = (2, 3)
-"""What a limit is made: two values, for sizes on both sides of each."""
+"""What the least limit is made: two values, for sizes on both sides of each. Larger limits stay larger ones."""
+
+APART = 3
+"""How far apart limits are that are made small together."""
 
 MOST_RUNS = 8
 """Instances that are compared at a small limit."""
 
+Replace = Callable[[Expr, Mapping[int, int]], Expr]
 
-def settled(job: Job, conditions: Sequence[Expr]) -> frozenset[int]:
-    """Those of ``conditions`` in the candidate, by ``id``, that are the launcher's own and were shown both ways in a
-    launch of a small limit, in which original and candidate did the same."""
+
+@dataclass
+class SmallLaunches:
+    """What launches of small limits have shown.
+
+    ``settled``: conditions of the candidate, by ``id``, that are the launcher's own and came out both ways.
+    ``differs``: where the candidate does something else than the original; '' if nowhere. ``unmet``: a condition of the
+    candidate's launch that came out one way even so; '' if none did.
+    """
+
+    settled: frozenset[int] = frozenset()
+    differs: str = ""
+    unmet: str = ""
+
+
+def small_launches(job: Job, conditions: Sequence[Expr]) -> SmallLaunches:
+    """Original and candidate compared in launches whose limits, those that no instance came to, are made small.
+
+    ``conditions``: those of the candidate's body that came out one way.
+    """
+    mine, theirs = unmet_limits(job, job.candidate), unmet_limits(job, job.original)
     wanted = _of_the_launch(job.original, job.candidate, conditions)
     named = definitions(job.candidate.body)
     expanded = {key: [expand(e, named) for e in es] for key, es in wanted.items()}
-    limits = {n for es in expanded.values() for e in es for n in _limits(e)}
-    if not wanted or not limits:
-        return frozenset()
-    seen: dict[str, int] = defaultdict(int)
-    for small in SMALL:
-        numbers = {n + k: small + k for n in limits for k in (-1, 0, 1)}
-        original, candidate = (_with_numbers(k, numbers) for k in (job.original, job.candidate))
-        keys = {_spelled(_numbered(es[0], numbers)): key for key, es in expanded.items()}
-        known = {at: keys[text] for at, text in _texts(candidate).items() if text in keys}
-        for instance in sorted(job.instances, key=lambda i: sum(i.sizes.values()))[-MOST_RUNS:]:
-            try:
-                args = job.oracle.inputs(instance.sizes, "exact")
-                want, got = (run(k, args, domain=job.domains[0]) for k in (original, candidate))
-            except KtcError:
-                continue
-            if not want.ok or any(f.kind == "fuel" for f in got.findings):
-                continue  # nothing to compare with, or too long
-            if not got.ok or compare(want, got, job.domains[0], 0) is not None:
-                return frozenset()
-            for at, how in got.outcomes.items():
-                if at in known:
-                    seen[known[at]] |= how
-    return frozenset(id(e) for key, es in wanted.items() if seen[key] == 3 for e in es)
+    numbers = set().union(mine.numbers, mine.fixed, theirs.numbers, theirs.fixed)
+    numbers |= {n for es in expanded.values() for e in es for x in walk_expr(e) for n in numbers_of(job.candidate, x)}
+    if not numbers:
+        return SmallLaunches()
+    found: SmallLaunches | None = None
+    for replace in WAYS:
+        tried = _Attempt(job, mine, wanted, expanded, frozenset(numbers), replace)
+        tried.run()
+        said = tried.told()
+        if not (tried.meaningless or said.differs or said.unmet):
+            return said
+        if found is None or (said.differs and not found.differs):
+            found = said
+    return found or SmallLaunches()
+
+
+@dataclass
+class _Attempt:
+    """One way of making limits small, and what it showed."""
+
+    job: Job
+    mine: UnmetLimits
+    wanted: Mapping[str, list[Expr]]
+    expanded: Mapping[str, list[Expr]]
+    limits: frozenset[Number]
+    replace: Replace
+    differs: str = ""
+    meaningless: bool = False
+    """Whether the original has done something else than without limits: the numbers were more than limits."""
+    seen: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """How conditions of the candidate's body came out, by how they read."""
+    known: dict[int, str] = field(default_factory=dict)
+    """Where they stand, by ``id``, in the candidate that is being run."""
+    launched: dict[int, int] = field(default_factory=dict)
+    """How conditions of its launch came out, by their place."""
+
+    def run(self) -> None:
+        self.launched = dict(self.mine.conditions)
+        for small in SMALL:
+            numbers = _small_numbers(self.limits, small)
+            knobs = _small_knobs(self.job.candidate, self.limits, small)
+            pair = (
+                _with_numbers(self.job.original, numbers, {}, self.replace),
+                _with_numbers(self.job.candidate, numbers, knobs, self.replace),
+            )
+            self._texts(pair[1], numbers)
+            made = ", ".join(f"{n} made {v}" for n, v in (*numbers.items(), *knobs.items()) if n in self.limits)
+            for instance in self._instances(pair):
+                self._compare(pair, instance, made)
+                if self.differs or self.meaningless:
+                    return
+
+    @property
+    def unmet(self) -> str:
+        conditions = launch_conditions(self.job.candidate)
+        open_ = (e for k, e in enumerate(conditions) if k in self.mine.conditions and self.launched[k] != 3)
+        return next(map(print_expr, open_), "")
+
+    def told(self) -> SmallLaunches:
+        shown = () if self.meaningless or self.differs else (key for key, how in self.seen.items() if how == 3)
+        return SmallLaunches(frozenset(id(e) for key in shown for e in self.wanted[key]), self.differs, self.unmet)
+
+    def _instances(self, pair: tuple[Kernel, Kernel]) -> list[Instance]:
+        """The usual ones of many elements, and those that are large for launches as small as those of ``pair``."""
+        usual = [i for i in self.job.instances if i.cost <= MAX_ELEMENTS] or self.job.instances
+        large = larger_instances(Maker(pair, self.job.workload, MAX_ELEMENTS // LARGER))
+        return [*sorted(usual, key=lambda i: sum(i.sizes.values()))[-MOST_RUNS:], *large]
+
+    def _texts(self, candidate: Kernel, numbers: Mapping[int, int]) -> None:
+        """Finds the conditions that are wanted in ``candidate``, which has ``numbers``."""
+        texts = {_spelled(self.replace(es[0], numbers)): key for key, es in self.expanded.items()}
+        self.known = {at: texts[text] for at, text in _texts(candidate).items() if text in texts}
+
+    def _compare(self, pair: tuple[Kernel, Kernel], instance: Instance, made: str) -> None:
+        """Original and candidate with small limits on one instance."""
+        job = self.job
+        try:
+            args = job.oracle.inputs(instance.sizes, "exact")
+            want, got = (self._run(k, args) for k in pair)
+        except KtcError:
+            return
+        if not want.ok or any(f.kind == "fuel" for f in got.findings):
+            return  # nothing to compare with, or too long
+        if not self._still_does(instance, want):
+            self.meaningless = True
+            return
+        if not got.ok or compare(want, got, job.domains[0], 0) is not None:
+            sizes = " ".join(f"{n}={v}" for n, v in instance.sizes.items())
+            self.differs = f"in a launch of small limits ({made}) the result differs from the original's at {sizes}"
+            return
+        for at, how in got.outcomes.items():
+            if at in self.known:
+                self.seen[self.known[at]] |= how
+        for k, how in outcomes(pair[1], scalars_of(job.workload, instance.sizes)).items():
+            if k in self.launched:
+                self.launched[k] |= how
+
+    def _run(self, kernel: Kernel, args: Mapping[str, Any]) -> RunResult:
+        return run(kernel, args, domain=self.job.domains[0], undefined=self.job.oracle.undefined)
+
+    def _still_does(self, instance: Instance, want: RunResult) -> bool:
+        """Whether the original with small limits did what it does without."""
+        usual = self.job.oracle.run(instance.sizes, self.job.domains[0], "exact")
+        return usual.ok and compare(usual, want, self.job.domains[0], 0) is None
 
 
 def _of_the_launch(original: Kernel, candidate: Kernel, conditions: Sequence[Expr]) -> dict[str, list[Expr]]:
@@ -81,40 +192,96 @@ def _spelled(e: Expr) -> str:
     return print_expr(simplify(map_expr(e, lambda x: x.x if isinstance(x, Cast) else x)))
 
 
-def _limits(e: Expr) -> Iterator[int]:
-    """Large numbers that ``e`` compares with."""
-    for x in walk_expr(e):
-        if isinstance(x, Binary) and x.op in COMPARISONS:
-            for side in (x.a, x.b):
-                if isinstance(side, Const) and not isinstance(side.value, float) and side.value >= LARGE:
-                    yield int(side.value)
-
-
 def _texts(candidate: Kernel) -> dict[int, str]:
     named = definitions(candidate.body)
     return {id(e): _spelled(expand(e, named)) for top in all_exprs(candidate.body) for e in walk_expr(top)}
 
 
-def _numbered(e: Expr, numbers: dict[int, int]) -> Expr:
+# ------------------------------------------------------------------------------------------- making numbers small
+
+
+def _small_numbers(limits: frozenset[Number], small: int) -> dict[int, int]:
+    """What each limit among the numbers becomes, and its two neighbours; their order stays."""
+    out: dict[int, int] = {}
+    at, last = small - APART, -APART
+    for n in sorted(n for n in limits if isinstance(n, int)):
+        at += n - last if n - last < APART else APART
+        out |= {n + k: at + k for k in (-1, 0, 1)}
+        last = n
+    return out
+
+
+def _small_knobs(kernel: Kernel, limits: frozenset[Number], small: int) -> dict[Number, int]:
+    """The least value of each knob among the limits, or the one after it: what the kernel may be bound to as well."""
+    out: dict[Number, int] = {}
+    for k in (k for k in kernel.knobs if k.name in limits):
+        lower = [v for v in sorted(k.domain) if v < kernel.knob_values[k.name]]
+        if lower:
+            out[k.name] = lower[min(small - SMALL[0], len(lower) - 1)]
+    bound = _with_knobs(kernel, out)
+    return out if all(evaluate(e, bound.environment()) not in (False, 0) for e in kernel.constraints) else {}
+
+
+def _with_knobs(kernel: Kernel, values: Mapping[Number, int]) -> Kernel:
+    decls = (dataclasses.replace(k, value=values[k.name]) if k.name in values else k for k in kernel.knobs)
+    return kernel.with_(knobs=tuple(decls))
+
+
+def _with_numbers(kernel: Kernel, numbers: Mapping[int, int], knobs: Mapping[Number, int], replace: Replace) -> Kernel:
+    """``kernel`` with other numbers for some, in its launch, its body and the sizes of its working memory."""
+    launch = kernel.launch
+    assert launch is not None
+
+    def on(e: Expr) -> Expr:
+        return replace(e, numbers)
+
+    (x, y, z), (bx, by, bz) = map(on, launch.grid), map(on, launch.block)
+    shared = None if launch.dynamic_shared is None else on(launch.dynamic_shared)
+    smaller = dataclasses.replace(launch, grid=(x, y, z), block=(bx, by, bz), dynamic_shared=shared)
+    scratch = (p if p.scratch is None else dataclasses.replace(p, scratch=on(p.scratch)) for p in kernel.params)
+    body = map_body(kernel.body, lambda s: s, on)
+    return _with_knobs(kernel, knobs).with_(launch=smaller, body=body, params=tuple(scratch))
+
+
+def _whole(e: Expr) -> bool:
+    return isinstance(e, Const) and isinstance(e.type, Scalar) and e.type.is_int
+
+
+def _number(e: Expr, numbers: Mapping[int, int]) -> Expr:
+    return Const(numbers[int(e.value)], e.type) if _whole(e) and e.value in numbers else e  # type: ignore[attr-defined, arg-type]
+
+
+def _everywhere(e: Expr, numbers: Mapping[int, int]) -> Expr:
+    return map_expr(e, lambda x: _number(x, numbers))
+
+
+def _in_conditions(e: Expr, numbers: Mapping[int, int]) -> Expr:
+    """Where a number is compared with or chosen, and where it stands alone."""
+
     def on(x: Expr) -> Expr:
-        whole = isinstance(x, Const) and isinstance(x.type, Scalar) and x.type.is_int
-        return Const(numbers[int(x.value)], x.type) if whole and x.value in numbers else x  # type: ignore[attr-defined, arg-type]
+        if isinstance(x, Call) and is_condition(x):
+            return dataclasses.replace(x, args=tuple(_number(a, numbers) for a in x.args))
+        if isinstance(x, Select) or (isinstance(x, Binary) and is_condition(x)):
+            return dataclasses.replace(x, a=_number(x.a, numbers), b=_number(x.b, numbers))
+        return x
+
+    return _number(map_expr(e, on), numbers)
+
+
+def _with_multiples(e: Expr, numbers: Mapping[int, int]) -> Expr:
+    """Everywhere, multiples as well: a stride of 65535 blocks of 256 threads."""
+    limits = [n for n in numbers if n - 1 in numbers and n + 1 in numbers]
+
+    def on(x: Expr) -> Expr:
+        limit = next((n for n in limits if _whole(x) and x.value and x.value % n == 0), 0)  # type: ignore[attr-defined]
+        if not limit:
+            return _number(x, numbers)
+        return Const(int(x.value) // limit * numbers[limit], x.type)  # type: ignore[attr-defined, arg-type]
 
     return map_expr(e, on)
 
 
-def _with_numbers(kernel: Kernel, numbers: dict[int, int]) -> Kernel:
-    """``kernel`` with other numbers for some, in its launch and its body."""
-    launch = kernel.launch
-    assert launch is not None
-    x, y, z = (_numbered(e, numbers) for e in launch.grid)
-    bx, by, bz = (_numbered(e, numbers) for e in launch.block)
-    shared = launch.dynamic_shared
-    smaller = dataclasses.replace(
-        launch, grid=(x, y, z), block=(bx, by, bz),
-        dynamic_shared=None if shared is None else _numbered(shared, numbers),
-    )  # fmt: skip
-    return kernel.with_(launch=smaller, body=map_body(kernel.body, lambda s: s, lambda e: _numbered(e, numbers)))
+WAYS: tuple[Replace, ...] = (_everywhere, _in_conditions, _with_multiples)
+"""Ways of replacing a limit's number, the usual one first."""
 
-
-__all__ = ["settled"]
+__all__ = ["SmallLaunches", "small_launches"]

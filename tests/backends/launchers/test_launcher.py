@@ -16,7 +16,7 @@ from ktc.ir.diagnostics import KtcError
 from ktc.ir.fold import binary, cdiv, evaluate
 from ktc.ir.kernel import Assume
 from ktc.ir.nodes import Binary, Call, Knob, Select, Var, fresh, i32
-from ktc.ir.text import parse_kernel
+from ktc.ir.text import parse_kernel, print_expr
 from ktc.ir.types import I32
 from tests.backends.emit_samples import saxpy, silu_vec
 
@@ -167,3 +167,51 @@ def test_the_command_writes_the_original_that_it_falls_back_to():
     tuned = loads(ROWS_IN_SHARED).apply("row-cache{loop=i where=shared}")
     assert "twice_original<<<" in emission.emit(tuned, "cuda", "launcher", {}, None).text
     assert "twice_original" not in emission.emit(loads(ROWS_IN_SHARED), "cuda", "launcher", {}, None).text
+
+
+TILED = """
+kernel copy(y: f32*, x: f32 const* readonly, rows: i64, n: i32)
+  launch grid(1) block(1)
+  par r in 0..rows
+    par i in 0..n
+      y[r * n + i] = x[r * n + i]
+"""
+
+
+def limit_tests(script: str, text: str = TILED) -> list[str]:
+    from ktc.api import loads
+
+    return [print_expr(f) for f in geometry(loads(text).apply(script).ok.lowered()).facts]
+
+
+def test_blocks_that_no_device_takes_are_for_the_original() -> None:
+    wide_rows = "distribute{loop=r map=[block.y]} | distribute{loop=i map=[thread.x 128, block.x]}"
+    assert limit_tests(wide_rows) == ["rows <= 65535_i64"]  # the other axis keeps to its limit: n is an i32
+    assert limit_tests("distribute{loop=r map=[block.x]}") == ["rows <= 2147483647_i64"]
+    known = TILED.replace("rows: i64", "rows: i64 range 1..4096")
+    assert limit_tests(wide_rows, known) == []
+    few = TILED.replace("grid(1)", "grid(1, rows < 100_i64 ? rows : 100_i64)").replace(
+        "par r in 0..rows", "par r in 0..4"
+    )
+    assert limit_tests("distribute{loop=i map=[thread.x 128, block.x]}", few) == []
+
+
+def test_threads_of_a_run_time_number_are_tested() -> None:
+    text = "kernel k(x: f32*, n: i32)\n  launch grid(1) block(n)\n  x[threadIdx.x] = 1.0"
+    assert geometry(parse_kernel(text)).facts == ()  # as it came: nobody has another one
+    k = parse_kernel(text).with_(trace=("a pass",))
+    assert [print_expr(f) for f in geometry(k).facts] == ["n <= 1024_i64"]
+    least = parse_kernel(text.replace("block(n)", "block(n < 512 ? n : 512)")).with_(trace=("a pass",))
+    assert geometry(least).facts == ()
+
+
+@pytest.mark.parametrize("kind", ["cuda", "hip", "opencl", "cupy"])
+def test_every_launcher_keeps_to_the_limits_of_a_launch(kind: str) -> None:
+    from ktc.api import loads
+
+    tuned = loads(TILED).apply("distribute{loop=r map=[block.y]} | distribute{loop=i map=[thread.x 128, block.x]}")
+    target = "cuda" if kind == "cupy" else kind
+    original = emit(parse_kernel(TILED.replace("copy", "copy_original").replace("par ", "for ")), target)
+    text = emit_launcher(tuned.ok.lower(target), kind, original)
+    assert re.search(r"rows <= 65535\D", text), text
+    assert text.index("65535") < text.rindex("copy_original") if kind != "opencl" else "original_kernel" in text

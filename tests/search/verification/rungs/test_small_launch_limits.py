@@ -1,10 +1,13 @@
-"""Branches of the launcher that no usual instance takes: shown in a launch whose limit is made small."""
+"""What happens above a limit of the launch that no instance comes to: shown in a launch whose limit is made small."""
 
 from __future__ import annotations
+
+import pytest
 
 from ktc.ir.frontend.entry_points import load
 from ktc.ir.kernel import Kernel
 from ktc.ir.nodes import Binary, Const, Expr, Var
+from ktc.ir.text import parse_kernel
 from ktc.ir.walk import map_body, walk_expr
 from ktc.ir.workload import ArgSpec, Workload
 from ktc.search.verification import verify
@@ -58,7 +61,7 @@ def test_what_is_wrong_above_the_limit_alone_is_not_passed() -> None:
     wrong = form.with_(body=map_body(form.body, lambda s: s, _rows_of_blocks_apart))
     assert wrong.body != form.body
     verdict = verify(kernel, wrong, workload("a", n=5000))
-    assert verdict.status == "UNKNOWN" and "in every run" in verdict.reason, verdict
+    assert verdict.status == "UNKNOWN" and "65535 made 2" in verdict.reason, verdict
 
 
 def _rows_of_blocks_apart(e: Expr) -> Expr:
@@ -74,3 +77,88 @@ def _rows_of_blocks_apart(e: Expr) -> Expr:
 def test_a_block_of_as_many_threads_as_columns_up_to_a_limit() -> None:
     kernel, form = raised(LIMITED)
     assert verify(kernel, form, workload("o", "a", rows=900, cols=700)).status == "TESTED"
+
+
+ROUNDS = """
+__global__ void twice(float* __restrict__ o, const float* __restrict__ a, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) o[i] = 2 * a[i];
+}
+void run(float* o, const float* a, int n) { twice<<<%s, 256>>>(o, a, n); }
+"""
+UP_TO = "min((n + 255) / 256, 65535)"
+
+
+def rounds(grid: str, original: str = UP_TO, loop: str = "") -> tuple[Kernel, Kernel]:
+    """A loop over the whole grid, and a candidate launched as ``grid`` says: in one round, or striding by ``loop``."""
+    head = f"for i = $; i < n; i + {loop}" if loop else "let i: i32 = $\n  if i < n"
+    text = f"""kernel twice(o: f32* restrict noalias, a: f32 const* restrict noalias readonly, n: i32)
+  launch grid({grid}) block(256)
+  {head.replace("$", "blockIdx.x * blockDim.x + threadIdx.x")}
+    o[i] = 2.0 * a[i]
+"""
+    return load(ROUNDS % original, name="source.cu"), parse_kernel(text)
+
+
+@pytest.mark.parametrize(
+    ("grid", "original", "n"),
+    [
+        (UP_TO, UP_TO, 3000),  # the launch keeps the limit, and the body has lost what it makes necessary
+        ("4000", "(n + 255) / 256", 3000),  # a grid that is large, and does not grow
+        ("1024", "1024", 3000),  # the same at the sizes of the workload
+        ("min((n + 255) / 256, 2048)", "min((n + 255) / 256, 2048)", 1000000),  # seen at a size of the original's loop
+    ],
+)
+def test_a_candidate_that_holds_below_the_limit_alone_is_not_passed(grid: str, original: str, n: int) -> None:
+    verdict = verify(*rounds(grid, original), workload("o", "a", n=n))
+    assert verdict.status in ("UNKNOWN", "REJECTED"), verdict
+    assert "small limits" in verdict.reason or "wrong result" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("grid", "loop"),
+    [
+        ("(n + 255) / 256", ""),
+        (UP_TO, "gridDim.x * blockDim.x"),
+        (UP_TO, f"{UP_TO} * 256"),
+        ("1000", "256000"),  # what the passes fold of a grid that does not grow
+    ],
+)
+def test_a_candidate_that_holds_above_the_limit_is_passed(grid: str, loop: str) -> None:
+    kernel, candidate = rounds(grid, loop=loop)
+    assert verify(kernel, candidate, workload("o", "a", n=3000)).ok
+
+
+SECOND_AXIS = "(n - 1_u64) / 128_u64 + 1_u64"
+
+
+@pytest.mark.parametrize(
+    ("grid", "index", "ok"),
+    [
+        (f"{SECOND_AXIS} > 65535_u64 ? 65535_u64 : {SECOND_AXIS}", "blockIdx.x", False),
+        (SECOND_AXIS, "blockIdx.x", True),
+        ("4, ((n + 127) / 128 + 3) / 4", "blockIdx.x + 4 * blockIdx.y", True),
+    ],
+)
+def test_a_candidate_without_the_second_axis_of_the_grid(grid: str, index: str, ok: bool) -> None:
+    text = f"""kernel scale(a: f32*, n: i32)
+  launch grid({grid}) block(128)
+  let i: i32 = ({index}) * blockDim.x + threadIdx.x
+  if i < n
+    a[i] *= 2.0
+"""
+    verdict = verify(load(SPLIT, name="source.cu"), parse_kernel(text), workload("a", n=5000))
+    assert verdict.ok == ok, verdict
+
+
+def test_rows_beyond_the_limit_that_nobody_computes() -> None:
+    text = """kernel rowwise(o: f32* restrict noalias, a: f32 const* restrict noalias readonly, rows: i32, cols: i32)
+  launch grid(rows < 65535 ? rows : 65535) block(256)
+  let j: i32 = blockIdx.x
+  for t = threadIdx.x; t < cols; t + blockDim.x
+    o[j * cols + t] = 2.0 * a[j * cols + t]
+"""
+    kernel = load(LIMITED, name="source.cu")
+    verdict = verify(kernel, parse_kernel(text), workload("o", "a", rows=900, cols=700))
+    assert verdict.status == "UNKNOWN" and "small limits" in verdict.reason, verdict
+    every = parse_kernel(text.replace("rows < 65535 ? rows : 65535", "rows"))
+    assert verify(kernel, every, workload("o", "a", rows=900, cols=700)).status == "TESTED"
