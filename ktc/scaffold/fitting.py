@@ -118,7 +118,7 @@ def _touched(found: Found) -> set[str]:
 
 def _ties(d: Draft, known: Mapping[str, str | int]) -> Iterator[dict[str, str | int]]:
     """``known`` and one integer more that equals another size, the threads of an axis, or 1."""
-    free = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in known]
+    free = [n for n in (*(c.name for c in d.contents), *d.roles.sizes) if n not in known and n not in d.given]
     within, bounds = places(d.kernel), {s.name for s in bounding(d.kernel)}
     for name in free:
         sizes = [n for n in d.roles.sizes if n not in within]
