@@ -11,6 +11,7 @@ from .confirming import confirm, needs_positive
 from .contents import FEW, contents_of, values_of
 from .drafted_launches import guessed, needs_launch, smaller
 from .fitting import apart, by_strides, tied
+from .flat_indices import whole_rows
 from .footprints import stride_ties
 from .model import Draft
 from .observed_roles import observed_roles
@@ -34,6 +35,9 @@ def draft(k: Kernel) -> Draft:
     whole = k
     k, given = opened(_tried(k))
     d = Draft(k, roles_of(k), spec, doubts=[f"the launch: {why}"] if why else [], given=given)
+    if rows := whole_rows(k, d.roles):
+        names = (rows[n].split(" * ")[0] if n in rows else n for n in d.roles.sizes)
+        d.roles = replace(d.roles, sizes=tuple(names), tied={**d.roles.tied, **rows})
     if ties := stride_ties(k, d.roles):
         sizes = tuple(n for n in d.roles.sizes if n not in ties)
         d.roles = replace(d.roles, sizes=sizes, tied={**d.roles.tied, **ties})
@@ -52,8 +56,8 @@ def draft(k: Kernel) -> Draft:
     confirm(d, probe, seen)
     d.positive = needs_positive(d, probe, seen)
     scenarios(d, probe, seen)
-    check_allocations(d, seen)
     closed(d, whole)
+    check_allocations(d, seen)
     return d
 
 

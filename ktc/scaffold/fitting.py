@@ -98,12 +98,14 @@ def by_strides(d: Draft) -> dict[str, Extent | None]:
         x.sym.name: i for i, x in enumerate(x for e in reversed(grid) for x in walk_expr(e) if isinstance(x, Var))
     }
 
+    products = [names_in(text) for text in d.roles.tied.values() if not set(text) & set("+-/(")]
     inside = {n: names_in(str(d.tied(n) or "")) for counts in strides.values() for n in counts}
 
-    def place(buffer: str, factor: str) -> tuple[int, int]:
+    def place(buffer: str, factor: str) -> tuple[int, int, int]:
         counts = strides[buffer]
         inner = sum(c for n, c in counts.items() for m in (n, *inside[n]) if m in names_in(factor))
-        return inner, counted.get(factor, -1) if not inner else 0
+        written = next((p.index(factor) for p in products if factor in p), 0)
+        return inner, counted.get(factor, -1) if not inner else 0, written
 
     out = dict(d.shapes)
     for b, e in d.shapes.items():
